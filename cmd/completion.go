@@ -1,0 +1,36 @@
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func newCompletionCommand(sh *shell) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "A script that completes flunq's commands in your shell",
+		Long: `A script on stdout that lets your shell complete flunq's commands, flags and
+their values. Load it once, or put the line into your shell's start file.`,
+		Example: `  source <(flunq completion bash)                           # ~/.bashrc
+  source <(flunq completion zsh)                            # ~/.zshrc, after compinit
+  flunq completion fish | source                            # ~/.config/fish/config.fish
+  flunq completion powershell | Out-String | Invoke-Expression`,
+		GroupID:           groupAbout,
+		Args:              oneArgument("shell"),
+		ValidArgsFunction: cobra.FixedCompletions(shells, cobra.ShellCompDirectiveNoFileComp),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch args[0] {
+			case "bash":
+				return c.Root().GenBashCompletionV2(sh.Out, true)
+			case "zsh":
+				return c.Root().GenZshCompletion(sh.Out)
+			case "fish":
+				return c.Root().GenFishCompletion(sh.Out, true)
+			case "powershell":
+				return c.Root().GenPowerShellCompletionWithDesc(sh.Out)
+			default:
+				return misusef("no completion for shell %q: want %s%s", args[0], oneOf(shells), didYouMean(args[0], shells, ""))
+			}
+		},
+	}
+}

@@ -1,0 +1,143 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// documentLimit is the largest document that is read, in bytes: a mistaken
+// argument should not fill the memory.
+const documentLimit = 64 << 20
+
+// readDocument reads a file, or stdin for "-".
+func readDocument(ctx context.Context, sh *shell, file string) ([]byte, error) {
+	in := sh.In
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fail(exitMisuse, withoutVerb(file, err))
+		}
+		defer func() { _ = f.Close() }() // nothing was written
+		in = f
+	}
+	source, err := readAll(ctx, io.LimitReader(in, documentLimit+1))
+	if err != nil {
+		return nil, fail(exitMisuse, withoutVerb(file, err))
+	}
+	if len(source) > documentLimit {
+		return nil, misusef("%s: larger than %d MiB", displayName(file), documentLimit>>20)
+	}
+	return source, nil
+}
+
+// readAll reads to the end, or until ctx ends: somebody who forgot the file is
+// left waiting for stdin, and must be able to interrupt that.
+func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
+	type read struct {
+		data []byte
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() {
+		data, err := io.ReadAll(in)
+		done <- read{data, err}
+	}()
+	select {
+	case r := <-done:
+		return r.data, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// displayName is how messages call a file.
+func displayName(file string) string {
+	if file == "-" {
+		return "stdin"
+	}
+	return file
+}
+
+// withoutVerb says of which file something is wrong, the way all messages do:
+// the system's "open x: no such file" becomes "x: no such file".
+func withoutVerb(file string, err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	}
+	return fmt.Errorf("%s: %w", displayName(file), err)
+}
+
+// documentFiles are the files that an argument stands for: itself, or the
+// workflow documents in a folder and the folders below it.
+func documentFiles(arg string) ([]string, error) {
+	if arg == "-" {
+		return []string{arg}, nil
+	}
+	info, err := os.Stat(arg)
+	if err != nil {
+		return nil, fail(exitMisuse, withoutVerb(arg, err))
+	}
+	if !info.IsDir() {
+		return []string{arg}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && path != arg && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		is, err := isDocument(path, entry)
+		if is {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fail(exitMisuse, fmt.Errorf("look for documents: %w", err))
+	}
+	if len(files) == 0 {
+		return nil, misusef("%s: no workflow documents in this folder", arg)
+	}
+	return files, nil
+}
+
+func isDocument(path string, entry fs.DirEntry) (bool, error) {
+	switch filepath.Ext(path) {
+	case ".yaml", ".yml", ".json":
+	default:
+		return false, nil
+	}
+	if info, err := os.Stat(path); entry.IsDir() || err != nil || !info.Mode().IsRegular() {
+		return false, nil //nolint:nilerr // a dangling link is no document
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return false, fmt.Errorf("read: %w", err)
+	}
+	return hasDocumentKey(source), nil
+}
+
+// hasDocumentKey looks for the key without parsing, so that a document which
+// does not parse is found too, and its mistake told.
+func hasDocumentKey(source []byte) bool {
+	for line := range bytes.Lines(source) {
+		line = bytes.TrimLeft(line, "{")
+		if bytes.HasPrefix(line, []byte("document:")) {
+			return true
+		}
+		line = bytes.TrimLeft(line, " \t{")
+		if bytes.HasPrefix(line, []byte(`"document"`)) {
+			return true
+		}
+	}
+	return false
+}

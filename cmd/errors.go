@@ -1,0 +1,138 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// errReported stands for what a command has told the user already.
+var errReported = errors.New("already reported")
+
+// failure marks an error with the exit code that it means.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// fail marks err with an exit code; nil stays nil.
+func fail(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{code: code, err: err}
+}
+
+// reported ends a command with an exit code and without a further word.
+func reported(code int) error { return fail(code, errReported) }
+
+// misusef is an error in how flunq was called.
+func misusef(format string, args ...any) error {
+	return fail(exitMisuse, fmt.Errorf(format, args...))
+}
+
+// interrupted turns an error that comes of an interrupt into the code for it;
+// other errors keep theirs, even when an interrupt came as well.
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fail(exitInterrupted, errors.New("interrupted"))
+	}
+	return err
+}
+
+// report prints an error the one way in which flunq prints errors.
+func (sh *shell) report(err error) {
+	if err == nil || errors.Is(err, errReported) {
+		return
+	}
+	fmt.Fprintf(sh.Err, "%s %s\n", paint(sh.errColor(), red, "flunq:"), printable(err.Error()))
+}
+
+// flagMisuse says what is wrong with a flag, in one line.
+func flagMisuse(c *cobra.Command, err error) error {
+	text := err.Error()
+	var unknown *pflag.NotExistError
+	var bare *pflag.ValueRequiredError
+	var bad *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		text = "unknown flag -" + unknown.GetSpecifiedName()
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		text = "unknown flag --" + name + didYouMean(name, flagNames(c), "--")
+	case errors.As(err, &bare):
+		text = fmt.Sprintf("--%s needs a value: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
+	case errors.As(err, &bad):
+		text = fmt.Sprintf("--%s %q: %v", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap())
+	}
+	return misusef("%s%s", text, seeHelp(c))
+}
+
+func flagNames(c *cobra.Command) []string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// knownCommand refuses arguments of the root: they were meant as a command.
+func knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return misusef("unknown command %q%s%s", args[0], didYouMean(args[0], commandNames(c), ""), seeHelp(c))
+}
+
+func commandNames(c *cobra.Command) []string {
+	var names []string
+	for _, sub := range c.Commands() {
+		if !sub.Hidden {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
+	}
+	return names
+}
+
+// noArguments refuses arguments where a command takes none.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return misusef("%s takes no arguments, got %q%s", c.Name(), args[0], seeHelp(c))
+	}
+	return nil
+}
+
+// oneArgument wants exactly one argument, which is called what.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch len(args) {
+		case 1:
+			return nil
+		case 0:
+			return misusef("%s: no %s given%s", c.Name(), what, seeHelp(c))
+		default:
+			return misusef("%s: want one %s, got %d%s", c.Name(), what, len(args), seeHelp(c))
+		}
+	}
+}
+
+// someArguments wants at least one argument, each of which is called what.
+func someArguments(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return misusef("%s: no %s given%s", c.Name(), what, seeHelp(c))
+		}
+		return nil
+	}
+}
+
+// seeHelp is the tail of errors about how a command was called.
+func seeHelp(c *cobra.Command) string { return " (see '" + c.CommandPath() + " --help')" }

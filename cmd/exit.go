@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// The exit codes, a contract with scripts: see "flunq help exit-codes".
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitMisuse      = 2
+	exitFaulted     = 3
+	exitUnexpected  = 4
+	exitInvalid     = 5
+	exitUnreachable = 6
+	exitLimit       = 7
+	exitInterrupted = 130
+)
+
+// exitCode is the one place that maps an error to an exit code: what a command
+// marked with fail, else what the error itself says.
+func exitCode(err error) int {
+	var marked *failure
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &marked):
+		return marked.code
+	case errors.Is(err, dsl.ErrInvalid):
+		return exitInvalid
+	default:
+		return exitFailed
+	}
+}
+
+// helpTopics are pages that belong to no command; cobra takes a command that
+// cannot run for one.
+func helpTopics() []*cobra.Command {
+	return []*cobra.Command{{
+		Use:   "exit-codes",
+		Short: "What the exit codes mean",
+		Long: `Every command ends with one of these codes:
+
+    0   done; the workflow completed
+    1   flunq itself failed
+    2   misused: unknown flag, unreadable file
+    3   the workflow faulted or was cancelled
+    4   an expectation failed, or a replay diverged
+    5   the document is invalid
+    6   Redis cannot be reached
+    7   a limit was hit, or the workflow waits for something that will never come
+  130   interrupted`,
+		Example: `  # tell a broken document from a failed check
+  flunq validate order.yaml || echo "exit code $?"`,
+	}}
+}

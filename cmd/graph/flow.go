@@ -1,0 +1,219 @@
+package graph
+
+import "flunq.io/flunq/engine/dsl"
+
+// builder follows the flow through the tasks. What leaves a task is a loose
+// end until it is known where it leads.
+type builder struct{ graph *Graph }
+
+// loose is an edge that lacks its target.
+type loose struct{ from, label, kind string }
+
+// way is a loose end and the directive that says where it leads.
+type way struct {
+	loose
+
+	then string
+}
+
+// scope is what surrounds a list of tasks.
+type scope struct {
+	group   string // the group they are drawn in
+	handler string // the node that an error leads to
+}
+
+func (b *builder) node(n Node) { b.graph.Nodes = append(b.graph.Nodes, n) }
+
+func (b *builder) group(id, name, kind, parent string) {
+	b.graph.Groups = append(b.graph.Groups, Group{ID: id, Kind: kind, Name: name, Parent: parent})
+}
+
+func (b *builder) connect(ends []loose, to string) {
+	for _, l := range ends {
+		b.graph.Edges = append(b.graph.Edges, Edge{From: l.from, To: to, Label: l.label, Kind: l.kind})
+	}
+}
+
+// list draws tasks that follow each other, and returns what leaves the list.
+func (b *builder) list(tasks dsl.TaskList, s scope) []loose {
+	var open, left []loose
+	for i, t := range tasks {
+		if i > 0 {
+			b.connect(open, entry(t))
+			open = nil
+		}
+		for _, w := range b.task(t, s) {
+			switch w.then {
+			case "", dsl.Continue:
+				open = append(open, w.loose)
+			case dsl.Exit:
+				left = append(left, w.loose)
+			case dsl.End:
+				b.connect([]loose{w.jump()}, endID)
+			default:
+				if at := tasks.Find(w.then); at >= 0 {
+					b.connect([]loose{w.jump()}, entry(tasks[at]))
+				}
+			}
+		}
+	}
+	return append(left, open...)
+}
+
+func (w way) jump() loose {
+	if w.kind == next {
+		w.kind = jump
+	}
+	return w.loose
+}
+
+// entry is the node at which the flow enters a task.
+func entry(t *dsl.Task) string {
+	if t.If != nil {
+		return t.Ref + "#if"
+	}
+	return own(t)
+}
+
+// own is the first node of a task once its condition held.
+func own(t *dsl.Task) string {
+	if t.Kind == dsl.Do && len(t.Do) > 0 {
+		return entry(t.Do[0])
+	}
+	return t.Ref
+}
+
+// task draws one task, and returns the ways out of it.
+func (b *builder) task(t *dsl.Task, s scope) []way {
+	if t.If == nil {
+		return b.body(t, s)
+	}
+	condition := t.Ref + "#if"
+	b.node(Node{ID: condition, Kind: kindIf, Detail: t.If.Source(), Group: s.group, Line: t.Pos.Line})
+	b.connect([]loose{{condition, "yes", caseOf}}, own(t))
+	// A skipped task's then does not apply: the flow goes on with the next one.
+	return append(b.body(t, s), way{loose{condition, "no", caseOf}, dsl.Continue})
+}
+
+func (b *builder) body(t *dsl.Task, s scope) []way {
+	switch t.Kind {
+	case dsl.Do:
+		return b.do(t, s)
+	case dsl.For:
+		return b.loop(t, t.Do, "each", s)
+	case dsl.Listen:
+		if t.Listen.Foreach != nil {
+			return b.loop(t, t.Listen.Foreach.Do, "each event", s)
+		}
+	case dsl.Fork:
+		return b.fork(t, s)
+	case dsl.Try:
+		return b.try(t, s)
+	case dsl.Switch:
+		return b.cases(t, s)
+	case dsl.Raise:
+		b.step(t, s.group)
+		b.connect([]loose{{t.Ref, "", onError}}, s.handler)
+		return nil
+	default:
+	}
+	b.step(t, s.group)
+	return []way{{loose{t.Ref, "", next}, t.Then}}
+}
+
+// step draws the node of the task itself.
+func (b *builder) step(t *dsl.Task, group string) {
+	b.node(Node{
+		ID: t.Ref, Kind: string(t.Kind), Name: t.Name, Detail: Detail(t),
+		Group: group, Line: t.Pos.Line, Unsupported: t.Unsupported != "",
+	})
+}
+
+func (b *builder) do(t *dsl.Task, s scope) []way {
+	if len(t.Do) == 0 {
+		b.step(t, s.group)
+		return []way{{loose{t.Ref, "", next}, t.Then}}
+	}
+	b.group(t.Ref, t.Name, string(t.Kind), s.group)
+	return leave(b.list(t.Do, scope{t.Ref, s.handler}), t.Then)
+}
+
+// loop draws a task that runs others again and again.
+func (b *builder) loop(t *dsl.Task, tasks dsl.TaskList, each string, s scope) []way {
+	b.group(t.Ref, t.Name, string(t.Kind), s.group)
+	b.step(t, t.Ref)
+	if len(tasks) > 0 {
+		b.connect([]loose{{t.Ref, each, next}}, entry(tasks[0]))
+		b.connect(b.list(tasks, scope{t.Ref, s.handler}), t.Ref)
+	}
+	return []way{{loose{t.Ref, "done", next}, t.Then}}
+}
+
+func (b *builder) fork(t *dsl.Task, s scope) []way {
+	b.group(t.Ref, t.Name, string(t.Kind), s.group)
+	b.step(t, t.Ref)
+	join := Node{ID: t.Ref + "#join", Kind: kindJoin, Detail: "all done", Group: t.Ref}
+	if t.Fork.Compete {
+		join.Detail = "first wins"
+	}
+	for _, branch := range t.Fork.Branches {
+		b.connect([]loose{{t.Ref, "", next}}, entry(branch))
+		b.connect(b.list(dsl.TaskList{branch}, scope{t.Ref, s.handler}), join.ID)
+	}
+	b.node(join)
+	return []way{{loose{join.ID, "", next}, t.Then}}
+}
+
+// try draws the tasks, the catch beside them, and what handles the error.
+func (b *builder) try(t *dsl.Task, s scope) []way {
+	b.group(t.Ref, t.Name, string(t.Kind), s.group)
+	b.step(t, t.Ref)
+	handler := t.Ref + "#catch"
+	var out []way
+	if len(t.Try.Try) > 0 {
+		b.connect([]loose{{t.Ref, "", next}}, entry(t.Try.Try[0]))
+		out = leave(b.list(t.Try.Try, scope{t.Ref, handler}), t.Then)
+	}
+	b.connect([]loose{{t.Ref, "on error", onError}}, handler)
+	b.node(Node{ID: handler, Kind: kindCatch, Detail: catchDetail(t.Try.Catch), Group: t.Ref})
+	if t.Try.Catch.Retry != nil {
+		b.connect([]loose{{handler, retryDetail(t.Try.Catch.Retry), onceAgain}}, t.Ref)
+	}
+	then := t.Then
+	if t.Try.Catch.Then != "" {
+		then = t.Try.Catch.Then
+	}
+	if len(t.Try.Catch.Do) == 0 {
+		return append(out, way{loose{handler, "", next}, then})
+	}
+	handling := t.Ref + "/catch"
+	b.group(handling, "catch", kindCatch, t.Ref)
+	b.connect([]loose{{handler, "", next}}, entry(t.Try.Catch.Do[0]))
+	return append(out, leave(b.list(t.Try.Catch.Do, scope{handling, s.handler}), then)...)
+}
+
+// cases draws a switch. Where no case matches, the task's own then applies.
+func (b *builder) cases(t *dsl.Task, s scope) []way {
+	b.step(t, s.group)
+	var out []way
+	otherwise := true
+	for _, c := range t.Switch {
+		if c.When == nil {
+			otherwise = false
+		}
+		out = append(out, way{loose{t.Ref, caseLabel(c), caseOf}, c.Then})
+	}
+	if otherwise {
+		out = append(out, way{loose{t.Ref, "otherwise", caseOf}, t.Then})
+	}
+	return out
+}
+
+// leave gives all ends of a container the directive of the container.
+func leave(ends []loose, then string) []way {
+	out := make([]way, len(ends))
+	for i, l := range ends {
+		out[i] = way{l, then}
+	}
+	return out
+}

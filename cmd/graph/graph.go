@@ -1,0 +1,98 @@
+// Package graph draws a Definition: as a flowchart for Mermaid, as a tree for
+// the terminal, or as nodes and edges for programs.
+package graph
+
+import "flunq.io/flunq/engine/dsl"
+
+// Graph is the flow of a workflow: where it can go from where.
+type Graph struct {
+	Workflow Workflow `json:"workflow"`
+	Nodes    []Node   `json:"nodes"`
+	Edges    []Edge   `json:"edges"`
+	Groups   []Group  `json:"groups"`
+}
+
+// Workflow says what is drawn.
+type Workflow struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+}
+
+// Node is a task, or a place where the flow begins, parts, meets or ends.
+type Node struct {
+	ID          string `json:"id"` // the task's reference, with #if, #join … for what is not the task itself
+	Kind        string `json:"kind"`
+	Name        string `json:"name,omitempty"`
+	Detail      string `json:"detail,omitempty"`
+	Group       string `json:"group,omitempty"`
+	Line        int    `json:"line,omitempty"`
+	Unsupported bool   `json:"unsupported,omitempty"`
+}
+
+// The kinds of nodes that are no tasks.
+const (
+	kindStart   = "start"
+	kindEnd     = "end"
+	kindFaulted = "faulted"
+	kindIf      = "if"
+	kindJoin    = "join"
+	kindCatch   = "catch"
+)
+
+// The nodes between which every workflow runs; no reference looks like these.
+const (
+	startID   = "start"
+	endID     = "end"
+	faultedID = "faulted"
+)
+
+// Edge is a way from one node to another.
+type Edge struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Label string `json:"label,omitempty"`
+	Kind  string `json:"kind"` // next, jump, case, error or retry
+}
+
+// The kinds of edges.
+const (
+	next      = "next"
+	jump      = "jump"
+	caseOf    = "case"
+	onError   = "error"
+	onceAgain = "retry"
+)
+
+// Group is a task that holds other tasks, or the handler of a try.
+type Group struct {
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Parent string `json:"parent,omitempty"`
+}
+
+// Of gives the flow of a definition.
+func Of(def *dsl.Definition) *Graph {
+	b := &builder{graph: &Graph{
+		Workflow: Workflow{Namespace: def.Document.Namespace, Name: def.Document.Name, Version: def.Document.Version},
+		Edges:    []Edge{},
+		Groups:   []Group{},
+	}}
+	name := def.Document.Name + " " + def.Document.Version
+	b.node(Node{ID: startID, Kind: kindStart, Name: name, Detail: documentDetail(def)})
+	open := []loose{{from: startID, kind: next}}
+	if len(def.Do) > 0 {
+		b.connect(open, entry(def.Do[0]))
+		open = b.list(def.Do, scope{handler: faultedID})
+	}
+	b.node(Node{ID: endID, Kind: kindEnd})
+	b.connect(open, endID)
+	for _, e := range b.graph.Edges {
+		if e.To == faultedID {
+			b.node(Node{ID: faultedID, Kind: kindFaulted})
+			break
+		}
+	}
+	return b.graph
+}

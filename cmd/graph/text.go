@@ -1,0 +1,212 @@
+package graph
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// Look says how a drawing for the terminal looks.
+type Look struct {
+	ASCII bool // only characters that every terminal has
+	Color bool
+	Width int // columns; 0 is as wide as it takes
+}
+
+// nameLimit is the widest name that pushes the column of details.
+const nameLimit = 28
+
+// Text writes the workflow as a tree: a line a task, in the order in which
+// they run, with jumps as arrows.
+func Text(w io.Writer, def *dsl.Definition, look Look) error {
+	t := &tree{look: look}
+	head := def.Document.Namespace + "/" + def.Document.Name + " " + def.Document.Version
+	t.row("", "", Printable(head), documentDetail(def))
+	t.rows("", taskRows(def.Do))
+	t.row(t.glyph("└● ", "`* "), "", "end", "")
+	if _, err := io.WriteString(w, t.out.String()); err != nil {
+		return fmt.Errorf("write the drawing: %w", err)
+	}
+	return nil
+}
+
+// row is a line of the tree, with what hangs below it.
+type row struct {
+	name, detail string
+	below        []row
+}
+
+func taskRows(tasks dsl.TaskList) []row {
+	rows := make([]row, len(tasks))
+	for i, t := range tasks {
+		rows[i] = taskRow(t)
+	}
+	return rows
+}
+
+func taskRow(t *dsl.Task) row {
+	r := row{name: t.Name, detail: Detail(t)}
+	if t.If != nil {
+		r.detail += ", if " + t.If.Source()
+	}
+	// Of a switch, the task's own then is the last way out, drawn below.
+	if t.Kind != dsl.Switch {
+		r.detail += arrow(t.Then)
+	}
+	switch t.Kind {
+	case dsl.Do, dsl.For:
+		r.below = taskRows(t.Do)
+	case dsl.Fork:
+		r.below = taskRows(t.Fork.Branches)
+	case dsl.Listen:
+		if t.Listen.Foreach != nil {
+			r.below = taskRows(t.Listen.Foreach.Do)
+		}
+	case dsl.Switch:
+		r.below = caseRows(t)
+	case dsl.Try:
+		r.below = append(taskRows(t.Try.Try), catchRow(t.Try.Catch))
+	default:
+	}
+	return r
+}
+
+func caseRows(t *dsl.Task) []row {
+	var rows []row
+	otherwise := true
+	for _, c := range t.Switch {
+		r := row{name: c.Name, detail: "default"}
+		if c.When != nil {
+			r.detail = "when " + c.When.Source()
+		} else {
+			otherwise = false
+		}
+		r.detail += arrow(orContinue(c.Then))
+		rows = append(rows, r)
+	}
+	if otherwise {
+		rows = append(rows, row{name: "otherwise", detail: strings.TrimSpace(arrow(orContinue(t.Then)))})
+	}
+	return rows
+}
+
+func catchRow(c dsl.Catch) row {
+	r := row{name: "catch", detail: catchDetail(c), below: taskRows(c.Do)}
+	if c.Retry != nil {
+		r.detail += ", " + retryDetail(c.Retry)
+	}
+	r.detail += arrow(c.Then)
+	return r
+}
+
+func arrow(then string) string {
+	if then == "" {
+		return ""
+	}
+	return " → " + then
+}
+
+func orContinue(then string) string {
+	if then == "" {
+		return dsl.Continue
+	}
+	return then
+}
+
+type tree struct {
+	look Look
+	out  strings.Builder
+}
+
+// rows draws what hangs at prefix. The outermost list ends with the end of the
+// workflow, so that none of its rows is the last one.
+func (t *tree) rows(prefix string, rows []row) {
+	column := 0
+	for _, r := range rows {
+		column = max(column, min(width(t.legible(r.name)), nameLimit))
+	}
+	for i, r := range rows {
+		branch, below := t.glyph("├─ ", "|- "), t.glyph("│  ", "|  ")
+		if prefix != "" && i == len(rows)-1 {
+			branch, below = t.glyph("└─ ", "`- "), "   "
+		}
+		name := t.legible(r.name)
+		pad := strings.Repeat(" ", max(0, column-width(name))+2)
+		t.row(prefix+branch, pad, name, r.detail)
+		t.rows(prefix+below, r.below)
+	}
+}
+
+func (t *tree) row(prefix, pad, name, detail string) {
+	if pad == "" {
+		pad = "  "
+	}
+	if t.look.Width > 0 {
+		room := t.look.Width - width(prefix) - width(name) - len(pad)
+		detail = t.fit(t.legible(detail), room)
+	} else {
+		detail = t.legible(detail)
+	}
+	if t.look.Color {
+		prefix, name = "\x1b[2m"+prefix+"\x1b[0m", "\x1b[1m"+name+"\x1b[0m"
+	}
+	if detail == "" {
+		pad = ""
+	}
+	fmt.Fprintf(&t.out, "%s%s%s%s\n", prefix, name, pad, detail)
+}
+
+// fit cuts text to so many columns, but to no fewer than can be read.
+func (t *tree) fit(text string, columns int) string {
+	columns = max(columns, 16)
+	return measure().Truncate(text, columns, t.glyph("…", "..."))
+}
+
+func (t *tree) glyph(fine, ascii string) string {
+	if t.look.ASCII {
+		return ascii
+	}
+	return fine
+}
+
+// legible is text that the terminal can show and that cannot steer it.
+func (t *tree) legible(text string) string {
+	text = Printable(text)
+	if !t.look.ASCII {
+		return text
+	}
+	text = strings.NewReplacer("→", "->", "…", "...", "×", "x").Replace(text)
+	var b strings.Builder
+	for _, r := range text {
+		if r > unicode.MaxASCII {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func width(text string) int { return measure().StringWidth(text) }
+
+// measure counts columns the same in every locale.
+func measure() *runewidth.Condition { return &runewidth.Condition{StrictEmojiNeutral: true} }
+
+// Printable makes one line of text: white space becomes a blank, and what is no
+// visible character its number.
+func Printable(text string) string {
+	var b strings.Builder
+	for _, r := range strings.Join(strings.Fields(text), " ") {
+		if unicode.IsGraphic(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,106 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newHelpCommand explains a command or a topic; an unknown one is a misuse.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND|TOPIC]",
+		Short:   "Explain a command or a topic",
+		Example: "  flunq help exit-codes",
+		GroupID: groupAbout,
+		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return commandNames(c.Root()), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			target, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				topic := strings.Join(args, " ")
+				return misusef("no help on %q%s (see 'flunq --help')", topic,
+					didYouMean(topic, commandNames(c.Root()), ""))
+			}
+			target.InitDefaultHelpFlag()
+			return target.Help()
+		},
+	}
+}
+
+// writeHelp is the page about a command; commands are the root's, in the order of the overview.
+func writeHelp(sh *shell, c *cobra.Command, commands []*cobra.Command) {
+	page := &helpPage{w: sh.Out, color: sh.outColor(), width: sh.Width}
+	if !c.HasParent() {
+		page.overview(c, commands)
+		return
+	}
+	page.command(c)
+}
+
+type helpPage struct {
+	w     io.Writer
+	color bool
+	width int
+}
+
+func (p *helpPage) overview(root *cobra.Command, commands []*cobra.Command) {
+	fmt.Fprintf(p.w, "%s.\n\n", root.Short)
+	fmt.Fprintln(p.w, "A workflow is a document in the CNCF Serverless Workflow DSL (Open Workflow Specification).")
+	for _, group := range root.Groups() {
+		listed := slices.DeleteFunc(slices.Clone(commands), func(c *cobra.Command) bool {
+			return c.GroupID != group.ID || c.Hidden
+		})
+		p.list(group.Title, listed)
+	}
+	p.list("Help topics (flunq help TOPIC)", helpTopics())
+	p.heading("Flags of every command")
+	fmt.Fprint(p.w, root.PersistentFlags().FlagUsagesWrapped(p.width))
+	fmt.Fprintln(p.w, "\n'flunq COMMAND --help' explains a command and shows an example.")
+}
+
+func (p *helpPage) command(c *cobra.Command) {
+	about := c.Long
+	if about == "" {
+		about = c.Short + "."
+	}
+	fmt.Fprintln(p.w, about)
+	if c.Runnable() {
+		p.heading("Usage")
+		fmt.Fprintf(p.w, "  %s\n", c.UseLine())
+	}
+	if c.HasExample() {
+		p.heading("Example")
+		fmt.Fprintln(p.w, c.Example)
+	}
+	if c.HasAvailableSubCommands() {
+		p.list("Commands", slices.DeleteFunc(c.Commands(), func(s *cobra.Command) bool { return s.Hidden }))
+	}
+	if !c.Runnable() {
+		return
+	}
+	if c.HasAvailableLocalFlags() {
+		p.heading("Flags")
+		fmt.Fprint(p.w, c.LocalFlags().FlagUsagesWrapped(p.width))
+	}
+	p.heading("Flags of every command")
+	fmt.Fprint(p.w, c.InheritedFlags().FlagUsagesWrapped(p.width))
+}
+
+func (p *helpPage) list(title string, commands []*cobra.Command) {
+	if len(commands) == 0 {
+		return
+	}
+	p.heading(title)
+	for _, c := range commands {
+		fmt.Fprintf(p.w, "  %-12s %s\n", c.Name(), c.Short)
+	}
+}
+
+func (p *helpPage) heading(title string) {
+	fmt.Fprintf(p.w, "\n%s\n", paint(p.color, bold, title+":"))
+}

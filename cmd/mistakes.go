@@ -1,0 +1,48 @@
+package cmd
+
+import (
+	"errors"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// note is a mistake or a warning, for programs.
+type note struct {
+	Line       int    `json:"line"`
+	Column     int    `json:"column"`
+	Message    string `json:"message"`
+	Suggestion string `json:"suggestion,omitempty"`
+}
+
+// mistakeNotes are the mistakes that an error of Parse holds.
+func mistakeNotes(err error) []note {
+	notes := []note{}
+	if err == nil {
+		return notes
+	}
+	found, ok := errors.AsType[*dsl.Mistakes](err)
+	if !ok {
+		return append(notes, note{Line: 1, Column: 1, Message: err.Error()})
+	}
+	for _, m := range found.List {
+		notes = append(notes, note{m.Line, m.Column, m.Message, m.Suggestion})
+	}
+	return notes
+}
+
+func warningNotes(warnings []dsl.Warning) []note {
+	notes := []note{}
+	for _, w := range warnings {
+		notes = append(notes, note{w.Line, w.Column, w.Message, w.Suggestion})
+	}
+	return notes
+}
+
+// explainMistakes shows people what is wrong with a document and where.
+func explainMistakes(sh *shell, err error) {
+	if found, ok := errors.AsType[*dsl.Mistakes](err); ok {
+		found.Render(sh.Err, sh.errColor())
+		return
+	}
+	sh.report(err)
+}

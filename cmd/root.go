@@ -1,0 +1,98 @@
+// Package cmd is the command line: flags in, text out, and one place that maps
+// errors to exit codes. What a command decides is decided elsewhere.
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The groups in which the overview lists the commands.
+const (
+	groupDevelop = "develop"
+	groupOperate = "operate"
+	groupAbout   = "about"
+)
+
+// Main runs flunq with the process' arguments and streams, and says the exit
+// code. The first interrupt asks commands to stop, the second one kills.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return Execute(ctx, os.Args[1:], processStreams())
+}
+
+// Execute runs one command line on the given streams and says the exit code.
+func Execute(ctx context.Context, args []string, streams Streams) int {
+	out := &stickyWriter{w: streams.Out}
+	streams.Out = out
+	sh := &shell{Streams: streams}
+	root := newRoot(sh)
+	// Cobra takes the process' own arguments for a nil list.
+	root.SetArgs(append([]string{}, args...))
+	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("write the output: %w", out.err)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = interrupted(err)
+	}
+	sh.report(err)
+	return exitCode(err)
+}
+
+func newRoot(sh *shell) *cobra.Command {
+	root := &cobra.Command{
+		Use:               "flunq",
+		Short:             "Durable workflows: write, simulate and run them",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              knownCommand,
+	}
+	root.SetIn(sh.In)
+	root.SetOut(sh.Out)
+	root.SetErr(sh.Err)
+	root.SetFlagErrorFunc(flagMisuse)
+	addRootFlags(root, sh)
+	root.AddGroup(
+		&cobra.Group{ID: groupDevelop, Title: "Write and try workflows"},
+		&cobra.Group{ID: groupOperate, Title: "Run and watch them"},
+		&cobra.Group{ID: groupAbout, Title: "About flunq"},
+	)
+	// In the order in which the overview shows them.
+	commands := []*cobra.Command{
+		newRunCommand(sh),
+		newValidateCommand(sh),
+		newGraphCommand(sh),
+		newCompletionCommand(sh),
+		newVersionCommand(sh),
+	}
+	root.AddCommand(commands...)
+	root.AddCommand(helpTopics()...)
+	root.SetHelpCommand(newHelpCommand())
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(sh, c, commands) })
+	return root
+}
+
+func addRootFlags(root *cobra.Command, sh *shell) {
+	sh.color = newChoice("auto", "always", "never")
+	flags := root.PersistentFlags()
+	flags.Var(sh.color, "color", "colours: auto, always or never (NO_COLOR is honoured)")
+	flags.BoolVarP(&sh.quiet, "quiet", "q", false, "print results and errors only")
+	offer(root, "color", sh.color)
+
+	version := root.Flags().Bool("version", false, "print the version")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *version {
+			return writeVersion(sh, "text")
+		}
+		return c.Help()
+	}
+}

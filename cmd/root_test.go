@@ -1,0 +1,113 @@
+package cmd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"flunq.io/flunq/cmd"
+)
+
+// flunq runs one command line in this process.
+func flunq(t *testing.T, change func(*cmd.Streams), args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	s := cmd.Streams{
+		In: strings.NewReader(""), Out: &out, Err: &errOut,
+		Env: func(name string) string { return map[string]string{"LANG": "C.UTF-8"}[name] },
+	}
+	if change != nil {
+		change(&s)
+	}
+	code = cmd.Execute(t.Context(), args, s)
+	return out.String(), errOut.String(), code
+}
+
+// What the user gave is shown, and cannot steer the terminal.
+func TestErrorsAreHarmless(t *testing.T) {
+	t.Parallel()
+	_, stderr, code := flunq(t, nil, "graph", "\x1b[2J\u202e.yaml")
+	want := "flunq: \\u001b[2J\\u202e.yaml: no such file or directory\n"
+	if stderr != want || code != 2 {
+		t.Errorf("got %q, code %d, want %q, code 2", stderr, code, want)
+	}
+}
+
+// Colours are for terminals, unless the user says otherwise.
+func TestColor(t *testing.T) {
+	t.Parallel()
+	terminal := func(s *cmd.Streams) { s.Terminal, s.ErrTerminal = true, true }
+	noColor := func(s *cmd.Streams) {
+		terminal(s)
+		s.Env = func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*cmd.Streams)
+		args   []string
+		want   bool
+	}{
+		{"pipe", nil, nil, false},
+		{"terminal", terminal, nil, true},
+		{"NO_COLOR", noColor, nil, false},
+		{"never", terminal, []string{"--color", "never"}, false},
+		{"always", noColor, []string{"--color", "always"}, true},
+	} {
+		stdout, _, _ := flunq(t, test.change, test.args...)
+		if got := strings.Contains(stdout, "\x1b["); got != test.want {
+			t.Errorf("%s: coloured is %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// On a terminal a graph is a tree that fits into it.
+func TestGraphOnTerminal(t *testing.T) {
+	t.Parallel()
+	document := `document: {dsl: '1.0.3', namespace: shop, name: wide, version: '1.0.0'}
+do:
+  - first:
+      call: http
+      with: {method: get, endpoint: https://very.long.example/with/a/path/that/does/not/fit}
+`
+	stdout, stderr, code := flunq(t, func(s *cmd.Streams) {
+		s.Terminal, s.Width, s.In = true, 40, strings.NewReader(document)
+	}, "graph", "--color=never", "-")
+	want := "shop/wide 1.0.0\n├─ first  call GET https://very.long.ex…\n└● end\n"
+	if stdout != want || code != 0 {
+		t.Errorf("got\n%s%s(code %d), want\n%s", stdout, stderr, code, want)
+	}
+}
+
+// Waiting for stdin can be interrupted.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"graph", "validate"} {
+		in, writer := io.Pipe()
+		t.Cleanup(func() { writer.Close() })
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var errOut bytes.Buffer
+		code := cmd.Execute(ctx, []string{command, "-"}, cmd.Streams{
+			In: in, Out: io.Discard, Err: &errOut, Env: func(string) string { return "" },
+		})
+		if want := "flunq: interrupted\n"; errOut.String() != want || code != 130 {
+			t.Errorf("%s: got %q, code %d, want %q, code 130", command, errOut.String(), code, want)
+		}
+	}
+}
+
+// A result that could not be written is a failure.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	_, stderr, code := flunq(t, func(s *cmd.Streams) { s.Out = fullDisk{} }, "version")
+	if want := "flunq: write the output: no space left\n"; stderr != want || code != 1 {
+		t.Errorf("got %q, code %d, want %q, code 1", stderr, code, want)
+	}
+}
+
+type fullDisk struct{ io.Writer }
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }

@@ -1,0 +1,198 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/workflows"
+)
+
+func newRunCommand(sh *shell) *cobra.Command {
+	r := &runner{sh: sh}
+	c := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a workflow to its end",
+		Long: `Runs a workflow document (CNCF Serverless Workflow DSL 1.0, now the Open Workflow
+Specification) through the whole engine, and prints its output.
+
+Without --redis-url the engine runs inside this process, on an in-memory Redis and
+a virtual clock: a wait of 30 days takes milliseconds, and the same document, input
+and seed give the same bytes. Calls really go out unless --mocks answers them, and
+take the time they take.
+
+The output goes to stdout and nothing else does; the timeline goes to stderr (-q: not
+at all). FILE is YAML or JSON, "-" is stdin.`,
+		Example: `  flunq run order.yaml --input '{"order": 7}'
+  flunq run order.yaml --input @order.json --mocks order.mocks.yaml -o json
+  flunq run --example                  # lists what can be tried without a file
+  flunq run --example reminder         # 30 days in milliseconds
+  flunq run order.yaml --redis-url redis://127.0.0.1:6379`,
+		GroupID: groupOperate,
+		Args:    r.arguments,
+	}
+	r.format = outputFlag(c, "pretty", "json", "yaml")
+	f := c.Flags()
+	f.StringVarP(&r.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
+	f.StringVar(&r.mocks, "mocks", "", "`FILE` that answers calls and sends events, in place of the world")
+	f.StringVar(&r.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
+	f.StringArrayVar(&r.with, "with", nil, "`FILE` of a further workflow that this one runs (repeatable)")
+	f.Uint64Var(&r.seed, "seed", 1, "number that the order of things follows from")
+	f.StringVar(&r.start, "start", "", "`TIME` at which the virtual clock starts (RFC 3339), or now (default 2026-01-01T00:00:00Z)")
+	f.StringVar(&r.id, "id", "", "id of the execution (default: derived from the seed, or random with --redis-url)")
+	f.StringVar(&r.record, "record", "", "`FILE` to write the recording to")
+	f.BoolVar(&r.realTime, "real-time", false, "let the clock be the machine's")
+	f.StringVar(&r.speed, "speed", "", "let virtual time pass `N` times as fast as real time, as in 60x")
+	f.StringVar(&r.maxTime, "max-time", "", "stop when more virtual time than this `DURATION` has passed (P30D, 12h)")
+	f.IntVar(&r.maxSteps, "max-steps", 0, "stop when more than `N` tasks were started (0: 1,000,000, where the workflow faults)")
+	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at this `URL` instead")
+	f.StringVar(&r.tenant, "tenant", "default", "`NAME` of the tenant to run it for")
+	f.StringVar(&r.example, "example", "", "run the example of this `NAME`, with its mocks and input; without a name, list them")
+	f.Lookup("example").NoOptDefVal = listExamples
+	c.RunE = func(c *cobra.Command, args []string) error { return r.run(c.Context(), args) }
+	return c
+}
+
+// listExamples is the value of --example without a name.
+const listExamples = "?"
+
+// runner is one run of the command.
+type runner struct {
+	sh     *shell
+	format *choice
+
+	input, mocks, secrets, start, id, record string
+	speed, maxTime, redis, tenant, example   string
+	with                                     []string
+	seed                                     uint64
+	maxSteps                                 int
+	realTime                                 bool
+
+	source document
+}
+
+// document is a workflow document that was read, and where from.
+type document struct {
+	name string
+	text []byte
+	def  *dsl.Definition
+}
+
+func (r *runner) arguments(c *cobra.Command, args []string) error {
+	if c.Flags().Changed("example") {
+		// "--example reminder" reaches us as a bare flag and an argument.
+		if r.example == listExamples && len(args) == 1 {
+			r.example = args[0]
+			return nil
+		}
+		return noArguments(c, args)
+	}
+	return oneArgument("file")(c, args)
+}
+
+func (r *runner) run(ctx context.Context, args []string) error {
+	if r.example == listExamples {
+		return r.list()
+	}
+	cfg, err := r.config(ctx, args)
+	if err != nil {
+		return err
+	}
+	line := newTimeline(r.sh, cfg.Start)
+	line.add(cfg.Definition, cfg.With)
+	cfg.Observe, cfg.Exchange = line.observe, line.exchange
+	began := time.Now()
+	result, err := r.simulateOrRun(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	line.end(result, time.Since(began))
+	return r.finish(result)
+}
+
+// simulateOrRun runs the workflow here, or on a real Redis.
+func (r *runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
+	if r.redis != "" {
+		return r.onRedis(ctx, cfg)
+	}
+	if r.record == "" {
+		return sim.Run(ctx, cfg)
+	}
+	return r.recorded(ctx, cfg)
+}
+
+// config reads everything that the flags name.
+func (r *runner) config(ctx context.Context, args []string) (sim.Config, error) {
+	cfg := sim.Config{
+		Seed: r.seed, ID: r.id, Tenant: r.tenant, Version: version().Version, MaxTasks: r.maxSteps,
+		Transport: executor.NewTransport(localLimits()),
+	}
+	if r.example != "" {
+		return cfg, r.loadExample(&cfg)
+	}
+	for _, read := range []func(context.Context, *sim.Config) error{
+		func(ctx context.Context, cfg *sim.Config) error { return r.readDocuments(ctx, cfg, args[0]) },
+		r.readInput, r.readMocks, r.readSecrets, r.readTimes,
+	} {
+		if err := read(ctx, &cfg); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
+// localLimits let calls reach the services on this machine and in its network,
+// as a developer expects of a local run.
+func localLimits() executor.Limits {
+	limits := executor.DefaultLimits()
+	limits.AllowPrivate, limits.AllowLoopback = true, true
+	return limits
+}
+
+// list shows the examples.
+func (r *runner) list() error {
+	for _, name := range workflows.Names() {
+		e, err := workflows.Load(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(r.sh.Out, "%-16s %s\n", name, strings.TrimSpace(e.Summary))
+	}
+	return nil
+}
+
+func (r *runner) loadExample(cfg *sim.Config) error {
+	e, err := workflows.Load(r.example)
+	if err != nil {
+		return fail(exitMisuse, err)
+	}
+	if r.source, err = r.parse(e.Name+".yaml", e.Document); err != nil {
+		return err
+	}
+	cfg.Definition = r.source.def
+	for name, text := range e.With {
+		child, err := r.parse(name, text)
+		if err != nil {
+			return err
+		}
+		cfg.With = append(cfg.With, child.def)
+	}
+	if e.Mocks != nil {
+		if cfg.Mocks, err = sim.ParseMocks(e.Name+".mocks.yaml", e.Mocks); err != nil {
+			return err
+		}
+	}
+	cfg.Input = e.Input
+	if r.input != "" {
+		if err := r.readInput(context.Background(), cfg); err != nil {
+			return err
+		}
+	}
+	return r.readTimes(context.Background(), cfg)
+}

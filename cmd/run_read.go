@@ -1,0 +1,164 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim"
+)
+
+// readDocuments reads and checks the document to run and those it may run.
+func (r *runner) readDocuments(ctx context.Context, cfg *sim.Config, file string) error {
+	text, err := readDocument(ctx, r.sh, file)
+	if err != nil {
+		return err
+	}
+	if r.source, err = r.parse(displayName(file), text); err != nil {
+		return err
+	}
+	cfg.Definition = r.source.def
+	for _, file := range r.with {
+		text, err := readDocument(ctx, r.sh, file)
+		if err != nil {
+			return err
+		}
+		child, err := r.parse(file, text)
+		if err != nil {
+			return err
+		}
+		cfg.With = append(cfg.With, child.def)
+	}
+	return nil
+}
+
+// parse checks a document; its mistakes are shown as validate shows them.
+func (r *runner) parse(name string, text []byte) (document, error) {
+	def, warnings, err := dsl.Parse(name, text)
+	var mistakes *dsl.Mistakes
+	if errors.As(err, &mistakes) {
+		mistakes.Render(r.sh.Err, r.sh.errColor())
+		return document{}, reported(exitInvalid)
+	}
+	if err != nil {
+		return document{}, err
+	}
+	if !r.sh.quiet {
+		dsl.RenderWarnings(r.sh.Err, text, warnings, r.sh.errColor())
+	}
+	return document{name: name, text: text, def: def}, nil
+}
+
+// readInput reads --input: JSON, or a file with JSON or YAML.
+func (r *runner) readInput(ctx context.Context, cfg *sim.Config) error {
+	text, name := []byte(r.input), "--input"
+	switch {
+	case r.input == "":
+		return nil
+	case r.input == "-", strings.HasPrefix(r.input, "@"):
+		name = strings.TrimPrefix(r.input, "@")
+		var err error
+		if text, err = readDocument(ctx, r.sh, name); err != nil {
+			return err
+		}
+	}
+	v, err := dsl.ParseData(displayName(name), text)
+	if err != nil {
+		return misusef("%s is neither JSON nor YAML: %v", displayName(name), err)
+	}
+	cfg.Input = expr.Encode(v)
+	return nil
+}
+
+func (r *runner) readMocks(ctx context.Context, cfg *sim.Config) error {
+	if r.mocks == "" {
+		return nil
+	}
+	text, err := readDocument(ctx, r.sh, r.mocks)
+	if err != nil {
+		return err
+	}
+	cfg.Mocks, err = sim.ParseMocks(r.mocks, text)
+	return fail(exitMisuse, err)
+}
+
+func (r *runner) readSecrets(ctx context.Context, cfg *sim.Config) error {
+	if r.secrets == "" {
+		return nil
+	}
+	text, err := readDocument(ctx, r.sh, r.secrets)
+	if err != nil {
+		return err
+	}
+	v, err := dsl.ParseData(r.secrets, text)
+	if err != nil {
+		return misusef("%s: %v", r.secrets, err)
+	}
+	secrets, ok := v.(map[string]any)
+	if !ok {
+		return misusef("%s: want a map of secrets by name", r.secrets)
+	}
+	cfg.Secrets = secrets
+	return nil
+}
+
+// readTimes reads the flags about the clock.
+func (r *runner) readTimes(_ context.Context, cfg *sim.Config) error {
+	if err := r.readStart(cfg); err != nil {
+		return err
+	}
+	if r.maxTime != "" {
+		d, err := dsl.ParseDuration(r.maxTime)
+		if err != nil {
+			return misusef("--max-time %q: %v", r.maxTime, err)
+		}
+		cfg.MaxTime = d.From(cfg.Start).Sub(cfg.Start)
+	}
+	if r.realTime {
+		cfg.Pace = 1
+	}
+	if r.speed == "" {
+		return nil
+	}
+	pace, err := strconv.ParseFloat(strings.TrimSuffix(r.speed, "x"), 64)
+	if err != nil || !(pace > 0 && pace < 1e9) {
+		return misusef("--speed %q: want a number of times, such as 60x", r.speed)
+	}
+	cfg.Pace = pace
+	return nil
+}
+
+func (r *runner) readStart(cfg *sim.Config) error {
+	switch {
+	case r.start == "now", r.start == "" && r.realTime:
+		cfg.Start = time.Now().UTC()
+	case r.start == "":
+		cfg.Start = sim.Epoch()
+	default:
+		start, err := time.Parse(time.RFC3339Nano, r.start)
+		if err != nil {
+			return misusef("--start %q: want a time such as 2026-01-01T00:00:00Z, or now", r.start)
+		}
+		cfg.Start = start.UTC()
+	}
+	return nil
+}
+
+// recorded runs the simulation and writes its recording.
+func (r *runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
+	f, err := os.Create(r.record)
+	if err != nil {
+		return nil, fail(exitMisuse, withoutVerb(r.record, err))
+	}
+	result, err := sim.Record(ctx, cfg, f)
+	if closed := f.Close(); err == nil && closed != nil {
+		err = fmt.Errorf("write the recording: %w", closed)
+	}
+	return result, err
+}

@@ -1,0 +1,175 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// onRedis runs the workflow on a real Redis: the engine's services in this
+// process, beside those of others, until this one execution has ended.
+func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
+	if r.record != "" || r.speed != "" {
+		return nil, misusef("--record and --speed go with the virtual clock, not with --redis-url")
+	}
+	rdb, err := store.Dial(ctx, r.redis)
+	if errors.Is(err, store.ErrUnreachable) {
+		return nil, fail(exitUnreachable, err)
+	}
+	if err != nil {
+		return nil, fail(exitMisuse, err)
+	}
+	defer func() { _ = rdb.Close() }()
+	host, _ := os.Hostname() // without one the random part must do
+	if cfg.ID == "" {
+		cfg.ID = strings.ToLower(rand.Text())
+	}
+	opts := engine.Defaults()
+	opts.Process = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
+	opts.Tenants = []string{cfg.Tenant}
+	opts.Secrets, opts.Version = cfg.Secrets, cfg.Version
+	opts.Transport = realTransport(cfg)
+	e, err := engine.New(rdb, opts)
+	if err != nil {
+		return nil, err
+	}
+	return r.follow(ctx, e, cfg)
+}
+
+// realTransport is how calls go out beside a real Redis: mocks let real time pass.
+func realTransport(cfg sim.Config) http.RoundTripper {
+	if cfg.Mocks == nil {
+		return executor.Outward(cfg.Transport)
+	}
+	return cfg.Mocks.Transport(func(ctx context.Context, d time.Duration) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+			return nil
+		}
+	}, nil)
+}
+
+// follow starts the execution, and shows its history until it has ended.
+func (r *runner) follow(ctx context.Context, e *engine.Engine, cfg sim.Config) (*sim.Result, error) {
+	if err := r.launch(ctx, e, cfg); err != nil {
+		return nil, err
+	}
+	stop, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- e.Run(stop, slog.New(slog.NewTextHandler(r.sh.Err, nil))) }()
+	go sendEvents(stop, e, cfg)
+	result, err := r.watch(ctx, e, cfg)
+	cancel()
+	return result, errors.Join(err, <-done)
+}
+
+func (r *runner) launch(ctx context.Context, e *engine.Engine, cfg sim.Config) error {
+	if err := e.Prepare(ctx); err != nil {
+		return err
+	}
+	for _, def := range append(cfg.With, cfg.Definition) {
+		if _, err := e.Library.Register(ctx, cfg.Tenant, def); err != nil {
+			return err
+		}
+	}
+	return e.Start(ctx, cfg.Tenant, cfg.ID, cfg.Definition, cfg.Input)
+}
+
+// sendEvents sends the events of a mocks file when their time has come.
+func sendEvents(ctx context.Context, e *engine.Engine, cfg sim.Config) {
+	if cfg.Mocks == nil {
+		return
+	}
+	began := time.Now()
+	for i, mock := range cfg.Mocks.Events {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(mock.After - time.Since(began)):
+		}
+		out := mock.Event(i, time.Now())
+		out.Tenant = cfg.Tenant
+		if err := e.Store.Publish(ctx, out); err != nil {
+			return // the engine's own services report what is wrong with Redis
+		}
+	}
+}
+
+// watchEvery is how often the history is looked at.
+const watchEvery = 20 * time.Millisecond
+
+// watch shows the history as it grows, whoever makes it grow.
+func (r *runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*sim.Result, error) {
+	result := &sim.Result{Execution: cfg.ID}
+	began := time.Now()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for at := int64(0); ; {
+		entries, err := e.Store.History(ctx, cfg.Tenant, cfg.ID, at, 1000)
+		if err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		at += int64(len(entries))
+		count(result, entries)
+		cfg.Observe(entries)
+		result.Elapsed = time.Since(began)
+		switch {
+		case result.Status.Ended():
+			return result, nil
+		case len(entries) > 0:
+			continue
+		case cfg.MaxTime > 0 && result.Elapsed > cfg.MaxTime:
+			result.Stop = sim.TimeUp
+			return result, nil
+		case cfg.MaxTasks > 0 && result.Tasks > cfg.MaxTasks:
+			result.Stop = sim.TasksUp
+			return result, nil
+		}
+		select {
+		case <-ctx.Done():
+			result.Stop = sim.Interrupt
+			return result, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// count takes up what a piece of history says about the result.
+func count(result *sim.Result, entries []event.Event) {
+	for _, e := range entries {
+		result.Events++
+		switch e.Type {
+		case event.TaskRequested:
+			result.Tasks++
+		case event.WorkflowCompleted:
+			result.Status = decide.Completed
+		case event.WorkflowFailed:
+			result.Status = decide.Faulted
+		case event.WorkflowCancelled:
+			result.Status = decide.Cancelled
+		default:
+			result.Status = decide.Running
+		}
+		if result.Status.Ended() {
+			var ended event.Ended
+			if decide.DecodeData(e, &ended) == nil {
+				result.Output, result.Error = ended.Output, ended.Error
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package cmd
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Streams are what a command reads from and writes to, and what it may know
+// of its surroundings.
+type Streams struct {
+	In          io.Reader
+	Out, Err    io.Writer
+	Env         func(name string) string
+	Terminal    bool // Out is a terminal
+	ErrTerminal bool // Err is a terminal
+	Width       int  // columns of that terminal; 0 where none
+}
+
+// processStreams are those of the running process.
+func processStreams() Streams {
+	s := Streams{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv,
+		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && s.Width == 0 {
+			s.Width = width
+		}
+	}
+	return s
+}
+
+// shell is what all commands share: the streams and the flags of the root.
+type shell struct {
+	Streams
+	color *choice
+	quiet bool
+}
+
+// outColor says whether colours belong on the standard output.
+func (sh *shell) outColor() bool { return sh.colorful(sh.Terminal) }
+
+// errColor says whether colours belong on the standard error.
+func (sh *shell) errColor() bool { return sh.colorful(sh.ErrTerminal) }
+
+func (sh *shell) colorful(terminal bool) bool {
+	switch sh.color.String() {
+	case "always":
+		return true
+	case "never":
+		return false
+	default:
+		return terminal && sh.Env("NO_COLOR") == "" && sh.Env("TERM") != "dumb"
+	}
+}
+
+// ascii says whether the surroundings cannot be trusted with Unicode. The
+// first of these variables that is set decides, as for every C program.
+func (sh *shell) ascii() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := sh.Env(name); locale != "" {
+			locale = strings.ToLower(locale)
+			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+		}
+	}
+	return true
+}
+
+// stickyWriter remembers the first error, so that a full disk is not success.
+type stickyWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (s *stickyWriter) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	if err != nil && s.err == nil {
+		s.err = err
+	}
+	return n, err
+}

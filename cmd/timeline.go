@@ -1,0 +1,227 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/graph"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// timeline tells on stderr what happens as it happens: a line for each task
+// that ends, and for each that others run inside.
+type timeline struct {
+	sh    *shell
+	on    bool
+	color bool
+	start time.Time
+	defs  map[string]*dsl.Definition // by id
+	seen  map[string]int             // iterations shown, by execution and reference
+
+	tasks, events int
+}
+
+// iterationsShown is how many turns of one task in a loop are shown one by one.
+const iterationsShown = 10
+
+func newTimeline(sh *shell, start time.Time) *timeline {
+	return &timeline{sh: sh, on: !sh.quiet, color: sh.errColor(), start: start,
+		defs: map[string]*dsl.Definition{}, seen: map[string]int{}}
+}
+
+// add tells the timeline of the definitions that may run.
+func (l *timeline) add(def *dsl.Definition, more []*dsl.Definition) {
+	for _, d := range append([]*dsl.Definition{def}, more...) {
+		l.defs[d.ID()] = d
+	}
+}
+
+// observe shows events of histories.
+func (l *timeline) observe(events []event.Event) {
+	if !l.on {
+		return
+	}
+	for _, e := range events {
+		l.events++
+		switch e.Type {
+		case event.ExecutionStarted:
+			l.line(e, "", "▶", bold, e.Workflow+" "+e.Execution)
+		case event.TaskRequested:
+			l.tasks++
+			l.requested(e)
+		case event.TaskCompleted:
+			l.completed(e)
+		case event.TimerScheduled:
+			l.scheduled(e)
+		case event.EventReceived:
+			l.received(e)
+		}
+	}
+}
+
+// requested shows the beginning of a task that others run inside.
+func (l *timeline) requested(e event.Event) {
+	t := l.task(e)
+	if t == nil || !composite(t) || l.hidden(e, false) {
+		return
+	}
+	l.line(e, e.Task, "┌", "", l.label(e, t))
+}
+
+// completed shows the end of a task.
+func (l *timeline) completed(e event.Event) {
+	t := l.task(e)
+	var c event.Completed
+	if t == nil || json.Unmarshal(e.Data, &c) != nil || l.hidden(e, !composite(t)) {
+		return
+	}
+	glyph, style, text := "✔", green, l.label(e, t)
+	switch {
+	case c.Status == "skipped":
+		glyph, style, text = "–", "", text+"  skipped"
+	case c.Status == "cancelled":
+		glyph, style, text = "⊘", yellow, text+"  cancelled"
+	case c.Error != nil:
+		glyph, style, text = "✘", red, text+"  "+c.Error.Error()
+	case c.Then != "":
+		text += "  → " + c.Then
+	}
+	if c.DurationMS > 0 {
+		text += "  " + elapsed(time.Duration(c.DurationMS)*time.Millisecond)
+	}
+	l.line(e, e.Task, glyph, style, text)
+}
+
+// scheduled shows waits and retries; timeouts mostly never come.
+func (l *timeline) scheduled(e event.Event) {
+	var t event.Timer
+	if json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer || l.hidden(e, false) {
+		return
+	}
+	what := "wait"
+	if t.Kind == event.RetryTimer {
+		what = "retry"
+	}
+	l.line(e, e.Task, "⏲", yellow, fmt.Sprintf("%s  %s for %s, until %s", t.TaskName, what,
+		elapsed(t.FireAt.Sub(e.Time)), t.FireAt.Format(time.RFC3339)))
+}
+
+// received shows an event from outside.
+func (l *timeline) received(e event.Event) {
+	var envelope struct{ Type, Source string }
+	if json.Unmarshal(e.Data, &envelope) == nil {
+		l.line(e, "", "✉", "", "event "+envelope.Type+" from "+envelope.Source)
+	}
+}
+
+// exchange shows a call that a mock answered.
+func (l *timeline) exchange(x sim.Exchange) {}
+
+func (l *timeline) task(e event.Event) *dsl.Task {
+	def := l.defs[e.Workflow]
+	if def == nil {
+		return nil
+	}
+	return def.Task(event.ParseRun(e.Task).Ref)
+}
+
+// hidden reports whether a task has been shown often enough; count says that it is now.
+func (l *timeline) hidden(e event.Event, count bool) bool {
+	run := event.ParseRun(e.Task)
+	if run.Iteration == "" {
+		return false
+	}
+	key := e.Execution + run.Ref
+	if count {
+		l.seen[key]++
+		if l.seen[key] == iterationsShown+1 {
+			l.line(e, e.Task, "…", "", "more turns of "+run.Ref+" are not shown")
+		}
+	}
+	return l.seen[key] > iterationsShown
+}
+
+// composite reports whether other tasks run inside a task.
+func composite(t *dsl.Task) bool {
+	switch t.Kind {
+	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:
+		return true
+	case dsl.Call:
+		return t.Call.Function != nil
+	case dsl.Listen:
+		return t.Listen.Foreach != nil
+	case dsl.Run:
+		return true
+	default:
+		return false
+	}
+}
+
+// label names a task: its name, its turn, what it does.
+func (l *timeline) label(e event.Event, t *dsl.Task) string {
+	run := event.ParseRun(e.Task)
+	name := t.Name
+	if run.Iteration != "" {
+		name += "[" + run.Iteration + "]"
+	}
+	if run.Attempt != "" {
+		name += " (retry " + run.Attempt + ")"
+	}
+	return name + "  " + graph.Detail(t)
+}
+
+// line writes one line: the virtual time, the depth, a glyph and a text.
+func (l *timeline) line(e event.Event, task, glyph, style, text string) {
+	depth := strings.Count(event.ParseRun(task).Ref, "/do/") + strings.Count(task, "/try/") +
+		strings.Count(task, "/branches/") + strings.Count(task, "/catch/")
+	depth += strings.Count(e.Execution, ".")
+	if l.sh.ascii() {
+		glyph = asciiGlyphs[glyph]
+	}
+	fmt.Fprintf(l.sh.Err, "%12s  %s%s %s\n", "+"+elapsed(e.Time.Sub(l.start)),
+		strings.Repeat("  ", max(depth-1, 0)), paint(l.color && style != "", style, glyph), printable(text))
+}
+
+// asciiGlyphs are the glyphs for terminals without Unicode.
+var asciiGlyphs = map[string]string{
+	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "⏲": "timer", "✉": "event", "…": "...",
+}
+
+// end writes the summary.
+func (l *timeline) end(r *sim.Result, took time.Duration) {
+	if !l.on {
+		return
+	}
+	style := green
+	status := string(r.Status)
+	if r.Status != decide.Completed {
+		style = red
+	}
+	if r.Stop != "" {
+		status = "stopped while " + status
+	}
+	fmt.Fprintf(l.sh.Err, "%s  %d tasks, %d events, %s of virtual time in %s\n",
+		paint(l.color, style, status), r.Tasks, r.Events, elapsed(r.Elapsed), took.Round(100*time.Microsecond))
+}
+
+// elapsed writes a duration for people: two units at most, or as it is below a minute.
+func elapsed(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < 0:
+		return "-" + elapsed(-d)
+	case d < time.Minute:
+		return d.Round(time.Millisecond).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
+	}
+}

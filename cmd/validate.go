@@ -1,0 +1,160 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+func newValidateCommand(sh *shell) *cobra.Command {
+	v := &validation{sh: sh}
+	c := &cobra.Command{
+		Use:   "validate FILE…",
+		Short: "Check workflow documents",
+		Long: `Checks workflow documents without running them. Every mistake is shown on stderr
+with its place, the lines around it and what to write instead.
+
+FILE is a document in YAML or JSON, "-" for stdin, or a folder: of that, every
+.yaml, .yml and .json file that is a workflow document (has a "document:" key).
+Ends with 0 if all are valid, 5 if one is not, 2 if one cannot be read.`,
+		Example: `  flunq validate order.yaml
+  flunq validate --strict -o json workflows/ | jq '.[] | select(.valid | not)'`,
+		GroupID: groupDevelop,
+		Args:    someArguments("file"),
+	}
+	c.Flags().BoolVar(&v.strict, "strict", false, "take warnings for mistakes")
+	v.format = outputFlag(c, "text", "json")
+	c.RunE = func(c *cobra.Command, args []string) error { return v.run(c.Context(), args) }
+	return c
+}
+
+// validation is one run of the command.
+type validation struct {
+	sh     *shell
+	format *choice
+	strict bool
+
+	verdicts   []verdict
+	unreadable bool
+}
+
+// verdict is what is said of one document.
+type verdict struct {
+	File     string `json:"file"`
+	Valid    bool   `json:"valid"`
+	Mistakes []note `json:"mistakes"`
+	Warnings []note `json:"warnings"`
+}
+
+func (v *validation) run(ctx context.Context, args []string) error {
+	v.verdicts = []verdict{}
+	for _, arg := range args {
+		v.argument(ctx, arg)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if v.format.String() == "json" {
+		if err := writeJSON(v.sh.Out, v.verdicts); err != nil {
+			return err
+		}
+	}
+	switch {
+	case v.unreadable:
+		return reported(exitMisuse)
+	case slices.ContainsFunc(v.verdicts, func(d verdict) bool { return !d.Valid }):
+		return reported(exitInvalid)
+	default:
+		return nil
+	}
+}
+
+// argument checks what one argument stands for. What cannot be read does not
+// keep the others from being checked.
+func (v *validation) argument(ctx context.Context, arg string) {
+	files, err := documentFiles(arg)
+	if err != nil {
+		v.skip(err)
+		return
+	}
+	for _, file := range files {
+		source, err := readDocument(ctx, v.sh, file)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			v.skip(err)
+			continue
+		}
+		v.check(displayName(file), source)
+	}
+}
+
+func (v *validation) skip(err error) {
+	v.unreadable = true
+	v.sh.report(err)
+}
+
+func (v *validation) check(name string, source []byte) {
+	def, warnings, err := dsl.Parse(name, source)
+	d := verdict{File: name, Mistakes: mistakeNotes(err), Warnings: warningNotes(warnings)}
+	if v.strict {
+		d.Mistakes, d.Warnings = append(d.Mistakes, d.Warnings...), []note{}
+	}
+	d.Valid = len(d.Mistakes) == 0
+	v.verdicts = append(v.verdicts, d)
+	if v.format.String() == "json" {
+		return
+	}
+	explainMistakes(v.sh, err)
+	if v.strict || !v.sh.quiet {
+		dsl.RenderWarnings(v.sh.Err, source, warnings, v.sh.errColor())
+	}
+	if v.sh.quiet {
+		return
+	}
+	word, style, what := "ok", green, "task"
+	number := len(d.Mistakes)
+	if d.Valid {
+		number = taskCount(def.Do)
+	} else {
+		word, style, what = "invalid", red, "mistake"
+	}
+	fmt.Fprintf(v.sh.Out, "%s %s (%s)%s\n", paint(v.sh.outColor(), style, word), printable(name),
+		plural(number, what), alsoWarnings(len(d.Warnings)))
+}
+
+func alsoWarnings(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + plural(n, "warning")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// taskCount counts tasks with all that are inside them.
+func taskCount(tasks dsl.TaskList) int {
+	n := len(tasks)
+	for _, t := range tasks {
+		n += taskCount(t.Do)
+		switch {
+		case t.Fork != nil:
+			n += taskCount(t.Fork.Branches)
+		case t.Try != nil:
+			n += taskCount(t.Try.Try) + taskCount(t.Try.Catch.Do)
+		case t.Listen != nil && t.Listen.Foreach != nil:
+			n += taskCount(t.Listen.Foreach.Do)
+		}
+	}
+	return n
+}

@@ -1,0 +1,134 @@
+package decide
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Authorize gives the scheme and the parameter of an Authorization header, as
+// $authorization shows them too. A policy that is nil gives none. Every error
+// is an *event.Problem.
+func Authorize(a *dsl.Authentication, s *expr.Scope) (scheme, parameter string, err error) {
+	if a == nil {
+		return "", "", nil
+	}
+	switch a.Scheme {
+	case "basic":
+		username, err := authMember(a, s, a.Username, "username")
+		if err != nil {
+			return "", "", err
+		}
+		password, err := authMember(a, s, a.Password, "password")
+		if err != nil {
+			return "", "", err
+		}
+		if strings.Contains(username, ":") {
+			return "", "", event.NewProblem(event.Configuration, "authentication: basic: a username cannot contain a colon")
+		}
+		return "Basic", base64.StdEncoding.EncodeToString([]byte(username + ":" + password)), nil
+	case "bearer":
+		token, err := authMember(a, s, a.Token, "token")
+		if err != nil {
+			return "", "", err
+		}
+		return "Bearer", token, nil
+	default:
+		return "", "", event.NewProblem(event.Configuration, fmt.Sprintf("authentication: %s cannot be used yet", a.Scheme))
+	}
+}
+
+// authMember is one member of a policy: from its secret, else from the document.
+func authMember(a *dsl.Authentication, s *expr.Scope, v *expr.Value, member string) (string, error) {
+	if a.Secret != "" {
+		return authSecret(a.Secret, s, member)
+	}
+	if v == nil {
+		return "", event.NewProblem(event.Configuration, fmt.Sprintf("authentication: %s: no %s", a.Scheme, member))
+	}
+	data, err := v.Eval(s)
+	if err != nil {
+		return "", authProblem(err, fmt.Sprintf("authentication: %s: %s", a.Scheme, member), v)
+	}
+	text, ok := authText(data)
+	if !ok {
+		return "", event.NewProblem(event.Expression,
+			fmt.Sprintf("authentication: %s: %s is %s, want a string", a.Scheme, member, authKind(data)))
+	}
+	return text, nil
+}
+
+func authSecret(secret string, s *expr.Scope, member string) (string, error) {
+	missing := event.NewProblem(event.Authorization, fmt.Sprintf("authentication: no secret %q to read", secret))
+	if s.Var == nil {
+		return "", missing
+	}
+	all, err := s.Var("secrets")
+	if err != nil {
+		return "", authProblem(err, fmt.Sprintf("authentication: secret %q", secret), nil)
+	}
+	secrets, _ := all.(map[string]any)
+	value, ok := secrets[secret]
+	if !ok {
+		return "", missing
+	}
+	members, ok := value.(map[string]any)
+	if !ok {
+		return "", event.NewProblem(event.Configuration,
+			fmt.Sprintf("authentication: secret %q is %s, want an object with %s", secret, authKind(value), member))
+	}
+	text, ok := authText(members[member])
+	if !ok {
+		return "", event.NewProblem(event.Configuration,
+			fmt.Sprintf("authentication: %s of secret %q is %s, want a string", member, secret, authKind(members[member])))
+	}
+	return text, nil
+}
+
+// authProblem keeps a problem that a variable raised; everything else is the
+// expression's fault. What jq says may quote the value it stumbled over, so of
+// an expression that reads secrets only the source is shown.
+func authProblem(err error, where string, v *expr.Value) error {
+	if problem, ok := errors.AsType[*event.Problem](err); ok {
+		return problem
+	}
+	if v != nil && v.Program() != nil && strings.Contains(v.Program().Source(), "$secrets") {
+		return event.NewProblem(event.Expression, fmt.Sprintf("%s: cannot evaluate %s", where, v.Program().Source()))
+	}
+	return event.NewProblem(event.Expression, fmt.Sprintf("%s: %v", where, err))
+}
+
+// authText writes a string as it is, and numbers and booleans as JSON does.
+func authText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case nil, []any, map[string]any:
+		return "", false
+	default:
+		return string(expr.Encode(v)), true
+	}
+}
+
+// authKind names a value's kind, never the value: it may be a secret.
+func authKind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	default:
+		return "a number"
+	}
+}

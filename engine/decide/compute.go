@@ -1,0 +1,255 @@
+package decide
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Ready reports whether a task waits to be computed by Advance.
+func (s *State) Ready() bool {
+	for len(s.inline) > 0 && (s.inline[0].closed || !s.inline[0].Inline) {
+		s.inline = s.inline[1:]
+	}
+	return len(s.inline) > 0 && !s.Status.Ended()
+}
+
+// Advance carries out the first task that waits to be computed, and takes in
+// its result as if an executor had sent it.
+func (s *State) Advance(env *Env, d *Decision) error {
+	if !s.Ready() {
+		return nil
+	}
+	n := s.inline[0]
+	m := &machine{State: s, env: env, d: d}
+	c := env.compute(n.task, m.scope(n, n.Input.V), s.Execution, n.id)
+	e := m.event(event.TaskCompleted, n.id, c.encode(n))
+	s.append(d, e)
+	m.result(n, c.Completed, c.output)
+	m.run()
+	if !s.Status.Ended() {
+		s.Status = s.phase()
+	}
+	return nil
+}
+
+// computed is a result whose output is still a value.
+type computed struct {
+	event.Completed
+	output any
+}
+
+// encode writes the result as the executor does.
+func (c *computed) encode(n *Node) []byte {
+	data := appendTask(nil, n)
+	if !c.Success {
+		data = append(data, `,"success":false,"error":`...)
+		data = append(data, event.Encode(c.Error)...)
+		return append(data, `,"duration_ms":0}`...)
+	}
+	data = append(data, `,"success":true,"output":`...)
+	data = expr.AppendJSON(data, c.output)
+	if c.Then != "" {
+		data = append(data, `,"then":`...)
+		data = expr.AppendJSON(data, c.Then)
+	}
+	return append(data, `,"duration_ms":0}`...)
+}
+
+// Compute carries out a task that needs nothing from outside: set, switch,
+// raise, emit, inject. Others are not its business, and it says ok is false.
+func (env *Env) Compute(t *dsl.Task, s *expr.Scope, execution, taskID string) (result event.Completed, ok bool) {
+	switch t.Kind {
+	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Emit, dsl.Inject:
+	default:
+		return event.Completed{}, false
+	}
+	c := env.compute(t, s, execution, taskID)
+	c.TaskID, c.TaskName, c.TaskType = taskID, t.Name, string(t.Kind)
+	if c.Success {
+		c.Output = expr.Encode(c.output)
+	}
+	return c.Completed, true
+}
+
+func (env *Env) compute(t *dsl.Task, s *expr.Scope, execution, taskID string) computed {
+	c := computed{output: s.Dot}
+	var err error
+	switch t.Kind {
+	case dsl.Set:
+		c.output, err = t.Set.Eval(s)
+	case dsl.Switch:
+		c.Then, err = choose(t, s)
+	case dsl.Raise:
+		c.Error, err = raise(t, s)
+	case dsl.Emit:
+		c.output, err = env.cloudEvent(t, s, execution, taskID)
+	case dsl.Inject:
+		c.output, err = inject(t, s)
+	default:
+		panic("decide: a task of kind " + string(t.Kind) + " cannot be computed")
+	}
+	c.output = expr.Canonical(c.output)
+	if limit := env.opts.Limits.Data; err == nil && expr.Size(c.output) > limit {
+		err = event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", limit))
+	}
+	if err != nil {
+		c.Error = problemOf(err)
+	}
+	if c.Error != nil {
+		c.Error = env.Publishable(c.Error, t.Ref)
+	}
+	c.Success = c.Error == nil
+	return c
+}
+
+// choose is the first case that holds, else the default, else nothing.
+func choose(t *dsl.Task, s *expr.Scope) (then string, err error) {
+	for _, c := range t.Switch {
+		if c.When == nil {
+			then = c.Then
+			continue
+		}
+		ok, err := c.When.Test(s)
+		if err != nil {
+			return "", err
+		}
+		if ok {
+			return c.Then, nil
+		}
+	}
+	return then, nil
+}
+
+// raise is the error that a raise task describes.
+func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
+	p := &event.Problem{}
+	for _, member := range []struct {
+		value *expr.Value
+		text  *string
+	}{
+		{t.Raise.Type, &p.Type}, {t.Raise.Title, &p.Title},
+		{t.Raise.Detail, &p.Detail}, {t.Raise.Instance, &p.Instance},
+	} {
+		if member.value == nil {
+			continue
+		}
+		v, err := member.value.Eval(s)
+		if err != nil {
+			return nil, err
+		}
+		*member.text = Text(v)
+	}
+	if t.Raise.Status != nil {
+		v, err := t.Raise.Status.Eval(s)
+		if err != nil {
+			return nil, err
+		}
+		status, ok := v.(int)
+		if !ok {
+			return nil, event.NewProblem(event.Expression, "the status of an error is "+Text(v)+", want a whole number")
+		}
+		p.Status = status
+	}
+	return p, nil
+}
+
+// Text is a value as text: a string as it is, all else as JSON.
+func Text(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return string(expr.Encode(v))
+}
+
+// cloudEvent is the event that an emit task sends.
+func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string) (any, error) {
+	v, err := t.Emit.Eval(s)
+	if err != nil {
+		return nil, err
+	}
+	attributes, ok := v.(map[string]any)
+	if !ok {
+		return nil, event.NewProblem(event.Expression, "the event is "+Text(v)+", want an object")
+	}
+	doc := env.def.Document
+	out := map[string]any{
+		"specversion": event.SpecVersion,
+		"id":          execution + taskID,
+		"source":      "/" + doc.Namespace + "/" + doc.Name + "/" + doc.Version,
+		"time":        s.Now.UTC().Format(time.RFC3339Nano),
+	}
+	for name, value := range attributes {
+		if value != nil {
+			out[name] = value
+		}
+	}
+	if _, ok := out["data"]; ok && out["datacontenttype"] == nil {
+		out["datacontenttype"] = "application/json"
+	}
+	if typ, ok := out["type"].(string); !ok || typ == "" {
+		return nil, event.NewProblem(event.Expression, "the type of the event is "+Text(out["type"])+", want text")
+	} else if strings.HasPrefix(typ, event.Prefix) {
+		return nil, event.NewProblem(event.Configuration, "types of events that begin with "+event.Prefix+" are the engine's own")
+	}
+	return out, nil
+}
+
+// inject merges the task's data into its input, member by member.
+func inject(t *dsl.Task, s *expr.Scope) (any, error) {
+	data, err := t.Inject.Eval(s)
+	if err != nil {
+		return nil, err
+	}
+	return merge(s.Dot, data), nil
+}
+
+func merge(base, more any) any {
+	b, ok := base.(map[string]any)
+	if !ok {
+		return more
+	}
+	add, ok := more.(map[string]any)
+	if !ok {
+		return more
+	}
+	out := make(map[string]any, len(b)+len(add))
+	for name, value := range b {
+		out[name] = value
+	}
+	for name, value := range add {
+		if old, ok := out[name]; ok {
+			value = merge(old, value)
+		}
+		out[name] = value
+	}
+	return out
+}
+
+// completedOf reads the data of a task.completed.
+func completedOf(e event.Event) (event.Completed, error) {
+	var c event.Completed
+	if err := DecodeData(e, &c); err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// number reads a whole number out of a value.
+func number(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int:
+		return int64(v), true
+	case float64:
+		return int64(v), v == float64(int64(v))
+	case *big.Int:
+		return v.Int64(), v.IsInt64()
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,162 @@
+// Package decide is the interpreter: given a definition and what has happened
+// so far, it says what happens next. It knows no clock, network, chance or
+// goroutine: times come with the events, ids from the execution and its version.
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// Env is what decisions about one definition need besides the events. It is
+// read only, and may serve any number of executions at once.
+type Env struct {
+	def    *dsl.Definition
+	opts   Options
+	tables map[string]*table
+	base   string // of the URIs of standard errors
+	root   *dsl.Task
+}
+
+// Options of an Env.
+type Options struct {
+	Secrets map[string]any // by name, for $secrets
+	Version string         // of the runtime, for $runtime
+	Remote  bool           // send tasks that only compute through the stream, too
+	Limits  Limits
+}
+
+// Limits keep a runaway document from taking the engine with it.
+type Limits struct {
+	Tasks int // started in one execution; default 1,000,000, simulated 10 to 1,000,000
+	Depth int // of nested executions; default 20, simulated 2 to 20
+	Data  int // bytes of one task's output as JSON; default 16 MiB, simulated 1 KiB to 16 MiB
+}
+
+// DefaultLimits are those of an ordinary deployment.
+func DefaultLimits() Limits { return Limits{Tasks: 1_000_000, Depth: 20, Data: 16 << 20} }
+
+// NewEnv prepares decisions about def.
+func NewEnv(def *dsl.Definition, opts Options) *Env {
+	if opts.Limits == (Limits{}) {
+		opts.Limits = DefaultLimits()
+	}
+	env := &Env{def: def, opts: opts, tables: map[string]*table{}, base: event.BaseV1}
+	if newerThan103(def.Document.DSL) {
+		env.base = event.BaseMain
+	}
+	env.root = &dsl.Task{Name: def.Document.Name, Kind: dsl.Do, Do: def.Do}
+	for ref, t := range def.Tasks() {
+		env.tables[ref] = newTable(t)
+	}
+	return env
+}
+
+// Definition is what the Env decides about.
+func (env *Env) Definition() *dsl.Definition { return env.def }
+
+// newerThan103 reports whether a document is written in a DSL after 1.0.3, whose
+// errors have the URIs of the renamed specification.
+func newerThan103(version string) bool {
+	var major, minor, patch int
+	if n, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); err != nil || n != 3 {
+		return false
+	}
+	return slices.Compare([]int{major, minor, patch}, []int{1, 0, 3}) > 0
+}
+
+// Decision is what a transition changes in the world: one commit.
+type Decision struct {
+	History  []event.Event // to append, in order
+	Publish  []event.Event // to the tenant's stream, in order
+	Cancel   []event.Timer // to take out of the timers
+	Listen   []string      // types of events to be woken for from now on; "*" is all
+	Unlisten []string      // … and no longer
+}
+
+// Apply takes in one event: what came from outside, or a result. It reports
+// whether the event meant anything to the execution: a stale or repeated one does
+// not, and then nothing has changed. An error is the event's or the engine's own
+// fault, and leaves the state unusable.
+func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err error) {
+	// Decisions run on the time of their event, but never back in time.
+	if e.Time.After(s.Now) {
+		s.Now = e.Time
+	}
+	m := &machine{State: s, env: env, d: d}
+	take, err := m.taker(e)
+	if err != nil || take == nil {
+		return false, err
+	}
+	s.append(d, e)
+	take()
+	m.run()
+	if !s.Status.Ended() {
+		s.Status = s.phase()
+	}
+	return true, nil
+}
+
+// append adds an event to the history, as the next version.
+func (s *State) append(d *Decision, e event.Event) {
+	s.Version++
+	d.History = append(d.History, e)
+}
+
+// machine is a State in the middle of one transition.
+type machine struct {
+	*State
+	env    *Env
+	d      *Decision
+	agenda []agendum
+}
+
+// agendum is a step to take for a node, unless the node ends before.
+type agendum struct {
+	node *Node
+	step func()
+}
+
+// later puts off a step, so that loops of tasks do not become recursion.
+func (m *machine) later(n *Node, step func()) { m.agenda = append(m.agenda, agendum{n, step}) }
+
+func (m *machine) run() {
+	for len(m.agenda) > 0 && !m.Status.Ended() {
+		next := m.agenda[0]
+		m.agenda = m.agenda[1:]
+		if !next.node.closed {
+			next.step()
+		}
+	}
+}
+
+// taker finds what an event does, nil if it does nothing.
+func (m *machine) taker(e event.Event) (func(), error) {
+	if e.Type == event.ExecutionStarted {
+		return m.takeStarted(e)
+	}
+	if m.Status == "" || m.Status.Ended() {
+		return nil, nil
+	}
+	switch e.Type {
+	case event.TaskCompleted:
+		return m.takeCompleted(e)
+	case event.TimerFired:
+		return m.takeFired(e)
+	case event.EventReceived:
+		return m.takeReceived(e)
+	case event.ExecutionCancelled:
+		return m.takeCancelled(e)
+	case event.EventDead, event.TaskDead, event.TimerDead:
+		return m.takeDead(e)
+	default:
+		return nil, fmt.Errorf("event %s of type %s is none that an execution takes", e.ID, e.Type)
+	}
+}
+
+// elapsed is how long ago t was, in milliseconds.
+func (m *machine) elapsed(t time.Time) int64 { return m.Now.Sub(t).Milliseconds() }

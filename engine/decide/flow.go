@@ -1,0 +1,385 @@
+package decide
+
+import (
+	"errors"
+	"fmt"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// list is the tasks that a node runs one after the other just now.
+func (n *Node) list() dsl.TaskList {
+	switch n.task.Kind {
+	case dsl.Do, dsl.For:
+		return n.task.Do
+	case dsl.Try:
+		if n.Try.Catching {
+			return n.task.Try.Catch.Do
+		}
+		return n.task.Try.Try
+	case dsl.Listen:
+		return n.task.Listen.Foreach.Do
+	case dsl.Call:
+		return dsl.TaskList{n.task.Call.Function}
+	default:
+		return nil
+	}
+}
+
+// enter begins the list of a node.
+func (m *machine) enter(n *Node, input any) {
+	n.At, n.Lap = 0, 0
+	m.next(n, 0, input)
+}
+
+// next goes on in the list of n with the task at index, or ends the list.
+func (m *machine) next(n *Node, index int, input any) {
+	list := n.list()
+	for index < len(list) {
+		n.At = index
+		skipped := m.begin(n, list[index], input)
+		if !skipped {
+			return
+		}
+		index++
+	}
+	m.listDone(n, input)
+}
+
+// begin starts a task below parent. A task whose condition does not hold is skipped.
+func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
+	n := &Node{StartedAt: m.Now, Raw: Data{raw}, Input: Data{raw}, task: t, parent: parent}
+	n.place()
+	m.Tasks++
+	if limit := m.env.opts.Limits.Tasks; m.Tasks > limit {
+		m.fault(event.NewProblem(event.Runtime, fmt.Sprintf("more than %d tasks were started (limit Tasks)", limit)), t.Ref)
+		return false
+	}
+	if t.If != nil {
+		ok, err := t.If.Test(m.scope(n, raw))
+		if err == nil && !ok {
+			m.recordSkipped(n)
+			return true
+		}
+		if err != nil {
+			m.activate(n)
+			m.recordRequested(n)
+			m.fail(n, problemOf(err))
+			return false
+		}
+	}
+	if parent.task.Kind == dsl.Fork {
+		n.Own = &Data{parent.Fork.Base.V}
+	}
+	m.activate(n)
+	request := m.recordRequested(n)
+	err := m.prepare(n)
+	if err == nil {
+		err = m.perform(n, request)
+	}
+	if err != nil {
+		m.fail(n, problemOf(err))
+	}
+	return false
+}
+
+// activate makes n an active task.
+func (m *machine) activate(n *Node) {
+	n.parent.Children = append(n.parent.Children, n)
+	m.open[n.id] = n
+}
+
+// prepare checks and filters the input of a task, and sets its timeout.
+func (m *machine) prepare(n *Node) error {
+	t := n.task
+	if t.Input.Schema != nil {
+		if err := t.Input.Schema.Validate(n.Raw.V); err != nil {
+			return invalid("input", err)
+		}
+	}
+	if t.Input.From != nil {
+		v, err := t.Input.From.Eval(m.scope(n, n.Raw.V))
+		if err != nil {
+			return err
+		}
+		n.Input = Data{v}
+	}
+	if t.Timeout == nil {
+		return nil
+	}
+	return m.schedule(n, event.TimeoutTimer, "", t.Timeout)
+}
+
+// perform does what a task is for, once its input is ready. The request is its
+// entry in the history.
+func (m *machine) perform(n *Node, request event.Event) error {
+	t := n.task
+	if t.Unsupported != "" {
+		return unsupported(t.Unsupported)
+	}
+	switch t.Kind {
+	case dsl.Do:
+		m.enter(n, n.Input.V)
+	case dsl.For:
+		return m.beginFor(n)
+	case dsl.Fork:
+		m.beginFork(n)
+	case dsl.Try:
+		return m.beginTry(n)
+	case dsl.Listen:
+		return m.beginListen(n)
+	case dsl.Wait:
+		return m.schedule(n, event.WaitTimer, "", t.Wait)
+	case dsl.Run:
+		return m.beginRun(n)
+	case dsl.Call:
+		if t.Call.Function != nil {
+			return m.beginFunction(n)
+		}
+		return m.request(n, request)
+	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Emit, dsl.Inject:
+		if m.env.opts.Remote {
+			return m.request(n, request)
+		}
+		n.Inline = true
+		m.inline = append(m.inline, n)
+	default:
+		panic("decide: task of unknown kind " + string(t.Kind))
+	}
+	return nil
+}
+
+// beginFunction runs the task of a function in the place of its call.
+func (m *machine) beginFunction(n *Node) error {
+	input := n.Input.V
+	if with := n.task.Call.With; with != nil {
+		v, err := with.Eval(m.scope(n, input))
+		if err != nil {
+			return err
+		}
+		input = v
+	}
+	if depth(n) > maxFunctionDepth {
+		return event.NewProblem(event.Runtime, fmt.Sprintf("functions call each other more than %d deep", maxFunctionDepth))
+	}
+	m.later(n, func() { m.enter(n, input) })
+	return nil
+}
+
+// maxFunctionDepth bounds functions that call themselves.
+const maxFunctionDepth = 100
+
+func depth(n *Node) int {
+	d := 0
+	for ; n.parent != nil; n = n.parent {
+		d++
+	}
+	return d
+}
+
+// complete ends a task with its raw output: filters and checks it, updates
+// $context, and lets the parent go on. A directive other than "" replaces the task's own.
+func (m *machine) complete(n *Node, raw any, directive string) {
+	out, err := m.finish(n, raw)
+	if err != nil {
+		m.fail(n, problemOf(err))
+		return
+	}
+	m.close(n)
+	m.recordCompleted(n, out)
+	if directive == "" {
+		directive = n.task.Then
+	}
+	parent := n.parent
+	m.later(parent, func() { m.childDone(parent, n, out, directive) })
+}
+
+// finish applies output and export of a task.
+func (m *machine) finish(n *Node, raw any) (out any, err error) {
+	t := n.task
+	out = raw
+	if t.Output.As != nil {
+		if out, err = t.Output.As.Eval(m.outputScope(n, raw, nil)); err != nil {
+			return nil, err
+		}
+	}
+	if t.Output.Schema != nil {
+		if err := t.Output.Schema.Validate(out); err != nil {
+			return nil, invalid("output", err)
+		}
+	}
+	if t.Export.As == nil && t.Export.Schema == nil {
+		return out, nil
+	}
+	context := out
+	if t.Export.As != nil {
+		if context, err = t.Export.As.Eval(m.outputScope(n, raw, &out)); err != nil {
+			return nil, err
+		}
+	}
+	if t.Export.Schema != nil {
+		if err := t.Export.Schema.Validate(context); err != nil {
+			return nil, invalid("export", err)
+		}
+	}
+	if t.Export.As != nil {
+		m.setContext(n, expr.Canonical(context))
+	}
+	return out, nil
+}
+
+// childDone lets a parent go on after a child has ended well.
+func (m *machine) childDone(parent, child *Node, out any, directive string) {
+	if parent.task.Kind == dsl.Fork {
+		m.branchDone(parent, child, out, directive)
+		return
+	}
+	switch directive {
+	case "", dsl.Continue:
+		m.next(parent, parent.At+1, out)
+	case dsl.Exit:
+		m.listDone(parent, out)
+	case dsl.End:
+		m.unwind(parent, out)
+	default:
+		index := parent.list().Find(directive)
+		if index <= parent.At {
+			parent.Lap++
+		}
+		m.next(parent, index, out)
+	}
+}
+
+// unwind ends the workflow from inside: each task around applies its own output on the way.
+func (m *machine) unwind(n *Node, out any) {
+	if n.parent == nil {
+		m.completeWorkflow(out)
+		return
+	}
+	m.complete(n, out, dsl.End)
+}
+
+// listDone ends the list of a node.
+func (m *machine) listDone(n *Node, out any) {
+	if n.parent == nil {
+		m.completeWorkflow(out)
+		return
+	}
+	switch n.task.Kind {
+	case dsl.For:
+		n.For.Index++
+		m.later(n, func() { m.turn(n, out) })
+	case dsl.Try:
+		then := ""
+		if n.Try.Catching {
+			then = n.task.Try.Catch.Then
+		}
+		m.complete(n, out, then)
+	case dsl.Listen:
+		m.handled(n, out)
+	default:
+		m.complete(n, out, "")
+	}
+}
+
+// fail ends a task with a problem, which the parent may catch.
+func (m *machine) fail(n *Node, p *event.Problem) {
+	p = m.env.Publishable(p, n.task.Ref)
+	m.drop(n)
+	m.close(n)
+	m.recordFailed(n, p)
+	parent := n.parent
+	m.later(parent, func() { m.childFailed(parent, n, p) })
+}
+
+// childFailed lets a parent deal with the failure of a child.
+func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
+	switch {
+	case parent.parent == nil && parent.task == m.env.root:
+		m.fault(p, "")
+	case parent.task.Kind == dsl.Try && !parent.Try.Catching:
+		m.caught(parent, p)
+	case parent.task.Kind == dsl.Fork:
+		m.branchFailed(parent, child, p)
+	default:
+		m.fail(parent, p)
+	}
+}
+
+// Publishable is a problem in its full form: type as a URI, and an instance.
+func (env *Env) Publishable(p *event.Problem, ref string) *event.Problem {
+	full := *p
+	full.Type = event.FullType(p.Type, env.base)
+	if full.Instance == "" {
+		full.Instance = ref
+	}
+	return &full
+}
+
+// close takes a task that ends out of the active ones.
+func (m *machine) close(n *Node) {
+	n.closed = true
+	m.cancelTimers(n)
+	delete(m.open, n.id)
+	siblings := n.parent.Children
+	for i, c := range siblings {
+		if c == n {
+			n.parent.Children = append(siblings[:i:i], siblings[i+1:]...)
+			break
+		}
+	}
+}
+
+// drop cancels everything inside a task.
+func (m *machine) drop(n *Node) {
+	m.dropChildren(n)
+	if n.Listen != nil {
+		m.unlisten(n)
+	}
+	if n.Child != "" {
+		m.cancelChild(n)
+	}
+}
+
+// cancel ends a task that is not wanted any more.
+func (m *machine) cancel(n *Node) {
+	m.drop(n)
+	m.close(n)
+	m.recordCancelled(n)
+}
+
+// Blame is the problem that a task's error stands for, in its full form. An error
+// that is not the workflow's own comes back as it is.
+func (env *Env) Blame(err error, ref string) (*event.Problem, error) {
+	var p *event.Problem
+	var missing *expr.MissingSecret
+	var failure *expr.Failure
+	if errors.As(err, &p) || errors.As(err, &missing) || errors.As(err, &failure) {
+		return env.Publishable(problemOf(err), ref), nil
+	}
+	return nil, err
+}
+
+// problemOf is the problem that an error stands for.
+func problemOf(err error) *event.Problem {
+	var p *event.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	var missing *expr.MissingSecret
+	if errors.As(err, &missing) {
+		return event.NewProblem(event.Authorization, err.Error())
+	}
+	return event.NewProblem(event.Expression, err.Error())
+}
+
+// invalid is the problem of data that its schema refuses.
+func invalid(what string, err error) *event.Problem {
+	return event.NewProblem(event.Validation, what+" does not match its schema: "+err.Error())
+}
+
+func unsupported(construct string) *event.Problem {
+	return event.NewProblem(event.Configuration, fmt.Sprintf("%q validates, but this version of flunq cannot run it", construct))
+}

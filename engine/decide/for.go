@@ -1,0 +1,62 @@
+package decide
+
+import (
+	"flunq.io/flunq/engine/event"
+)
+
+// forState is where a loop stands.
+type forState struct {
+	Items Data // what for.in gave, a list
+	Index int
+}
+
+// beginFor evaluates what to loop over. Null means no turn at all.
+func (m *machine) beginFor(n *Node) error {
+	in, err := n.task.For.In.Eval(m.scope(n, n.Input.V))
+	if err != nil {
+		return err
+	}
+	items, ok := in.([]any)
+	if !ok && in != nil {
+		return event.NewProblem(event.Expression, "for.in is "+excerpt(in)+", want a list")
+	}
+	n.For = &forState{Items: Data{items}}
+	input := n.Input.V
+	m.later(n, func() { m.turn(n, input) })
+	return nil
+}
+
+// turn begins the next turn of a loop with the output of the last one, or ends it.
+func (m *machine) turn(n *Node, data any) {
+	f := n.task.For
+	items, _ := n.For.Items.V.([]any) // a restored empty list is null
+	n.Vars = nil
+	if n.For.Index >= len(items) {
+		m.complete(n, data, "")
+		return
+	}
+	n.Vars = map[string]Data{f.Each: {items[n.For.Index]}, f.At: {n.For.Index}}
+	if f.While != nil {
+		ok, err := f.While.Test(m.scope(n, data))
+		if err != nil {
+			m.fail(n, problemOf(err))
+			return
+		}
+		if !ok {
+			n.Vars = nil
+			m.complete(n, data, "")
+			return
+		}
+	}
+	m.enter(n, data)
+}
+
+// excerpt is a value as short text for a message.
+func excerpt(v any) string {
+	const most = 60
+	text := Text(v)
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return text
+}

@@ -1,0 +1,130 @@
+package decide
+
+import (
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// forkState is where the branches of a fork stand, in the order of the document.
+type forkState struct {
+	Base     Data   // $context as the branches found it
+	Outputs  []Data // of those that are done
+	Contexts []Data // of those that are done
+	Done     []bool
+	Left     int
+}
+
+// beginFork starts all branches, each with its own copy of $context.
+func (m *machine) beginFork(n *Node) {
+	branches := n.task.Fork.Branches
+	if len(branches) == 0 {
+		m.complete(n, []any{}, "")
+		return
+	}
+	n.Fork = &forkState{
+		Base:     Data{m.contextOf(n)},
+		Outputs:  make([]Data, len(branches)),
+		Contexts: make([]Data, len(branches)),
+		Done:     make([]bool, len(branches)),
+		Left:     len(branches),
+	}
+	for i, t := range branches {
+		m.later(n, func() {
+			if m.begin(n, t, n.Input.V) {
+				m.branchOver(n, i, n.Input.V, n.Fork.Base.V, dsl.Continue)
+			}
+		})
+	}
+}
+
+// branchDone takes the output of a branch that has ended well.
+func (m *machine) branchDone(n, branch *Node, out any, directive string) {
+	m.branchOver(n, n.branchOf(branch), out, branch.Own.V, directive)
+}
+
+// branchOf is the index of a branch.
+func (n *Node) branchOf(branch *Node) int {
+	return n.task.Fork.Branches.Find(branch.task.Name)
+}
+
+func (m *machine) branchOver(n *Node, i int, out, context any, directive string) {
+	f := n.Fork
+	f.Outputs[i], f.Contexts[i], f.Done[i] = Data{out}, Data{context}, true
+	f.Left--
+	switch {
+	case n.task.Fork.Compete:
+		m.dropChildren(n)
+		m.setContext(n, context)
+		m.complete(n, out, endOnly(directive))
+	case directive == dsl.End:
+		m.dropChildren(n)
+		m.join(n)
+		m.complete(n, f.outputs(), dsl.End)
+	case f.Left == 0:
+		m.join(n)
+		m.complete(n, f.outputs(), "")
+	}
+}
+
+// endOnly is the directive of a branch that matters to the fork.
+func endOnly(directive string) string {
+	if directive == dsl.End {
+		return directive
+	}
+	return ""
+}
+
+func (f *forkState) outputs() []any {
+	out := make([]any, len(f.Outputs))
+	for i, o := range f.Outputs {
+		out[i] = o.V
+	}
+	return out
+}
+
+// branchFailed ends the fork, or, where branches compete, lets the others go on.
+func (m *machine) branchFailed(n, branch *Node, p *event.Problem) {
+	n.Fork.Done[n.branchOf(branch)] = true
+	n.Fork.Left--
+	if n.task.Fork.Compete && n.Fork.Left > 0 {
+		return
+	}
+	m.fail(n, p)
+}
+
+// join merges what the branches changed of $context, in the order of the document.
+func (m *machine) join(n *Node) {
+	merged := m.contextOf(n)
+	for i, done := range n.Fork.Done {
+		if done {
+			merged = rebase(merged, n.Fork.Base.V, n.Fork.Contexts[i].V)
+		}
+	}
+	m.setContext(n, merged)
+}
+
+// rebase applies to merged what changed between base and changed, member by member.
+func rebase(merged, base, changed any) any {
+	if expr.Equal(base, changed) {
+		return merged
+	}
+	to, ok1 := merged.(map[string]any)
+	from, ok2 := changed.(map[string]any)
+	if !ok1 || !ok2 {
+		return changed
+	}
+	before, _ := base.(map[string]any) // a base of another kind has no members
+	out := make(map[string]any, len(to)+len(from))
+	for name, value := range to {
+		if _, kept := from[name]; kept || before[name] == nil {
+			out[name] = value
+		}
+	}
+	for name, value := range from {
+		if old, had := before[name]; !had || !expr.Equal(old, value) {
+			out[name] = value
+		}
+	}
+	return out
+}

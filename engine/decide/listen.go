@@ -1,0 +1,357 @@
+package decide
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// listenState is what a listen task has heard so far.
+type listenState struct {
+	Consumed []Data // events as the task reads them, in order
+	Matched  []int  // filters of "all" that have their event
+	Stop     []int  // the same of an "all" in until
+	Outputs  []Data // of foreach, in order
+	Handled  int    // events that foreach has begun with
+	Busy     bool   // foreach is at work
+	Deaf     bool   // no more events are wanted
+}
+
+// seenLimit is how many events from outside an execution remembers, to know a
+// repeated delivery from a new event.
+const seenLimit = 256
+
+// beginListen subscribes an execution to what a listen task waits for.
+func (m *machine) beginListen(n *Node) error {
+	n.Listen = &listenState{}
+	types, err := m.listenTypes(n)
+	if err != nil {
+		return err
+	}
+	m.d.Listen = append(m.d.Listen, types...)
+	return nil
+}
+
+// listenTypes are the types of events that a task waits for; "*" if a filter takes any.
+func (m *machine) listenTypes(n *Node) ([]string, error) {
+	to := n.task.Listen.To
+	filters := to.Filters
+	if to.UntilEvent != nil {
+		filters = slices.Concat(filters, to.UntilEvent.Filters)
+	}
+	if len(to.Filters) == 0 {
+		return []string{"*"}, nil
+	}
+	var types []string
+	for _, f := range filters {
+		typ := "*"
+		for _, attribute := range f.With {
+			if attribute.Key != "type" {
+				continue
+			}
+			v, err := attribute.Value.Eval(m.scope(n, n.Input.V))
+			if err != nil {
+				return nil, err
+			}
+			if s := Text(v); regexp.QuoteMeta(s) == s || plainType(s) {
+				typ = s
+			}
+		}
+		if !slices.Contains(types, typ) {
+			types = append(types, typ)
+		}
+	}
+	if slices.Contains(types, "*") {
+		return []string{"*"}, nil
+	}
+	return types, nil
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
+
+// plainType reports whether a type is meant literally: the dots of reverse
+// domain names do not make it a regular expression.
+func plainType(s string) bool { return plain.MatchString(s) }
+
+// unlisten ends the subscription of a task, as far as no other task needs it.
+func (m *machine) unlisten(n *Node) {
+	if n.Listen.Deaf {
+		return
+	}
+	n.Listen.Deaf = true
+	types, err := m.listenTypes(n)
+	if err != nil {
+		return // it never subscribed
+	}
+	for _, other := range m.open {
+		if other == n || other.Listen == nil || other.Listen.Deaf {
+			continue
+		}
+		needed, err := m.listenTypes(other)
+		if err == nil {
+			types = slices.DeleteFunc(types, func(t string) bool { return slices.Contains(needed, t) })
+		}
+	}
+	m.d.Unlisten = append(m.d.Unlisten, types...)
+}
+
+// Received makes the history's event of one from outside, for Apply.
+func Received(e event.Event, execution string) event.Event {
+	return event.Event{
+		ID: e.Source + " " + e.ID, Source: Source, Type: event.EventReceived, Time: e.Time,
+		Tenant: e.Tenant, Execution: execution, Data: expr.Encode(Envelope(e)),
+	}
+}
+
+// Envelope is an event as expressions see it: an object of its attributes.
+func Envelope(e event.Event) map[string]any {
+	out := map[string]any{"specversion": event.SpecVersion, "id": e.ID, "source": e.Source, "type": string(e.Type)}
+	if !e.Time.IsZero() {
+		out["time"] = dateTime(e.Time)["iso8601"]
+	}
+	for name, value := range e.Ext {
+		out[name] = value
+	}
+	if len(e.Data) > 0 {
+		data, err := expr.Decode(e.Data)
+		if err != nil {
+			data = string(e.Data)
+		}
+		out["data"] = data
+	}
+	return out
+}
+
+// takeReceived hands an event from outside to the tasks that wait for it.
+func (m *machine) takeReceived(e event.Event) (func(), error) {
+	if slices.Contains(m.Seen, e.ID) {
+		return nil, nil
+	}
+	v, err := expr.Decode(e.Data)
+	if err != nil {
+		return nil, err
+	}
+	envelope, ok := v.(map[string]any)
+	if !ok {
+		return nil, nil
+	}
+	var takers []func()
+	for _, n := range m.Open() {
+		if n.Listen == nil || n.Listen.Deaf {
+			continue
+		}
+		if take := m.hear(n, envelope); take != nil {
+			takers = append(takers, take)
+		}
+	}
+	if takers == nil {
+		return nil, nil
+	}
+	return func() {
+		m.Seen = append(m.Seen, e.ID)
+		if len(m.Seen) > seenLimit {
+			m.Seen = m.Seen[1:]
+		}
+		for _, take := range takers {
+			take()
+		}
+	}, nil
+}
+
+// hear finds what an event means to a listen task, nil if nothing.
+func (m *machine) hear(n *Node, envelope map[string]any) func() {
+	to := n.task.Listen.To
+	if to.UntilEvent != nil {
+		i, keys, err := m.match(n, to.UntilEvent, n.Listen.Stop, envelope)
+		if err != nil {
+			return func() { m.fail(n, problemOf(err)) }
+		}
+		if i >= 0 {
+			return func() { m.stop(n, i, keys) }
+		}
+	}
+	i, keys, err := m.match(n, &to, n.Listen.Matched, envelope)
+	if err != nil {
+		return func() { m.fail(n, problemOf(err)) }
+	}
+	if i < 0 {
+		return nil
+	}
+	return func() {
+		if !n.closed {
+			m.consume(n, i, keys, envelope)
+		}
+	}
+}
+
+// stop counts an event of until, which is not part of the output.
+func (m *machine) stop(n *Node, filter int, keys map[string]Data) {
+	m.remember(keys)
+	until := n.task.Listen.To.UntilEvent
+	n.Listen.Stop = append(n.Listen.Stop, filter)
+	if until.Mode != "all" || len(n.Listen.Stop) == len(until.Filters) {
+		m.hushed(n)
+	}
+}
+
+// consume takes an event into a listen task.
+func (m *machine) consume(n *Node, filter int, keys map[string]Data, envelope map[string]any) {
+	m.remember(keys)
+	l, to := n.Listen, n.task.Listen.To
+	l.Matched = append(l.Matched, filter)
+	l.Consumed = append(l.Consumed, Data{read(n.task.Listen.Read, envelope)})
+	done := false
+	switch {
+	case to.Mode == "one":
+		done = true
+	case to.Mode == "all":
+		done = len(l.Matched) == len(to.Filters)
+	case to.Until == nil && to.UntilEvent == nil:
+		done = true
+	}
+	if n.task.Listen.Foreach != nil {
+		l.Deaf = l.Deaf || done
+		m.later(n, func() { m.work(n) })
+		return
+	}
+	if done || m.untilHolds(n, l.Consumed) {
+		m.hushed(n)
+	}
+}
+
+// untilHolds evaluates until on the outputs so far.
+func (m *machine) untilHolds(n *Node, outputs []Data) bool {
+	until := n.task.Listen.To.Until
+	if until == nil {
+		return false
+	}
+	ok, err := until.Test(m.scope(n, values(outputs)))
+	if err != nil {
+		m.fail(n, problemOf(err))
+		return false
+	}
+	return ok
+}
+
+// hushed ends the listening; what foreach has still to do is done first.
+func (m *machine) hushed(n *Node) {
+	m.unlisten(n)
+	if n.task.Listen.Foreach != nil {
+		m.later(n, func() { m.work(n) })
+		return
+	}
+	m.complete(n, values(n.Listen.Consumed), "")
+}
+
+// work begins foreach with the next event, if it is free and there is one.
+func (m *machine) work(n *Node) {
+	l, f := n.Listen, n.task.Listen.Foreach
+	if l.Busy || n.closed {
+		return
+	}
+	if l.Handled >= len(l.Consumed) {
+		if l.Deaf {
+			m.unlisten(n)
+			m.complete(n, values(l.Outputs), "")
+		}
+		return
+	}
+	item := l.Consumed[l.Handled]
+	l.Busy = true
+	n.Vars = map[string]Data{f.Item: item, f.At: {l.Handled}}
+	if len(f.Do) == 0 {
+		m.handled(n, item.V)
+		return
+	}
+	m.enter(n, n.Input.V)
+}
+
+// handled takes the output of one turn of foreach.
+func (m *machine) handled(n *Node, out any) {
+	l, f := n.Listen, n.task.Listen.Foreach
+	result, err := m.foreachOutput(n, f, out)
+	if err != nil {
+		m.fail(n, problemOf(err))
+		return
+	}
+	l.Busy = false
+	l.Handled++
+	l.Outputs = append(l.Outputs, Data{result})
+	n.Vars = nil
+	if !l.Deaf && m.untilHolds(n, l.Outputs) {
+		m.unlisten(n)
+		l.Consumed = l.Consumed[:l.Handled]
+	}
+	m.later(n, func() { m.work(n) })
+}
+
+// foreachOutput applies output and export of foreach to the output of one turn.
+func (m *machine) foreachOutput(n *Node, f *dsl.Foreach, raw any) (out any, err error) {
+	out = raw
+	if f.Output.As != nil {
+		if out, err = f.Output.As.Eval(m.outputScope(n, raw, nil)); err != nil {
+			return nil, err
+		}
+	}
+	if f.Output.Schema != nil {
+		if err := f.Output.Schema.Validate(out); err != nil {
+			return nil, invalid("output of foreach", err)
+		}
+	}
+	if f.Export.As != nil {
+		context, err := f.Export.As.Eval(m.outputScope(n, raw, &out))
+		if err != nil {
+			return nil, err
+		}
+		m.setContext(n, expr.Canonical(context))
+	}
+	return out, nil
+}
+
+func (m *machine) remember(keys map[string]Data) {
+	for name, value := range keys {
+		if m.Keys == nil {
+			m.Keys = map[string]Data{}
+		}
+		m.Keys[name] = value
+	}
+}
+
+func values(in []Data) []any {
+	out := make([]any, len(in))
+	for i, d := range in {
+		out[i] = d.V
+	}
+	return out
+}
+
+// read is the part of an event that a listen task asks for.
+func read(as string, envelope map[string]any) any {
+	if as == "envelope" {
+		return envelope
+	}
+	return envelope["data"]
+}
+
+// wanted says which events a listen task needs, by their types where they are given.
+func wanted(to dsl.Consumption) string {
+	if len(to.Filters) == 0 {
+		return "any event"
+	}
+	var types []string
+	for _, f := range to.Filters {
+		typ := "an event of any type"
+		for _, attribute := range f.With {
+			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
+				typ = Text(v)
+			}
+		}
+		types = append(types, typ)
+	}
+	joint := map[string]string{"all": " and ", "any": " or "}[to.Mode]
+	return strings.Join(types, joint)
+}

@@ -1,0 +1,140 @@
+package decide
+
+import (
+	"regexp"
+	"slices"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/expr"
+)
+
+// match finds the filter that takes an event, -1 if none; of "all" the first
+// that has none yet. The keys are those whose value the event sets.
+func (m *machine) match(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (int, map[string]Data, error) {
+	if len(to.Filters) == 0 && to.Mode == "any" {
+		return 0, nil, nil
+	}
+	for i, f := range to.Filters {
+		if to.Mode == "all" && slices.Contains(taken, i) {
+			continue
+		}
+		ok, err := m.matchesFilter(n, f, envelope)
+		if err != nil {
+			return -1, nil, err
+		}
+		if !ok {
+			continue
+		}
+		keys, ok, err := m.correlates(n, f, envelope)
+		if err != nil {
+			return -1, nil, err
+		}
+		if ok {
+			return i, keys, nil
+		}
+	}
+	return -1, nil, nil
+}
+
+func (m *machine) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string]any) (bool, error) {
+	for _, want := range f.With {
+		got := envelope[want.Key]
+		var ok bool
+		var err error
+		if want.Key == "data" {
+			ok, err = m.matchesData(n, want.Value, got)
+		} else {
+			ok, err = m.matchesAttribute(n, want.Value, got)
+		}
+		if err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// matchesData compares the data of an event: an expression is evaluated on the
+// data, and is a condition or the data that is wanted; literal data must be part of it.
+func (m *machine) matchesData(n *Node, want *expr.Value, data any) (bool, error) {
+	if literal, ok := want.Constant(); ok {
+		return contains(data, literal), nil
+	}
+	v, err := want.Eval(m.scope(n, data))
+	if err != nil {
+		return false, err
+	}
+	if holds, ok := v.(bool); ok {
+		return holds, nil
+	}
+	return expr.Equal(v, data), nil
+}
+
+// matchesAttribute compares an attribute: equal, or as an anchored regular expression.
+func (m *machine) matchesAttribute(n *Node, want *expr.Value, got any) (bool, error) {
+	v, err := want.Eval(m.scope(n, n.Input.V))
+	if err != nil {
+		return false, err
+	}
+	if expr.Equal(v, got) {
+		return true, nil
+	}
+	pattern, ok := v.(string)
+	text, isText := got.(string)
+	if !ok || !isText || plainType(pattern) {
+		return false, nil
+	}
+	re, err := regexp.Compile("^(?:" + pattern + ")$")
+	return err == nil && re.MatchString(text), nil
+}
+
+// contains reports whether all that part has is in whole.
+func contains(whole, part any) bool {
+	want, ok := part.(map[string]any)
+	if !ok {
+		return expr.Equal(whole, part)
+	}
+	have, ok := whole.(map[string]any)
+	if !ok {
+		return false
+	}
+	for name, value := range want {
+		got, ok := have[name]
+		if !ok || !contains(got, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// correlates compares the keys of an event with those of the execution. A key
+// that nothing is expected of takes the value of the first event that has one.
+func (m *machine) correlates(n *Node, f dsl.EventFilter, envelope map[string]any) (map[string]Data, bool, error) {
+	var keys map[string]Data
+	for _, c := range f.Correlate {
+		got, err := c.From.Eval(m.scope(n, any(envelope)))
+		if err != nil {
+			return nil, false, err
+		}
+		if got == nil {
+			return nil, false, nil
+		}
+		want, known := m.Keys[c.Key]
+		if c.Expect != nil {
+			v, err := c.Expect.Eval(m.scope(n, n.Input.V))
+			if err != nil {
+				return nil, false, err
+			}
+			want, known = Data{v}, true
+		}
+		switch {
+		case !known:
+			if keys == nil {
+				keys = map[string]Data{}
+			}
+			keys[c.Key] = Data{got}
+		case !expr.Equal(want.V, got):
+			return nil, false, nil
+		}
+	}
+	return keys, true, nil
+}

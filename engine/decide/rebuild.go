@@ -1,0 +1,71 @@
+package decide
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Rebuild folds a whole history into the state that it led to.
+func Rebuild(env *Env, history []event.Event) (*State, error) {
+	s := New()
+	if err := s.Replay(env, history); err != nil {
+		return nil, err
+	}
+	if len(s.made) > 0 {
+		return nil, &Divergence{Version: s.Version - int64(len(s.made)) + 1, Want: s.made[0]}
+	}
+	return s, nil
+}
+
+// Replay takes in more of a history, which may come in pieces. Events that
+// decisions made must be just those that deciding again makes; anything else is
+// a Divergence.
+func (s *State) Replay(env *Env, history []event.Event) error {
+	for _, e := range history {
+		version := s.Version - int64(len(s.made)) + 1
+		if len(s.made) > 0 {
+			if want := s.made[0]; want.Type != e.Type || want.Task != e.Task || !bytes.Equal(want.Data, e.Data) {
+				return &Divergence{Version: version, Want: want, Got: e}
+			}
+			s.made = s.made[1:]
+			continue
+		}
+		var d Decision
+		applied, err := s.Apply(env, e, &d)
+		if err != nil {
+			return fmt.Errorf("version %d: %w", version, err)
+		}
+		if !applied {
+			return &Divergence{Version: version, Got: e}
+		}
+		s.made = d.History[1:]
+	}
+	return nil
+}
+
+// Divergence is a history that does not follow from its definition.
+type Divergence struct {
+	Version   int64
+	Want, Got event.Event // the zero Event where there is none
+}
+
+// Error says what differs.
+func (d *Divergence) Error() string {
+	return fmt.Sprintf("history diverges at version %d: decided %s %s, found %s %s",
+		d.Version, d.Want.Type, d.Want.Task, d.Got.Type, d.Got.Task)
+}
+
+// StartedWorkflow is which workflow an ExecutionStarted is for.
+func StartedWorkflow(e event.Event) (id, version string, err error) {
+	var started event.Started
+	if err := DecodeData(e, &started); err != nil {
+		return "", "", err
+	}
+	return started.Namespace + "." + started.Name, started.Version, nil
+}
+
+// EncodeProblem is a problem as JSON.
+func EncodeProblem(p *event.Problem) ([]byte, error) { return json.Marshal(p) }

@@ -1,0 +1,77 @@
+package decide
+
+import (
+	"strconv"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Source is the source of the events that decisions make.
+const Source = Prefix + "worker"
+
+// Prefix begins the sources of the engine's events.
+const Prefix = "/flunq/"
+
+// event makes an event of this execution; its id tells the version it has in the history.
+func (m *machine) event(typ event.Type, task string, data []byte) event.Event {
+	return event.Event{
+		ID:     m.Execution + "/" + strconv.FormatInt(m.Version+1, 10),
+		Source: Source, Type: typ, Time: m.Now,
+		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: data,
+	}
+}
+
+// record appends an event to the history.
+func (m *machine) record(typ event.Type, task string, data []byte) event.Event {
+	e := m.event(typ, task, data)
+	m.append(m.d, e)
+	return e
+}
+
+func (m *machine) recordRequested(n *Node) event.Event {
+	return m.record(event.TaskRequested, n.id, append(appendTask(nil, n), '}'))
+}
+
+func (m *machine) recordSkipped(n *Node) {
+	m.record(event.TaskCompleted, n.id, append(appendTask(nil, n), `,"success":true,"status":"skipped","duration_ms":0}`...))
+}
+
+func (m *machine) recordCancelled(n *Node) {
+	data := append(appendTask(nil, n), `,"success":false,"status":"cancelled"`...)
+	m.record(event.TaskCompleted, n.id, m.appendDuration(data, n))
+}
+
+// recordCompleted notes the end of a task, unless its own result in the history says it already.
+func (m *machine) recordCompleted(n *Node, out any) {
+	if n.reported {
+		return
+	}
+	data := append(appendTask(nil, n), `,"success":true,"output":`...)
+	m.record(event.TaskCompleted, n.id, m.appendDuration(expr.AppendJSON(data, out), n))
+}
+
+func (m *machine) recordFailed(n *Node, p *event.Problem) {
+	if n.reported && n.failed {
+		return
+	}
+	data := append(appendTask(nil, n), `,"success":false,"error":`...)
+	m.record(event.TaskCompleted, n.id, m.appendDuration(append(data, event.Encode(p)...), n))
+}
+
+// appendTask begins a JSON object with the members that name a task.
+func appendTask(dst []byte, n *Node) []byte {
+	dst = append(dst, `{"task_id":`...)
+	dst = expr.AppendJSON(dst, n.id)
+	dst = append(dst, `,"task_name":`...)
+	dst = expr.AppendJSON(dst, n.task.Name)
+	dst = append(dst, `,"task_type":"`...)
+	dst = append(dst, n.task.Kind...)
+	return append(dst, '"')
+}
+
+func (m *machine) appendDuration(dst []byte, n *Node) []byte {
+	dst = append(dst, `,"duration_ms":`...)
+	dst = strconv.AppendInt(dst, m.Now.Sub(n.StartedAt).Milliseconds(), 10)
+	return append(dst, '}')
+}

@@ -1,0 +1,152 @@
+package decide
+
+import (
+	"slices"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// table is what a request for a task needs, worked out once.
+type table struct {
+	vars   []string // variables that its expressions use and the executor cannot know
+	config []byte   // the task as JSON
+}
+
+func newTable(t *dsl.Task) *table {
+	tab := &table{config: expr.Encode(t.Raw)}
+	for _, p := range programs(t) {
+		for _, name := range p.Vars() {
+			switch name {
+			case "input", "secrets", "runtime", "authorization":
+			default:
+				if !slices.Contains(tab.vars, name) {
+					tab.vars = append(tab.vars, name)
+				}
+			}
+		}
+	}
+	slices.Sort(tab.vars)
+	return tab
+}
+
+// programs are the expressions of the part of a task that an executor carries out.
+func programs(t *dsl.Task) []*expr.Program {
+	values := []*expr.Value{t.Set, t.Inject, t.Emit}
+	var out []*expr.Program
+	for _, c := range t.Switch {
+		if c.When != nil {
+			out = append(out, c.When)
+		}
+	}
+	if e := t.Raise; e != nil {
+		values = append(values, e.Type, e.Status, e.Title, e.Detail, e.Instance)
+	}
+	if c := t.Call; c != nil && c.HTTP != nil {
+		values = append(values, c.HTTP.Method, c.HTTP.Endpoint.URI, c.HTTP.Headers, c.HTTP.Body, c.HTTP.Query)
+		values = append(values, authenticationValues(c.HTTP.Endpoint.Authentication)...)
+	}
+	if c := t.Call; c != nil && c.OpenAPI != nil {
+		values = append(values, c.OpenAPI.Document.URI, c.OpenAPI.OperationID, c.OpenAPI.Parameters)
+		values = append(values, authenticationValues(c.OpenAPI.Document.Authentication)...)
+		values = append(values, authenticationValues(c.OpenAPI.Authentication)...)
+	}
+	for _, v := range values {
+		if v != nil {
+			out = slices.AppendSeq(out, v.Programs)
+		}
+	}
+	return out
+}
+
+func authenticationValues(a *dsl.Authentication) []*expr.Value {
+	if a == nil {
+		return nil
+	}
+	return []*expr.Value{a.Username, a.Password, a.Token}
+}
+
+// request sends the request for a task to the executors.
+func (m *machine) request(n *Node, e event.Event) (err error) {
+	if e.Data, err = m.requested(n); err != nil {
+		return err
+	}
+	m.d.Publish = append(m.d.Publish, e)
+	return nil
+}
+
+// requested is the data of a request that goes out.
+func (m *machine) requested(n *Node) ([]byte, error) {
+	tab := m.env.tables[n.task.Ref]
+	data := appendTask(nil, n)
+	data = append(data, `,"input":`...)
+	data = expr.AppendJSON(data, n.Input.V)
+	data = append(data, `,"config":`...)
+	data = append(data, tab.config...)
+	if len(tab.vars) > 0 {
+		v := &view{m: m, n: n}
+		vars := make(map[string]any, len(tab.vars))
+		for _, name := range tab.vars {
+			value, err := v.value(name)
+			if err != nil {
+				return nil, err
+			}
+			vars[name] = value
+		}
+		data = append(data, `,"vars":`...)
+		data = expr.AppendJSON(data, vars)
+	}
+	return append(data, '}'), nil
+}
+
+// takeCompleted takes the result of a task that was requested.
+func (m *machine) takeCompleted(e event.Event) (func(), error) {
+	n := m.open[e.Task]
+	if n == nil || !n.requestable() {
+		return nil, nil
+	}
+	c, err := completedOf(e)
+	if err != nil {
+		return nil, err
+	}
+	output, err := decodeOr(c.Output, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func() { m.result(n, c, output) }, nil
+}
+
+// requestable reports whether a task is done by an executor or a child execution.
+func (n *Node) requestable() bool {
+	switch n.task.Kind {
+	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Emit, dsl.Inject:
+		return true
+	case dsl.Call:
+		return n.task.Call.Function == nil
+	case dsl.Run:
+		return n.Child != ""
+	default:
+		return false
+	}
+}
+
+// result goes on with the result of a task.
+func (m *machine) result(n *Node, c event.Completed, output any) {
+	n.Inline, n.reported, n.failed, n.Child = false, true, !c.Success, ""
+	if !c.Success {
+		p := c.Error
+		if p == nil {
+			p = event.NewProblem(event.Runtime, "the task failed without saying why")
+		}
+		m.fail(n, p)
+		return
+	}
+	if n.task.Kind == dsl.Emit {
+		if err := m.emit(output); err != nil {
+			m.fail(n, problemOf(err))
+			return
+		}
+	}
+	m.complete(n, output, c.Then)
+}

@@ -1,0 +1,211 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// RuntimeName is $runtime.name.
+const RuntimeName = "flunq"
+
+// view is what the expressions of one task may see.
+type view struct {
+	m         *machine
+	n         *Node
+	raw       any  // output as it came, once there is one
+	out       *any // output after output.as, once there is one
+	hasOutput bool
+}
+
+// scope is what the expressions around a task see: dot is the value they work on.
+func (m *machine) scope(n *Node, dot any) *expr.Scope {
+	v := &view{m: m, n: n}
+	return &expr.Scope{Dot: dot, Now: m.Now, Var: v.value}
+}
+
+// outputScope is the scope of output.as (out is nil) and of export.as.
+func (m *machine) outputScope(n *Node, raw any, out *any) *expr.Scope {
+	v := &view{m: m, n: n, raw: raw, out: out, hasOutput: true}
+	s := &expr.Scope{Dot: raw, Now: m.Now, Var: v.value}
+	if out != nil {
+		s.Dot = *out
+	}
+	return s
+}
+
+// value finds a variable. That it may be named here was checked when the
+// document was read; a name without a value is therefore the engine's fault.
+func (v *view) value(name string) (any, error) {
+	for n := v.n; n != nil; n = n.parent {
+		if bound, ok := n.Vars[name]; ok {
+			return bound.V, nil
+		}
+	}
+	switch name {
+	case "context":
+		return v.m.contextOf(v.n), nil
+	case "input":
+		return v.n.Input.V, nil
+	case "output":
+		if v.out == nil {
+			return nil, nil
+		}
+		return *v.out, nil
+	case "task":
+		return v.task(), nil
+	case "workflow":
+		return v.m.workflow(), nil
+	case "authorization":
+		return v.authorization()
+	default:
+		return v.m.env.constant(name)
+	}
+}
+
+// constant finds the variables that are the same for all executions of an Env.
+func (env *Env) constant(name string) (any, error) {
+	switch name {
+	case "secrets":
+		if env.opts.Secrets == nil {
+			return map[string]any{}, nil
+		}
+		return env.opts.Secrets, nil
+	case "runtime":
+		return map[string]any{"name": RuntimeName, "version": env.opts.Version, "metadata": map[string]any{}}, nil
+	default:
+		return nil, fmt.Errorf("variable $%s has no value here", name)
+	}
+}
+
+// task is $task.
+func (v *view) task() map[string]any {
+	t := map[string]any{
+		"name":       v.n.task.Name,
+		"reference":  v.n.task.Ref,
+		"definition": v.n.task.Raw,
+		"input":      v.n.Raw.V,
+		"startedAt":  dateTime(v.n.StartedAt),
+	}
+	if v.hasOutput {
+		t["output"] = v.raw
+	}
+	return t
+}
+
+// workflow is $workflow.
+func (m *machine) workflow() map[string]any {
+	return map[string]any{
+		"id":         m.Execution,
+		"definition": m.env.def.Raw,
+		"input":      m.Input.V,
+		"startedAt":  dateTime(m.StartedAt),
+	}
+}
+
+// authorization is $authorization: what the task's own authentication yields.
+func (v *view) authorization() (any, error) {
+	auth := authenticationOf(v.n.task)
+	if auth == nil {
+		return nil, nil
+	}
+	inner := &expr.Scope{Dot: v.n.Input.V, Now: v.m.Now, Var: v.value}
+	return authorization(auth, inner)
+}
+
+func authorization(auth *dsl.Authentication, s *expr.Scope) (any, error) {
+	scheme, parameter, err := Authorize(auth, s)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"scheme": scheme, "parameter": parameter}, nil
+}
+
+// authenticationOf is the authentication of a call, nil for all else.
+func authenticationOf(t *dsl.Task) *dsl.Authentication {
+	switch {
+	case t.Call == nil:
+		return nil
+	case t.Call.HTTP != nil:
+		return t.Call.HTTP.Endpoint.Authentication
+	case t.Call.OpenAPI != nil:
+		return t.Call.OpenAPI.Authentication
+	default:
+		return nil
+	}
+}
+
+// dateTime is a moment as expressions see it.
+func dateTime(t time.Time) map[string]any {
+	return map[string]any{
+		"iso8601": t.UTC().Format(time.RFC3339Nano),
+		"epoch":   map[string]any{"seconds": int(t.Unix()), "milliseconds": int(t.UnixMilli())},
+	}
+}
+
+// contextOf is $context as a task sees it: that of the innermost branch around it.
+func (m *machine) contextOf(n *Node) any {
+	for ; n != nil; n = n.parent {
+		if n.Own != nil {
+			return n.Own.V
+		}
+	}
+	return m.Context.V
+}
+
+// setContext replaces $context as the tasks around n see it.
+func (m *machine) setContext(n *Node, context any) {
+	for ; n != nil; n = n.parent {
+		if n.Own != nil {
+			n.Own.V = context
+			return
+		}
+	}
+	m.Context.V = context
+}
+
+// RequestScope is the scope of a task's own expressions as the executor sees
+// it: with the variables that came with the request.
+func (env *Env) RequestScope(t *dsl.Task, r event.Requested, now time.Time) (*expr.Scope, error) {
+	input, err := decodeOr(r.Input, nil)
+	if err != nil {
+		return nil, fmt.Errorf("input of %s: %w", r.TaskID, err)
+	}
+	vars, err := decodeOr(r.Vars, map[string]any{})
+	if err != nil {
+		return nil, fmt.Errorf("variables of %s: %w", r.TaskID, err)
+	}
+	bound, ok := vars.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("variables of %s are %T, want an object", r.TaskID, vars)
+	}
+	s := &expr.Scope{Dot: input, Now: now}
+	s.Var = func(name string) (any, error) {
+		if v, ok := bound[name]; ok {
+			return v, nil
+		}
+		switch name {
+		case "input":
+			return input, nil
+		case "authorization":
+			if auth := authenticationOf(t); auth != nil {
+				return authorization(auth, s)
+			}
+			return nil, nil
+		default:
+			return env.constant(name)
+		}
+	}
+	return s, nil
+}
+
+// decodeOr reads JSON, or gives the value for none.
+func decodeOr(src []byte, none any) (any, error) {
+	if len(src) == 0 {
+		return none, nil
+	}
+	return expr.Decode(src)
+}

@@ -1,0 +1,146 @@
+package decide
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Keys of the timers that a task may have besides its first of a kind.
+const (
+	attemptKey = "attempt" // timeout of one attempt of a try
+	overallKey = "overall" // timeout of all attempts together
+)
+
+// schedule sets a timer for a task, after a duration that a value yields.
+func (m *machine) schedule(n *Node, kind event.TimerKind, key string, duration *expr.Value) error {
+	d, err := m.duration(n, duration)
+	if err != nil {
+		return err
+	}
+	m.scheduleAt(n, kind, key, d.From(m.Now))
+	return nil
+}
+
+// duration evaluates a duration in the scope of a task.
+func (m *machine) duration(n *Node, value *expr.Value) (dsl.Duration, error) {
+	v, err := value.Eval(m.scope(n, n.Input.V))
+	if err != nil {
+		return dsl.Duration{}, err
+	}
+	d, err := dsl.ParseDuration(v)
+	if err != nil {
+		return dsl.Duration{}, event.NewProblem(event.Expression, err.Error())
+	}
+	return d, nil
+}
+
+func (m *machine) scheduleAt(n *Node, kind event.TimerKind, key string, at time.Time) {
+	t := event.Timer{
+		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution,
+		TaskID: n.id, TaskName: n.task.Name,
+		FireAt: at, DurationMS: at.Sub(m.Now).Milliseconds(), Kind: kind, Key: key,
+	}
+	n.Timers = append(n.Timers, t)
+	m.announce(event.TimerScheduled, t)
+}
+
+// announce tells the timer service about a timer.
+func (m *machine) announce(typ event.Type, t event.Timer) {
+	m.d.Publish = append(m.d.Publish, m.record(typ, t.TaskID, event.Encode(t)))
+}
+
+// cancelTimers takes back all timers of a task.
+func (m *machine) cancelTimers(n *Node) {
+	for _, t := range n.Timers {
+		m.cancelTimer(t)
+	}
+	n.Timers = nil
+}
+
+func (m *machine) cancelTimer(t event.Timer) {
+	m.d.Cancel = append(m.d.Cancel, t)
+	m.announce(event.TimerCancelled, t)
+}
+
+// cancelKind takes back one timer of a task, if it has it.
+func (m *machine) cancelKind(n *Node, kind event.TimerKind, key string) {
+	n.Timers = slices.DeleteFunc(n.Timers, func(t event.Timer) bool {
+		if t.Kind != kind || t.Key != key {
+			return false
+		}
+		m.cancelTimer(t)
+		return true
+	})
+}
+
+// takeFired takes a timer that has fired. One that was taken back, or set
+// again for another time, means nothing.
+func (m *machine) takeFired(e event.Event) (func(), error) {
+	var fired event.Fired
+	if err := DecodeData(e, &fired); err != nil {
+		return nil, err
+	}
+	if t := m.Timeout; t != nil && sameTimer(*t, fired.Timer) {
+		return func() {
+			m.Timeout = nil
+			m.fault(event.NewProblem(event.Timeout, "the workflow did not end in time"), "/")
+		}, nil
+	}
+	n := m.open[fired.TaskID]
+	if n == nil {
+		return nil, nil
+	}
+	i := slices.IndexFunc(n.Timers, func(t event.Timer) bool { return sameTimer(t, fired.Timer) })
+	if i < 0 {
+		return nil, nil
+	}
+	t := n.Timers[i]
+	return func() {
+		n.Timers = slices.Delete(n.Timers, i, i+1)
+		m.elapse(n, t)
+	}, nil
+}
+
+func sameTimer(a, b event.Timer) bool {
+	return a.TaskID == b.TaskID && a.Kind == b.Kind && a.Key == b.Key && a.FireAt.Equal(b.FireAt)
+}
+
+// elapse does what a timer was set for.
+func (m *machine) elapse(n *Node, t event.Timer) {
+	switch {
+	case t.Kind == event.WaitTimer:
+		m.complete(n, n.Input.V, "")
+	case t.Kind == event.RetryTimer:
+		m.attempt(n)
+	case t.Key == attemptKey || t.Key == overallKey:
+		m.attemptTimedOut(n, t.Key)
+	default:
+		m.fail(n, event.NewProblem(event.Timeout, fmt.Sprintf("the task did not end within %v", t.FireAt.Sub(n.StartedAt))))
+	}
+}
+
+// jitter is a time between from and to that spreads retries out, and is the
+// same whenever it is asked for the same run.
+func jitter(seed string, from, to time.Duration) time.Duration {
+	if to <= from {
+		return from
+	}
+	h := fnv.New64a()
+	h.Write([]byte(seed))
+	return from + time.Duration(mix(h.Sum64())%uint64(to-from+1))
+}
+
+// mix spreads the bits of a hash of similar texts (the finalizer of MurmurHash3).
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

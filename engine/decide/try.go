@@ -1,0 +1,251 @@
+package decide
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// tryState is where a try stands.
+type tryState struct {
+	Retries  int
+	Catching bool // the handler runs
+	Over     bool // the time for all attempts is up
+}
+
+func (m *machine) beginTry(n *Node) error {
+	n.Try = &tryState{}
+	if r := n.task.Try.Catch.Retry; r != nil && r.Duration != nil {
+		if err := m.schedule(n, event.TimeoutTimer, overallKey, r.Duration); err != nil {
+			return err
+		}
+	}
+	m.attempt(n)
+	return nil
+}
+
+// attempt runs the body of a try.
+func (m *machine) attempt(n *Node) {
+	if r := n.task.Try.Catch.Retry; r != nil && r.AttemptDuration != nil {
+		if err := m.schedule(n, event.TimeoutTimer, attemptKey, r.AttemptDuration); err != nil {
+			m.fail(n, problemOf(err))
+			return
+		}
+	}
+	input := n.Input.V
+	m.later(n, func() { m.enter(n, input) })
+}
+
+// attemptTimedOut interrupts an attempt.
+func (m *machine) attemptTimedOut(n *Node, key string) {
+	if n.Try.Catching {
+		return
+	}
+	detail := "the attempt did not end in time"
+	if key == overallKey {
+		n.Try.Over = true
+		detail = "the attempts together did not end in time"
+	}
+	m.dropChildren(n)
+	m.cancelKind(n, event.RetryTimer, "")
+	m.caught(n, m.env.Publishable(event.NewProblem(event.Timeout, detail), n.task.Ref))
+}
+
+// dropChildren cancels what runs inside a task.
+func (m *machine) dropChildren(n *Node) {
+	for len(n.Children) > 0 {
+		m.cancel(n.Children[0])
+	}
+}
+
+// caught deals with a failure of the body: retry, handle, or pass it on.
+func (m *machine) caught(n *Node, p *event.Problem) {
+	m.cancelKind(n, event.TimeoutTimer, attemptKey)
+	c := n.task.Try.Catch
+	failure := problemValue(p)
+	matches, err := m.catches(n, p, failure)
+	if err != nil {
+		m.fail(n, problemOf(err))
+		return
+	}
+	if !matches {
+		m.fail(n, p)
+		return
+	}
+	if c.Retry != nil {
+		again, err := m.retry(n, c, failure)
+		switch {
+		case err != nil:
+			m.fail(n, problemOf(err))
+			return
+		case again:
+			return
+		case c.Do == nil && c.Then == "":
+			m.fail(n, p)
+			return
+		}
+	}
+	m.handle(n, failure)
+}
+
+// handle runs what catch.do says, with the error in its variable.
+func (m *machine) handle(n *Node, failure any) {
+	c := n.task.Try.Catch
+	m.cancelKind(n, event.TimeoutTimer, overallKey)
+	n.Try.Catching = true
+	n.Vars = map[string]Data{c.As: {failure}}
+	input := n.Input.V
+	if len(c.Do) == 0 {
+		m.complete(n, input, c.Then)
+		return
+	}
+	m.later(n, func() { m.enter(n, input) })
+}
+
+// catches reports whether a try catches a problem.
+func (m *machine) catches(n *Node, p *event.Problem, failure any) (bool, error) {
+	c := n.task.Try.Catch
+	for name, want := range c.With {
+		if !matchesProblem(p, name, want) {
+			return false, nil
+		}
+	}
+	return m.conditions(n, c.When, c.ExceptWhen, failure)
+}
+
+// conditions evaluates when and exceptWhen on an error.
+func (m *machine) conditions(n *Node, when, exceptWhen *expr.Program, failure any) (bool, error) {
+	vars := n.Vars
+	n.Vars = map[string]Data{n.task.Try.Catch.As: {failure}}
+	defer func() { n.Vars = vars }()
+	if when != nil {
+		if ok, err := when.Test(m.scope(n, failure)); err != nil || !ok {
+			return false, err
+		}
+	}
+	if exceptWhen != nil {
+		if ok, err := exceptWhen.Test(m.scope(n, failure)); err != nil || ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// matchesProblem compares one member of an error filter; all spellings of a
+// standard type are equal.
+func matchesProblem(p *event.Problem, name string, want any) bool {
+	switch name {
+	case "type":
+		return event.ShortType(Text(want)) == event.ShortType(p.Type)
+	case "status":
+		status, ok := number(want)
+		return ok && status == int64(p.Status)
+	case "title":
+		return Text(want) == p.Title
+	case "detail":
+		return Text(want) == p.Detail
+	case "instance":
+		return Text(want) == p.Instance
+	default:
+		return false
+	}
+}
+
+// problemValue is a problem as expressions see it.
+func problemValue(p *event.Problem) map[string]any {
+	out := map[string]any{"type": p.Type, "status": p.Status}
+	if p.Title != "" {
+		out["title"] = p.Title
+	}
+	if p.Detail != "" {
+		out["detail"] = p.Detail
+		out["details"] = p.Detail // as documents before the renaming call it
+	}
+	if p.Instance != "" {
+		out["instance"] = p.Instance
+	}
+	return out
+}
+
+// retry begins another attempt, now or after a delay, unless the policy forbids it.
+func (m *machine) retry(n *Node, c dsl.Catch, failure any) (again bool, err error) {
+	r := c.Retry
+	if n.Try.Over || r.AttemptCount > 0 && n.Try.Retries >= r.AttemptCount {
+		return false, nil
+	}
+	if ok, err := m.conditions(n, r.When, r.ExceptWhen, failure); err != nil || !ok {
+		return false, err
+	}
+	at, err := m.retryAt(n, r)
+	if err != nil {
+		return false, err
+	}
+	for _, t := range n.Timers {
+		if t.Key == overallKey && !at.Before(t.FireAt) {
+			return false, nil
+		}
+	}
+	n.Try.Retries++
+	if at.After(m.Now) {
+		m.scheduleAt(n, event.RetryTimer, "", at)
+		return true, nil
+	}
+	m.attempt(n)
+	return true, nil
+}
+
+// retryAt is when the next attempt begins: after the delay, which grows with the
+// attempts as the backoff says, and a jitter.
+func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
+	at := m.Now
+	if r.Delay != nil {
+		d, err := m.duration(n, r.Delay)
+		if err != nil {
+			return at, err
+		}
+		at = grow(m.Now, d, factor(r.Backoff, n.Try.Retries+1))
+	}
+	if r.JitterTo == nil {
+		return at, nil
+	}
+	var limits [2]time.Duration
+	for i, value := range []*expr.Value{r.JitterFrom, r.JitterTo} {
+		if value == nil {
+			continue
+		}
+		d, err := m.duration(n, value)
+		if err != nil {
+			return at, err
+		}
+		limits[i] = d.From(m.Now).Sub(m.Now)
+	}
+	seed := fmt.Sprintf("%s %s %d", m.Execution, n.id, n.Try.Retries)
+	return at.Add(jitter(seed, limits[0], limits[1])), nil
+}
+
+// factor is how many times the delay the n-th retry (from 1) waits.
+func factor(backoff string, n int) float64 {
+	switch backoff {
+	case "linear":
+		return float64(n)
+	case "exponential":
+		return math.Pow(2, float64(n-1))
+	default:
+		return 1
+	}
+}
+
+// maxDelay is the longest that a retry waits, whatever the backoff says.
+const maxDelay = 365 * 24 * time.Hour
+
+func grow(now time.Time, d dsl.Duration, factor float64) time.Time {
+	once := d.From(now).Sub(now)
+	if float64(once)*factor > float64(maxDelay) {
+		return now.Add(max(once, maxDelay))
+	}
+	return now.Add(time.Duration(float64(once) * factor))
+}

@@ -1,0 +1,342 @@
+package decide
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// New is an execution that has not begun.
+func New() *State { return &State{open: map[string]*Node{}} }
+
+// begun takes over what the event of a start says.
+func (s *State) begun(e event.Event) (event.Started, error) {
+	var started event.Started
+	if err := DecodeData(e, &started); err != nil {
+		return started, err
+	}
+	input, err := decodeOr(started.Input, map[string]any{})
+	if err != nil {
+		return started, fmt.Errorf("input of execution %s: %w", e.Execution, err)
+	}
+	s.Tenant, s.Workflow, s.Execution = e.Tenant, e.Workflow, e.Execution
+	s.Status, s.StartedAt = Running, e.Time
+	s.Parent, s.ParentTask, s.Depth = started.Parent, started.ParentTask, started.Depth
+	s.Input, s.Context = Data{input}, Data{map[string]any{}}
+	return started, nil
+}
+
+// takeStarted begins an execution.
+func (m *machine) takeStarted(e event.Event) (func(), error) {
+	if m.Status != "" {
+		return nil, nil
+	}
+	if _, err := m.begun(e); err != nil {
+		return nil, err
+	}
+	return m.start, nil
+}
+
+func (m *machine) start() {
+	def := m.env.def
+	m.Root = &Node{StartedAt: m.Now, task: m.env.root}
+	if def.Extensions {
+		m.fault(unsupported("use.extensions"), "/use/extensions")
+		return
+	}
+	input := m.Input.V
+	if def.Input.Schema != nil {
+		if err := def.Input.Schema.Validate(input); err != nil {
+			m.fault(invalid("the workflow's input", err), "/input")
+			return
+		}
+	}
+	if def.Input.From != nil {
+		v, err := def.Input.From.Eval(m.scope(m.Root, input))
+		if err != nil {
+			m.fault(problemOf(err), "/input/from")
+			return
+		}
+		input = expr.Canonical(v)
+	}
+	m.Root.Raw, m.Root.Input = m.Input, Data{input}
+	if def.Timeout != nil {
+		if err := m.scheduleTimeout(def.Timeout); err != nil {
+			m.fault(problemOf(err), "/timeout")
+			return
+		}
+	}
+	m.later(m.Root, func() { m.enter(m.Root, input) })
+}
+
+// scheduleTimeout sets the timer of the whole execution.
+func (m *machine) scheduleTimeout(value *expr.Value) error {
+	d, err := m.duration(m.Root, value)
+	if err != nil {
+		return err
+	}
+	at := d.From(m.Now)
+	t := event.Timer{
+		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution,
+		FireAt: at, DurationMS: at.Sub(m.Now).Milliseconds(), Kind: event.TimeoutTimer,
+	}
+	m.Timeout = &t
+	m.announce(event.TimerScheduled, t)
+	return nil
+}
+
+// completeWorkflow ends the execution with the output of its last task.
+func (m *machine) completeWorkflow(out any) {
+	def := m.env.def
+	if def.Output.As != nil {
+		v, err := def.Output.As.Eval(m.scope(m.Root, out))
+		if err != nil {
+			m.fault(problemOf(err), "/output/as")
+			return
+		}
+		out = expr.Canonical(v)
+	}
+	if def.Output.Schema != nil {
+		if err := def.Output.Schema.Validate(out); err != nil {
+			m.fault(invalid("the workflow's output", err), "/output")
+			return
+		}
+	}
+	m.end(Completed)
+	m.Output = Data{out}
+	m.publishEnd(event.WorkflowCompleted, event.Ended{Output: expr.Encode(out)})
+}
+
+// fault ends the execution with a problem; ref is where it happened, if the problem does not say.
+func (m *machine) fault(p *event.Problem, ref string) {
+	m.end(Faulted)
+	m.Error = m.env.Publishable(p, ref)
+	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error})
+}
+
+// end takes back all that is still on its way.
+func (m *machine) end(status Status) {
+	m.dropChildren(m.Root)
+	m.Root.closed = true
+	if m.Timeout != nil {
+		m.cancelTimer(*m.Timeout)
+		m.Timeout = nil
+	}
+	m.Status, m.Root, m.inline, m.Keys, m.Seen = status, nil, nil, nil, nil
+	m.agenda = nil
+}
+
+// publishEnd tells the world, and an execution that waits for this one.
+func (m *machine) publishEnd(typ event.Type, ended event.Ended) {
+	m.d.Publish = append(m.d.Publish, m.record(typ, "", event.Encode(ended)))
+	if m.Parent == "" || m.ParentTask == "" {
+		return
+	}
+	c := event.Completed{
+		TaskID: m.ParentTask, TaskName: lastSegment(event.ParseRun(m.ParentTask).Ref), TaskType: string(dsl.Run),
+		Success: typ == event.WorkflowCompleted, Output: ended.Output, Error: ended.Error,
+		DurationMS: m.elapsed(m.StartedAt),
+	}
+	if typ == event.WorkflowCancelled {
+		c.Error = event.NewProblem(event.Runtime, "execution "+m.Execution+" was cancelled")
+	}
+	if c.Error != nil {
+		child := *c.Error
+		child.Instance = "" // it points into another document; the parent's is the run task
+		c.Error = &child
+	}
+	m.d.Publish = append(m.d.Publish, event.Event{
+		ID: m.Execution + "/parent", Source: Source, Type: event.TaskCompleted, Time: m.Now,
+		Tenant: m.Tenant, Execution: m.Parent, Task: m.ParentTask, Data: event.Encode(c),
+	})
+}
+
+// lastSegment is the name of the task that a reference points to.
+func lastSegment(ref string) string {
+	for i := len(ref) - 1; i >= 0; i-- {
+		if ref[i] == '/' {
+			return ref[i+1:]
+		}
+	}
+	return ref
+}
+
+// takeCancelled ends an execution from outside.
+func (m *machine) takeCancelled(e event.Event) (func(), error) {
+	var ended event.Ended
+	if len(e.Data) > 0 {
+		if err := DecodeData(e, &ended); err != nil {
+			return nil, err
+		}
+	}
+	return func() {
+		m.end(Cancelled)
+		m.publishEnd(event.WorkflowCancelled, event.Ended{Reason: ended.Reason})
+	}, nil
+}
+
+// takeDead ends what waits for a delivery that was given up: the task, else the execution.
+func (m *machine) takeDead(e event.Event) (func(), error) {
+	var dead event.Dead
+	if err := DecodeData(e, &dead); err != nil {
+		return nil, err
+	}
+	p := dead.Problem()
+	n := m.open[e.Task]
+	switch {
+	case n != nil:
+		return func() { m.fail(n, p) }, nil
+	case e.Task != "" && e.Type == event.TaskDead:
+		return nil, nil // the task has ended meanwhile
+	default:
+		return func() { m.fault(p, "/") }, nil
+	}
+}
+
+// Refuse is an execution that faults as it starts, because there is no
+// definition to decide with.
+func Refuse(e event.Event, p *event.Problem, d *Decision) (*State, error) {
+	s := New()
+	if _, err := s.begun(e); err != nil {
+		return nil, err
+	}
+	s.Now = e.Time
+	m := &machine{State: s, d: d, env: &Env{base: event.BaseV1}}
+	m.Root = &Node{}
+	s.append(d, e)
+	m.fault(p, "/")
+	return s, nil
+}
+
+// Abort faults an execution that cannot be decided about any more, of which only
+// the names, the version and the parent may be known.
+func (s *State) Abort(now time.Time, dead event.Dead) Decision {
+	var d Decision
+	s.Now = now
+	m := &machine{State: s, d: &d, env: &Env{base: event.BaseV1}}
+	m.Root = &Node{}
+	m.fault(dead.Problem(), "/")
+	return d
+}
+
+// beginRun starts a child execution.
+func (m *machine) beginRun(n *Node) error {
+	run := n.task.Run
+	if run.Workflow == nil {
+		return unsupported("run")
+	}
+	if limit := m.env.opts.Limits.Depth; m.Depth >= limit {
+		return event.NewProblem(event.Runtime, fmt.Sprintf("workflows run each other more than %d deep (limit Depth)", limit))
+	}
+	started, err := m.childStart(n)
+	if err != nil {
+		return err
+	}
+	m.Children++
+	child := m.Execution + "." + strconv.Itoa(m.Children)
+	if !run.NoWait {
+		started.Parent, started.ParentTask = m.Execution, n.id
+		n.Child = child
+	}
+	m.d.Publish = append(m.d.Publish, event.Event{
+		ID: child + "/start", Source: Source, Type: event.ExecutionStarted, Time: m.Now,
+		Tenant: m.Tenant, Workflow: started.Namespace + "." + started.Name, Execution: child, Data: event.Encode(started),
+	})
+	if run.NoWait {
+		m.complete(n, n.Input.V, "")
+	}
+	return nil
+}
+
+// childStart evaluates which workflow to run, and its input.
+func (m *machine) childStart(n *Node) (event.Started, error) {
+	w := n.task.Run.Workflow
+	started := event.Started{Depth: m.Depth + 1}
+	s := m.scope(n, n.Input.V)
+	for _, member := range []struct {
+		value *expr.Value
+		text  *string
+	}{{w.Namespace, &started.Namespace}, {w.Name, &started.Name}, {w.Version, &started.Version}} {
+		if member.value == nil {
+			continue
+		}
+		v, err := member.value.Eval(s)
+		if err != nil {
+			return started, err
+		}
+		*member.text = Text(v)
+	}
+	input := n.Input.V
+	if w.Input != nil {
+		v, err := w.Input.Eval(s)
+		if err != nil {
+			return started, err
+		}
+		input = v
+	}
+	started.Input = expr.Encode(input)
+	return started, nil
+}
+
+// cancelChild ends the execution that a task waits for.
+func (m *machine) cancelChild(n *Node) {
+	m.d.Publish = append(m.d.Publish, event.Event{
+		ID: n.Child + "/cancel", Source: Source, Type: event.ExecutionCancelled, Time: m.Now,
+		Tenant: m.Tenant, Execution: n.Child, Data: event.Encode(event.Ended{Reason: "task " + n.id + " of " + m.Execution + " ended"}),
+	})
+	n.Child = ""
+}
+
+// emit sends the event of an emit task into the tenant's stream.
+func (m *machine) emit(output any) error {
+	envelope, ok := output.(map[string]any)
+	if !ok {
+		return event.NewProblem(event.Runtime, "the emitted event is no object")
+	}
+	e := event.Event{Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Time: m.Now, Ext: map[string]string{}}
+	for name, value := range envelope {
+		text := Text(value)
+		switch name {
+		case "id":
+			e.ID = text
+		case "source":
+			e.Source = text
+		case "type":
+			e.Type = event.Type(text)
+		case "time":
+			if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+				e.Time = t
+			}
+		case "data":
+			e.Data = expr.Encode(value)
+		case "specversion", "tenantid", "workflowid", "executionid", "taskid":
+		default:
+			e.Ext[name] = text
+		}
+	}
+	m.d.Publish = append(m.d.Publish, e)
+	return nil
+}
+
+// phase is waiting where nothing is at work.
+func (s *State) phase() Status {
+	for _, n := range s.open {
+		if n.Inline || n.requestable() {
+			return Running
+		}
+	}
+	return Waiting
+}
+
+// DecodeData reads the data of one of the engine's own events.
+func DecodeData(e event.Event, into any) error {
+	if err := json.Unmarshal(e.Data, into); err != nil {
+		return fmt.Errorf("data of event %s (%s): %w", e.ID, e.Type, err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package dsl
+
+import (
+	"slices"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+func schemes() []string { return []string{"basic", "bearer", "digest", "oauth2", "oidc"} }
+
+// authentication reads a policy, or resolves the name of one; nil is none.
+func (p *parser) authentication(n *node, s scope) *Authentication {
+	if n == nil {
+		return nil
+	}
+	if n.shape == text {
+		p.mistake(n.Pos, "write it as {use: "+short(n.text())+"}", "authentication: want a map, this is text")
+		return nil
+	}
+	use := n.get("use")
+	if use == nil {
+		return p.policyOf(n, s)
+	}
+	if !p.object(n, "authentication", keys("use")) {
+		return nil
+	}
+	name, ok := p.text(use, "authentication.use")
+	if !ok {
+		return nil
+	}
+	if _, known := p.shared.authentications.find(name); !known {
+		p.mistake(use.Pos, reference(name, "use.authentications", p.shared.authentications.names), "unknown authentication %s", quote(name))
+		return nil
+	}
+	return p.policy(name)
+}
+
+// policy reads a policy of use.authentications, once.
+func (p *parser) policy(name string) *Authentication {
+	if a, ok := p.shared.policies[name]; ok {
+		return a
+	}
+	a := p.policyOf(p.shared.authentications.nodes[name], scope{}.during())
+	p.shared.policies[name] = a
+	return a
+}
+
+func (p *parser) policyOf(n *node, s scope) *Authentication {
+	a := &Authentication{}
+	if n.get("certificate") != nil {
+		p.mistake(n.Pos, "use one of basic, bearer, digest, oauth2, oidc", "authentication: certificate is no longer part of the language")
+		return a
+	}
+	if !p.object(n, "authentication", keys(schemes()...)) {
+		return a
+	}
+	found := 0
+	for _, f := range n.fields {
+		if slices.Contains(schemes(), f.key) {
+			found++
+			a.Scheme = f.key
+			p.scheme(a, f, s)
+		}
+	}
+	if found > 1 || len(n.fields) == 0 {
+		p.mistake(n.Pos, "keep one of basic, bearer, digest, oauth2, oidc", "authentication wants exactly one scheme")
+	}
+	return a
+}
+
+// scheme reads the members of a scheme, or the secret that has them.
+func (p *parser) scheme(a *Authentication, f field, s scope) {
+	n := f.value
+	if n.shape == text && f.key == "bearer" {
+		p.mistake(n.Pos, "write it as bearer: {token: '"+short(n.text())+"'}", "authentication.bearer: want a map, this is text")
+		return
+	}
+	what := "authentication." + f.key
+	if use := n.get("use"); use != nil {
+		if p.object(n, what, keys("use")) {
+			a.Secret = p.filled(use, what+".use")
+		}
+		return
+	}
+	switch f.key {
+	case "basic", "digest":
+		if p.object(n, what, keys("username", "password", "use").need("username", "password")) {
+			a.Username = p.credential(n.get("username"), what+".username", s)
+			a.Password = p.credential(n.get("password"), what+".password", s)
+		}
+	case "bearer":
+		if p.object(n, what, keys("token", "use").need("token")) {
+			a.Token = p.credential(n.get("token"), what+".token", s)
+		}
+	case "oauth2":
+		p.oauth2(n, what, s, "endpoints")
+	default:
+		p.oauth2(n, what, s)
+	}
+}
+
+// credential is text or an expression. Loose mode does not try what is plain
+// text: a password is what it is.
+func (p *parser) credential(n *node, what string, s scope) *expr.Value {
+	src, ok := p.text(n, what)
+	switch {
+	case !ok:
+		return nil
+	case !whole(src).is && p.loose:
+		return expr.Literal(src)
+	default:
+		return p.value(n, s)
+	}
+}

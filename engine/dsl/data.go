@@ -1,0 +1,22 @@
+package dsl
+
+import "bytes"
+
+// ParseData reads plain data (an input, a file of secrets) in JSON or YAML, by
+// the rules that hold for the data inside documents. An empty text is null. An
+// error is a *Mistakes.
+func ParseData(name string, src []byte) (any, error) {
+	source := bytes.TrimPrefix(src, []byte("\ufeff"))
+	if len(bytes.TrimSpace(source)) == 0 {
+		return nil, nil
+	}
+	p := &parser{notes: &notes{file: name, said: map[Mistake]bool{}}}
+	root := read(p.notes, source)
+	if _, err := p.result(source); err != nil {
+		return nil, err
+	}
+	if root == nil {
+		return nil, nil
+	}
+	return root.data, nil
+}

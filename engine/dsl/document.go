@@ -1,0 +1,285 @@
+package dsl
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/schema"
+)
+
+// Newest is the version of the language that this package was written for.
+const Newest = "1.0.3"
+
+var (
+	versionPattern = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
+	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
+	notInName      = regexp.MustCompile(`[^a-zA-Z0-9]+`)
+)
+
+// document reads the whole of a workflow.
+func (p *parser) document(n *node) {
+	if n.shape != object {
+		p.wrong(n, "the workflow", "a map with document: and do:")
+		return
+	}
+	p.topLevel(n)
+	p.def.Raw = n.data
+	if m := n.get("evaluate"); m != nil {
+		p.evaluate(m)
+	}
+	if m := n.get("document"); m != nil {
+		p.header(m)
+	}
+	if m := n.get("use"); m != nil {
+		p.use(m)
+	}
+	p.def.Input = p.input(n.get("input"), "input", workflowInput(), p.lack("/input"))
+	p.def.Do = p.tasks(n.get("do"), "do", "/do", scope{})
+	p.def.Timeout = p.timeout(n.get("timeout"), workflowOutput())
+	p.def.Output = p.output(n.get("output"), "output", workflowOutput(), p.lack("/output"))
+	if m := n.get("schedule"); m != nil {
+		p.schedule(m)
+	}
+	p.checkJumps()
+}
+
+// lack notes a construct of the document itself that is not carried out.
+func (p *parser) lack(ref string) func(construct string) {
+	return func(construct string) {
+		p.def.Unsupported = append(p.def.Unsupported, Unsupported{construct, ref})
+	}
+}
+
+// topLevel checks the keys of the document. The official schema lets any
+// through, so what cannot be a slip of the pen is only a warning.
+func (p *parser) topLevel(n *node) {
+	m := keys("document", "input", "use", "do", "timeout", "output", "schedule", "evaluate").need("document", "do")
+	free := absent(n, m.known)
+	fitting := *n
+	fitting.fields = nil
+	for _, f := range n.fields {
+		switch {
+		case slices.Contains(m.known, f.key):
+			fitting.fields = append(fitting.fields, f)
+		case closest(f.key, free) != "":
+			p.mistake(f.pos, p.guess(f.key, free), "unknown key %s in the workflow", quote(f.key))
+			fitting.fields = append(fitting.fields, field{closest(f.key, free), f.pos, f.value})
+		case slices.Contains([]string{"id", "name", "version", "specVersion", "namespace", "dsl"}, f.key):
+			p.mistake(f.pos, "put it under `document:`", "unknown key %s in the workflow", quote(f.key))
+		default:
+			p.warn(f.pos, "known here: "+strings.Join(m.known, ", "), "the key %s of the workflow means nothing", quote(f.key))
+		}
+	}
+	p.object(&fitting, "the workflow", m)
+}
+
+// header reads "document".
+func (p *parser) header(n *node) {
+	if !p.object(n, "document", keys("dsl", "namespace", "name", "version", "title", "summary", "tags", "metadata").
+		need("dsl", "namespace", "name", "version")) {
+		return
+	}
+	d := &p.def.Document
+	d.DSL = p.version(n.get("dsl"), "dsl", Newest)
+	d.Namespace = p.name(n.get("namespace"), "namespace")
+	d.Name = p.name(n.get("name"), "name")
+	d.Version = p.version(n.get("version"), "version", "0.1.0")
+	d.Title, _ = p.text(n.get("title"), "title")
+	d.Summary, _ = p.text(n.get("summary"), "summary")
+	p.mapOf(n.get("tags"), "tags")
+	p.mapOf(n.get("metadata"), "metadata")
+	if d.DSL != "" {
+		p.language(n.get("dsl"), d.DSL)
+	}
+}
+
+// language says whether a version of the language is understood.
+func (p *parser) language(n *node, version string) {
+	major, rest, _ := strings.Cut(version, ".")
+	switch {
+	case major == "0":
+		p.mistake(n.Pos, "rewrite the workflow for "+Newest+": document:, do:", "dsl %s is the old 0.8 language, want 1.0", version)
+	case major != "1":
+		p.mistake(n.Pos, "dsl: '"+Newest+"'", "dsl %s is not known, want 1.0", version)
+	case newer(rest):
+		p.warn(n.Pos, "", "dsl %s is newer than %s: what is new in it is not known here", version, Newest)
+	}
+}
+
+// newer reports whether "minor.patch…" is beyond 0.3.
+func newer(rest string) bool {
+	core, _, _ := strings.Cut(rest, "+")
+	core, _, _ = strings.Cut(core, "-")
+	minor, patch, _ := strings.Cut(core, ".")
+	m, err := strconv.Atoi(minor)
+	if err != nil || m > 0 {
+		return true
+	}
+	n, err := strconv.Atoi(patch)
+	return err != nil || n > 3
+}
+
+// version checks a semantic version, which YAML reads as a number if it has only two parts.
+func (p *parser) version(n *node, what, example string) string {
+	if n == nil {
+		return ""
+	}
+	if n.shape == number {
+		p.mistake(n.Pos, fmt.Sprintf("write all three parts, in quotes: %s: '%s'", what, threeParts(fmt.Sprint(n.data), example)),
+			"document.%s: YAML reads this version as a number", what)
+		return ""
+	}
+	s, ok := p.text(n, "document."+what)
+	if ok && !versionPattern.MatchString(s) {
+		p.mistake(n.Pos, "write it as '"+threeParts(s, example)+"'", "document.%s: %s is no semantic version", what, quote(s))
+		return ""
+	}
+	return s
+}
+
+// threeParts mends a version of one or two numbers.
+func threeParts(s, example string) string {
+	s = strings.TrimPrefix(s, "v")
+	for range 2 {
+		if versionPattern.MatchString(s) {
+			return s
+		}
+		s += ".0"
+	}
+	if versionPattern.MatchString(s) {
+		return s
+	}
+	return example
+}
+
+func (p *parser) name(n *node, what string) string {
+	s, ok := p.text(n, "document."+what)
+	if !ok || namePattern.MatchString(s) {
+		return s
+	}
+	mended := strings.Trim(notInName.ReplaceAllString(s, "-"), "-")
+	if len(mended) > 63 {
+		mended = strings.Trim(mended[:63], "-")
+	}
+	suggestion := "use letters, digits and - only, at most 63"
+	if mended != "" {
+		suggestion = "write it as " + mended
+	}
+	p.mistake(n.Pos, suggestion, "document.%s: %s has more than letters, digits and - inside, or is too long", what, quote(s))
+	return ""
+}
+
+func (p *parser) evaluate(n *node) {
+	if !p.object(n, "evaluate", keys("language", "mode")) {
+		return
+	}
+	p.loose = p.word(n.get("mode"), "evaluate.mode", "strict", "strict", "loose") == "loose"
+	p.def.Loose = p.loose
+	if language := n.get("language"); language != nil {
+		if s, ok := p.text(language, "evaluate.language"); ok && s != "jq" {
+			p.mistake(language.Pos, "language: jq", "evaluate.language: %s is not known", quote(s))
+		}
+	}
+}
+
+// input reads how input is checked and filtered.
+func (p *parser) input(n *node, what string, s scope, lack func(string)) (in Input) {
+	if n == nil || !p.object(n, what, keys("schema", "from")) {
+		return in
+	}
+	in.Schema = p.schema(n.get("schema"), what+".schema", lack)
+	in.From = p.template(n.get("from"), what+".from", s)
+	return in
+}
+
+// output reads how output is filtered and checked.
+func (p *parser) output(n *node, what string, s scope, lack func(string)) (out Output) {
+	if n == nil || !p.object(n, what, keys("schema", "as")) {
+		return out
+	}
+	out.As = p.template(n.get("as"), what+".as", s)
+	out.Schema = p.schema(n.get("schema"), what+".schema", lack)
+	return out
+}
+
+// export reads how $context is updated.
+func (p *parser) export(n *node, what string, s scope, lack func(string)) (out Export) {
+	if n == nil || !p.object(n, what, keys("schema", "as")) {
+		return out
+	}
+	out.As = p.template(n.get("as"), what+".as", s)
+	out.Schema = p.schema(n.get("schema"), what+".schema", lack)
+	if n.get("schema") != nil && n.get("as") == nil {
+		p.warn(n.Pos, "add `as: …`", "%s has a schema but no as: it checks the task's output and exports nothing", what)
+	}
+	return out
+}
+
+// schema compiles an inline JSON Schema.
+func (p *parser) schema(n *node, what string, lack func(string)) *schema.Schema {
+	if n == nil || !p.object(n, what, keys("format", "document", "resource")) {
+		return nil
+	}
+	format, _ := p.text(n.get("format"), what+".format")
+	document, resource := n.get("document"), n.get("resource")
+	switch {
+	case document == nil && resource == nil:
+		if !p.misspelt(n, "document", []string{"format", "document", "resource"}) {
+			p.mistake(n.Pos, "add `document: …`", "%s has neither document nor resource", what)
+		}
+		return nil
+	case document != nil && resource != nil:
+		p.mistake(n.Pos, "keep one", "%s has both document and resource", what)
+		return nil
+	case resource != nil:
+		p.externalResource(resource, what+".resource", scope{}.during())
+		lack("schema: resource")
+		return nil
+	}
+	if name, _, _ := strings.Cut(format, ":"); format != "" && !strings.EqualFold(name, "json") {
+		lack("schema: format " + format)
+		return nil
+	}
+	compiled, err := schema.Compile(document.data)
+	if err != nil {
+		p.mistake(document.Pos, "", "%s: %v", what, err)
+		return nil
+	}
+	return compiled
+}
+
+// timeout reads a timeout or resolves the name of one.
+func (p *parser) timeout(n *node, s scope) *expr.Value {
+	switch {
+	case n == nil:
+		return nil
+	case n.shape == text:
+		named, ok := p.shared.timeouts.find(n.text())
+		if !ok {
+			p.mistake(n.Pos, reference(n.text(), "use.timeouts", p.shared.timeouts.names), "unknown timeout %s", quote(n.text()))
+			return nil
+		}
+		return p.timeoutOf(named, s)
+	default:
+		return p.timeoutOf(n, s)
+	}
+}
+
+func (p *parser) timeoutOf(n *node, s scope) *expr.Value {
+	if !p.object(n, "timeout", keys("after").need("after")) {
+		return nil
+	}
+	return p.duration(n.get("after"), "timeout.after", s)
+}
+
+// reference is the suggestion for a name that is not in a section of use.
+func reference(name, section string, names []string) string {
+	if len(names) == 0 {
+		return "define it in " + section
+	}
+	return didYouMean(name, names)
+}

@@ -1,0 +1,243 @@
+package dsl
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// ParseDuration reads what a duration is written as, or what an expression in
+// its place yields: ISO 8601, a map of whole numbers, a Go duration, or a timestamp.
+func ParseDuration(v any) (Duration, error) {
+	d, wrong := readDuration(v)
+	if wrong == nil {
+		return d, nil
+	}
+	if wrong.suggestion == "" {
+		return Duration{}, fmt.Errorf("read duration: %s", wrong.message)
+	}
+	return Duration{}, fmt.Errorf("read duration: %s (%s)", wrong.message, wrong.suggestion)
+}
+
+// misreading is why a duration could not be read.
+type misreading struct{ key, message, suggestion string }
+
+func durationKeys() []string { return []string{"days", "hours", "minutes", "seconds", "milliseconds"} }
+
+func readDuration(v any) (Duration, *misreading) {
+	switch v := v.(type) {
+	case string:
+		return durationOfText(v)
+	case map[string]any:
+		return durationOfMap(v)
+	default:
+		if n, ok := wholeNumber(v); ok {
+			return Duration{}, &misreading{
+				"", fmt.Sprintf("%d is no duration: a unit is missing", n),
+				fmt.Sprintf("for seconds, write: PT%dS", max(n, 0)),
+			}
+		}
+		return Duration{}, &misreading{"", "this is no duration", "write it as PT5S or {seconds: 5}"}
+	}
+}
+
+func durationOfMap(m map[string]any) (Duration, *misreading) {
+	if len(m) == 0 {
+		return Duration{}, &misreading{"", "the duration is empty", "write it as {seconds: 5}"}
+	}
+	known := durationKeys()
+	for _, key := range slices.Sorted(mapsKeys(m)) {
+		if !slices.Contains(known, key) {
+			return Duration{}, &misreading{key, "unknown key " + quote(key) + " in a duration", didYouMean(key, known)}
+		}
+	}
+	var total amounts
+	for _, key := range known {
+		value, ok := m[key]
+		if !ok {
+			continue
+		}
+		n, ok := rational(value)
+		switch {
+		case !ok:
+			return Duration{}, &misreading{key, key + " is no whole number", "write it as {" + key + ": 5}"}
+		case n.Sign() < 0:
+			return Duration{}, &misreading{key, key + " is negative", "a duration cannot lead into the past"}
+		}
+		switch key {
+		case "days":
+			total.add(n, 'D', false)
+		case "hours":
+			total.add(n, 'H', true)
+		case "minutes":
+			total.add(n, 'M', true)
+		case "seconds":
+			total.add(n, 'S', true)
+		default:
+			total.add(n.Mul(n, big.NewRat(1, 1000)), 'S', true)
+		}
+	}
+	return total.duration(), nil
+}
+
+func mapsKeys(m map[string]any) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// rational reads a whole number of any size.
+func rational(v any) (*big.Rat, bool) {
+	if i, ok := v.(*big.Int); ok {
+		return new(big.Rat).SetInt(i), true
+	}
+	n, ok := wholeNumber(v)
+	return new(big.Rat).SetInt64(int64(n)), ok
+}
+
+var (
+	isoPattern = regexp.MustCompile(`^P(\d+(?:\.\d+)?Y)?(\d+(?:\.\d+)?M)?(\d+(?:\.\d+)?W)?(\d+(?:\.\d+)?D)?` +
+		`(T(\d+(?:\.\d+)?H)?(\d+(?:\.\d+)?M)?(\d+(?:\.\d+)?S)?)?$`)
+	isoAmount  = regexp.MustCompile(`\d+(?:\.\d+)?`)
+	saidInFull = regexp.MustCompile(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|millis|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|d|weeks?|w|months?|years?|y)\s*$`)
+)
+
+func durationOfText(s string) (Duration, *misreading) {
+	const longest = 200
+	if len(s) > longest {
+		return Duration{}, &misreading{"", quote(s) + " is no duration", ""}
+	}
+	if isISO(s) {
+		return durationOfISO(s), nil
+	}
+	if strings.ContainsAny(s, "smhun") {
+		if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+			return Duration{Clock: d, Go: true}, nil
+		}
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return Duration{Until: t}, nil
+	}
+	if strings.HasPrefix(strings.TrimSpace(s), "-") || strings.Contains(s, "P-") {
+		return Duration{}, &misreading{"", quote(s) + " is negative", "a duration cannot lead into the past"}
+	}
+	suggestion := "write it as PT5S (5 seconds), PT10M (10 minutes) or P1D (1 day)"
+	if mended := mendDuration(s); mended != "" {
+		suggestion = "write it as " + mended
+	}
+	return Duration{}, &misreading{"", quote(s) + " is no ISO 8601 duration", suggestion}
+}
+
+func isISO(s string) bool {
+	return isoPattern.MatchString(s) && s != "P" && !strings.HasSuffix(s, "T")
+}
+
+func durationOfISO(s string) Duration {
+	date, clock, _ := strings.Cut(s[1:], "T")
+	var total amounts
+	for i, part := range []string{date, clock} {
+		for part != "" {
+			digits := isoAmount.FindString(part)
+			n, _ := new(big.Rat).SetString(digits)
+			total.add(n, rune(part[len(digits)]), i == 1)
+			part = part[len(digits)+1:]
+		}
+	}
+	return total.duration()
+}
+
+// mendDuration guesses what a text that is no duration was meant to be.
+func mendDuration(s string) string {
+	if m := saidInFull.FindStringSubmatch(s); m != nil {
+		return inISO(m[1], strings.ToLower(m[2]))
+	}
+	up := strings.ToUpper(strings.ReplaceAll(s, " ", ""))
+	if isISO(up) {
+		return up
+	}
+	body := strings.TrimPrefix(up, "P")
+	for _, guess := range []string{"PT" + body, "P" + strings.TrimPrefix(body, "T"), "P" + body} {
+		if isISO(guess) {
+			return guess
+		}
+	}
+	if n := strings.TrimSpace(s); isoAmount.FindString(n) == n && n != "" {
+		return "PT" + n + "S"
+	}
+	return ""
+}
+
+func inISO(amount, unit string) string {
+	switch {
+	case strings.HasPrefix(unit, "milli"):
+		n, _ := new(big.Rat).SetString(amount)
+		seconds := n.Mul(n, big.NewRat(1, 1000)).FloatString(6)
+		return "PT" + strings.TrimRight(strings.TrimRight(seconds, "0"), ".") + "S"
+	case strings.HasPrefix(unit, "mo"):
+		return "P" + amount + "M"
+	case strings.ContainsRune("dwy", rune(unit[0])):
+		return "P" + amount + strings.ToUpper(unit[:1])
+	default:
+		return "PT" + amount + strings.ToUpper(unit[:1])
+	}
+}
+
+// duration checks a duration; moments says that a timestamp is one too. Nil is none.
+func (p *parser) duration(n *node, what string, s scope, moments ...bool) *expr.Value {
+	if n == nil {
+		return nil
+	}
+	if inner := whole(n.text()); inner.is {
+		return computed(p.compile(n, inner, s))
+	}
+	if strings.HasPrefix(strings.TrimSpace(n.text()), "${") {
+		p.unclosed(n)
+		return nil
+	}
+	if n.shape == object && !p.durationMap(n, what) {
+		return nil
+	}
+	d, wrong := readDuration(n.data)
+	switch {
+	case wrong != nil:
+		p.mistake(n.Pos, wrong.suggestion, "%s: %s", what, wrong.message)
+	case d.Go:
+		p.warn(n.Pos, "write it as "+d.String(), "%s: %s is how Go writes durations: other runtimes do not know it", what, quote(n.text()))
+	case !d.Until.IsZero() && len(moments) == 0:
+		p.mistake(n.Pos, "write it as PT5S", "%s: %s is a moment, want a duration", what, quote(n.text()))
+	}
+	return expr.Literal(n.data)
+}
+
+// durationMap checks each member of a duration, so that all mistakes are told.
+func (p *parser) durationMap(n *node, what string) bool {
+	fine := len(n.fields) > 0
+	if !fine {
+		p.mistake(n.Pos, "write it as {seconds: 5}", "%s: the duration is empty", what)
+	}
+	for _, f := range n.fields {
+		if whole(f.value.text()).is {
+			p.mistake(f.value.Pos, "compute all of it: ${ \"PT\\(…)S\" }", "%s: %s cannot be an expression", what, short(f.key))
+			fine = false
+			continue
+		}
+		if _, wrong := durationOfMap(map[string]any{f.key: f.value.data}); wrong != nil {
+			at := f.value.Pos
+			if !slices.Contains(durationKeys(), f.key) {
+				at = f.pos
+			}
+			p.mistake(at, wrong.suggestion, "%s: %s", what, wrong.message)
+			fine = false
+		}
+	}
+	return fine
+}

@@ -1,0 +1,285 @@
+package dsl
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// expression compiles a field that is an expression, with or without ${ }; nil is none.
+func (p *parser) expression(n *node, what string, s scope) *expr.Program {
+	src, ok := p.text(n, what)
+	if !ok {
+		return nil
+	}
+	inner := whole(src)
+	if !inner.is {
+		if strings.HasPrefix(strings.TrimSpace(src), "${") {
+			p.unclosed(n)
+			return nil
+		}
+		inner.source = src
+	}
+	return p.compile(n, inner, s)
+}
+
+// template is a field that is an expression, or a map with expressions inside.
+func (p *parser) template(n *node, what string, s scope) *expr.Value {
+	switch {
+	case n == nil:
+		return nil
+	case n.shape == object:
+		return p.value(n, s)
+	case n.shape != text:
+		p.wrong(n, what, "an expression or a map")
+		return nil
+	}
+	return computed(p.expression(n, what, s))
+}
+
+func computed(program *expr.Program) *expr.Value {
+	if program == nil {
+		return nil
+	}
+	return expr.Computed(program)
+}
+
+// value is data in which text of the form ${ … } is an expression. It is
+// never nil unless n is.
+func (p *parser) value(n *node, s scope) *expr.Value {
+	if n == nil {
+		return nil
+	}
+	switch n.shape {
+	case object:
+		if name := flowAccident(n); name != "" {
+			p.warn(n.Pos, "to have the text, quote it: \""+name+"\"", "this is a map with the empty key %s", quote(n.fields[0].key))
+		}
+		fields := make([]expr.Field, len(n.fields))
+		for i, f := range n.fields {
+			fields[i] = expr.Field{Key: f.key, Value: p.value(f.value, s)}
+		}
+		return expr.Object(fields)
+	case list:
+		items := make([]*expr.Value, len(n.items))
+		for i, item := range n.items {
+			items[i] = p.value(item, s)
+		}
+		return expr.List(items)
+	case text:
+		return p.textValue(n, s)
+	default:
+		return expr.Literal(n.data)
+	}
+}
+
+func (p *parser) textValue(n *node, s scope) *expr.Value {
+	src := n.text()
+	if inner := whole(src); inner.is {
+		if program := p.compile(n, inner, s); program != nil {
+			return expr.Computed(program)
+		}
+		return expr.Literal(nil)
+	}
+	if strings.HasPrefix(strings.TrimSpace(src), "${") && !closes(src) {
+		p.unclosed(n)
+		return expr.Literal(src)
+	}
+	rewritten, mixed := interpolation(src)
+	switch {
+	case p.loose && mixed:
+		if program := p.compile(n, inside{source: rewritten}, s); program != nil {
+			return expr.Computed(program)
+		}
+	case p.loose:
+		return p.attempt(src, s)
+	case mixed:
+		p.warn(n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(cut(rewritten, 200), "'", "''")+" }'",
+			"the ${ } inside of longer text is not evaluated")
+	case variablePattern.MatchString(src) && s.has(leadingName(src)):
+		p.warn(n.Pos, "to have its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", quote(src))
+	}
+	return expr.Literal(src)
+}
+
+var variablePattern = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*$`)
+
+// leadingName is the name of the variable at the start of "$name.member".
+func leadingName(src string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(src, "$"), ".")
+	name, _, _ = strings.Cut(name, "[")
+	return name
+}
+
+// attempt is what loose mode makes of text: its value as an expression, or
+// itself where that cannot be had.
+func (p *parser) attempt(src string, s scope) *expr.Value {
+	if strings.TrimSpace(src) == "" || p.spend(len(src)) {
+		return expr.Literal(src)
+	}
+	if _, err := expr.Compile(src, s.has); err != nil {
+		return expr.Literal(src)
+	}
+	program, err := expr.Compile("try ("+src+"\n) catch "+jqString(src), s.has)
+	if err != nil {
+		return expr.Literal(src)
+	}
+	return expr.Computed(program)
+}
+
+// spend counts what is compiled, and says that it is too much.
+func (p *parser) spend(size int) bool {
+	p.compiled += size
+	return p.compiled > MaxCompiled
+}
+
+// compile makes a program, or tells at which place the expression is wrong.
+func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
+	if p.spend(len(src.source)) {
+		p.mistake(n.Pos, "", "the expressions of the document have more than %d bytes together", MaxCompiled)
+		return nil
+	}
+	program, err := expr.Compile(src.source, s.has)
+	if err == nil {
+		return program
+	}
+	for _, one := range each(err) {
+		if unknown, ok := errors.AsType[*expr.UnknownVariable](one); ok {
+			p.unknownVariable(n, src, unknown.Name, s)
+		} else {
+			p.badExpression(n, src, one)
+		}
+	}
+	return nil
+}
+
+// each is the errors that were joined to one.
+func each(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+func (p *parser) unknownVariable(n *node, src inside, name string, s scope) {
+	offset := variableAt(src.source, name)
+	at := n.Pos
+	if offset >= 0 {
+		at = p.within(n, src.offset+offset)
+	}
+	var candidates []string
+	for _, known := range s {
+		candidates = append(candidates, "$"+known)
+	}
+	message := "there is no variable %s"
+	if scope(nil).exported().has(name) {
+		message = "the variable %s has no value here"
+	}
+	p.mistake(at, p.guess("$"+name, candidates), message, quote("$"+name))
+}
+
+// variableAt is where an expression names a variable, or -1.
+func variableAt(src, name string) int {
+	for from := 0; ; {
+		i := strings.Index(src[from:], "$"+name)
+		if i < 0 {
+			return -1
+		}
+		end := from + i + 1 + len(name)
+		if end >= len(src) || !wordByte(src[end]) {
+			return from + i
+		}
+		from = end
+	}
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+func (p *parser) badExpression(n *node, src inside, err error) {
+	offset := 0
+	if syntax, ok := errors.AsType[*expr.SyntaxError](err); ok {
+		offset = min(max(syntax.Offset, 0), len(src.source))
+	}
+	at := p.within(n, src.offset+offset)
+	suggestion := ""
+	if n.comment != "" {
+		suggestion = "everything after # is a comment: quote the value if that was not meant"
+	}
+	p.mistake(at, suggestion, "the expression %s is wrong: %v", quote(src.source), err)
+}
+
+// unclosed tells of an expression without its closing brace.
+func (p *parser) unclosed(n *node) {
+	if n.comment != "" {
+		p.mistake(n.Pos, "everything after # is a comment: quote the value", "the expression %s is cut off by a comment", quote(n.text()))
+		return
+	}
+	p.mistake(n.Pos, "close it: ${ … }", "the expression %s is not closed", quote(n.text()))
+}
+
+// within is the place of a byte of a text: exact where the text stands in the
+// document as it is, else where the text begins.
+func (p *parser) within(n *node, offset int) Pos {
+	value := n.text()
+	if offset < 0 || offset > len(value) || p.crowded() {
+		return n.Pos
+	}
+	before := value[:offset]
+	line := n.Line
+	if n.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		down := strings.Count(before, "\n")
+		start := strings.LastIndex(before, "\n") + 1
+		end := len(value)
+		if i := strings.IndexByte(value[start:], '\n'); i >= 0 {
+			end = start + i
+		}
+		return p.matching(n, Pos{line + 1 + down, 1}, value[start:end], before[start:])
+	}
+	column := n.Column
+	if n.style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+		column++
+	}
+	return p.matching(n, Pos{line, column}, value, before)
+}
+
+// matching moves from a place by the width of before, if the document has
+// there, or behind the line's indentation, what the text says.
+func (p *parser) matching(n *node, at Pos, value, before string) Pos {
+	line := p.line(at.Line)
+	rest := line
+	for i := 1; i < at.Column && rest != ""; i++ {
+		_, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+	}
+	if at.Column == 1 {
+		indent := len(rest) - len(strings.TrimLeft(rest, " "))
+		lead := len(value) - len(strings.TrimLeft(value, " "))
+		at.Column += max(0, indent-lead)
+		rest = rest[max(0, indent-lead):]
+	}
+	if value == "" || !strings.HasPrefix(rest, value) {
+		return n.Pos
+	}
+	at.Column += utf8.RuneCountInString(before)
+	return at
+}
+
+// line is a line of the document, counted from 1.
+func (p *parser) line(number int) string {
+	if p.lines == nil {
+		p.lines = bytes.Split(p.source, []byte("\n"))
+	}
+	if number < 1 || number > len(p.lines) {
+		return ""
+	}
+	return string(p.lines[number-1])
+}

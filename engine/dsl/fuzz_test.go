@@ -1,0 +1,134 @@
+package dsl_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// Whatever the bytes, Parse answers: a definition, or an error that says it is
+// the document's fault, and that can be shown.
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"../../workflows/*.yaml", "testdata/*.txtar"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatal("no seeds in ", pattern, err)
+		}
+		for _, file := range files {
+			src, _, _ := strings.Cut(string(load(f, file)), "-- want --")
+			f.Add([]byte(src[max(0, strings.Index(src, "document")):]))
+		}
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		def, warnings, err := dsl.Parse("f.yaml", src)
+		dsl.RenderWarnings(io.Discard, src, warnings, true)
+		if err == nil {
+			if def == nil || len(def.Do) > 0 && def.Do[0] == nil {
+				t.Errorf("Parse(%q) gives %+v without an error", src, def)
+			}
+			return
+		}
+		var mistakes *dsl.Mistakes
+		if !errors.Is(err, dsl.ErrInvalid) || !errors.As(err, &mistakes) {
+			t.Fatalf("Parse(%q) = %v, want *Mistakes that wrap ErrInvalid", src, err)
+		}
+		var shown strings.Builder
+		mistakes.Render(&shown, false)
+		for _, r := range shown.String() {
+			if r != '\n' && (r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0) {
+				t.Fatalf("rendering %q lets %U through", src, r)
+			}
+		}
+	})
+}
+
+// Documents made to hurt are refused quickly.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	big := func(s string) string { return strings.Repeat(s, dsl.MaxSize/len(s)) }
+	numbered := func(format string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < dsl.MaxSize-100; i++ {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	laughs := "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n" +
+		"c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\n" +
+		"e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\n"
+	some := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	header := "document: {dsl: '1.0.3', namespace: a, name: b, version: '1.0.0'}\ndo:\n"
+	for name, src := range map[string]string{
+		"too large":         big("a") + "aa",
+		"laughs":            laughs,
+		"self":              "a: &a [*a, *a]\n",
+		"self in a map":     "a: &a {b: *a, <<: *a}\n",
+		"aliases":           "a: &a 1\nb: [" + strings.Repeat("*a, ", 5000) + "]\n",
+		"many keys":         numbered("k%d: v\n"),
+		"equal keys":        big("k: v\n"),
+		"flow depth":        strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+		"flow depth open":   big("["),
+		"block depth":       strings.Repeat("- ", 9000),
+		"deep do":           header + strings.Repeat("- a: {do: [", 5000),
+		"tasks":             header + numbered("- t%d: {set: {a: 1}}\n"),
+		"bad tasks":         header + numbered("- t%d: {sett: {a: 1}, unheard: x}\n"),
+		"equal tasks":       header + big("- t: {then: x}\n"),
+		"jumps":             header + numbered("- t%d: {set: {a: 1}, then: nowhere}\n"),
+		"long expression":   header + "- b: {}\n- a: {set: '${ " + strings.Repeat(".a|", 300000) + ".a }'}\n",
+		"deep expression":   header + "- a: {set: '${ " + strings.Repeat("(", 300000) + " }'}\n",
+		"interpolations":    header + "- a: {set: '" + strings.Repeat("${ .a", 150000) + "'}\n",
+		"some bad tasks":    header + some(8000, "- t%d: {sett: {a: 1}, unheard: x}\n"),
+		"some jumps":        header + some(9000, "- t%d: {set: {a: 1}, then: nowhere}\n"),
+		"some keys":         header + "- a: {set: 5, " + some(9000, "kk%d: 1, ") + "}\n",
+		"some expressions":  header + "- a: {sett: 5}\n" + some(12000, "- t%d: {set: '${ .a + 1 }'}\n"),
+		"bad on one line":   header + "- a: {set: [" + some(40000, "'${ .a + %d | }',") + "]}\n",
+		"variables":         header + "- a: {set: '${ " + some(5000, "$v%d,") + " 1 }'}\n",
+		"interpolations 2":  header + "- b: {}\n- a: {set: '" + strings.Repeat("x${ .a }", 100000) + "'}\n",
+		"long number":       "a: " + big("9")[:900000],
+		"tags":              numbered("%%TAG !a%d! tag:x,2000:\n") + "--- a",
+		"tabs":              big("\t"),
+		"long line":         "document: {dsl: " + big("x")[:900000] + "}\n",
+		"questions":         strings.Repeat("? ", 9000),
+		"documents":         big("---\n"),
+		"retries":           header + strings.Repeat("- a: {try: [], catch: {retry: r}}\n", 9000),
+		"control":           "a\x00b: \x1b[31m",
+		"empty":             "",
+		"comment":           "# nothing\n",
+		"not utf-8":         "a: \xff\n",
+		"merge of nothing":  "<<: 5\n",
+		"anchor on nothing": "a: *b\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now()
+			_, _, err := dsl.Parse("hostile.yaml", []byte(src))
+			took := time.Since(begin)
+			var mistakes *dsl.Mistakes
+			if !errors.As(err, &mistakes) {
+				t.Fatalf("got %v, want *Mistakes", err)
+			}
+			if len(mistakes.List) > dsl.MaxMistakes+1 {
+				t.Errorf("%d mistakes are told", len(mistakes.List))
+			}
+			first := mistakes.List[0].String()
+			t.Logf("%v: %d mistakes: %.150s", took, len(mistakes.List), first)
+			if len(first) > 1000 {
+				t.Errorf("a mistake of %d bytes", len(first))
+			}
+			if limit := 30 * time.Second; took > limit {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}

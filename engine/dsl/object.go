@@ -1,0 +1,241 @@
+package dsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// members are the keys that a map of the document may have.
+type members struct {
+	known    []string
+	required []string
+	hints    []string // keys that may be meant, but do not go with the others
+	below    []string // keys that belong into with
+	open     bool     // other keys are no mistake
+}
+
+func keys(known ...string) members { return members{known: known} }
+
+func (m members) need(required ...string) members {
+	m.required = required
+	return m
+}
+
+func (m members) orMeant(hints ...string) members {
+	m.hints = hints
+	return m
+}
+
+func (m members) others() members {
+	m.open = true
+	return m
+}
+
+// object checks that a value is a map with the keys it should have; what names
+// it in mistakes. It says whether it is worth looking into.
+func (p *parser) object(n *node, what string, m members) bool {
+	if n.shape != object {
+		p.wrong(n, what, "a map")
+		return false
+	}
+	free := absent(n, m.known)
+	if len(free) == 0 {
+		free = m.known
+	}
+	var slips []string // keys that are there under another name
+	for _, f := range n.fields {
+		if !slices.Contains(m.known, f.key) {
+			slips = append(slips, closest(f.key, free))
+			p.unknownKey(f, what, m, free)
+		}
+	}
+	for _, name := range m.required {
+		if slices.Contains(free, name) && n.get(name) == nil && !slices.Contains(slips, name) {
+			p.mistake(n.Pos, fmt.Sprintf("add `%s: …`", name), "%s has no %s", what, name)
+		}
+	}
+	return true
+}
+
+// misspelt reports whether a key is there under a name whose mistake says so already.
+func (p *parser) misspelt(n *node, name string, known []string) bool {
+	free := absent(n, known)
+	return slices.ContainsFunc(n.fields, func(f field) bool {
+		return !slices.Contains(known, f.key) && closest(f.key, free) == name
+	})
+}
+
+// absent are the known keys that a map does not have.
+func absent(n *node, known []string) []string {
+	var out []string
+	for _, k := range known {
+		if n.get(k) == nil {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func (p *parser) unknownKey(f field, what string, m members, free []string) {
+	if slices.Contains(m.below, f.key) {
+		p.mistake(f.pos, "put it under `with:`", "unknown key %s in %s", quote(f.key), what)
+		return
+	}
+	if !m.open {
+		if hint := closest(f.key, m.hints); hint != "" && closest(f.key, free) == "" {
+			free = m.hints
+		}
+		p.mistake(f.pos, p.guess(f.key, free), "unknown key %s in %s", quote(f.key), what)
+		return
+	}
+	if found := closest(f.key, free); found != "" {
+		p.warn(f.pos, p.guess(f.key, free), "the key %s of %s means nothing", quote(f.key), what)
+	}
+}
+
+// wrong tells that a value is not what it should be.
+func (p *parser) wrong(n *node, what, want string) {
+	suggestion := ""
+	switch {
+	case strings.HasPrefix(want, "text") && n.shape == object && flowAccident(n) != "":
+		suggestion = "quote it: \"" + flowAccident(n) + "\""
+	case strings.HasPrefix(want, "text") && (n.shape == number || n.shape == boolean):
+		suggestion = fmt.Sprintf("quote it: \"%v\"", n.data)
+	case n.shape == text && looksPlain(n, want):
+		suggestion = "remove the quotes"
+	}
+	p.mistake(n.Pos, suggestion, "%s: want %s, this is %s", what, want, n.shape)
+}
+
+// looksPlain reports whether text is a quoted number or boolean.
+func looksPlain(n *node, want string) bool {
+	switch want {
+	case "true or false":
+		return n.text() == "true" || n.text() == "false"
+	case "a whole number":
+		return wholePattern.MatchString(n.text())
+	default:
+		return false
+	}
+}
+
+// flowAccident is the text that somebody wanted who wrote {name} without quotes.
+func flowAccident(n *node) string {
+	if len(n.fields) != 1 || n.style&yaml.FlowStyle == 0 || n.fields[0].value.shape != null || !n.fields[0].value.implied {
+		return ""
+	}
+	return "{" + n.fields[0].key + "}"
+}
+
+// text checks that a value is text; nil is none.
+func (p *parser) text(n *node, what string) (string, bool) {
+	if n == nil {
+		return "", false
+	}
+	if n.shape != text {
+		p.wrong(n, what, "text")
+		return "", false
+	}
+	return n.text(), true
+}
+
+// filled checks for text that is not empty.
+func (p *parser) filled(n *node, what string) string {
+	s, ok := p.text(n, what)
+	if ok && strings.TrimSpace(s) == "" {
+		p.mistake(n.Pos, "", "%s is empty", what)
+	}
+	return s
+}
+
+// word checks for one of some words; none gives the fallback.
+func (p *parser) word(n *node, what, fallback string, words ...string) string {
+	s, ok := p.text(n, what)
+	if !ok {
+		return fallback
+	}
+	if !slices.Contains(words, s) {
+		p.mistake(n.Pos, p.guess(s, words), "%s: %s is none of %s", what, quote(s), strings.Join(words, ", "))
+		return fallback
+	}
+	return s
+}
+
+// flag checks for a boolean; none is false.
+func (p *parser) flag(n *node, what string) bool {
+	if n == nil {
+		return false
+	}
+	b, ok := n.data.(bool)
+	if !ok {
+		p.wrong(n, what, "true or false")
+	}
+	return b
+}
+
+// whole checks for a whole number within limits.
+func (p *parser) whole(n *node, what string, low, high int) int {
+	if n == nil {
+		return 0
+	}
+	i, ok := wholeNumber(n.data)
+	if !ok {
+		p.wrong(n, what, "a whole number")
+		return 0
+	}
+	if i < low || i > high {
+		p.mistake(n.Pos, "", "%s is %d, want %d to %d", what, i, low, high)
+		return 0
+	}
+	return i
+}
+
+// wholeNumber reads a number as JSON Schema's integer does: 3.0 is one too.
+func wholeNumber(v any) (int, bool) {
+	switch v := v.(type) {
+	case int:
+		return v, true
+	case float64:
+		return int(v), v == float64(int(v))
+	default:
+		return 0, false
+	}
+}
+
+// list checks for a list and gives its items.
+func (p *parser) list(n *node, what string) []*node {
+	if n == nil {
+		return nil
+	}
+	if n.shape != list {
+		p.wrong(n, what, "a list")
+		return nil
+	}
+	return n.items
+}
+
+// texts checks for a list of texts.
+func (p *parser) texts(n *node, what string) []string {
+	var out []string
+	for _, item := range p.list(n, what) {
+		if s, ok := p.text(item, what); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// mapOf checks for a map and gives its members.
+func (p *parser) mapOf(n *node, what string) []field {
+	if n == nil {
+		return nil
+	}
+	if n.shape != object {
+		p.wrong(n, what, "a map")
+		return nil
+	}
+	return n.fields
+}

@@ -1,0 +1,194 @@
+package dsl_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// What the official schema refuses, Parse refuses, whatever the mutation;
+// what it lets through, Parse does too, but for what the rulings say.
+func TestOracle(t *testing.T) {
+	t.Parallel()
+	old, latest := oracle(t, "workflow-v1.0.3.yaml"), oracle(t, "workflow-main-2026-07-29.yaml")
+	var checked, refused int
+	for _, file := range examples(t, false) {
+		var doc any
+		if err := yaml.Unmarshal(load(t, file), &doc); err != nil {
+			t.Fatal(err)
+		}
+		mutate(plain(doc), "", func(what string, mutant any) {
+			if !sampled(file+what, 6) {
+				return
+			}
+			src, err := json.Marshal(mutant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = dsl.Parse(filepath.Base(file), src)
+			valid := latest.Validate(mutant) == nil || old.Validate(mutant) == nil
+			checked++
+			switch {
+			case !valid && err == nil && !ruledIn(what, string(src)):
+				t.Errorf("%s: %s: the schema refuses it, Parse does not", file, what)
+			case valid && err != nil && !ruledOut(err):
+				t.Errorf("%s: %s: the schema allows it, Parse says %v", file, what, err)
+			}
+			if !valid {
+				refused++
+			}
+		})
+	}
+	t.Logf("%d mutants, %d invalid", checked, refused)
+	if refused < 500 {
+		t.Errorf("only %d mutants are invalid: the test tests nothing", refused)
+	}
+}
+
+// ruledIn are documents that the schema refuses and the rulings accept.
+func ruledIn(what, _ string) bool {
+	for _, accepted := range []string{
+		`/(headers|query)/[^/]+ = 5$`,    // A37: scalars become text
+		`/(headers|query)/[^/]+ = true$`, // likewise
+		`/script/arguments = map\[\]$`,   // A49: a map is named variables
+	} {
+		if regexp.MustCompile(accepted).MatchString(what) {
+			return true
+		}
+	}
+	return false
+}
+
+// ruledOut are mistakes about documents that the schema accepts: what it does
+// not express, or the rulings refuse.
+func ruledOut(err error) bool {
+	var mistakes *dsl.Mistakes
+	if !errors.As(err, &mistakes) {
+		return false
+	}
+	for _, m := range mistakes.List {
+		known := slices.ContainsFunc([]string{
+			"unknown retry policy", "unknown error", "unknown timeout", "unknown authentication", "unknown call", "unknown catalog",
+			"then: no task", "in another list", "has no value here", "there is no variable", "the expression ", "second case without when",
+			"schema: ", "is none of js", "in the workflow", "cannot be the name of a variable", "emit.event has no with",
+			"has no authority", "has no grant", "in authentication", "JSON schema",
+		}, func(part string) bool { return strings.Contains(m.Message, part) })
+		if !known {
+			return false
+		}
+	}
+	return true
+}
+
+func sampled(what string, oneOf uint32) bool {
+	h := fnv.New32a()
+	h.Write([]byte(what))
+	return h.Sum32()%oneOf == 0
+}
+
+// mutate calls use with every document that differs from doc in one place.
+func mutate(doc any, path string, use func(what string, mutant any)) {
+	switch doc := doc.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(doc)) {
+			less := maps.Clone(doc)
+			delete(less, key)
+			use(path+"/"+key+" deleted", less)
+			mutate(doc[key], path+"/"+key, func(what string, mutant any) {
+				changed := maps.Clone(doc)
+				changed[key] = mutant
+				use(what, changed)
+			})
+		}
+		more := maps.Clone(doc)
+		more["zzzUnheardOf"] = "x"
+		use(path+"/zzzUnheardOf added", more)
+	case []any:
+		for i := range doc {
+			mutate(doc[i], fmt.Sprintf("%s/%d", path, i), func(what string, mutant any) {
+				changed := slices.Clone(doc)
+				changed[i] = mutant
+				use(what, changed)
+			})
+		}
+	}
+	for _, other := range []any{5, true, "", "text", []any{}, map[string]any{}, nil} {
+		use(fmt.Sprintf("%s = %v", path, other), other)
+	}
+}
+
+// plain is YAML data as JSON has it.
+func plain(v any) any {
+	src, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	out, err := jsonschema.UnmarshalJSON(strings.NewReader(string(src)))
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func oracle(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	var doc any
+	if err := yaml.Unmarshal(load(t, filepath.Join(spec(t), "schema", name)), &doc); err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseRegexpEngine(lookaround)
+	if err := c.AddResource(name, plain(doc)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// lookaround is Go's regular expressions, with the three lookaheads of the schema.
+func lookaround(pattern string) (jsonschema.Regexp, error) {
+	p := looking{text: pattern}
+	p.text, p.notExpression = without(p.text, `(?!\s*\$\{)(?=\S)`)
+	p.text, p.notEmpty = without(p.text, `(?!$)`)
+	p.text, _ = without(p.text, `(?=\d)`)
+	var err error
+	p.re, err = regexp.Compile(strings.TrimSpace(p.text))
+	return p, err
+}
+
+func without(s, part string) (string, bool) {
+	return strings.Replace(s, part, "", 1), strings.Contains(s, part)
+}
+
+type looking struct {
+	text                    string
+	re                      *regexp.Regexp
+	notExpression, notEmpty bool
+}
+
+func (p looking) String() string { return p.text }
+
+func (p looking) MatchString(s string) bool {
+	switch {
+	case p.notExpression && (s == "" || strings.HasPrefix(strings.TrimSpace(s), "${") || strings.TrimSpace(s[:1]) == ""):
+		return false
+	case p.notEmpty && (s == "P" || strings.HasSuffix(s, "T")):
+		return false
+	}
+	return p.re.MatchString(s)
+}

@@ -1,0 +1,122 @@
+package dsl
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// look is the paint of a rendered mistake; each is empty without colour.
+type look struct{ bold, accent, help, reset string }
+
+const (
+	red    = "\x1b[1;31m"
+	yellow = "\x1b[1;33m"
+)
+
+func lookOf(color bool, accent string) look { //nolint:revive // flag-parameter: it is what Render was told
+	if !color {
+		return look{}
+	}
+	return look{"\x1b[1m", accent, "\x1b[36m", "\x1b[0m"}
+}
+
+// shownWidth is how much of a long line is shown.
+const shownWidth = 120
+
+// render writes one mistake.
+//
+//	order.yaml:7:13: unknown call "htp"
+//	  7 |       call: htp
+//	    |             ^^^
+//	    help: did you mean "http"?
+func render(w io.Writer, source []byte, m Mistake, l look) {
+	fmt.Fprintf(w, "%s%s:%s %s\n", l.bold, m.place(), l.reset, m.Message)
+	number := strconv.Itoa(m.Line)
+	margin := strings.Repeat(" ", len(number)+2)
+	if line, ok := lineOf(source, m.Line); ok {
+		shown, pad, mark := frame(line, m.Column)
+		fmt.Fprintf(w, "  %s | %s\n", number, shown)
+		fmt.Fprintf(w, "%s | %s%s%s%s\n", margin, strings.Repeat(" ", pad), l.accent, strings.Repeat("^", mark), l.reset)
+	}
+	if m.Suggestion != "" {
+		fmt.Fprintf(w, "%s %shelp:%s %s\n", margin, l.help, l.reset, m.Suggestion)
+	}
+}
+
+// lineOf is the text of a line, counted from 1.
+func lineOf(source []byte, number int) (string, bool) {
+	for ; number > 1; number-- {
+		i := bytes.IndexByte(source, '\n')
+		if i < 0 {
+			return "", false
+		}
+		source = source[i+1:]
+	}
+	if i := bytes.IndexByte(source, '\n'); i >= 0 {
+		source = source[:i]
+	}
+	line := strings.TrimSuffix(string(source), "\r")
+	return line, line != ""
+}
+
+// frame makes a line fit to be shown: where the caret goes, and how many of them.
+func frame(line string, column int) (shown string, pad, mark int) {
+	runes := []rune(line)
+	at := min(max(column-1, 0), len(runes))
+	from, to := 0, len(runes)
+	if to > shownWidth {
+		from = max(0, at-shownWidth/2)
+		to = min(to, from+shownWidth)
+	}
+	end := at
+	for end < to && !strings.ContainsRune(" :,]}\t", runes[end]) {
+		end++
+	}
+	before := printable(string(runes[from:at]))
+	word := printable(string(runes[at:end]))
+	after := printable(string(runes[end:to]))
+	if from > 0 {
+		before = "…" + before
+	}
+	if to < len(runes) {
+		after += "…"
+	}
+	return before + word + after, width(before), max(1, width(word))
+}
+
+// printable escapes what would control a terminal.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !shows(r) }) && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if shows(r) && r != utf8.RuneError {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
+}
+
+func shows(r rune) bool { return strconv.IsPrint(r) }
+
+// width is how many columns printable text takes: East Asian letters and
+// pictures take two.
+func width(s string) int {
+	columns := 0
+	for _, r := range s {
+		if r >= 0x1100 && r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 ||
+			r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 ||
+			r >= 0x1f300 && r <= 0x1faff || r >= 0x20000 && r <= 0x3fffd {
+			columns++
+		}
+		columns++
+	}
+	return columns
+}

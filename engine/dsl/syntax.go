@@ -1,0 +1,183 @@
+package dsl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// read makes a tree of a document's text, or tells why it has none.
+func read(notes *notes, source []byte) *node {
+	switch {
+	case len(source) > MaxSize:
+		notes.mistake(Pos{1, 1}, "", "the document has %d bytes, the most is %d", len(source), MaxSize)
+		return nil
+	case !utf8.Valid(source):
+		at := first(source, func(r rune, size int) bool { return r == utf8.RuneError && size == 1 })
+		notes.mistake(at, "save the file as UTF-8", "the text is not UTF-8")
+		return nil
+	case bytes.ContainsFunc(source, control):
+		at := first(source, func(r rune, _ int) bool { return control(r) })
+		notes.mistake(at, `write it as an escape in double quotes: "\x1b"`, "here is a control character")
+		return nil
+	case bytes.HasPrefix(leading(source), []byte("%TAG")):
+		notes.mistake(Pos{1, 1}, "remove it", "a %%TAG directive is not known here")
+		return nil
+	}
+	y := syntax(notes, pairs(source))
+	if y == nil {
+		return nil
+	}
+	t := &planter{notes: notes, open: map[*yaml.Node]bool{}}
+	root := t.plant(y, 1)
+	if t.full {
+		return nil
+	}
+	return root
+}
+
+// leading is the text without the comments, empty lines and directives before
+// the document, up to the first directive that matters.
+func leading(source []byte) []byte {
+	for len(source) > 0 {
+		line, rest, _ := bytes.Cut(source, []byte("\n"))
+		trimmed := bytes.TrimSpace(line)
+		skipped := len(trimmed) == 0 || trimmed[0] == '#' || bytes.HasPrefix(line, []byte("%")) && !bytes.HasPrefix(line, []byte("%TAG"))
+		if !skipped {
+			return source
+		}
+		source = rest
+	}
+	return nil
+}
+
+// control reports whether YAML does not allow a character to stand for itself.
+func control(r rune) bool {
+	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f || r >= 0x80 && r < 0xa0 && r != 0x85 ||
+		r == 0xfeff || r == 0xfffe || r == 0xffff
+}
+
+// first is the place of the first character of a kind.
+func first(source []byte, is func(r rune, size int) bool) Pos {
+	at := Pos{1, 1}
+	for len(source) > 0 {
+		r, size := utf8.DecodeRune(source)
+		switch {
+		case is(r, size):
+			return at
+		case r == '\n':
+			at = Pos{at.Line + 1, 1}
+		default:
+			at.Column++
+		}
+		source = source[size:]
+	}
+	return at
+}
+
+var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+
+// pairs writes the surrogate pairs of a JSON text (\ud83d\ude00) as the YAML parser wants them.
+func pairs(source []byte) []byte {
+	if !surrogates.Match(source) || !json.Valid(source) {
+		return source
+	}
+	return surrogates.ReplaceAllFunc(source, func(pair []byte) []byte {
+		var s string
+		if err := json.Unmarshal([]byte(`"`+string(pair)+`"`), &s); err != nil {
+			return pair
+		}
+		r, _ := utf8.DecodeRuneInString(s)
+		return fmt.Appendf(nil, `\U%08X`, r)
+	})
+}
+
+// syntax is the root of the one document in a YAML text.
+func syntax(notes *notes, source []byte) (root *yaml.Node) {
+	// A panic of the YAML library is a mistake in the document too.
+	defer func() {
+		if r := recover(); r != nil {
+			notes.mistake(Pos{1, 1}, "", "the YAML cannot be read: %v", r)
+			root = nil
+		}
+	}()
+	decoder := yaml.NewDecoder(bytes.NewReader(source))
+	var only, second yaml.Node
+	switch err := decoder.Decode(&only); {
+	case errors.Is(err, io.EOF) || err == nil && len(only.Content) == 0:
+		notes.mistake(Pos{1, 1}, "begin with `document:` and `do:`", "the document is empty")
+		return nil
+	case err != nil:
+		syntaxMistake(notes, source, err)
+		return nil
+	}
+	switch err := decoder.Decode(&second); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		syntaxMistake(notes, source, err)
+		return nil
+	default:
+		notes.mistake(posOf(&second), "put each workflow into a file of its own", "a second document begins here")
+	}
+	return only.Content[0]
+}
+
+var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
+
+// syntaxMistake says in plain words what the YAML parser said.
+func syntaxMistake(notes *notes, source []byte, err error) {
+	said := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if m := atLine.FindStringSubmatch(said); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		said = m[2]
+	}
+	shown, ok := lineOf(source, line)
+	for !ok && line > 1 {
+		line--
+		shown, ok = lineOf(source, line)
+	}
+	message, suggestion := plainWords(said, shown)
+	column := 1 + utf8.RuneCountInString(shown) - utf8.RuneCountInString(strings.TrimLeft(shown, " "))
+	if i := strings.IndexByte(shown, '\t'); i >= 0 && strings.Contains(message, "tab") {
+		column = 1 + utf8.RuneCountInString(shown[:i])
+	}
+	notes.mistake(Pos{line, column}, suggestion, "%s", message)
+}
+
+// plainWords translates an error of the YAML parser, with a look at its line.
+func plainWords(said, line string) (message, suggestion string) {
+	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+	switch {
+	case strings.Contains(indent, "\t") || strings.Contains(said, "tab character"):
+		return "YAML is indented with spaces, here is a tab", "replace the tab by spaces"
+	case strings.Contains(said, "mapping values are not allowed"):
+		return "a second `: ` in one line, or a wrong indentation", "quote a value that has `: ` in it: key: '${ … }'"
+	case strings.Contains(said, "unknown anchor"):
+		return said, "define it before: &name"
+	case strings.Contains(said, "unexpected end of stream"):
+		return "a quote, bracket or brace is never closed", ""
+	case strings.Contains(said, "cannot start any token"):
+		return "a value cannot begin with this character", "quote the value: key: '…'"
+	case strings.Contains(said, "could not find expected ':'"):
+		return "this line is no `key: value`, no list item and continues no text", "add `: ` after the key, or mend the indentation"
+	case strings.Contains(said, "expected ',' or"):
+		return "a list in [ ] or a map in { } goes on without a comma, or is never closed", "quote text that has { } [ ] in it"
+	case strings.Contains(said, "did not find expected key"), strings.Contains(said, "did not find expected '-' indicator"):
+		return "this line is indented differently from its neighbours, or text before it is not quoted well", "indent keys of one map, and items of one list, alike"
+	case strings.Contains(said, "exceeded max depth"):
+		return "nested too deeply", ""
+	case strings.Contains(said, "expected node content"):
+		return "a value is missing here", ""
+	default:
+		return "the YAML cannot be read: " + said, ""
+	}
+}

@@ -1,0 +1,106 @@
+package dsl
+
+import (
+	"slices"
+	"strings"
+)
+
+// jump is a then that leads to a task.
+type jump struct {
+	Pos
+	to       string
+	siblings *siblings
+	branch   bool
+}
+
+// siblings are the names of the tasks of one list.
+type siblings struct {
+	names []string
+	known map[string]Pos // where each is first
+}
+
+func (s *siblings) has(name string) bool {
+	if s == nil {
+		return false
+	}
+	_, ok := s.known[name]
+	return ok
+}
+
+// then reads a flow directive. Where it leads is checked when all tasks are known.
+func (p *parser) then(n *node, at place) string {
+	to, ok := p.text(n, "then")
+	if !ok {
+		return ""
+	}
+	switch to {
+	case Continue, Exit, End:
+	default:
+		p.jumps = append(p.jumps, jump{n.Pos, to, at.siblings, at.branch})
+	}
+	return to
+}
+
+// checkJumps tells of every then that leads nowhere.
+func (p *parser) checkJumps() {
+	for _, j := range p.jumps {
+		if j.siblings.has(j.to) {
+			if j.branch {
+				p.mistake(j.Pos, "put both into a do task, which is one branch", "branches run side by side: then cannot lead from one to another")
+			}
+			continue
+		}
+		if p.crowded() {
+			p.more++
+			continue
+		}
+		candidates := []string{Continue, Exit, End}
+		if j.siblings != nil {
+			candidates = slices.Concat(j.siblings.names, candidates)
+		}
+		if elsewhere := p.places[j.to]; len(elsewhere) > 0 {
+			p.mistake(j.Pos, "then can lead to a task of its own list only: "+strings.Join(quoted(candidates[max(0, len(candidates)-20):]), ", "),
+				"the task %s is in another list: %s", quote(j.to), elsewhere[0])
+			continue
+		}
+		p.mistake(j.Pos, p.guess(j.to, candidates), "then: no task %s in this list", quote(j.to))
+	}
+}
+
+// cases reads a switch.
+func (p *parser) cases(t *Task, n *node, at place) {
+	items := p.list(n, "switch")
+	if n.shape == list && len(items) == 0 {
+		p.mistake(n.Pos, "add a case: `- name: {when: …, then: …}`", "switch has no cases")
+	}
+	var fallback *SwitchCase
+	for _, item := range items {
+		if item.shape != object || len(item.fields) != 1 {
+			p.mistake(item.Pos, "write it as `- name: {when: …, then: …}`", "a case has exactly one name, with when and then below it")
+			continue
+		}
+		f := item.fields[0]
+		if !p.object(f.value, "case "+quote(f.key), keys("when", "then").need("then")) {
+			continue
+		}
+		c := p.switchCase(f, at)
+		t.Switch = append(t.Switch, c)
+		switch {
+		case f.value.get("when") != nil:
+		case fallback != nil:
+			p.mistake(f.pos, "add `when: …`", "a second case without when: the default is on line %d", fallback.Pos.Line)
+		default:
+			fallback = &c
+		}
+	}
+}
+
+func (p *parser) switchCase(f field, at place) SwitchCase {
+	then := f.value.get("then")
+	c := SwitchCase{Name: f.key, Pos: f.pos, Then: p.then(then, at)}
+	c.When = p.expression(f.value.get("when"), "when", at.local.during())
+	if at.looped && c.Then == Exit {
+		p.warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends this turn, not the loop")
+	}
+	return c
+}

@@ -1,0 +1,271 @@
+package dsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// shape is what a value of a document is.
+type shape int
+
+const (
+	null shape = iota
+	boolean
+	number
+	text
+	list
+	object
+)
+
+// String names a shape the way a mistake does.
+func (s shape) String() string {
+	return [...]string{"nothing", "a boolean", "a number", "text", "a list", "a map"}[s]
+}
+
+// node is a value of a document: aliases and merge keys are resolved, scalars
+// are what YAML 1.2 and JSON take them for.
+type node struct {
+	Pos
+	shape   shape
+	data    any
+	items   []*node
+	fields  []field
+	style   yaml.Style
+	comment string // on the same line
+	implied bool   // null because nothing was written
+}
+
+// field is a member of a map, in the order of the document.
+type field struct {
+	key   string
+	pos   Pos // of the key
+	value *node
+}
+
+// get finds a member, or nil.
+func (n *node) get(key string) *node {
+	if n == nil {
+		return nil
+	}
+	for _, f := range n.fields {
+		if f.key == key {
+			return f.value
+		}
+	}
+	return nil
+}
+
+// text is the node's string, or "".
+func (n *node) text() string {
+	if n == nil {
+		return ""
+	}
+	s, _ := n.data.(string)
+	return s
+}
+
+// planter makes nodes of what the YAML parser found, within the limits.
+type planter struct {
+	notes   *notes
+	nodes   int
+	aliases int
+	open    map[*yaml.Node]bool // anchors whose aliases are being expanded
+	full    bool                // a limit was hit: the rest is left out
+}
+
+func posOf(y *yaml.Node) Pos { return Pos{max(y.Line, 1), max(y.Column, 1)} }
+
+func (t *planter) refuse(at Pos, format string, args ...any) {
+	if !t.full {
+		t.full = true
+		t.notes.mistake(at, "", format, args...)
+	}
+}
+
+func (t *planter) plant(y *yaml.Node, depth int) *node {
+	n := &node{Pos: posOf(y), style: y.Style, comment: y.LineComment, implied: y.Kind == yaml.ScalarNode && y.Value == ""}
+	if t.nodes++; t.nodes > MaxNodes {
+		t.refuse(n.Pos, "the document has more than %d values, aliases expanded", MaxNodes)
+	}
+	if depth > MaxDepth {
+		t.refuse(n.Pos, "nested deeper than %d levels", MaxDepth)
+	}
+	if t.full {
+		return n
+	}
+	switch y.Kind {
+	case yaml.AliasNode:
+		return t.alias(y, depth)
+	case yaml.SequenceNode:
+		t.list(n, y, depth)
+	case yaml.MappingNode:
+		t.object(n, y, depth)
+	case yaml.ScalarNode:
+		t.scalar(n, y)
+	case yaml.DocumentNode:
+		t.notes.mistake(n.Pos, "", "a document inside a document")
+	}
+	return n
+}
+
+// alias expands *name: a copy of what &name is on, which keeps the anchor's position.
+func (t *planter) alias(y *yaml.Node, depth int) *node {
+	at := posOf(y)
+	if t.aliases++; t.aliases > MaxAliases {
+		t.refuse(at, "more than %d aliases", MaxAliases)
+	}
+	if y.Alias == nil || t.open[y.Alias] {
+		t.refuse(at, "the alias *%s is inside of what it stands for", y.Value)
+	}
+	if t.full {
+		return &node{Pos: at}
+	}
+	t.open[y.Alias] = true
+	defer delete(t.open, y.Alias)
+	return t.plant(y.Alias, depth)
+}
+
+func (t *planter) list(n *node, y *yaml.Node, depth int) {
+	n.shape = list
+	t.tagged(n, y, "!!seq")
+	data := make([]any, 0, len(y.Content))
+	for _, item := range y.Content {
+		if t.full {
+			break
+		}
+		child := t.plant(item, depth+1)
+		n.items = append(n.items, child)
+		data = append(data, child.data)
+	}
+	n.data = data
+}
+
+func (t *planter) object(n *node, y *yaml.Node, depth int) {
+	n.shape = object
+	t.tagged(n, y, "!!map")
+	data := map[string]any{}
+	n.data = data
+	if len(y.Content)/2 > MaxKeys {
+		t.refuse(n.Pos, "a map with more than %d keys", MaxKeys)
+	}
+	own := map[string]Pos{}
+	var merged []*node
+	for i := 0; i+1 < len(y.Content) && !t.full; i += 2 {
+		key, value := y.Content[i], y.Content[i+1]
+		if isMerge(key) {
+			merged = append(merged, t.sources(value, depth)...)
+			continue
+		}
+		name, ok := t.key(key)
+		child := t.plant(value, depth+1)
+		if !ok {
+			continue
+		}
+		at := posOf(key)
+		if first, twice := own[name]; twice {
+			t.notes.mistake(at, "remove one of the two, or give it another name",
+				"the key %s is here twice: first on line %d", quote(name), first.Line)
+			n.replaceNull(name, child)
+			continue
+		}
+		own[name] = at
+		n.fields = append(n.fields, field{name, at, child})
+		data[name] = child.data
+	}
+	t.merge(n, data, merged)
+}
+
+// replaceNull lets the second of two equal keys win if the first has no value:
+// then it is the one that was meant.
+func (n *node) replaceNull(key string, value *node) {
+	if data, ok := n.data.(map[string]any); ok && data[key] == nil {
+		data[key] = value.data
+		i := slices.IndexFunc(n.fields, func(f field) bool { return f.key == key })
+		n.fields[i].value = value
+	}
+}
+
+// merge adds what << brings, which never replaces a key of the map's own.
+func (t *planter) merge(n *node, data map[string]any, merged []*node) {
+	for _, m := range merged {
+		for _, f := range m.fields {
+			if _, has := data[f.key]; has {
+				continue
+			}
+			n.fields = append(n.fields, f)
+			data[f.key] = f.value.data
+		}
+	}
+	if len(n.fields) > MaxKeys {
+		t.refuse(n.Pos, "a map with more than %d keys", MaxKeys)
+	}
+}
+
+func isMerge(key *yaml.Node) bool {
+	return key.Kind == yaml.ScalarNode && key.Value == "<<" && (key.Tag == "!!merge" || key.Tag == "tag:yaml.org,2002:merge")
+}
+
+// sources are the maps that << merges.
+func (t *planter) sources(y *yaml.Node, depth int) []*node {
+	n := t.plant(y, depth+1)
+	found := []*node{n}
+	if n.shape == list {
+		found = n.items
+	}
+	for _, m := range found {
+		if m.shape != object && !t.full {
+			t.notes.mistake(posOf(y), "<<: *name, where &name is on a map", "<< wants a map or a list of maps, this is %s", m.shape)
+			return nil
+		}
+	}
+	return found
+}
+
+// key is the text of a map's key.
+func (t *planter) key(y *yaml.Node) (string, bool) {
+	if y.Kind == yaml.AliasNode && y.Alias != nil {
+		y = y.Alias
+	}
+	if y.Kind != yaml.ScalarNode {
+		t.notes.mistake(posOf(y), `quote it: "{name}"`, "a key must be text, this is a %s", kindName(y))
+		return "", false
+	}
+	if t.nodes++; t.nodes > MaxNodes {
+		t.refuse(posOf(y), "the document has more than %d values, aliases expanded", MaxNodes)
+	}
+	return y.Value, true
+}
+
+func kindName(y *yaml.Node) string {
+	if y.Kind == yaml.SequenceNode {
+		return "list"
+	}
+	return "map"
+}
+
+// tagged refuses an explicit tag that is not the expected one.
+func (t *planter) tagged(n *node, y *yaml.Node, want string) {
+	if y.Style&yaml.TaggedStyle != 0 && y.Tag != want {
+		t.notes.mistake(n.Pos, "remove the tag", "the YAML tag %s is not known here", quote(strings.TrimSpace(y.Tag)))
+	}
+}
+
+func quote(s string) string { return fmt.Sprintf("%q", short(s)) }
+
+// short cuts what is shown of a long name or text.
+func short(s string) string { return cut(s, 100) }
+
+// cut ends long text after about limit bytes.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
+}

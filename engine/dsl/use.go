@@ -1,0 +1,120 @@
+package dsl
+
+import "strconv"
+
+// section is a part of use: things by their names, in the document's order.
+type section struct {
+	names []string
+	nodes map[string]*node
+}
+
+func (s section) find(name string) (*node, bool) {
+	n, ok := s.nodes[name]
+	return n, ok
+}
+
+// shared is what use defines, and what was made of it so far.
+type shared struct {
+	authentications, errors, retries, timeouts, catalogs section
+
+	policies  map[string]*Authentication
+	templates map[string]*ErrorTemplate
+	repeats   map[[2]string]*RetryPolicy // by name and the name of the error's variable
+	functions []string
+}
+
+func newShared() *shared {
+	return &shared{
+		policies:  map[string]*Authentication{},
+		templates: map[string]*ErrorTemplate{},
+		repeats:   map[[2]string]*RetryPolicy{},
+	}
+}
+
+// section checks that a part of use is a map.
+func (p *parser) section(n *node, what string) section {
+	s := section{nodes: map[string]*node{}}
+	for _, f := range p.mapOf(n, what) {
+		s.names = append(s.names, f.key)
+		s.nodes[f.key] = f.value
+	}
+	return s
+}
+
+// use reads the shared components, all of them, whether something uses them or not.
+func (p *parser) use(n *node) {
+	if !p.object(n, "use", keys("authentications", "catalogs", "errors", "extensions", "functions", "retries", "secrets", "timeouts")) {
+		return
+	}
+	shared := p.shared
+	p.def.Use.Secrets = p.texts(n.get("secrets"), "use.secrets")
+	shared.catalogs = p.section(n.get("catalogs"), "use.catalogs")
+	for _, name := range shared.catalogs.names {
+		p.catalog(shared.catalogs.nodes[name])
+	}
+	shared.authentications = p.section(n.get("authentications"), "use.authentications")
+	for _, name := range shared.authentications.names {
+		p.policy(name)
+	}
+	shared.errors = p.section(n.get("errors"), "use.errors")
+	for _, name := range shared.errors.names {
+		p.sharedError(name)
+	}
+	shared.timeouts = p.section(n.get("timeouts"), "use.timeouts")
+	for _, name := range shared.timeouts.names {
+		p.timeoutOf(shared.timeouts.nodes[name], scope{}.during())
+	}
+	shared.retries = p.section(n.get("retries"), "use.retries")
+	for _, name := range shared.retries.names {
+		p.sharedRetry(name, "error")
+	}
+	p.functions(n.get("functions"))
+	p.extensions(n.get("extensions"))
+}
+
+func (p *parser) catalog(n *node) {
+	if p.object(n, "a catalog", keys("endpoint").need("endpoint")) {
+		p.endpoint(n.get("endpoint"), "endpoint", scope{}.during())
+	}
+}
+
+// functions makes room for all functions first, since they may call each other.
+func (p *parser) functions(n *node) {
+	fields := p.mapOf(n, "use.functions")
+	p.def.Use.Functions = make(map[string]*Task, len(fields))
+	for _, f := range fields {
+		p.shared.functions = append(p.shared.functions, f.key)
+		p.def.Use.Functions[f.key] = &Task{}
+	}
+	for _, f := range fields {
+		p.task(p.def.Use.Functions[f.key], f, place{ref: pointer("/use/functions", f.key)})
+	}
+}
+
+func (p *parser) extensions(n *node) {
+	for i, item := range p.list(n, "use.extensions") {
+		p.def.Extensions = true
+		if item.shape != object || len(item.fields) != 1 {
+			p.mistake(item.Pos, "write it as `- name: {extend: …}`", "an extension has exactly one name")
+			continue
+		}
+		f := item.fields[0]
+		ref := pointer(pointer("/use/extensions", strconv.Itoa(i)), f.key)
+		p.extension(f.value, ref)
+	}
+}
+
+func (p *parser) extension(n *node, ref string) {
+	if !p.object(n, "an extension", keys("extend", "when", "before", "after").need("extend")) {
+		return
+	}
+	p.word(n.get("extend"), "extend", "",
+		"call", "composite", "emit", "for", "listen", "raise", "run", "set", "switch", "try", "wait", "all")
+	p.expression(n.get("when"), "when", scope{}.exported())
+	if m := n.get("before"); m != nil {
+		p.tasks(m, "before", ref+"/before", scope{"input", "output"})
+	}
+	if m := n.get("after"); m != nil {
+		p.tasks(m, "after", ref+"/after", scope{"input", "output"})
+	}
+}

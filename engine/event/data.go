@@ -1,0 +1,147 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Run names one run of one task within an execution: the task's reference, the
+// iteration of the loops (and laps of jumps back) around it, and the attempt of
+// the retries around it.
+type Run struct {
+	Ref       string // JSON pointer, "/do/0/name"
+	Iteration string // "" outside of loops, else "2", or "2.0" in nested ones
+	Attempt   string // "" in the first attempt, else "1", or "0.1" in nested ones
+}
+
+// String is the run's task id: reference, "#" iteration, "@" attempt.
+func (r Run) String() string {
+	id := r.Ref
+	if r.Iteration != "" {
+		id += "#" + r.Iteration
+	}
+	if r.Attempt != "" {
+		id += "@" + r.Attempt
+	}
+	return id
+}
+
+// ParseRun reads a task id.
+func ParseRun(id string) Run {
+	var r Run
+	id, r.Attempt, _ = strings.Cut(id, "@")
+	r.Ref, r.Iteration, _ = strings.Cut(id, "#")
+	return r
+}
+
+// IdempotencyKey is the same for every delivery and attempt of one run:
+// "<execution><reference>/<iteration>".
+func (r Run) IdempotencyKey(execution string) string {
+	iteration := r.Iteration
+	if iteration == "" {
+		iteration = "0"
+	}
+	return execution + r.Ref + "/" + iteration
+}
+
+// Started is the data of ExecutionStarted.
+type Started struct {
+	Namespace  string          `json:"namespace"`
+	Name       string          `json:"name"`
+	Version    string          `json:"version"`              // "latest" or "" for the newest
+	Definition string          `json:"definition,omitempty"` // hash of the document, once it is known
+	Input      json.RawMessage `json:"input"`
+	Parent     string          `json:"parent,omitempty"`      // execution that waits for this one …
+	ParentTask string          `json:"parent_task,omitempty"` // … and the run of its task
+	Depth      int             `json:"depth,omitempty"`       // of nested executions
+}
+
+// Requested is the data of TaskRequested.
+type Requested struct {
+	TaskID   string          `json:"task_id"`
+	TaskName string          `json:"task_name"`
+	TaskType string          `json:"task_type"`
+	Input    json.RawMessage `json:"input,omitempty"`
+	Config   json.RawMessage `json:"config,omitempty"` // the task as the document has it
+	Vars     json.RawMessage `json:"vars,omitempty"`   // variables that its expressions use, by name
+}
+
+// Completed is the data of TaskCompleted.
+type Completed struct {
+	TaskID     string          `json:"task_id"`
+	TaskName   string          `json:"task_name"`
+	TaskType   string          `json:"task_type,omitempty"`
+	Success    bool            `json:"success"`
+	Status     string          `json:"status,omitempty"` // "skipped" or "cancelled", else empty
+	Output     json.RawMessage `json:"output,omitempty"`
+	Then       string          `json:"then,omitempty"` // a switch: where to go on
+	Error      *Problem        `json:"error,omitempty"`
+	DurationMS int64           `json:"duration_ms"`
+}
+
+// Ended is the data of WorkflowCompleted, WorkflowFailed and WorkflowCancelled.
+type Ended struct {
+	Output     json.RawMessage `json:"output,omitempty"`
+	Error      *Problem        `json:"error,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	ParentTask string          `json:"parent_task,omitempty"`
+}
+
+// Dead is the data of the dlq events and, as fields, of dead letters.
+type Dead struct {
+	Reason   string          `json:"reason"`
+	Attempts int             `json:"attempts"`
+	Service  string          `json:"service"`
+	Original json.RawMessage `json:"original"` // the event's attributes as an object
+}
+
+// Problem is what a delivery that was given up means to the workflow.
+func (d Dead) Problem() *Problem {
+	return NewProblem(Runtime, fmt.Sprintf("the %s gave up after %d attempts: %s", d.Service, d.Attempts, d.Reason))
+}
+
+// Timer is a moment at which the timer service publishes TimerFired, in the
+// form of its ZSET member: this order, empty members left out.
+type Timer struct {
+	Tenant     string    `json:"tenant_id"`
+	Workflow   string    `json:"workflow_id,omitempty"`
+	Execution  string    `json:"execution_id,omitempty"`
+	TaskID     string    `json:"task_id,omitempty"`
+	TaskName   string    `json:"task_name,omitempty"`
+	FireAt     time.Time `json:"fire_at"`
+	DurationMS int64     `json:"duration_ms,omitempty"`
+	Kind       TimerKind `json:"kind,omitempty"`
+	Key        string    `json:"key,omitempty"`
+
+	// Of a delivery: the event to deliver again, and how often it was tried.
+	Event json.RawMessage `json:"event,omitempty"`
+}
+
+// TimerKind says what a timer is for.
+type TimerKind string
+
+// The kinds of timers. One without a kind is a wait, as flunq.io's are.
+const (
+	WaitTimer     TimerKind = "wait"
+	TimeoutTimer  TimerKind = "timeout"
+	RetryTimer    TimerKind = "retry"
+	DeliveryTimer TimerKind = "delivery"
+)
+
+// Fired is the data of TimerFired.
+type Fired struct {
+	Timer
+	ScheduledFor time.Time `json:"scheduled_for"`
+	FiredAt      time.Time `json:"fired_at"`
+}
+
+// Encode is the JSON of an event's data, which cannot fail to have one.
+func Encode(data any) []byte {
+	out, err := json.Marshal(data)
+	if err != nil {
+		panic(fmt.Sprintf("event: encode %T: %v", data, err))
+	}
+	return out
+}

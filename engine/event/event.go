@@ -1,0 +1,143 @@
+// Package event is the vocabulary: what can happen to a workflow, and the
+// CloudEvents 1.0 form in which Redis carries it.
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Type is a CloudEvents type. Those of flunq's own begin with Prefix; all
+// others come from outside, or from emit tasks.
+type Type string
+
+// Prefix begins the types of the engine's own events.
+const Prefix = "io.flunq."
+
+// The engine's own events; the comments say who sends them to whom.
+const (
+	WorkflowCreated Type = Prefix + "workflow.created" // cli
+
+	ExecutionStarted   Type = Prefix + "execution.started"   // cli or worker → worker
+	ExecutionCancelled Type = Prefix + "execution.cancelled" // cli or worker → worker
+	ExecutionSuspended Type = Prefix + "execution.suspended" // cli → worker
+	ExecutionResumed   Type = Prefix + "execution.resumed"   // cli → worker
+
+	TaskRequested  Type = Prefix + "task.requested"  // worker → executor
+	TaskCompleted  Type = Prefix + "task.completed"  // executor → worker
+	TimerScheduled Type = Prefix + "timer.scheduled" // worker → timer
+	TimerCancelled Type = Prefix + "timer.cancelled" // worker → timer
+	TimerFired     Type = Prefix + "timer.fired"     // timer → worker
+	EventReceived  Type = Prefix + "event.received"  // in histories only: an event from outside reached a listen task
+
+	WorkflowCompleted Type = Prefix + "workflow.completed" // worker → parent's worker, readers
+	WorkflowFailed    Type = Prefix + "workflow.failed"
+	WorkflowCancelled Type = Prefix + "workflow.cancelled"
+
+	EventDead Type = Prefix + "event.dlq" // a service → worker: a delivery was given up
+	TaskDead  Type = Prefix + "task.dlq"
+	TimerDead Type = Prefix + "timer.dlq"
+)
+
+// Event is a CloudEvent as the engine carries it.
+type Event struct {
+	ID        string
+	Source    string
+	Type      Type
+	Time      time.Time
+	Tenant    string
+	Workflow  string // "namespace.name"
+	Execution string
+	Task      string            // the run of a task, see Run
+	Data      json.RawMessage   // JSON, or nil
+	Ext       map[string]string // further attributes
+}
+
+// Attributes beyond CloudEvents' own that the engine gives to its events.
+const (
+	DefinitionAttribute = "definition" // of a request: the hash of the document
+	AttemptAttribute    = "attempt"    // how often a delivery has failed before
+)
+
+// SpecVersion is the version of CloudEvents.
+const SpecVersion = "1.0"
+
+// Fields is the event as the fields of a stream entry, name after name with
+// its value, always in the same order; empty attributes are left out.
+func (e Event) Fields() []string {
+	out := make([]string, 0, 20+2*len(e.Ext))
+	add := func(name, value string) {
+		if value != "" {
+			out = append(out, name, value)
+		}
+	}
+	add("id", e.ID)
+	add("source", e.Source)
+	add("specversion", SpecVersion)
+	add("type", string(e.Type))
+	if !e.Time.IsZero() {
+		add("time", e.Time.UTC().Format(time.RFC3339Nano))
+	}
+	add("tenantid", e.Tenant)
+	add("workflowid", e.Workflow)
+	add("executionid", e.Execution)
+	add("taskid", e.Task)
+	add("data", string(e.Data))
+	names := make([]string, 0, len(e.Ext))
+	for name := range e.Ext {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		add(name, e.Ext[name])
+	}
+	return out
+}
+
+// FromFields reads the fields of a stream entry. An entry without a type or
+// with a time that is none is an error; other attributes may be missing.
+func FromFields(fields map[string]any) (Event, error) {
+	var e Event
+	for name, v := range fields {
+		s, ok := v.(string)
+		if !ok {
+			return e, fmt.Errorf("attribute %s is %T, want text", name, v)
+		}
+		switch name {
+		case "id":
+			e.ID = s
+		case "source":
+			e.Source = s
+		case "specversion":
+		case "type":
+			e.Type = Type(s)
+		case "time":
+			t, err := time.Parse(time.RFC3339Nano, s)
+			if err != nil {
+				return e, fmt.Errorf("attribute time: %w", err)
+			}
+			e.Time = t.UTC()
+		case "tenantid":
+			e.Tenant = s
+		case "workflowid":
+			e.Workflow = s
+		case "executionid":
+			e.Execution = s
+		case "taskid":
+			e.Task = s
+		case "data":
+			e.Data = json.RawMessage(s)
+		default:
+			if e.Ext == nil {
+				e.Ext = map[string]string{}
+			}
+			e.Ext[name] = s
+		}
+	}
+	if e.Type == "" {
+		return e, fmt.Errorf("no attribute type")
+	}
+	return e, nil
+}

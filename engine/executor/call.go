@@ -1,0 +1,92 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Caller performs calls to the world outside.
+type Caller struct {
+	Transport http.RoundTripper // how requests go out; never nil
+	Limits    Limits            // members that are zero mean their defaults
+	Version   string            // of flunq, for the User-Agent
+}
+
+// Call performs a call task and gives its raw output. What goes wrong for the
+// workflow is a *event.Problem (errors.As) that shows no secret; everything
+// else is the engine's failure. The scope is that of the task's definition;
+// deadlines are those of ctx and of the transport.
+func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin) (output any, err error) {
+	if task.Call == nil {
+		return nil, fmt.Errorf("perform %s: not a call", task.Ref)
+	}
+	run := &run{Caller: c, limits: c.Limits.filled(), origin: from, discreet: newDiscreet(scope)}
+	switch {
+	case task.Call.HTTP != nil:
+		output, err = run.http(ctx, task.Call.HTTP)
+	case task.Call.OpenAPI != nil:
+		output, err = run.openAPI(ctx, task.Call.OpenAPI)
+	default:
+		err = configuration("call: %s cannot be performed yet", task.Call.Protocol)
+	}
+	if err != nil {
+		return nil, run.presentable(err)
+	}
+	return output, nil
+}
+
+// run is one performance of a call task.
+type run struct {
+	*Caller
+	*discreet
+	limits Limits
+	origin Origin
+}
+
+// presentable is err with its detail fit to be shown: one line, no secrets.
+func (r *run) presentable(err error) error {
+	problem, ok := errors.AsType[*event.Problem](err)
+	if !ok {
+		return err
+	}
+	shown := *problem
+	shown.Detail = printable(r.mask(problem.Detail))
+	shown.Title = printable(r.mask(problem.Title))
+	return &shown
+}
+
+// authorization is the value of an Authorization header, or empty.
+func (r *run) authorization(policy *dsl.Authentication) (string, error) {
+	if policy == nil {
+		return "", nil
+	}
+	scheme, parameter, err := decide.Authorize(policy, r.scope)
+	if err != nil {
+		return "", err
+	}
+	r.hideCredentials(scheme, parameter)
+	return scheme + " " + parameter, nil
+}
+
+func configuration(format string, args ...any) *event.Problem {
+	return event.NewProblem(event.Configuration, fmt.Sprintf(format, args...))
+}
+
+func expression(format string, args ...any) *event.Problem {
+	return event.NewProblem(event.Expression, fmt.Sprintf(format, args...))
+}
+
+func validation(format string, args ...any) *event.Problem {
+	return event.NewProblem(event.Validation, fmt.Sprintf(format, args...))
+}
+
+func communication(format string, args ...any) *event.Problem {
+	return event.NewProblem(event.Communication, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,168 @@
+package executor
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// discreet evaluates values and remembers the secrets that it came across, so
+// that nothing that is shown later contains them.
+type discreet struct {
+	scope  *expr.Scope // the task's, with an eye on its variables
+	read   bool        // a secret was read since this was last set to false
+	hidden []string
+}
+
+// leastSecret is the length below which a text is no secret, but would blot out half of a message.
+const leastSecret = 4
+
+func newDiscreet(scope *expr.Scope) *discreet {
+	d := &discreet{}
+	watched := *scope
+	if variable := scope.Var; variable != nil {
+		watched.Var = func(name string) (any, error) {
+			value, err := variable(name)
+			switch members, _ := value.(map[string]any); name {
+			case "secrets":
+				d.read = true
+				d.hideSecrets(members)
+			case "authorization":
+				d.read = true
+				d.hideAll(members["parameter"])
+			}
+			return value, err
+		}
+	}
+	d.scope = &watched
+	return d
+}
+
+// eval yields a value's data; where names the member for the error. Data made
+// with secrets is hidden as a whole if it is one text, or an object's member is.
+func (d *discreet) eval(where string, v *expr.Value) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if fields := v.Fields(); fields != nil {
+		out := make(map[string]any, len(fields))
+		for _, f := range fields {
+			data, err := d.eval(where+"."+f.Key, f.Value)
+			if err != nil {
+				return nil, err
+			}
+			out[f.Key] = data
+		}
+		return out, nil
+	}
+	d.read = false
+	data, err := v.Eval(d.scope)
+	if err != nil {
+		if problem, ok := errors.AsType[*event.Problem](err); ok {
+			return nil, problem
+		}
+		if d.read {
+			// What jq says may quote a part of the secret, which no mask would find.
+			return nil, expression("%s: cannot evaluate the expression, which reads a secret", where)
+		}
+		return nil, expression("%s: %v", where, err)
+	}
+	if d.read {
+		d.hideMade(data)
+	}
+	return data, nil
+}
+
+// hideMade hides a text that was made with secrets, and those directly in an object.
+func (d *discreet) hideMade(data any) {
+	switch data := data.(type) {
+	case string:
+		d.hide(data)
+	case map[string]any:
+		for _, member := range data {
+			if text, ok := member.(string); ok {
+				d.hide(text)
+			}
+		}
+	}
+}
+
+// hideSecrets hides all that the secrets hold but the names of users, which
+// are common words.
+func (d *discreet) hideSecrets(secrets map[string]any) {
+	for _, secret := range secrets {
+		members, ok := secret.(map[string]any)
+		if !ok {
+			d.hideAll(secret)
+			continue
+		}
+		for name, member := range members {
+			if name != "username" {
+				d.hideAll(member)
+			}
+		}
+	}
+}
+
+// hideAll hides every scalar of a value, however deep.
+func (d *discreet) hideAll(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, member := range value {
+			d.hideAll(member)
+		}
+	case []any:
+		for _, item := range value {
+			d.hideAll(item)
+		}
+	default:
+		if text, ok := scalar(value); ok {
+			d.hide(text)
+		}
+	}
+}
+
+func (d *discreet) hideCredentials(scheme, parameter string) {
+	d.hide(parameter)
+	if scheme != "Basic" {
+		return
+	}
+	if pair, err := base64.StdEncoding.DecodeString(parameter); err == nil {
+		_, password, _ := strings.Cut(string(pair), ":")
+		d.hide(password)
+	}
+}
+
+// hide keeps text out of all that is shown, in its usual encodings too.
+func (d *discreet) hide(text string) {
+	if len(text) < leastSecret || slices.Contains(d.hidden, text) {
+		return
+	}
+	d.hidden = append(d.hidden, text)
+	quoted := strings.Trim(fmt.Sprintf("%q", text), `"`)
+	for _, form := range []string{url.QueryEscape(text), url.PathEscape(text), escape(text, ""), quoted} {
+		if form != text && !slices.Contains(d.hidden, form) {
+			d.hidden = append(d.hidden, form)
+		}
+	}
+}
+
+// mask puts asterisks where secrets would be, longer ones first because they may contain others.
+func (d *discreet) mask(text string) string {
+	longest := slices.SortedFunc(slices.Values(d.hidden), func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	for _, secret := range longest {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}

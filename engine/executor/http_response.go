@@ -1,0 +1,168 @@
+package executor
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// answer is a response that has been read.
+type answer struct {
+	place   string         // where it came from, for messages
+	final   *message       // the last request of a chain of redirects
+	request map[string]any // that request, as the response output shows it
+	status  int
+	header  http.Header
+	body    []byte
+}
+
+// Sizes of what is kept of the body of an error, before and after it is made presentable.
+const (
+	excerptRead  = 4 << 10
+	excerptShown = 512
+)
+
+// receive reads a final response.
+func (r *run) receive(ctx context.Context, m *message, res *http.Response) (*answer, error) {
+	defer discard(res)
+	success := res.StatusCode >= 200 && res.StatusCode < 300 ||
+		m.redirect && res.StatusCode >= 300 && res.StatusCode < 400
+	if !success {
+		return nil, r.unsuccessful(m, res)
+	}
+	body, err := read(res, m.limit)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return nil, communication("%s %s: the response is larger than %s (limit: response body)",
+			m.method, place(m.uri), bytesInWords(m.limit))
+	case err != nil:
+		return nil, broken(ctx, m, fmt.Errorf("reading the response: %w", err))
+	}
+	return &answer{
+		place: m.method + " " + place(m.uri), final: m, request: r.shownRequest(m),
+		status: res.StatusCode, header: res.Header, body: body,
+	}, nil
+}
+
+// unsuccessful is the problem that a status stands for, with the beginning of
+// the body or, where that is empty, a word on who said so.
+func (r *run) unsuccessful(m *message, res *http.Response) error {
+	if location := res.Header.Get("Location"); redirects(res.StatusCode) && location != "" {
+		to := "elsewhere"
+		if uri, err := m.uri.Parse(location); err == nil {
+			to = place(uri)
+		}
+		return refused(res.StatusCode, "%s redirects to %s, which needs redirect: true to be followed", place(m.uri), to)
+	}
+	start, _ := read(res, excerptRead) // what could be read is still the best there is to show
+	said := shortened(printable(r.mask(strings.ToValidUTF8(string(start), ""))), excerptShown)
+	if said == "" {
+		said = fmt.Sprintf("%s %s answered %s", m.method, place(m.uri), statusLine(res.StatusCode))
+	}
+	return refused(res.StatusCode, "%s", said)
+}
+
+func statusLine(status int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
+}
+
+var errTooLarge = errors.New("too large")
+
+// read reads at most limit bytes of a body, decompressed. What it could read
+// comes with the error too.
+func read(res *http.Response, limit int64) ([]byte, error) {
+	var body io.Reader = res.Body
+	// The transport decompresses what it asked for itself; this is what the document asked for.
+	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") {
+		unzipped, err := gzip.NewReader(body)
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decompress: %w", err)
+		}
+		body = unzipped
+	}
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if int64(len(data)) > limit {
+		return data[:limit], errTooLarge
+	}
+	return data, err
+}
+
+// discard ends with a response; a short rest is read so that the connection can be used again.
+func discard(res *http.Response) {
+	_, _ = io.CopyN(io.Discard, res.Body, 4<<10)
+	_ = res.Body.Close()
+}
+
+// output is the answer in the form that the document asks for.
+func (a *answer) output(form string) (any, error) {
+	if form == "raw" {
+		if len(a.body) == 0 {
+			return nil, nil
+		}
+		return base64.StdEncoding.EncodeToString(a.body), nil
+	}
+	if coding := strings.ToLower(a.header.Get("Content-Encoding")); coding != "" && coding != "gzip" && coding != "identity" {
+		return nil, communication("%s: the response is compressed with %q, which only output: raw can give", a.place, coding)
+	}
+	content, err := decodeBody(a.header.Get("Content-Type"), a.body)
+	if err != nil {
+		return nil, communication("%s: the response %s", a.place, shortened(err.Error(), excerptShown))
+	}
+	if form != "response" {
+		return content, nil
+	}
+	return map[string]any{
+		"request":    a.request,
+		"statusCode": a.status,
+		"headers":    joined(a.header),
+		"content":    content,
+	}, nil
+}
+
+// shownRequest is the request as data, without what is secret.
+func (r *run) shownRequest(m *message) map[string]any {
+	headers := make(map[string]any, len(m.header))
+	for name, values := range m.header {
+		headers[name] = r.maskedHeader(name, values)
+	}
+	method := m.method
+	if strings.EqualFold(m.spelling, method) {
+		method = m.spelling
+	}
+	return map[string]any{"method": method, "uri": r.mask(m.uri.String()), "headers": headers}
+}
+
+// maskedHeader is a header's value as it may be shown.
+func (r *run) maskedHeader(name string, values []string) string {
+	if credential(name) {
+		return "***"
+	}
+	return r.mask(strings.Join(values, ", "))
+}
+
+// joined is a header as data: several values of one name are one text.
+func joined(h http.Header) map[string]any {
+	out := make(map[string]any, len(h))
+	for name, values := range h {
+		out[name] = strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
+	}
+	return out
+}
+
+func bytesInWords(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

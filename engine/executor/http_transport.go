@@ -1,0 +1,167 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// NewTransport is the way out of an ordinary deployment. It keeps the limits
+// on time and headers, and dials no network that they do not allow: what a
+// name resolves to is checked when it is dialled, so that no name can lie.
+func NewTransport(l Limits) http.RoundTripper {
+	l = l.filled()
+	proxies := proxyAddresses()
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: l.control}
+	// A proxy is the operator's choice, and often stands in the private network.
+	direct := &net.Dialer{Timeout: dialer.Timeout, KeepAlive: dialer.KeepAlive}
+	return &bounded{limits: l, next: &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if proxies[address] {
+				return direct.DialContext(ctx, network, address)
+			}
+			return dialer.DialContext(ctx, network, address)
+		},
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  l.Timeout,
+		ExpectContinueTimeout:  time.Second,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConns:           100,
+		MaxIdleConnsPerHost:    16,
+		MaxResponseHeaderBytes: l.Headers,
+	}}
+}
+
+// proxyAddresses are those that the environment names, as they are dialled.
+func proxyAddresses() map[string]bool {
+	addresses := map[string]bool{}
+	for _, target := range []string{"http://proxied.invalid", "https://proxied.invalid"} {
+		req, err := http.NewRequest(http.MethodGet, target, http.NoBody)
+		if err != nil {
+			continue
+		}
+		if proxy, err := http.ProxyFromEnvironment(req); err == nil && proxy != nil {
+			at := proxy.Port()
+			switch {
+			case at == "" && proxy.Scheme == "socks5":
+				at = "1080"
+			case at == "":
+				at = port(proxy)
+			}
+			addresses[net.JoinHostPort(proxy.Hostname(), at)] = true
+		}
+	}
+	return addresses
+}
+
+// bounded ends a request whose answer takes too long, body included.
+type bounded struct {
+	next   http.RoundTripper
+	limits Limits
+}
+
+// RoundTrip performs one request.
+func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	// A proxy would dial for us, so a literal address is checked here already.
+	if ip, err := netip.ParseAddr(req.URL.Hostname()); err == nil {
+		if err := b.limits.permit(ip); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), b.limits.Timeout)
+	res, err := b.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		if ctx.Err() != nil && req.Context().Err() == nil {
+			err = fmt.Errorf("no answer within %v (limit: timeout): %w", b.limits.Timeout, err)
+		}
+		cancel()
+		return nil, err
+	}
+	res.Body = &cancelling{ReadCloser: res.Body, cancel: cancel}
+	return res, nil
+}
+
+// cancelling lets go of a request's deadline when its answer has been read.
+type cancelling struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close ends the request.
+func (c *cancelling) Close() error {
+	defer c.cancel()
+	return c.ReadCloser.Close()
+}
+
+// closedNetworkError says that an address may not be dialled.
+type closedNetworkError struct {
+	address netip.Addr
+	network string
+	setting string
+}
+
+// Error names the setting that would allow it.
+func (e *closedNetworkError) Error() string {
+	return fmt.Sprintf("%v is %s, which calls may not reach (setting: %s)", e.address, e.network, e.setting)
+}
+
+// control refuses connections to networks that the limits close.
+func (l Limits) control(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("dial %s: %w", address, err)
+	}
+	return l.permit(at.Addr())
+}
+
+// permit says whether an address may be dialled.
+func (l Limits) permit(ip netip.Addr) error {
+	ip = embedded(ip.WithZone("").Unmap())
+	switch {
+	case ip.IsLoopback(), ip.IsUnspecified():
+		if !l.AllowLoopback {
+			return &closedNetworkError{ip, "this machine itself", "allow loopback"}
+		}
+	case !public(ip) && !l.AllowPrivate:
+		return &closedNetworkError{ip, "not in the public internet", "allow private networks"}
+	}
+	return nil
+}
+
+// embedded is the IPv4 address that some IPv6 addresses are a way to, else ip itself.
+func embedded(ip netip.Addr) netip.Addr {
+	if !ip.Is6() {
+		return ip
+	}
+	b := ip.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(ip):
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case netip.MustParsePrefix("2002::/16").Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return ip
+}
+
+// public reports whether an address belongs to the internet at large.
+func public(ip netip.Addr) bool {
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
+		return false
+	}
+	for _, special := range []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
+		"203.0.113.0/24", "240.0.0.0/4", "::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32", "fec0::/10",
+	} {
+		if netip.MustParsePrefix(special).Contains(ip) {
+			return false
+		}
+	}
+	return true
+}

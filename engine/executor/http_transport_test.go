@@ -1,0 +1,101 @@
+package executor_test
+
+import (
+	"compress/gzip"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+)
+
+func TestTransportReachesOnlyWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("hello"))
+	}))
+	defer server.Close()
+	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	for _, uri := range []string{server.URL, byName, "http://0.0.0.0:1/", "http://[::1]:1/", "http://[::ffff:127.0.0.1]:1/"} {
+		_, err := perform(t, executor.NewTransport(executor.Limits{}), request{Endpoint: uri}, nil)
+		wantProblem(t, err, event.Configuration, 400, "this machine itself, which calls may not reach (setting: allow loopback)")
+	}
+	for _, uri := range []string{
+		"http://10.0.0.1/", "http://192.168.1.1/", "http://169.254.169.254/latest", "http://100.64.0.1/", "http://224.0.0.1/",
+		"http://[fd00::1]/", "http://[fe80::1]/", "http://[64:ff9b::a00:1]/", "http://[2002:a00:1::]/",
+	} {
+		_, err := perform(t, executor.NewTransport(executor.Limits{AllowLoopback: true}), request{Endpoint: uri}, nil)
+		wantProblem(t, err, event.Configuration, 400, "(setting: allow private networks)")
+	}
+	got, err := perform(t, executor.NewTransport(executor.Limits{AllowLoopback: true}), request{Endpoint: byName}, nil)
+	if err != nil || got != "hello" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestTransportKeepsLimits(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/headers":
+			w.Header().Set("X-Long", strings.Repeat("x", 20<<10))
+		case "/zipped":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(make([]byte, 64<<10))
+			_ = z.Close()
+		case "/closed":
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer server.Close()
+	limits := executor.Limits{AllowLoopback: true, Headers: 4 << 10, Body: 32 << 10}
+	c := &executor.Caller{Transport: executor.NewTransport(limits), Limits: limits}
+	for path, part := range map[string]string{
+		"/headers": "headers exceeded 4096 bytes",
+		"/zipped":  "larger than 32 KiB",
+		"/closed":  "EOF",
+	} {
+		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), executor.Origin{})
+		wantProblem(t, err, event.Communication, 500, part)
+	}
+	server.Close()
+	_, err := c.Call(t.Context(), request{Endpoint: server.URL}.task(t), scope(nil), executor.Origin{})
+	wantProblem(t, err, event.Communication, 500, "connection refused")
+}
+
+func TestTransportDistrustsCertificates(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	_, err := perform(t, executor.NewTransport(executor.Limits{AllowLoopback: true}), request{Endpoint: server.URL}, nil)
+	wantProblem(t, err, event.Communication, 500, "certificate")
+}
+
+// A server that never finishes its answer costs no more than the timeout.
+func TestTransportTimeout(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/body" {
+			_, _ = w.Write([]byte("begun"))
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-release
+	}))
+	defer server.Close()
+	defer close(release)
+	limits := executor.Limits{AllowLoopback: true, Timeout: 50 * time.Millisecond}
+	c := &executor.Caller{Transport: executor.NewTransport(limits), Limits: limits}
+	for _, path := range []string{"/", "/body"} {
+		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), executor.Origin{})
+		wantProblem(t, err, event.Communication, 500, "timed out")
+	}
+}

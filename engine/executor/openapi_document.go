@@ -1,0 +1,188 @@
+package executor
+
+import (
+	"bytes"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// document is an OpenAPI or Swagger document, and where it was found.
+type document struct {
+	root map[string]any
+	at   *url.URL
+}
+
+// readDocument reads JSON or YAML.
+func readDocument(body []byte, at *url.URL) (*document, error) {
+	body = withoutMark(body)
+	decode := decodeYAML
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		decode = decodeJSON
+	}
+	data, err := decode(body)
+	if err != nil {
+		return nil, configuration("OpenAPI document: %s %s", place(at), shortened(err.Error(), excerptShown))
+	}
+	root, _ := data.(map[string]any)
+	doc := &document{root: root, at: at}
+	if !doc.swagger() && !strings.HasPrefix(text(root["openapi"])+".", "3.") { // unquoted, 3.0 is 3
+		return nil, configuration("OpenAPI document: %s has neither openapi: 3.x nor swagger: 2.0", place(at))
+	}
+	return doc, nil
+}
+
+// swagger reports whether the document is of version 2.
+func (d *document) swagger() bool {
+	version, _ := scalar(d.root["swagger"])
+	return version == "2.0" || version == "2"
+}
+
+// methods that a path item can have, as documents spell them.
+func methods() []string {
+	return []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+}
+
+// entry is an operation as the document has it.
+type entry struct {
+	method, path string
+	item, op     map[string]any
+}
+
+// find looks an operation up by its id.
+func (d *document) find(id string) (*entry, error) {
+	var ids []string
+	paths := object(d.root["paths"])
+	for _, path := range sortedNames(paths) {
+		item, err := d.resolve(paths[path])
+		if err != nil {
+			return nil, err
+		}
+		for _, method := range methods() {
+			op := object(item[method])
+			name, _ := op["operationId"].(string)
+			switch name {
+			case "":
+			case id:
+				return &entry{method: method, path: path, item: item, op: op}, nil
+			default:
+				ids = append(ids, name)
+			}
+		}
+	}
+	return nil, configuration("operationId: %s has no operation %q%s", place(d.at), id, meant(id, ids))
+}
+
+// operation is the operation of that id in the one form of both versions.
+func (d *document) operation(id string) (*operation, error) {
+	e, err := d.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if d.swagger() {
+		return d.operation2(id, e)
+	}
+	return d.operation3(id, e)
+}
+
+// parameters are those of the path and those of the operation, which win.
+func (d *document) parameters(e *entry) ([]map[string]any, error) {
+	var out []map[string]any
+	for _, list := range []any{e.item["parameters"], e.op["parameters"]} {
+		items, _ := list.([]any)
+		for _, item := range items {
+			parameter, err := d.resolve(item)
+			if err != nil {
+				return nil, err
+			}
+			same := func(other map[string]any) bool {
+				return other["name"] == parameter["name"] && other["in"] == parameter["in"]
+			}
+			if i := slices.IndexFunc(out, same); i >= 0 {
+				out[i] = parameter
+				continue
+			}
+			out = append(out, parameter)
+		}
+	}
+	return out, nil
+}
+
+// resolve is v as an object, its reference followed.
+func (d *document) resolve(v any) (map[string]any, error) {
+	const chain = 32 // more is a circle
+	for range chain {
+		o := object(v)
+		ref, ok := o["$ref"].(string)
+		if !ok {
+			return o, nil
+		}
+		found, err := d.lookup(ref)
+		if err != nil {
+			return nil, err
+		}
+		v = found
+	}
+	return nil, configuration("OpenAPI document: %s has references in a circle", place(d.at))
+}
+
+// lookup finds what a reference into the document itself points to.
+func (d *document) lookup(ref string) (any, error) {
+	pointer, inside := strings.CutPrefix(ref, "#")
+	if !inside {
+		return nil, configuration("OpenAPI document: %s refers to %q, but other documents cannot be read yet",
+			place(d.at), ref)
+	}
+	var v any = d.root
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if unescaped, err := url.PathUnescape(part); err == nil {
+			part = unescaped
+		}
+		part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+		next, ok := member(v, part)
+		if !ok {
+			return nil, brokenReference(d, ref)
+		}
+		v = next
+	}
+	return v, nil
+}
+
+func brokenReference(d *document, ref string) *event.Problem {
+	return configuration("OpenAPI document: %s refers to %q, which it does not have", place(d.at), ref)
+}
+
+// member is one step of a JSON pointer.
+func member(v any, name string) (any, bool) {
+	if list, ok := v.([]any); ok {
+		i, err := strconv.Atoi(name)
+		if err != nil || i < 0 || i >= len(list) {
+			return nil, false
+		}
+		return list[i], true
+	}
+	found, ok := object(v)[name]
+	return found, ok
+}
+
+// object is v if it is one, else an empty one: what a document leaves out and
+// what it gets wrong read the same.
+func object(v any) map[string]any {
+	o, _ := v.(map[string]any)
+	return o
+}
+
+// texts are the strings of a list.
+func texts(v any) []string {
+	list, _ := v.([]any)
+	var out []string
+	for _, item := range list {
+		if s, ok := item.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}

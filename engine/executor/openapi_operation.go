@@ -1,0 +1,161 @@
+package executor
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// operation is what can be called, in the terms of OpenAPI 3 for Swagger 2 too.
+type operation struct {
+	id           string
+	method, path string
+	server       string // an absolute URI
+	parameters   []parameter
+	payload      *payload // nil where the operation takes no body
+	accept       string   // media types, most wanted first
+}
+
+// parameter is one value that goes into the request, other than the body.
+type parameter struct {
+	name     string
+	in       string // "path", "query", "header", "cookie", "form"
+	required bool
+	style    string // "simple", "form", "spaceDelimited", "pipeDelimited", "tabDelimited", "deepObject"
+	explode  bool
+	reserved bool // reserved characters stay as they are
+	json     bool // the value is sent as JSON
+}
+
+// payload is the body of an operation.
+type payload struct {
+	name     string // by which Swagger 2 knows it, else "body"
+	required bool
+	own      bool     // its schema has a property of that name itself
+	media    []string // content types that the operation takes
+}
+
+// operation3 reads an operation of OpenAPI 3.
+func (d *document) operation3(id string, e *entry) (*operation, error) {
+	op := &operation{id: id, method: e.method, path: e.path}
+	var err error
+	if op.server, err = d.server3(e); err != nil {
+		return nil, err
+	}
+	declared, err := d.parameters(e)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range declared {
+		op.parameters = append(op.parameters, parameter3(p))
+	}
+	if e.op["requestBody"] != nil {
+		if op.payload, err = d.payload3(e.op["requestBody"]); err != nil {
+			return nil, err
+		}
+	}
+	var media []string
+	responses := object(e.op["responses"])
+	for _, status := range sortedNames(responses) {
+		response, err := d.resolve(responses[status])
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(status, "2") || status == "default" {
+			media = append(media, sortedNames(object(response["content"]))...)
+		}
+	}
+	op.accept = acceptable(media)
+	return op, nil
+}
+
+func parameter3(p map[string]any) parameter {
+	out := parameter{required: p["required"] == true, reserved: p["allowReserved"] == true, json: p["content"] != nil}
+	out.name, _ = p["name"].(string)
+	out.in, _ = p["in"].(string)
+	out.style, _ = p["style"].(string)
+	if out.style == "" {
+		out.style = "form"
+		if out.in == "path" || out.in == "header" {
+			out.style = "simple"
+		}
+	}
+	explode, written := p["explode"].(bool)
+	out.explode = explode || !written && out.style == "form"
+	return out
+}
+
+func (d *document) payload3(v any) (*payload, error) {
+	body, err := d.resolve(v)
+	if err != nil {
+		return nil, err
+	}
+	content := object(body["content"])
+	out := &payload{name: "body", required: body["required"] == true, media: sortedNames(content)}
+	for _, media := range out.media {
+		schema, err := d.resolve(object(content[media])["schema"])
+		if err != nil {
+			return nil, err
+		}
+		if _, own := object(schema["properties"])["body"]; own {
+			out.own = true
+		}
+	}
+	return out, nil
+}
+
+// server3 is the first server of the operation, of its path or of the document.
+func (d *document) server3(e *entry) (string, error) {
+	server := map[string]any{}
+	for _, of := range []map[string]any{e.op, e.item, d.root} {
+		if list, _ := of["servers"].([]any); len(list) > 0 {
+			server = object(list[0])
+			break
+		}
+	}
+	raw, _ := server["url"].(string)
+	variables := object(server["variables"])
+	for _, name := range sortedNames(variables) {
+		raw = strings.ReplaceAll(raw, "{"+name+"}", text(object(variables[name])["default"]))
+	}
+	if raw == "" {
+		raw = "/"
+	}
+	return d.absolute(raw)
+}
+
+// absolute is a server's URI, which may be relative to the document's.
+func (d *document) absolute(raw string) (string, error) {
+	const where = "OpenAPI document: its server"
+	relative, err := url.Parse(raw)
+	if err != nil {
+		return "", configuration("%s is not a URI", where)
+	}
+	uri, err := checkTarget(where, d.at.ResolveReference(relative))
+	if err != nil {
+		return "", err
+	}
+	uri.RawQuery = ""
+	return strings.TrimRight(uri.String(), "/"), nil
+}
+
+// acceptable is an Accept header for what an operation answers with: JSON
+// first, if there is any, because that is what becomes data.
+func acceptable(media []string) string {
+	slices.SortStableFunc(media, func(a, b string) int { return rank(a) - rank(b) })
+	return strings.Join(slices.Compact(media), ", ")
+}
+
+// rank orders media types by how well their content becomes data.
+func rank(media string) int {
+	switch formatOf(mediaType(media)) {
+	case jsonFormat:
+		return 0
+	case yamlFormat:
+		return 1
+	case textFormat:
+		return 2
+	default:
+		return 3
+	}
+}

@@ -1,0 +1,122 @@
+package executor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// fillBody makes a body of what no parameter has taken.
+func (b *binding) fillBody() error {
+	rest := map[string]any{}
+	for name, value := range b.given {
+		if !b.used[name] {
+			rest[name] = value
+		}
+	}
+	p := b.op.payload
+	if p == nil {
+		return b.unknown(rest)
+	}
+	var data any = rest
+	whole, given := p.whole(rest)
+	switch {
+	case given != "":
+		delete(rest, given)
+		if err := b.unknown(rest); err != nil {
+			return err
+		}
+		data = whole
+	case len(rest) == 0 && p.required:
+		return validation("parameters: the operation %s needs a body: give %q, or the body's properties", b.op.id, p.name)
+	case len(rest) == 0:
+		return nil
+	}
+	if data == nil {
+		return nil
+	}
+	media, err := p.choose(data)
+	if err != nil {
+		return err
+	}
+	body, contentType, err := p.encode(data, media)
+	if err != nil {
+		return err
+	}
+	b.body = body
+	b.header.Set("Content-Type", contentType)
+	return nil
+}
+
+// unknown is the problem of values that have no place.
+func (b *binding) unknown(rest map[string]any) error {
+	var problems []string
+	known := make([]string, 0, len(b.op.parameters))
+	for _, p := range b.op.parameters {
+		known = append(known, p.name)
+	}
+	for _, name := range sortedNames(rest) {
+		problems = append(problems, fmt.Sprintf("%q%s", name, meant(name, known)))
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return validation("parameters: the operation %s has no %s", b.op.id, strings.Join(problems, ", no "))
+}
+
+// whole is the body given as one value, and the name under which it was.
+func (p *payload) whole(rest map[string]any) (body any, name string) {
+	if p.own {
+		return nil, "" // it is a property of the body
+	}
+	for _, name := range []string{p.name, "body"} {
+		if value, ok := rest[name]; ok {
+			return value, name
+		}
+	}
+	return nil, ""
+}
+
+// choose picks the content type for a body from those that the operation
+// takes. A text is one already in the types that are not JSON.
+func (p *payload) choose(data any) (string, error) {
+	wanted := []func(media string) bool{isJSON, isForm, isAny}
+	if _, isText := data.(string); isText {
+		wanted = []func(media string) bool{isPlain, isJSON, isForm, isAny}
+	}
+	for _, fits := range wanted {
+		i := slices.IndexFunc(p.media, func(m string) bool { return fits(mediaType(m)) })
+		if i >= 0 {
+			return p.media[i], nil
+		}
+	}
+	if len(p.media) == 0 {
+		return "*/*", nil
+	}
+	return "", configuration("OpenAPI document: the operation takes %s, as which %s cannot be sent yet",
+		strings.Join(p.media, ", "), kindOf(data))
+}
+
+func isJSON(media string) bool { return formatOf(media) == jsonFormat }
+
+func isForm(media string) bool { return media == "application/x-www-form-urlencoded" }
+
+func isAny(media string) bool { return media == "*/*" || media == "application/*" }
+
+func isPlain(media string) bool {
+	return !isJSON(media) && !isForm(media) && !strings.Contains(media, "*") && !strings.HasPrefix(media, "multipart/")
+}
+
+// encode writes a body in the content type that choose picked. A text is a
+// value here, so that in JSON it gets its quotes.
+func (p *payload) encode(data any, media string) (body []byte, contentType string, err error) {
+	switch _, isText := data.(string); {
+	case isAny(mediaType(media)):
+		return encodeBody(data, "")
+	case isText && isJSON(mediaType(media)):
+		return expr.Encode(data), media, nil
+	}
+	return encodeBody(data, media)
+}

@@ -1,0 +1,129 @@
+package expr
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Canonical is what Decode(Encode(v)) would give, without the detour, and v itself
+// where nothing differs: a number without a fraction is an int (*big.Int if it is
+// large), NaN is null, -0 is 0, strings are UTF-8. It never changes v.
+// The promise ends where Decode refuses what Encode wrote, as too deep or too large.
+func Canonical(v any) any {
+	out, _ := canonical(v)
+	return out
+}
+
+// canonical also says whether it differs from v.
+func canonical(v any) (out any, differs bool) {
+	switch v := v.(type) {
+	case nil, bool, int:
+		return v, false
+	case string:
+		return canonicalString(v)
+	case float64:
+		out = canonicalFloat(v)
+		same, isFloat := out.(float64)
+		return out, !isFloat || same != v
+	case *big.Int:
+		out = whole(v)
+		_, differs = out.(int)
+		return out, differs
+	case []any:
+		return canonicalList(v)
+	case map[string]any:
+		return canonicalObject(v)
+	default:
+		out, _ = canonical(adopt(v))
+		return out, true
+	}
+}
+
+func canonicalString(s string) (any, bool) {
+	if utf8.ValidString(s) {
+		return s, false
+	}
+	// One replacement for each wrong byte, as Encode does.
+	return string([]rune(s)), true
+}
+
+func canonicalFloat(f float64) any {
+	switch size := math.Abs(f); {
+	case math.IsNaN(f):
+		return nil
+	case math.IsInf(f, 0):
+		return math.Copysign(math.MaxFloat64, f)
+	case size >= 1e21 || f != math.Trunc(f):
+		return f
+	case size < 1<<53:
+		return int(f)
+	default:
+		// Encode writes the shortest digits that mean f, not all of its digits.
+		n, _ := new(big.Int).SetString(strconv.FormatFloat(f, 'f', -1, 64), 10)
+		return whole(n)
+	}
+}
+
+func canonicalList(items []any) (any, bool) {
+	if items == nil {
+		return []any{}, true
+	}
+	var out []any
+	for i, item := range items {
+		changed, differs := canonical(item)
+		if differs && out == nil {
+			out = append(make([]any, 0, len(items)), items[:i]...)
+		}
+		if out != nil {
+			out = append(out, changed)
+		}
+	}
+	if out == nil {
+		return items, false
+	}
+	return out, true
+}
+
+func canonicalObject(fields map[string]any) (any, bool) {
+	if fields == nil {
+		return map[string]any{}, true
+	}
+	for key, field := range fields {
+		if _, differs := canonical(field); differs || !utf8.ValidString(key) {
+			return rebuiltObject(fields), true
+		}
+	}
+	return fields, false
+}
+
+// rebuiltObject goes by the order of Encode: of two keys that become equal, the last stays.
+func rebuiltObject(fields map[string]any) map[string]any {
+	out := make(map[string]any, len(fields))
+	for _, key := range sortedKeys(fields) {
+		name, _ := canonicalString(key)
+		text, _ := name.(string)
+		out[text], _ = canonical(fields[key])
+	}
+	return out
+}
+
+// number is the value of a JSON number, in its canonical form.
+func number(text string) any {
+	if i, err := strconv.Atoi(text); err == nil {
+		return i
+	}
+	if !strings.ContainsAny(text, ".eE") {
+		if n, ok := new(big.Int).SetString(text, 10); ok {
+			return n
+		}
+	}
+	f, err := json.Number(text).Float64()
+	if err != nil && !math.IsInf(f, 0) {
+		return nil
+	}
+	return canonicalFloat(f)
+}

@@ -1,0 +1,255 @@
+package expr
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+const (
+	maxDepth    = 1000     // lists and objects within each other, in data
+	maxDigits   = 1000     // of one number
+	maxDocument = 64 << 20 // bytes of JSON
+)
+
+// Decode reads one JSON document into the values that expressions work on, in
+// their canonical form. Of equal keys the last wins, what is not UTF-8 is replaced;
+// anything after the document, too deep or too large is an error.
+func Decode(data []byte) (any, error) {
+	if len(data) > maxDocument {
+		return nil, fmt.Errorf("JSON of %d bytes, want at most %d", len(data), maxDocument)
+	}
+	d := decoder{data: data}
+	v, err := d.value(0)
+	if err == nil {
+		if d.space(); d.at < len(data) {
+			err = errors.New("more after the end of the document")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("JSON at byte %d: %w", d.at, err)
+	}
+	return v, nil
+}
+
+type decoder struct {
+	data []byte
+	at   int
+}
+
+// peek skips white space and tells the next byte, 0 at the end.
+func (d *decoder) peek() byte {
+	d.space()
+	if d.at < len(d.data) {
+		return d.data[d.at]
+	}
+	return 0
+}
+
+func (d *decoder) space() {
+	for d.at < len(d.data) {
+		switch d.data[d.at] {
+		case ' ', '\t', '\r', '\n':
+			d.at++
+		default:
+			return
+		}
+	}
+}
+
+func (d *decoder) value(depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("more than %d levels deep", maxDepth)
+	}
+	switch c := d.peek(); {
+	case c == '{':
+		return d.object(depth)
+	case c == '[':
+		return d.list(depth)
+	case c == '"':
+		return d.text()
+	case c == 't':
+		return true, d.word("true")
+	case c == 'f':
+		return false, d.word("false")
+	case c == 'n':
+		return nil, d.word("null")
+	case c == '-', '0' <= c && c <= '9':
+		return d.number()
+	default:
+		return nil, d.unexpected("a value")
+	}
+}
+
+func (d *decoder) unexpected(want string) error {
+	if d.at >= len(d.data) {
+		return fmt.Errorf("ends where %s should be", want)
+	}
+	r, _ := utf8.DecodeRune(d.data[d.at:])
+	return fmt.Errorf("%q where %s should be", r, want)
+}
+
+func (d *decoder) word(word string) error {
+	if !bytes.HasPrefix(d.data[d.at:], []byte(word)) {
+		return d.unexpected("a value")
+	}
+	d.at += len(word)
+	return nil
+}
+
+func (d *decoder) object(depth int) (any, error) {
+	d.at++
+	fields := map[string]any{}
+	if d.peek() == '}' {
+		d.at++
+		return fields, nil
+	}
+	for {
+		if d.peek() != '"' {
+			return nil, d.unexpected("a key")
+		}
+		key, err := d.text()
+		if err != nil {
+			return nil, err
+		}
+		if d.peek() != ':' {
+			return nil, d.unexpected("a colon")
+		}
+		d.at++
+		if fields[key], err = d.value(depth + 1); err != nil {
+			return nil, err
+		}
+		if done, err := d.next('}'); done || err != nil {
+			return fields, err
+		}
+	}
+}
+
+func (d *decoder) list(depth int) (any, error) {
+	d.at++
+	items := []any{}
+	if d.peek() == ']' {
+		d.at++
+		return items, nil
+	}
+	for {
+		item, err := d.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+		if done, err := d.next(']'); done || err != nil {
+			return items, err
+		}
+	}
+}
+
+// next takes the comma before another member, or the end.
+func (d *decoder) next(end byte) (done bool, err error) {
+	switch d.peek() {
+	case end:
+		d.at++
+		return true, nil
+	case ',':
+		d.at++
+		return false, nil
+	default:
+		return false, d.unexpected("a comma or " + strconv.QuoteRune(rune(end)))
+	}
+}
+
+func (d *decoder) number() (any, error) {
+	start := d.at
+	if d.data[d.at] == '-' {
+		d.at++
+	}
+	for d.at < len(d.data) && numeric(d.data[d.at]) {
+		d.at++
+	}
+	text := d.data[start:d.at]
+	// Few digits and nothing else are the ordinary case.
+	if n, ok := short(text); ok {
+		return n, nil
+	}
+	if len(text) > maxDigits {
+		return nil, fmt.Errorf("number of %d digits, want at most %d", len(text), maxDigits)
+	}
+	if !json.Valid(text) {
+		d.at = start
+		return nil, fmt.Errorf("%.40q is not a number", text)
+	}
+	return number(string(text)), nil
+}
+
+func numeric(c byte) bool {
+	return '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
+}
+
+// short reads 1 to 18 digits without a needless 0 in front.
+func short(text []byte) (n int, ok bool) {
+	if len(text) == 0 || len(text) > 18 || text[0] == '0' && len(text) > 1 {
+		return 0, false
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
+}
+
+func (d *decoder) text() (string, error) {
+	d.at++
+	for i := d.at; i < len(d.data); i++ {
+		switch c := d.data[i]; {
+		case c == '"':
+			text := string(d.data[d.at:i])
+			d.at = i + 1
+			return text, nil
+		case c < ' ' || c == '\\' || c >= utf8.RuneSelf:
+			return d.longText()
+		}
+	}
+	d.at = len(d.data)
+	return "", d.unexpected("the end of a string")
+}
+
+// longText reads a string with escapes or more than ASCII in it.
+func (d *decoder) longText() (string, error) {
+	end := d.at
+	for end < len(d.data) && d.data[end] != '"' {
+		if d.data[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	if end >= len(d.data) {
+		d.at = len(d.data)
+		return "", d.unexpected("the end of a string")
+	}
+	quoted := d.data[d.at-1 : end+1]
+	if inner := quoted[1 : len(quoted)-1]; plain(inner) {
+		d.at = end + 1
+		return string(inner), nil
+	}
+	var text string
+	if err := json.Unmarshal(quoted, &text); err != nil {
+		return "", fmt.Errorf("string: %w", err)
+	}
+	d.at = end + 1
+	return text, nil
+}
+
+// plain says that text means itself: no escapes, no control characters, UTF-8.
+func plain(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c == '\\' {
+			return false
+		}
+	}
+	return utf8.Valid(text)
+}

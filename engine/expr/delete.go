@@ -1,0 +1,237 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"math/big"
+
+	"github.com/itchyny/gojq"
+)
+
+// gone stands for a value that an update took away, until the update is over.
+type gone struct{}
+
+// markGone is the last resort of an update's right side: the value of no result.
+func markGone(m *meter, _ any, _ []any) (any, error) {
+	m.gone = true
+	return gone{}, nil
+}
+
+// sweep takes out what an update left to be taken away. gojq would do so in
+// place, in data that others are reading meanwhile.
+func sweep(m *meter, dot any, _ []any) (any, error) {
+	if !m.gone {
+		return dot, nil
+	}
+	weight, err := m.weigh(dot)
+	if err == nil {
+		err = m.spend(weight)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, _ := swept(dot)
+	return out, nil
+}
+
+func swept(v any) (out any, differs bool) {
+	switch v := v.(type) {
+	case gone:
+		return nil, true
+	case []any:
+		return sweptList(v)
+	case map[string]any:
+		return sweptObject(v)
+	default:
+		return v, false
+	}
+}
+
+func sweptList(items []any) (any, bool) {
+	out := make([]any, 0, len(items))
+	differs := false
+	for _, item := range items {
+		if item == (any)(gone{}) {
+			differs = true
+			continue
+		}
+		kept, changed := swept(item)
+		out, differs = append(out, kept), differs || changed
+	}
+	if !differs {
+		return items, false
+	}
+	return out, true
+}
+
+func sweptObject(fields map[string]any) (any, bool) {
+	var out map[string]any
+	for key, field := range fields {
+		kept, changed := swept(field)
+		if !changed {
+			continue
+		}
+		if out == nil {
+			out = maps.Clone(fields)
+		}
+		if field == (any)(gone{}) {
+			delete(out, key)
+			continue
+		}
+		out[key] = kept
+	}
+	if out == nil {
+		return fields, false
+	}
+	return out, true
+}
+
+// deletePaths is jq's delpaths, which here leaves its input alone.
+func deletePaths(m *meter, dot any, args []any) (any, error) {
+	list, ok := args[0].([]any)
+	if !ok {
+		return nil, fmt.Errorf("delpaths(%s) cannot be applied to: %s", told(args[0]), told(dot))
+	}
+	weight, err := m.weigh(list)
+	if err == nil {
+		err = m.spend(weight)
+	}
+	if err != nil {
+		return nil, err
+	}
+	targets := make([][]any, 0, len(list))
+	for _, item := range list {
+		target, ok := item.([]any)
+		if !ok {
+			return nil, fmt.Errorf("delpaths: path must be an array but got: %s", told(item))
+		}
+		if len(target) == 0 {
+			return nil, nil
+		}
+		targets = append(targets, target)
+	}
+	return without(m, dot, targets)
+}
+
+// without is v, copied where it differs, without what is at paths.
+func without(m *meter, v any, targets [][]any) (any, error) {
+	if len(targets) == 0 || v == nil {
+		return v, nil
+	}
+	if err := m.spend(breadth(v) + len(targets)); err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return objectWithout(m, v, targets)
+	case []any:
+		return listWithout(m, v, targets)
+	default:
+		return nil, fmt.Errorf("cannot delete %s of: %s", told(targets[0][0]), told(v))
+	}
+}
+
+func objectWithout(m *meter, fields map[string]any, targets [][]any) (any, error) {
+	below := map[string][][]any{}
+	out := maps.Clone(fields)
+	for _, target := range targets {
+		key, ok := target[0].(string)
+		if !ok {
+			return nil, fmt.Errorf("expected a string for object key but got: %s", told(target[0]))
+		}
+		if len(target) == 1 {
+			delete(out, key)
+			continue
+		}
+		below[key] = append(below[key], target[1:])
+	}
+	for _, key := range sortedKeys(below) {
+		field, ok := out[key]
+		if !ok {
+			continue
+		}
+		kept, err := without(m, field, below[key])
+		if err != nil {
+			return nil, err
+		}
+		out[key] = kept
+	}
+	return out, nil
+}
+
+func listWithout(m *meter, items []any, targets [][]any) (any, error) {
+	below := make([][][]any, len(items))
+	drop := make([]bool, len(items))
+	for _, target := range targets {
+		from, to, rest, err := located(0, len(items), target)
+		if err != nil {
+			return nil, err
+		}
+		if err := m.spend(to - from); err != nil {
+			return nil, err
+		}
+		for i := from; i < to; i++ {
+			if len(rest) == 0 {
+				drop[i] = true
+				continue
+			}
+			below[i] = append(below[i], rest)
+		}
+	}
+	out := make([]any, 0, len(items))
+	for i, item := range items {
+		if drop[i] {
+			continue
+		}
+		kept, err := without(m, item, below[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, kept)
+	}
+	return out, nil
+}
+
+// located finds the places of a list's part that a path leads to, and what remains of the path there.
+func located(from, to int, target []any) (first, end int, rest []any, err error) {
+	if len(target) == 0 {
+		return from, to, nil, nil
+	}
+	switch key := target[0].(type) {
+	case int, float64, *big.Int:
+		i, _ := gojq.ToInt(key)
+		if i < 0 {
+			i += to - from
+		}
+		if i < 0 || i >= to-from {
+			return 0, 0, nil, nil
+		}
+		return from + i, from + i + 1, target[1:], nil
+	case map[string]any:
+		low, lowOK := bound(key["start"], to-from, 0)
+		high, highOK := bound(key["end"], to-from, to-from)
+		if !lowOK || !highOK {
+			return 0, 0, nil, fmt.Errorf("expected numbers for slicing a list but got: %s", told(key))
+		}
+		return located(from+low, from+max(low, high), target[1:])
+	default:
+		return 0, 0, nil, fmt.Errorf("expected a number for indexing an array but got: %s", told(key))
+	}
+}
+
+// bound is one end of a slice.
+func bound(v any, length, missing int) (int, bool) {
+	if v == nil {
+		return missing, true
+	}
+	i, ok := gojq.ToInt(v)
+	if f, isFloat := v.(float64); isFloat && missing == 0 && f < 0 && f != float64(i) {
+		i-- // the start is rounded down
+	} else if isFloat && missing > 0 && f > 0 && f != float64(i) {
+		i++ // the end is rounded up
+	}
+	if i < 0 {
+		i += length
+	}
+	return min(max(i, 0), length), ok
+}

@@ -1,0 +1,213 @@
+package expr
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Encode writes a value as compact JSON with sorted keys; the same value is always the same bytes.
+func Encode(v any) []byte { return AppendJSON(nil, v) }
+
+// AppendJSON appends to dst what Encode writes. NaN is written as null, an infinity
+// as the largest number, -0 as 0, and what is not UTF-8 as the replacement character.
+// Beside the values of this package it takes what Go code likes to build:
+// other integers, float32, json.Number, []string and map[string]string.
+func AppendJSON(dst []byte, v any) []byte {
+	e := encoder{out: dst}
+	e.value(v)
+	return e.out
+}
+
+// encoder holds the keys of all objects around the current one, so that
+// sorting them allocates once per document rather than once per object.
+type encoder struct {
+	out  []byte
+	keys []string
+}
+
+func (e *encoder) value(v any) {
+	switch v := v.(type) {
+	case nil:
+		e.out = append(e.out, "null"...)
+	case bool:
+		e.out = strconv.AppendBool(e.out, v)
+	case string:
+		e.out = appendString(e.out, v)
+	case int:
+		e.out = strconv.AppendInt(e.out, int64(v), 10)
+	case float64:
+		e.out = appendFloat(e.out, v)
+	case *big.Int:
+		e.out = v.Append(e.out, 10)
+	case []any:
+		e.list(v)
+	case map[string]any:
+		e.object(v)
+	default:
+		e.value(adopt(v))
+	}
+}
+
+func (e *encoder) list(items []any) {
+	e.out = append(e.out, '[')
+	for i, item := range items {
+		if i > 0 {
+			e.out = append(e.out, ',')
+		}
+		e.value(item)
+	}
+	e.out = append(e.out, ']')
+}
+
+func (e *encoder) object(fields map[string]any) {
+	start := len(e.keys)
+	for key := range fields {
+		e.keys = append(e.keys, key)
+	}
+	end := len(e.keys)
+	slices.Sort(e.keys[start:end])
+	e.out = append(e.out, '{')
+	for i := start; i < end; i++ {
+		if i > start {
+			e.out = append(e.out, ',')
+		}
+		e.out = appendString(e.out, e.keys[i])
+		e.out = append(e.out, ':')
+		e.value(fields[e.keys[i]])
+	}
+	e.out = append(e.out, '}')
+	e.keys = e.keys[:start]
+}
+
+func appendFloat(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "null"...)
+	case f == 0:
+		return append(dst, '0')
+	}
+	f = min(max(f, -math.MaxFloat64), math.MaxFloat64)
+	if size := math.Abs(f); size >= 1e-6 && size < 1e21 {
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
+	}
+	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
+	// As everybody does, 1e-9 rather than 1e-09.
+	if n := len(dst); dst[n-4] == 'e' && dst[n-2] == '0' {
+		dst[n-2] = dst[n-1]
+		dst = dst[:n-1]
+	}
+	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	done := 0
+	for i := 0; i < len(s); {
+		b := s[i]
+		if ' ' <= b && b <= '~' && b != '"' && b != '\\' {
+			i++
+			continue
+		}
+		size := 1
+		if b >= utf8.RuneSelf {
+			var r rune
+			if r, size = utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+		}
+		dst = appendEscaped(append(dst, s[done:i]...), b)
+		i += size
+		done = i
+	}
+	return append(append(dst, s[done:]...), '"')
+}
+
+func appendEscaped(dst []byte, b byte) []byte {
+	const hex = "0123456789abcdef"
+	switch {
+	case b >= utf8.RuneSelf:
+		return utf8.AppendRune(dst, utf8.RuneError)
+	case b == '"', b == '\\':
+		return append(dst, '\\', b)
+	case b == '\b':
+		return append(dst, `\b`...)
+	case b == '\f':
+		return append(dst, `\f`...)
+	case b == '\n':
+		return append(dst, `\n`...)
+	case b == '\r':
+		return append(dst, `\r`...)
+	case b == '\t':
+		return append(dst, `\t`...)
+	default:
+		return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+	}
+}
+
+// adopt makes a value of this package from what Go code likes to build.
+func adopt(v any) any {
+	switch v := v.(type) {
+	case int8:
+		return int(v)
+	case int16:
+		return int(v)
+	case int32:
+		return int(v)
+	case int64:
+		return whole(big.NewInt(v))
+	case uint8:
+		return int(v)
+	case uint16:
+		return int(v)
+	case uint32:
+		return whole(new(big.Int).SetUint64(uint64(v)))
+	case uint64:
+		return whole(new(big.Int).SetUint64(v))
+	case uint:
+		return whole(new(big.Int).SetUint64(uint64(v)))
+	case float32:
+		return float64(v)
+	case json.Number:
+		return number(string(v))
+	case []string:
+		return adoptList(v)
+	case map[string]string:
+		return adoptObject(v)
+	case []map[string]any:
+		return adoptList(v)
+	default:
+		panic(fmt.Sprintf("expr: a %T is not data", v))
+	}
+}
+
+func adoptList[T any](items []T) []any {
+	out := make([]any, len(items))
+	for i, item := range items {
+		out[i] = item
+	}
+	return out
+}
+
+func adoptObject[T any](fields map[string]T) map[string]any {
+	out := make(map[string]any, len(fields))
+	for key, field := range fields {
+		out[key] = field
+	}
+	return out
+}
+
+// whole is n as an int where it fits.
+func whole(n *big.Int) any {
+	if n.IsInt64() {
+		if i := int(n.Int64()); int64(i) == n.Int64() {
+			return i
+		}
+	}
+	return n
+}

@@ -1,0 +1,180 @@
+package expr
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/itchyny/gojq"
+)
+
+const (
+	maxGrowth = 100_000 // places that an index may be beyond a list's end
+	maxFormat = 1 << 10 // bytes of a date, and of how to write one
+)
+
+// guard is a function the resolver puts in front of work that gojq does at one
+// go, however much it is: it charges for the work, or refuses it.
+type guard func(m *meter, dot any, args []any) (any, error)
+
+// guards are the functions by their name; each takes so many arguments and the meter.
+func guards() []gojq.CompilerOption {
+	patterns := &regexes{}
+	options := []gojq.CompilerOption{
+		function("__deep", 1, guardDeep),
+		function("__shallow", 0, guardShallow),
+		function("__chars", 0, guardChars),
+		function("__key", 1, guardKey),
+		function("__text", 1, guardText),
+		function("__pair", 1, guardPair),
+		function("__sort", 0, guardSort),
+		function("__cells", 0, guardCells),
+		function("__numeral", 0, guardNumeral),
+		function("__date", 0, guardDate),
+		function("__fromjson", 0, decodeText),
+		function("__match", 3, patterns.match),
+		function("__between", 1, between),
+		function("__replace", 2, replace),
+		function("__update", 0, newUpdate),
+		guardPath(),
+		function("__setpath", 1, guardSetpath),
+		function("__delpaths", 1, deletePaths),
+		function("__gone", 0, markGone),
+		function("__sweep", 0, sweep),
+	}
+	for op := gojq.OpAdd; op <= gojq.OpLe; op++ {
+		if name, f := operators(op); f != nil {
+			options = append(options, function(name, 2, func(m *meter, _ any, args []any) (any, error) {
+				return f(m, args[0], args[1])
+			}))
+		}
+	}
+	return options
+}
+
+func function(name string, arity int, f guard) gojq.CompilerOption {
+	return gojq.WithFunction(name, arity+1, arity+1, func(dot any, args []any) any {
+		m, ok := args[arity].(*meter)
+		if !ok {
+			panic("expr: a guard without its meter")
+		}
+		v, err := f(m, dot, args[:arity])
+		if err != nil {
+			return err
+		}
+		return v
+	})
+}
+
+// guardDeep charges for so many walks through all of the value.
+func guardDeep(m *meter, dot any, args []any) (any, error) {
+	factor, _ := args[0].(int)
+	weight, err := m.weigh(dot)
+	if err != nil {
+		return nil, err
+	}
+	return dot, m.spend(weight * factor)
+}
+
+// guardShallow charges for a copy of the value without what is inside its members.
+func guardShallow(m *meter, dot any, _ []any) (any, error) {
+	return dot, m.spend(breadth(dot))
+}
+
+// guardChars charges for looking for a position in a text, which gojq does from its start.
+func guardChars(m *meter, dot any, _ []any) (any, error) {
+	if text, ok := dot.(string); ok {
+		return dot, m.spend(len(text) / grain)
+	}
+	return dot, nil
+}
+
+// guardKey refuses lists as keys: they search, and indices says that better.
+func guardKey(_ *meter, _ any, args []any) (any, error) {
+	if _, ok := args[0].([]any); ok {
+		return nil, fmt.Errorf("a list cannot be an index, use indices")
+	}
+	return args[0], nil
+}
+
+func guardText(_ *meter, _ any, args []any) (any, error) {
+	if _, ok := args[0].(string); !ok {
+		return nil, fmt.Errorf("expected a string for object key but got: %s", told(args[0]))
+	}
+	return args[0], nil
+}
+
+// guardPair charges for comparing every part of one value with every part of another.
+func guardPair(m *meter, dot any, args []any) (any, error) {
+	a, err := m.weigh(dot)
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.weigh(args[0])
+	if err != nil {
+		return nil, err
+	}
+	// Texts are searched as lists of their characters.
+	if text, ok := dot.(string); ok {
+		a = len(text) + 1
+		b = max(b, span(args[0])/8)
+	}
+	if b > 0 && a > m.left/b*4 {
+		return nil, m.spend(m.left + 1)
+	}
+	return dot, m.spend(a + a*b/4)
+}
+
+// guardSort charges for sorting the value, or by it.
+func guardSort(m *meter, dot any, _ []any) (any, error) {
+	weight, err := m.weigh(dot)
+	if err != nil {
+		return nil, err
+	}
+	return dot, m.spend(weight * max(1, bits.Len(uint(span(dot)))))
+}
+
+// guardCells charges for the cells of a table.
+func guardCells(m *meter, dot any, _ []any) (any, error) {
+	rows, ok := dot.([]any)
+	if !ok {
+		return dot, nil
+	}
+	longest := 1
+	for _, row := range rows {
+		longest = max(longest, span(row))
+	}
+	if longest > m.left/max(1, len(rows)) {
+		return nil, m.spend(m.left + 1)
+	}
+	return dot, m.spend(longest * len(rows))
+}
+
+func guardNumeral(m *meter, dot any, _ []any) (any, error) {
+	if text, ok := dot.(string); ok && len(text) > maxDigits {
+		return nil, errDigits
+	}
+	return dot, m.spend(breadth(dot))
+}
+
+// guardDate bounds dates and the descriptions of their format.
+func guardDate(m *meter, dot any, _ []any) (any, error) {
+	if text, ok := dot.(string); ok && len(text) > maxFormat {
+		return nil, fmt.Errorf("a date or its format of %d bytes, want at most %d", len(text), maxFormat)
+	}
+	return dot, m.spend(breadth(dot) + 1)
+}
+
+func decodeText(m *meter, dot any, _ []any) (any, error) {
+	text, ok := dot.(string)
+	if !ok {
+		return nil, fmt.Errorf("fromjson cannot be applied to: %s", told(dot))
+	}
+	if err := m.spend(len(text) / 2); err != nil {
+		return nil, err
+	}
+	v, err := Decode([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("fromjson: %w", err)
+	}
+	return v, nil
+}

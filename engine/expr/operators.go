@@ -1,0 +1,341 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// operator is one of jq's binary operators, as gojq computes it, at its price.
+type operator func(m *meter, l, r any) (any, error)
+
+func operators(op gojq.Operator) (name string, f operator) {
+	switch op {
+	case gojq.OpAdd, gojq.OpUpdateAdd:
+		return "__add", addition
+	case gojq.OpSub, gojq.OpUpdateSub:
+		return "__subtract", subtraction
+	case gojq.OpMul, gojq.OpUpdateMul:
+		return "__multiply", multiplication
+	case gojq.OpDiv, gojq.OpUpdateDiv:
+		return "__divide", division
+	case gojq.OpMod, gojq.OpUpdateMod:
+		return "__modulo", remainder
+	case gojq.OpEq:
+		return "__equal", comparison(func(order int) bool { return order == 0 })
+	case gojq.OpNe:
+		return "__notequal", comparison(func(order int) bool { return order != 0 })
+	case gojq.OpLt:
+		return "__less", comparison(func(order int) bool { return order < 0 })
+	case gojq.OpLe:
+		return "__lesseq", comparison(func(order int) bool { return order <= 0 })
+	case gojq.OpGt:
+		return "__greater", comparison(func(order int) bool { return order > 0 })
+	case gojq.OpGe:
+		return "__greatereq", comparison(func(order int) bool { return order >= 0 })
+	default:
+		return "", nil
+	}
+}
+
+func addition(m *meter, l, r any) (any, error) {
+	if a, ok := l.(int); ok {
+		if b, ok := r.(int); ok {
+			if sum := a + b; (sum >= a) == (b >= 0) {
+				return sum, nil
+			}
+		}
+	}
+	if err := m.spend(breadth(l) + breadth(r)); err != nil {
+		return nil, err
+	}
+	switch a := l.(type) {
+	case nil:
+		return r, nil
+	case string:
+		if b, ok := r.(string); ok {
+			return a + b, nil
+		}
+	case []any:
+		if b, ok := r.([]any); ok {
+			return append(append(make([]any, 0, len(a)+len(b)), a...), b...), nil
+		}
+	case map[string]any:
+		if b, ok := r.(map[string]any); ok {
+			return joined(a, b), nil
+		}
+	}
+	if r == nil {
+		return l, nil
+	}
+	return arithmetic("add", l, r, func(a, b float64) any { return a + b }, (*big.Int).Add)
+}
+
+func joined(a, b map[string]any) map[string]any {
+	out := make(map[string]any, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+func subtraction(m *meter, l, r any) (any, error) {
+	a, fromList := l.([]any)
+	b, ofList := r.([]any)
+	if !fromList || !ofList {
+		return arithmetic("subtract", l, r, func(a, b float64) any { return a - b }, (*big.Int).Sub)
+	}
+	weight, err := m.weigh(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.spend(weight * (len(b)/4 + 1)); err != nil {
+		return nil, err
+	}
+	out := make([]any, 0, len(a))
+	for _, item := range a {
+		if !holds(b, item) {
+			out = append(out, item)
+		}
+	}
+	return out, nil
+}
+
+func holds(items []any, item any) bool {
+	for _, other := range items {
+		if gojq.Compare(item, other) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func multiplication(m *meter, l, r any) (any, error) {
+	if text, ok := l.(string); ok && isNumber(r) {
+		return repetition(m, text, r)
+	}
+	if text, ok := r.(string); ok && isNumber(l) {
+		return repetition(m, text, l)
+	}
+	a, intoObject := l.(map[string]any)
+	b, ofObject := r.(map[string]any)
+	if !intoObject || !ofObject {
+		return arithmetic("multiply", l, r, func(a, b float64) any { return a * b }, (*big.Int).Mul)
+	}
+	for _, v := range []any{a, b} {
+		weight, err := m.weigh(v)
+		if err == nil {
+			err = m.spend(2 * weight)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return merged(a, b), nil
+}
+
+func merged(a, b map[string]any) map[string]any {
+	out := make(map[string]any, len(a)+len(b))
+	maps.Copy(out, a)
+	for key, field := range b {
+		below, isObject := out[key].(map[string]any)
+		if added, ok := field.(map[string]any); ok && isObject {
+			field = merged(below, added)
+		}
+		out[key] = field
+	}
+	return out
+}
+
+func repetition(m *meter, text string, times any) (any, error) {
+	n, _ := gojq.ToFloat64(times)
+	if n < 0 || math.IsNaN(n) {
+		return nil, nil
+	}
+	size := math.Trunc(n) * float64(len(text))
+	if size > maxResult {
+		return nil, errTooLarge
+	}
+	if len(text) == 0 {
+		return "", nil
+	}
+	if err := m.spend(int(size) / grain); err != nil {
+		return nil, err
+	}
+	return strings.Repeat(text, int(n)), nil
+}
+
+func division(m *meter, l, r any) (any, error) {
+	if a, ok := l.(string); ok {
+		if b, ok := r.(string); ok {
+			return splitting(m, a, b)
+		}
+	}
+	a, b, kind, err := numbers("divide", l, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case b.zero(kind):
+		return nil, fmt.Errorf("cannot divide %s by: %s", told(l), told(r))
+	case kind == floats:
+		return a.float / b.float, nil
+	}
+	quotient, rest := new(big.Int).DivMod(a.whole, b.whole, new(big.Int))
+	if rest.Sign() == 0 {
+		return whole(quotient), nil
+	}
+	x, _ := gojq.ToFloat64(l)
+	y, _ := gojq.ToFloat64(r)
+	return x / y, nil
+}
+
+func splitting(m *meter, text, separator string) (any, error) {
+	if err := m.spend(2 * len(text)); err != nil {
+		return nil, err
+	}
+	if text == "" {
+		return []any{}, nil
+	}
+	return adoptList(strings.Split(text, separator)), nil
+}
+
+func remainder(_ *meter, l, r any) (any, error) {
+	a, b, kind, err := numbers("modulo", l, r)
+	if err != nil {
+		return nil, err
+	}
+	if kind == floats {
+		if math.IsNaN(a.float) || math.IsNaN(b.float) {
+			return math.NaN(), nil
+		}
+		x, _ := gojq.ToInt(a.float)
+		y, _ := gojq.ToInt(b.float)
+		a.whole, b.whole = big.NewInt(int64(x)), big.NewInt(int64(y))
+	}
+	if b.zero(wholes) {
+		return nil, fmt.Errorf("cannot modulo %s by: %s", told(l), told(r))
+	}
+	return whole(new(big.Int).Rem(a.whole, b.whole)), nil
+}
+
+func comparison(holds func(order int) bool) operator {
+	return func(m *meter, l, r any) (any, error) {
+		if err := m.spendComparing(l, r); err != nil {
+			return nil, err
+		}
+		return holds(gojq.Compare(l, r)), nil
+	}
+}
+
+// spendComparing charges for a comparison: as much as the smaller of the two is worth.
+func (m *meter) spendComparing(l, r any) error {
+	if !composed(l) || !composed(r) {
+		return m.spend(min(breadth(l), breadth(r)))
+	}
+	a, err := m.weigh(l)
+	if err != nil {
+		return err
+	}
+	b, err := m.weigh(r)
+	if err != nil {
+		return err
+	}
+	return m.spend(min(a, b) + max(a, b)/8)
+}
+
+func composed(v any) bool {
+	switch v.(type) {
+	case []any, map[string]any:
+		return true
+	default:
+		return false
+	}
+}
+
+// arithmetic computes with floats if one of the two is one, else with whole numbers.
+func arithmetic(verb string, l, r any, float func(a, b float64) any,
+	exact func(z, a, b *big.Int) *big.Int,
+) (any, error) {
+	a, b, kind, err := numbers(verb, l, r)
+	if err != nil {
+		return nil, err
+	}
+	if kind == floats {
+		return float(a.float, b.float), nil
+	}
+	out := exact(new(big.Int), a.whole, b.whole)
+	if digits(out) > maxDigits {
+		return nil, errDigits
+	}
+	return whole(out), nil
+}
+
+type numberKind int
+
+const (
+	wholes numberKind = iota
+	floats
+)
+
+type operand struct {
+	whole *big.Int
+	float float64
+}
+
+func (o operand) zero(kind numberKind) bool {
+	if kind == floats {
+		return o.float == 0
+	}
+	return o.whole.Sign() == 0
+}
+
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int, float64, *big.Int:
+		return true
+	default:
+		return false
+	}
+}
+
+// numbers prepares two operands for the kind of arithmetic they call for.
+func numbers(verb string, l, r any) (a, b operand, kind numberKind, err error) {
+	if !isNumber(l) || !isNumber(r) {
+		return a, b, wholes, fmt.Errorf("cannot %s: %s and %s", verb, told(l), told(r))
+	}
+	_, lf := l.(float64)
+	_, rf := r.(float64)
+	if lf || rf {
+		a.float, _ = gojq.ToFloat64(l)
+		b.float, _ = gojq.ToFloat64(r)
+		return a, b, floats, nil
+	}
+	a.whole, b.whole = bigOf(l), bigOf(r)
+	if max(digits(a.whole), digits(b.whole)) > 2*maxDigits {
+		return a, b, wholes, errDigits
+	}
+	return a, b, wholes, nil
+}
+
+func bigOf(v any) *big.Int {
+	switch v := v.(type) {
+	case int:
+		return big.NewInt(int64(v))
+	case *big.Int:
+		return v
+	default:
+		panic(errors.New("not a whole number"))
+	}
+}
+
+// told shows a value in a message: its type and how it begins.
+func told(v any) string {
+	if v == nil {
+		return "null"
+	}
+	return gojq.TypeOf(v) + " (" + gojq.Preview(v) + ")"
+}

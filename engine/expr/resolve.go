@@ -1,0 +1,338 @@
+package expr
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+const (
+	nowName   = "__now"
+	meterName = "__meter"
+)
+
+// scope is a list of names bound around a part of an expression, the innermost
+// first: variables as "$x", functions as "f/1".
+type scope struct {
+	name  string
+	outer *scope
+}
+
+func (s *scope) with(names ...string) *scope {
+	for _, name := range names {
+		s = &scope{name: name, outer: s}
+	}
+	return s
+}
+
+func (s *scope) has(name string) bool {
+	for ; s != nil; s = s.outer {
+		if s.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// resolver walks an expression once: it finds the variables that are not bound
+// inside, refuses what reaches outside, and puts the guards in.
+type resolver struct {
+	program *Program
+	known   func(name string) bool
+	errs    []error
+
+	defs     []*gojq.FuncDef // what it uses of the prelude, by dependency
+	included map[string]bool
+	own      bool // it is walking through the prelude
+	shelter  int  // how many alternatives for a missing value there are around
+}
+
+func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error {
+	r := &resolver{program: p, known: known, included: map[string]bool{}}
+	r.query(query, nil)
+	query.FuncDefs = append(r.defs, query.FuncDefs...)
+	slices.Sort(p.vars)
+	slices.Sort(p.secrets)
+	return errors.Join(r.errs...)
+}
+
+// fail keeps the first of equal complaints.
+func (r *resolver) fail(err error) {
+	for _, e := range r.errs {
+		if e.Error() == err.Error() {
+			return
+		}
+	}
+	r.errs = append(r.errs, err)
+}
+
+func (r *resolver) refuse(message string) { r.fail(&SyntaxError{Message: message}) }
+
+func (r *resolver) queries(s *scope, queries ...*gojq.Query) {
+	for _, q := range queries {
+		r.query(q, s)
+	}
+}
+
+func (r *resolver) query(q *gojq.Query, s *scope) {
+	if q == nil {
+		return
+	}
+	if q.Meta != nil || len(q.Imports) > 0 {
+		r.refuse("modules cannot be used")
+	}
+	for _, def := range q.FuncDefs {
+		s = r.define(def, s)
+	}
+	r.term(q.Term, s)
+	if q.Op == gojq.OpAlt {
+		r.sheltered(q.Left, s)
+	} else {
+		r.query(q.Left, s)
+	}
+	r.query(q.Right, r.patterns(q.Patterns, s))
+	operation(q)
+}
+
+// sheltered walks through what has an alternative if it fails or yields nothing.
+func (r *resolver) sheltered(q *gojq.Query, s *scope) {
+	r.shelter++
+	r.query(q, s)
+	r.shelter--
+}
+
+// define is s with a function, which may call itself.
+func (r *resolver) define(def *gojq.FuncDef, s *scope) *scope {
+	if reserved(def.Name) {
+		r.refuse("names of functions cannot begin with __")
+	}
+	s = s.with(signature(def.Name, len(def.Args)))
+	body := s
+	for _, arg := range def.Args {
+		if name, isValue := strings.CutPrefix(arg, "$"); isValue {
+			body = body.with(arg, signature(name, 0))
+			continue
+		}
+		body = body.with(signature(arg, 0))
+	}
+	r.query(def.Body, body)
+	return s
+}
+
+func signature(name string, args int) string { return name + "/" + strconv.Itoa(args) }
+
+// patterns is s with the variables that "as" binds.
+func (r *resolver) patterns(patterns []*gojq.Pattern, s *scope) *scope {
+	for _, p := range patterns {
+		s = r.pattern(p, s)
+	}
+	return s
+}
+
+func (r *resolver) pattern(p *gojq.Pattern, s *scope) *scope {
+	if p == nil {
+		return s
+	}
+	if p.Name != "" {
+		return s.with(p.Name)
+	}
+	s = r.patterns(p.Array, s)
+	for _, field := range p.Object {
+		if strings.HasPrefix(field.Key, "$") {
+			s = s.with(field.Key)
+		}
+		r.str(field.KeyString, s)
+		if field.KeyQuery != nil {
+			r.query(field.KeyQuery, s)
+			field.KeyQuery = metered("__text", field.KeyQuery)
+		}
+		s = r.pattern(field.Val, s)
+	}
+	return s
+}
+
+func (r *resolver) term(t *gojq.Term, s *scope) {
+	if t == nil {
+		return
+	}
+	r.secret(t, s)
+	r.index(t.Index, s)
+	r.object(t.Object, s)
+	r.str(t.Str, s)
+	r.control(t, s)
+	r.loop(t, s)
+	if t.Array != nil {
+		r.query(t.Array.Query, s)
+	}
+	if t.Unary != nil {
+		r.term(t.Unary.Term, s)
+	}
+	r.query(t.Query, s)
+	for _, suffix := range t.SuffixList {
+		r.index(suffix.Index, s)
+	}
+	r.call(t, s)
+	positions(t)
+}
+
+func (r *resolver) control(t *gojq.Term, s *scope) {
+	if t.If != nil {
+		r.queries(s, t.If.Cond, t.If.Then, t.If.Else)
+		for _, branch := range t.If.Elif {
+			r.queries(s, branch.Cond, branch.Then)
+		}
+	}
+	if t.Try != nil {
+		r.sheltered(t.Try.Body, s)
+		r.query(t.Try.Catch, s)
+	}
+	if t.Label != nil {
+		r.query(t.Label.Body, s)
+	}
+}
+
+func (r *resolver) loop(t *gojq.Term, s *scope) {
+	if t.Reduce != nil {
+		r.queries(s, t.Reduce.Query, t.Reduce.Start)
+		r.query(t.Reduce.Update, r.patterns(t.Reduce.Patterns, s))
+	}
+	if t.Foreach != nil {
+		r.queries(s, t.Foreach.Query, t.Foreach.Start)
+		r.queries(r.patterns(t.Foreach.Patterns, s), t.Foreach.Update, t.Foreach.Extract)
+	}
+}
+
+func (r *resolver) index(i *gojq.Index, s *scope) {
+	if i != nil {
+		r.str(i.Str, s)
+		r.queries(s, i.Start, i.End)
+		keyed(i)
+	}
+}
+
+func (r *resolver) str(str *gojq.String, s *scope) {
+	if str != nil {
+		r.queries(s, str.Queries...)
+		interpolation(str)
+	}
+}
+
+func (r *resolver) object(o *gojq.Object, s *scope) {
+	if o == nil {
+		return
+	}
+	for _, field := range o.KeyVals {
+		if strings.HasPrefix(field.Key, "$") {
+			r.variable(field.Key, s)
+		}
+		r.str(field.KeyString, s)
+		r.queries(s, field.KeyQuery, field.Val)
+	}
+}
+
+func (r *resolver) call(t *gojq.Term, s *scope) {
+	f := t.Func
+	switch {
+	case f == nil:
+		return
+	case strings.HasPrefix(f.Name, "$"):
+		r.variable(f.Name, s)
+		return
+	}
+	r.queries(s, f.Args...)
+	sign := signature(f.Name, len(f.Args))
+	if s.has(sign) || r.own && strings.HasPrefix(f.Name, "_") {
+		return
+	}
+	if why := refused(f.Name); why != "" {
+		r.refuse(f.Name + " " + why)
+		return
+	}
+	if source := prelude(sign); source != "" {
+		r.include(sign, source)
+		return
+	}
+	functionCall(t)
+}
+
+// include puts a definition of the prelude in front of the expression, after those it uses.
+func (r *resolver) include(sign, source string) {
+	if r.included[sign] {
+		return
+	}
+	r.included[sign] = true
+	def, outer := parsed(source), r.own
+	r.own = true
+	r.define(def, nil)
+	r.own = outer
+	r.defs = append(r.defs, def)
+}
+
+func (r *resolver) variable(name string, s *scope) {
+	if s.has(name) || r.own {
+		return
+	}
+	name = name[1:]
+	switch {
+	case slices.Contains(r.program.vars, name):
+	case name == "ENV", reserved(name), !r.known(name):
+		r.fail(&UnknownVariable{Name: name})
+	default:
+		r.program.vars = append(r.program.vars, name)
+	}
+}
+
+// refused says why a function of jq does not exist here.
+func refused(name string) string {
+	switch name {
+	case "input", "inputs", "input_filename", "input_line_number":
+		return "cannot be used: there is no further input"
+	case "env":
+		return "cannot be used: the environment is not for expressions"
+	case "debug", "stderr", "halt", "halt_error":
+		return "cannot be used in a workflow"
+	case "get_search_list", "modulemeta":
+		return "cannot be used: there are no modules"
+	case "localtime", "strflocaltime":
+		return "cannot be used: it depends on the machine's time zone"
+	default:
+		if strings.HasPrefix(name, "_") {
+			return "is not a function"
+		}
+		return ""
+	}
+}
+
+// secret remembers that a term reads a certain secret, so that its absence can be told
+// from its being null.
+func (r *resolver) secret(t *gojq.Term, s *scope) {
+	if t.Type != gojq.TermTypeFunc || t.Func.Name != "$secrets" || s.has("$secrets") || len(t.SuffixList) == 0 {
+		return
+	}
+	index := t.SuffixList[0].Index
+	optional := func(s *gojq.Suffix) bool { return s.Optional }
+	if index == nil || r.shelter > 0 || slices.ContainsFunc(t.SuffixList, optional) {
+		return
+	}
+	if name := constantKey(index); name != "" && !slices.Contains(r.program.secrets, name) {
+		r.program.secrets = append(r.program.secrets, name)
+	}
+}
+
+// constantKey is the key of .key, ."key" and ["key"].
+func constantKey(i *gojq.Index) string {
+	str := i.Str
+	if i.Name != "" || i.IsSlice {
+		return i.Name
+	}
+	if str == nil && i.Start != nil && i.Start.Term != nil && len(i.Start.Term.SuffixList) == 0 {
+		str = i.Start.Term.Str
+	}
+	if str == nil || len(str.Queries) > 0 {
+		return ""
+	}
+	return str.Str
+}

@@ -1,0 +1,221 @@
+package expr
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+func wrapped(t *gojq.Term) *gojq.Query { return &gojq.Query{Term: t} }
+
+func called(name string, args ...*gojq.Query) *gojq.Query {
+	return wrapped(&gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: name, Args: args}})
+}
+
+func variable(name string) *gojq.Query { return called("$" + name) }
+
+func identity() *gojq.Query { return wrapped(&gojq.Term{Type: gojq.TermTypeIdentity}) }
+
+func numeral(n int) *gojq.Query {
+	return wrapped(&gojq.Term{Type: gojq.TermTypeNumber, Number: strconv.Itoa(n)})
+}
+
+func parenthesised(q *gojq.Query) *gojq.Term { return &gojq.Term{Type: gojq.TermTypeQuery, Query: q} }
+
+func piped(left, right *gojq.Query) *gojq.Query {
+	return &gojq.Query{Left: left, Op: gojq.OpPipe, Right: right}
+}
+
+// binding is value as $name | body.
+func binding(value *gojq.Query, name string, body *gojq.Query) *gojq.Query {
+	q := piped(value, body)
+	q.Patterns = []*gojq.Pattern{{Name: "$" + name}}
+	return q
+}
+
+// metered is a call of one of our functions.
+func metered(name string, args ...*gojq.Query) *gojq.Query {
+	return called(name, append(args, variable(meterName))...)
+}
+
+// guarded is q, with a guard that sees its results.
+func guarded(q *gojq.Query, name string, args ...*gojq.Query) *gojq.Query {
+	return wrapped(parenthesised(piped(q, metered(name, args...))))
+}
+
+// operation puts our operators in the place of gojq's.
+func operation(q *gojq.Query) {
+	var made *gojq.Query
+	switch q.Op {
+	case gojq.OpModify:
+		made = modification(q)
+	case gojq.OpAssign:
+		made = binding(q.Right, "__value", updating("_assign", q.Left, variable("__value")))
+	case gojq.OpUpdateAlt:
+		made = binding(q.Right, "__value",
+			updating("_modify", q.Left, called("_alternative", identity(), variable("__value"))))
+	default:
+		name, _ := operators(q.Op)
+		switch {
+		case name == "":
+			return
+		case q.Op < gojq.OpAssign:
+			made = metered(name, q.Left, q.Right)
+		default:
+			made = binding(q.Right, "__value",
+				updating("_modify", q.Left, metered(name, identity(), variable("__value"))))
+		}
+	}
+	q.Left, q.Right, q.Op, q.Patterns = nil, nil, 0, nil
+	q.Term = parenthesised(made)
+}
+
+// modification is left |= right. What has no right side is swept away at the end.
+func modification(q *gojq.Query) *gojq.Query {
+	right := &gojq.Query{
+		Left:  wrapped(parenthesised(piped(metered("__sweep"), q.Right))),
+		Op:    gojq.OpComma,
+		Right: metered("__gone"),
+	}
+	return piped(updating("_modify", q.Left, right), metered("__sweep"))
+}
+
+// updating calls gojq's update function so that each path is paid for first.
+func updating(function string, left, right *gojq.Query) *gojq.Query {
+	target := called("getpath", called("__path", called("path", left), variable("__update")))
+	return binding(metered("__update"), "__update", called(function, target, right))
+}
+
+// functionCall puts guards around a call of a function of jq.
+func functionCall(t *gojq.Term) {
+	f := t.Func
+	replacement := special(f)
+	if replacement == nil {
+		name, args := inputGuard(signature(f.Name, len(f.Args)))
+		if name == "" {
+			return
+		}
+		replacement = piped(metered(name, args...), called(f.Name, f.Args...))
+	}
+	t.Type, t.Func, t.Query = gojq.TermTypeQuery, nil, replacement
+}
+
+// special knows the functions whose arguments, or results, are what costs.
+func special(f *gojq.Func) *gojq.Query {
+	switch sign := signature(f.Name, len(f.Args)); sign {
+	case "now/0":
+		return variable(nowName)
+	case "fromjson/0":
+		return metered("__fromjson")
+	case "path/1":
+		return guarded(called(f.Name, f.Args[0]), "__shallow")
+	case "getpath/1":
+		return called(f.Name, guarded(f.Args[0], "__shallow"))
+	case "setpath/2":
+		return called(f.Name, metered("__setpath", f.Args[0]), f.Args[1])
+	case "delpaths/1":
+		return metered("__delpaths", f.Args[0])
+	case "error/1":
+		return called(f.Name, guarded(f.Args[0], "__deep", numeral(1)))
+	case "contains/1", "inside/1", "index/1", "rindex/1", "indices/1", "join/1":
+		return binding(f.Args[0], "__value",
+			piped(metered("__pair", variable("__value")), called(f.Name, variable("__value"))))
+	case "bsearch/1":
+		return piped(metered("__deep", numeral(1)), called(f.Name, guarded(f.Args[0], "__deep", numeral(2))))
+	case "sort_by/1", "group_by/1", "unique_by/1", "min_by/1", "max_by/1":
+		return called(f.Name, guarded(f.Args[0], "__sort"))
+	case "strptime/1", "strftime/1":
+		return piped(metered("__date"), called(f.Name, guarded(f.Args[0], "__date")))
+	default:
+		return nil
+	}
+}
+
+// inputGuard is the guard in front of a function whose input is what costs.
+func inputGuard(sign string) (name string, args []*gojq.Query) {
+	switch sign {
+	case "length/0", "keys/0", "reverse/0", "to_entries/0", "ascii_downcase/0", "ascii_upcase/0",
+		"ltrimstr/1", "rtrimstr/1", "trimstr/1", "ltrim/0", "rtrim/0", "trim/0", "startswith/1", "endswith/1":
+		return "__shallow", nil
+	case "tojson/0", "tostring/0", "flatten/0", "flatten/1", "implode/0", "error/0", "add/0", "format/1":
+		return "__deep", []*gojq.Query{numeral(1)}
+	case "min/0", "max/0":
+		return "__deep", []*gojq.Query{numeral(2)}
+	case "explode/0", "split/1":
+		return "__deep", []*gojq.Query{numeral(2 * grain)}
+	case "sort/0", "unique/0":
+		return "__sort", nil
+	case "transpose/0":
+		return "__cells", nil
+	case "tonumber/0":
+		return "__numeral", nil
+	case "fromdate/0", "fromdateiso8601/0", "mktime/0", "gmtime/0", "todate/0", "todateiso8601/0":
+		return "__date", nil
+	default:
+		return "", nil
+	}
+}
+
+// interpolation guards what is put into a text: every part is copied as often as there are parts.
+func interpolation(str *gojq.String) {
+	for i, q := range str.Queries {
+		if q.Term != nil && q.Term.Str == nil {
+			str.Queries[i] = guarded(q, "__deep", numeral(len(str.Queries)))
+		}
+	}
+}
+
+// positions guards a term's indices: gojq finds a place in a text by counting from its start.
+func positions(t *gojq.Term) {
+	if t.Type == gojq.TermTypeFormat && t.Str == nil {
+		base := *t
+		base.SuffixList = nil
+		*t = gojq.Term{
+			Type: gojq.TermTypeQuery, SuffixList: t.SuffixList,
+			Query: piped(metered("__deep", numeral(1)), wrapped(&base)),
+		}
+	}
+	if t.Type == gojq.TermTypeIndex && counted(t.Index) {
+		suffix := &gojq.Suffix{Index: t.Index}
+		*t = gojq.Term{Type: gojq.TermTypeIdentity, SuffixList: append([]*gojq.Suffix{suffix}, t.SuffixList...)}
+	}
+	for i := len(t.SuffixList) - 1; i >= 0; i-- {
+		if !counted(t.SuffixList[i].Index) {
+			continue
+		}
+		base := *t
+		base.SuffixList = base.SuffixList[:i:i]
+		positions(&base)
+		*t = gojq.Term{
+			Type: gojq.TermTypeQuery, SuffixList: t.SuffixList[i:],
+			Query: piped(wrapped(&base), metered("__chars")),
+		}
+		return
+	}
+}
+
+// counted says that an index may be a position in a text.
+func counted(i *gojq.Index) bool { return i != nil && i.Name == "" && i.Str == nil }
+
+// keyed refuses lists as indices.
+func keyed(i *gojq.Index) {
+	if !counted(i) || i.IsSlice {
+		return
+	}
+	if t := i.Start.Term; t != nil && len(t.SuffixList) == 0 {
+		switch t.Type {
+		case gojq.TermTypeNumber, gojq.TermTypeUnary:
+			return
+		case gojq.TermTypeString:
+			if len(t.Str.Queries) == 0 {
+				return
+			}
+		default:
+		}
+	}
+	i.Start = metered("__key", i.Start)
+}
+
+// reserved says that a name is one of ours.
+func reserved(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "$"), "__") }

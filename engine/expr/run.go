@@ -1,0 +1,142 @@
+package expr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/itchyny/gojq"
+)
+
+const (
+	maxSource  = 64 << 10   // bytes of an expression
+	maxSteps   = 10_000_000 // of gojq's machine, or their like, for one Eval
+	maxResults = 100_000
+	maxResult  = 16 << 20 // bytes that Encode would write
+)
+
+// errSteps is told to people as it stands.
+var errSteps = errors.New("takes too long")
+
+// meter counts an evaluation's work. It is a context because gojq asks its
+// context before every step whether to go on; no clock is involved.
+type meter struct {
+	left int
+	gone bool // an update took something away
+	done chan struct{}
+}
+
+func newMeter() *meter { return &meter{left: maxSteps, done: make(chan struct{})} }
+
+// Done is asked once per step.
+func (m *meter) Done() <-chan struct{} {
+	m.charge(1)
+	return m.done
+}
+
+// charge takes work that is worth some steps; false means that none is left.
+func (m *meter) charge(steps int) bool {
+	if m.left < 0 {
+		return false
+	}
+	if m.left -= steps; m.left < 0 {
+		close(m.done)
+		return false
+	}
+	return true
+}
+
+// Err is why the evaluation ends.
+func (m *meter) Err() error {
+	if m.left < 0 {
+		return errSteps
+	}
+	return nil
+}
+
+// Deadline is none.
+func (m *meter) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// Value is none.
+func (m *meter) Value(any) any { return nil }
+
+var _ context.Context = (*meter)(nil)
+
+// run evaluates the code until it has so many results, and vouches for their size.
+func (p *Program) run(s *Scope, most int) (results []any, err error) {
+	m := newMeter()
+	args, err := p.arguments(s, m)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		// gojq panics where data is not what it takes for a value: a bug, but not one to die of.
+		if r := recover(); r != nil {
+			results, err = nil, p.failure(fmt.Errorf("cannot be evaluated: %v", r))
+		}
+	}()
+	iter := p.code.RunWithContext(m, s.Dot, args...)
+	size := maxResult
+	for {
+		v, ok := iter.Next()
+		if !ok {
+			return results, nil
+		}
+		if err, failed := v.(error); failed {
+			return nil, p.failure(err)
+		}
+		if v, err = measured(v, &size); err != nil {
+			return nil, p.failure(err)
+		}
+		if results = append(results, v); len(results) >= most {
+			if most > 1 {
+				return nil, p.failure(fmt.Errorf("more than %d results", most))
+			}
+			return results, nil
+		}
+	}
+}
+
+// arguments are the values of the variables, in the order of the code's.
+func (p *Program) arguments(s *Scope, m *meter) ([]any, error) {
+	args := make([]any, 0, len(p.vars)+2)
+	for _, name := range p.vars {
+		v, err := p.variable(s, name)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, v)
+	}
+	return append(args, float64(s.Now.UnixMicro())/1e6, m), nil
+}
+
+// variable looks a variable up, and for $secrets what will be read from it.
+func (p *Program) variable(s *Scope, name string) (any, error) {
+	v, err := s.Var(name)
+	if err != nil || name != "secrets" {
+		return v, err
+	}
+	if held, ok := v.(map[string]any); ok {
+		for _, secret := range p.secrets {
+			if _, ok := held[secret]; !ok {
+				return nil, &MissingSecret{Name: secret}
+			}
+		}
+	}
+	return v, nil
+}
+
+func (p *Program) failure(err error) error {
+	return &Failure{Source: p.src, Message: err.Error()}
+}
+
+// assemble compiles a resolved query.
+func assemble(query *gojq.Query, vars []string) (*gojq.Code, error) {
+	names := make([]string, 0, len(vars)+2)
+	for _, name := range vars {
+		names = append(names, "$"+name)
+	}
+	options := append(guards(), gojq.WithVariables(append(names, "$"+nowName, "$"+meterName)))
+	return gojq.Compile(query, options...)
+}

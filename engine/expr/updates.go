@@ -1,0 +1,191 @@
+package expr
+
+import (
+	"fmt"
+	"math/big"
+	"reflect"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// update is one evaluation of an update operator. gojq copies a container once
+// per update, however many paths lead through it, so it is paid for once.
+type update struct {
+	*meter
+	paid []uintptr // the container paid for last, by depth
+}
+
+func newUpdate(m *meter, _ any, _ []any) (any, error) { return &update{meter: m}, nil }
+
+// guardPath is a function for gojq: it charges for an update at a path, the first
+// argument, within the value; the second is the update.
+func guardPath() gojq.CompilerOption {
+	return gojq.WithFunction("__path", 2, 2, func(dot any, args []any) any {
+		u, ok := args[1].(*update)
+		if !ok {
+			panic("expr: a path without its update")
+		}
+		if err := u.pay(dot, args[0]); err != nil {
+			return err
+		}
+		return args[0]
+	})
+}
+
+// guardSetpath does so for an update of its own.
+func guardSetpath(m *meter, dot any, args []any) (any, error) {
+	u := update{meter: m}
+	return args[0], u.pay(dot, args[0])
+}
+
+func (u *update) pay(dot, path any) error {
+	keys, _ := path.([]any)
+	if err := u.spend(len(keys)); err != nil {
+		return err
+	}
+	for depth, key := range keys {
+		if err := u.payContainer(depth, dot); err != nil {
+			return err
+		}
+		if err := u.payGrowth(dot, key); err != nil {
+			return err
+		}
+		dot = member(dot, key)
+	}
+	return nil
+}
+
+func (u *update) payContainer(depth int, container any) error {
+	if !composed(container) {
+		return nil
+	}
+	for len(u.paid) <= depth {
+		u.paid = append(u.paid, 0)
+	}
+	at := reflect.ValueOf(container).Pointer()
+	if u.paid[depth] == at {
+		return nil
+	}
+	u.paid[depth] = at
+	return u.spend(breadth(container))
+}
+
+// payGrowth bounds how far beyond a list's end an index may be.
+func (u *update) payGrowth(container, key any) error {
+	if slice, ok := key.(map[string]any); ok {
+		return u.payGrowth(container, slice["start"])
+	}
+	switch key.(type) {
+	case int, float64, *big.Int:
+	default:
+		return nil
+	}
+	index, _ := gojq.ToInt(key)
+	list, _ := container.([]any)
+	grow := index - len(list)
+	if grow > maxGrowth {
+		return fmt.Errorf("index %d is too far beyond the end of a list of %d", index, len(list))
+	}
+	return u.spend(max(grow, 0))
+}
+
+// member is what a path's key leads to, nil if nothing.
+func member(v, key any) any {
+	switch key := key.(type) {
+	case string:
+		if fields, ok := v.(map[string]any); ok {
+			return fields[key]
+		}
+	case int:
+		list, _ := v.([]any)
+		if key < 0 {
+			key += len(list)
+		}
+		if key >= 0 && key < len(list) {
+			return list[key]
+		}
+	}
+	return nil
+}
+
+// between cuts a text at the matches of a regular expression, the argument.
+// gojq's own way would count the characters from the start for every match.
+func between(m *meter, dot any, args []any) (any, error) {
+	text, _ := dot.(string)
+	matches, _ := args[0].([]any)
+	if err := m.spend(len(text)/grain + len(matches)); err != nil {
+		return nil, err
+	}
+	parts := make([]any, 0, len(matches)+1)
+	at, chars := 0, 0
+	skip := func(until int) int {
+		for chars < until && at < len(text) {
+			at += runeSize(text[at:])
+			chars++
+		}
+		return at
+	}
+	for _, match := range matches {
+		from := at
+		start, _ := member(match, "offset").(int)
+		length, _ := member(match, "length").(int)
+		parts = append(parts, text[from:skip(start)])
+		skip(start + length)
+	}
+	return append(parts, text[at:]), nil
+}
+
+func runeSize(text string) int {
+	for i := range text {
+		if i > 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// replace joins the parts between matches, the first argument, with what comes
+// instead of each match: the second argument has, for each match, a list of
+// replacements, and the k-th of all give the k-th result.
+func replace(m *meter, dot any, args []any) (any, error) {
+	parts, _ := args[0].([]any)
+	instead, _ := args[1].([]any)
+	var texts []*strings.Builder
+	for i, choice := range instead {
+		replacements, _ := choice.([]any)
+		for k, replacement := range replacements {
+			text, ok := replacement.(string)
+			if !ok && replacement != nil {
+				return nil, fmt.Errorf("cannot add: %s and %s", told(parts[i]), told(replacement))
+			}
+			if k >= len(texts) {
+				texts = append(texts, &strings.Builder{})
+			}
+			if err := write(m, texts[k], parts[i], text); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return []any{dot}, nil
+	}
+	out := make([]any, len(texts))
+	for k, text := range texts {
+		if err := write(m, text, parts[len(parts)-1], ""); err != nil {
+			return nil, err
+		}
+		out[k] = text.String()
+	}
+	return out, nil
+}
+
+func write(m *meter, to *strings.Builder, part any, text string) error {
+	before, _ := part.(string)
+	if err := m.spend(1 + (len(before)+len(text))/grain); err != nil {
+		return err
+	}
+	to.WriteString(before)
+	to.WriteString(text)
+	return nil
+}

@@ -1,0 +1,91 @@
+// Package library keeps the definitions of registered workflows, parsed once,
+// for the services of one process.
+package library
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+)
+
+// Library finds definitions in Redis. It is safe for use by several services at once.
+type Library struct {
+	store *store.Store
+	opts  decide.Options
+
+	mu    sync.Mutex
+	known map[string]*decide.Env // by hash
+}
+
+// New is a Library of what st holds; opts apply to all its definitions.
+func New(st *store.Store, opts decide.Options) *Library {
+	return &Library{store: st, opts: opts, known: map[string]*decide.Env{}}
+}
+
+// capacity is how many definitions are kept parsed.
+const capacity = 1000
+
+// Register makes a document known under its name and version, and returns its hash.
+func (l *Library) Register(ctx context.Context, tenant string, def *dsl.Definition) (hash string, err error) {
+	hash, err = l.store.Define(ctx, tenant, def.ID(), def.Document.Version, string(def.Source))
+	if err != nil {
+		return "", fmt.Errorf("register workflow %s: %w", def.ID(), err)
+	}
+	l.keep(hash, decide.NewEnv(def, l.opts))
+	return hash, nil
+}
+
+// Version finds a definition by its version; "" or "latest" is the newest.
+// One that was never registered is store.ErrNotFound.
+func (l *Library) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
+	hash, text, err := l.store.Definition(ctx, tenant, workflow, version)
+	if err != nil {
+		return nil, "", err
+	}
+	env, err := l.parse(workflow, hash, text)
+	return env, hash, err
+}
+
+// Hash finds a definition by the hash of its text, as an execution keeps it.
+func (l *Library) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
+	if env := l.find(hash); env != nil {
+		return env, nil
+	}
+	text, err := l.store.DefinitionBySHA(ctx, tenant, workflow, hash)
+	if err != nil {
+		return nil, err
+	}
+	return l.parse(workflow, hash, text)
+}
+
+func (l *Library) parse(workflow, hash, text string) (*decide.Env, error) {
+	if env := l.find(hash); env != nil {
+		return env, nil
+	}
+	def, _, err := dsl.Parse(workflow, []byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("parse registered workflow %s: %w", workflow, err)
+	}
+	env := decide.NewEnv(def, l.opts)
+	l.keep(hash, env)
+	return env, nil
+}
+
+func (l *Library) find(hash string) *decide.Env {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[hash]
+}
+
+func (l *Library) keep(hash string, env *decide.Env) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.known) >= capacity {
+		clear(l.known)
+	}
+	l.known[hash] = env
+}

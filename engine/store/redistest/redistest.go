@@ -1,0 +1,147 @@
+// Package redistest starts a real redis-server for a test.
+package redistest
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// The environment may name a server to use instead, whose database is emptied,
+// and may make a missing redis-server a failure.
+const (
+	serverVariable  = "FLUNQ_TEST_REDIS"
+	requireVariable = "FLUNQ_REQUIRE_REDIS"
+)
+
+const (
+	portAttempts = 5
+	pingAttempts = 200
+	pingPause    = 25 * time.Millisecond
+)
+
+// Start returns a client of an empty Redis of t's own. Without a redis-server
+// the test is skipped.
+func Start(t testing.TB) *redis.Client {
+	t.Helper()
+	return connect(t, Options(t))
+}
+
+// Addr starts a Redis as Start does and returns its host and port.
+func Addr(t testing.TB) string {
+	t.Helper()
+	return Start(t).Options().Addr
+}
+
+// Options starts a Redis as Start does and returns what a client needs to know.
+func Options(t testing.TB) *redis.Options {
+	t.Helper()
+	if url := os.Getenv(serverVariable); url != "" {
+		return external(t, url)
+	}
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		const missing = "REAL REDIS NOT TESTED: no redis-server in the PATH (apt-get install redis-server, or set " +
+			serverVariable + "): what this test says about a real Redis is unchecked"
+		if os.Getenv(requireVariable) == "1" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	for range portAttempts {
+		if opts := launch(t, binary); opts != nil {
+			return opts
+		}
+	}
+	t.Fatalf("redis-server did not answer on %d ports", portAttempts)
+	return nil
+}
+
+// external empties the database that the environment names.
+func external(t testing.TB, url string) *redis.Options {
+	t.Helper()
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatalf("%s: %v", serverVariable, err)
+	}
+	if err := connect(t, opts).FlushDB(t.Context()).Err(); err != nil {
+		t.Fatalf("empty %s: %v", url, err)
+	}
+	return opts
+}
+
+// launch starts a redis-server on a free port. Another program may take that
+// port first: then there is no answer, and nil.
+func launch(t testing.TB, binary string) *redis.Options {
+	t.Helper()
+	addr := freeAddr(t)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatalf("split %s: %v", addr, err)
+	}
+	server := exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--daemonize", "no", "--dir", t.TempDir())
+	if err := server.Start(); err != nil {
+		t.Fatalf("start %s: %v", binary, err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = server.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		<-gone
+	})
+	opts := &redis.Options{Addr: addr}
+	if !answers(t, opts, gone) {
+		return nil
+	}
+	return opts
+}
+
+// answers waits until the server replies, or has ended.
+func answers(t testing.TB, opts *redis.Options, gone <-chan struct{}) bool {
+	t.Helper()
+	for range pingAttempts {
+		// Only a port that accepts is asked: go-redis logs each vain attempt.
+		if conn, err := net.DialTimeout("tcp", opts.Addr, time.Second); err == nil {
+			_ = conn.Close()
+			return connect(t, opts).Ping(t.Context()).Err() == nil
+		}
+		select {
+		case <-gone:
+			return false
+		case <-time.After(pingPause):
+		}
+	}
+	return false
+}
+
+// freeAddr is an address that nothing listened on a moment ago.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("find a free port: %v", err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// connect makes a client that does nothing on its own and is closed with t.
+func connect(t testing.TB, opts *redis.Options) *redis.Client {
+	t.Helper()
+	own := *opts
+	own.DisableIdentity = true
+	own.MaxRetries = -1
+	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(&own)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Sealer puts tokens in the place of secrets in JSON text, and back. A nil
+// Sealer leaves everything as it is.
+//
+// A token stands between two marks, a rune for private use, and carries a keyed
+// hash: who does not know the secret cannot make its token. A mark in the data
+// itself is written twice.
+type Sealer struct {
+	seal   *strings.Replacer
+	values map[string]string // secret by token, without the marks
+}
+
+// mark is U+E000, which no text that means something has.
+const mark = "\ue000"
+
+// shortestSecret is the length from which on a secret can be told from other text.
+const shortestSecret = 4
+
+// NewSealer seals the texts inside secrets; nil if there are none.
+func NewSealer(secrets map[string]any) *Sealer {
+	found := map[string]string{} // token by JSON text of the secret
+	collect(found, "", secrets)
+	if len(found) == 0 {
+		return nil
+	}
+	texts := make([]string, 0, len(found))
+	for text := range found {
+		texts = append(texts, text)
+	}
+	// The longest first, so that a secret inside another does not break it up.
+	slices.SortFunc(texts, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	s := &Sealer{values: map[string]string{}}
+	pairs := []string{mark, mark + mark}
+	for _, text := range texts {
+		pairs = append(pairs, text, mark+found[text]+mark)
+		s.values[found[text]] = text
+	}
+	s.seal = strings.NewReplacer(pairs...)
+	return s
+}
+
+// collect finds the texts inside a value, and names their tokens by their paths.
+func collect(found map[string]string, path string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			collect(found, path+"."+name, inner)
+		}
+	case []any:
+		for i, inner := range v {
+			collect(found, fmt.Sprintf("%s.%d", path, i), inner)
+		}
+	case string:
+		if len(v) < shortestSecret {
+			return
+		}
+		text := escaped(v)
+		sum := hmac.New(sha256.New, []byte(v))
+		sum.Write([]byte(path))
+		token := fmt.Sprintf("secret%s#%s", strings.ReplaceAll(plain(path), mark, ""), hex.EncodeToString(sum.Sum(nil)[:6]))
+		if old, ok := found[text]; !ok || token < old {
+			found[text] = token
+		}
+	}
+}
+
+// plain keeps of a path what needs no escape in JSON.
+func plain(path string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == '"' || r == '\\' {
+			return '_'
+		}
+		return r
+	}, path)
+}
+
+// escaped is a text as it stands between the quotes of JSON.
+func escaped(text string) string {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(text); err != nil {
+		return text
+	}
+	return trimQuotes(out.String())
+}
+
+// Seal puts tokens in the place of secrets.
+func (s *Sealer) Seal(text []byte) []byte {
+	if s == nil || len(text) == 0 {
+		return text
+	}
+	return []byte(s.seal.Replace(string(text)))
+}
+
+// Unseal puts secrets in the place of their tokens; other text stays as it is.
+func (s *Sealer) Unseal(text []byte) []byte {
+	if s == nil || !bytes.Contains(text, []byte(mark)) {
+		return text
+	}
+	var out strings.Builder
+	rest := string(text)
+	for {
+		before, after, ok := strings.Cut(rest, mark)
+		out.WriteString(before)
+		if !ok {
+			return []byte(out.String())
+		}
+		token, tail, closed := strings.Cut(after, mark)
+		value, known := s.values[token]
+		switch {
+		case closed && token == "":
+			out.WriteString(mark)
+			rest = tail
+		case closed && known:
+			out.WriteString(value)
+			rest = tail
+		default:
+			out.WriteString(mark)
+			rest = after
+		}
+	}
+}
+
+// trimQuotes takes the quotes and the line's end off a JSON text.
+func trimQuotes(text string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(text, "\n"), `"`), `"`)
+}

@@ -1,0 +1,230 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Groups makes the consumer groups of the services on a tenant's stream, from
+// its beginning; those that exist stay as they are.
+func (s *Store) Groups(ctx context.Context, tenant string) error {
+	if err := CheckTenant(tenant); err != nil {
+		return err
+	}
+	for _, group := range []string{WorkerGroup, ExecutorGroup, TimerGroup} {
+		if err := s.group(ctx, tenant, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) group(ctx context.Context, tenant, group string) error {
+	err := s.rdb.XGroupCreateMkStream(ctx, s.keys.stream(tenant), group, "0").Err()
+	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
+		return nil
+	}
+	return failed("make the group "+group, err)
+}
+
+// Reader is who reads what: a consumer of a group, the streams of some tenants.
+type Reader struct {
+	Group, Consumer string
+	Tenants         []string
+}
+
+// Message is an entry of a stream that was delivered to a consumer.
+type Message struct {
+	Tenant, Group, Consumer string
+	ID                      string
+	Event                   event.Event
+	Err                     error     // why the entry is no event, if so
+	Fields                  []string  // of the entry as it stands, in the order of their names
+	Attempt                 int       // deliveries that have failed before
+	Read                    time.Time // Redis' time of the delivery
+}
+
+// Obituary is the event that tells the worker of a delivery given up.
+func (m Message) Obituary(typ event.Type, dead event.Dead) event.Event {
+	dead.Original = event.Encode(m.Fields)
+	return event.Event{
+		ID: m.Event.ID + "/dead", Source: "/flunq/" + dead.Service, Type: typ, Time: m.Read, Tenant: m.Tenant,
+		Workflow: m.Event.Workflow, Execution: m.Event.Execution, Task: m.Event.Task, Data: event.Encode(dead),
+	}
+}
+
+// Read delivers new entries, up to count of each tenant. It waits up to block
+// for one; with 0 it does not wait. The time is Redis' own after the wait.
+func (s *Store) Read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
+	out, now, err := s.read(ctx, r, count, block)
+	if err == nil || !strings.HasPrefix(err.Error(), "NOGROUP") {
+		return out, now, failed("read the stream", err)
+	}
+	// Somebody removed the group or the stream. What was acknowledged is known
+	// to the executions, so reading from the beginning repeats nothing.
+	for _, tenant := range r.Tenants {
+		if err := s.group(ctx, tenant, r.Group); err != nil {
+			return nil, now, err
+		}
+	}
+	out, now, err = s.read(ctx, r, count, block)
+	return out, now, failed("read the stream", err)
+}
+
+func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
+	args := &redis.XReadGroupArgs{Group: r.Group, Consumer: r.Consumer, Count: int64(count), Block: block}
+	if block <= 0 {
+		args.Block = -1 // go-redis takes 0 for ever
+	}
+	for _, tenant := range r.Tenants {
+		args.Streams = append(args.Streams, s.keys.stream(tenant))
+	}
+	for range r.Tenants {
+		args.Streams = append(args.Streams, ">")
+	}
+	pipe := s.rdb.Pipeline()
+	entries, clock := pipe.XReadGroup(ctx, args), pipe.Time(ctx)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, time.Time{}, err
+	}
+	now := clock.Val().UTC()
+	var out []Message
+	for _, stream := range entries.Val() {
+		i := slices.Index(args.Streams, stream.Stream)
+		for _, entry := range stream.Messages {
+			out = append(out, s.message(r, r.Tenants[i], entry, now))
+		}
+	}
+	return out, now, nil
+}
+
+// message reads an entry. One that is no event comes with the reason.
+func (s *Store) message(r Reader, tenant string, entry redis.XMessage, now time.Time) Message {
+	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: entry.ID, Read: now}
+	names := make([]string, 0, len(entry.Values))
+	for name := range entry.Values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		value, _ := entry.Values[name].(string) // go-redis reads nothing else
+		m.Fields = append(m.Fields, name, value)
+	}
+	m.Event, m.Err = s.decode(entry)
+	if m.Event.Tenant == "" {
+		m.Event.Tenant = tenant
+	}
+	if n, err := strconv.Atoi(m.Event.Ext[event.AttemptAttribute]); err == nil {
+		m.Attempt = n
+		delete(m.Event.Ext, event.AttemptAttribute)
+	}
+	return m
+}
+
+func (s *Store) decode(entry redis.XMessage) (event.Event, error) {
+	e, err := event.FromFields(entry.Values)
+	e.Data = s.sealer.Unseal(e.Data)
+	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
+		err = errors.New("its data is no JSON")
+	}
+	return e, err
+}
+
+// fields are the fields of an event's entry, with its secrets sealed.
+func (s *Store) fields(e event.Event) []string {
+	e.Data = s.sealer.Seal(e.Data)
+	return e.Fields()
+}
+
+// Orphans looks at what was delivered and not acknowledged: what its consumer
+// has left alone for a lease is delivered to this one. If there is nothing to
+// take, wake says when there may be; zero means that nothing is pending at all.
+func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []Message, wake time.Time, err error) {
+	for _, tenant := range r.Tenants {
+		oldest, pending, err := s.oldest(ctx, tenant, r.Group)
+		if err != nil {
+			return nil, wake, err
+		}
+		switch {
+		case !pending:
+		case oldest >= lease:
+			claimed, err := s.claim(ctx, r, tenant, lease, count, now)
+			if err != nil {
+				return nil, wake, err
+			}
+			out = append(out, claimed...)
+		default:
+			if at := now.Add(lease - oldest); wake.IsZero() || at.Before(wake) {
+				wake = at
+			}
+		}
+	}
+	return out, wake, nil
+}
+
+// oldest is how long the entry has been left alone that was left alone longest.
+func (s *Store) oldest(ctx context.Context, tenant, group string) (idle time.Duration, pending bool, err error) {
+	const look = 100
+	entries, err := s.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Count: look,
+	}).Result()
+	if err != nil {
+		return 0, false, failed("look at what is pending", err)
+	}
+	for _, entry := range entries {
+		idle = max(idle, entry.Idle)
+	}
+	return idle, len(entries) > 0, nil
+}
+
+func (s *Store) claim(ctx context.Context, r Reader, tenant string, lease time.Duration, count int, now time.Time) ([]Message, error) {
+	entries, _, err := s.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+		Stream: s.keys.stream(tenant), Group: r.Group, Consumer: r.Consumer,
+		MinIdle: lease, Start: "0-0", Count: int64(count),
+	}).Result()
+	if err != nil {
+		return nil, failed("claim", err)
+	}
+	out := make([]Message, 0, len(entries))
+	for _, entry := range entries {
+		out = append(out, s.message(r, tenant, entry, now))
+	}
+	return out, nil
+}
+
+// Ack acknowledges messages that mean nothing to their group.
+func (s *Store) Ack(ctx context.Context, msgs ...Message) error {
+	if len(msgs) == 0 {
+		return nil
+	}
+	pipe := s.rdb.Pipeline()
+	for rest := msgs; len(rest) > 0; {
+		first := rest[0]
+		var ids []string
+		for len(rest) > 0 && rest[0].Tenant == first.Tenant {
+			ids = append(ids, rest[0].ID)
+			rest = rest[1:]
+		}
+		pipe.XAck(ctx, s.keys.stream(first.Tenant), first.Group, ids...)
+	}
+	_, err := pipe.Exec(ctx)
+	return failed("acknowledge", err)
+}
+
+// Publish appends an event to its tenant's stream.
+func (s *Store) Publish(ctx context.Context, e event.Event) error {
+	if err := CheckTenant(e.Tenant); err != nil {
+		return err
+	}
+	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.stream(e.Tenant), Values: s.fields(e)}).Err()
+	return failed("publish", err)
+}

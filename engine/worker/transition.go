@@ -1,0 +1,260 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
+)
+
+// conflicts is how often a transition is decided again because another worker
+// was faster, before the event is put off.
+const conflicts = 20
+
+// transition applies an event to its execution and commits what follows. With
+// ack the last commit acknowledges the message too.
+func (s *Service) transition(ctx context.Context, m store.Message, e event.Event, ack bool) error {
+	for range conflicts {
+		outcome, err := s.try(ctx, m, e, ack)
+		if err != nil || outcome != store.Conflict {
+			return err
+		}
+	}
+	return &unfit{fmt.Errorf("%d workers in a row were faster", conflicts)}
+}
+
+// try is one attempt at a transition.
+func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack bool) (store.Outcome, error) {
+	x, err := s.load(ctx, m.Tenant, e)
+	if err != nil {
+		return store.Fenced, err
+	}
+	if x == nil { // there is no such execution
+		return store.Committed, s.ackIf(ctx, m, ack)
+	}
+	base := x.state.Version
+	var d decide.Decision
+	applied, err := apply(x, e, &d)
+	if err != nil {
+		return store.Fenced, err
+	}
+	if !applied && !x.state.Ready() {
+		s.cache.put(m.Tenant, e.Execution, x)
+		return store.Committed, s.ackIf(ctx, m, ack)
+	}
+	for {
+		if err := s.advance(x, &d); err != nil {
+			return store.Fenced, err
+		}
+		last := !x.state.Ready()
+		outcome, err := s.commit(ctx, m, x, base, &d, ack && last)
+		if err != nil || outcome != store.Committed {
+			return outcome, err
+		}
+		if last {
+			s.keep(m.Tenant, e.Execution, x)
+			return outcome, nil
+		}
+		base, d = x.state.Version, decide.Decision{}
+	}
+}
+
+func (s *Service) keep(tenant, id string, x *execution) {
+	if !x.state.Status.Ended() {
+		s.cache.put(tenant, id, x)
+	}
+}
+
+func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
+	if !ack {
+		return nil
+	}
+	return s.store.Ack(ctx, m)
+}
+
+// apply decides; what the engine did not expect is the event's fault, not the process' end.
+func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &unfit{fmt.Errorf("decide: %v", r)}
+		}
+	}()
+	if e.Type == event.ExecutionStarted && x.env == nil {
+		p := event.NewProblem(event.Configuration, "workflow "+startedName(e)+" is not registered")
+		x.state, err = decide.Refuse(e, p, d)
+		return err == nil, unfitIf(err)
+	}
+	applied, err = x.state.Apply(x.env, e, d)
+	return applied, unfitIf(err)
+}
+
+func unfitIf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unfit{err}
+}
+
+// advance computes tasks until the commit is large enough or nothing is left.
+func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &unfit{fmt.Errorf("decide: %v", r)}
+		}
+	}()
+	for x.state.Ready() && len(d.History) < s.opts.Chunk {
+		if err := x.state.Advance(x.env, d); err != nil {
+			return &unfit{err}
+		}
+	}
+	return nil
+}
+
+// commit writes a decision.
+func (s *Service) commit(ctx context.Context, m store.Message, x *execution, base int64, d *decide.Decision, ack bool) (store.Outcome, error) {
+	st := x.state
+	for i := range d.Publish {
+		if d.Publish[i].Type == event.TaskRequested {
+			d.Publish[i].Ext = map[string]string{event.DefinitionAttribute: x.definition}
+		}
+	}
+	c := store.Commit{
+		Message: &m, Ack: ack,
+		Tenant: st.Tenant, Execution: st.Execution, Version: base,
+		History: d.History, Publish: d.Publish, Cancel: d.Cancel, Listen: d.Listen, Unlisten: d.Unlisten,
+		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask,
+		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now,
+	}
+	if err := s.addResult(&c, x); err != nil {
+		return store.Fenced, &unfit{err}
+	}
+	outcome, err := s.store.Commit(ctx, c)
+	if err != nil || outcome != store.Committed {
+		return outcome, err
+	}
+	if c.State != nil {
+		x.kept, x.weight = st.Version, len(c.State)
+	}
+	if s.opts.Observe != nil {
+		s.opts.Observe(d.History)
+	}
+	return outcome, nil
+}
+
+// addResult adds how the execution ended, or, now and then, a snapshot.
+func (s *Service) addResult(c *store.Commit, x *execution) (err error) {
+	st := x.state
+	switch {
+	case st.Status == decide.Completed:
+		c.Output = expr.Encode(st.Output.V)
+	case st.Error != nil:
+		c.Error, err = decide.EncodeProblem(st.Error)
+	case x.due():
+		c.State, err = st.Snapshot()
+	}
+	return err
+}
+
+// Snapshots are written so seldom that they cost less than the history itself:
+// after snapshotEvery entries, or more where the state is large.
+const (
+	snapshotEvery  = 256
+	snapshotWeight = 64 // bytes of snapshot for each entry
+)
+
+// due reports whether reading the history from the last snapshot on has become
+// more work than a new snapshot is.
+func (x *execution) due() bool {
+	return x.state.Version-x.kept >= max(snapshotEvery, int64(x.weight/snapshotWeight))
+}
+
+// load finds the state of an event's execution: kept from its last step, or
+// rebuilt from the snapshot and the history since. It is nil if there is no
+// such execution; one that begins has a new state.
+func (s *Service) load(ctx context.Context, tenant string, e event.Event) (*execution, error) {
+	if x := s.cache.take(tenant, e.Execution); x != nil {
+		return x, nil
+	}
+	kept, err := s.store.Execution(ctx, tenant, e.Execution)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	if err != nil || kept.Version == 0 {
+		if e.Type != event.ExecutionStarted {
+			return nil, nil
+		}
+		return s.first(ctx, tenant, e)
+	}
+	if decide.Status(kept.Status).Ended() {
+		return nil, nil
+	}
+	env, err := s.library.Hash(ctx, tenant, kept.Workflow, kept.Definition)
+	if err != nil {
+		return nil, unfitUnlessRedis(err)
+	}
+	return s.rebuild(ctx, kept, env)
+}
+
+// first is the state of an execution that begins.
+func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*execution, error) {
+	x := &execution{state: decide.New()}
+	name, version, err := decide.StartedWorkflow(e)
+	if err != nil {
+		return nil, &unfit{err}
+	}
+	x.env, x.definition, err = s.library.Version(ctx, tenant, name, version)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, unfitUnlessRedis(err)
+	}
+	return x, nil
+}
+
+// rebuild folds the history since the last snapshot.
+func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide.Env) (*execution, error) {
+	x := &execution{state: decide.New(), env: env, definition: kept.Definition, kept: kept.StateVersion, weight: len(kept.State)}
+	if len(kept.State) > 0 {
+		state, err := decide.Restore(env, kept.State)
+		if err != nil {
+			return nil, &unfit{fmt.Errorf("snapshot of execution %s: %w", kept.ID, err)}
+		}
+		x.state = state
+	}
+	for at := x.state.Version; at < kept.Version; {
+		const page = 1000
+		entries, err := s.store.History(ctx, kept.Tenant, kept.ID, at, int(min(page, kept.Version-at)))
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) == 0 {
+			return nil, &unfit{fmt.Errorf("history of execution %s ends at version %d, want %d", kept.ID, at, kept.Version)}
+		}
+		at += int64(len(entries))
+		if err := x.state.Replay(env, entries); err != nil {
+			return nil, &unfit{fmt.Errorf("execution %s: %w", kept.ID, err)}
+		}
+	}
+	return x, nil
+}
+
+// unfitUnlessRedis keeps the errors apart that go away with time.
+func unfitUnlessRedis(err error) error {
+	if store.Temporary(err) {
+		return err
+	}
+	return &unfit{err}
+}
+
+func startedName(e event.Event) string {
+	name, version, err := decide.StartedWorkflow(e)
+	if err != nil {
+		return e.Workflow
+	}
+	if version == "" {
+		return name
+	}
+	return name + ":" + version
+}

@@ -1,0 +1,105 @@
+package main_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "flunq.io/flunq"
+
+// arrows says what of ours a package may import: a package by its folder, or
+// with /... all below it too. A package without a line fails.
+var arrows = map[string][]string{
+	".":                      {"cmd"},
+	"cmd":                    {"cmd/...", "engine/...", "sim/...", "tui/...", "workflows"},
+	"cmd/graph":              {"engine/dsl", "engine/expr"},
+	"engine":                 {"engine/..."},
+	"engine/event":           {},
+	"engine/expr":            {},
+	"engine/schema":          {},
+	"engine/dsl":             {"engine/expr", "engine/schema"},
+	"engine/decide":          {"engine/event", "engine/dsl", "engine/expr", "engine/schema"},
+	"engine/store":           {"engine/event"},
+	"engine/store/redistest": {},
+	"engine/library":         {"engine/decide", "engine/dsl", "engine/store"},
+	"engine/worker":          {"engine/event", "engine/dsl", "engine/expr", "engine/decide", "engine/store", "engine/library"},
+	"engine/executor":        {"engine/event", "engine/dsl", "engine/expr", "engine/decide", "engine/store", "engine/library"},
+	"engine/timer":           {"engine/event", "engine/store"},
+	"sim":                    {"engine/..."},
+	"tui":                    {"engine"},
+	"workflows":              {},
+}
+
+// The arrows between packages point one way. Tests may import what they like.
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	for folder, imports := range packages(t) {
+		allowed, known := arrows[folder]
+		if !known {
+			t.Errorf("package %s has no line in arrows: say what of ours it may import", folder)
+			continue
+		}
+		for _, imported := range imports {
+			if !slices.ContainsFunc(allowed, func(a string) bool { return covers(a, imported) }) {
+				t.Errorf("package %s imports %s, may import %v", folder, imported, allowed)
+			}
+		}
+	}
+}
+
+// packages are the folders with production code, and what of ours each imports.
+func packages(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := entry.Name(); entry.IsDir() && file != "." && (name == "testdata" || name[0] == '.') {
+			return fs.SkipDir
+		}
+		if filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		folder := path.Dir(filepath.ToSlash(file))
+		found[folder] = append(found[folder], imports(t, file)...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func imports(t *testing.T, file string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours []string
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if folder, ok := strings.CutPrefix(imported, module+"/"); ok {
+			ours = append(ours, folder)
+		}
+	}
+	return ours
+}
+
+func covers(allowed, imported string) bool {
+	if folder, ok := strings.CutSuffix(allowed, "/..."); ok {
+		return imported == folder || strings.HasPrefix(imported, folder+"/")
+	}
+	return imported == allowed
+}

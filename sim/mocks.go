@@ -1,0 +1,173 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Mocks answers a workflow's calls and sends it events, in place of the world.
+// It never changes once it is parsed: one can serve any number of runs.
+type Mocks struct {
+	HTTP   []HTTPMock
+	Events []EventMock
+}
+
+// HTTPMock answers the requests that match it.
+type HTTPMock struct {
+	Match   Match
+	Respond []Response // one for each request, the last one repeats; never empty
+}
+
+// Match says which requests are meant; what is not written matches all.
+// A "*" in a text stands for one or more characters of any kind.
+type Match struct {
+	Method  string // in capitals
+	URL     string // of the request, with or without its query
+	Task    string // reference of the task that calls
+	Query   map[string][]string
+	Headers map[string]string
+	Body    any // a part of the request's JSON
+	HasBody bool
+}
+
+// Response is what a request gets: an answer, or an error in place of one.
+type Response struct {
+	Status  int
+	Headers map[string]string
+	Body    any // text goes out as it is, everything else as JSON
+	HasBody bool
+	Latency time.Duration
+	Error   string
+}
+
+// ParseMocks reads a mocks file in YAML or JSON. Its error names every mistake
+// with its place, each on a line that begins with name.
+func ParseMocks(name string, src []byte) (*Mocks, error) {
+	root, err := parseNode(name, src)
+	if err != nil {
+		return nil, err
+	}
+	return ReadMocks(name, root)
+}
+
+// ReadMocks reads mocks that are a part of another file called name.
+// A nil node is a file without mocks.
+func ReadMocks(name string, n *yaml.Node) (*Mocks, error) {
+	r := &nodeReader{file: name, budget: maxNodes}
+	m := &Mocks{}
+	if n != nil && n.ShortTag() != "!!null" {
+		r.object(n, "mocks", fields{
+			"http":   r.each("http", func(n *yaml.Node) { m.HTTP = append(m.HTTP, r.httpMock(n)) }),
+			"events": r.each("events", func(n *yaml.Node) { m.Events = append(m.Events, r.eventMock(n)) }),
+		}, nil)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (r *nodeReader) httpMock(n *yaml.Node) HTTPMock {
+	var mock HTTPMock
+	r.object(n, "http mock", fields{
+		"match": func(n *yaml.Node) { mock.Match = r.match(n) },
+		"respond": func(n *yaml.Node) {
+			if n.Kind == yaml.MappingNode {
+				mock.Respond = append(mock.Respond, r.response(n))
+				return
+			}
+			r.each("respond", func(n *yaml.Node) { mock.Respond = append(mock.Respond, r.response(n)) })(n)
+		},
+	}, nil)
+	if len(mock.Respond) == 0 {
+		mock.Respond = []Response{{Status: 200}}
+	}
+	return mock
+}
+
+func (r *nodeReader) match(n *yaml.Node) Match {
+	var m Match
+	r.object(n, "match", fields{
+		"method": func(n *yaml.Node) { m.Method = strings.ToUpper(r.text(n, "method")) },
+		"url": func(n *yaml.Node) {
+			m.URL = r.text(n, "url")
+			if m.URL != "" && m.URL[0] != '*' && !strings.Contains(m.URL, "://") {
+				r.errorf(n, "url %q matches no request: want a whole URL such as https://host/path, or */path", m.URL)
+			}
+		},
+		"task": func(n *yaml.Node) {
+			m.Task = r.text(n, "task")
+			if m.Task != "" && m.Task[0] != '/' && m.Task[0] != '*' {
+				r.errorf(n, "task %q is no reference: want one such as /do/0/%s, or */%s", m.Task, m.Task, m.Task)
+			}
+		},
+		"query": func(n *yaml.Node) {
+			m.Query = map[string][]string{}
+			r.object(n, "query", nil, func(key, value *yaml.Node) { m.Query[key.Value] = r.texts(value, key.Value) })
+		},
+		"headers": func(n *yaml.Node) { m.Headers = r.textMap(n, "headers") },
+		"body":    func(n *yaml.Node) { m.Body, m.HasBody = r.data(n), true },
+	}, nil)
+	return m
+}
+
+func (r *nodeReader) response(n *yaml.Node) Response {
+	resp := Response{Status: 200}
+	answers := false
+	answer := func(read func(n *yaml.Node)) func(n *yaml.Node) {
+		return func(n *yaml.Node) { answers = true; read(n) }
+	}
+	r.object(n, "respond", fields{
+		"status": answer(func(n *yaml.Node) {
+			status, ok := r.data(n).(int)
+			if !ok || status < 200 || status > 599 {
+				r.errorf(n, "status is %s, want a number from 200 to 599", spelled(n))
+				return
+			}
+			resp.Status = status
+		}),
+		"headers": answer(func(n *yaml.Node) { resp.Headers = r.textMap(n, "headers") }),
+		"body":    answer(func(n *yaml.Node) { resp.Body, resp.HasBody = r.data(n), true }),
+		"latency": func(n *yaml.Node) { resp.Latency = r.delay(n, "latency") },
+		"error": func(n *yaml.Node) {
+			if resp.Error = r.text(n, "error"); resp.Error == "" {
+				r.errorf(n, "error has no text: want one such as connection refused")
+			}
+		},
+	}, nil)
+	if resp.Error != "" && answers {
+		r.errorf(n, "respond has an error and an answer: want error alone, or status, headers and body")
+	}
+	return resp
+}
+
+// String is the match in one line, as messages show it.
+func (m Match) String() string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if m.Method != "" {
+		add("%s", m.Method)
+	}
+	if m.URL != "" {
+		add("%s", m.URL)
+	}
+	if m.Task != "" {
+		add("task %s", m.Task)
+	}
+	if len(m.Query) > 0 {
+		add("query %s", jsonText(m.Query))
+	}
+	if len(m.Headers) > 0 {
+		add("headers %s", jsonText(m.Headers))
+	}
+	if m.HasBody {
+		add("body %s", jsonText(m.Body))
+	}
+	if len(parts) == 0 {
+		return "any request"
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// EventMock is a CloudEvent that arrives from outside.
+type EventMock struct {
+	After time.Duration // since the start of the run
+
+	ID, Type, Source, Subject   string
+	Time                        time.Time // zero where none is written
+	DataContentType, DataSchema string
+	Data                        any
+	HasData                     bool
+	Ext                         map[string]string // further attributes
+}
+
+// Event is the mock as the engine carries it, when it arrives at the given
+// time. Its place among the events, counted from 0, makes the id where none is written.
+func (e EventMock) Event(place int, at time.Time) event.Event {
+	out := event.Event{ID: e.ID, Type: event.Type(e.Type), Source: e.Source, Time: e.Time, Ext: map[string]string{}}
+	if out.ID == "" {
+		out.ID = fmt.Sprintf("mock-%d", place+1)
+	}
+	if out.Source == "" {
+		out.Source = "/mocks"
+	}
+	if out.Time.IsZero() {
+		out.Time = at
+	}
+	if e.HasData {
+		out.Data = json.RawMessage(jsonText(e.Data))
+	}
+	for name, value := range e.Ext {
+		out.Ext[name] = value
+	}
+	for name, value := range map[string]string{
+		"subject": e.Subject, "datacontenttype": e.DataContentType, "dataschema": e.DataSchema,
+	} {
+		if value != "" {
+			out.Ext[name] = value
+		}
+	}
+	return out
+}
+
+func (r *nodeReader) eventMock(n *yaml.Node) EventMock {
+	var e EventMock
+	text := func(name string, to *string) func(*yaml.Node) {
+		return func(n *yaml.Node) { *to = r.text(n, name) }
+	}
+	known := fields{
+		"after":           func(n *yaml.Node) { e.After = r.delay(n, "after") },
+		"id":              text("id", &e.ID),
+		"type":            text("type", &e.Type),
+		"source":          text("source", &e.Source),
+		"subject":         text("subject", &e.Subject),
+		"datacontenttype": text("datacontenttype", &e.DataContentType),
+		"dataschema":      text("dataschema", &e.DataSchema),
+		"data":            func(n *yaml.Node) { e.Data, e.HasData = r.data(n), true },
+		"specversion": func(n *yaml.Node) {
+			if n.Value != event.SpecVersion {
+				r.errorf(n, "specversion is %s, want %q", spelled(n), event.SpecVersion)
+			}
+		},
+		"time": func(n *yaml.Node) {
+			t, err := time.Parse(time.RFC3339Nano, n.Value)
+			if err != nil {
+				r.errorf(n, "time is %s, want one such as 2026-01-31T08:00:00Z", spelled(n))
+			}
+			e.Time = t
+		},
+	}
+	typed := false
+	r.object(n, "event", known, func(key, value *yaml.Node) {
+		// A slip of a known name would be carried along in silence.
+		if guess := known.nearest(key.Value, 1); guess != "" {
+			r.errorf(key, "event has no attribute %q, did you mean %q?", key.Value, guess)
+			typed = typed || guess == "type"
+			return
+		}
+		r.extension(&e, key, value)
+	})
+	if e.Type == "" && !typed && n.Kind == yaml.MappingNode {
+		r.errorf(n, "event has no type")
+	}
+	return e
+}
+
+// extension takes a further attribute.
+func (r *nodeReader) extension(e *EventMock, key, value *yaml.Node) {
+	name := key.Value
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		r.errorf(key, "attribute %q: want a name of lower-case letters and digits", name)
+		return
+	}
+	if e.Ext == nil {
+		e.Ext = map[string]string{}
+	}
+	e.Ext[name] = r.text(value, name)
+}

@@ -1,0 +1,282 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/executor"
+)
+
+// MockTransport answers requests for one run of a workflow.
+type MockTransport struct {
+	// Observe, if set before the first request, sees every exchange when it is over.
+	Observe func(Exchange)
+
+	mocks []HTTPMock
+	sleep func(ctx context.Context, d time.Duration) error
+	next  http.RoundTripper
+
+	mu    sync.Mutex
+	count []int // of requests that each mock has answered
+}
+
+// Exchange is a request and what came of it.
+type Exchange struct {
+	Method, URL, Task string
+	Status            int   // 0 where an error came instead of an answer
+	Mock              int   // place of the mock that answered, -1 where none did
+	Err               error // what came instead of an answer
+}
+
+// Transport answers each request by the first mock that matches it, after its
+// latency has passed by sleep. What none matches goes to next; without next it
+// fails with an error that says which mock is missing. Each Transport counts
+// requests for itself.
+func (m *Mocks) Transport(sleep func(ctx context.Context, d time.Duration) error, next http.RoundTripper) *MockTransport {
+	return &MockTransport{mocks: m.HTTP, sleep: sleep, next: next, count: make([]int, len(m.HTTP))}
+}
+
+// RoundTrip is http.RoundTripper's.
+func (t *MockTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	exchange := Exchange{Method: req.Method, URL: req.URL.Redacted(), Task: executor.OriginOf(req).Run.Ref, Mock: -1}
+	resp, err := t.answer(req, &exchange)
+	if exchange.Err = err; err == nil {
+		exchange.Status = resp.StatusCode
+	}
+	if t.Observe != nil {
+		t.Observe(exchange)
+	}
+	return resp, err
+}
+
+func (t *MockTransport) answer(req *http.Request, exchange *Exchange) (*http.Response, error) {
+	body, err := readBody(req)
+	if err != nil {
+		return nil, fmt.Errorf("read the body of %s %s: %w", exchange.Method, exchange.URL, err)
+	}
+	for i, mock := range t.mocks {
+		if mock.Match.matches(req, body) {
+			exchange.Mock = i
+			return t.respond(req, mock.Respond[min(t.turn(i), len(mock.Respond)-1)])
+		}
+	}
+	if t.next == nil {
+		return nil, t.missing(*exchange)
+	}
+	onward := req.Clone(req.Context())
+	if req.Body != nil {
+		onward.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return t.next.RoundTrip(onward)
+}
+
+// turn counts a request of a mock and says how many there were before.
+func (t *MockTransport) turn(mock int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count[mock]++
+	return t.count[mock] - 1
+}
+
+func (t *MockTransport) respond(req *http.Request, r Response) (*http.Response, error) {
+	if r.Latency > 0 && t.sleep != nil {
+		if err := t.sleep(req.Context(), r.Latency); err != nil {
+			return nil, err
+		}
+	}
+	if r.Error != "" {
+		return nil, errors.New(r.Error)
+	}
+	content, kind := r.content()
+	resp := &http.Response{
+		Status:        fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status)),
+		StatusCode:    r.Status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        http.Header{},
+		Body:          io.NopCloser(bytes.NewReader(content)),
+		ContentLength: int64(len(content)),
+		Request:       req,
+	}
+	if kind != "" {
+		resp.Header.Set("Content-Type", kind)
+	}
+	for name, value := range r.Headers {
+		resp.Header.Set(name, value)
+	}
+	return resp, nil
+}
+
+// content is the body's bytes and their media type.
+func (r Response) content() (content []byte, kind string) {
+	if !r.HasBody {
+		return nil, ""
+	}
+	if text, ok := r.Body.(string); ok {
+		return []byte(text), "text/plain; charset=utf-8"
+	}
+	return []byte(jsonText(r.Body)), "application/json"
+}
+
+// shown is how many mocks a message lists.
+const shown = 10
+
+// missing tells what to add to the mocks file.
+func (t *MockTransport) missing(e Exchange) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "no mock answers %s %s", e.Method, e.URL)
+	if e.Task != "" {
+		fmt.Fprintf(&out, " (task %s)", e.Task)
+	}
+	fmt.Fprintf(&out, "; add to http in the mocks file: {match: {method: %s, url: %q}, respond: {status: 200}}", e.Method, e.URL)
+	for i, mock := range t.mocks {
+		switch {
+		case i == shown:
+			fmt.Fprintf(&out, ", and %d more", len(t.mocks)-shown)
+			return errors.New(out.String())
+		case i == 0:
+			fmt.Fprintf(&out, "; there are: %s", mock.Match)
+		default:
+			fmt.Fprintf(&out, ", %s", mock.Match)
+		}
+	}
+	if len(t.mocks) == 0 {
+		out.WriteString("; there are none so far")
+	}
+	return errors.New(out.String())
+}
+
+func readBody(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(req.Body)
+	return body, errors.Join(err, req.Body.Close())
+}
+
+func (m Match) matches(req *http.Request, body []byte) bool {
+	return (m.Method == "" || m.Method == strings.ToUpper(req.Method)) &&
+		(m.URL == "" || matchURL(m.URL, req.URL)) &&
+		(m.Task == "" || matchText(m.Task, executor.OriginOf(req).Run.Ref)) &&
+		m.matchesQuery(req.URL.Query()) && m.matchesHeaders(req.Header) &&
+		(!m.HasBody || matchBody(m.Body, body))
+}
+
+func (m Match) matchesQuery(query url.Values) bool {
+	for name, want := range m.Query {
+		if !slices.EqualFunc(want, query[name], matchText) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m Match) matchesHeaders(header http.Header) bool {
+	for name, want := range m.Headers {
+		if values := header.Values(name); len(values) == 0 || !matchText(want, strings.Join(values, ", ")) {
+			return false
+		}
+	}
+	return true
+}
+
+func matchURL(want string, got *url.URL) bool {
+	bare := *got
+	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
+	return matchText(want, got.String()) || matchText(want, bare.String())
+}
+
+// matchText compares text with a pattern in which "*" stands for one or more characters.
+func matchText(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	if !ok {
+		return false
+	}
+	last := len(parts) - 1
+	for _, part := range parts[1:last] {
+		// The first place that fits leaves the most for what follows.
+		at := -1
+		if rest != "" {
+			at = strings.Index(rest[1:], part)
+		}
+		if at < 0 {
+			return false
+		}
+		rest = rest[1+at+len(part):]
+	}
+	return len(rest) > len(parts[last]) && strings.HasSuffix(rest, parts[last])
+}
+
+// matchBody says whether want is a part of the JSON in body, or its whole text.
+func matchBody(want any, body []byte) bool {
+	if text, ok := want.(string); ok && text == string(body) {
+		return true
+	}
+	got, err := jsonValue(body)
+	if err != nil {
+		return false
+	}
+	// What was parsed from YAML takes the same form on the way through JSON.
+	wanted, err := jsonValue([]byte(jsonText(want)))
+	return err == nil && partOf(got, wanted)
+}
+
+func jsonValue(data []byte) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if dec.More() {
+		return nil, errors.New("more than one value")
+	}
+	return v, nil
+}
+
+// partOf says whether want is a part of got: maps may have further keys,
+// lists have the same length.
+func partOf(got, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		for key, part := range want {
+			value, has := object[key]
+			if !has || !partOf(value, part) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		list, ok := got.([]any)
+		return ok && slices.EqualFunc(list, want, partOf)
+	case json.Number:
+		number, ok := got.(json.Number)
+		return ok && sameNumber(number.String(), want.String())
+	default:
+		return got == want
+	}
+}
+
+// sameNumber compares by value: 1, 1.0 and 1e0 are one number.
+func sameNumber(a, b string) bool {
+	const precision = 256
+	x, _, errX := big.ParseFloat(a, 10, precision, big.ToNearestEven)
+	y, _, errY := big.ParseFloat(b, 10, precision, big.ToNearestEven)
+	return a == b || errX == nil && errY == nil && x.Cmp(y) == 0
+}

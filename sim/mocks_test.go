@@ -1,0 +1,325 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+func TestParseMocks(t *testing.T) {
+	t.Parallel()
+	m := parse(t, `
+http:
+  - match: {method: get, url: "https://petstore.example/pet/*", task: /do/0/getPet, query: {a: 1, b: [x, y]}}
+    respond:
+      - {status: 503, latency: PT0.2S}
+      - {headers: {etag: '"1"'}, body: {id: 1, born: 2024-01-01}}
+  - respond: {error: timeout}
+events:
+  - {after: P1DT12H, type: com.example.paid, source: /shop, data: {order: 7}, priority: 3}
+`)
+	want := &sim.Mocks{
+		HTTP: []sim.HTTPMock{{
+			Match: sim.Match{
+				Method: "GET", URL: "https://petstore.example/pet/*", Task: "/do/0/getPet",
+				Query: map[string][]string{"a": {"1"}, "b": {"x", "y"}},
+			},
+			Respond: []sim.Response{
+				{Status: 503, Latency: 200 * time.Millisecond},
+				{
+					Status: 200, Headers: map[string]string{"etag": `"1"`},
+					Body: map[string]any{"id": 1, "born": "2024-01-01"}, HasBody: true,
+				},
+			},
+		}, {
+			Respond: []sim.Response{{Status: 200, Error: "timeout"}},
+		}},
+		Events: []sim.EventMock{{
+			After: 36 * time.Hour, Type: "com.example.paid", Source: "/shop",
+			Data: map[string]any{"order": 7}, HasData: true, Ext: map[string]string{"priority": "3"},
+		}},
+	}
+	if diff := cmp.Diff(want, m); diff != "" {
+		t.Errorf("mocks differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseMocksOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{"", "# later\n", "{}", "http: []\n", "\t{\n\t}\n"} {
+		if m, err := sim.ParseMocks("m.yaml", []byte(src)); err != nil || len(m.HTTP)+len(m.Events) != 0 {
+			t.Errorf("ParseMocks(%q) = %v, %v", src, m, err)
+		}
+	}
+}
+
+// Every mistake is reported in one go, each where it is.
+func TestParseMocksMistakes(t *testing.T) {
+	t.Parallel()
+	_, err := sim.ParseMocks("m.yaml", []byte(`
+http:
+  - match: {methd: get, url: /pets, task: getPet}
+    respond: {status: 99, error: no, body: x}
+  - match: yes
+    respons: 1
+  - respond: {latency: 5, headers: {a: {}, a: b}}
+events:
+  - {after: P1M, typ: x}
+  - {after: -5s, time: today, Upper: 1, type: y}
+  - 7
+event: []
+`))
+	if err == nil {
+		t.Fatal("want an error")
+	}
+	want := `m.yaml:3:13: match has no key "methd", did you mean "method"?
+m.yaml:3:30: url "/pets" matches no request: want a whole URL such as https://host/path, or */path
+m.yaml:3:43: task "getPet" is no reference: want one such as /do/0/getPet, or */getPet
+m.yaml:4:23: status is "99", want a number from 200 to 599
+m.yaml:4:14: respond has an error and an answer: want error alone, or status, headers and body
+m.yaml:5:12: match is "yes", want a map
+m.yaml:6:5: http mock has no key "respons", did you mean "respond"?
+m.yaml:7:24: latency: 5 is no duration: want one such as PT5S, 200ms or {seconds: 5}
+m.yaml:7:40: a is a map, want text
+m.yaml:7:44: headers has "a" twice
+m.yaml:9:13: after: "P1M": months and years have no fixed length, want days
+m.yaml:9:18: event has no attribute "typ", did you mean "type"?
+m.yaml:10:13: after: -5s is negative
+m.yaml:10:24: time is "today", want one such as 2026-01-31T08:00:00Z
+m.yaml:10:31: attribute "Upper": want a name of lower-case letters and digits
+m.yaml:11:5: event is "7", want a map
+m.yaml:12:1: mocks has no key "event", did you mean "events"?`
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Errorf("errors differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseMocksSyntax(t *testing.T) {
+	t.Parallel()
+	bomb := "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+	for c := 'b'; c < 'k'; c++ {
+		prev := string(c - 1)
+		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+prev+", ", 9) + "*" + prev + "]\n"
+	}
+	bomb = "http:\n- respond:\n    body:\n      " + strings.ReplaceAll(bomb, "\n", "\n      ")
+	for src, want := range map[string]string{
+		"http: [\n":                      "m.yaml:1:1: not YAML: did not find expected node content",
+		"http: []\n---\nhttp: []\n":      "m.yaml:2:1: a second document: want one",
+		"- 1\n":                          "m.yaml:1:1: mocks is a list, want a map",
+		"http: {}\n":                     "m.yaml:1:7: http is a map, want a list",
+		"http:\n- respond: {body: .nan}": `m.yaml:2:19: ".nan": JSON has no such number`,
+		bomb:                             "too large: more than 200000 values",
+	} {
+		_, err := sim.ParseMocks("m.yaml", []byte(src))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseMocks(%.40q) = %v, want %s", src, err, want)
+		}
+	}
+}
+
+func TestEventOfMock(t *testing.T) {
+	t.Parallel()
+	m := parse(t, `
+events:
+  - {type: a, subject: s, data: {b: "<"}}
+  - {type: b, id: "7", source: /x, time: 2026-01-31T08:00:00+01:00, priority: 3}
+`)
+	at := time.Date(2026, 1, 1, 0, 0, 5, 0, time.UTC)
+	want := []event.Event{
+		{
+			ID: "mock-1", Source: "/mocks", Type: "a", Time: at, Data: []byte(`{"b":"<"}`),
+			Ext: map[string]string{"subject": "s"},
+		},
+		{
+			ID: "7", Source: "/x", Type: "b", Time: time.Date(2026, 1, 31, 7, 0, 0, 0, time.UTC),
+			Ext: map[string]string{"priority": "3"},
+		},
+	}
+	for i, mock := range m.Events {
+		if diff := cmp.Diff(want[i], mock.Event(i, at)); diff != "" {
+			t.Errorf("event %d differs (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+// The first mock that matches answers; each of its members must agree.
+func TestTransportMatches(t *testing.T) {
+	t.Parallel()
+	m := parse(t, `
+http:
+  - {match: {method: post, url: "https://a.example/x"}, respond: {body: post}}
+  - {match: {url: "https://a.example/pet/*/toys"}, respond: {body: glob}}
+  - {match: {url: "https://a.example/q?b=1"}, respond: {body: with query}}
+  - {match: {query: {n: 2}}, respond: {body: query}}
+  - {match: {headers: {authorization: "Bearer *"}}, respond: {body: header}}
+  - {match: {task: "*/pay"}, respond: {body: task}}
+  - {match: {body: {order: {id: 7, lines: [{sku: a}]}}}, respond: {body: body}}
+  - {match: {body: plain}, respond: {body: text}}
+`)
+	for _, c := range []struct{ request, want string }{
+		{"POST https://a.example/x", "post"},
+		{"POST https://a.example/x?y=1", "post"},
+		{"GET https://a.example/x", ""},
+		{"GET https://a.example/pet/1/2/toys", "glob"},
+		{"GET https://a.example/pet//toys", ""},
+		{"GET https://a.example/q?b=1", "with query"},
+		{"GET https://a.example/q?b=12", ""},
+		{"GET https://b.example/?n=2&m=3", "query"},
+		{"GET https://b.example/?n=2&n=3", ""},
+		{"GET https://b.example/ Authorization:Bearer-x", ""},
+		{"GET https://b.example/ Authorization:Bearer_x", "header"},
+		{"GET https://b.example/ Flunq-Task:/do/1/pay", "task"},
+		{`PUT https://b.example/ {"order":{"id":7.0,"lines":[{"sku":"a","n":1}]},"more":1}`, "body"},
+		{`PUT https://b.example/ {"order":{"id":7,"lines":[{"sku":"a"},{"sku":"b"}]}}`, ""},
+		{`PUT https://b.example/ {"order":{"id":"7","lines":[{"sku":"a"}]}}`, ""},
+		{"PUT https://b.example/ plain", "text"},
+		{`PUT https://b.example/ "plain"`, "text"},
+	} {
+		resp, err := m.Transport(noSleep, nil).RoundTrip(request(t, c.request))
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%s: answered with %s, want no mock", c.request, read(t, resp))
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.request, err)
+		} else if got := read(t, resp); got != c.want {
+			t.Errorf("%s: answered with %s, want %s", c.request, got, c.want)
+		}
+	}
+}
+
+// Responses come in order and the last one repeats; another transport of the
+// same mocks begins anew.
+func TestTransportRespondsInOrder(t *testing.T) {
+	t.Parallel()
+	m := parse(t, `
+http:
+  - respond:
+      - {status: 503, latency: 2s}
+      - {error: connection refused, latency: 1s}
+      - {status: 201, headers: {etag: "1"}, body: {id: 1}}
+`)
+	for range 2 {
+		var slept time.Duration
+		var seen []sim.Exchange
+		transport := m.Transport(func(_ context.Context, d time.Duration) error { slept += d; return nil }, nil)
+		transport.Observe = func(e sim.Exchange) { seen = append(seen, e) }
+		for i, want := range []string{"503 ", "connection refused", `201 {"id":1}`, `201 {"id":1}`} {
+			resp, err := transport.RoundTrip(request(t, "GET https://a.example/ Flunq-Task:/do/0/a"))
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				got = resp.Status[:4] + read(t, resp)
+			}
+			if got != want {
+				t.Errorf("answer %d is %q, want %q", i, got, want)
+			}
+			if i == 3 && (resp.Header.Get("ETag") != "1" || resp.Header.Get("Content-Type") != "application/json") {
+				t.Errorf("headers are %v", resp.Header)
+			}
+		}
+		if slept != 3*time.Second {
+			t.Errorf("slept %v, want 3s", slept)
+		}
+		last := sim.Exchange{Method: "GET", URL: "https://a.example/", Task: "/do/0/a", Status: 201}
+		if len(seen) != 4 || seen[1].Err == nil || seen[3] != last {
+			t.Errorf("observed %+v", seen)
+		}
+	}
+}
+
+func TestTransportWithoutMock(t *testing.T) {
+	t.Parallel()
+	m := parse(t, `http: [{match: {method: get, url: "https://a.example/*"}}, {match: {task: /do/0/b}}]`)
+	_, err := m.Transport(noSleep, nil).RoundTrip(request(t, "POST https://a.example/x Flunq-Task:/do/0/a"))
+	want := `no mock answers POST https://a.example/x (task /do/0/a); add to http in the mocks file: ` +
+		`{match: {method: POST, url: "https://a.example/x"}, respond: {status: 200}}; ` +
+		`there are: GET https://a.example/*, task /do/0/b`
+	if err == nil || err.Error() != want {
+		t.Errorf("error is %v\nwant     %s", err, want)
+	}
+}
+
+// What no mock answers reaches the next transport whole.
+func TestTransportGoesOn(t *testing.T) {
+	t.Parallel()
+	m := parse(t, `http: [{match: {body: other}}]`)
+	var got string
+	next := roundTrip(func(req *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(req.Body)
+		got = string(body)
+		return nil, errors.Join(err, errors.New("as far as it goes"))
+	})
+	_, err := m.Transport(noSleep, next).RoundTrip(request(t, "POST https://a.example/x plain"))
+	if err == nil || err.Error() != "as far as it goes" || got != "plain" {
+		t.Errorf("next got %q, error is %v", got, err)
+	}
+}
+
+func TestTransportLatencyEndsWithContext(t *testing.T) {
+	t.Parallel()
+	m := parse(t, `http: [{respond: {latency: 1s}}]`)
+	sleep := func(context.Context, time.Duration) error { return context.Canceled }
+	if _, err := m.Transport(sleep, nil).RoundTrip(request(t, "GET https://a.example/")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v, want %v", err, context.Canceled)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func noSleep(context.Context, time.Duration) error { return nil }
+
+func parse(t *testing.T, src string) *sim.Mocks {
+	t.Helper()
+	m, err := sim.ParseMocks("m.yaml", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// request makes one of "METHOD URL", "METHOD URL Header:value" (with _ for a
+// space) or "METHOD URL body".
+func request(t *testing.T, line string) *http.Request {
+	t.Helper()
+	parts := strings.SplitN(line, " ", 3)
+	var body string
+	name, value, isHeader := "", "", false
+	if len(parts) == 3 {
+		name, value, isHeader = strings.Cut(parts[2], ":")
+		if isHeader = isHeader && name[0] != '{'; !isHeader {
+			body = parts[2]
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), parts[0], parts[1], strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isHeader {
+		req.Header.Set(name, strings.ReplaceAll(value, "_", " "))
+	}
+	return req
+}
+
+func read(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}

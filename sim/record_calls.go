@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"flunq.io/flunq/engine/executor"
+)
+
+// A request and its response, as a recording has them. A body that is not text
+// is in base64.
+type (
+	recordedRequest struct {
+		Method string `json:"method"`
+		URL    string `json:"url"`
+		Body   string `json:"body,omitempty"`
+	}
+	recordedResponse struct {
+		Status  int               `json:"status"`
+		Headers map[string]string `json:"headers,omitempty"`
+		Text    string            `json:"text,omitempty"`
+		Base64  []byte            `json:"base64,omitempty"`
+	}
+)
+
+// callRecorder writes down what passes a transport.
+type callRecorder struct {
+	next http.RoundTripper
+	rec  *recording
+	now  func() time.Time
+}
+
+// RoundTrip is http.RoundTripper's.
+func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	from := executor.OriginOf(req)
+	line := callLine{
+		Record: "http", At: c.now(), Execution: from.Execution,
+		Task: from.Run.Ref, Iteration: from.Run.Iteration, Attempt: from.Run.Attempt,
+		Request: recordedRequest{Method: req.Method, URL: req.URL.String()},
+	}
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
+		}
+		line.Request.Body = string(body)
+		req = req.Clone(req.Context())
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := c.next.RoundTrip(req)
+	line.TookMS = c.now().Sub(line.At).Milliseconds()
+	if err == nil {
+		line.Response, err = recordedOf(resp)
+	}
+	if err != nil {
+		line.Error = err.Error()
+	}
+	c.rec.line(line)
+	return resp, err //nolint:wrapcheck // it is the transport's error
+}
+
+// recordedOf reads a response, and leaves it to be read again.
+func recordedOf(resp *http.Response) (*recordedResponse, error) {
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close() // all of it was read, or its error says more
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	out := &recordedResponse{Status: resp.StatusCode, Headers: map[string]string{}}
+	for name := range resp.Header {
+		out.Headers[name] = resp.Header.Get(name)
+	}
+	if utf8.Valid(body) {
+		out.Text = string(body)
+	} else {
+		out.Base64 = body
+	}
+	return out, err
+}

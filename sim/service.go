@@ -1,0 +1,183 @@
+package sim
+
+import (
+	"context"
+	"hash/fnv"
+	"iter"
+	"time"
+
+	"flunq.io/flunq/engine"
+)
+
+// service is one instance of a service as a coroutine: it runs until its next
+// command, then somebody else may have a turn.
+type service struct {
+	index int
+	engine.Service
+
+	resume func() (struct{}, bool)
+	end    func()
+	yield  func(struct{}) bool
+
+	turns   uint64
+	parked  bool      // between two steps, with nothing to do
+	asleep  bool      // in the middle of a step, until wake
+	calling bool      // in the middle of a step, until a call from outside is back
+	called  bool      // something was written that it may have to read
+	wake    time.Time // zero: none
+	err     error     // of the last step
+}
+
+func newService(ctx context.Context, index int, s engine.Service) *service {
+	it := &service{index: index, Service: s}
+	it.resume, it.end = iter.Pull(func(yield func(struct{}) bool) {
+		it.yield = yield
+		for {
+			it.wake, it.err = it.Step(ctx)
+			it.parked = true
+			if !yield(struct{}{}) {
+				return
+			}
+		}
+	})
+	return it
+}
+
+func (s *service) stop() { s.end() }
+
+// pause hands the turn back to the world; it is false once the world has ended.
+func (s *service) pause() bool { return s.yield(struct{}{}) }
+
+// ready reports whether a service can have a turn now.
+func (s *service) ready(now time.Time) bool {
+	switch {
+	case s.calling:
+		return false
+	case s.asleep:
+		return !s.wake.After(now)
+	case s.parked:
+		return s.called || !s.wake.IsZero() && !s.wake.After(now)
+	default:
+		return true
+	}
+}
+
+// choose picks the service that has the next turn, nil if none is ready. It is a
+// function of the seed and of how often each service has had a turn, so that
+// leaving one out changes nothing for the others.
+func (w *world) choose() *service {
+	var best *service
+	var lowest uint64
+	for _, s := range w.services {
+		if !s.ready(w.clock.now) {
+			continue
+		}
+		if h := choice(w.cfg.Seed, s.Name, s.turns); best == nil || h < lowest {
+			best, lowest = s, h
+		}
+	}
+	return best
+}
+
+// choice is a number that follows from a seed, a name and a count.
+func choice(seed uint64, name string, count uint64) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	x := h.Sum64() ^ seed*0x9e3779b97f4a7c15 ^ count*0xbf58476d1ce4e5b9
+	x ^= x >> 31
+	x *= 0x94d049bb133111eb
+	x ^= x >> 29
+	x *= 0xff51afd7ed558ccd
+	return x ^ x>>32
+}
+
+// turn lets a service run until its next command.
+func (w *world) turn(s *service) {
+	s.turns++
+	if s.parked {
+		s.parked, s.called, s.wake = false, false, time.Time{}
+	}
+	s.asleep = false
+	w.current = s
+	s.resume()
+	w.current = nil
+	if !s.parked {
+		return
+	}
+	if s.err != nil {
+		w.failure = s.err
+		return
+	}
+	if !s.wake.IsZero() && !s.wake.After(w.clock.now) {
+		w.rouse(s) // where one found work, there may be more
+	}
+}
+
+// notify wakes one reader of each group, since something was written.
+func (w *world) notify() {
+	done := map[string]bool{"renewal": true}
+	for _, s := range w.services {
+		if done[s.Group] || !s.parked {
+			continue
+		}
+		s.called, done[s.Group] = true, true
+	}
+}
+
+// rouse wakes another service of the same group.
+func (w *world) rouse(of *service) {
+	for _, s := range w.services {
+		if s != of && s.Group == of.Group && s.parked && !s.called {
+			s.called = true
+			return
+		}
+	}
+}
+
+// beforeRest gives those a turn that look after what is under way, before the
+// clock moves. It reports whether there was anybody.
+func (w *world) beforeRest() bool {
+	any := false
+	for _, s := range w.services {
+		if s.Group != "renewal" || !s.parked || !s.wake.IsZero() || !w.busy("executor") {
+			continue
+		}
+		s.called, any = true, true
+	}
+	return any
+}
+
+// busy reports whether a service of a group is in the middle of a step.
+func (w *world) busy(group string) bool {
+	for _, s := range w.services {
+		if s.Group == group && !s.parked {
+			return true
+		}
+	}
+	return false
+}
+
+// nextWake is the earliest moment at which a service wants a turn; zero if there is none.
+func (w *world) nextWake() time.Time {
+	var next time.Time
+	for _, s := range w.services {
+		if !s.wake.IsZero() && (s.parked || s.asleep) && (next.IsZero() || s.wake.Before(next)) {
+			next = s.wake
+		}
+	}
+	return next
+}
+
+// sleep lets virtual time pass for the service whose turn it is.
+func (w *world) sleep(ctx context.Context, d time.Duration) error {
+	s := w.current
+	if d <= 0 || s == nil {
+		return ctx.Err()
+	}
+	s.wake, s.asleep = w.clock.now.Add(d), true
+	w.rouse(s)
+	if !s.pause() {
+		return errStopped
+	}
+	return ctx.Err()
+}

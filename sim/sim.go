@@ -1,0 +1,130 @@
+// Package sim runs the real engine inside one process: on an in-memory Redis,
+// with a clock that jumps from one moment at which something happens to the
+// next, and in an order that follows from a seed alone.
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// Config says what to simulate.
+type Config struct {
+	Definition *dsl.Definition
+	With       []*dsl.Definition // further definitions that it may run
+	Input      json.RawMessage   // null is taken as {}
+	ID         string            // of the execution; derived from the seed if empty
+	Tenant     string            // "default" if empty
+	Seed       uint64
+	Start      time.Time // of the virtual clock; Epoch() if zero
+	Mocks      *Mocks    // nil: calls go out through Transport
+	Transport  http.RoundTripper
+	Secrets    map[string]any
+	Version    string  // of flunq, for $runtime
+	Pace       float64 // virtual seconds for each real one; 0: no waiting at all
+	Remote     bool    // send tasks that only compute through the stream, too
+	Executors  int     // calls that can be under way at once; 64 if 0
+	Limits     decide.Limits
+
+	MaxTime  time.Duration // of the virtual clock; 0: none
+	MaxTasks int           // started; 0: none
+
+	// Observe, if set, is shown every event of a history as it is committed,
+	// and every exchange with a mock or the world.
+	Observe  func([]event.Event)
+	Exchange func(Exchange)
+
+	record *recording
+}
+
+// Epoch is when simulations begin unless told otherwise, so that two runs agree.
+func Epoch() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
+
+// Result is how a simulation ended.
+type Result struct {
+	Status  decide.Status // running or waiting: it did not end
+	Output  json.RawMessage
+	Error   *event.Problem
+	Stop    Stop     // why it did not end, "" if it did
+	Waiting []string // for what, one line each
+
+	Execution string
+	Tasks     int // started
+	Events    int // in all histories
+	Elapsed   time.Duration
+	Order     string // hash of what happened in its order: equal for equal seeds
+	Outcome   string // hash of how it ended: equal for all seeds of a workflow without races
+}
+
+// Stop is why a simulation ended before its execution did.
+type Stop string
+
+// The reasons to stop.
+const (
+	Never     Stop = "never"     // it waits for something that will never come
+	TimeUp    Stop = "max-time"  // Config.MaxTime
+	TasksUp   Stop = "max-steps" // Config.MaxTasks
+	Interrupt Stop = "interrupt" // the context ended
+)
+
+// Run simulates one execution to its end. An error is the engine's or the
+// configuration's: what becomes of the execution is the Result.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	cfg = cfg.withDefaults()
+	w, err := newWorld(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	if err := w.launch(ctx); err != nil {
+		return nil, err
+	}
+	stop, err := w.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.result(ctx, stop)
+}
+
+func (cfg Config) withDefaults() Config {
+	if cfg.Start.IsZero() {
+		cfg.Start = Epoch()
+	}
+	if cfg.Tenant == "" {
+		cfg.Tenant = "default"
+	}
+	if cfg.ID == "" {
+		cfg.ID = fmt.Sprintf("run-%013x", choice(cfg.Seed, cfg.Definition.ID(), 0)>>12)
+	}
+	if cfg.Executors == 0 {
+		cfg.Executors = 64
+	}
+	if cfg.Limits == (decide.Limits{}) {
+		cfg.Limits = decide.DefaultLimits()
+	}
+	if len(cfg.Input) == 0 || string(cfg.Input) == "null" {
+		cfg.Input = json.RawMessage("{}")
+	}
+	return cfg
+}
+
+// options of the engine under simulation: nothing blocks, nothing waits.
+func (w *world) options() engine.Options {
+	opts := engine.Defaults()
+	opts.Process = "sim"
+	opts.Tenants = []string{w.cfg.Tenant}
+	opts.Workers, opts.Executors, opts.Timers = 1, w.cfg.Executors, 1
+	opts.Block = 0
+	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
+	opts.Observe = w.observe
+	opts.Transport = w.transport()
+	return opts
+}

@@ -1,0 +1,45 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
+	"slices"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// trace is a hash of what happened, in its order.
+type trace struct{ hash hash.Hash }
+
+func newTrace() *trace { return &trace{hash: sha256.New()} }
+
+func (t *trace) add(e event.Event) {
+	for _, field := range e.Fields() {
+		t.hash.Write([]byte(field))
+		t.hash.Write([]byte{0})
+	}
+	t.hash.Write([]byte{1})
+}
+
+func (t *trace) sum() string { return hex.EncodeToString(t.hash.Sum(nil)) }
+
+// outcome is a hash of how an execution ended, whatever the order was.
+func outcome(r *Result) string {
+	h := sha256.New()
+	h.Write([]byte(r.Status))
+	h.Write([]byte{0})
+	h.Write(r.Output)
+	h.Write([]byte{0})
+	if r.Error != nil {
+		h.Write(event.Encode(r.Error))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func sortArrivals(arrivals []arrival) {
+	slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.at.Compare(b.at) })
+}
+
+func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) }

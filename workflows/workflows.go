@@ -1,0 +1,141 @@
+// Package workflows holds ready-to-run workflows to learn and copy from. Each
+// is NAME.yaml, with its input, mocks and expected output beside it.
+package workflows
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+//go:embed *.yaml *.json
+var files embed.FS
+
+// Example is a workflow with all that is needed to run it.
+type Example struct {
+	Name     string
+	Summary  string            // one sentence
+	Document []byte            // the workflow
+	Mocks    []byte            // a mocks file, nil where none is needed
+	Input    []byte            // JSON, nil where none is needed
+	Output   []byte            // JSON: what a run with the mocks and the input gives
+	With     map[string][]byte // the documents of its child workflows, by file name
+}
+
+// Names lists the workflows in the order of the alphabet.
+func Names() []string {
+	var names []string
+	for _, file := range fileNames() {
+		// What belongs to a workflow has a second part: NAME.mocks.yaml.
+		if name, ok := strings.CutSuffix(file, ".yaml"); ok && !strings.Contains(name, ".") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Load reads the workflow called name.
+func Load(name string) (Example, error) {
+	names := Names()
+	if !slices.Contains(names, name) {
+		return Example{}, fmt.Errorf("no workflow %q, %s", name, hint(name, names))
+	}
+	e := Example{Name: name, With: map[string][]byte{}}
+	for _, part := range []struct {
+		suffix string
+		to     *[]byte
+	}{
+		{".yaml", &e.Document}, {".mocks.yaml", &e.Mocks}, {".input.json", &e.Input}, {".output.json", &e.Output},
+	} {
+		src, err := files.ReadFile(name + part.suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Example{}, fmt.Errorf("read workflow %s: %w", name, err)
+		}
+		*part.to = src
+	}
+	for _, file := range fileNames() {
+		if !isChild(file, name) {
+			continue
+		}
+		src, err := files.ReadFile(file)
+		if err != nil {
+			return Example{}, fmt.Errorf("read workflow %s: %w", name, err)
+		}
+		e.With[file] = src
+	}
+	e.Summary = summary(string(e.Document))
+	return e, nil
+}
+
+// isChild says whether file is a workflow that the one called name runs.
+func isChild(file, name string) bool {
+	part, ok := strings.CutPrefix(file, name+".")
+	part, isYAML := strings.CutSuffix(part, ".yaml")
+	return ok && isYAML && part != "" && part != "mocks" && part != "test"
+}
+
+// summary is the first sentence of the comment at the head of a document.
+func summary(document string) string {
+	var text []string
+	for line := range strings.Lines(document) {
+		comment, ok := strings.CutPrefix(line, "#")
+		if !ok {
+			break
+		}
+		text = append(text, strings.TrimSpace(comment))
+	}
+	sentence, _, more := strings.Cut(strings.Join(text, " "), ". ")
+	if more {
+		sentence += "."
+	}
+	return sentence
+}
+
+func fileNames() []string {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		panic(fmt.Sprintf("workflows: the embedded files cannot be listed: %v", err))
+	}
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// hint names the workflow whose name has most in common with a wrong one.
+func hint(name string, names []string) string {
+	best, most := "", 0
+	for _, candidate := range names {
+		if n := inCommon(name, candidate); n > most {
+			best, most = candidate, n
+		}
+	}
+	// Less than half of the letters is no resemblance.
+	if 2*most < max(len(name), len(best)) || best == "" {
+		return "want one of " + strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("did you mean %q?", best)
+}
+
+// inCommon is the length of the longest text that both become when letters are dropped.
+func inCommon(a, b string) int {
+	row := make([]int, len(b)+1)
+	for i := range len(a) {
+		diagonal := 0
+		for j := range len(b) {
+			above := row[j+1]
+			if a[i] == b[j] {
+				row[j+1] = diagonal + 1
+			} else {
+				row[j+1] = max(above, row[j])
+			}
+			diagonal = above
+		}
+	}
+	return row[len(b)]
+}
