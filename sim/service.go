@@ -113,14 +113,20 @@ func (w *world) turn(s *service) {
 	}
 }
 
-// notify wakes one reader of each group, since something was written.
+// notify wakes one reader of each group, since something was written: one that
+// is idle, or else one that is at work and may have looked already.
 func (w *world) notify() {
-	done := map[string]bool{"renewal": true}
+	chosen := map[string]*service{}
 	for _, s := range w.services {
-		if done[s.Group] || !s.parked {
+		if s.Group == "renewal" || s.asleep || s.calling {
 			continue
 		}
-		s.called, done[s.Group] = true, true
+		if c := chosen[s.Group]; c == nil || s.parked && !c.parked {
+			chosen[s.Group] = s
+		}
+	}
+	for _, s := range chosen {
+		s.called = true
 	}
 }
 

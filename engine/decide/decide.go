@@ -78,6 +78,18 @@ type Decision struct {
 	Unlisten []string      // … and no longer
 }
 
+// listen subscribes; a type that was unsubscribed in the same decision stays subscribed.
+func (d *Decision) listen(types []string) {
+	d.Unlisten = slices.DeleteFunc(d.Unlisten, func(t string) bool { return slices.Contains(types, t) })
+	d.Listen = append(d.Listen, types...)
+}
+
+// unlisten takes a subscription back.
+func (d *Decision) unlisten(types []string) {
+	d.Listen = slices.DeleteFunc(d.Listen, func(t string) bool { return slices.Contains(types, t) })
+	d.Unlisten = append(d.Unlisten, types...)
+}
+
 // Apply takes in one event: what came from outside, or a result. It reports
 // whether the event meant anything to the execution: a stale or repeated one does
 // not, and then nothing has changed. An error is the event's or the engine's own

@@ -32,7 +32,7 @@ func (m *machine) beginListen(n *Node) error {
 	if err != nil {
 		return err
 	}
-	m.d.Listen = append(m.d.Listen, types...)
+	m.d.listen(types)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (m *machine) unlisten(n *Node) {
 			types = slices.DeleteFunc(types, func(t string) bool { return slices.Contains(needed, t) })
 		}
 	}
-	m.d.Unlisten = append(m.d.Unlisten, types...)
+	m.d.unlisten(types)
 }
 
 // Received makes the history's event of one from outside, for Apply.

@@ -49,6 +49,15 @@ func (m *machine) start() {
 		m.fault(unsupported("use.extensions"), "/use/extensions")
 		return
 	}
+	if def.Schedule != nil {
+		m.fault(unsupported("schedule"), "/schedule")
+		return
+	}
+	if len(def.Unsupported) > 0 {
+		u := def.Unsupported[0]
+		m.fault(unsupported(u.Construct), u.Ref)
+		return
+	}
 	input := m.Input.V
 	if def.Input.Schema != nil {
 		if err := def.Input.Schema.Validate(input); err != nil {

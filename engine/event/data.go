@@ -16,9 +16,13 @@ type Run struct {
 	Attempt   string // "" in the first attempt, else "1", or "0.1" in nested ones
 }
 
-// String is the run's task id: reference, "#" iteration, "@" attempt.
+// String is the run's task id: reference, "#" iteration, "@" attempt. In the
+// reference "#" is written as "~2" and "@" as "~3", after the manner of JSON pointers.
 func (r Run) String() string {
 	id := r.Ref
+	if strings.ContainsAny(id, "#@") {
+		id = strings.NewReplacer("#", "~2", "@", "~3").Replace(id)
+	}
 	if r.Iteration != "" {
 		id += "#" + r.Iteration
 	}
@@ -33,6 +37,9 @@ func ParseRun(id string) Run {
 	var r Run
 	id, r.Attempt, _ = strings.Cut(id, "@")
 	r.Ref, r.Iteration, _ = strings.Cut(id, "#")
+	if strings.Contains(r.Ref, "~") {
+		r.Ref = strings.NewReplacer("~2", "#", "~3", "@").Replace(r.Ref)
+	}
 	return r
 }
 

@@ -12,9 +12,19 @@ import (
 type gone struct{}
 
 // markGone is the last resort of an update's right side: the value of no result.
-func markGone(m *meter, _ any, _ []any) (any, error) {
-	m.gone = true
-	return gone{}, nil
+// Of a list's part an empty list is left; nothing else could stand in its place.
+func markGone() gojq.CompilerOption {
+	return gojq.WithFunction("__gone", 1, 1, func(_ any, args []any) any {
+		u, ok := args[0].(*update)
+		if !ok {
+			panic("expr: a removal without its update")
+		}
+		if u.slice {
+			return []any{}
+		}
+		u.gone = true
+		return gone{}
+	})
 }
 
 // sweep takes out what an update left to be taken away. gojq would do so in

@@ -68,37 +68,6 @@ func equalObjects(a map[string]any, b any) bool {
 	}
 }
 
-// Size estimates how many bytes Encode writes.
-func Size(v any) int {
-	switch v := v.(type) {
-	case nil, bool:
-		return 4
-	case string:
-		return len(v) + 2
-	case int, float64:
-		return 8
-	case *big.Int:
-		return digits(v)
-	case []any:
-		size := 2 + len(v)
-		for _, item := range v {
-			size += Size(item)
-		}
-		return size
-	case map[string]any:
-		size := 2
-		for key, field := range v {
-			size += len(key) + 4 + Size(field)
-		}
-		return size
-	default:
-		return Size(adopt(v))
-	}
-}
-
-// digits estimates the decimal digits of n.
-func digits(n *big.Int) int { return n.BitLen()*3/10 + 2 }
-
 func sortedKeys[T any](fields map[string]T) []string {
 	keys := make([]string, 0, len(fields))
 	for key := range fields {

@@ -38,7 +38,7 @@ func guards() []gojq.CompilerOption {
 		guardPath(),
 		function("__setpath", 1, guardSetpath),
 		function("__delpaths", 1, deletePaths),
-		function("__gone", 0, markGone),
+		markGone(),
 		function("__sweep", 0, sweep),
 	}
 	for op := gojq.OpAdd; op <= gojq.OpLe; op++ {

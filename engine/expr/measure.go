@@ -1,21 +1,90 @@
 package expr
 
 import (
-	"errors"
 	"fmt"
+	"math/big"
+)
+
+const (
+	maxResults = 100_000
+	maxResult  = 16 << 20 // bytes that Encode would write
 )
 
 // errTooLarge is told to people as it stands.
 var errTooLarge = fmt.Errorf("the result is larger than %d MiB", maxResult>>20)
 
-var errTooDeep = errors.New("the result is too deep")
+// Size estimates how many bytes Encode writes.
+func Size(v any) int {
+	s := sizer{most: int(^uint(0) >> 1), depth: int(^uint(0) >> 1)}
+	s.add(v, 0)
+	return s.sum
+}
 
 // measured is v in its canonical form, its size taken from left.
 func measured(v any, left *int) (any, error) {
-	if *left -= bounded(v, *left); *left < 0 {
+	s := sizer{most: *left, depth: maxDepth}
+	s.add(v, 0)
+	switch {
+	case s.deep:
+		return nil, errDepth
+	case s.sum > s.most:
 		return nil, errTooLarge
 	}
+	*left -= s.sum
 	return Canonical(v), nil
 }
 
-func bounded(v any, _ int) int { return Size(v) }
+// sizer stops where it has seen enough: a value built of itself many times over
+// may be small in memory and yet endless to walk through.
+type sizer struct {
+	sum, most, depth int
+	deep             bool
+}
+
+func (s *sizer) add(v any, depth int) {
+	switch v := v.(type) {
+	case nil, bool:
+		s.sum += 4
+	case string:
+		s.sum += len(v) + 2
+	case int, float64:
+		s.sum += 8
+	case *big.Int:
+		s.sum += digits(v)
+	case []any:
+		s.list(v, depth+1)
+	case map[string]any:
+		s.object(v, depth+1)
+	default:
+		s.add(adopt(v), depth)
+	}
+}
+
+func (s *sizer) done(depth int) bool {
+	s.deep = s.deep || depth > s.depth
+	return s.deep || s.sum > s.most
+}
+
+func (s *sizer) list(items []any, depth int) {
+	s.sum += 2 + len(items)
+	for _, item := range items {
+		if s.done(depth) {
+			return
+		}
+		s.add(item, depth)
+	}
+}
+
+func (s *sizer) object(fields map[string]any, depth int) {
+	s.sum += 2
+	for key, field := range fields {
+		if s.done(depth) {
+			return
+		}
+		s.sum += len(key) + 4
+		s.add(field, depth)
+	}
+}
+
+// digits estimates the decimal digits of n.
+func digits(n *big.Int) int { return n.BitLen()*3/10 + 2 }

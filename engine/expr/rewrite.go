@@ -76,7 +76,7 @@ func modification(q *gojq.Query) *gojq.Query {
 	right := &gojq.Query{
 		Left:  wrapped(parenthesised(piped(metered("__sweep"), q.Right))),
 		Op:    gojq.OpComma,
-		Right: metered("__gone"),
+		Right: called("__gone", variable("__update")),
 	}
 	return piped(updating("_modify", q.Left, right), metered("__sweep"))
 }

@@ -10,10 +10,8 @@ import (
 )
 
 const (
-	maxSource  = 64 << 10   // bytes of an expression
-	maxSteps   = 10_000_000 // of gojq's machine, or their like, for one Eval
-	maxResults = 100_000
-	maxResult  = 16 << 20 // bytes that Encode would write
+	maxSource = 64 << 10  // bytes of an expression
+	maxSteps  = 3_000_000 // of gojq's machine, or their like, for one Eval
 )
 
 // errSteps is told to people as it stands.

@@ -13,7 +13,8 @@ import (
 // per update, however many paths lead through it, so it is paid for once.
 type update struct {
 	*meter
-	paid []uintptr // the container paid for last, by depth
+	paid  []uintptr // the container paid for last, by depth
+	slice bool      // the path it is at is a part of a list
 }
 
 func newUpdate(m *meter, _ any, _ []any) (any, error) { return &update{meter: m}, nil }
@@ -45,6 +46,7 @@ func (u *update) pay(dot, path any) error {
 		return err
 	}
 	for depth, key := range keys {
+		_, u.slice = key.(map[string]any)
 		if err := u.payContainer(depth, dot); err != nil {
 			return err
 		}
