@@ -22,19 +22,20 @@ var arrows = map[string][]string{
 	"cmd/graph":              {"engine/dsl", "engine/expr"},
 	"engine":                 {"engine/..."},
 	"engine/event":           {},
+	"engine/near":            {},
 	"engine/expr":            {},
 	"engine/schema":          {},
-	"engine/dsl":             {"engine/expr", "engine/schema"},
+	"engine/dsl":             {"engine/expr", "engine/schema", "engine/near"},
 	"engine/decide":          {"engine/event", "engine/dsl", "engine/expr", "engine/schema"},
 	"engine/store":           {"engine/event"},
 	"engine/store/redistest": {},
 	"engine/library":         {"engine/decide", "engine/dsl", "engine/store"},
 	"engine/worker":          {"engine/event", "engine/dsl", "engine/expr", "engine/decide", "engine/store", "engine/library"},
-	"engine/executor":        {"engine/event", "engine/dsl", "engine/expr", "engine/decide", "engine/store", "engine/library"},
+	"engine/executor":        {"engine/event", "engine/dsl", "engine/expr", "engine/decide", "engine/store", "engine/library", "engine/near"},
 	"engine/timer":           {"engine/event", "engine/store"},
 	"sim":                    {"engine/..."},
 	"tui":                    {"engine"},
-	"workflows":              {},
+	"workflows":              {"engine/near"},
 }
 
 // The arrows between packages point one way. Tests may import what they like.

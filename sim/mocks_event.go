@@ -82,7 +82,7 @@ func (r *nodeReader) eventMock(n *yaml.Node) EventMock {
 	typed := false
 	r.object(n, "event", known, func(key, value *yaml.Node) {
 		// A slip of a known name would be carried along in silence.
-		if guess := known.nearest(key.Value, 1); guess != "" {
+		if guess := known.nearest(key.Value); guess != "" {
 			r.errorf(key, "event has no attribute %q, did you mean %q?", key.Value, guess)
 			typed = typed || guess == "type"
 			return

@@ -88,12 +88,12 @@ m.yaml:4:23: status is "99", want a number from 200 to 599
 m.yaml:4:14: respond has an error and an answer: want error alone, or status, headers and body
 m.yaml:5:12: match is "yes", want a map
 m.yaml:6:5: http mock has no key "respons", did you mean "respond"?
-m.yaml:7:24: latency: 5 is no duration: want one such as PT5S, 200ms or {seconds: 5}
+m.yaml:7:24: latency: 5 is no duration: a unit is missing (for seconds, write: PT5S)
 m.yaml:7:40: a is a map, want text
 m.yaml:7:44: headers has "a" twice
-m.yaml:9:13: after: "P1M": months and years have no fixed length, want days
+m.yaml:9:13: after: P1M has no fixed length, want days or less
 m.yaml:9:18: event has no attribute "typ", did you mean "type"?
-m.yaml:10:13: after: -5s is negative
+m.yaml:10:13: after: "-5s" is negative (a duration cannot lead into the past)
 m.yaml:10:24: time is "today", want one such as 2026-01-31T08:00:00Z
 m.yaml:10:31: attribute "Upper": want a name of lower-case letters and digits
 m.yaml:11:5: event is "7", want a map
@@ -177,7 +177,7 @@ http:
 		{"GET https://b.example/?n=2&n=3", ""},
 		{"GET https://b.example/ Authorization:Bearer-x", ""},
 		{"GET https://b.example/ Authorization:Bearer_x", "header"},
-		{"GET https://b.example/ Flunq-Task:/do/1/pay", "task"},
+		{"GET https://b.example/ Flunq-Origin:exec_/do/1/pay", "task"},
 		{`PUT https://b.example/ {"order":{"id":7.0,"lines":[{"sku":"a","n":1}]},"more":1}`, "body"},
 		{`PUT https://b.example/ {"order":{"id":7,"lines":[{"sku":"a"},{"sku":"b"}]}}`, ""},
 		{`PUT https://b.example/ {"order":{"id":"7","lines":[{"sku":"a"}]}}`, ""},
@@ -216,7 +216,7 @@ http:
 		transport := m.Transport(func(_ context.Context, d time.Duration) error { slept += d; return nil }, nil)
 		transport.Observe = func(e sim.Exchange) { seen = append(seen, e) }
 		for i, want := range []string{"503 ", "connection refused", `201 {"id":1}`, `201 {"id":1}`} {
-			resp, err := transport.RoundTrip(request(t, "GET https://a.example/ Flunq-Task:/do/0/a"))
+			resp, err := transport.RoundTrip(request(t, "GET https://a.example/ Flunq-Origin:exec_/do/0/a"))
 			got := ""
 			if err != nil {
 				got = err.Error()
@@ -243,7 +243,7 @@ http:
 func TestTransportWithoutMock(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `http: [{match: {method: get, url: "https://a.example/*"}}, {match: {task: /do/0/b}}]`)
-	_, err := m.Transport(noSleep, nil).RoundTrip(request(t, "POST https://a.example/x Flunq-Task:/do/0/a"))
+	_, err := m.Transport(noSleep, nil).RoundTrip(request(t, "POST https://a.example/x Flunq-Origin:exec_/do/0/a"))
 	want := `no mock answers POST https://a.example/x (task /do/0/a); add to http in the mocks file: ` +
 		`{match: {method: POST, url: "https://a.example/x"}, respond: {status: 200}}; ` +
 		`there are: GET https://a.example/*, task /do/0/b`

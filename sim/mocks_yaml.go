@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/near"
 	"gopkg.in/yaml.v3"
 )
 
@@ -156,11 +158,14 @@ func (r *nodeReader) textMap(n *yaml.Node, what string) map[string]string {
 }
 
 func (r *nodeReader) delay(n *yaml.Node, what string) time.Duration {
-	d, err := parseDelay(r.data(n))
-	if err != nil {
+	d, err := dsl.ParseDuration(r.data(n))
+	switch {
+	case err != nil:
 		r.errorf(n, "%s: %w", what, err)
+	case d.Months != 0 || !d.Until.IsZero():
+		r.errorf(n, "%s: %v has no fixed length, want days or less", what, d)
 	}
-	return d
+	return d.From(Epoch()).Sub(Epoch())
 }
 
 // data reads any value. What YAML would make a date stays text.
@@ -235,41 +240,15 @@ func spelled(n *yaml.Node) string {
 
 // hint says what could have been meant by a wrong key.
 func (f fields) hint(word string) string {
-	if guess := f.nearest(word, 2); guess != "" {
+	if guess := f.nearest(word); guess != "" {
 		return fmt.Sprintf("did you mean %q?", guess)
 	}
 	return "want one of " + strings.Join(slices.Sorted(maps.Keys(f)), ", ")
 }
 
-// nearest is the key that differs from word by the fewest letters, at most limit, or "".
-func (f fields) nearest(word string, limit int) string {
-	best := ""
-	for _, key := range slices.Sorted(maps.Keys(f)) {
-		if d := distance(word, key); d <= limit && d < len(key) {
-			best, limit = key, d-1
-		}
-	}
-	return best
-}
-
-// distance counts the letters to add, drop or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+// nearest is the key that may have been meant by a word, or "".
+func (f fields) nearest(word string) string {
+	return near.Word(word, slices.Sorted(maps.Keys(f)))
 }
 
 // jsonText is v as JSON with sorted keys.

@@ -29,7 +29,7 @@ type service struct {
 }
 
 func newService(ctx context.Context, index int, s engine.Service) *service {
-	it := &service{index: index, Service: s}
+	it := &service{index: index, Service: s, parked: true}
 	it.resume, it.end = iter.Pull(func(yield func(struct{}) bool) {
 		it.yield = yield
 		for {

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/near"
 )
 
 //go:embed *.yaml *.json
@@ -107,35 +109,10 @@ func fileNames() []string {
 	return names
 }
 
-// hint names the workflow whose name has most in common with a wrong one.
+// hint names the workflow that may have been meant by a wrong name.
 func hint(name string, names []string) string {
-	best, most := "", 0
-	for _, candidate := range names {
-		if n := inCommon(name, candidate); n > most {
-			best, most = candidate, n
-		}
+	if found := near.Word(name, names); found != "" {
+		return fmt.Sprintf("did you mean %q?", found)
 	}
-	// Less than half of the letters is no resemblance.
-	if 2*most < max(len(name), len(best)) || best == "" {
-		return "want one of " + strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("did you mean %q?", best)
-}
-
-// inCommon is the length of the longest text that both become when letters are dropped.
-func inCommon(a, b string) int {
-	row := make([]int, len(b)+1)
-	for i := range len(a) {
-		diagonal := 0
-		for j := range len(b) {
-			above := row[j+1]
-			if a[i] == b[j] {
-				row[j+1] = diagonal + 1
-			} else {
-				row[j+1] = max(above, row[j])
-			}
-			diagonal = above
-		}
-	}
-	return row[len(b)]
+	return "want one of " + strings.Join(names, ", ")
 }

@@ -142,7 +142,7 @@ func TestLoadUnknown(t *testing.T) {
 	for name, want := range map[string]string{
 		"aproval":          `no workflow "aproval", did you mean "approval"?`,
 		"saga":             `no workflow "saga", want one of approval, billing,`,
-		"approval.mocks":   `no workflow "approval.mocks", did you mean "approval"?`,
+		"approval.mocks":   `no workflow "approval.mocks", want one of approval, billing,`,
 		"":                 `no workflow "", want one of`,
 		"../workflows/foo": `no workflow "../workflows/foo", want one of`,
 	} {

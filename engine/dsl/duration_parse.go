@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -19,9 +20,9 @@ func ParseDuration(v any) (Duration, error) {
 		return d, nil
 	}
 	if wrong.suggestion == "" {
-		return Duration{}, fmt.Errorf("read duration: %s", wrong.message)
+		return Duration{}, errors.New(wrong.message)
 	}
-	return Duration{}, fmt.Errorf("read duration: %s (%s)", wrong.message, wrong.suggestion)
+	return Duration{}, fmt.Errorf("%s (%s)", wrong.message, wrong.suggestion)
 }
 
 // misreading is why a duration could not be read.

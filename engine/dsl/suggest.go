@@ -3,7 +3,8 @@ package dsl
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"flunq.io/flunq/engine/near"
 )
 
 // meant are words that people bring along from other languages, with the keys
@@ -55,9 +56,6 @@ func meant(word string) []string {
 	}
 }
 
-// maxCandidates is how many words are compared to find the one that was meant.
-const maxCandidates = 1000
-
 // closest is the word of all that a writer meant, or "".
 func closest(word string, all []string) string {
 	for _, m := range meant(word) {
@@ -65,16 +63,7 @@ func closest(word string, all []string) string {
 			return m
 		}
 	}
-	best, found := min(3, 1+utf8.RuneCountInString(word)/4), ""
-	for _, candidate := range all[:min(len(all), maxCandidates)] {
-		if strings.EqualFold(word, candidate) {
-			return candidate
-		}
-		if d := distance(strings.ToLower(word), strings.ToLower(candidate)); d <= best && (found == "" || d < best) {
-			best, found = d, candidate
-		}
-	}
-	return found
+	return near.Word(word, all)
 }
 
 // didYouMean is a suggestion out of all, or what is allowed.
@@ -98,35 +87,4 @@ func quoted(words []string) []string {
 		out[i] = short(w)
 	}
 	return out
-}
-
-// distance is how many letters have to be put in, left out, replaced or
-// swapped with their neighbour. Long words are far from everything.
-func distance(a, b string) int {
-	const far = 100
-	s, t := []rune(a), []rune(b)
-	if len(s) > 64 || len(t) > 64 || len(s)-len(t) > 4 || len(t)-len(s) > 4 {
-		return far
-	}
-	rows := make([][]int, len(s)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(t)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(s); i++ {
-		for j := 1; j <= len(t); j++ {
-			cost := 1
-			if s[i-1] == t[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(s)][len(t)]
 }

@@ -1,11 +1,13 @@
 package executor
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/near"
 )
 
 // scalar writes a string as it is, and numbers and booleans as JSON does.
@@ -79,4 +81,12 @@ func shortened(text string, limit int) string {
 		cut--
 	}
 	return text[:cut] + ellipsis
+}
+
+// didYouMean is the tail of a message about a wrong name, if a known one is close.
+func didYouMean(name string, known []string) string {
+	if found := near.Word(name, known); found != "" {
+		return fmt.Sprintf(" (did you mean %q?)", found)
+	}
+	return ""
 }

@@ -73,7 +73,7 @@ func (d *document) find(id string) (*entry, error) {
 			}
 		}
 	}
-	return nil, configuration("operationId: %s has no operation %q%s", place(d.at), id, meant(id, ids))
+	return nil, configuration("operationId: %s has no operation %q%s", place(d.at), id, didYouMean(id, ids))
 }
 
 // operation is the operation of that id in the one form of both versions.

@@ -58,7 +58,7 @@ func (b *binding) unknown(rest map[string]any) error {
 		known = append(known, p.name)
 	}
 	for _, name := range sortedNames(rest) {
-		problems = append(problems, fmt.Sprintf("%q%s", name, meant(name, known)))
+		problems = append(problems, fmt.Sprintf("%q%s", name, didYouMean(name, known)))
 	}
 	if len(problems) == 0 {
 		return nil

@@ -99,7 +99,7 @@ func TestOpenAPIRequests(t *testing.T) {
 			"what no parameter takes becomes the body", "shop", "putItem",
 			object{"id": 1, "name": "cup", "tags": []any{"a"}},
 			sent{Method: "PUT", URL: "https://eu.shop.test/v1/items/1", Body: `{"name":"cup","tags":["a"]}`},
-			map[string]string{"Content-Type": "application/json", "Idempotency-Key": "key"},
+			map[string]string{"Content-Type": "application/json", "Idempotency-Key": "x/do/0/a/0"},
 		},
 		{
 			"body is the body", "shop", "putItem",
@@ -192,7 +192,7 @@ func TestOpenAPIRequests(t *testing.T) {
 			})
 			c := &executor.Caller{Transport: watched}
 			task := openAPI(t, "https://docs.test/api/v9/"+tt.document, tt.operation, tt.parameters)
-			if _, err := c.Call(t.Context(), task, scope(object{"no": 7}), executor.Origin{}); err != nil {
+			if _, err := c.Call(t.Context(), task, scope(object{"no": 7}), executor.Origin{Execution: "x", Run: event.Run{Ref: "/do/0/a"}}); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, *kept...)

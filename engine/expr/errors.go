@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/itchyny/gojq"
 )
@@ -54,13 +55,9 @@ func syntaxError(src string, err error) error {
 	if !errors.As(err, &parse) {
 		return &SyntaxError{Message: err.Error()}
 	}
-	out := &SyntaxError{Offset: parse.Offset - len(parse.Token)}
-	switch {
-	case parse.Token == "" && parse.Offset >= len(src):
-		out.Offset = len(src)
-		out.Message = "the expression ends too early"
-	default:
-		out.Message = fmt.Sprintf("%s at character %d", err, out.Offset+1)
+	if err.Error() == "unexpected EOF" {
+		return &SyntaxError{Offset: len(src), Message: "the expression ends too early"}
 	}
-	return out
+	at := min(max(parse.Offset-len(parse.Token), 0), len(src))
+	return &SyntaxError{Offset: at, Message: fmt.Sprintf("%s at character %d", err, utf8.RuneCountInString(src[:at])+1)}
 }

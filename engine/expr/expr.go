@@ -36,10 +36,9 @@ func Compile(src string, known func(name string) bool) (*Program, error) {
 		return nil, syntaxError(src, err)
 	}
 	p := &Program{src: src}
-	if p.path = pathOf(query); p.path == nil || p.path.variable != "" {
-		if err := p.resolve(query, known); err != nil {
-			return nil, err
-		}
+	p.path = pathOf(query)
+	if err := p.resolve(query, known); err != nil {
+		return nil, err
 	}
 	if p.path != nil {
 		return p, nil

@@ -30,6 +30,7 @@ func guards() []gojq.CompilerOption {
 		function("__cells", 0, guardCells),
 		function("__numeral", 0, guardNumeral),
 		function("__date", 0, guardDate),
+		function("__order", 1, guardOrder),
 		function("__fromjson", 0, decodeText),
 		function("__match", 3, patterns.match),
 		function("__between", 1, between),
@@ -162,6 +163,15 @@ func guardDate(m *meter, dot any, _ []any) (any, error) {
 		return nil, fmt.Errorf("a date or its format of %d bytes, want at most %d", len(text), maxFormat)
 	}
 	return dot, m.spend(breadth(dot) + 1)
+}
+
+// guardOrder charges for a Bessel function, which counts up to its order.
+func guardOrder(m *meter, _ any, args []any) (any, error) {
+	n, _ := gojq.ToInt(args[0])
+	if n < -m.left || n > m.left {
+		return nil, m.spend(m.left + 1)
+	}
+	return args[0], m.spend(max(n, -n))
 }
 
 func decodeText(m *meter, dot any, _ []any) (any, error) {

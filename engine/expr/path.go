@@ -1,9 +1,165 @@
 package expr
 
-import "github.com/itchyny/gojq"
+import (
+	"fmt"
+	"strings"
 
-type path struct{ variable string }
+	"github.com/itchyny/gojq"
+)
 
-func pathOf(*gojq.Query) *path { return nil }
+// path is an expression that is no more than a way into the data, such as .a.b,
+// $x.y or .[0]?, or a constant: most are. It is followed without gojq's machine.
+type path struct {
+	variable string // where it begins, without the $; "" for the input
+	constant bool   // it begins at value instead
+	value    any
+	steps    []step
+}
 
-func (p *Program) follow(*Scope) (any, error) { return nil, nil }
+// step leads to a member of an object, or to one of a list.
+type step struct {
+	key     string
+	index   int
+	isIndex bool
+	try     bool // whatever goes wrong up to here is no result
+}
+
+// pathOf is the path that a query is, or nil.
+func pathOf(q *gojq.Query) *path {
+	if q.Term == nil || q.Meta != nil || len(q.Imports) > 0 || len(q.FuncDefs) > 0 {
+		return nil
+	}
+	p := &path{}
+	if !p.begin(q.Term) {
+		return nil
+	}
+	for _, suffix := range q.Term.SuffixList {
+		if !p.suffix(suffix) {
+			return nil
+		}
+	}
+	return p
+}
+
+func (p *path) begin(t *gojq.Term) bool {
+	switch t.Type {
+	case gojq.TermTypeIdentity:
+		return true
+	case gojq.TermTypeIndex:
+		return p.index(t.Index)
+	case gojq.TermTypeFunc:
+		name, isVariable := strings.CutPrefix(t.Func.Name, "$")
+		p.variable = name
+		return isVariable
+	default:
+		var ok bool
+		p.value, ok = constant(t)
+		p.constant = true
+		return ok
+	}
+}
+
+// constant is the value of a literal.
+func constant(t *gojq.Term) (any, bool) {
+	switch t.Type {
+	case gojq.TermTypeNull:
+		return nil, true
+	case gojq.TermTypeTrue:
+		return true, true
+	case gojq.TermTypeFalse:
+		return false, true
+	case gojq.TermTypeString:
+		return Canonical(t.Str.Str), len(t.Str.Queries) == 0
+	case gojq.TermTypeNumber:
+		n, short := short([]byte(t.Number))
+		return n, short
+	default:
+		return nil, false
+	}
+}
+
+func (p *path) suffix(s *gojq.Suffix) bool {
+	if s.Optional {
+		if len(p.steps) == 0 {
+			return false
+		}
+		p.steps[len(p.steps)-1].try = true
+		return true
+	}
+	return s.Index != nil && p.index(s.Index)
+}
+
+func (p *path) index(i *gojq.Index) bool {
+	if key := constantKey(i); key != "" {
+		p.steps = append(p.steps, step{key: key})
+		return true
+	}
+	if i.IsSlice || i.Start == nil || i.Start.Term == nil || len(i.Start.Term.SuffixList) > 0 {
+		return false
+	}
+	n, ok := constant(i.Start.Term)
+	index, isInt := n.(int)
+	p.steps = append(p.steps, step{index: index, isIndex: true})
+	return ok && isInt && i.Start.Term.Type == gojq.TermTypeNumber
+}
+
+// follow evaluates the path: nil where it has no result, or null.
+func (p *Program) follow(s *Scope) (v any, err error) {
+	v = s.Dot
+	switch {
+	case p.path.constant:
+		v = p.path.value
+	case p.path.variable != "":
+		if v, err = p.variable(s, p.path.variable); err != nil {
+			return nil, err
+		}
+	}
+	steps := p.path.steps
+	for i, step := range steps {
+		if v, err = step.take(v); err == nil {
+			continue
+		}
+		// What is optional later covers everything before it.
+		for _, later := range steps[i:] {
+			if later.try {
+				return nil, nil
+			}
+		}
+		return nil, p.failure(err)
+	}
+	return v, nil
+}
+
+func (s step) take(v any) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if !s.isIndex {
+		if fields, ok := v.(map[string]any); ok {
+			return fields[s.key], nil
+		}
+		return nil, fmt.Errorf("expected an object but got: %s", told(v))
+	}
+	switch v := v.(type) {
+	case []any:
+		if s.index < len(v) {
+			return v[s.index], nil
+		}
+		return nil, nil
+	case string:
+		return char(v, s.index), nil
+	default:
+		return nil, fmt.Errorf("expected an array but got: %s", told(v))
+	}
+}
+
+// char is a text's character at a position, nil beyond its end.
+func char(text string, index int) any {
+	for _, r := range text {
+		if index == 0 {
+			return string(r)
+		}
+		index--
+	}
+	return nil
+}

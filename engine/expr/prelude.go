@@ -66,7 +66,7 @@ func paths(signature string) string {
 func joins(signature string) string {
 	switch signature {
 	case "INDEX/2":
-		return `def INDEX(stream; f): reduce stream as $row ({}; .[$row | f | tostring] = $row);`
+		return `def INDEX(stream; f): [stream as $row | {($row | f | tostring): $row}] | add // {};`
 	case "INDEX/1":
 		return `def INDEX(f): INDEX(.[]; f);`
 	case "JOIN/2":

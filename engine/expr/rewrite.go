@@ -125,6 +125,8 @@ func special(f *gojq.Func) *gojq.Query {
 		return piped(metered("__deep", numeral(1)), called(f.Name, guarded(f.Args[0], "__deep", numeral(2))))
 	case "sort_by/1", "group_by/1", "unique_by/1", "min_by/1", "max_by/1":
 		return called(f.Name, guarded(f.Args[0], "__sort"))
+	case "jn/2", "yn/2":
+		return called(f.Name, metered("__order", f.Args[0]), f.Args[1])
 	case "strptime/1", "strftime/1":
 		return piped(metered("__date"), called(f.Name, guarded(f.Args[0], "__date")))
 	default:

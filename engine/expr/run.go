@@ -11,7 +11,7 @@ import (
 
 const (
 	maxSource = 64 << 10  // bytes of an expression
-	maxSteps  = 3_000_000 // of gojq's machine, or their like, for one Eval
+	maxSteps  = 5_000_000 // of gojq's machine, or their like, for one Eval
 )
 
 // errSteps is told to people as it stands.

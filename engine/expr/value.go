@@ -1,5 +1,7 @@
 package expr
 
+import "errors"
+
 // Value is a part of a workflow document that stands for data: a literal, an
 // expression, or an object or list with expressions somewhere inside.
 // The zero Value is the literal null; a nil *Value means "not written".
@@ -77,7 +79,7 @@ func (v *Value) Eval(s *Scope) (any, error) {
 	switch v.kind {
 	case programKind:
 		data, err := v.program.Eval(s)
-		if err != nil && v.loose {
+		if failure := (*Failure)(nil); v.loose && errors.As(err, &failure) {
 			return v.literal, nil
 		}
 		return data, err

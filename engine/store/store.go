@@ -76,10 +76,17 @@ func clientOptions(address string) (*redis.Options, error) {
 	opts.DialerRetries = 1
 	opts.PipelinePoolSize = -1
 	opts.DisableIdentity = true
-	opts.ReadTimeout = 10 * time.Second
+	opts.ReadTimeout = 10 * time.Second // longer than any read blocks
+	if opts.PoolSize == 0 {
+		opts.PoolSize = connections
+	}
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return opts, nil
 }
+
+// connections is how many a client may open: more than there are service
+// instances in a process, each of which may be waiting in a read.
+const connections = 256
 
 // masked hides the password of an address.
 func masked(address string) string {

@@ -1,0 +1,90 @@
+package sim_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+)
+
+const head = "document: {dsl: '1.0.3', namespace: bench, name: bench, version: '1.0.0'}\n"
+
+// bench simulates a document again and again, each time with another seed.
+func bench(b *testing.B, doc, input string, cfg sim.Config) (tasks, runs int) {
+	b.Helper()
+	def, _, err := dsl.Parse("bench.yaml", []byte(head+doc))
+	if err != nil {
+		b.Fatal(err)
+	}
+	cfg.Definition, cfg.Input = def, json.RawMessage(input)
+	for b.Loop() {
+		cfg.Seed++
+		r, err := sim.Run(b.Context(), cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if r.Status != "completed" {
+			b.Fatalf("status %s: %v", r.Status, r.Error)
+		}
+		tasks += r.Tasks
+		runs++
+	}
+	return tasks, runs
+}
+
+func perSecond(b *testing.B, n int, unit string) {
+	b.Helper()
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), unit)
+}
+
+// BenchmarkPureTasks is a loop of tasks that only compute.
+func BenchmarkPureTasks(b *testing.B) {
+	tasks, _ := bench(b, `
+do:
+  - loop:
+      for: {in: "[range(1000)]"}
+      do:
+        - count: {set: {n: "${ (.n // 0) + 1 }"}}
+`, "{}", sim.Config{})
+	perSecond(b, tasks, "tasks/s")
+}
+
+// BenchmarkDurableSteps is a loop of tasks that go out to an executor and come back.
+func BenchmarkDurableSteps(b *testing.B) {
+	tasks, _ := bench(b, `
+do:
+  - loop:
+      for: {in: "[range(1000)]"}
+      do:
+        - count: {set: {n: "${ (.n // 0) + 1 }"}}
+`, "{}", sim.Config{Remote: true})
+	perSecond(b, tasks, "steps/s")
+}
+
+// BenchmarkWaits is a loop of waits: each is set, fires, and goes on.
+func BenchmarkWaits(b *testing.B) {
+	tasks, _ := bench(b, `
+do:
+  - loop:
+      for: {in: "[range(1000)]"}
+      do:
+        - pause: {wait: PT1H}
+`, "{}", sim.Config{})
+	perSecond(b, tasks, "waits/s")
+}
+
+// BenchmarkWorkflows is whole simulations of ten tasks and three waits.
+func BenchmarkWorkflows(b *testing.B) {
+	doc := "do:\n"
+	for i := range 10 {
+		if i%3 == 2 {
+			doc += fmt.Sprintf("  - t%d: {wait: P1D}\n", i)
+			continue
+		}
+		doc += fmt.Sprintf("  - t%d: {set: {n: \"${ (.n // 0) + 1 }\"}}\n", i)
+	}
+	_, runs := bench(b, doc, "{}", sim.Config{})
+	perSecond(b, runs, "workflows/s")
+}
