@@ -55,10 +55,10 @@ func authMember(a *dsl.Authentication, s *expr.Scope, v *expr.Value, member stri
 	if err != nil {
 		return "", authProblem(err, fmt.Sprintf("authentication: %s: %s", a.Scheme, member), v)
 	}
-	text, ok := authText(data)
+	text, ok := expr.Scalar(data)
 	if !ok {
 		return "", event.NewProblem(event.Expression,
-			fmt.Sprintf("authentication: %s: %s is %s, want a string", a.Scheme, member, authKind(data)))
+			fmt.Sprintf("authentication: %s: %s is %s, want a string", a.Scheme, member, expr.Kind(data)))
 	}
 	return text, nil
 }
@@ -80,12 +80,12 @@ func authSecret(secret string, s *expr.Scope, member string) (string, error) {
 	members, ok := value.(map[string]any)
 	if !ok {
 		return "", event.NewProblem(event.Configuration,
-			fmt.Sprintf("authentication: secret %q is %s, want an object with %s", secret, authKind(value), member))
+			fmt.Sprintf("authentication: secret %q is %s, want an object with %s", secret, expr.Kind(value), member))
 	}
-	text, ok := authText(members[member])
+	text, ok := expr.Scalar(members[member])
 	if !ok {
 		return "", event.NewProblem(event.Configuration,
-			fmt.Sprintf("authentication: %s of secret %q is %s, want a string", member, secret, authKind(members[member])))
+			fmt.Sprintf("authentication: %s of secret %q is %s, want a string", member, secret, expr.Kind(members[member])))
 	}
 	return text, nil
 }
@@ -101,34 +101,4 @@ func authProblem(err error, where string, v *expr.Value) error {
 		return event.NewProblem(event.Expression, fmt.Sprintf("%s: cannot evaluate %s", where, v.Program().Source()))
 	}
 	return event.NewProblem(event.Expression, fmt.Sprintf("%s: %v", where, err))
-}
-
-// authText writes a string as it is, and numbers and booleans as JSON does.
-func authText(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case nil, []any, map[string]any:
-		return "", false
-	default:
-		return string(expr.Encode(v)), true
-	}
-}
-
-// authKind names a value's kind, never the value: it may be a secret.
-func authKind(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "an object"
-	default:
-		return "a number"
-	}
 }

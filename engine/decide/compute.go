@@ -143,7 +143,7 @@ func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 		if err != nil {
 			return nil, err
 		}
-		*member.text = Text(v)
+		*member.text = expr.Text(v)
 	}
 	if t.Raise.Status != nil {
 		v, err := t.Raise.Status.Eval(s)
@@ -152,19 +152,11 @@ func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 		}
 		status, ok := v.(int)
 		if !ok {
-			return nil, event.NewProblem(event.Expression, "the status of an error is "+Text(v)+", want a whole number")
+			return nil, event.NewProblem(event.Expression, "the status of an error is "+expr.Text(v)+", want a whole number")
 		}
 		p.Status = status
 	}
 	return p, nil
-}
-
-// Text is a value as text: a string as it is, all else as JSON.
-func Text(v any) string {
-	if s, ok := v.(string); ok {
-		return s
-	}
-	return string(expr.Encode(v))
 }
 
 // cloudEvent is the event that an emit task sends.
@@ -175,7 +167,7 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 	}
 	attributes, ok := v.(map[string]any)
 	if !ok {
-		return nil, event.NewProblem(event.Expression, "the event is "+Text(v)+", want an object")
+		return nil, event.NewProblem(event.Expression, "the event is "+expr.Text(v)+", want an object")
 	}
 	doc := env.def.Document
 	out := map[string]any{
@@ -193,7 +185,7 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 		out["datacontenttype"] = "application/json"
 	}
 	if typ, ok := out["type"].(string); !ok || typ == "" {
-		return nil, event.NewProblem(event.Expression, "the type of the event is "+Text(out["type"])+", want text")
+		return nil, event.NewProblem(event.Expression, "the type of the event is "+expr.Text(out["type"])+", want text")
 	} else if strings.HasPrefix(typ, event.Prefix) {
 		return nil, event.NewProblem(event.Configuration, "types of events that begin with "+event.Prefix+" are the engine's own")
 	}

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
 )
 
 // forState is where a loop stands.
@@ -54,7 +55,7 @@ func (m *machine) turn(n *Node, data any) {
 // excerpt is a value as short text for a message.
 func excerpt(v any) string {
 	const most = 60
-	text := Text(v)
+	text := expr.Text(v)
 	if len(text) > most {
 		text = text[:most] + "…"
 	}

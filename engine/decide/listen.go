@@ -57,7 +57,7 @@ func (m *machine) listenTypes(n *Node) ([]string, error) {
 			if err != nil {
 				return nil, err
 			}
-			if s := Text(v); regexp.QuoteMeta(s) == s || plainType(s) {
+			if s := expr.Text(v); regexp.QuoteMeta(s) == s || plainType(s) {
 				typ = s
 			}
 		}
@@ -347,7 +347,7 @@ func wanted(to dsl.Consumption) string {
 		typ := "an event of any type"
 		for _, attribute := range f.With {
 			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
-				typ = Text(v)
+				typ = expr.Text(v)
 			}
 		}
 		types = append(types, typ)

@@ -140,16 +140,16 @@ func (m *machine) conditions(n *Node, when, exceptWhen *expr.Program, failure an
 func matchesProblem(p *event.Problem, name string, want any) bool {
 	switch name {
 	case "type":
-		return event.ShortType(Text(want)) == event.ShortType(p.Type)
+		return event.ShortType(expr.Text(want)) == event.ShortType(p.Type)
 	case "status":
 		status, ok := number(want)
 		return ok && status == int64(p.Status)
 	case "title":
-		return Text(want) == p.Title
+		return expr.Text(want) == p.Title
 	case "detail":
-		return Text(want) == p.Detail
+		return expr.Text(want) == p.Detail
 	case "instance":
-		return Text(want) == p.Instance
+		return expr.Text(want) == p.Instance
 	default:
 		return false
 	}

@@ -278,7 +278,7 @@ func (m *machine) childStart(n *Node) (event.Started, error) {
 		if err != nil {
 			return started, err
 		}
-		*member.text = Text(v)
+		*member.text = expr.Text(v)
 	}
 	input := n.Input.V
 	if w.Input != nil {
@@ -309,7 +309,7 @@ func (m *machine) emit(output any) error {
 	}
 	e := event.Event{Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Time: m.Now, Ext: map[string]string{}}
 	for name, value := range envelope {
-		text := Text(value)
+		text := expr.Text(value)
 		switch name {
 		case "id":
 			e.ID = text

@@ -25,7 +25,7 @@ func encodeBody(data any, given string) (body []byte, contentType string, err er
 	case media == "application/x-www-form-urlencoded":
 		members, ok := data.(map[string]any)
 		if !ok {
-			return nil, "", expression("body: %s cannot be sent as a form, want an object or a string", kindOf(data))
+			return nil, "", expression("body: %s cannot be sent as a form, want an object or a string", expr.Kind(data))
 		}
 		form, err := encodeForm("body", members)
 		return []byte(form), given, err

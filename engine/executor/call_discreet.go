@@ -122,7 +122,7 @@ func (d *discreet) hideAll(value any) {
 			d.hideAll(item)
 		}
 	default:
-		if text, ok := scalar(value); ok {
+		if text, ok := expr.Scalar(value); ok {
 			d.hide(text)
 		}
 	}

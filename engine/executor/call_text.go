@@ -6,48 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/near"
 )
-
-// scalar writes a string as it is, and numbers and booleans as JSON does.
-// Null, lists and objects have no such text.
-func scalar(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case nil, []any, map[string]any:
-		return "", false
-	default:
-		return string(expr.Encode(v)), true
-	}
-}
-
-// text is scalar, and JSON for lists and objects.
-func text(v any) string {
-	if s, ok := scalar(v); ok {
-		return s
-	}
-	return string(expr.Encode(v))
-}
-
-// kindOf names a value's kind, for messages that must not show the value.
-func kindOf(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "an object"
-	default:
-		return "a number"
-	}
-}
 
 // printable is text on one line without characters that would steer a terminal.
 func printable(text string) string {

@@ -105,7 +105,7 @@ func (r *run) setMethod(m *message, v *expr.Value) error {
 	}
 	name, ok := data.(string)
 	if !ok {
-		return expression("method is %s, want a string", kindOf(data))
+		return expression("method is %s, want a string", expr.Kind(data))
 	}
 	if !isToken(name) {
 		return expression("method %q is not an HTTP method", name)
@@ -133,7 +133,7 @@ func (r *run) members(where string, v *expr.Value) (map[string]any, error) {
 	}
 	members, ok := data.(map[string]any)
 	if !ok {
-		return nil, expression("%s is %s, want an object", where, kindOf(data))
+		return nil, expression("%s is %s, want an object", where, expr.Kind(data))
 	}
 	return members, nil
 }
@@ -144,12 +144,12 @@ func (r *run) setHeaders(m *message, v *expr.Value) error {
 		return err
 	}
 	for _, name := range sortedNames(headers) {
-		value, ok := scalar(headers[name])
+		value, ok := expr.Scalar(headers[name])
 		switch {
 		case headers[name] == nil:
 			continue
 		case !ok:
-			return expression("headers: %s is %s, want a string, a number or a boolean", name, kindOf(headers[name]))
+			return expression("headers: %s is %s, want a string, a number or a boolean", name, expr.Kind(headers[name]))
 		}
 		if err := setHeader(m.header, name, value); err != nil {
 			return err

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"flunq.io/flunq/engine/expr"
 	"net/http"
 
 	"flunq.io/flunq/engine/dsl"
@@ -18,7 +19,7 @@ func (r *run) openAPI(ctx context.Context, call *dsl.OpenAPICall) (any, error) {
 	}
 	name, ok := id.(string)
 	if !ok {
-		return nil, expression("operationId is %s, want a string", kindOf(id))
+		return nil, expression("operationId is %s, want a string", expr.Kind(id))
 	}
 	parameters, err := r.members("parameters", call.Parameters)
 	if err != nil {

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"flunq.io/flunq/engine/expr"
 	"net/url"
 	"slices"
 	"strconv"
@@ -29,7 +30,7 @@ func readDocument(body []byte, at *url.URL) (*document, error) {
 	}
 	root, _ := data.(map[string]any)
 	doc := &document{root: root, at: at}
-	if !doc.swagger() && !strings.HasPrefix(text(root["openapi"])+".", "3.") { // unquoted, 3.0 is 3
+	if !doc.swagger() && !strings.HasPrefix(expr.Text(root["openapi"])+".", "3.") { // unquoted, 3.0 is 3
 		return nil, configuration("OpenAPI document: %s has neither openapi: 3.x nor swagger: 2.0", place(at))
 	}
 	return doc, nil
@@ -37,7 +38,7 @@ func readDocument(body []byte, at *url.URL) (*document, error) {
 
 // swagger reports whether the document is of version 2.
 func (d *document) swagger() bool {
-	version, _ := scalar(d.root["swagger"])
+	version, _ := expr.Scalar(d.root["swagger"])
 	return version == "2.0" || version == "2"
 }
 

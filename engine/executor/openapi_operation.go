@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"flunq.io/flunq/engine/expr"
 	"net/url"
 	"slices"
 	"strings"
@@ -116,7 +117,7 @@ func (d *document) server3(e *entry) (string, error) {
 	raw, _ := server["url"].(string)
 	variables := object(server["variables"])
 	for _, name := range sortedNames(variables) {
-		raw = strings.ReplaceAll(raw, "{"+name+"}", text(object(variables[name])["default"]))
+		raw = strings.ReplaceAll(raw, "{"+name+"}", expr.Text(object(variables[name])["default"]))
 	}
 	if raw == "" {
 		raw = "/"

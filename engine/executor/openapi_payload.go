@@ -96,7 +96,7 @@ func (p *payload) choose(data any) (string, error) {
 		return "*/*", nil
 	}
 	return "", configuration("OpenAPI document: the operation takes %s, as which %s cannot be sent yet",
-		strings.Join(p.media, ", "), kindOf(data))
+		strings.Join(p.media, ", "), expr.Kind(data))
 }
 
 func isJSON(media string) bool { return formatOf(media) == jsonFormat }

@@ -102,7 +102,7 @@ func (p parameter) flat(value any) []part {
 		var parts []part
 		for _, item := range value {
 			if item != nil {
-				parts = append(parts, part{value: text(item)})
+				parts = append(parts, part{value: expr.Text(item)})
 			}
 		}
 		return parts
@@ -110,12 +110,12 @@ func (p parameter) flat(value any) []part {
 		var parts []part
 		for _, name := range sortedNames(value) {
 			if value[name] != nil {
-				parts = append(parts, part{name: name, value: text(value[name]), named: true})
+				parts = append(parts, part{name: name, value: expr.Text(value[name]), named: true})
 			}
 		}
 		return parts
 	default:
-		return []part{{value: text(value)}}
+		return []part{{value: expr.Text(value)}}
 	}
 }
 
@@ -133,7 +133,7 @@ func deep(name string, value any, pair func(name, value string) string) []string
 			out = append(out, deep(name, item, pair)...)
 		}
 	default:
-		out = append(out, pair(name, text(value)))
+		out = append(out, pair(name, expr.Text(value)))
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"flunq.io/flunq/engine/expr"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ func (r *run) target(where string, e dsl.Endpoint) (*url.URL, error) {
 	}
 	raw, ok := data.(string)
 	if !ok {
-		return nil, expression("%s is %s, want a URI", where, kindOf(data))
+		return nil, expression("%s is %s, want a URI", where, expr.Kind(data))
 	}
 	if _, literal := e.URI.Constant(); literal {
 		if raw, err = expand(where, raw, r.scope.Dot); err != nil {
@@ -79,9 +80,9 @@ func expand(where, template string, data any) (string, error) {
 			return "", configuration("%s: no } after {%s", where, name)
 		}
 		value := members[name]
-		filled, ok := scalar(value)
+		filled, ok := expr.Scalar(value)
 		if !ok && value != nil {
-			return "", expression("%s: {%s} is %s, want a string, a number or a boolean", where, name, kindOf(value))
+			return "", expression("%s: {%s} is %s, want a string, a number or a boolean", where, name, expr.Kind(value))
 		}
 		out.WriteString(escape(filled, ""))
 		rest = end
@@ -156,10 +157,10 @@ func encodeForm(where string, members map[string]any) (string, error) {
 			items = []any{members[name]}
 		}
 		for _, item := range items {
-			value, ok := scalar(item)
+			value, ok := expr.Scalar(item)
 			if !ok && item != nil {
 				return "", expression("%s: %s is %s, want a string, a number, a boolean or a list of them",
-					where, name, kindOf(item))
+					where, name, expr.Kind(item))
 			}
 			if item != nil {
 				pairs = append(pairs, escape(name, "")+"="+escape(value, ""))

@@ -37,6 +37,7 @@ func guards() []gojq.CompilerOption {
 		function("__replace", 2, replace),
 		function("__update", 0, newUpdate),
 		guardPath(),
+		wasFound(),
 		function("__setpath", 1, guardSetpath),
 		function("__delpaths", 1, deletePaths),
 		markGone(),

@@ -21,7 +21,7 @@ type step struct {
 	key     string
 	index   int
 	isIndex bool
-	try     bool // whatever goes wrong up to here is no result
+	try     bool // what goes wrong here is no result
 }
 
 // pathOf is the path that a query is, or nil.
@@ -114,18 +114,15 @@ func (p *Program) follow(s *Scope) (v any, err error) {
 			return nil, err
 		}
 	}
-	steps := p.path.steps
-	for i, step := range steps {
-		if v, err = step.take(v); err == nil {
-			continue
+	for _, step := range p.path.steps {
+		v, err = step.take(v)
+		switch {
+		case err == nil:
+		case step.try:
+			return nil, nil
+		default:
+			return nil, p.failure(err)
 		}
-		// What is optional later covers everything before it.
-		for _, later := range steps[i:] {
-			if later.try {
-				return nil, nil
-			}
-		}
-		return nil, p.failure(err)
 	}
 	return v, nil
 }

@@ -71,14 +71,17 @@ func operation(q *gojq.Query) {
 	q.Term = parenthesised(made)
 }
 
-// modification is left |= right. What has no right side is swept away at the end.
+// modification is left |= right. Where right yields nothing, the place is marked and
+// swept away at the end, or left alone if there is none yet.
 func modification(q *gojq.Query) *gojq.Query {
-	right := &gojq.Query{
-		Left:  wrapped(parenthesised(piped(metered("__sweep"), q.Right))),
-		Op:    gojq.OpComma,
-		Right: called("__gone", variable("__update")),
-	}
-	return piped(updating("_modify", q.Left, right), metered("__sweep"))
+	made := parsed(`def __outer: def __left: .; def __right: .; __update($__meter) as $__update
+		| _modify(
+			getpath(__path(path(__left); $__update) | if __found($__update) or
+				(label $__out | ((null | __right | true), false) | ., break $__out) then . else empty end);
+			(__sweep($__meter) | __right), __gone($__update))
+		| __sweep($__meter);`).Body
+	made.FuncDefs[0].Body, made.FuncDefs[1].Body = q.Left, q.Right
+	return made
 }
 
 // updating calls gojq's update function so that each path is paid for first.

@@ -214,7 +214,6 @@ until(true; .)
 length?
 utf8bytelength?
 keys?
-keys_unsorted?
 has(0)?
 has("a")?
 map(.)?
@@ -290,7 +289,6 @@ format("json")
 path(..)
 [paths]
 [paths(type == "number")]
-[leaf_paths?]
 path(.a?)
 path(.[1:]?)
 path(first(.a?, .b?))
@@ -342,7 +340,6 @@ transpose?
 combinations?
 [combinations(2)?]
 [splits("-")?]
-env?.x?
 .a = 1
 .a.b = 1
 .[0] = 1
@@ -408,8 +405,6 @@ def f(add): add; f(3)
 def tojson: 5; "\(1)", tojson
 [.[]? | numbers, strings, nulls]
 [.[]? | scalars]
-isvalid(.a)?
-ascii?
 todate?
 fromdate?
 strptime("%Y-%m-%dT%H:%M:%SZ")?
@@ -440,13 +435,11 @@ significand?
 jn(1; 2)
 yn(0; 2)
 [.[]?, 1] | @json
-input_line_number?
 ltrimstr(1)
 tojson as $t | $t
 . as $d | [1, 2] | map($d)
 $x | .y as $y | $y + 1
 [.[]? as [$a] | $a]?
-halt_error?
 limit(0; 1)
 limit(-1; 1)?
 [.[]?.a?]

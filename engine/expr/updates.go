@@ -15,6 +15,7 @@ type update struct {
 	*meter
 	paid  []uintptr // the container paid for last, by depth
 	slice bool      // the path it is at is a part of a list
+	found bool      // there is something at that path
 }
 
 func newUpdate(m *meter, _ any, _ []any) (any, error) { return &update{meter: m}, nil }
@@ -45,6 +46,7 @@ func (u *update) pay(dot, path any) error {
 	if err := u.spend(len(keys)); err != nil {
 		return err
 	}
+	u.found = true
 	for depth, key := range keys {
 		_, u.slice = key.(map[string]any)
 		if err := u.payContainer(depth, dot); err != nil {
@@ -53,9 +55,36 @@ func (u *update) pay(dot, path any) error {
 		if err := u.payGrowth(dot, key); err != nil {
 			return err
 		}
+		u.found = u.found && holdsKey(dot, key)
 		dot = member(dot, key)
 	}
 	return nil
+}
+
+// wasFound says whether there is something at the path that was paid for last.
+func wasFound() gojq.CompilerOption {
+	return gojq.WithFunction("__found", 1, 1, func(_ any, args []any) any {
+		u, ok := args[0].(*update)
+		return ok && u.found
+	})
+}
+
+// holdsKey says whether a path's key leads to something; a part of a list is always there.
+func holdsKey(v, key any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		name, _ := key.(string)
+		_, ok := v[name]
+		return ok
+	case []any:
+		i, isIndex := gojq.ToInt(key)
+		if i < 0 {
+			i += len(v)
+		}
+		return !isIndex || i >= 0 && i < len(v)
+	default:
+		return v != nil // the update itself will complain
+	}
 }
 
 func (u *update) payContainer(depth int, container any) error {
@@ -99,16 +128,32 @@ func member(v, key any) any {
 		if fields, ok := v.(map[string]any); ok {
 			return fields[key]
 		}
-	case int:
+	case int, float64, *big.Int:
+		i, _ := gojq.ToInt(key)
 		list, _ := v.([]any)
-		if key < 0 {
-			key += len(list)
+		if i < 0 {
+			i += len(list)
 		}
-		if key >= 0 && key < len(list) {
-			return list[key]
+		if i >= 0 && i < len(list) {
+			return list[i]
 		}
+	case map[string]any:
+		return partOf(v, key)
 	}
 	return nil
+}
+
+// partOf is the part of a list that a slice leads to.
+func partOf(v any, slice map[string]any) any {
+	list, ok := v.([]any)
+	if !ok {
+		return nil
+	}
+	from, to, _, err := located(0, len(list), []any{slice})
+	if err != nil {
+		return nil
+	}
+	return list[from:to]
 }
 
 // between cuts a text at the matches of a regular expression, the argument.
