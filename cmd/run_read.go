@@ -136,7 +136,7 @@ func (r *runner) readTimes(_ context.Context, cfg *sim.Config) error {
 
 func (r *runner) readStart(cfg *sim.Config) error {
 	switch {
-	case r.start == "now", r.start == "" && r.realTime:
+	case r.start == "now", r.start == "" && r.realTime, r.redis != "":
 		cfg.Start = time.Now().UTC()
 	case r.start == "":
 		cfg.Start = sim.Epoch()

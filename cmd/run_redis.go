@@ -40,6 +40,7 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	opts := engine.Defaults()
 	opts.Process = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 	opts.Tenants = []string{cfg.Tenant}
+	opts.Block = watchEvery * 5 // stopping waits for the reads
 	opts.Secrets, opts.Version = cfg.Secrets, cfg.Version
 	opts.Transport = realTransport(cfg)
 	e, err := engine.New(rdb, opts)

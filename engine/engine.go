@@ -183,11 +183,14 @@ func (e *Engine) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Start begins an execution of a registered definition.
+// Start begins an execution of a registered definition. No input is {}.
 func (e *Engine) Start(ctx context.Context, tenant, id string, def *dsl.Definition, input json.RawMessage) error {
 	now, err := e.Store.Now(ctx)
 	if err != nil {
 		return err
+	}
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
 	}
 	doc := def.Document
 	data := event.Encode(event.Started{Namespace: doc.Namespace, Name: doc.Name, Version: doc.Version, Input: input})

@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Definition *dsl.Definition
 	With       []*dsl.Definition // further definitions that it may run
-	Input      json.RawMessage   // null is taken as {}
+	Input      json.RawMessage   // {} if there is none
 	ID         string            // of the execution; derived from the seed if empty
 	Tenant     string            // "default" if empty
 	Seed       uint64
@@ -110,7 +110,7 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Limits == (decide.Limits{}) {
 		cfg.Limits = decide.DefaultLimits()
 	}
-	if len(cfg.Input) == 0 || string(cfg.Input) == "null" {
+	if len(cfg.Input) == 0 {
 		cfg.Input = json.RawMessage("{}")
 	}
 	return cfg

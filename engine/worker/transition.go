@@ -106,13 +106,22 @@ func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 			err = &unfit{fmt.Errorf("decide: %v", r)}
 		}
 	}()
-	for x.state.Ready() && len(d.History) < s.opts.Chunk {
+	bytes, counted := 0, 0
+	for x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes {
 		if err := x.state.Advance(x.env, d); err != nil {
 			return &unfit{err}
 		}
+		for _, e := range d.History[counted:] {
+			bytes += len(e.Data)
+		}
+		counted = len(d.History)
 	}
 	return nil
 }
+
+// chunkBytes is how much data one commit carries, about: Redis does nothing else
+// while it takes it in.
+const chunkBytes = 1 << 20
 
 // commit writes a decision.
 func (s *Service) commit(ctx context.Context, m store.Message, x *execution, base int64, d *decide.Decision, ack bool) (store.Outcome, error) {
