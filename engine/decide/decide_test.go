@@ -104,6 +104,7 @@ func play(t *testing.T, doc, events []byte) []byte {
 			t.Fatalf("events.jsonl:%d: %v", n+1, err)
 		}
 		for state.Ready() {
+			state = restored(t, env, state) // as when a worker dies between two commits
 			if err := state.Advance(env, &d); err != nil {
 				t.Fatalf("events.jsonl:%d: %v", n+1, err)
 			}

@@ -5,13 +5,15 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 )
 
 // place names the run of a node from where its parent stands. Iterations and
 // attempts are written as short as they can be without two runs sharing a name:
 // an ordinary task has neither, a loop adds its index, a list that was jumped
 // back in adds "r" and the lap (and then "r0" for each such list above that had
-// none), a try adds its retries (and then "0" likewise).
+// none), a function adds where it is called, a try adds its retries (and then "0"
+// likewise).
 func (n *Node) place() {
 	p := n.parent
 	n.Run.Ref = n.task.Ref
@@ -25,6 +27,8 @@ func (n *Node) place() {
 		n.Run.Iteration, n.Gap = join(n.Run.Iteration, strconv.Itoa(p.For.Index)), 0
 	case dsl.Listen:
 		n.Run.Iteration, n.Gap = join(n.Run.Iteration, strconv.Itoa(p.Listen.Handled)), 0
+	case dsl.Call:
+		n.Run.Iteration, n.Gap = join(n.Run.Iteration, event.EscapeRef(p.Run.Ref)), 0
 	case dsl.Try:
 		n.placeAttempt()
 	}

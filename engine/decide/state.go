@@ -129,6 +129,9 @@ func (s *State) adopt(env *Env, parent, n *Node) {
 	n.task = env.def.Task(n.Run.Ref)
 	n.id = n.Run.String()
 	s.open[n.id] = n
+	if n.Inline {
+		s.inline = append(s.inline, n)
+	}
 	for _, child := range n.Children {
 		s.adopt(env, n, child)
 	}

@@ -16,13 +16,9 @@ type Run struct {
 	Attempt   string // "" in the first attempt, else "1", or "0.1" in nested ones
 }
 
-// String is the run's task id: reference, "#" iteration, "@" attempt. In the
-// reference "#" is written as "~2" and "@" as "~3", after the manner of JSON pointers.
+// String is the run's task id: reference, "#" iteration, "@" attempt.
 func (r Run) String() string {
-	id := r.Ref
-	if strings.ContainsAny(id, "#@") {
-		id = strings.NewReplacer("#", "~2", "@", "~3").Replace(id)
-	}
+	id := EscapeRef(r.Ref)
 	if r.Iteration != "" {
 		id += "#" + r.Iteration
 	}
@@ -30,6 +26,15 @@ func (r Run) String() string {
 		id += "@" + r.Attempt
 	}
 	return id
+}
+
+// EscapeRef writes a reference as part of a task id: "#" as "~2" and "@" as
+// "~3", after the manner of JSON pointers.
+func EscapeRef(ref string) string {
+	if !strings.ContainsAny(ref, "#@") {
+		return ref
+	}
+	return strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
 }
 
 // ParseRun reads a task id.
