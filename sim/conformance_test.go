@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,7 @@ import (
 	"time"
 
 	"github.com/cucumber/godog"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
@@ -29,14 +30,7 @@ import (
 )
 
 // spec is the folder with the specification's data, which is not part of the project.
-var spec = flag.String("spec", cmpOr(os.Getenv("FLUNQ_SPEC"), "../../shared/spec"), "folder of the specification: ctk, examples, schema")
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
+var spec = flag.String("spec", cmp.Or(os.Getenv("FLUNQ_SPEC"), "../../shared/spec"), "folder of the specification: ctk, examples, schema")
 
 // runs takes a workflow through the real engine, and gives its history too.
 type runs func(ctx context.Context, def *dsl.Definition, input json.RawMessage) (*sim.Result, []event.Event, error)
@@ -386,7 +380,7 @@ func same(doc *godog.DocString, got any) error {
 		return err
 	}
 	if !expr.Equal(want, got) {
-		return errors.New(cmp.Diff(string(expr.Encode(want)), string(expr.Encode(got))))
+		return errors.New(gocmp.Diff(string(expr.Encode(want)), string(expr.Encode(got))))
 	}
 	return nil
 }
