@@ -41,8 +41,7 @@ func (r *runner) readDocuments(ctx context.Context, cfg *sim.Config, file string
 // parse checks a document; its mistakes are shown as validate shows them.
 func (r *runner) parse(name string, text []byte) (document, error) {
 	def, warnings, err := dsl.Parse(name, text)
-	var mistakes *dsl.Mistakes
-	if errors.As(err, &mistakes) {
+	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
 		mistakes.Render(r.sh.Err, r.sh.errColor())
 		return document{}, reported(exitInvalid)
 	}

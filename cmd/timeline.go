@@ -30,8 +30,10 @@ type timeline struct {
 const iterationsShown = 10
 
 func newTimeline(sh *shell, start time.Time) *timeline {
-	return &timeline{sh: sh, on: !sh.quiet, color: sh.errColor(), start: start,
-		defs: map[string]*dsl.Definition{}, seen: map[string]int{}}
+	return &timeline{
+		sh: sh, on: !sh.quiet, color: sh.errColor(), start: start,
+		defs: map[string]*dsl.Definition{}, seen: map[string]int{},
+	}
 }
 
 // add tells the timeline of the definitions that may run.
@@ -188,6 +190,8 @@ func (l *timeline) line(e event.Event, task, glyph, style, text string) {
 }
 
 // asciiGlyphs are the glyphs for terminals without Unicode.
+//
+//nolint:gochecknoglobals // a table that nobody changes
 var asciiGlyphs = map[string]string{
 	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "⏲": "timer", "✉": "event", "…": "...",
 }

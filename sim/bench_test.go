@@ -3,6 +3,7 @@ package sim_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
@@ -77,14 +78,15 @@ do:
 
 // BenchmarkWorkflows is whole simulations of ten tasks and three waits.
 func BenchmarkWorkflows(b *testing.B) {
-	doc := "do:\n"
+	var doc strings.Builder
+	doc.WriteString("do:\n")
 	for i := range 10 {
 		if i%3 == 2 {
-			doc += fmt.Sprintf("  - t%d: {wait: P1D}\n", i)
-			continue
+			fmt.Fprintf(&doc, "  - t%d: {wait: P1D}\n", i)
+		} else {
+			fmt.Fprintf(&doc, "  - t%d: {set: {n: \"${ (.n // 0) + 1 }\"}}\n", i)
 		}
-		doc += fmt.Sprintf("  - t%d: {set: {n: \"${ (.n // 0) + 1 }\"}}\n", i)
 	}
-	_, runs := bench(b, doc, "{}", sim.Config{})
+	_, runs := bench(b, doc.String(), "{}", sim.Config{})
 	perSecond(b, runs, "workflows/s")
 }

@@ -206,7 +206,7 @@ func (s *scenario) execute(ctx context.Context) (err error) {
 func (s *scenario) ended(how string) error {
 	want := map[string]decide.Status{"cancel": decide.Cancelled, "complete": decide.Completed, "fault": decide.Faulted}[how]
 	if s.result.Status != want {
-		return fmt.Errorf("the workflow is %s (%v), want %s", s.result.Status, s.result.Error, want)
+		return fmt.Errorf("the workflow is %s (%w), want %s", s.result.Status, s.result.Error, want)
 	}
 	return nil
 }
@@ -397,7 +397,7 @@ func sameMembers(doc *godog.DocString, p *event.Problem) error {
 	}
 	got, ok := decoded(event.Encode(p)).(map[string]any)
 	if !ok {
-		return fmt.Errorf("the error is %v", p)
+		return fmt.Errorf("the error is %w", p)
 	}
 	for name, value := range want {
 		if !expr.Equal(value, got[name]) {

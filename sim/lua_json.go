@@ -27,7 +27,7 @@ func (e *luaEngine) luaJSON() *lua.LTable {
 			decoder := json.NewDecoder(strings.NewReader(l.CheckString(1)))
 			value, err := luaFromJSON(l, decoder, null)
 			if err == nil && decoder.More() {
-				err = fmt.Errorf("Expected the end but found invalid token at character %d", decoder.InputOffset()+1) //nolint:revive // cjson's words
+				err = fmt.Errorf("Expected the end but found invalid token at character %d", decoder.InputOffset()+1)
 			}
 			if err != nil {
 				l.RaiseError("%s", err.Error())
@@ -43,7 +43,7 @@ func (e *luaEngine) luaJSON() *lua.LTable {
 // jsonFromLua writes a value as cjson.encode does.
 func jsonFromLua(out *strings.Builder, value lua.LValue, null *lua.LUserData, depth int) error {
 	if depth > 1000 {
-		return fmt.Errorf("Cannot serialise, excessive depth (%d)", depth) //nolint:revive // cjson's words
+		return fmt.Errorf("Cannot serialise, excessive depth (%d)", depth)
 	}
 	switch value := value.(type) {
 	case *lua.LNilType:
@@ -52,7 +52,7 @@ func jsonFromLua(out *strings.Builder, value lua.LValue, null *lua.LUserData, de
 		out.WriteString(strconv.FormatBool(bool(value)))
 	case lua.LNumber:
 		if f := float64(value); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("Cannot serialise number: must not be NaN or Inf") //nolint:revive,perfsprint // cjson's words
+			return fmt.Errorf("Cannot serialise number: must not be NaN or Inf") //nolint:perfsprint // cjson's words
 		}
 		out.WriteString(luaNumber(value, 14))
 	case lua.LString:
@@ -61,7 +61,7 @@ func jsonFromLua(out *strings.Builder, value lua.LValue, null *lua.LUserData, de
 		return jsonTable(out, value, null, depth)
 	default:
 		if value != null {
-			return fmt.Errorf("Cannot serialise %s: type not supported", value.Type()) //nolint:revive // cjson's words
+			return fmt.Errorf("Cannot serialise %s: type not supported", value.Type())
 		}
 		out.WriteString("null")
 	}
@@ -94,7 +94,7 @@ func jsonTable(out *strings.Builder, table *lua.LTable, null *lua.LUserData, dep
 		case lua.LNumber:
 			jsonString(out, luaNumber(key, 14))
 		default:
-			return fmt.Errorf("Cannot serialise %s: table key must be a number or string", key.Type()) //nolint:revive // cjson's words
+			return fmt.Errorf("Cannot serialise %s: table key must be a number or string", key.Type())
 		}
 		out.WriteByte(':')
 		if err := jsonFromLua(out, value, null, depth+1); err != nil {
@@ -120,7 +120,7 @@ func jsonArraySize(table *lua.LTable) (int, error) {
 		items++
 	}
 	if highest > 10 && highest > 2*items {
-		return 0, fmt.Errorf("Cannot serialise table: excessively sparse array") //nolint:revive,perfsprint // cjson's words
+		return 0, fmt.Errorf("Cannot serialise table: excessively sparse array") //nolint:perfsprint // cjson's words
 	}
 	return highest, nil
 }
@@ -199,5 +199,5 @@ func jsonElement(l *lua.LState, decoder *json.Decoder, null *lua.LUserData, tabl
 
 // jsonProblem says where a text stops being JSON.
 func jsonProblem(decoder *json.Decoder, err error) error {
-	return fmt.Errorf("Expected value but found invalid token at character %d: %w", decoder.InputOffset()+1, err) //nolint:revive // cjson's words
+	return fmt.Errorf("Expected value but found invalid token at character %d: %w", decoder.InputOffset()+1, err)
 }

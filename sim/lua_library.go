@@ -27,14 +27,14 @@ func (e *luaEngine) openLibraries() {
 	l.SetFuncs(e.globals, map[string]lua.LGFunction{
 		"pcall": luaPCall, "rawset": e.rawSet, "tonumber": luaToNumber, "tostring": luaToString,
 	})
-	math := base.RawGetString("math").(*lua.LTable)
+	math := library(base, "math")
 	l.SetFuncs(math, map[string]lua.LGFunction{"random": e.mathRandom, "randomseed": e.mathRandomSeed})
-	text := base.RawGetString("string").(*lua.LTable)
+	text := library(base, "string")
 	text.RawSetString("dump", lua.LNil)
 	text.RawSetString("__metatable", lua.LFalse)
 	e.globals.RawSetString("math", e.readOnly(math))
 	e.globals.RawSetString("string", e.readOnly(text))
-	e.globals.RawSetString("table", e.readOnly(base.RawGetString("table").(*lua.LTable)))
+	e.globals.RawSetString("table", e.readOnly(library(base, "table")))
 	e.globals.RawSetString("redis", e.readOnly(e.luaRedis()))
 	e.globals.RawSetString("cjson", e.readOnly(e.luaJSON()))
 	missing := l.NewTable()
@@ -166,7 +166,7 @@ func (r *luaRandom) next() uint64 {
 func (e *luaEngine) mathRandom(l *lua.LState) int {
 	const most = 1<<31 - 1
 	fraction := float64(e.random.next()%most) / most
-	low, high := 1, 0
+	low, high := 1, most
 	switch l.GetTop() {
 	case 0:
 		l.Push(lua.LNumber(fraction))
@@ -187,4 +187,13 @@ func (e *luaEngine) mathRandom(l *lua.LState) int {
 func (e *luaEngine) mathRandomSeed(l *lua.LState) int {
 	e.random = newLuaRandom(uint32(l.CheckInt(1)))
 	return 0
+}
+
+// library is one of the libraries that gopher-lua has just opened.
+func library(base *lua.LTable, name string) *lua.LTable {
+	table, ok := base.RawGetString(name).(*lua.LTable)
+	if !ok {
+		panic("sim: lua has no library " + name)
+	}
+	return table
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -63,7 +64,7 @@ func BenchmarkMemoryStream(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
 				_, client := longStream(b, size)
 				for i := 0; b.Loop(); i++ {
-					if err := client.Do(b.Context(), step(i, size)...).Err(); err != nil && err != redis.Nil {
+					if err := client.Do(b.Context(), step(i, size)...).Err(); err != nil && !errors.Is(err, redis.Nil) {
 						b.Fatal(err)
 					}
 				}

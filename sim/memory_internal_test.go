@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -72,7 +73,7 @@ func TestMemoryFollowsItsClock(t *testing.T) {
 		t.Errorf("XAUTOCLAIM took %d after 91s and %d after 90s, want 0 and 1", early, due)
 	}
 	reply := client.Eval(ctx, "return redis.call('TIME')", nil).Val()
-	if want := []any{fmt.Sprint(later.Unix()), "678123"}; !cmp.Equal(reply, want) {
+	if want := []any{strconv.FormatInt(later.Unix(), 10), "678123"}; !cmp.Equal(reply, want) {
 		t.Errorf("TIME in a script = %v, want %v", reply, want)
 	}
 	script := "return redis.call('XADD', 's', '*', 'a', 'b')"

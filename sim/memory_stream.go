@@ -205,7 +205,7 @@ func rangeCount(args []string) (int, error) {
 }
 
 // writeEntries replies with at most count of the entries, from the end if reverse.
-func writeEntries(peer *server.Peer, entries []miniredis.StreamEntry, count int, reverse bool) {
+func writeEntries(peer *server.Peer, entries []miniredis.StreamEntry, count int, reverse bool) { //nolint:revive // flag-parameter: the direction
 	count = min(count, len(entries))
 	peer.Block(func(w *server.Writer) {
 		w.WriteLen(count)

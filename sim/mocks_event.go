@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -39,9 +40,7 @@ func (e EventMock) Event(place int, at time.Time) event.Event {
 	if e.HasData {
 		out.Data = json.RawMessage(jsonText(e.Data))
 	}
-	for name, value := range e.Ext {
-		out.Ext[name] = value
-	}
+	maps.Copy(out.Ext, e.Ext)
 	for name, value := range map[string]string{
 		"subject": e.Subject, "datacontenttype": e.DataContentType, "dataschema": e.DataSchema,
 	} {

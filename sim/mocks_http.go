@@ -142,11 +142,11 @@ func (t *MockTransport) missing(e Exchange) error {
 	}
 	fmt.Fprintf(&out, "; add to http in the mocks file: {match: {method: %s, url: %q}, respond: {status: 200}}", e.Method, e.URL)
 	for i, mock := range t.mocks {
-		switch {
-		case i == shown:
+		switch i {
+		case shown:
 			fmt.Fprintf(&out, ", and %d more", len(t.mocks)-shown)
 			return errors.New(out.String())
-		case i == 0:
+		case 0:
 			fmt.Fprintf(&out, "; there are: %s", mock.Match)
 		default:
 			fmt.Fprintf(&out, ", %s", mock.Match)

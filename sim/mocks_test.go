@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -105,12 +106,13 @@ m.yaml:12:1: mocks has no key "event", did you mean "events"?`
 
 func TestParseMocksSyntax(t *testing.T) {
 	t.Parallel()
-	bomb := "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+	var layers strings.Builder
+	layers.WriteString("a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n")
 	for c := 'b'; c < 'k'; c++ {
 		prev := string(c - 1)
-		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+prev+", ", 9) + "*" + prev + "]\n"
+		fmt.Fprintf(&layers, "%c: &%c [%s*%s]\n", c, c, strings.Repeat("*"+prev+", ", 9), prev)
 	}
-	bomb = "http:\n- respond:\n    body:\n      " + strings.ReplaceAll(bomb, "\n", "\n      ")
+	bomb := "http:\n- respond:\n    body:\n      " + strings.ReplaceAll(layers.String(), "\n", "\n      ")
 	for src, want := range map[string]string{
 		"http: [\n":                      "m.yaml:1:1: not YAML: did not find expected node content",
 		"http: []\n---\nhttp: []\n":      "m.yaml:2:1: a second document: want one",
@@ -217,7 +219,7 @@ http:
 		transport.Observe = func(e sim.Exchange) { seen = append(seen, e) }
 		for i, want := range []string{"503 ", "connection refused", `201 {"id":1}`, `201 {"id":1}`} {
 			resp, err := transport.RoundTrip(request(t, "GET https://a.example/ Flunq-Origin:exec_/do/0/a"))
-			got := ""
+			var got string
 			if err != nil {
 				got = err.Error()
 			} else {

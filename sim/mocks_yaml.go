@@ -13,9 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/near"
-	"gopkg.in/yaml.v3"
 )
 
 // maxNodes bounds a mocks file after its aliases are written out.

@@ -143,14 +143,14 @@ func (w *world) rouse(of *service) {
 // beforeRest gives those a turn that look after what is under way, before the
 // clock moves. It reports whether there was anybody.
 func (w *world) beforeRest() bool {
-	any := false
+	found := false
 	for _, s := range w.services {
 		if s.Group != "renewal" || !s.parked || !s.wake.IsZero() || !w.busy("executor") {
 			continue
 		}
-		s.called, any = true, true
+		s.called, found = true, true
 	}
-	return any
+	return found
 }
 
 // busy reports whether a service of a group is in the middle of a step.

@@ -101,14 +101,8 @@ func (w *world) launch(ctx context.Context) error {
 // run takes turns until all executions have ended, or nothing can happen any more.
 func (w *world) run(ctx context.Context) (Stop, error) {
 	for {
-		if w.failure != nil {
-			return "", w.failure
-		}
-		if ctx.Err() != nil {
-			return Interrupt, nil
-		}
-		if w.cfg.MaxTasks > 0 && w.tasks > w.cfg.MaxTasks {
-			return TasksUp, nil
+		if stop := w.limit(ctx); stop != "" || w.failure != nil {
+			return stop, w.failure
 		}
 		if s := w.choose(); s != nil {
 			w.turn(s)
@@ -118,15 +112,23 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 			return "", nil
 		}
 		moved, err := w.advance(ctx)
-		if err != nil {
-			return "", err
+		if err != nil || !moved && ctx.Err() == nil {
+			return Never, err
 		}
-		switch {
-		case !moved && ctx.Err() == nil:
-			return Never, nil
-		case w.cfg.MaxTime > 0 && w.clock.now.Sub(w.cfg.Start) > w.cfg.MaxTime:
-			return TimeUp, nil
-		}
+	}
+}
+
+// limit is why the simulation is not to go on, if so.
+func (w *world) limit(ctx context.Context) Stop {
+	switch {
+	case ctx.Err() != nil:
+		return Interrupt
+	case w.cfg.MaxTasks > 0 && w.tasks > w.cfg.MaxTasks:
+		return TasksUp
+	case w.cfg.MaxTime > 0 && w.clock.now.Sub(w.cfg.Start) > w.cfg.MaxTime:
+		return TimeUp
+	default:
+		return ""
 	}
 }
 
@@ -234,8 +236,10 @@ func (w *world) waiting(ctx context.Context) ([]string, error) {
 // hook lets another service have its turn before each command.
 type hook struct{ w *world }
 
+// DialHook is redis.Hook's.
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
+// ProcessHook is redis.Hook's.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if err := h.w.pass(); err != nil {
@@ -247,6 +251,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// ProcessPipelineHook is redis.Hook's.
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if err := h.w.pass(); err != nil {

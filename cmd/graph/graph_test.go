@@ -62,7 +62,8 @@ func TestTextFits(t *testing.T) {
 			}
 		}
 		for _, task := range def.Tasks() {
-			if strings.HasPrefix(task.Ref, "/do/") && !strings.Contains(out.String(), task.Name) {
+			inside := strings.Contains(task.Ref, "/with/subscription/") // of a call that cannot run yet
+			if strings.HasPrefix(task.Ref, "/do/") && !inside && !strings.Contains(out.String(), task.Name) {
 				t.Errorf("%s: %s is missing in\n%s", name, task.Ref, out.String())
 			}
 		}

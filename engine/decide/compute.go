@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ type computed struct {
 
 // encode writes the result as the executor does.
 func (c *computed) encode(n *Node) []byte {
-	data := appendTask(nil, n)
+	data := taskMembers(n)
 	if !c.Success {
 		data = append(data, `,"success":false,"error":`...)
 		data = append(data, event.Encode(c.Error)...)
@@ -133,8 +134,10 @@ func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 		value *expr.Value
 		text  *string
 	}{
-		{t.Raise.Type, &p.Type}, {t.Raise.Title, &p.Title},
-		{t.Raise.Detail, &p.Detail}, {t.Raise.Instance, &p.Instance},
+		{t.Raise.Type, &p.Type},
+		{t.Raise.Title, &p.Title},
+		{t.Raise.Detail, &p.Detail},
+		{t.Raise.Instance, &p.Instance},
 	} {
 		if member.value == nil {
 			continue
@@ -211,9 +214,7 @@ func merge(base, more any) any {
 		return more
 	}
 	out := make(map[string]any, len(b)+len(add))
-	for name, value := range b {
-		out[name] = value
-	}
+	maps.Copy(out, b)
 	for name, value := range add {
 		if old, ok := out[name]; ok {
 			value = merge(old, value)

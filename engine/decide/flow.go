@@ -364,12 +364,10 @@ func (env *Env) Blame(err error, ref string) (*event.Problem, error) {
 
 // problemOf is the problem that an error stands for.
 func problemOf(err error) *event.Problem {
-	var p *event.Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*event.Problem](err); ok {
 		return p
 	}
-	var missing *expr.MissingSecret
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*expr.MissingSecret](err); ok {
 		return event.NewProblem(event.Authorization, err.Error())
 	}
 	return event.NewProblem(event.Expression, err.Error())

@@ -48,29 +48,38 @@ func (m *machine) listenTypes(n *Node) ([]string, error) {
 	}
 	var types []string
 	for _, f := range filters {
-		typ := "*"
-		for _, attribute := range f.With {
-			if attribute.Key != "type" {
-				continue
-			}
-			v, err := attribute.Value.Eval(m.scope(n, n.Input.V))
-			if err != nil {
-				return nil, err
-			}
-			if s := expr.Text(v); regexp.QuoteMeta(s) == s || plainType(s) {
-				typ = s
-			}
+		typ, err := m.typeOf(n, f)
+		if err != nil {
+			return nil, err
+		}
+		if typ == "*" {
+			return []string{typ}, nil
 		}
 		if !slices.Contains(types, typ) {
 			types = append(types, typ)
 		}
 	}
-	if slices.Contains(types, "*") {
-		return []string{"*"}, nil
-	}
 	return types, nil
 }
 
+// typeOf is the type of events that a filter takes, "*" unless it is one literal type.
+func (m *machine) typeOf(n *Node, f dsl.EventFilter) (string, error) {
+	for _, attribute := range f.With {
+		if attribute.Key != "type" {
+			continue
+		}
+		v, err := attribute.Value.Eval(m.scope(n, n.Input.V))
+		if err != nil {
+			return "", err
+		}
+		if s := expr.Text(v); plainType(s) {
+			return s, nil
+		}
+	}
+	return "*", nil
+}
+
+// plain is how types are written that are no regular expressions.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
 
 // plainType reports whether a type is meant literally: the dots of reverse

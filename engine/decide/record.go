@@ -30,15 +30,15 @@ func (m *machine) record(typ event.Type, task string, data []byte) event.Event {
 }
 
 func (m *machine) recordRequested(n *Node) event.Event {
-	return m.record(event.TaskRequested, n.id, append(appendTask(nil, n), '}'))
+	return m.record(event.TaskRequested, n.id, append(taskMembers(n), '}'))
 }
 
 func (m *machine) recordSkipped(n *Node) {
-	m.record(event.TaskCompleted, n.id, append(appendTask(nil, n), `,"success":true,"status":"skipped","duration_ms":0}`...))
+	m.record(event.TaskCompleted, n.id, append(taskMembers(n), `,"success":true,"status":"skipped","duration_ms":0}`...))
 }
 
 func (m *machine) recordCancelled(n *Node) {
-	data := append(appendTask(nil, n), `,"success":false,"status":"cancelled"`...)
+	data := append(taskMembers(n), `,"success":false,"status":"cancelled"`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(data, n))
 }
 
@@ -47,7 +47,7 @@ func (m *machine) recordCompleted(n *Node, out any) {
 	if n.reported {
 		return
 	}
-	data := append(appendTask(nil, n), `,"success":true,"output":`...)
+	data := append(taskMembers(n), `,"success":true,"output":`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(expr.AppendJSON(data, out), n))
 }
 
@@ -55,13 +55,13 @@ func (m *machine) recordFailed(n *Node, p *event.Problem) {
 	if n.reported && n.failed {
 		return
 	}
-	data := append(appendTask(nil, n), `,"success":false,"error":`...)
+	data := append(taskMembers(n), `,"success":false,"error":`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(append(data, event.Encode(p)...), n))
 }
 
-// appendTask begins a JSON object with the members that name a task.
-func appendTask(dst []byte, n *Node) []byte {
-	dst = append(dst, `{"task_id":`...)
+// taskMembers begins a JSON object with the members that name a task.
+func taskMembers(n *Node) []byte {
+	dst := append(make([]byte, 0, 256), `{"task_id":`...)
 	dst = expr.AppendJSON(dst, n.id)
 	dst = append(dst, `,"task_name":`...)
 	dst = expr.AppendJSON(dst, n.task.Name)

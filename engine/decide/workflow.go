@@ -15,20 +15,20 @@ import (
 func New() *State { return &State{open: map[string]*Node{}} }
 
 // begun takes over what the event of a start says.
-func (s *State) begun(e event.Event) (event.Started, error) {
+func (s *State) begun(e event.Event) error {
 	var started event.Started
 	if err := DecodeData(e, &started); err != nil {
-		return started, err
+		return err
 	}
 	input, err := decodeOr(started.Input, map[string]any{})
 	if err != nil {
-		return started, fmt.Errorf("input of execution %s: %w", e.Execution, err)
+		return fmt.Errorf("input of execution %s: %w", e.Execution, err)
 	}
 	s.Tenant, s.Workflow, s.Execution = e.Tenant, e.Workflow, e.Execution
 	s.Status, s.StartedAt = Running, e.Time
 	s.Parent, s.ParentTask, s.Depth = started.Parent, started.ParentTask, started.Depth
 	s.Input, s.Context = Data{input}, Data{map[string]any{}}
-	return started, nil
+	return nil
 }
 
 // takeStarted begins an execution.
@@ -36,7 +36,7 @@ func (m *machine) takeStarted(e event.Event) (func(), error) {
 	if m.Status != "" {
 		return nil, nil
 	}
-	if _, err := m.begun(e); err != nil {
+	if err := m.begun(e); err != nil {
 		return nil, err
 	}
 	return m.start, nil
@@ -211,7 +211,7 @@ func (m *machine) takeDead(e event.Event) (func(), error) {
 // definition to decide with.
 func Refuse(e event.Event, p *event.Problem, d *Decision) (*State, error) {
 	s := New()
-	if _, err := s.begun(e); err != nil {
+	if err := s.begun(e); err != nil {
 		return nil, err
 	}
 	s.Now = e.Time

@@ -4,6 +4,7 @@ package event
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -137,7 +138,7 @@ func FromFields(fields map[string]any) (Event, error) {
 		}
 	}
 	if e.Type == "" {
-		return e, fmt.Errorf("no attribute type")
+		return e, errors.New("no attribute type")
 	}
 	return e, nil
 }

@@ -24,6 +24,8 @@ const (
 )
 
 // standard holds each short name's default status and title.
+//
+//nolint:gochecknoglobals // a table that nobody changes
 var standard = map[string]struct {
 	status int
 	title  string
@@ -63,6 +65,8 @@ const (
 )
 
 // bases are all spellings that documents use for the standard errors.
+//
+//nolint:gochecknoglobals // a table that nobody changes
 var bases = []string{
 	BaseV1,
 	BaseMain,

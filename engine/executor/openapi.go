@@ -3,11 +3,11 @@ package executor
 import (
 	"context"
 	"errors"
-	"flunq.io/flunq/engine/expr"
 	"net/http"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
 )
 
 // openAPI performs call: openapi. The document is fetched for every call: a

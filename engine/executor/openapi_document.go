@@ -2,13 +2,13 @@ package executor
 
 import (
 	"bytes"
-	"flunq.io/flunq/engine/expr"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
 )
 
 // document is an OpenAPI or Swagger document, and where it was found.

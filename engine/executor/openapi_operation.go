@@ -1,10 +1,11 @@
 package executor
 
 import (
-	"flunq.io/flunq/engine/expr"
 	"net/url"
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/expr"
 )
 
 // operation is what can be called, in the terms of OpenAPI 3 for Swagger 2 too.

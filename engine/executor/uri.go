@@ -1,12 +1,12 @@
 package executor
 
 import (
-	"flunq.io/flunq/engine/expr"
 	"net/url"
 	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/expr"
 )
 
 // target is the URI of an endpoint. A literal is a template for the members of

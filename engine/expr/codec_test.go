@@ -144,11 +144,25 @@ func TestEqual(t *testing.T) {
 		a, b any
 		want bool
 	}{
-		{1, 1.0, true}, {1, 2, false}, {nil, nil, true}, {nil, false, false}, {"a", "a", true}, {"1", 1, false},
-		{large("9223372036854775808"), 9223372036854775808.0, true}, {math.NaN(), math.NaN(), false},
-		{list{1, object{"a": 2}}, list{1.0, object{"a": 2.0}}, true}, {list{1}, list{1, 2}, false},
-		{object{"a": nil}, object{}, false}, {object{"a": nil}, object{"b": nil}, false}, {object{}, list{}, false},
-		{int64(3), 3, true}, {3, uint64(3), true}, {[]string{"a"}, list{"a"}, true}, {list{"a"}, []string{"a"}, true}, {true, true, true}, {json.Number("1.0"), 1, true},
+		{1, 1.0, true},
+		{1, 2, false},
+		{nil, nil, true},
+		{nil, false, false},
+		{"a", "a", true},
+		{"1", 1, false},
+		{large("9223372036854775808"), 9223372036854775808.0, true},
+		{math.NaN(), math.NaN(), false},
+		{list{1, object{"a": 2}}, list{1.0, object{"a": 2.0}}, true},
+		{list{1}, list{1, 2}, false},
+		{object{"a": nil}, object{}, false},
+		{object{"a": nil}, object{"b": nil}, false},
+		{object{}, list{}, false},
+		{int64(3), 3, true},
+		{3, uint64(3), true},
+		{[]string{"a"}, list{"a"}, true},
+		{list{"a"}, []string{"a"}, true},
+		{true, true, true},
+		{json.Number("1.0"), 1, true},
 	}
 	for _, tt := range tests {
 		if got := expr.Equal(tt.a, tt.b); got != tt.want {

@@ -61,7 +61,7 @@ func sweptList(items []any) (any, bool) {
 	out := make([]any, 0, len(items))
 	differs := false
 	for _, item := range items {
-		if item == (any)(gone{}) {
+		if item == any(gone{}) {
 			differs = true
 			continue
 		}
@@ -84,7 +84,7 @@ func sweptObject(fields map[string]any) (any, bool) {
 		if out == nil {
 			out = maps.Clone(fields)
 		}
-		if field == (any)(gone{}) {
+		if field == any(gone{}) {
 			delete(out, key)
 			continue
 		}
@@ -203,7 +203,7 @@ func listWithout(m *meter, items []any, targets [][]any) (any, error) {
 }
 
 // located finds the places of a list's part that a path leads to, and what remains of the path there.
-func located(from, to int, target []any) (first, end int, rest []any, err error) {
+func located(from, to int, target []any) (first, end int, rest []any, err error) { //nolint:revive // function-result-limit: a part of a list, the rest of a path, an error
 	if len(target) == 0 {
 		return from, to, nil, nil
 	}

@@ -22,7 +22,6 @@ type Program struct {
 	code    *gojq.Code // what it is otherwise
 	vars    []string   // the variables it uses, without the $
 	secrets []string   // the names it certainly reads from $secrets
-	now     bool       // it asks for the time
 }
 
 // Compile makes a Program of jq source (without "${" and "}"). A variable that

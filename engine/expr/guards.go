@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -93,7 +94,7 @@ func guardChars(m *meter, dot any, _ []any) (any, error) {
 // guardKey refuses lists as keys: they search, and indices says that better.
 func guardKey(_ *meter, _ any, args []any) (any, error) {
 	if _, ok := args[0].([]any); ok {
-		return nil, fmt.Errorf("a list cannot be an index, use indices")
+		return nil, errors.New("a list cannot be an index, use indices")
 	}
 	return args[0], nil
 }

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -185,8 +186,8 @@ func positions(t *gojq.Term) {
 		suffix := &gojq.Suffix{Index: t.Index}
 		*t = gojq.Term{Type: gojq.TermTypeIdentity, SuffixList: append([]*gojq.Suffix{suffix}, t.SuffixList...)}
 	}
-	for i := len(t.SuffixList) - 1; i >= 0; i-- {
-		if !counted(t.SuffixList[i].Index) {
+	for i, v := range slices.Backward(t.SuffixList) {
+		if !counted(v.Index) {
 			continue
 		}
 		base := *t

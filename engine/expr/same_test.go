@@ -71,16 +71,23 @@ func same(t *testing.T, src string, dot any) {
 
 func samples() []any {
 	return []any{
-		nil, true, 0, -3, 2.5, "", "text", "a-b-c", "äöü€𝄞", list{}, list{1, 2, 3}, list{3, 1, list{2, nil}, "x", object{"a": 1}}, object{},
-		object{"a": object{"b": list{1, 2}, "c": "x"}, "n": 4, "s": "a,b"}, list{object{"a": 1, "b": 2}, object{"a": 0, "b": 1}, object{"a": 1}},
-		list{list{1, 2}, list{3, 4}}, object{"a": list{object{"b": 1}, object{"b": nil}}}, "2026-01-02T03:04:05Z", 1767323045,
+		nil, true, 0, -3, 2.5, "", "text", "a-b-c", "äöü€𝄞",
+		list{},
+		list{1, 2, 3},
+		list{3, 1, list{2, nil}, "x", object{"a": 1}},
+		object{},
+		object{"a": object{"b": list{1, 2}, "c": "x"}, "n": 4, "s": "a,b"},
+		list{object{"a": 1, "b": 2}, object{"a": 0, "b": 1}, object{"a": 1}},
+		list{list{1, 2}, list{3, 4}},
+		object{"a": list{object{"b": 1}, object{"b": nil}}},
+		"2026-01-02T03:04:05Z", 1767323045,
 	}
 }
 
 // Guards, prelude and the short way for paths change nothing about what an expression means.
 func TestSameAsJQ(t *testing.T) {
 	t.Parallel()
-	for _, src := range strings.Split(strings.TrimSpace(expressions), "\n") {
+	for src := range strings.SplitSeq(strings.TrimSpace(expressions), "\n") {
 		t.Run(src, func(t *testing.T) {
 			t.Parallel()
 			for _, dot := range samples() {
@@ -478,7 +485,7 @@ func FuzzPath(f *testing.F) {
 
 // Whatever the source and the data, Compile and Eval answer, with a value or an error of theirs.
 func FuzzEval(f *testing.F) {
-	for _, src := range strings.Split(strings.TrimSpace(expressions), "\n") {
+	for src := range strings.SplitSeq(strings.TrimSpace(expressions), "\n") {
 		f.Add(src, []byte(`{"a":{"b":[1,2]},"n":4}`))
 	}
 	f.Fuzz(func(t *testing.T, src string, data []byte) {

@@ -81,8 +81,7 @@ func explain(err error) error {
 	case errors.As(err, &remote):
 		return fmt.Errorf("JSON schema: $ref %q: %w", remote.URL, errRemote)
 	case errors.As(err, &invalid):
-		var details *jsonschema.ValidationError
-		if errors.As(invalid.Err, &details) {
+		if details, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
 			return fmt.Errorf("JSON schema: %w", newInvalid(details))
 		}
 		return fmt.Errorf("JSON schema: %w", invalid.Err)

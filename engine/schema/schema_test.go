@@ -93,8 +93,7 @@ func lines(t *testing.T, err error) []string {
 	if err == nil {
 		return nil
 	}
-	var invalid *schema.Invalid
-	if !errors.As(err, &invalid) {
+	if _, ok := errors.AsType[*schema.Invalid](err); !ok {
 		t.Fatalf("%v is not an *Invalid", err)
 	}
 	return strings.Split(err.Error(), "\n")

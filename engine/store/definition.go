@@ -22,19 +22,27 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 	sum := sha256.Sum256([]byte(text))
 	hash = hex.EncodeToString(sum[:])
 	key := s.keys.definition(tenant, id)
-	latest, err := s.rdb.HGet(ctx, key, "latest").Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", failed("read definition "+id, err)
+	for {
+		latest, err := s.field(ctx, key, "latest")
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return "", err
+		}
+		args := []any{latest, "text:" + hash, text, "version:" + version, hash}
+		if latest == "" || newer(version, latest) >= 0 {
+			args = append(args, "latest", version)
+		}
+		done, err := defineScript.Run(ctx, s.rdb, []string{key}, args...).Int()
+		if err != nil || done == 1 {
+			return hash, failed("define "+id, err)
+		}
 	}
-	fields := []any{"text:" + hash, text, "version:" + version, hash}
-	if latest == "" || newer(version, latest) >= 0 {
-		fields = append(fields, "latest", version)
-	}
-	return hash, failed("define "+id, s.rdb.HSet(ctx, key, fields...).Err())
 }
 
 // Definition finds a definition; version "" or "latest" is the newest.
 func (s *Store) Definition(ctx context.Context, tenant, id, version string) (hash, text string, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return "", "", err
+	}
 	key := s.keys.definition(tenant, id)
 	if version == "" || version == "latest" {
 		if version, err = s.field(ctx, key, "latest"); err != nil {
@@ -50,6 +58,9 @@ func (s *Store) Definition(ctx context.Context, tenant, id, version string) (has
 
 // DefinitionBySHA finds the text of a definition by its hash.
 func (s *Store) DefinitionBySHA(ctx context.Context, tenant, id, hash string) (text string, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return "", err
+	}
 	if text, err = s.field(ctx, s.keys.definition(tenant, id), "text:"+hash); err != nil {
 		return "", fmt.Errorf("text %.8s of workflow %s: %w", hash, id, err)
 	}

@@ -168,7 +168,7 @@ func (s *Store) commitArguments(c Commit) (keys []string, args []any) {
 	}
 	fields := s.executionFields(c)
 	args = make([]any, 0, 16+len(fields)+22*(len(c.History)+len(c.Publish)))
-	args = append(args, m.Group, m.ID, m.Consumer, c.Version, flag(c.Ack), flag(c.Ended),
+	args = append(args, m.Group, m.ID, m.Consumer, c.Version, set(c.Ack), set(c.Ended),
 		len(fields), len(c.History), len(c.Publish), len(c.Cancel), len(c.Listen))
 	args = append(args, fields...)
 	for _, e := range c.History {
@@ -218,7 +218,8 @@ func (s *Store) executionFields(c Commit) []any {
 	return fields
 }
 
-func flag(on bool) string {
+// set is a truth as scripts read it.
+func set(on bool) string { //nolint:revive // flag-parameter: it is what is written
 	if on {
 		return "1"
 	}

@@ -3,7 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"strings"
 )
 
 // The consumer groups of the services.
@@ -16,15 +16,30 @@ const (
 // ErrName is wrapped by errors about names that must not become part of a key.
 var ErrName = errors.New("invalid name")
 
-var tenantName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
 // CheckTenant says what is wrong with the name of a tenant.
 func CheckTenant(name string) error {
-	if !tenantName.MatchString(name) {
-		return fmt.Errorf("%w: tenant %q, want %s", ErrName, name, tenantName)
+	const inside = "._-"
+	good := len(name) >= 1 && len(name) <= 63
+	for i := 0; i < len(name) && good; i++ {
+		c := name[i]
+		good = c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || i > 0 && strings.IndexByte(inside, c) >= 0
+	}
+	if !good {
+		return fmt.Errorf("%w: tenant %q, want [a-z0-9][a-z0-9._-]{0,62}", ErrName, name)
 	}
 	return nil
 }
+
+// checkExecution says what is wrong with a tenant, or with the id of an execution
+// of it: one must not be named like the history of another.
+func checkExecution(tenant, id string) error {
+	if id == "" || strings.HasSuffix(id, historySuffix) {
+		return fmt.Errorf("%w: execution %q, want a text that does not end in %s", ErrName, id, historySuffix)
+	}
+	return CheckTenant(tenant)
+}
+
+const historySuffix = ":history"
 
 // keys builds the names of keys. On a Redis Cluster they carry a hash tag around
 // the tenant, so that every script stays in one slot.
@@ -52,7 +67,7 @@ func (k keys) definition(tenant, id string) string {
 }
 
 func (k keys) execution(tenant, id string) string { return k.tenant(tenant) + ":execution:" + id }
-func (k keys) history(tenant, id string) string   { return k.execution(tenant, id) + ":history" }
+func (k keys) history(tenant, id string) string   { return k.execution(tenant, id) + historySuffix }
 
 // listeners is the set of executions that wait for events of a type.
 func (k keys) listeners(tenant, eventType string) string {

@@ -3,11 +3,16 @@ package store
 import "github.com/redis/go-redis/v9"
 
 // mine is the beginning of scripts that answer a message: they do nothing if the
-// message has been claimed by another consumer meanwhile, or acknowledged.
+// message has been claimed by another consumer meanwhile, or acknowledged, or if
+// its group is gone, which the next read makes again.
 // KEYS[1] is the stream, ARGV 1 to 3 are group, entry and consumer.
 const mine = `
 local function mine()
-  local p = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[2], ARGV[2], 1)
+  local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[2], ARGV[2], 1)
+  if p['err'] then
+    if string.find(p['err'], 'NOGROUP', 1, true) then return false end
+    error(p['err'], 0)
+  end
   return #p == 1 and p[1][2] == ARGV[3]
 end
 `
@@ -27,8 +32,8 @@ end
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
 var commitScript = redis.NewScript(mine + `
 if ARGV[2] ~= '' and not mine() then return 2 end
-local kinds = {[2] = 'hash', [3] = 'stream', [4] = 'zset'}
-for i = 2, #KEYS do
+local kinds = {'stream', 'hash', 'stream', 'zset'}
+for i = 1, #KEYS do
   local is, kind = redis.call('TYPE', KEYS[i])['ok'], kinds[i] or 'set'
   if is ~= 'none' and is ~= kind then
     return redis.error_reply('WRONGTYPE ' .. KEYS[i] .. ' is a ' .. is .. ', want a ' .. kind)
@@ -67,11 +72,10 @@ for i = 5, #KEYS do
   if i < 5 + joins then redis.call('SADD', KEYS[i], id) else redis.call('SREM', KEYS[i], id) end
 end
 if ended then
-  local gone = {'state', 'state_version'}
+  redis.call('HDEL', KEYS[2], 'state', 'state_version')
   for _, name in ipairs(redis.call('HKEYS', KEYS[2])) do
-    if string.sub(name, 1, 5) == 'gone:' then gone[#gone + 1] = name end
+    if string.sub(name, 1, 5) == 'gone:' then redis.call('HDEL', KEYS[2], name) end
   end
-  redis.call('HDEL', KEYS[2], unpack(gone))
 end
 if ARGV[5] == '1' then redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) end
 return 0
@@ -84,8 +88,8 @@ return 0
 var startScript = redis.NewScript(`
 if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 local n = tonumber(ARGV[1])
-redis.call('HSET', KEYS[2], unpack(ARGV, 2, n + 1))
 redis.call('XADD', KEYS[1], '*', unpack(ARGV, n + 2))
+redis.call('HSET', KEYS[2], unpack(ARGV, 2, n + 1))
 return 1
 `)
 
@@ -157,25 +161,42 @@ redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
 return 1
 `)
 
-// fireScript publishes what is due, and only then takes it out. KEYS: timers,
+// fireScript publishes what is due, and only then takes it out; a timer whose
+// stream cannot be written stays, and does not keep the others. KEYS: timers,
 // then the stream of each timer. ARGV: for each timer its member, the
 // microsecond it is due at, and the count of its event's fields and these.
+//
+// It returns how many have fired, and what went wrong first, if anything did.
 //
 //nolint:gochecknoglobals // see commitScript
 var fireScript = redis.NewScript(`
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local at, fired = 1, 0
+local at, fired, wrong = 1, 0, ''
 for i = 2, #KEYS do
   local member, due, n = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   if due <= now and redis.call('ZSCORE', KEYS[1], member) then
-    redis.call('XADD', KEYS[i], '*', unpack(ARGV, at + 3, at + 2 + n))
-    redis.call('ZREM', KEYS[1], member)
-    fired = fired + 1
+    local entry = redis.pcall('XADD', KEYS[i], '*', unpack(ARGV, at + 3, at + 2 + n))
+    if type(entry) == 'table' and entry['err'] then
+      if wrong == '' then wrong = entry['err'] end
+    else
+      redis.call('ZREM', KEYS[1], member)
+      fired = fired + 1
+    end
   end
   at = at + 3 + n
 end
-return fired
+return {fired, wrong}
+`)
+
+// defineScript keeps a definition, unless the latest is not the one that was
+// compared with. KEYS: definition. ARGV: that latest, then the fields to set.
+//
+//nolint:gochecknoglobals // see commitScript
+var defineScript = redis.NewScript(`
+if (redis.call('HGET', KEYS[1], 'latest') or '') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+return 1
 `)
 
 // renewScript keeps a message. KEYS: stream. ARGV: group, entry, consumer.

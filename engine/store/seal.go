@@ -35,7 +35,7 @@ func NewSealer(secrets map[string]any) *Sealer {
 	if len(found) == 0 {
 		return nil
 	}
-	texts := make([]string, 0, len(found))
+	texts := make([]string, 0, len(found)+1)
 	for text := range found {
 		texts = append(texts, text)
 	}
@@ -47,12 +47,13 @@ func NewSealer(secrets map[string]any) *Sealer {
 		return strings.Compare(a, b)
 	})
 	s := &Sealer{values: map[string]string{}}
-	pairs := []string{mark, mark + mark}
+	var pairs []string
 	for _, text := range texts {
 		pairs = append(pairs, text, mark+found[text]+mark)
 		s.values[found[text]] = text
 	}
-	s.seal = strings.NewReplacer(pairs...)
+	// Behind the secrets, of which one may begin with a mark.
+	s.seal = strings.NewReplacer(append(pairs, mark, mark+mark)...)
 	return s
 }
 
@@ -71,14 +72,32 @@ func collect(found map[string]string, path string, value any) {
 		if len(v) < shortestSecret {
 			return
 		}
-		text := escaped(v)
-		sum := hmac.New(sha256.New, []byte(v))
-		sum.Write([]byte(path))
-		token := fmt.Sprintf("secret%s#%s", strings.ReplaceAll(plain(path), mark, ""), hex.EncodeToString(sum.Sum(nil)[:6]))
-		if old, ok := found[text]; !ok || token < old {
-			found[text] = token
+		for _, text := range spellings(v) {
+			sum := hmac.New(sha256.New, []byte(v))
+			sum.Write([]byte(path + "\x00" + text))
+			token := fmt.Sprintf("secret%s#%s", strings.ReplaceAll(plain(path), mark, ""), hex.EncodeToString(sum.Sum(nil)[:6]))
+			if old, ok := found[text]; !ok || token < old {
+				found[text] = token
+			}
 		}
 	}
+}
+
+// spellings are the forms that a text has as it stands, in JSON, and in JSON that
+// is a text in JSON again: encoders differ about what to escape for HTML. Most
+// texts have one.
+func spellings(text string) []string {
+	out := []string{text}
+	for range 2 {
+		for _, known := range out {
+			for _, html := range []bool{false, true} {
+				if form := escaped(known, html); !slices.Contains(out, form) {
+					out = append(out, form)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // plain keeps of a path what needs no escape in JSON.
@@ -92,10 +111,10 @@ func plain(path string) string {
 }
 
 // escaped is a text as it stands between the quotes of JSON.
-func escaped(text string) string {
+func escaped(text string, html bool) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
+	enc.SetEscapeHTML(html)
 	if err := enc.Encode(text); err != nil {
 		return text
 	}
@@ -131,6 +150,9 @@ func (s *Sealer) Unseal(text []byte) []byte {
 			rest = tail
 		case closed && known:
 			out.WriteString(value)
+			rest = tail
+		case closed: // the token of a secret that is not known here
+			out.WriteString(mark + token + mark)
 			rest = tail
 		default:
 			out.WriteString(mark)

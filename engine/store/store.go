@@ -76,7 +76,7 @@ func clientOptions(address string) (*redis.Options, error) {
 	opts.DialerRetries = 1
 	opts.PipelinePoolSize = -1
 	opts.DisableIdentity = true
-	opts.ReadTimeout = 10 * time.Second // longer than any read blocks
+	opts.ReadTimeout = 2 * longestBlock
 	if opts.PoolSize == 0 {
 		opts.PoolSize = connections
 	}
@@ -118,10 +118,22 @@ func failed(op string, err error) error {
 }
 
 // Temporary reports whether an error may go away when the same is done again:
-// one of Redis or of the way to it, and not of what was asked.
+// one of Redis or of the way to it, and not of what was asked or of what it is
+// asked of.
 func Temporary(err error) bool {
 	var f *failure
-	return errors.As(err, &f) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if errors.As(err, &f) {
+		return !lasting(f.err)
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// lasting reports whether Redis will say the same each time: a key is not what it
+// should be. All that is not known to last is taken to pass, since what is given
+// up for an outage is lost.
+func lasting(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "smaller than the target stream top item")
 }
 
 // Now is Redis' own time, by which all services agree.

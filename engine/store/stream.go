@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,16 +57,25 @@ type Message struct {
 
 // Obituary is the event that tells the worker of a delivery given up.
 func (m Message) Obituary(typ event.Type, dead event.Dead) event.Event {
-	dead.Original = event.Encode(m.Fields)
+	dead.Original = event.Encode(object(m.sent()))
 	return event.Event{
 		ID: m.Event.ID + "/dead", Source: "/flunq/" + dead.Service, Type: typ, Time: m.Read, Tenant: m.Tenant,
 		Workflow: m.Event.Workflow, Execution: m.Event.Execution, Task: m.Event.Task, Data: event.Encode(dead),
 	}
 }
 
+// longestBlock is how long a read waits at most, whatever it is asked for: a
+// connection that says nothing for much longer is taken to be broken.
+const longestBlock = 5 * time.Second
+
 // Read delivers new entries, up to count of each tenant. It waits up to block
 // for one; with 0 it does not wait. The time is Redis' own after the wait.
 func (s *Store) Read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
+	for _, tenant := range r.Tenants {
+		if err := CheckTenant(tenant); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
 	out, now, err := s.read(ctx, r, count, block)
 	if err == nil || !strings.HasPrefix(err.Error(), "NOGROUP") {
 		return out, now, failed("read the stream", err)
@@ -81,7 +92,7 @@ func (s *Store) Read(ctx context.Context, r Reader, count int, block time.Durati
 }
 
 func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
-	args := &redis.XReadGroupArgs{Group: r.Group, Consumer: r.Consumer, Count: int64(count), Block: block}
+	args := &redis.XReadGroupArgs{Group: r.Group, Consumer: r.Consumer, Count: int64(count), Block: min(block, longestBlock)}
 	if block <= 0 {
 		args.Block = -1 // go-redis takes 0 for ever
 	}
@@ -120,14 +131,69 @@ func (s *Store) message(r Reader, tenant string, entry redis.XMessage, now time.
 		m.Fields = append(m.Fields, name, value)
 	}
 	m.Event, m.Err = s.decode(entry)
-	if m.Event.Tenant == "" {
-		m.Event.Tenant = tenant
-	}
-	if n, err := strconv.Atoi(m.Event.Ext[event.AttemptAttribute]); err == nil {
-		m.Attempt = n
-		delete(m.Event.Ext, event.AttemptAttribute)
+	m.Event.Tenant = tenant // whatever the sender says
+	m.recall()
+	if n := len(m.Fields) / 2; n > mostFields {
+		m.Err = fmt.Errorf("the entry has %d fields, more than %d", n, mostFields)
+		m.Event.Ext = nil
+		// No script takes so many: from here on they are one.
+		m.Fields = []string{packedField, string(event.Encode(object(m.Fields)))}
 	}
 	return m
+}
+
+// mostFields is how many fields an entry may have: scripts take them all at once,
+// and Lua has an end.
+const mostFields = 1000
+
+// Fields that the store adds to entries, besides the attempt.
+const (
+	packedField       = "packed"       // all fields of an entry that has too many
+	firstFailureField = "firstfailure" // of a delivery that was put off
+)
+
+// recall takes what deliveries before this one have left with the event.
+func (m *Message) recall() {
+	if n, err := strconv.Atoi(m.Event.Ext[event.AttemptAttribute]); err == nil {
+		m.Attempt = n
+	}
+	delete(m.Event.Ext, event.AttemptAttribute)
+	delete(m.Event.Ext, firstFailureField)
+	if len(m.Event.Ext) == 0 {
+		m.Event.Ext = nil
+	}
+}
+
+// field finds a field of the entry.
+func (m Message) field(name string) string { return object(m.Fields)[name] }
+
+// sent are the fields as they were sent, without what the store has added.
+func (m Message) sent() []string {
+	out := make([]string, 0, len(m.Fields))
+	for i := 0; i+1 < len(m.Fields); i += 2 {
+		if name := m.Fields[i]; name != event.AttemptAttribute && name != firstFailureField {
+			out = append(out, name, m.Fields[i+1])
+		}
+	}
+	return out
+}
+
+// object is a list of fields by their names.
+func object(fields []string) map[string]string {
+	out := make(map[string]string, len(fields)/2)
+	for i := 0; i+1 < len(fields); i += 2 {
+		out[fields[i]] = fields[i+1]
+	}
+	return out
+}
+
+// listed is the list of fields of an object, in the order of their names.
+func listed(fields map[string]string) []string {
+	out := make([]string, 0, 2*len(fields))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		out = append(out, name, fields[name])
+	}
+	return out
 }
 
 func (s *Store) decode(entry redis.XMessage) (event.Event, error) {
@@ -150,19 +216,17 @@ func (s *Store) fields(e event.Event) []string {
 // take, wake says when there may be; zero means that nothing is pending at all.
 func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []Message, wake time.Time, err error) {
 	for _, tenant := range r.Tenants {
-		oldest, pending, err := s.oldest(ctx, tenant, r.Group)
+		first, oldest, err := s.leftAlone(ctx, tenant, r.Group, lease)
 		if err != nil {
 			return nil, wake, err
 		}
-		switch {
-		case !pending:
-		case oldest >= lease:
-			claimed, err := s.claim(ctx, r, tenant, lease, count, now)
+		if first != "" {
+			claimed, err := s.claim(ctx, r, tenant, first, lease, count, now)
 			if err != nil {
 				return nil, wake, err
 			}
 			out = append(out, claimed...)
-		default:
+		} else if oldest >= 0 {
 			if at := now.Add(lease - oldest); wake.IsZero() || at.Before(wake) {
 				wake = at
 			}
@@ -171,25 +235,39 @@ func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, coun
 	return out, wake, nil
 }
 
-// oldest is how long the entry has been left alone that was left alone longest.
-func (s *Store) oldest(ctx context.Context, tenant, group string) (idle time.Duration, pending bool, err error) {
+// leftAlone finds the first entry that nobody has touched for a lease; "" if
+// there is none. Then oldest says for how long one has been left alone, negative
+// if nothing is pending.
+func (s *Store) leftAlone(ctx context.Context, tenant, group string, lease time.Duration) (first string, oldest time.Duration, err error) {
 	const look = 100
-	entries, err := s.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
-		Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Count: look,
-	}).Result()
+	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Count: look}
+	entries, err := s.rdb.XPendingExt(ctx, args).Result()
 	if err != nil {
-		return 0, false, failed("look at what is pending", err)
+		return "", 0, failed("look at what is pending", err)
 	}
+	oldest = -1
 	for _, entry := range entries {
-		idle = max(idle, entry.Idle)
+		if entry.Idle >= lease {
+			return entry.ID, entry.Idle, nil
+		}
+		oldest = max(oldest, entry.Idle)
 	}
-	return idle, len(entries) > 0, nil
+	if len(entries) < look {
+		return "", oldest, nil
+	}
+	// These are at work. Redis itself looks through those behind them.
+	args.Idle, args.Count = lease, 1
+	if entries, err = s.rdb.XPendingExt(ctx, args).Result(); err != nil || len(entries) == 0 {
+		return "", oldest, failed("look at what is pending", err)
+	}
+	return entries[0].ID, entries[0].Idle, nil
 }
 
-func (s *Store) claim(ctx context.Context, r Reader, tenant string, lease time.Duration, count int, now time.Time) ([]Message, error) {
+// claim takes over what was left alone, from the entry first on.
+func (s *Store) claim(ctx context.Context, r Reader, tenant, first string, lease time.Duration, count int, now time.Time) ([]Message, error) {
 	entries, _, err := s.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: s.keys.stream(tenant), Group: r.Group, Consumer: r.Consumer,
-		MinIdle: lease, Start: "0-0", Count: int64(count),
+		MinIdle: lease, Start: first, Count: int64(count),
 	}).Result()
 	if err != nil {
 		return nil, failed("claim", err)

@@ -102,7 +102,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // fire publishes what is due.
-func (s *Service) fire(ctx context.Context) (now time.Time, any bool, err error) {
+func (s *Service) fire(ctx context.Context) (now time.Time, fired bool, err error) {
 	due, next, now, err := s.store.Due(ctx, s.opts.Tenants[0], s.opts.Batch)
 	s.next = next
 	if err != nil || len(due) == 0 {

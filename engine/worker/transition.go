@@ -51,7 +51,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 			return store.Fenced, err
 		}
 		last := !x.state.Ready()
-		outcome, err := s.commit(ctx, m, x, base, &d, ack && last)
+		outcome, err := s.commit(ctx, x, step{m, ack && last, base, &d})
 		if err != nil || outcome != store.Committed {
 			return outcome, err
 		}
@@ -69,7 +69,7 @@ func (s *Service) keep(tenant, id string, x *execution) {
 	}
 }
 
-func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
+func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error { //nolint:revive // flag-parameter: whether there is more to do for the message
 	if !ack {
 		return nil
 	}
@@ -123,8 +123,16 @@ func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 // while it takes it in.
 const chunkBytes = 1 << 20
 
-// commit writes a decision.
-func (s *Service) commit(ctx context.Context, m store.Message, x *execution, base int64, d *decide.Decision, ack bool) (store.Outcome, error) {
+// step is a decision that is to be written.
+type step struct {
+	message store.Message
+	ack     bool  // nothing more is to be done for the message
+	base    int64 // version that the decision was made on
+	*decide.Decision
+}
+
+// commit writes a step of an execution.
+func (s *Service) commit(ctx context.Context, x *execution, d step) (store.Outcome, error) {
 	st := x.state
 	for i := range d.Publish {
 		if d.Publish[i].Type == event.TaskRequested {
@@ -132,8 +140,8 @@ func (s *Service) commit(ctx context.Context, m store.Message, x *execution, bas
 		}
 	}
 	c := store.Commit{
-		Message: &m, Ack: ack,
-		Tenant: st.Tenant, Execution: st.Execution, Version: base,
+		Message: &d.message, Ack: d.ack,
+		Tenant: st.Tenant, Execution: st.Execution, Version: d.base,
 		History: d.History, Publish: d.Publish, Cancel: d.Cancel, Listen: d.Listen, Unlisten: d.Unlisten,
 		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask,
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now,

@@ -1,0 +1,251 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+func sorted(in []string) []string { return slices.Sorted(slices.Values(in)) }
+
+// happened is an event of the execution.
+func happened(id string, typ event.Type) event.Event {
+	return event.Event{
+		ID: id, Source: "/test", Type: typ, Time: time.Date(2026, 1, 1, 0, 0, 0, 1, time.UTC),
+		Tenant: tenant, Workflow: "test.wf", Execution: execution, Data: json.RawMessage(`{"n":1}`),
+	}
+}
+
+// step is a commit of one history entry on a version.
+func step(version int64, m *store.Message) store.Commit {
+	return store.Commit{
+		Message: m, Ack: m != nil, Tenant: tenant, Execution: execution, Version: version,
+		History: []event.Event{happened(fmt.Sprintf("h%d", version+1), event.TaskCompleted)},
+		Publish: []event.Event{happened(fmt.Sprintf("p%d", version+1), event.TaskRequested)},
+		Status:  "running", Workflow: "test.wf", Definition: "abc", Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+func (w *world) commit(t *testing.T, c store.Commit, want store.Outcome) {
+	t.Helper()
+	got, err := w.Commit(t.Context(), c)
+	must(t, err)
+	if got != want {
+		t.Fatalf("outcome %d, want %d", got, want)
+	}
+}
+
+var commits = []check{
+	{"a commit writes history, execution and stream, and acknowledges", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		c := step(0, &m)
+		c.History = append(c.History, happened("h2", event.TaskCompleted))
+		c.State, c.Listen = []byte(`{"s":1}`), []string{"com.paid", "*"}
+		w.commit(t, c, store.Committed)
+		x, err := w.Execution(t.Context(), tenant, execution)
+		must(t, err)
+		want := store.Execution{
+			Tenant: tenant, ID: execution, Workflow: "test.wf", Definition: "abc", Status: "running", Version: 2,
+			CreatedAt: c.Now, State: []byte(`{"s":1}`), StateVersion: 2,
+		}
+		if diff := cmp.Diff(want, x); diff != "" {
+			t.Error(diff)
+		}
+		history, err := w.History(t.Context(), tenant, execution, 0, 10)
+		must(t, err)
+		if diff := cmp.Diff(c.History, history); diff != "" {
+			t.Error(diff)
+		}
+		if rest, _ := w.History(t.Context(), tenant, execution, 1, 10); len(rest) != 1 || rest[0].ID != "h2" {
+			t.Errorf("after version 1 there is %v, want h2", rest)
+		}
+		if n := w.pending(t, store.WorkerGroup); n != 0 {
+			t.Errorf("%d entries pending, want none", n)
+		}
+		if ids := w.rdb.XRange(t.Context(), historyKey, "-", "+").Val(); ids[0].ID != "1-0" || ids[1].ID != "2-0" {
+			t.Errorf("history entries %v, want 1-0 and 2-0", ids)
+		}
+		if got := w.read(t, store.ExecutorGroup, "e1").Event; got.ID != "in" {
+			t.Logf("the executors see %s first", got.ID)
+		}
+		ids, err := w.Listeners(t.Context(), tenant, "com.paid")
+		must(t, err)
+		if !slices.Equal(ids, []string{execution}) {
+			t.Errorf("listeners %v, want the execution once", ids)
+		}
+	}},
+	{"another version is a conflict that changes nothing", func(t *testing.T, w *world) {
+		w.commit(t, step(0, nil), store.Committed)
+		m := w.sent(t, happened("in", event.TaskCompleted), store.TimerGroup, "t1")
+		_ = m
+		for _, version := range []int64{0, 2} {
+			err := w.unchanged(t, func() error { w.commit(t, step(version, nil), store.Conflict); return nil })
+			must(t, err)
+		}
+	}},
+	{"a message that was claimed meanwhile is fenced", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		stolen := w.steal(t, m)
+		must(t, w.unchanged(t, func() error { w.commit(t, step(0, &m), store.Fenced); return nil }))
+		w.commit(t, step(0, &stolen), store.Committed)
+		must(t, w.unchanged(t, func() error { w.commit(t, step(1, &stolen), store.Fenced); return nil }))
+	}},
+	{"without Ack the message stays", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		c := step(0, &m)
+		c.Ack = false
+		w.commit(t, c, store.Committed)
+		w.commit(t, step(1, &m), store.Committed)
+		if n := w.pending(t, store.WorkerGroup); n != 0 {
+			t.Errorf("%d entries pending, want none", n)
+		}
+	}},
+	{"Redis refuses a version that the history has", func(t *testing.T, w *world) {
+		w.commit(t, step(0, nil), store.Committed)
+		must(t, w.rdb.HSet(t.Context(), executionKey, "version", 0).Err())
+		err := w.unchanged(t, func() error { _, err := w.Commit(t.Context(), step(0, nil)); return err })
+		if err == nil || store.Temporary(err) {
+			t.Errorf("error %v, want one that does not go away", err)
+		}
+	}},
+	{"a key of another type leaves nothing half done", func(t *testing.T, w *world) {
+		keys := []string{executionKey, historyKey, timersKey, streamKey, "tenant:acme:listen:a", "tenant:acme:listen:b"}
+		for _, key := range keys {
+			must(t, w.rdb.FlushDB(t.Context()).Err())
+			must(t, w.rdb.Set(t.Context(), key, "mine", 0).Err())
+			c := step(0, nil)
+			c.Cancel, c.Listen, c.Unlisten = []event.Timer{timer(0)}, []string{"a"}, []string{"b"}
+			err := w.unchanged(t, func() error { _, err := w.Commit(t.Context(), c); return err })
+			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || store.Temporary(err) {
+				t.Errorf("%s of another type: error %v, want WRONGTYPE, which does not go away", key, err)
+			}
+		}
+	}},
+	{"more attributes than a script takes leave nothing half done", func(t *testing.T, w *world) {
+		for _, where := range []string{"history", "publish"} {
+			c := step(0, nil)
+			big := happened("big", "com.big")
+			big.Ext = map[string]string{}
+			for i := range 9000 {
+				big.Ext[fmt.Sprintf("a%d", i)] = "v"
+			}
+			if where == "history" {
+				c.History = append(c.History, big)
+			} else {
+				c.Publish = append(c.Publish, big)
+			}
+			err := w.unchanged(t, func() error { _, err := w.Commit(t.Context(), c); return err })
+			if err == nil || store.Temporary(err) {
+				t.Errorf("in the %s: error %v, want one that does not go away", where, err)
+			}
+		}
+	}},
+	{"the end keeps the result and drops what led to it", func(t *testing.T, w *world) {
+		c := step(0, nil)
+		c.State, c.Listen = []byte(`{}`), []string{"a"}
+		for i := range 9000 { // more than a script can unpack
+			c.Cancel = append(c.Cancel, timer(time.Duration(i)*time.Second))
+		}
+		w.commit(t, c, store.Committed)
+		last := step(1, nil)
+		last.Status, last.Ended, last.Output, last.Unlisten = "completed", true, json.RawMessage(`{"paid":true}`), []string{"a"}
+		w.commit(t, last, store.Committed)
+		fields := w.rdb.HGetAll(t.Context(), executionKey).Val()
+		want := map[string]string{
+			"status": "completed", "version": "2", "workflow": "test.wf", "definition": "abc", "output": `{"paid":true}`,
+			"created": "2026-01-01T00:00:00Z", "ended": "2026-01-01T00:00:00Z",
+		}
+		if diff := cmp.Diff(want, fields); diff != "" {
+			t.Error(diff)
+		}
+		if ids, _ := w.Listeners(t.Context(), tenant, "a"); len(ids) != 0 {
+			t.Errorf("%v still listens", ids)
+		}
+	}},
+	{"a message of one tenant commits nothing of another", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		c := step(0, &m)
+		c.Tenant = "other"
+		if _, err := w.Commit(t.Context(), c); !errors.Is(err, store.ErrName) {
+			t.Errorf("error %v, want ErrName", err)
+		}
+	}},
+}
+
+var starts = []check{
+	{"an execution starts once", func(t *testing.T, w *world) {
+		e := happened("s", event.ExecutionStarted)
+		must(t, w.Start(t.Context(), e))
+		x, err := w.Execution(t.Context(), tenant, execution)
+		must(t, err)
+		if x.Status != "pending" || x.Version != 0 || x.Workflow != "test.wf" || !x.CreatedAt.Equal(e.Time) {
+			t.Errorf("it is %+v", x)
+		}
+		err = w.unchanged(t, func() error { return w.Start(t.Context(), e) })
+		if !errors.Is(err, store.ErrExists) {
+			t.Errorf("the second start: %v, want ErrExists", err)
+		}
+		if got := w.read(t, store.WorkerGroup, "w1").Event; cmp.Diff(e, got) != "" {
+			t.Error(cmp.Diff(e, got))
+		}
+		c := step(0, nil)
+		w.commit(t, c, store.Committed)
+	}},
+	{"a start that cannot be told to the workers is none", func(t *testing.T, w *world) {
+		must(t, w.rdb.FlushDB(t.Context()).Err())
+		must(t, w.rdb.Set(t.Context(), streamKey, "mine", 0).Err())
+		err := w.unchanged(t, func() error { return w.Start(t.Context(), happened("s", event.ExecutionStarted)) })
+		if err == nil {
+			t.Error("no error")
+		}
+	}},
+	{"names that must not become part of a key are refused", func(t *testing.T, w *world) {
+		ctx := t.Context()
+		for _, bad := range []string{"", "Acme", "a b", "-a", "a:b", "a}b", strings.Repeat("a", 64), "ä", "a\n"} {
+			e := happened("s", event.ExecutionStarted)
+			e.Tenant = bad
+			_, readErr := w.Execution(ctx, bad, execution)
+			_, historyErr := w.History(ctx, bad, execution, 0, 1)
+			_, _, definitionErr := w.Definition(ctx, bad, "a.b", "")
+			_, defineErr := w.Define(ctx, bad, "a.b", "1.0.0", "")
+			_, listenErr := w.Listeners(ctx, bad, "a")
+			_, commitErr := w.Commit(ctx, store.Commit{Tenant: bad, Execution: execution})
+			_, _, blockErr := w.Read(ctx, store.Reader{Group: "g", Consumer: "c", Tenants: []string{bad}}, 1, 0)
+			for i, err := range []error{
+				w.Groups(ctx, bad), w.Publish(ctx, e), w.Start(ctx, e), readErr, historyErr,
+				definitionErr, defineErr, listenErr, commitErr, blockErr,
+			} {
+				if !errors.Is(err, store.ErrName) {
+					t.Errorf("tenant %q, call %d: %v, want ErrName", bad, i, err)
+				}
+			}
+		}
+		for _, bad := range []string{"", "x-1:history"} {
+			e := happened("s", event.ExecutionStarted)
+			e.Execution = bad
+			if err := w.Start(ctx, e); !errors.Is(err, store.ErrName) {
+				t.Errorf("execution %q: %v, want ErrName", bad, err)
+			}
+		}
+		for _, good := range []string{"a", "0", "a.b-c_d", strings.Repeat("a", 63)} {
+			must(t, store.CheckTenant(good))
+		}
+	}},
+	{"what is not there is not found", func(t *testing.T, w *world) {
+		if _, err := w.Execution(t.Context(), tenant, "nobody"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("error %v, want ErrNotFound", err)
+		}
+		if h, err := w.History(t.Context(), tenant, "nobody", 0, 10); err != nil || len(h) != 0 {
+			t.Errorf("history %v, %v, want none", h, err)
+		}
+	}},
+}

@@ -1,0 +1,200 @@
+package store_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// check is a promise of the store, kept on every kind of Redis.
+type check struct {
+	name string
+	run  func(t *testing.T, w *world)
+}
+
+// world is an empty Redis with a store on it.
+type world struct {
+	*store.Store
+	rdb *redis.Client
+	// mini is nil on a real Redis, whose clock nobody can set.
+	mini *miniredis.Miniredis
+}
+
+// The same promises on miniredis and on a real Redis: the first is quick and has
+// a clock that can be set, the second is the judge.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	var all []check
+	for _, some := range [][]check{commits, starts, messages, deliveries, timers, firings, definitions, secretsKept} {
+		all = append(all, some...)
+	}
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range all {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				mini := miniredis.RunT(t)
+				mini.SetTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+				rdb, err := store.Dial(t.Context(), mini.Addr())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = rdb.Close() })
+				c.run(t, newWorld(t, rdb, mini))
+			})
+		}
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		rdb := redistest.Start(t)
+		for _, c := range all {
+			t.Run(c.name, func(t *testing.T) {
+				if err := rdb.FlushDB(t.Context()).Err(); err != nil {
+					t.Fatal(err)
+				}
+				c.run(t, newWorld(t, rdb, nil))
+			})
+		}
+	})
+}
+
+func newWorld(t *testing.T, rdb *redis.Client, mini *miniredis.Miniredis) *world {
+	t.Helper()
+	w := &world{Store: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
+	must(t, w.Groups(t.Context(), tenant))
+	return w
+}
+
+// The names that the promises are about.
+const (
+	tenant    = "acme"
+	execution = "x-1"
+
+	streamKey    = "tenant:acme:events"
+	deadKey      = "tenant:acme:events:dlq"
+	executionKey = "tenant:acme:execution:x-1"
+	historyKey   = executionKey + ":history"
+	timersKey    = "flunq:timers:all"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mine fails the test unless the message was the consumer's.
+func mine(t *testing.T, want bool) func(bool, error) {
+	return func(got bool, err error) {
+		t.Helper()
+		must(t, err)
+		if got != want {
+			t.Fatalf("mine = %v, want %v", got, want)
+		}
+	}
+}
+
+func reader(group, consumer string) store.Reader {
+	return store.Reader{Group: group, Consumer: consumer, Tenants: []string{tenant}}
+}
+
+// sent publishes an event, and is its delivery to a consumer.
+func (w *world) sent(t *testing.T, e event.Event, group, consumer string) store.Message {
+	t.Helper()
+	e.Tenant = tenant
+	must(t, w.Publish(t.Context(), e))
+	return w.read(t, group, consumer)
+}
+
+// read is the one entry that a consumer finds.
+func (w *world) read(t *testing.T, group, consumer string) store.Message {
+	t.Helper()
+	msgs, _, err := w.Read(t.Context(), reader(group, consumer), 10, 0)
+	must(t, err)
+	if len(msgs) != 1 {
+		t.Fatalf("read %d messages, want 1: %v", len(msgs), msgs)
+	}
+	return msgs[0]
+}
+
+// age makes pending entries look left alone for a while.
+func (w *world) age(t *testing.T, d time.Duration, msgs ...store.Message) {
+	t.Helper()
+	if w.mini != nil {
+		now, err := w.Now(t.Context())
+		must(t, err)
+		w.mini.SetTime(now.Add(d))
+		return
+	}
+	for _, m := range msgs {
+		must(t, w.rdb.Do(t.Context(), "XCLAIM", streamKey, m.Group, m.Consumer, 0, m.ID, "IDLE", d.Milliseconds(), "JUSTID").Err())
+	}
+}
+
+// steal has another consumer claim a message.
+func (w *world) steal(t *testing.T, m store.Message) store.Message {
+	t.Helper()
+	w.age(t, time.Minute, m)
+	now, err := w.Now(t.Context())
+	must(t, err)
+	got, _, err := w.Orphans(t.Context(), reader(m.Group, "thief"), 30*time.Second, 10, now)
+	must(t, err)
+	if len(got) != 1 || got[0].ID != m.ID {
+		t.Fatalf("the thief got %v, want %s", got, m.ID)
+	}
+	return got[0]
+}
+
+// pending is how many entries a group has not acknowledged.
+func (w *world) pending(t *testing.T, group string) int64 {
+	t.Helper()
+	p, err := w.rdb.XPending(t.Context(), streamKey, group).Result()
+	must(t, err)
+	return p.Count
+}
+
+// dump is all that Redis holds, but for what groups have read.
+func (w *world) dump(t *testing.T) string {
+	t.Helper()
+	ctx := t.Context()
+	keys, err := w.rdb.Keys(ctx, "*").Result()
+	must(t, err)
+	var out strings.Builder
+	for _, key := range sorted(keys) {
+		var value any
+		switch w.rdb.Type(ctx, key).Val() {
+		case "hash":
+			value = w.rdb.HGetAll(ctx, key).Val()
+		case "stream":
+			value = w.rdb.XRange(ctx, key, "-", "+").Val()
+		case "zset":
+			value = w.rdb.ZRangeWithScores(ctx, key, 0, -1).Val()
+		case "set":
+			value = sorted(w.rdb.SMembers(ctx, key).Val())
+		default:
+			value = w.rdb.Get(ctx, key).Val()
+		}
+		fmt.Fprintf(&out, "%s = %v\n", key, value)
+	}
+	return out.String()
+}
+
+// unchanged fails the test if f, which returns an error, changes anything.
+func (w *world) unchanged(t *testing.T, f func() error) error {
+	t.Helper()
+	before := w.dump(t)
+	err := f()
+	if after := w.dump(t); after != before {
+		t.Errorf("something was written, with error %v:\n%s\nwas\n%s", err, after, before)
+	}
+	return err
+}

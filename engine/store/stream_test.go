@@ -1,0 +1,264 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// raw appends an entry as another program would.
+func (w *world) raw(t *testing.T, values ...string) {
+	t.Helper()
+	must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: streamKey, Values: values}).Err())
+}
+
+var messages = []check{
+	{"an event comes back as it was, to each group once", func(t *testing.T, w *world) {
+		e := happened("a", "com.example.paid")
+		e.Task, e.Ext = "/do/0/a", map[string]string{"traceparent": "00-1"}
+		must(t, w.Publish(t.Context(), e))
+		for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
+			m := w.read(t, group, "c1")
+			if diff := cmp.Diff(e, m.Event); diff != "" || m.Err != nil {
+				t.Error(diff, m.Err)
+			}
+			if m.Tenant != tenant || m.Group != group || m.Consumer != "c1" || m.Attempt != 0 || m.Read.IsZero() {
+				t.Errorf("message %+v", m)
+			}
+			msgs, now, err := w.Read(t.Context(), reader(group, "c2"), 10, 0)
+			must(t, err)
+			if len(msgs) != 0 || now.IsZero() {
+				t.Errorf("read again: %v at %v", msgs, now)
+			}
+		}
+	}},
+	{"what is no event comes with the reason", func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			values []string
+			typ    event.Type
+		}{
+			{[]string{"id", "1"}, ""},
+			{[]string{"a", "1", "id", "1", "time", "soon", "type", "com.x", "z", "1"}, "com.x"},
+			{[]string{"type", string(event.TaskCompleted), "data", "{"}, event.TaskCompleted},
+		} {
+			w.raw(t, c.values...)
+			m := w.read(t, store.WorkerGroup, "w1")
+			if m.Err == nil || m.Event.Type != c.typ {
+				t.Errorf("%v: error %v, type %q, want an error and %q", c.values, m.Err, m.Event.Type, c.typ)
+			}
+			if !slices.Equal(m.Fields, c.values) && !slices.Contains(c.values, "{") {
+				t.Errorf("fields %v, want %v", m.Fields, c.values)
+			}
+		}
+	}},
+	{"the stream says whose event it is, not the sender", func(t *testing.T, w *world) {
+		w.raw(t, "id", "1", "tenantid", "other", "type", "com.x")
+		if m := w.read(t, store.WorkerGroup, "w1"); m.Event.Tenant != tenant {
+			t.Errorf("the event is %s's, want %s's", m.Event.Tenant, tenant)
+		}
+	}},
+	{"an entry with thousands of fields is given up like others", func(t *testing.T, w *world) {
+		values := []string{"id", "1", "type", "com.x"}
+		for i := range 9000 {
+			values = append(values, fmt.Sprintf("a%d", i), "v")
+		}
+		w.raw(t, values...)
+		m := w.read(t, store.WorkerGroup, "w1")
+		if m.Err == nil {
+			t.Fatal("no error")
+		}
+		mine(t, true)(w.Retry(t.Context(), m, -time.Hour))
+		w.fireAll(t)
+		m = w.read(t, store.WorkerGroup, "w1")
+		if m.Attempt != 1 || m.Err == nil {
+			t.Errorf("delivered again as attempt %d, %v", m.Attempt, m.Err)
+		}
+		mine(t, true)(w.Bury(t.Context(), m, event.Dead{Reason: m.Err.Error(), Attempts: 2}, nil))
+		if letters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val(); len(letters) != 1 {
+			t.Errorf("dead letters %v, want 1", letters)
+		}
+	}},
+	{"a group that is gone is made again, from the beginning", func(t *testing.T, w *world) {
+		must(t, w.Publish(t.Context(), happened("a", "com.x")))
+		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.WorkerGroup).Err())
+		if m := w.read(t, store.WorkerGroup, "w1"); m.Event.ID != "a" {
+			t.Errorf("read %v, want a", m)
+		}
+		must(t, w.rdb.Del(t.Context(), streamKey).Err())
+		msgs, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		if err != nil || len(msgs) != 0 {
+			t.Errorf("read %v, %v, want nothing", msgs, err)
+		}
+		must(t, w.Groups(t.Context(), tenant))
+		must(t, w.Groups(t.Context(), tenant))
+	}},
+	{"a message of a stream that is gone is nobody's", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("a", event.TimerScheduled), store.TimerGroup, "t1")
+		must(t, w.rdb.Del(t.Context(), streamKey).Err())
+		mine(t, false)(w.Schedule(t.Context(), m, timer(0)))
+		w.commit(t, step(0, &m), store.Fenced)
+	}},
+	{"several tenants are read at once", func(t *testing.T, w *world) {
+		must(t, w.Groups(t.Context(), "beta"))
+		a, b := happened("a", "com.x"), happened("b", "com.x")
+		b.Tenant = "beta"
+		must(t, w.Publish(t.Context(), a))
+		must(t, w.Publish(t.Context(), b))
+		r := store.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant, "beta"}}
+		msgs, _, err := w.Read(t.Context(), r, 10, 0)
+		must(t, err)
+		if len(msgs) != 2 || msgs[0].Tenant != tenant || msgs[1].Tenant != "beta" {
+			t.Fatalf("read %v", msgs)
+		}
+		must(t, w.Ack(t.Context(), msgs...))
+		must(t, w.Ack(t.Context()))
+		if n := w.pending(t, store.WorkerGroup); n != 0 {
+			t.Errorf("%d pending", n)
+		}
+	}},
+}
+
+var deliveries = []check{
+	{"a dead consumer's message is claimed after its lease", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+		now, err := w.Now(t.Context())
+		must(t, err)
+		got, wake, err := w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
+		must(t, err)
+		if left := wake.Sub(now); len(got) != 0 || left <= 59*time.Minute || left > time.Hour {
+			t.Errorf("claimed %v, look again in %v, want nothing and an hour", got, left)
+		}
+		stolen := w.steal(t, m)
+		if diff := cmp.Diff(m.Event, stolen.Event); diff != "" || stolen.Consumer != "thief" {
+			t.Error(diff, stolen.Consumer)
+		}
+		must(t, w.Ack(t.Context(), stolen))
+		got, wake, err = w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
+		if err != nil || len(got) != 0 || !wake.IsZero() {
+			t.Errorf("claimed %v, %v, %v, want never", got, wake, err)
+		}
+	}},
+	{"renewing keeps a message, but not one that is another's", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+		w.age(t, time.Minute, m)
+		must(t, w.Renew(t.Context(), m))
+		now, _ := w.Now(t.Context())
+		got, _, err := w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		if err != nil || len(got) != 0 {
+			t.Fatalf("claimed %v, %v", got, err)
+		}
+		stolen := w.steal(t, m)
+		must(t, w.Renew(t.Context(), m))
+		mine(t, false)(w.Reply(t.Context(), m, happened("r", event.TaskCompleted)))
+		mine(t, true)(w.Reply(t.Context(), stolen, happened("r", event.TaskCompleted)))
+	}},
+	{"an orphan behind hundreds of living messages is found", func(t *testing.T, w *world) {
+		const alive = 1200
+		for i := range alive + 1 {
+			must(t, w.Publish(t.Context(), happened(fmt.Sprint("m", i), "com.x")))
+		}
+		long, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
+		must(t, err)
+		orphan := w.read(t, store.WorkerGroup, "dead")
+		w.age(t, time.Minute, orphan)
+		must(t, w.Renew(t.Context(), long...))
+		now, _ := w.Now(t.Context())
+		got, _, err := w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		must(t, err)
+		if len(got) != 1 || got[0].ID != orphan.ID {
+			t.Errorf("claimed %d messages, want the orphan", len(got))
+		}
+	}},
+	{"a failed delivery comes again, as often as it fails", func(t *testing.T, w *world) {
+		e := happened("a", "com.x")
+		m := w.sent(t, e, store.WorkerGroup, "w1")
+		for attempt := range 3 {
+			if m.Attempt != attempt || m.Err != nil {
+				t.Fatalf("attempt %d, %v, want %d", m.Attempt, m.Err, attempt)
+			}
+			if diff := cmp.Diff(e, m.Event); diff != "" {
+				t.Fatal(diff)
+			}
+			mine(t, true)(w.Retry(t.Context(), m, -time.Second))
+			mine(t, false)(w.Retry(t.Context(), m, 0))
+			w.fireAll(t)
+			m = w.read(t, store.WorkerGroup, "w1")
+		}
+	}},
+	{"putting off waits for its delay", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+		mine(t, true)(w.Retry(t.Context(), m, time.Hour))
+		due, next, now, err := w.Due(t.Context(), tenant, 10)
+		must(t, err)
+		if wait := next.Sub(now); len(due) != 0 || wait < 59*time.Minute || wait > time.Hour+time.Millisecond {
+			t.Errorf("due %v, next in %v, want in an hour", due, wait)
+		}
+		var kept event.Timer
+		must(t, json.Unmarshal([]byte(w.rdb.ZRange(t.Context(), timersKey, 0, 0).Val()[0]), &kept))
+		var fields map[string]string
+		must(t, json.Unmarshal(kept.Event, &fields))
+		if kept.Kind != event.DeliveryTimer || fields["id"] != "a" || fields[event.AttemptAttribute] != "1" {
+			t.Errorf("the timer is %+v", kept)
+		}
+	}},
+	{"a dead letter has the whole entry and why", func(t *testing.T, w *world) {
+		w.raw(t, "type", "com.x", "id", "a", "odd", "\xff\x00", "data", "{")
+		m := w.read(t, store.WorkerGroup, "w1")
+		mine(t, true)(w.Retry(t.Context(), m, -time.Second))
+		w.fireAll(t)
+		m = w.read(t, store.WorkerGroup, "w1")
+		obituary := m.Obituary(event.EventDead, event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"})
+		d := event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"}
+		mine(t, true)(w.Bury(t.Context(), m, d, []event.Event{obituary}))
+		mine(t, false)(w.Bury(t.Context(), m, d, nil))
+		letters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
+		if len(letters) != 1 {
+			t.Fatalf("letters %v", letters)
+		}
+		got := letters[0].Values
+		for name, want := range map[string]string{
+			"type": "com.x", "id": "a", "data": "{", "reason": "bad", "attempts": "2", "service": "worker-service",
+			"source_stream": streamKey, "source_id": m.ID,
+		} {
+			if got[name] != want {
+				t.Errorf("%s = %q, want %q", name, got[name], want)
+			}
+		}
+		if got[event.AttemptAttribute] != nil {
+			t.Error("the letter counts attempts that a replay would go on with")
+		}
+		first, _ := got["first_failure"].(string)
+		last, _ := got["last_failure"].(string)
+		if first == "" || last == "" || first > last {
+			t.Errorf("failed first at %q, last at %q", first, last)
+		}
+		told := w.read(t, store.WorkerGroup, "w2").Event
+		var dead event.Dead
+		must(t, json.Unmarshal(told.Data, &dead))
+		var original map[string]string
+		must(t, json.Unmarshal(dead.Original, &original))
+		if told.Type != event.EventDead || dead.Attempts != 2 || original["id"] != "a" {
+			t.Errorf("the worker is told %+v of %v", told, original)
+		}
+	}},
+	{"a dead letter that cannot be written leaves the message", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())
+		err := w.unchanged(t, func() error {
+			_, err := w.Bury(t.Context(), m, event.Dead{}, []event.Event{happened("b", "com.x")})
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || w.pending(t, store.WorkerGroup) != 1 {
+			t.Errorf("error %v, pending %d", err, w.pending(t, store.WorkerGroup))
+		}
+	}},
+}

@@ -1,0 +1,311 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// timer is one of the execution's, due so long after a moment of the past.
+func timer(after time.Duration) event.Timer {
+	return event.Timer{
+		Tenant: tenant, Workflow: "test.wf", Execution: execution, TaskID: "/do/0/wait", TaskName: "wait",
+		FireAt: time.Date(2020, 1, 1, 0, 0, 0, 123456789, time.UTC).Add(after), Kind: event.WaitTimer,
+	}
+}
+
+// scheduled is the message that asks for a timer.
+func (w *world) scheduled(t *testing.T, timer event.Timer) store.Message {
+	t.Helper()
+	e := happened("t/"+timer.FireAt.String(), event.TimerScheduled)
+	e.Data = event.Encode(timer)
+	return w.sent(t, e, store.TimerGroup, "t1")
+}
+
+// fireAll fires what is due, and is what Due said.
+func (w *world) fireAll(t *testing.T) []store.Due {
+	t.Helper()
+	due, _, _, err := w.Due(t.Context(), tenant, 100)
+	must(t, err)
+	n, err := w.Fire(t.Context(), tenant, due)
+	must(t, err)
+	if n != len(due) {
+		t.Fatalf("fired %d of %d", n, len(due))
+	}
+	return due
+}
+
+func (w *world) timers(t *testing.T) int64 {
+	t.Helper()
+	return w.rdb.ZCard(t.Context(), timersKey).Val()
+}
+
+var timers = []check{
+	{"a timer is set once, under its moment", func(t *testing.T, w *world) {
+		want := timer(0)
+		m := w.scheduled(t, want)
+		mine(t, true)(w.Schedule(t.Context(), m, want))
+		mine(t, false)(w.Schedule(t.Context(), m, want))
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, want), want))
+		all := w.rdb.ZRangeWithScores(t.Context(), timersKey, 0, -1).Val()
+		if len(all) != 1 || w.pending(t, store.TimerGroup) != 0 {
+			t.Fatalf("timers %v, %d messages pending", all, w.pending(t, store.TimerGroup))
+		}
+		const member = `{"tenant_id":"acme","workflow_id":"test.wf","execution_id":"x-1","task_id":"/do/0/wait",` +
+			`"task_name":"wait","fire_at":"2020-01-01T00:00:00.123456789Z","kind":"wait"}`
+		if all[0].Member != member {
+			t.Errorf("member %v, want %s", all[0].Member, member)
+		}
+		if all[0].Score < 1577836800.123456 || all[0].Score > 1577836800.123458 {
+			t.Errorf("score %v", all[0].Score)
+		}
+	}},
+	{"a timer taken back before it was set is never set", func(t *testing.T, w *world) {
+		c := step(0, nil)
+		c.Cancel = []event.Timer{timer(0)}
+		w.commit(t, c, store.Committed)
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(time.Second)), timer(time.Second)))
+		if n := w.timers(t); n != 1 {
+			t.Errorf("%d timers, want the other one alone", n)
+		}
+		for name := range w.rdb.HGetAll(t.Context(), executionKey).Val() {
+			if strings.HasPrefix(name, "gone:") {
+				t.Errorf("tombstone %s is left", name)
+			}
+		}
+	}},
+	{"a timer taken back after it was set leaves nothing", func(t *testing.T, w *world) {
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		c := step(0, nil)
+		c.Cancel = []event.Timer{timer(0)}
+		w.commit(t, c, store.Committed)
+		if n, fields := w.timers(t), w.rdb.HLen(t.Context(), executionKey).Val(); n != 0 || fields != 5 {
+			t.Errorf("%d timers, %d fields of the execution, want 0 and 5", n, fields)
+		}
+	}},
+	{"an execution that has ended sets no timer", func(t *testing.T, w *world) {
+		c := step(0, nil)
+		c.Status, c.Ended = "faulted", true
+		w.commit(t, c, store.Committed)
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		if n := w.timers(t); n != 0 || w.pending(t, store.TimerGroup) != 0 {
+			t.Errorf("%d timers, want none", n)
+		}
+	}},
+	{"taking a timer out asks for the message's owner", func(t *testing.T, w *world) {
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		m := w.sent(t, happened("c", event.TimerCancelled), store.TimerGroup, "t1")
+		stolen := w.steal(t, m)
+		mine(t, false)(w.Unschedule(t.Context(), m, timer(0)))
+		if w.timers(t) != 1 {
+			t.Error("a message that is another's took the timer out")
+		}
+		mine(t, true)(w.Unschedule(t.Context(), stolen, timer(0)))
+		if w.timers(t) != 0 || w.pending(t, store.TimerGroup) != 0 {
+			t.Error("the timer is still there")
+		}
+	}},
+	{"a timer that cannot be filed leaves the message", func(t *testing.T, w *world) {
+		m := w.scheduled(t, timer(0))
+		must(t, w.rdb.Set(t.Context(), timersKey, "mine", 0).Err())
+		err := w.unchanged(t, func() error { _, err := w.Schedule(t.Context(), m, timer(0)); return err })
+		if err == nil || w.pending(t, store.TimerGroup) != 1 {
+			t.Errorf("error %v, %d pending", err, w.pending(t, store.TimerGroup))
+		}
+	}},
+}
+
+var firings = []check{
+	{"what is due fires once, in order, and says when", func(t *testing.T, w *world) {
+		for _, after := range []time.Duration{2, 0, 1} {
+			at := timer(after * time.Second)
+			mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, at), at))
+		}
+		due, next, now, err := w.Due(t.Context(), tenant, 2)
+		must(t, err)
+		if len(due) != 2 || next.After(now) || next.IsZero() {
+			t.Fatalf("due %v, next %v at %v: want two, and more at once", due, next, now)
+		}
+		for range 2 {
+			_, err = w.Fire(t.Context(), tenant, due)
+			must(t, err)
+		}
+		msgs, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "w1"), 100, 0)
+		must(t, err)
+		var fired []string
+		for _, m := range msgs {
+			if m.Event.Type != event.TimerFired {
+				continue
+			}
+			var f event.Fired
+			must(t, json.Unmarshal(m.Event.Data, &f))
+			fired = append(fired, f.ScheduledFor.Format(time.RFC3339Nano))
+			if f.FiredAt.Before(f.ScheduledFor) || !f.FireAt.Equal(f.ScheduledFor) || m.Event.Execution != execution ||
+				m.Event.Task != "/do/0/wait" || !strings.HasPrefix(m.Event.ID, execution+"/do/0/wait/wait") {
+				t.Errorf("event %+v, %+v", m.Event, f)
+			}
+		}
+		if want := []string{"2020-01-01T00:00:00.123456789Z", "2020-01-01T00:00:01.123456789Z"}; !slices.Equal(fired, want) {
+			t.Errorf("fired %v, want %v", fired, want)
+		}
+		if w.timers(t) != 1 {
+			t.Errorf("%d timers left, want 1", w.timers(t))
+		}
+	}},
+	{"a timer never fires early", func(t *testing.T, w *world) {
+		now, err := w.Now(t.Context())
+		must(t, err)
+		late := timer(0)
+		late.FireAt = now.Add(time.Hour)
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, late), late))
+		due, next, _, err := w.Due(t.Context(), tenant, 10)
+		must(t, err)
+		if len(due) != 0 || next.Before(late.FireAt) || next.Sub(late.FireAt) > time.Microsecond {
+			t.Errorf("due %v, next %v, want %v", due, next, late.FireAt)
+		}
+		member := w.rdb.ZRange(t.Context(), timersKey, 0, 0).Val()[0]
+		n, err := w.Fire(t.Context(), tenant, []store.Due{{Timer: late, Member: member}})
+		if err != nil || n != 0 || w.timers(t) != 1 {
+			t.Errorf("fired %d, %v, %d left", n, err, w.timers(t))
+		}
+	}},
+	{"the last microsecond counts", func(t *testing.T, w *world) {
+		if w.mini == nil {
+			t.Skip("the clock of a real Redis does not stand still")
+		}
+		at := timer(0) // …789 ns: due in the microsecond after the one it lies in
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, at), at))
+		for _, c := range []struct {
+			now  time.Time
+			want int
+		}{
+			{at.FireAt.Truncate(time.Microsecond), 0},
+			{at.FireAt.Truncate(time.Microsecond).Add(time.Microsecond), 1},
+		} {
+			w.mini.SetTime(c.now)
+			if due, _, _, err := w.Due(t.Context(), tenant, 10); err != nil || len(due) != c.want {
+				t.Errorf("at %v %d are due, want %d", c.now, len(due), c.want)
+			}
+		}
+	}},
+	{"a score is never before its moment, and keeps the order", func(t *testing.T, w *world) {
+		start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		times := []time.Time{
+			time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC), time.Unix(0, 1).UTC(),
+			time.Date(2262, 4, 12, 0, 0, 0, 0, time.UTC), time.Date(2600, 1, 1, 0, 0, 0, 1, time.UTC),
+			time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC),
+		}
+		for i := range 500 {
+			times = append(times, start.Add(time.Duration(i)*97*time.Nanosecond))
+		}
+		for _, at := range times {
+			must(t, w.rdb.Del(t.Context(), timersKey).Err())
+			f := timer(0)
+			f.FireAt = at
+			m := store.Message{Tenant: tenant, Group: store.TimerGroup, Consumer: "t1"}
+			must(t, w.Publish(t.Context(), happened("s", event.TimerScheduled)))
+			m = w.read(t, store.TimerGroup, "t1")
+			mine(t, true)(w.Schedule(t.Context(), m, f))
+			score := w.rdb.ZRangeWithScores(t.Context(), timersKey, 0, 0).Val()[0].Score
+			if scoreBefore(score, at) {
+				t.Errorf("score %.9f is before %v (%d.%09d)", score, at, at.Unix(), at.Nanosecond())
+			}
+		}
+	}},
+	{"timers of far futures do not stand before those that are due", func(t *testing.T, w *world) {
+		for i := range 5 {
+			far := timer(0)
+			far.FireAt = time.Date(2500, 1, 1, 0, 0, i, 0, time.UTC)
+			mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, far), far))
+		}
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		if due, _, _, err := w.Due(t.Context(), tenant, 2); err != nil || len(due) != 1 {
+			t.Errorf("due %v, %v, want one", due, err)
+		}
+	}},
+	{"what cannot be a timer goes to the dead letters", func(t *testing.T, w *world) {
+		members := []string{`{"broken`, `{"tenant_id":"No Tenant","fire_at":"2020-01-01T00:00:00Z"}`, `{"fire_at":"2020-01-01T00:00:00Z"}`}
+		for i, text := range members {
+			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: text}).Err())
+		}
+		before := w.rdb.Keys(t.Context(), "*").Val()
+		if due := w.fireAll(t); len(due) != len(members) {
+			t.Fatalf("due %v", due)
+		}
+		letters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
+		if len(letters) != len(members) || w.timers(t) != 0 {
+			t.Fatalf("letters %v, %d timers left", letters, w.timers(t))
+		}
+		for i, letter := range letters {
+			if letter.Values["timer"] != members[i] || letter.Values["reason"] == "" {
+				t.Errorf("letter %v, want of %s", letter, members[i])
+			}
+		}
+		if after := w.rdb.Keys(t.Context(), "*").Val(); len(after) != len(before) {
+			t.Errorf("keys %v, were %v", after, before) // the letters for the timers
+		}
+	}},
+	{"a timer of another program fires", func(t *testing.T, w *world) {
+		const member = `{"execution_id":"x-1","fire_at":"2024-01-15T10:30:00.123456789+02:00","tenant_id":"acme","note":"hi"}`
+		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1705307400.1234567, Member: member}).Err())
+		w.fireAll(t)
+		if e := w.read(t, store.WorkerGroup, "w1").Event; e.Type != event.TimerFired || e.Execution != execution || w.timers(t) != 0 {
+			t.Errorf("event %+v", e)
+		}
+	}},
+	{"a stream that cannot be written keeps its timer, and the others fire", func(t *testing.T, w *world) {
+		must(t, w.rdb.Set(t.Context(), "tenant:bad:events", "mine", 0).Err())
+		bad := timer(0)
+		bad.Tenant = "bad"
+		for i, one := range []event.Timer{bad, timer(time.Second)} {
+			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: string(event.Encode(one))}).Err())
+		}
+		due, _, _, err := w.Due(t.Context(), tenant, 10)
+		must(t, err)
+		n, err := w.Fire(t.Context(), tenant, due)
+		if n != 1 || w.timers(t) != 1 {
+			t.Errorf("fired %d, %v; %d timers left, want 1 and 1", n, err, w.timers(t))
+		}
+	}},
+	{"in a cluster every key of a script is in one slot", func(t *testing.T, w *world) {
+		st := store.New(w.rdb, store.Options{Cluster: true})
+		must(t, st.Groups(t.Context(), tenant))
+		must(t, st.Start(t.Context(), happened("s", event.ExecutionStarted)))
+		msgs, _, err := st.Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+		must(t, err)
+		mine(t, true)(st.Schedule(t.Context(), msgs[0], timer(0)))
+		due, _, _, err := st.Due(t.Context(), tenant, 10)
+		must(t, err)
+		if n, err := st.Fire(t.Context(), tenant, due); n != 1 || err != nil {
+			t.Errorf("fired %d, %v", n, err)
+		}
+		for _, key := range w.rdb.Keys(t.Context(), "*").Val() {
+			if key != streamKey && !strings.Contains(key, "{acme}") {
+				t.Errorf("key %s has no tag", key)
+			}
+		}
+	}},
+}
+
+// scoreBefore compares exactly: a float64 is a whole number and a fraction of
+// which neither is rounded.
+func scoreBefore(score float64, at time.Time) bool {
+	text := fmt.Sprintf("%.60f", score)
+	whole, fraction, _ := strings.Cut(text, ".")
+	negative := strings.HasPrefix(whole, "-")
+	exact, ok := new(bigRat).SetString(whole + "." + fraction)
+	if !ok {
+		panic(text)
+	}
+	_ = negative
+	return exact.Cmp(moment(at)) < 0
+}
