@@ -166,7 +166,8 @@ func (r *luaRandom) next() uint64 {
 func (e *luaEngine) mathRandom(l *lua.LState) int {
 	const most = 1<<31 - 1
 	fraction := float64(e.random.next()%most) / most
-	low, high := 1, most
+	low := 1
+	var high int
 	switch l.GetTop() {
 	case 0:
 		l.Push(lua.LNumber(fraction))

@@ -98,9 +98,13 @@ func (e Event) Fields() []string {
 }
 
 // FromFields reads the fields of a stream entry. An entry without a type or
-// with a time that is none is an error; other attributes may be missing.
+// with a time that is none is an error, which leaves the other attributes
+// readable; they may be missing.
 func FromFields(fields map[string]any) (Event, error) {
-	var e Event
+	var (
+		e   Event
+		bad error
+	)
 	for name, v := range fields {
 		s, ok := v.(string)
 		if !ok {
@@ -117,7 +121,8 @@ func FromFields(fields map[string]any) (Event, error) {
 		case "time":
 			t, err := time.Parse(time.RFC3339Nano, s)
 			if err != nil {
-				return e, fmt.Errorf("attribute time: %w", err)
+				bad = fmt.Errorf("attribute time: %w", err)
+				break
 			}
 			e.Time = t.UTC()
 		case "tenantid":
@@ -140,5 +145,5 @@ func FromFields(fields map[string]any) (Event, error) {
 	if e.Type == "" {
 		return e, errors.New("no attribute type")
 	}
-	return e, nil
+	return e, bad
 }

@@ -62,7 +62,7 @@ func (b *Inbox) sort(msgs []store.Message) (rest []store.Message) {
 	defer b.mu.Unlock()
 	for _, m := range msgs {
 		switch {
-		case m.Err == nil && m.Event.Type != event.TaskRequested:
+		case m.Event.Type != event.TaskRequested:
 			rest = append(rest, m)
 		case !b.has(m):
 			b.waiting = append(b.waiting, m)

@@ -3,21 +3,11 @@ package store_test
 import (
 	"errors"
 	"fmt"
-	"math/big"
 	"sync"
 	"testing"
-	"time"
 
 	"flunq.io/flunq/engine/store"
 )
-
-type bigRat = big.Rat
-
-// moment is a time in seconds, exactly.
-func moment(t time.Time) *big.Rat {
-	out := new(big.Rat).SetInt64(t.Unix())
-	return out.Add(out, big.NewRat(int64(t.Nanosecond()), 1e9))
-}
 
 var definitions = []check{
 	{"the newest version is the latest, whatever the order", func(t *testing.T, w *world) {

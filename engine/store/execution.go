@@ -29,7 +29,7 @@ type Execution struct {
 
 // Start begins an execution: e is its ExecutionStarted. One of the same id is ErrExists.
 func (s *Store) Start(ctx context.Context, e event.Event) error {
-	if err := CheckTenant(e.Tenant); err != nil {
+	if err := checkExecution(e.Tenant, e.Execution); err != nil {
 		return err
 	}
 	fields := []any{
@@ -54,6 +54,9 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 // Execution reads what is known of an execution; ErrNotFound if nothing is.
 func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, error) {
 	x := Execution{Tenant: tenant, ID: id}
+	if err := CheckTenant(tenant); err != nil {
+		return x, err
+	}
 	fields, err := s.rdb.HGetAll(ctx, s.keys.execution(tenant, id)).Result()
 	if err != nil {
 		return x, failed("read execution "+id, err)
@@ -93,6 +96,9 @@ func moment(text string) time.Time {
 
 // History reads up to count entries of a history, after a version.
 func (s *Store) History(ctx context.Context, tenant, id string, after int64, count int) ([]event.Event, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
 	from := strconv.FormatInt(after+1, 10) + "-0"
 	entries, err := s.rdb.XRangeN(ctx, s.keys.history(tenant, id), from, "+", int64(count)).Result()
 	if err != nil {
@@ -142,12 +148,33 @@ const (
 
 // Commit writes a transition, all of it or nothing.
 func (s *Store) Commit(ctx context.Context, c Commit) (Outcome, error) {
+	if err := c.check(); err != nil {
+		return Fenced, err
+	}
 	keys, args := s.commitArguments(c)
 	n, err := commitScript.Run(ctx, s.rdb, keys, args...).Int()
 	if err != nil {
 		return Fenced, failed("commit "+c.Execution, err)
 	}
 	return Outcome(n), nil
+}
+
+// check says what the script could only find out half way through.
+func (c Commit) check() error {
+	if err := checkExecution(c.Tenant, c.Execution); err != nil {
+		return err
+	}
+	if c.Message != nil && c.Message.Tenant != c.Tenant {
+		return fmt.Errorf("%w: a message of tenant %s cannot commit an execution of %s", ErrName, c.Message.Tenant, c.Tenant)
+	}
+	for _, events := range [][]event.Event{c.History, c.Publish} {
+		for _, e := range events {
+			if n := len(e.Ext); n >= mostFields {
+				return fmt.Errorf("commit %s: event %s has %d further attributes, want less than %d", c.Execution, e.ID, n, mostFields)
+			}
+		}
+	}
+	return nil
 }
 
 // commitArguments are the keys and arguments of the script, in its order.
@@ -242,10 +269,14 @@ func (s *Store) Bury(ctx context.Context, m Message, d event.Dead, publish []eve
 	if err != nil {
 		return false, err
 	}
-	letter := append([]any{}, anys(m.Fields)...)
-	letter = append(letter, "reason", d.Reason, "attempts", strconv.Itoa(d.Attempts), "service", d.Service,
-		"source_stream", s.keys.stream(m.Tenant), "source_id", m.ID,
-		"last_failure", now.Format(time.RFC3339Nano))
+	last := now.Format(time.RFC3339Nano)
+	first := m.field(firstFailureField)
+	if first == "" {
+		first = last
+	}
+	letter := append(anys(m.sent()),
+		"reason", string(s.sealer.Seal([]byte(d.Reason))), "attempts", strconv.Itoa(d.Attempts), "service", d.Service,
+		"source_stream", s.keys.stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
 	args := append([]any{m.Group, m.ID, m.Consumer, len(letter)}, letter...)
 	for _, e := range publish {
 		args = s.appendEvent(args, e)
@@ -265,6 +296,9 @@ func anys(in []string) []any {
 
 // Listeners are the executions that wait for events of a type, or for any.
 func (s *Store) Listeners(ctx context.Context, tenant, eventType string) ([]string, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
 	ids, err := s.rdb.SUnion(ctx, s.keys.listeners(tenant, eventType), s.keys.listeners(tenant, "*")).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, failed("read who listens for "+eventType, err)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,11 +27,21 @@ func tombstone(t event.Timer) string {
 // score is the moment a timer is due at, in Unix seconds. A float64 has no
 // nanoseconds to spare today, so it is rounded up: never early.
 func score(t time.Time) float64 {
-	seconds := float64(t.UnixNano()) / 1e9
-	if int64(seconds*1e9) < t.UnixNano() {
+	seconds := float64(t.Unix()) + float64(t.Nanosecond())/1e9
+	for before(seconds, t) {
 		seconds = math.Nextafter(seconds, math.Inf(1))
 	}
 	return seconds
+}
+
+// before compares exactly: what a float64 has behind the point of a number of
+// seconds is that coarse that it can be multiplied without rounding.
+func before(seconds float64, t time.Time) bool {
+	whole := math.Floor(seconds)
+	if int64(whole) != t.Unix() {
+		return int64(whole) < t.Unix()
+	}
+	return (seconds-whole)*1e9 < float64(t.Nanosecond())
 }
 
 func formatScore(t time.Time) string { return strconv.FormatFloat(score(t), 'f', -1, 64) }
@@ -66,12 +77,10 @@ func (s *Store) Retry(ctx context.Context, m Message, delay time.Duration) (mine
 	if err != nil {
 		return false, err
 	}
-	fields := slices.Clone(m.Fields)
-	attempt := strconv.Itoa(m.Attempt + 1)
-	if i := slices.Index(fields, event.AttemptAttribute); i >= 0 && i%2 == 0 {
-		fields[i+1] = attempt
-	} else {
-		fields = append(fields, event.AttemptAttribute, attempt)
+	fields := object(m.Fields)
+	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
+	if fields[firstFailureField] == "" {
+		fields[firstFailureField] = now.Format(time.RFC3339Nano)
 	}
 	t := event.Timer{
 		Tenant: m.Tenant, Workflow: m.Event.Workflow, Execution: m.Event.Execution, TaskID: m.Event.Task,
@@ -83,18 +92,30 @@ func (s *Store) Retry(ctx context.Context, m Message, delay time.Duration) (mine
 	return n == 1, failed("put a message off", err)
 }
 
+// Shelves is of each set of timers one tenant who has it: all share one, but on
+// a cluster each has its own.
+func (s *Store) Shelves(tenants []string) []string {
+	if s.keys.cluster || len(tenants) == 0 {
+		return tenants
+	}
+	return tenants[:1]
+}
+
 // Due is a timer whose time has come.
 type Due struct {
 	event.Timer
-	Member string    // as it stands in the ZSET
-	Score  time.Time // that it is filed under, for one that cannot be read
-	Err    error     // why it cannot be read, if so
+	Member string // as it stands in the ZSET
+	Err    error  // why it cannot fire, if so
 	now    time.Time
+	again  map[string]string // of a delivery: the fields of the entry
 }
 
 // Due finds up to limit timers whose time has come by Redis' clock, the longest
 // due first, and when the next one is due after them; zero if there is none.
 func (s *Store) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, next, now, err
+	}
 	pipe := s.rdb.Pipeline()
 	entries := pipe.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, int64(limit))
 	clock := pipe.Time(ctx)
@@ -102,11 +123,15 @@ func (s *Store) Due(ctx context.Context, tenant string, limit int) (due []Due, n
 		return nil, next, now, failed("look for due timers", err)
 	}
 	now = clock.Val().UTC()
+	soon := score(now.Add(time.Second))
 	for _, entry := range entries.Val() {
 		d := dueOf(entry, now)
 		if at := time.UnixMicro(micros(d.FireAt)).UTC(); at.After(now) {
 			if next.IsZero() || at.Before(next) {
 				next = at
+			}
+			if entry.Score > soon {
+				break // those behind it are no earlier
 			}
 			continue
 		}
@@ -121,40 +146,73 @@ func (s *Store) Due(ctx context.Context, tenant string, limit int) (due []Due, n
 
 func dueOf(entry redis.Z, now time.Time) Due {
 	text, _ := entry.Member.(string) // go-redis reads nothing else
-	d := Due{Member: text, now: now, Score: time.Unix(0, int64(entry.Score*1e9)).UTC()}
+	d := Due{Member: text, now: now}
 	if err := json.Unmarshal([]byte(text), &d.Timer); err != nil {
+		d.Err = fmt.Errorf("read the timer: %w", err)
+	} else if err := CheckTenant(d.Tenant); err != nil {
 		d.Err = err
-		d.FireAt = d.Score
+	} else if d.Kind == event.DeliveryTimer {
+		if err := json.Unmarshal(d.Event, &d.again); err != nil || len(d.again) == 0 || len(d.again) > mostFields {
+			d.Err = errors.New("read the timer: its event is none")
+		}
+	}
+	if d.FireAt.IsZero() {
+		d.FireAt = scored(entry.Score)
 	}
 	return d
 }
 
+// scored is the moment that a score says.
+func scored(seconds float64) time.Time {
+	const end = 1 << 37 // the year 6325; beyond, and below, a number is as good as another
+	whole, fraction := math.Modf(max(-end, min(end, seconds)))
+	return time.Unix(int64(whole), int64(fraction*1e9)).UTC()
+}
+
 // Fire publishes what is due and takes it out, each timer all or nothing. What
-// is gone meanwhile, or not due by Redis' clock after all, stays as it is.
+// is gone meanwhile, or not due by Redis' clock after all, stays as it is; what
+// cannot be a timer goes to the dead letters of tenant. With an error some of
+// them may have fired.
 func (s *Store) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
+	if err := CheckTenant(tenant); err != nil || len(due) == 0 {
+		return 0, err
+	}
 	keys := []string{s.keys.timers(tenant)}
 	var args []any
 	for _, d := range due {
-		fields := s.firedFields(d)
-		keys = append(keys, s.keys.stream(d.Tenant))
+		key, fields := s.keys.stream(d.Tenant), s.firedFields(d)
+		if d.Err != nil {
+			key, fields = s.keys.dead(tenant), s.letter(d)
+		}
+		keys = append(keys, key)
 		args = append(args, d.Member, micros(d.FireAt), len(fields))
 		args = append(args, anys(fields)...)
 	}
-	if len(due) == 0 {
-		return 0, nil
+	reply, err := fireScript.Run(ctx, s.rdb, keys, args...).Slice()
+	if err != nil || len(reply) != 2 {
+		return 0, failed("fire", err)
 	}
-	fired, err = fireScript.Run(ctx, s.rdb, keys, args...).Int()
-	return fired, failed("fire", err)
+	n, _ := reply[0].(int64)
+	if wrong, _ := reply[1].(string); wrong != "" {
+		err = failed("fire", errors.New(wrong))
+	}
+	return int(n), err
+}
+
+// letter is the dead letter of what cannot be a timer.
+func (s *Store) letter(d Due) []string {
+	at := d.now.Format(time.RFC3339Nano)
+	return []string{
+		"timer", d.Member, "reason", d.Err.Error(), "attempts", "1", "service", TimerGroup,
+		"first_failure", at, "last_failure", at,
+	}
 }
 
 // firedFields are those of the event that a timer publishes: of a delivery the
 // entry that is to be delivered again, of all others TimerFired.
 func (s *Store) firedFields(d Due) []string {
-	if d.Kind == event.DeliveryTimer {
-		var fields []string
-		if json.Unmarshal(d.Event, &fields) == nil && len(fields) > 0 && len(fields)%2 == 0 {
-			return fields
-		}
+	if d.again != nil {
+		return listed(d.again)
 	}
 	return s.fields(event.Event{
 		ID:     fmt.Sprintf("%s%s/%s%s/%d", d.Execution, d.TaskID, d.Kind, d.Key, d.FireAt.UnixNano()),

@@ -48,6 +48,12 @@ func (o Options) check() error {
 	if o.Consumer == "" {
 		errs = append(errs, errors.New("the timer service has no consumer name"))
 	}
+	if len(o.Tenants) == 0 {
+		errs = append(errs, errors.New("the timer service has no tenants"))
+	}
+	if o.Block > 0 && o.MaxSleep <= 0 {
+		errs = append(errs, fmt.Errorf("max sleep is %v, want more than 0", o.MaxSleep))
+	}
 	if o.Batch < 1 || o.Batch > 1000 {
 		errs = append(errs, fmt.Errorf("batch is %d, want 1 to 1000", o.Batch))
 	}
@@ -73,9 +79,16 @@ func New(st *store.Store, opts Options) (*Service, error) {
 // that is past, never (before something is written to a stream) if it is zero.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	now, fired, err := s.fire(ctx)
-	if err != nil || fired {
+	if store.Temporary(err) || fired && err == nil {
 		return now, err
 	}
+	// A timer that cannot fire keeps nothing else from being done.
+	wake, rest := s.register(ctx, now)
+	return wake, errors.Join(err, rest)
+}
+
+// register takes new events through, or those of dead consumers.
+func (s *Service) register(ctx context.Context, now time.Time) (wake time.Time, err error) {
 	wake, now, err = s.fetch(ctx, now)
 	if err != nil || len(s.todo) == 0 {
 		return earlier(wake, s.next), err
@@ -83,7 +96,7 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	var rest []store.Message
 	for len(s.todo) > 0 {
 		m := s.todo[0]
-		if m.Err == nil && m.Event.Type != event.TimerScheduled && m.Event.Type != event.TimerCancelled {
+		if !concerns(m.Event.Type) {
 			rest = append(rest, m)
 		} else if err := s.handle(ctx, m); err != nil {
 			return now, err
@@ -92,6 +105,10 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	}
 	return now, s.store.Ack(ctx, rest...)
 }
+
+// concerns reports whether the timer service takes events of a type. What cannot
+// be read is the business of whoever takes its type, and else of the worker.
+func concerns(t event.Type) bool { return t == event.TimerScheduled || t == event.TimerCancelled }
 
 // earlier is the first of two moments; zero is never.
 func earlier(a, b time.Time) time.Time {
@@ -103,13 +120,17 @@ func earlier(a, b time.Time) time.Time {
 
 // fire publishes what is due.
 func (s *Service) fire(ctx context.Context) (now time.Time, fired bool, err error) {
-	due, next, now, err := s.store.Due(ctx, s.opts.Tenants[0], s.opts.Batch)
-	s.next = next
-	if err != nil || len(due) == 0 {
-		return now, false, err
+	s.next = time.Time{}
+	for _, tenant := range s.store.Shelves(s.opts.Tenants) {
+		due, next, at, wrong := s.store.Due(ctx, tenant, s.opts.Batch)
+		if wrong == nil {
+			_, wrong = s.store.Fire(ctx, tenant, due)
+			fired = fired || len(due) > 0 && wrong == nil
+		}
+		now, err = at, errors.Join(err, wrong)
+		s.next = earlier(s.next, next)
 	}
-	_, err = s.store.Fire(ctx, s.opts.Tenants[0], due)
-	return now, true, err
+	return now, fired, err
 }
 
 // fetch reads new events, or claims those of dead consumers. It waits no longer

@@ -87,7 +87,7 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	var idle []store.Message
 	for len(s.todo) > 0 {
 		m := s.todo[0]
-		if m.Err == nil && !concerns(m.Event.Type) {
+		if !concerns(m.Event.Type) {
 			idle = append(idle, m)
 		} else if err := s.handle(ctx, m); err != nil {
 			return now, err
@@ -112,7 +112,7 @@ func (s *Service) fetch(ctx context.Context) (now, wake time.Time, err error) {
 }
 
 // concerns reports whether a worker takes events of a type: those of executions,
-// and all that are not the engine's own.
+// and all that are not the engine's own, or of no type at all.
 func concerns(t event.Type) bool {
 	switch t {
 	case event.ExecutionStarted, event.ExecutionCancelled, event.TaskCompleted, event.TimerFired,
@@ -133,10 +133,10 @@ func (s *Service) handle(ctx context.Context, m store.Message) error {
 		err = &unfit{err}
 	}
 	var bad *unfit
-	if !errors.As(err, &bad) {
+	if !errors.As(err, &bad) && (err == nil || ctx.Err() != nil || store.Temporary(err)) {
 		return err
 	}
-	return s.reject(ctx, m, bad)
+	return s.reject(ctx, m, err)
 }
 
 // unfit is an error that the event or its execution is to blame for, not Redis.
@@ -171,7 +171,8 @@ func (s *Service) reject(ctx context.Context, m store.Message, cause error) erro
 	}
 	dead := event.Dead{Reason: cause.Error(), Attempts: attempt, Service: s.opts.Group}
 	if m.Event.Execution != "" {
-		if err := s.abort(ctx, m, dead); err != nil {
+		// An execution that cannot be written to cannot be ended either.
+		if err := s.abort(ctx, m, dead); store.Temporary(err) {
 			return err
 		}
 	}

@@ -1,0 +1,353 @@
+package timer_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/timer"
+)
+
+const (
+	tenant    = "acme"
+	streamKey = "tenant:acme:events"
+	timersKey = "flunq:timers:all"
+)
+
+// start is when the world of a test begins.
+func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// world is a Redis whose clock the test sets, and timer services on it.
+type world struct {
+	st   *store.Store
+	rdb  *redis.Client
+	mini *miniredis.Miniredis
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	mini := miniredis.RunT(t)
+	mini.SetTime(start())
+	rdb, err := store.Dial(t.Context(), mini.Addr())
+	must(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
+	w := &world{st: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
+	must(t, w.st.Groups(t.Context(), tenant))
+	return w
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) service(t *testing.T, consumer string) *timer.Service {
+	t.Helper()
+	opts := timer.Defaults()
+	opts.Consumer, opts.Tenants, opts.Block = consumer, []string{tenant}, 0
+	s, err := timer.New(w.st, opts)
+	must(t, err)
+	return s
+}
+
+// send puts an event on the stream.
+func (w *world) send(t *testing.T, typ event.Type, data string) {
+	t.Helper()
+	must(t, w.st.Publish(t.Context(), event.Event{
+		ID: "e-" + data, Source: "/test", Type: typ, Time: start(), Tenant: tenant,
+		Workflow: "test.wf", Execution: "x-1", Task: "/do/0/wait", Data: json.RawMessage(data),
+	}))
+}
+
+// settle steps a service as long as it wants to at once, and says when it wants
+// to again: how long after the start, negative for never.
+func (w *world) settle(t *testing.T, s *timer.Service) time.Duration {
+	t.Helper()
+	for range 100 {
+		now, err := w.st.Now(t.Context())
+		must(t, err)
+		wake, err := s.Step(t.Context())
+		must(t, err)
+		if wake.IsZero() {
+			return -1
+		}
+		if wake.After(now) {
+			return wake.Sub(start())
+		}
+	}
+	t.Fatal("it never rests")
+	return 0
+}
+
+// fired are the moments of the timers that have fired, since the start.
+func (w *world) fired(t *testing.T) []time.Duration {
+	t.Helper()
+	var out []time.Duration
+	for _, entry := range w.rdb.XRange(t.Context(), streamKey, "-", "+").Val() {
+		if entry.Values["type"] != string(event.TimerFired) {
+			continue
+		}
+		var f event.Fired
+		text, _ := entry.Values["data"].(string)
+		must(t, json.Unmarshal([]byte(text), &f))
+		if f.FiredAt.Before(f.FireAt) {
+			t.Errorf("fired at %v, %v early", f.FiredAt, f.FireAt.Sub(f.FiredAt))
+		}
+		out = append(out, f.ScheduledFor.Sub(start()))
+	}
+	return out
+}
+
+func (w *world) pending(t *testing.T) int64 {
+	t.Helper()
+	p, err := w.rdb.XPending(t.Context(), streamKey, store.TimerGroup).Result()
+	must(t, err)
+	return p.Count
+}
+
+func at(after time.Duration) string {
+	return fmt.Sprintf(`{"tenant_id":"acme","execution_id":"x-1","fire_at":%q}`, start().Add(after).Format(time.RFC3339Nano))
+}
+
+// It sleeps exactly until the next timer, for thirty days too, and then for ever.
+func TestStepWakesForTheNextTimer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service(t, "t1")
+	if wake := w.settle(t, s); wake >= 0 {
+		t.Errorf("with nothing to do it wakes after %v", wake)
+	}
+	const month = 30 * 24 * time.Hour
+	for _, after := range []time.Duration{month, time.Minute, time.Hour} {
+		w.send(t, event.TimerScheduled, at(after))
+	}
+	w.send(t, event.TaskCompleted, `{}`) // somebody else's
+	var woken []time.Duration
+	for {
+		wake := w.settle(t, s)
+		if wake < 0 {
+			break
+		}
+		woken = append(woken, wake)
+		w.mini.SetTime(start().Add(wake))
+	}
+	want := []time.Duration{time.Minute, time.Hour, month}
+	if !slices.Equal(woken, want) || !slices.Equal(w.fired(t), want) || w.pending(t) != 0 {
+		t.Errorf("woke at %v, fired %v, pending %d, want %v", woken, w.fired(t), w.pending(t), want)
+	}
+}
+
+// More timers than a batch fire in order, between two services each once.
+func TestStepFiresInBatches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.service(t, "t1"), w.service(t, "t2")
+	var want []time.Duration
+	for i := range 250 {
+		after := time.Duration(i) * time.Millisecond
+		want = append(want, after)
+		w.send(t, event.TimerScheduled, at(after))
+	}
+	w.mini.SetTime(start().Add(time.Second))
+	for range 10 {
+		for _, s := range []*timer.Service{a, b} {
+			_, err := s.Step(t.Context())
+			must(t, err)
+		}
+	}
+	w.settle(t, a)
+	if got := w.fired(t); len(got) != len(want) || !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("fired %d, want each of %d once", len(got), len(want))
+	}
+}
+
+// Other programs may leave out what the event says, and say for how long.
+func TestStepTakesTimersOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		data string
+		want time.Duration
+	}{
+		{`{"duration_ms":5000}`, 5 * time.Second},
+		{`{"fire_at":"2026-01-01T01:00:07.5+01:00"}`, 7500 * time.Millisecond},
+		{`{"fire_at":"2026-01-01T00:00:07Z","duration_ms":1,"tenant_id":"other"}`, 7 * time.Second},
+	} {
+		w := newWorld(t)
+		s := w.service(t, "t1")
+		w.send(t, event.TimerScheduled, c.data)
+		if wake := w.settle(t, s); wake != c.want {
+			t.Errorf("%s wakes after %v, want %v", c.data, wake, c.want)
+			continue
+		}
+		w.mini.SetTime(start().Add(c.want))
+		w.settle(t, s)
+		entries := w.rdb.XRange(t.Context(), streamKey, "-", "+").Val()
+		last := entries[len(entries)-1].Values
+		if last["type"] != string(event.TimerFired) || last["executionid"] != "x-1" || last["taskid"] != "/do/0/wait" || last["workflowid"] != "test.wf" {
+			t.Errorf("%s published %v", c.data, last)
+		}
+	}
+}
+
+func TestStepCancels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service(t, "t1")
+	w.send(t, event.TimerScheduled, at(time.Minute))
+	w.settle(t, s)
+	w.send(t, event.TimerCancelled, at(time.Minute))
+	if wake := w.settle(t, s); wake >= 0 || w.rdb.ZCard(t.Context(), timersKey).Val() != 0 {
+		t.Errorf("it wakes after %v", wake)
+	}
+}
+
+// What cannot be a timer is tried three times, 200 ms and 400 ms apart, and
+// then goes to the dead letters once, however many groups see it.
+func TestStepGivesUp(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{`{"fire_at":"soon"}`, `{}`, `{"duration_ms":-1}`, `{`, `[]`} {
+		w := newWorld(t)
+		s := w.service(t, "t1")
+		w.send(t, event.TimerScheduled, data)
+		var woken []time.Duration
+		for {
+			wake := w.settle(t, s)
+			if wake < 0 {
+				break
+			}
+			woken = append(woken, wake)
+			w.mini.SetTime(start().Add(wake))
+		}
+		want := []time.Duration{200 * time.Millisecond, 600 * time.Millisecond}
+		letters := w.rdb.XRange(t.Context(), streamKey+":dlq", "-", "+").Val()
+		if !slices.Equal(woken, want) || len(letters) != 1 || w.pending(t) != 0 {
+			t.Fatalf("%s: woke at %v, want %v; %d letters, %d pending", data, woken, want, len(letters), w.pending(t))
+		}
+		if letters[0].Values["attempts"] != "3" || letters[0].Values["data"] != data {
+			t.Errorf("%s: letter %v", data, letters[0].Values)
+		}
+		entries := w.rdb.XRange(t.Context(), streamKey, "-", "+").Val()
+		var dead event.Dead
+		last := entries[len(entries)-1].Values
+		text, _ := last["data"].(string)
+		must(t, json.Unmarshal([]byte(text), &dead))
+		if last["type"] != string(event.TimerDead) || last["executionid"] != "x-1" || last["workflowid"] != "test.wf" ||
+			last["tenantid"] != tenant || dead.Reason == "" || dead.Attempts != 3 {
+			t.Errorf("%s: told %v", data, last)
+		}
+	}
+}
+
+// What cannot be read is the worker's, unless it says that it is a timer.
+func TestStepLeavesTheUnreadableToTheWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service(t, "t1")
+	for _, values := range [][]string{{"id", "1"}, {"time", "soon", "type", "com.x"}} {
+		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: streamKey, Values: values}).Err())
+	}
+	if wake := w.settle(t, s); wake >= 0 || w.pending(t) != 0 || w.rdb.XLen(t.Context(), streamKey).Val() != 2 {
+		t.Errorf("it wakes after %v, %d pending, %d entries", wake, w.pending(t), w.rdb.XLen(t.Context(), streamKey).Val())
+	}
+}
+
+// The messages of a service that died are taken over after the lease, to the moment.
+func TestStepTakesOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.send(t, event.TimerScheduled, at(time.Hour))
+	dead := store.Reader{Group: store.TimerGroup, Consumer: "dead", Tenants: []string{tenant}}
+	if msgs, _, err := w.st.Read(t.Context(), dead, 1, 0); err != nil || len(msgs) != 1 {
+		t.Fatal(msgs, err)
+	}
+	s := w.service(t, "t1")
+	if wake := w.settle(t, s); wake != 30*time.Second {
+		t.Fatalf("it wakes after %v, want the lease", wake)
+	}
+	w.mini.SetTime(start().Add(30 * time.Second))
+	if wake := w.settle(t, s); wake != time.Hour || w.pending(t) != 0 {
+		t.Errorf("it wakes after %v, %d pending", wake, w.pending(t))
+	}
+}
+
+// A tenant whose stream is broken keeps the timers of no other.
+func TestStepFiresBesideABrokenStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service(t, "t1")
+	must(t, w.rdb.Set(t.Context(), "tenant:bad:events", "?", 0).Err())
+	bad := strings.Replace(at(0), tenant, "bad", 1)
+	must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(start().Unix()), Member: bad}).Err())
+	w.send(t, event.TimerScheduled, at(0))
+	for range 5 {
+		if _, err := s.Step(t.Context()); err != nil && store.Temporary(err) {
+			t.Fatal(err)
+		}
+	}
+	if got := w.fired(t); len(got) != 1 {
+		t.Errorf("fired %v, want the one", got)
+	}
+}
+
+// A Redis that is gone is an error, and the work is done when it is back.
+func TestStepOutlivesRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service(t, "t1")
+	w.send(t, event.TimerScheduled, at(time.Second))
+	for _, text := range []string{"LOADING Redis is loading the dataset in memory", "ERR no"} {
+		w.mini.SetError(text)
+		if _, err := s.Step(t.Context()); !store.Temporary(err) {
+			t.Errorf("error %v, want one that goes away", err)
+		}
+	}
+	w.mini.SetError("")
+	if wake := w.settle(t, s); wake != time.Second {
+		t.Errorf("it wakes after %v, want 1s", wake)
+	}
+}
+
+// Options that cannot work are all named at once.
+func TestNewChecksOptions(t *testing.T) {
+	t.Parallel()
+	_, err := timer.New(nil, timer.Options{})
+	for _, word := range []string{"consumer", "tenants", "batch", "lease", "attempts"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("error %v says nothing of %s", err, word)
+		}
+	}
+}
+
+// On a real Redis a blocking service fires on time.
+func TestStepOnRedis(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	w := &world{st: store.New(rdb, store.Options{}), rdb: rdb}
+	must(t, w.st.Groups(t.Context(), tenant))
+	opts := timer.Defaults()
+	opts.Consumer, opts.Tenants = "t1", []string{tenant}
+	s, err := timer.New(w.st, opts)
+	must(t, err)
+	now, err := w.st.Now(t.Context())
+	must(t, err)
+	w.send(t, event.TimerScheduled, at(now.Add(50*time.Millisecond).Sub(start())))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for len(w.fired(t)) == 0 {
+		if _, err := s.Step(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
