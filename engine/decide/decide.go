@@ -116,6 +116,9 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 // append adds an event to the history, as the next version.
 func (s *State) append(d *Decision, e event.Event) {
 	s.Version++
+	if e.Workflow == "" { // whoever sent it need not know
+		e.Workflow = s.Workflow
+	}
 	d.History = append(d.History, e)
 }
 

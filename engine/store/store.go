@@ -121,8 +121,7 @@ func failed(op string, err error) error {
 // one of Redis or of the way to it, and not of what was asked or of what it is
 // asked of.
 func Temporary(err error) bool {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return !lasting(f.err)
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -221,11 +221,16 @@ func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, coun
 			return nil, wake, err
 		}
 		if first != "" {
-			claimed, err := s.claim(ctx, r, tenant, first, lease, count, now)
+			entries, err := s.claim(ctx, redis.XAutoClaimArgs{
+				Stream: s.keys.stream(tenant), Group: r.Group, Consumer: r.Consumer,
+				MinIdle: lease, Start: first, Count: int64(count),
+			})
 			if err != nil {
 				return nil, wake, err
 			}
-			out = append(out, claimed...)
+			for _, entry := range entries {
+				out = append(out, s.message(r, tenant, entry, now))
+			}
 		} else if oldest >= 0 {
 			if at := now.Add(lease - oldest); wake.IsZero() || at.Before(wake) {
 				wake = at
@@ -263,20 +268,10 @@ func (s *Store) leftAlone(ctx context.Context, tenant, group string, lease time.
 	return entries[0].ID, entries[0].Idle, nil
 }
 
-// claim takes over what was left alone, from the entry first on.
-func (s *Store) claim(ctx context.Context, r Reader, tenant, first string, lease time.Duration, count int, now time.Time) ([]Message, error) {
-	entries, _, err := s.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-		Stream: s.keys.stream(tenant), Group: r.Group, Consumer: r.Consumer,
-		MinIdle: lease, Start: first, Count: int64(count),
-	}).Result()
-	if err != nil {
-		return nil, failed("claim", err)
-	}
-	out := make([]Message, 0, len(entries))
-	for _, entry := range entries {
-		out = append(out, s.message(r, tenant, entry, now))
-	}
-	return out, nil
+// claim takes over what was left alone.
+func (s *Store) claim(ctx context.Context, args redis.XAutoClaimArgs) ([]redis.XMessage, error) {
+	entries, _, err := s.rdb.XAutoClaim(ctx, &args).Result()
+	return entries, failed("claim", err)
 }
 
 // Ack acknowledges messages that mean nothing to their group.
