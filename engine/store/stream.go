@@ -111,11 +111,17 @@ func (s *Store) read(ctx context.Context, r Reader, count int, block time.Durati
 	var out []Message
 	for _, stream := range entries.Val() {
 		i := slices.Index(args.Streams, stream.Stream)
-		for _, entry := range stream.Messages {
-			out = append(out, s.message(r, r.Tenants[i], entry, now))
-		}
+		out = append(out, s.messages(r, r.Tenants[i], stream.Messages, now)...)
 	}
 	return out, now, nil
+}
+
+func (s *Store) messages(r Reader, tenant string, entries []redis.XMessage, now time.Time) []Message {
+	out := make([]Message, 0, len(entries))
+	for _, entry := range entries {
+		out = append(out, s.message(r, tenant, entry, now))
+	}
+	return out
 }
 
 // message reads an entry. One that is no event comes with the reason.
@@ -228,9 +234,7 @@ func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, coun
 			if err != nil {
 				return nil, wake, err
 			}
-			for _, entry := range entries {
-				out = append(out, s.message(r, tenant, entry, now))
-			}
+			out = append(out, s.messages(r, tenant, entries, now)...)
 		} else if oldest >= 0 {
 			if at := now.Add(lease - oldest); wake.IsZero() || at.Before(wake) {
 				wake = at
