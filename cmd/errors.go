@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -68,6 +69,8 @@ func flagMisuse(c *cobra.Command, err error) error {
 		text = "unknown flag --" + name + didYouMean(name, flagNames(c), "--")
 	case errors.As(err, &bare):
 		text = fmt.Sprintf("--%s needs a value: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
+	case errors.As(err, &bad) && errors.As(bad, new(*strconv.NumError)):
+		text = fmt.Sprintf("--%s %q: want a whole number", bad.GetFlag().Name, bad.GetValue())
 	case errors.As(err, &bad):
 		text = fmt.Sprintf("--%s %q: %v", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap())
 	}

@@ -52,12 +52,15 @@ at all). FILE is YAML or JSON, "-" is stdin.`,
 	f.StringVar(&r.maxTime, "max-time", "", "stop when more virtual time than this `DURATION` has passed (P30D, 12h)")
 	f.IntVar(&r.maxSteps, "max-steps", 0, "stop when more than `N` tasks were started (0: 1,000,000, where the workflow faults)")
 	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at this `URL` instead")
-	f.StringVar(&r.tenant, "tenant", "default", "`NAME` of the tenant to run it for")
+	f.StringVar(&r.tenant, "tenant", defaultTenant, "`NAME` of the tenant to run it for")
 	f.StringVar(&r.example, "example", "", "run the example of this `NAME`, with its mocks and input; without a name, list them")
 	f.Lookup("example").NoOptDefVal = listExamples
 	c.RunE = func(c *cobra.Command, args []string) error { return r.run(c.Context(), args) }
 	return c
 }
+
+// defaultTenant is whom a workflow runs for.
+const defaultTenant = "default"
 
 // listExamples is the value of --example without a name.
 const listExamples = "?"
@@ -133,12 +136,12 @@ func (r *runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		Seed: r.seed, ID: r.id, Tenant: r.tenant, Version: version().Version, MaxTasks: r.maxSteps,
 		Transport: executor.NewTransport(localLimits()),
 	}
+	documents := func(ctx context.Context, cfg *sim.Config) error { return r.readDocuments(ctx, cfg, args[0]) }
 	if r.example != "" {
-		return cfg, r.loadExample(&cfg)
+		documents = r.readExample
 	}
 	for _, read := range []func(context.Context, *sim.Config) error{
-		func(ctx context.Context, cfg *sim.Config) error { return r.readDocuments(ctx, cfg, args[0]) },
-		r.readInput, r.readMocks, r.readSecrets, r.readTimes,
+		r.checkNames, documents, r.readInput, r.readMocks, r.readSecrets, r.readTimes,
 	} {
 		if err := read(ctx, &cfg); err != nil {
 			return cfg, err
@@ -165,34 +168,4 @@ func (r *runner) list() error {
 		fmt.Fprintf(r.sh.Out, "%-16s %s\n", name, strings.TrimSpace(e.Summary))
 	}
 	return nil
-}
-
-func (r *runner) loadExample(cfg *sim.Config) error {
-	e, err := workflows.Load(r.example)
-	if err != nil {
-		return fail(exitMisuse, err)
-	}
-	if r.source, err = r.parse(e.Name+".yaml", e.Document); err != nil {
-		return err
-	}
-	cfg.Definition = r.source.def
-	for name, text := range e.With {
-		child, err := r.parse(name, text)
-		if err != nil {
-			return err
-		}
-		cfg.With = append(cfg.With, child.def)
-	}
-	if e.Mocks != nil {
-		if cfg.Mocks, err = sim.ParseMocks(e.Name+".mocks.yaml", e.Mocks); err != nil {
-			return err
-		}
-	}
-	cfg.Input = e.Input
-	if r.input != "" {
-		if err := r.readInput(context.Background(), cfg); err != nil {
-			return err
-		}
-	}
-	return r.readTimes(context.Background(), cfg)
 }

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/workflows"
 )
 
 // readDocuments reads and checks the document to run and those it may run.
@@ -24,6 +28,11 @@ func (r *runner) readDocuments(ctx context.Context, cfg *sim.Config, file string
 		return err
 	}
 	cfg.Definition = r.source.def
+	return r.readWith(ctx, cfg)
+}
+
+// readWith reads the documents of --with.
+func (r *runner) readWith(ctx context.Context, cfg *sim.Config) error {
 	for _, file := range r.with {
 		text, err := readDocument(ctx, r.sh, file)
 		if err != nil {
@@ -36,6 +45,45 @@ func (r *runner) readDocuments(ctx context.Context, cfg *sim.Config, file string
 		cfg.With = append(cfg.With, child.def)
 	}
 	return nil
+}
+
+// readExample reads an example with its mocks and its input.
+func (r *runner) readExample(ctx context.Context, cfg *sim.Config) error {
+	e, err := workflows.Load(r.example)
+	if err != nil {
+		return fail(exitMisuse, err)
+	}
+	if r.source, err = r.parse(e.Name+".yaml", e.Document); err != nil {
+		return err
+	}
+	cfg.Definition, cfg.Input = r.source.def, e.Input
+	for _, name := range slices.Sorted(maps.Keys(e.With)) {
+		child, err := r.parse(name, e.With[name])
+		if err != nil {
+			return err
+		}
+		cfg.With = append(cfg.With, child.def)
+	}
+	if e.Mocks != nil {
+		if cfg.Mocks, err = sim.ParseMocks(e.Name+".mocks.yaml", e.Mocks); err != nil {
+			return fmt.Errorf("mocks of the example: %w", err)
+		}
+	}
+	return r.readWith(ctx, cfg)
+}
+
+// checkNames refuses names that must not become part of a key.
+func (r *runner) checkNames(context.Context, *sim.Config) error {
+	if r.realTime && r.speed != "" {
+		return misusef("--real-time and --speed exclude each other")
+	}
+	if err := store.CheckTenant(r.tenant); err != nil {
+		return fail(exitMisuse, err)
+	}
+	if r.id == "" {
+		return nil
+	}
+	return fail(exitMisuse, store.CheckExecution(r.id))
 }
 
 // parse checks a document; its mistakes are shown as validate shows them.
@@ -136,7 +184,7 @@ func (r *runner) readTimes(_ context.Context, cfg *sim.Config) error {
 func (r *runner) readStart(cfg *sim.Config) error {
 	switch {
 	case r.start == "now", r.start == "" && r.realTime, r.redis != "":
-		cfg.Start = time.Now().UTC()
+		cfg.Start = time.Now().UTC().Truncate(time.Microsecond) // as Redis counts
 	case r.start == "":
 		cfg.Start = sim.Epoch()
 	default:

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -25,6 +27,7 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	if r.record != "" || r.speed != "" {
 		return nil, misusef("--record and --speed go with the virtual clock, not with --redis-url")
 	}
+	redis.SetLogger(silent{}) // what is wrong comes back as an error
 	rdb, err := store.Dial(ctx, r.redis)
 	if errors.Is(err, store.ErrUnreachable) {
 		return nil, fail(exitUnreachable, err)
@@ -36,6 +39,11 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	host, _ := os.Hostname() // without one the random part must do
 	if cfg.ID == "" {
 		cfg.ID = strings.ToLower(rand.Text())
+	}
+	if (cfg.Mocks != nil || cfg.Secrets != nil) && r.tenant == defaultTenant {
+		// Other processes share the work of a tenant, and have neither.
+		cfg.Tenant = "run-" + strings.ToLower(rand.Text()[:12])
+		fmt.Fprintf(r.sh.Err, "for tenant %s, so that nobody else performs its calls\n", cfg.Tenant)
 	}
 	opts := engine.Defaults()
 	opts.Process = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
@@ -49,6 +57,12 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	}
 	return r.follow(ctx, e, cfg)
 }
+
+// silent is a log for go-redis that keeps nothing.
+type silent struct{}
+
+// Printf is go-redis'.
+func (silent) Printf(context.Context, string, ...any) {}
 
 // realTransport is how calls go out beside a real Redis: mocks let real time pass.
 func realTransport(cfg sim.Config) http.RoundTripper {

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -93,7 +94,7 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 }
 
 // handle runs what catch.do says, with the error in its variable.
-func (m *machine) handle(n *Node, failure any) {
+func (m *machine) handle(n *Node, failure map[string]any) {
 	c := n.task.Try.Catch
 	m.cancelKind(n, event.TimeoutTimer, overallKey)
 	n.Try.Catching = true
@@ -107,7 +108,7 @@ func (m *machine) handle(n *Node, failure any) {
 }
 
 // catches reports whether a try catches a problem.
-func (m *machine) catches(n *Node, p *event.Problem, failure any) (bool, error) {
+func (m *machine) catches(n *Node, p *event.Problem, failure map[string]any) (bool, error) {
 	c := n.task.Try.Catch
 	for name, want := range c.With {
 		if !matchesProblem(p, name, want) {
@@ -118,17 +119,18 @@ func (m *machine) catches(n *Node, p *event.Problem, failure any) (bool, error) 
 }
 
 // conditions evaluates when and exceptWhen on an error.
-func (m *machine) conditions(n *Node, when, exceptWhen *expr.Program, failure any) (bool, error) {
+func (m *machine) conditions(n *Node, when, exceptWhen *expr.Program, failure map[string]any) (bool, error) {
 	vars := n.Vars
 	n.Vars = map[string]Data{n.task.Try.Catch.As: {failure}}
 	defer func() { n.Vars = vars }()
+	dot := withDetails(failure)
 	if when != nil {
-		if ok, err := when.Test(m.scope(n, failure)); err != nil || !ok {
+		if ok, err := when.Test(m.scope(n, dot)); err != nil || !ok {
 			return false, err
 		}
 	}
 	if exceptWhen != nil {
-		if ok, err := exceptWhen.Test(m.scope(n, failure)); err != nil || ok {
+		if ok, err := exceptWhen.Test(m.scope(n, dot)); err != nil || ok {
 			return false, err
 		}
 	}
@@ -163,7 +165,6 @@ func problemValue(p *event.Problem) map[string]any {
 	}
 	if p.Detail != "" {
 		out["detail"] = p.Detail
-		out["details"] = p.Detail // as documents before the renaming call it
 	}
 	if p.Instance != "" {
 		out["instance"] = p.Instance
@@ -171,8 +172,17 @@ func problemValue(p *event.Problem) map[string]any {
 	return out
 }
 
+// withDetails is a failure with its detail under the name, too, that some runtimes give it.
+func withDetails(failure map[string]any) map[string]any {
+	out := maps.Clone(failure)
+	if detail, ok := out["detail"]; ok {
+		out["details"] = detail
+	}
+	return out
+}
+
 // retry begins another attempt, now or after a delay, unless the policy forbids it.
-func (m *machine) retry(n *Node, c dsl.Catch, failure any) (again bool, err error) {
+func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (again bool, err error) {
 	r := c.Retry
 	if n.Try.Over || r.AttemptCount > 0 && n.Try.Retries >= r.AttemptCount {
 		return false, nil

@@ -146,6 +146,9 @@ func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
 		return nil
 	}
 	program, err := expr.Compile(src.source, s.has)
+	if current := s.current(src.source); err == nil && current != src.source {
+		program, err = expr.Compile(current, s.has)
+	}
 	if err == nil {
 		return program
 	}
@@ -176,7 +179,9 @@ func (p *parser) unknownVariable(n *node, src inside, name string, s scope) {
 	}
 	var candidates []string
 	for _, known := range s {
-		candidates = append(candidates, "$"+known)
+		if !strings.Contains(known, ".") {
+			candidates = append(candidates, "$"+known)
+		}
 	}
 	message := "there is no variable %s"
 	if scope(nil).exported().has(name) {

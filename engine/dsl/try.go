@@ -24,7 +24,7 @@ func (p *parser) try(t *Task, n *node, at place) {
 	}
 	c.With = p.errorFilter(catch.get("errors"))
 	c.As = p.variable(catch.get("as"), "catch.as", "error")
-	inner := at.local.with(c.As)
+	inner := at.local.catching(c.As)
 	c.When = p.expression(catch.get("when"), "catch.when", inner.during())
 	c.ExceptWhen = p.expression(catch.get("exceptWhen"), "catch.exceptWhen", inner.during())
 	c.Retry = p.retry(catch.get("retry"), c.As, inner)
@@ -122,7 +122,7 @@ func (p *parser) sharedRetry(name, as string) *RetryPolicy {
 	if r, ok := p.shared.repeats[key]; ok {
 		return r
 	}
-	r := p.retryPolicy(p.shared.retries.nodes[name], scope{as})
+	r := p.retryPolicy(p.shared.retries.nodes[name], scope(nil).catching(as))
 	p.shared.repeats[key] = r
 	return r
 }

@@ -30,6 +30,17 @@ func CheckTenant(name string) error {
 	return nil
 }
 
+// executionName is how the ids of executions look; those of children have further parts.
+var executionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
+
+// CheckExecution says what is wrong with an id that somebody gives to an execution.
+func CheckExecution(id string) error {
+	if !executionName.MatchString(id) {
+		return fmt.Errorf("%w: execution %q, want letters, digits, dots and dashes", ErrName, id)
+	}
+	return nil
+}
+
 // checkExecution says what is wrong with a tenant, or with the id of an execution
 // of it: one must not be named like the history of another.
 func checkExecution(tenant, id string) error {
