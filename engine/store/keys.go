@@ -18,27 +18,31 @@ var ErrName = errors.New("invalid name")
 
 // CheckTenant says what is wrong with the name of a tenant.
 func CheckTenant(name string) error {
-	const inside = "._-"
-	good := len(name) >= 1 && len(name) <= 63
-	for i := 0; i < len(name) && good; i++ {
-		c := name[i]
-		good = c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || i > 0 && strings.IndexByte(inside, c) >= 0
-	}
-	if !good {
+	if len(name) > 63 || !plainName(name) || name != strings.ToLower(name) {
 		return fmt.Errorf("%w: tenant %q, want [a-z0-9][a-z0-9._-]{0,62}", ErrName, name)
 	}
 	return nil
 }
 
-// executionName is how the ids of executions look; those of children have further parts.
-var executionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
-
-// CheckExecution says what is wrong with an id that somebody gives to an execution.
+// CheckExecution says what is wrong with an id that somebody gives to an
+// execution; those of children are longer.
 func CheckExecution(id string) error {
-	if !executionName.MatchString(id) {
-		return fmt.Errorf("%w: execution %q, want letters, digits, dots and dashes", ErrName, id)
+	if len(id) > 200 || !plainName(id) {
+		return fmt.Errorf("%w: execution %q, want [a-zA-Z0-9][a-zA-Z0-9._-]{0,199}", ErrName, id)
 	}
 	return nil
+}
+
+// plainName reports whether a name has letters, digits, and behind the first
+// also dots, dashes and underscores.
+func plainName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || strings.IndexByte("._-", c) < 0) {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // checkExecution says what is wrong with a tenant, or with the id of an execution
