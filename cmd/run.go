@@ -50,7 +50,7 @@ at all). FILE is YAML or JSON, "-" is stdin.`,
 	f.BoolVar(&r.realTime, "real-time", false, "let the clock be the machine's")
 	f.StringVar(&r.speed, "speed", "", "let virtual time pass `N` times as fast as real time, as in 60x")
 	f.StringVar(&r.maxTime, "max-time", "", "stop when more virtual time than this `DURATION` has passed (P30D, 12h)")
-	f.IntVar(&r.maxSteps, "max-steps", 0, "stop when more than `N` tasks were started (0: 1,000,000, where the workflow faults)")
+	f.IntVar(&r.maxSteps, "max-steps", 200_000, "stop when more than `N` tasks were started (0: 1,000,000, where the workflow faults)")
 	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at this `URL` instead")
 	f.StringVar(&r.tenant, "tenant", defaultTenant, "`NAME` of the tenant to run it for")
 	f.StringVar(&r.example, "example", "", "run the example of this `NAME`, with its mocks and input; without a name, list them")
@@ -109,7 +109,7 @@ func (r *runner) run(ctx context.Context, args []string) error {
 	}
 	line := newTimeline(r.sh, cfg.Start)
 	line.add(cfg.Definition, cfg.With)
-	cfg.Observe, cfg.Exchange = line.observe, line.exchange
+	cfg.Observe = line.observe
 	began := time.Now()
 	result, err := r.simulateOrRun(ctx, cfg)
 	if err != nil {

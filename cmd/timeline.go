@@ -3,8 +3,11 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mattn/go-runewidth"
 
 	"flunq.io/flunq/cmd/graph"
 	"flunq.io/flunq/engine/decide"
@@ -69,7 +72,7 @@ func (l *timeline) observe(events []event.Event) {
 // requested shows the beginning of a task that others run inside.
 func (l *timeline) requested(e event.Event) {
 	t := l.task(e)
-	if t == nil || !composite(t) || l.hidden(e, false) {
+	if t == nil || !composite(t) || l.hidden(e) {
 		return
 	}
 	l.line(e, e.Task, "┌", "", l.label(e, t))
@@ -79,7 +82,11 @@ func (l *timeline) requested(e event.Event) {
 func (l *timeline) completed(e event.Event) {
 	t := l.task(e)
 	var c event.Completed
-	if t == nil || json.Unmarshal(e.Data, &c) != nil || l.hidden(e, !composite(t)) {
+	if t == nil || json.Unmarshal(e.Data, &c) != nil {
+		return
+	}
+	l.count(e)
+	if l.hidden(e) {
 		return
 	}
 	glyph, style, text := "✔", green, l.label(e, t)
@@ -102,7 +109,7 @@ func (l *timeline) completed(e event.Event) {
 // scheduled shows waits and retries; timeouts mostly never come.
 func (l *timeline) scheduled(e event.Event) {
 	var t event.Timer
-	if json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer || l.hidden(e, false) {
+	if json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer || l.hidden(e) {
 		return
 	}
 	what := "wait"
@@ -115,14 +122,14 @@ func (l *timeline) scheduled(e event.Event) {
 
 // received shows an event from outside.
 func (l *timeline) received(e event.Event) {
-	var envelope struct{ Type, Source string }
+	var envelope struct {
+		Type   string `json:"type"`
+		Source string `json:"source"`
+	}
 	if json.Unmarshal(e.Data, &envelope) == nil {
 		l.line(e, "", "✉", "", "event "+envelope.Type+" from "+envelope.Source)
 	}
 }
-
-// exchange shows a call that a mock answered.
-func (l *timeline) exchange(x sim.Exchange) {}
 
 func (l *timeline) task(e event.Event) *dsl.Task {
 	def := l.defs[e.Workflow]
@@ -132,20 +139,19 @@ func (l *timeline) task(e event.Event) *dsl.Task {
 	return def.Task(event.ParseRun(e.Task).Ref)
 }
 
-// hidden reports whether a task has been shown often enough; count says that it is now.
-func (l *timeline) hidden(e event.Event, count bool) bool {
+// hidden reports whether enough turns of a task have been shown.
+func (l *timeline) hidden(e event.Event) bool {
 	run := event.ParseRun(e.Task)
-	if run.Iteration == "" {
-		return false
-	}
+	return turn(run) != "" && l.seen[e.Execution+run.Ref] > iterationsShown
+}
+
+// count notes that a turn of a task has ended.
+func (l *timeline) count(e event.Event) {
+	run := event.ParseRun(e.Task)
 	key := e.Execution + run.Ref
-	if count {
-		l.seen[key]++
-		if l.seen[key] == iterationsShown+1 {
-			l.line(e, e.Task, "…", "", "more turns of "+run.Ref+" are not shown")
-		}
+	if l.seen[key]++; l.seen[key] == iterationsShown+1 && turn(run) != "" {
+		l.line(e, e.Task, "…", "", "further turns are not shown")
 	}
-	return l.seen[key] > iterationsShown
 }
 
 // composite reports whether other tasks run inside a task.
@@ -168,8 +174,8 @@ func composite(t *dsl.Task) bool {
 func (l *timeline) label(e event.Event, t *dsl.Task) string {
 	run := event.ParseRun(e.Task)
 	name := t.Name
-	if run.Iteration != "" {
-		name += "[" + run.Iteration + "]"
+	if turn := turn(run); turn != "" {
+		name += "[" + turn + "]"
 	}
 	if run.Attempt != "" {
 		name += " (retry " + run.Attempt + ")"
@@ -177,16 +183,55 @@ func (l *timeline) label(e event.Event, t *dsl.Task) string {
 	return name + "  " + graph.Detail(t)
 }
 
-// line writes one line: the virtual time, the depth, a glyph and a text.
+// turn is a run's iteration as people read it: loops only, not where functions are called.
+func turn(run event.Run) string {
+	var out []string
+	for part := range strings.SplitSeq(run.Iteration, ".") {
+		if part != "" && !strings.Contains(part, "/") {
+			out = append(out, part)
+		}
+	}
+	return strings.Join(out, ".")
+}
+
+// line writes one line: the virtual time, the depth, a glyph and a text, cut to
+// the width of the terminal.
 func (l *timeline) line(e event.Event, task, glyph, style, text string) {
-	depth := strings.Count(event.ParseRun(task).Ref, "/do/") + strings.Count(task, "/try/") +
-		strings.Count(task, "/branches/") + strings.Count(task, "/catch/")
-	depth += strings.Count(e.Execution, ".")
 	if l.sh.ascii() {
 		glyph = asciiGlyphs[glyph]
 	}
-	fmt.Fprintf(l.sh.Err, "%12s  %s%s %s\n", "+"+elapsed(e.Time.Sub(l.start)),
-		strings.Repeat("  ", max(depth-1, 0)), paint(l.color && style != "", style, glyph), printable(text))
+	before := fmt.Sprintf("%12s  %s", "+"+elapsed(e.Time.Sub(l.start)), strings.Repeat("  ", depth(e.Execution, task)))
+	text = printable(text)
+	if l.sh.ErrTerminal && l.sh.Width > 0 {
+		room := l.sh.Width - runewidth.StringWidth(before+glyph) - 1
+		text = runewidth.Truncate(text, max(room, 1), "~")
+	}
+	fmt.Fprintf(l.sh.Err, "%s%s %s\n", before, paint(l.color && style != "", style, glyph), text)
+}
+
+// depth is how many tasks and executions are around a task. Inside a function it
+// is counted from where that is called, which the iteration tells.
+func depth(execution, task string) int {
+	run := event.ParseRun(task)
+	around := strings.Count(execution, ".")
+	if task == "" {
+		return around
+	}
+	for _, ref := range append(strings.Split(run.Iteration, "./"), run.Ref) {
+		parts := strings.Split(ref, "/")
+		for i := 1; i < len(parts); i++ {
+			switch parts[i-1] {
+			case "do", "try", "branches":
+				if _, err := strconv.Atoi(parts[i]); err == nil {
+					around++
+				}
+			}
+		}
+	}
+	if strings.HasPrefix(run.Ref, "/use/") {
+		around++
+	}
+	return max(around-1, 0)
 }
 
 // asciiGlyphs are the glyphs for terminals without Unicode.
