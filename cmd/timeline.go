@@ -116,7 +116,7 @@ func (l *timeline) scheduled(e event.Event) {
 	if t.Kind == event.RetryTimer {
 		what = "retry"
 	}
-	l.line(e, e.Task, "⏲", yellow, fmt.Sprintf("%s  %s for %s, until %s", t.TaskName, what,
+	l.line(e, e.Task, "◔", yellow, fmt.Sprintf("%s  %s for %s, until %s", t.TaskName, what,
 		elapsed(t.FireAt.Sub(e.Time)), t.FireAt.Format(time.RFC3339)))
 }
 
@@ -127,7 +127,7 @@ func (l *timeline) received(e event.Event) {
 		Source string `json:"source"`
 	}
 	if json.Unmarshal(e.Data, &envelope) == nil {
-		l.line(e, "", "✉", "", "event "+envelope.Type+" from "+envelope.Source)
+		l.line(e, "", "◆", "", "event "+envelope.Type+" from "+envelope.Source)
 	}
 }
 
@@ -238,7 +238,7 @@ func depth(execution, task string) int {
 //
 //nolint:gochecknoglobals // a table that nobody changes
 var asciiGlyphs = map[string]string{
-	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "⏲": "timer", "✉": "event", "…": "...",
+	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "◔": "timer", "◆": "event", "…": "...",
 }
 
 // end writes the summary.
