@@ -43,8 +43,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		return store.Fenced, err
 	}
 	if !applied && !x.state.Ready() {
-		s.cache.put(m.Tenant, e.Execution, x)
-		return store.Committed, s.ackIf(ctx, m, ack)
+		return s.pass(ctx, x, step{m, ack, base, &d})
 	}
 	for {
 		if err := s.advance(x, &d); err != nil {
@@ -74,6 +73,19 @@ func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error { 
 		return nil
 	}
 	return s.store.Ack(ctx, m)
+}
+
+// pass commits that an event means nothing, because the state may be outdated
+// that said so: then it is a conflict like any other.
+func (s *Service) pass(ctx context.Context, x *execution, d step) (store.Outcome, error) {
+	outcome, err := s.store.Commit(ctx, store.Commit{
+		Message: &d.message, Ack: d.ack, Tenant: x.state.Tenant, Execution: x.state.Execution,
+		Version: d.base, Status: string(x.state.Status), Now: x.state.Now,
+	})
+	if err == nil && outcome == store.Committed {
+		s.keep(x.state.Tenant, x.state.Execution, x)
+	}
+	return outcome, err
 }
 
 // apply decides; what the engine did not expect is the event's fault, not the process' end.
@@ -201,10 +213,15 @@ func (s *Service) load(ctx context.Context, tenant string, e event.Event) (*exec
 		return nil, err
 	}
 	if err != nil || kept.Version == 0 {
-		if e.Type != event.ExecutionStarted {
+		switch e.Type {
+		case event.ExecutionStarted:
+			return s.first(ctx, tenant, e)
+		case event.ExecutionCancelled:
+			// Its start may be on its way still; it is asked for again a little later.
+			return nil, &unfit{fmt.Errorf("execution %s has not begun", e.Execution)}
+		default:
 			return nil, nil
 		}
-		return s.first(ctx, tenant, e)
 	}
 	if decide.Status(kept.Status).Ended() {
 		return nil, nil

@@ -1,0 +1,219 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+const tenant = "default"
+
+// onBoth runs a test on miniredis and on a real Redis.
+func onBoth(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), MaxRetries: -1, DisableIdentity: true})
+		t.Cleanup(func() { rdb.Close() })
+		test(t, rdb)
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, redistest.Start(t))
+	})
+}
+
+// lease is short, so that what a dead process held is soon taken over.
+const lease = 100 * time.Millisecond
+
+func newEngine(t *testing.T, rdb *redis.Client, process string) *engine.Engine {
+	t.Helper()
+	opts := engine.Defaults()
+	opts.Process, opts.Transport = process, http.DefaultTransport
+	opts.Workers, opts.Executors, opts.Timers = 2, 2, 1
+	opts.Block, opts.Lease, opts.Remote = 10*time.Millisecond, lease, true
+	e, err := engine.New(rdb, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// run lets an engine work until the test ends.
+func run(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := e.Run(ctx, slog.New(slog.DiscardHandler)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+func start(t *testing.T, e *engine.Engine, id, do, input string) *dsl.Definition {
+	t.Helper()
+	doc := "document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}\n" + do
+	def, _, err := dsl.Parse("case.yaml", []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context(), tenant, id, def, json.RawMessage(input)); err != nil {
+		t.Fatal(err)
+	}
+	return def
+}
+
+// ended waits until an execution has ended.
+func ended(t *testing.T, e *engine.Engine, id string) store.Execution {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		x, err := e.Store.Execution(ctx, tenant, id)
+		if err != nil {
+			t.Fatalf("execution %s did not end: %v", id, err)
+		}
+		if decide.Status(x.Status).Ended() {
+			return x
+		}
+	}
+}
+
+// follows checks that a history is a run of decide, and gives the state it leads to.
+func follows(t *testing.T, e *engine.Engine, def *dsl.Definition, id string) {
+	t.Helper()
+	history, err := e.Store.History(t.Context(), tenant, id, 0, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decide.Rebuild(decide.NewEnv(def, decide.Options{Remote: true}), history); err != nil {
+		t.Errorf("execution %s: %v", id, err)
+	}
+}
+
+const counting = `
+do:
+  - loop:
+      for: {in: "[range(20)]"}
+      do:
+        - count: {set: {n: "${ (.n // 0) + 1 }"}}
+  - both:
+      fork:
+        branches:
+          - a: {wait: PT0.01S}
+          - b: {set: "${ .n }"}
+`
+
+// Two processes share the work of many executions: each ends once, with the
+// right output and a history that follows from its definition.
+func TestProcessesShareTheWork(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		one, two := newEngine(t, rdb, "one"), newEngine(t, rdb, "two")
+		run(t, one)
+		run(t, two)
+		var def *dsl.Definition
+		for i := range 10 {
+			def = start(t, one, fmt.Sprintf("x%d", i), counting, "{}")
+		}
+		for i := range 10 {
+			id := fmt.Sprintf("x%d", i)
+			if x := ended(t, one, id); string(x.Output) != `[{"n":20},20]` {
+				t.Errorf("%s: %s, output %s, error %s", id, x.Status, x.Output, x.Error)
+			}
+			follows(t, one, def, id)
+		}
+	})
+}
+
+// What a process has read and not done when it dies is done by another.
+func TestDeadProcess(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		living := newEngine(t, rdb, "living")
+		def := start(t, living, "x", counting, "{}")
+		for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
+			dead := store.Reader{Group: group, Consumer: "dead", Tenants: []string{tenant}}
+			if _, _, err := living.Store.Read(t.Context(), dead, 100, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, living)
+		if x := ended(t, living, "x"); string(x.Output) != `[{"n":20},20]` {
+			t.Errorf("%s, output %s, error %s", x.Status, x.Output, x.Error)
+		}
+		follows(t, living, def, "x")
+	})
+}
+
+// An event that cannot be handled is tried three times, 200 ms and 400 ms apart,
+// and then stands in the dead letters; its execution faults and says why.
+func TestDeadLetter(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		e := newEngine(t, rdb, "one")
+		start(t, e, "x", "do:\n  - ear: {listen: {to: {one: {with: {type: never}}}}}\n", "{}")
+		run(t, e)
+		broken := event.Event{
+			ID: "broken", Source: "/test", Type: event.TimerFired, Tenant: tenant, Execution: "x",
+			Data: []byte(`{"task_id": 7}`), Time: time.Unix(0, 0),
+		}
+		if err := e.Store.Publish(t.Context(), broken); err != nil {
+			t.Fatal(err)
+		}
+		x := ended(t, e, "x")
+		if x.Status != string(decide.Faulted) || !strings.Contains(string(x.Error), "gave up after 3 attempts") {
+			t.Errorf("status %s, error %s", x.Status, x.Error)
+		}
+		letters, err := rdb.XRange(t.Context(), "tenant:default:events:dlq", "-", "+").Result()
+		for err == nil && len(letters) == 0 && t.Context().Err() == nil { // the letter follows the fault
+			letters, err = rdb.XRange(t.Context(), "tenant:default:events:dlq", "-", "+").Result()
+		}
+		if err != nil || len(letters) != 1 {
+			t.Fatalf("%d dead letters, %v", len(letters), err)
+		}
+		for name, want := range map[string]string{"id": "broken", "attempts": "3", "service": "worker-service", "data": `{"task_id": 7}`} {
+			if got := letters[0].Values[name]; got != want {
+				t.Errorf("%s of the letter is %v, want %s", name, got, want)
+			}
+		}
+	})
+}
+
+// A child of which there is no definition faults, and its parent with it.
+func TestUnknownChild(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		e := newEngine(t, rdb, "one")
+		run(t, e)
+		start(t, e, "x", "do:\n  - child: {run: {workflow: {namespace: test, name: nobody, version: latest}}}\n", "{}")
+		x := ended(t, e, "x")
+		if x.Status != string(decide.Faulted) || !strings.Contains(string(x.Error), "test.nobody") {
+			t.Errorf("status %s, error %s", x.Status, x.Error)
+		}
+	})
+}
