@@ -79,6 +79,9 @@ func (w *world) choose() *service {
 	return best
 }
 
+// rest is how long a service pauses after a fault.
+const rest = 200 * time.Millisecond
+
 // choice is a number that follows from a seed, a name and a count.
 func choice(seed uint64, name string, count uint64) uint64 {
 	h := fnv.New64a()
@@ -104,7 +107,11 @@ func (w *world) turn(s *service) {
 	if !s.parked {
 		return
 	}
-	if s.err != nil {
+	switch {
+	case s.err != nil && w.cfg.fault != nil:
+		s.wake = w.clock.now.Add(rest) // as the engine's own loop does after an error
+		return
+	case s.err != nil:
 		w.failure = s.err
 		return
 	}

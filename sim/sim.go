@@ -43,6 +43,7 @@ type Config struct {
 	Exchange func(Exchange)
 
 	record *recording
+	fault  func(command int) fault // for each command of a service; nil: none
 }
 
 // Epoch is when simulations begin unless told otherwise, so that two runs agree.

@@ -25,11 +25,12 @@ type world struct {
 	arrivals []arrival // events from outside that are still to come, the next first
 	calls    *calls
 
-	living  int // executions that have begun and not ended
-	tasks   int
-	events  int
-	trace   *trace
-	failure error
+	commands int // of services, so far
+	living   int // executions that have begun and not ended
+	tasks    int
+	events   int
+	trace    *trace
+	failure  error
 }
 
 // arrival is an event from outside, and when it comes.
@@ -242,11 +243,10 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook is redis.Hook's.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := h.w.pass(); err != nil {
-			return err
+		err := h.w.command(func() error { return next(ctx, cmd) }, cmd)
+		if err != nil && cmd.Err() == nil {
+			cmd.SetErr(err)
 		}
-		err := next(ctx, cmd)
-		h.w.wrote(cmd)
 		return err
 	}
 }
@@ -254,13 +254,25 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook is redis.Hook's.
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if err := h.w.pass(); err != nil {
-			return err
-		}
-		err := next(ctx, cmds)
-		h.w.wrote(cmds...)
+		return h.w.command(func() error { return next(ctx, cmds) }, cmds...)
+	}
+}
+
+// command carries out what a service, or the world itself, asks of Redis.
+func (w *world) command(perform func() error, cmds ...redis.Cmder) error {
+	if err := w.pass(); err != nil {
 		return err
 	}
+	lost := w.nextFault()
+	if lost == lostRequest {
+		return errLost
+	}
+	err := perform()
+	w.wrote(cmds...)
+	if lost == lostReply {
+		return errLost
+	}
+	return err
 }
 
 // errStopped ends a service whose world has ended.
