@@ -89,7 +89,7 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	if t := m.Timeout; t != nil && sameTimer(*t, fired.Timer) {
 		return func() {
 			m.Timeout = nil
-			m.fault(event.NewProblem(event.Timeout, "the workflow did not end in time"), "/")
+			m.fault(event.NewProblem(event.Timeout, "the workflow did not end in time"), "/timeout")
 		}, nil
 	}
 	n := m.open[fired.TaskID]
