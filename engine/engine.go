@@ -85,6 +85,7 @@ type Engine struct {
 
 	opts     Options
 	services []Service
+	held     []func() []store.Message // what the services have read and not handled
 }
 
 // Service is one instance of a service.
@@ -130,6 +131,7 @@ func (e *Engine) addWorkers() error {
 		if err != nil {
 			return err
 		}
+		e.held = append(e.held, w.Held)
 		e.services = append(e.services, Service{Group: "worker", Name: opts.Consumer, Step: w.Step})
 	}
 	return nil
@@ -149,6 +151,7 @@ func (e *Engine) addExecutors() error {
 		}
 		e.services = append(e.services, Service{Group: "executor", Name: fmt.Sprintf("%s-%d", consumer, i), Step: x.Step})
 	}
+	e.held = append(e.held, inbox.Held)
 	renewal := executor.NewRenewal(inbox)
 	e.services = append(e.services, Service{
 		Group: "renewal", Name: "renewal-" + e.opts.Process, Step: renewal.Step, Every: e.opts.Lease / 3,
@@ -165,6 +168,7 @@ func (e *Engine) addTimers() error {
 		if err != nil {
 			return err
 		}
+		e.held = append(e.held, t.Held)
 		e.services = append(e.services, Service{Group: "timer", Name: opts.Consumer, Step: t.Step})
 	}
 	return nil

@@ -44,6 +44,11 @@ const lease = 100 * time.Millisecond
 
 func newEngine(t *testing.T, rdb *redis.Client, process string) *engine.Engine {
 	t.Helper()
+	return leasing(t, rdb, process, lease)
+}
+
+func leasing(t *testing.T, rdb *redis.Client, process string, lease time.Duration) *engine.Engine {
+	t.Helper()
 	opts := engine.Defaults()
 	opts.Process, opts.Transport = process, http.DefaultTransport
 	opts.Workers, opts.Executors, opts.Timers = 2, 2, 1
@@ -214,6 +219,31 @@ func TestUnknownChild(t *testing.T) {
 		x := ended(t, e, "x")
 		if x.Status != string(decide.Faulted) || !strings.Contains(string(x.Error), "test.nobody") {
 			t.Errorf("status %s, error %s", x.Status, x.Error)
+		}
+	})
+}
+
+// A process that is told to stop hands back what it has not done: nobody waits for its leases.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		stopping, staying := leasing(t, rdb, "stopping", time.Hour), leasing(t, rdb, "staying", time.Hour)
+		for i := range 20 {
+			start(t, staying, fmt.Sprintf("x%d", i), counting, "{}")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- stopping.Run(ctx, slog.New(slog.DiscardHandler)) }()
+		ended(t, staying, "x0")
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		run(t, staying)
+		for i := range 20 {
+			if x := ended(t, staying, fmt.Sprintf("x%d", i)); x.Status != string(decide.Completed) {
+				t.Errorf("%s: %s, error %s", x.ID, x.Status, x.Error)
+			}
 		}
 	})
 }

@@ -104,6 +104,13 @@ func (b *Inbox) giveBack(m store.Message) {
 	b.waiting = append(b.waiting, m)
 }
 
+// Held are the messages that were read and not answered yet.
+func (b *Inbox) Held() []store.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Concat(b.busy, b.waiting)
+}
+
 // Renewal keeps the leases of what an inbox holds, as long as its process lives.
 type Renewal struct{ inbox *Inbox }
 
@@ -113,9 +120,7 @@ func NewRenewal(b *Inbox) *Renewal { return &Renewal{inbox: b} }
 // Step renews all leases, and wants to be called again after a third of a lease.
 func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 	b := r.inbox
-	b.mu.Lock()
-	held := slices.Concat(b.busy, b.waiting)
-	b.mu.Unlock()
+	held := b.Held()
 	if len(held) == 0 {
 		return time.Time{}, nil
 	}

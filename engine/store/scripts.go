@@ -199,11 +199,12 @@ redis.call('HSET', KEYS[1], unpack(ARGV, 2))
 return 1
 `)
 
-// renewScript keeps a message. KEYS: stream. ARGV: group, entry, consumer.
+// renewScript sets for how long a message has been left alone: not at all, or so
+// long that anybody may claim it. KEYS: stream. ARGV: group, entry, consumer, milliseconds.
 //
 //nolint:gochecknoglobals // see commitScript
 var renewScript = redis.NewScript(mine + `
 if not mine() then return 0 end
-redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[3], 0, ARGV[2], 'JUSTID')
+redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[3], 0, ARGV[2], 'IDLE', ARGV[4], 'JUSTID')
 return 1
 `)

@@ -305,3 +305,26 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.stream(e.Tenant), Values: s.fields(e)}).Err()
 	return failed("publish", err)
 }
+
+// Renew keeps messages from being claimed for another lease, as far as they are
+// still the consumer's.
+func (s *Store) Renew(ctx context.Context, msgs ...Message) error {
+	return s.setIdle(ctx, 0, msgs)
+}
+
+// Release hands messages back: any consumer of the group may claim them at once.
+func (s *Store) Release(ctx context.Context, msgs ...Message) error {
+	const longAgo = 24 * time.Hour
+	return s.setIdle(ctx, longAgo, msgs)
+}
+
+func (s *Store) setIdle(ctx context.Context, idle time.Duration, msgs []Message) error {
+	for _, m := range msgs {
+		err := renewScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)},
+			m.Group, m.ID, m.Consumer, idle.Milliseconds()).Err()
+		if err != nil {
+			return failed("renew or release a lease", err)
+		}
+	}
+	return nil
+}

@@ -224,18 +224,6 @@ func (s *Store) firedFields(d Due) []string {
 	})
 }
 
-// Renew keeps messages from being claimed for another lease, as far as they are
-// still the consumer's.
-func (s *Store) Renew(ctx context.Context, msgs ...Message) error {
-	for _, m := range msgs {
-		err := renewScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
-		if err != nil {
-			return failed("renew a lease", err)
-		}
-	}
-	return nil
-}
-
 func sorted(in []string) []string {
 	slices.Sort(in)
 	return in

@@ -75,6 +75,9 @@ func New(st *store.Store, opts Options) (*Service, error) {
 	return &Service{store: st, opts: opts, reader: reader}, nil
 }
 
+// Held are the messages that were read and not handled yet.
+func (s *Service) Held() []store.Message { return s.todo }
+
 // Step does one round of work. It says when it wants the next one: at once if
 // that is past, never (before something is written to a stream) if it is zero.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
