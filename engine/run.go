@@ -53,7 +53,7 @@ func (e *Engine) release(ctx context.Context) error {
 func loop(ctx, work context.Context, s Service, log *slog.Logger) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return
