@@ -83,7 +83,7 @@ func ruledOut(err error) bool {
 			"unknown retry policy", "unknown error", "unknown timeout", "unknown authentication", "unknown call", "unknown catalog",
 			"then: no task", "in another list", "has no value here", "there is no variable", "the expression ", "second case without when",
 			"schema: ", "is none of js", "in the workflow", "cannot be the name of a variable", "emit.event has no with",
-			"has no authority", "has no grant", "in authentication", "JSON schema", "five fields of a cron",
+			"has no authority", "has no grant", "in authentication", "JSON schema", "five fields of a cron", "JSON pointer",
 		}, func(part string) bool { return strings.Contains(m.Message, part) })
 		if !known {
 			return false
