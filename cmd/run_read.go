@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -88,39 +89,53 @@ func (r *runner) checkNames(context.Context, *sim.Config) error {
 
 // parse checks a document; its mistakes are shown as validate shows them.
 func (r *runner) parse(name string, text []byte) (document, error) {
+	return parseDocument(r.sh, name, text)
+}
+
+// parseDocument checks a document; its mistakes are shown as validate shows them.
+func parseDocument(sh *shell, name string, text []byte) (document, error) {
 	def, warnings, err := dsl.Parse(name, text)
 	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
-		mistakes.Render(r.sh.Err, r.sh.errColor())
+		mistakes.Render(sh.Err, sh.errColor())
 		return document{}, reported(exitInvalid)
 	}
 	if err != nil {
 		return document{}, err
 	}
-	if !r.sh.quiet {
-		dsl.RenderWarnings(r.sh.Err, text, warnings, r.sh.errColor())
+	if !sh.quiet {
+		dsl.RenderWarnings(sh.Err, text, warnings, sh.errColor())
 	}
 	return document{name: name, text: text, def: def}, nil
 }
 
-// readInput reads --input: JSON, or a file with JSON or YAML.
+// readInput reads --input, which comes before the input of an example.
 func (r *runner) readInput(ctx context.Context, cfg *sim.Config) error {
-	text, name := []byte(r.input), "--input"
+	input, err := readData(ctx, r.sh, "--input", r.input)
+	if input != nil {
+		cfg.Input = input
+	}
+	return err
+}
+
+// readData reads what a flag gives as data, "" if nothing: JSON, or @FILE with
+// JSON or YAML, or - for stdin.
+func readData(ctx context.Context, sh *shell, flag, given string) (json.RawMessage, error) {
+	text, name := []byte(given), flag
 	switch {
-	case r.input == "":
-		return nil
-	case r.input == "-", strings.HasPrefix(r.input, "@"):
-		name = strings.TrimPrefix(r.input, "@")
+	case given == "":
+		return nil, nil
+	case given == "-", strings.HasPrefix(given, "@"):
+		name = strings.TrimPrefix(given, "@")
 		var err error
-		if text, err = readDocument(ctx, r.sh, name); err != nil {
-			return err
+		if text, err = readDocument(ctx, sh, name); err != nil {
+			return nil, err
 		}
 	}
 	v, err := dsl.ParseData(displayName(name), text)
 	if err != nil {
-		return misusef("%s is neither JSON nor YAML: %v", displayName(name), err)
+		return nil, misusef("%s is neither JSON nor YAML: %v", displayName(name), err)
 	}
-	cfg.Input = expr.Encode(v)
-	return nil
+	return expr.Encode(v), nil
 }
 
 func (r *runner) readMocks(ctx context.Context, cfg *sim.Config) error {
@@ -139,20 +154,26 @@ func (r *runner) readSecrets(ctx context.Context, cfg *sim.Config) error {
 	if r.secrets == "" {
 		return nil
 	}
-	text, err := readDocument(ctx, r.sh, r.secrets)
+	var err error
+	cfg.Secrets, err = readSecrets(ctx, r.sh, r.secrets)
+	return err
+}
+
+// readSecrets reads a file of secrets, a map by name.
+func readSecrets(ctx context.Context, sh *shell, file string) (map[string]any, error) {
+	text, err := readDocument(ctx, sh, file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v, err := dsl.ParseData(r.secrets, text)
+	v, err := dsl.ParseData(file, text)
 	if err != nil {
-		return misusef("%s: %v", r.secrets, err)
+		return nil, misusef("%s: %v", file, err)
 	}
 	secrets, ok := v.(map[string]any)
 	if !ok {
-		return misusef("%s: want a map of secrets by name", r.secrets)
+		return nil, misusef("%s: want a map of secrets by name", file)
 	}
-	cfg.Secrets = secrets
-	return nil
+	return secrets, nil
 }
 
 // readTimes reads the flags about the clock.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -36,7 +35,6 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 		return nil, fail(exitMisuse, err)
 	}
 	defer func() { _ = rdb.Close() }()
-	host, _ := os.Hostname() // without one the random part must do
 	if cfg.ID == "" {
 		cfg.ID = strings.ToLower(rand.Text())
 	}
@@ -46,9 +44,9 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 		fmt.Fprintf(r.sh.Err, "for tenant %s, so that nobody else performs its calls\n", cfg.Tenant)
 	}
 	opts := engine.Defaults()
-	opts.Process = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
+	opts.Process = processName()
 	opts.Tenants = []string{cfg.Tenant}
-	opts.Block = watchEvery * 5 // stopping waits for the reads
+	opts.Block(watchEvery * 5) // stopping waits for the reads
 	opts.Secrets, opts.Version = cfg.Secrets, cfg.Version
 	opts.Transport = realTransport(cfg)
 	e, err := engine.New(rdb, opts)

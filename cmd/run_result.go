@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim"
@@ -70,19 +72,36 @@ func (r *runner) fault(p *event.Problem) error {
 		}
 		return reported(exitFaulted)
 	}
-	on := r.sh.errColor()
-	fmt.Fprintf(r.sh.Err, "%s %s\n", paint(on, red, "faulted:"), printable(headline(p)))
-	if p.Detail != "" {
-		fmt.Fprintf(r.sh.Err, "  %s\n", strings.ReplaceAll(printable(p.Detail), "\n", "\n  "))
-	}
-	fmt.Fprintf(r.sh.Err, "  type      %s\n", printable(p.Type))
-	if p.Instance != "" {
-		fmt.Fprintf(r.sh.Err, "  instance  %s\n", printable(p.Instance))
-	}
-	if t := r.source.def.Task(p.Instance); t != nil {
-		r.source.frame(r.sh, t.Pos.Line, t.Pos.Column)
-	}
+	r.source.explain(r.sh.Err, r.sh.errColor(), p)
 	return reported(exitFaulted)
+}
+
+// explain shows people the error that ended a workflow, with the line of the
+// document that it came from.
+func (d document) explain(w io.Writer, on bool, p *event.Problem) { //nolint:revive // flag-parameter: whether w takes colours
+	fmt.Fprintf(w, "%s %s\n", paint(on, red, "faulted:"), printable(headline(p)))
+	if p.Detail != "" {
+		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(printable(p.Detail), "\n", "\n  "))
+	}
+	fmt.Fprintf(w, "  type      %s\n", printable(p.Type))
+	if p.Instance != "" {
+		fmt.Fprintf(w, "  instance  %s\n", printable(p.Instance))
+	}
+	if at, ok := d.place(p.Instance); ok {
+		d.frame(w, on, at)
+	}
+}
+
+// place is where a task stands in the document.
+func (d document) place(ref string) (at dsl.Pos, ok bool) {
+	if d.def == nil {
+		return at, false
+	}
+	t := d.def.Task(ref)
+	if t == nil {
+		return at, false
+	}
+	return t.Pos, true
 }
 
 func headline(p *event.Problem) string {
@@ -94,14 +113,22 @@ func headline(p *event.Problem) string {
 }
 
 // frame shows a line of the document, with a mark below the column.
-func (d document) frame(sh *shell, line, column int) {
-	lines := strings.Split(string(d.text), "\n")
-	if line < 1 || line > len(lines) {
+func (d document) frame(w io.Writer, on bool, at dsl.Pos) { //nolint:revive // flag-parameter: whether w takes colours
+	line, ok := d.line(at.Line)
+	if !ok {
 		return
 	}
-	fmt.Fprintf(sh.Err, "  at %s:%d:%d\n", printable(d.name), line, column)
-	text := strings.TrimRight(lines[line-1], "\r")
-	fmt.Fprintf(sh.Err, "%6d | %s\n", line, printable(text))
-	pad := strings.Repeat(" ", max(column-1, 0))
-	fmt.Fprintf(sh.Err, "       | %s%s\n", pad, paint(sh.errColor(), red, "^"))
+	fmt.Fprintf(w, "  at %s:%d:%d\n", printable(d.name), at.Line, at.Column)
+	fmt.Fprintf(w, "%6d | %s\n", at.Line, printable(line))
+	pad := strings.Repeat(" ", max(at.Column-1, 0))
+	fmt.Fprintf(w, "       | %s%s\n", pad, paint(on, red, "^"))
+}
+
+// line is a line of the document, the first is 1.
+func (d document) line(n int) (string, bool) {
+	lines := strings.Split(string(d.text), "\n")
+	if n < 1 || n > len(lines) {
+		return "", false
+	}
+	return strings.TrimRight(lines[n-1], "\r"), true
 }

@@ -16,11 +16,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
@@ -32,31 +34,63 @@ import (
 
 // Options of an Engine.
 type Options struct {
-	Process   string   // names the consumers of this process; unique among all on one Redis
-	Tenants   []string // whose work is done
-	Workers   int      // instances in this process, likewise below; 1 to 64
+	Process  string   // names the consumers of this process; unique among all on one Redis
+	Tenants  []string // whose work is done
+	Discover bool     // also that of tenants that are found in Redis
+
+	Workers   int // instances in this process, likewise below; 0 to 256, 0: none
 	Executors int
 	Timers    int
+
+	Worker, Executor, Timer Reading
+
+	Fires     int           // timers fired at once
+	MaxSleep  time.Duration // longest wait between two looks at the timers
+	Lookahead time.Duration // see timer.Options
+	Lease     time.Duration // after which the messages of a silent consumer are claimed; simulated 1s to 1m
+	Retry     delivery.Policy
 
 	Transport http.RoundTripper // how calls go out
 	Secrets   map[string]any
 	Version   string // of the runtime, for $runtime and User-Agent
 
-	Remote bool          // send tasks that only compute through the stream, too
-	Block  time.Duration // how long a read waits for events; 0 in simulation
-	Lease  time.Duration // after which the messages of a silent consumer are claimed; simulated 1s to 1m
-	Limits decide.Limits
+	Remote    bool // send tasks that only compute through the stream, too
+	Limits    decide.Limits
+	Calls     executor.Limits    // of calls; members that are zero mean their defaults
+	Breakers  *executor.Breakers // nil: every call is made
+	Retention Retention          // zero: streams are left as they are
 
-	// Observe, if set, is shown what this process' workers committed, in order.
-	Observe func([]event.Event)
+	// Observe, if set, is shown what this process' workers committed, in order;
+	// Activity what its services do.
+	Observe  func([]event.Event)
+	Activity delivery.Observer
+}
+
+// Reading is how a service reads events.
+type Reading struct {
+	Group   string
+	Batch   int           // events at once; 1 to 1000
+	Block   time.Duration // how long a read waits for events; 0 in simulation
+	Reclaim bool          // claim those of dead consumers
 }
 
 // Defaults are the options of an ordinary deployment of one process.
 func Defaults() Options {
+	clock := timer.Defaults()
+	reading := func(group string) Reading {
+		return Reading{Group: group, Batch: 100, Block: time.Second, Reclaim: true}
+	}
 	return Options{
 		Tenants: []string{"default"}, Workers: 4, Executors: 16, Timers: 2,
-		Block: time.Second, Lease: 30 * time.Second, Limits: decide.DefaultLimits(),
+		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: reading(store.TimerGroup),
+		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
+		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
 	}
+}
+
+// Block sets for how long the reads of all services wait.
+func (o *Options) Block(d time.Duration) {
+	o.Worker.Block, o.Executor.Block, o.Timer.Block = d, d, d
 }
 
 func (o Options) check() error {
@@ -64,19 +98,22 @@ func (o Options) check() error {
 	if o.Process == "" {
 		errs = append(errs, errors.New("the process has no name"))
 	}
-	if len(o.Tenants) == 0 {
+	if len(o.Tenants) == 0 && !o.Discover {
 		errs = append(errs, errors.New("there are no tenants"))
 	}
 	if o.Transport == nil {
 		errs = append(errs, errors.New("there is no transport for calls"))
 	}
 	for name, n := range map[string]int{"workers": o.Workers, "executors": o.Executors, "timers": o.Timers} {
-		if n < 1 || n > 64 {
-			errs = append(errs, fmt.Errorf("%s is %d, want 1 to 64", name, n))
+		if n < 0 || n > mostInstances {
+			errs = append(errs, fmt.Errorf("%s is %d, want 0 to %d", name, n, mostInstances))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// mostInstances is how many instances of one service a process may have.
+const mostInstances = 256
 
 // Engine is the services of one process.
 type Engine struct {
@@ -84,16 +121,22 @@ type Engine struct {
 	Library *library.Library
 
 	opts     Options
+	roster   *delivery.Roster
 	services []Service
-	held     []func() []store.Message // what the services have read and not handled
+	holders  []delivery.Holder // of what the services have read and not handled
+	closing  []func()          // begin nothing new
+
+	mu     sync.Mutex
+	pulses []*pulse // of the services, while they run
 }
 
 // Service is one instance of a service.
 type Service struct {
-	Group string // what it is one of: "worker", "executor", "timer", "renewal"
+	Group string // what it is one of: "worker", "executor", "timer", "renewal", "housekeeping"
 	Name  string
 	// Step does one round of work. It says when it wants the next one: at once
-	// if that is past, never (before something is written to a stream) if it is zero.
+	// if that is past, never (before something is written to a stream) if it is
+	// zero. With delivery.ErrBusy it is to be called again a little later.
 	Step func(context.Context) (wake time.Time, err error)
 	// Every is how often a service that waits for nothing is called, 0 for all others.
 	Every time.Duration
@@ -105,7 +148,7 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	st := store.New(rdb, store.Options{Secrets: opts.Secrets})
-	e := &Engine{Store: st, opts: opts}
+	e := &Engine{Store: st, opts: opts, roster: delivery.NewRoster(opts.Tenants...)}
 	e.Library = library.New(st, decide.Options{
 		Secrets: opts.Secrets, Version: opts.Version, Remote: opts.Remote, Limits: opts.Limits,
 	})
@@ -114,62 +157,83 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 			return nil, err
 		}
 	}
+	renewal := delivery.NewRenewal(st, e.holders, opts.Lease)
+	e.add(Service{Group: "renewal", Name: "renewal-" + opts.Process, Step: renewal.Step, Every: opts.Lease / 3})
+	if opts.Discover || opts.Retention != (Retention{}) {
+		e.addHousekeeping()
+	}
 	return e, nil
+}
+
+func (e *Engine) add(s Service) { e.services = append(e.services, s) }
+
+// reading are the options of a service that reads as r says.
+func (e *Engine) reading(service string, r Reading, consumer string) delivery.Options {
+	return delivery.Options{
+		Service: service, Group: r.Group, Consumer: consumer, Tenants: e.roster,
+		Batch: r.Batch, Block: r.Block, Reclaim: r.Reclaim,
+		Lease: e.opts.Lease, Retry: e.opts.Retry, Observe: e.opts.Activity,
+	}
 }
 
 // cached is how many executions a process keeps the states of.
 const cached = 10_000
 
 func (e *Engine) addWorkers() error {
-	cache := worker.NewCache(cached)
+	cache, gate := worker.NewCache(cached), &delivery.Gate{}
 	for i := range e.opts.Workers {
 		opts := worker.Defaults()
-		opts.Consumer = fmt.Sprintf("worker-%s-%d", e.opts.Process, i)
-		opts.Tenants, opts.Block, opts.Lease = e.opts.Tenants, e.opts.Block, e.opts.Lease
-		opts.Observe = e.opts.Observe
+		opts.Options = e.reading("worker", e.opts.Worker, fmt.Sprintf("worker-%s-%d", e.opts.Process, i))
+		opts.Gate, opts.Committed = gate, e.opts.Observe
 		w, err := worker.New(e.Store, e.Library, cache, opts)
 		if err != nil {
 			return err
 		}
-		e.held = append(e.held, w.Held)
-		e.services = append(e.services, Service{Group: "worker", Name: opts.Consumer, Step: w.Step})
+		e.holders = append(e.holders, delivery.Holder{Held: w.Held})
+		e.add(Service{Group: "worker", Name: opts.Consumer, Step: w.Step})
 	}
 	return nil
 }
 
 func (e *Engine) addExecutors() error {
+	if e.opts.Executors == 0 {
+		return nil
+	}
 	consumer := "executor-" + e.opts.Process
-	reader := store.Reader{Group: store.ExecutorGroup, Consumer: consumer, Tenants: e.opts.Tenants}
-	inbox := executor.NewInbox(e.Store, reader, executor.InboxOptions{Batch: 100, Block: e.opts.Block, Lease: e.opts.Lease})
-	caller := &executor.Caller{Transport: e.opts.Transport, Limits: executor.DefaultLimits(), Version: e.opts.Version}
+	inbox, err := executor.NewInbox(e.Store, e.reading("executor", e.opts.Executor, consumer))
+	if err != nil {
+		return err
+	}
+	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers}
 	for i := range e.opts.Executors {
-		x, err := executor.New(e.Store, e.Library, inbox, executor.Options{
-			Caller: caller, Attempts: 3, RetryDelay: 200 * time.Millisecond, Limit: e.opts.Limits.Data,
-		})
+		x, err := executor.New(e.Store, e.Library, inbox, executor.Options{Caller: caller, Limit: e.opts.Limits.Data})
 		if err != nil {
 			return err
 		}
-		e.services = append(e.services, Service{Group: "executor", Name: fmt.Sprintf("%s-%d", consumer, i), Step: x.Step})
+		e.add(Service{Group: "executor", Name: fmt.Sprintf("%s-%d", consumer, i), Step: x.Step})
 	}
-	e.held = append(e.held, inbox.Held)
-	renewal := executor.NewRenewal(inbox)
-	e.services = append(e.services, Service{
-		Group: "renewal", Name: "renewal-" + e.opts.Process, Step: renewal.Step, Every: e.opts.Lease / 3,
-	})
+	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Lost: inbox.Lost})
+	e.closing = append(e.closing, inbox.Close)
 	return nil
 }
 
 func (e *Engine) addTimers() error {
+	gate := &delivery.Gate{}
 	for i := range e.opts.Timers {
-		opts := timer.Defaults()
-		opts.Consumer = fmt.Sprintf("timer-%s-%d", e.opts.Process, i)
-		opts.Tenants, opts.Block, opts.Lease = e.opts.Tenants, e.opts.Block, e.opts.Lease
+		opts := timer.Options{
+			Options: e.reading("timer", e.opts.Timer, fmt.Sprintf("timer-%s-%d", e.opts.Process, i)),
+			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead,
+		}
+		opts.Gate = gate
+		if opts.Block > 0 {
+			opts.Alarm = e.alarm
+		}
 		t, err := timer.New(e.Store, opts)
 		if err != nil {
 			return err
 		}
-		e.held = append(e.held, t.Held)
-		e.services = append(e.services, Service{Group: "timer", Name: opts.Consumer, Step: t.Step})
+		e.holders = append(e.holders, delivery.Holder{Held: t.Held})
+		e.add(Service{Group: "timer", Name: opts.Consumer, Step: t.Step})
 	}
 	return nil
 }
@@ -177,10 +241,21 @@ func (e *Engine) addTimers() error {
 // Services are all instances, for whoever steps them instead of Run.
 func (e *Engine) Services() []Service { return e.services }
 
+// Tenants are those whose work is done by now, sorted.
+func (e *Engine) Tenants() []string { return e.roster.Names() }
+
+// Breakers are the circuit breakers of the process; nil if there are none.
+func (e *Engine) Breakers() *executor.Breakers { return e.opts.Breakers }
+
+// groups are the names of the consumer groups.
+func (e *Engine) groups() []string {
+	return []string{e.opts.Worker.Group, e.opts.Executor.Group, e.opts.Timer.Group}
+}
+
 // Prepare makes the consumer groups that the services read with.
 func (e *Engine) Prepare(ctx context.Context) error {
-	for _, tenant := range e.opts.Tenants {
-		if err := e.Store.Groups(ctx, tenant); err != nil {
+	for _, tenant := range e.roster.Names() {
+		if err := e.Store.Groups(ctx, tenant, e.groups()...); err != nil {
 			return err
 		}
 	}
@@ -189,17 +264,8 @@ func (e *Engine) Prepare(ctx context.Context) error {
 
 // Start begins an execution of a registered definition. No input is {}.
 func (e *Engine) Start(ctx context.Context, tenant, id string, def *dsl.Definition, input json.RawMessage) error {
-	now, err := e.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	if len(input) == 0 {
-		input = json.RawMessage("{}")
-	}
 	doc := def.Document
-	data := event.Encode(event.Started{Namespace: doc.Namespace, Name: doc.Name, Version: doc.Version, Input: input})
-	return e.Store.Start(ctx, event.Event{
-		ID: id + "/start", Source: decide.Prefix + "cli", Type: event.ExecutionStarted, Time: now,
-		Tenant: tenant, Workflow: def.ID(), Execution: id, Data: data,
+	return Begin(ctx, e.Store, Beginning{
+		Tenant: tenant, ID: id, Namespace: doc.Namespace, Name: doc.Name, Version: doc.Version, Input: input,
 	})
 }

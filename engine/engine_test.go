@@ -52,7 +52,8 @@ func leasing(t *testing.T, rdb *redis.Client, process string, lease time.Duratio
 	opts := engine.Defaults()
 	opts.Process, opts.Transport = process, http.DefaultTransport
 	opts.Workers, opts.Executors, opts.Timers = 2, 2, 1
-	opts.Block, opts.Lease, opts.Remote = 10*time.Millisecond, lease, true
+	opts.Lease, opts.Remote = lease, true
+	opts.Block(10 * time.Millisecond)
 	e, err := engine.New(rdb, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -175,8 +176,8 @@ func TestDeadProcess(t *testing.T) {
 	})
 }
 
-// An event that cannot be handled is tried three times, 200 ms and 400 ms apart,
-// and then stands in the dead letters; its execution faults and says why.
+// An event that can never be handled goes to the dead letters at once; its
+// execution faults and says why.
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -191,7 +192,7 @@ func TestDeadLetter(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := ended(t, e, "x")
-		if x.Status != string(decide.Faulted) || !strings.Contains(string(x.Error), "gave up after 3 attempts") {
+		if x.Status != string(decide.Faulted) || !strings.Contains(string(x.Error), "gave up at the first attempt") {
 			t.Errorf("status %s, error %s", x.Status, x.Error)
 		}
 		letters, err := rdb.XRange(t.Context(), "tenant:default:events:dlq", "-", "+").Result()
@@ -201,7 +202,7 @@ func TestDeadLetter(t *testing.T) {
 		if err != nil || len(letters) != 1 {
 			t.Fatalf("%d dead letters, %v", len(letters), err)
 		}
-		for name, want := range map[string]string{"id": "broken", "attempts": "3", "service": "worker-service", "data": `{"task_id": 7}`} {
+		for name, want := range map[string]string{"id": "broken", "attempts": "1", "service": "worker-service", "data": `{"task_id": 7}`} {
 			if got := letters[0].Values[name]; got != want {
 				t.Errorf("%s of the letter is %v, want %s", name, got, want)
 			}

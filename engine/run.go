@@ -2,16 +2,19 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
+
+	"flunq.io/flunq/engine/delivery"
 )
 
-// rest is how long a service waits after an error before it tries again.
-const rest = 200 * time.Millisecond
-
-// grace is how long a step may go on after the engine was told to stop.
-const grace = 5 * time.Second
+const (
+	rest  = 200 * time.Millisecond // after an error, before a service tries again
+	short = 5 * time.Millisecond   // after delivery.ErrBusy
+	grace = 5 * time.Second        // in which steps under way may end after the engine was told to stop
+)
 
 // Run loops over all services until ctx ends. A step that fails is reported to
 // log and repeated. Steps under way when ctx ends are finished, for some seconds;
@@ -23,6 +26,9 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	context.AfterFunc(ctx, func() {
+		for _, closing := range e.closing {
+			closing()
+		}
 		select {
 		case <-time.After(grace):
 			cancel()
@@ -31,7 +37,8 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	})
 	var wg sync.WaitGroup
 	for _, s := range e.services {
-		wg.Go(func() { loop(ctx, work, s, log.With("service", s.Name)) })
+		p := e.beat(s)
+		wg.Go(func() { loop(ctx, work, p, log.With("service", s.Group, "consumer", s.Name)) })
 	}
 	wg.Wait()
 	return e.release(context.WithoutCancel(ctx))
@@ -41,16 +48,15 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 func (e *Engine) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	for _, held := range e.held {
-		if err := e.Store.Release(ctx, held()...); err != nil {
-			return err
-		}
+	var errs []error
+	for _, h := range e.holders {
+		errs = append(errs, e.Store.Release(ctx, h.Held()...))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // loop steps a service until ctx ends; the steps themselves live as long as work.
-func loop(ctx, work context.Context, s Service, log *slog.Logger) {
+func loop(ctx, work context.Context, p *pulse, log *slog.Logger) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for ctx.Err() == nil {
@@ -59,14 +65,41 @@ func loop(ctx, work context.Context, s Service, log *slog.Logger) {
 			return
 		case <-pause.C:
 		}
-		if _, err := s.Step(work); err != nil {
-			if work.Err() == nil {
-				log.ErrorContext(ctx, "step failed", "err", err)
+		p.begin(time.Now())
+		_, err := p.service.Step(work)
+		switch {
+		case errors.Is(err, delivery.ErrBusy):
+			p.end(time.Now(), nil)
+			pause.Reset(short)
+		case err != nil:
+			// The same trouble is told once, and again when it lasts.
+			if p.end(time.Now(), err) && work.Err() == nil {
+				log.ErrorContext(ctx, "step failed", "err", err, "failures", p.failures())
 			}
 			pause.Reset(rest)
-			continue
+		default:
+			if p.end(time.Now(), nil) {
+				log.InfoContext(ctx, "step works again")
+			}
+			// A service that reads has waited in its read already.
+			pause.Reset(p.service.Every)
 		}
-		// A service that reads has waited in its read already.
-		pause.Reset(s.Every)
 	}
 }
+
+// alarm asks Redis for the time after a while, and again until it is stopped: it
+// looks at the reads that have waited long enough whenever it has something to do.
+func (e *Engine) alarm(after time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	clock := time.AfterFunc(after+slack, func() {
+		for ctx.Err() == nil {
+			_, _ = e.Store.Now(ctx) // nobody wants to know
+			time.Sleep(slack)
+		}
+	})
+	return func() { clock.Stop(); cancel() }
+}
+
+// slack is how much later than a read's end Redis is asked for it: it counts in
+// milliseconds.
+const slack = time.Millisecond

@@ -88,7 +88,7 @@ func onRedis(t *testing.T) runs {
 		opts := engine.Defaults()
 		opts.Process, opts.Transport = "ctk", executor.Outward(pets{})
 		opts.Tenants = []string{fmt.Sprintf("ctk-%d", scenario)}
-		opts.Block = 50 * time.Millisecond
+		opts.Block(50 * time.Millisecond)
 		e, err := engine.New(rdb, opts)
 		if err != nil {
 			return nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/alicebob/miniredis/v2/server"
 	lua "github.com/yuin/gopher-lua"
@@ -115,16 +116,36 @@ func (e *luaEngine) load(source string) (string, error) {
 	if e.scripts[sha] != nil {
 		return sha, nil
 	}
-	chunk, err := parse.Parse(strings.NewReader(source), luaChunk)
-	if err != nil {
-		return "", fmt.Errorf("ERR Error compiling script (new function): %w", err)
-	}
-	proto, err := lua.Compile(chunk, luaChunk)
+	proto, err := compiled(sha, source)
 	if err != nil {
 		return "", fmt.Errorf("ERR Error compiling script (new function): %w", err)
 	}
 	e.scripts[sha] = e.state.NewFunctionFromProto(proto)
 	return sha, nil
+}
+
+// protos are the scripts that this process has compiled, by their hash.
+//
+//nolint:gochecknoglobals // a cache of a pure function: thousands of worlds run the same few scripts
+var protos sync.Map
+
+// compiled compiles a script once for all worlds.
+func compiled(sha, source string) (*lua.FunctionProto, error) {
+	if known, ok := protos.Load(sha); ok {
+		if proto, ok := known.(*lua.FunctionProto); ok {
+			return proto, nil
+		}
+	}
+	chunk, err := parse.Parse(strings.NewReader(source), luaChunk)
+	if err != nil {
+		return nil, err
+	}
+	proto, err := lua.Compile(chunk, luaChunk)
+	if err != nil {
+		return nil, err
+	}
+	protos.Store(sha, proto)
+	return proto, nil
 }
 
 // run calls a script with the rest of an EVAL's arguments and replies with what

@@ -33,6 +33,7 @@ type (
 		Seed     uint64             `json:"seed"`
 		Start    time.Time          `json:"start"`
 		Remote   bool               `json:"remote,omitempty"`
+		Results  string             `json:"results,omitempty"` // "history": there are no exchanges, see Export
 	}
 	recordedDocument struct {
 		Text   string `json:"text"`

@@ -2,11 +2,13 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
 	"iter"
 	"time"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/delivery"
 )
 
 // service is one instance of a service as a coroutine: it runs until its next
@@ -79,8 +81,12 @@ func (w *world) choose() *service {
 	return best
 }
 
-// rest is how long a service pauses after a fault.
-const rest = 200 * time.Millisecond
+// How long a service pauses after a fault, and when others have to finish first,
+// as in the engine's own loop.
+const (
+	rest   = 200 * time.Millisecond
+	breath = 5 * time.Millisecond
+)
 
 // choice is a number that follows from a seed, a name and a count.
 func choice(seed uint64, name string, count uint64) uint64 {
@@ -108,6 +114,9 @@ func (w *world) turn(s *service) {
 		return
 	}
 	switch {
+	case errors.Is(s.err, delivery.ErrBusy):
+		s.wake = w.clock.now.Add(breath)
+		return
 	case s.err != nil && w.cfg.fault != nil:
 		s.wake = w.clock.now.Add(rest) // as the engine's own loop does after an error
 		return

@@ -123,7 +123,7 @@ func (w *world) options() engine.Options {
 	opts.Process = "sim"
 	opts.Tenants = []string{w.cfg.Tenant}
 	opts.Workers, opts.Executors, opts.Timers = 1, w.cfg.Executors, 1
-	opts.Block = 0
+	opts.Block(0)
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe = w.observe
 	opts.Transport = w.transport()

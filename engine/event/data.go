@@ -111,7 +111,11 @@ type Dead struct {
 
 // Problem is what a delivery that was given up means to the workflow.
 func (d Dead) Problem() *Problem {
-	return NewProblem(Runtime, fmt.Sprintf("the %s gave up after %d attempts: %s", d.Service, d.Attempts, d.Reason))
+	when := fmt.Sprintf("after %d attempts", d.Attempts)
+	if d.Attempts == 1 {
+		when = "at the first attempt"
+	}
+	return NewProblem(Runtime, fmt.Sprintf("the %s gave up %s: %s", d.Service, when, d.Reason))
 }
 
 // Timer is a moment at which the timer service publishes TimerFired, in the
@@ -129,6 +133,24 @@ type Timer struct {
 
 	// Of a delivery: the event to deliver again, and how often it was tried.
 	Event json.RawMessage `json:"event,omitempty"`
+
+	// Of a timer that somebody has moved: when it is due instead. To those who
+	// set it, it is still the one of FireAt.
+	MovedTo time.Time `json:"moved_to,omitzero"`
+}
+
+// Due is the moment at which the timer fires.
+func (t Timer) Due() time.Time {
+	if t.MovedTo.IsZero() {
+		return t.FireAt
+	}
+	return t.MovedTo
+}
+
+// Keyed reports whether a timer replaces an earlier one of its key: those that
+// the engine sets for itself do not.
+func (t Timer) Keyed() bool {
+	return t.Key != "" && t.Kind != TimeoutTimer && t.Kind != RetryTimer && t.Kind != DeliveryTimer
 }
 
 // TimerKind says what a timer is for.

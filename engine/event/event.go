@@ -60,6 +60,7 @@ type Event struct {
 const (
 	DefinitionAttribute = "definition" // of a request: the hash of the document
 	AttemptAttribute    = "attempt"    // how often a delivery has failed before
+	ReplayAttribute     = "replay"     // how often it was brought back from the dead letters
 )
 
 // SpecVersion is the version of CloudEvents.

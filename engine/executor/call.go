@@ -17,6 +17,7 @@ type Caller struct {
 	Transport http.RoundTripper // how requests go out; never nil
 	Limits    Limits            // members that are zero mean their defaults
 	Version   string            // of flunq, for the User-Agent
+	Breakers  *Breakers         // shared by all executors of a process; nil: every call is made
 }
 
 // Call performs a call task and gives its raw output. What goes wrong for the

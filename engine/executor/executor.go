@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/library"
@@ -26,10 +27,8 @@ type Service struct {
 
 // Options of a Service.
 type Options struct {
-	Caller     *Caller
-	Attempts   int           // deliveries of a request before it is given up
-	RetryDelay time.Duration // before the second delivery; it grows with the attempts
-	Limit      int           // bytes of a task's output as JSON
+	Caller *Caller
+	Limit  int // bytes of a task's output as JSON
 }
 
 // New is an executor of what arrives in an inbox.
@@ -37,9 +36,7 @@ func New(st *store.Store, lib *library.Library, inbox *Inbox, opts Options) (*Se
 	if opts.Caller == nil {
 		return nil, errors.New("the executor has no caller")
 	}
-	if opts.Attempts < 1 {
-		return nil, fmt.Errorf("attempts is %d, want 1 or more", opts.Attempts)
-	}
+	inbox.size++
 	return &Service{store: st, library: lib, inbox: inbox, opts: opts}, nil
 }
 
@@ -47,44 +44,40 @@ func New(st *store.Store, lib *library.Library, inbox *Inbox, opts Options) (*Se
 // again: at once if that is past, never (before something is written to a
 // stream) if it is zero.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
-	m, wake, err := s.inbox.take(ctx)
-	if err != nil || m == nil {
+	j, wake, err := s.inbox.take(ctx)
+	if err != nil || j == nil {
 		return wake, err
 	}
-	defer func() {
-		if err != nil {
-			s.inbox.giveBack(*m)
-		} else {
-			s.inbox.done(*m)
-		}
-	}()
-	return wake, s.handle(ctx, *m)
+	// What was begun ends early when the request is another's meanwhile.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.inbox.begun(j, cancel)
+	err = s.inbox.desk.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
+	if errors.Is(context.Cause(ctx), errLost) {
+		s.inbox.done(j, nil)
+		return wake, nil
+	}
+	s.inbox.done(j, err)
+	return wake, err
 }
 
 // handle takes one request through. An error is Redis', and the request is to be
 // handled again; what is wrong with the request itself is dealt with here.
-func (s *Service) handle(ctx context.Context, m store.Message) error {
-	reply, err := s.perform(ctx, m)
-	if err == nil {
-		// The deed is done: report it even if we were told to stop meanwhile.
-		_, err = s.store.Reply(context.WithoutCancel(ctx), m, reply)
-		return err
+func (s *Service) handle(ctx context.Context, j *job) (err error) {
+	m := j.message
+	if j.reply == nil {
+		var reply event.Event
+		if err = delivery.Poison(m); err == nil {
+			reply, err = s.perform(ctx, m)
+		}
+		if err != nil {
+			return s.inbox.desk.Reject(ctx, m, err, event.TaskDead)
+		}
+		j.reply = &reply
 	}
-	if ctx.Err() != nil || store.Temporary(err) {
-		return err
-	}
-	return s.reject(ctx, m, err)
-}
-
-// reject delivers a request again later, or gives it up, which fails the task.
-func (s *Service) reject(ctx context.Context, m store.Message, cause error) error {
-	attempt := m.Attempt + 1
-	if attempt < s.opts.Attempts {
-		_, err := s.store.Retry(ctx, m, time.Duration(attempt)*s.opts.RetryDelay)
-		return err
-	}
-	dead := event.Dead{Reason: cause.Error(), Attempts: attempt, Service: s.inbox.reader.Group}
-	_, err := s.store.Bury(ctx, m, dead, []event.Event{m.Obituary(event.TaskDead, dead)})
+	// The deed is done: report it even if we were told to stop meanwhile, and
+	// report it again, without doing it again, if Redis cannot take it now.
+	_, err = s.store.Reply(context.WithoutCancel(ctx), m, *j.reply)
 	return err
 }
 
@@ -97,11 +90,11 @@ func (s *Service) perform(ctx context.Context, m store.Message) (reply event.Eve
 		}
 	}()
 	if m.Err != nil {
-		return reply, m.Err
+		return reply, delivery.As(delivery.Permanent, m.Err)
 	}
 	var r event.Requested
 	if err := decide.DecodeData(m.Event, &r); err != nil {
-		return reply, err
+		return reply, delivery.As(delivery.Permanent, err)
 	}
 	env, err := s.library.Hash(ctx, m.Tenant, m.Event.Workflow, m.Event.Ext[event.DefinitionAttribute])
 	if err != nil {
@@ -111,7 +104,13 @@ func (s *Service) perform(ctx context.Context, m store.Message) (reply event.Eve
 	if err != nil {
 		return reply, err
 	}
-	now, err := s.store.Now(ctx)
+	told := delivery.Activity{What: delivery.Performed, Message: m, Task: c.TaskType}
+	if c.Error != nil {
+		told.Err = c.Error
+	}
+	s.inbox.desk.Tell(told)
+	// Whatever has been done is reported, even if we were told to stop meanwhile.
+	now, err := s.now(ctx, m)
 	if err != nil {
 		return reply, err
 	}
@@ -123,6 +122,16 @@ func (s *Service) perform(ctx context.Context, m store.Message) (reply event.Eve
 	}, nil
 }
 
+// now is Redis' time after a task, and that before it if Redis does not answer: what
+// was done is not done again for want of a time.
+func (s *Service) now(ctx context.Context, m store.Message) (time.Time, error) {
+	now, err := s.store.Now(context.WithoutCancel(ctx))
+	if err != nil && !m.Read.IsZero() {
+		return m.Read, nil
+	}
+	return now, err
+}
+
 // Source is the source of an executor's events.
 const Source = decide.Prefix + "executor"
 
@@ -131,7 +140,7 @@ func (s *Service) result(ctx context.Context, env *decide.Env, m store.Message, 
 	run := event.ParseRun(r.TaskID)
 	task := env.Definition().Task(run.Ref)
 	if task == nil {
-		return event.Completed{}, fmt.Errorf("workflow %s has no task %s", m.Event.Workflow, run.Ref)
+		return event.Completed{}, delivery.As(delivery.Permanent, fmt.Errorf("workflow %s has no task %s", m.Event.Workflow, run.Ref))
 	}
 	scope, err := env.RequestScope(task, r, m.Event.Time)
 	if err != nil {
@@ -141,7 +150,7 @@ func (s *Service) result(ctx context.Context, env *decide.Env, m store.Message, 
 		return c, nil
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
-	output, err := s.opts.Caller.Call(ctx, task, scope, Origin{Execution: m.Event.Execution, Run: run})
+	output, err := s.opts.Caller.Call(ctx, task, scope, Origin{Execution: m.Event.Execution, Run: run, Now: m.Read})
 	if err == nil && expr.Size(output) > s.opts.Limit {
 		err = event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", s.opts.Limit))
 	}

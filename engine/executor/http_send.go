@@ -52,7 +52,7 @@ func (r *run) roundTrip(ctx context.Context, m *message) (*http.Response, error)
 		req.Host = host
 		req.Header.Del("Host")
 	}
-	res, err := r.Transport.RoundTrip(req)
+	res, err := r.guarded(req)
 	if err != nil {
 		return nil, broken(ctx, m, err)
 	}
@@ -70,6 +70,9 @@ func broken(ctx context.Context, m *message, err error) error {
 	}
 	if closed, ok := errors.AsType[*closedNetworkError](err); ok {
 		return configuration("%s %s: %v", m.method, place(m.uri), closed)
+	}
+	if open, ok := errors.AsType[*OpenError](err); ok {
+		return refused(http.StatusServiceUnavailable, "%s %s: %v", m.method, place(m.uri), open)
 	}
 	return communication("%s %s: %s", m.method, place(m.uri), reason(err))
 }

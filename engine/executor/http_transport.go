@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -76,7 +77,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), b.limits.Timeout)
-	res, err := b.next.RoundTrip(req.WithContext(ctx))
+	res, err := b.next.RoundTrip(once(req.WithContext(ctx)))
 	if err != nil {
 		if ctx.Err() != nil && req.Context().Err() == nil {
 			err = fmt.Errorf("no answer within %v (limit: timeout): %w", b.limits.Timeout, err)
@@ -86,6 +87,24 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res.Body = &cancelling{ReadCloser: res.Body, cancel: cancel}
 	return res, nil
+}
+
+// once is a request that net/http does not send again by itself when the server
+// hangs up on it. It takes an idempotency key for leave to do so, but only the
+// server knows whether it honours one: so the name is written as HTTP/2 does.
+func once(req *http.Request) *http.Request {
+	if safe(req.Method) {
+		return req
+	}
+	header := req.Header.Clone()
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := header[name]; ok {
+			delete(header, name)
+			header[strings.ToLower(name)] = values
+		}
+	}
+	req.Header = header
+	return req
 }
 
 // cancelling lets go of a request's deadline when its answer has been read.

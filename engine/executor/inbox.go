@@ -2,10 +2,12 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
@@ -13,51 +15,107 @@ import (
 // Inbox reads requests for the executors of one process, which are one consumer
 // together. Only requests are kept; all other events are acknowledged at once.
 type Inbox struct {
-	store  *store.Store
-	reader store.Reader
-	opts   InboxOptions
+	desk *delivery.Desk
+	opts delivery.Options
+	gate delivery.Gate
+	size int // executors that it serves
 
 	mu      sync.Mutex
-	waiting []store.Message // read, and not begun
-	busy    []store.Message // being performed
+	waiting []*job // read, and not begun
+	busy    []*job // being performed
+	reading bool   // one of the executors reads, for all of them
+	closed  bool   // nothing is begun any more
+	changed chan struct{}
 }
 
-// InboxOptions of an Inbox.
-type InboxOptions struct {
-	Batch int           // events read at once; 1 to 1000
-	Block time.Duration // how long a read waits for events; 0 in simulation
-	Lease time.Duration // after which a silent consumer's requests are claimed
+// job is a request in the hands of an executor.
+type job struct {
+	message store.Message
+	reply   *event.Event // what it came to, if only the report of it is missing
+	cancel  context.CancelCauseFunc
 }
+
+// errLost is why a task ends whose request is another consumer's.
+var errLost = errors.New("the request is another executor's by now")
 
 // NewInbox is the inbox of one process.
-func NewInbox(st *store.Store, reader store.Reader, opts InboxOptions) *Inbox {
-	return &Inbox{store: st, reader: reader, opts: opts}
+func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
+	desk, err := delivery.NewDesk(st, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Inbox{desk: desk, opts: opts, changed: make(chan struct{})}, nil
 }
 
 // take hands out a request, nil if there is none; then wake says when to ask again.
-func (b *Inbox) take(ctx context.Context) (m *store.Message, wake time.Time, err error) {
-	if m, ok := b.next(); ok {
-		return m, m.Read, nil
-	}
-	msgs, now, err := b.store.Read(ctx, b.reader, b.opts.Batch, b.opts.Block)
-	if err != nil {
-		return nil, now, err
-	}
-	if len(msgs) == 0 {
-		msgs, wake, err = b.store.Orphans(ctx, b.reader, b.opts.Lease, b.opts.Batch, now)
-		if err != nil || len(msgs) == 0 {
-			return nil, wake, err
+func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
+	for {
+		j, count, changed := b.next()
+		switch {
+		case j != nil:
+			return j, j.message.Read, nil
+		case count > 0:
+			return b.read(ctx, count)
+		case changed == nil || b.opts.Block == 0:
+			return nil, time.Time{}, nil // whoever reads, or is performed alone, wakes the others
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, time.Time{}, nil
 		}
 	}
-	if err := b.store.Ack(ctx, b.sort(msgs)...); err != nil {
-		return nil, now, err
-	}
-	m, _ = b.next()
-	return m, now, nil
 }
 
-// sort keeps the requests, and returns all else.
-func (b *Inbox) sort(msgs []store.Message) (rest []store.Message) {
+// fewest is how many events are read at least: most of them are no requests.
+const fewest = 10
+
+// next is a request to begin; without one, how many events to read, and if
+// somebody else reads, or what waits cannot begin, what to wait for.
+func (b *Inbox) next() (j *job, read int, changed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return nil, 0, nil
+	case len(b.waiting) > 0:
+		if j := b.first(); j != nil {
+			return j, 0, nil
+		}
+		return nil, 0, b.changed
+	case b.reading && b.opts.Block > 0: // reads that do not wait can be done side by side
+		return nil, 0, b.changed
+	}
+	b.reading = true
+	return nil, max(fewest, b.size-len(b.busy)), nil
+}
+
+// first begins the request that waits longest; nil if it may not begin now.
+func (b *Inbox) first() *job {
+	if len(b.waiting) == 0 || !b.gate.Enter(b.waiting[0].message) {
+		return nil
+	}
+	j := b.waiting[0]
+	b.waiting = b.waiting[1:]
+	b.busy = append(b.busy, j)
+	return j
+}
+
+// read gets new requests for all executors, and begins the first.
+func (b *Inbox) read(ctx context.Context, count int) (j *job, wake time.Time, err error) {
+	msgs, now, wake, err := b.desk.Fetch(ctx, count, b.opts.Block)
+	j, rest := b.sort(msgs)
+	if len(rest) > 0 {
+		err = b.desk.Store.Ack(ctx, rest...)
+	}
+	if j != nil {
+		return j, now, nil // what has begun is more urgent than an error: the rest comes back
+	}
+	return nil, wake, err
+}
+
+// sort keeps the requests, begins the first, and returns all else.
+func (b *Inbox) sort(msgs []store.Message) (j *job, rest []store.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range msgs {
@@ -65,68 +123,78 @@ func (b *Inbox) sort(msgs []store.Message) (rest []store.Message) {
 		case m.Event.Type != event.TaskRequested:
 			rest = append(rest, m)
 		case !b.has(m):
-			b.waiting = append(b.waiting, m)
+			b.waiting = append(b.waiting, &job{message: m})
 		}
 	}
-	return rest
+	b.reading = false
+	b.broadcast()
+	if b.closed {
+		return nil, rest
+	}
+	return b.first(), rest
+}
+
+// Close begins no further requests.
+func (b *Inbox) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.broadcast()
+}
+
+// begun notes how to end what is being done for a request.
+func (b *Inbox) begun(j *job, cancel context.CancelCauseFunc) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j.cancel = cancel
+}
+
+// broadcast wakes all executors that wait.
+func (b *Inbox) broadcast() {
+	close(b.changed)
+	b.changed = make(chan struct{})
 }
 
 // has reports whether a claimed message is one of our own, which is at work still.
 func (b *Inbox) has(m store.Message) bool {
-	same := func(other store.Message) bool { return other.Tenant == m.Tenant && other.ID == m.ID }
+	same := func(j *job) bool { return j.message.Same(m) }
 	return slices.ContainsFunc(b.waiting, same) || slices.ContainsFunc(b.busy, same)
 }
 
-func (b *Inbox) next() (*store.Message, bool) {
+// done takes a request back that was worked on: one that could not be answered
+// waits again.
+func (b *Inbox) done(j *job, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) == 0 {
-		return nil, false
+	b.gate.Leave()
+	b.busy = slices.DeleteFunc(b.busy, func(other *job) bool { return other == j })
+	if err != nil {
+		b.waiting = append(b.waiting, j)
 	}
-	m := b.waiting[0]
-	b.waiting = b.waiting[1:]
-	b.busy = append(b.busy, m)
-	return &m, true
-}
-
-// done forgets a request that was answered.
-func (b *Inbox) done(m store.Message) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.busy = slices.DeleteFunc(b.busy, func(other store.Message) bool { return other.Tenant == m.Tenant && other.ID == m.ID })
-}
-
-// giveBack puts a request back that could not be answered.
-func (b *Inbox) giveBack(m store.Message) {
-	b.done(m)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waiting = append(b.waiting, m)
+	b.broadcast()
 }
 
 // Held are the messages that were read and not answered yet.
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Concat(b.busy, b.waiting)
+	var out []store.Message
+	for _, j := range slices.Concat(b.busy, b.waiting) {
+		out = append(out, j.message)
+	}
+	return out
 }
 
-// Renewal keeps the leases of what an inbox holds, as long as its process lives.
-type Renewal struct{ inbox *Inbox }
-
-// NewRenewal is the renewal of an inbox's leases.
-func NewRenewal(b *Inbox) *Renewal { return &Renewal{inbox: b} }
-
-// Step renews all leases, and wants to be called again after a third of a lease.
-func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
-	b := r.inbox
-	held := b.Held()
-	if len(held) == 0 {
-		return time.Time{}, nil
+// Lost tells the inbox of messages that are another consumer's: what is being
+// done for them is not wanted any more.
+func (b *Inbox) Lost(msgs []store.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lost := func(j *job) bool { return slices.ContainsFunc(msgs, j.message.Same) }
+	for _, j := range b.busy {
+		if lost(j) && j.cancel != nil {
+			j.cancel(errLost)
+		}
 	}
-	if err := b.store.Renew(ctx, held...); err != nil {
-		return time.Time{}, err
-	}
-	now, err := b.store.Now(ctx)
-	return now.Add(b.opts.Lease / 3), err
+	b.waiting = slices.DeleteFunc(b.waiting, lost)
 }

@@ -3,14 +3,16 @@ package executor
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/event"
 )
 
-// Origin is which run of which execution makes a call.
+// Origin is which run of which execution makes a call, and when.
 type Origin struct {
 	Execution string
 	Run       event.Run
+	Now       time.Time // the engine's, for the breakers; zero: they let it pass
 }
 
 // originHeader carries the Origin of a request to the transport, so that one in
@@ -22,7 +24,7 @@ func (o Origin) set(req *http.Request) {
 	req.Header.Set(originHeader, o.Execution+" "+o.Run.String())
 }
 
-// OriginOf is where a request comes from, as a transport sees it.
+// OriginOf is where a request comes from, as a transport sees it: without its time.
 func OriginOf(req *http.Request) Origin {
 	execution, run, _ := strings.Cut(req.Header.Get(originHeader), " ")
 	return Origin{Execution: execution, Run: event.ParseRun(run)}

@@ -19,6 +19,9 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 	if err := CheckTenant(tenant); err != nil {
 		return "", err
 	}
+	if err := s.know(ctx, tenant); err != nil {
+		return "", err
+	}
 	sum := sha256.Sum256([]byte(text))
 	hash = hex.EncodeToString(sum[:])
 	key := s.keys.definition(tenant, id)
@@ -27,11 +30,11 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return "", err
 		}
-		args := []any{latest, "text:" + hash, text, "version:" + version, hash}
+		args := []any{latest, id, "text:" + hash, text, "version:" + version, hash}
 		if latest == "" || newer(version, latest) >= 0 {
 			args = append(args, "latest", version)
 		}
-		done, err := defineScript.Run(ctx, s.rdb, []string{key}, args...).Int()
+		done, err := defineScript.Run(ctx, s.rdb, []string{key, s.keys.workflows(tenant)}, args...).Int()
 		if err != nil || done == 1 {
 			return hash, failed("define "+id, err)
 		}
@@ -65,6 +68,68 @@ func (s *Store) DefinitionBySHA(ctx context.Context, tenant, id, hash string) (t
 		return "", fmt.Errorf("text %.8s of workflow %s: %w", hash, id, err)
 	}
 	return text, nil
+}
+
+// Workflow is a registered workflow.
+type Workflow struct {
+	ID       string // "namespace.name"
+	Latest   string
+	Versions []Version // the newest first
+}
+
+// Version is one version of a Workflow.
+type Version struct{ Version, Hash string }
+
+// Workflows are all that are registered for a tenant, in the order of their ids.
+func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	ids, err := s.rdb.SMembers(ctx, s.keys.workflows(tenant)).Result()
+	if err != nil {
+		return nil, failed("list the workflows", err)
+	}
+	return s.Versions(ctx, tenant, sorted(ids)...)
+}
+
+// Versions reads which versions of workflows there are; those that are not
+// registered are left out.
+func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]Workflow, error) {
+	if err := CheckTenant(tenant); err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	pipe := s.rdb.Pipeline()
+	names := make([]*redis.StringSliceCmd, len(ids))
+	for i, id := range ids {
+		names[i] = pipe.HKeys(ctx, s.keys.definition(tenant, id))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, failed("read the versions of workflows", err)
+	}
+	const prefix = "version:"
+	values := make([]*redis.SliceCmd, len(ids))
+	for i, id := range ids {
+		kept := slices.DeleteFunc(names[i].Val(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		names[i].SetVal(kept)
+		values[i] = pipe.HMGet(ctx, s.keys.definition(tenant, id), append([]string{"latest"}, kept...)...)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, failed("read the versions of workflows", err)
+	}
+	var out []Workflow
+	for i, id := range ids {
+		w := Workflow{ID: id}
+		w.Latest, _ = values[i].Val()[0].(string) // nil where there is none
+		for n, name := range names[i].Val() {
+			hash, _ := values[i].Val()[n+1].(string)
+			w.Versions = append(w.Versions, Version{strings.TrimPrefix(name, prefix), hash})
+		}
+		if len(w.Versions) > 0 {
+			slices.SortFunc(w.Versions, func(a, b Version) int { return newer(b.Version, a.Version) })
+			out = append(out, w)
+		}
+	}
+	return out, nil
 }
 
 func (s *Store) field(ctx context.Context, key, name string) (string, error) {

@@ -36,11 +36,14 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 		"status", "pending", "version", "0", "workflow", e.Workflow,
 		"created", e.Time.UTC().Format(time.RFC3339Nano),
 	}
-	args := append([]any{len(fields)}, fields...)
+	args := append([]any{e.Time.UnixMilli(), e.Execution, len(fields)}, fields...)
 	for _, field := range s.fields(e) {
 		args = append(args, field)
 	}
-	keys := []string{s.keys.stream(e.Tenant), s.keys.execution(e.Tenant, e.Execution)}
+	if err := s.know(ctx, e.Tenant); err != nil {
+		return err
+	}
+	keys := []string{s.keys.stream(e.Tenant), s.keys.execution(e.Tenant, e.Execution), s.keys.executions(e.Tenant, openShelf)}
 	done, err := startScript.Run(ctx, s.rdb, keys, args...).Int()
 	if err != nil {
 		return failed("start "+e.Execution, err)
@@ -64,18 +67,23 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, er
 	if len(fields) == 0 {
 		return x, fmt.Errorf("execution %s: %w", id, ErrNotFound)
 	}
+	x.Output, x.Error, x.State = s.unsealed(fields["output"]), s.unsealed(fields["error"]), s.unsealed(fields["state"])
+	return x, x.read(fields)
+}
+
+// read takes up the fields of an execution that are not sealed.
+func (x *Execution) read(fields map[string]string) (err error) {
 	x.Workflow, x.Definition, x.Status = fields["workflow"], fields["definition"], fields["status"]
 	x.Parent, x.ParentTask = fields["parent"], fields["parent_task"]
-	x.Output, x.Error, x.State = s.unsealed(fields["output"]), s.unsealed(fields["error"]), s.unsealed(fields["state"])
 	x.CreatedAt, x.EndedAt = moment(fields["created"]), moment(fields["ended"])
 	for name, n := range map[string]*int64{"version": &x.Version, "state_version": &x.StateVersion} {
 		if text := fields[name]; text != "" {
 			if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
-				return x, fmt.Errorf("execution %s: its %s is %q", id, name, text)
+				return fmt.Errorf("execution %s: its %s is %q", x.ID, name, text)
 			}
 		}
 	}
-	return x, nil
+	return nil
 }
 
 func (s *Store) unsealed(text string) []byte {
@@ -182,6 +190,8 @@ func (s *Store) commitArguments(c Commit) (keys []string, args []any) {
 	keys = []string{
 		s.keys.stream(c.Tenant), s.keys.execution(c.Tenant, c.Execution),
 		s.keys.history(c.Tenant, c.Execution), s.keys.timers(c.Tenant),
+		s.keys.executions(c.Tenant, openShelf), s.keys.executions(c.Tenant, faultedShelf),
+		s.keys.executions(c.Tenant, shelfOf(c.Status)),
 	}
 	for _, typ := range c.Listen {
 		keys = append(keys, s.keys.listeners(c.Tenant, typ))
@@ -207,7 +217,7 @@ func (s *Store) commitArguments(c Commit) (keys []string, args []any) {
 	for _, t := range c.Cancel {
 		args = append(args, member(t), tombstone(t))
 	}
-	return keys, append(args, c.Execution)
+	return keys, append(args, c.Execution, c.Now.UnixMilli())
 }
 
 func (s *Store) appendEvent(args []any, e event.Event) []any {

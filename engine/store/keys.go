@@ -70,6 +70,9 @@ func (k keys) tenant(name string) string {
 func (k keys) stream(tenant string) string { return k.tenant(tenant) + ":events" }
 func (k keys) dead(tenant string) string   { return k.tenant(tenant) + ":events:dlq" }
 
+// deaths is the hash of how many consumers have died with an entry of the stream.
+func (k keys) deaths(tenant string) string { return k.tenant(tenant) + ":events:deaths" }
+
 func (k keys) timers(tenant string) string {
 	if k.cluster {
 		return "flunq:timers:{" + tenant + "}"
@@ -77,12 +80,35 @@ func (k keys) timers(tenant string) string {
 	return "flunq:timers:all"
 }
 
+// timerKeys is the hash of which timer is the one of a key, and forgottenKeys
+// the ZSET of the keys there that have none any more.
+func (k keys) timerKeys(tenant string) string {
+	if k.cluster {
+		return "flunq:timers:keys:{" + tenant + "}"
+	}
+	return "flunq:timers:keys"
+}
+
+func (k keys) forgottenKeys(tenant string) string { return k.timerKeys(tenant) + ":forgotten" }
+
 func (k keys) definition(tenant, id string) string {
 	return k.tenant(tenant) + ":workflow:definition:" + id
 }
 
 func (k keys) execution(tenant, id string) string { return k.tenant(tenant) + ":execution:" + id }
 func (k keys) history(tenant, id string) string   { return k.execution(tenant, id) + historySuffix }
+
+// executions is an index: the ids of the executions on a shelf, by when they were
+// created in Unix milliseconds.
+func (k keys) executions(tenant, shelf string) string {
+	return k.tenant(tenant) + ":executions:" + shelf
+}
+
+// workflows is the set of the ids of definitions.
+func (k keys) workflows(tenant string) string { return k.tenant(tenant) + ":workflows" }
+
+// tenants is the set of the names of tenants.
+func (keys) tenants() string { return "flunq:tenants" }
 
 // listeners is the set of executions that wait for events of a type.
 func (k keys) listeners(tenant, eventType string) string {

@@ -5,15 +5,12 @@ package store
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Errors that callers tell apart.
@@ -28,6 +25,7 @@ type Store struct {
 	rdb    redis.UniversalClient
 	keys   keys
 	sealer *Sealer
+	known  sync.Map // tenants that this Store has made known
 }
 
 // Options of a Store.
@@ -39,65 +37,6 @@ type Options struct {
 // New is a Store on an open client.
 func New(rdb redis.UniversalClient, opts Options) *Store {
 	return &Store{rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets)}
-}
-
-// Dial opens a client as the services need it: one that repeats no write behind
-// their back. The address is redis://, rediss:// or host:port. A Redis that does
-// not answer is ErrUnreachable.
-func Dial(ctx context.Context, address string) (*redis.Client, error) {
-	opts, err := clientOptions(address)
-	if err != nil {
-		return nil, err
-	}
-	rdb := redis.NewClient(opts)
-	if err := rdb.Ping(ctx).Err(); err != nil {
-		// The error of the ping says more than one of closing could.
-		_ = rdb.Close()
-		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, masked(address), err)
-	}
-	return rdb, nil
-}
-
-func clientOptions(address string) (*redis.Options, error) {
-	if !strings.Contains(address, "://") {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			address = net.JoinHostPort(address, "6379")
-		}
-		address = "redis://" + address
-	}
-	opts, err := redis.ParseURL(address)
-	if err != nil {
-		return nil, fmt.Errorf("redis address %s: want redis://host:port/db, rediss:// or host:port", masked(address))
-	}
-	if opts.TLSConfig != nil {
-		opts.TLSConfig.MinVersion = tls.VersionTLS12
-	}
-	opts.MaxRetries = -1
-	opts.DialerRetries = 1
-	opts.PipelinePoolSize = -1
-	opts.DisableIdentity = true
-	opts.ReadTimeout = 2 * longestBlock
-	if opts.PoolSize == 0 {
-		opts.PoolSize = connections
-	}
-	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return opts, nil
-}
-
-// connections is how many a client may open: more than there are service
-// instances in a process, each of which may be waiting in a read.
-const connections = 256
-
-// masked hides the password of an address.
-func masked(address string) string {
-	scheme, rest, ok := strings.Cut(address, "://")
-	if !ok {
-		return address
-	}
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		rest = "***" + rest[at:]
-	}
-	return scheme + "://" + rest
 }
 
 // failure is an error that Redis is to blame for, or the way to it.
@@ -131,6 +70,9 @@ func Temporary(err error) bool {
 // should be. All that is not known to last is taken to pass, since what is given
 // up for an outage is lost.
 func lasting(err error) bool {
+	if temporary(err) {
+		return false
+	}
 	text := err.Error()
 	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "smaller than the target stream top item")
 }

@@ -33,7 +33,10 @@ type world struct {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	var all []check
-	for _, some := range [][]check{commits, starts, messages, deliveries, timers, firings, definitions, secretsKept} {
+	for _, some := range [][]check{
+		commits, starts, messages, leases, deliveries, timers, firings, definitions, secretsKept,
+		keyedTimers, movedTimers, listings, deadLetters, executionLists, trims, inspections,
+	} {
 		all = append(all, some...)
 	}
 	t.Run("miniredis", func(t *testing.T) {

@@ -16,13 +16,19 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Groups makes the consumer groups of the services on a tenant's stream, from
-// its beginning; those that exist stay as they are.
-func (s *Store) Groups(ctx context.Context, tenant string) error {
+// Groups makes consumer groups on a tenant's stream, by default those of the
+// services, from its beginning; those that exist stay as they are.
+func (s *Store) Groups(ctx context.Context, tenant string, groups ...string) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	for _, group := range []string{WorkerGroup, ExecutorGroup, TimerGroup} {
+	if err := s.know(ctx, tenant); err != nil {
+		return err
+	}
+	if len(groups) == 0 {
+		groups = []string{WorkerGroup, ExecutorGroup, TimerGroup}
+	}
+	for _, group := range groups {
 		if err := s.group(ctx, tenant, group); err != nil {
 			return err
 		}
@@ -52,8 +58,13 @@ type Message struct {
 	Err                     error     // why the entry is no event, if so
 	Fields                  []string  // of the entry as it stands, in the order of their names
 	Attempt                 int       // deliveries that have failed before
+	Deaths                  int       // consumers that have died with it, as far as that is known
+	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
 }
+
+// Same reports whether both are the same entry of the same stream.
+func (m Message) Same(other Message) bool { return m.ID == other.ID && m.Tenant == other.Tenant }
 
 // Obituary is the event that tells the worker of a delivery given up.
 func (m Message) Obituary(typ event.Type, dead event.Dead) event.Event {
@@ -77,18 +88,39 @@ func (s *Store) Read(ctx context.Context, r Reader, count int, block time.Durati
 		}
 	}
 	out, now, err := s.read(ctx, r, count, block)
-	if err == nil || !strings.HasPrefix(err.Error(), "NOGROUP") {
-		return out, now, failed("read the stream", err)
-	}
-	// Somebody removed the group or the stream. What was acknowledged is known
-	// to the executions, so reading from the beginning repeats nothing.
-	for _, tenant := range r.Tenants {
-		if err := s.group(ctx, tenant, r.Group); err != nil {
-			return nil, now, err
+	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") {
+		// Somebody removed the group or the stream. What was acknowledged is known
+		// to the executions, so reading from the beginning repeats nothing.
+		for _, tenant := range r.Tenants {
+			if wrong := s.group(ctx, tenant, r.Group); wrong != nil && Temporary(wrong) {
+				return nil, now, wrong
+			}
 		}
+		out, now, err = s.read(ctx, r, count, block)
 	}
-	out, now, err = s.read(ctx, r, count, block)
+	if err != nil && len(r.Tenants) > 1 && !Temporary(failed("", err)) {
+		return s.readEach(ctx, r, count)
+	}
 	return out, now, failed("read the stream", err)
+}
+
+// readEach reads tenant after tenant, so that one whose stream is broken keeps
+// nothing from the others. The error comes when there is nothing else.
+func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Message, now time.Time, err error) {
+	for _, tenant := range r.Tenants {
+		one := r
+		one.Tenants = []string{tenant}
+		msgs, at, wrong := s.read(ctx, one, count, 0)
+		if wrong != nil {
+			err = errors.Join(err, failed("read the stream of "+tenant, wrong))
+			continue
+		}
+		out, now = append(out, msgs...), at
+	}
+	if len(out) > 0 {
+		err = nil
+	}
+	return out, now, err
 }
 
 func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
@@ -156,6 +188,7 @@ const mostFields = 1000
 const (
 	packedField       = "packed"       // all fields of an entry that has too many
 	firstFailureField = "firstfailure" // of a delivery that was put off
+	firstEntryField   = "firstentry"   // the entry that it was at first
 )
 
 // recall takes what deliveries before this one have left with the event.
@@ -163,8 +196,12 @@ func (m *Message) recall() {
 	if n, err := strconv.Atoi(m.Event.Ext[event.AttemptAttribute]); err == nil {
 		m.Attempt = n
 	}
-	delete(m.Event.Ext, event.AttemptAttribute)
-	delete(m.Event.Ext, firstFailureField)
+	if n, err := strconv.Atoi(m.Event.Ext[event.ReplayAttribute]); err == nil {
+		m.Replay = n
+	}
+	for _, name := range []string{event.AttemptAttribute, event.ReplayAttribute, firstFailureField, firstEntryField} {
+		delete(m.Event.Ext, name)
+	}
 	if len(m.Event.Ext) == 0 {
 		m.Event.Ext = nil
 	}
@@ -173,11 +210,14 @@ func (m *Message) recall() {
 // field finds a field of the entry.
 func (m Message) field(name string) string { return object(m.Fields)[name] }
 
-// sent are the fields as they were sent, without what the store has added.
+// sent are the fields as they were sent, without what the store has added to
+// put them off.
 func (m Message) sent() []string {
 	out := make([]string, 0, len(m.Fields))
 	for i := 0; i+1 < len(m.Fields); i += 2 {
-		if name := m.Fields[i]; name != event.AttemptAttribute && name != firstFailureField {
+		switch name := m.Fields[i]; name {
+		case event.AttemptAttribute, firstFailureField, firstEntryField:
+		default:
 			out = append(out, name, m.Fields[i+1])
 		}
 	}
@@ -227,14 +267,11 @@ func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, coun
 			return nil, wake, err
 		}
 		if first != "" {
-			entries, err := s.claim(ctx, redis.XAutoClaimArgs{
-				Stream: s.keys.stream(tenant), Group: r.Group, Consumer: r.Consumer,
-				MinIdle: lease, Start: first, Count: int64(count),
-			})
+			msgs, err := s.claim(ctx, r, claim{tenant, first, lease, count}, now)
 			if err != nil {
 				return nil, wake, err
 			}
-			out = append(out, s.messages(r, tenant, entries, now)...)
+			out = append(out, msgs...)
 		} else if oldest >= 0 {
 			if at := now.Add(lease - oldest); wake.IsZero() || at.Before(wake) {
 				wake = at
@@ -272,12 +309,6 @@ func (s *Store) leftAlone(ctx context.Context, tenant, group string, lease time.
 	return entries[0].ID, entries[0].Idle, nil
 }
 
-// claim takes over what was left alone.
-func (s *Store) claim(ctx context.Context, args redis.XAutoClaimArgs) ([]redis.XMessage, error) {
-	entries, _, err := s.rdb.XAutoClaim(ctx, &args).Result()
-	return entries, failed("claim", err)
-}
-
 // Ack acknowledges messages that mean nothing to their group.
 func (s *Store) Ack(ctx context.Context, msgs ...Message) error {
 	if len(msgs) == 0 {
@@ -304,27 +335,4 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 	}
 	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.stream(e.Tenant), Values: s.fields(e)}).Err()
 	return failed("publish", err)
-}
-
-// Renew keeps messages from being claimed for another lease, as far as they are
-// still the consumer's.
-func (s *Store) Renew(ctx context.Context, msgs ...Message) error {
-	return s.setIdle(ctx, 0, msgs)
-}
-
-// Release hands messages back: any consumer of the group may claim them at once.
-func (s *Store) Release(ctx context.Context, msgs ...Message) error {
-	const longAgo = 24 * time.Hour
-	return s.setIdle(ctx, longAgo, msgs)
-}
-
-func (s *Store) setIdle(ctx context.Context, idle time.Duration, msgs []Message) error {
-	for _, m := range msgs {
-		err := renewScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)},
-			m.Group, m.ID, m.Consumer, idle.Milliseconds()).Err()
-		if err != nil {
-			return failed("renew or release a lease", err)
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,6 +25,40 @@ func member(t event.Timer) string { return string(event.Encode(t)) }
 func tombstone(t event.Timer) string {
 	return fmt.Sprintf("gone:%s %s %s %d", t.TaskID, t.Kind, t.Key, t.FireAt.UnixNano())
 }
+
+// identity is what a timer is found by among the keys: one with a key by that,
+// and one that was moved by what it was before.
+func identity(t event.Timer) string {
+	if t.Keyed() {
+		return "k" + string(event.Encode([]string{t.Tenant, t.Execution, t.TaskID, t.Key}))
+	}
+	return "m" + string(event.Encode([]string{t.Tenant, t.Execution, tombstone(t)}))
+}
+
+// noted is the identity of a timer of which the keys may know, else empty.
+func noted(t event.Timer) string {
+	if !t.Keyed() && t.MovedTo.IsZero() {
+		return ""
+	}
+	return identity(t)
+}
+
+// order is when a timer was set, in digits that compare as texts do: by the entry
+// that its event was at first. That of a dead letter is not known any more, and
+// the event's own time has to do.
+func (m Message) order() string {
+	ms, seq, _ := strings.Cut(cmp.Or(m.field(firstEntryField), m.ID), "-")
+	if at := m.Event.Time.UnixMilli(); m.Replay > 0 && at > 0 {
+		ms, seq = strconv.FormatInt(at, 10), ""
+	}
+	return digits(ms) + digits(seq)
+}
+
+// digits is a number of up to 20 digits in just so many.
+func digits(n string) string { return strings.Repeat("0", max(20-len(n), 0)) + n }
+
+// noOrder is that of timers of which nobody knows when they were set.
+func noOrder() string { return strings.Repeat("0", 40) }
 
 // score is the moment a timer is due at, in Unix seconds. A float64 has no
 // nanoseconds to spare today, so it is rounded up: never early.
@@ -53,20 +89,33 @@ func micros(t time.Time) int64 {
 }
 
 // Schedule sets a timer, as a message asks. A timer that was taken back
-// meanwhile, or whose execution has ended, is not set. It reports false, and does
+// meanwhile, or whose execution has ended, is not set; one with a key takes the
+// place of the one before, unless that was set later. It reports false, and does
 // nothing, if the message is not the consumer's any more.
 func (s *Store) Schedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
-	keys := []string{s.keys.stream(m.Tenant), s.keys.timers(t.Tenant), s.keys.execution(t.Tenant, t.Execution)}
-	n, err := scheduleScript.Run(ctx, s.rdb, keys, m.Group, m.ID, m.Consumer,
-		formatScore(t.FireAt), member(t), tombstone(t)).Int()
+	name := ""
+	if t.Keyed() {
+		name = identity(t)
+	}
+	n, err := scheduleScript.Run(ctx, s.rdb, s.settingKeys(m, t), m.Group, m.ID, m.Consumer,
+		formatScore(t.Due()), member(t), tombstone(t), name, m.order()).Int()
 	return n == 1, failed("set a timer", err)
 }
 
-// Unschedule takes a timer out, as a message asks.
+// Unschedule takes a timer out, as a message asks: one with a key whatever else
+// is said of it, unless it was set later.
 func (s *Store) Unschedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
-	keys := []string{s.keys.stream(m.Tenant), s.keys.timers(t.Tenant)}
-	n, err := unscheduleScript.Run(ctx, s.rdb, keys, m.Group, m.ID, m.Consumer, member(t)).Int()
+	n, err := unscheduleScript.Run(ctx, s.rdb, s.settingKeys(m, t), m.Group, m.ID, m.Consumer,
+		formatScore(t.Due()), member(t), tombstone(t), identity(t), m.order()).Int()
 	return n == 1, failed("take a timer out", err)
+}
+
+// settingKeys are the keys of the scripts that set timers and take them back.
+func (s *Store) settingKeys(m Message, t event.Timer) []string {
+	return []string{
+		s.keys.stream(m.Tenant), s.keys.timers(t.Tenant), s.keys.execution(t.Tenant, t.Execution),
+		s.keys.timerKeys(t.Tenant), s.keys.forgottenKeys(t.Tenant),
+	}
 }
 
 // Retry puts a message off: after delay it is delivered again, as an event of the
@@ -81,6 +130,9 @@ func (s *Store) Retry(ctx context.Context, m Message, delay time.Duration) (mine
 	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
 	if fields[firstFailureField] == "" {
 		fields[firstFailureField] = now.Format(time.RFC3339Nano)
+	}
+	if fields[firstEntryField] == "" {
+		fields[firstEntryField] = m.ID
 	}
 	t := event.Timer{
 		Tenant: m.Tenant, Workflow: m.Event.Workflow, Execution: m.Event.Execution, TaskID: m.Event.Task,
@@ -128,7 +180,7 @@ func (s *Store) Due(ctx context.Context, tenant string, limit int) (due []Due, n
 	soon := score(now.Add(time.Second))
 	for _, entry := range entries.Val() {
 		d := dueOf(entry, now)
-		if at := time.UnixMicro(micros(d.FireAt)).UTC(); at.After(now) {
+		if at := time.UnixMicro(micros(d.Due())).UTC(); at.After(now) {
 			if next.IsZero() || at.Before(next) {
 				next = at
 			}
@@ -161,6 +213,9 @@ func dueOf(entry redis.Z, now time.Time) Due {
 	if d.FireAt.IsZero() {
 		d.FireAt = scored(entry.Score)
 	}
+	if d.Kind == "" {
+		d.Kind = event.WaitTimer
+	}
 	return d
 }
 
@@ -179,15 +234,20 @@ func (s *Store) Fire(ctx context.Context, tenant string, due []Due) (fired int, 
 	if err := CheckTenant(tenant); err != nil || len(due) == 0 {
 		return 0, err
 	}
-	keys := []string{s.keys.timers(tenant)}
+	return s.fire(ctx, tenant, due, func(d Due) int64 { return micros(d.Due()) })
+}
+
+// fire publishes timers from a microsecond on that each has.
+func (s *Store) fire(ctx context.Context, tenant string, due []Due, from func(Due) int64) (fired int, err error) {
+	keys := []string{s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant)}
 	var args []any
 	for _, d := range due {
-		key, fields := s.keys.stream(d.Tenant), s.firedFields(d)
+		key, fields, name := s.keys.stream(d.Tenant), s.firedFields(d), noted(d.Timer)
 		if d.Err != nil {
-			key, fields = s.keys.dead(tenant), s.letter(d)
+			key, fields, name = s.keys.dead(tenant), s.letter(d), ""
 		}
 		keys = append(keys, key)
-		args = append(args, d.Member, micros(d.FireAt), len(fields))
+		args = append(args, d.Member, from(d), name, len(fields))
 		args = append(args, anys(fields)...)
 	}
 	reply, err := fireScript.Run(ctx, s.rdb, keys, args...).Slice()
@@ -220,7 +280,7 @@ func (s *Store) firedFields(d Due) []string {
 		ID:     fmt.Sprintf("%s%s/%s%s/%d", d.Execution, d.TaskID, d.Kind, d.Key, d.FireAt.UnixNano()),
 		Source: "/flunq/timer", Type: event.TimerFired, Time: d.now,
 		Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID,
-		Data: event.Encode(event.Fired{Timer: d.Timer, ScheduledFor: d.FireAt, FiredAt: d.now}),
+		Data: event.Encode(event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.now}),
 	})
 }
 

@@ -293,6 +293,9 @@ var firings = []check{
 			t.Errorf("fired %d, %v", n, err)
 		}
 		for _, key := range w.rdb.Keys(t.Context(), "*").Val() {
+			if key == "flunq:tenants" { // no script writes it
+				continue
+			}
 			if key != streamKey && !strings.Contains(key, "{acme}") {
 				t.Errorf("key %s has no tag", key)
 			}

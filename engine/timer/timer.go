@@ -3,80 +3,73 @@
 package timer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
 // Service is one timer service. Several may run side by side, in one process or many.
 type Service struct {
-	store  *store.Store
-	opts   Options
-	reader store.Reader
-	todo   []store.Message // read, and not handled yet
-	next   time.Time       // when the next timer is due, as far as is known
+	desk  *delivery.Desk
+	store *store.Store
+	opts  Options
+	next  time.Time // when the next timer is due, as far as is known
 }
 
 // Options of a Service.
 type Options struct {
-	Group, Consumer string
-	Tenants         []string
-	Batch           int           // events read, or timers fired, at once; 1 to 1000
-	Block           time.Duration // how long a read waits for events; 0 in simulation
-	MaxSleep        time.Duration // longest wait between two looks at the timers
-	Lease           time.Duration // after which a silent consumer's events are claimed
-	Attempts        int           // deliveries of an event before it is given up
-	RetryDelay      time.Duration // before the second delivery; it grows with the attempts
+	delivery.Options
+
+	Fires     int           // timers fired at once; 1 to 1000
+	MaxSleep  time.Duration // longest wait between two looks at the timers
+	Lookahead time.Duration // a wait ends so long before a timer is due, for a short one that ends just then
+
+	// Alarm, if set, sees to it that Redis does something after a time, unless it
+	// is stopped before: an idle Redis ends a read that waits up to 100 ms late.
+	Alarm func(time.Duration) (stop func())
 }
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
 	return Options{
-		Group: store.TimerGroup, Tenants: []string{"default"},
-		Batch: 100, Block: time.Second, MaxSleep: time.Second, Lease: 30 * time.Second,
-		Attempts: 3, RetryDelay: 200 * time.Millisecond,
+		Options: delivery.Defaults("timer", store.TimerGroup),
+		Fires:   100, MaxSleep: time.Second, Lookahead: 100 * time.Millisecond,
 	}
 }
 
 func (o Options) check() error {
 	var errs []error
-	if o.Consumer == "" {
-		errs = append(errs, errors.New("the timer service has no consumer name"))
-	}
-	if len(o.Tenants) == 0 {
-		errs = append(errs, errors.New("the timer service has no tenants"))
-	}
 	if o.Block > 0 && o.MaxSleep <= 0 {
 		errs = append(errs, fmt.Errorf("max sleep is %v, want more than 0", o.MaxSleep))
 	}
-	if o.Batch < 1 || o.Batch > 1000 {
-		errs = append(errs, fmt.Errorf("batch is %d, want 1 to 1000", o.Batch))
+	if o.Fires < 1 || o.Fires > 1000 {
+		errs = append(errs, fmt.Errorf("fires is %d, want 1 to 1000", o.Fires))
 	}
-	if o.Lease <= 0 {
-		errs = append(errs, fmt.Errorf("lease is %v, want more than 0", o.Lease))
-	}
-	if o.Attempts < 1 {
-		errs = append(errs, fmt.Errorf("attempts is %d, want 1 or more", o.Attempts))
+	if o.Lookahead < 0 {
+		errs = append(errs, fmt.Errorf("lookahead is %v, want 0 or more", o.Lookahead))
 	}
 	return errors.Join(errs...)
 }
 
 // New is a timer service on what st holds.
 func New(st *store.Store, opts Options) (*Service, error) {
-	if err := opts.check(); err != nil {
+	desk, err := delivery.NewDesk(st, opts.Options)
+	if err := errors.Join(err, opts.check()); err != nil {
 		return nil, err
 	}
-	reader := store.Reader{Group: opts.Group, Consumer: opts.Consumer, Tenants: opts.Tenants}
-	return &Service{store: st, opts: opts, reader: reader}, nil
+	return &Service{desk: desk, store: st, opts: opts}, nil
 }
 
 // Held are the messages that were read and not handled yet.
-func (s *Service) Held() []store.Message { return s.todo }
+func (s *Service) Held() []store.Message { return s.desk.Held() }
 
 // Step does one round of work. It says when it wants the next one: at once if
 // that is past, never (before something is written to a stream) if it is zero.
@@ -90,23 +83,24 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	return wake, errors.Join(err, rest)
 }
 
-// register takes new events through, or those of dead consumers.
+// register takes new events through, or those of dead consumers. It waits for
+// them no longer than until the next timer is due.
 func (s *Service) register(ctx context.Context, now time.Time) (wake time.Time, err error) {
-	wake, now, err = s.fetch(ctx, now)
-	if err != nil || len(s.todo) == 0 {
-		return earlier(wake, s.next), err
-	}
-	var rest []store.Message
-	for len(s.todo) > 0 {
-		m := s.todo[0]
-		if !concerns(m.Event.Type) {
-			rest = append(rest, m)
-		} else if err := s.handle(ctx, m); err != nil {
-			return now, err
+	if s.desk.Empty() {
+		now, wake, err = s.await(ctx, s.patience(now))
+		if err != nil || s.desk.Empty() {
+			return earlier(wake, s.next), err
 		}
-		s.todo = s.todo[1:]
 	}
-	return now, s.store.Ack(ctx, rest...)
+	return now, s.desk.Work(ctx, concerns, s.handle)
+}
+
+// await waits for events, and is back in time where the wait is for a timer.
+func (s *Service) await(ctx context.Context, patience time.Duration) (now, wake time.Time, err error) {
+	if s.opts.Alarm != nil && !s.next.IsZero() && patience <= s.opts.Lookahead {
+		defer s.opts.Alarm(patience)()
+	}
+	return s.desk.Fill(ctx, patience)
 }
 
 // concerns reports whether the timer service takes events of a type. What cannot
@@ -124,11 +118,14 @@ func earlier(a, b time.Time) time.Time {
 // fire publishes what is due.
 func (s *Service) fire(ctx context.Context) (now time.Time, fired bool, err error) {
 	s.next = time.Time{}
-	for _, tenant := range s.store.Shelves(s.opts.Tenants) {
-		due, next, at, wrong := s.store.Due(ctx, tenant, s.opts.Batch)
-		if wrong == nil {
-			_, wrong = s.store.Fire(ctx, tenant, due)
-			fired = fired || len(due) > 0 && wrong == nil
+	for _, tenant := range s.store.Shelves(s.opts.Tenants.Names()) {
+		due, next, at, wrong := s.store.Due(ctx, tenant, s.opts.Fires)
+		if wrong == nil && len(due) > 0 {
+			wrong = s.publish(ctx, tenant, due, at)
+			fired = fired || wrong == nil
+		}
+		if wrong != nil {
+			s.desk.Tell(delivery.Activity{What: delivery.Unfired, Err: wrong})
 		}
 		now, err = at, errors.Join(err, wrong)
 		s.next = earlier(s.next, next)
@@ -136,18 +133,20 @@ func (s *Service) fire(ctx context.Context) (now time.Time, fired bool, err erro
 	return now, fired, err
 }
 
-// fetch reads new events, or claims those of dead consumers. It waits no longer
-// than until the next timer is due.
-func (s *Service) fetch(ctx context.Context, now time.Time) (wake, read time.Time, err error) {
-	if len(s.todo) > 0 {
-		return now, now, nil
+// publish fires timers, and takes up the tenants that they are of.
+func (s *Service) publish(ctx context.Context, tenant string, due []store.Due, now time.Time) error {
+	s.desk.Tell(delivery.Activity{What: delivery.Firing, At: now})
+	fired, err := s.store.Fire(ctx, tenant, due)
+	if err != nil || fired < len(due) {
+		return err // somebody else was faster with some of them: it is not known with which
 	}
-	s.todo, read, err = s.store.Read(ctx, s.reader, s.opts.Batch, s.patience(now))
-	if err != nil || len(s.todo) > 0 {
-		return read, read, err
+	for _, d := range due {
+		if d.Err == nil {
+			s.opts.Tenants.Add(d.Tenant)
+			s.desk.Tell(delivery.Activity{What: delivery.Fired, Timer: &d.Timer, At: now})
+		}
 	}
-	s.todo, wake, err = s.store.Orphans(ctx, s.reader, s.opts.Lease, s.opts.Batch, read)
-	return wake, read, err
+	return nil
 }
 
 // patience is how long a read may wait. Less than a millisecond is waited for
@@ -158,7 +157,11 @@ func (s *Service) patience(now time.Time) time.Duration {
 	}
 	wait := min(s.opts.Block, s.opts.MaxSleep)
 	if !s.next.IsZero() {
-		wait = min(wait, s.next.Sub(now))
+		left := s.next.Sub(now)
+		if left > s.opts.Lookahead {
+			left -= s.opts.Lookahead
+		}
+		wait = min(wait, left)
 	}
 	return max(wait.Round(time.Millisecond), time.Millisecond)
 }
@@ -166,52 +169,96 @@ func (s *Service) patience(now time.Time) time.Duration {
 // handle takes one event through. An error is Redis', and the event is to be
 // handled again; what is wrong with the event itself is dealt with here.
 func (s *Service) handle(ctx context.Context, m store.Message) error {
-	t, err := timerOf(m)
-	if err != nil {
-		return s.reject(ctx, m, err)
+	err := delivery.Poison(m)
+	var t event.Timer
+	if err == nil {
+		t, err = timerOf(m)
+		err = delivery.As(delivery.Permanent, err)
 	}
+	if err == nil {
+		err = s.set(ctx, m, t)
+	}
+	if err == nil {
+		return nil
+	}
+	return s.desk.Reject(ctx, m, err, event.TimerDead)
+}
+
+// set registers a timer, or takes it back.
+func (s *Service) set(ctx context.Context, m store.Message, t event.Timer) (err error) {
+	what := delivery.Registered
 	if m.Event.Type == event.TimerCancelled {
+		what = delivery.Cancelled
 		_, err = s.store.Unschedule(ctx, m, t)
 	} else {
 		_, err = s.store.Schedule(ctx, m, t)
 	}
+	if err == nil {
+		s.desk.Tell(delivery.Activity{What: what, Message: m, Timer: &t})
+	}
 	return err
+}
+
+// asked is a timer as producers write it.
+type asked struct {
+	event.Timer
+
+	FireAt   string `json:"fire_at"`
+	Duration string `json:"duration"`
 }
 
 // timerOf reads the timer of an event. Producers may leave out what the event
 // itself says, and say for how long instead of until when.
 func timerOf(m store.Message) (event.Timer, error) {
-	var t event.Timer
 	if m.Err != nil {
-		return t, m.Err
+		return event.Timer{}, m.Err
 	}
-	if err := json.Unmarshal(m.Event.Data, &t); err != nil {
-		return t, fmt.Errorf("read the timer of event %s: %w", m.Event.ID, err)
+	var a asked
+	if err := json.Unmarshal(m.Event.Data, &a); err != nil {
+		return a.Timer, fmt.Errorf("read the timer of event %s: %w (want an object with fire_at, duration_ms or duration)", m.Event.ID, err)
 	}
-	t.Tenant = m.Tenant
-	if t.Execution == "" {
-		t.Execution, t.Workflow = m.Event.Execution, m.Event.Workflow
+	t := a.Timer
+	t.Tenant, t.Event, t.MovedTo = m.Tenant, nil, time.Time{}
+	t.Execution = cmp.Or(t.Execution, m.Event.Execution)
+	if t.Execution == m.Event.Execution {
+		t.Workflow = cmp.Or(t.Workflow, m.Event.Workflow)
 	}
-	if t.TaskID == "" {
-		t.TaskID = m.Event.Task
+	t.TaskID = cmp.Or(t.TaskID, m.Event.Task)
+	t.Kind = cmp.Or(t.Kind, event.WaitTimer)
+	if t.Kind == event.DeliveryTimer {
+		return t, fmt.Errorf("the timer of event %s is of kind delivery, which only the engine sets: leave kind out", m.Event.ID)
 	}
-	if t.FireAt.IsZero() {
-		if t.DurationMS <= 0 || m.Event.Time.IsZero() {
-			return t, fmt.Errorf("the timer of event %s has neither fire_at nor duration_ms", m.Event.ID)
-		}
-		t.FireAt = m.Event.Time.Add(time.Duration(t.DurationMS) * time.Millisecond)
+	at, err := a.moment(cmp.Or(m.Event.Time, m.Read))
+	if err != nil && m.Event.Type == event.TimerCancelled && t.Keyed() {
+		err = nil // the key says enough
 	}
+	if err != nil {
+		return t, fmt.Errorf("the timer of event %s %w", m.Event.ID, err)
+	}
+	t.FireAt = at
 	return t, nil
 }
 
-// reject delivers an event again later, or gives it up and tells the worker.
-func (s *Service) reject(ctx context.Context, m store.Message, cause error) error {
-	attempt := m.Attempt + 1
-	if attempt < s.opts.Attempts {
-		_, err := s.store.Retry(ctx, m, time.Duration(attempt)*s.opts.RetryDelay)
-		return err
+// moment is when the timer is due, if its durations count from since.
+func (a asked) moment(since time.Time) (time.Time, error) {
+	switch {
+	case a.FireAt != "":
+		at, err := time.Parse(time.RFC3339Nano, a.FireAt)
+		if err != nil {
+			return at, fmt.Errorf("has fire_at %q, want RFC 3339 such as 2026-01-31T12:00:00.5Z or …+01:00", a.FireAt)
+		}
+		return at.UTC(), nil
+	case a.DurationMS > 0:
+		const day = int64(24 * time.Hour / time.Millisecond)
+		d := dsl.Duration{Days: a.DurationMS / day, Clock: time.Duration(a.DurationMS%day) * time.Millisecond}
+		return d.From(since), nil
+	case a.Duration != "":
+		d, err := dsl.ParseDuration(a.Duration)
+		if err != nil {
+			return since, fmt.Errorf("has duration %q, want ISO 8601 such as PT2S, or 30m45s: %w", a.Duration, err)
+		}
+		return d.From(since), nil
+	default:
+		return since, errors.New("has neither fire_at (RFC 3339) nor duration_ms (above 0) nor duration (PT2S, 30m45s)")
 	}
-	dead := event.Dead{Reason: cause.Error(), Attempts: attempt, Service: s.opts.Group}
-	_, err := s.store.Bury(ctx, m, dead, []event.Event{m.Obituary(event.TimerDead, dead)})
-	return err
 }

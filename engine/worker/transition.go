@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
@@ -24,7 +25,7 @@ func (s *Service) transition(ctx context.Context, m store.Message, e event.Event
 			return err
 		}
 	}
-	return &unfit{fmt.Errorf("%d workers in a row were faster", conflicts)}
+	return delivery.As(delivery.Transient, fmt.Errorf("%d workers in a row were faster", conflicts))
 }
 
 // try is one attempt at a transition.
@@ -92,36 +93,29 @@ func (s *Service) pass(ctx context.Context, x *execution, d step) (store.Outcome
 func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &unfit{fmt.Errorf("decide: %v", r)}
+			err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
 		}
 	}()
 	if e.Type == event.ExecutionStarted && x.env == nil {
 		p := event.NewProblem(event.Configuration, "workflow "+startedName(e)+" is not registered")
 		x.state, err = decide.Refuse(e, p, d)
-		return err == nil, unfitIf(err)
+		return err == nil, delivery.As(delivery.Permanent, err)
 	}
 	applied, err = x.state.Apply(x.env, e, d)
-	return applied, unfitIf(err)
-}
-
-func unfitIf(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &unfit{err}
+	return applied, delivery.As(delivery.Permanent, err)
 }
 
 // advance computes tasks until the commit is large enough or nothing is left.
 func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &unfit{fmt.Errorf("decide: %v", r)}
+			err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
 		}
 	}()
 	bytes, counted := 0, 0
 	for x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes {
 		if err := x.state.Advance(x.env, d); err != nil {
-			return &unfit{err}
+			return delivery.As(delivery.Recoverable, err)
 		}
 		for _, e := range d.History[counted:] {
 			bytes += len(e.Data)
@@ -159,7 +153,7 @@ func (s *Service) commit(ctx context.Context, x *execution, d step) (store.Outco
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now,
 	}
 	if err := s.addResult(&c, x); err != nil {
-		return store.Fenced, &unfit{err}
+		return store.Fenced, delivery.As(delivery.Recoverable, err)
 	}
 	outcome, err := s.store.Commit(ctx, c)
 	if err != nil || outcome != store.Committed {
@@ -168,8 +162,8 @@ func (s *Service) commit(ctx context.Context, x *execution, d step) (store.Outco
 	if c.State != nil {
 		x.kept, x.weight = st.Version, len(c.State)
 	}
-	if s.opts.Observe != nil {
-		s.opts.Observe(d.History)
+	if s.opts.Committed != nil {
+		s.opts.Committed(d.History)
 	}
 	return outcome, nil
 }
@@ -218,7 +212,7 @@ func (s *Service) load(ctx context.Context, tenant string, e event.Event) (*exec
 			return s.first(ctx, tenant, e)
 		case event.ExecutionCancelled:
 			// Its start may be on its way still; it is asked for again a little later.
-			return nil, &unfit{fmt.Errorf("execution %s has not begun", e.Execution)}
+			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun", e.Execution))
 		default:
 			return nil, nil
 		}
@@ -228,7 +222,7 @@ func (s *Service) load(ctx context.Context, tenant string, e event.Event) (*exec
 	}
 	env, err := s.library.Hash(ctx, tenant, kept.Workflow, kept.Definition)
 	if err != nil {
-		return nil, unfitUnlessRedis(err)
+		return nil, err
 	}
 	return s.rebuild(ctx, kept, env)
 }
@@ -238,11 +232,11 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*exe
 	x := &execution{state: decide.New()}
 	name, version, err := decide.StartedWorkflow(e)
 	if err != nil {
-		return nil, &unfit{err}
+		return nil, delivery.As(delivery.Permanent, err)
 	}
 	x.env, x.definition, err = s.library.Version(ctx, tenant, name, version)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, unfitUnlessRedis(err)
+		return nil, err
 	}
 	return x, nil
 }
@@ -253,7 +247,7 @@ func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide
 	if len(kept.State) > 0 {
 		state, err := decide.Restore(env, kept.State)
 		if err != nil {
-			return nil, &unfit{fmt.Errorf("snapshot of execution %s: %w", kept.ID, err)}
+			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("snapshot of execution %s: %w", kept.ID, err))
 		}
 		x.state = state
 	}
@@ -264,22 +258,14 @@ func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide
 			return nil, err
 		}
 		if len(entries) == 0 {
-			return nil, &unfit{fmt.Errorf("history of execution %s ends at version %d, want %d", kept.ID, at, kept.Version)}
+			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("history of execution %s ends at version %d, want %d", kept.ID, at, kept.Version))
 		}
 		at += int64(len(entries))
 		if err := x.state.Replay(env, entries); err != nil {
-			return nil, &unfit{fmt.Errorf("execution %s: %w", kept.ID, err)}
+			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s: %w", kept.ID, err))
 		}
 	}
 	return x, nil
-}
-
-// unfitUnlessRedis keeps the errors apart that go away with time.
-func unfitUnlessRedis(err error) error {
-	if store.Temporary(err) {
-		return err
-	}
-	return &unfit{err}
 }
 
 func startedName(e event.Event) string {

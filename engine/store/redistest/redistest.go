@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,18 +45,31 @@ func Options(t testing.TB) *redis.Options {
 	if url := os.Getenv(serverVariable); url != "" {
 		return external(t, url)
 	}
+	return serve(t, find(t), "--appendonly", "no").Options()
+}
+
+// find is the path of the redis-server. Without one the test is skipped.
+func find(t testing.TB) string {
+	t.Helper()
 	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		const missing = "REAL REDIS NOT TESTED: no redis-server in the PATH (apt-get install redis-server, or set " +
-			serverVariable + "): what this test says about a real Redis is unchecked"
-		if os.Getenv(requireVariable) == "1" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
+	if err == nil {
+		return binary
 	}
+	const missing = "REAL REDIS NOT TESTED: no redis-server in the PATH (apt-get install redis-server, or set " +
+		serverVariable + "): what this test says about a real Redis is unchecked"
+	if os.Getenv(requireVariable) == "1" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
+}
+
+// serve launches a redis-server on some port.
+func serve(t testing.TB, binary string, settings ...string) *Server {
+	t.Helper()
 	for range portAttempts {
-		if opts := launch(t, binary); opts != nil {
-			return opts
+		if server := launch(t, binary, settings); server != nil {
+			return server
 		}
 	}
 	t.Fatalf("redis-server did not answer on %d ports", portAttempts)
@@ -77,32 +91,23 @@ func external(t testing.TB, url string) *redis.Options {
 
 // launch starts a redis-server on a free port. Another program may take that
 // port first: then there is no answer, and nil.
-func launch(t testing.TB, binary string) *redis.Options {
+func launch(t testing.TB, binary string, settings []string) *Server {
 	t.Helper()
 	addr := freeAddr(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatalf("split %s: %v", addr, err)
 	}
-	server := exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-		"--daemonize", "no", "--dir", t.TempDir())
-	if err := server.Start(); err != nil {
-		t.Fatalf("start %s: %v", binary, err)
-	}
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_ = server.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		<-gone
-	})
-	opts := &redis.Options{Addr: addr}
-	if !answers(t, opts, gone) {
+	server := &Server{binary: binary, addr: addr, args: []string{
+		"--port", port, "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--dir", t.TempDir(),
+	}}
+	server.args = append(server.args, settings...)
+	if !server.start(t) {
+		server.Kill()
 		return nil
 	}
-	return opts
+	t.Cleanup(server.Kill)
+	return server
 }
 
 // answers waits until the server replies, or has ended.
@@ -112,7 +117,10 @@ func answers(t testing.TB, opts *redis.Options, gone <-chan struct{}) bool {
 		// Only a port that accepts is asked: go-redis logs each vain attempt.
 		if conn, err := net.DialTimeout("tcp", opts.Addr, time.Second); err == nil {
 			_ = conn.Close()
-			return connect(t, opts).Ping(t.Context()).Err() == nil
+			err := connect(t, opts).Ping(t.Context()).Err()
+			if err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
+				return err == nil
+			}
 		}
 		select {
 		case <-gone:

@@ -1,0 +1,234 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// target is which Redis and which tenant a command is about.
+type target struct {
+	sh                   *shell
+	url, tenant, context string // as the flags say; empty: as the surroundings say
+}
+
+// targetFlags adds the flags that say where a command finds its engine.
+func targetFlags(c *cobra.Command, sh *shell) *target {
+	t := &target{sh: sh}
+	f := c.Flags()
+	f.StringVar(&t.url, "redis-url", "", "`URL` of the Redis: redis://host:port/db, rediss://… or host:port")
+	f.StringVar(&t.tenant, "tenant", "", "`NAME` of the tenant")
+	f.StringVar(&t.context, "context", "", "`NAME` of the context in the configuration (see 'flunq config')")
+	if err := c.RegisterFlagCompletionFunc("context", completeContexts(sh)); err != nil {
+		panic(err) // the flag was not defined before: our mistake
+	}
+	return t
+}
+
+// remote is an engine that runs somewhere, as commands see it: its Redis.
+type remote struct {
+	rdb    *redis.Client
+	store  *store.Store
+	tenant string
+}
+
+// close ends the connection.
+func (r *remote) close() { _ = r.rdb.Close() }
+
+// connect opens the Redis that the flags, the environment, the configuration or
+// a running `flunq dev` name, in this order.
+func (t *target) connect(ctx context.Context) (*remote, error) {
+	silence()
+	p, err := t.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rdb, err := store.Dial(ctx, p.address())
+	switch {
+	case errors.Is(err, store.ErrUnreachable) && p.url.From == fromDefault:
+		return nil, fail(exitUnreachable, fmt.Errorf("%w\nstart an engine with 'flunq dev', or name its Redis: --redis-url, REDIS_URL or a context (flunq config --help)", err))
+	case errors.Is(err, store.ErrUnreachable):
+		return nil, fail(exitUnreachable, fmt.Errorf("%w (%s)", err, p.url.From))
+	case err != nil:
+		return nil, fail(exitMisuse, err)
+	}
+	return &remote{rdb: rdb, store: store.New(rdb, store.Options{}), tenant: p.tenant.Value}, nil
+}
+
+// silence keeps go-redis from writing to stderr: what is wrong comes back as an error.
+func silence() { redis.SetLogger(silent{}) }
+
+// defaultRedis is the Redis that is meant where nobody says otherwise.
+const defaultRedis = "redis://127.0.0.1:6379"
+
+// place is where an engine is, and who says so.
+type place struct {
+	url, password, tenant, context source // their values are as they were given
+}
+
+// address is the URL with the password in it.
+func (p place) address() string {
+	if p.password.Value == "" {
+		return p.url.Value
+	}
+	address := p.url.Value
+	if !strings.Contains(address, "://") {
+		address = "redis://" + address
+	}
+	scheme, rest, _ := strings.Cut(address, "://")
+	user := ""
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		user, rest = rest[:at], rest[at+1:]
+	}
+	return scheme + "://" + user + ":" + strings.TrimPrefix(url.UserPassword("", p.password.Value).String(), ":") + "@" + rest
+}
+
+// hasPassword reports whether an address brings its own.
+func hasPassword(address string) bool {
+	_, rest, _ := strings.Cut(address, "://")
+	at := strings.LastIndex(rest, "@")
+	return at >= 0 && strings.Contains(rest[:at], ":")
+}
+
+// chosen is the context that somebody chose, and how much that counts.
+type chosen struct {
+	configContext
+
+	from   string
+	byFlag bool
+}
+
+// resolve finds out which Redis and which tenant are meant. A context that a flag
+// names counts as the flag does: more than the environment.
+func (t *target) resolve(ctx context.Context) (place, error) {
+	file, err := readConfig(t.sh)
+	if err != nil {
+		return place{}, err
+	}
+	c, err := t.choose(file)
+	if err != nil {
+		return place{}, err
+	}
+	p := place{context: source{Name: "context", Value: c.name, From: c.from}}
+	p.url = c.pick("redis-url", flagged(t.url, "redis-url"), t.variable("REDIS_URL"), c.says(c.url))
+	p.tenant = c.pick("tenant", flagged(t.tenant, "tenant"), t.variable("FLUNQ_TENANT"), c.says(c.tenant))
+	if p.url.From == "" {
+		p.dev(ctx, t.sh)
+	}
+	if p.url.From == "" {
+		p.url.Value, p.url.From = defaultRedis, fromDefault
+	}
+	if p.tenant.From == "" {
+		p.tenant.Value, p.tenant.From = defaultTenant, fromDefault
+	}
+	if err := store.CheckTenant(p.tenant.Value); err != nil {
+		return p, fail(exitMisuse, fmt.Errorf("%s: %w", p.tenant.From, err))
+	}
+	return p, t.unlock(&p, c, file)
+}
+
+func flagged(value, name string) source { return source{Value: value, From: "flag --" + name} }
+
+func (t *target) variable(name string) source {
+	return source{Value: t.sh.Env(name), From: fromEnvironment(name)}
+}
+
+// pick is the first that says anything; what the context says stands at its rank.
+func (c chosen) pick(name string, flag, variable, said source) source {
+	ranked := []source{flag, variable}
+	if c.byFlag {
+		ranked = []source{flag, said, variable}
+	} else {
+		ranked = append(ranked, said)
+	}
+	for _, s := range ranked {
+		if s.Value != "" {
+			s.Name = name
+			return s
+		}
+	}
+	return source{Name: name}
+}
+
+// choose finds the context that is meant, if any.
+func (t *target) choose(file *configFile) (chosen, error) {
+	var c chosen
+	name := ""
+	switch {
+	case t.context != "":
+		name, c.from, c.byFlag = t.context, "flag --context", true
+	case t.sh.Env("FLUNQ_CONTEXT") != "":
+		name, c.from = t.sh.Env("FLUNQ_CONTEXT"), fromEnvironment("FLUNQ_CONTEXT")
+	case file.current.text != "":
+		name, c.from = file.current.text, file.current.place
+	default:
+		return c, nil
+	}
+	var err error
+	c.configContext, err = file.context(name, c.from)
+	return c, err
+}
+
+// says is a value of the context with its place.
+func (c chosen) says(v configText) source {
+	return source{Value: v.text, From: fmt.Sprintf("context %s in %s", c.name, v.place)}
+}
+
+// dev takes over what a running `flunq dev` has said of itself.
+func (p *place) dev(ctx context.Context, sh *shell) {
+	state, ok := readDevState(sh)
+	if !ok || !state.answers(ctx) {
+		return
+	}
+	from := fmt.Sprintf("flunq dev (pid %d)", state.PID)
+	p.url.Value, p.url.From = state.URL, from
+	if p.tenant.From == "" {
+		p.tenant.Value, p.tenant.From = state.Tenant, from
+	}
+}
+
+// unlock finds the password, where the address has none. One of a context is only
+// sent to the Redis of that context, and a `flunq dev` has none.
+func (t *target) unlock(p *place, c chosen, file *configFile) error {
+	p.password.Name = "redis-password"
+	variable := t.variable("REDIS_PASSWORD")
+	ofContext := c.passwordFile.text != "" && p.url.From == c.says(c.url).From
+	switch {
+	case hasPassword(p.url.Value):
+		p.password.From = "in the redis-url"
+	case strings.HasPrefix(p.url.From, "flunq dev"):
+	case ofContext && (c.byFlag || variable.Value == ""):
+		password, err := c.password(file)
+		p.password.Value, p.password.From = password, c.says(c.passwordFile).From
+		return err
+	case variable.Value != "":
+		p.password.Value, p.password.From = variable.Value, variable.From
+	}
+	return nil
+}
+
+// completeContexts offers the names of contexts.
+func completeContexts(sh *shell) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		file, err := readConfig(sh)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, c := range file.contexts {
+			names = append(names, c.name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// devPatience is how long a running `flunq dev` may take to answer.
+const devPatience = 2 * time.Second

@@ -1,0 +1,288 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// developer is one run of flunq dev.
+type developer struct {
+	sh    *shell
+	clock *choice
+
+	port                                           int
+	mocks, secrets, tenant, start, data, http, log string
+	clockGiven, portGiven                          bool
+
+	set   settings
+	redis *dev.Redis
+	rdb   *redis.Client
+	state devState
+}
+
+// devPort is where `flunq dev` listens unless told otherwise.
+const devPort = 6380
+
+func newDevCommand(sh *shell) *cobra.Command {
+	d := &developer{sh: sh, clock: newChoice("real", "virtual")}
+	c := &cobra.Command{
+		Use:   "dev [FOLDER]",
+		Short: "Run an engine for development, with its own Redis",
+		Long: `Runs a whole engine in this process: an in-memory Redis on a loopback port, the
+worker, executor and timer services. The other commands find it by themselves.
+
+The workflow documents of FOLDER (or a single one) are registered, and again when
+they change. Calls go out to the world, to this machine and its network, too, unless
+--mocks answers them.
+
+With --clock virtual the clock goes at real pace, and 'flunq clock advance 3d' lets
+three days pass in a moment: it stops at every timer on the way, so nothing is skipped.
+
+With --data what is in it is kept over restarts: it is saved every few seconds and at
+the end. Ctrl-C stops it.`,
+		Example: `  flunq dev workflows/
+  flunq dev workflows/ --clock virtual --start 2026-01-01T00:00:00Z
+  flunq dev order.yaml --mocks order.mocks.yaml --data dev.json --port 0`,
+		GroupID: groupOperate,
+		Args:    atMostOne("folder"),
+	}
+	f := c.Flags()
+	f.IntVar(&d.port, "port", devPort, "`PORT` on 127.0.0.1 for the Redis; 0: any that is free")
+	f.StringVar(&d.mocks, "mocks", "", "`FILE` that answers calls, in place of the world")
+	f.StringVar(&d.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
+	f.StringVar(&d.tenant, "tenant", defaultTenant, "`NAME` of the tenant that the documents are registered for")
+	f.Var(d.clock, "clock", "real, or virtual: one that can be moved")
+	f.StringVar(&d.start, "start", "", "`TIME` at which a virtual clock starts (RFC 3339; default: now)")
+	f.StringVar(&d.data, "data", "", "`FILE` that keeps everything over restarts")
+	f.StringVar(&d.http, "http", "", "`ADDRESS` to answer health checks and metrics on (default: none)")
+	f.StringVar(&d.log, "log-level", "", "`LEVEL` of the services' log: debug, info, warn or error (LOG_LEVEL)")
+	offer(c, "clock", d.clock)
+	offer(c, "log-level", newChoice("debug", "info", "warn", "error"))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d.clockGiven, d.portGiven = c.Flags().Changed("clock"), c.Flags().Changed("port")
+		return d.run(c.Context(), args)
+	}
+	return c
+}
+
+// atMostOne wants one argument, which is called what, or none.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return misusef("%s: want one %s, got %d%s", c.Name(), what, len(args), seeHelp(c))
+		}
+		return nil
+	}
+}
+
+func (d *developer) run(ctx context.Context, args []string) error {
+	silence()
+	opts, log, err := d.options(ctx)
+	if err != nil {
+		return err
+	}
+	docs := &documents{sh: d.sh, tenant: d.tenant}
+	if len(args) == 1 {
+		docs.folder = args[0]
+		if _, err := os.Stat(docs.folder); err != nil {
+			return fail(exitMisuse, withoutVerb(docs.folder, err))
+		}
+	}
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	defer d.redis.Close()
+	if opts.Transport, err = d.transport(ctx); err != nil {
+		return err
+	}
+	if d.rdb, err = store.Dial(ctx, d.redis.URL()); err != nil {
+		return err
+	}
+	defer func() { _ = d.rdb.Close() }()
+	docs.store = store.New(d.rdb, store.Options{Secrets: opts.Secrets})
+	return d.live(ctx, opts, log, docs)
+}
+
+// options are the engine's, without its way to the world.
+func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog.Logger, err error) {
+	if err := store.CheckTenant(d.tenant); err != nil {
+		return opts, nil, fail(exitMisuse, fmt.Errorf("--tenant: %w", err))
+	}
+	file, err := readConfig(d.sh)
+	if err != nil {
+		return opts, nil, err
+	}
+	if d.set, _, err = loadSettings(d.sh, file); err != nil {
+		return opts, nil, err
+	}
+	if d.log != "" {
+		if err := levelled(&d.set.LogLevel).Set(d.log); err != nil {
+			return opts, nil, misusef("--log-level %q: %v", d.log, err)
+		}
+	}
+	if d.sh.quiet {
+		d.set.LogLevel = max(d.set.LogLevel, slog.LevelWarn)
+	}
+	opts = d.set.engine(engine.Defaults())
+	opts.Process, opts.Version = processName(), version().Version
+	opts.Tenants, opts.Discover = []string{d.tenant}, true
+	opts.Retention = engine.DefaultRetention()
+	opts.Calls = localLimits()
+	for _, r := range []*engine.Reading{&opts.Worker, &opts.Executor, &opts.Timer} {
+		r.Block = min(r.Block, stopsAfter) // stopping waits for the reads
+	}
+	if d.secrets != "" {
+		opts.Secrets, err = readSecrets(ctx, d.sh, d.secrets)
+	}
+	return opts, d.shortLog(), err
+}
+
+// stopsAfter is how long a read may keep the process from stopping.
+const stopsAfter = 250 * time.Millisecond
+
+// shortLog is a log for somebody who looks on: of the time it has what a day needs.
+func (d *developer) shortLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(d.sh.Err, &slog.HandlerOptions{
+		Level: d.set.LogLevel,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
+			}
+			return a
+		},
+	}))
+}
+
+// open starts the Redis.
+func (d *developer) open(ctx context.Context) error {
+	opts := dev.Options{Port: d.port, Data: d.data, Groups: []string{d.set.Worker.Group, d.set.Executor.Group, d.set.Timer.Group}}
+	if d.port < 0 || d.port > 65535 {
+		return misusef("--port %d: want 0 to 65535", d.port)
+	}
+	if d.clockGiven || d.start != "" {
+		opts.Mode = dev.Mode(d.clock.String())
+	}
+	switch {
+	case d.start != "" && opts.Mode != dev.Virtual:
+		return misusef("--start goes with --clock virtual")
+	case d.start != "" && d.start != "now":
+		start, err := time.Parse(time.RFC3339Nano, d.start)
+		if err != nil {
+			return misusef("--start %q: want a time such as 2026-01-01T00:00:00Z, or now", d.start)
+		}
+		opts.Start = start
+	}
+	before, known := readDevState(d.sh)
+	known = known && before.answers(ctx)
+	var err error
+	d.redis, err = dev.Open(ctx, opts)
+	switch {
+	case errors.Is(err, dev.ErrTaken) && known && before.URL == "redis://127.0.0.1:"+strconv.Itoa(d.port):
+		return misusef("flunq dev (pid %d) runs on %s already: stop it, or choose another --port (0: any)", before.PID, before.URL)
+	case errors.Is(err, dev.ErrTaken):
+		return misusef("--port %d: %v; choose another (0: any)", d.port, err)
+	case err != nil:
+		return fail(exitMisuse, err)
+	}
+	if known {
+		d.sh.hint("another flunq dev (pid %d) runs on %s: the commands find this one from now on", before.PID, before.URL)
+	}
+	return nil
+}
+
+// transport is how calls go out.
+func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
+	var cfg sim.Config
+	if err := (&runner{sh: d.sh, mocks: d.mocks}).readMocks(ctx, &cfg); err != nil {
+		return nil, err
+	}
+	if cfg.Mocks == nil {
+		return executor.Outward(executor.NewTransport(localLimits())), nil
+	}
+	if len(cfg.Mocks.Events) > 0 {
+		d.sh.hint("%s: its events are not sent; 'flunq emit' sends some", d.mocks)
+	}
+	return cfg.Mocks.Transport(d.redis.Sleep, nil), nil
+}
+
+const (
+	lookEvery = 500 * time.Millisecond // for changed documents
+	saveEvery = 3 * time.Second
+)
+
+// live runs the services, keeps documents and data in step, and ends in order.
+func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Logger, docs *documents) (err error) {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- d.startServices(running, d.rdb, opts, log) }()
+	d.announce()
+	defer d.state.remove(d.sh)
+	docs.look(ctx)
+	looks, saves := time.NewTicker(lookEvery), time.NewTicker(saveEvery)
+	defer looks.Stop()
+	defer saves.Stop()
+	for {
+		select {
+		case err := <-done:
+			return errors.Join(err, d.save(ctx, true))
+		case <-looks.C:
+			docs.look(ctx)
+		case <-saves.C:
+			if err := d.save(ctx, false); err != nil && ctx.Err() == nil {
+				log.ErrorContext(ctx, "not saved", "err", err)
+			}
+		}
+	}
+}
+
+// startServices runs the services on a Redis until ctx ends.
+func (d *developer) startServices(ctx context.Context, rdb *redis.Client, opts engine.Options, log *slog.Logger) error {
+	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, http: d.http, given: d.http != ""})
+}
+
+// announce says where it listens, to people and to the other commands.
+func (d *developer) announce() {
+	c := d.redis.Clock()
+	d.state = devState{URL: d.redis.URL(), PID: os.Getpid(), Started: c.Started, Clock: c.Mode, Tenant: d.tenant}
+	found := d.state.write(d.sh)
+	clock := "real"
+	if c.Mode == dev.Virtual {
+		clock = "virtual at " + c.Now.Format(time.RFC3339Nano)
+		if c.Paused {
+			clock += ", paused"
+		}
+	}
+	fmt.Fprintf(d.sh.Out, "flunq dev listens on %s (tenant %s, clock %s)\n", d.state.URL, d.tenant, clock)
+	switch {
+	case found != nil:
+		d.sh.hint("%v: give them --redis-url %s", found, d.state.URL)
+	case c.Mode == dev.Virtual:
+		d.sh.hint("other commands find it: flunq ps, flunq clock advance 3d; Ctrl-C stops it")
+	default:
+		d.sh.hint("other commands find it: flunq ps, flunq timers ls; Ctrl-C stops it")
+	}
+}
+
+// save keeps what has changed; at the end, the time too.
+func (d *developer) save(ctx context.Context, end bool) error { //nolint:revive // flag-parameter: when, not how
+	if end {
+		return d.redis.SaveAll(context.WithoutCancel(ctx))
+	}
+	return d.redis.Save(ctx)
+}

@@ -1,0 +1,166 @@
+package dev
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// clock is the time of a miniredis.
+type clock struct {
+	mini *miniredis.Miniredis
+	mode Mode
+
+	mu       sync.Mutex
+	base     time.Time // the time when the clock was last set
+	since    time.Time // the machine's time of that
+	paused   bool      // somebody wants it to stand
+	held     bool      // it is being moved
+	sleepers map[*sleeper]bool
+	changed  chan struct{} // closed when the clock was set
+}
+
+// sleeper is somebody who waits for a time.
+type sleeper struct{ until time.Time }
+
+func newClock(mini *miniredis.Miniredis, mode Mode, start time.Time, paused bool) *clock { //nolint:revive // flag-parameter: it is state
+	c := &clock{mini: mini, mode: mode, since: time.Now(), paused: paused, sleepers: map[*sleeper]bool{}, changed: make(chan struct{})}
+	c.base = start.UTC().Truncate(time.Microsecond) // as Redis counts
+	c.tick()
+	return c
+}
+
+// now is the time; whoever calls holds the lock.
+func (c *clock) now() time.Time {
+	switch {
+	case c.mode == Real:
+		return time.Now().UTC()
+	case c.paused || c.held:
+		return c.base
+	default:
+		return c.base.Add(time.Since(c.since)).Truncate(time.Microsecond)
+	}
+}
+
+// tick tells miniredis the time. It never goes back.
+func (c *clock) tick() {
+	if c.mode == Real {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mini.SetTime(c.now())
+}
+
+// hook runs before every command: the time of a virtual clock is only set when
+// somebody could look at it. Commands of a script have that of the script.
+func (c *clock) hook(peer *server.Peer, _ string, _ ...string) bool {
+	if !nested(peer) {
+		c.tick()
+	}
+	return false
+}
+
+// nested reports whether a command comes from a script, which holds miniredis' lock.
+func nested(peer *server.Peer) bool {
+	v := reflect.ValueOf(peer.Ctx)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return false
+	}
+	field := v.Elem().FieldByName("nested")
+	return field.IsValid() && field.Bool()
+}
+
+// set changes how the clock goes, from the time that it has now.
+func (c *clock) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.base, c.since = c.now(), time.Now()
+	change()
+	close(c.changed)
+	c.changed = make(chan struct{})
+	if c.mode == Virtual {
+		c.mini.SetTime(c.now())
+	}
+}
+
+// pause lets the clock stand, or go on.
+func (c *clock) pause(stand bool) { c.set(func() { c.paused = stand }) }
+
+// hold keeps the clock where it is while it is being moved; release lets it go on.
+func (c *clock) hold()    { c.set(func() { c.held = true }) }
+func (c *clock) release() { c.set(func() { c.held = false }) }
+
+// jump moves the clock, never back.
+func (c *clock) jump(to time.Time) {
+	c.set(func() {
+		if to.After(c.base) {
+			c.base = to.UTC()
+		}
+	})
+}
+
+func (c *clock) show() Clock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Clock{Mode: c.mode, Now: c.now(), Paused: c.paused}
+}
+
+// sleep waits until the clock has gone on by d.
+func (c *clock) sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	s := &sleeper{until: c.now().Add(d)}
+	c.sleepers[s] = true
+	c.mu.Unlock()
+	defer c.wake(s)
+	for {
+		left, goes, changed := c.left(s)
+		if left <= 0 {
+			return nil
+		}
+		var passed <-chan time.Time
+		if goes {
+			passed = time.After(left)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		case <-passed:
+		}
+	}
+}
+
+// left is how long somebody still sleeps, and whether the clock goes at all.
+func (c *clock) left(s *sleeper) (left time.Duration, goes bool, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.until.Sub(c.now()), c.mode == Real || !c.paused && !c.held, c.changed
+}
+
+func (c *clock) wake(s *sleeper) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.sleepers, s)
+}
+
+// sleeping is how many sleep still, and when the first of them wakes.
+func (c *clock) sleeping() (n int, first time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	for s := range c.sleepers {
+		if !s.until.After(now) {
+			continue
+		}
+		n++
+		if first.IsZero() || s.until.Before(first) {
+			first = s.until
+		}
+	}
+	return n, first
+}

@@ -1,0 +1,96 @@
+package dev
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Command is the Redis command that a Redis of this package has beside the usual
+// ones: SHOW, PAUSE and RESUME answer with a Clock, ADVANCE <ms> with a Move, both
+// as JSON.
+const Command = "FLUNQ.CLOCK"
+
+// Clock is how a clock stands.
+type Clock struct {
+	Mode    Mode      `json:"mode"`
+	Now     time.Time `json:"now"`
+	Paused  bool      `json:"paused"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+}
+
+// Move is how far a clock was moved. A long way takes several.
+type Move struct {
+	From   time.Time     `json:"from"`
+	Now    time.Time     `json:"now"`
+	Target time.Time     `json:"target"`
+	Done   bool          `json:"done"`           // the target is reached, and nothing is left to be done there
+	Fired  int           `json:"fired"`          // timers
+	Timers []event.Timer `json:"timers"`         // the first of them
+	Busy   string        `json:"busy,omitempty"` // what keeps the clock from going on
+}
+
+// command carries out FLUNQ.CLOCK.
+func (r *Redis) command(peer *server.Peer, _ string, args []string) {
+	if nested(peer) {
+		peer.WriteError("ERR " + Command + " is not for scripts")
+		return
+	}
+	if len(args) == 0 {
+		args = []string{"SHOW"}
+	}
+	verb := strings.ToUpper(args[0])
+	switch {
+	case verb == "SHOW" && len(args) == 1:
+	case r.clock.mode == Real:
+		peer.WriteError("ERR the clock of this flunq dev is the machine's: start it with --clock virtual")
+		return
+	case verb == "PAUSE" && len(args) == 1:
+		r.clock.pause(true)
+	case verb == "RESUME" && len(args) == 1:
+		r.clock.pause(false)
+	case verb == "ADVANCE" && len(args) == 2:
+		r.commandAdvance(peer, args[1])
+		return
+	default:
+		peer.WriteError("ERR want " + Command + " SHOW, ADVANCE <ms>, PAUSE or RESUME")
+		return
+	}
+	answer(peer, r.Clock())
+}
+
+func (r *Redis) commandAdvance(peer *server.Peer, text string) {
+	const longest = math.MaxInt64 / int64(time.Millisecond)
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms < 0 || ms > longest {
+		peer.WriteError("ERR want milliseconds from 0 to " + strconv.FormatInt(longest, 10))
+		return
+	}
+	if !r.moving.TryLock() {
+		peer.WriteError("ERR somebody else moves the clock just now")
+		return
+	}
+	defer r.moving.Unlock()
+	move, err := r.advance(r.ctx, time.Duration(ms)*time.Millisecond)
+	if err != nil {
+		peer.WriteError("ERR " + strings.ReplaceAll(err.Error(), "\n", "; "))
+		return
+	}
+	answer(peer, move)
+}
+
+func answer(peer *server.Peer, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		peer.WriteError("ERR " + err.Error())
+		return
+	}
+	peer.WriteBulk(string(text))
+}

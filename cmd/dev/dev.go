@@ -1,0 +1,143 @@
+// Package dev is the Redis of flunq dev: miniredis on a loopback port, with a
+// clock that can be moved and a file that keeps it.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// Options of a Redis.
+type Options struct {
+	Port   int       // on 127.0.0.1; 0: any that is free
+	Mode   Mode      // of the clock; "": as the data file has it, else real
+	Start  time.Time // of a virtual clock; zero: now
+	Data   string    // file that keeps everything; "": nothing is kept
+	Groups []string  // the consumer groups whose work an advance waits for
+}
+
+// Mode is how a clock goes.
+type Mode string
+
+// The modes of a clock.
+const (
+	Real    Mode = "real"    // the machine's
+	Virtual Mode = "virtual" // goes at real pace, and can be stopped and moved
+)
+
+// Redis is a Redis inside this process. Close it in the end.
+type Redis struct {
+	opts  Options
+	mini  *miniredis.Miniredis
+	clock *clock
+	rdb   *redis.Client // for our own commands
+	store *store.Store
+
+	ctx    context.Context //nolint:containedctx // of the commands that take time: they end with Close
+	cancel context.CancelFunc
+	moving sync.Mutex // held while somebody moves the clock
+
+	saving sync.Mutex
+	saved  [32]byte // hash of what the data file has
+	began  time.Time
+}
+
+// ErrTaken is wrapped when the port is another program's.
+var ErrTaken = errors.New("the port is taken")
+
+// Open makes a Redis that listens, with what its data file has.
+func Open(ctx context.Context, opts Options) (*Redis, error) {
+	kept, err := load(opts.Data)
+	if err != nil {
+		return nil, err
+	}
+	if err := opts.settle(kept); err != nil {
+		return nil, err
+	}
+	r := &Redis{opts: opts, mini: miniredis.NewMiniRedis(), began: time.Now()}
+	r.clock = newClock(r.mini, opts.Mode, opts.Start, kept.Clock != nil && kept.Clock.Paused)
+	if err := r.mini.StartAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port))); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTaken, err)
+	}
+	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if r.rdb, err = store.Dial(ctx, r.URL()); err != nil {
+		r.Close()
+		return nil, err
+	}
+	r.store = store.New(r.rdb, store.Options{})
+	r.mini.Server().SetPreHook(r.clock.hook)
+	if err := r.mini.Server().Register(Command, r.command); err != nil {
+		r.Close()
+		return nil, err
+	}
+	if err := r.restore(ctx, kept); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("%s: %w", opts.Data, err)
+	}
+	return r, nil
+}
+
+// settle makes up its mind about the clock: what is kept goes on where it stood.
+func (o *Options) settle(kept file) error {
+	if kept.Clock == nil {
+		if o.Mode == "" {
+			o.Mode = Real
+		}
+		if o.Start.IsZero() {
+			o.Start = time.Now()
+		}
+		if o.Start.Before(kept.Saved) && o.Mode == Virtual {
+			return fmt.Errorf("%s was saved at %s: its clock cannot start before that", o.Data, kept.Saved.Format(time.RFC3339Nano))
+		}
+		return nil
+	}
+	at := kept.Clock.Now.Format(time.RFC3339Nano)
+	switch {
+	case o.Mode == Real && kept.Clock.Now.After(time.Now()):
+		return fmt.Errorf("%s has a virtual clock that stands at %s, which is still to come: go on with a virtual one", o.Data, at)
+	case o.Mode != Real && o.Start.After(kept.Clock.Now):
+		return fmt.Errorf("%s has a clock that stands at %s: start without another time, and advance it", o.Data, at)
+	case o.Mode != Real && !o.Start.IsZero() && o.Start.Before(kept.Clock.Now):
+		return fmt.Errorf("%s has a clock that stands at %s, and time does not go back", o.Data, at)
+	}
+	if o.Mode == "" {
+		o.Mode = Virtual
+	}
+	o.Start = kept.Clock.Now
+	return nil
+}
+
+// URL is where it listens.
+func (r *Redis) URL() string { return "redis://" + r.mini.Addr() }
+
+// Clock is how its clock stands.
+func (r *Redis) Clock() Clock {
+	c := r.clock.show()
+	c.PID, c.Started = os.Getpid(), r.began.UTC()
+	return c
+}
+
+// Sleep lets time pass by its clock.
+func (r *Redis) Sleep(ctx context.Context, d time.Duration) error { return r.clock.sleep(ctx, d) }
+
+// Close stops it. What was not saved is gone.
+func (r *Redis) Close() {
+	if r.cancel != nil {
+		r.cancel()
+	}
+	if r.rdb != nil {
+		_ = r.rdb.Close()
+	}
+	r.mini.Close()
+}

@@ -1,0 +1,299 @@
+package dev_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+func open(t *testing.T, opts dev.Options) (*dev.Redis, *redis.Client) {
+	t.Helper()
+	opts.Groups = []string{store.WorkerGroup}
+	r, err := dev.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	rdb, err := store.Dial(t.Context(), r.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rdb.Close() })
+	return r, rdb
+}
+
+func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func advance(t *testing.T, rdb *redis.Client, d time.Duration) dev.Move {
+	t.Helper()
+	text, err := rdb.Do(t.Context(), dev.Command, "ADVANCE", d.Milliseconds()).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m dev.Move
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func timer(t *testing.T, rdb *redis.Client, id string, at time.Time) {
+	t.Helper()
+	member := event.Encode(event.Timer{Tenant: "default", Execution: id, TaskID: "/do/0/w", FireAt: at, Kind: event.WaitTimer})
+	if err := rdb.ZAdd(t.Context(), "flunq:timers:all", redis.Z{Score: float64(at.UnixMicro()) / 1e6, Member: string(member)}).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A paused clock stands, one that goes on goes at real pace, and scripts see it too.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	_, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
+	if err := rdb.Do(t.Context(), dev.Command, "PAUSE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	first := rdb.Time(t.Context()).Val()
+	if d := first.Sub(start()); d < 0 || d > time.Minute {
+		t.Errorf("the clock is at %s, want soon after %s", first, start())
+	}
+	script, err := rdb.Eval(t.Context(), "return redis.call('TIME')[1]", nil).Text()
+	if err != nil || script != "1767225600" && first.Second() == 0 {
+		t.Errorf("a script has the time %s, %v", script, err)
+	}
+	if second := rdb.Time(t.Context()).Val(); !second.Equal(first) {
+		t.Errorf("a paused clock went from %s to %s", first, second)
+	}
+	if err := rdb.Do(t.Context(), dev.Command, "RESUME").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !rdb.Time(t.Context()).Val().After(first); {
+		if time.Now().After(deadline) {
+			t.Fatal("the clock does not go on")
+		}
+	}
+	id := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "s", Values: []string{"a", "b"}}).Val()
+	if !strings.HasPrefix(id, "17672256") {
+		t.Errorf("a stream gives id %s, want one of the clock", id)
+	}
+	if err := rdb.Eval(t.Context(), "return redis.call('FLUNQ.CLOCK', 'PAUSE')", nil).Err(); err == nil {
+		t.Error("a script moved the clock")
+	}
+}
+
+// The clock stops at every timer, in order, and fires none early.
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	_, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
+	timer(t, rdb, "b", start().Add(48*time.Hour))
+	timer(t, rdb, "a", start().Add(24*time.Hour))
+	timer(t, rdb, "late", start().Add(96*time.Hour))
+	m := advance(t, rdb, 72*time.Hour)
+	var fired []string
+	for _, f := range m.Timers {
+		fired = append(fired, f.Execution)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, fired); diff != "" || !m.Done || m.Fired != 2 {
+		t.Errorf("advance: %+v%s", m, diff)
+	}
+	if d := m.Now.Sub(m.From); d != 72*time.Hour {
+		t.Errorf("the clock was moved by %s", d)
+	}
+	var at []string
+	for _, e := range rdb.XRange(t.Context(), "tenant:default:events", "-", "+").Val() {
+		text, _ := e.Values["time"].(string)
+		at = append(at, text)
+	}
+	if diff := cmp.Diff([]string{"2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"}, at); diff != "" {
+		t.Errorf("fired at%s", diff)
+	}
+}
+
+// What is under way keeps the clock where it is, and is named.
+func TestAdvanceWaits(t *testing.T) {
+	t.Parallel()
+	_, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
+	ctx := t.Context()
+	timer(t, rdb, "a", start().Add(24*time.Hour))
+	rdb.XGroupCreateMkStream(ctx, "tenant:default:events", store.WorkerGroup, "0")
+	rdb.XGroupCreateMkStream(ctx, "tenant:default:events", "somebody", "0")
+	m := advance(t, rdb, 72*time.Hour)
+	if m.Done || !strings.Contains(m.Busy, store.WorkerGroup) || strings.Contains(m.Busy, "somebody") || m.Now.Sub(start()) > 25*time.Hour {
+		t.Errorf("with an event unread: %+v", m)
+	}
+	read := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "w", Streams: []string{"tenant:default:events", ">"}}
+	msgs, err := rdb.XReadGroup(ctx, read).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := advance(t, rdb, time.Hour); m.Done {
+		t.Errorf("with an event pending: %+v", m)
+	}
+	rdb.XAck(ctx, "tenant:default:events", store.WorkerGroup, msgs[0].Messages[0].ID)
+	if m := advance(t, rdb, time.Hour); !m.Done {
+		t.Errorf("with all done: %+v", m)
+	}
+}
+
+// Those who sleep by the clock wake when it is moved.
+func TestSleep(t *testing.T) {
+	t.Parallel()
+	r, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
+	done := make(chan error, 1)
+	go func() { done <- r.Sleep(t.Context(), 3*time.Hour) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		advance(t, rdb, 2*time.Hour)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		case <-ctx.Done():
+			t.Fatal("nobody wakes")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// Everything comes back from the data file, and the clock goes on where it stood.
+func TestData(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	data := filepath.Join(t.TempDir(), "dev.json")
+	first, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start(), Data: data})
+	rdb.Do(ctx, dev.Command, "PAUSE")
+	rdb.Set(ctx, "text", "grüße\x00\xff", 0)
+	rdb.HSet(ctx, "hash", "a", "1", "b", "")
+	rdb.RPush(ctx, "list", "x", "y", "x")
+	rdb.SAdd(ctx, "set", "p", "q")
+	rdb.ZAdd(ctx, "zset", redis.Z{Score: 1767225600.123457, Member: "m"})
+	for range 4 {
+		rdb.XAdd(ctx, &redis.XAddArgs{Stream: "stream", Values: []string{"k", "v", "a", "b"}})
+	}
+	rdb.XGroupCreate(ctx, "stream", "g", "0")
+	msgs := rdb.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c", Count: 3, Streams: []string{"stream", ">"}}).Val()
+	rdb.XAck(ctx, "stream", "g", msgs[0].Messages[0].ID, msgs[0].Messages[2].ID)
+	gone := rdb.XAdd(ctx, &redis.XAddArgs{Stream: "empty", Values: []string{"k", "v"}}).Val()
+	rdb.XDel(ctx, "empty", gone)
+	rdb.XGroupCreateMkStream(ctx, "new", "g", "0")
+	want := dump(t, rdb)
+	if err := first.SaveAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	at := first.Clock().Now
+	first.Close()
+
+	_, again := open(t, dev.Options{Data: data})
+	if diff := cmp.Diff(want, dump(t, again)); diff != "" {
+		t.Errorf("what came back (-before +after):\n%s", diff)
+	}
+	if now := again.Time(ctx).Val(); !now.Equal(at) {
+		t.Errorf("the clock stands at %s, want %s", now, at)
+	}
+	claimed, _, err := again.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "stream", Group: "g", Consumer: "d", MinIdle: 24 * time.Hour, Start: "0"}).Result()
+	if err != nil || len(claimed) != 1 || claimed[0].ID != msgs[0].Messages[1].ID {
+		t.Errorf("pending: %v, %v", claimed, err)
+	}
+	if id := again.XAdd(ctx, &redis.XAddArgs{Stream: "empty", Values: []string{"k", "v"}}).Val(); id <= gone {
+		t.Errorf("id %s was given again as %s", gone, id)
+	}
+}
+
+func dump(t *testing.T, rdb *redis.Client) map[string]any {
+	t.Helper()
+	ctx := t.Context()
+	group := func(key string) any {
+		groups := rdb.XInfoGroups(ctx, key).Val()
+		pending := rdb.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: key, Group: "g", Start: "-", End: "+", Count: 10}).Val()
+		for i := range pending {
+			pending[i].Idle = 0
+		}
+		return []any{groups, pending}
+	}
+	return map[string]any{
+		"text": rdb.Get(ctx, "text").Val(), "hash": rdb.HGetAll(ctx, "hash").Val(),
+		"list": rdb.LRange(ctx, "list", 0, -1).Val(), "set": rdb.SMembers(ctx, "set").Val(),
+		"zset": rdb.ZRangeWithScores(ctx, "zset", 0, -1).Val(), "stream": rdb.XRange(ctx, "stream", "-", "+").Val(),
+		"group": group("stream"), "new": group("new"), "keys": rdb.Keys(ctx, "*").Val(),
+	}
+}
+
+// A file is written when something has changed, and one that is broken is named
+// and left alone.
+func TestDataFile(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	data := filepath.Join(t.TempDir(), "dev.json")
+	r, rdb := open(t, dev.Options{Data: data})
+	rdb.Set(ctx, "a", "1", 0)
+	stamp := func() time.Time {
+		if err := r.Save(ctx); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime()
+	}
+	first := stamp()
+	if second := stamp(); !second.Equal(first) {
+		t.Error("the file was written again though nothing had changed")
+	}
+	text, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, broken := range map[string]string{
+		"half": string(text[:len(text)/2]), "empty": "", "another": `{"flunq_dev": 2}`, "other": "{}",
+		"kind": `{"flunq_dev": 1, "saved": "2026-01-01T00:00:00Z", "keys": [{"key": "a", "type": "tree", "values": ["x"]}]}`,
+		"id":   `{"flunq_dev": 1, "saved": "2026-01-01T00:00:00Z", "keys": [{"key": "a", "type": "stream", "entries": [{"id": "x", "fields": ["a", "b"]}]}]}`,
+	} {
+		bad := filepath.Join(t.TempDir(), name+".json")
+		if err := os.WriteFile(bad, []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := dev.Open(ctx, dev.Options{Data: bad})
+		if !errors.Is(err, dev.ErrBroken) || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: %v, want an error that names the file", name, err)
+		}
+		if now, _ := os.ReadFile(bad); string(now) != broken {
+			t.Errorf("%s: the file was changed to %q", name, now)
+		}
+	}
+}
+
+// A virtual clock that is ahead does not become the machine's.
+func TestClockOfFile(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "dev.json")
+	r, _ := open(t, dev.Options{Mode: dev.Virtual, Start: time.Now().Add(time.Hour), Data: data})
+	if err := r.SaveAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	for name, opts := range map[string]dev.Options{
+		"real":   {Mode: dev.Real, Data: data},
+		"before": {Mode: dev.Virtual, Start: start(), Data: data},
+		"after":  {Mode: dev.Virtual, Start: time.Now().Add(48 * time.Hour), Data: data},
+	} {
+		if again, err := dev.Open(t.Context(), opts); err == nil {
+			again.Close()
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package dev
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+	"unicode/utf8"
+)
+
+// format is the version of the data file.
+const format = 1
+
+// file is what a data file has.
+type file struct {
+	Format int       `json:"flunq_dev"`
+	Saved  time.Time `json:"saved"` // by the clock that it was saved with
+	Clock  *kept     `json:"clock,omitempty"`
+	Keys   []key     `json:"keys"`
+}
+
+// kept is a virtual clock.
+type kept struct {
+	Now    time.Time `json:"now"`
+	Paused bool      `json:"paused,omitempty"`
+}
+
+// key is a key of Redis with what it holds.
+type key struct {
+	Name    text    `json:"key"`
+	Kind    string  `json:"type"`
+	Values  []text  `json:"values,omitempty"` // of a string one; of a hash fields and values, of a ZSET members and scores
+	Entries []line  `json:"entries,omitempty"`
+	Last    string  `json:"last,omitempty"` // id that a stream gave last
+	Groups  []group `json:"groups,omitempty"`
+}
+
+// line is an entry of a stream.
+type line struct {
+	ID     string `json:"id"`
+	Fields []text `json:"fields"`
+}
+
+// group is a consumer group.
+type group struct {
+	Name    text    `json:"name"`
+	Last    string  `json:"last"` // id that was delivered last
+	Pending []owing `json:"pending,omitempty"`
+}
+
+// owing is an entry that was delivered and not acknowledged.
+type owing struct {
+	ID       string `json:"id"`
+	Consumer text   `json:"consumer"`
+	Count    int64  `json:"count"`
+}
+
+// text is a string of Redis, which may be any bytes.
+type text string
+
+// MarshalJSON writes what is no UTF-8 as base64.
+func (t text) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(t)) {
+		return json.Marshal(string(t))
+	}
+	return json.Marshal(map[string][]byte{"base64": []byte(t)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (t *text) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(data, []byte(`"`)) {
+		var s string
+		err := json.Unmarshal(data, &s)
+		*t = text(s)
+		return err
+	}
+	var b struct {
+		Base64 []byte `json:"base64"`
+	}
+	if err := strict(data, &b); err != nil {
+		return err
+	}
+	*t = text(b.Base64)
+	return nil
+}
+
+// strict reads JSON that has nothing else in it.
+func strict(data []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more behind its end")
+	}
+	return nil
+}
+
+// ErrBroken is wrapped by errors about a data file that cannot be one.
+var ErrBroken = errors.New("not a data file of flunq dev, or a broken one: move it away or name another")
+
+// load reads a data file; one that is not there is empty.
+func load(name string) (file, error) {
+	if name == "" {
+		return file{}, nil
+	}
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Better now than at the end, when everything would be lost.
+		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
+			return file{}, fmt.Errorf("%s: there is no folder %s", name, filepath.Dir(name))
+		}
+		return file{}, nil
+	}
+	if err != nil {
+		return file{}, fmt.Errorf("data file: %w", err)
+	}
+	var f file
+	if err := strict(data, &f); err != nil {
+		return file{}, fmt.Errorf("%s: %w (%w)", name, ErrBroken, err)
+	}
+	if f.Format != format {
+		return file{}, fmt.Errorf("%s: %w (format %d, want %d)", name, ErrBroken, f.Format, format)
+	}
+	return f, nil
+}
+
+// write puts the data file in place of the one before, all or nothing.
+func (f file) write(name string) error {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}
+
+// sum tells apart what keys hold.
+func sum(keys []key) ([32]byte, error) {
+	data, err := json.Marshal(keys)
+	return sha256.Sum256(data), err
+}

@@ -1,0 +1,100 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// handedBack is how long ago what was pending is said to have been delivered:
+// whoever looks may take it over at once, and nobody is taken to have died with it.
+const handedBack = 25 * time.Hour
+
+// restore fills an empty Redis.
+func (r *Redis) restore(ctx context.Context, f file) error {
+	for _, k := range f.Keys {
+		if err := r.restoreKey(ctx, k); err != nil {
+			return fmt.Errorf("%w (key %q: %w)", ErrBroken, string(k.Name), err)
+		}
+	}
+	hash, err := sum(f.Keys)
+	if f.Clock != nil || f.Format == 0 {
+		hash = [32]byte{} // the first saving is to write the clock, or the file at all
+	}
+	r.saved = hash
+	return err
+}
+
+func (r *Redis) restoreKey(ctx context.Context, k key) error {
+	pipe := r.rdb.Pipeline()
+	name := string(k.Name)
+	values := anys(k.Values)
+	switch {
+	case k.Kind == "stream":
+		r.restoreStream(ctx, pipe, k)
+	case len(values) == 0:
+		return fmt.Errorf("it holds nothing")
+	case k.Kind == "string":
+		pipe.Set(ctx, name, values[0], 0)
+	case k.Kind == "hash" && len(values)%2 == 0:
+		pipe.HSet(ctx, name, values...)
+	case k.Kind == "list":
+		pipe.RPush(ctx, name, values...)
+	case k.Kind == "set":
+		pipe.SAdd(ctx, name, values...)
+	case k.Kind == "zset" && len(values)%2 == 0:
+		for i := 0; i < len(k.Values); i += 2 {
+			score, err := strconv.ParseFloat(string(k.Values[i+1]), 64)
+			if err != nil {
+				return fmt.Errorf("score %q: %w", string(k.Values[i+1]), err)
+			}
+			pipe.ZAdd(ctx, name, redis.Z{Score: score, Member: string(k.Values[i])})
+		}
+	default:
+		return fmt.Errorf("type %q with %d values", k.Kind, len(values))
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// restoreStream sets a stream up with its groups, each at the entry that it read
+// last, and with what it owes.
+func (r *Redis) restoreStream(ctx context.Context, pipe redis.Pipeliner, k key) {
+	name := string(k.Name)
+	add := func(id string, fields []any) {
+		pipe.Do(ctx, append([]any{"XADD", name, id}, fields...)...)
+	}
+	last := "0-0"
+	for _, e := range k.Entries {
+		add(e.ID, anys(e.Fields))
+		last = e.ID
+	}
+	if k.Last != "" && after(k.Last, last) { // what it gave to an entry that is gone
+		add(k.Last, []any{"gone", ""})
+		pipe.XDel(ctx, name, k.Last)
+	}
+	there := map[string]bool{}
+	for _, e := range k.Entries {
+		there[e.ID] = true
+	}
+	for _, g := range k.Groups {
+		pipe.XGroupCreateMkStream(ctx, name, string(g.Name), g.Last)
+		for _, p := range g.Pending {
+			if there[p.ID] {
+				pipe.Do(ctx, "XCLAIM", name, string(g.Name), string(p.Consumer), 0, p.ID,
+					"IDLE", handedBack.Milliseconds(), "RETRYCOUNT", p.Count, "FORCE", "JUSTID")
+			}
+		}
+	}
+}
+
+func anys(in []text) []any {
+	out := make([]any, len(in))
+	for i, t := range in {
+		out[i] = string(t)
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// snapshotScript reads all keys at one moment. Of each it returns the name, the
+// type and what it holds; of a stream its entries, its last id and its groups.
+//
+//nolint:gochecknoglobals // a script is constant
+var snapshotScript = redis.NewScript(`
+local function named(reply)
+  local out = {}
+  for i = 1, #reply, 2 do out[reply[i]] = reply[i + 1] end
+  return out
+end
+local function groups(key)
+  local out = {}
+  for _, reply in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+    local g = named(reply)
+    local pending = {}
+    if g['pending'] > 0 then
+      pending = redis.call('XPENDING', key, g['name'], '-', '+', g['pending'])
+    end
+    out[#out + 1] = {g['name'], g['last-delivered-id'], pending}
+  end
+  return out
+end
+local out = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local kind = redis.call('TYPE', key)['ok']
+  local item = {key, kind}
+  if kind == 'string' then item[3] = {redis.call('GET', key)}
+  elseif kind == 'hash' then item[3] = redis.call('HGETALL', key)
+  elseif kind == 'list' then item[3] = redis.call('LRANGE', key, 0, -1)
+  elseif kind == 'set' then item[3] = redis.call('SMEMBERS', key)
+  elseif kind == 'zset' then item[3] = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  elseif kind == 'stream' then
+    item[3] = redis.call('XRANGE', key, '-', '+')
+    item[4] = named(redis.call('XINFO', 'STREAM', key))['last-generated-id']
+    item[5] = groups(key)
+  end
+  out[#out + 1] = item
+end
+return out
+`)
+
+// Save writes the data file if there is one and anything has changed.
+func (r *Redis) Save(ctx context.Context) error {
+	if r.opts.Data == "" {
+		return nil
+	}
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	f := file{Format: format}
+	var err error
+	if f.Keys, err = r.snapshot(ctx); err != nil {
+		return err
+	}
+	hash, err := sum(f.Keys)
+	if err != nil || hash == r.saved {
+		return err
+	}
+	return r.write(f, hash)
+}
+
+// SaveAll writes the data file if there is one, with the time too.
+func (r *Redis) SaveAll(ctx context.Context) error {
+	r.saving.Lock()
+	r.saved = [32]byte{}
+	r.saving.Unlock()
+	return r.Save(ctx)
+}
+
+func (r *Redis) write(f file, hash [32]byte) error {
+	c := r.clock.show()
+	f.Saved = c.Now
+	if c.Mode == Virtual {
+		f.Clock = &kept{Now: c.Now, Paused: c.Paused}
+	}
+	if err := f.write(r.opts.Data); err != nil {
+		return err
+	}
+	r.saved = hash
+	return nil
+}
+
+// snapshot is all that Redis holds, in an order that follows from it.
+func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
+	reply, err := snapshotScript.Run(ctx, r.rdb.WithTimeout(snapshotTime), nil).Slice()
+	if err != nil {
+		return nil, fmt.Errorf("read all keys: %w", err)
+	}
+	keys := make([]key, 0, len(reply))
+	for _, item := range reply {
+		k, err := keyOf(list(item))
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b key) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return keys, nil
+}
+
+// snapshotTime is how long a snapshot may take.
+const snapshotTime = time.Minute
+
+// keyOf reads a key as the script returns it.
+func keyOf(item []any) (key, error) {
+	if len(item) < 3 {
+		return key{}, fmt.Errorf("read all keys: the script says %v", item)
+	}
+	k := key{Name: word(item[0]), Kind: string(word(item[1]))}
+	switch k.Kind {
+	case "stream":
+		if len(item) < 5 {
+			return k, fmt.Errorf("read the stream %s: the script says %v", k.Name, item)
+		}
+		for _, e := range list(item[2]) {
+			if parts := list(e); len(parts) == 2 {
+				k.Entries = append(k.Entries, line{string(word(parts[0])), words(parts[1])})
+			}
+		}
+		k.Last, k.Groups = string(word(item[3])), groupsOf(list(item[4]))
+	case "hash":
+		k.Values = sortedPairs(words(item[2]))
+	case "set":
+		k.Values = words(item[2])
+		slices.Sort(k.Values)
+	default:
+		k.Values = words(item[2])
+	}
+	return k, nil
+}
+
+func groupsOf(items []any) []group {
+	var out []group
+	for _, item := range items {
+		parts := list(item)
+		if len(parts) != 3 {
+			continue
+		}
+		g := group{Name: word(parts[0]), Last: string(word(parts[1]))}
+		for _, p := range list(parts[2]) {
+			if owed := list(p); len(owed) == 4 {
+				count, _ := owed[3].(int64)
+				g.Pending = append(g.Pending, owing{string(word(owed[0])), word(owed[1]), count})
+			}
+		}
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b group) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return out
+}
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+func word(v any) text {
+	s, _ := v.(string)
+	return text(s)
+}
+
+func words(v any) []text {
+	items := list(v)
+	out := make([]text, 0, len(items))
+	for _, item := range items {
+		out = append(out, word(item))
+	}
+	return out
+}
+
+// sortedPairs orders pairs by their first part.
+func sortedPairs(flat []text) []text {
+	pairs := slices.Collect(slices.Chunk(flat, 2))
+	slices.SortFunc(pairs, func(a, b []text) int { return strings.Compare(string(a[0]), string(b[0])) })
+	return slices.Concat(pairs...)
+}

@@ -1,0 +1,117 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+)
+
+// documents keeps the documents of a folder registered.
+type documents struct {
+	sh     *shell
+	store  *store.Store
+	folder string // or a single file; "": there is none
+	tenant string
+
+	seen  string            // when the folder was last read: its files with their sizes and times
+	texts map[string]string // of the documents, by file
+	whose map[string]string // file by workflow and version
+}
+
+// look registers what has changed since it last looked.
+func (d *documents) look(ctx context.Context) {
+	if d.folder == "" || ctx.Err() != nil {
+		return
+	}
+	seen := d.signature()
+	if seen == d.seen {
+		return
+	}
+	first := d.seen == ""
+	d.seen = seen
+	files, err := documentFiles(d.folder)
+	if err != nil {
+		d.sh.report(err)
+		files = nil
+	}
+	texts := make(map[string]string, len(files))
+	for _, file := range files {
+		text, err := readDocument(ctx, d.sh, file)
+		if err != nil {
+			d.sh.report(err)
+			continue
+		}
+		texts[file] = string(text)
+		if before, known := d.texts[file]; !known || before != string(text) {
+			d.register(ctx, file, text)
+		}
+	}
+	for file := range d.texts {
+		if _, still := texts[file]; !still && !first {
+			d.sh.hint("%s is gone; what it registered stays", printable(file))
+		}
+	}
+	d.texts = texts
+}
+
+// signature changes when a file does that may be a document.
+func (d *documents) signature() string {
+	var b strings.Builder
+	b.WriteString("at\n") // never the same as before the first look
+	_ = filepath.WalkDir(d.folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // what cannot be read now is told when it is read
+		}
+		if entry.IsDir() && path != d.folder && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		switch filepath.Ext(path) {
+		case ".yaml", ".yml", ".json":
+		default:
+			if path != d.folder {
+				return nil
+			}
+		}
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			fmt.Fprintln(&b, path, info.Size(), info.ModTime().UnixNano())
+		}
+		return nil
+	})
+	return b.String()
+}
+
+// register makes a document known under its name and version, or shows what is
+// wrong with it.
+func (d *documents) register(ctx context.Context, file string, text []byte) {
+	def, warnings, err := dsl.Parse(file, text)
+	if err != nil {
+		explainMistakes(d.sh, err)
+		fmt.Fprintf(d.sh.Err, "%s is not registered\n", printable(file))
+		return
+	}
+	if !d.sh.quiet {
+		dsl.RenderWarnings(d.sh.Err, text, warnings, d.sh.errColor())
+	}
+	name := def.ID() + ":" + def.Document.Version
+	if _, err := d.store.Define(ctx, d.tenant, def.ID(), def.Document.Version, string(def.Source)); err != nil {
+		if !errors.Is(err, context.Canceled) {
+			d.sh.report(fmt.Errorf("%s: register %s: %w", file, name, err))
+		}
+		return
+	}
+	if d.whose == nil {
+		d.whose = map[string]string{}
+	}
+	if other := d.whose[name]; other != "" && other != file {
+		fmt.Fprintf(d.sh.Err, "%s: takes the place of %s, which has the same name and version\n", printable(file), printable(other))
+	}
+	d.whose[name] = file
+	d.sh.hint("registered %s (%s)", printable(name), printable(file))
+}

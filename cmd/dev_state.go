@@ -1,0 +1,120 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/dev"
+)
+
+// devState is what a running `flunq dev` says of itself, for the other commands.
+type devState struct {
+	URL     string    `json:"redis_url"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+	Clock   dev.Mode  `json:"clock"`
+	Tenant  string    `json:"tenant"`
+}
+
+// devStatePath is where it says that.
+func devStatePath(sh *shell) string {
+	if folder := sh.Env("FLUNQ_STATE"); folder != "" {
+		return filepath.Join(folder, "dev.json")
+	}
+	for _, name := range []string{"XDG_RUNTIME_DIR", "XDG_STATE_HOME"} {
+		if folder := sh.Env(name); filepath.IsAbs(folder) {
+			return filepath.Join(folder, "flunq", "dev.json")
+		}
+	}
+	return filepath.Join(sh.Env("HOME"), ".local", "state", "flunq", "dev.json")
+}
+
+// readDevState finds the last `flunq dev` that was started; it may be gone.
+func readDevState(sh *shell) (devState, bool) {
+	text, err := os.ReadFile(devStatePath(sh))
+	if err != nil {
+		return devState{}, false
+	}
+	var s devState
+	if err := json.Unmarshal(text, &s); err != nil || s.URL == "" {
+		return devState{}, false
+	}
+	return s, true
+}
+
+// answers reports whether that `flunq dev` is there still. Another program on its
+// port does not know its command.
+func (s devState) answers(ctx context.Context) bool {
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		return false
+	}
+	dialer := net.Dialer{Timeout: devPatience}
+	conn, err := dialer.DialContext(ctx, "tcp", at.Host)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(devPatience)); err != nil {
+		return false
+	}
+	fmt.Fprintf(conn, "*2\r\n$%d\r\n%s\r\n$4\r\nSHOW\r\n", len(dev.Command), dev.Command)
+	reply, err := bufio.NewReader(conn).ReadString('\n')
+	return err == nil && strings.HasPrefix(reply, "$")
+}
+
+// write puts the state where the other commands look for it.
+func (s devState) write(sh *shell) error {
+	path := devStatePath(sh)
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = replaceFile(path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("tell other commands of this one: %w", err)
+	}
+	return nil
+}
+
+// remove takes the state back, unless it is another's by now.
+func (s devState) remove(sh *shell) {
+	if now, ok := readDevState(sh); ok && now.PID == s.PID && now.URL == s.URL {
+		_ = os.Remove(devStatePath(sh)) // a stale one is passed over
+	}
+}
+
+// replaceFile writes a file all or nothing, with the rights of the one before.
+func replaceFile(path string, text []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if closed := tmp.Close(); err == nil {
+		err = closed
+	}
+	if info, wrong := os.Stat(path); wrong == nil && err == nil {
+		err = os.Chmod(tmp.Name(), info.Mode().Perm())
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}

@@ -1,0 +1,300 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+)
+
+// letterChange is one run of a command that brings letters back or drops them.
+type letterChange struct {
+	sh      *shell
+	target  *target
+	format  *choice
+	consent *consent
+	filter  *letterFilter
+	trial   *letterTrial // instead of a change, if it has a workflow
+	verb    string
+	all     bool
+	limit   int
+	rate    string
+
+	do func(ctx context.Context, r *remote, l store.Letter) (bool, error)
+}
+
+// changedLetter is what became of a letter, for programs.
+type changedLetter struct {
+	letterRow
+
+	Action string `json:"action"`
+	Done   bool   `json:"done"`
+}
+
+// flags adds what such commands have in common.
+func (t *letterChange) flags(c *cobra.Command) *cobra.Command {
+	t.target = targetFlags(c, t.sh)
+	t.format = outputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
+	t.consent = consentFlags(c)
+	t.filter = letterFlags(c)
+	c.Flags().BoolVar(&t.all, "all", false, "all letters that the other flags leave over, the oldest first")
+	c.Flags().IntVar(&t.limit, "limit", 0, "at most `N`; 0: all")
+	c.ValidArgsFunction = completeLetters(t.target)
+	c.Args = t.arguments
+	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+	return c
+}
+
+// arguments wants either letters or --all.
+func (t *letterChange) arguments(c *cobra.Command, args []string) error {
+	w, document := t.filter, ""
+	if t.trial != nil {
+		if err := t.trial.check(w); err != nil {
+			return err
+		}
+		if t.trial.simulate {
+			document = w.workflow
+		}
+	}
+	narrowed := w.service+w.reason+w.execution+w.age+w.since != "" || w.everyone || w.workflow != document
+	switch {
+	case t.all && len(args) > 0:
+		return misusef("%s: want letters or --all, not both%s", t.verb, seeHelp(c))
+	case !t.all && len(args) == 0 && narrowed:
+		return misusef("%s: add --all for all letters that the flags leave over%s", t.verb, seeHelp(c))
+	case !t.all && len(args) == 0:
+		return misusef("%s: no letter given: want ids, or --all%s", t.verb, seeHelp(c))
+	case !t.all && narrowed:
+		return misusef("%s: flags that choose letters go with --all, not with ids%s", t.verb, seeHelp(c))
+	case t.limit < 0:
+		return misusef("--limit %d: want 0 or more", t.limit)
+	default:
+		return nil
+	}
+}
+
+func newLettersReplayCommand(sh *shell) *cobra.Command {
+	t := &letterChange{sh: sh, verb: "replay", trial: &letterTrial{sh: sh}}
+	t.do = func(ctx context.Context, r *remote, l store.Letter) (bool, error) { return r.store.Replay(ctx, l) }
+	c := t.flags(&cobra.Command{
+		Use:   "replay ID…|--all",
+		Short: "Bring dead letters back into their stream",
+		Long: `Puts the event of a letter back into the stream that it came from, byte for byte, and
+takes the letter away, both or neither: whoever replays the same letter at the same
+time finds it gone. An event that dies again says how often it was replayed.
+
+With --simulate nothing is replayed. For each letter of an execution its workflow runs
+in the simulator as the document --workflow has it, with the input that the execution began with;
+what would not complete ends the command with 4. Calls are answered by --mocks, and
+refused otherwise.`,
+		Example: `  flunq dlq replay 1767225600000-0
+  flunq dlq replay --all --service executor-service --since 1h --dry-run
+  flunq dlq replay --all --rate 10/s --limit 1000
+  flunq dlq replay --all --simulate --workflow order.v2.yaml --mocks order.mocks.yaml`,
+	})
+	c.Flags().StringVar(&t.rate, "rate", "", "at most so many in a time: 10/s, 100/m")
+	t.trial.flags(c)
+	return c
+}
+
+func newLettersDropCommand(sh *shell) *cobra.Command {
+	t := &letterChange{sh: sh, verb: "drop"}
+	t.do = func(ctx context.Context, r *remote, l store.Letter) (bool, error) {
+		n, err := r.store.Drop(ctx, l)
+		return n == 1, err
+	}
+	return t.flags(&cobra.Command{
+		Use:   "drop ID…|--all",
+		Short: "Throw dead letters away",
+		Long:  `Throws dead letters away. They cannot be brought back any more.`,
+		Example: `  flunq dlq drop 1767225600000-0
+  flunq dlq drop --all --age P30D --dry-run
+  flunq dlq drop --all --age P30D --yes`,
+	})
+}
+
+func (t *letterChange) run(ctx context.Context, refs []string) error {
+	pause, err := pauseOf(t.rate)
+	if err != nil {
+		return err
+	}
+	r, err := t.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	simulate := t.trial != nil && t.trial.simulate
+	if simulate {
+		if err := t.trial.begin(ctx, t.filter); err != nil {
+			return err
+		}
+	}
+	letters, err := t.chosen(ctx, r, now, refs)
+	if err != nil {
+		return err
+	}
+	if simulate {
+		return t.trial.run(ctx, r, letters, t.format)
+	}
+	rows := make([]changedLetter, 0, len(letters))
+	for _, l := range letters {
+		rows = append(rows, changedLetter{letterRow: letterRowOf(r, l, now), Action: t.verb})
+	}
+	if t.consent.dry {
+		return t.print(rows, true)
+	}
+	if err := t.agreed(ctx, rows); err != nil {
+		return err
+	}
+	err = t.apply(ctx, r, letters, rows, pause)
+	return errors.Join(t.print(rows, false), err)
+}
+
+// agreed asks before something is lost, or before much is done at once.
+func (t *letterChange) agreed(ctx context.Context, rows []changedLetter) error {
+	if t.verb == "replay" || len(rows) == 0 {
+		return nil
+	}
+	t.sh.hint("%s will be lost", plural(len(rows), "dead letter"))
+	return t.consent.given(ctx, t.sh, t.format, "dlq "+t.verb)
+}
+
+// chosen are the letters that the command is about.
+func (t *letterChange) chosen(ctx context.Context, r *remote, now time.Time, refs []string) ([]store.Letter, error) {
+	if t.all {
+		return t.filter.oldest(ctx, r, now, t.limit)
+	}
+	var found []store.Letter
+	var wrong []error
+	for _, ref := range refs {
+		l, err := findLetter(ctx, r, ref)
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		found = append(found, l)
+	}
+	if len(wrong) == 1 {
+		return nil, wrong[0]
+	}
+	return found, errors.Join(wrong...)
+}
+
+// oldest are the letters that are meant, the oldest first, up to limit of them.
+func (w *letterFilter) oldest(ctx context.Context, r *remote, now time.Time, limit int) ([]store.Letter, error) {
+	from, to, err := w.span(now)
+	if err != nil {
+		return nil, err
+	}
+	sources, entries, err := w.sources(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Letter
+	for _, source := range sources {
+		q := store.LetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to, Oldest: true}
+		err := w.each(ctx, r, q, entries, func(l store.Letter) bool {
+			found = append(found, l)
+			return limit == 0 || len(found) < limit
+		})
+		if err != nil || limit > 0 && len(found) >= limit {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// pauseOf is the time between two letters at a rate.
+func pauseOf(rate string) (time.Duration, error) {
+	if rate == "" {
+		return 0, nil
+	}
+	number, unit, _ := strings.Cut(rate, "/")
+	per := map[string]time.Duration{"": time.Second, "s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n > 0) || per == 0 {
+		return 0, misusef("--rate %q: want a number and a time, such as 10/s or 100/m", rate)
+	}
+	return time.Duration(float64(per) / n), nil
+}
+
+// apply changes one letter after the other. What is wrong with one does not keep
+// the others.
+func (t *letterChange) apply(ctx context.Context, r *remote, letters []store.Letter, rows []changedLetter, pause time.Duration) error {
+	var wrong []error
+	for i, l := range letters {
+		if i > 0 && pause > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+		if ctx.Err() != nil {
+			return errors.Join(append(wrong, ctx.Err())...)
+		}
+		done, err := t.do(ctx, r, l)
+		rows[i].Done = done
+		switch {
+		case err != nil && store.Temporary(err):
+			return errors.Join(append(wrong, err)...)
+		case err != nil:
+			wrong = append(wrong, err)
+		case !done:
+			t.sh.hint("%s is gone: somebody else was faster", printable(rows[i].ID))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (t *letterChange) print(rows []changedLetter, dry bool) error {
+	switch t.format.String() {
+	case "json", "yaml":
+		return writeValue(t.sh.Out, t.format.String(), rows)
+	case "table", "wide", "ids", "jsonl":
+		plain := make([]letterRow, len(rows))
+		for i, row := range rows {
+			plain[i] = row.letterRow
+		}
+		return letterTable(t.sh, t.format, plain)
+	}
+	for _, row := range rows {
+		what := strings.TrimSpace(oneLine(fmt.Sprintf("%s %s", row.Type, row.Execution)))
+		switch {
+		case dry && row.Problem != "" && t.verb == "replay":
+			fmt.Fprintf(t.sh.Out, "cannot %s %s: %s\n", t.verb, printable(row.ID), oneLine(row.Problem))
+		case dry:
+			fmt.Fprintf(t.sh.Out, "would %s %s  %s\n", t.verb, printable(row.ID), what)
+		case row.Done:
+			fmt.Fprintf(t.sh.Out, "%s %s\n", pastOf(t.verb), printable(row.ID))
+		}
+	}
+	if len(rows) == 0 {
+		t.sh.hint("no dead letters")
+	}
+	return nil
+}
+
+// parseWorkflow reads and checks a document; its mistakes are shown.
+func parseWorkflow(ctx context.Context, sh *shell, file string) (*dsl.Definition, error) {
+	text, err := readDocument(ctx, sh, file)
+	if err != nil {
+		return nil, err
+	}
+	def, _, err := dsl.Parse(displayName(file), text)
+	if err != nil {
+		explainMistakes(sh, err)
+		return nil, reported(exitInvalid)
+	}
+	return def, nil
+}

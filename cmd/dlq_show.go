@@ -1,0 +1,220 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+func newLetterShowCommand(sh *shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one dead letter with all that is in it",
+		Long: `Shows a dead letter: why and when it died, the event with its payload, and whether
+bringing it back can change anything.`,
+		Example: `  flunq dlq show 1767225600000-0
+  flunq dlq show 1767225600000-0 -o json | jq .payload`,
+		Args: oneArgument("letter"),
+	}
+	t := targetFlags(c, sh)
+	format := outputFlag(c, "text", "json", "yaml")
+	c.ValidArgsFunction = completeLetters(t)
+	c.RunE = func(c *cobra.Command, args []string) error { return showLetter(c.Context(), t, format, args[0]) }
+	return c
+}
+
+// letterPage is all that is known of a dead letter.
+type letterPage struct {
+	letterRow
+
+	FirstFailure    time.Time         `json:"first_failure,omitzero"`
+	LastFailure     time.Time         `json:"last_failure,omitzero"`
+	SourceStream    string            `json:"source_stream,omitempty"`
+	SourceID        string            `json:"source_id,omitempty"`
+	ExecutionStatus string            `json:"execution_status,omitempty"`
+	Advice          string            `json:"advice"`
+	Payload         json.RawMessage   `json:"payload,omitempty"` // as JSON, if it is …
+	Text            string            `json:"text,omitempty"`    // … and as text, if not
+	Fields          map[string]string `json:"fields,omitempty"`  // all others of the event
+}
+
+func showLetter(ctx context.Context, t *target, format *choice, ref string) error {
+	r, err := t.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := findLetter(ctx, r, ref)
+	if err != nil {
+		return err
+	}
+	status, err := executionStatus(ctx, r, l.Tenant, l.Event.Execution)
+	if err != nil {
+		return err
+	}
+	page := letterPageOf(l, letterRowOf(r, l, now), status)
+	if format.String() != "text" {
+		return writeValue(t.sh.Out, format.String(), page)
+	}
+	page.write(t.sh)
+	return nil
+}
+
+func letterPageOf(l store.Letter, row letterRow, status string) letterPage {
+	page := letterPage{
+		letterRow: row, FirstFailure: l.FirstFailure, LastFailure: l.LastFailure, SourceStream: l.SourceStream,
+		SourceID: l.SourceID, ExecutionStatus: status, Advice: advice(l, status, row.ID), Fields: map[string]string{},
+	}
+	payload := l.Timer
+	for i := 0; i+1 < len(l.Fields); i += 2 {
+		if l.Fields[i] == "data" {
+			payload = l.Fields[i+1]
+		} else {
+			page.Fields[l.Fields[i]] = l.Fields[i+1]
+		}
+	}
+	if json.Valid([]byte(payload)) {
+		page.Payload = json.RawMessage(payload)
+	} else {
+		page.Text = payload
+	}
+	return page
+}
+
+// advice is what can be done about a letter.
+func advice(l store.Letter, status, ref string) string {
+	switch {
+	case l.Err != nil:
+		return "it cannot be brought back: flunq dlq drop " + ref
+	case status == "faulted":
+		return "the execution has faulted, and replaying changes nothing for it: flunq retry " + l.Event.Execution
+	case ended(status):
+		return "the execution has ended (" + status + "), and replaying changes nothing for it"
+	case l.Event.Execution != "" && status == "":
+		return "its execution is not known here; to try again: flunq dlq replay " + ref
+	default:
+		return "to try again: flunq dlq replay " + ref
+	}
+}
+
+func (p letterPage) write(sh *shell) {
+	from := p.SourceStream
+	if p.SourceID != "" {
+		from += " " + p.SourceID
+	}
+	writeRows(sh, [][2]string{
+		{"letter", p.ID},
+		{"tenant", p.Tenant},
+		{"died", p.DiedAt.Format(time.RFC3339Nano) + " (" + p.age() + " ago)"},
+		{"service", p.Service},
+		{"reason", p.Reason},
+		{"attempts", positive(p.Attempts)},
+		{"replays", positive(p.Replays)},
+		{"first failure", instant(p.FirstFailure)},
+		{"last failure", instant(p.LastFailure)},
+		{"came from", from},
+		{"type", string(p.Type)},
+		{"event", p.Event},
+		{"workflow", p.Workflow},
+		{"execution", withStatus(p.Execution, p.ExecutionStatus)},
+		{"task", p.Task},
+		{"problem", p.Problem},
+		{"now", p.Advice},
+	})
+	var rest [][2]string
+	for _, name := range slices.Sorted(maps.Keys(p.Fields)) {
+		switch name {
+		case "id", "type", "workflowid", "executionid", "taskid", "tenantid":
+		default:
+			rest = append(rest, [2]string{name, p.Fields[name]})
+		}
+	}
+	if len(rest) > 0 {
+		fmt.Fprintln(sh.Out, "\nattributes:")
+		writeRows(sh, rest)
+	}
+	switch {
+	case p.Payload != nil:
+		fmt.Fprintln(sh.Out, "\npayload:")
+		fmt.Fprintln(sh.Out, printable(indented(p.Payload)))
+	case p.Text != "":
+		fmt.Fprintln(sh.Out, "\npayload (no JSON):")
+		fmt.Fprintln(sh.Out, printable(p.Text))
+	}
+}
+
+// indented is JSON for people; its texts and numbers stay as they are written.
+func indented(text json.RawMessage) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(text); err != nil {
+		return string(text)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+func positive(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// ago reads a duration before now, or a moment.
+func ago(now time.Time, text string) (time.Time, error) {
+	d, err := dsl.ParseDuration(text)
+	if err != nil {
+		return now, err
+	}
+	if !d.Until.IsZero() {
+		return d.Until.UTC(), nil
+	}
+	return now.Add(-d.From(now).Sub(now)), nil
+}
+
+// completeLetters offers the ids of the newest dead letters.
+func completeLetters(t *target) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+		defer cancel()
+		r, err := t.connect(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer r.close()
+		letters, _, err := r.store.Letters(ctx, store.LetterQuery{Tenant: r.tenant, Count: 50})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for _, l := range letters {
+			what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
+			ids = append(ids, l.ID+"\t"+oneLine(strings.TrimSpace(what+" "+l.Event.Execution+": "+l.Reason)))
+		}
+		return without(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}

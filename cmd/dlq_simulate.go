@@ -1,0 +1,232 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// letterTrial tries in the simulator what would become of the executions of dead
+// letters with another workflow.
+type letterTrial struct {
+	sh       *shell
+	simulate bool
+	world    runner // that what the flags name is read for
+	workflow *dsl.Definition
+	verdicts map[string]letterVerdict
+}
+
+// letterVerdict is what would become of a letter's execution.
+type letterVerdict struct {
+	ID        string          `json:"id"`
+	Execution string          `json:"execution,omitempty"`
+	Would     string          `json:"would"` // complete, fault, wait, stop or unknown
+	Detail    string          `json:"detail,omitempty"`
+	Output    json.RawMessage `json:"output,omitempty"`
+}
+
+func (t *letterTrial) flags(c *cobra.Command) {
+	t.world.sh = t.sh
+	f := c.Flags()
+	f.Lookup("workflow").Usage += "; with --simulate: FILE with the document to simulate"
+	f.BoolVar(&t.simulate, "simulate", false, "replay nothing, and see what the workflow of --workflow would make of it")
+	f.StringVar(&t.world.mocks, "mocks", "", "with --simulate: `FILE` that answers calls and sends events")
+	f.StringVar(&t.world.input, "input", "", "with --simulate: input in place of the execution's own: JSON, @FILE or -")
+	f.StringVar(&t.world.secrets, "secrets", "", "with --simulate: `FILE` with the secrets, a map by name")
+	f.StringArrayVar(&t.world.with, "with", nil, "with --simulate: `FILE` of a further workflow that it runs (repeatable)")
+}
+
+// check says what does not go together; w.workflow is a document here.
+func (t *letterTrial) check(w *letterFilter) error {
+	given := t.world.mocks+t.world.input+t.world.secrets != "" || len(t.world.with) > 0
+	switch {
+	case !t.simulate && given:
+		return misusef("replay: --mocks, --input, --secrets and --with go with --simulate")
+	case t.simulate && w.workflow == "":
+		return misusef("replay: --simulate wants --workflow FILE, the document to simulate")
+	default:
+		return nil
+	}
+}
+
+// begin reads the document, whose letters only are meant from then on.
+func (t *letterTrial) begin(ctx context.Context, w *letterFilter) (err error) {
+	if t.workflow, err = parseWorkflow(ctx, t.sh, w.workflow); err == nil {
+		w.workflow = t.workflow.ID()
+	}
+	return err
+}
+
+// run tries each letter and shows the verdicts.
+func (t *letterTrial) run(ctx context.Context, r *remote, letters []store.Letter, format *choice) error {
+	cfg, err := t.config(ctx)
+	if err != nil {
+		return err
+	}
+	t.verdicts = map[string]letterVerdict{}
+	rows, failed := make([]letterVerdict, 0, len(letters)), 0
+	for _, l := range letters {
+		v, err := t.verdict(ctx, r, l, cfg)
+		if err != nil {
+			return err
+		}
+		v.ID = letterRef(r, l)
+		rows = append(rows, v)
+		if v.Would != wouldComplete {
+			failed++
+		}
+	}
+	if err := t.print(rows, format); err != nil {
+		return err
+	}
+	t.sh.hint("%s would complete, %d not", plural(len(rows)-failed, "letter"), failed)
+	if failed > 0 {
+		return reported(exitUnexpected)
+	}
+	return nil
+}
+
+// config reads what the simulations have in common.
+func (t *letterTrial) config(ctx context.Context) (sim.Config, error) {
+	cfg := sim.Config{Seed: 1, Version: version().Version, MaxTasks: trialTasks}
+	cfg.Definition = t.workflow
+	for _, read := range []func(context.Context, *sim.Config) error{
+		t.world.readWith, t.world.readInput, t.world.readMocks, t.world.readSecrets,
+	} {
+		if err := read(ctx, &cfg); err != nil {
+			return cfg, err
+		}
+	}
+	if cfg.Mocks == nil {
+		cfg.Mocks = &sim.Mocks{} // so that no call goes out
+	}
+	return cfg, nil
+}
+
+// trialTasks is when a workflow is taken to run for ever.
+const trialTasks = 200_000
+
+// What would become of a letter's execution.
+const (
+	wouldComplete = "complete"
+	wouldFault    = "fault"
+	wouldWait     = "wait"
+	wouldStop     = "stop"
+	wouldUnknown  = "unknown"
+)
+
+// verdict tries the execution of a letter, once for all of its letters.
+func (t *letterTrial) verdict(ctx context.Context, r *remote, l store.Letter, cfg sim.Config) (letterVerdict, error) {
+	id := l.Event.Execution
+	if id == "" {
+		return letterVerdict{Would: wouldUnknown, Detail: "the event belongs to no execution"}, nil
+	}
+	if v, ok := t.verdicts[l.Tenant+" "+id]; ok {
+		return v, nil
+	}
+	if len(cfg.Input) == 0 {
+		input, err := firstInput(ctx, r, l.Tenant, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return letterVerdict{Execution: id, Would: wouldUnknown, Detail: err.Error() + "; --input gives one"}, nil
+		}
+		if err != nil {
+			return letterVerdict{}, err
+		}
+		cfg.Input = input
+	}
+	cfg.ID, cfg.Tenant = id, l.Tenant
+	if store.CheckExecution(id) != nil {
+		cfg.ID = "" // a child's
+	}
+	result, err := sim.Run(ctx, cfg)
+	if err != nil {
+		return letterVerdict{}, fmt.Errorf("simulate %s: %w", id, err)
+	}
+	v := verdictOf(result)
+	v.Execution = id
+	t.verdicts[l.Tenant+" "+id] = v
+	return v, ctx.Err()
+}
+
+// firstInput is what an execution began with.
+func firstInput(ctx context.Context, r *remote, tenant, id string) (json.RawMessage, error) {
+	entries, err := r.store.History(ctx, tenant, id, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 || entries[0].Type != event.ExecutionStarted {
+		return nil, fmt.Errorf("the input of execution %s: %w", id, store.ErrNotFound)
+	}
+	var started event.Started
+	if err := decide.DecodeData(entries[0], &started); err != nil {
+		return nil, fmt.Errorf("the input of execution %s: %w", id, err)
+	}
+	return started.Input, nil
+}
+
+func verdictOf(result *sim.Result) letterVerdict {
+	switch {
+	case result.Status == decide.Completed:
+		return letterVerdict{Would: wouldComplete, Output: result.Output}
+	case result.Error != nil:
+		detail := headline(result.Error)
+		if result.Error.Instance != "" {
+			detail = result.Error.Instance + ": " + detail
+		}
+		if result.Error.Detail != "" {
+			detail += ": " + result.Error.Detail
+		}
+		return letterVerdict{Would: wouldFault, Detail: detail}
+	case result.Status == decide.Cancelled:
+		return letterVerdict{Would: wouldFault, Detail: "it cancels itself"}
+	case result.Stop == sim.Never && len(result.Waiting) > 0:
+		return letterVerdict{Would: wouldWait, Detail: result.Waiting[0]}
+	default:
+		return letterVerdict{Would: wouldStop, Detail: fmt.Sprintf("after %d tasks, by %s", result.Tasks, result.Stop)}
+	}
+}
+
+func (t *letterTrial) print(rows []letterVerdict, format *choice) error {
+	if format.String() == "text" {
+		for _, v := range rows {
+			fmt.Fprintln(t.sh.Out, v.line())
+		}
+		return nil
+	}
+	return list[letterVerdict]{
+		columns: []column[letterVerdict]{
+			{"ID", false, func(v letterVerdict) string { return v.ID }},
+			{"EXECUTION", false, func(v letterVerdict) string { return v.Execution }},
+			{"WOULD", false, func(v letterVerdict) string { return v.Would }},
+			{"WHY", false, func(v letterVerdict) string { return v.Detail }},
+			{"OUTPUT", true, func(v letterVerdict) string { return string(v.Output) }},
+		},
+		id:    func(v letterVerdict) string { return v.ID },
+		empty: "no dead letters",
+	}.print(t.sh, format, rows)
+}
+
+// line is a verdict for people.
+func (v letterVerdict) line() string {
+	text := v.ID
+	if v.Execution != "" {
+		text += " (" + v.Execution + ")"
+	}
+	switch v.Would {
+	case wouldComplete:
+		return oneLine(text + " would complete")
+	case wouldUnknown:
+		return oneLine(text + " cannot be simulated: " + v.Detail)
+	default:
+		return oneLine(text + " would " + v.Would + ": " + v.Detail)
+	}
+}

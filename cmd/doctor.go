@@ -1,0 +1,232 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// health is what doctor thinks of something.
+type health string
+
+// The verdicts, from the best to the worst.
+const (
+	isFine     health = "ok"
+	isUnknown  health = "unknown" // it cannot be told
+	isDoubtful health = "warn"
+	isBad      health = "bad"
+)
+
+// finding is one line of doctor.
+type finding struct {
+	Check    string   `json:"check"`
+	State    health   `json:"state"`
+	Tenant   string   `json:"tenant,omitempty"`
+	Text     string   `json:"text"`
+	Remedy   string   `json:"remedy,omitempty"` // what to do, where something is to be done
+	Examples []string `json:"examples,omitempty"`
+}
+
+// diagnosis is what doctor says.
+type diagnosis struct {
+	Redis    string    `json:"redis"` // without its password
+	From     string    `json:"from"`  // who says that this Redis is meant
+	Tenants  []string  `json:"tenants"`
+	State    health    `json:"state"` // the worst of the findings
+	Findings []finding `json:"findings"`
+}
+
+func newDoctorCommand(sh *shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is wrong with this Redis, and what to do",
+		Long: `Looks at the Redis, at what stands in it and at the settings of this installation, and
+says of each what is wrong and what to do. It changes nothing.
+
+Each line is ok, warn, bad, or unknown where Redis does not tell. The exit code is 4 if
+something is bad, and 6 if Redis cannot be reached.`,
+		Example: `  flunq doctor -A
+  flunq doctor --redis-url redis://redis.internal:6379 -o json | jq '.findings[] | select(.state == "bad")'`,
+		GroupID:           groupOperate,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	d := &doctor{sh: sh, target: targetFlags(c, sh), now: time.Now}
+	format := outputFlag(c, "table", "json", "yaml")
+	c.Flags().BoolVarP(&d.everyone, "all-tenants", "A", false, "look at all tenants")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		report, err := d.examine(c.Context())
+		if err != nil {
+			return err
+		}
+		if format.String() == "table" {
+			report.write(sh)
+		} else if err := writeValue(sh.Out, format.String(), report); err != nil {
+			return err
+		}
+		if report.State == isBad {
+			return reported(exitUnexpected)
+		}
+		return nil
+	}
+	return c
+}
+
+// doctor is one examination.
+type doctor struct {
+	sh       *shell
+	target   *target
+	everyone bool
+	now      func() time.Time
+
+	remote   *remote
+	settings settings
+	server   store.Server
+	tenants  []string
+	findings []finding
+}
+
+// add notes a finding.
+func (d *doctor) add(f finding) { d.findings = append(d.findings, f) }
+
+// say notes a finding that is no more than a line and what to do.
+func (d *doctor) say(check string, state health, text, remedy string) {
+	d.add(finding{Check: check, State: state, Text: text, Remedy: remedy})
+}
+
+// blind notes that something could not be looked at.
+func (d *doctor) blind(check, tenant string, err error) {
+	d.add(finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be looked at: " + err.Error()})
+}
+
+func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
+	where, err := d.target.resolve(ctx)
+	if err != nil {
+		return diagnosis{}, err
+	}
+	if d.remote, err = d.target.connect(ctx); err != nil {
+		return diagnosis{}, err
+	}
+	defer d.remote.close()
+	d.installation()
+	if err := d.lookAtServer(ctx); err != nil {
+		return diagnosis{}, fail(exitUnreachable, err)
+	}
+	d.findTenants(ctx)
+	d.lookAtWork(ctx)
+	out := diagnosis{
+		Redis: maskedURL(where.url.Value), From: where.url.From, Tenants: d.tenants, State: isFine, Findings: d.findings,
+	}
+	order := []health{isFine, isUnknown, isDoubtful, isBad}
+	for _, f := range d.findings {
+		if slices.Index(order, f.State) > slices.Index(order, out.State) {
+			out.State = f.State
+		}
+	}
+	return out, ctx.Err()
+}
+
+// maskedURL is an address without its password, which may also stand in one
+// without a scheme.
+func maskedURL(address string) string {
+	if !strings.Contains(address, "://") {
+		address = "redis://" + address
+	}
+	return store.Masked(address)
+}
+
+// installation looks at what runs the commands.
+func (d *doctor) installation() {
+	text := "flunq " + version().Version
+	file, err := readConfig(d.sh)
+	if err == nil {
+		d.settings, _, err = loadSettings(d.sh, file)
+	}
+	if err != nil {
+		d.settings = defaultSettings()
+		d.say("flunq", isBad, text+": "+err.Error(), "flunq serve will not start with that: mend it, and see 'flunq config show'")
+		return
+	}
+	switch path, _ := configPath(d.sh); {
+	case len(file.contexts) > 0 || len(file.settings) > 0:
+		text += ", configuration " + path
+	default:
+		text += ", no configuration file"
+	}
+	d.say("flunq", isFine, text, "")
+}
+
+// findTenants are those whose work is looked at.
+func (d *doctor) findTenants(ctx context.Context) {
+	d.tenants = []string{d.remote.tenant}
+	if !d.everyone {
+		return
+	}
+	known, err := d.remote.store.Tenants(ctx)
+	if err != nil {
+		d.blind("tenants", "", err)
+	}
+	found, err := d.remote.store.FindTenants(ctx)
+	if err != nil {
+		d.blind("tenants", "", err)
+	}
+	dead, err := d.remote.store.DeadTenants(ctx)
+	if err != nil {
+		d.blind("tenants", "", err)
+	}
+	if all := slices.Concat(known, found, dead); len(all) > 0 {
+		slices.Sort(all)
+		d.tenants = slices.Compact(all)
+	}
+}
+
+// write is the diagnosis for people.
+func (r diagnosis) write(sh *shell) {
+	glyphs := map[health][3]string{ // with and without Unicode, and a style
+		isFine: {"✔", "+", green}, isUnknown: {"?", "?", ""}, isDoubtful: {"!", "!", yellow}, isBad: {"✘", "x", red},
+	}
+	plain, arrow := 0, "→"
+	if sh.ascii() {
+		plain, arrow = 1, "->"
+	}
+	widest, count := 0, map[health]int{}
+	for _, f := range r.Findings {
+		widest = max(widest, len(f.Check))
+		count[f.State]++
+	}
+	fmt.Fprintf(sh.Out, "%s (%s), %s\n", printable(r.Redis), printable(r.From), plural(len(r.Tenants), "tenant")+": "+printable(shortList(r.Tenants)))
+	for _, f := range r.Findings {
+		look := glyphs[f.State]
+		word := look[plain] + " " + fmt.Sprintf("%-7s", f.State)
+		if look[2] != "" {
+			word = paint(sh.outColor(), look[2], word)
+		}
+		text := f.Text
+		if f.Tenant != "" {
+			text = "tenant " + f.Tenant + ": " + text
+		}
+		fmt.Fprintf(sh.Out, "%s  %-*s  %s\n", word, widest, f.Check, oneLine(text))
+		if len(f.Examples) > 0 {
+			fmt.Fprintf(sh.Out, "%*s  %s\n", 11+widest, "", oneLine(shortList(f.Examples)))
+		}
+		if f.Remedy != "" {
+			fmt.Fprintf(sh.Out, "%*s  %s %s\n", 11+widest, "", arrow, oneLine(f.Remedy))
+		}
+	}
+	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], plural(count[isDoubtful], "warning"), count[isBad])
+}
+
+// shortList names a few of many.
+func shortList(names []string) string {
+	const few = 5
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}

@@ -1,0 +1,239 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// lookAtServer looks at Redis itself. An error means that it has gone.
+func (d *doctor) lookAtServer(ctx context.Context) error {
+	before := d.now()
+	v, err := d.remote.store.Server(ctx)
+	if err != nil {
+		return err
+	}
+	took := d.now().Sub(before)
+	d.server = v
+	for _, f := range []finding{
+		ofVersion(v), ofRole(v), ofPersistence(v, v.Time), ofFailover(v), ofEviction(v), ofMemory(v), ofClients(v),
+		ofClock(v, before.Add(took/2), took),
+	} {
+		if f.Check != "" {
+			d.add(f)
+		}
+	}
+	return nil
+}
+
+// ofVersion judges what Redis it is.
+func ofVersion(v store.Server) finding {
+	f := finding{Check: "redis", State: isFine}
+	if v.Version == "" {
+		f.State, f.Text = isUnknown, "it does not say which version it is (the Redis inside 'flunq dev' does not)"
+		return f
+	}
+	f.Text = "Redis " + v.Version
+	if v.Mode != "" {
+		f.Text += ", " + v.Mode
+	}
+	if v.Uptime >= 0 {
+		f.Text += ", up for " + elapsed(v.Uptime)
+	}
+	major, rest, _ := strings.Cut(v.Version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	number, err := strconv.Atoi(major)
+	part, wrong := strconv.Atoi(minor)
+	switch {
+	case v.Mode == "sentinel":
+		f.State, f.Remedy = isBad, "this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER/DB"
+	case err != nil || wrong != nil:
+		f.State = isUnknown
+	case number < 6 || number == 6 && part < 2:
+		f.State, f.Text, f.Remedy = isBad, f.Text+": too old, 6.2 is needed", "upgrade it to 7.0 or later"
+	case number < 7:
+		f.State, f.Remedy = isDoubtful, "it works; 7.0 or later is recommended, and says how far groups lag behind"
+	}
+	return f
+}
+
+// ofRole judges whether it takes writes.
+func ofRole(v store.Server) finding {
+	f := finding{Check: "role", State: isFine, Text: v.Role}
+	switch {
+	case v.Loading == "yes":
+		f.State, f.Text, f.Remedy = isDoubtful, "it still reads its data", "wait: the services do as well"
+	case v.Role == "replica":
+		f.State, f.Text = isBad, "a replica, which takes no writes"
+		f.Remedy = fmt.Sprintf("use its master at %s, or redis-sentinel:// which finds it", v.Master)
+	case v.Role == "":
+		f.State, f.Text = isUnknown, "it does not say whether it is a master"
+	case v.Replicas >= 0:
+		f.Text += " with " + plural(int(v.Replicas), "replica")
+	}
+	return f
+}
+
+const appendOnly = "CONFIG SET appendonly yes, CONFIG SET appendfsync everysec, then CONFIG REWRITE"
+
+// ofPersistence says what a crash would cost.
+func ofPersistence(v store.Server, now time.Time) finding {
+	f := finding{Check: "persistence", State: isFine}
+	gap, known := v.Gap()
+	switch {
+	case v.Trouble != "":
+		f.State, f.Text = isBad, v.Trouble+": what was written since may be gone after a crash"
+		f.Remedy = "see the log of Redis and the room on its disk; INFO persistence says when it is well again"
+	case v.AppendOnly == "always":
+		f.Text = "append-only file, flushed always: neither a crash nor a power cut loses what was acknowledged"
+	case v.AppendOnly == "everysec":
+		f.Text = "append-only file, flushed every second: a power cut loses the last second; kill -9 of Redis nothing"
+	case v.AppendOnly == "no":
+		f.State, f.Text = isDoubtful, "append-only file, flushed when the system likes: a power cut may lose half a minute; kill -9 of Redis nothing"
+		f.Remedy = "CONFIG SET appendfsync everysec, then CONFIG REWRITE"
+	case v.AppendOnly == "on":
+		f.State, f.Text = isUnknown, "append-only file, but not told how often it is flushed: kill -9 of Redis loses nothing; a power cut a second, or half a minute"
+	case v.AppendOnly == "":
+		f.State, f.Text = isUnknown, "it does not say what a crash would cost"
+	case v.Saves == "off":
+		f.State, f.Text, f.Remedy = isBad, "none: a crash of Redis loses everything since start", appendOnly
+	case known:
+		f.State, f.Remedy = isDoubtful, appendOnly
+		f.Text = "snapshots only: a crash of Redis loses up to " + minutes(gap) + lastSave(v, now)
+	default:
+		f.State, f.Remedy = isUnknown, "have the append-only file turned on where this Redis is configured"
+		f.Text = "no append-only file, and not told when snapshots are taken: a crash loses all since the last one" + lastSave(v, now)
+	}
+	return f
+}
+
+// lastSave says how old the last snapshot is.
+func lastSave(v store.Server, now time.Time) string {
+	if v.LastSave.IsZero() || now.Before(v.LastSave) {
+		return ""
+	}
+	text := "; the last one is " + elapsed(now.Sub(v.LastSave).Truncate(time.Second)) + " old"
+	if v.Unsaved > 0 {
+		text += fmt.Sprintf(", %d changes ago", v.Unsaved)
+	}
+	return text
+}
+
+func minutes(d time.Duration) string { return plural(int((d+time.Minute-1)/time.Minute), "minute") }
+
+// ofFailover says what the loss of a master would cost.
+func ofFailover(v store.Server) finding {
+	if v.Role != "master" || v.Replicas < 1 {
+		return finding{}
+	}
+	f := finding{Check: "failover", State: isDoubtful}
+	f.Text = "replicas follow with a delay: a failover may lose the last writes, and a master that is cut off goes on taking some that are lost"
+	switch {
+	case v.Guarded > 0:
+		f.State = isFine
+		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s takes none", plural(int(v.Guarded), "replica"))
+	case v.Guarded == 0:
+		f.Remedy = "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE; WAIT says whether replicas have a write"
+	default:
+		f.State = isUnknown
+	}
+	return f
+}
+
+// ofEviction judges whether keys may vanish.
+func ofEviction(v store.Server) finding {
+	f := finding{Check: "eviction", State: isFine, Text: v.Policy}
+	switch {
+	case v.Policy == "":
+		f.State, f.Text = isUnknown, "it does not say which keys it drops when it is full"
+		f.Remedy = "see that maxmemory-policy is noeviction where this Redis is configured"
+		if v.Version == "" {
+			f.Remedy = ""
+		}
+	case v.Evicts():
+		f.State, f.Remedy = isBad, store.NoEviction
+		f.Text += ": when it is full, timers and histories vanish without an error"
+	case v.Evicted > 0:
+		f.State, f.Text = isDoubtful, fmt.Sprintf("%s: %d keys were dropped since start", v.Policy, v.Evicted)
+		f.Remedy = "those had an expiry, or the policy was another; " + store.NoEviction
+	case v.Policy != "noeviction":
+		f.State, f.Text = isDoubtful, v.Policy+": keys with an expiry are dropped first; flunq's have none, but others' may"
+		f.Remedy = store.NoEviction
+	default:
+		f.Text += ": when it is full, writes are refused and nothing is lost"
+	}
+	return f
+}
+
+// ofMemory judges how much room there is.
+func ofMemory(v store.Server) finding {
+	const much, most, crowd = 80, 95, 100 << 20
+	f := finding{Check: "memory", State: isFine}
+	if v.Used < 0 {
+		f.State, f.Text = isUnknown, "it does not say how much it uses"
+		return f
+	}
+	room, of := v.Limit, "maxmemory"
+	if room == 0 {
+		room, of = v.Machine, "the machine's, no maxmemory"
+	}
+	f.Text = mebibytes(v.Used)
+	if room > 0 {
+		f.Text = fmt.Sprintf("%s of %s (%s), %d %%", f.Text, mebibytes(room), of, v.Used*100/room)
+	}
+	switch {
+	case room > 0 && v.Used*100/room >= most:
+		f.State, f.Remedy = isBad, "give it more memory (CONFIG SET maxmemory …), or drop dead letters: when it is full the services wait"
+	case room > 0 && v.Used*100/room >= much:
+		f.State, f.Remedy = isDoubtful, "give it more memory (CONFIG SET maxmemory …), before it is full and the services wait"
+	case v.Fragmentation > 2 && v.Used > crowd:
+		f.State = isDoubtful
+		f.Text += fmt.Sprintf("; it takes %.1f times as much of the machine", v.Fragmentation)
+		f.Remedy = "CONFIG SET activedefrag yes, or MEMORY PURGE"
+	}
+	return f
+}
+
+func mebibytes(n int64) string {
+	if n >= 10<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// ofClients judges whether more processes can connect.
+func ofClients(v store.Server) finding {
+	if v.Clients < 0 || v.MostClients <= 0 {
+		return finding{}
+	}
+	f := finding{Check: "clients", State: isFine, Text: fmt.Sprintf("%d of %d", v.Clients, v.MostClients)}
+	if v.Clients*10 >= v.MostClients*9 {
+		f.State, f.Remedy = isDoubtful, "CONFIG SET maxclients …: further processes are turned away"
+	}
+	return f
+}
+
+// ofClock compares its clock with the machine's, read within some time.
+func ofClock(v store.Server, now time.Time, within time.Duration) finding {
+	f := finding{Check: "clock", State: isFine}
+	if v.Time.IsZero() {
+		f.State, f.Text = isUnknown, "it does not tell the time"
+		return f
+	}
+	ahead := v.Time.Sub(now)
+	if ahead.Abs() <= time.Second+within/2 {
+		f.Text = "differs from this machine's by less than a second"
+		return f
+	}
+	way := "ahead of"
+	if ahead < 0 {
+		way = "behind"
+	}
+	f.State, f.Text = isDoubtful, fmt.Sprintf("%s %s this machine's: timers fire by the clock of Redis", elapsed(ahead.Abs().Truncate(time.Second)), way)
+	f.Remedy = "see that both machines follow NTP (timedatectl); a virtual clock ('flunq clock show') may differ"
+	return f
+}

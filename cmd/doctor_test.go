@@ -1,0 +1,156 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// diagnosis is what doctor says of a Redis, as far as tests look at it.
+type diagnosis struct {
+	State    string `json:"state"`
+	Findings []struct {
+		Check  string `json:"check"`
+		State  string `json:"state"`
+		Text   string `json:"text"`
+		Remedy string `json:"remedy"`
+	} `json:"findings"`
+}
+
+// examined runs doctor -o json.
+func examined(t *testing.T, server *redistest.Server, args ...string) (d diagnosis, code int) {
+	t.Helper()
+	url := "redis://" + server.Options().Addr
+	stdout, stderr, code := flunq(t, nil, append([]string{"doctor", "-o", "json", "--redis-url", url}, args...)...)
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+		t.Fatalf("%v: %s%s", err, stdout, stderr)
+	}
+	return d, code
+}
+
+// says is what it says of one thing.
+func (d diagnosis) says(check string) (state, text string) {
+	for _, f := range d.Findings {
+		if f.Check == check {
+			return f.State, f.Text + " -> " + f.Remedy
+		}
+	}
+	return "", ""
+}
+
+// How a real Redis is set up decides what a crash costs, and doctor says so.
+func TestDoctorOnRedis(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		settings []string
+		code     int
+		want     map[string]string // by the check: a state and a part of the text
+	}{
+		"nothing kept": {nil, 4, map[string]string{
+			"persistence": "bad none: a crash of Redis loses everything since start -> CONFIG SET appendonly yes",
+			"eviction":    "ok noeviction", "role": "ok master with 0 replicas", "clock": "ok differs", "redis": "ok Redis ",
+		}},
+		"append-only file": {[]string{"--appendonly", "yes"}, 0, map[string]string{
+			"persistence": "ok append-only file, flushed every second: a power cut loses the last second; kill -9 of Redis nothing",
+		}},
+		"always": {[]string{"--appendonly", "yes", "--appendfsync", "always"}, 0, map[string]string{"persistence": "ok append-only file, flushed always"}},
+		"when it likes": {[]string{"--appendonly", "yes", "--appendfsync", "no"}, 0, map[string]string{
+			"persistence": "warn append-only file, flushed when the system likes",
+		}},
+		"snapshots": {[]string{"--save", "900 1 60 10000"}, 0, map[string]string{
+			"persistence": "warn snapshots only: a crash of Redis loses up to 15 minutes",
+		}},
+		"a provider's": {[]string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, 0, map[string]string{
+			"persistence": "unknown append-only file, but not told", "eviction": "ok noeviction",
+		}},
+		"evicts": {[]string{"--appendonly", "yes", "--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"}, 4, map[string]string{
+			"eviction": "bad allkeys-lru: when it is full, timers and histories vanish without an error -> CONFIG SET maxmemory-policy noeviction",
+			"memory":   "ok ",
+		}},
+		"evicts some": {[]string{"--appendonly", "yes", "--maxmemory-policy", "volatile-ttl"}, 0, map[string]string{
+			"eviction": "warn volatile-ttl: keys with an expiry",
+		}},
+		"nearly full": {[]string{"--appendonly", "yes", "--maxmemory", "1100kb"}, -1, map[string]string{"memory": "MiB of 1.1 MiB (maxmemory)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, code := examined(t, redistest.Serve(t, test.settings...))
+			if test.code >= 0 && code != test.code {
+				t.Errorf("code %d, want %d: %+v", code, test.code, d)
+			}
+			for check, want := range maps.All(test.want) {
+				if state, text := d.says(check); !strings.Contains(state+" "+text, want) {
+					t.Errorf("%s is %s %s, want %s", check, state, text, want)
+				}
+			}
+		})
+	}
+}
+
+// On a real Redis it is seen who is still there.
+func TestDoctorSeesWhoReads(t *testing.T) {
+	t.Parallel()
+	server := redistest.Serve(t, "--appendonly", "yes")
+	ctx := t.Context()
+	st := store.New(server.Client(t), store.Options{})
+	if err := st.Groups(ctx, "default"); err != nil {
+		t.Fatal(err)
+	}
+	one := event.Event{ID: "1", Type: "com.x", Tenant: "default", Time: time.Now()}
+	if err := st.Publish(ctx, one); err != nil {
+		t.Fatal(err)
+	}
+	d, code := examined(t, server)
+	if state, text := d.says("consumers"); code != 4 || state != "bad" || !strings.Contains(text, "it has no consumer; 1 unread and 0 pending events wait") {
+		t.Errorf("code %d, consumers %s: %s", code, state, text)
+	}
+	for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
+		msgs, _, err := st.Read(ctx, store.Reader{Group: group, Consumer: "c", Tenants: []string{"default"}}, 10, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Ack(ctx, msgs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, code = examined(t, server)
+	if code != 0 || d.State == "bad" {
+		t.Errorf("code %d: %+v", code, d)
+	}
+	for check, want := range map[string]string{
+		"consumers": "every group is read", "pending": "0 events being handled, none left alone", "lag": "0 events unread",
+	} {
+		if state, text := d.says(check); state != "ok" || !strings.Contains(text, want) {
+			t.Errorf("%s is %s: %s", check, state, text)
+		}
+	}
+}
+
+// A replica is not the place to run on, and says where that is.
+func TestDoctorOnReplica(t *testing.T) {
+	t.Parallel()
+	master := redistest.Serve(t, "--appendonly", "yes")
+	host, port, _ := strings.Cut(master.Options().Addr, ":")
+	replica := redistest.Serve(t, "--appendonly", "yes", "--replicaof", host+" "+port)
+	d, code := examined(t, replica)
+	if state, text := d.says("role"); code != 4 || state != "bad" || !strings.Contains(text, "use its master at "+master.Options().Addr) {
+		t.Errorf("code %d, role %s: %s", code, state, text)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		d, _ = examined(t, master)
+		if state, text := d.says("failover"); state == "warn" && strings.Contains(text, "min-replicas-to-write 1") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the master does not speak of its replica: %+v", d)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -1,0 +1,299 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/store"
+)
+
+const (
+	silentAfter = time.Minute     // a consumer reads every few seconds
+	longLag     = 1000            // events that a group has not read
+	lateAfter   = 5 * time.Second // a timer fires within milliseconds
+	lostAfter   = time.Minute     // a timer so late has nobody who fires it
+	quietAfter  = 5 * time.Minute // an execution at work says something
+	mostOpen    = 1000            // executions that are looked at
+)
+
+// lookAtWork looks at what stands in Redis.
+func (d *doctor) lookAtWork(ctx context.Context) {
+	streams, err := d.remote.store.Streams(ctx, d.tenants)
+	if err != nil {
+		d.say("streams", isBad, "not every stream can be read: "+err.Error(), "see with TYPE what stands under the name of the stream, and rename it")
+	}
+	d.consumers(streams)
+	d.unclaimed(ctx, streams)
+	d.lag(streams)
+	d.timers(ctx)
+	d.letters(ctx, streams)
+	for _, tenant := range d.tenants {
+		d.stalled(ctx, tenant)
+		d.unlisted(ctx, tenant)
+	}
+	d.sumUp("next step", "no execution seems to have lost its way",
+		fmt.Sprintf(" (of those pending or running: nothing unread, pending or due, and no history for %s)", elapsed(quietAfter)))
+	d.others(ctx)
+}
+
+// sumUp notes that a check has found nothing, if so.
+func (d *doctor) sumUp(check, text, how string) {
+	if !slices.ContainsFunc(d.findings, func(f finding) bool { return f.Check == check }) {
+		d.say(check, isFine, text+how, "")
+	}
+}
+
+// service is which of ours reads with a group; "" if none does.
+func (d *doctor) service(group string) string {
+	switch group {
+	case d.settings.Worker.Group:
+		return "worker"
+	case d.settings.Executor.Group:
+		return "executor"
+	case d.settings.Timer.Group:
+		return "timer"
+	default:
+		return ""
+	}
+}
+
+// consumers looks for groups that nobody reads with.
+func (d *doctor) consumers(streams []store.Stream) {
+	for _, s := range streams {
+		if s.Length == 0 && len(s.Groups) == 0 {
+			continue
+		}
+		d.missing(s)
+		for _, g := range s.Groups {
+			d.readers(s, g)
+		}
+	}
+	text := "every group is read"
+	if d.server.Version == "" {
+		text = "this Redis does not tell who reads"
+	}
+	d.sumUp("consumers", text, "")
+}
+
+// missing looks for groups of ours that a stream does not have.
+func (d *doctor) missing(s store.Stream) {
+	var groups, variables []string
+	for _, name := range []string{d.settings.Worker.Group, d.settings.Executor.Group, d.settings.Timer.Group} {
+		if !slices.ContainsFunc(s.Groups, func(g store.Group) bool { return g.Name == name }) {
+			groups = append(groups, name)
+			variables = append(variables, strings.ToUpper(d.service(name))+"_CONSUMER_GROUP")
+		}
+	}
+	if len(groups) == 0 {
+		return
+	}
+	d.add(finding{
+		Check: "consumers", State: isBad, Tenant: s.Tenant,
+		Text: fmt.Sprintf("nobody has read its %s with %s: there is no such group", plural(int(s.Length), "event"), oneOf(groups)),
+		Remedy: fmt.Sprintf("flunq serve --tenant %s makes what is missing; where the groups have other names, set %s as there",
+			s.Tenant, strings.Join(variables, ", ")),
+	})
+}
+
+// readers looks whether anybody reads with a group.
+func (d *doctor) readers(s store.Stream, g store.Group) {
+	seen := time.Duration(-1)
+	for _, c := range g.Consumers {
+		if seen < 0 || c.Idle < seen {
+			seen = c.Idle
+		}
+	}
+	waiting := g.Lag + g.Pending
+	// miniredis knows of consumers only what they have read.
+	if len(g.Consumers) > 0 && (seen <= silentAfter || d.server.Version == "") || d.server.Version == "" && waiting == 0 {
+		return
+	}
+	f := finding{Check: "consumers", Tenant: s.Tenant, State: isDoubtful}
+	since := "it has no consumer"
+	if seen >= 0 {
+		since = "none of its consumers has shown up for " + elapsed(seen.Truncate(time.Second))
+	}
+	f.Text = fmt.Sprintf("nobody reads with %s: %s", g.Name, since)
+	if waiting > 0 {
+		f.Text += fmt.Sprintf("; %d unread and %d pending events wait", g.Lag, g.Pending)
+	}
+	if name := d.service(g.Name); name != "" {
+		f.Remedy = d.serve(name)
+		if waiting > 0 {
+			f.State = isBad
+		}
+	} else {
+		f.Text += ", and the stream is not trimmed behind it"
+		f.Remedy = fmt.Sprintf("start who reads with it, or: XGROUP DESTROY %s %s", s.Key, g.Name)
+	}
+	d.add(f)
+}
+
+// serve is the command that starts a service.
+func (d *doctor) serve(service string) string { return "flunq serve --only " + service }
+
+// unclaimed looks for what was read and then left alone.
+func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
+	idle, pending := 10*d.settings.Lease, int64(0)
+	for _, s := range streams {
+		for _, g := range s.Groups {
+			pending += g.Pending
+			if g.Pending == 0 {
+				continue
+			}
+			p, err := d.remote.store.Unclaimed(ctx, s.Tenant, g.Name, idle)
+			if err != nil {
+				d.blind("pending", s.Tenant, err)
+				continue
+			}
+			if p.ID == "" {
+				continue
+			}
+			f := finding{Check: "pending", State: isBad, Tenant: s.Tenant, Examples: []string{p.ID}}
+			f.Text = fmt.Sprintf("nobody claims what %s has pending (%d): the first was read by %s and left alone for %s, its deliveries are %d",
+				g.Name, g.Pending, p.Consumer, elapsed(p.Idle.Truncate(time.Second)), p.Count)
+			f.Remedy = fmt.Sprintf("XPENDING %s %s IDLE %d - + 10 lists it", s.Key, g.Name, idle.Milliseconds())
+			if name := d.service(g.Name); name != "" {
+				f.Remedy = fmt.Sprintf("%s claims it, unless %s_RECLAIM_ENABLED is false; %s", d.serve(name), strings.ToUpper(name), f.Remedy)
+			}
+			d.add(f)
+		}
+	}
+	d.sumUp("pending", plural(int(pending), "event")+" being handled, none left alone", "")
+}
+
+// lag looks for groups that do not keep up.
+func (d *doctor) lag(streams []store.Stream) {
+	unread := int64(0)
+	for _, s := range streams {
+		for _, g := range s.Groups {
+			unread += g.Lag
+			if g.Lag < longLag {
+				continue
+			}
+			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %d events or more to read", g.Name, g.Lag)}
+			f.Remedy = "start more processes that read with it"
+			if name := d.service(g.Name); name != "" {
+				f.Remedy = fmt.Sprintf("start more of '%s', or raise %s_CONCURRENCY", d.serve(name), strings.ToUpper(name))
+			}
+			d.add(f)
+		}
+	}
+	d.sumUp("lag", plural(int(unread), "event")+" unread", "")
+}
+
+// timers looks for those that should have fired.
+func (d *doctor) timers(ctx context.Context) {
+	shelves, err := d.remote.store.Overdue(ctx, d.tenants, lateAfter)
+	if err != nil {
+		d.blind("timers", "", err)
+		return
+	}
+	all := int64(0)
+	for _, s := range shelves {
+		all += s.Count
+		if s.Overdue == 0 {
+			continue
+		}
+		late := s.Now.Sub(s.Next)
+		f := finding{Check: "timers", State: isDoubtful}
+		f.Text = fmt.Sprintf("%d of %s overdue, the first by %s", s.Overdue, plural(int(s.Count), "timer"), elapsed(late.Truncate(time.Second)))
+		f.Remedy = d.serve("timer") + " fires them; flunq timers ls --overdue -A lists them"
+		if late > lostAfter {
+			f.State = isBad
+		}
+		d.add(f)
+	}
+	d.sumUp("timers", plural(int(all), "timer")+", none overdue", "")
+}
+
+// letters looks for what was given up.
+func (d *doctor) letters(ctx context.Context, streams []store.Stream) {
+	for _, s := range streams {
+		if s.Dead == 0 {
+			continue
+		}
+		f := finding{Check: "dead letters", State: isDoubtful, Tenant: s.Tenant, Text: plural(int(s.Dead), "dead letter")}
+		newest, _, err := d.remote.store.Letters(ctx, store.LetterQuery{Tenant: s.Tenant, Count: 1})
+		if err == nil && len(newest) > 0 {
+			f.Text += ", the newest: " + newest[0].Reason
+		}
+		f.Remedy = fmt.Sprintf("flunq dlq ls --tenant %s, then dlq replay or dlq drop", s.Tenant)
+		d.add(f)
+	}
+	d.sumUp("dead letters", "none", "")
+}
+
+// stalled looks for executions that nothing carries on.
+func (d *doctor) stalled(ctx context.Context, tenant string) {
+	found, err := d.remote.store.Stalled(ctx, tenant, mostOpen, quietAfter)
+	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
+	switch {
+	case err != nil:
+		d.blind(f.Check, tenant, err)
+		return
+	case found.Unsure != "":
+		f.State, f.Text = isUnknown, "it cannot be told which executions have no next step: "+found.Unsure
+		f.Remedy = "ask again when they have less to do"
+	case len(found.Found) > 0:
+		f.State = isDoubtful
+		f.Text = fmt.Sprintf("of %d open executions %d were looked at, and %d seem to have no next step: pending or running, "+
+			"with nothing unread, pending or due, and no history for %s", found.Open, found.Looked, len(found.Found), elapsed(quietAfter))
+		f.Remedy = fmt.Sprintf("flunq history %s --tenant %s shows what came last", found.Found[0], tenant)
+	default:
+		return
+	}
+	d.add(f)
+}
+
+// unlisted looks for executions that ps does not see.
+func (d *doctor) unlisted(ctx context.Context, tenant string) {
+	found, complete, err := d.remote.store.Unlisted(ctx, tenant, fewLooks)
+	if err != nil {
+		d.blind("unlisted", tenant, err)
+		return
+	}
+	if len(found) == 0 {
+		return
+	}
+	d.add(finding{
+		Check: "unlisted", State: isDoubtful, Tenant: tenant, Examples: found,
+		Text:   fmt.Sprintf("%s not in the list of executions, as of an older flunq.io deployment%s", plural(len(found), "execution"), asFar(complete)),
+		Remedy: fmt.Sprintf("flunq show %s --tenant %s shows it; what happens to it next puts it on the list", found[0], tenant),
+	})
+}
+
+// asFar says that not all keys were looked at.
+func asFar(complete bool) string { //nolint:revive // flag-parameter: it is what is said
+	if complete {
+		return ""
+	}
+	return fmt.Sprintf(" (as far as some %d,000 keys say)", fewLooks)
+}
+
+// others looks for streams of the other key scheme.
+func (d *doctor) others(ctx context.Context) {
+	tenant, everyone := d.remote.tenant, ""
+	if d.everyone {
+		tenant, everyone = "*", " -A"
+	}
+	found, complete, err := d.remote.store.OtherStreams(ctx, tenant, fewLooks)
+	if err != nil {
+		d.blind("other streams", "", err)
+		return
+	}
+	if len(found) == 0 {
+		d.say("other streams", isFine, "none of the key scheme tenant:*:workflow:*:events"+asFar(complete), "")
+		return
+	}
+	f := finding{Check: "other streams", State: isDoubtful}
+	for _, s := range found {
+		f.Examples = append(f.Examples, s.Key)
+	}
+	f.Text = fmt.Sprintf("%s of the key scheme tenant:*:workflow:*:events%s, which the services do not read", plural(len(found), "stream"), asFar(complete))
+	f.Remedy = fmt.Sprintf("flunq timers ls%s --other-streams and flunq dlq ls%s --other-streams show what stands there", everyone, everyone)
+	d.add(f)
+}

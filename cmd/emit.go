@@ -1,0 +1,146 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// emission is one run of the command emit.
+type emission struct {
+	sh     *shell
+	target *target
+	format *choice
+
+	typ, source, data, id string
+	attributes            []string
+}
+
+func newEmitCommand(sh *shell) *cobra.Command {
+	e := &emission{sh: sh}
+	c := &cobra.Command{
+		Use:   "emit",
+		Short: "Send an event to the executions that listen for it",
+		Long: `Publishes a CloudEvent in the stream of the tenant. Executions that listen for its type,
+or for any, take it if it also passes their filters and correlations. The command tells
+how many listen at this moment: an event for which nobody listens is lost to those that
+begin to listen later.`,
+		Example: `  flunq emit --type com.shop.paid --data '{"order": 7}'
+  flunq emit --type com.shop.paid --source /shop --data @paid.json --attr subject=order-7`,
+		GroupID: groupOperate,
+		Args:    noArguments,
+	}
+	e.target = targetFlags(c, sh)
+	e.format = outputFlag(c, "text", "json", "yaml", "ids")
+	f := c.Flags()
+	f.StringVar(&e.typ, "type", "", "`TYPE` of the event, such as com.shop.paid")
+	f.StringVar(&e.source, "source", "/flunq/cli", "`URI` of where it comes from")
+	f.StringVar(&e.data, "data", "", "its data: JSON, @FILE, or - for stdin")
+	f.StringVar(&e.id, "id", "", "`ID` of the event (default: random); an execution takes an event of one id and source once")
+	f.StringArrayVar(&e.attributes, "attr", nil, "`NAME=VALUE` of a further attribute (repeatable)")
+	c.RunE = func(c *cobra.Command, _ []string) error { return e.run(c.Context()) }
+	return c
+}
+
+// emitted is a published event, for programs.
+type emitted struct {
+	ID        string   `json:"id"`
+	Type      string   `json:"type"`
+	Source    string   `json:"source"`
+	Tenant    string   `json:"tenant"`
+	Listeners []string `json:"listeners"` // executions that listen for its type
+}
+
+func (e *emission) run(ctx context.Context) error {
+	out, err := e.event(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := e.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	out.Tenant = r.tenant
+	if out.Time, err = r.store.Now(ctx); err != nil {
+		return err
+	}
+	listeners, err := r.store.Listeners(ctx, r.tenant, e.typ)
+	if err != nil {
+		return err
+	}
+	if err := r.store.Publish(ctx, out); err != nil {
+		return err
+	}
+	if err := hintUnserved(ctx, e.sh, r); err != nil {
+		return err
+	}
+	switch e.format.String() {
+	case "text":
+		listen := "executions listen"
+		if len(listeners) == 1 {
+			listen = "execution listens"
+		}
+		fmt.Fprintf(e.sh.Out, "sent %s: %d %s for %s\n", printable(out.ID), len(listeners), listen, printable(e.typ))
+		return nil
+	case "ids":
+		fmt.Fprintln(e.sh.Out, printable(out.ID))
+		return nil
+	default:
+		row := emitted{ID: out.ID, Type: e.typ, Source: e.source, Tenant: r.tenant, Listeners: append([]string{}, listeners...)}
+		return writeValue(e.sh.Out, e.format.String(), row)
+	}
+}
+
+// event is what the flags describe.
+func (e *emission) event(ctx context.Context) (out event.Event, err error) {
+	switch {
+	case e.typ == "":
+		return out, misusef("emit: no --type given (see 'flunq emit --help')")
+	case strings.HasPrefix(e.typ, event.Prefix):
+		return out, misusef("--type %s: types that begin with %s are the engine's own", e.typ, event.Prefix)
+	case e.source == "":
+		return out, misusef("--source: want the URI of where the event comes from, such as /shop")
+	}
+	out = event.Event{ID: cmp.Or(e.id, strings.ToLower(rand.Text())), Type: event.Type(e.typ), Source: e.source}
+	for _, given := range e.attributes {
+		name, value, ok := strings.Cut(given, "=")
+		if !ok || value == "" || !attributeName(name) {
+			return out, misusef("--attr %q: want NAME=VALUE, the name of lower-case letters and digits", given)
+		}
+		if slices.Contains(ownAttributes(), name) {
+			return out, misusef("--attr %s: that attribute is the engine's own%s", name, didYouMean(name, []string{"id", "source", "type", "data"}, "--"))
+		}
+		if out.Ext == nil {
+			out.Ext = map[string]string{}
+		}
+		out.Ext[name] = value
+	}
+	out.Data, err = readData(ctx, e.sh, "--data", e.data)
+	return out, err
+}
+
+// attributeName reports whether CloudEvents allows the name of an attribute.
+func attributeName(name string) bool {
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// ownAttributes are those that flags set, or that mean something to the engine.
+func ownAttributes() []string {
+	return []string{
+		"id", "source", "specversion", "type", "time", "data", "tenantid", "workflowid", "executionid", "taskid",
+		event.DefinitionAttribute, event.AttemptAttribute, event.ReplayAttribute, "firstfailure", "firstentry", "packed",
+	}
+}

@@ -1,0 +1,173 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/store"
+)
+
+// fewNewest is how many executions are looked at for completion and suggestions.
+const fewNewest = 50
+
+// findExecution reads an execution, and explains an id that there is not.
+func findExecution(ctx context.Context, r *remote, id string) (store.Execution, error) {
+	x, err := r.store.Execution(ctx, r.tenant, id)
+	if !errors.Is(err, store.ErrNotFound) {
+		return x, badID(err)
+	}
+	recent, _, wrong := r.store.Executions(ctx, r.tenant, store.ExecutionQuery{Limit: fewNewest})
+	if wrong != nil {
+		return x, wrong
+	}
+	var known []string
+	for _, other := range recent {
+		known = append(known, other.ID)
+	}
+	where := ""
+	if r.tenant != defaultTenant {
+		where = " of tenant " + r.tenant
+	}
+	return x, fmt.Errorf("%w%s%s; 'flunq ps' lists those there are", err, where, didYouMean(id, known, ""))
+}
+
+// outline reads of an execution what can change while somebody waits.
+func outline(ctx context.Context, r *remote, id string) (store.Execution, error) {
+	found, err := r.store.Outlines(ctx, r.tenant, id)
+	if err != nil {
+		return store.Execution{}, err
+	}
+	if found[0].Status == "" {
+		return found[0], fmt.Errorf("execution %s: %w any more", id, store.ErrNotFound)
+	}
+	return found[0], nil
+}
+
+// patience is whether and for how long a command waits for an execution.
+type patience struct {
+	wait    bool
+	timeout time.Duration
+}
+
+// patienceFlags adds the flags that say so.
+func patienceFlags(c *cobra.Command, what string) *patience {
+	var p patience
+	c.Flags().BoolVar(&p.wait, "wait", false, "wait "+what)
+	c.Flags().DurationVar(&p.timeout, "timeout", 0, "with --wait: wait for this `DURATION` at most (10s, 5m)")
+	return &p
+}
+
+func (p *patience) check() error {
+	if p.timeout != 0 && !p.wait {
+		return misusef("--timeout goes with --wait")
+	}
+	if p.timeout < 0 {
+		return misusef("--timeout %v: want more than 0", p.timeout)
+	}
+	return nil
+}
+
+// lastPause is how long is between two looks at an execution that takes its time.
+const lastPause = 250 * time.Millisecond
+
+// until looks at an execution until it is as wanted.
+func (p *patience) until(ctx context.Context, r *remote, id string, done func(store.Execution) bool) (store.Execution, error) {
+	began := time.Now()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, lastPause) {
+		x, err := outline(ctx, r, id)
+		if err != nil || done(x) {
+			return x, err
+		}
+		if left := p.timeout - time.Since(began); p.timeout > 0 {
+			if left <= 0 {
+				return x, fail(exitLimit, fmt.Errorf("execution %s is still %s after %v", id, x.Status, p.timeout))
+			}
+			pause = min(pause, left)
+		}
+		select {
+		case <-ctx.Done():
+			return x, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// servedWithin is how long ago a worker may have shown up.
+const servedWithin = time.Minute
+
+// hintUnserved tells people that nobody is there to go on with an execution.
+func hintUnserved(ctx context.Context, sh *shell, r *remote) error {
+	served, err := r.store.Served(ctx, r.tenant, store.WorkerGroup, servedWithin)
+	if err != nil || served {
+		return err
+	}
+	sh.hint("nobody serves this Redis: run 'flunq serve' with the same --redis-url, or 'flunq dev'")
+	return nil
+}
+
+// documentOf reads the document that an execution runs, as far as it is known.
+func documentOf(ctx context.Context, r *remote, x store.Execution) (document, error) {
+	if x.Definition == "" {
+		return document{}, nil
+	}
+	text, err := r.store.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	if errors.Is(err, store.ErrNotFound) {
+		return document{}, nil
+	}
+	if err != nil {
+		return document{}, err
+	}
+	return storedDocument(x.Workflow, text), nil
+}
+
+// completeExecutions offers the ids of the newest executions, of some statuses
+// where they are named.
+func completeExecutions(t *target, statuses ...string) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+		defer cancel()
+		r, err := t.connect(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer r.close()
+		query := store.ExecutionQuery{Limit: fewNewest, Statuses: statuses}
+		found, _, err := r.store.Executions(ctx, r.tenant, query)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for _, x := range found {
+			ids = append(ids, printable(fmt.Sprintf("%s\t%s, %s", x.ID, x.Workflow, x.Status)))
+		}
+		return without(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// statuses are all that an execution can have, in the order of a life.
+func statuses() []string {
+	return []string{
+		string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended),
+		string(decide.Completed), string(decide.Faulted), string(decide.Cancelled),
+	}
+}
+
+// knownStatuses takes the words of a flag apart.
+func knownStatuses(flag string, words []string) ([]string, error) {
+	var out []string
+	for _, word := range words {
+		word = strings.TrimSpace(word)
+		if !slices.Contains(statuses(), word) {
+			return nil, misusef("--%s %q: want %s%s", flag, word, oneOf(statuses()), didYouMean(word, statuses(), ""))
+		}
+		out = append(out, word)
+	}
+	return out, nil
+}

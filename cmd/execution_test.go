@@ -1,0 +1,101 @@
+package cmd_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// Pages about a running engine, each with one of its own: once on miniredis, once
+// on a real Redis.
+func TestScriptOnEngine(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../testdata/script/engine/*.txtar")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	for kind, addr := range map[string]func(*testing.T) string{
+		"miniredis": func(t *testing.T) string { return miniredis.RunT(t).Addr() },
+		"redis":     func(t *testing.T) string { return redistest.Addr(t) },
+	} {
+		for _, page := range pages {
+			t.Run(kind+"/"+strings.TrimSuffix(filepath.Base(page), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				url := "redis://" + addr(t)
+				serve(t, url)
+				onPage(t, url, page)
+			})
+		}
+	}
+}
+
+func onPage(t *testing.T, url, page string) {
+	t.Helper()
+	testscript.Run(t, testscript.Params{
+		Files:               []string{page},
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "until": until},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("LC_ALL", "C.UTF-8")
+			env.Setenv("REDIS_URL", url)
+			return nil
+		},
+	})
+}
+
+// serve runs an engine until the test ends.
+func serve(t *testing.T, url string) {
+	t.Helper()
+	rdb, err := store.Dial(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := engine.Defaults()
+	opts.Process, opts.Executors = "test", 2
+	opts.Block(20 * time.Millisecond)
+	opts.Transport = executor.NewTransport(executor.DefaultLimits())
+	e, err := engine.New(rdb, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx, slog.New(slog.NewTextHandler(io.Discard, nil))) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = rdb.Close()
+	})
+}
+
+// until repeats a command until its output holds a text: until waiting flunq show x.
+func until(ts *testscript.TestScript, negated bool, args []string) {
+	if negated || len(args) < 2 {
+		ts.Fatalf("usage: until TEXT COMMAND [ARGUMENT…]")
+	}
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) {
+			return
+		}
+		if time.Since(began) > 20*time.Second {
+			ts.Fatalf("no %q in the output", args[0])
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// telling is one run of the command history.
+type telling struct {
+	sh     *shell
+	target *target
+	format *choice
+
+	after  int64
+	follow bool
+
+	rows []historyRow  // of -o json and yaml
+	rec  *sim.Export   // of -o jsonl
+	last []event.Event // the end, as far as it was reached
+}
+
+func newHistoryCommand(sh *shell) *cobra.Command {
+	h := &telling{sh: sh}
+	c := &cobra.Command{
+		Use:   "history ID",
+		Short: "Tell what has happened to an execution",
+		Long: `Tells the history of an execution, from the first event to the last.
+
+-o jsonl is a recording, as 'flunq run --record' writes it: a header with the document
+and the input, the events, and the result. The HTTP exchanges are not in it, as nobody
+has listened to them; the results of calls stand in the task.completed events, and the
+header says "results": "history". Secrets are sealed in Redis and stay so.`,
+		Example: `  flunq history order-7
+  flunq history order-7 --follow
+  flunq history order-7 -o jsonl > order-7.jsonl`,
+		GroupID: groupOperate,
+		Args:    oneArgument("execution"),
+	}
+	h.target = targetFlags(c, sh)
+	h.format = outputFlag(c, "table", "json", "jsonl", "yaml")
+	c.Flags().Int64Var(&h.after, "after", 0, "only events after this `VERSION`")
+	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "go on until the execution has ended")
+	c.ValidArgsFunction = completeExecutions(h.target)
+	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args[0]) }
+	return c
+}
+
+// historyRow is an event of a history, for programs.
+type historyRow struct {
+	Version int64             `json:"version"`
+	Time    time.Time         `json:"time"`
+	Type    event.Type        `json:"type"`
+	Task    string            `json:"task,omitempty"`
+	ID      string            `json:"id"`
+	Source  string            `json:"source"`
+	Data    json.RawMessage   `json:"data,omitempty"`
+	Further map[string]string `json:"attributes,omitempty"`
+}
+
+func (h *telling) run(ctx context.Context, id string) error {
+	if h.after != 0 && h.format.String() == "jsonl" {
+		return misusef("--after and -o jsonl exclude each other: a recording is whole")
+	}
+	if h.after < 0 {
+		return misusef("--after %d: want 0 or more", h.after)
+	}
+	r, err := h.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	x, err := findExecution(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	if err := h.tell(ctx, r, x); err != nil {
+		return err
+	}
+	return h.end(ctx, r, id)
+}
+
+// tell shows the history, page by page, and as it grows.
+func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error {
+	at := h.after
+	if h.format.String() == "table" {
+		h.line(h.sh.Out, paint(h.sh.outColor(), bold, "VERSION"), "TIME", "EVENT", "TASK", "DETAIL")
+	}
+	for {
+		events, err := r.store.History(ctx, x.Tenant, x.ID, at, historyPage)
+		if err != nil {
+			return err
+		}
+		if err := h.take(ctx, r, x, at, events); err != nil {
+			return err
+		}
+		at += int64(len(events))
+		if len(events) == historyPage {
+			continue
+		}
+		if len(events) == 0 && ended(x.Status) || !h.follow {
+			return nil
+		}
+		if len(events) > 0 {
+			// It may have ended with them: look once more, and then for the status.
+			x, err = outline(ctx, r, x.ID)
+		} else {
+			x, err = h.wait(ctx, r, x)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits until an execution has gone on.
+func (h *telling) wait(ctx context.Context, r *remote, x store.Execution) (store.Execution, error) {
+	version := x.Version
+	return (&patience{}).until(ctx, r, x.ID, func(now store.Execution) bool {
+		return now.Version > version || ended(now.Status)
+	})
+}
+
+// take shows a page of events behind a version.
+func (h *telling) take(ctx context.Context, r *remote, x store.Execution, at int64, events []event.Event) error {
+	switch h.format.String() {
+	case "jsonl":
+		if h.rec == nil {
+			if err := h.begin(ctx, r, x, events); err != nil {
+				return err
+			}
+		}
+		return h.rec.Add(events)
+	case "table":
+		for i, e := range events {
+			h.tabled(at+int64(i)+1, e)
+		}
+	default:
+		for i, e := range events {
+			h.rows = append(h.rows, historyRow{
+				Version: at + int64(i) + 1, Time: e.Time, Type: e.Type, Task: e.Task, ID: e.ID, Source: e.Source, Data: e.Data, Further: e.Ext,
+			})
+		}
+	}
+	return nil
+}
+
+// begin begins the recording.
+func (h *telling) begin(ctx context.Context, r *remote, x store.Execution, events []event.Event) error {
+	if len(events) == 0 {
+		return fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
+	}
+	var started event.Started
+	if err := decide.DecodeData(events[0], &started); err != nil {
+		return err
+	}
+	source, err := documentOf(ctx, r, x)
+	if err != nil {
+		return err
+	}
+	if source.def == nil {
+		return fmt.Errorf("the document of execution %s is not known: it cannot be recorded (-o json has its events)", x.ID)
+	}
+	with, err := h.with(ctx, r, x, map[string]bool{x.Definition: true})
+	if err != nil {
+		return err
+	}
+	h.rec = sim.NewExport(h.sh.Out, sim.Exported{
+		Version: version().Version, Definition: source.def, With: with, Input: started.Input,
+		ID: x.ID, Tenant: x.Tenant, Start: events[0].Time,
+	})
+	return nil
+}
+
+// with are the documents of the executions that one has run so far.
+func (h *telling) with(ctx context.Context, r *remote, x store.Execution, seen map[string]bool) ([]*dsl.Definition, error) {
+	children, err := childrenOf(ctx, r, x)
+	if err != nil {
+		return nil, err
+	}
+	var out []*dsl.Definition
+	for _, child := range children {
+		if !seen[child.Definition] {
+			seen[child.Definition] = true
+			source, err := documentOf(ctx, r, child)
+			if err != nil {
+				return nil, err
+			}
+			if source.def != nil {
+				out = append(out, source.def)
+			}
+		}
+		more, err := h.with(ctx, r, child, seen)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+// end writes what stands behind the events.
+func (h *telling) end(ctx context.Context, r *remote, id string) error {
+	switch h.format.String() {
+	case "table":
+		return nil
+	case "jsonl":
+		x, err := r.store.Execution(ctx, r.tenant, id)
+		if err != nil {
+			return err
+		}
+		problem, err := problemOf(x)
+		if err != nil {
+			return err
+		}
+		return h.rec.End(decide.Status(x.Status), x.Output, problem)
+	default:
+		return writeValue(h.sh.Out, h.format.String(), append([]historyRow{}, h.rows...))
+	}
+}
+
+// tabled shows an event to people.
+func (h *telling) tabled(version int64, e event.Event) {
+	name := strings.TrimPrefix(string(e.Type), event.Prefix)
+	h.line(h.sh.Out, fmt.Sprint(version), e.Time.Format("2006-01-02T15:04:05.000Z"), name, e.Task, detail(e))
+}
+
+// line writes the cells of a table that is written as it comes: the columns have
+// the widths that are usual.
+func (*telling) line(w io.Writer, cells ...string) {
+	var b strings.Builder
+	for i, width := range []int{9, 26, 22, 24, 0} {
+		text := cells[i]
+		if i != 0 {
+			text = cell(text)
+		}
+		b.WriteString(text)
+		if room := width - runewidth.StringWidth(text); i < len(cells)-1 {
+			b.WriteString(strings.Repeat(" ", max(room, 2)))
+		}
+	}
+	fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+}
+
+// detail says about an event what there is to say in a few words.
+func detail(e event.Event) string {
+	var d struct {
+		event.Completed
+
+		FireAt time.Time       `json:"fire_at"`
+		Kind   event.TimerKind `json:"kind"`
+		Reason string          `json:"reason"`
+		Type   string          `json:"type"`
+		Source string          `json:"source"`
+		Input  json.RawMessage `json:"input"`
+	}
+	if json.Unmarshal(e.Data, &d) != nil {
+		return string(e.Data)
+	}
+	switch {
+	case d.Error != nil:
+		return d.Error.Error()
+	case e.Type == event.ExecutionStarted:
+		return "input " + string(d.Input)
+	case e.Type == event.TaskRequested:
+		return d.TaskType
+	case !d.FireAt.IsZero():
+		return fmt.Sprintf("%s, at %s", d.Kind, d.FireAt.UTC().Format(time.RFC3339Nano))
+	case e.Type == event.EventReceived:
+		return d.Type + " from " + d.Source
+	case d.Reason != "":
+		return d.Reason
+	case d.Then != "":
+		return "then " + d.Then
+	case d.Status != "":
+		return d.Status
+	case len(d.Output) > 0:
+		return string(d.Output)
+	default:
+		return ""
+	}
+}

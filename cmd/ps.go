@@ -1,0 +1,274 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+)
+
+// executionListing is one run of the command ps.
+type executionListing struct {
+	sh     *shell
+	target *target
+	format *choice
+
+	statuses                       []string
+	workflow, since, before, after string
+	everyone                       bool
+	limit                          int
+}
+
+func newListCommand(sh *shell) *cobra.Command {
+	l := &executionListing{sh: sh}
+	c := &cobra.Command{
+		Use:   "ps",
+		Short: "List executions, the newest first",
+		Long: `Lists the executions of a tenant, the newest first, page by page: an index by status
+keeps that quick among millions. "Now" is the time of Redis.`,
+		Example: `  flunq ps --status running,waiting
+  flunq ps --status faulted --since 1h -o ids | xargs flunq retry
+  flunq ps --workflow shop.order -o json | jq '.[].id'`,
+		GroupID: groupOperate,
+		Args:    noArguments,
+	}
+	l.target = targetFlags(c, sh)
+	l.format = listFlag(c)
+	f := c.Flags()
+	f.StringSliceVarP(&l.statuses, "status", "s", nil, "only those of these `STATUSES`: "+strings.Join(statuses(), ", "))
+	f.StringVarP(&l.workflow, "workflow", "w", "", "only those of the workflow of this `NAME`, namespace.name")
+	f.StringVar(&l.since, "since", "", "only those created within this `DURATION` (1h, P1D) or after this time")
+	f.StringVar(&l.before, "before", "", "only those created before this `TIME`, or longer ago than this duration")
+	f.IntVar(&l.limit, "limit", 50, "at most `N`; 0: all")
+	f.StringVar(&l.after, "after", "", "go on behind this `CURSOR`")
+	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "those of all tenants")
+	offer(c, "status", newChoice(statuses()...))
+	complete := completeWorkflows(l.target, cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
+		panic(err) // the flag was not defined before: our mistake
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	return c
+}
+
+func (l *executionListing) run(ctx context.Context) error {
+	if l.limit < 0 {
+		return misusef("--limit %d: want 0 or more", l.limit)
+	}
+	r, err := l.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	query, err := l.query(now)
+	if err != nil {
+		return err
+	}
+	found, next, err := l.read(ctx, r, query)
+	if err != nil {
+		return badID(err)
+	}
+	if err := l.print(ctx, r, found, now); err != nil {
+		return err
+	}
+	if next != "" {
+		l.sh.hint("there are more: --after %s", printable(next))
+	}
+	return nil
+}
+
+// query is what the flags ask for.
+func (l *executionListing) query(now time.Time) (q store.ExecutionQuery, err error) {
+	q = store.ExecutionQuery{Workflow: l.workflow, After: l.after, Limit: l.limit}
+	if q.Limit == 0 {
+		q.Limit = math.MaxInt
+	}
+	if q.Statuses, err = knownStatuses("status", l.statuses); err != nil {
+		return q, err
+	}
+	if q.CreatedAfter, err = sinceFlag("since", l.since, now); err != nil {
+		return q, err
+	}
+	q.CreatedBefore, err = sinceFlag("before", l.before, now)
+	return q, err
+}
+
+// sinceFlag is the moment that a flag says, as a time or as how long ago it was; zero if
+// it says nothing.
+func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
+	if given == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+		if at, err := time.Parse(layout, given); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	d, err := dsl.ParseDuration(given)
+	if err != nil || !d.Until.IsZero() {
+		return now, misusef("--%s %q: want a duration such as 1h or P1D, or a time such as 2026-01-01T00:00:00Z", flag, given)
+	}
+	return now.Add(-d.From(now).Sub(now)), nil
+}
+
+// read is one page, of one tenant or of all.
+func (l *executionListing) read(ctx context.Context, r *remote, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
+	if !l.everyone {
+		return allOf(ctx, r, r.tenant, q)
+	}
+	tenants, err := r.store.Tenants(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	more := false
+	for _, tenant := range tenants {
+		some, next, err := allOf(ctx, r, tenant, q)
+		if err != nil {
+			return nil, "", err
+		}
+		found, more = append(found, some...), more || next != ""
+	}
+	slices.SortStableFunc(found, func(a, b store.Execution) int {
+		return cmp.Or(cmp.Compare(b.CreatedAt.UnixMilli(), a.CreatedAt.UnixMilli()), strings.Compare(b.ID, a.ID))
+	})
+	if len(found) > q.Limit {
+		found, more = found[:q.Limit], true
+	}
+	if more && len(found) > 0 {
+		next = found[len(found)-1].Cursor()
+	}
+	return found, next, nil
+}
+
+// allOf reads on until a page is full: one read of the store looks at a bounded number.
+func allOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
+	limit := q.Limit
+	for {
+		q.Limit = limit - len(found)
+		some, next, err := r.store.Executions(ctx, tenant, q)
+		if err != nil {
+			return nil, "", err
+		}
+		found = append(found, some...)
+		if next == "" || len(found) == limit {
+			return found, next, nil
+		}
+		q.After = next
+	}
+}
+
+// executionRow is an execution as it is listed.
+type executionRow struct {
+	ID              string     `json:"id"`
+	Tenant          string     `json:"tenant"`
+	Workflow        string     `json:"workflow"`
+	WorkflowVersion string     `json:"workflow_version,omitempty"`
+	Definition      string     `json:"definition,omitempty"` // hash of the document
+	Status          string     `json:"status"`
+	Created         time.Time  `json:"created"`
+	Ended           *time.Time `json:"ended,omitempty"`
+	AgeMS           int64      `json:"age_ms"`
+	DurationMS      *int64     `json:"duration_ms,omitempty"` // once it has ended
+	Events          int64      `json:"events"`
+	Parent          string     `json:"parent,omitempty"`
+	ParentTask      string     `json:"parent_task,omitempty"`
+}
+
+func executionRowOf(x store.Execution, now time.Time) executionRow {
+	row := executionRow{
+		ID: x.ID, Tenant: x.Tenant, Workflow: x.Workflow, Definition: x.Definition, Status: x.Status, Created: x.CreatedAt,
+		AgeMS: now.Sub(x.CreatedAt).Milliseconds(), Events: x.Version, Parent: x.Parent, ParentTask: x.ParentTask,
+	}
+	if !x.EndedAt.IsZero() {
+		took := x.EndedAt.Sub(x.CreatedAt).Milliseconds()
+		row.Ended, row.DurationMS = &x.EndedAt, &took
+	}
+	return row
+}
+
+func (x executionRow) age() string { return elapsed(time.Duration(x.AgeMS) * time.Millisecond) }
+
+func (x executionRow) duration() string {
+	if x.DurationMS == nil {
+		return ""
+	}
+	return elapsed(time.Duration(*x.DurationMS) * time.Millisecond)
+}
+
+// rows are executions with the versions of their documents.
+func rows(ctx context.Context, r *remote, found []store.Execution, now time.Time) ([]executionRow, error) {
+	versions, err := documentVersions(ctx, r, found)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]executionRow, 0, len(found))
+	for _, x := range found {
+		row := executionRowOf(x, now)
+		row.WorkflowVersion = versions[x.Tenant+" "+x.Workflow+" "+x.Definition]
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+// documentVersions are the versions under which documents of executions are
+// registered, by tenant, workflow and hash.
+func documentVersions(ctx context.Context, r *remote, found []store.Execution) (map[string]string, error) {
+	wanted := map[string][]string{} // ids by tenant
+	for _, x := range found {
+		if x.Definition != "" && !slices.Contains(wanted[x.Tenant], x.Workflow) {
+			wanted[x.Tenant] = append(wanted[x.Tenant], x.Workflow)
+		}
+	}
+	out := map[string]string{}
+	for tenant, ids := range wanted {
+		workflows, err := r.store.Versions(ctx, tenant, ids...)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range workflows {
+			for _, v := range w.Versions {
+				out[tenant+" "+w.ID+" "+v.Hash] = v.Version
+			}
+		}
+	}
+	return out, nil
+}
+
+func (l *executionListing) print(ctx context.Context, r *remote, found []store.Execution, now time.Time) error {
+	shown, err := rows(ctx, r, found, now)
+	if err != nil {
+		return err
+	}
+	columns := []column[executionRow]{
+		{"ID", false, func(x executionRow) string { return x.ID }},
+		{"WORKFLOW", false, func(x executionRow) string { return x.Workflow }},
+		{"STATUS", false, func(x executionRow) string { return x.Status }},
+		{"AGE", false, executionRow.age},
+		{"DURATION", false, executionRow.duration},
+		{"VERSION", true, func(x executionRow) string { return cmp.Or(x.WorkflowVersion, shortHash(x.Definition)) }},
+		{"EVENTS", true, func(x executionRow) string { return strconv.FormatInt(x.Events, 10) }},
+		{"PARENT", true, func(x executionRow) string { return x.Parent }},
+		{"CREATED", true, func(x executionRow) string { return x.Created.Format(time.RFC3339Nano) }},
+	}
+	if l.everyone {
+		tenant := column[executionRow]{"TENANT", false, func(x executionRow) string { return x.Tenant }}
+		columns = append([]column[executionRow]{tenant}, columns...)
+	}
+	return list[executionRow]{
+		columns: columns,
+		id:      func(x executionRow) string { return x.ID },
+		empty:   "no executions",
+	}.print(l.sh, l.format, shown)
+}

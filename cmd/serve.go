@@ -1,0 +1,234 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/telemetry"
+)
+
+func newServeCommand(sh *shell) *cobra.Command {
+	s := &server{sh: sh}
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the services against a real Redis",
+		Long: `Runs the worker, the executor and the timer service in one process, or some of
+them with --only. Any number of processes on any number of machines share the work
+through the consumer groups of one Redis; one that dies is replaced by the others.
+
+SIGTERM and Ctrl-C stop it: nothing new is read, what is under way ends within some
+seconds, and what was read and not begun is handed back.
+
+Settings come from flags, then the environment, then the configuration file:
+'flunq config show' lists them with their values. Where the documented default of a
+setting costs the user, the better value is the default: events of dead consumers
+are claimed (…_RECLAIM_ENABLED is true), 100 events are read at once (…_STREAM_BATCH),
+and 16 tasks run at once (EXECUTOR_CONCURRENCY).
+
+On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Prometheus).`,
+		Example: `  flunq serve --redis-url redis://redis.internal:6379
+  flunq serve --only timer --http 0.0.0.0:8080
+  EXECUTOR_CONCURRENCY=64 LOG_LEVEL=debug flunq serve --log-format json --tenant acme`,
+		GroupID: groupOperate,
+		Args:    noArguments,
+	}
+	s.target = targetFlags(c, sh)
+	f := c.Flags()
+	f.StringSliceVar(&s.only, "only", nil, "run these services only: `LIST` of worker, executor, timer")
+	f.StringVar(&s.http, "http", defaultHTTP, "`ADDRESS` to answer health checks and metrics on (empty: none)")
+	f.StringVar(&s.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
+	f.BoolVar(&s.private, "allow-private", false, "let calls reach private networks and this machine")
+	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL` of the log: debug, info, warn or error (LOG_LEVEL)")
+	f.StringVar(&s.logFormat, "log-format", "", "`FORMAT` of the log: text or json (LOG_FORMAT)")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s.httpGiven = c.Flags().Changed("http")
+		return s.run(c.Context())
+	}
+	return c
+}
+
+// defaultHTTP is where health checks are answered, on this machine only.
+const defaultHTTP = "127.0.0.1:8080"
+
+// server is one run of the command.
+type server struct {
+	sh        *shell
+	target    *target
+	only      []string
+	http      string
+	httpGiven bool
+	secrets   string
+	private   bool
+
+	logLevel, logFormat string
+}
+
+func (s *server) run(ctx context.Context) error {
+	for _, name := range s.only {
+		if words := []string{"worker", "executor", "timer"}; !slices.Contains(words, name) {
+			return misusef("--only %q: want a list of %s%s", name, oneOf(words), didYouMean(name, words, ""))
+		}
+	}
+	file, err := readConfig(s.sh)
+	if err != nil {
+		return err
+	}
+	set, _, err := loadSettings(s.sh, file)
+	if err != nil {
+		return err
+	}
+	log, err := newLog(s.sh, set, s.logLevel, s.logFormat)
+	if err != nil {
+		return err
+	}
+	r, err := s.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.store.CheckEviction(ctx); err != nil {
+		return err
+	}
+	opts, err := s.options(ctx, set)
+	if err != nil {
+		return err
+	}
+	s.tenants(&opts, r)
+	return serve(ctx, served{sh: s.sh, rdb: r.rdb, opts: opts, log: log, http: s.http, given: s.httpGiven})
+}
+
+// tenants says whose work is done: that of one tenant, or of all that there are.
+func (s *server) tenants(opts *engine.Options, r *remote) {
+	if s.target.tenant == "" && r.tenant == defaultTenant {
+		opts.Discover = true
+		return
+	}
+	opts.Tenants = []string{r.tenant}
+}
+
+// options are the engine's, as the settings and flags say.
+func (s *server) options(ctx context.Context, set settings) (engine.Options, error) {
+	opts := set.engine(engine.Defaults())
+	opts.Process = processName()
+	opts.Version = version().Version
+	opts.Retention = engine.DefaultRetention()
+	limits := executor.DefaultLimits()
+	limits.AllowPrivate, limits.AllowLoopback = s.private, s.private
+	opts.Calls = limits
+	breakers := executor.DefaultBreakerOptions()
+	breakers.Failures, breakers.Open = set.BreakerFailures, set.BreakerOpen
+	var err error
+	if opts.Breakers, err = executor.NewBreakers(breakers); err != nil {
+		return opts, err
+	}
+	opts.Transport = executor.Outward(executor.LimitHosts(executor.NewTransport(limits), set.PerHost))
+	for name, n := range map[string]*int{"worker": &opts.Workers, "executor": &opts.Executors, "timer": &opts.Timers} {
+		if len(s.only) > 0 && !slices.Contains(s.only, name) {
+			*n = 0
+		}
+	}
+	if s.secrets == "" {
+		return opts, nil
+	}
+	opts.Secrets, err = readSecrets(ctx, s.sh, s.secrets)
+	return opts, err
+}
+
+// processName tells this process from all others on a Redis.
+func processName() string {
+	host, _ := os.Hostname() // without one the random part must do
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
+}
+
+// newLog is a log of the services on stderr.
+func newLog(sh *shell, set settings, level, format string) (*slog.Logger, error) {
+	at := set.LogLevel
+	if level != "" {
+		if err := at.UnmarshalText([]byte(level)); err != nil {
+			return nil, misusef("--log-level %q: want debug, info, warn or error", level)
+		}
+	}
+	if format == "" {
+		format = set.LogFormat
+	}
+	opts := &slog.HandlerOptions{Level: at}
+	switch format {
+	case "", "text":
+		return slog.New(slog.NewTextHandler(sh.Err, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(sh.Err, opts)), nil
+	default:
+		return nil, misusef("--log-format %q: want text or json", format)
+	}
+}
+
+// served is a process of services.
+type served struct {
+	sh    *shell
+	rdb   *redis.Client
+	opts  engine.Options
+	log   *slog.Logger
+	http  string // address; "" for none
+	given bool   // somebody asked for just this address
+}
+
+// serve runs the services until ctx ends, and answers over HTTP how they do.
+func serve(ctx context.Context, s served) error {
+	registry := prometheus.NewRegistry()
+	watch := telemetry.New(s.log, registry)
+	s.opts.Activity = watch.Observe
+	e, err := engine.New(s.rdb, s.opts)
+	if err != nil {
+		return err
+	}
+	registry.MustRegister(telemetry.Depth(e, s.log), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	address, stop, err := s.answer(ctx, watch.Handler(e, registry))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
+		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address)
+	err = e.Run(ctx, s.log)
+	s.log.InfoContext(context.WithoutCancel(ctx), "stopped", "process", s.opts.Process)
+	return err
+}
+
+// answer listens for health checks. The default address may be taken, by another
+// process of the same machine: then any other port does.
+func (s served) answer(ctx context.Context, handler http.Handler) (address string, stop func(), err error) {
+	if s.http == "" {
+		return "", func() {}, nil
+	}
+	var listening net.ListenConfig
+	l, err := listening.Listen(ctx, "tcp", s.http)
+	if err != nil && !s.given {
+		l, err = listening.Listen(ctx, "tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return "", nil, fail(exitMisuse, fmt.Errorf("--http %s: %w", s.http, err))
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.ErrorContext(ctx, "health checks are not answered any more", "err", err)
+		}
+	}()
+	return l.Addr().String(), func() { _ = server.Close() }, nil
+}

@@ -1,0 +1,170 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine"
+)
+
+// settings are those of the services, whichever process they run in.
+type settings struct {
+	Workers, Executors, Timers int            // instances of each service in this process
+	Worker, Executor, Timer    engine.Reading // how they read
+
+	TimerBatch int           // timers fired at once
+	MaxSleep   time.Duration // longest wait between two looks at the timers
+	Lookahead  time.Duration // how long before a timer the wait for it ends
+	Lease      time.Duration // after which the messages of a silent consumer are claimed
+	Attempts   int           // deliveries of a message before it is given up
+
+	PerWorker       int           // events that one worker has in hand at once
+	PerHost         int           // calls to one host at once; 0: no bound
+	BreakerFailures int           // in a row, after which a host is left alone; 0: never
+	BreakerOpen     time.Duration // for how long
+
+	HealthEvery  time.Duration // how often the services are judged
+	MetricsEvery time.Duration // how often the depths of streams are measured
+
+	LogLevel   slog.Level
+	LogFormat  string // "json" or "text"
+	StreamType string // "redis", there is no other
+}
+
+// defaultSettings are those of an ordinary deployment.
+func defaultSettings() settings {
+	d := engine.Defaults()
+	return settings{
+		Workers: max(4, runtime.NumCPU()), Executors: d.Executors, Timers: d.Timers,
+		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
+		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
+		PerWorker: 5, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
+		HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
+		LogFormat: "json", StreamType: "redis",
+	}
+}
+
+// engine puts the settings into the options of an engine.
+func (s settings) engine(opts engine.Options) engine.Options {
+	opts.Workers, opts.Executors, opts.Timers = s.Workers, s.Executors, s.Timers
+	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
+	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
+	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
+	return opts
+}
+
+// setting is one of them, as people name and write it.
+type setting struct {
+	name    string   // of the environment variable
+	aliases []string // that other documents have; the name wins over them
+	value   settingValue
+	help    string
+}
+
+// settingValue is a member of settings that can be read and written as text.
+type settingValue interface {
+	Set(text string) error
+	String() string
+}
+
+// table binds every setting to its member of s, in the order in which they are shown.
+func (s *settings) table() []setting {
+	const second = time.Second
+	return []setting{
+		{"WORKER_CONCURRENCY", []string{"WORKER_COUNT"}, whole(&s.Workers, 0, 256), "workers in this process (default: a core each, at least 4)"},
+		{"WORKER_CONSUMER_GROUP", nil, named(&s.Worker.Group), "the group in which workers share the events"},
+		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads at once"},
+		{"WORKER_STREAM_BLOCK", []string{"POLL_INTERVAL_MS"}, span(&s.Worker.Block, time.Millisecond, 5*second), "how long a worker waits for events in one read"},
+		{"WORKER_RECLAIM_ENABLED", nil, truth(&s.Worker.Reclaim), "take over the events of workers that died (documented elsewhere as off)"},
+		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker has in hand at once"},
+		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks performed at once in this process"},
+		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
+		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},
+		{"EXECUTOR_STREAM_BLOCK", nil, span(&s.Executor.Block, time.Millisecond, 5*second), "how long an executor waits for events in one read"},
+		{"EXECUTOR_RECLAIM_ENABLED", nil, truth(&s.Executor.Reclaim), "take over the tasks of executors that died"},
+		{"EXECUTOR_HOST_CONCURRENCY", nil, whole(&s.PerHost, 0, 10_000), "calls to one host at once; 0: no bound"},
+		{"EXECUTOR_BREAKER_FAILURES", nil, whole(&s.BreakerFailures, 0, 10_000), "failures in a row after which a host is left alone; 0: never"},
+		{"EXECUTOR_BREAKER_OPEN", nil, span(&s.BreakerOpen, time.Millisecond, 24*time.Hour), "for how long a host is left alone"},
+		{"TIMER_CONCURRENCY", nil, whole(&s.Timers, 0, 256), "timer services in this process"},
+		{"TIMER_CONSUMER_GROUP", nil, named(&s.Timer.Group), "the group in which timer services share the events"},
+		{"TIMER_STREAM_BATCH", nil, whole(&s.Timer.Batch, 1, 1000), "events that a timer service reads at once"},
+		{"TIMER_STREAM_BLOCK", nil, span(&s.Timer.Block, time.Millisecond, 5*second), "how long a timer service waits for events in one read"},
+		{"TIMER_RECLAIM_ENABLED", nil, truth(&s.Timer.Reclaim), "take over the events of timer services that died"},
+		{"TIMER_MAX_SLEEP", nil, span(&s.MaxSleep, time.Millisecond, time.Minute), "longest wait between two looks at the timers"},
+		{"TIMER_LOOKAHEAD", nil, span(&s.Lookahead, 0, time.Minute), "how long before a timer the wait for it ends; none fires early"},
+		{"TIMER_BATCH_SIZE", nil, whole(&s.TimerBatch, 1, 1000), "timers fired at once"},
+		{"LEASE", nil, span(&s.Lease, second, time.Hour), "after which the messages of a silent process are taken over"},
+		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it goes to the dead letters"},
+		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the services are judged"},
+		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often depths and rates are reported"},
+		{"LOG_LEVEL", nil, levelled(&s.LogLevel), "debug, info, warn or error"},
+		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
+		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, "redis"), "where events stand: redis"},
+	}
+}
+
+// key is how a configuration file names a setting: worker-concurrency.
+func (s setting) key() string { return settingKey(s.name) }
+
+func settingKey(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
+
+// set takes a text; where it is in a variable of milliseconds, a bare number is one.
+func (s setting) set(name, text string) error {
+	if d, ok := s.value.(*spanValue); ok && strings.HasSuffix(strings.ToUpper(name), "MS") {
+		return d.setMS(text)
+	}
+	return s.value.Set(text)
+}
+
+// source is a value, and where it comes from.
+type source struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+	Help  string `json:"help,omitempty"`
+}
+
+// where a value comes from if from nowhere else.
+const fromDefault = "default"
+
+// fromEnvironment says that a variable gave a value.
+func fromEnvironment(name string) string { return "environment variable " + name }
+
+// loadSettings takes the settings from the environment, then from a file (nil:
+// none), then the defaults. Every bad value is told.
+func loadSettings(sh *shell, file *configFile) (settings, []source, error) {
+	s := defaultSettings()
+	var sources []source
+	var errs []error
+	for _, one := range s.table() {
+		from := fromDefault
+		if name, text, place, ok := one.given(sh, file); ok {
+			from = place
+			if err := one.set(name, text); err != nil {
+				errs = append(errs, fmt.Errorf("%s %q: %w", place, text, err))
+			}
+		}
+		sources = append(sources, source{Name: one.name, Value: one.value.String(), From: from, Help: one.help})
+	}
+	return s, sources, fail(exitMisuse, errors.Join(errs...))
+}
+
+// given is the text that somebody gave to a setting, under which name and where.
+func (s setting) given(sh *shell, file *configFile) (name, text, place string, ok bool) { //nolint:revive // function-result-limit: one finding
+	names := append([]string{s.name}, s.aliases...)
+	for _, n := range names {
+		if v := sh.Env(n); v != "" {
+			return n, v, fromEnvironment(n), true
+		}
+	}
+	for _, n := range names {
+		if v, found := file.setting(n); found {
+			return n, v.text, v.place + ": " + settingKey(n), true
+		}
+	}
+	return "", "", "", false
+}

@@ -1,0 +1,159 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// wholeValue is a whole number in a range.
+type wholeValue struct {
+	at        *int
+	low, high int
+}
+
+func whole(at *int, low, high int) *wholeValue { return &wholeValue{at, low, high} }
+
+// String is the number in digits.
+func (v *wholeValue) String() string { return strconv.Itoa(*v.at) }
+
+// Set takes a number of the range.
+func (v *wholeValue) Set(text string) error {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < v.low || n > v.high {
+		return fmt.Errorf("want a whole number from %d to %d", v.low, v.high)
+	}
+	*v.at = n
+	return nil
+}
+
+// spanValue is a duration in a range.
+type spanValue struct {
+	at        *time.Duration
+	low, high time.Duration
+}
+
+func span(at *time.Duration, low, high time.Duration) *spanValue { return &spanValue{at, low, high} }
+
+// String is the duration as Go writes it.
+func (v *spanValue) String() string { return v.at.String() }
+
+// Set takes 1s, 1m30s or PT1S.
+func (v *spanValue) Set(text string) error {
+	return v.take(text, fmt.Errorf("want a duration from %s to %s, such as 1s or PT1S", v.low, v.high))
+}
+
+// setMS takes a bare number of milliseconds, too.
+func (v *spanValue) setMS(text string) error {
+	if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 40); err == nil {
+		text = strconv.FormatUint(n, 10) + "ms"
+	}
+	return v.take(text, fmt.Errorf("want milliseconds from %d to %d, or a duration such as 1s or PT1S",
+		v.low.Milliseconds(), v.high.Milliseconds()))
+}
+
+func (v *spanValue) take(text string, wanted error) error {
+	text = strings.TrimSpace(text)
+	given, err := time.ParseDuration(text)
+	if err != nil {
+		parsed, wrong := dsl.ParseDuration(text)
+		if wrong != nil || parsed.Months != 0 || parsed.Days > 1000 || !parsed.Until.IsZero() {
+			return wanted
+		}
+		given = time.Duration(parsed.Days)*24*time.Hour + parsed.Clock
+	}
+	if given < v.low || given > v.high {
+		return wanted
+	}
+	*v.at = given
+	return nil
+}
+
+// truthValue is yes or no.
+type truthValue struct{ at *bool }
+
+func truth(at *bool) truthValue { return truthValue{at} }
+
+// String is true or false.
+func (v truthValue) String() string { return strconv.FormatBool(*v.at) }
+
+// Set takes the words that people have for it.
+func (v truthValue) Set(text string) error {
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "true", "yes", "on", "1":
+		*v.at = true
+	case "false", "no", "off", "0":
+		*v.at = false
+	default:
+		return errors.New("want true or false")
+	}
+	return nil
+}
+
+// wordValue is one of a few words.
+type wordValue struct {
+	at    *string
+	words []string
+}
+
+func word(at *string, words ...string) wordValue { return wordValue{at, words} }
+
+// String is the word.
+func (v wordValue) String() string { return *v.at }
+
+// Set takes one of the words.
+func (v wordValue) Set(text string) error {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if !slices.Contains(v.words, text) {
+		return fmt.Errorf("want %s%s", oneOf(v.words), didYouMean(text, v.words, ""))
+	}
+	*v.at = text
+	return nil
+}
+
+// nameValue is the name of a group.
+type nameValue struct{ at *string }
+
+func named(at *string) nameValue { return nameValue{at} }
+
+// String is the name.
+func (v nameValue) String() string { return *v.at }
+
+// Set takes a name without spaces, since scripts take group and entry apart at one.
+func (v nameValue) Set(text string) error {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
+	}
+	if text == "" || len(text) > 100 || strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return errors.New("want up to 100 of letters, digits and . _ -")
+	}
+	*v.at = text
+	return nil
+}
+
+// levelValue is a log level.
+type levelValue struct{ at *slog.Level }
+
+func levelled(at *slog.Level) levelValue { return levelValue{at} }
+
+// String is the level in small letters.
+func (v levelValue) String() string { return strings.ToLower(v.at.String()) }
+
+// Set takes the name of a level.
+func (v levelValue) Set(text string) error {
+	words := []string{"debug", "info", "warn", "error"}
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == "warning" {
+		text = "warn"
+	}
+	if !slices.Contains(words, text) {
+		return fmt.Errorf("want %s%s", oneOf(words), didYouMean(text, words, ""))
+	}
+	return v.at.UnmarshalText([]byte(text))
+}

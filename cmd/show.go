@@ -1,0 +1,193 @@
+package cmd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+func newShowCommand(sh *shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show where an execution stands",
+		Long: `Shows an execution: its state, input and result; the tasks that are at work, the timers
+that are pending, and what it waits for; its parent and the executions that it has run;
+and the error that ended it, with the line of the document that it came from.
+
+Members of the JSON form: id, tenant, workflow, workflow_version, definition, status,
+created, ended, age_ms, duration_ms, events, parent, parent_task, input, output, error,
+error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteration,
+attempt}], timers (as 'flunq timers ls' has them), waits_for, children (as 'flunq ps' has
+them), and problem, if its state could not be worked out in full.`,
+		Example: `  flunq show order-7
+  flunq show order-7 -o json | jq '.timers[0].due'`,
+		GroupID: groupOperate,
+		Args:    oneArgument("execution"),
+	}
+	t, format := targetFlags(c, sh), outputFlag(c, "text", "json", "yaml")
+	c.ValidArgsFunction = completeExecutions(t)
+	c.RunE = func(c *cobra.Command, args []string) error { return showExecution(c.Context(), t, format, args[0]) }
+	return c
+}
+
+// executionPage is all that is known of an execution.
+type executionPage struct {
+	executionRow
+
+	Input    json.RawMessage `json:"input,omitempty"`
+	Output   json.RawMessage `json:"output,omitempty"`
+	Error    *event.Problem  `json:"error,omitempty"`
+	ErrorAt  *linePlace      `json:"error_at,omitempty"`
+	Tasks    []openTask      `json:"tasks"`
+	Timers   []timerRow      `json:"timers"`
+	WaitsFor []string        `json:"waits_for"`
+	Children []executionRow  `json:"children"`
+	Problem  string          `json:"problem,omitempty"`
+
+	source document
+}
+
+// linePlace is a line of a document.
+type linePlace struct {
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Text   string `json:"text"`
+}
+
+// openTask is a task that has begun and not ended.
+type openTask struct {
+	Task      string    `json:"task"`
+	Name      string    `json:"name"`
+	Type      string    `json:"type"`
+	Since     time.Time `json:"since"`
+	ForMS     int64     `json:"for_ms"`
+	Iteration string    `json:"iteration,omitempty"`
+	Attempt   string    `json:"attempt,omitempty"`
+}
+
+func showExecution(ctx context.Context, t *target, format *choice, id string) error {
+	r, err := t.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	x, err := findExecution(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	page, err := pageOf(ctx, r, x)
+	if err != nil {
+		return err
+	}
+	if format.String() != "text" {
+		return writeValue(t.sh.Out, format.String(), page)
+	}
+	page.write(t.sh)
+	return nil
+}
+
+func (p executionPage) write(sh *shell) {
+	age := elapsed(time.Duration(p.AgeMS) * time.Millisecond)
+	ended, document := "", ""
+	if p.Ended != nil {
+		ended = p.Ended.Format(time.RFC3339Nano) + ", after " + p.duration()
+	}
+	if p.Definition != "" {
+		document = shortHash(p.Definition)
+	}
+	workflow := p.Workflow
+	if p.WorkflowVersion != "" {
+		workflow += ":" + p.WorkflowVersion
+	}
+	parent := p.Parent
+	if p.ParentTask != "" {
+		parent += ", task " + p.ParentTask
+	}
+	writeRows(sh, [][2]string{
+		{"execution", p.ID}, {"status", p.Status}, {"workflow", workflow}, {"document", document}, {"tenant", p.Tenant},
+		{"created", p.Created.Format(time.RFC3339Nano) + ", " + age + " ago"}, {"ended", ended},
+		{"events", fmt.Sprint(p.Events)}, {"parent", parent}, {"problem", p.Problem},
+	})
+	p.writeData(sh, "input", p.Input)
+	p.writeData(sh, "output", p.Output)
+	if p.Error != nil {
+		fmt.Fprintln(sh.Out)
+		p.source.explain(sh.Out, sh.outColor(), p.Error)
+	}
+	p.writeOpen(sh)
+}
+
+// mostLines is how much of a value is shown to people.
+const mostLines = 30
+
+// writeData shows a value under its name.
+func (executionPage) writeData(sh *shell, name string, value json.RawMessage) {
+	if len(value) == 0 {
+		return
+	}
+	text := string(value)
+	if v, err := expr.Decode(value); err == nil {
+		var pretty bytes.Buffer
+		if writeJSON(&pretty, v) == nil {
+			text = strings.TrimSuffix(pretty.String(), "\n")
+		}
+	}
+	lines := strings.Split(printable(text), "\n")
+	fmt.Fprintf(sh.Out, "\n%s\n", paint(sh.outColor(), bold, name))
+	for _, line := range lines[:min(len(lines), mostLines)] {
+		fmt.Fprintf(sh.Out, "  %s\n", line)
+	}
+	if left := len(lines) - mostLines; left > 0 {
+		fmt.Fprintf(sh.Out, "  … %s more (-o json has all)\n", plural(left, "line"))
+	}
+}
+
+// writeOpen shows what goes on.
+func (p executionPage) writeOpen(sh *shell) {
+	if len(p.Tasks) > 0 {
+		fmt.Fprintln(sh.Out)
+		list[openTask]{columns: []column[openTask]{
+			{"TASK", false, func(t openTask) string { return t.Task }},
+			{"TYPE", false, func(t openTask) string { return t.Type }},
+			{"FOR", false, func(t openTask) string { return elapsed(time.Duration(t.ForMS) * time.Millisecond) }},
+			{"SINCE", false, func(t openTask) string { return t.Since.Format(time.RFC3339Nano) }},
+			{"ITERATION", false, func(t openTask) string { return t.Iteration }},
+			{"ATTEMPT", false, func(t openTask) string { return t.Attempt }},
+		}}.table(sh, p.Tasks, false)
+	}
+	if len(p.Timers) > 0 {
+		fmt.Fprintln(sh.Out)
+		list[timerRow]{columns: []column[timerRow]{
+			{"TIMER", false, func(t timerRow) string { return cmp.Or(t.ID, "(not set yet)") }},
+			{"DUE IN", false, timerRow.dueIn},
+			{"DUE AT", false, func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
+			{"KIND", false, timerRow.kind},
+			{"TASK", false, func(t timerRow) string { return cmp.Or(t.Task, "(the workflow)") }},
+		}}.table(sh, p.Timers, false)
+	}
+	if len(p.WaitsFor) > 0 {
+		fmt.Fprintf(sh.Out, "\n%s\n", paint(sh.outColor(), bold, "waits for"))
+		for _, line := range p.WaitsFor {
+			fmt.Fprintf(sh.Out, "  %s\n", oneLine(line))
+		}
+	}
+	if len(p.Children) > 0 {
+		fmt.Fprintln(sh.Out)
+		list[executionRow]{columns: []column[executionRow]{
+			{"CHILD", false, func(x executionRow) string { return x.ID }},
+			{"WORKFLOW", false, func(x executionRow) string { return x.Workflow }},
+			{"STATUS", false, func(x executionRow) string { return x.Status }},
+			{"AGE", false, executionRow.age},
+			{"DURATION", false, executionRow.duration},
+		}}.table(sh, p.Children, false)
+	}
+}

@@ -1,0 +1,268 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// errand is one run of a command that tells executions to do something.
+type errand struct {
+	sh       *shell
+	target   *target
+	format   *choice
+	patience *patience
+	consent  *consent // nil where nothing is destroyed
+	reason   string
+
+	verb   string
+	typ    event.Type
+	states []string // that it can be told in
+	wrong  string   // why in others it cannot
+	// reached reports whether an execution has done it, given how it was before.
+	reached func(before, now store.Execution) bool
+}
+
+// flags adds what such commands have in common.
+func (s *errand) flags(c *cobra.Command) *cobra.Command {
+	c.GroupID = groupOperate
+	c.Args = someArguments("execution")
+	s.target = targetFlags(c, s.sh)
+	s.format = outputFlag(c, "text", "json", "yaml", "ids")
+	c.Flags().StringVar(&s.reason, "reason", "", "`TEXT` that the history keeps")
+	s.patience = patienceFlags(c, "until it is done")
+	c.ValidArgsFunction = completeExecutions(s.target, s.states...)
+	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args) }
+	return c
+}
+
+func newCancelCommand(sh *shell) *cobra.Command {
+	s := &errand{
+		sh: sh, verb: "cancel", typ: event.ExecutionCancelled, states: statuses()[:4],
+		reached: func(_, now store.Execution) bool { return ended(now.Status) },
+	}
+	c := s.flags(&cobra.Command{
+		Use:   "cancel ID…",
+		Short: "End executions",
+		Long: `Tells executions to end: tasks and timers are taken back, executions that they run are
+cancelled too. That cannot be undone, so that it asks first; programs give --yes.`,
+		Example: `  flunq cancel order-7 --reason "ordered twice"
+  flunq cancel --yes --wait $(flunq ps --workflow shop.order --status waiting -o ids)`,
+	})
+	s.consent = consentFlags(c)
+	return c
+}
+
+func newSuspendCommand(sh *shell) *cobra.Command {
+	s := &errand{
+		sh: sh, verb: "suspend", typ: event.ExecutionSuspended, states: statuses()[:3],
+		reached: func(_, now store.Execution) bool { return now.Status == string(decide.Suspended) },
+	}
+	return s.flags(&cobra.Command{
+		Use:   "suspend ID…",
+		Short: "Hold executions up until they are resumed",
+		Long: `Tells executions to begin no further task. What is under way is finished; what timers
+and events bring about waits until the execution is resumed.`,
+		Example: `  flunq suspend order-7
+  flunq suspend order-7 --wait && flunq resume order-7`,
+	})
+}
+
+func newResumeCommand(sh *shell) *cobra.Command {
+	s := &errand{
+		sh: sh, verb: "resume", typ: event.ExecutionResumed, states: []string{string(decide.Suspended)},
+		reached: func(_, now store.Execution) bool { return now.Status != string(decide.Suspended) },
+	}
+	return s.flags(&cobra.Command{
+		Use:   "resume ID…",
+		Short: "Let suspended executions go on",
+		Example: `  flunq resume order-7
+  flunq ps --status suspended -o ids | xargs flunq resume`,
+	})
+}
+
+func newRetryCommand(sh *shell) *cobra.Command {
+	s := &errand{
+		sh: sh, verb: "retry", typ: event.Prefix + "execution.retried", states: []string{string(decide.Faulted)},
+		reached: func(before, now store.Execution) bool { return now.Version > before.Version },
+	}
+	return s.flags(&cobra.Command{
+		Use:   "retry ID…",
+		Short: "Let faulted executions go on from where they failed",
+		Long: `Tells faulted executions to run the task that failed once more, and to go on from
+there. What has been done before is not done again.`,
+		Example: `  flunq retry order-7 --wait
+  flunq ps --status faulted --since 1h -o ids | xargs flunq retry`,
+	})
+}
+
+// signalled is what became of an execution, for programs.
+type signalled struct {
+	ID     string `json:"id"`
+	Action string `json:"action"`
+	Before string `json:"before"` // its status
+	Sent   bool   `json:"sent"`
+	Status string `json:"status,omitempty"` // after waiting
+}
+
+// run tells all of the executions, if none of them speaks against it.
+func (s *errand) run(ctx context.Context, ids []string) error {
+	if err := s.patience.check(); err != nil {
+		return err
+	}
+	r, err := s.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	found, err := s.find(ctx, r, ids)
+	if err != nil {
+		return err
+	}
+	told := make([]signalled, len(found))
+	for i, x := range found {
+		told[i] = signalled{ID: x.ID, Action: s.verb, Before: x.Status}
+	}
+	if err := s.mayGoOn(ctx, told); err != nil || s.dry() {
+		return errors.Join(err, s.printDry(told))
+	}
+	err = s.send(ctx, r, found, told)
+	if err == nil {
+		err = hintUnserved(ctx, s.sh, r)
+	}
+	if err == nil && s.patience.wait {
+		err = s.await(ctx, r, found, told)
+	}
+	return errors.Join(s.print(told), err)
+}
+
+func (s *errand) dry() bool { return s.consent != nil && s.consent.dry }
+
+// find reads the executions and says of which it cannot be asked.
+func (s *errand) find(ctx context.Context, r *remote, ids []string) ([]store.Execution, error) {
+	var found []store.Execution
+	var wrong []error
+	for _, id := range ids {
+		x, err := findExecution(ctx, r, id)
+		if err == nil && !slices.Contains(s.states, x.Status) {
+			err = s.refuse(x)
+		}
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		if !slices.ContainsFunc(found, func(other store.Execution) bool { return other.ID == id }) {
+			found = append(found, x)
+		}
+	}
+	if len(wrong) == 1 {
+		return nil, wrong[0]
+	}
+	return found, errors.Join(wrong...)
+}
+
+// refuse says why an execution cannot be told.
+func (s *errand) refuse(x store.Execution) error {
+	already := map[string]decide.Status{"cancel": decide.Cancelled, "suspend": decide.Suspended}
+	switch {
+	case ended(x.Status) && s.verb != "retry", string(already[s.verb]) == x.Status:
+		return fmt.Errorf("execution %s is %s already", x.ID, x.Status)
+	default:
+		return fmt.Errorf("execution %s is %s, and only what is %s can be told to %s", x.ID, x.Status, oneOf(s.states), s.verb)
+	}
+}
+
+// mayGoOn asks, where the command destroys something.
+func (s *errand) mayGoOn(ctx context.Context, told []signalled) error {
+	if s.consent == nil || s.consent.dry {
+		return nil
+	}
+	if !s.consent.yes {
+		for _, one := range told {
+			s.sh.hint("%s %s (%s)", s.verb, one.ID, one.Before)
+		}
+	}
+	return s.consent.given(ctx, s.sh, s.format, s.verb)
+}
+
+func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, told []signalled) error {
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for i, x := range found {
+		e := s.event(x, now)
+		if err := r.store.Publish(ctx, e); err != nil {
+			return fmt.Errorf("execution %s: %w", x.ID, err)
+		}
+		told[i].Sent = true
+	}
+	return nil
+}
+
+func (s *errand) event(x store.Execution, now time.Time) event.Event {
+	return event.Event{
+		ID: x.ID + "/" + s.verb + "/" + strings.ToLower(rand.Text()), Source: decide.Prefix + "cli", Type: s.typ, Time: now,
+		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID, Data: event.Encode(event.Ended{Reason: s.reason}),
+	}
+}
+
+// await waits until every execution has done it, or cannot any more.
+func (s *errand) await(ctx context.Context, r *remote, found []store.Execution, told []signalled) error {
+	var wrong []error
+	for i, before := range found {
+		x, err := s.patience.until(ctx, r, before.ID, func(now store.Execution) bool {
+			return s.reached(before, now) || ended(now.Status) && now.Version > before.Version
+		})
+		told[i].Status = x.Status
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+		case !s.reached(before, x), s.verb == "cancel" && x.Status != string(decide.Cancelled):
+			wrong = append(wrong, fmt.Errorf("execution %s is %s: it was faster", x.ID, x.Status))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (s *errand) print(told []signalled) error {
+	for _, one := range told {
+		switch {
+		case !one.Sent:
+		case s.format.String() == "ids":
+			fmt.Fprintln(s.sh.Out, printable(one.ID))
+		case s.format.String() != "text":
+		case one.Status != "":
+			fmt.Fprintf(s.sh.Out, "%s is %s\n", printable(one.ID), one.Status)
+		default:
+			fmt.Fprintf(s.sh.Out, "told %s to %s\n", printable(one.ID), s.verb)
+		}
+	}
+	if format := s.format.String(); format == "json" || format == "yaml" {
+		return writeValue(s.sh.Out, format, told)
+	}
+	return nil
+}
+
+func (s *errand) printDry(told []signalled) error {
+	if !s.dry() {
+		return nil
+	}
+	if format := s.format.String(); format == "json" || format == "yaml" {
+		return writeValue(s.sh.Out, format, told)
+	}
+	for _, one := range told {
+		fmt.Fprintf(s.sh.Out, "would %s %s, which is %s\n", s.verb, printable(one.ID), one.Before)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
+)
+
+// starter is one run of the command start.
+type starter struct {
+	sh       *shell
+	target   *target
+	format   *choice
+	patience *patience
+
+	input, id string
+}
+
+func newStartCommand(sh *shell) *cobra.Command {
+	s := &starter{sh: sh}
+	c := &cobra.Command{
+		Use:   "start FILE|NAME[:VERSION]",
+		Short: "Start a workflow on a running engine",
+		Long: `Starts an execution of a workflow and prints its id. A FILE is registered first; NAME is
+that of a registered workflow, with or without its namespace, the latest version unless
+another is named.
+
+Who runs it are the workers of 'flunq serve' or 'flunq dev'. With --wait the command
+stays until the execution has ended, prints the output in place of the id, and says by
+its exit code how it ended, as 'flunq run' does.`,
+		Example: `  flunq start order.yaml --input '{"order": 7}' --id order-7
+  flunq start shop.order:1.2.0 --input @order.json --wait --timeout 1m
+  id=$(flunq start shop.order)`,
+		GroupID: groupOperate,
+		Args:    oneArgument("file or workflow"),
+	}
+	s.target = targetFlags(c, sh)
+	s.format = outputFlag(c, "text", "json", "yaml", "ids")
+	f := c.Flags()
+	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
+	f.StringVar(&s.id, "id", "", "`ID` of the execution (default: random); each can be used once")
+	s.patience = patienceFlags(c, "until the execution has ended")
+	c.ValidArgsFunction = completeWorkflows(s.target, cobra.ShellCompDirectiveDefault)
+	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args[0]) }
+	return c
+}
+
+// startedRow is a started execution, for programs.
+type startedRow struct {
+	ID     string          `json:"id"`
+	Status string          `json:"status"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  *event.Problem  `json:"error,omitempty"`
+}
+
+func (s *starter) run(ctx context.Context, given string) error {
+	b, err := s.prepare(ctx, given)
+	if err != nil {
+		return err
+	}
+	source := document{}
+	if isFile(given) {
+		documents, err := readDocuments(ctx, s.sh, []string{given})
+		if err != nil {
+			return err
+		}
+		if len(documents) != 1 {
+			return misusef("%s: want one document to start, there are %d", given, len(documents))
+		}
+		source = documents[0]
+	}
+	r, err := s.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if source, err = s.resolve(ctx, r, given, source); err != nil {
+		return err
+	}
+	doc := source.def.Document
+	b.Tenant, b.Namespace, b.Name, b.Version = r.tenant, doc.Namespace, doc.Name, doc.Version
+	if err := engine.Begin(ctx, r.store, b); err != nil {
+		if errors.Is(err, store.ErrExists) {
+			return fmt.Errorf("%w: 'flunq show %s' shows it; an id is used once", err, b.ID)
+		}
+		return err
+	}
+	if err := hintUnserved(ctx, s.sh, r); err != nil {
+		return err
+	}
+	if !s.patience.wait {
+		return s.print(startedRow{ID: b.ID, Status: string(decide.Pending)})
+	}
+	return s.await(ctx, r, b.ID, source)
+}
+
+// prepare checks the flags and reads the input.
+func (s *starter) prepare(ctx context.Context, given string) (b engine.Beginning, err error) {
+	if err := s.patience.check(); err != nil {
+		return b, err
+	}
+	if given == "-" && s.input == "-" {
+		return b, misusef("the document and the input cannot both come from stdin")
+	}
+	b.ID = s.id
+	if b.ID == "" {
+		b.ID = strings.ToLower(rand.Text())
+	}
+	if err := store.CheckExecution(b.ID); err != nil {
+		return b, misusef("--id: %w", err)
+	}
+	b.Input, err = readData(ctx, s.sh, "--input", s.input)
+	return b, err
+}
+
+// isFile reports whether an argument means a file and not the name of a workflow.
+func isFile(given string) bool {
+	switch filepath.Ext(given) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	if given == "-" || strings.ContainsRune(given, filepath.Separator) {
+		return true
+	}
+	info, err := os.Stat(given)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// resolve registers the document of a file, or finds the one of a name.
+func (s *starter) resolve(ctx context.Context, r *remote, given string, source document) (document, error) {
+	if source.def != nil {
+		_, err := register(ctx, s.sh, r, source)
+		return source, err
+	}
+	found, err := findWorkflow(ctx, r, given)
+	if err != nil {
+		return source, err
+	}
+	source = storedDocument(found.Workflow, found.Text)
+	if source.def == nil {
+		return source, fail(exitInvalid, fmt.Errorf("workflow %s:%s is registered with a text that this flunq cannot read", found.Workflow, found.Version))
+	}
+	return source, nil
+}
+
+// await waits for the end, and says by its error how the execution ended.
+func (s *starter) await(ctx context.Context, r *remote, id string, source document) error {
+	if s.format.String() == "text" {
+		s.sh.hint("execution %s", id)
+	}
+	x, err := s.patience.until(ctx, r, id, func(x store.Execution) bool { return ended(x.Status) })
+	if err != nil && x.Status != "" && s.format.String() != "text" {
+		return errors.Join(s.print(startedRow{ID: id, Status: x.Status}), err)
+	}
+	if err == nil {
+		x, err = r.store.Execution(ctx, r.tenant, id)
+	}
+	if err != nil {
+		return err
+	}
+	row := startedRow{ID: id, Status: x.Status, Output: x.Output}
+	if row.Error, err = problemOf(x); err != nil {
+		return err
+	}
+	if s.format.String() != "text" || x.Status == string(decide.Completed) {
+		if err := s.print(row); err != nil {
+			return err
+		}
+	}
+	switch {
+	case x.Status == string(decide.Completed):
+		return nil
+	case s.format.String() != "text":
+		return reported(exitFaulted)
+	case row.Error != nil:
+		source.explain(s.sh.Err, s.sh.errColor(), row.Error)
+		return reported(exitFaulted)
+	default:
+		return fail(exitFaulted, errors.New("the workflow was cancelled"))
+	}
+}
+
+func (s *starter) print(row startedRow) error {
+	switch {
+	case s.format.String() == "ids", s.format.String() == "text" && !s.patience.wait:
+		fmt.Fprintln(s.sh.Out, row.ID)
+		return nil
+	case s.format.String() == "text":
+		v, err := expr.Decode(row.Output)
+		if err != nil {
+			return fmt.Errorf("read the output: %w", err)
+		}
+		return writeJSON(s.sh.Out, v)
+	default:
+		return writeValue(s.sh.Out, s.format.String(), row)
+	}
+}
+
+// problemOf is the error that an execution has ended with, nil if none.
+func problemOf(x store.Execution) (*event.Problem, error) {
+	if len(x.Error) == 0 {
+		return nil, nil
+	}
+	p := new(event.Problem)
+	if err := json.Unmarshal(x.Error, p); err != nil {
+		return nil, fmt.Errorf("read the error of execution %s: %w", x.ID, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,332 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+func newTimersCommand(sh *shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "timers",
+		Short: "List timers, fire, cancel and move them",
+		Long: `Timers are what executions wait for: waits, retries, timeouts, and events that other
+programs have asked for. They fire when Redis' own clock says so.`,
+		Example: `  flunq timers ls --due 1h
+  flunq timers fire hk2x9c1f2g0-5b1c        # do not wait for it
+  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m`,
+		GroupID: groupOperate,
+		Args:    knownCommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newTimersListCommand(sh), newTimersShowCommand(sh),
+		newTimersFireCommand(sh), newTimersCancelCommand(sh), newTimersMoveCommand(sh))
+	return c
+}
+
+// timerListing is one run of timers ls.
+type timerListing struct {
+	sh     *shell
+	target *target
+	format *choice
+
+	due, workflow, execution, kind, after string
+	overdue, everyone, others             bool
+	limit                                 int
+}
+
+func newTimersListCommand(sh *shell) *cobra.Command {
+	l := &timerListing{sh: sh}
+	c := &cobra.Command{
+		Use:   "ls",
+		Short: "List timers in the order in which they fire",
+		Long: `Lists the timers of a tenant, the next one first. "Now" is the time of Redis.
+
+Where flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers
+that stand there and were never set are listed behind the others as "not registered":
+nobody will fire them. A few thousand keys are looked at for such streams; with
+--other-streams all are.`,
+		Example: `  flunq timers ls --due 1h
+  flunq timers ls --overdue --all-tenants -o wide
+  flunq timers ls --execution order-7 -o json | jq '.[].due'`,
+		Aliases: []string{"list"},
+		Args:    noArguments,
+	}
+	l.target = targetFlags(c, sh)
+	l.format = listFlag(c)
+	f := c.Flags()
+	f.StringVar(&l.due, "due", "", "only those due within this `DURATION` (1h, PT30M), and the overdue ones")
+	f.BoolVar(&l.overdue, "overdue", false, "only those that should have fired")
+	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow of this `NAME`, namespace.name")
+	f.StringVar(&l.execution, "execution", "", "only those of the execution of this `ID`")
+	f.StringVar(&l.kind, "kind", "", "only those of this `KIND`: wait, timeout, retry, delivery")
+	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "those of all tenants")
+	f.IntVar(&l.limit, "limit", 50, "at most `N`; 0: all")
+	f.StringVar(&l.after, "after", "", "go on behind the timer of this `ID`")
+	f.BoolVar(&l.others, "other-streams", false, "look at every key for timers that stand in a stream of their workflow only")
+	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer)}
+	offer(c, "kind", newChoice(kinds...))
+	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	return c
+}
+
+func (l *timerListing) run(ctx context.Context) error {
+	if l.limit < 0 {
+		return misusef("--limit %d: want 0 or more", l.limit)
+	}
+	if l.overdue && l.due != "" {
+		return misusef("--overdue and --due exclude each other")
+	}
+	r, err := l.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	filter, err := l.filter(r, now)
+	if err != nil {
+		return err
+	}
+	limit := l.limit
+	if limit == 0 {
+		limit = math.MaxInt
+	}
+	found, next, err := r.store.Timers(ctx, filter, l.after, limit)
+	if err != nil {
+		return badID(err)
+	}
+	lost, err := l.unregistered(ctx, r, filter)
+	if err != nil {
+		return err
+	}
+	if err := l.print(append(found, lost...), now); err != nil {
+		return err
+	}
+	if next != "" {
+		l.sh.hint("there are more: --after %s", next)
+	}
+	return nil
+}
+
+// filter is what the flags ask for.
+func (l *timerListing) filter(r *remote, now time.Time) (store.TimerFilter, error) {
+	f := store.TimerFilter{Tenant: r.tenant, Workflow: l.workflow, Execution: l.execution, Kind: event.TimerKind(l.kind)}
+	if l.everyone {
+		f.Tenant = ""
+	}
+	switch {
+	case l.overdue:
+		f.Until = now
+	case l.due != "":
+		d, err := dsl.ParseDuration(l.due)
+		if err != nil {
+			return f, misusef("--due %q: %v", l.due, err)
+		}
+		f.Until = d.From(now)
+	}
+	return f, nil
+}
+
+// Where other streams are looked for unless all are asked for: so many thousand
+// keys, and so many of the newest events of each stream.
+const (
+	fewLooks   = 10
+	allLooks   = math.MaxInt
+	fewEntries = 10_000
+)
+
+// unregistered are timers that nobody will fire; a first page shows them.
+func (l *timerListing) unregistered(ctx context.Context, r *remote, f store.TimerFilter) ([]store.Pending, error) {
+	if l.overdue || l.after != "" {
+		return nil, nil
+	}
+	streams, entries, err := otherStreams(ctx, r, f.Tenant, l.others)
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Pending
+	for _, stream := range streams {
+		lost, err := r.store.Unregistered(ctx, stream, entries)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range lost {
+			if f.Passes(p) && (f.Until.IsZero() || !p.Moment().After(f.Until)) {
+				found = append(found, p)
+			}
+		}
+	}
+	return found, nil
+}
+
+// otherStreams finds the streams of another key scheme, and says how many events
+// of each are looked at; without all, only a few are.
+func otherStreams(ctx context.Context, r *remote, tenant string, all bool) ([]store.OtherStream, int, error) { //nolint:revive // flag-parameter: it is a flag
+	looks, entries := fewLooks, fewEntries
+	if all {
+		looks, entries = allLooks, math.MaxInt
+	}
+	if tenant == "" {
+		tenant = "*"
+	}
+	streams, _, err := r.store.OtherStreams(ctx, tenant, looks)
+	return streams, entries, err
+}
+
+// badID marks errors about an id that cannot be one as the user's.
+func badID(err error) error {
+	if errors.Is(err, store.ErrName) {
+		return fail(exitMisuse, err)
+	}
+	return err
+}
+
+// timerRow is a timer as it is shown.
+type timerRow struct {
+	ID         string          `json:"id,omitempty"`
+	State      string          `json:"state"`
+	Due        time.Time       `json:"due"`
+	DueInMS    int64           `json:"due_in_ms"`
+	Kind       event.TimerKind `json:"kind"`
+	Tenant     string          `json:"tenant"`
+	Workflow   string          `json:"workflow,omitempty"`
+	Execution  string          `json:"execution,omitempty"`
+	Task       string          `json:"task,omitempty"`
+	TaskName   string          `json:"task_name,omitempty"`
+	Key        string          `json:"key,omitempty"`
+	FireAt     time.Time       `json:"fire_at"`
+	Moved      bool            `json:"moved,omitempty"`
+	DurationMS int64           `json:"duration_ms,omitempty"`
+	Stream     string          `json:"stream,omitempty"`
+	Entry      string          `json:"entry,omitempty"`
+	Problem    string          `json:"problem,omitempty"`
+}
+
+// The states of timers.
+const (
+	timerWaiting      = "waiting"
+	timerOverdue      = "overdue"
+	timerUnregistered = "not registered"
+	timerUnreadable   = "unreadable"
+)
+
+func timerRowOf(p store.Pending, now time.Time) timerRow {
+	row := timerRow{
+		ID: p.ID, State: timerWaiting, Due: p.Moment().UTC(), Kind: p.Kind, Tenant: p.Tenant, Workflow: p.Workflow,
+		Execution: p.Execution, Task: p.TaskID, TaskName: p.TaskName, Key: p.Key, FireAt: p.FireAt.UTC(),
+		Moved: !p.MovedTo.IsZero(), DurationMS: p.DurationMS, Stream: p.Stream, Entry: p.Entry,
+	}
+	row.DueInMS = row.Due.Sub(now).Milliseconds()
+	switch {
+	case p.Err != nil:
+		row.State, row.Kind, row.Problem = timerUnreadable, "", p.Err.Error()
+	case p.Stream != "":
+		row.State = timerUnregistered
+	case row.Due.Before(now):
+		row.State = timerOverdue
+	}
+	return row
+}
+
+// dueIn is how long is left, for people.
+func (t timerRow) dueIn() string {
+	const century = 100 * 365 * 24 * time.Hour
+	const most = int64(century / time.Millisecond)
+	return elapsed(time.Duration(max(-most, min(most, t.DueInMS))) * time.Millisecond)
+}
+
+func (t timerRow) kind() string {
+	switch {
+	case t.State == timerUnreadable || t.State == timerUnregistered:
+		return strings.TrimSpace(string(t.Kind) + " (" + t.State + ")")
+	case t.Moved:
+		return string(t.Kind) + " (moved)"
+	default:
+		return string(t.Kind)
+	}
+}
+
+func (l *timerListing) print(found []store.Pending, now time.Time) error {
+	rows := make([]timerRow, 0, len(found))
+	for _, p := range found {
+		if row := timerRowOf(p, now); row.ID != "" || l.format.String() != "ids" {
+			rows = append(rows, row)
+		}
+	}
+	return list[timerRow]{
+		columns: []column[timerRow]{
+			{"ID", false, func(t timerRow) string { return t.ID }},
+			{"DUE IN", false, timerRow.dueIn},
+			{"DUE AT", false, func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
+			{"KIND", false, timerRow.kind},
+			{"EXECUTION", false, func(t timerRow) string { return t.Execution }},
+			{"TASK", false, func(t timerRow) string { return t.Task }},
+			{"WORKFLOW", true, func(t timerRow) string { return t.Workflow }},
+			{"TENANT", true, func(t timerRow) string { return t.Tenant }},
+			{"KEY", true, func(t timerRow) string { return t.Key }},
+			{"DURATION", true, func(t timerRow) string { return durationCell(t.DurationMS) }},
+		},
+		id:    func(t timerRow) string { return t.ID },
+		empty: "no timers",
+	}.print(l.sh, l.format, rows)
+}
+
+func durationCell(ms int64) string {
+	if ms <= 0 {
+		return ""
+	}
+	return elapsed(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
+}
+
+// completeTimers offers the ids of the next timers.
+func completeTimers(t *target) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+		defer cancel()
+		r, err := t.connect(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer r.close()
+		found, _, err := r.store.Timers(ctx, store.TimerFilter{Tenant: r.tenant}, "", 50)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for _, p := range found {
+			ids = append(ids, fmt.Sprintf("%s\t%s", p.ID, printable(fmt.Sprint(p.Kind, " of ", p.Execution, p.TaskID))))
+		}
+		return without(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// completionTime is how long somebody who presses the tabulator waits.
+const completionTime = 2 * time.Second
+
+// without leaves out completions that were given before.
+func without(completions, given []string) []string {
+	var out []string
+	for _, one := range completions {
+		id, _, _ := strings.Cut(one, "\t")
+		taken := false
+		for _, other := range given {
+			taken = taken || other == id
+		}
+		if !taken {
+			out = append(out, one)
+		}
+	}
+	return out
+}

@@ -1,0 +1,299 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// timerChange is one run of a command that changes timers.
+type timerChange struct {
+	sh      *shell
+	target  *target
+	format  *choice
+	consent *consent
+	verb    string
+	now     time.Time
+
+	// plan says what will happen to a timer, or why it must not; do makes it happen.
+	plan func(ctx context.Context, r *remote, p store.Pending) (string, error)
+	do   func(ctx context.Context, r *remote, p store.Pending) (changed store.Pending, done bool, err error)
+}
+
+// changedTimer is what became of a timer, for programs.
+type changedTimer struct {
+	ID     string     `json:"id"`
+	Action string     `json:"action"`
+	Plan   string     `json:"plan"`
+	Done   bool       `json:"done"`
+	NewID  string     `json:"new_id,omitempty"`
+	Due    *time.Time `json:"due,omitempty"`
+}
+
+// flags adds what such commands have in common.
+func (t *timerChange) flags(c *cobra.Command) *cobra.Command {
+	t.target = targetFlags(c, t.sh)
+	t.format = outputFlag(c, "text", "json", "yaml")
+	t.consent = consentFlags(c)
+	c.ValidArgsFunction = completeTimers(t.target)
+	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+	return c
+}
+
+func newTimersFireCommand(sh *shell) *cobra.Command {
+	t := &timerChange{sh: sh, verb: "fire"}
+	t.plan = func(ctx context.Context, r *remote, p store.Pending) (string, error) {
+		if p.Err != nil {
+			return "", fmt.Errorf("timer %s cannot fire: %w; 'flunq timers cancel %s' takes it out", p.ID, p.Err, p.ID)
+		}
+		status, err := executionStatus(ctx, r, p.Tenant, p.Execution)
+		return "fires now: " + consequence(p, status), err
+	}
+	t.do = func(ctx context.Context, r *remote, p store.Pending) (store.Pending, bool, error) {
+		done, err := r.store.FireNow(ctx, p)
+		return p, done, err
+	}
+	return t.flags(&cobra.Command{
+		Use:   "fire ID…",
+		Short: "Fire timers now, before their time",
+		Long: `Publishes what timers would publish when they are due, and takes them out, each timer
+both or neither. An execution that waits for one goes on.`,
+		Example: `  flunq timers fire hk2x9c1f2g0-5b1c
+  flunq timers fire --yes $(flunq timers ls --execution order-7 -o ids)`,
+		Args: someArguments("timer"),
+	})
+}
+
+func newTimersCancelCommand(sh *shell) *cobra.Command {
+	t := &timerChange{sh: sh, verb: "cancel"}
+	var force bool
+	t.plan = func(ctx context.Context, r *remote, p store.Pending) (string, error) {
+		status, err := executionStatus(ctx, r, p.Tenant, p.Execution)
+		if err != nil {
+			return "", err
+		}
+		loss, needed := lossWithout(p, status)
+		if needed && !force {
+			return "", fmt.Errorf("timer %s is needed: %s; --force cancels it all the same, 'flunq timers fire' ends the wait", p.ID, loss)
+		}
+		return "never fires: " + loss, nil
+	}
+	t.do = func(ctx context.Context, r *remote, p store.Pending) (store.Pending, bool, error) {
+		done, err := r.store.DropTimer(ctx, p)
+		return p, done, err
+	}
+	c := t.flags(&cobra.Command{
+		Use:   "cancel ID…",
+		Short: "Take timers out, so that they never fire",
+		Long: `Takes timers out. One that an execution waits for would leave it waiting for ever, and
+a delivery is the only trace of its event: these need --force. To end a wait, fire its
+timer; to end an execution, cancel that.`,
+		Example: `  flunq timers cancel hk2x9c1f2g0-5b1c
+  flunq timers cancel hk2x9c1f2g0-5b1c --dry-run`,
+		Args: someArguments("timer"),
+	})
+	c.Flags().BoolVar(&force, "force", false, "also timers that an execution waits for, and deliveries")
+	return c
+}
+
+// lossWithout is what is lost with a timer, and whether somebody needs it.
+func lossWithout(p store.Pending, status string) (loss string, needed bool) {
+	switch {
+	case p.Err != nil:
+		return "it could not anyway", false
+	case p.Kind == event.DeliveryTimer:
+		return "it holds the only copy of an event that is to be delivered again", true
+	case p.Keyed() || status == "" || ended(status):
+		return "no execution here waits for it", false
+	case p.Kind == event.TimeoutTimer:
+		return "the task, or the workflow, has no time limit any more", false
+	default:
+		return "execution " + p.Execution + " would wait for ever", true
+	}
+}
+
+func newTimersMoveCommand(sh *shell) *cobra.Command {
+	t := &timerChange{sh: sh, verb: "reschedule"}
+	var to, in, by string
+	when := func(p store.Pending) (time.Time, error) { return t.moment(p, to, in, by) }
+	t.plan = func(_ context.Context, _ *remote, p store.Pending) (string, error) {
+		if p.Err != nil {
+			return "", fmt.Errorf("timer %s cannot be moved: %w", p.ID, p.Err)
+		}
+		at, err := when(p)
+		if err != nil {
+			return "", err
+		}
+		plan := "is due at " + at.Format(time.RFC3339Nano) + ", in " + elapsed(at.Sub(t.now))
+		if !at.After(t.now) {
+			plan = "is due at " + at.Format(time.RFC3339Nano) + ", which is past: it fires at once"
+		}
+		return plan, nil
+	}
+	t.do = func(ctx context.Context, r *remote, p store.Pending) (store.Pending, bool, error) {
+		at, err := when(p)
+		if err != nil {
+			return p, false, err
+		}
+		return r.store.MoveTimer(ctx, p, at)
+	}
+	c := t.flags(&cobra.Command{
+		Use:     "reschedule ID",
+		Aliases: []string{"move"},
+		Short:   "Set a timer for another moment",
+		Long: `Sets a timer for another moment. To its execution it stays the timer that it was.
+Its id changes, and is printed. A past moment fires it at once.`,
+		Example: `  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
+  flunq timers reschedule hk2x9c1f2g0-5b1c --by -1h --dry-run
+  flunq timers reschedule hk2x9c1f2g0-5b1c --to 2026-02-01T09:00:00+01:00`,
+		Args: func(c *cobra.Command, args []string) error {
+			if given := count01(to) + count01(in) + count01(by); given != 1 {
+				return misusef("reschedule: want one of --to, --in and --by, got %d%s", given, seeHelp(c))
+			}
+			return oneArgument("timer")(c, args)
+		},
+	})
+	c.Flags().StringVar(&to, "to", "", "`TIME`, RFC 3339")
+	c.Flags().StringVar(&in, "in", "", "`DURATION` from now on: 10m, PT10M")
+	c.Flags().StringVar(&by, "by", "", "`DURATION` later than it is due, or earlier with a minus: 1h, -30m")
+	return c
+}
+
+func count01(text string) int { return min(len(text), 1) }
+
+// moment is what the flags of reschedule say.
+func (t *timerChange) moment(p store.Pending, to, in, by string) (time.Time, error) {
+	if to != "" {
+		at, err := time.Parse(time.RFC3339Nano, to)
+		if err != nil {
+			return at, misusef("--to %q: want a time such as 2026-01-01T00:00:00Z", to)
+		}
+		return at.UTC(), nil
+	}
+	flag, text, since := "--in", in, t.now
+	if by != "" {
+		flag, text, since = "--by", strings.TrimPrefix(by, "+"), p.Moment()
+	}
+	earlier, negative := strings.CutPrefix(text, "-")
+	if negative && by != "" {
+		text = earlier
+	}
+	d, err := dsl.ParseDuration(text)
+	if err != nil || !d.Until.IsZero() {
+		return since, misusef("%s %q: want a duration such as 10m or PT10M", flag, in+by)
+	}
+	if negative && by != "" {
+		return since.Add(-d.From(since).Sub(since)).UTC(), nil
+	}
+	return d.From(since), nil
+}
+
+// run changes all of the timers, if nothing speaks against one of them.
+func (t *timerChange) run(ctx context.Context, ids []string) error {
+	r, err := t.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if t.now, err = r.store.Now(ctx); err != nil {
+		return err
+	}
+	found, changes, err := t.prepare(ctx, r, ids)
+	if err != nil {
+		return err
+	}
+	if t.consent.dry {
+		return t.print(changes)
+	}
+	if !t.consent.yes {
+		for _, c := range changes {
+			t.sh.hint("%s %s", c.ID, printable(c.Plan))
+		}
+	}
+	if err := t.consent.given(ctx, t.sh, t.format, "timers "+t.verb); err != nil {
+		return err
+	}
+	err = t.apply(ctx, r, found, changes)
+	return errors.Join(t.print(changes), err)
+}
+
+// prepare finds the timers and says what will happen to each.
+func (t *timerChange) prepare(ctx context.Context, r *remote, ids []string) (found []store.Pending, changes []changedTimer, err error) {
+	var wrong []error
+	for _, id := range ids {
+		p, err := findTimer(ctx, r, id)
+		plan := ""
+		if err == nil {
+			plan, err = t.plan(ctx, r, p)
+		}
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		found = append(found, p)
+		changes = append(changes, changedTimer{ID: p.ID, Action: t.verb, Plan: plan})
+	}
+	if len(wrong) == 1 {
+		return nil, nil, wrong[0]
+	}
+	return found, changes, errors.Join(wrong...)
+}
+
+func (t *timerChange) apply(ctx context.Context, r *remote, found []store.Pending, changes []changedTimer) error {
+	var wrong []error
+	for i, p := range found {
+		changed, done, err := t.do(ctx, r, p)
+		switch {
+		case err != nil:
+			wrong = append(wrong, fmt.Errorf("timer %s: %w", p.ID, err))
+		case !done:
+			wrong = append(wrong, fmt.Errorf("timer %s: %w: it has fired meanwhile, or was cancelled or moved", p.ID, store.ErrNotFound))
+		default:
+			changes[i].Done = true
+			if changed.ID != p.ID {
+				due := changed.Moment().UTC()
+				changes[i].NewID, changes[i].Due = changed.ID, &due
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (t *timerChange) print(changes []changedTimer) error {
+	if t.format.String() != "text" {
+		return writeValue(t.sh.Out, t.format.String(), changes)
+	}
+	for _, c := range changes {
+		switch {
+		case t.consent.dry:
+			fmt.Fprintf(t.sh.Out, "would %s %s: it %s\n", t.verb, c.ID, printable(c.Plan))
+		case c.NewID != "":
+			fmt.Fprintf(t.sh.Out, "%s is now %s: it %s\n", c.ID, c.NewID, printable(c.Plan))
+		case c.Done:
+			fmt.Fprintf(t.sh.Out, "%s %s\n", pastOf(t.verb), c.ID)
+		}
+	}
+	return nil
+}
+
+// pastOf is the past of a verb that commands use.
+func pastOf(verb string) string {
+	switch {
+	case verb == "cancel":
+		return "cancelled"
+	case verb == "drop":
+		return "dropped"
+	case strings.HasSuffix(verb, "e"):
+		return verb + "d"
+	default:
+		return verb + "ed"
+	}
+}

@@ -1,0 +1,166 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+func newTimersShowCommand(sh *shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one timer and who waits for it",
+		Long: `Shows a timer. ID is one that "flunq timers ls" has shown, or its beginning as far as
+no other timer begins like that.`,
+		Example: `  flunq timers show hk2x9c1f2g0-5b1c
+  flunq timers show hk2x9c1f2g0-5b1c -o json | jq .due`,
+		Args: oneArgument("timer"),
+	}
+	t := targetFlags(c, sh)
+	format := outputFlag(c, "text", "json", "yaml")
+	c.ValidArgsFunction = completeTimers(t)
+	c.RunE = func(c *cobra.Command, args []string) error { return showTimer(c.Context(), t, format, args[0]) }
+	return c
+}
+
+// timerPage is all that is known of a timer.
+type timerPage struct {
+	timerRow
+
+	ExecutionStatus string `json:"execution_status,omitempty"`
+	Consequence     string `json:"consequence"`
+	Member          string `json:"member"`
+}
+
+func showTimer(ctx context.Context, t *target, format *choice, id string) error {
+	r, err := t.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := findTimer(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	status, err := executionStatus(ctx, r, p.Tenant, p.Execution)
+	if err != nil {
+		return err
+	}
+	page := timerPage{
+		timerRow: timerRowOf(p, now), ExecutionStatus: status, Consequence: consequence(p, status), Member: p.Member,
+	}
+	if format.String() != "text" {
+		return writeValue(t.sh.Out, format.String(), page)
+	}
+	page.write(t.sh)
+	return nil
+}
+
+// findTimer finds a timer and explains what is wrong with its id.
+func findTimer(ctx context.Context, r *remote, id string) (store.Pending, error) {
+	p, err := r.store.Timer(ctx, r.tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return p, fmt.Errorf("%w; 'flunq timers ls' lists those there are", err)
+	}
+	return p, badID(err)
+}
+
+// executionStatus is the status of an execution, "" if it is not known.
+func executionStatus(ctx context.Context, r *remote, tenant, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	x, err := r.store.Execution(ctx, tenant, id)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrName) {
+		return "", nil
+	}
+	return x.Status, err
+}
+
+// ended reports whether an execution of a status goes on no more.
+func ended(status string) bool {
+	return status == "completed" || status == "faulted" || status == "cancelled"
+}
+
+// consequence is what the firing of a timer does.
+func consequence(p store.Pending, status string) string {
+	switch {
+	case p.Err != nil:
+		return "it cannot fire, and goes to the dead letters when it is due"
+	case p.Kind == event.DeliveryTimer:
+		return "an event is delivered once more"
+	case status == "":
+		return "an event is published; no execution here is known to wait for it"
+	case ended(status):
+		return "an event is published, but the execution has ended"
+	case p.Keyed():
+		return "an event is published"
+	case p.Kind == event.TimeoutTimer:
+		return "the task, or the workflow, runs out of time"
+	case p.Kind == event.RetryTimer:
+		return "the task is tried again"
+	default:
+		return "the execution goes on"
+	}
+}
+
+func (t timerPage) write(sh *shell) {
+	rows := [][2]string{
+		{"timer", t.ID},
+		{"state", t.State},
+		{"due in", t.dueIn()},
+		{"due at", t.Due.Format(time.RFC3339Nano)},
+		{"kind", string(t.Kind)},
+		{"tenant", t.Tenant},
+		{"workflow", t.Workflow},
+		{"execution", withStatus(t.Execution, t.ExecutionStatus)},
+		{"task", t.Task},
+		{"task name", t.TaskName},
+		{"key", t.Key},
+		{"duration", durationCell(t.DurationMS)},
+		{"problem", t.Problem},
+	}
+	if t.Moved {
+		rows = append(rows, [2]string{"set for", t.FireAt.Format(time.RFC3339Nano)})
+	}
+	rows = append(rows, [2]string{"then", t.Consequence})
+	writeRows(sh, rows)
+}
+
+func withStatus(execution, status string) string {
+	if status == "" {
+		return execution
+	}
+	return execution + " (" + status + ")"
+}
+
+// oneLine is data as it may stand in a line of its own.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(printable(text))
+}
+
+// writeRows shows what things are called and what they are, without the empty ones.
+func writeRows(sh *shell, rows [][2]string) {
+	width := 0
+	for _, row := range rows {
+		if row[1] != "" {
+			width = max(width, len(row[0]))
+		}
+	}
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(sh.Out, "%-*s  %s\n", width, row[0], oneLine(row[1]))
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+const tenant = "acme"
+
+// desk is a worker's desk on an empty Redis, and what it told.
+type desk struct {
+	*delivery.Desk
+	mini *miniredis.Miniredis
+	told []delivery.Activity
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{mini: miniredis.RunT(t)}
+	d.mini.SetTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	rdb, err := store.Dial(t.Context(), d.mini.Addr())
+	must(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
+	opts := delivery.Defaults("worker", store.WorkerGroup)
+	opts.Consumer, opts.Tenants, opts.Block = "w1", delivery.NewRoster(tenant), 0
+	opts.Observe = func(a delivery.Activity) { d.told = append(d.told, a) }
+	d.Desk, err = delivery.NewDesk(store.New(rdb, store.Options{}), opts)
+	must(t, err)
+	must(t, d.Store.Groups(t.Context(), tenant))
+	return d
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// send publishes an event.
+func (d *desk) send(t *testing.T, id string) {
+	t.Helper()
+	e := event.Event{ID: id, Source: "/test", Type: "com.x", Tenant: tenant}
+	must(t, d.Store.Publish(t.Context(), e))
+}
+
+// work handles all that there is, as handle does.
+func (d *desk) work(t *testing.T, handle func(context.Context, store.Message) error) error {
+	t.Helper()
+	if _, _, err := d.Fill(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	all := func(event.Type) bool { return true }
+	return d.Work(t.Context(), all, handle)
+}
+
+// whats are the kinds of what was told.
+func (d *desk) whats() []delivery.What {
+	var out []delivery.What
+	for _, a := range d.told {
+		out = append(out, a.What)
+	}
+	return out
+}
+
+// What may go away is tried again three times in all, ever later; then it is a
+// dead letter, with its reason.
+func TestRecoverable(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.send(t, "a")
+	for attempt := range 3 {
+		handled := false
+		must(t, d.work(t, func(ctx context.Context, m store.Message) error {
+			handled = true
+			if m.Attempt != attempt || m.Event.ID != "a" {
+				t.Errorf("attempt %d of %s, want %d", m.Attempt, m.Event.ID, attempt)
+			}
+			return d.Reject(ctx, m, errors.New("not now"), event.EventDead)
+		}))
+		if !handled {
+			t.Fatalf("attempt %d did not come", attempt)
+		}
+		longest := 200 * time.Millisecond << attempt
+		if attempt < 2 {
+			d.fire(t, longest)
+		}
+	}
+	letters, err := d.mini.Stream("tenant:acme:events:dlq")
+	if err != nil || len(letters) != 1 {
+		t.Fatal(letters, err)
+	}
+	if last := d.told[len(d.told)-1]; last.What == delivery.Broken {
+		t.Error(last)
+	}
+}
+
+// fire delivers what was put off, which must be due within a time.
+func (d *desk) fire(t *testing.T, within time.Duration) {
+	t.Helper()
+	now, err := d.Store.Now(t.Context())
+	must(t, err)
+	d.mini.SetTime(now.Add(within))
+	due, _, _, err := d.Store.Due(t.Context(), tenant, 10)
+	must(t, err)
+	if n, err := d.Store.Fire(t.Context(), tenant, due); err != nil || n != 1 {
+		t.Fatalf("%d messages are due within %v, want 1: %v", n, within, err)
+	}
+}
+
+// The class of an error follows from what it is, not from what it says.
+func TestClasses(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx  context.Context //nolint:containedctx // a case of the table
+		err  error
+		want delivery.Class
+	}{
+		{t.Context(), errors.New("a permanent timeout of redis"), delivery.Recoverable},
+		{t.Context(), delivery.As(delivery.Permanent, errors.New("retry later")), delivery.Permanent},
+		{t.Context(), fmt.Errorf("do: %w", delivery.As(delivery.Transient, errors.New("x"))), delivery.Transient},
+		{t.Context(), context.DeadlineExceeded, ""},
+		{ended, errors.New("x"), ""},
+	} {
+		if got := delivery.ClassOf(c.ctx, c.err); got != c.want {
+			t.Errorf("%v is %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+// A permanent error is not tried again, and a transient one at once.
+func TestOtherClasses(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.send(t, "a")
+	must(t, d.work(t, func(ctx context.Context, m store.Message) error {
+		return d.Reject(ctx, m, delivery.As(delivery.Permanent, errors.New("never")), "")
+	}))
+	if letters, _ := d.mini.Stream("tenant:acme:events:dlq"); len(letters) != 1 {
+		t.Errorf("%d letters, want 1", len(letters))
+	}
+	d.send(t, "b")
+	must(t, d.work(t, func(ctx context.Context, m store.Message) error {
+		return d.Reject(ctx, m, delivery.As(delivery.Transient, errors.New("at once")), "")
+	}))
+	d.fire(t, time.Microsecond)
+}
+
+// A suspect is handled with nothing beside it, and those that come later wait.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	var g delivery.Gate
+	plain, suspect := store.Message{ID: "1"}, store.Message{ID: "2", Deaths: 2}
+	steps := []struct {
+		what string
+		do   func() bool
+		want bool
+	}{
+		{"two side by side", func() bool { return g.Enter(plain) && g.Enter(plain) }, true},
+		{"a suspect beside them", func() bool { return g.Enter(suspect) }, false},
+		{"another while a suspect waits", func() bool { return g.Enter(plain) }, false},
+		{"a suspect beside one", func() bool { g.Leave(); return g.Enter(suspect) }, false},
+		{"a suspect alone", func() bool { g.Leave(); return g.Enter(suspect) }, true},
+		{"another beside a suspect", func() bool { return g.Enter(plain) }, false},
+		{"a suspect beside a suspect", func() bool { return g.Enter(suspect) }, false},
+		{"another after it", func() bool { g.Leave(); return g.Enter(plain) }, true},
+	}
+	for _, s := range steps {
+		if got := s.do(); got != s.want {
+			t.Fatalf("%s: %v, want %v", s.what, got, s.want)
+		}
+	}
+}
+
+// An error of Redis leaves the message, and those behind it, on the desk.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.send(t, "a")
+	d.send(t, "b")
+	var handled []string
+	down := true
+	handle := func(ctx context.Context, m store.Message) error {
+		if down {
+			return context.DeadlineExceeded
+		}
+		handled = append(handled, m.Event.ID)
+		return d.Store.Ack(ctx, m)
+	}
+	if err := d.work(t, handle); !errors.Is(err, context.DeadlineExceeded) || len(d.Held()) != 2 {
+		t.Fatalf("%v, %d held", err, len(d.Held()))
+	}
+	down = false
+	all := func(event.Type) bool { return true }
+	must(t, d.Work(t.Context(), all, handle))
+	if fmt.Sprint(handled) != "[a b]" || len(d.Held()) != 0 {
+		t.Errorf("handled %v, %d held", handled, len(d.Held()))
+	}
+	want := "[began broken began done began done]"
+	if got := fmt.Sprint(d.whats()); got != want {
+		t.Errorf("told %v, want %v", got, want)
+	}
+}
+
+// A roster takes each tenant up once, and only names that tenants can have.
+func TestRoster(t *testing.T) {
+	t.Parallel()
+	r := delivery.NewRoster("b", "a", "b")
+	if added := r.Add("c", "a", "C", "c", "x:y"); fmt.Sprint(added, r.Names()) != "[c] [a b c]" {
+		t.Error(added, r.Names())
+	}
+}

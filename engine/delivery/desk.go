@@ -1,0 +1,246 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// Desk is where a service instance gets its messages, and where those go that it
+// cannot handle.
+type Desk struct {
+	Store *store.Store
+	opts  Options
+	shelf Shelf
+}
+
+// Options of a Desk.
+type Options struct {
+	Service         string // that it is for: "worker", "executor" or "timer"
+	Group, Consumer string
+	Tenants         *Roster
+	Batch           int           // events read at once; 1 to 1000
+	Block           time.Duration // how long a read waits for events; 0 in simulation
+	Lease           time.Duration // after which a silent consumer's events are claimed; simulated 1s to 1m
+	Reclaim         bool          // claim them at all
+	Retry           Policy
+	Gate            *Gate // shared by the instances of the service in a process
+	Observe         Observer
+}
+
+// Defaults are the options of an ordinary deployment, but for the consumer.
+func Defaults(service, group string) Options {
+	return Options{
+		Service: service, Group: group, Tenants: NewRoster("default"),
+		Batch: 100, Block: time.Second, Lease: 30 * time.Second, Reclaim: true, Retry: DefaultPolicy(), Gate: &Gate{},
+	}
+}
+
+// Check says what is wrong with options, all at once.
+func (o Options) Check() error {
+	var errs []error
+	if o.Group == "" || o.Consumer == "" {
+		errs = append(errs, fmt.Errorf("the %s has no group or no consumer name", o.Service))
+	}
+	if o.Tenants == nil {
+		errs = append(errs, fmt.Errorf("the %s has no tenants", o.Service))
+	}
+	if o.Batch < 1 || o.Batch > 1000 {
+		errs = append(errs, fmt.Errorf("batch is %d, want 1 to 1000", o.Batch))
+	}
+	if o.Lease <= 0 {
+		errs = append(errs, fmt.Errorf("lease is %v, want more than 0", o.Lease))
+	}
+	return errors.Join(append(errs, o.Retry.check())...)
+}
+
+// NewDesk is a desk on what st holds.
+func NewDesk(st *store.Store, opts Options) (*Desk, error) {
+	if err := opts.Check(); err != nil {
+		return nil, err
+	}
+	if opts.Gate == nil {
+		opts.Gate = &Gate{}
+	}
+	return &Desk{Store: st, opts: opts}, nil
+}
+
+// reader is who reads, for the tenants that are known by now.
+func (d *Desk) reader() store.Reader {
+	return store.Reader{Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names()}
+}
+
+// Held are the messages on the desk that were not handled yet.
+func (d *Desk) Held() []store.Message { return d.shelf.Held() }
+
+// Fill gets new messages onto an empty desk, and waits for up to block for one.
+// Without any, wake says when there may be something to claim.
+func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
+	msgs, now, wake, err := d.Fetch(ctx, d.opts.Batch, block)
+	d.shelf.Put(msgs)
+	return now, wake, err
+}
+
+// Empty reports whether the desk holds nothing.
+func (d *Desk) Empty() bool {
+	_, some := d.shelf.First()
+	return !some
+}
+
+// Fetch reads up to count new events, and waits for up to block for one; if there
+// are none, it claims those of dead consumers. With nothing at all, wake says when
+// there may be something to claim.
+func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs []store.Message, now, wake time.Time, err error) { //nolint:revive // function-result-limit: what there is, and when, is one reading of one clock
+	r := d.reader()
+	msgs, now, err = d.Store.Read(ctx, r, min(count, d.opts.Batch), block)
+	if err != nil || len(msgs) > 0 || !d.opts.Reclaim {
+		return msgs, now, now, d.told(err)
+	}
+	msgs, wake, err = d.Store.Orphans(ctx, r, d.opts.Lease, count, now)
+	for _, m := range msgs {
+		d.Tell(Activity{What: Claimed, Message: m})
+	}
+	return msgs, now, wake, d.told(err)
+}
+
+// told reports that nothing could be read.
+func (d *Desk) told(err error) error {
+	if err != nil {
+		d.Tell(Activity{What: Unread, Err: err})
+	}
+	return err
+}
+
+// Work handles what the desk holds, one message after the other: handle is called
+// for those of the wanted types, and all others are acknowledged. It stops at an
+// error that is not the message's own, and goes on from there the next time.
+func (d *Desk) Work(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, store.Message) error) error {
+	var rest []store.Message
+	for m, ok := d.shelf.First(); ok; m, ok = d.shelf.First() {
+		if !wanted(m.Event.Type) {
+			rest = append(rest, m)
+		} else if err := d.handle(ctx, m, handle); err != nil {
+			return err
+		}
+		d.shelf.Drop(m)
+	}
+	return d.Store.Ack(ctx, rest...)
+}
+
+// handle takes one message through, alone if it is a suspect.
+func (d *Desk) handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
+	if !d.opts.Gate.Enter(m) {
+		return ErrBusy
+	}
+	defer d.opts.Gate.Leave()
+	return d.Handle(ctx, m, handle)
+}
+
+// Handle takes one message through that was let in, and tells the observer.
+func (d *Desk) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
+	if Suspect(m) && Poison(m) == nil {
+		if err := d.Store.Alone(ctx, m); err != nil {
+			return err
+		}
+	}
+	d.Tell(Activity{What: Began, Message: m})
+	err := handle(ctx, m)
+	if err != nil {
+		d.Tell(Activity{What: Broken, Message: m, Err: err})
+		return err
+	}
+	d.Tell(Activity{What: Done, Message: m})
+	return nil
+}
+
+// Reject deals with a message that could not be handled: it is delivered again,
+// or given up, and then the obituary, if there is to be one, tells the worker. An
+// error that is not the message's comes back.
+func (d *Desk) Reject(ctx context.Context, m store.Message, cause error, obituary event.Type) error {
+	class := ClassOf(ctx, cause)
+	if class == "" {
+		return cause
+	}
+	if again, err := d.Again(ctx, m, cause); again || err != nil {
+		return err
+	}
+	dead := d.Dead(m, cause)
+	var publish []event.Event
+	if obituary != "" {
+		publish = []event.Event{m.Obituary(obituary, dead)}
+	}
+	return d.Bury(ctx, m, dead, publish)
+}
+
+// Again puts a message off that may be tried again, and reports whether it may.
+func (d *Desk) Again(ctx context.Context, m store.Message, cause error) (bool, error) {
+	class := ClassOf(ctx, cause)
+	if class == Permanent || m.Attempt+1 >= d.opts.Retry.Attempts {
+		return false, nil
+	}
+	_, err := d.Store.Retry(ctx, m, d.opts.Retry.pause(m, class))
+	d.Tell(Activity{What: Failed, Message: m, Class: class, Err: cause})
+	return true, err
+}
+
+// Dead is what is said of a message that is given up.
+func (d *Desk) Dead(m store.Message, cause error) event.Dead {
+	attempts := m.Attempt + 1
+	if Poison(m) != nil {
+		attempts = m.Deaths
+	}
+	return event.Dead{Reason: cause.Error(), Attempts: attempts, Service: d.opts.Group}
+}
+
+// Bury gives a message up.
+func (d *Desk) Bury(ctx context.Context, m store.Message, dead event.Dead, publish []event.Event) error {
+	_, err := d.Store.Bury(ctx, m, dead, publish)
+	if err == nil {
+		d.Tell(Activity{What: Buried, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
+	}
+	return err
+}
+
+// Roster is the tenants whose work is done. It may grow.
+type Roster struct {
+	mu    sync.Mutex
+	names []string
+}
+
+// NewRoster is a roster of some tenants.
+func NewRoster(names ...string) *Roster {
+	r := &Roster{}
+	r.Add(names...)
+	return r
+}
+
+// Names are all tenants, sorted; nobody may change what is returned.
+func (r *Roster) Names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.names
+}
+
+// Add takes up tenants, and returns those that were not known. Names that no
+// tenant can have are left out.
+func (r *Roster) Add(names ...string) (added []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		if !slices.Contains(r.names, name) && !slices.Contains(added, name) && store.CheckTenant(name) == nil {
+			added = append(added, name)
+		}
+	}
+	if len(added) > 0 {
+		r.names = append(slices.Clone(r.names), added...)
+		slices.SortFunc(r.names, strings.Compare)
+	}
+	return added
+}

@@ -1,0 +1,50 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// Holder is a service that holds messages.
+type Holder struct {
+	Held func() []store.Message
+	Lost func([]store.Message) // they are another's by now; nil where the commit finds out
+}
+
+// Renewal keeps the leases of what the services of a process hold, as long as the
+// process lives.
+type Renewal struct {
+	store   *store.Store
+	holders []Holder
+	lease   time.Duration
+}
+
+// NewRenewal renews leases of a length.
+func NewRenewal(st *store.Store, holders []Holder, lease time.Duration) *Renewal {
+	return &Renewal{store: st, holders: holders, lease: lease}
+}
+
+// Step renews all leases, and wants to be called again after a third of a lease.
+func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
+	some := false
+	for _, h := range r.holders {
+		held := h.Held()
+		if len(held) == 0 {
+			continue
+		}
+		some = true
+		lost, wrong := r.store.Renew(ctx, held...)
+		if len(lost) > 0 && h.Lost != nil {
+			h.Lost(lost)
+		}
+		err = errors.Join(err, wrong)
+	}
+	if !some || err != nil {
+		return time.Time{}, err
+	}
+	now, err := r.store.Now(ctx)
+	return now.Add(r.lease / 3), err
+}

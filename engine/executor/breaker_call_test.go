@@ -1,0 +1,228 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+)
+
+// guard is a caller whose breakers open after two failures, for 10 s.
+func guard(t *testing.T, world http.RoundTripper) *executor.Caller {
+	t.Helper()
+	opts := executor.BreakerOptions{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
+	return &executor.Caller{Transport: world, Breakers: breakers(t, opts)}
+}
+
+func callAt(ctx context.Context, c *executor.Caller, task *dsl.Task, second int) error {
+	_, err := c.Call(ctx, task, scope(nil), executor.Origin{Now: at(second)})
+	return err
+}
+
+func TestCallsSpareAHostThatFails(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	var status atomic.Int32
+	status.Store(503)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		w.Header().Set("Retry-After", "25")
+		w.WriteHeader(int(status.Load()))
+	}))
+	defer server.Close()
+	c := guard(t, executor.NewTransport(executor.Limits{AllowLoopback: true}))
+	task := request{Endpoint: server.URL + "/x?token=1"}.task(t)
+	for range 2 {
+		wantProblem(t, callAt(t.Context(), c, task, 0), event.Communication, 503, "answered 503")
+	}
+	host := strings.TrimPrefix(server.URL, "http://")
+	err := callAt(t.Context(), c, task, 24)
+	wantProblem(t, err, event.Communication, 503, "GET "+server.URL+"/x: not sent, because the circuit breaker of "+host+
+		" is open: calls failed in a row: 2, the last: answered 503 Service Unavailable; the host is tried again at 2026-01-01T00:00:25Z")
+	if got := calls.Load(); got != 2 {
+		t.Errorf("the server got %d calls, want 2", got)
+	}
+	status.Store(200)
+	for range 2 {
+		if err := callAt(t.Context(), c, task, 25); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhatIsAFailureOfAHost(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		world answers
+		want  int // failures in a row after one call
+	}{
+		{name: "success", world: status(200)},
+		{name: "no content", world: status(204)},
+		{name: "not found", world: status(404)},
+		{name: "a redirect that is not followed", world: status(301)},
+		{name: "too many requests", world: status(429), want: 1},
+		{name: "server error", world: status(500), want: 1},
+		{name: "unavailable", world: status(503), want: 1},
+		{name: "no answer", world: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, want: 1},
+		{name: "no end of an answer", world: func(*http.Request) (*http.Response, error) {
+			res := respond(200, "text/plain", "")
+			res.Body = io.NopCloser(io.MultiReader(strings.NewReader("begun"), broken{}))
+			return res, nil
+		}, want: 1},
+		{name: "an answer without a body", world: func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}, nil
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := guard(t, tt.world)
+			_ = callAt(t.Context(), c, request{Endpoint: "https://A.test/"}.task(t), 0)
+			states := c.Breakers.States()
+			switch {
+			case tt.want == 0 && len(states) == 0:
+			case len(states) != 1 || states[0].Host != "a.test:443" || states[0].Failures != tt.want:
+				t.Errorf("states %v, want %d failures of a.test:443", states, tt.want)
+			}
+		})
+	}
+}
+
+func status(code int) answers {
+	return func(*http.Request) (*http.Response, error) { return respond(code, "text/plain", "x"), nil }
+}
+
+func TestForbiddenAddressIsNoFailureOfItsHost(t *testing.T) {
+	t.Parallel()
+	c := guard(t, executor.NewTransport(executor.Limits{}))
+	for range 3 {
+		err := callAt(t.Context(), c, request{Endpoint: "http://127.0.0.1:1/"}.task(t), 0)
+		wantProblem(t, err, event.Configuration, 400, "this machine itself")
+	}
+}
+
+// A probe whose task is another's meanwhile, or that panics, leaves its place.
+func TestProbeThatIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	var world answers
+	c := guard(t, answers(func(req *http.Request) (*http.Response, error) { return world(req) }))
+	task := request{Endpoint: "https://a.test/"}.task(t)
+	world = status(500)
+	for range 2 {
+		_ = callAt(t.Context(), c, task, 0)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	world = func(req *http.Request) (*http.Response, error) {
+		cancel()
+		return nil, req.Context().Err()
+	}
+	if err := callAt(ctx, c, task, 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		world = func(*http.Request) (*http.Response, error) { panic("oh") }
+		_ = callAt(t.Context(), c, task, 11)
+	}()
+	world = status(200)
+	if err := callAt(t.Context(), c, task, 12); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each hop of a redirect counts for its own host.
+func TestBreakersOfRedirects(t *testing.T) {
+	t.Parallel()
+	calls := map[string]int{}
+	c := guard(t, answers(func(req *http.Request) (*http.Response, error) {
+		calls[req.URL.Host]++
+		if req.URL.Host == "b.test" {
+			return respond(502, "", ""), nil
+		}
+		res := respond(307, "", "")
+		res.Header.Set("Location", "https://b.test/")
+		return res, nil
+	}))
+	task := request{Endpoint: "https://a.test/", Redirect: true}.task(t)
+	for range 2 {
+		wantProblem(t, callAt(t.Context(), c, task, 0), event.Communication, 502, "502")
+	}
+	wantProblem(t, callAt(t.Context(), c, task, 1), event.Communication, 503, "breaker of b.test:443")
+	if calls["a.test"] != 3 || calls["b.test"] != 2 {
+		t.Errorf("calls %v, want 3 to a.test and 2 to b.test", calls)
+	}
+}
+
+// What one workflow's secrets are is not told to another by way of a host's state.
+func TestBreakersTellNoSecret(t *testing.T) {
+	t.Parallel()
+	c := guard(t, answers(func(req *http.Request) (*http.Response, error) {
+		return nil, errors.New("no way to " + req.URL.Host + " with " + req.Header.Get("X-Key"))
+	}))
+	leaky := request{Endpoint: "https://a.test/", Headers: map[string]any{"X-Key": "${ $secrets.token.token }"}}.task(t)
+	for range 2 {
+		_ = callAt(t.Context(), c, leaky, 0)
+	}
+	err := callAt(t.Context(), c, request{Endpoint: "https://a.test/"}.task(t), 1)
+	wantProblem(t, err, event.Communication, 503, "no way to a.test with ***;")
+
+	hidden := request{Endpoint: `${ "https://" + $secrets.token.token + ".test/" }`}.task(t)
+	for range 2 {
+		_ = callAt(t.Context(), c, hidden, 1)
+	}
+	wantProblem(t, callAt(t.Context(), c, hidden, 2), event.Communication, 503, "breaker of ***.test:443 is open")
+	if states := c.Breakers.States(); len(states) != 1 {
+		t.Errorf("states %v, want that of a.test alone", states)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		status            int
+		retryAfter, date  string
+		wantSecondsOfOpen int
+	}{
+		{503, "20", "", 20},
+		{429, " 20 ", "", 20},
+		{500, "20", "", 10},
+		{503, "1", "", 10},
+		{503, "-5", "", 10},
+		{503, "99999999999999999999", "", 10},
+		{503, "999999999", "", 60},
+		{503, "soon", "", 10},
+		{503, at(30).Format(http.TimeFormat), "", 30},
+		{503, at(1030).Format(http.TimeFormat), at(1000).Format(http.TimeFormat), 30},
+		{503, at(5).Format(http.TimeFormat), at(1000).Format(http.TimeFormat), 10},
+	}
+	for i, tt := range tests {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			c := guard(t, answers(func(*http.Request) (*http.Response, error) {
+				res := respond(tt.status, "", "")
+				res.Header.Set("Retry-After", tt.retryAfter)
+				if tt.date != "" {
+					res.Header.Set("Date", tt.date)
+				}
+				return res, nil
+			}))
+			for range 2 {
+				_ = callAt(t.Context(), c, request{Endpoint: "https://a.test/"}.task(t), 0)
+			}
+			if got := c.Breakers.States()[0].Until; !got.Equal(at(tt.wantSecondsOfOpen)) {
+				t.Errorf("open until %v, want %v", got, at(tt.wantSecondsOfOpen))
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// guarded sends a request if the breaker of its host lets it.
+func (r *run) guarded(req *http.Request) (res *http.Response, err error) {
+	host := hostOf(req.URL)
+	attempt, err := r.Breakers.Begin(host, r.origin.Now)
+	switch {
+	case err != nil:
+		return nil, err
+	case attempt == nil:
+		return r.Transport.RoundTrip(req) //nolint:wrapcheck // it is the transport's error
+	}
+	defer func() {
+		if res == nil { // of a panic, nobody else has told
+			attempt.Cancel()
+		}
+	}()
+	v := &verdict{run: r, request: req, attempt: attempt, private: r.mask(host) != host}
+	if res, err = r.Transport.RoundTrip(req); err != nil {
+		v.broken(err)
+		return nil, err //nolint:wrapcheck // likewise
+	}
+	v.answered(res)
+	return res, nil
+}
+
+// verdict finds out how a call ended for its host.
+type verdict struct {
+	run     *run
+	request *http.Request
+	attempt *Attempt
+	private bool // the host's name holds a secret
+}
+
+// broken is that there is no answer, or no end of it. What was not sent, or not
+// waited for, says nothing about the host.
+func (v *verdict) broken(err error) {
+	_, forbidden := errors.AsType[*closedNetworkError](err)
+	if forbidden || errors.Is(err, errNoRoom) || errors.Is(v.request.Context().Err(), context.Canceled) {
+		v.attempt.Cancel()
+		return
+	}
+	v.fail(reason(err), 0)
+}
+
+func (v *verdict) fail(text string, after time.Duration) {
+	const longest = 200
+	v.attempt.Fail(Failure{shortened(printable(v.run.mask(text)), longest), after, v.private})
+}
+
+// answered is that an answer has begun: one that says that the host cannot is a
+// failure, and every other a success once it has been read.
+func (v *verdict) answered(res *http.Response) {
+	switch status := res.StatusCode; {
+	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
+		v.fail("answered "+statusLine(status), retryAfter(res, v.run.origin.Now))
+	case res.Body == nil:
+		v.attempt.Succeed()
+	default:
+		res.Body = &judged{res.Body, v}
+	}
+}
+
+// judged is the body of an answer whose end is waited for.
+type judged struct {
+	io.ReadCloser
+	verdict *verdict
+}
+
+// Read sees how the answer ends.
+func (j *judged) Read(p []byte) (int, error) {
+	n, err := j.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		j.verdict.broken(err)
+	}
+	return n, err //nolint:wrapcheck // it is the body's error
+}
+
+// Close is that as much was read as was wanted.
+func (j *judged) Close() error {
+	j.verdict.attempt.Succeed()
+	return j.ReadCloser.Close() //nolint:wrapcheck // likewise
+}
+
+// retryAfter is how long an answer asks to wait: a number of seconds, or a date
+// that is compared with the answer's own.
+func retryAfter(res *http.Response, now time.Time) time.Duration {
+	if res.StatusCode != http.StatusServiceUnavailable && res.StatusCode != http.StatusTooManyRequests {
+		return 0
+	}
+	text := strings.TrimSpace(res.Header.Get("Retry-After"))
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return time.Duration(max(seconds, 0)) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(res.Header.Get("Date")); err == nil {
+		now = date
+	}
+	return max(at.Sub(now), 0)
+}

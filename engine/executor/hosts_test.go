@@ -1,0 +1,206 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+)
+
+// patience is how long a test waits for what has to come.
+const patience = 10 * time.Second
+
+// await gets what has to come from a channel.
+func await[T any](t *testing.T, from <-chan T, what string) (got T) {
+	t.Helper()
+	select {
+	case got = <-from:
+	case <-time.After(patience):
+		t.Fatalf("no %s", what)
+	}
+	return got
+}
+
+// ask sends a request and leaves its answer open, if that has a body.
+func ask(ctx context.Context, t *testing.T, way http.RoundTripper, uri string) (open io.Closer, err error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := way.RoundTrip(req)
+	if err != nil || res.Body == nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+func TestLimitHosts(t *testing.T) {
+	t.Parallel()
+	const limit, calls = 2, 6
+	arrived, release := make(chan struct{}, calls), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	}))
+	defer server.Close()
+	way := executor.LimitHosts(executor.NewTransport(executor.Limits{AllowLoopback: true}), limit)
+	c := &executor.Caller{Transport: way}
+	task := request{Endpoint: server.URL}.task(t)
+	ended := make(chan error, calls)
+	for range calls {
+		go func() {
+			_, err := c.Call(t.Context(), task, scope(nil), executor.Origin{})
+			ended <- err
+		}()
+	}
+	for range calls / limit {
+		for range limit {
+			await(t, arrived, "call")
+		}
+		select {
+		case <-arrived:
+			t.Fatalf("more than %d calls at once", limit)
+		default:
+		}
+		for range limit {
+			release <- struct{}{}
+		}
+		for range limit {
+			if err := await(t, ended, "end of a call"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// A place is taken until the answer is closed, once; other hosts have their own.
+func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
+	t.Parallel()
+	way := executor.LimitHosts(answers(func(req *http.Request) (*http.Response, error) {
+		switch req.URL.Path {
+		case "/fails":
+			return nil, io.ErrUnexpectedEOF
+		case "/empty":
+			return &http.Response{StatusCode: http.StatusNoContent}, nil
+		}
+		return respond(200, "", "x"), nil
+	}), 1)
+	for _, uri := range []string{"https://a.test/fails", "https://a.test/empty"} {
+		if open, _ := ask(t.Context(), t, way, uri); open != nil {
+			t.Errorf("%s has a body", uri)
+		}
+	}
+	first, err := ask(t.Context(), t, way, "https://a.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ask(t.Context(), t, way, "https://b.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+
+	next := make(chan io.Closer)
+	go func() {
+		open, err := ask(t.Context(), t, way, "https://A.test:443/")
+		if err != nil {
+			t.Error(err)
+		}
+		next <- open
+	}()
+	select {
+	case <-next:
+		t.Error("a second call began before the answer to the first was closed")
+	default:
+	}
+	_ = first.Close()
+	_ = first.Close()
+	second := await(t, next, "second call")
+
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := ask(late, t, way, "https://a.test/"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled: closing twice makes room once", err)
+	}
+	_ = second.Close()
+}
+
+// Whoever waits for room ends with its context, and its host is not to blame.
+func TestLimitHostsEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	way := executor.LimitHosts(status(200), 1)
+	open, err := ask(t.Context(), t, way, "https://a.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	c := guard(t, way)
+	task := request{Endpoint: "https://a.test/"}.task(t)
+
+	stopped, cancel := context.WithCancelCause(t.Context())
+	lost := errors.New("lost")
+	time.AfterFunc(10*time.Millisecond, func() { cancel(lost) })
+	if err := callAt(stopped, c, task, 0); !errors.Is(err, lost) {
+		t.Errorf("error %v, want the cause of the context's end", err)
+	}
+	late, done := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer done()
+	err = callAt(late, c, task, 0)
+	wantProblem(t, err, event.Communication, 500, "waiting for room among the calls to a.test:443, which has 1 under way (limit: calls per host)")
+	if states := c.Breakers.States(); len(states) != 0 {
+		t.Errorf("states %v, want none", states)
+	}
+}
+
+func TestLimitHostsIsOff(t *testing.T) {
+	t.Parallel()
+	world, _ := recorder(200, "", "")
+	for range 3 {
+		if _, err := ask(t.Context(), t, executor.LimitHosts(world, 0), "https://a.test/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A call whose task is another's meanwhile ends at once, with the reason of its
+// context, wherever it is: before the answer, or in the middle of it.
+func TestCallUnderWayEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("the request is another's")
+	for _, path := range []string{"/silent", "/begun"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			arrived, release := make(chan struct{}, 1), make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/begun" {
+					_, _ = w.Write([]byte("begun"))
+					_ = http.NewResponseController(w).Flush()
+				}
+				arrived <- struct{}{}
+				<-release
+			}))
+			defer server.Close()
+			defer close(release)
+			c := guard(t, executor.LimitHosts(executor.NewTransport(executor.Limits{AllowLoopback: true}), 1))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- callAt(ctx, c, request{Endpoint: server.URL + path}.task(t), 0) }()
+			await(t, arrived, "call")
+			cancel(lost)
+			err := await(t, ended, "end of the call")
+			if problem := (*event.Problem)(nil); !errors.Is(err, lost) || errors.As(err, &problem) {
+				t.Errorf("error %v, want the cause of the context's end, and no problem", err)
+			}
+			if states := c.Breakers.States(); len(states) != 0 {
+				t.Errorf("states %v, want none", states)
+			}
+		})
+	}
+}

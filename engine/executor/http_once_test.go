@@ -1,0 +1,51 @@
+package executor_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+)
+
+// A server that took a request and hung up may have done what it was asked for:
+// whether it is asked again is the workflow's to say, not net/http's.
+func TestTransportSendsOnce(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"POST", "DELETE"} {
+		var calls atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Idempotency-Key") == "" {
+				t.Errorf("%s without an idempotency key", method)
+			}
+			if calls.Add(1) == 1 {
+				return // so that there is a connection to use again
+			}
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = conn.(*net.TCPConn).Close()
+		}))
+		defer server.Close()
+		limits := executor.Limits{AllowLoopback: true}
+		c := &executor.Caller{Transport: executor.NewTransport(limits), Limits: limits}
+		call := request{Method: method, Endpoint: server.URL}
+		if method == "POST" {
+			call.Body = map[string]any{"amount": 1}
+		}
+		from := executor.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}}
+		if _, err := c.Call(t.Context(), call.task(t), scope(nil), from); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Call(t.Context(), call.task(t), scope(nil), from)
+		wantProblem(t, err, event.Communication, 500, "EOF")
+		if got := calls.Load(); got != 2 {
+			t.Errorf("%s: the server got %d requests, want 2", method, got)
+		}
+	}
+}

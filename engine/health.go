@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// Status is how a service instance does.
+type Status string
+
+// The statuses of services, and of all of them together.
+const (
+	Healthy   Status = "healthy"
+	Degraded  Status = "degraded"  // it fails, or has not come back from a step for long
+	Unhealthy Status = "unhealthy" // it has done so for half a minute
+)
+
+const (
+	slowAfter = 10 * time.Second // a step that has not come back is no good sign
+	deadAfter = 30 * time.Second // nor are failures in a row
+	tellAgain = 10 * time.Second // the same trouble
+)
+
+// Health is how one service instance does.
+type Health struct {
+	Group, Name string
+	Status      Status
+	Failures    int       // steps in a row that have failed
+	Err         error     // of the last step
+	Since       time.Time // when it last did well, by the machine's clock
+}
+
+// pulse is what is known of a service while it runs.
+type pulse struct {
+	service Service
+
+	mu       sync.Mutex
+	began    time.Time // of the step under way; zero between two
+	lastGood time.Time
+	told     time.Time // when trouble was last told
+	failed   int
+	err      error
+}
+
+// beat is the pulse of a service that begins to run.
+func (e *Engine) beat(s Service) *pulse {
+	p := &pulse{service: s, lastGood: time.Now()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pulses = append(e.pulses, p)
+	return p
+}
+
+func (p *pulse) begin(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began = now
+}
+
+// end takes the outcome of a step, and reports whether it is worth telling:
+// trouble that is new or has lasted, and the end of trouble that was told.
+func (p *pulse) end(now time.Time, err error) (tell bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began = time.Time{}
+	if err == nil {
+		tell = !p.told.IsZero()
+		p.lastGood, p.failed, p.err, p.told = now, 0, nil, time.Time{}
+		return tell
+	}
+	p.failed++
+	p.err = err
+	if now.Sub(p.told) < tellAgain {
+		return false
+	}
+	p.told = now
+	return true
+}
+
+func (p *pulse) failures() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
+}
+
+// health judges a service. An executor may be busy with one call for long.
+func (p *pulse) health(now time.Time) Health {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := Health{Group: p.service.Group, Name: p.service.Name, Status: Healthy, Failures: p.failed, Err: p.err, Since: p.lastGood}
+	stuck := time.Duration(0)
+	if !p.began.IsZero() && p.service.Group != "executor" {
+		stuck = now.Sub(p.began)
+	}
+	switch {
+	case p.failed > 0 && now.Sub(p.lastGood) > deadAfter, stuck > deadAfter:
+		h.Status = Unhealthy
+	case p.failed > 0, stuck > slowAfter:
+		h.Status = Degraded
+	}
+	return h
+}
+
+// Health is how the services of this process do, in the order of Services; empty
+// before Run.
+func (e *Engine) Health() []Health {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	out := make([]Health, 0, len(e.pulses))
+	for _, p := range e.pulses {
+		out = append(out, p.health(now))
+	}
+	return out
+}

@@ -1,0 +1,255 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Letter is a dead letter: an event, or a timer, that was given up.
+type Letter struct {
+	Tenant string
+	Stream string // that it stands in
+	ID     string // there
+	Died   time.Time
+
+	Event  event.Event // as far as it can be read
+	Fields []string    // of the entry that was given up, name after name with its value
+	Timer  string      // instead, of a timer that could not fire: its text
+	Err    error       // why it cannot be brought back, if so
+
+	Reason, Service           string
+	Attempts                  int
+	Replayed                  int // times that it was brought back before
+	SourceStream, SourceID    string
+	FirstFailure, LastFailure time.Time
+}
+
+// letterFields are the fields that a letter has besides those of the original.
+func letterFields() []string {
+	return []string{"reason", "attempts", "service", "source_stream", "source_id", "first_failure", "last_failure"}
+}
+
+// mostReplayed is how many fields an entry may have that a script writes at once.
+const mostReplayed = 3900
+
+// LetterQuery says which dead letters to read: of a tenant, or of a stream that
+// OtherStreams has found.
+type LetterQuery struct {
+	Tenant, Stream string
+	From, To       string // ids, both included; "" for the ends
+	Oldest         bool   // the oldest first
+	Count          int
+}
+
+// At is the query that goes on at an id.
+func (q LetterQuery) At(next string) LetterQuery {
+	if q.Oldest {
+		q.From = next
+	} else {
+		q.To = next
+	}
+	return q
+}
+
+// Letters reads a page of dead letters, the newest first. Of a stream that holds
+// other events too these are left out, so that there may be fewer than Count. The
+// id at which to go on comes with them, "" at the end.
+func (s *Store) Letters(ctx context.Context, q LetterQuery) (letters []Letter, next string, err error) {
+	if err := CheckTenant(q.Tenant); err != nil {
+		return nil, "", err
+	}
+	stream := q.Stream
+	if stream == "" {
+		stream = s.keys.dead(q.Tenant)
+	}
+	entries, err := s.entries(ctx, stream, q)
+	if err != nil {
+		return nil, "", failed("read the dead letters", err)
+	}
+	for _, entry := range entries {
+		read := s.letterOf
+		if q.Stream != "" {
+			read = s.letterOfEvent
+		}
+		if l, ok := read(entry); ok {
+			l.Tenant, l.Stream, l.ID, l.Died = q.Tenant, stream, entry.id, idTime(entry.id)
+			letters = append(letters, l)
+		}
+	}
+	if n := len(entries); n > 0 && n == q.Count {
+		next = neighbour(entries[n-1].id, q.Oldest)
+	}
+	return letters, next, nil
+}
+
+// Letter finds a dead letter by its id; ErrNotFound if it is none, or not any more.
+func (s *Store) Letter(ctx context.Context, tenant, stream, id string) (Letter, error) {
+	ms, seq, _ := strings.Cut(id, "-")
+	_, err := strconv.ParseUint(ms, 10, 64)
+	if _, wrong := strconv.ParseUint(seq, 10, 64); err != nil || wrong != nil {
+		return Letter{}, fmt.Errorf("%w: dead letter %q, want an id such as 1767225600000-0", ErrName, id)
+	}
+	letters, _, err := s.Letters(ctx, LetterQuery{Tenant: tenant, Stream: stream, From: id, To: id, Count: 1})
+	if err != nil {
+		return Letter{}, err
+	}
+	if len(letters) == 0 {
+		return Letter{}, fmt.Errorf("dead letter %s of tenant %s: %w: it was brought back or dropped, or is another tenant's", id, tenant, ErrNotFound)
+	}
+	return letters[0], nil
+}
+
+// entry is one of a stream, with its fields in their order.
+type entry struct {
+	id     string
+	fields []string
+}
+
+// entries reads entries as they stand: go-redis' own form has no order.
+func (s *Store) entries(ctx context.Context, stream string, q LetterQuery) ([]entry, error) {
+	from, to := q.From, q.To
+	if from == "" {
+		from = "-"
+	}
+	if to == "" {
+		to = "+"
+	}
+	args := []any{"XREVRANGE", stream, to, from, "COUNT", q.Count}
+	if q.Oldest {
+		args = []any{"XRANGE", stream, from, to, "COUNT", q.Count}
+	}
+	reply, err := s.rdb.Do(ctx, args...).Slice()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	out := make([]entry, 0, len(reply))
+	for _, item := range reply {
+		parts, _ := item.([]any)
+		if len(parts) != 2 {
+			continue // an entry that was deleted while it was read
+		}
+		var e entry
+		e.id, _ = parts[0].(string)
+		fields, _ := parts[1].([]any)
+		for _, field := range fields {
+			text, _ := field.(string)
+			e.fields = append(e.fields, text)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// idTime is when an entry was written.
+func idTime(id string) time.Time {
+	ms, _, _ := strings.Cut(id, "-")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
+}
+
+// letterOf tells the original of a letter from what was written on it. An event
+// may have attributes of the same names: theirs come first.
+func (s *Store) letterOf(e entry) (Letter, bool) {
+	own, names := map[string]string{}, letterFields()
+	var fields []string
+	for i := len(e.fields) - 2; i >= 0; i -= 2 {
+		name, value := e.fields[i], e.fields[i+1]
+		if _, seen := own[name]; !seen && slices.Contains(names, name) {
+			own[name] = value
+			continue
+		}
+		fields = append(fields, value, name)
+	}
+	slices.Reverse(fields)
+	l := Letter{
+		Reason: own["reason"], Service: own["service"], SourceStream: own["source_stream"], SourceID: own["source_id"],
+		FirstFailure: moment(own["first_failure"]), LastFailure: moment(own["last_failure"]),
+	}
+	l.Attempts, _ = strconv.Atoi(own["attempts"]) // 0 says that it is not known
+	if len(fields) == 2 && fields[0] == "timer" {
+		l.Timer = fields[1]
+		d := dueOf(redis.Z{Member: l.Timer}, l.LastFailure)
+		l.Err = d.Err
+		l.Event = event.Event{Type: event.TimerFired, Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID}
+		return l, true
+	}
+	l.Fields = unpacked(fields)
+	l.read(s)
+	return l, true
+}
+
+// unpacked are the fields of an entry that had too many.
+func unpacked(fields []string) []string {
+	all := object(fields)
+	text, packed := all[packedField]
+	var inner map[string]string
+	if !packed || json.Unmarshal([]byte(text), &inner) != nil {
+		return fields
+	}
+	delete(all, packedField)
+	return append(listed(inner), listed(all)...)
+}
+
+// read makes the original's event of its fields.
+func (l *Letter) read(s *Store) {
+	values := make(map[string]any, len(l.Fields)/2)
+	for i := 0; i+1 < len(l.Fields); i += 2 {
+		values[l.Fields[i]] = l.Fields[i+1]
+	}
+	// What is wrong with it is the reason for which it is here.
+	l.Event, _ = s.decode(redis.XMessage{Values: values})
+	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
+	delete(l.Event.Ext, event.ReplayAttribute)
+	if n := len(l.Fields) / 2; n > mostReplayed {
+		l.Err = fmt.Errorf("it has %d fields, more than %d, which nobody takes at once", n, mostReplayed)
+	}
+}
+
+// Replay brings a letter back, once whoever else does the same: its event into
+// the tenant's stream, byte for byte and with the count of its replays, or its
+// timer among the timers. It reports false if the letter is gone.
+func (s *Store) Replay(ctx context.Context, l Letter) (bool, error) {
+	if l.Err != nil {
+		return false, fmt.Errorf("letter %s cannot be brought back: %w", l.ID, l.Err)
+	}
+	if l.Timer != "" {
+		d := dueOf(redis.Z{Member: l.Timer}, l.LastFailure)
+		n, err := replayTimerScript.Run(ctx, s.rdb, []string{l.Stream, s.keys.timers(d.Tenant)}, l.ID, formatScore(d.Timer.Due()), l.Timer).Int()
+		return n == 1, failed("replay", err)
+	}
+	fields := make([]string, 0, len(l.Fields)+2)
+	for i := 0; i+1 < len(l.Fields); i += 2 {
+		if l.Fields[i] != event.ReplayAttribute {
+			fields = append(fields, l.Fields[i], l.Fields[i+1])
+		}
+	}
+	fields = append(fields, event.ReplayAttribute, strconv.Itoa(l.Replayed+1))
+	n, err := replayScript.Run(ctx, s.rdb, []string{l.Stream, s.keys.stream(l.Tenant)}, append([]any{l.ID}, anys(fields)...)...).Int()
+	return n == 1, failed("replay", err)
+}
+
+// Drop throws letters away, and counts those that were still there.
+func (s *Store) Drop(ctx context.Context, letters ...Letter) (int, error) {
+	n := 0
+	for _, l := range letters {
+		gone, err := s.rdb.XDel(ctx, l.Stream, l.ID).Result()
+		if err != nil {
+			return n, failed("drop", err)
+		}
+		n += int(gone)
+	}
+	return n, nil
+}

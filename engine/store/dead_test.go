@@ -1,0 +1,248 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// dead gives a message up.
+func (w *world) dead(t *testing.T, m store.Message, reason string) {
+	t.Helper()
+	mine(t, true)(w.Bury(t.Context(), m, event.Dead{Reason: reason, Attempts: 3, Service: m.Group}, nil))
+}
+
+// letters are all dead letters of the tenant, the newest first.
+func (w *world) letters(t *testing.T) []store.Letter {
+	t.Helper()
+	letters, next, err := w.Letters(t.Context(), store.LetterQuery{Tenant: tenant, Count: 100})
+	must(t, err)
+	if next != "" {
+		t.Errorf("there are more behind %s", next)
+	}
+	return letters
+}
+
+// replayed fails the test unless bringing a letter back does as is wanted.
+func replayed(t *testing.T, want bool) func(bool, error) {
+	return func(got bool, err error) {
+		t.Helper()
+		must(t, err)
+		if got != want {
+			t.Fatalf("replayed %v, want %v", got, want)
+		}
+	}
+}
+
+var deadLetters = []check{
+	{"a letter says what it was and why it died", func(t *testing.T, w *world) {
+		e := happened("a", event.TaskRequested)
+		e.Ext = map[string]string{"reason": "mine", "service": "ours"}
+		m := w.sent(t, e, store.ExecutorGroup, "e1")
+		w.dead(t, m, "no answer")
+		all := w.letters(t)
+		if len(all) != 1 {
+			t.Fatalf("letters %v", all)
+		}
+		l := all[0]
+		if diff := cmp.Diff(e, l.Event); diff != "" {
+			t.Error(diff)
+		}
+		if l.Reason != "no answer" || l.Service != store.ExecutorGroup || l.Attempts != 3 || l.SourceID != m.ID ||
+			l.SourceStream != streamKey || l.LastFailure.IsZero() || l.FirstFailure.IsZero() || l.Replayed != 0 || l.Err != nil {
+			t.Errorf("letter %+v", l)
+		}
+		if found, err := w.Letter(t.Context(), tenant, "", l.ID); err != nil || !slices.Equal(found.Fields, m.Fields) {
+			t.Errorf("found %+v, %v, want the fields %v", found, err, m.Fields)
+		}
+	}},
+	{"a letter goes back byte for byte, and counts its replays", func(t *testing.T, w *world) {
+		sent := []string{
+			"data", "{ \"a\" : 1.0,\n\"b\":\"\\u0041\xff\" }", "id", "the id", "odd", "\x00\x01", "type", "com.x", "tenantid", "other",
+		}
+		w.raw(t, sent...)
+		for count := range 3 {
+			m := w.read(t, store.WorkerGroup, "w1")
+			if m.Replay != count || m.Attempt != 0 || m.Event.ID != "the id" || m.Event.Ext[event.ReplayAttribute] != "" {
+				t.Fatalf("replay %d: %+v", count, m)
+			}
+			w.dead(t, m, "again")
+			l := w.letters(t)[0]
+			if l.Replayed != count {
+				t.Errorf("the letter has been replayed %d times, want %d", l.Replayed, count)
+			}
+			replayed(t, true)(w.Replay(t.Context(), l))
+			last := w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 1).Val()[0].Values
+			if last[event.ReplayAttribute] != strconv.Itoa(count+1) || len(last) != len(sent)/2+1 {
+				t.Fatalf("entry %v", last)
+			}
+			for i := 0; i < len(sent); i += 2 {
+				if last[sent[i]] != sent[i+1] {
+					t.Errorf("field %s is %q, want %q", sent[i], last[sent[i]], sent[i+1])
+				}
+			}
+		}
+		if n := len(w.letters(t)); n != 0 {
+			t.Errorf("%d letters are left", n)
+		}
+	}},
+	{"a letter that is replayed by several goes back once", func(t *testing.T, w *world) {
+		w.dead(t, w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1"), "no")
+		l := w.letters(t)[0]
+		before := w.rdb.XLen(t.Context(), streamKey).Val()
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() {
+				if _, err := w.Replay(t.Context(), l); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if n := w.rdb.XLen(t.Context(), streamKey).Val() - before; n != 1 {
+			t.Errorf("it went back %d times", n)
+		}
+		replayed(t, false)(w.Replay(t.Context(), l))
+		if n, err := w.Drop(t.Context(), l); n != 0 || err != nil {
+			t.Errorf("dropped %d, %v", n, err)
+		}
+	}},
+	{"letters are read from either end, page after page", func(t *testing.T, w *world) {
+		for i := range 25 {
+			w.dead(t, w.sent(t, happened(fmt.Sprint("e", i), "com.x"), store.WorkerGroup, "w1"), "no")
+		}
+		for _, oldest := range []bool{false, true} {
+			var ids []string
+			for q := (store.LetterQuery{Tenant: tenant, Count: 5, Oldest: oldest}); ; {
+				page, next, err := w.Letters(t.Context(), q)
+				must(t, err)
+				for _, l := range page {
+					ids = append(ids, l.Event.ID)
+				}
+				if next == "" {
+					break
+				}
+				if oldest {
+					q.From = next
+				} else {
+					q.To = next
+				}
+			}
+			if first := map[bool]string{false: "e24", true: "e0"}[oldest]; len(ids) != 25 || ids[0] != first {
+				t.Errorf("oldest first %v: %v", oldest, ids)
+			}
+		}
+		all := w.letters(t)
+		if n, err := w.Drop(t.Context(), all[3], all[4]); n != 2 || err != nil || len(w.letters(t)) != 23 {
+			t.Errorf("dropped %d, %v", n, err)
+		}
+		if _, err := w.Letter(t.Context(), tenant, "", all[3].ID); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a dropped letter: %v", err)
+		}
+		if _, err := w.Letter(t.Context(), tenant, "", "-"); !errors.Is(err, store.ErrName) {
+			t.Errorf("no id: %v", err)
+		}
+	}},
+	{"an entry of too many fields is unpacked", func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			fields int
+			back   bool
+		}{{1500, true}, {9000, false}} {
+			values := []string{"id", "1", "type", "com.x"}
+			for i := range c.fields {
+				values = append(values, fmt.Sprintf("a%d", i), "v")
+			}
+			w.raw(t, values...)
+			w.dead(t, w.read(t, store.WorkerGroup, "w1"), "too many")
+			l := w.letters(t)[0]
+			if l.Event.ID != "1" || len(l.Fields) != len(values) {
+				t.Errorf("letter of %d fields: %d, event %s", c.fields, len(l.Fields)/2, l.Event.ID)
+			}
+			done, err := w.Replay(t.Context(), l)
+			if done != c.back || (err == nil) != c.back {
+				t.Errorf("%d fields: replayed %v, %v", c.fields, done, err)
+			}
+			if !c.back {
+				continue
+			}
+			if m := w.read(t, store.WorkerGroup, "w1"); m.Replay != 1 || m.Err == nil {
+				t.Errorf("it came back as %+v", m.Event) // still too many
+			}
+			if len(w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 1).Val()[0].Values) != c.fields+3 {
+				t.Error("fields are missing")
+			}
+		}
+	}},
+	{"what cannot be a timer stays dead, and what can goes back", func(t *testing.T, w *world) {
+		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1, Member: "junk"}).Err())
+		w.fireAll(t)
+		l := w.letters(t)[0]
+		if l.Timer != "junk" || l.Err == nil || l.Service != store.TimerGroup {
+			t.Errorf("letter %+v", l)
+		}
+		if done, err := w.Replay(t.Context(), l); done || err == nil || !strings.Contains(err.Error(), "cannot be brought back") {
+			t.Errorf("replayed %v, %v", done, err)
+		}
+		_, err := w.Drop(t.Context(), l)
+		must(t, err)
+		good := string(event.Encode(timer(0)))
+		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: []string{"timer", good, "reason", "x"}}).Err())
+		l = w.letters(t)[0]
+		replayed(t, true)(w.Replay(t.Context(), l))
+		replayed(t, false)(w.Replay(t.Context(), l))
+		if p := w.only(t); p.Member != good || p.Event != nil {
+			t.Errorf("timer %+v", p)
+		}
+	}},
+	{"dead letters of other key schemes are read and brought back", func(t *testing.T, w *world) {
+		const key = "tenant:acme:workflow:orders:events"
+		at := time.Date(2024, 1, 15, 10, 30, 0, 0, time.UTC)
+		dlq := event.Event{
+			ID: "d", Source: "/executor", Type: event.TaskDead, Time: at, Tenant: tenant, Execution: "x-7",
+			Data: []byte(`{"error":"timeout","attempts":3,"original_event":{"id":"o","type":"io.flunq.task.requested","data":{"n":1.50}}}`),
+		}
+		for _, values := range [][]string{
+			dlq.Fields(),
+			happened("other", event.TaskCompleted).Fields(),
+			{"event", `{"id":"e","type":"io.flunq.timer.dlq","data":{"reason":"no original"}}`},
+		} {
+			must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: values}).Err())
+		}
+		letters, _, err := w.Letters(t.Context(), store.LetterQuery{Tenant: tenant, Stream: key, Count: 10})
+		must(t, err)
+		if len(letters) != 2 {
+			t.Fatalf("letters %+v", letters)
+		}
+		if done, err := w.Replay(t.Context(), letters[0]); done || err == nil {
+			t.Errorf("one without its original: replayed %v, %v", done, err)
+		}
+		l := letters[1]
+		if l.Reason != "timeout" || l.Attempts != 3 || l.Event.Execution != "x-7" || l.Event.ID != "o" || l.Stream != key {
+			t.Errorf("letter %+v", l)
+		}
+		replayed(t, true)(w.Replay(t.Context(), l))
+		replayed(t, false)(w.Replay(t.Context(), l))
+		m := w.read(t, store.ExecutorGroup, "e1")
+		if m.Event.ID != "o" || string(m.Event.Data) != `{"n":1.50}` || m.Replay != 1 {
+			t.Errorf("brought back %+v", m)
+		}
+	}},
+	{"the tenants with dead letters are known", func(t *testing.T, w *world) {
+		w.dead(t, w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1"), "no")
+		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:beta:events:dlq", Values: []string{"reason", "x"}}).Err())
+		if got, err := w.DeadTenants(t.Context()); err != nil || !slices.Equal(got, []string{"acme", "beta"}) {
+			t.Errorf("tenants %v, %v", got, err)
+		}
+	}},
+}

@@ -1,0 +1,300 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The shelves of the index: executions that go on stand on one, those that have
+// ended on that of their status.
+const (
+	openShelf      = "open"
+	completedShelf = "completed"
+	faultedShelf   = "faulted"
+	cancelledShelf = "cancelled"
+)
+
+// shelfOf is where executions of a status stand.
+func shelfOf(status string) string {
+	switch status {
+	case completedShelf, faultedShelf, cancelledShelf:
+		return status
+	default:
+		return openShelf
+	}
+}
+
+// ExecutionQuery says which executions to list; what is empty means all.
+type ExecutionQuery struct {
+	Statuses      []string
+	Workflow      string // "namespace.name"
+	CreatedAfter  time.Time
+	CreatedBefore time.Time
+	After         string // go on behind this cursor
+	Limit         int
+}
+
+// passes reports whether an execution is meant.
+func (q ExecutionQuery) passes(x Execution) bool {
+	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, x.Status)) &&
+		(q.Workflow == "" || q.Workflow == x.Workflow) &&
+		(q.CreatedAfter.IsZero() || x.CreatedAt.After(q.CreatedAfter)) &&
+		(q.CreatedBefore.IsZero() || x.CreatedAt.Before(q.CreatedBefore))
+}
+
+// shelves are those on which executions that are meant can stand.
+func (q ExecutionQuery) shelves() []string {
+	if len(q.Statuses) == 0 {
+		return []string{openShelf, completedShelf, faultedShelf, cancelledShelf}
+	}
+	var out []string
+	for _, status := range q.Statuses {
+		if name := shelfOf(status); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// mostLooks is how many executions one page looks at, whatever it finds.
+const mostLooks = 20 * mostAtOnce
+
+// Executions are up to q.Limit executions, the newest first; of those of one
+// millisecond the last by id. Their output, error and state are left out. There may
+// be fewer, since one page looks at a bounded number: next is the cursor to go on
+// behind, "" when there are no more.
+func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery) (found []Execution, next string, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, "", err
+	}
+	m, err := s.merge(tenant, q)
+	if err != nil {
+		return nil, "", err
+	}
+	// One more than is asked for says whether there are more.
+	for looked, size := 0, min(q.Limit, mostAtOnce-1)+1; ; size = mostAtOnce {
+		entries, err := m.take(ctx, size)
+		if err != nil || len(entries) == 0 {
+			return found, "", err
+		}
+		executions, err := s.Outlines(ctx, tenant, ids(entries)...)
+		if err != nil {
+			return nil, "", err
+		}
+		for i, x := range executions {
+			if x.Status == "" || !q.passes(x) {
+				continue
+			}
+			if len(found) == q.Limit {
+				return found, next, nil
+			}
+			found = append(found, x)
+			next = entries[i].cursor()
+		}
+		if looked += len(entries); looked >= mostLooks {
+			return found, entries[len(entries)-1].cursor(), nil
+		}
+	}
+}
+
+// Outlines reads what is known of executions but for their output, error and
+// state; of one that is not known there is only the id.
+func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]Execution, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	names := []string{"status", "workflow", "definition", "version", "parent", "parent_task", "created", "ended"}
+	pipe := s.rdb.Pipeline()
+	replies := make([]*redis.SliceCmd, len(ids))
+	for i, id := range ids {
+		replies[i] = pipe.HMGet(ctx, s.keys.execution(tenant, id), names...)
+	}
+	if len(ids) > 0 {
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, failed("read executions", err)
+		}
+	}
+	out := make([]Execution, len(ids))
+	for i, id := range ids {
+		fields := map[string]string{}
+		for n, value := range replies[i].Val() {
+			fields[names[n]], _ = value.(string) // nil where there is none
+		}
+		out[i] = Execution{Tenant: tenant, ID: id}
+		if err := out[i].read(fields); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Counts are how many executions there are.
+type Counts struct{ Open, Completed, Faulted, Cancelled int64 }
+
+// Counts counts the executions of a tenant.
+func (s *Store) Counts(ctx context.Context, tenant string) (c Counts, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return c, err
+	}
+	pipe := s.rdb.Pipeline()
+	var cards []*redis.IntCmd
+	for _, shelf := range (ExecutionQuery{}).shelves() {
+		cards = append(cards, pipe.ZCard(ctx, s.keys.executions(tenant, shelf)))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return c, failed("count executions", err)
+	}
+	return Counts{cards[0].Val(), cards[1].Val(), cards[2].Val(), cards[3].Val()}, nil
+}
+
+// indexed is an execution as an index has it.
+type indexed struct {
+	at int64 // Unix milliseconds
+	id string
+}
+
+func ids(entries []indexed) []string {
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = e.id
+	}
+	return out
+}
+
+// cursor is the place of an execution in the order of all.
+func (e indexed) cursor() string { return strconv.FormatInt(e.at, 10) + "-" + e.id }
+
+// Cursor is the place of an execution in the order of all, from when on it goes
+// on behind it.
+func (x Execution) Cursor() string { return indexed{x.CreatedAt.UnixMilli(), x.ID}.cursor() }
+
+func parseCursor(text string) (indexed, error) {
+	ms, id, ok := strings.Cut(text, "-")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if !ok || err != nil {
+		return indexed{}, fmt.Errorf("%w: cursor %q, want one as the list of executions has it", ErrName, text)
+	}
+	return indexed{at, id}, nil
+}
+
+// behind reports whether e comes later in the order than other.
+func (e indexed) behind(other indexed) bool {
+	return e.at < other.at || e.at == other.at && e.id < other.id
+}
+
+// merged reads several indexes as one.
+type merged struct {
+	store   *Store
+	shelves []*shelf
+	last    indexed // taken so far
+	from    string  // the lowest score
+}
+
+// shelf is one index, as far as it was read.
+type shelf struct {
+	key    string
+	buffer []indexed
+	end    indexed // of what was read
+	count  int64   // to read next
+	done   bool
+}
+
+// merge begins to read the indexes that a query needs.
+func (s *Store) merge(tenant string, q ExecutionQuery) (*merged, error) {
+	m := &merged{store: s, last: indexed{math.MaxInt64, ""}, from: "-inf"}
+	if !q.CreatedAfter.IsZero() {
+		m.from = strconv.FormatInt(q.CreatedAfter.UnixMilli(), 10)
+	}
+	if !q.CreatedBefore.IsZero() {
+		m.last = indexed{q.CreatedBefore.UnixMilli() + 1, ""}
+	}
+	if q.After != "" {
+		after, err := parseCursor(q.After)
+		if err != nil {
+			return nil, err
+		}
+		if after.behind(m.last) {
+			m.last = after
+		}
+	}
+	for _, name := range q.shelves() {
+		m.shelves = append(m.shelves, &shelf{key: s.keys.executions(tenant, name), end: m.last})
+	}
+	return m, nil
+}
+
+// take is up to n executions behind those that were taken before; fewer than n
+// only at the end.
+func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
+	var out []indexed
+	for len(out) < n {
+		if err := m.fill(ctx, n); err != nil {
+			return nil, err
+		}
+		var first *shelf
+		for _, sh := range m.shelves {
+			if len(sh.buffer) > 0 && (first == nil || first.buffer[0].behind(sh.buffer[0])) {
+				first = sh
+			}
+		}
+		if first == nil {
+			break
+		}
+		next := first.buffer[0]
+		first.buffer = first.buffer[1:]
+		// One that was moved from shelf to shelf meanwhile may stand on both.
+		if next.behind(m.last) {
+			out, m.last = append(out, next), next
+		}
+	}
+	return out, nil
+}
+
+// fill reads on wherever nothing is left to compare.
+func (m *merged) fill(ctx context.Context, n int) error {
+	for {
+		pipe := m.store.rdb.Pipeline()
+		replies := map[*shelf]*redis.ZSliceCmd{}
+		for _, sh := range m.shelves {
+			if len(sh.buffer) > 0 || sh.done {
+				continue
+			}
+			sh.count = max(sh.count, int64(n))
+			by := &redis.ZRangeBy{Max: strconv.FormatInt(sh.end.at, 10), Min: m.from, Count: sh.count}
+			replies[sh] = pipe.ZRevRangeByScoreWithScores(ctx, sh.key, by)
+		}
+		if len(replies) == 0 {
+			return nil
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return failed("list executions", err)
+		}
+		for sh, reply := range replies {
+			sh.take(reply.Val())
+		}
+	}
+}
+
+// take keeps what is behind the end. Where so many are of one moment that nothing
+// is, the next read is a larger one.
+func (sh *shelf) take(entries []redis.Z) {
+	for _, entry := range entries {
+		id, _ := entry.Member.(string) // go-redis reads nothing else
+		if e := (indexed{int64(entry.Score), id}); e.behind(sh.end) {
+			sh.buffer = append(sh.buffer, e)
+		}
+	}
+	sh.done = int64(len(entries)) < sh.count
+	if len(sh.buffer) == 0 {
+		sh.count *= 2
+		return
+	}
+	sh.end, sh.count = sh.buffer[len(sh.buffer)-1], 0
+}

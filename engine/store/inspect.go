@@ -1,0 +1,210 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Stream is how the stream of a tenant stands, and who reads it.
+type Stream struct {
+	Tenant, Key string
+	Length      int64
+	First, Last string  // ids of the entries at its ends; "" if there are none
+	Dead        int64   // dead letters
+	Groups      []Group // in the order of their names
+}
+
+// Group is how far a consumer group has come.
+type Group struct {
+	Name      string
+	Delivered string // id of the last entry that somebody has read
+	Consumers []Consumer
+	Pending   int64    // entries that were read and not acknowledged
+	Lag       int64    // entries that were not read; where Redis does not know, no more than 1000 are counted
+	Oldest    Delivery // the first of those pending
+}
+
+// Consumer is one of a group.
+type Consumer struct {
+	Name    string
+	Pending int64
+	Idle    time.Duration // since it last asked for something; negative if that is not known
+}
+
+// Delivery is an entry that a consumer has read and not acknowledged.
+type Delivery struct {
+	ID, Consumer string
+	Idle         time.Duration // since somebody last touched it
+	Count        int64         // deliveries
+}
+
+// streamScript tells how a stream stands. Its lag is that of Redis where it has one
+// that can be: older servers have none, nor has one whose stream has gaps, and
+// miniredis says how many entries there are.
+//
+// KEYS: stream, dead letters. It returns length, dead letters, first and last
+// entry, and the groups, each as name, last entry read, pending, lag, consumers
+// and the first pending entry.
+//
+//nolint:gochecknoglobals // see commitScript
+var streamScript = redis.NewScript(replies + `
+local function id(command, from, to)
+  local found = redis.call(command, KEYS[1], from, to, 'COUNT', 1)
+  return found[1] and found[1][1] or ''
+end
+local length, dead = redis.call('XLEN', KEYS[1]), redis.call('XLEN', KEYS[2])
+local first, last = id('XRANGE', '-', '+'), id('XREVRANGE', '+', '-')
+local groups = {}
+if redis.call('EXISTS', KEYS[1]) == 0 then return {length, dead, first, last, groups} end
+for i, reply in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+  local group = named(reply)
+  local name, read, lag = group['name'], group['last-delivered-id'], group['lag']
+  if last == '' or not before(read, last) then
+    lag = 0
+  elseif type(lag) ~= 'number' or lag >= length and not before(read, first) then
+    lag = #redis.call('XRANGE', KEYS[1], '(' .. read, '+', 'COUNT', 1000)
+  end
+  local consumers = {}
+  for n, one in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], name)) do
+    local consumer = named(one)
+    consumers[n] = {consumer['name'], consumer['pending'], consumer['idle']}
+  end
+  local oldest = {}
+  if group['pending'] > 0 then oldest = redis.call('XPENDING', KEYS[1], name, '-', '+', 1)[1] or oldest end
+  groups[i] = {name, read, group['pending'], lag, consumers, oldest}
+end
+return {length, dead, first, last, groups}
+`)
+
+// Streams are those of some tenants, in one round trip. Those that cannot be read
+// are left out, and are in the error.
+func (s *Store) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
+	pipe := s.rdb.Pipeline()
+	replies := make([]*redis.Cmd, 0, len(tenants))
+	for _, tenant := range tenants {
+		if err := CheckTenant(tenant); err != nil {
+			return nil, err
+		}
+		replies = append(replies, streamScript.Eval(ctx, pipe, []string{s.keys.stream(tenant), s.keys.dead(tenant)}))
+	}
+	if len(replies) == 0 {
+		return nil, nil
+	}
+	_, _ = pipe.Exec(ctx) // each reply has its error
+	var errs []error
+	out := make([]Stream, 0, len(tenants))
+	for i, reply := range replies {
+		fields, err := reply.Slice()
+		if err != nil {
+			errs = append(errs, failed("look at the stream of "+tenants[i], err))
+			continue
+		}
+		one := streamOf(fields)
+		one.Tenant, one.Key = tenants[i], s.keys.stream(tenants[i])
+		out = append(out, one)
+	}
+	return out, errors.Join(errs...)
+}
+
+// list is a reply of a script: what is not there is zero.
+type list []any
+
+func (l list) at(i int) any {
+	if i < len(l) {
+		return l[i]
+	}
+	return nil
+}
+
+func (l list) text(i int) string      { text, _ := l.at(i).(string); return text }
+func (l list) number(i int) int64     { n, _ := l.at(i).(int64); return n }
+func (l list) list(i int) list        { inner, _ := l.at(i).([]any); return inner }
+func (l list) ms(i int) time.Duration { return time.Duration(l.number(i)) * time.Millisecond }
+func (l list) each(f func(inner list)) {
+	for i := range l {
+		f(l.list(i))
+	}
+}
+
+func streamOf(l list) Stream {
+	out := Stream{Length: l.number(0), Dead: l.number(1), First: l.text(2), Last: l.text(3)}
+	l.list(4).each(func(g list) {
+		group := Group{Name: g.text(0), Delivered: g.text(1), Pending: g.number(2), Lag: g.number(3)}
+		g.list(4).each(func(c list) {
+			group.Consumers = append(group.Consumers, Consumer{Name: c.text(0), Pending: c.number(1), Idle: c.ms(2)})
+		})
+		p := g.list(5)
+		group.Oldest = Delivery{ID: p.text(0), Consumer: p.text(1), Idle: p.ms(2), Count: p.number(3)}
+		out.Groups = append(out.Groups, group)
+	})
+	slices.SortFunc(out.Groups, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Unclaimed is the first pending entry of a group that nobody has touched for so
+// long; "" if there is none.
+func (s *Store) Unclaimed(ctx context.Context, tenant, group string, idle time.Duration) (Delivery, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return Delivery{}, err
+	}
+	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: 1}
+	found, err := s.rdb.XPendingExt(ctx, args).Result()
+	if err != nil || len(found) == 0 {
+		return Delivery{}, failed("look at what is pending", err)
+	}
+	p := found[0]
+	return Delivery{ID: p.ID, Consumer: p.Consumer, Idle: p.Idle, Count: p.RetryCount}, nil
+}
+
+// Shelf is a set of timers: one for all tenants, or on a cluster each tenant's.
+type Shelf struct {
+	Key     string
+	Count   int64
+	Overdue int64     // by the scores, for longer than was asked about
+	Next    time.Time // that the first one is due; zero if there is none
+	Now     time.Time // by Redis' clock
+}
+
+// Overdue counts the timers of some tenants, and those overdue for longer than grace.
+func (s *Store) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]Shelf, error) {
+	var out []Shelf
+	seen := map[string]bool{}
+	for _, tenant := range tenants {
+		if err := CheckTenant(tenant); err != nil {
+			return nil, err
+		}
+		key := s.keys.timers(tenant)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		shelf, err := s.shelf(ctx, key, grace)
+		if err != nil {
+			return nil, failed("count the timers", err)
+		}
+		out = append(out, shelf)
+	}
+	return out, nil
+}
+
+func (s *Store) shelf(ctx context.Context, key string, grace time.Duration) (Shelf, error) {
+	pipe := s.rdb.Pipeline()
+	clock, count, first := pipe.Time(ctx), pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, 0, 0)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Shelf{}, err
+	}
+	shelf := Shelf{Key: key, Count: count.Val(), Now: clock.Val().UTC()}
+	if entries := first.Val(); len(entries) > 0 {
+		shelf.Next = scored(entries[0].Score)
+	}
+	until := strconv.FormatFloat(float64(shelf.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
+	var err error
+	shelf.Overdue, err = s.rdb.ZCount(ctx, key, "-inf", until).Result()
+	return shelf, err
+}

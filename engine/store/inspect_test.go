@@ -1,0 +1,227 @@
+package store_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// stream is how the tenant's stream stands.
+func (w *world) stream(t *testing.T) store.Stream {
+	t.Helper()
+	found, err := w.Streams(t.Context(), []string{tenant})
+	must(t, err)
+	return found[0]
+}
+
+// lags are the unread entries of the executors, the timers and the workers.
+func (w *world) lags(t *testing.T) (out []int64) {
+	t.Helper()
+	for _, g := range w.stream(t).Groups {
+		out = append(out, g.Lag)
+	}
+	return out
+}
+
+// stalled are the executions without a next step.
+func (w *world) stalled(t *testing.T) store.Stalled {
+	t.Helper()
+	out, err := w.Stalled(t.Context(), tenant, 10, 5*time.Minute)
+	must(t, err)
+	return out
+}
+
+var inspections = []check{
+	{"a stream tells how far its groups are", func(t *testing.T, w *world) {
+		w.entries(t, numbered(10)...)
+		ids := w.take(t, store.WorkerGroup, 6)
+		w.done(t, store.WorkerGroup, ids[0], ids[1])
+		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: []string{"reason", "x"}}).Err())
+		found, err := w.Streams(t.Context(), []string{"nobody", tenant})
+		must(t, err)
+		want := []store.Stream{{Tenant: "nobody", Key: "tenant:nobody:events"}, {
+			Tenant: tenant, Key: streamKey, Length: 10, First: "1000-1", Last: "1000-10", Dead: 1,
+			Groups: []store.Group{
+				{Name: store.ExecutorGroup, Delivered: "0-0", Lag: 10},
+				{Name: store.TimerGroup, Delivered: "0-0", Lag: 10},
+				{
+					Name: store.WorkerGroup, Delivered: "1000-6", Pending: 4, Lag: 4,
+					Consumers: []store.Consumer{{Name: "c", Pending: 4}},
+					Oldest:    store.Delivery{ID: "1000-3", Consumer: "c", Count: 1},
+				},
+			},
+		}}
+		last := &found[1].Groups[2]
+		if last.Oldest.Idle > time.Minute || last.Consumers[0].Idle > time.Minute {
+			t.Errorf("idle for %v and %v", last.Oldest.Idle, last.Consumers[0].Idle)
+		}
+		last.Oldest.Idle, last.Consumers[0].Idle = 0, 0
+		for i := range found[1].Groups {
+			if found[1].Groups[i].Delivered == "0" { // as miniredis says it
+				found[1].Groups[i].Delivered = "0-0"
+			}
+		}
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Error(diff)
+		}
+	}},
+	{"lag is what was not read, whatever was trimmed or deleted", func(t *testing.T, w *world) {
+		w.entries(t, numbered(30)...)
+		w.readAll(t, store.TimerGroup, store.WorkerGroup)
+		w.done(t, store.ExecutorGroup, w.take(t, store.ExecutorGroup, 21)...)
+		if got := w.lags(t); !slices.Equal(got, []int64{9, 0, 0}) {
+			t.Errorf("lags %v", got)
+		}
+		w.trim(t, 0, 0, 20)
+		if got := w.lags(t); !slices.Equal(got, []int64{9, 0, 0}) {
+			t.Errorf("after trimming: lags %v", got)
+		}
+		must(t, w.rdb.XDel(t.Context(), streamKey, "1000-25").Err())
+		if got := w.lags(t); !slices.Equal(got, []int64{8, 0, 0}) {
+			t.Errorf("after a deletion: lags %v", got)
+		}
+	}},
+	{"a stream that is none does not hide the others", func(t *testing.T, w *world) {
+		must(t, w.rdb.Set(t.Context(), "tenant:odd:events", "x", 0).Err())
+		found, err := w.Streams(t.Context(), []string{"odd", tenant})
+		if len(found) != 1 || found[0].Tenant != tenant || err == nil || !strings.Contains(err.Error(), "odd") {
+			t.Errorf("got %v, %v", found, err)
+		}
+	}},
+	{"what nobody claims is found", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("in", "com.x"), store.WorkerGroup, "gone")
+		got, err := w.Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
+		must(t, err)
+		if got != (store.Delivery{}) {
+			t.Errorf("found %v at once", got)
+		}
+		w.age(t, time.Hour, m)
+		got, err = w.Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
+		must(t, err)
+		if got.ID != m.ID || got.Consumer != "gone" || got.Idle < time.Hour {
+			t.Errorf("found %v, want %s", got, m.ID)
+		}
+	}},
+	{"timers that are late are counted", func(t *testing.T, w *world) {
+		now, err := w.Now(t.Context())
+		must(t, err)
+		for i, late := range []time.Duration{time.Hour, time.Minute, -time.Hour} {
+			at := float64(now.Add(-late).UnixMicro()) / 1e6
+			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: at, Member: strconv.Itoa(i)}).Err())
+		}
+		found, err := w.Overdue(t.Context(), []string{tenant, "other"}, 5*time.Minute)
+		must(t, err)
+		if len(found) != 1 || found[0].Count != 3 || found[0].Overdue != 1 || found[0].Key != timersKey {
+			t.Errorf("found %+v", found)
+		}
+		if late := found[0].Now.Sub(found[0].Next); late < time.Hour || late > time.Hour+time.Minute {
+			t.Errorf("the first is late by %v", late)
+		}
+	}},
+	{"an execution without a next step is found", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		c := step(0, &m)
+		c.Publish = nil
+		w.commit(t, c, store.Committed)
+		w.readAll(t, store.ExecutorGroup, store.TimerGroup)
+		if w.mini != nil {
+			w.mini.SetTime(time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC))
+		}
+		want := store.Stalled{Looked: 1, Open: 1, Found: []string{execution}}
+		if diff := cmp.Diff(want, w.stalled(t)); diff != "" {
+			t.Error(diff)
+		}
+	}},
+	{"an execution with something under way is not stalled", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		w.commit(t, step(0, &m), store.Committed)
+		w.readAll(t, store.WorkerGroup, store.TimerGroup)
+		if w.mini != nil {
+			w.mini.SetTime(time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC))
+		}
+		for name, change := range map[string]func(){
+			"unread":  func() {},
+			"pending": func() { w.take(t, store.ExecutorGroup, 10) },
+		} {
+			change()
+			if got := w.stalled(t); len(got.Found) > 0 || got.Unsure != "" {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+		w.done(t, store.ExecutorGroup, w.left(t)...)
+		put := timer(0)
+		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1, Member: string(event.Encode(put))}).Err())
+		if got := w.stalled(t); len(got.Found) > 0 {
+			t.Errorf("with a timer: %+v", got)
+		}
+		must(t, w.rdb.Del(t.Context(), timersKey).Err())
+		if got := w.stalled(t); len(got.Found) != 1 {
+			t.Errorf("with nothing: %+v", got)
+		}
+	}},
+	{"an execution that waits, or has just moved, is not stalled", func(t *testing.T, w *world) {
+		c := step(0, nil)
+		c.Publish, c.Status = nil, "waiting"
+		w.commit(t, c, store.Committed)
+		c = step(0, nil)
+		now, err := w.Now(t.Context())
+		must(t, err)
+		c.Publish, c.Execution, c.History[0].Time = nil, "x-2", now
+		w.commit(t, c, store.Committed)
+		if w.mini != nil {
+			w.mini.SetTime(now.Add(4 * time.Minute))
+		}
+		if got := w.stalled(t); len(got.Found) > 0 || got.Open != 2 {
+			t.Errorf("%+v", got)
+		}
+	}},
+	{"executions that no list has are found", func(t *testing.T, w *world) {
+		listed := step(0, nil)
+		listed.Publish = nil
+		w.commit(t, listed, store.Committed)
+		for id, status := range map[string]string{"old-1": "running", "old-2": "completed"} {
+			must(t, w.rdb.HSet(t.Context(), "tenant:acme:execution:"+id, "status", status, "version", "3").Err())
+		}
+		got, complete, err := w.Unlisted(t.Context(), tenant, 10)
+		must(t, err)
+		if !slices.Equal(got, []string{"old-1", "old-2"}) || !complete {
+			t.Errorf("found %v, %v", got, complete)
+		}
+	}},
+	{"too much to look through is said", func(t *testing.T, w *world) {
+		must(t, w.rdb.ZAdd(t.Context(), "tenant:acme:executions:open", redis.Z{Member: execution}).Err())
+		w.entries(t, numbered(1001)...)
+		if got := w.stalled(t); !strings.Contains(got.Unsure, "1001") && !strings.Contains(got.Unsure, "1000") {
+			t.Errorf("%+v", got)
+		}
+	}},
+	{"a server tells what it knows", func(t *testing.T, w *world) {
+		v, err := w.Server(t.Context())
+		must(t, err)
+		now, err := w.Now(t.Context())
+		must(t, err)
+		if d := now.Sub(v.Time); d < 0 || d > time.Minute {
+			t.Errorf("its time is %v, want %v", v.Time, now)
+		}
+		must(t, w.CheckEviction(t.Context()))
+		if w.mini != nil {
+			want := store.ReadServer("", nil)
+			want.Time, want.Clients = v.Time, v.Clients
+			if diff := cmp.Diff(want, v); diff != "" {
+				t.Error(diff)
+			}
+			return
+		}
+		if v.Version == "" || v.Role != "master" || v.Policy == "" || v.AppendOnly == "" || v.Saves == "" || v.Used <= 0 || v.Uptime < 0 {
+			t.Errorf("it says only %+v", v)
+		}
+	}},
+}

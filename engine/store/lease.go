@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// claimScript takes over entries that their consumers have left alone, and counts
+// for each the consumers that died with it. A consumer that handed an entry back
+// has not died; one that died while it had a suspect beside others says nothing
+// about the suspect, so those are only counted when they were marked as handled alone.
+//
+// KEYS: stream, deaths. ARGV: group, consumer, lease and the idle time of what was
+// handed back in milliseconds, first entry, count, deaths that make a suspect.
+// It returns for each entry its id, its deaths and its fields.
+//
+//nolint:gochecknoglobals // see commitScript
+var claimScript = redis.NewScript(`
+local group, me = ARGV[1], ARGV[2]
+local lease, released = tonumber(ARGV[3]), tonumber(ARGV[4])
+local out = {}
+for _, p in ipairs(redis.call('XPENDING', KEYS[1], group, 'IDLE', ARGV[3], ARGV[5], '+', ARGV[6])) do
+  local id, owner, idle = p[1], p[2], p[3]
+  local field = group .. ' ' .. id
+  local deaths = tonumber(redis.call('HGET', KEYS[2], field) or '0')
+  if idle < released and owner ~= me then
+    if deaths < tonumber(ARGV[7]) or redis.call('HDEL', KEYS[2], 'alone ' .. field) == 1 then
+      deaths = redis.call('HINCRBY', KEYS[2], field, 1)
+    end
+  end
+  local claimed = redis.call('XAUTOCLAIM', KEYS[1], group, me, lease, id, 'COUNT', 1)[2]
+  if claimed[1] and claimed[1][1] == id then
+    out[#out + 1] = {id, tostring(deaths), claimed[1][2]}
+  end
+end
+return out
+`)
+
+// claim is what to take over.
+type claim struct {
+	tenant, first string
+	lease         time.Duration
+	count         int
+}
+
+// suspectDeaths is from when on a death only counts if the entry was handled alone.
+const suspectDeaths = 2
+
+// handedBack is the idle time that Release gives to an entry.
+const handedBack = 24 * time.Hour
+
+// claim takes over what was left alone.
+func (s *Store) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]Message, error) {
+	keys := []string{s.keys.stream(c.tenant), s.keys.deaths(c.tenant)}
+	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
+		handedBack.Milliseconds(), c.first, c.count, suspectDeaths).Slice()
+	if err != nil {
+		return nil, failed("claim", err)
+	}
+	out := make([]Message, 0, len(reply))
+	for _, item := range reply {
+		entry, deaths, ok := claimed(item)
+		if !ok {
+			return nil, failed("claim", fmt.Errorf("the reply has %v", item))
+		}
+		m := s.message(r, c.tenant, entry, now)
+		m.Deaths = deaths
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// claimed reads an entry as the script returns it.
+func claimed(item any) (entry redis.XMessage, deaths int, ok bool) {
+	parts, _ := item.([]any)
+	if len(parts) != 3 {
+		return entry, 0, false
+	}
+	entry.ID, ok = parts[0].(string)
+	count, _ := parts[1].(string)
+	deaths, err := strconv.Atoi(count)
+	fields, _ := parts[2].([]any)
+	entry.Values = make(map[string]any, len(fields)/2)
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, _ := fields[i].(string)
+		entry.Values[name] = fields[i+1]
+	}
+	return entry, deaths, ok && err == nil
+}
+
+// Alone notes that a suspect is about to be handled with nothing beside it, so
+// that the death of its consumer is its own doing.
+func (s *Store) Alone(ctx context.Context, m Message) error {
+	err := s.rdb.HSet(ctx, s.keys.deaths(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
+	return failed("mark a suspect", err)
+}
+
+// ForgetDeaths drops what was noted of messages that are not pending any more.
+func (s *Store) ForgetDeaths(ctx context.Context, tenant string) error {
+	key := s.keys.deaths(tenant)
+	names, err := s.rdb.HKeys(ctx, key).Result()
+	if err != nil {
+		return failed("read the deaths", err)
+	}
+	for _, name := range names {
+		parts := strings.Fields(strings.TrimPrefix(name, "alone "))
+		if len(parts) != 2 {
+			continue
+		}
+		args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: parts[0], Start: parts[1], End: parts[1], Count: 1}
+		pending, err := s.rdb.XPendingExt(ctx, args).Result()
+		if err == nil && len(pending) == 0 {
+			err = s.rdb.HDel(ctx, key, name).Err()
+		}
+		if err != nil {
+			return failed("forget the deaths", err)
+		}
+	}
+	return nil
+}
+
+// renewScript sets for how long messages have been left alone: not at all, or so
+// long that anybody may claim them. KEYS: stream. ARGV: group, consumer,
+// milliseconds, entries. It returns the entries that are not the consumer's any more.
+//
+//nolint:gochecknoglobals // see commitScript
+var renewScript = redis.NewScript(`
+local lost = {}
+for i = 4, #ARGV do
+  local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
+  if not p['err'] and #p == 1 and p[1][2] == ARGV[2] then
+    redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'IDLE', ARGV[3], 'JUSTID')
+  else
+    lost[#lost + 1] = ARGV[i]
+  end
+end
+return lost
+`)
+
+// Renew keeps messages from being claimed for another lease, as far as they are
+// still the consumer's. Those that are not come back: they are another's now, or
+// were acknowledged.
+func (s *Store) Renew(ctx context.Context, msgs ...Message) (lost []Message, err error) {
+	return s.setIdle(ctx, 0, msgs)
+}
+
+// Release hands messages back: any consumer of the group may claim them at once.
+func (s *Store) Release(ctx context.Context, msgs ...Message) error {
+	_, err := s.setIdle(ctx, handedBack, msgs)
+	return err
+}
+
+// owned is whose messages a script can renew at once.
+type owned struct{ tenant, group, consumer string }
+
+func (s *Store) setIdle(ctx context.Context, idle time.Duration, msgs []Message) (lost []Message, err error) {
+	var owners []owned
+	held := map[owned][]Message{}
+	for _, m := range msgs {
+		o := owned{m.Tenant, m.Group, m.Consumer}
+		if len(held[o]) == 0 {
+			owners = append(owners, o)
+		}
+		held[o] = append(held[o], m)
+	}
+	for _, o := range owners {
+		args := []any{o.group, o.consumer, idle.Milliseconds()}
+		for _, m := range held[o] {
+			args = append(args, m.ID)
+		}
+		ids, err := renewScript.Run(ctx, s.rdb, []string{s.keys.stream(o.tenant)}, args...).StringSlice()
+		if err != nil {
+			return lost, failed("renew or release a lease", err)
+		}
+		for _, m := range held[o] {
+			for _, id := range ids {
+				if id == m.ID {
+					lost = append(lost, m)
+				}
+			}
+		}
+	}
+	return lost, nil
+}

@@ -1,0 +1,65 @@
+package redistest
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a redis-server that a test may kill and start again.
+type Server struct {
+	binary, addr string
+	args         []string
+	command      *exec.Cmd
+	gone         chan struct{}
+}
+
+// Serve starts an empty Redis of t's own with further settings, such as
+// "--appendonly", "yes"; never the one that the environment names. Without a
+// redis-server the test is skipped.
+func Serve(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	return serve(t, find(t), settings...)
+}
+
+// Options are what a client of the server needs to know.
+func (s *Server) Options() *redis.Options { return &redis.Options{Addr: s.addr} }
+
+// Client is one that does nothing on its own and is closed with t.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	return connect(t, s.Options())
+}
+
+// PID is the process that serves.
+func (s *Server) PID() int { return s.command.Process.Pid }
+
+// Kill ends the server as a crash would, if it runs.
+func (s *Server) Kill() {
+	_ = s.command.Process.Kill()
+	<-s.gone
+}
+
+// Restart starts the server again, on its port and with what it had written.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	if !s.start(t) {
+		t.Fatalf("redis-server at %s did not start again", s.addr)
+	}
+}
+
+// start reports whether the server answers.
+func (s *Server) start(t testing.TB) bool {
+	t.Helper()
+	command, gone := exec.Command(s.binary, s.args...), make(chan struct{})
+	if err := command.Start(); err != nil {
+		t.Fatalf("start %s: %v", s.binary, err)
+	}
+	go func() {
+		defer close(gone)
+		_ = command.Wait()
+	}()
+	s.command, s.gone = command, gone
+	return answers(t, s.Options(), gone)
+}

@@ -1,0 +1,193 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is what a Redis says of itself. What it does not say is unknown: a text
+// is then empty, a number negative, a moment zero.
+type Server struct {
+	Version string
+	Mode    string // standalone, cluster or sentinel
+	Time    time.Time
+	Uptime  time.Duration
+
+	Role     string // master or replica
+	Master   string // of a replica: its host:port
+	Replicas int64  // that are connected
+	Guarded  int64  // replicas without which it takes no writes
+	Loading  string // yes while it reads its data
+
+	AppendOnly string // off, or how it is written: always, everysec, no; on if that is not known
+	Saves      string // when it takes snapshots: "off", or as the setting save has it
+	LastSave   time.Time
+	Unsaved    int64  // changes since then
+	Trouble    string // why what it holds may not come to its disk
+
+	Policy               string // maxmemory-policy
+	Used, Limit, Machine int64  // bytes
+	Fragmentation        float64
+	Evicted              int64 // keys, since it started
+	Clients, MostClients int64
+}
+
+// Evicts reports whether keys without an expiry may vanish: all of ours.
+func (v Server) Evicts() bool { return strings.HasPrefix(v.Policy, "allkeys-") }
+
+// settings are those that a Redis tells beside INFO, where it may be asked.
+func settings() []string {
+	return []string{"appendfsync", "save", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "maxclients"}
+}
+
+// Server asks Redis about itself. A Redis that hides its settings is no error.
+func (s *Store) Server(ctx context.Context) (Server, error) {
+	pipe := s.rdb.Pipeline()
+	info, clock := pipe.Info(ctx), pipe.Time(ctx)
+	replies := map[string]*redis.MapStringStringCmd{}
+	for _, name := range settings() {
+		replies[name] = pipe.ConfigGet(ctx, name)
+	}
+	_, _ = pipe.Exec(ctx) // what was refused is unknown
+	for _, err := range []error{info.Err(), clock.Err()} {
+		if _, refused := errors.AsType[redis.Error](err); err != nil && !refused {
+			return Server{}, failed("ask about the server", err)
+		}
+	}
+	config := map[string]string{}
+	for name, reply := range replies {
+		if value, told := reply.Val()[name]; told {
+			config[name] = value
+		}
+	}
+	v := ReadServer(info.Val(), config)
+	v.Time = clock.Val().UTC()
+	if clock.Err() != nil {
+		v.Time = time.Time{}
+	}
+	return v, nil
+}
+
+// ReadServer reads the reply to INFO, of any version, and what is known of the settings.
+func ReadServer(info string, config map[string]string) Server {
+	t := told{}
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && !strings.HasPrefix(name, "#") {
+			t[name] = value
+		}
+	}
+	for name, value := range config {
+		t["config "+name] = value
+	}
+	v := Server{
+		Version: t["redis_version"], Mode: t["redis_mode"],
+		Role: t["role"], Replicas: t.number("connected_slaves"), Guarded: t.number("config min-replicas-to-write"),
+		Loading: map[string]string{"0": "no", "1": "yes"}[t["loading"]],
+		Unsaved: t.number("rdb_changes_since_last_save"),
+		Policy:  t.first("config maxmemory-policy", "maxmemory_policy"),
+		Used:    t.number("used_memory"), Limit: t.number("config maxmemory", "maxmemory"), Machine: t.number("total_system_memory"),
+		Fragmentation: -1, Evicted: t.number("evicted_keys"),
+		Clients: t.number("connected_clients"), MostClients: t.number("config maxclients", "maxclients"),
+	}
+	if v.Role == "slave" {
+		v.Role, v.Master = "replica", t["master_host"]+":"+t["master_port"]
+	}
+	if n, err := strconv.ParseFloat(t["mem_fragmentation_ratio"], 64); err == nil {
+		v.Fragmentation = n
+	}
+	if n := t.number("uptime_in_seconds"); n >= 0 {
+		v.Uptime = time.Duration(n) * time.Second
+	} else {
+		v.Uptime = -1
+	}
+	if n := t.number("rdb_last_save_time"); n > 0 {
+		v.LastSave = time.Unix(n, 0).UTC()
+	}
+	t.persistence(&v)
+	return v
+}
+
+// told are the fields of INFO and, behind "config ", settings.
+type told map[string]string
+
+// first is the first of some fields that is there.
+func (t told) first(names ...string) string {
+	for _, name := range names {
+		if value := t[name]; value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// number is the first of some fields that is a number; -1 if none is.
+func (t told) number(names ...string) int64 {
+	for _, name := range names {
+		if n, err := strconv.ParseInt(t[name], 10, 64); err == nil {
+			return n
+		}
+	}
+	return -1
+}
+
+// persistence reads how data comes to a disk.
+func (t told) persistence(v *Server) {
+	switch t["aof_enabled"] {
+	case "0":
+		v.AppendOnly = "off"
+	case "1":
+		v.AppendOnly = "on"
+		if how := t["config appendfsync"]; how != "" {
+			v.AppendOnly = how
+		}
+	}
+	if rules, known := t["config save"]; known {
+		v.Saves = rules
+		if rules == "" {
+			v.Saves = "off"
+		}
+	}
+	for _, trouble := range [][2]string{
+		{"aof_last_write_status", "the last write of the append-only file failed"},
+		{"aof_last_bgrewrite_status", "the append-only file could not be rewritten"},
+		{"rdb_last_bgsave_status", "the last snapshot failed"},
+	} {
+		if status := t[trouble[0]]; status != "" && status != "ok" && v.Trouble == "" {
+			v.Trouble = trouble[1]
+		}
+	}
+}
+
+// Gap is the longest time between two snapshots while anything changes at all;
+// false if there are none, or it is not known.
+func (v Server) Gap() (time.Duration, bool) {
+	longest := time.Duration(0)
+	words := strings.Fields(v.Saves)
+	for i := 0; i+1 < len(words); i += 2 {
+		if seconds, err := strconv.ParseInt(words[i], 10, 64); err == nil {
+			longest = max(longest, time.Duration(seconds)*time.Second)
+		}
+	}
+	return longest, longest > 0
+}
+
+// CheckEviction is an error, with the remedy, if Redis would drop our keys to
+// make room for others: timers and histories would vanish without a word. A Redis
+// that does not tell its policy passes.
+func (s *Store) CheckEviction(ctx context.Context) error {
+	v, err := s.Server(ctx)
+	if err != nil || !v.Evicts() {
+		return err
+	}
+	return fmt.Errorf("redis has the maxmemory-policy %s, by which timers and histories vanish without an error: %s", v.Policy, NoEviction)
+}
+
+// NoEviction says how to have Redis refuse writes rather than drop keys.
+const NoEviction = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; " +
+	"where a provider runs it, set maxmemory-policy there"

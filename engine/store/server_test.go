@@ -1,0 +1,136 @@
+package store_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// What a Redis does not say is unknown, whatever its version leaves out.
+func TestReadServer(t *testing.T) {
+	t.Parallel()
+	unknown := store.Server{
+		Uptime: -1, Replicas: -1, Guarded: -1, Unsaved: -1, Used: -1, Limit: -1, Machine: -1, Fragmentation: -1,
+		Evicted: -1, Clients: -1, MostClients: -1,
+	}
+	with := func(change func(*store.Server)) store.Server {
+		v := unknown
+		change(&v)
+		return v
+	}
+	current, err := os.ReadFile("testdata/info-7.0.15.txt")
+	must(t, err)
+	for _, test := range []struct {
+		name, info string
+		config     map[string]string
+		want       store.Server
+	}{
+		{"nothing", "", nil, unknown},
+		{"nonsense", "a:b\r\n\r\n# x\r\nused_memory:many\nno colon\n:\n", nil, unknown},
+		{"7.0.15", string(current), map[string]string{
+			"appendfsync": "everysec", "save": "3600 1 300 100 60 10000", "min-replicas-to-write": "0", "maxmemory-policy": "noeviction",
+		}, store.Server{
+			Version: "7.0.15", Mode: "standalone", Uptime: 116 * time.Second, Role: "master", Replicas: 0, Guarded: 0, Loading: "no",
+			AppendOnly: "off", Saves: "3600 1 300 100 60 10000", LastSave: time.Unix(1795249565, 0).UTC(), Unsaved: 0,
+			Policy: "noeviction", Used: 966176, Limit: 0, Machine: 25276502016, Fragmentation: 7.7, Clients: 1, MostClients: 10000,
+		}},
+		{"7.0.15 that hides its settings", string(current), nil, store.Server{
+			Version: "7.0.15", Mode: "standalone", Uptime: 116 * time.Second, Role: "master", Replicas: 0, Guarded: -1, Loading: "no",
+			AppendOnly: "off", LastSave: time.Unix(1795249565, 0).UTC(), Unsaved: 0,
+			Policy: "noeviction", Used: 966176, Limit: 0, Machine: 25276502016, Fragmentation: 7.7, Clients: 1, MostClients: 10000,
+		}},
+		{
+			"2.8, without policy, limit and loading",
+			"redis_version:2.8.24\r\nredis_mode:standalone\r\nuptime_in_seconds:77\r\nconnected_clients:3\r\nused_memory:1024\r\n" +
+				"mem_fragmentation_ratio:1.25\r\naof_enabled:1\r\nrdb_last_save_time:1450000000\r\nrdb_last_bgsave_status:err\r\n" +
+				"role:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6380\r\nconnected_slaves:0\r\nevicted_keys:7\r\n",
+			nil, with(func(v *store.Server) {
+				v.Version, v.Mode, v.Uptime, v.Clients, v.Used = "2.8.24", "standalone", 77*time.Second, 3, 1024
+				v.Fragmentation, v.AppendOnly, v.LastSave = 1.25, "on", time.Unix(1450000000, 0).UTC()
+				v.Trouble = "the last snapshot failed"
+				v.Role, v.Master, v.Replicas, v.Evicted = "replica", "10.0.0.1:6380", 0, 7
+			}),
+		},
+		{
+			"settings alone", "",
+			map[string]string{"save": "", "maxmemory": "100", "maxmemory-policy": "allkeys-lru", "appendfsync": "always"},
+			with(func(v *store.Server) { v.Saves, v.Limit, v.Policy = "off", 100, "allkeys-lru" }),
+		},
+		{
+			"append-only file", "aof_enabled:1\naof_last_write_status:err\n",
+			map[string]string{"appendfsync": "always"},
+			with(func(v *store.Server) {
+				v.AppendOnly, v.Trouble = "always", "the last write of the append-only file failed"
+			}),
+		},
+	} {
+		if diff := cmp.Diff(test.want, store.ReadServer(test.info, test.config)); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// The gap between two snapshots is that of a single change.
+func TestGap(t *testing.T) {
+	t.Parallel()
+	for saves, want := range map[string]time.Duration{
+		"": 0, "off": 0, "3600 1 300 100 60 10000": time.Hour, "900 1": 15 * time.Minute, "x 1": 0,
+	} {
+		if got, known := (store.Server{Saves: saves}).Gap(); got != want || known != (want > 0) {
+			t.Errorf("%q: %v, %v, want %v", saves, got, known, want)
+		}
+	}
+}
+
+// A Redis that drops keys to make room is refused, with the remedy.
+func TestCheckEviction(t *testing.T) {
+	t.Parallel()
+	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-lru": false, "noeviction": false} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Serve(t, "--maxmemory", "50mb", "--maxmemory-policy", policy).Client(t)
+			st := store.New(rdb, store.Options{})
+			err := st.CheckEviction(t.Context())
+			if !refused {
+				must(t, err)
+				return
+			}
+			if err == nil || store.Temporary(err) || !strings.Contains(err.Error(), policy) ||
+				!strings.Contains(err.Error(), "CONFIG SET maxmemory-policy noeviction") {
+				t.Errorf("error %v", err)
+			}
+			v, err := st.Server(t.Context())
+			must(t, err)
+			if v.Limit != 50<<20 || v.Policy != policy {
+				t.Errorf("limit %d, policy %s", v.Limit, v.Policy)
+			}
+		})
+	}
+}
+
+// A Redis that does not let its settings be read, as providers have it, is asked
+// for what it does tell.
+func TestServerOfAProvider(t *testing.T) {
+	t.Parallel()
+	server := redistest.Serve(t, "--rename-command", "CONFIG", "", "--appendonly", "yes", "--maxmemory-policy", "allkeys-lfu")
+	st := store.New(server.Client(t), store.Options{})
+	v, err := st.Server(t.Context())
+	must(t, err)
+	if v.Version == "" || v.AppendOnly != "on" || v.Saves != "" || v.Guarded != -1 || v.Policy != "allkeys-lfu" {
+		t.Errorf("it says %+v", v)
+	}
+	if err := st.CheckEviction(t.Context()); err == nil {
+		t.Error("its policy was not refused")
+	}
+	server.Kill()
+	if _, err := st.Server(t.Context()); err == nil || !store.Temporary(err) {
+		t.Errorf("after its end: error %v, want a temporary one", errors.Unwrap(err))
+	}
+}

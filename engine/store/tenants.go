@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Tenants are those that somebody has started, defined or prepared something for,
+// sorted.
+func (s *Store) Tenants(ctx context.Context) ([]string, error) {
+	names, err := s.rdb.SMembers(ctx, s.keys.tenants()).Result()
+	if err != nil {
+		return nil, failed("read the tenants", err)
+	}
+	var tenants []string
+	for _, name := range names {
+		if CheckTenant(name) == nil {
+			tenants = append(tenants, name)
+		}
+	}
+	return sorted(tenants), nil
+}
+
+// FindTenants looks through all keys for streams of tenants, also of those that
+// nobody has made known: producers need not.
+func (s *Store) FindTenants(ctx context.Context) ([]string, error) {
+	keys, _, err := s.streams(ctx, "tenant:*"+otherSuffix, math.MaxInt)
+	var tenants []string
+	for _, key := range keys {
+		name := strings.Trim(strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), otherSuffix), "{}")
+		if CheckTenant(name) == nil && key == s.keys.stream(name) {
+			tenants = append(tenants, name)
+		}
+	}
+	return tenants, err
+}
+
+// know notes that there is a tenant, before something is written for it.
+func (s *Store) know(ctx context.Context, tenant string) error {
+	if _, known := s.known.Load(tenant); known {
+		return nil
+	}
+	if err := s.rdb.SAdd(ctx, s.keys.tenants(), tenant).Err(); err != nil {
+		return failed("make a tenant known", err)
+	}
+	s.known.Store(tenant, true)
+	return nil
+}
+
+// Served reports whether a group of a tenant has a consumer that has shown up
+// within a time.
+func (s *Store) Served(ctx context.Context, tenant, group string, within time.Duration) (bool, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return false, err
+	}
+	consumers, err := s.rdb.XInfoConsumers(ctx, s.keys.stream(tenant), group).Result()
+	if err != nil {
+		if said, ok := errors.AsType[redis.Error](err); ok && nobody(said) {
+			return false, nil
+		}
+		return false, failed("look for consumers", err)
+	}
+	for _, c := range consumers {
+		if c.Idle <= within {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// nobody reports whether Redis says that there is no group, or no stream.
+func nobody(err redis.Error) bool {
+	return strings.HasPrefix(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
+}

@@ -1,0 +1,317 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// ErrAmbiguous is wrapped by errors about ids that mean more than one thing.
+var ErrAmbiguous = errors.New("ambiguous")
+
+// Pending is a timer that waits for its moment.
+type Pending struct {
+	Due
+
+	ID    string // says where it stands, and changes when it is moved
+	score float64
+
+	// Of one that nobody has set: where the event stands that asks for it.
+	Stream, Entry string
+}
+
+// Moment is when it fires, as far as it says so itself.
+func (p Pending) Moment() time.Time { return p.Timer.Due() }
+
+// hashDigits are those of an id behind its dash: enough for a million timers of
+// one microsecond.
+const hashDigits = 10
+
+// pendingOf names a timer by its score's microsecond and a hash of its member.
+func pendingOf(entry redis.Z, now time.Time) Pending {
+	p := Pending{Due: dueOf(entry, now), score: entry.Score}
+	sum := sha256.Sum256([]byte(p.Member))
+	p.ID = strconv.FormatInt(microsecond(entry.Score), 36) + "-" + hex.EncodeToString(sum[:])[:hashDigits]
+	return p
+}
+
+// TimerID is the id and the score of a timer as the services set it.
+func TimerID(t event.Timer) (id string, at float64) {
+	at = score(t.Due())
+	return pendingOf(redis.Z{Score: at, Member: member(t)}, time.Time{}).ID, at
+}
+
+// microsecond is the one of a score; it never runs back as scores grow.
+func microsecond(score float64) int64 {
+	const end = 4e18 // long after the last moment that RFC 3339 can write
+	return int64(math.Floor(max(-end, min(end, score*1e6))))
+}
+
+// scoresOf are scores between which all of a microsecond are.
+func scoresOf(micro int64) (low, high float64) {
+	seconds := float64(micro) / 1e6
+	slack := math.Abs(seconds)*1e-15 + 2e-6
+	return seconds - slack, seconds + slack
+}
+
+// TimerFilter says which timers are meant; what is empty means all.
+type TimerFilter struct {
+	Tenant, Workflow, Execution string
+	Kind                        event.TimerKind
+	Until                       time.Time // due then or before
+}
+
+// Passes reports whether a timer is meant, as far as it does not matter when it is due.
+func (f TimerFilter) Passes(p Pending) bool {
+	return (f.Tenant == "" || f.Tenant == p.Tenant) &&
+		(f.Workflow == "" || f.Workflow == p.Workflow) &&
+		(f.Execution == "" || f.Execution == p.Execution) &&
+		(f.Kind == "" || f.Kind == p.Kind && p.Err == nil)
+}
+
+// hopeless reports whether the text of a timer cannot pass, for sure: reading a
+// million of them as JSON takes seconds.
+func (f TimerFilter) hopeless(member string) bool {
+	for _, part := range []string{f.Tenant, f.Workflow, f.Execution} {
+		if plainName(part) && !strings.Contains(member, part) && !strings.Contains(member, `\u`) {
+			return true
+		}
+	}
+	return false
+}
+
+// Timers are up to limit timers behind the one of an id ("" for the first), in
+// the order in which they fire; next is the id to go on behind, "" when there are
+// no more. On a cluster the filter has to name a tenant.
+func (s *Store) Timers(ctx context.Context, f TimerFilter, after string, limit int) (found []Pending, next string, err error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.checkShelf(f.Tenant); err != nil {
+		return nil, "", err
+	}
+	from, err := s.start(ctx, f.Tenant, after)
+	if err != nil {
+		return nil, "", err
+	}
+	limit = max(limit, 1)
+	size := int64(min(limit, mostAtOnce-1)) + 1
+	for until := f.until(); ; size = mostAtOnce {
+		entries, err := s.timersFrom(ctx, f.Tenant, from, until, size)
+		if err != nil || len(entries) == 0 {
+			return found, "", err
+		}
+		found = f.pick(found, entries, from, now)
+		if limit < len(found) {
+			return found[:limit], found[limit-1].ID, nil
+		}
+		from.pass(entries)
+	}
+}
+
+// checkShelf says when it is not known which set of timers is meant.
+func (s *Store) checkShelf(tenant string) error {
+	if tenant == "" && !s.keys.cluster {
+		return nil
+	}
+	return CheckTenant(tenant)
+}
+
+// until is the last score that is of interest.
+func (f TimerFilter) until() string {
+	if f.Until.IsZero() {
+		return "+inf"
+	}
+	return formatScore(f.Until)
+}
+
+// mostAtOnce is how many timers are read at once.
+const mostAtOnce = 1000
+
+// pick adds those of a page that are meant and behind the place.
+func (f TimerFilter) pick(found []Pending, page []redis.Z, from *place, now time.Time) []Pending {
+	for _, entry := range page {
+		text, _ := entry.Member.(string) // go-redis reads nothing else
+		if from.reached(entry.Score, text) || f.hopeless(text) {
+			continue
+		}
+		if p := pendingOf(entry, now); f.Passes(p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// place is how far a listing has come.
+type place struct {
+	score  float64 // no timer of a lower one …
+	offset int64   // … and not the first so many of it are looked at any more
+	member string  // nor those of the score up to this one
+	micro  int64   // nor those before this microsecond
+}
+
+// start is the place behind an id. If its timer is gone, the others of its
+// microsecond come once more.
+func (s *Store) start(ctx context.Context, tenant, after string) (*place, error) {
+	if after == "" {
+		return &place{score: math.Inf(-1), micro: math.MinInt64}, nil
+	}
+	micro, err := parseTimerID(after)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Timer(ctx, tenant, after)
+	if errors.Is(err, ErrNotFound) {
+		low, _ := scoresOf(micro)
+		return &place{score: low, micro: micro}, nil
+	}
+	return &place{score: p.score, member: p.Member, micro: micro}, err
+}
+
+// reached reports whether an entry is at the place or before it.
+func (p *place) reached(score float64, text string) bool {
+	return microsecond(score) < p.micro || score == p.score && p.member != "" && text <= p.member
+}
+
+// pass moves the place behind a page.
+func (p *place) pass(entries []redis.Z) {
+	last := entries[len(entries)-1].Score
+	if last != p.score {
+		p.score, p.offset, p.member = last, 0, ""
+	}
+	for _, entry := range entries {
+		if entry.Score == last {
+			p.offset++
+		}
+	}
+}
+
+func (s *Store) timersFrom(ctx context.Context, tenant string, from *place, until string, count int64) ([]redis.Z, error) {
+	by := &redis.ZRangeBy{Min: strconv.FormatFloat(from.score, 'g', -1, 64), Max: until, Offset: from.offset, Count: count}
+	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.timers(tenant), by).Result()
+	return entries, failed("list the timers", err)
+}
+
+// parseTimerID is the microsecond that an id says.
+func parseTimerID(id string) (micro int64, err error) {
+	text, hash, ok := strings.Cut(strings.ToLower(id), "-")
+	if negative, below := strings.CutPrefix(id, "-"); below { // before 1970
+		text, hash, ok = strings.Cut(strings.ToLower(negative), "-")
+		text = "-" + text
+	}
+	micro, wrong := strconv.ParseInt(text, 36, 64)
+	if ok && hash == "" || wrong != nil {
+		return 0, fmt.Errorf("%w: timer %q, want an id as the list of timers has it", ErrName, id)
+	}
+	return micro, nil
+}
+
+// Timer finds a timer by its id, of which the end may be missing: ErrNotFound
+// if there is none, ErrAmbiguous if there are several. Tenant matters on a cluster only.
+func (s *Store) Timer(ctx context.Context, tenant, id string) (Pending, error) {
+	var none Pending
+	if err := s.checkShelf(tenant); err != nil {
+		return none, err
+	}
+	micro, err := parseTimerID(id)
+	if err != nil {
+		return none, err
+	}
+	found, err := s.timersOf(ctx, tenant, micro, strings.ToLower(id))
+	switch {
+	case err != nil:
+		return none, err
+	case len(found) == 0:
+		return none, fmt.Errorf("timer %s: %w: it has fired, or was cancelled or moved", id, ErrNotFound)
+	case len(found) > 1:
+		return none, fmt.Errorf("timer %q is %w: %s and %s begin like that", id, ErrAmbiguous, found[0].ID, found[1].ID)
+	default:
+		return found[0], nil
+	}
+}
+
+// timersOf are the timers of a microsecond whose ids begin with a text.
+func (s *Store) timersOf(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	low, high := scoresOf(micro)
+	from := &place{score: low, micro: micro}
+	for until := strconv.FormatFloat(high, 'g', -1, 64); ; {
+		entries, err := s.timersFrom(ctx, tenant, from, until, mostAtOnce)
+		if err != nil || len(entries) == 0 {
+			return found, err
+		}
+		for _, entry := range entries {
+			if p := pendingOf(entry, now); strings.HasPrefix(p.ID, prefix) {
+				found = append(found, p)
+			}
+		}
+		from.pass(entries)
+	}
+}
+
+// FireNow publishes a timer, due or not, and takes it out. It reports false if
+// the timer is gone.
+func (s *Store) FireNow(ctx context.Context, p Pending) (bool, error) {
+	if p.Err != nil {
+		return false, p.Err
+	}
+	n, err := s.fire(ctx, p.Tenant, []Due{p.Due}, func(Due) int64 { return 0 })
+	return n == 1, err
+}
+
+// DropTimer takes a timer out, whoever may wait for it. It reports false if the
+// timer is gone.
+func (s *Store) DropTimer(ctx context.Context, p Pending) (bool, error) {
+	keys := []string{s.keys.timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant)}
+	name := ""
+	if p.Err == nil {
+		name = noted(p.Timer)
+	}
+	n, err := dropScript.Run(ctx, s.rdb, keys, p.Member, name).Int()
+	return n == 1, failed("take a timer out", err)
+}
+
+// MoveTimer sets a timer for another moment, at which it is still the same one to
+// its execution, and is what it has become. It reports false if the timer is gone.
+func (s *Store) MoveTimer(ctx context.Context, p Pending, to time.Time) (moved Pending, done bool, err error) {
+	if p.Err != nil {
+		return p, false, p.Err
+	}
+	text := movedMember(p.Member, to.UTC())
+	moved = pendingOf(redis.Z{Score: score(to), Member: text}, p.now)
+	if moved.Err != nil || !moved.Moment().Equal(to) {
+		return p, false, fmt.Errorf("move timer %s: its JSON has no end to write moved_to to", p.ID)
+	}
+	keys := []string{
+		s.keys.timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
+		s.keys.execution(p.Tenant, p.Execution),
+	}
+	n, err := moveScript.Run(ctx, s.rdb, keys, p.Member, formatScore(to), text,
+		identity(p.Timer), noOrder(), tombstone(p.Timer)).Int()
+	return moved, n == 1, failed("move a timer", err)
+}
+
+// movedMember is the text of a timer with another moment at its end: what else
+// it says, in whichever form, stays.
+func movedMember(text string, to time.Time) string {
+	const name = `,"moved_to":`
+	body := strings.TrimSuffix(strings.TrimSpace(text), "}")
+	if at := strings.LastIndex(body, name); at >= 0 && !strings.ContainsAny(body[at+len(name):], ",{}") {
+		body = body[:at]
+	}
+	return body + name + string(event.Encode(to)) + "}"
+}

@@ -1,0 +1,269 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
+)
+
+var serviceGroups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
+
+// entries adds entries of the year 1970, and has Redis keep few of them in a node.
+func (w *world) entries(t *testing.T, ids ...string) {
+	t.Helper()
+	if w.mini == nil {
+		before := w.rdb.ConfigGet(t.Context(), "stream-node-max-entries").Val()["stream-node-max-entries"]
+		must(t, w.rdb.ConfigSet(t.Context(), "stream-node-max-entries", "1").Err())
+		defer w.rdb.ConfigSet(t.Context(), "stream-node-max-entries", before)
+	}
+	pipe := w.rdb.Pipeline()
+	for _, id := range ids {
+		pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: streamKey, ID: id, Values: []string{"id", id}})
+	}
+	_, err := pipe.Exec(t.Context())
+	must(t, err)
+}
+
+// numbered are ids 1000-1 to 1000-n.
+func numbered(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("1000-%d", i+1)
+	}
+	return ids
+}
+
+// take reads entries for a group; done acknowledges them.
+func (w *world) take(t *testing.T, group string, count int) []string {
+	t.Helper()
+	args := &redis.XReadGroupArgs{Group: group, Consumer: "c", Streams: []string{streamKey, ">"}, Count: int64(count), Block: -1}
+	streams, err := w.rdb.XReadGroup(t.Context(), args).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	must(t, err)
+	var ids []string
+	for _, m := range streams[0].Messages {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+func (w *world) done(t *testing.T, group string, ids ...string) {
+	t.Helper()
+	if len(ids) > 0 {
+		must(t, w.rdb.XAck(t.Context(), streamKey, group, ids...).Err())
+	}
+}
+
+// readAll has groups read and acknowledge everything.
+func (w *world) readAll(t *testing.T, groups ...string) {
+	t.Helper()
+	for _, group := range groups {
+		w.done(t, group, w.take(t, group, 10_000)...)
+	}
+}
+
+// left are the ids in the stream.
+func (w *world) left(t *testing.T) []string {
+	t.Helper()
+	entries, err := w.rdb.XRange(t.Context(), streamKey, "-", "+").Result()
+	must(t, err)
+	var ids []string
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// trim fails the test unless as many entries are gone, and the newest ones stay.
+func (w *world) trim(t *testing.T, keep int, age time.Duration, want int, groups ...string) {
+	t.Helper()
+	before := w.left(t)
+	n, err := w.Trim(t.Context(), tenant, keep, age, groups...)
+	must(t, err)
+	after := w.left(t)
+	if int(n) != want || !slices.Equal(after, before[want:]) {
+		t.Errorf("%d removed and %d of %d left, want %d removed", n, len(after), len(before), want)
+	}
+}
+
+var trims = []check{
+	{"what every group has done goes", func(t *testing.T, w *world) {
+		w.entries(t, numbered(100)...)
+		w.readAll(t, serviceGroups...)
+		w.trim(t, 0, 0, 99) // the last that was read stays
+		w.trim(t, 0, 0, 0)
+	}},
+	{"a slow group holds the others' back", func(t *testing.T, w *world) {
+		w.entries(t, numbered(100)...)
+		w.readAll(t, store.WorkerGroup, store.TimerGroup)
+		w.done(t, store.ExecutorGroup, w.take(t, store.ExecutorGroup, 60)...)
+		w.trim(t, 0, 0, 59)
+		if rest := w.take(t, store.ExecutorGroup, 100); len(rest) != 40 {
+			t.Errorf("%d left to read, want 40", len(rest))
+		}
+	}},
+	{"what is pending stays, and all behind it", func(t *testing.T, w *world) {
+		w.entries(t, numbered(100)...)
+		w.readAll(t, store.WorkerGroup, store.TimerGroup)
+		ids := w.take(t, store.ExecutorGroup, 100)
+		w.done(t, store.ExecutorGroup, append(ids[:29:29], ids[30:]...)...)
+		w.trim(t, 0, 0, 29)
+		w.trim(t, 0, 0, 0)
+		w.done(t, store.ExecutorGroup, ids[29])
+		w.trim(t, 0, 0, 70)
+	}},
+	{"nothing goes while a group has read nothing", func(t *testing.T, w *world) {
+		w.entries(t, numbered(100)...)
+		w.readAll(t, store.WorkerGroup, store.TimerGroup)
+		w.trim(t, 0, 0, 0)
+	}},
+	{"a group of somebody else counts as well", func(t *testing.T, w *world) {
+		must(t, w.rdb.XGroupCreate(t.Context(), streamKey, "audit", "0").Err())
+		w.entries(t, numbered(100)...)
+		w.readAll(t, serviceGroups...)
+		w.trim(t, 0, 0, 0)
+		w.take(t, "audit", 11)
+		w.trim(t, 0, 0, 0)
+		w.readAll(t, "audit")
+		w.trim(t, 0, 0, 0)
+	}},
+	{"nothing goes while a group is missing", func(t *testing.T, w *world) {
+		w.entries(t, numbered(100)...)
+		w.readAll(t, serviceGroups...)
+		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.TimerGroup).Err())
+		w.trim(t, 0, 0, 0)
+		w.trim(t, 0, 0, 0, store.WorkerGroup, "other")
+		w.trim(t, 0, 0, 99, store.WorkerGroup, store.ExecutorGroup)
+	}},
+	{"so many are kept", func(t *testing.T, w *world) {
+		w.entries(t, numbered(100)...)
+		w.readAll(t, serviceGroups...)
+		w.trim(t, 100, 0, 0)
+		w.trim(t, 30, 0, 70)
+		w.trim(t, 30, 0, 0)
+	}},
+	{"what is young is kept", func(t *testing.T, w *world) {
+		w.entries(t, append(numbered(50), "*", "*", "*")...)
+		w.readAll(t, serviceGroups...)
+		w.trim(t, 0, 100*365*24*time.Hour, 0)
+		w.trim(t, 0, time.Hour, 50)
+		w.trim(t, 0, time.Hour, 0)
+	}},
+	{"ids larger than Lua's numbers are told apart", func(t *testing.T, w *world) {
+		w.entries(t, "9-1", "10-9007199254740992", "10-9007199254740993", "10-18446744073709551615", "11-0")
+		w.readAll(t, store.WorkerGroup, store.TimerGroup)
+		ids := w.take(t, store.ExecutorGroup, 5)
+		w.done(t, store.ExecutorGroup, ids[0], ids[1], ids[3], ids[4])
+		w.trim(t, 0, 0, 2)
+		w.done(t, store.ExecutorGroup, ids[2])
+		w.trim(t, 0, 0, 2)
+	}},
+	{"a stream that is not there is short", func(t *testing.T, w *world) {
+		must(t, w.rdb.Del(t.Context(), streamKey).Err())
+		n, err := w.Trim(t.Context(), tenant, 0, 0)
+		if n != 0 || err != nil {
+			t.Errorf("got %d, %v", n, err)
+		}
+		if _, err := w.Trim(t.Context(), "No!", 0, 0); !errors.Is(err, store.ErrName) {
+			t.Errorf("error %v, want ErrName", err)
+		}
+		must(t, w.rdb.Set(t.Context(), streamKey, "x", 0).Err())
+		if _, err := w.Trim(t.Context(), tenant, 0, 0); err == nil {
+			t.Error("a text was trimmed")
+		}
+	}},
+	{"whatever the groups do, nothing is lost", func(t *testing.T, w *world) {
+		rounds := 20
+		if w.mini == nil {
+			rounds = 3
+		}
+		for seed := range rounds {
+			must(t, w.rdb.Del(t.Context(), streamKey).Err())
+			must(t, w.Groups(t.Context(), tenant))
+			w.anyOrder(t, rand.New(rand.NewPCG(uint64(seed), 0)))
+		}
+	}},
+	{"only consumers that are gone are removed", func(t *testing.T, w *world) {
+		w.entries(t, numbered(3)...)
+		busy := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "busy", Streams: []string{streamKey, ">"}, Count: 1, Block: -1}
+		must(t, w.rdb.XReadGroup(t.Context(), busy).Err())
+		w.done(t, store.WorkerGroup, w.take(t, store.WorkerGroup, 10)...)
+		must(t, w.SweepConsumers(t.Context(), tenant, store.WorkerGroup, time.Hour))
+		if got := w.consumers(t); !slices.Equal(got, []string{"busy", "c"}) {
+			t.Errorf("consumers %v, want both", got)
+		}
+		must(t, w.SweepConsumers(t.Context(), tenant, store.WorkerGroup, 0))
+		want := []string{"busy"}
+		if w.mini != nil { // which does not know since when they are idle
+			want = []string{"busy", "c"}
+		}
+		if got := w.consumers(t); !slices.Equal(got, want) {
+			t.Errorf("consumers %v, want %v", got, want)
+		}
+		if n := w.pending(t, store.WorkerGroup); n != 1 {
+			t.Errorf("%d pending, want 1", n)
+		}
+		must(t, w.SweepConsumers(t.Context(), tenant, "nobody", 0))
+		must(t, w.SweepConsumers(t.Context(), "nobody", store.WorkerGroup, 0))
+	}},
+}
+
+func (w *world) consumers(t *testing.T) []string {
+	t.Helper()
+	found, err := w.rdb.XInfoConsumers(t.Context(), streamKey, store.WorkerGroup).Result()
+	must(t, err)
+	var names []string
+	for _, c := range found {
+		names = append(names, c.Name)
+	}
+	return sorted(names)
+}
+
+// anyOrder adds, reads, acknowledges and trims at random, and then wants every
+// group to have had every entry.
+func (w *world) anyOrder(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	had, held := map[string]int{}, map[string][]string{}
+	added := 0
+	for range 60 {
+		group := serviceGroups[random.IntN(len(serviceGroups))]
+		switch random.IntN(4) {
+		case 0:
+			n := random.IntN(8)
+			w.entries(t, numbered(added + n)[added:]...)
+			added += n
+		case 1:
+			ids := w.take(t, group, 1+random.IntN(8))
+			had[group] += len(ids)
+			held[group] = append(held[group], ids...)
+		case 2:
+			random.Shuffle(len(held[group]), func(i, j int) { held[group][i], held[group][j] = held[group][j], held[group][i] })
+			n := random.IntN(len(held[group]) + 1)
+			w.done(t, group, held[group][:n]...)
+			held[group] = held[group][n:]
+		default:
+			_, err := w.Trim(t.Context(), tenant, random.IntN(5), 0)
+			must(t, err)
+		}
+	}
+	left := w.left(t)
+	for _, group := range serviceGroups {
+		for _, id := range held[group] {
+			if !slices.Contains(left, id) {
+				t.Fatalf("%s was pending with %s, and is gone", id, group)
+			}
+		}
+		if had[group] += len(w.take(t, group, 10_000)); had[group] != added {
+			t.Fatalf("%s had %d entries of %d", group, had[group], added)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+)
+
+// depth is a collector of what stands in Redis; it asks when it is scraped.
+type depth struct {
+	engine *engine.Engine
+	log    *slog.Logger
+
+	timers, overdue, length, lag, pending, oldest, dead, breakers *prometheus.Desc
+}
+
+// Depth counts what stands in Redis: timers, streams, dead letters; and which
+// circuit breakers of the process are not closed.
+func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &depth{
+		engine: e, log: log,
+		timers:   describe("timer_zset_size", "Pending timers."),
+		overdue:  describe("flunq_timers_overdue", "Timers that were due more than a second ago."),
+		length:   describe("flunq_stream_length", "Entries of a tenant's stream.", "tenant"),
+		lag:      describe("flunq_stream_lag", "Entries that a group has not read.", "tenant", "group"),
+		pending:  describe("flunq_stream_pending", "Entries that a group has read and not acknowledged.", "tenant", "group"),
+		oldest:   describe("flunq_stream_oldest_pending_seconds", "For how long the first pending entry has been left alone.", "tenant", "group"),
+		dead:     describe("flunq_dead_letters", "Dead letters.", "tenant"),
+		breakers: describe("flunq_circuit_open", "1 for a host that calls are not sent to, 0.5 while it is tried again.", "host"),
+	}
+}
+
+// Describe is prometheus.Collector's.
+func (d *depth) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.breakers} {
+		out <- desc
+	}
+}
+
+// Collect is prometheus.Collector's. What cannot be asked is left out.
+func (d *depth) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := d.collect(ctx, out); err != nil {
+		d.log.WarnContext(ctx, "metrics are incomplete", "err", err)
+	}
+}
+
+// collect asks Redis. What it does not know is left out.
+func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error {
+	tell := func(desc *prometheus.Desc, value float64, labels ...string) {
+		if value >= 0 {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+		}
+	}
+	for _, b := range d.engine.Breakers().States() {
+		tell(d.breakers, openness(b.State), b.Host)
+	}
+	tenants := d.engine.Tenants()
+	shelves, err := d.engine.Store.Overdue(ctx, tenants, time.Second)
+	if err != nil {
+		return err
+	}
+	pending, overdue := int64(0), int64(0)
+	for _, shelf := range shelves {
+		pending, overdue = pending+shelf.Count, overdue+shelf.Overdue
+	}
+	tell(d.timers, float64(pending))
+	tell(d.overdue, float64(overdue))
+	streams, err := d.engine.Store.Streams(ctx, tenants)
+	for _, s := range streams {
+		tell(d.length, float64(s.Length), s.Tenant)
+		tell(d.dead, float64(s.Dead), s.Tenant)
+		for _, g := range s.Groups {
+			tell(d.lag, float64(g.Lag), s.Tenant, g.Name)
+			tell(d.pending, float64(g.Pending), s.Tenant, g.Name)
+			tell(d.oldest, g.Oldest.Idle.Seconds(), s.Tenant, g.Name)
+		}
+	}
+	return err
+}
+
+// openness is a circuit's state as a number.
+func openness(c executor.Circuit) float64 {
+	switch c {
+	case executor.Open:
+		return 1
+	case executor.HalfOpen:
+		return .5
+	default:
+		return 0
+	}
+}

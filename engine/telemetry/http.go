@@ -1,0 +1,165 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"flunq.io/flunq/engine"
+)
+
+// Handler answers over HTTP: /health and /api/health/worker say how the services
+// do, /healthz that the process lives, /readyz whether it can work, /metrics what
+// it has counted.
+func (t *Telemetry) Handler(e *engine.Engine, registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]string{"status": "alive"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, e) })
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) { t.health(w, r, e) })
+	mux.HandleFunc("GET /api/health/worker", func(w http.ResponseWriter, _ *http.Request) {
+		h := t.workers(e)
+		answer(w, statusCode(h.Status), h)
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	return mux
+}
+
+// answer writes JSON; an error of writing is the reader's.
+func answer(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// patience is how long Redis may take to answer a probe.
+const patience = 2 * time.Second
+
+func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	if _, err := e.Store.Now(ctx); err != nil {
+		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": err.Error()})
+		return
+	}
+	if len(e.Health()) == 0 {
+		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": "the services have not begun"})
+		return
+	}
+	answer(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// WorkerHealth is the documented answer of /api/health/worker.
+type WorkerHealth struct {
+	Status           engine.Status `json:"status"`
+	WorkerCount      int           `json:"workerCount"`
+	HealthyWorkers   int           `json:"healthyWorkers"`
+	DegradedWorkers  int           `json:"degradedWorkers"`
+	UnhealthyWorkers int           `json:"unhealthyWorkers"`
+	EventsProcessed  int64         `json:"eventsProcessed"`
+	EventsSucceeded  int64         `json:"eventsSucceeded"`
+	EventsFailed     int64         `json:"eventsFailed"`
+	ActiveEvents     int64         `json:"activeEvents"`
+	Timestamp        string        `json:"timestamp"`
+}
+
+// workers judges the workers of the process.
+func (t *Telemetry) workers(e *engine.Engine) WorkerHealth {
+	c := t.Counts("worker")
+	h := WorkerHealth{
+		EventsProcessed: c.Processed, EventsSucceeded: c.Succeeded, EventsFailed: c.Failed, ActiveEvents: c.Active,
+		Timestamp: time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
+	}
+	for _, s := range e.Health() {
+		if s.Group != "worker" {
+			continue
+		}
+		h.WorkerCount++
+		switch s.Status {
+		case engine.Healthy:
+			h.HealthyWorkers++
+		case engine.Degraded:
+			h.DegradedWorkers++
+		case engine.Unhealthy:
+			h.UnhealthyWorkers++
+		}
+	}
+	h.Status = overall(h.HealthyWorkers, h.DegradedWorkers, h.UnhealthyWorkers)
+	return h
+}
+
+// overall is the status of many: they are unhealthy together when none does its work.
+func overall(healthy, degraded, unhealthy int) engine.Status {
+	switch {
+	case degraded+unhealthy == 0:
+		return engine.Healthy
+	case healthy+degraded > 0:
+		return engine.Degraded
+	default:
+		return engine.Unhealthy
+	}
+}
+
+func statusCode(s engine.Status) int {
+	if s == engine.Unhealthy {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+// serviceHealth is how the instances of one service do.
+type serviceHealth struct {
+	Status    engine.Status `json:"status"`
+	Instances int           `json:"instances"`
+	Healthy   int           `json:"healthy"`
+	Degraded  int           `json:"degraded"`
+	Unhealthy int           `json:"unhealthy"`
+	LastError string        `json:"lastError,omitempty"`
+}
+
+// health answers for all services of the process.
+func (t *Telemetry) health(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
+	found := map[string]*serviceHealth{}
+	total := serviceHealth{}
+	for _, s := range e.Health() {
+		h := found[s.Group]
+		if h == nil {
+			h = &serviceHealth{}
+			found[s.Group] = h
+		}
+		for _, one := range []*serviceHealth{h, &total} {
+			one.Instances++
+			switch s.Status {
+			case engine.Healthy:
+				one.Healthy++
+			case engine.Degraded:
+				one.Degraded++
+			case engine.Unhealthy:
+				one.Unhealthy++
+			}
+		}
+		if s.Err != nil {
+			h.LastError = s.Err.Error()
+		}
+	}
+	for _, h := range found {
+		h.Status = overall(h.Healthy, h.Degraded, h.Unhealthy)
+	}
+	status := overall(total.Healthy, total.Degraded, total.Unhealthy)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	redis := "reachable"
+	if _, err := e.Store.Now(ctx); err != nil {
+		redis, status = err.Error(), engine.Unhealthy
+	}
+	answer(w, statusCode(status), map[string]any{
+		"status": status, "services": found, "redis": redis, "breakers": e.Breakers().States(),
+		"timestamp": time.Now().UTC().Format(time.RFC3339Nano),
+	})
+}

@@ -1,0 +1,281 @@
+// Package telemetry counts and logs what the services of a process do, and answers
+// those who ask how it does over HTTP.
+package telemetry
+
+import (
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+)
+
+// Telemetry is what is known of the services of one process.
+type Telemetry struct {
+	log      *slog.Logger
+	services map[string]*meters
+
+	registration, firing, latency prometheus.Histogram
+	tasks                         *prometheus.CounterVec
+	durations                     *prometheus.HistogramVec
+
+	mu     sync.Mutex
+	active map[string]work // by service, consumer and message
+	counts map[string]Counts
+}
+
+// work is a message in the hands of a service.
+type work struct {
+	began  time.Time
+	failed bool
+}
+
+// Counts are of the events that a service has handled.
+type Counts struct {
+	Processed, Succeeded, Failed, Active int64
+}
+
+// meters are the metrics that all services have alike.
+type meters struct {
+	processed, errors                    *prometheus.CounterVec
+	subscription, dead, claimed, unfired prometheus.Counter
+	duration                             *prometheus.HistogramVec
+	active                               prometheus.Gauge
+}
+
+// services are those that are counted, by their names.
+func services() []string { return []string{"worker", "executor", "timer"} }
+
+// New registers all metrics, and logs to log.
+func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
+	t := &Telemetry{log: log, services: map[string]*meters{}, active: map[string]work{}, counts: map[string]Counts{}}
+	for _, name := range services() {
+		t.services[name] = newMeters(name, registry)
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+		registry.MustRegister(h)
+		return h
+	}
+	t.registration = histogram("timer_registration_duration", "Seconds that registering a timer took.", quick())
+	t.firing = histogram("timer_firing_duration", "Seconds that firing a batch of due timers took.", quick())
+	t.latency = histogram("timer_firing_latency", "Seconds from when a timer was due until it was fired.", late())
+	t.tasks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "executor_tasks_processed", Help: "Tasks that were performed, by their type and how they ended.",
+	}, []string{"task_type", "status"})
+	t.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "executor_task_duration", Help: "Seconds that performing a task took.", Buckets: long(),
+	}, []string{"task_type"})
+	registry.MustRegister(t.tasks, t.durations)
+	t.tasks.WithLabelValues("call", "success")
+	t.durations.WithLabelValues("call")
+	return t
+}
+
+func newMeters(name string, registry prometheus.Registerer) *meters {
+	counter := func(suffix, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + suffix, Help: help}, labels)
+		registry.MustRegister(c)
+		return c
+	}
+	m := &meters{
+		processed:    counter("_events_processed", "Events that were handled, by type and how it went.", "type", "status"),
+		errors:       counter("_processing_errors", "Events that could not be handled, by the class of the error and the attempt.", "type", "attempt"),
+		subscription: counter("_subscription_errors", "Reads of the stream that have failed.").WithLabelValues(),
+		dead:         counter("_event_dlq", "Events that were given up, to the dead letters.").WithLabelValues(),
+		claimed:      counter("_events_claimed", "Events taken over from consumers that had gone silent.").WithLabelValues(),
+		unfired:      counter("_redis_errors", "Events and timers that Redis did not let finish; they are tried again.").WithLabelValues(),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name + "_processing_duration", Help: "Seconds that handling an event took.", Buckets: long(),
+		}, []string{"type"}),
+		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: name + "_active_events", Help: "Events that are being handled."}),
+	}
+	registry.MustRegister(m.duration, m.active)
+	// What has not happened yet is 0, not missing.
+	m.processed.WithLabelValues(string(mainType(name)), "success")
+	m.errors.WithLabelValues(string(delivery.Recoverable), "1")
+	m.duration.WithLabelValues(string(mainType(name)))
+	return m
+}
+
+// mainType is the type of event that a service is there for.
+func mainType(service string) event.Type {
+	switch service {
+	case "executor":
+		return event.TaskRequested
+	case "timer":
+		return event.TimerScheduled
+	default:
+		return event.ExecutionStarted
+	}
+}
+
+// Buckets in seconds: of what takes a round trip or two, of how late a timer may
+// be, and of what may take as long as a call.
+func quick() []float64 {
+	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
+}
+func late() []float64 {
+	return []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 10, 60}
+}
+func long() []float64 {
+	return []float64{.0005, .001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+}
+
+// Counts are of the events of a service.
+func (t *Telemetry) Counts(service string) Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[service]
+}
+
+// Observe takes in an activity; it is the engine's observer.
+func (t *Telemetry) Observe(a delivery.Activity) {
+	m := t.services[a.Service]
+	if m == nil {
+		return
+	}
+	now := time.Now()
+	switch a.What {
+	case delivery.Began:
+		t.begin(a, now)
+		m.active.Inc()
+	case delivery.Done, delivery.Broken:
+		t.end(m, a, now)
+	case delivery.Failed, delivery.Buried:
+		t.failed(m, a)
+	case delivery.Claimed:
+		m.claimed.Inc()
+		t.log.Warn("event claimed", t.fields(a, "deaths", a.Message.Deaths)...) //nolint:sloglint // an observer has no context
+	case delivery.Unread:
+		m.subscription.Inc()
+	case delivery.Unfired:
+		m.unfired.Inc()
+	case delivery.Performed:
+		t.performed(a, now)
+	case delivery.Registered, delivery.Cancelled:
+		t.registered(a, now)
+	case delivery.Firing:
+		t.mark(a, now)
+	case delivery.Fired:
+		t.fired(m, a, now)
+	}
+}
+
+// key names a message in the hands of a consumer.
+func key(a delivery.Activity) string {
+	return a.Service + " " + a.Consumer + " " + a.Message.Tenant + " " + a.Message.ID
+}
+
+func (t *Telemetry) mark(a delivery.Activity, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.active[key(a)] = work{began: now}
+}
+
+func (t *Telemetry) began(a delivery.Activity) work {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.active[key(a)]
+}
+
+func (t *Telemetry) begin(a delivery.Activity, now time.Time) {
+	t.mark(a, now)
+	t.count(a.Service, func(c *Counts) { c.Active++ })
+}
+
+func (t *Telemetry) count(service string, change func(*Counts)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counts[service]
+	change(&c)
+	t.counts[service] = c
+}
+
+// end takes a message off the hands of a consumer.
+func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
+	w := t.began(a)
+	t.mu.Lock()
+	delete(t.active, key(a))
+	t.mu.Unlock()
+	m.active.Dec()
+	if a.What == delivery.Broken {
+		m.unfired.Inc()
+		t.count(a.Service, func(c *Counts) { c.Active-- })
+		return
+	}
+	status := "success"
+	if w.failed {
+		status = "failure"
+	}
+	kind := typeOf(a.Message.Event.Type)
+	m.processed.WithLabelValues(kind, status).Inc()
+	m.duration.WithLabelValues(kind).Observe(now.Sub(w.began).Seconds())
+	t.count(a.Service, func(c *Counts) {
+		c.Active--
+		c.Processed++
+		if w.failed {
+			c.Failed++
+		} else {
+			c.Succeeded++
+		}
+	})
+	t.log.Debug("event processed", t.fields(a, "status", status, "processing_duration_ms", now.Sub(w.began).Milliseconds())...) //nolint:sloglint // an observer has no context
+}
+
+// typeOf is an event's type as a label: those from outside are countless.
+func typeOf(typ event.Type) string {
+	if own := string(typ); len(own) > len(event.Prefix) && own[:len(event.Prefix)] == event.Prefix {
+		return own
+	}
+	return "other"
+}
+
+func (t *Telemetry) failed(m *meters, a delivery.Activity) {
+	t.mu.Lock()
+	w := t.active[key(a)]
+	w.failed = true
+	t.active[key(a)] = w
+	t.mu.Unlock()
+	m.errors.WithLabelValues(string(a.Class), strconv.Itoa(a.Message.Attempt+1)).Inc()
+	fields := t.fields(a, "attempt", a.Message.Attempt+1, "error_class", a.Class, "err", a.Err)
+	if a.What == delivery.Buried {
+		m.dead.Inc()
+		t.log.Error("event given up", fields...) //nolint:sloglint // an observer has no context
+		return
+	}
+	t.log.Warn("event put off", fields...) //nolint:sloglint // an observer has no context
+}
+
+func (t *Telemetry) performed(a delivery.Activity, now time.Time) {
+	status := "success"
+	if a.Err != nil {
+		status = "failure"
+	}
+	took := now.Sub(t.began(a).began)
+	t.tasks.WithLabelValues(a.Task, status).Inc()
+	t.durations.WithLabelValues(a.Task).Observe(took.Seconds())
+	t.log.Debug("task performed", t.fields(a, "task_type", a.Task, "status", status, "duration_ms", took.Milliseconds())...) //nolint:sloglint // an observer has no context
+}
+
+// fields are the documented ones of a log line.
+func (t *Telemetry) fields(a delivery.Activity, more ...any) []any {
+	e := a.Message.Event
+	out := []any{"service", a.Service, "consumer", a.Consumer}
+	add := func(name, value string) {
+		if value != "" {
+			out = append(out, name, value)
+		}
+	}
+	add("event_id", e.ID)
+	add("event_type", string(e.Type))
+	add("tenant_id", e.Tenant)
+	add("workflow_id", e.Workflow)
+	add("execution_id", e.Execution)
+	add("task_id", e.Task)
+	return append(out, more...)
+}

@@ -1,0 +1,179 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/telemetry"
+)
+
+// site is a telemetry, its log and its pages.
+type site struct {
+	*telemetry.Telemetry
+	log   bytes.Buffer
+	pages *httptest.Server
+	mini  *miniredis.Miniredis
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{mini: miniredis.RunT(t)}
+	registry := prometheus.NewRegistry()
+	log := slog.New(slog.NewJSONHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s.Telemetry = telemetry.New(log, registry)
+	rdb, err := store.Dial(t.Context(), s.mini.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	opts := engine.Defaults()
+	opts.Process, opts.Transport = "one", http.DefaultTransport
+	e, err := engine.New(rdb, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry.MustRegister(telemetry.Depth(e, log))
+	s.pages = httptest.NewServer(s.Handler(e, registry))
+	t.Cleanup(s.pages.Close)
+	return s
+}
+
+func (s *site) page(t *testing.T, path string) (int, string) {
+	t.Helper()
+	res, err := http.Get(s.pages.URL + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// handle tells of one event that a service handled, with what happened in between.
+func (s *site) handle(service string, e event.Event, between ...delivery.Activity) {
+	a := delivery.Activity{Service: service, Consumer: "c", Message: store.Message{ID: "1-0", Tenant: "acme", Event: e}}
+	tell := func(what delivery.What) { a.What = what; s.Observe(a) }
+	tell(delivery.Began)
+	for _, b := range between {
+		b.Service, b.Consumer, b.Message = a.Service, a.Consumer, a.Message
+		s.Observe(b)
+	}
+	tell(delivery.Done)
+}
+
+// Every documented metric is there, from the beginning.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, page := s.page(t, "/metrics")
+	for _, name := range []string{
+		"timer_events_processed", "timer_registration_duration", "timer_firing_duration", "timer_firing_latency",
+		"timer_processing_errors", "timer_subscription_errors", "timer_event_dlq", "timer_zset_size",
+		"worker_events_processed", "worker_processing_errors", "worker_event_dlq",
+		"executor_events_processed", "executor_tasks_processed", "executor_processing_errors", "executor_event_dlq",
+	} {
+		if !strings.Contains(page, "# TYPE "+name+" ") {
+			t.Errorf("metric %s is missing", name)
+		}
+	}
+}
+
+// What a service handles is counted once, by how it ended.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	started := event.Event{ID: "e", Type: event.ExecutionStarted, Execution: "x-1"}
+	s.handle("worker", started)
+	s.handle("worker", started, delivery.Activity{What: delivery.Failed, Class: delivery.Recoverable, Err: io.EOF})
+	s.handle("worker", started, delivery.Activity{What: delivery.Buried, Class: delivery.Permanent, Err: io.EOF})
+	if got, want := s.Counts("worker"), (telemetry.Counts{Processed: 3, Succeeded: 1, Failed: 2}); got != want {
+		t.Errorf("counts %+v, want %+v", got, want)
+	}
+	_, page := s.page(t, "/metrics")
+	for _, line := range []string{
+		`worker_events_processed{status="failure",type="io.flunq.execution.started"} 2`,
+		`worker_processing_errors{attempt="1",type="permanent"} 1`,
+		`worker_event_dlq 1`, `worker_active_events 0`,
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+}
+
+// A timer's log lines have the documented fields.
+func TestTimerLog(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	due := time.Date(2026, 1, 1, 0, 0, 0, 123e6, time.UTC)
+	timer := event.Timer{Tenant: "acme", Workflow: "w", Execution: "x-1", TaskID: "/do/0/nap", FireAt: due, DurationMS: 5000}
+	scheduled := event.Event{ID: "e-1", Type: event.TimerScheduled, Tenant: "acme", Workflow: "w", Execution: "x-1", Task: "/do/0/nap"}
+	s.handle("timer", scheduled, delivery.Activity{What: delivery.Registered, Timer: &timer})
+	s.Observe(delivery.Activity{Service: "timer", Consumer: "c", What: delivery.Fired, Timer: &timer, At: due.Add(7 * time.Millisecond)})
+	lines := map[string]map[string]any{}
+	for line := range strings.Lines(s.log.String()) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatal(err)
+		}
+		name, _ := record["msg"].(string)
+		lines[name] = record
+	}
+	for _, name := range []string{
+		"event_id", "event_type", "timer_id", "workflow_id", "execution_id", "task_id", "fire_at", "duration_ms",
+		"processing_duration_ms", "redis_operation", "redis_score",
+	} {
+		if lines["timer_registered"][name] == nil {
+			t.Errorf("a registration's line has no %s", name)
+		}
+		if lines["timer_fired"][name] == nil && name != "event_id" {
+			t.Errorf("a firing's line has no %s", name)
+		}
+	}
+	if late := lines["timer_fired"]["late_ms"]; late != 7.0 {
+		t.Errorf("late by %v ms, want 7", late)
+	}
+}
+
+// The worker's health has the documented fields; without Redis nothing is ready.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, page := s.page(t, "/api/health/worker")
+	var health map[string]any
+	if err := json.Unmarshal([]byte(page), &health); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"status", "workerCount", "healthyWorkers", "degradedWorkers", "unhealthyWorkers",
+		"eventsProcessed", "eventsSucceeded", "eventsFailed", "activeEvents", "timestamp",
+	} {
+		if _, ok := health[name]; !ok {
+			t.Errorf("no field %s in %s", name, page)
+		}
+	}
+	s.mini.Close()
+	if code, body := s.page(t, "/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("ready without Redis: %d %s", code, body)
+	}
+	if code, _ := s.page(t, "/healthz"); code != http.StatusOK {
+		t.Errorf("not alive without Redis: %d", code)
+	}
+}

@@ -1,0 +1,48 @@
+package telemetry
+
+import (
+	"time"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// registered tells of a timer that was set or taken back.
+func (t *Telemetry) registered(a delivery.Activity, now time.Time) {
+	took := now.Sub(t.began(a).began)
+	message, operation := "timer_registered", "ZADD"
+	if a.What == delivery.Cancelled {
+		message, operation = "timer_cancelled", "ZREM"
+	} else {
+		t.registration.Observe(took.Seconds())
+	}
+	fields := append(t.fields(a), timerFields(*a.Timer)...)
+	fields = append(fields, "processing_duration_ms", took.Milliseconds(), "redis_operation", operation)
+	t.log.Info(message, fields...) //nolint:sloglint // an observer has no context; the names are the documented ones
+}
+
+// fired tells of a timer that was fired, and how late.
+func (t *Telemetry) fired(m *meters, a delivery.Activity, now time.Time) {
+	took := now.Sub(t.began(a).began)
+	late := max(a.At.Sub(a.Timer.Due()), 0)
+	t.firing.Observe(took.Seconds())
+	t.latency.Observe(late.Seconds())
+	m.processed.WithLabelValues(string(event.TimerFired), "success").Inc()
+	fields := []any{
+		"service", a.Service, "consumer", a.Consumer, "event_type", string(event.TimerFired), "tenant_id", a.Timer.Tenant,
+		"workflow_id", a.Timer.Workflow, "execution_id", a.Timer.Execution, "task_id", a.Timer.TaskID,
+	}
+	fields = append(fields, timerFields(*a.Timer)...)
+	fields = append(fields, "late_ms", late.Milliseconds(), "processing_duration_ms", took.Milliseconds(), "redis_operation", "XADD, ZREM")
+	t.log.Info("timer_fired", fields...) //nolint:sloglint // see registered
+}
+
+// timerFields are the documented ones of a timer.
+func timerFields(timer event.Timer) []any {
+	id, score := store.TimerID(timer)
+	return []any{
+		"timer_id", id, "fire_at", timer.FireAt.UTC().Format(time.RFC3339Nano),
+		"duration_ms", timer.DurationMS, "redis_score", score,
+	}
+}

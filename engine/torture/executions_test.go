@@ -1,0 +1,111 @@
+//go:build unix
+
+package torture_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+)
+
+// counting counts to a number in each of some branches at once.
+func counting(branches, rounds int) (do, want string) {
+	for i := range branches {
+		do += fmt.Sprintf(`          - b%d:
+              for: {in: "[range(%d)]"}
+              do:
+                - count: {set: {n: "${ (.n // 0) + 1 }"}}
+`, i, rounds)
+		want += fmt.Sprintf(`,{"n":%d}`, rounds)
+	}
+	return "do:\n  - all:\n      fork:\n        branches:\n" + do, "[" + want[1:] + "]"
+}
+
+// Sixteen workers are at one execution, all the time.
+func TestContention(t *testing.T) {
+	const processes, workers, branches = 4, 4, 16
+	w := begin(t)
+	rounds := size(4, 64)
+	w.run(processes, role{Workers: workers, Executors: 4, Timers: 1, Remote: true})
+	do, want := counting(branches, rounds)
+	began := time.Now()
+	w.start("x", w.define("counting", do), struct{}{})
+	w.settle(50*time.Second, everybody()...)
+
+	s, err := w.ended("x")
+	w.report("workers=%d rounds=%d versions=%d results=%d took=%v", processes*workers, branches*rounds, s.Version,
+		s.count(event.TaskCompleted), time.Since(began).Round(time.Millisecond))
+	w.must(err)
+	if string(s.Output) != want || s.Status != string(decide.Completed) {
+		t.Errorf("the execution is %s with output %s and error %s, want %s", s.Status, s.Output, s.Error, want)
+	}
+	w.want("dead letters", w.noLetters(), 0)
+}
+
+// A process that is stopped for three leases in the middle of its work, and then
+// goes on as if nothing had happened, changes nothing any more that others have done.
+func TestStopped(t *testing.T) {
+	w := begin(t)
+	stops, each := size(1, 5), size(20, 60)
+	w.run(3, role{Workers: 2, Executors: 4, Timers: 1, Remote: true})
+	g := newTarget(t, 30*time.Millisecond, 0)
+	def := w.define("asking", `do:
+  - loop:
+      for: {in: "[range(5)]"}
+      do:
+        - ask: {call: http, with: {method: post, endpoint: '${ $workflow.input.url }'}}
+        - count: {set: {n: "${ $index + 1 }"}}
+`)
+	const want = `{"n":5}`
+	ids := names("x", stops*each)
+	held := 0
+	for i := range stops {
+		for _, id := range ids[i*each : (i+1)*each] {
+			w.start(id, def, map[string]any{"url": g.URL + "/" + id})
+		}
+		held += w.stop(w.anybody(3))
+	}
+	w.settle(30*time.Second, everybody()...)
+
+	wrong := 0
+	for _, id := range ids {
+		s, err := w.ended(id)
+		if err == nil && (string(s.Output) != want || s.Status != string(decide.Completed)) {
+			err = fmt.Errorf("execution %s is %s with output %s and error %s", id, s.Status, s.Output, s.Error)
+		}
+		if err != nil {
+			if wrong++; wrong <= 5 {
+				t.Error(err)
+			}
+		}
+	}
+	ends, _ := w.published(event.WorkflowCompleted)
+	results, doubled := w.published(event.TaskCompleted)
+	w.report("stops=%d held then=%d executions=%d wrong=%d ends published=%d results=%d doubled=%d",
+		stops, held, len(ids), wrong, ends, results, doubled)
+	w.want("wrong", wrong, 0)
+	w.want("ends published", ends, len(ids))
+	w.want("results published twice", doubled, 0)
+	w.want("dead letters", w.noLetters(), 0)
+}
+
+// stop holds a process up for three leases while it has work in its hands, and
+// says how much of it.
+func (w *world) stop(slot int) (held int) {
+	w.t.Helper()
+	w.until(20*time.Second, func() string {
+		name := w.signal(slot, syscall.SIGSTOP)
+		if held = w.held(name); held > 0 {
+			return ""
+		}
+		w.signal(slot, syscall.SIGCONT)
+		return "a process with work in its hands"
+	})
+	time.Sleep(3 * lease())
+	w.signal(slot, syscall.SIGCONT)
+	return held
+}

@@ -1,0 +1,143 @@
+//go:build unix
+
+package torture_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+)
+
+var (
+	full = flag.Bool("torture", false, "run at full size, one test after the other")
+	seed = flag.Uint64("seed", 0, "of chance; 0: another one each time")
+)
+
+// roleVariable makes this binary a process of the engine instead of its tests.
+const roleVariable = "FLUNQ_TORTURE_ROLE"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(roleVariable); text != "" {
+		os.Exit(play(text))
+	}
+	os.Exit(m.Run())
+}
+
+// role is what a process of the engine does.
+type role struct {
+	Redis     string        `json:"redis"`
+	Process   string        `json:"process"`
+	Workers   int           `json:"workers"`
+	Executors int           `json:"executors"`
+	Timers    int           `json:"timers"`
+	Lease     time.Duration `json:"lease"`
+	Block     time.Duration `json:"block"`
+	Remote    bool          `json:"remote"`
+	Discover  bool          `json:"discover"` // tenants that it was not told of
+}
+
+// options are those of a process that plays the role.
+func (r role) options() engine.Options {
+	opts := engine.Defaults()
+	opts.Process = r.Process
+	opts.Workers, opts.Executors, opts.Timers = r.Workers, r.Executors, r.Timers
+	opts.Lease, opts.Remote, opts.Discover = r.Lease, r.Remote, r.Discover
+	opts.Block(r.Block)
+	outward := executor.NewTransport(executor.Limits{AllowLoopback: true})
+	opts.Transport = executor.Outward(branded{r.Process, outward})
+	return opts
+}
+
+// play is the life of a process. It ends with SIGTERM, or with its parent.
+func play(text string) int {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	redis.SetLogger(silent{})
+	var r role
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		log.Error("role", "err", err)
+		return 1
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	for ctx.Err() == nil {
+		// It may have been started while its Redis was away.
+		if err := r.run(ctx, log); err != nil {
+			log.Error("run", "err", err)
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return 0
+}
+
+func (r role) run(ctx context.Context, log *slog.Logger) error {
+	rdb, err := store.Dial(ctx, r.Redis)
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+	e, err := engine.New(rdb, r.options())
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, log)
+}
+
+// silent is a log for go-redis that keeps nothing.
+type silent struct{}
+
+// Printf is go-redis'.
+func (silent) Printf(context.Context, string, ...any) {}
+
+// What passes between a process and the world that its calls reach.
+const (
+	processHeader = "Flunq-Process"
+	poisonPath    = "/poison"
+)
+
+// branded is a transport that says which process calls, and which ends it where
+// the call is poison.
+type branded struct {
+	process string
+	next    http.RoundTripper
+}
+
+// RoundTrip is http.RoundTripper's.
+func (b branded) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set(processHeader, b.process)
+	res, err := b.next.RoundTrip(req)
+	if err == nil && strings.HasPrefix(req.URL.Path, poisonPath) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	return res, err
+}
+
+// String is the role as the environment carries it.
+func (r role) String() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("role: %v", err))
+	}
+	return string(text)
+}

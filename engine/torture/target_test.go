@@ -1,0 +1,98 @@
+//go:build unix
+
+package torture_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// target is the world that tasks call. It counts what it is asked to do.
+type target struct {
+	*httptest.Server
+
+	pause, long time.Duration
+
+	mu    sync.Mutex
+	calls map[string][]call // by idempotency key
+}
+
+// call is one run of a task.
+type call struct {
+	path, process string
+	began         time.Time
+	answered      bool
+}
+
+// newTarget answers after a pause, and after a long one below /long/.
+func newTarget(t *testing.T, pause, long time.Duration) *target {
+	t.Helper()
+	g := &target{pause: pause, long: long, calls: map[string][]call{}}
+	g.Server = httptest.NewServer(g)
+	t.Cleanup(g.Close)
+	return g
+}
+
+// ServeHTTP answers with the name of the thing that was asked for.
+func (g *target) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	key := req.Header.Get("Idempotency-Key")
+	g.mu.Lock()
+	n := len(g.calls[key])
+	g.calls[key] = append(g.calls[key], call{req.URL.Path, req.Header.Get(processHeader), time.Now(), false})
+	g.mu.Unlock()
+	pause := g.pause
+	switch {
+	case strings.HasPrefix(req.URL.Path, "/long/"):
+		pause = g.long
+	case strings.HasPrefix(req.URL.Path, poisonPath):
+		pause = 0
+	}
+	select {
+	case <-time.After(pause):
+	case <-req.Context().Done():
+		return
+	}
+	g.mu.Lock()
+	g.calls[key][n].answered = true
+	g.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer{path.Base(req.URL.Path)})
+}
+
+// answer is what the target says.
+type answer struct {
+	Done string `json:"done"`
+}
+
+// runs is how many there were of the tasks below a path.
+func (g *target) runs(below string) (most, all int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, calls := range g.calls {
+		if strings.HasPrefix(calls[0].path, below) {
+			most, all = max(most, len(calls)), all+len(calls)
+		}
+	}
+	return most, all
+}
+
+// needless is how many runs began a task again that was being performed by a
+// process which lived on, or had been answered to one.
+func (g *target) needless(died func(process string) time.Time) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, calls := range g.calls {
+		for i := 1; i < len(calls); i++ {
+			if at := died(calls[i-1].process); at.IsZero() || at.After(calls[i].began) {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Exported is an execution that ran elsewhere, as its recording begins.
+type Exported struct {
+	Version    string // of flunq
+	Definition *dsl.Definition
+	With       []*dsl.Definition // that it has run
+	Input      json.RawMessage
+	ID, Tenant string
+	Start      time.Time
+}
+
+// Exporting is the Stop of a recording that was taken before its execution ended.
+const Exporting Stop = "exported"
+
+// Export writes a recording of an execution whose calls nobody has listened to:
+// their results stand in the history, in the task.completed events, and the header
+// says "results": "history". Secrets have to be sealed in what is given to it.
+type Export struct {
+	rec   *recording
+	trace *trace
+}
+
+// NewExport begins a recording.
+func NewExport(out io.Writer, x Exported) *Export {
+	rec := &recording{out: bufio.NewWriter(out)}
+	h := headerLine{
+		Record: "header", Format: recordingFormat, Flunq: x.Version, Document: recorded(x.Definition),
+		Input: x.Input, ID: x.ID, Tenant: x.Tenant, Start: x.Start, Results: "history",
+	}
+	for _, def := range x.With {
+		h.With = append(h.With, recorded(def))
+	}
+	rec.line(h)
+	return &Export{rec: rec, trace: newTrace()}
+}
+
+// Add writes more of the history. What came from outside stands before the event
+// that tells of it.
+func (e *Export) Add(history []event.Event) error {
+	for _, one := range history {
+		e.trace.add(one)
+		if one.Type == event.EventReceived {
+			e.rec.event("event", arrived(one))
+		}
+		e.rec.event("history", one)
+	}
+	return e.flush()
+}
+
+// arrived is the event from outside that a history tells of.
+func arrived(e event.Event) event.Event {
+	out := event.Event{Tenant: e.Tenant, Time: e.Time}
+	v, err := expr.Decode(e.Data)
+	envelope, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return out
+	}
+	for name, value := range envelope {
+		text := expr.Text(value)
+		switch name {
+		case "id":
+			out.ID = text
+		case "source":
+			out.Source = text
+		case "type":
+			out.Type = event.Type(text)
+		case "data":
+			out.Data = expr.Encode(value)
+		case "specversion", "time":
+		default:
+			if out.Ext == nil {
+				out.Ext = map[string]string{}
+			}
+			out.Ext[name] = text
+		}
+	}
+	return out
+}
+
+// End writes the result: how the execution has ended, if it has.
+func (e *Export) End(status decide.Status, output json.RawMessage, problem *event.Problem) error {
+	r := &Result{Status: status, Output: output, Error: problem}
+	if !status.Ended() {
+		r.Stop = Exporting
+	}
+	e.rec.line(resultLine{
+		Record: "result", Status: string(r.Status), Output: r.Output, Error: r.Error,
+		Stop: r.Stop, Order: e.trace.sum(), Outcome: outcome(r),
+	})
+	return e.flush()
+}
+
+func (e *Export) flush() error {
+	if e.rec.err == nil {
+		e.rec.err = e.rec.out.Flush()
+	}
+	if e.rec.err != nil {
+		return fmt.Errorf("write the recording: %w", e.rec.err)
+	}
+	return nil
+}

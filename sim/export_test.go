@@ -1,0 +1,89 @@
+package sim_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// What is exported of a history says the same as a recording of the run itself,
+// but for the exchanges that nobody has listened to.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("wait.yaml", []byte(`
+document: {dsl: '1.0.3', namespace: test, name: paid, version: '1.0.0'}
+do:
+  - paid: {listen: {to: {one: {with: {type: com.shop.paid}}}}, output: {as: ".[0]"}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mocks, err := sim.ParseMocks("mocks.yaml", []byte(`{events: [{after: PT5S, id: e-1, type: com.shop.paid, source: /shop, data: {order: 7}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var history []event.Event
+	cfg := sim.Config{Definition: def, Mocks: mocks, ID: "x", Observe: func(events []event.Event) { history = append(history, events...) }}
+	var recorded bytes.Buffer
+	result, err := sim.Record(t.Context(), cfg, &recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exported bytes.Buffer
+	x := sim.NewExport(&exported, sim.Exported{Definition: def, Input: json.RawMessage("{}"), ID: "x", Tenant: "default", Start: sim.Epoch()})
+	for i := range history { // in pieces
+		if err := x.Add(history[i : i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.End(result.Status, result.Output, result.Error); err != nil {
+		t.Fatal(err)
+	}
+	want, got := lines(t, recorded.Bytes()), lines(t, exported.Bytes())
+	if got[0]["results"] != "history" || got[0]["input"] == nil || want[0]["results"] != nil {
+		t.Errorf("header %v", got[0])
+	}
+	delete(got[0], "results")
+	want[0]["seed"] = got[0]["seed"]
+	arrived := 0
+	for _, line := range got {
+		if line["record"] == "event" {
+			arrived++
+		}
+	}
+	if arrived != 1 {
+		t.Errorf("%d events from outside, want 1", arrived)
+	}
+	for _, kind := range []string{"header", "history", "result"} {
+		if w, g := only(want, kind), only(got, kind); w != g {
+			t.Errorf("%s:\n%s\nwant\n%s", kind, g, w)
+		}
+	}
+}
+
+func lines(t *testing.T, text []byte) (out []map[string]any) {
+	t.Helper()
+	for line := range bytes.Lines(text) {
+		var one map[string]any
+		if err := json.Unmarshal(line, &one); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// only is the JSON of the lines of one kind.
+func only(lines []map[string]any, kind string) string {
+	var out []map[string]any
+	for _, line := range lines {
+		if line["record"] == kind {
+			out = append(out, line)
+		}
+	}
+	return string(event.Encode(out))
+}
