@@ -37,7 +37,8 @@ var arrows = map[string][]string{
 	"engine/telemetry":       {"engine", "engine/event", "engine/store", "engine/delivery", "engine/executor"},
 	"engine/timer":           {"engine/event", "engine/dsl", "engine/store", "engine/delivery"},
 	"engine/torture":         {},
-	"sim":                    {"engine/..."},
+	"sim":                    {"engine/...", "sim/nodes"},
+	"sim/nodes":              {"engine/dsl", "engine/near"},
 	"tui":                    {"engine"},
 	"workflows":              {"engine/near"},
 }

@@ -22,7 +22,11 @@ func newConfigCommand(sh *shell) *cobra.Command {
 FLUNQ_CONTEXT), the context that the configuration file chooses, a running
 'flunq dev', and else redis://127.0.0.1:6379 and the tenant "default".
 
-The file is $XDG_CONFIG_HOME/flunq/config.yaml (~/.config), or what FLUNQ_CONFIG names:
+A 'flunq dev' says where it is in $XDG_RUNTIME_DIR/flunq/dev.json (FLUNQ_STATE names
+another folder).
+
+The configuration is $XDG_CONFIG_HOME/flunq/config.yaml (~/.config), or what
+FLUNQ_CONFIG names:
 
     context: prod
     contexts:

@@ -161,7 +161,7 @@ func (c chosen) pick(name string, flag, variable, said source) source {
 // choose finds the context that is meant, if any.
 func (t *target) choose(file *configFile) (chosen, error) {
 	var c chosen
-	name := ""
+	var name string
 	switch {
 	case t.context != "":
 		name, c.from, c.byFlag = t.context, "flag --context", true

@@ -2,7 +2,6 @@ package cmd_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -74,7 +73,7 @@ func serve(t *testing.T, url string) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx, slog.New(slog.NewTextHandler(io.Discard, nil))) }()
+	go func() { done <- e.Run(ctx, slog.New(slog.DiscardHandler)) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

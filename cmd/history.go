@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,9 +28,8 @@ type telling struct {
 	after  int64
 	follow bool
 
-	rows []historyRow  // of -o json and yaml
-	rec  *sim.Export   // of -o jsonl
-	last []event.Event // the end, as far as it was reached
+	rows []historyRow // of -o json and yaml
+	rec  *sim.Export  // of -o jsonl
 }
 
 func newHistoryCommand(sh *shell) *cobra.Command {
@@ -107,27 +107,20 @@ func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error 
 			return err
 		}
 		at += int64(len(events))
-		if len(events) == historyPage {
-			continue
-		}
-		if len(events) == 0 && ended(x.Status) || !h.follow {
+		switch {
+		case len(events) == historyPage:
+		case !h.follow, len(events) == 0 && ended(x.Status):
 			return nil
-		}
-		if len(events) > 0 {
-			// It may have ended with them: look once more, and then for the status.
-			x, err = outline(ctx, r, x.ID)
-		} else {
-			x, err = h.wait(ctx, r, x)
-		}
-		if err != nil {
-			return err
+		default:
+			if x, err = h.wait(ctx, r, x, at); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// wait waits until an execution has gone on.
-func (h *telling) wait(ctx context.Context, r *remote, x store.Execution) (store.Execution, error) {
-	version := x.Version
+// wait waits until an execution has gone on from a version, or has ended.
+func (*telling) wait(ctx context.Context, r *remote, x store.Execution, version int64) (store.Execution, error) {
 	return (&patience{}).until(ctx, r, x.ID, func(now store.Execution) bool {
 		return now.Version > version || ended(now.Status)
 	})
@@ -137,6 +130,9 @@ func (h *telling) wait(ctx context.Context, r *remote, x store.Execution) (store
 func (h *telling) take(ctx context.Context, r *remote, x store.Execution, at int64, events []event.Event) error {
 	switch h.format.String() {
 	case "jsonl":
+		if len(events) == 0 && h.follow {
+			return nil // it may not have begun
+		}
 		if h.rec == nil {
 			if err := h.begin(ctx, r, x, events); err != nil {
 				return err
@@ -234,7 +230,7 @@ func (h *telling) end(ctx context.Context, r *remote, id string) error {
 // tabled shows an event to people.
 func (h *telling) tabled(version int64, e event.Event) {
 	name := strings.TrimPrefix(string(e.Type), event.Prefix)
-	h.line(h.sh.Out, fmt.Sprint(version), e.Time.Format("2006-01-02T15:04:05.000Z"), name, e.Task, detail(e))
+	h.line(h.sh.Out, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, e.Task, detail(e))
 }
 
 // line writes the cells of a table that is written as it comes: the columns have

@@ -78,7 +78,7 @@ func (r *runner) fault(p *event.Problem) error {
 
 // explain shows people the error that ended a workflow, with the line of the
 // document that it came from.
-func (d document) explain(w io.Writer, on bool, p *event.Problem) { //nolint:revive // flag-parameter: whether w takes colours
+func (d document) explain(w io.Writer, on bool, p *event.Problem) {
 	fmt.Fprintf(w, "%s %s\n", paint(on, red, "faulted:"), printable(headline(p)))
 	if p.Detail != "" {
 		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(printable(p.Detail), "\n", "\n  "))
@@ -113,7 +113,7 @@ func headline(p *event.Problem) string {
 }
 
 // frame shows a line of the document, with a mark below the column.
-func (d document) frame(w io.Writer, on bool, at dsl.Pos) { //nolint:revive // flag-parameter: whether w takes colours
+func (d document) frame(w io.Writer, on bool, at dsl.Pos) {
 	line, ok := d.line(at.Line)
 	if !ok {
 		return

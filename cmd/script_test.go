@@ -60,7 +60,7 @@ func await(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 2 {
 		ts.Fatalf("usage: await PATTERN COMMAND [ARGUMENT…]")
 	}
-	pattern, err := regexp.Compile(args[0])
+	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if ts.Exec(args[1], args[2:]...) == nil && pattern.MatchString(ts.ReadFile("stdout")) {

@@ -110,7 +110,8 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	s.tenants(&opts, r)
-	return serve(ctx, served{sh: s.sh, rdb: r.rdb, opts: opts, log: log, http: s.http, given: s.httpGiven})
+	return serve(ctx, served{sh: s.sh, rdb: r.rdb, opts: opts, log: log, http: s.http, given: s.httpGiven,
+		intervals: telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery}})
 }
 
 // tenants says whose work is done: that of one tenant, or of all that there are.
@@ -186,6 +187,8 @@ type served struct {
 	log   *slog.Logger
 	http  string // address; "" for none
 	given bool   // somebody asked for just this address
+
+	intervals telemetry.Intervals // zero: nothing is told
 }
 
 // serve runs the services until ctx ends, and answers over HTTP how they do.
@@ -205,6 +208,9 @@ func serve(ctx context.Context, s served) error {
 	defer stop()
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
 		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address)
+	if s.intervals != (telemetry.Intervals{}) {
+		go watch.Report(ctx, e, s.intervals)
+	}
 	err = e.Run(ctx, s.log)
 	s.log.InfoContext(context.WithoutCancel(ctx), "stopped", "process", s.opts.Process)
 	return err

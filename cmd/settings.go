@@ -42,7 +42,7 @@ func defaultSettings() settings {
 		Workers: max(4, runtime.NumCPU()), Executors: d.Executors, Timers: d.Timers,
 		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
 		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
-		PerWorker: 5, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
+		PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
 		LogFormat: "json", StreamType: "redis",
 	}
@@ -52,6 +52,7 @@ func defaultSettings() settings {
 func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Workers, opts.Executors, opts.Timers = s.Workers, s.Executors, s.Timers
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
+	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	return opts
@@ -80,7 +81,7 @@ func (s *settings) table() []setting {
 		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads at once"},
 		{"WORKER_STREAM_BLOCK", []string{"POLL_INTERVAL_MS"}, span(&s.Worker.Block, time.Millisecond, 5*second), "how long a worker waits for events in one read"},
 		{"WORKER_RECLAIM_ENABLED", nil, truth(&s.Worker.Reclaim), "take over the events of workers that died (documented elsewhere as off)"},
-		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker has in hand at once"},
+		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker has in hand at once (documented elsewhere as 5)"},
 		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks performed at once in this process"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
 		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},
@@ -107,9 +108,7 @@ func (s *settings) table() []setting {
 	}
 }
 
-// key is how a configuration file names a setting: worker-concurrency.
-func (s setting) key() string { return settingKey(s.name) }
-
+// settingKey is how a configuration file names a setting: worker-concurrency.
 func settingKey(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
 
 // set takes a text; where it is in a variable of milliseconds, a bare number is one.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,9 +114,16 @@ func (p executionPage) write(sh *shell) {
 		parent += ", task " + p.ParentTask
 	}
 	writeRows(sh, [][2]string{
-		{"execution", p.ID}, {"status", p.Status}, {"workflow", workflow}, {"document", document}, {"tenant", p.Tenant},
-		{"created", p.Created.Format(time.RFC3339Nano) + ", " + age + " ago"}, {"ended", ended},
-		{"events", fmt.Sprint(p.Events)}, {"parent", parent}, {"problem", p.Problem},
+		{"execution", p.ID},
+		{"status", p.Status},
+		{"workflow", workflow},
+		{"document", document},
+		{"tenant", p.Tenant},
+		{"created", p.Created.Format(time.RFC3339Nano) + ", " + age + " ago"},
+		{"ended", ended},
+		{"events", strconv.FormatInt(p.Events, 10)},
+		{"parent", parent},
+		{"problem", p.Problem},
 	})
 	p.writeData(sh, "input", p.Input)
 	p.writeData(sh, "output", p.Output)
@@ -153,41 +161,40 @@ func (executionPage) writeData(sh *shell, name string, value json.RawMessage) {
 
 // writeOpen shows what goes on.
 func (p executionPage) writeOpen(sh *shell) {
-	if len(p.Tasks) > 0 {
-		fmt.Fprintln(sh.Out)
-		list[openTask]{columns: []column[openTask]{
-			{"TASK", false, func(t openTask) string { return t.Task }},
-			{"TYPE", false, func(t openTask) string { return t.Type }},
-			{"FOR", false, func(t openTask) string { return elapsed(time.Duration(t.ForMS) * time.Millisecond) }},
-			{"SINCE", false, func(t openTask) string { return t.Since.Format(time.RFC3339Nano) }},
-			{"ITERATION", false, func(t openTask) string { return t.Iteration }},
-			{"ATTEMPT", false, func(t openTask) string { return t.Attempt }},
-		}}.table(sh, p.Tasks, false)
-	}
-	if len(p.Timers) > 0 {
-		fmt.Fprintln(sh.Out)
-		list[timerRow]{columns: []column[timerRow]{
-			{"TIMER", false, func(t timerRow) string { return cmp.Or(t.ID, "(not set yet)") }},
-			{"DUE IN", false, timerRow.dueIn},
-			{"DUE AT", false, func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
-			{"KIND", false, timerRow.kind},
-			{"TASK", false, func(t timerRow) string { return cmp.Or(t.Task, "(the workflow)") }},
-		}}.table(sh, p.Timers, false)
-	}
+	below(sh, p.Tasks, []column[openTask]{
+		{"TASK", false, func(t openTask) string { return t.Task }},
+		{"TYPE", false, func(t openTask) string { return t.Type }},
+		{"FOR", false, func(t openTask) string { return elapsed(time.Duration(t.ForMS) * time.Millisecond) }},
+		{"SINCE", false, func(t openTask) string { return t.Since.Format(time.RFC3339Nano) }},
+		{"ITERATION", false, func(t openTask) string { return t.Iteration }},
+		{"ATTEMPT", false, func(t openTask) string { return t.Attempt }},
+	})
+	below(sh, p.Timers, []column[timerRow]{
+		{"TIMER", false, func(t timerRow) string { return cmp.Or(t.ID, "(not set yet)") }},
+		{"DUE IN", false, timerRow.dueIn},
+		{"DUE AT", false, func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
+		{"KIND", false, timerRow.kind},
+		{"TASK", false, func(t timerRow) string { return cmp.Or(t.Task, "(the workflow)") }},
+	})
 	if len(p.WaitsFor) > 0 {
 		fmt.Fprintf(sh.Out, "\n%s\n", paint(sh.outColor(), bold, "waits for"))
 		for _, line := range p.WaitsFor {
 			fmt.Fprintf(sh.Out, "  %s\n", oneLine(line))
 		}
 	}
-	if len(p.Children) > 0 {
+	below(sh, p.Children, []column[executionRow]{
+		{"CHILD", false, func(x executionRow) string { return x.ID }},
+		{"WORKFLOW", false, func(x executionRow) string { return x.Workflow }},
+		{"STATUS", false, func(x executionRow) string { return x.Status }},
+		{"AGE", false, executionRow.age},
+		{"DURATION", false, executionRow.duration},
+	})
+}
+
+// below writes a table behind an empty line, if it has rows.
+func below[T any](sh *shell, rows []T, columns []column[T]) {
+	if len(rows) > 0 {
 		fmt.Fprintln(sh.Out)
-		list[executionRow]{columns: []column[executionRow]{
-			{"CHILD", false, func(x executionRow) string { return x.ID }},
-			{"WORKFLOW", false, func(x executionRow) string { return x.Workflow }},
-			{"STATUS", false, func(x executionRow) string { return x.Status }},
-			{"AGE", false, executionRow.age},
-			{"DURATION", false, executionRow.duration},
-		}}.table(sh, p.Children, false)
+		list[T]{columns: columns}.table(sh, rows, false)
 	}
 }

@@ -28,7 +28,6 @@ type errand struct {
 	verb   string
 	typ    event.Type
 	states []string // that it can be told in
-	wrong  string   // why in others it cannot
 	// reached reports whether an execution has done it, given how it was before.
 	reached func(before, now store.Execution) bool
 }

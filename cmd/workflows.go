@@ -190,13 +190,13 @@ func namesake(ctx context.Context, r *remote, name string) ([]store.Workflow, er
 	case 1:
 		return same, nil
 	case 0:
-		close := didYouMean(name, names, "")
+		meant := didYouMean(name, names, "")
 		for _, w := range all {
-			if _, short, _ := strings.Cut(w.ID, "."); close == "" && didYouMean(name, []string{short}, "") != "" {
-				close = "; did you mean " + w.ID + "?"
+			if _, short, _ := strings.Cut(w.ID, "."); meant == "" && didYouMean(name, []string{short}, "") != "" {
+				meant = "; did you mean " + w.ID + "?"
 			}
 		}
-		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists those that are)", name, close)
+		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists those that are)", name, meant)
 	default:
 		return nil, fmt.Errorf("workflow %s is %w: there is %s and %s", name, store.ErrAmbiguous, same[0].ID, same[1].ID)
 	}

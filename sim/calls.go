@@ -93,9 +93,15 @@ func (c *calls) stop() { close(c.end) }
 func (w *world) transport() http.RoundTripper {
 	var next http.RoundTripper = w.calls
 	if w.cfg.Mocks != nil {
-		mocks := w.cfg.Mocks.Transport(w.sleep, nil)
+		if !w.cfg.Onward {
+			next = nil
+		}
+		mocks := w.cfg.Mocks.Transport(w.sleep, next)
 		mocks.Observe = w.cfg.Exchange
 		next = mocks
+	}
+	if w.cfg.Plan != nil {
+		next = &faultyCalls{w: w, next: next, answers: map[string]answer{}}
 	}
 	if w.cfg.record == nil {
 		return next

@@ -1,24 +1,188 @@
 package sim
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
 
-// fault is what becomes of a command on its way.
-type fault int
-
-const (
-	noFault     fault = iota
-	lostRequest       // it never reaches Redis
-	lostReply         // Redis carries it out, and nobody hears of it
+	"github.com/redis/go-redis/v9"
 )
 
-// errLost is what a service sees of a fault.
-var errLost = errors.New("the connection was lost")
+// FaultKind is something that goes wrong in a distributed engine.
+type FaultKind string
 
-// nextFault is the fault of the next command of a service.
-func (w *world) nextFault() fault {
-	if w.current == nil || w.cfg.fault == nil {
-		return noFault
+// The kinds of faults. All but CallLost strike at a command that a service
+// sends to Redis.
+const (
+	CrashBefore FaultKind = "crash-before" // its process dies, and the command with it
+	CrashAfter  FaultKind = "crash-after"  // … once Redis has carried it out
+	DropRequest FaultKind = "drop-request" // it never reaches Redis
+	DropReply   FaultKind = "drop-reply"   // Redis carries it out, and nobody hears of it
+	Duplicate   FaultKind = "dup"          // the event that was published last comes once more
+	Delay       FaultKind = "delay"        // its process stands still for a while, then goes on
+	Outage      FaultKind = "outage"       // Redis is gone for a while
+	Clock       FaultKind = "clock"        // the clock of Redis jumps ahead
+	CallLost    FaultKind = "http"         // the call is carried out, and its answer lost
+)
+
+// Faults are all kinds, in their order.
+func Faults() []FaultKind {
+	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Outage, Clock, CallLost}
+}
+
+// Fault is one thing that goes wrong: at a service's command of a number, counted
+// from its process' start.
+type Fault struct {
+	Kind    FaultKind     `json:"kind"`
+	Service string        `json:"service"`
+	Command uint64        `json:"command"`
+	Amount  time.Duration `json:"amount,omitempty"` // how long, or how far
+}
+
+// Plan says what goes wrong in a simulation.
+type Plan struct {
+	Faults []Fault     // these …
+	Kinds  []FaultKind // … and such, as the seed has it
+	Rate   uint64      // one in so many commands, of each kind; 200 if 0
+	Most   int         // so many by chance in one run; 12 if 0
+}
+
+// Struck is a fault that happened.
+type Struck struct {
+	Fault
+	At      time.Time // virtual
+	Event   int       // events of histories that were there by then
+	Doing   string    // the command, in words
+	Process int
+}
+
+// The ranges that chance draws from: some within a lease, some beyond.
+const (
+	longestDelay  = 75 * time.Second
+	longestOutage = 20 * time.Second
+	longestJump   = 60 * time.Second
+)
+
+// amount is how long or how far a fault of a kind goes, drawn from a number.
+func (k FaultKind) amount(n uint64) time.Duration {
+	span := func(longest time.Duration) time.Duration {
+		return time.Duration(n%uint64(longest/time.Millisecond)+1) * time.Millisecond
 	}
-	w.commands++
-	return w.cfg.fault(w.commands)
+	switch k {
+	case Delay, CrashBefore, CrashAfter: // after a crash, until somebody starts it again
+		return span(longestDelay)
+	case Outage:
+		return span(longestOutage)
+	case Clock:
+		return span(longestJump)
+	default:
+		return 0
+	}
+}
+
+// wording is what a service asks of Redis, for people: the commands and the first key.
+func wording(cmds []redis.Cmder) string {
+	var words []string
+	for _, cmd := range cmds {
+		words = append(words, cmd.Name())
+	}
+	return strings.Join(words, ", ")
+}
+
+// next are the faults of a service's command.
+func (w *world) next(s *service) []Fault {
+	s.commands++
+	w.sent[s.Name] = s.commands
+	kinds := slices.DeleteFunc(Faults(), func(k FaultKind) bool { return k == CallLost })
+	return w.draw(s, kinds, s.commands)
+}
+
+// draw finds the faults of some kinds that strike a service at a count of its
+// commands or calls: those of the plan's list, and by chance. Each is a function
+// of the seed and its own place, so that leaving one out changes no other.
+func (w *world) draw(s *service, kinds []FaultKind, count uint64) []Fault {
+	p := w.cfg.Plan
+	if p == nil {
+		return nil
+	}
+	var out []Fault
+	for _, f := range p.Faults {
+		if f.Service == s.Name && f.Command == count && slices.Contains(kinds, f.Kind) {
+			out = append(out, f)
+		}
+	}
+	for _, kind := range p.Kinds {
+		if !slices.Contains(kinds, kind) || w.drawn >= cmp.Or(p.Most, 12) {
+			continue
+		}
+		n := choice(w.cfg.Seed, "fault "+string(kind)+" "+s.Name, count)
+		if n%cmp.Or(p.Rate, 200) == 0 {
+			w.drawn++
+			out = append(out, Fault{kind, s.Name, count, kind.amount(n >> 20)})
+		}
+	}
+	return out
+}
+
+// What a service sees of a fault.
+var (
+	errLost    = errors.New("the connection was lost")
+	errCrashed = errors.New("the process has died")
+)
+
+// strike does what a fault does before the command is carried out, and says what
+// becomes of the command itself.
+func (w *world) strike(f Fault, doing string) {
+	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: w.current.process.index})
+	switch f.Kind {
+	case Delay:
+		w.freeze(w.current.process, f.Amount)
+	case Outage:
+		w.outage = later(w.outage, w.clock.now.Add(f.Amount))
+	case Clock:
+		w.clock.now = w.clock.now.Add(f.Amount)
+		w.memory.setTime(w.clock.now)
+	}
+}
+
+// faulty carries a command out as the faults that strike it have it.
+func (w *world) faulty(perform func() error, faults []Fault) error {
+	has := func(kind FaultKind) bool {
+		return slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == kind })
+	}
+	s := w.current
+	if s == nil {
+		return perform()
+	}
+	if s.process.dead {
+		return errCrashed
+	}
+	if has(CrashBefore) {
+		w.crash(s.process, faults)
+		return errCrashed
+	}
+	if has(DropRequest) || w.clock.now.Before(w.outage) {
+		return errLost
+	}
+	err := perform()
+	if has(Duplicate) {
+		w.again()
+	}
+	if has(CrashAfter) {
+		w.crash(s.process, faults)
+		return errCrashed
+	}
+	if has(DropReply) {
+		return errLost
+	}
+	return err
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

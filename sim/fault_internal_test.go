@@ -1,12 +1,10 @@
 package sim
 
 import (
-	"errors"
 	"testing"
+	"time"
 
-	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 )
 
 const faulty = `
@@ -15,7 +13,7 @@ do:
   - both:
       fork:
         branches:
-          - slow: {wait: PT5S, timeout: {after: PT1M}}
+          - slow: {wait: PT5S, timeout: {after: P1D}}
           - counted:
               for: {in: "[1, 2]"}
               do:
@@ -30,74 +28,69 @@ do:
   - send: {emit: {event: {with: {type: done, time: '2026-01-01T00:00:00Z', data: {n: 1}}}}}
 `
 
-// Whichever single command is lost, or its reply, the execution ends as it does
-// without, its history follows from its definition, and nothing is left over.
-func TestEverySingleFault(t *testing.T) {
-	t.Parallel()
+// twoProcesses share the work of the faulty document.
+func twoProcesses(t *testing.T) Config {
+	t.Helper()
 	def, _, err := dsl.Parse("faulty.yaml", []byte(faulty))
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, commands := withFault(t, def, func(int) fault { return noFault })
-	for _, kind := range []fault{lostRequest, lostReply} {
-		for n := 1; n <= commands; n++ {
-			got, _ := withFault(t, def, func(command int) fault {
-				if command == n {
-					return kind
+	return Config{Definition: def, ID: "x", Remote: true, Processes: 2, Executors: 2}
+}
+
+// Whatever goes wrong at any single command, the execution ends as it does
+// without, its history follows from its definition, and nothing is left over.
+func TestEverySingleFault(t *testing.T) {
+	t.Parallel()
+	plain := try(t, twoProcesses(t), Plan{})
+	for _, kind := range []FaultKind{DropRequest, DropReply, CrashBefore, CrashAfter, Duplicate, Delay, Outage, Clock} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			for service, commands := range plain.Commands {
+				for n := uint64(1); n <= commands; n++ {
+					f := Fault{kind, service, n, 45 * time.Second}
+					same(t, plain, try(t, twoProcesses(t), Plan{Faults: []Fault{f}}))
 				}
-				return noFault
-			})
-			if got.Outcome != plain.Outcome {
-				t.Fatalf("fault %d at command %d: %s %s %v, want %s", kind, n, got.Status, got.Output, got.Error, plain.Output)
 			}
-		}
+		})
 	}
-	t.Logf("%d runs", 2*commands)
 }
 
-// withFault runs a document under faults, and looks at what is left in Redis.
-func withFault(t *testing.T, def *dsl.Definition, faults func(int) fault) (*Result, int) {
-	t.Helper()
-	var history []event.Event
-	cfg := Config{Definition: def, ID: "x", Remote: true, fault: faults}.withDefaults()
-	w, err := newWorld(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
+// So it does with several faults that chance has chosen.
+func TestRandomFaults(t *testing.T) {
+	t.Parallel()
+	plain := try(t, twoProcesses(t), Plan{})
+	struck := 0
+	for seed := range uint64(300) {
+		cfg := twoProcesses(t)
+		cfg.Seed = seed
+		got := try(t, cfg, Plan{Kinds: Faults(), Rate: 100})
+		same(t, plain, got)
+		struck += len(got.Struck)
 	}
-	defer w.close()
-	if err := w.launch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	stop, err := w.run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := w.result(t.Context(), stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	history, err = w.engine.Store.History(t.Context(), cfg.Tenant, cfg.ID, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := decide.Rebuild(decide.NewEnv(def, decide.Options{Remote: true}), history); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.leftovers(t); err != nil {
-		t.Fatal(err)
-	}
-	return r, w.commands
+	t.Logf("%d faults", struck)
 }
 
-// leftovers says what stands in Redis that should not after the end.
-func (w *world) leftovers(t *testing.T) error {
+// same wants a trial to have ended as the plain one did, with all promises kept.
+func same(t *testing.T, plain, got *Trial) {
 	t.Helper()
-	timers, err := w.client.ZCard(t.Context(), "flunq:timers:all").Result()
+	if got.Outcome != plain.Outcome {
+		t.Errorf("%s %s %v, want %s", got.Status, got.Output, got.Error, plain.Output)
+	}
+	for _, v := range got.Broken {
+		t.Error(v)
+	}
+	if t.Failed() {
+		t.Fatalf("struck %+v", got.Struck)
+	}
+}
+
+func try(t *testing.T, cfg Config, plan Plan) *Trial {
+	t.Helper()
+	cfg.Plan = &plan
+	trial, err := Try(t.Context(), cfg)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	if timers > 0 {
-		return errors.New("timers are left")
-	}
-	return nil
+	return trial
 }

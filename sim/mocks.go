@@ -1,11 +1,15 @@
 package sim
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/sim/nodes"
 )
 
 // Mocks answers a workflow's calls and sends it events, in place of the world.
@@ -46,40 +50,37 @@ type Response struct {
 // ParseMocks reads a mocks file in YAML or JSON. Its error names every mistake
 // with its place, each on a line that begins with name.
 func ParseMocks(name string, src []byte) (*Mocks, error) {
-	root, err := parseNode(name, src)
-	if err != nil {
-		return nil, err
-	}
-	return ReadMocks(name, root)
-}
-
-// ReadMocks reads mocks that are a part of another file called name.
-// A nil node is a file without mocks.
-func ReadMocks(name string, n *yaml.Node) (*Mocks, error) {
-	r := &nodeReader{file: name, budget: maxNodes}
-	m := &Mocks{}
-	if n != nil && n.ShortTag() != "!!null" {
-		r.object(n, "mocks", fields{
-			"http":   r.each("http", func(n *yaml.Node) { m.HTTP = append(m.HTTP, r.httpMock(n)) }),
-			"events": r.each("events", func(n *yaml.Node) { m.Events = append(m.Events, r.eventMock(n)) }),
-		}, nil)
-	}
-	if err := r.err(); err != nil {
+	r := nodes.New(name, src)
+	m := ReadMocks(r, r.Root())
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-func (r *nodeReader) httpMock(n *yaml.Node) HTTPMock {
+// ReadMocks reads mocks that are a part of another file; their mistakes are the
+// reader's. A nil node is a file without mocks.
+func ReadMocks(r *nodes.Reader, n *yaml.Node) *Mocks {
+	m := &Mocks{}
+	if n != nil && n.ShortTag() != "!!null" {
+		r.Object(n, "mocks", nodes.Fields{
+			"http":   r.Each("http", func(n *yaml.Node) { m.HTTP = append(m.HTTP, readHTTPMock(r, n)) }),
+			"events": r.Each("events", func(n *yaml.Node) { m.Events = append(m.Events, readEventMock(r, n)) }),
+		}, nil)
+	}
+	return m
+}
+
+func readHTTPMock(r *nodes.Reader, n *yaml.Node) HTTPMock {
 	var mock HTTPMock
-	r.object(n, "http mock", fields{
-		"match": func(n *yaml.Node) { mock.Match = r.match(n) },
+	r.Object(n, "http mock", nodes.Fields{
+		"match": func(n *yaml.Node) { mock.Match = readMatch(r, n) },
 		"respond": func(n *yaml.Node) {
 			if n.Kind == yaml.MappingNode {
-				mock.Respond = append(mock.Respond, r.response(n))
+				mock.Respond = append(mock.Respond, readResponse(r, n))
 				return
 			}
-			r.each("respond", func(n *yaml.Node) { mock.Respond = append(mock.Respond, r.response(n)) })(n)
+			r.Each("respond", func(n *yaml.Node) { mock.Respond = append(mock.Respond, readResponse(r, n)) })(n)
 		},
 	}, nil)
 	if len(mock.Respond) == 0 {
@@ -88,58 +89,63 @@ func (r *nodeReader) httpMock(n *yaml.Node) HTTPMock {
 	return mock
 }
 
-func (r *nodeReader) match(n *yaml.Node) Match {
+func readMatch(r *nodes.Reader, n *yaml.Node) Match {
 	var m Match
-	r.object(n, "match", fields{
-		"method": func(n *yaml.Node) { m.Method = strings.ToUpper(r.text(n, "method")) },
+	r.Object(n, "match", MatchFields(r, &m), nil)
+	return m
+}
+
+// MatchFields read the members of a match into m; others may stand beside them.
+func MatchFields(r *nodes.Reader, m *Match) nodes.Fields {
+	return nodes.Fields{
+		"method": func(n *yaml.Node) { m.Method = strings.ToUpper(r.Text(n, "method")) },
 		"url": func(n *yaml.Node) {
-			m.URL = r.text(n, "url")
+			m.URL = r.Text(n, "url")
 			if m.URL != "" && m.URL[0] != '*' && !strings.Contains(m.URL, "://") {
-				r.errorf(n, "url %q matches no request: want a whole URL such as https://host/path, or */path", m.URL)
+				r.Errorf(n, "url %q matches no request: want a whole URL such as https://host/path, or */path", m.URL)
 			}
 		},
 		"task": func(n *yaml.Node) {
-			m.Task = r.text(n, "task")
+			m.Task = r.Text(n, "task")
 			if m.Task != "" && m.Task[0] != '/' && m.Task[0] != '*' {
-				r.errorf(n, "task %q is no reference: want one such as /do/0/%s, or */%s", m.Task, m.Task, m.Task)
+				r.Errorf(n, "task %q is no reference: want one such as /do/0/%s, or */%s", m.Task, m.Task, m.Task)
 			}
 		},
 		"query": func(n *yaml.Node) {
 			m.Query = map[string][]string{}
-			r.object(n, "query", nil, func(key, value *yaml.Node) { m.Query[key.Value] = r.texts(value, key.Value) })
+			r.Object(n, "query", nil, func(key, value *yaml.Node) { m.Query[key.Value] = r.Texts(value, key.Value) })
 		},
-		"headers": func(n *yaml.Node) { m.Headers = r.textMap(n, "headers") },
-		"body":    func(n *yaml.Node) { m.Body, m.HasBody = r.data(n), true },
-	}, nil)
-	return m
+		"headers": func(n *yaml.Node) { m.Headers = r.TextMap(n, "headers") },
+		"body":    func(n *yaml.Node) { m.Body, m.HasBody = r.Data(n), true },
+	}
 }
 
-func (r *nodeReader) response(n *yaml.Node) Response {
+func readResponse(r *nodes.Reader, n *yaml.Node) Response {
 	resp := Response{Status: 200}
 	answers := false
 	answer := func(read func(n *yaml.Node)) func(n *yaml.Node) {
 		return func(n *yaml.Node) { answers = true; read(n) }
 	}
-	r.object(n, "respond", fields{
+	r.Object(n, "respond", nodes.Fields{
 		"status": answer(func(n *yaml.Node) {
-			status, ok := r.data(n).(int)
+			status, ok := r.Data(n).(int)
 			if !ok || status < 200 || status > 599 {
-				r.errorf(n, "status is %s, want a number from 200 to 599", spelled(n))
+				r.Errorf(n, "status is %s, want a number from 200 to 599", nodes.Spelled(n))
 				return
 			}
 			resp.Status = status
 		}),
-		"headers": answer(func(n *yaml.Node) { resp.Headers = r.textMap(n, "headers") }),
-		"body":    answer(func(n *yaml.Node) { resp.Body, resp.HasBody = r.data(n), true }),
-		"latency": func(n *yaml.Node) { resp.Latency = r.delay(n, "latency") },
+		"headers": answer(func(n *yaml.Node) { resp.Headers = r.TextMap(n, "headers") }),
+		"body":    answer(func(n *yaml.Node) { resp.Body, resp.HasBody = r.Data(n), true }),
+		"latency": func(n *yaml.Node) { resp.Latency = r.Delay(n, "latency") },
 		"error": func(n *yaml.Node) {
-			if resp.Error = r.text(n, "error"); resp.Error == "" {
-				r.errorf(n, "error has no text: want one such as connection refused")
+			if resp.Error = r.Text(n, "error"); resp.Error == "" {
+				r.Errorf(n, "error has no text: want one such as connection refused")
 			}
 		},
 	}, nil)
 	if resp.Error != "" && answers {
-		r.errorf(n, "respond has an error and an answer: want error alone, or status, headers and body")
+		r.Errorf(n, "respond has an error and an answer: want error alone, or status, headers and body")
 	}
 	return resp
 }
@@ -170,4 +176,15 @@ func (m Match) String() string {
 		return "any request"
 	}
 	return strings.Join(parts, " ")
+}
+
+// jsonText is v as JSON with sorted keys.
+func jsonText(v any) string {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(fmt.Sprintf("sim: %T in mocks: %v", v, err))
+	}
+	return strings.TrimSuffix(out.String(), "\n")
 }

@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/nodes"
 )
 
 // EventMock is a CloudEvent that arrives from outside.
@@ -51,58 +52,58 @@ func (e EventMock) Event(place int, at time.Time) event.Event {
 	return out
 }
 
-func (r *nodeReader) eventMock(n *yaml.Node) EventMock {
+func readEventMock(r *nodes.Reader, n *yaml.Node) EventMock {
 	var e EventMock
 	text := func(name string, to *string) func(*yaml.Node) {
-		return func(n *yaml.Node) { *to = r.text(n, name) }
+		return func(n *yaml.Node) { *to = r.Text(n, name) }
 	}
-	known := fields{
-		"after":           func(n *yaml.Node) { e.After = r.delay(n, "after") },
+	known := nodes.Fields{
+		"after":           func(n *yaml.Node) { e.After = r.Delay(n, "after") },
 		"id":              text("id", &e.ID),
 		"type":            text("type", &e.Type),
 		"source":          text("source", &e.Source),
 		"subject":         text("subject", &e.Subject),
 		"datacontenttype": text("datacontenttype", &e.DataContentType),
 		"dataschema":      text("dataschema", &e.DataSchema),
-		"data":            func(n *yaml.Node) { e.Data, e.HasData = r.data(n), true },
+		"data":            func(n *yaml.Node) { e.Data, e.HasData = r.Data(n), true },
 		"specversion": func(n *yaml.Node) {
 			if n.Value != event.SpecVersion {
-				r.errorf(n, "specversion is %s, want %q", spelled(n), event.SpecVersion)
+				r.Errorf(n, "specversion is %s, want %q", nodes.Spelled(n), event.SpecVersion)
 			}
 		},
 		"time": func(n *yaml.Node) {
 			t, err := time.Parse(time.RFC3339Nano, n.Value)
 			if err != nil {
-				r.errorf(n, "time is %s, want one such as 2026-01-31T08:00:00Z", spelled(n))
+				r.Errorf(n, "time is %s, want one such as 2026-01-31T08:00:00Z", nodes.Spelled(n))
 			}
 			e.Time = t
 		},
 	}
 	typed := false
-	r.object(n, "event", known, func(key, value *yaml.Node) {
+	r.Object(n, "event", known, func(key, value *yaml.Node) {
 		// A slip of a known name would be carried along in silence.
-		if guess := known.nearest(key.Value); guess != "" {
-			r.errorf(key, "event has no attribute %q, did you mean %q?", key.Value, guess)
+		if guess := known.Nearest(key.Value); guess != "" {
+			r.Errorf(key, "event has no attribute %q, did you mean %q?", key.Value, guess)
 			typed = typed || guess == "type"
 			return
 		}
-		r.extension(&e, key, value)
+		readExtension(r, &e, key, value)
 	})
 	if e.Type == "" && !typed && n.Kind == yaml.MappingNode {
-		r.errorf(n, "event has no type")
+		r.Errorf(n, "event has no type")
 	}
 	return e
 }
 
 // extension takes a further attribute.
-func (r *nodeReader) extension(e *EventMock, key, value *yaml.Node) {
+func readExtension(r *nodes.Reader, e *EventMock, key, value *yaml.Node) {
 	name := key.Value
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-		r.errorf(key, "attribute %q: want a name of lower-case letters and digits", name)
+		r.Errorf(key, "attribute %q: want a name of lower-case letters and digits", name)
 		return
 	}
 	if e.Ext == nil {
 		e.Ext = map[string]string{}
 	}
-	e.Ext[name] = r.text(value, name)
+	e.Ext[name] = r.Text(value, name)
 }

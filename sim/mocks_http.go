@@ -37,6 +37,14 @@ type Exchange struct {
 	Status            int   // 0 where an error came instead of an answer
 	Mock              int   // place of the mock that answered, -1 where none did
 	Err               error // what came instead of an answer
+
+	sent *sent
+}
+
+// sent is what went out.
+type sent struct {
+	request *http.Request
+	body    []byte
 }
 
 // Transport answers each request by the first mock that matches it, after its
@@ -65,6 +73,7 @@ func (t *MockTransport) answer(req *http.Request, exchange *Exchange) (*http.Res
 	if err != nil {
 		return nil, fmt.Errorf("read the body of %s %s: %w", exchange.Method, exchange.URL, err)
 	}
+	exchange.sent = &sent{req, body}
 	for i, mock := range t.mocks {
 		if mock.Match.matches(req, body) {
 			exchange.Mock = i
@@ -164,6 +173,17 @@ func readBody(req *http.Request) ([]byte, error) {
 	}
 	body, err := io.ReadAll(req.Body)
 	return body, errors.Join(err, req.Body.Close())
+}
+
+// Takes says whether the request of an exchange is one that the match means.
+func (m Match) Takes(x Exchange) bool { return x.sent != nil && m.matches(x.sent.request, x.sent.body) }
+
+// Body is what was sent.
+func (x Exchange) Body() []byte {
+	if x.sent == nil {
+		return nil
+	}
+	return x.sent.body
 }
 
 func (m Match) matches(req *http.Request, body []byte) bool {

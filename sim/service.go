@@ -14,24 +14,26 @@ import (
 // service is one instance of a service as a coroutine: it runs until its next
 // command, then somebody else may have a turn.
 type service struct {
-	index int
+	process *process
 	engine.Service
 
 	resume func() (struct{}, bool)
 	end    func()
 	yield  func(struct{}) bool
 
-	turns   uint64
-	parked  bool      // between two steps, with nothing to do
-	asleep  bool      // in the middle of a step, until wake
-	calling bool      // in the middle of a step, until a call from outside is back
-	called  bool      // something was written that it may have to read
-	wake    time.Time // zero: none
-	err     error     // of the last step
+	turns    uint64
+	commands uint64    // so far, of this life of its process
+	calls    uint64    // likewise
+	parked   bool      // between two steps, with nothing to do
+	asleep   bool      // in the middle of a step, until wake
+	calling  bool      // in the middle of a step, until a call from outside is back
+	called   bool      // something was written that it may have to read
+	wake     time.Time // zero: none
+	err      error     // of the last step
 }
 
-func newService(ctx context.Context, index int, s engine.Service) *service {
-	it := &service{index: index, Service: s, parked: true}
+func newService(ctx context.Context, p *process, s engine.Service) *service {
+	it := &service{process: p, Service: s, parked: true}
 	it.resume, it.end = iter.Pull(func(yield func(struct{}) bool) {
 		it.yield = yield
 		for {
@@ -71,7 +73,7 @@ func (w *world) choose() *service {
 	var best *service
 	var lowest uint64
 	for _, s := range w.services {
-		if !s.ready(w.clock.now) {
+		if !s.ready(w.clock.now) || w.clock.now.Before(s.process.frozen) {
 			continue
 		}
 		if h := choice(w.cfg.Seed, s.Name, s.turns); best == nil || h < lowest {
@@ -117,7 +119,9 @@ func (w *world) turn(s *service) {
 	case errors.Is(s.err, delivery.ErrBusy):
 		s.wake = w.clock.now.Add(breath)
 		return
-	case s.err != nil && w.cfg.fault != nil:
+	case s.err != nil && s.process.dead:
+		return
+	case s.err != nil && (errors.Is(s.err, errLost) || errors.Is(s.err, errCrashed)):
 		s.wake = w.clock.now.Add(rest) // as the engine's own loop does after an error
 		return
 	case s.err != nil:
@@ -161,7 +165,7 @@ func (w *world) rouse(of *service) {
 func (w *world) beforeRest() bool {
 	found := false
 	for _, s := range w.services {
-		if s.Group != "renewal" || !s.parked || !s.wake.IsZero() || !w.busy("executor") {
+		if s.Group != "renewal" || !s.parked || !s.wake.IsZero() || !w.busy(s.process) {
 			continue
 		}
 		s.called, found = true, true
@@ -169,10 +173,11 @@ func (w *world) beforeRest() bool {
 	return found
 }
 
-// busy reports whether a service of a group is in the middle of a step.
-func (w *world) busy(group string) bool {
-	for _, s := range w.services {
-		if s.Group == group && !s.parked {
+// busy reports whether an executor of a process is in the middle of a step, and
+// its process on its feet.
+func (w *world) busy(p *process) bool {
+	for _, s := range p.services {
+		if s.Group == "executor" && !s.parked && !w.clock.now.Before(p.frozen) {
 			return true
 		}
 	}
@@ -182,7 +187,17 @@ func (w *world) busy(group string) bool {
 // nextWake is the earliest moment at which a service wants a turn; zero if there is none.
 func (w *world) nextWake() time.Time {
 	var next time.Time
+	for _, p := range w.crew {
+		for _, at := range []time.Time{p.again, p.frozen} {
+			if at.After(w.clock.now) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
+	}
 	for _, s := range w.services {
+		if w.clock.now.Before(s.process.frozen) {
+			continue
+		}
 		if !s.wake.IsZero() && (s.parked || s.asleep) && (next.IsZero() || s.wake.Before(next)) {
 			next = s.wake
 		}
@@ -200,6 +215,9 @@ func (w *world) sleep(ctx context.Context, d time.Duration) error {
 	w.rouse(s)
 	if !s.pause() {
 		return errStopped
+	}
+	if s.process.dead {
+		return errCrashed
 	}
 	return ctx.Err()
 }

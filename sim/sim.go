@@ -26,6 +26,7 @@ type Config struct {
 	Seed       uint64
 	Start      time.Time // of the virtual clock; Epoch() if zero
 	Mocks      *Mocks    // nil: calls go out through Transport
+	Onward     bool      // what no mock answers goes out, too
 	Transport  http.RoundTripper
 	Secrets    map[string]any
 	Version    string  // of flunq, for $runtime
@@ -42,8 +43,20 @@ type Config struct {
 	Observe  func([]event.Event)
 	Exchange func(Exchange)
 
+	Plan       *Plan // of what goes wrong; nil: nothing
+	Processes  int   // that share the work; 1 if 0
+	Executions int   // of the definition, all started at once; 1 if 0
+
 	record *recording
-	fault  func(command int) fault // for each command of a service; nil: none
+}
+
+// ids are those of the executions that are started.
+func (cfg Config) ids() []string {
+	ids := []string{cfg.ID}
+	for i := 1; i < cfg.Executions; i++ {
+		ids = append(ids, fmt.Sprintf("%s-%d", cfg.ID, i+1))
+	}
+	return ids
 }
 
 // Epoch is when simulations begin unless told otherwise, so that two runs agree.
@@ -108,6 +121,7 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Executors == 0 {
 		cfg.Executors = 64
 	}
+	cfg.Processes, cfg.Executions = max(cfg.Processes, 1), max(cfg.Executions, 1)
 	if cfg.Limits == (decide.Limits{}) {
 		cfg.Limits = decide.DefaultLimits()
 	}
@@ -118,14 +132,14 @@ func (cfg Config) withDefaults() Config {
 }
 
 // options of the engine under simulation: nothing blocks, nothing waits.
-func (w *world) options() engine.Options {
+func (w *world) options(p *process) engine.Options {
 	opts := engine.Defaults()
-	opts.Process = "sim"
+	opts.Process = p.name()
 	opts.Tenants = []string{w.cfg.Tenant}
 	opts.Workers, opts.Executors, opts.Timers = 1, w.cfg.Executors, 1
 	opts.Block(0)
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe = w.observe
-	opts.Transport = w.transport()
+	opts.Transport = w.outward
 	return opts
 }

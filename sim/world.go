@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,19 +20,26 @@ type world struct {
 	cfg      Config
 	memory   *memory
 	client   *redis.Client
-	engine   *engine.Engine
-	services []*service
-	current  *service // whose turn it is; nil while the world itself acts
+	engine   *engine.Engine // of the first process, whose store and library the world uses
+	outward  http.RoundTripper
+	crew     []*process
+	services []*service // of the processes that live
+	current  *service   // whose turn it is; nil while the world itself acts
 	clock    clock
 	arrivals []arrival // events from outside that are still to come, the next first
 	calls    *calls
 
-	commands int // of services, so far
-	living   int // executions that have begun and not ended
-	tasks    int
-	events   int
-	trace    *trace
-	failure  error
+	struck []Struck          // what went wrong
+	drawn  int               // … by chance
+	outage time.Time         // until when Redis is gone
+	sent   map[string]uint64 // commands of each service
+	deeds  map[string]int    // calls that reached the world, by their idempotency key
+
+	living  int // executions that have begun and not ended
+	tasks   int
+	events  int
+	trace   *trace
+	failure error
 }
 
 // arrival is an event from outside, and when it comes.
@@ -40,7 +49,7 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, trace: newTrace(), clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, trace: newTrace(), deeds: map[string]int{}, sent: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	var err error
 	if w.memory, err = newMemory(cfg.Start); err != nil {
 		return nil, err
@@ -50,12 +59,15 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	}
 	w.client.AddHook(hook{w})
 	w.calls = newCalls(w, cfg.Transport)
-	if w.engine, err = engine.New(w.client, w.options()); err != nil {
-		return nil, err
+	w.outward = w.transport()
+	for i := range cfg.Processes {
+		p := &process{index: i}
+		w.crew = append(w.crew, p)
+		if err := w.boot(ctx, p); err != nil {
+			return nil, err
+		}
 	}
-	for i, s := range w.engine.Services() {
-		w.services = append(w.services, newService(ctx, i, s))
-	}
+	w.engine = w.crew[0].engine
 	return w, nil
 }
 
@@ -82,9 +94,11 @@ func (w *world) launch(ctx context.Context) error {
 	if _, err := w.engine.Library.Register(ctx, w.cfg.Tenant, w.cfg.Definition); err != nil {
 		return err
 	}
-	w.living = 1
-	if err := w.engine.Start(ctx, w.cfg.Tenant, w.cfg.ID, w.cfg.Definition, w.cfg.Input); err != nil {
-		return err
+	for _, id := range w.cfg.ids() {
+		w.living++
+		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); err != nil {
+			return err
+		}
 	}
 	if w.cfg.Mocks == nil {
 		return nil
@@ -107,9 +121,11 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 		}
 		if s := w.choose(); s != nil {
 			w.turn(s)
+			w.clear()
 			continue
 		}
-		if w.living == 0 {
+		// Where things go wrong, ends go unheard: then all work is done to its end.
+		if w.living == 0 && w.cfg.Plan == nil {
 			return "", nil
 		}
 		moved, err := w.advance(ctx)
@@ -150,6 +166,9 @@ func (w *world) advance(ctx context.Context) (bool, error) {
 	w.clock.now = now
 	w.memory.setTime(now)
 	w.calls.collect()
+	if err := w.reboot(ctx); err != nil {
+		return false, err
+	}
 	return true, w.arrive(ctx)
 }
 
@@ -158,6 +177,9 @@ func (w *world) arrive(ctx context.Context) error {
 	for len(w.arrivals) > 0 && !w.arrivals[0].at.After(w.clock.now) {
 		if err := w.engine.Store.Publish(ctx, w.arrivals[0].event); err != nil {
 			return fmt.Errorf("send event %s: %w", w.arrivals[0].event.ID, err)
+		}
+		if w.cfg.record != nil {
+			w.cfg.record.event("event", w.arrivals[0].event)
 		}
 		w.arrivals = w.arrivals[1:]
 		w.notify()
@@ -174,7 +196,7 @@ func (w *world) observe(events []event.Event) {
 		case event.TaskRequested:
 			w.tasks++
 		case event.ExecutionStarted:
-			if e.Execution != w.cfg.ID {
+			if !slices.Contains(w.cfg.ids(), e.Execution) {
 				w.living++
 			}
 		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
@@ -193,6 +215,9 @@ func (w *world) result(ctx context.Context, stop Stop) (*Result, error) {
 	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the result: %w", err)
+	}
+	if decide.Status(x.Status).Ended() && stop == Never {
+		stop = ""
 	}
 	r := &Result{
 		Status: decide.Status(x.Status), Output: x.Output, Execution: w.cfg.ID, Stop: stop,
@@ -260,19 +285,31 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 // command carries out what a service, or the world itself, asks of Redis.
 func (w *world) command(perform func() error, cmds ...redis.Cmder) error {
+	s := w.current
+	if s != nil && s.process.dead {
+		return errCrashed
+	}
 	if err := w.pass(); err != nil {
 		return err
 	}
-	lost := w.nextFault()
-	if lost == lostRequest {
-		return errLost
+	var faults []Fault
+	if s != nil {
+		faults = w.next(s)
+		for _, f := range faults {
+			w.strike(f, wording(cmds))
+		}
+		// What stands still goes on only when its time has come.
+		for w.clock.now.Before(s.process.frozen) {
+			if err := w.pass(); err != nil {
+				return err
+			}
+		}
 	}
-	err := perform()
-	w.wrote(cmds...)
-	if lost == lostReply {
-		return errLost
-	}
-	return err
+	return w.faulty(func() error {
+		err := perform()
+		w.wrote(cmds...)
+		return err
+	}, faults)
 }
 
 // errStopped ends a service whose world has ended.

@@ -27,7 +27,7 @@ type clock struct {
 // sleeper is somebody who waits for a time.
 type sleeper struct{ until time.Time }
 
-func newClock(mini *miniredis.Miniredis, mode Mode, start time.Time, paused bool) *clock { //nolint:revive // flag-parameter: it is state
+func newClock(mini *miniredis.Miniredis, mode Mode, start time.Time, paused bool) *clock {
 	c := &clock{mini: mini, mode: mode, since: time.Now(), paused: paused, sleepers: map[*sleeper]bool{}, changed: make(chan struct{})}
 	c.base = start.UTC().Truncate(time.Microsecond) // as Redis counts
 	c.tick()
@@ -54,15 +54,6 @@ func (c *clock) tick() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mini.SetTime(c.now())
-}
-
-// hook runs before every command: the time of a virtual clock is only set when
-// somebody could look at it. Commands of a script have that of the script.
-func (c *clock) hook(peer *server.Peer, _ string, _ ...string) bool {
-	if !nested(peer) {
-		c.tick()
-	}
-	return false
 }
 
 // nested reports whether a command comes from a script, which holds miniredis' lock.

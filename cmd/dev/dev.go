@@ -10,9 +10,11 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
@@ -50,7 +52,12 @@ type Redis struct {
 
 	saving sync.Mutex
 	saved  [32]byte // hash of what the data file has
-	began  time.Time
+	stamp  stamp    // of the file when we last read or wrote it
+	lately time.Time
+	took   time.Duration // to save it
+
+	touched atomic.Bool // since it was last saved, as far as is known
+	began   time.Time
 }
 
 // ErrTaken is wrapped when the port is another program's.
@@ -58,6 +65,7 @@ var ErrTaken = errors.New("the port is taken")
 
 // Open makes a Redis that listens, with what its data file has.
 func Open(ctx context.Context, opts Options) (*Redis, error) {
+	read := stampOf(opts.Data)
 	kept, err := load(opts.Data)
 	if err != nil {
 		return nil, err
@@ -65,7 +73,7 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 	if err := opts.settle(kept); err != nil {
 		return nil, err
 	}
-	r := &Redis{opts: opts, mini: miniredis.NewMiniRedis(), began: time.Now()}
+	r := &Redis{opts: opts, mini: miniredis.NewMiniRedis(), stamp: read, began: time.Now()}
 	r.clock = newClock(r.mini, opts.Mode, opts.Start, kept.Clock != nil && kept.Clock.Paused)
 	if err := r.mini.StartAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port))); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTaken, err)
@@ -76,7 +84,7 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 		return nil, err
 	}
 	r.store = store.New(r.rdb, store.Options{})
-	r.mini.Server().SetPreHook(r.clock.hook)
+	r.mini.Server().SetPreHook(r.hook)
 	if err := r.mini.Server().Register(Command, r.command); err != nil {
 		r.Close()
 		return nil, err
@@ -86,6 +94,23 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 		return nil, fmt.Errorf("%s: %w", opts.Data, err)
 	}
 	return r, nil
+}
+
+// hook runs before every command: a virtual clock is only set when somebody could
+// look at it. Commands of a script have the time of the script.
+func (r *Redis) hook(peer *server.Peer, cmd string, _ ...string) bool {
+	if nested(peer) {
+		return false
+	}
+	r.clock.tick()
+	switch cmd {
+	case "XREADGROUP", "TIME", "PING", "HELLO", "CLIENT", Command: // idle services do these
+	default:
+		if !r.mini.Server().IsReadOnlyCommand(cmd) {
+			r.touched.Store(true)
+		}
+	}
+	return false
 }
 
 // settle makes up its mind about the clock: what is kept goes on where it stood.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,38 @@ func TestAdvance(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"}, at); diff != "" {
 		t.Errorf("fired at%s", diff)
+	}
+}
+
+// What is set while the clock moves is not skipped: each timer sets the next one.
+func TestAdvanceRelay(t *testing.T) {
+	t.Parallel()
+	_, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
+	ctx := t.Context()
+	stream := "tenant:default:events"
+	rdb.XGroupCreateMkStream(ctx, stream, store.WorkerGroup, "0")
+	timer(t, rdb, "0", start().Add(time.Hour))
+	go func() {
+		for n := 1; n < 50; n++ {
+			read := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "w", Streams: []string{stream, ">"}, Block: 20 * time.Second}
+			msgs, err := rdb.XReadGroup(ctx, read).Result()
+			if err != nil {
+				return
+			}
+			member := event.Encode(event.Timer{Tenant: "default", Execution: strconv.Itoa(n), FireAt: start().Add(time.Duration(n+1) * time.Hour)})
+			rdb.Eval(ctx, "redis.call('ZADD', KEYS[2], ARGV[1], ARGV[2]) redis.call('XACK', KEYS[1], ARGV[3], ARGV[4])",
+				[]string{stream, "flunq:timers:all"}, start().Add(time.Duration(n+1)*time.Hour).Unix(), string(member), store.WorkerGroup, msgs[0].Messages[0].ID)
+		}
+	}()
+	fired := 0
+	for range 10 {
+		m := advance(t, rdb, start().Add(49*time.Hour+30*time.Minute).Sub(rdb.Time(ctx).Val()))
+		if fired += m.Fired; m.Done {
+			break
+		}
+	}
+	if fired != 49 {
+		t.Errorf("%d timers fired, want 49", fired)
 	}
 }
 
@@ -257,6 +290,14 @@ func TestDataFile(t *testing.T) {
 	text, err := os.ReadFile(data)
 	if err != nil {
 		t.Fatal(err)
+	}
+	other, another := open(t, dev.Options{Data: data})
+	another.Set(ctx, "b", "longer", 0)
+	if err := other.SaveAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SaveAll(ctx); !errors.Is(err, dev.ErrChanged) {
+		t.Errorf("saving over what another has saved: %v", err)
 	}
 	for name, broken := range map[string]string{
 		"half": string(text[:len(text)/2]), "empty": "", "another": `{"flunq_dev": 2}`, "other": "{}",

@@ -156,6 +156,21 @@ func (f file) write(name string) error {
 	return nil
 }
 
+// stamp tells two versions of a file apart.
+type stamp struct {
+	size int64
+	at   time.Time
+}
+
+// stampOf is that of a file as it stands; zero if there is none.
+func stampOf(name string) stamp {
+	info, err := os.Stat(name)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{info.Size(), info.ModTime()}
+}
+
 // sum tells apart what keys hold.
 func sum(keys []key) ([32]byte, error) {
 	data, err := json.Marshal(keys)

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -36,7 +37,7 @@ func (r *Redis) restoreKey(ctx context.Context, k key) error {
 	case k.Kind == "stream":
 		r.restoreStream(ctx, pipe, k)
 	case len(values) == 0:
-		return fmt.Errorf("it holds nothing")
+		return errors.New("it holds nothing")
 	case k.Kind == "string":
 		pipe.Set(ctx, name, values[0], 0)
 	case k.Kind == "hash" && len(values)%2 == 0:

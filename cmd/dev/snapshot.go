@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,31 +52,48 @@ end
 return out
 `)
 
-// Save writes the data file if there is one and anything has changed.
+// Save writes the data file if there is one and anything has changed. While there
+// is much to write it does so more seldom, since Redis stands still for it.
 func (r *Redis) Save(ctx context.Context) error {
-	if r.opts.Data == "" {
-		return nil
-	}
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	f := file{Format: format}
-	var err error
-	if f.Keys, err = r.snapshot(ctx); err != nil {
-		return err
+	if time.Since(r.lately) < seldom*r.took || !r.touched.Swap(false) {
+		return nil
 	}
-	hash, err := sum(f.Keys)
-	if err != nil || hash == r.saved {
-		return err
-	}
-	return r.write(f, hash)
+	return r.save(ctx)
 }
 
 // SaveAll writes the data file if there is one, with the time too.
 func (r *Redis) SaveAll(ctx context.Context) error {
 	r.saving.Lock()
+	defer r.saving.Unlock()
 	r.saved = [32]byte{}
-	r.saving.Unlock()
-	return r.Save(ctx)
+	return r.save(ctx)
+}
+
+// seldom is how many times as long as it takes to save there is between two times.
+const seldom = 20
+
+func (r *Redis) save(ctx context.Context) error {
+	if r.opts.Data == "" {
+		return nil
+	}
+	f := file{Format: format}
+	began := time.Now()
+	var err error
+	if f.Keys, err = r.snapshot(ctx); err != nil {
+		return err
+	}
+	hash, err := sum(f.Keys)
+	if err == nil && hash != r.saved {
+		err = r.write(f, hash)
+	}
+	r.lately = time.Now()
+	r.took = r.lately.Sub(began)
+	if err != nil {
+		r.touched.Store(true)
+	}
+	return err
 }
 
 func (r *Redis) write(f file, hash [32]byte) error {
@@ -84,12 +102,19 @@ func (r *Redis) write(f file, hash [32]byte) error {
 	if c.Mode == Virtual {
 		f.Clock = &kept{Now: c.Now, Paused: c.Paused}
 	}
+	if now := stampOf(r.opts.Data); now != r.stamp {
+		return fmt.Errorf("%s: %w", r.opts.Data, ErrChanged)
+	}
 	if err := f.write(r.opts.Data); err != nil {
 		return err
 	}
-	r.saved = hash
+	r.saved, r.stamp = hash, stampOf(r.opts.Data)
 	return nil
 }
+
+// ErrChanged is wrapped when somebody else has written the data file meanwhile:
+// another flunq dev, for instance.
+var ErrChanged = errors.New("somebody else has changed the data file: it is left alone, and nothing is saved")
 
 // snapshot is all that Redis holds, in an order that follows from it.
 func (r *Redis) snapshot(ctx context.Context) ([]key, error) {

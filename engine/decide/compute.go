@@ -17,7 +17,7 @@ func (s *State) Ready() bool {
 	for len(s.inline) > 0 && (s.inline[0].closed || !s.inline[0].Inline) {
 		s.inline = s.inline[1:]
 	}
-	return len(s.inline) > 0 && !s.Status.Ended()
+	return len(s.inline) > 0 && !s.Paused && !s.Status.Ended()
 }
 
 // Advance carries out the first task that waits to be computed, and takes in

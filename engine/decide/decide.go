@@ -95,14 +95,14 @@ func (d *Decision) unlisten(types []string) {
 // not, and then nothing has changed. An error is the event's or the engine's own
 // fault, and leaves the state unusable.
 func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err error) {
-	// Decisions run on the time of their event, but never back in time.
-	if e.Time.After(s.Now) {
-		s.Now = e.Time
-	}
 	m := &machine{State: s, env: env, d: d}
 	take, err := m.taker(e)
 	if err != nil || take == nil {
 		return false, err
+	}
+	// Decisions run on the time of their event, but never back in time.
+	if e.Time.After(s.Now) {
+		s.Now = e.Time
 	}
 	s.append(d, e)
 	take()
@@ -128,6 +128,9 @@ type machine struct {
 	env    *Env
 	d      *Decision
 	agenda []agendum
+
+	failing []*Node // that a failure has passed on its way up, the innermost first
+	again   string  // marks the run that is begun next as one that is retried
 }
 
 // agendum is a step to take for a node, unless the node ends before.
@@ -151,12 +154,31 @@ func (m *machine) run() {
 
 // taker finds what an event does, nil if it does nothing.
 func (m *machine) taker(e event.Event) (func(), error) {
-	if e.Type == event.ExecutionStarted {
+	switch {
+	case e.Type == event.ExecutionStarted:
 		return m.takeStarted(e)
-	}
-	if m.Status == "" || m.Status.Ended() {
+	case e.Type == event.ExecutionRetried:
+		return m.takeRetried(), nil
+	case m.Status == "" || m.Status.Ended():
 		return nil, nil
 	}
+	switch e.Type {
+	case event.ExecutionSuspended:
+		return m.takeSuspended(), nil
+	case event.ExecutionResumed:
+		return m.takeResumed(), nil
+	case event.ExecutionCancelled:
+		return m.takeCancelled(e)
+	}
+	take, err := m.progress(e)
+	if take == nil || err != nil || !m.Paused {
+		return take, err
+	}
+	return m.hold(e), nil
+}
+
+// progress finds what an event does to an execution that goes on, nil if it does nothing.
+func (m *machine) progress(e event.Event) (func(), error) {
 	switch e.Type {
 	case event.TaskCompleted:
 		return m.takeCompleted(e)
@@ -164,8 +186,6 @@ func (m *machine) taker(e event.Event) (func(), error) {
 		return m.takeFired(e)
 	case event.EventReceived:
 		return m.takeReceived(e)
-	case event.ExecutionCancelled:
-		return m.takeCancelled(e)
 	case event.EventDead, event.TaskDead, event.TimerDead:
 		return m.takeDead(e)
 	default:

@@ -52,6 +52,8 @@ func (m *machine) next(n *Node, index int, input any) {
 func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 	n := &Node{StartedAt: m.Now, Raw: Data{raw}, Input: Data{raw}, task: t, parent: parent}
 	n.place()
+	n.mark(m.again)
+	m.again = ""
 	m.Tasks++
 	if limit := m.env.opts.Limits.Tasks; m.Tasks > limit {
 		m.fault(event.NewProblem(event.Runtime, fmt.Sprintf("more than %d tasks were started (limit Tasks)", limit)), t.Ref)
@@ -286,6 +288,13 @@ func (m *machine) listDone(n *Node, out any) {
 
 // fail ends a task with a problem, which the parent may catch.
 func (m *machine) fail(n *Node, p *event.Problem) {
+	m.failing = nil
+	m.fall(n, p)
+}
+
+// fall ends a task with a problem of its own, or of one inside that it did not catch.
+func (m *machine) fall(n *Node, p *event.Problem) {
+	m.failing = append(m.failing, n)
 	p = m.env.Publishable(p, n.task.Ref)
 	m.drop(n)
 	m.close(n)
@@ -304,7 +313,7 @@ func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
 	case parent.task.Kind == dsl.Fork:
 		m.branchFailed(parent, child, p)
 	default:
-		m.fail(parent, p)
+		m.fall(parent, p)
 	}
 }
 

@@ -90,7 +90,7 @@ func (m *machine) branchFailed(n, branch *Node, p *event.Problem) {
 	if n.task.Fork.Compete && n.Fork.Left > 0 {
 		return
 	}
-	m.fail(n, p)
+	m.fall(n, p)
 }
 
 // join merges what the branches changed of $context, in the order of the document.

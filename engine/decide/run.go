@@ -41,6 +41,15 @@ func (n *Node) place() {
 	n.id = n.Run.String()
 }
 
+// mark tells the run of a task that is retried from its run before, and with it
+// the runs of all tasks inside.
+func (n *Node) mark(again string) {
+	if again != "" {
+		n.Run.Attempt = join(n.Run.Attempt, again)
+		n.id = n.Run.String()
+	}
+}
+
 func (n *Node) placeAttempt() {
 	if n.parent.Try.Retries == 0 {
 		n.Spare++

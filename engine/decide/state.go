@@ -62,6 +62,11 @@ type State struct {
 	Seen    []string        `json:",omitempty"` // the last events consumed from outside
 	Timeout *event.Timer    `json:",omitempty"` // of the whole execution
 
+	Paused bool          `json:",omitempty"` // suspended: nothing begins
+	Held   []event.Event `json:",omitempty"` // what came meanwhile, in order
+	Fallen *Fallen       `json:",omitempty"` // once faulted: where it goes on if it is retried
+	Again  int           `json:",omitempty"` // how often it was
+
 	Output Data           // once completed
 	Error  *event.Problem `json:",omitempty"` // once faulted
 
@@ -120,6 +125,12 @@ func Restore(env *Env, snapshot []byte) (*State, error) {
 			s.adopt(env, s.Root, child)
 		}
 	}
+	if s.Fallen != nil {
+		s.Fallen.Root.task = env.root
+		for _, n := range s.Fallen.Chain {
+			n.task, n.id = env.def.Task(n.Run.Ref), n.Run.String()
+		}
+	}
 	return s, nil
 }
 
@@ -159,6 +170,9 @@ func (n *Node) Task() *dsl.Task { return n.task }
 // Awaits says what an execution waits for, a line for each task that waits.
 func (s *State) Awaits() []string {
 	var out []string
+	if s.Paused {
+		out = append(out, "the execution is suspended, and goes on when it is resumed")
+	}
 	for _, n := range s.Open() {
 		switch {
 		case n.Listen != nil && !n.Listen.Deaf:

@@ -20,22 +20,34 @@ type tryState struct {
 
 func (m *machine) beginTry(n *Node) error {
 	n.Try = &tryState{}
-	if r := n.task.Try.Catch.Retry; r != nil && r.Duration != nil {
-		if err := m.schedule(n, event.TimeoutTimer, overallKey, r.Duration); err != nil {
-			return err
-		}
+	if err := m.limitTry(n); err != nil {
+		return err
 	}
 	m.attempt(n)
 	return nil
 }
 
+// limitTry sets the timer of all attempts together.
+func (m *machine) limitTry(n *Node) error {
+	if r := n.task.Try.Catch.Retry; r != nil && r.Duration != nil {
+		return m.schedule(n, event.TimeoutTimer, overallKey, r.Duration)
+	}
+	return nil
+}
+
+// limitAttempt sets the timer of one attempt.
+func (m *machine) limitAttempt(n *Node) error {
+	if r := n.task.Try.Catch.Retry; r != nil && r.AttemptDuration != nil {
+		return m.schedule(n, event.TimeoutTimer, attemptKey, r.AttemptDuration)
+	}
+	return nil
+}
+
 // attempt runs the body of a try.
 func (m *machine) attempt(n *Node) {
-	if r := n.task.Try.Catch.Retry; r != nil && r.AttemptDuration != nil {
-		if err := m.schedule(n, event.TimeoutTimer, attemptKey, r.AttemptDuration); err != nil {
-			m.fail(n, problemOf(err))
-			return
-		}
+	if err := m.limitAttempt(n); err != nil {
+		m.fail(n, problemOf(err))
+		return
 	}
 	input := n.Input.V
 	m.later(n, func() { m.enter(n, input) })
@@ -53,6 +65,7 @@ func (m *machine) attemptTimedOut(n *Node, key string) {
 	}
 	m.dropChildren(n)
 	m.cancelKind(n, event.RetryTimer, "")
+	m.failing = nil
 	m.caught(n, m.env.Publishable(event.NewProblem(event.Timeout, detail), n.task.Ref))
 }
 
@@ -74,7 +87,7 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 		return
 	}
 	if !matches {
-		m.fail(n, p)
+		m.fall(n, p)
 		return
 	}
 	if c.Retry != nil {
@@ -86,7 +99,7 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 		case again:
 			return
 		case c.Do == nil && c.Then == "":
-			m.fail(n, p)
+			m.fall(n, p)
 			return
 		}
 	}

@@ -123,7 +123,9 @@ func (m *machine) completeWorkflow(out any) {
 
 // fault ends the execution with a problem; ref is where it happened, if the problem does not say.
 func (m *machine) fault(p *event.Problem, ref string) {
+	fallen := m.fallen()
 	m.end(Faulted)
+	m.Fallen = fallen
 	m.Error = m.env.Publishable(p, ref)
 	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error})
 }
@@ -137,7 +139,7 @@ func (m *machine) end(status Status) {
 		m.Timeout = nil
 	}
 	m.Status, m.Root, m.inline, m.Keys, m.Seen = status, nil, nil, nil, nil
-	m.agenda = nil
+	m.agenda, m.Paused, m.Held = nil, false, nil
 }
 
 // publishEnd tells the world, and an execution that waits for this one.
@@ -334,6 +336,9 @@ func (m *machine) emit(output any) error {
 
 // phase is waiting where nothing is at work.
 func (s *State) phase() Status {
+	if s.Paused {
+		return Suspended
+	}
 	for _, n := range s.open {
 		if n.Inline || n.requestable() {
 			return Running

@@ -19,6 +19,8 @@ type Desk struct {
 	Store *store.Store
 	opts  Options
 	shelf Shelf
+
+	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
 
 // Options of a Desk.
@@ -100,14 +102,20 @@ func (d *Desk) Empty() bool {
 func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs []store.Message, now, wake time.Time, err error) { //nolint:revive // function-result-limit: what there is, and when, is one reading of one clock
 	r := d.reader()
 	msgs, now, err = d.Store.Read(ctx, r, min(count, d.opts.Batch), block)
-	if err != nil || len(msgs) > 0 || !d.opts.Reclaim {
+	// What dead consumers have left comes with what is new now and then, else it
+	// would wait for as long as there is something new.
+	if err != nil || !d.opts.Reclaim || len(msgs) > 0 && now.Sub(d.claimed) < d.opts.Lease/2 {
 		return msgs, now, now, d.told(err)
 	}
-	msgs, wake, err = d.Store.Orphans(ctx, r, d.opts.Lease, count, now)
-	for _, m := range msgs {
+	d.claimed = now
+	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, now)
+	for _, m := range orphans {
 		d.Tell(Activity{What: Claimed, Message: m})
 	}
-	return msgs, now, wake, d.told(err)
+	if len(msgs) > 0 { // they are the desk's, whatever becomes of the claim
+		return append(msgs, orphans...), now, now, nil
+	}
+	return orphans, now, wake, d.told(err)
 }
 
 // told reports that nothing could be read.

@@ -39,6 +39,16 @@ type Mistakes struct {
 	source []byte
 }
 
+// NewMistakes are the mistakes of another kind of file than a document; source is its text.
+func NewMistakes(source []byte, list []Mistake) *Mistakes {
+	m := &Mistakes{source: source}
+	for _, one := range list {
+		one.Message, one.Suggestion = printable(cut(one.Message, longest)), printable(cut(one.Suggestion, longest))
+		m.List = append(m.List, one)
+	}
+	return m
+}
+
 // Error is one line for each mistake.
 func (m *Mistakes) Error() string {
 	lines := make([]string, len(m.List))

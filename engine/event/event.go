@@ -25,6 +25,7 @@ const (
 	ExecutionCancelled Type = Prefix + "execution.cancelled" // cli or worker → worker
 	ExecutionSuspended Type = Prefix + "execution.suspended" // cli → worker
 	ExecutionResumed   Type = Prefix + "execution.resumed"   // cli → worker
+	ExecutionRetried   Type = Prefix + "execution.retried"   // cli → worker: a faulted one goes on from where it failed
 
 	TaskRequested  Type = Prefix + "task.requested"  // worker → executor
 	TaskCompleted  Type = Prefix + "task.completed"  // executor → worker

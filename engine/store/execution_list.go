@@ -78,30 +78,43 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 	if err != nil {
 		return nil, "", err
 	}
+	p := &page{query: q}
 	// One more than is asked for says whether there are more.
-	for looked, size := 0, min(q.Limit, mostAtOnce-1)+1; ; size = mostAtOnce {
+	for looked, size := 0, min(q.Limit, mostAtOnce-1)+1; looked < mostLooks; size = mostAtOnce {
 		entries, err := m.take(ctx, size)
 		if err != nil || len(entries) == 0 {
-			return found, "", err
+			return p.found, "", err
 		}
 		executions, err := s.Outlines(ctx, tenant, ids(entries)...)
-		if err != nil {
-			return nil, "", err
+		if err != nil || p.fill(entries, executions) {
+			return p.found, p.last, err
 		}
-		for i, x := range executions {
-			if x.Status == "" || !q.passes(x) {
-				continue
-			}
-			if len(found) == q.Limit {
-				return found, next, nil
-			}
-			found = append(found, x)
-			next = entries[i].cursor()
-		}
-		if looked += len(entries); looked >= mostLooks {
-			return found, entries[len(entries)-1].cursor(), nil
-		}
+		looked += len(entries)
 	}
+	return p.found, m.last.cursor(), nil
+}
+
+// page is a list as far as it was read.
+type page struct {
+	query ExecutionQuery
+	found []Execution
+	last  string // cursor of the last one
+}
+
+// fill takes those that are meant, and reports whether there are more than it holds.
+func (p *page) fill(entries []indexed, executions []Execution) (full bool) {
+	for i, x := range executions {
+		// What has no status was removed by somebody.
+		if x.Status == "" || !p.query.passes(x) {
+			continue
+		}
+		if len(p.found) == p.query.Limit {
+			return true
+		}
+		p.found = append(p.found, x)
+		p.last = entries[i].cursor()
+	}
+	return false
 }
 
 // Outlines reads what is known of executions but for their output, error and

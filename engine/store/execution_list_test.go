@@ -211,7 +211,8 @@ var executionLists = []check{
 		want := []store.Workflow{
 			{ID: "ns.a", Latest: "2.0.0-rc.1", Versions: []store.Version{
 				{Version: "2.0.0-rc.1", Hash: hashes["ns.a 2.0.0-rc.1"]},
-				{Version: "1.10.0", Hash: hashes["ns.a 1.10.0"]}, {Version: "1.9.0", Hash: hashes["ns.a 1.9.0"]},
+				{Version: "1.10.0", Hash: hashes["ns.a 1.10.0"]},
+				{Version: "1.9.0", Hash: hashes["ns.a 1.9.0"]},
 			}},
 			{ID: "ns.b", Latest: "1.0.0", Versions: []store.Version{{Version: "1.0.0", Hash: hashes["ns.b 1.0.0"]}}},
 		}

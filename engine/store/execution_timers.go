@@ -34,7 +34,7 @@ func (s *Store) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 		text, _ := moved[i].Val()[0].(string) // nil where it was not moved
 		if text != "" {
 			other := dueOf(redis.Z{Member: text}, out[i].now)
-			out[i] = pendingOf(redis.Z{Score: score(other.Timer.Due()), Member: text}, out[i].now)
+			out[i] = pendingOf(redis.Z{Score: score(other.Due()), Member: text}, out[i].now)
 		} else if scores[i].Err() == nil {
 			out[i] = pendingOf(redis.Z{Score: scores[i].Val(), Member: out[i].Member}, out[i].now)
 		}

@@ -72,26 +72,17 @@ type WorkerHealth struct {
 // workers judges the workers of the process.
 func (t *Telemetry) workers(e *engine.Engine) WorkerHealth {
 	c := t.Counts("worker")
-	h := WorkerHealth{
+	found, _ := groups(e)
+	all := found["worker"]
+	if all == nil { // the process has none
+		all = &serviceHealth{Status: engine.Healthy}
+	}
+	return WorkerHealth{
+		Status: all.Status, WorkerCount: all.Instances,
+		HealthyWorkers: all.Healthy, DegradedWorkers: all.Degraded, UnhealthyWorkers: all.Unhealthy,
 		EventsProcessed: c.Processed, EventsSucceeded: c.Succeeded, EventsFailed: c.Failed, ActiveEvents: c.Active,
 		Timestamp: time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
 	}
-	for _, s := range e.Health() {
-		if s.Group != "worker" {
-			continue
-		}
-		h.WorkerCount++
-		switch s.Status {
-		case engine.Healthy:
-			h.HealthyWorkers++
-		case engine.Degraded:
-			h.DegradedWorkers++
-		case engine.Unhealthy:
-			h.UnhealthyWorkers++
-		}
-	}
-	h.Status = overall(h.HealthyWorkers, h.DegradedWorkers, h.UnhealthyWorkers)
-	return h
 }
 
 // overall is the status of many: they are unhealthy together when none does its work.
@@ -123,35 +114,42 @@ type serviceHealth struct {
 	LastError string        `json:"lastError,omitempty"`
 }
 
-// health answers for all services of the process.
-func (t *Telemetry) health(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
-	found := map[string]*serviceHealth{}
-	total := serviceHealth{}
+// groups is how the services of a process do, each and all together.
+func groups(e *engine.Engine) (found map[string]*serviceHealth, total serviceHealth) {
+	found = map[string]*serviceHealth{}
 	for _, s := range e.Health() {
 		h := found[s.Group]
 		if h == nil {
 			h = &serviceHealth{}
 			found[s.Group] = h
 		}
-		for _, one := range []*serviceHealth{h, &total} {
-			one.Instances++
-			switch s.Status {
-			case engine.Healthy:
-				one.Healthy++
-			case engine.Degraded:
-				one.Degraded++
-			case engine.Unhealthy:
-				one.Unhealthy++
-			}
-		}
-		if s.Err != nil {
-			h.LastError = s.Err.Error()
-		}
+		h.add(s)
+		total.add(s)
 	}
-	for _, h := range found {
-		h.Status = overall(h.Healthy, h.Degraded, h.Unhealthy)
+	return found, total
+}
+
+// add takes an instance in.
+func (h *serviceHealth) add(s engine.Health) {
+	h.Instances++
+	switch s.Status {
+	case engine.Healthy:
+		h.Healthy++
+	case engine.Degraded:
+		h.Degraded++
+	case engine.Unhealthy:
+		h.Unhealthy++
 	}
-	status := overall(total.Healthy, total.Degraded, total.Unhealthy)
+	h.Status = overall(h.Healthy, h.Degraded, h.Unhealthy)
+	if s.Err != nil {
+		h.LastError = s.Err.Error()
+	}
+}
+
+// health answers for all services of the process.
+func (t *Telemetry) health(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
+	found, total := groups(e)
+	status := total.Status
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	redis := "reachable"

@@ -210,14 +210,15 @@ func (s *Service) load(ctx context.Context, tenant string, e event.Event) (*exec
 		switch e.Type {
 		case event.ExecutionStarted:
 			return s.first(ctx, tenant, e)
-		case event.ExecutionCancelled:
+		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
 			// Its start may be on its way still; it is asked for again a little later.
 			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun", e.Execution))
 		default:
 			return nil, nil
 		}
 	}
-	if decide.Status(kept.Status).Ended() {
+	retried := e.Type == event.ExecutionRetried && kept.Status == string(decide.Faulted)
+	if decide.Status(kept.Status).Ended() && !retried {
 		return nil, nil
 	}
 	env, err := s.library.Hash(ctx, tenant, kept.Workflow, kept.Definition)

@@ -68,7 +68,8 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 // and all that are not the engine's own, or of no type at all.
 func concerns(t event.Type) bool {
 	switch t {
-	case event.ExecutionStarted, event.ExecutionCancelled, event.TaskCompleted, event.TimerFired,
+	case event.ExecutionStarted, event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed,
+		event.ExecutionRetried, event.TaskCompleted, event.TimerFired,
 		event.EventDead, event.TaskDead, event.TimerDead:
 		return true
 	default:

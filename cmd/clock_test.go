@@ -1,0 +1,24 @@
+package cmd_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"flunq.io/flunq/cmd"
+)
+
+// An ordinary Redis keeps real time, and says nothing of flunq's clock.
+func TestClockOfAnotherRedis(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	var out, errs bytes.Buffer
+	code := cmd.Execute(t.Context(), []string{"clock", "advance", "3d", "--redis-url", server.Addr()}, cmd.Streams{
+		In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(string) string { return "" },
+	})
+	if code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), "keeps real time: only 'flunq dev --clock virtual'") {
+		t.Errorf("code %d, output %q, %q", code, &out, &errs)
+	}
+}

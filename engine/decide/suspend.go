@@ -1,0 +1,46 @@
+package decide
+
+import (
+	"slices"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// takeSuspended keeps tasks from beginning. Those under way may end.
+func (m *machine) takeSuspended() func() {
+	if m.Paused {
+		return nil
+	}
+	return func() { m.Paused = true }
+}
+
+// hold puts an event off that means something now, until the execution goes on;
+// nil if it is held already.
+func (m *machine) hold(e event.Event) func() {
+	if slices.ContainsFunc(m.Held, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
+		return nil
+	}
+	return func() { m.Held = append(m.Held, e) }
+}
+
+// takeResumed goes on with what was held, in its order. What has lost its meaning
+// by its turn does nothing.
+func (m *machine) takeResumed() func() {
+	if !m.Paused {
+		return nil
+	}
+	return func() {
+		held := m.Held
+		m.Paused, m.Held = false, nil
+		for _, e := range held {
+			// It could be read when it was held, so there is no error now.
+			if take, err := m.progress(e); err == nil && take != nil {
+				take()
+				m.run()
+			}
+			if m.Status.Ended() {
+				return
+			}
+		}
+	}
+}

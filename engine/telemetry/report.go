@@ -1,0 +1,52 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"flunq.io/flunq/engine"
+)
+
+// Intervals say how often a process tells of itself in its log.
+type Intervals struct {
+	Health  time.Duration // how its services do, if that is not as it was
+	Metrics time.Duration // what they have done
+}
+
+// Report logs how the services do and what they have done, until ctx ends.
+func (t *Telemetry) Report(ctx context.Context, e *engine.Engine, every Intervals) {
+	health, metrics := time.NewTicker(every.Health), time.NewTicker(every.Metrics)
+	defer health.Stop()
+	defer metrics.Stop()
+	last := engine.Healthy
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-health.C:
+			last = t.judge(ctx, e, last)
+		case <-metrics.C:
+			for _, service := range services() {
+				if c := t.Counts(service); c.Processed > 0 {
+					t.log.InfoContext(ctx, "metrics", "service", service, "events_processed", c.Processed,
+						"events_succeeded", c.Succeeded, "events_failed", c.Failed, "active_events", c.Active)
+				}
+			}
+		}
+	}
+}
+
+// judge tells of a change for the worse or the better.
+func (t *Telemetry) judge(ctx context.Context, e *engine.Engine, last engine.Status) engine.Status {
+	_, total := groups(e)
+	status := total.Status
+	switch {
+	case status == last:
+	case status == engine.Healthy:
+		t.log.InfoContext(ctx, "all services are healthy", "instances", total.Instances)
+	default:
+		t.log.WarnContext(ctx, "not all services are healthy", "status", status, "healthy", total.Healthy,
+			"degraded", total.Degraded, "unhealthy", total.Unhealthy, "err", total.LastError)
+	}
+	return status
+}

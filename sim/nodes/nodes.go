@@ -1,0 +1,174 @@
+// Package nodes reads YAML in which every mistake has its place: the mocks and
+// test files, of which people write more by hand than of anything else.
+package nodes
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/near"
+)
+
+// maxNodes bounds a file after its aliases are written out.
+const maxNodes = 200_000
+
+// Reader reads YAML nodes and keeps every mistake with its place.
+type Reader struct {
+	file   string
+	source []byte
+	budget int // of nodes still to be read
+	list   []dsl.Mistake
+}
+
+// New is a Reader of a file, which mistakes call by its name.
+func New(name string, source []byte) *Reader {
+	return &Reader{file: name, source: source, budget: maxNodes}
+}
+
+// Root is the root of the one document in the file, nil if it is empty or no YAML.
+func (r *Reader) Root() *yaml.Node {
+	src := r.source
+	// YAML takes no tabs between tokens, JSON has them nowhere else.
+	if json.Valid(src) {
+		src = bytes.ReplaceAll(src, []byte("\t"), []byte(" "))
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		r.syntax(err)
+		return nil
+	}
+	if err := dec.Decode(&more); err == nil {
+		r.Errorf(&more, "a second document: want one")
+		return nil
+	} else if !errors.Is(err, io.EOF) {
+		r.syntax(err)
+		return nil
+	}
+	return doc.Content[0]
+}
+
+// syntax gives the parser's complaint the form of the others. It knows no column.
+func (r *Reader) syntax(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if _, scanErr := fmt.Sscanf(text, "line %d:", &line); scanErr == nil {
+		_, text, _ = strings.Cut(text, ": ")
+	}
+	r.Errorf(&yaml.Node{Line: line, Column: 1}, "not YAML: %s", text)
+}
+
+// Errorf tells of a mistake at a node.
+func (r *Reader) Errorf(n *yaml.Node, format string, args ...any) {
+	at := dsl.Pos{Line: n.Line, Column: n.Column}
+	r.list = append(r.list, dsl.Mistake{Pos: at, Message: fmt.Sprintf(format, args...), File: r.file})
+}
+
+// Err is all mistakes so far as a *dsl.Mistakes, nil if there are none.
+func (r *Reader) Err() error {
+	if len(r.list) == 0 {
+		return nil
+	}
+	return dsl.NewMistakes(r.source, r.list)
+}
+
+// take follows an alias and says whether the file is still of a sane size.
+func (r *Reader) take(n *yaml.Node) (*yaml.Node, bool) {
+	r.budget--
+	if r.budget == 0 {
+		r.Errorf(n, "too large: more than %d values", maxNodes)
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n, r.budget > 0
+}
+
+// Fields are the keys that an object may have, and what reads each.
+type Fields map[string]func(value *yaml.Node)
+
+// Object reads a map: known keys by their readers, others by rest. Without
+// rest, other keys are mistakes.
+func (r *Reader) Object(n *yaml.Node, what string, known Fields, rest func(key, value *yaml.Node)) {
+	n, ok := r.take(n)
+	if !ok {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		r.Errorf(n, "%s is %s, want a map", what, Spelled(n))
+		return
+	}
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		read := known[key.Value]
+		switch {
+		case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge":
+			r.Errorf(key, "%s: want keys that are plain text", what)
+		case seen[key.Value]:
+			r.Errorf(key, "%s has %q twice", what, key.Value)
+		case read != nil:
+			if value, ok = r.take(value); ok {
+				read(value)
+			}
+		case rest != nil:
+			rest(key, value)
+		default:
+			r.Errorf(key, "%s has no key %q, %s", what, key.Value, known.hint(key.Value))
+		}
+		seen[key.Value] = true
+	}
+}
+
+// Each is the reader of a list, by a reader of its items.
+func (r *Reader) Each(what string, read func(*yaml.Node)) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.SequenceNode {
+			r.Errorf(n, "%s is %s, want a list", what, Spelled(n))
+			return
+		}
+		for _, item := range n.Content {
+			if item, ok := r.take(item); ok {
+				read(item)
+			}
+		}
+	}
+}
+
+// Spelled is a node as a message names it.
+func Spelled(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a map"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.ShortTag() == "!!null":
+		return "empty"
+	default:
+		return fmt.Sprintf("%q", n.Value)
+	}
+}
+
+// hint says what could have been meant by a wrong key.
+func (f Fields) hint(word string) string {
+	if guess := f.Nearest(word); guess != "" {
+		return fmt.Sprintf("did you mean %q?", guess)
+	}
+	return "want one of " + strings.Join(slices.Sorted(maps.Keys(f)), ", ")
+}
+
+// Nearest is the key that may have been meant by a word, or "".
+func (f Fields) Nearest(word string) string {
+	return near.Word(word, slices.Sorted(maps.Keys(f)))
+}

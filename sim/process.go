@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+)
+
+// process is one of those that share the work: an engine that lives, dies, and is
+// started again.
+type process struct {
+	index, life int
+	engine      *engine.Engine
+	services    []*service
+
+	dead   bool
+	again  time.Time // dead: until when
+	frozen time.Time // stands still until then
+}
+
+// name is that of its consumers. One that is alone has the same in each run.
+func (p *process) name() string {
+	if p.index == 0 && p.life == 0 {
+		return "sim"
+	}
+	return fmt.Sprintf("sim%d.%d", p.index, p.life)
+}
+
+// boot starts a process, for the first time or once more.
+func (w *world) boot(ctx context.Context, p *process) error {
+	var err error
+	if p.engine, err = engine.New(w.client, w.options(p)); err != nil {
+		return err
+	}
+	p.services = nil
+	for _, s := range p.engine.Services() {
+		it := newService(ctx, p, s)
+		it.called = p.life > 0 // others may have left it something to claim
+		p.services = append(p.services, it)
+	}
+	w.services = append(w.services, p.services...)
+	return nil
+}
+
+// crash ends a process: nothing that it sends from here on arrives.
+func (w *world) crash(p *process, faults []Fault) {
+	p.dead = true
+	for _, f := range faults {
+		if f.Kind == CrashBefore || f.Kind == CrashAfter {
+			p.again = later(p.again, w.clock.now.Add(f.Amount))
+		}
+	}
+	w.rouseAll()
+}
+
+// freeze lets a process stand still for a while.
+func (w *world) freeze(p *process, amount time.Duration) {
+	p.frozen = later(p.frozen, w.clock.now.Add(amount))
+	w.rouseAll()
+}
+
+// rouseAll lets everybody look whether there is something to claim, now or later.
+func (w *world) rouseAll() {
+	for _, s := range w.services {
+		s.called = true
+	}
+}
+
+// clear takes the services of dead processes out.
+func (w *world) clear() {
+	for _, p := range w.crew {
+		if !p.dead || len(p.services) == 0 {
+			continue
+		}
+		for _, s := range p.services {
+			s.stop()
+		}
+		w.services = slices.DeleteFunc(w.services, func(s *service) bool { return s.process == p })
+		p.services = nil
+	}
+}
+
+// reboot starts the processes again whose time has come.
+func (w *world) reboot(ctx context.Context) error {
+	for i, p := range w.crew {
+		if !p.dead || p.again.After(w.clock.now) {
+			continue
+		}
+		next := &process{index: p.index, life: p.life + 1}
+		w.crew[i] = next
+		if err := w.boot(ctx, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again publishes the youngest event of the stream once more, as a producer does
+// that was not told of its success.
+func (w *world) again() {
+	w.aside(func(ctx context.Context) error {
+		key := "tenant:" + w.cfg.Tenant + ":events"
+		entries, err := w.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		var values []any
+		for _, name := range slices.Sorted(maps.Keys(entries[0].Values)) {
+			values = append(values, name, entries[0].Values[name])
+		}
+		return w.client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: values}).Err()
+	})
+	w.notify()
+}
+
+// aside lets the world itself do something in the middle of a service's turn.
+func (w *world) aside(do func(context.Context) error) {
+	current := w.current
+	w.current = nil
+	if err := do(context.Background()); err != nil { //nolint:forbidigo // the world's own commands never wait
+		w.failure = err
+	}
+	w.current = current
+}

@@ -1,0 +1,231 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// Trial is a simulation in which things go wrong, and what the oracles say of it.
+type Trial struct {
+	*Result
+	Ends     []End             // of all executions, children too, by their ids
+	Struck   []Struck          // what went wrong, in order
+	Broken   []Violation       // promises that were not kept
+	Commands map[string]uint64 // sent by each service, over all lives of its process
+	Deeds    map[string]int    // calls that reached the world, by who made them
+}
+
+// End is how one execution of a trial ended.
+type End struct {
+	ID      string
+	Status  decide.Status
+	Outcome string // hash of status, output and error
+	History []event.Event
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	Rule      string `json:"rule"`
+	Execution string `json:"execution,omitempty"`
+	Detail    string `json:"detail"`
+}
+
+// Error says it in one line.
+func (v Violation) Error() string {
+	if v.Execution == "" {
+		return v.Rule + ": " + v.Detail
+	}
+	return v.Rule + ": execution " + v.Execution + ": " + v.Detail
+}
+
+// Try simulates cfg with its plan, to the end of all work, and asks the oracles.
+// An error is the configuration's; what the engine does wrong is in Trial.Broken.
+func Try(ctx context.Context, cfg Config) (*Trial, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Plan == nil {
+		cfg.Plan = &Plan{}
+	}
+	w, err := newWorld(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	if err := w.launch(ctx); err != nil {
+		return nil, err
+	}
+	stop, broken := w.runOn(ctx)
+	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Broken: broken}
+	if t.Result, err = w.result(ctx, stop); err != nil {
+		return nil, err
+	}
+	if err := w.judge(ctx, t); err != nil {
+		return nil, err
+	}
+	return t, ctx.Err()
+}
+
+// runOn runs, and takes what a service breaks off with for a broken promise.
+func (w *world) runOn(ctx context.Context) (stop Stop, broken []Violation) {
+	defer func() {
+		if r := recover(); r != nil {
+			stop, broken = Never, []Violation{{Rule: "nothing panics", Detail: fmt.Sprint(r)}}
+		}
+	}()
+	stop, err := w.run(ctx)
+	if err != nil {
+		broken = []Violation{{Rule: "a service fails only with Redis", Detail: err.Error()}}
+	}
+	return stop, broken
+}
+
+// judge asks all oracles.
+func (w *world) judge(ctx context.Context, t *Trial) error {
+	w.current, w.cfg.Plan = nil, nil // from here on nothing goes wrong
+	ctx = context.WithoutCancel(ctx)
+	note := func(rule, execution, format string, args ...any) {
+		t.Broken = append(t.Broken, Violation{rule, execution, fmt.Sprintf(format, args...)})
+	}
+	ids, err := w.executions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		end, err := w.inspect(ctx, id, note)
+		if err != nil {
+			return err
+		}
+		t.Ends = append(t.Ends, end)
+	}
+	if t.Stop == "" {
+		err = w.leftovers(ctx, note)
+	}
+	return errors.Join(err, w.letters(ctx, note))
+}
+
+// breaks notes a broken promise.
+type breaks func(rule, execution, format string, args ...any)
+
+// executions are the ids of all, sorted.
+func (w *world) executions(ctx context.Context) ([]string, error) {
+	known := map[string]bool{}
+	for _, id := range w.cfg.ids() {
+		known[id] = true
+	}
+	for after := ""; ; {
+		page, next, err := w.engine.Store.Executions(ctx, w.cfg.Tenant, store.ExecutionQuery{After: after, Limit: 1000})
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range page {
+			known[x.ID] = true
+		}
+		if after = next; after == "" {
+			return slices.Sorted(maps.Keys(known)), nil
+		}
+	}
+}
+
+// inspect holds an execution against its history and its definition.
+func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, error) {
+	end := End{ID: id}
+	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		broken("no execution is lost", id, "there is nothing of it in Redis")
+		return end, nil
+	}
+	if err != nil {
+		return end, err
+	}
+	end.Status = decide.Status(x.Status)
+	end.Outcome = outcome(&Result{Status: end.Status, Output: x.Output, Error: problem(x.Error)})
+	if end.History, err = w.engine.Store.History(ctx, w.cfg.Tenant, id, 0, int(x.Version)+1); err != nil {
+		broken("a history has no gap", id, "%v", err)
+		return end, nil
+	}
+	if n := int64(len(end.History)); n != x.Version {
+		broken("a history has no gap", id, "it has %d entries, its version is %d", n, x.Version)
+	}
+	w.follow(ctx, x, end.History, broken)
+	return end, nil
+}
+
+// follow holds a history against what decide makes of it.
+func (w *world) follow(ctx context.Context, x store.Execution, history []event.Event, broken breaks) {
+	for _, e := range history {
+		var fired event.Fired
+		if e.Type == event.TimerFired && decide.DecodeData(e, &fired) == nil && e.Time.Before(fired.ScheduledFor) {
+			broken("no timer is early", x.ID, "%s fired at %v, was due at %v", fired.TaskID, e.Time, fired.ScheduledFor)
+		}
+	}
+	if x.Definition == "" {
+		return // it was refused
+	}
+	env, err := w.engine.Library.Hash(ctx, w.cfg.Tenant, x.Workflow, x.Definition)
+	if err != nil {
+		broken("a definition stays", x.ID, "%v", err)
+		return
+	}
+	state, err := decide.Rebuild(env, history)
+	switch {
+	case err != nil:
+		broken("a history is a run of its definition", x.ID, "%v", err)
+	case string(state.Status) != x.Status:
+		broken("what is kept is what follows from the history", x.ID, "it is %s, its history says %s", x.Status, state.Status)
+	}
+}
+
+// leftovers looks for what stands in Redis though all has ended.
+func (w *world) leftovers(ctx context.Context, broken breaks) error {
+	shelves, err := w.engine.Store.Overdue(ctx, []string{w.cfg.Tenant}, 0)
+	if err != nil {
+		return err
+	}
+	counts, err := w.engine.Store.Counts(ctx, w.cfg.Tenant)
+	if err != nil {
+		return err
+	}
+	if counts.Open > 0 {
+		broken("every execution ends", "", "%d have not", counts.Open)
+		return nil // whoever has not ended may well wait for something
+	}
+	for _, shelf := range shelves {
+		if shelf.Count > 0 {
+			broken("no timer is left", "", "%d are", shelf.Count)
+		}
+	}
+	streams, err := w.engine.Store.Streams(ctx, []string{w.cfg.Tenant})
+	for _, s := range streams {
+		for _, g := range s.Groups {
+			if g.Pending > 0 || g.Lag > 0 {
+				broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Lag)
+			}
+		}
+	}
+	return err
+}
+
+// letters says what has been given up. Faults that pass are no reason to.
+func (w *world) letters(ctx context.Context, broken breaks) error {
+	letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: w.cfg.Tenant, Count: 10})
+	for _, l := range letters {
+		broken("nothing is given up", l.Event.Execution, "%s %s by the %s: %s", l.Event.Type, l.Event.ID, l.Service, l.Reason)
+	}
+	return err
+}
+
+// problem reads an error as Redis has it; nil if there is none.
+func problem(text json.RawMessage) *event.Problem {
+	p := new(event.Problem)
+	if len(text) == 0 || json.Unmarshal(text, p) != nil {
+		return nil
+	}
+	return p
+}
