@@ -111,9 +111,15 @@ func documentFiles(arg string) ([]string, error) {
 }
 
 func isDocument(path string, entry fs.DirEntry) (bool, error) {
-	switch filepath.Ext(path) {
+	ext := filepath.Ext(path)
+	switch ext {
 	case ".yaml", ".yml", ".json":
 	default:
+		return false, nil
+	}
+	// What stands beside a document may hold one as data.
+	switch filepath.Ext(strings.TrimSuffix(path, ext)) {
+	case ".test", ".mocks":
 		return false, nil
 	}
 	if info, err := os.Stat(path); entry.IsDir() || err != nil || !info.Mode().IsRegular() {

@@ -110,8 +110,10 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	s.tenants(&opts, r)
-	return serve(ctx, served{sh: s.sh, rdb: r.rdb, opts: opts, log: log, http: s.http, given: s.httpGiven,
-		intervals: telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery}})
+	return serve(ctx, served{
+		sh: s.sh, rdb: r.rdb, opts: opts, log: log, http: s.http, given: s.httpGiven,
+		intervals: telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
+	})
 }
 
 // tenants says whose work is done: that of one tenant, or of all that there are.

@@ -92,7 +92,7 @@ func newResumeCommand(sh *shell) *cobra.Command {
 
 func newRetryCommand(sh *shell) *cobra.Command {
 	s := &errand{
-		sh: sh, verb: "retry", typ: event.Prefix + "execution.retried", states: []string{string(decide.Faulted)},
+		sh: sh, verb: "retry", typ: event.ExecutionRetried, states: []string{string(decide.Faulted)},
 		reached: func(before, now store.Execution) bool { return now.Version > before.Version },
 	}
 	return s.flags(&cobra.Command{

@@ -65,6 +65,12 @@ func (l *timeline) observe(events []event.Event) {
 			l.scheduled(e)
 		case event.EventReceived:
 			l.received(e)
+		case event.ExecutionSuspended:
+			l.told(e, "■", yellow, "suspended")
+		case event.ExecutionResumed:
+			l.told(e, "▶", bold, "resumed")
+		case event.ExecutionRetried:
+			l.told(e, "▶", bold, "retried")
 		}
 	}
 }
@@ -129,6 +135,15 @@ func (l *timeline) received(e event.Event) {
 	if json.Unmarshal(e.Data, &envelope) == nil {
 		l.line(e, "", "◆", "", "event "+envelope.Type+" from "+envelope.Source)
 	}
+}
+
+// told shows what somebody told the execution to do, and why.
+func (l *timeline) told(e event.Event, glyph, style, what string) {
+	var said event.Ended
+	if json.Unmarshal(e.Data, &said) == nil && said.Reason != "" {
+		what += ": " + said.Reason
+	}
+	l.line(e, "", glyph, style, e.Workflow+" "+e.Execution+"  "+what)
 }
 
 func (l *timeline) task(e event.Event) *dsl.Task {
@@ -238,7 +253,7 @@ func depth(execution, task string) int {
 //
 //nolint:gochecknoglobals // a table that nobody changes
 var asciiGlyphs = map[string]string{
-	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "◔": "timer", "◆": "event", "…": "...",
+	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "◔": "timer", "◆": "event", "…": "...", "■": "=",
 }
 
 // end writes the summary.

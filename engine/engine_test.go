@@ -109,6 +109,22 @@ func ended(t *testing.T, e *engine.Engine, id string) store.Execution {
 	}
 }
 
+// begun waits until an execution has a history.
+func begun(t *testing.T, e *engine.Engine, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		x, err := e.Store.Execution(ctx, tenant, id)
+		if err != nil {
+			t.Fatalf("execution %s did not begin: %v", id, err)
+		}
+		if x.Version > 0 {
+			return
+		}
+	}
+}
+
 // follows checks that a history is a run of decide, and gives the state it leads to.
 func follows(t *testing.T, e *engine.Engine, def *dsl.Definition, id string) {
 	t.Helper()
@@ -184,6 +200,7 @@ func TestDeadLetter(t *testing.T) {
 		e := newEngine(t, rdb, "one")
 		start(t, e, "x", "do:\n  - ear: {listen: {to: {one: {with: {type: never}}}}}\n", "{}")
 		run(t, e)
+		begun(t, e, "x") // what comes before its execution has begun means nothing
 		broken := event.Event{
 			ID: "broken", Source: "/test", Type: event.TimerFired, Tenant: tenant, Execution: "x",
 			Data: []byte(`{"task_id": 7}`), Time: time.Unix(0, 0),

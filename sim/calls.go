@@ -100,6 +100,9 @@ func (w *world) transport() http.RoundTripper {
 		mocks.Observe = w.cfg.Exchange
 		next = mocks
 	}
+	if w.cfg.replay != nil {
+		next = w.cfg.replay.transport(w.sleep)
+	}
 	if w.cfg.Plan != nil {
 		next = &faultyCalls{w: w, next: next, answers: map[string]answer{}}
 	}

@@ -137,6 +137,7 @@ var (
 func (w *world) strike(f Fault, doing string) {
 	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: w.current.process.index})
 	switch f.Kind {
+	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // as the command, or the call, is carried out
 	case Delay:
 		w.freeze(w.current.process, f.Amount)
 	case Outage:

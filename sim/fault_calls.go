@@ -38,7 +38,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	f.w.deeds[key]++
 	known, ok := f.answers[key]
 	if !ok {
-		known = read(f.next.RoundTrip(req)) //nolint:bodyclose // read closes it
+		known = read(f.next.RoundTrip(req))
 		if s != nil && s.process.dead || errors.Is(known.err, errStopped) {
 			return nil, errCrashed
 		}

@@ -235,7 +235,7 @@ http:
 		if slept != 3*time.Second {
 			t.Errorf("slept %v, want 3s", slept)
 		}
-		if len(seen) != 4 || seen[1].Err == nil || seen[3].Method != "GET" || seen[3].URL != "https://a.example/" ||
+		if len(seen) != 4 || seen[1].Err == nil || seen[3].Method != http.MethodGet || seen[3].URL != "https://a.example/" ||
 			seen[3].Task != "/do/0/a" || seen[3].Status != 201 {
 			t.Errorf("observed %+v", seen)
 		}

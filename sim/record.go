@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
@@ -34,6 +36,24 @@ type (
 		Start    time.Time          `json:"start"`
 		Remote   bool               `json:"remote,omitempty"`
 		Results  string             `json:"results,omitempty"` // "history": there are no exchanges, see Export
+		recordedFlags
+	}
+	// recordedFlags are those that matter for what happens, where they are not the
+	// usual ones.
+	recordedFlags struct {
+		Calls      string          `json:"calls,omitempty"`   // "real": they took real time
+		Secrets    any             `json:"secrets,omitempty"` // what secrets there were: names, and the kinds of values
+		Limits     *recordedLimits `json:"limits,omitempty"`
+		MaxTimeMS  int64           `json:"max_time_ms,omitempty"`
+		MaxTasks   int             `json:"max_tasks,omitempty"`
+		Executors  int             `json:"executors,omitempty"`
+		Processes  int             `json:"processes,omitempty"`
+		Executions int             `json:"executions,omitempty"`
+	}
+	recordedLimits struct {
+		Tasks int `json:"tasks"`
+		Depth int `json:"depth"`
+		Data  int `json:"data"`
 	}
 	recordedDocument struct {
 		Text   string `json:"text"`
@@ -49,10 +69,14 @@ type (
 		Request   recordedRequest   `json:"request"`
 		Response  *recordedResponse `json:"response,omitempty"`
 		Error     string            `json:"error,omitempty"`
-		TookMS    int64             `json:"took_ms"`
+		TookMS    float64           `json:"took_ms"`
+		Open      bool              `json:"open,omitempty"` // there was no answer before the end
+
+		line int // of the recording that was read
 	}
 	eventLine struct {
-		Record string            `json:"record"` // "history", or "event" for one from outside
+		Record string            `json:"record"`      // "history", or "event" for one from outside
+		At     time.Time         `json:"at,omitzero"` // when it came from outside, whatever its own time is
 		Event  map[string]string `json:"event"`
 	}
 	resultLine struct {
@@ -76,7 +100,7 @@ type recording struct {
 // Record is Run, and writes what is needed to run again to out, a JSON object a line.
 func Record(ctx context.Context, cfg Config, out io.Writer) (*Result, error) {
 	cfg = cfg.withDefaults()
-	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(cfg.Secrets)}
+	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(disguised(cfg.Secrets))}
 	rec.header(cfg)
 	cfg.record = rec
 	observe := cfg.Observe
@@ -89,32 +113,67 @@ func Record(ctx context.Context, cfg Config, out io.Writer) (*Result, error) {
 		}
 	}
 	result, err := Run(ctx, cfg)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		rec.line(resultLine{
+			Record: "result", Status: string(result.Status), Output: result.Output, Error: result.Error,
+			Stop: result.Stop, Order: result.Order, Outcome: result.Outcome,
+		})
 	}
-	rec.line(resultLine{
-		Record: "result", Status: string(result.Status), Output: result.Output, Error: result.Error,
-		Stop: result.Stop, Order: result.Order, Outcome: result.Outcome,
-	})
-	if rec.err == nil {
-		rec.err = rec.out.Flush()
+	// What happened until something broke is what helps to find out why.
+	return result, errors.Join(err, rec.flush())
+}
+
+func (r *recording) flush() error {
+	if r.err == nil {
+		r.err = r.out.Flush()
 	}
-	if rec.err != nil {
-		return nil, fmt.Errorf("write the recording: %w", rec.err)
+	if r.err != nil {
+		return fmt.Errorf("write the recording: %w", r.err)
 	}
-	return result, nil
+	return nil
 }
 
 func (r *recording) header(cfg Config) {
 	h := headerLine{
 		Record: "header", Format: recordingFormat, Flunq: cfg.Version, Document: recorded(cfg.Definition),
 		Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant, Seed: cfg.Seed, Start: cfg.Start, Remote: cfg.Remote,
+		recordedFlags: flagsOf(cfg),
 	}
 	for _, def := range cfg.With {
 		h.With = append(h.With, recorded(def))
 	}
 	r.line(h)
 }
+
+func flagsOf(cfg Config) recordedFlags {
+	f := recordedFlags{MaxTimeMS: cfg.MaxTime.Milliseconds(), MaxTasks: cfg.MaxTasks}
+	if cfg.Mocks == nil || cfg.Onward {
+		f.Calls = realCalls
+	}
+	if len(cfg.Secrets) > 0 {
+		f.Secrets = shapeOf(cfg.Secrets)
+	}
+	if cfg.Limits != decide.DefaultLimits() {
+		f.Limits = (*recordedLimits)(&cfg.Limits)
+	}
+	if cfg.Executors != usualExecutors {
+		f.Executors = cfg.Executors
+	}
+	if cfg.Processes > 1 {
+		f.Processes = cfg.Processes
+	}
+	if cfg.Executions > 1 {
+		f.Executions = cfg.Executions
+	}
+	return f
+}
+
+// realCalls says that calls went out and took real time, so that the times of a
+// run that repeats it are not quite the same.
+const realCalls = "real"
+
+// usualExecutors is how many calls can be under way unless the configuration says so.
+const usualExecutors = 64
 
 func recorded(def *dsl.Definition) recordedDocument {
 	sum := sha256.Sum256(def.Source)
@@ -123,12 +182,21 @@ func recorded(def *dsl.Definition) recordedDocument {
 
 // event writes an event as the attributes that Redis has of it.
 func (r *recording) event(kind string, e event.Event) {
+	r.line(eventLine{Record: kind, Event: attributesOf(e)})
+}
+
+// arrived writes an event that has come from outside.
+func (r *recording) arrived(e event.Event, at time.Time) {
+	r.line(eventLine{Record: "event", At: at, Event: attributesOf(e)})
+}
+
+func attributesOf(e event.Event) map[string]string {
 	fields := e.Fields()
 	attributes := make(map[string]string, len(fields)/2)
 	for i := 0; i < len(fields); i += 2 {
 		attributes[fields[i]] = fields[i+1]
 	}
-	r.line(eventLine{Record: kind, Event: attributes})
+	return attributes
 }
 
 // line writes one object, its secrets sealed.

@@ -2,9 +2,11 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,6 +20,7 @@ type (
 		Method string `json:"method"`
 		URL    string `json:"url"`
 		Body   string `json:"body,omitempty"`
+		Base64 []byte `json:"base64,omitempty"`
 	}
 	recordedResponse struct {
 		Status  int               `json:"status"`
@@ -47,16 +50,23 @@ func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
 		}
-		line.Request.Body = string(body)
+		if utf8.Valid(body) {
+			line.Request.Body = string(body)
+		} else {
+			line.Request.Base64 = body
+		}
 		req = req.Clone(req.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	resp, err := c.next.RoundTrip(req)
-	line.TookMS = c.now().Sub(line.At).Milliseconds()
+	line.TookMS = float64(c.now().Sub(line.At)) / float64(time.Millisecond)
 	if err == nil {
 		line.Response, err = recordedOf(resp)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errStopped):
+		line.Open, line.TookMS = true, 0
+	case err != nil:
 		line.Error = err.Error()
 	}
 	c.rec.line(line)
@@ -69,8 +79,8 @@ func recordedOf(resp *http.Response) (*recordedResponse, error) {
 	_ = resp.Body.Close() // all of it was read, or its error says more
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	out := &recordedResponse{Status: resp.StatusCode, Headers: map[string]string{}}
-	for name := range resp.Header {
-		out.Headers[name] = resp.Header.Get(name)
+	for name, values := range resp.Header {
+		out.Headers[name] = strings.Join(values, ", ")
 	}
 	if utf8.Valid(body) {
 		out.Text = string(body)

@@ -186,20 +186,27 @@ func (w *world) busy(p *process) bool {
 
 // nextWake is the earliest moment at which a service wants a turn; zero if there is none.
 func (w *world) nextWake() time.Time {
-	var next time.Time
-	for _, p := range w.crew {
-		for _, at := range []time.Time{p.again, p.frozen} {
-			if at.After(w.clock.now) && (next.IsZero() || at.Before(next)) {
-				next = at
-			}
-		}
-	}
+	next := w.nextRise()
 	for _, s := range w.services {
 		if w.clock.now.Before(s.process.frozen) {
 			continue
 		}
 		if !s.wake.IsZero() && (s.parked || s.asleep) && (next.IsZero() || s.wake.Before(next)) {
 			next = s.wake
+		}
+	}
+	return next
+}
+
+// nextRise is when the next process that is dead or stands still goes on; zero if
+// there is none.
+func (w *world) nextRise() time.Time {
+	var next time.Time
+	for _, p := range w.crew {
+		for _, at := range []time.Time{p.again, p.frozen} {
+			if at.After(w.clock.now) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
 		}
 	}
 	return next

@@ -48,6 +48,7 @@ type Config struct {
 	Executions int   // of the definition, all started at once; 1 if 0
 
 	record *recording
+	replay *Recording // what answers the calls, in the place of Mocks and Transport
 }
 
 // ids are those of the executions that are started.

@@ -179,7 +179,7 @@ func (w *world) arrive(ctx context.Context) error {
 			return fmt.Errorf("send event %s: %w", w.arrivals[0].event.ID, err)
 		}
 		if w.cfg.record != nil {
-			w.cfg.record.event("event", w.arrivals[0].event)
+			w.cfg.record.arrived(w.arrivals[0].event, w.clock.now)
 		}
 		w.arrivals = w.arrivals[1:]
 		w.notify()

@@ -95,14 +95,19 @@ func (d *Decision) unlisten(types []string) {
 // not, and then nothing has changed. An error is the event's or the engine's own
 // fault, and leaves the state unusable.
 func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err error) {
+	if e.Workflow == "" { // whoever sent it need not know
+		e.Workflow = s.Workflow
+	}
+	// Decisions run on the time of their event, but never back in time.
+	before := s.Now
+	if e.Time.After(s.Now) {
+		s.Now = e.Time
+	}
 	m := &machine{State: s, env: env, d: d}
 	take, err := m.taker(e)
 	if err != nil || take == nil {
+		s.Now = before
 		return false, err
-	}
-	// Decisions run on the time of their event, but never back in time.
-	if e.Time.After(s.Now) {
-		s.Now = e.Time
 	}
 	s.append(d, e)
 	take()
@@ -116,9 +121,6 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 // append adds an event to the history, as the next version.
 func (s *State) append(d *Decision, e event.Event) {
 	s.Version++
-	if e.Workflow == "" { // whoever sent it need not know
-		e.Workflow = s.Workflow
-	}
 	d.History = append(d.History, e)
 }
 
@@ -128,9 +130,7 @@ type machine struct {
 	env    *Env
 	d      *Decision
 	agenda []agendum
-
-	failing []*Node // that a failure has passed on its way up, the innermost first
-	again   string  // marks the run that is begun next as one that is retried
+	again  string // marks the run that begins next as one that is retried
 }
 
 // agendum is a step to take for a node, unless the node ends before.

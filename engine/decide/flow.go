@@ -73,7 +73,7 @@ func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 		}
 	}
 	if parent.task.Kind == dsl.Fork {
-		n.Own = &Data{parent.Fork.Base.V}
+		n.Own = &Scoped{parent.Fork.Base}
 	}
 	m.activate(n)
 	request := m.recordRequested(n)
@@ -288,16 +288,14 @@ func (m *machine) listDone(n *Node, out any) {
 
 // fail ends a task with a problem, which the parent may catch.
 func (m *machine) fail(n *Node, p *event.Problem) {
-	m.failing = nil
+	n.cause = nil
 	m.fall(n, p)
 }
 
-// fall ends a task with a problem of its own, or of one inside that it did not catch.
+// fall ends a task with a problem of its own, or of its cause.
 func (m *machine) fall(n *Node, p *event.Problem) {
-	m.failing = append(m.failing, n)
 	p = m.env.Publishable(p, n.task.Ref)
 	m.drop(n)
-	m.close(n)
 	m.recordFailed(n, p)
 	parent := n.parent
 	m.later(parent, func() { m.childFailed(parent, n, p) })
@@ -305,9 +303,10 @@ func (m *machine) fall(n *Node, p *event.Problem) {
 
 // childFailed lets a parent deal with the failure of a child.
 func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
+	parent.cause = child
 	switch {
 	case parent.parent == nil && parent.task == m.env.root:
-		m.fault(p, "")
+		m.faultAt(causes(child), p, "")
 	case parent.task.Kind == dsl.Try && !parent.Try.Catching:
 		m.caught(parent, p)
 	case parent.task.Kind == dsl.Fork:
@@ -341,21 +340,23 @@ func (m *machine) close(n *Node) {
 	}
 }
 
-// drop cancels everything inside a task.
+// drop takes a task that does not end well out of the active ones, with everything inside.
 func (m *machine) drop(n *Node) {
 	m.dropChildren(n)
-	if n.Listen != nil {
+	if l := n.Listen; l != nil {
+		deaf := l.Deaf
 		m.unlisten(n)
+		l.Deaf = deaf // it listens again if the execution is retried
 	}
 	if n.Child != "" {
 		m.cancelChild(n)
 	}
+	m.close(n)
 }
 
 // cancel ends a task that is not wanted any more.
 func (m *machine) cancel(n *Node) {
 	m.drop(n)
-	m.close(n)
 	m.recordCancelled(n)
 }
 

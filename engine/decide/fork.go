@@ -40,7 +40,7 @@ func (m *machine) beginFork(n *Node) {
 
 // branchDone takes the output of a branch that has ended well.
 func (m *machine) branchDone(n, branch *Node, out any, directive string) {
-	m.branchOver(n, n.branchOf(branch), out, branch.Own.V, directive)
+	m.branchOver(n, n.branchOf(branch), out, branch.Own.Context.V, directive)
 }
 
 // branchOf is the index of a branch.

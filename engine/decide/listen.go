@@ -148,13 +148,13 @@ func (m *machine) takeReceived(e event.Event) (func(), error) {
 	if !ok {
 		return nil, nil
 	}
-	var takers []func()
+	var takers []agendum
 	for _, n := range m.Open() {
 		if n.Listen == nil || n.Listen.Deaf {
 			continue
 		}
 		if take := m.hear(n, envelope); take != nil {
-			takers = append(takers, take)
+			takers = append(takers, agendum{n, take})
 		}
 	}
 	if takers == nil {
@@ -165,9 +165,7 @@ func (m *machine) takeReceived(e event.Event) (func(), error) {
 		if len(m.Seen) > seenLimit {
 			m.Seen = m.Seen[1:]
 		}
-		for _, take := range takers {
-			take()
-		}
+		m.agenda = append(m.agenda, takers...)
 	}, nil
 }
 
@@ -190,11 +188,7 @@ func (m *machine) hear(n *Node, envelope map[string]any) func() {
 	if i < 0 {
 		return nil
 	}
-	return func() {
-		if !n.closed {
-			m.consume(n, i, keys, envelope)
-		}
-	}
+	return func() { m.consume(n, i, keys, envelope) }
 }
 
 // stop counts an event of until, which is not part of the output.
@@ -223,7 +217,9 @@ func (m *machine) consume(n *Node, filter int, keys map[string]Data, envelope ma
 		done = true
 	}
 	if n.task.Listen.Foreach != nil {
-		l.Deaf = l.Deaf || done
+		if done {
+			m.unlisten(n)
+		}
 		m.later(n, func() { m.work(n) })
 		return
 	}

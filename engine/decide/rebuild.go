@@ -33,6 +33,9 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 			s.made = s.made[1:]
 			continue
 		}
+		if s.abandoned(env, e) {
+			continue
+		}
 		var d Decision
 		applied, err := s.Apply(env, e, &d)
 		if err != nil {
@@ -44,6 +47,22 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 		s.made = d.History[1:]
 	}
 	return nil
+}
+
+// abandoned takes in that an execution was given up, see Abort: what was under way
+// is what a retry begins again.
+func (s *State) abandoned(env *Env, e event.Event) bool {
+	var ended event.Ended
+	if e.Type != event.WorkflowFailed || s.Root == nil || DecodeData(e, &ended) != nil ||
+		ended.Reason != aborted || ended.Error == nil {
+		return false
+	}
+	version := s.Version + 1
+	s.Now = e.Time
+	m := &machine{State: s, env: env, d: &Decision{}}
+	m.faultAt(m.underway(), ended.Error, "/")
+	s.Version = version
+	return true
 }
 
 // Divergence is a history that does not follow from its definition.

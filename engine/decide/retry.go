@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"slices"
 	"strconv"
 
 	"flunq.io/flunq/engine/dsl"
@@ -17,33 +16,45 @@ type Fallen struct {
 	Seen  []string        `json:",omitempty"`
 }
 
-// fallen is where an execution stands that is about to fault; nil where no
-// task was at fault or under way, so that there is nothing to go on from.
-func (m *machine) fallen() *Fallen {
-	chain := slices.Clone(m.failing)
-	slices.Reverse(chain)
-	if len(chain) == 0 && m.Root != nil {
-		for n := m.Root; len(n.Children) > 0; n = n.Children[0] {
-			chain = append(chain, n.Children[0])
-		}
-	}
-	if len(chain) == 0 {
-		return nil
-	}
-	// What branches or events have come to is lost with the others inside, so those
-	// begin again as a whole.
+// faultAt ends the execution as fault does, so that a retry can go on from the
+// innermost task of a chain. Of a fork the other branches are lost, so that it
+// begins again as a whole.
+func (m *machine) faultAt(chain []*Node, p *event.Problem, ref string) {
 	for i, n := range chain {
-		if n.task.Kind == dsl.Fork || n.task.Kind == dsl.Listen {
+		if n.task.Kind == dsl.Fork {
 			chain = chain[:i+1]
 			break
 		}
 	}
-	return &Fallen{Root: m.Root, Chain: chain, Keys: m.Keys, Seen: m.Seen}
+	var fallen *Fallen
+	if len(chain) > 0 {
+		fallen = &Fallen{Root: m.Root, Chain: chain, Keys: m.Keys, Seen: m.Seen}
+	}
+	m.fault(p, ref)
+	m.Fallen = fallen
+}
+
+// causes are a task that failed and those inside that it failed of, outermost first.
+func causes(n *Node) []*Node {
+	var chain []*Node
+	for ; n != nil; n = n.cause {
+		chain = append(chain, n)
+	}
+	return chain
+}
+
+// underway are the tasks that are active, outermost first, of a fork one branch.
+func (m *machine) underway() []*Node {
+	var chain []*Node
+	for n := m.Root; len(n.Children) > 0; n = n.Children[0] {
+		chain = append(chain, n.Children[0])
+	}
+	return chain
 }
 
 // takeRetried goes on with a faulted execution from the task that failed, which
-// begins again with the input that it had. The tasks around it go on as they were;
-// all their time limits begin anew.
+// begins again with the input and the $context that it had. The tasks around it
+// go on as they were; all their time limits begin anew.
 func (m *machine) takeRetried() func() {
 	if m.Status != Faulted || m.Fallen == nil {
 		return nil
@@ -54,47 +65,63 @@ func (m *machine) takeRetried() func() {
 		m.Root, m.Keys, m.Seen = f.Root, f.Keys, f.Seen
 		m.Root.closed, m.Root.Children = false, nil
 		m.Again++
-		if err := m.revive(f.Chain[:len(f.Chain)-1]); err != nil {
-			m.fault(problemOf(err), "/")
-			return
+		if value := m.env.def.Timeout; value != nil {
+			if err := m.scheduleTimeout(value); err != nil {
+				m.fault(problemOf(err), "/timeout")
+				m.Fallen = f
+				return
+			}
 		}
-		failed := f.Chain[len(f.Chain)-1]
-		parent := m.Root
-		if len(f.Chain) > 1 {
-			parent = f.Chain[len(f.Chain)-2]
+		last := len(f.Chain) - 1
+		if parent := m.revive(f.Chain[:last]); parent != nil {
+			m.later(parent, func() { m.beginAgain(parent, f.Chain[last]) })
 		}
-		m.again = "r" + strconv.Itoa(m.Again)
-		m.later(parent, func() { m.begin(parent, failed.task, failed.Raw.V) })
 	}
 }
 
-// revive makes tasks active again, each inside the one before, and sets their timers.
-func (m *machine) revive(chain []*Node) error {
-	if m.env.def.Timeout != nil {
-		if err := m.scheduleTimeout(m.env.def.Timeout); err != nil {
-			return err
-		}
+// beginAgain runs a task that failed once more.
+func (m *machine) beginAgain(parent, failed *Node) {
+	if failed.Before != nil {
+		m.Context = failed.Before.Context
 	}
+	m.again = "r" + strconv.Itoa(m.Again)
+	if skipped := m.begin(parent, failed.task, failed.Raw.V); skipped {
+		m.next(parent, parent.At+1, failed.Raw.V)
+	}
+}
+
+// revive makes tasks active again, each inside the one before, and returns the
+// innermost; nil if one of them failed at that.
+func (m *machine) revive(chain []*Node) *Node {
 	parent := m.Root
 	for _, n := range chain {
-		n.parent, n.closed, n.reported, n.failed, n.Children, n.Timers = parent, false, false, false, nil, nil
+		n.parent, n.cause, n.closed, n.reported, n.failed = parent, nil, false, false, false
+		n.Children, n.Timers = nil, nil
 		m.activate(n)
-		if err := m.limit(n); err != nil {
-			return err
+		if err := m.renew(n); err != nil {
+			m.fail(n, problemOf(err))
+			return nil
 		}
 		parent = n
 	}
-	return nil
+	return parent
 }
 
-// limit sets the timers that bound a task with others inside.
-func (m *machine) limit(n *Node) error {
+// renew sets the timers that bound a task with others inside, and listens again.
+func (m *machine) renew(n *Node) error {
 	if n.task.Timeout != nil {
 		if err := m.schedule(n, event.TimeoutTimer, "", n.task.Timeout); err != nil {
 			return err
 		}
 	}
-	if n.task.Kind != dsl.Try || n.Try.Catching {
+	if n.Listen != nil && !n.Listen.Deaf {
+		types, err := m.listenTypes(n)
+		if err != nil {
+			return err
+		}
+		m.d.listen(types)
+	}
+	if n.Try == nil || n.Try.Catching {
 		return nil
 	}
 	if err := m.limitTry(n); err != nil {

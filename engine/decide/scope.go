@@ -150,7 +150,7 @@ func dateTime(t time.Time) map[string]any {
 func (m *machine) contextOf(n *Node) any {
 	for ; n != nil; n = n.parent {
 		if n.Own != nil {
-			return n.Own.V
+			return n.Own.Context.V
 		}
 	}
 	return m.Context.V
@@ -158,10 +158,15 @@ func (m *machine) contextOf(n *Node) any {
 
 // setContext replaces $context as the tasks around n see it.
 func (m *machine) setContext(n *Node, context any) {
-	for ; n != nil; n = n.parent {
-		if n.Own != nil {
-			n.Own.V = context
+	for a := n; a != nil; a = a.parent {
+		if a.Own != nil {
+			a.Own.Context.V = context
 			return
+		}
+	}
+	for ; n.parent != nil; n = n.parent {
+		if n.Before == nil {
+			n.Before = &Scoped{m.Context}
 		}
 	}
 	m.Context.V = context

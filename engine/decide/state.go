@@ -85,7 +85,8 @@ type Node struct {
 	Children  []*Node         `json:",omitempty"`
 	Vars      map[string]Data `json:",omitempty"` // bound for the tasks inside
 	Inline    bool            `json:",omitempty"` // to be computed by the worker itself
-	Own       *Data           `json:",omitempty"` // $context of a branch of a fork
+	Own       *Scoped         `json:",omitempty"` // $context of a branch of a fork
+	Before    *Scoped         `json:",omitempty"` // $context as the task found it, once it has changed
 
 	At    int `json:",omitempty"` // index of the current task in a list, of the branch in a fork
 	Lap   int `json:",omitempty"` // jumps back in a list
@@ -102,10 +103,14 @@ type Node struct {
 	parent *Node
 	id     string // Run as text
 	closed bool
+	cause  *Node // the task inside that it failed of, nil if the problem was its own
 
 	// The history has the task's own result, and whether it was a failure.
 	reported, failed bool
 }
+
+// Scoped is a $context where there may be none: null is one, too.
+type Scoped struct{ Context Data }
 
 // Snapshot is the state as JSON, for Restore.
 func (s *State) Snapshot() ([]byte, error) { return json.Marshal(s) }

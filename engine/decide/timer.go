@@ -89,7 +89,7 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	if t := m.Timeout; t != nil && sameTimer(*t, fired.Timer) {
 		return func() {
 			m.Timeout = nil
-			m.fault(event.NewProblem(event.Timeout, "the workflow did not end in time"), "/timeout")
+			m.faultAt(m.underway(), event.NewProblem(event.Timeout, "the workflow did not end in time"), "/timeout")
 		}, nil
 	}
 	n := m.open[fired.TaskID]
@@ -121,7 +121,8 @@ func (m *machine) elapse(n *Node, t event.Timer) {
 	case t.Key == attemptKey || t.Key == overallKey:
 		m.attemptTimedOut(n, t.Key)
 	default:
-		m.fail(n, event.NewProblem(event.Timeout, fmt.Sprintf("the task did not end within %v", t.FireAt.Sub(n.StartedAt))))
+		limit := time.Duration(t.DurationMS) * time.Millisecond
+		m.fail(n, event.NewProblem(event.Timeout, fmt.Sprintf("the task did not end within %v", limit)))
 	}
 }
 

@@ -65,7 +65,7 @@ func (m *machine) attemptTimedOut(n *Node, key string) {
 	}
 	m.dropChildren(n)
 	m.cancelKind(n, event.RetryTimer, "")
-	m.failing = nil
+	n.cause = nil
 	m.caught(n, m.env.Publishable(event.NewProblem(event.Timeout, detail), n.task.Ref))
 }
 

@@ -121,11 +121,10 @@ func (m *machine) completeWorkflow(out any) {
 	m.publishEnd(event.WorkflowCompleted, event.Ended{Output: expr.Encode(out)})
 }
 
-// fault ends the execution with a problem; ref is where it happened, if the problem does not say.
+// fault ends the execution with a problem, from which there is no going on; ref
+// is where it happened, if the problem does not say.
 func (m *machine) fault(p *event.Problem, ref string) {
-	fallen := m.fallen()
 	m.end(Faulted)
-	m.Fallen = fallen
 	m.Error = m.env.Publishable(p, ref)
 	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error})
 }
@@ -205,7 +204,7 @@ func (m *machine) takeDead(e event.Event) (func(), error) {
 	case e.Task != "" && e.Type == event.TaskDead:
 		return nil, nil // the task has ended meanwhile
 	default:
-		return func() { m.fault(p, "/") }, nil
+		return func() { m.faultAt(m.underway(), p, "/") }, nil
 	}
 }
 
@@ -231,9 +230,14 @@ func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	s.Now = now
 	m := &machine{State: s, d: &d, env: &Env{base: event.BaseV1}}
 	m.Root = &Node{}
-	m.fault(dead.Problem(), "/")
+	m.end(Faulted)
+	m.Error = m.env.Publishable(dead.Problem(), "/")
+	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error, Reason: aborted})
 	return d
 }
+
+// aborted is the reason of a failure that no decision was about.
+const aborted = "given up"
 
 // beginRun starts a child execution.
 func (m *machine) beginRun(n *Node) error {

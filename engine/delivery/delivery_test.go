@@ -167,7 +167,7 @@ func TestGate(t *testing.T) {
 		do   func() bool
 		want bool
 	}{
-		{"two side by side", func() bool { return g.Enter(plain) && g.Enter(plain) }, true},
+		{"two side by side", func() bool { first := g.Enter(plain); return g.Enter(plain) && first }, true},
 		{"a suspect beside them", func() bool { return g.Enter(suspect) }, false},
 		{"another while a suspect waits", func() bool { return g.Enter(plain) }, false},
 		{"a suspect beside one", func() bool { g.Leave(); return g.Enter(suspect) }, false},

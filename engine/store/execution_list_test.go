@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +118,7 @@ var executionLists = []check{
 	}},
 	{"an execution stands on one shelf, with the time of its creation", func(t *testing.T, w *world) {
 		w.started(t, execution, "test.wf", born(5))
-		at := fmt.Sprint(born(5).UnixMilli())
+		at := strconv.FormatInt(born(5).UnixMilli(), 10)
 		for i, status := range []string{"", "running", "waiting", "suspended", "faulted", "running", "faulted", "completed"} {
 			want := status
 			switch status {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -178,10 +179,8 @@ func (s *Store) setIdle(ctx context.Context, idle time.Duration, msgs []Message)
 			return lost, failed("renew or release a lease", err)
 		}
 		for _, m := range held[o] {
-			for _, id := range ids {
-				if id == m.ID {
-					lost = append(lost, m)
-				}
+			if slices.Contains(ids, m.ID) {
+				lost = append(lost, m)
 			}
 		}
 	}

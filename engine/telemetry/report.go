@@ -40,9 +40,9 @@ func (t *Telemetry) Report(ctx context.Context, e *engine.Engine, every Interval
 func (t *Telemetry) judge(ctx context.Context, e *engine.Engine, last engine.Status) engine.Status {
 	_, total := groups(e)
 	status := total.Status
-	switch {
-	case status == last:
-	case status == engine.Healthy:
+	switch status {
+	case last:
+	case engine.Healthy:
 		t.log.InfoContext(ctx, "all services are healthy", "instances", total.Instances)
 	default:
 		t.log.WarnContext(ctx, "not all services are healthy", "status", status, "healthy", total.Healthy,

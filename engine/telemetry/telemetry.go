@@ -119,9 +119,11 @@ func mainType(service string) event.Type {
 func quick() []float64 {
 	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
 }
+
 func late() []float64 {
 	return []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 10, 60}
 }
+
 func long() []float64 {
 	return []float64{.0005, .001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 }
@@ -150,7 +152,7 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 		t.failed(m, a)
 	case delivery.Claimed:
 		m.claimed.Inc()
-		t.log.Warn("event claimed", t.fields(a, "deaths", a.Message.Deaths)...) //nolint:sloglint // an observer has no context
+		t.log.Warn("event claimed", t.fields(a, "deaths", a.Message.Deaths)...)
 	case delivery.Unread:
 		m.subscription.Inc()
 	case delivery.Unfired:
@@ -224,7 +226,7 @@ func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
 			c.Succeeded++
 		}
 	})
-	t.log.Debug("event processed", t.fields(a, "status", status, "processing_duration_ms", now.Sub(w.began).Milliseconds())...) //nolint:sloglint // an observer has no context
+	t.log.Debug("event processed", t.fields(a, "status", status, "processing_duration_ms", now.Sub(w.began).Milliseconds())...)
 }
 
 // typeOf is an event's type as a label: those from outside are countless.
@@ -245,10 +247,10 @@ func (t *Telemetry) failed(m *meters, a delivery.Activity) {
 	fields := t.fields(a, "attempt", a.Message.Attempt+1, "error_class", a.Class, "err", a.Err)
 	if a.What == delivery.Buried {
 		m.dead.Inc()
-		t.log.Error("event given up", fields...) //nolint:sloglint // an observer has no context
+		t.log.Error("event given up", fields...)
 		return
 	}
-	t.log.Warn("event put off", fields...) //nolint:sloglint // an observer has no context
+	t.log.Warn("event put off", fields...)
 }
 
 func (t *Telemetry) performed(a delivery.Activity, now time.Time) {
@@ -259,7 +261,7 @@ func (t *Telemetry) performed(a delivery.Activity, now time.Time) {
 	took := now.Sub(t.began(a).began)
 	t.tasks.WithLabelValues(a.Task, status).Inc()
 	t.durations.WithLabelValues(a.Task).Observe(took.Seconds())
-	t.log.Debug("task performed", t.fields(a, "task_type", a.Task, "status", status, "duration_ms", took.Milliseconds())...) //nolint:sloglint // an observer has no context
+	t.log.Debug("task performed", t.fields(a, "task_type", a.Task, "status", status, "duration_ms", took.Milliseconds())...)
 }
 
 // fields are the documented ones of a log line.

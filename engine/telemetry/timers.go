@@ -11,15 +11,14 @@ import (
 // registered tells of a timer that was set or taken back.
 func (t *Telemetry) registered(a delivery.Activity, now time.Time) {
 	took := now.Sub(t.began(a).began)
-	message, operation := "timer_registered", "ZADD"
-	if a.What == delivery.Cancelled {
-		message, operation = "timer_cancelled", "ZREM"
-	} else {
-		t.registration.Observe(took.Seconds())
-	}
 	fields := append(t.fields(a), timerFields(*a.Timer)...)
-	fields = append(fields, "processing_duration_ms", took.Milliseconds(), "redis_operation", operation)
-	t.log.Info(message, fields...) //nolint:sloglint // an observer has no context; the names are the documented ones
+	fields = append(fields, "processing_duration_ms", took.Milliseconds())
+	if a.What == delivery.Cancelled {
+		t.log.Info("timer_cancelled", append(fields, "redis_operation", "ZREM")...)
+		return
+	}
+	t.registration.Observe(took.Seconds())
+	t.log.Info("timer_registered", append(fields, "redis_operation", "ZADD")...)
 }
 
 // fired tells of a timer that was fired, and how late.
@@ -35,7 +34,7 @@ func (t *Telemetry) fired(m *meters, a delivery.Activity, now time.Time) {
 	}
 	fields = append(fields, timerFields(*a.Timer)...)
 	fields = append(fields, "late_ms", late.Milliseconds(), "processing_duration_ms", took.Milliseconds(), "redis_operation", "XADD, ZREM")
-	t.log.Info("timer_fired", fields...) //nolint:sloglint // see registered
+	t.log.Info("timer_fired", fields...)
 }
 
 // timerFields are the documented ones of a timer.

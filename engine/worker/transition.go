@@ -217,7 +217,8 @@ func (s *Service) load(ctx context.Context, tenant string, e event.Event) (*exec
 			return nil, nil
 		}
 	}
-	retried := e.Type == event.ExecutionRetried && kept.Status == string(decide.Faulted)
+	// What never had a definition has nothing to go on with.
+	retried := e.Type == event.ExecutionRetried && kept.Status == string(decide.Faulted) && kept.Definition != ""
 	if decide.Status(kept.Status).Ended() && !retried {
 		return nil, nil
 	}

@@ -1,0 +1,97 @@
+package decide_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// A listen task that goes on after a retry is woken again by what it still waits for.
+func TestRetrySubscribes(t *testing.T) {
+	t.Parallel()
+	x := begun(t, `
+document: {dsl: "1.0.3", namespace: test, name: case, version: "1.0.0"}
+do:
+  - orders:
+      listen: {to: {any: [{with: {type: com.example.order}}], until: "${ length >= 2 }"}}
+      foreach: {item: order, do: [ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}]}
+`)
+	x.apply(decide.Received(event.Event{ID: "1", Source: "/o", Type: "com.example.order"}, "x"))
+	failed := x.apply(event.Event{
+		Type: event.TaskCompleted, Task: "/do/0/orders/foreach/do/0/ask#0",
+		Data: []byte(`{"success":false,"error":{"type":"communication","status":503}}`),
+	})
+	if !slices.Equal(failed.Unlisten, []string{"com.example.order"}) {
+		t.Errorf("a failure unsubscribes %q", failed.Unlisten)
+	}
+	retried := x.apply(event.Event{Type: event.ExecutionRetried})
+	if !slices.Equal(retried.Listen, []string{"com.example.order"}) {
+		t.Errorf("a retry subscribes %q", retried.Listen)
+	}
+}
+
+// A task that need not run any more when it is retried is skipped as at any other time.
+func TestRetrySkips(t *testing.T) {
+	t.Parallel()
+	x := begun(t, `
+document: {dsl: "1.0.3", namespace: test, name: case, version: "1.0.0"}
+do:
+  - soon: {if: "${ now < 1767225700 }", call: http, with: {method: get, endpoint: "https://a.example/"}}
+  - nap: {wait: PT1S}
+`)
+	x.apply(event.Event{Type: event.TaskDead, Task: "/do/0/soon", Data: []byte(`{"reason":"r"}`)})
+	x.now = x.now.Add(time.Hour)
+	x.apply(event.Event{Type: event.ExecutionRetried})
+	if open := x.state.Open(); len(open) != 1 || open[0].Run.Ref != "/do/1/nap" {
+		t.Errorf("goes on with %v", open)
+	}
+}
+
+// A suspended execution says so among what it waits for.
+func TestSuspendedAwaits(t *testing.T) {
+	t.Parallel()
+	x := begun(t, `
+document: {dsl: "1.0.3", namespace: test, name: case, version: "1.0.0"}
+do:
+  - nap: {wait: PT1S}
+`)
+	x.apply(event.Event{Type: event.ExecutionSuspended})
+	if x.state.Status != decide.Suspended || len(x.state.Awaits()) != 1 {
+		t.Errorf("%s, and awaits %q", x.state.Status, x.state.Awaits())
+	}
+}
+
+// running is an execution in the middle of a test.
+type running struct {
+	*testing.T
+	env   *decide.Env
+	state *decide.State
+	now   time.Time
+}
+
+func begun(t *testing.T, doc string) *running {
+	t.Helper()
+	def, _, err := dsl.Parse("workflow.yaml", []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &running{T: t, env: decide.NewEnv(def, decide.Options{}), state: decide.New(), now: start}
+	x.apply(event.Event{Type: event.ExecutionStarted, Data: []byte(`{"namespace":"test","name":"case"}`)})
+	return x
+}
+
+// apply hands over an event that means something.
+func (x *running) apply(e event.Event) decide.Decision {
+	x.Helper()
+	e.Time, e.Tenant, e.Execution = x.now, "default", "x"
+	var d decide.Decision
+	applied, err := x.state.Apply(x.env, e, &d)
+	if err != nil || !applied {
+		x.Fatalf("%s: applied %v, %v", e.Type, applied, err)
+	}
+	return d
+}

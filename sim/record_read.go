@@ -1,0 +1,334 @@
+package sim
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Recording is what happened to an execution and those that it ran, and what came
+// in from outside, as a file has it. It is read only once it is read.
+type Recording struct {
+	Name  string   // of the file
+	Notes []string // about the file, for people
+
+	header   headerLine
+	entries  []entry
+	arrivals []arrivedEntry         // events from outside
+	calls    map[string][]*callLine // by execution and run, in their order
+	exchange int                    // how many calls there are
+	result   *resultLine            // nil: the recording ends before the execution did
+
+	secrets map[string]any
+	sealed  bool // secrets are not known: texts stand for them
+	marked  bool // … or there are tokens of secrets that are
+	order   string
+}
+
+// entry is an event and the line of the recording that it stands on, from 1 on.
+type entry struct {
+	event.Event
+
+	line int
+}
+
+// arrivedEntry is an event from outside, and when it came.
+type arrivedEntry struct {
+	entry
+
+	at time.Time
+}
+
+// ReadRecording reads a recording. Where secrets are given they take the place
+// of their tokens; other tokens become texts that stand for the secret. An
+// error begins with the name and the line that it is about.
+func ReadRecording(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
+	r := &reading{
+		Recording: &Recording{Name: name, calls: map[string][]*callLine{}},
+		seal:      newUnsealer(secrets), skipped: map[string]int{}, first: map[string]int{}, order: newTrace(),
+	}
+	if len(bytes.TrimSpace(src)) == 0 {
+		return nil, fmt.Errorf("%s: empty, want a recording", name)
+	}
+	for line := range bytes.Lines(src) {
+		r.at++
+		text := bytes.TrimSpace(line)
+		if len(text) == 0 {
+			continue
+		}
+		if err := r.take(text); err != nil {
+			if errors.Is(err, errNoLine) && r.at > 1 && !bytes.HasSuffix(line, []byte("\n")) {
+				err = errors.New("the recording is cut off in the middle of this line")
+			}
+			return nil, fmt.Errorf("%s:%d: %w", name, r.at, err)
+		}
+	}
+	if len(r.entries) == 0 {
+		return nil, fmt.Errorf("%s: the recording has no history: it ends after line %d", name, r.at)
+	}
+	r.finish(secrets, version)
+	return r.Recording, nil
+}
+
+// reading is a Recording that is being read.
+type reading struct {
+	*Recording
+
+	seal    *unsealer
+	at      int // line
+	skipped map[string]int
+	first   map[string]int // line of each kind that was skipped
+	kinds   []string       // … in their order
+	order   *trace
+}
+
+// take reads one line.
+func (r *reading) take(text []byte) error {
+	raw := text
+	text = r.seal.open(text)
+	if r.header.Record == "" {
+		return r.takeHeader(text)
+	}
+	line, err := lineOf(text)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.result != nil && line.Record != "":
+		return fmt.Errorf("a line of kind %q behind the result, which is the last line of a recording", line.Record)
+	case line.Record == "history":
+		return r.takeHistory(line, raw)
+	case line.Record == "event":
+		return r.takeArrival(line)
+	case line.Record == "http":
+		return r.takeCall(text)
+	case line.Record == "result":
+		r.result = new(resultLine)
+		return describe("result", json.Unmarshal(text, r.result))
+	case line.Record == "header":
+		return errors.New("a second header: want one recording in a file")
+	default:
+		return r.skip(line.Record, text)
+	}
+}
+
+// lineOf reads the members that most lines have.
+func lineOf(text []byte) (line recordedLine, err error) {
+	v, err := expr.Decode(text)
+	if err != nil {
+		return line, fmt.Errorf("%w: %w", errNoLine, err)
+	}
+	members, ok := v.(map[string]any)
+	if !ok {
+		return line, fmt.Errorf("%w: want an object", errNoLine)
+	}
+	line.Record, _ = members["record"].(string)
+	line.At, _ = members["at"].(string)
+	line.Event, _ = members["event"].(map[string]any)
+	return line, nil
+}
+
+type recordedLine struct {
+	Record, At string
+	Event      map[string]any
+}
+
+// errNoLine is that a line cannot be read at all.
+var errNoLine = errors.New("no line of a recording")
+
+// takeHeader reads the first line, and refuses what this flunq cannot know.
+func (r *reading) takeHeader(text []byte) error {
+	h := &r.header
+	err := json.Unmarshal(text, h)
+	if h.Record != "header" || h.Format < 1 {
+		return errors.New("not a recording: want a header such as 'flunq run --record FILE' writes")
+	}
+	if h.Format > recordingFormat {
+		return fmt.Errorf("a recording of format %d, written by flunq %s: this flunq knows formats up to %d, a newer one is needed",
+			h.Format, h.Flunq, recordingFormat)
+	}
+	if err != nil {
+		return describe("header", err)
+	}
+	for _, doc := range append([]recordedDocument{h.Document}, h.With...) {
+		if sum := sha256.Sum256([]byte(doc.Text)); doc.SHA256 != hex.EncodeToString(sum[:]) {
+			return errors.New("the text of a document does not have the hash that stands beside it: the file was changed, or damaged")
+		}
+	}
+	return nil
+}
+
+func (r *reading) takeHistory(line recordedLine, raw []byte) error {
+	e, err := eventOf(line)
+	if err != nil {
+		return err
+	}
+	if e.Execution == "" {
+		return errors.New("an event of a history without executionid")
+	}
+	r.entries = append(r.entries, entry{e, r.at})
+	// An export was hashed with its tokens, a run with its secrets.
+	if r.header.Results == "history" && bytes.Contains(raw, []byte(tokenMark)) {
+		if line, err = lineOf(raw); err == nil {
+			e, err = eventOf(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.order.add(e)
+	return nil
+}
+
+func (r *reading) takeArrival(line recordedLine) error {
+	e, err := eventOf(line)
+	if err != nil {
+		return err
+	}
+	at := e.Time
+	if line.At != "" {
+		if at, err = time.Parse(time.RFC3339Nano, line.At); err != nil {
+			return fmt.Errorf("at: %w", err)
+		}
+	}
+	r.arrivals = append(r.arrivals, arrivedEntry{entry{e, r.at}, at})
+	return nil
+}
+
+func eventOf(line recordedLine) (event.Event, error) {
+	e, err := event.FromFields(line.Event)
+	if err != nil {
+		return e, fmt.Errorf("not an event: %w", err)
+	}
+	return e, nil
+}
+
+func (r *reading) takeCall(text []byte) error {
+	call := new(callLine)
+	if err := json.Unmarshal(text, call); err != nil {
+		return describe("http", err)
+	}
+	call.line = r.at
+	key := call.key()
+	r.calls[key] = append(r.calls[key], call)
+	r.exchange++
+	return nil
+}
+
+// key tells whose call it was.
+func (c *callLine) key() string {
+	return c.Execution + " " + event.Run{Ref: c.Task, Iteration: c.Iteration, Attempt: c.Attempt}.String()
+}
+
+// skip passes over a kind of line that is not known.
+func (r *reading) skip(kind string, text []byte) error {
+	if kind == "" {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(text, &members); err != nil {
+			return errors.New("no line of a recording: want an object")
+		}
+		for name := range members {
+			if kind == "" || name < kind {
+				kind = name
+			}
+		}
+		if _, ok := members["fault"]; ok {
+			kind = "fault"
+		}
+	}
+	if r.skipped[kind]++; r.skipped[kind] == 1 {
+		r.kinds = append(r.kinds, kind)
+		r.first[kind] = r.at
+	}
+	return nil
+}
+
+func describe(kind string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", kind, err)
+}
+
+// finish draws the conclusions from the whole of the file.
+func (r *reading) finish(secrets map[string]any, version string) {
+	r.sealed, r.marked = r.seal.tokens, r.seal.seen
+	r.secrets = r.seal.secrets(secrets, r.header.Secrets)
+	r.Recording.order = r.order.sum()
+	for _, kind := range r.kinds {
+		text := fmt.Sprintf("%d lines of kind %q", r.skipped[kind], kind)
+		if r.skipped[kind] == 1 {
+			text = fmt.Sprintf("a line of kind %q", kind)
+		}
+		r.note("%s passed over (line %d)", text, r.first[kind])
+	}
+	if newerVersion(r.header.Flunq, version) {
+		r.note("recorded by flunq %s, which is newer than this one (%s)", r.header.Flunq, version)
+	}
+	if r.result == nil {
+		r.note("there is no result: the recording ends at line %d, before the execution did", r.at)
+	}
+}
+
+func (r *Recording) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// newerVersion reports whether version a is newer than b, where both are releases.
+func newerVersion(a, b string) bool {
+	x, y := release(a), release(b)
+	return x != nil && y != nil && slices.Compare(x, y) > 0
+}
+
+// release is a version's numbers, nil if it is not one of a release.
+func release(version string) []int {
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	numbers := make([]int, 0, len(parts))
+	for _, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
+// Finished reports whether the execution ended within the recording.
+func (r *Recording) Finished() bool {
+	return r.result != nil && decide.Status(r.result.Status).Ended()
+}
+
+// Events is how many events of histories there are.
+func (r *Recording) Events() int { return len(r.entries) }
+
+// Execution is the id of the execution that was recorded.
+func (r *Recording) Execution() string { return r.header.ID }
+
+// fromHistory reports whether it was exported, so that there are no exchanges.
+func (r *Recording) fromHistory() bool { return r.header.Results == "history" }
+
+// limits are those that the execution ran with.
+func (r *Recording) limits() decide.Limits {
+	if r.header.Limits == nil {
+		return decide.DefaultLimits()
+	}
+	return decide.Limits(*r.header.Limits)
+}
+
+// end is when the last thing that is recorded happened.
+func (r *Recording) end() time.Time { return r.entries[len(r.entries)-1].Time }

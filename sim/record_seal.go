@@ -1,0 +1,216 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/base64"
+	"maps"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// The kinds of values that secrets have, in the header of a recording.
+const (
+	textSecret   = "text"
+	numberSecret = "number"
+	truthSecret  = "boolean"
+)
+
+// shapeOf says of secrets how they are called and what kinds of values they have,
+// and nothing of the values.
+func shapeOf(secret any) any {
+	switch v := secret.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, inner := range v {
+			out[name] = shapeOf(inner)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, inner := range v {
+			out = append(out, shapeOf(inner))
+		}
+		return out
+	case nil:
+		return nil
+	case string:
+		return textSecret
+	case bool:
+		return truthSecret
+	default:
+		return numberSecret
+	}
+}
+
+// The encodings in which secrets can reach a recording beside their own form, as
+// members beside the secrets themselves.
+const (
+	inQuery  = "~query"
+	inPath   = "~path"
+	inBase64 = "~base64"
+)
+
+// disguised are secrets and what encodings make of them, so that a Sealer finds
+// those too.
+func disguised(secrets map[string]any) map[string]any {
+	if len(secrets) == 0 {
+		return nil
+	}
+	out := maps.Clone(secrets)
+	for name, encode := range map[string]func(string) string{
+		inQuery: url.QueryEscape, inPath: url.PathEscape,
+		inBase64: func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) },
+	} {
+		out[name] = encoded(secrets, encode)
+	}
+	return out
+}
+
+// encoded is a value with its texts encoded; those that stay as they are, and
+// other values, become null.
+func encoded(secret any, encode func(string) string) any {
+	switch v := secret.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, inner := range v {
+			out[name] = encoded(inner, encode)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, inner := range v {
+			out = append(out, encoded(inner, encode))
+		}
+		return out
+	case string:
+		// A short one is no secret, and its encoding none either.
+		if text := encode(v); text != v && len(v) >= shortestSecret {
+			return text
+		}
+	}
+	return nil
+}
+
+// shortestSecret is the length from which on a Sealer tells a secret from other text.
+const shortestSecret = 4
+
+// unsealer puts what a replay works with in the place of the tokens of secrets:
+// the secrets, where they are given, and texts that stand for them elsewhere.
+// Such a text is made of characters that no encoding changes, so that whatever
+// is made with it again looks like what the recording has.
+type unsealer struct {
+	given  *store.Sealer
+	token  *regexp.Regexp
+	seen   bool            // there was a token
+	tokens bool            // … whose secret is not given
+	found  map[string]bool // paths of those
+}
+
+func newUnsealer(secrets map[string]any) *unsealer {
+	return &unsealer{given: store.NewSealer(disguised(secrets)), found: map[string]bool{}}
+}
+
+// tokenMark begins and ends the token of a secret.
+const tokenMark = "\ue000"
+
+// open is a line of a recording without tokens.
+func (u *unsealer) open(line []byte) []byte {
+	if !bytes.Contains(line, []byte(tokenMark)) {
+		return line
+	}
+	u.seen = true
+	line = u.given.Unseal(line)
+	if u.token == nil {
+		u.token = regexp.MustCompile(tokenMark + `secret([^` + tokenMark + `]*)#[0-9a-f]{12}` + tokenMark)
+	}
+	return u.token.ReplaceAllFunc(line, func(token []byte) []byte {
+		path, text := standInFor(string(u.token.FindSubmatch(token)[1]))
+		u.tokens, u.found[path] = true, true
+		return []byte(text)
+	})
+}
+
+// standInFor is what an encoding makes of a stand-in, if the path tells of one.
+func standInFor(path string) (plain, text string) {
+	for _, name := range []string{inQuery, inPath, inBase64} {
+		if rest, ok := strings.CutPrefix(path, "."+name); ok {
+			if text = standIn(rest); name == inBase64 {
+				text = base64.StdEncoding.EncodeToString([]byte(text))
+			}
+			return rest, text
+		}
+	}
+	return path, standIn(path)
+}
+
+// standIn is the text that stands for the secret at a path such as ".db.password".
+func standIn(path string) string {
+	return "sealed" + strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
+			return r
+		}
+		return '-'
+	}, path)
+}
+
+// secrets are those that a replay works with: the given ones, and stand-ins for
+// all others that the recording tells of.
+func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
+	out := map[string]any{}
+	if members, ok := standInOf("", shape).(map[string]any); ok {
+		out = members
+	} else {
+		for path := range u.found {
+			plant(out, path)
+		}
+	}
+	maps.Copy(out, given)
+	return out
+}
+
+// standInOf is a value of the shape of a secret.
+func standInOf(path string, shape any) any {
+	switch v := shape.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, inner := range v {
+			out[name] = standInOf(path+"."+name, inner)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for i, inner := range v {
+			out = append(out, standInOf(path+"."+strconv.Itoa(i), inner))
+		}
+		return out
+	default:
+		switch v {
+		case textSecret:
+			return standIn(path)
+		case numberSecret:
+			return 0
+		case truthSecret:
+			return false
+		default:
+			return nil
+		}
+	}
+}
+
+// plant sets a stand-in at its path.
+func plant(into map[string]any, path string) {
+	names := strings.Split(strings.TrimPrefix(path, "."), ".")
+	for _, name := range names[:len(names)-1] {
+		inner, ok := into[name].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			into[name] = inner
+		}
+		into = inner
+	}
+	into[names[len(names)-1]] = standIn(path)
+}

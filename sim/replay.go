@@ -1,0 +1,339 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// Replayer decides recordings again, with what came from outside taken from
+// them, and says where it comes to something else. It needs neither Redis nor a
+// simulation, and parses each document once. It is safe for concurrent use.
+type Replayer struct {
+	opts ReplayOptions
+
+	mu   sync.Mutex
+	defs map[string]*parsed     // by hash
+	envs map[string]*decide.Env // of those without secrets
+}
+
+// ReplayOptions say against what recordings are held, and how far.
+type ReplayOptions struct {
+	Workflow    *dsl.Definition // in the place of the recorded document of its name; nil: none
+	StrictOrder bool            // another order is a difference, too
+	Full        bool            // simulate it again as well, through the whole engine
+	At          *Moment         // stop there; nil: at the end
+}
+
+// Moment is a place in a recording: by the first of these that is set.
+type Moment struct {
+	Event int // that so many events are there
+	Time  time.Time
+	After dsl.Duration // the start
+}
+
+// parsed is a document, or what is wrong with it.
+type parsed struct {
+	def *dsl.Definition
+	err error
+}
+
+// Verdict is what has come of a replay.
+type Verdict struct {
+	File       string      `json:"file"`
+	Agrees     bool        `json:"agrees"`
+	Execution  string      `json:"execution"`
+	Workflow   string      `json:"workflow"`
+	Status     string      `json:"status"`   // at the end of the recording
+	Finished   bool        `json:"finished"` // it ended within the recording
+	Events     int         `json:"events"`
+	Calls      int         `json:"calls"`
+	Arrivals   int         `json:"arrivals"` // events from outside
+	Order      string      `json:"order"`    // same, different, or unknown
+	Difference *Difference `json:"difference,omitempty"`
+	Notes      []string    `json:"notes,omitempty"`
+	States     []State     `json:"states,omitempty"` // where it was stopped
+}
+
+// The orders of a Verdict.
+const (
+	SameOrder    = "same"
+	OtherOrder   = "different"
+	UnknownOrder = "unknown" // the hash cannot be made again: secrets are part of it
+)
+
+// NewReplayer is a Replayer with no documents yet.
+func NewReplayer(opts ReplayOptions) *Replayer {
+	return &Replayer{opts: opts, defs: map[string]*parsed{}, envs: map[string]*decide.Env{}}
+}
+
+// ErrOtherWorkflow is that the document to replay against is none of the recording's.
+var ErrOtherWorkflow = errors.New("the recording is not of this workflow")
+
+// Replay replays one recording.
+func (r *Replayer) Replay(ctx context.Context, rec *Recording) (*Verdict, error) {
+	p := &replay{
+		Recording: rec, by: r, ctx: ctx, walks: map[string]*walk{},
+		starts: map[string]event.Event{}, ends: map[string]event.Event{}, emitted: map[string]bool{},
+		notes: slices.Clone(rec.Notes),
+	}
+	if err := p.read(); err != nil {
+		return nil, err
+	}
+	if p.diff == nil {
+		p.run()
+	}
+	v := p.verdict()
+	if r.opts.Full && v.Agrees && r.opts.At == nil {
+		if err := p.simulate(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	return v, ctx.Err()
+}
+
+// replay is one recording that is being replayed.
+type replay struct {
+	*Recording
+
+	by   *Replayer
+	ctx  context.Context //nolint:containedctx // of the one call that this is about
+	main *document
+	docs []*document // that may run, the main one first
+
+	walks   map[string]*walk // by execution
+	order   []*walk          // … as they began
+	starts  map[string]event.Event
+	ends    map[string]event.Event // what children tell their parents
+	emitted map[string]bool        // events that tasks have sent
+
+	at     int // index of the entry that is looked at
+	diff   *Difference
+	notes  []string
+	loose  bool // independent branches had another order
+	differ int  // entries behind which something was passed over
+}
+
+// document is a workflow as it was recorded, and as it is now.
+type document struct {
+	was, now *dsl.Definition
+	hash     string
+	wasName  string
+}
+
+// changed reports whether it is held against another document.
+func (d *document) changed() bool { return d.was != d.now }
+
+// read parses the documents.
+func (p *replay) read() error {
+	replaced := false
+	for _, recorded := range append([]recordedDocument{p.header.Document}, p.header.With...) {
+		got := p.by.parse(recorded)
+		if got.err != nil {
+			p.diff = &Difference{
+				What: "document", Line: 1, Recorded: "a document that could be run",
+				Replayed: "it is not valid any more: " + cut(got.err.Error()),
+			}
+			return nil
+		}
+		d := &document{was: got.def, now: got.def, hash: recorded.SHA256, wasName: got.def.Document.Name + " in " + p.Name}
+		if w := p.by.opts.Workflow; w != nil && w.ID() == d.was.ID() {
+			d.now, replaced = w, true
+		}
+		p.docs = append(p.docs, d)
+	}
+	p.main = p.docs[0]
+	if w := p.by.opts.Workflow; w != nil && !replaced {
+		return fmt.Errorf("%s: %w: want %s, got %s", p.Name, ErrOtherWorkflow, p.main.was.ID(), w.ID())
+	}
+	return nil
+}
+
+// parse parses a document, once.
+func (r *Replayer) parse(doc recordedDocument) *parsed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.defs[doc.SHA256]; known != nil {
+		return known
+	}
+	got := &parsed{}
+	got.def, _, got.err = dsl.Parse("document", []byte(doc.Text))
+	r.defs[doc.SHA256] = got
+	return got
+}
+
+// env is what decisions about a document need.
+func (p *replay) env(d *document) *decide.Env {
+	opts := decide.Options{Secrets: p.secrets, Version: p.header.Flunq, Remote: true, Limits: p.limits()}
+	if len(p.secrets) > 0 {
+		return decide.NewEnv(d.now, opts)
+	}
+	r := p.by
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := fmt.Sprintf("%s %s %t %v", d.hash, p.header.Flunq, d.changed(), opts.Limits)
+	if r.envs[key] == nil {
+		r.envs[key] = decide.NewEnv(d.now, opts)
+	}
+	return r.envs[key]
+}
+
+// run follows the history to its end, or to the first difference.
+func (p *replay) run() {
+	for i, e := range p.entries {
+		if p.ctx.Err() != nil || p.reached(i, e) {
+			return
+		}
+		p.at = i
+		if i == 0 {
+			p.checkInput(e)
+		}
+		p.take(e)
+		if p.diff != nil {
+			return
+		}
+	}
+	if p.by.opts.At == nil {
+		p.finish()
+	}
+}
+
+// reached reports whether the moment to stop at lies before an event.
+func (p *replay) reached(index int, e entry) bool {
+	at := p.by.opts.At
+	switch {
+	case at == nil:
+		return false
+	case at.Event > 0:
+		return index >= at.Event
+	case !at.Time.IsZero():
+		return e.Time.After(at.Time)
+	default:
+		return e.Time.After(at.After.From(p.header.Start))
+	}
+}
+
+// checkInput compares the input of the header with that of the start.
+func (p *replay) checkInput(e entry) {
+	var started event.Started
+	if e.Type != event.ExecutionStarted || decide.DecodeData(e.Event, &started) != nil {
+		return
+	}
+	if g := (likeness{}).between(started.Input, p.header.Input); g != nil {
+		p.differs(&Difference{What: "input", Recorded: told(e.Event), Replayed: "the header has the input " + excerpt(p.header.Input)}, g)
+	}
+}
+
+// take follows one event.
+func (p *replay) take(e entry) {
+	w := p.walks[e.Execution]
+	if w == nil && e.Type != event.ExecutionStarted {
+		p.differs(&Difference{
+			What: "unexpected", Recorded: told(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
+		}, nil)
+		return
+	}
+	if w != nil {
+		w.take(e.Event)
+		return
+	}
+	w = &walk{replay: p, asked: map[string]event.Event{}}
+	p.walks[e.Execution] = w
+	p.order = append(p.order, w)
+	w.begin(e.Event)
+}
+
+// finish compares what is left at the end.
+func (p *replay) finish() {
+	p.at = len(p.entries) - 1
+	for _, w := range p.order {
+		if p.diff == nil {
+			w.leftover()
+		}
+	}
+	if p.diff == nil {
+		p.children()
+	}
+	if p.diff == nil && p.result != nil {
+		p.compareResult()
+	}
+	if p.diff == nil {
+		p.checkOrder()
+	}
+}
+
+// children compares the executions that were started with those that are recorded.
+func (p *replay) children() {
+	roots := Config{ID: p.header.ID, Executions: p.header.Executions}.ids()
+	for _, w := range p.order {
+		id := w.started.Execution
+		start, known := p.starts[id]
+		switch {
+		case slices.Contains(roots, id):
+		case !known:
+			p.at = w.from
+			p.differs(&Difference{What: "unexpected", Recorded: told(w.started), Replayed: "nothing: no task has started it"}, nil)
+			return
+		default:
+			p.at = w.from
+			if g := p.likeness().between(w.started.Data, start.Data); g != nil {
+				p.differs(&Difference{What: "event", Recorded: told(w.started), Replayed: told(start)}, g)
+				return
+			}
+		}
+	}
+	if p.fromHistory() || !p.Finished() {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.starts)) {
+		if p.walks[id] == nil {
+			p.differs(&Difference{What: "missing", Recorded: "nothing of it", Replayed: told(p.starts[id])}, nil)
+			return
+		}
+	}
+}
+
+// likeness is what counts as the same: a new version of a document is part of
+// the events that it emits.
+func (p *replay) likeness(ignore ...string) likeness {
+	l := likeness{ignore: ignore}
+	for _, d := range p.docs {
+		if d.changed() {
+			l.alias = [2]string{sourceOf(d.was), sourceOf(d.now)}
+		}
+	}
+	return l
+}
+
+// sourceOf is the source of the events that a workflow emits.
+func sourceOf(def *dsl.Definition) string {
+	doc := def.Document
+	return "/" + strings.Join([]string{doc.Namespace, doc.Name, doc.Version}, "/")
+}
+
+// verdict is what came out.
+func (p *replay) verdict() *Verdict {
+	v := &Verdict{
+		File: p.Name, Agrees: p.diff == nil, Execution: p.header.ID, Finished: p.Finished(), Events: len(p.entries),
+		Calls: p.exchange, Arrivals: len(p.arrivals), Difference: p.diff, Notes: p.notes, Order: p.ordered(),
+	}
+	if p.main != nil {
+		v.Workflow = p.main.was.ID()
+	}
+	if w := p.walks[p.header.ID]; w != nil && w.state != nil {
+		v.Status = string(w.state.Status)
+	}
+	if p.by.opts.At != nil && p.diff == nil {
+		v.States = p.states()
+	}
+	return v
+}

@@ -1,0 +1,56 @@
+package sim_test
+
+import (
+	"testing"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+)
+
+// small is a workflow of ten tasks: some compute, some call, some wait.
+const small = head + `
+do:
+  - a: {set: {n: 1}}
+  - b: {call: http, with: {method: get, endpoint: https://shop.example/item, output: content}}
+  - c: {set: {n: "${ (.n // 0) + 1 }"}}
+  - d: {wait: P1D}
+  - e: {set: {n: "${ (.n // 0) + 1 }"}}
+  - f: {call: http, with: {method: post, endpoint: https://shop.example/pay, body: {n: "${ .n }"}, output: content}}
+  - g: {wait: P1D}
+  - h: {set: {n: "${ (.n // 0) + 1 }"}}
+  - i: {wait: PT5S}
+  - j: {set: {n: "${ (.n // 0) + 1 }"}}
+`
+
+// BenchmarkReplay reads and replays recordings of a small workflow, as a folder
+// of them does on one core; with full, through the whole engine.
+func BenchmarkReplay(b *testing.B) {
+	def, _, err := dsl.Parse("small.yaml", []byte(small))
+	if err != nil {
+		b.Fatal(err)
+	}
+	mocks, err := sim.ParseMocks("mocks.yaml", []byte(`{http: [{respond: {body: {n: 7}}}]}`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	src := recorded(b, sim.Config{Definition: def, Mocks: mocks, Seed: 1})
+	for name, opts := range map[string]sim.ReplayOptions{"decide": {}, "full": {Full: true}} {
+		b.Run(name, func(b *testing.B) {
+			r := sim.NewReplayer(opts)
+			n := 0
+			for b.Loop() {
+				rec, err := sim.ReadRecording("x.jsonl", src, nil, "")
+				if err != nil {
+					b.Fatal(err)
+				}
+				v, err := r.Replay(b.Context(), rec)
+				if err != nil || !v.Agrees {
+					b.Fatal(err, v)
+				}
+				n++
+			}
+			perSecond(b, n, "recordings/s")
+			b.SetBytes(int64(len(src)))
+		})
+	}
+}

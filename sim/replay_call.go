@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/expr"
+)
+
+// checkCall performs a call again, with the recorded exchanges for the world. A
+// run that was performed more than once, after a crash, has several of them, of
+// which one gave the result.
+func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
+	exchanges := w.calls[e.Execution+" "+e.Task]
+	var first func()
+	for skip := 0; skip == 0 || skip < len(exchanges); skip++ {
+		a := &answers{calls: exchanges[skip:]}
+		d, g := w.perform(e, task, scope, a)
+		if d == nil {
+			return
+		}
+		if first == nil {
+			first = func() { w.soften(d, g) }
+		}
+	}
+	first()
+}
+
+// perform performs a call and compares what was asked and what it came to.
+func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *gap) {
+	caller := &executor.Caller{Transport: a, Version: w.header.Flunq}
+	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
+	output, err := caller.Call(w.ctx, task, scope, executor.Origin{Execution: e.Execution, Run: event.ParseRun(e.Task)})
+	if a.differs != nil {
+		return a.differs, a.gap
+	}
+	if a.lacking != "" {
+		if stopped(e) {
+			return nil, nil
+		}
+		return &Difference{What: "exchange", Recorded: told(e), Replayed: "it calls " + a.lacking + ", to which the recording has no answer"}, nil
+	}
+	if err == nil && expr.Size(output) > w.limits().Data {
+		err = event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", w.limits().Data))
+	}
+	if err == nil {
+		c.Success, c.Output = true, expr.Encode(output)
+	} else if c.Error, err = w.env.Blame(err, task.Ref); err != nil {
+		return &Difference{What: "computed", Recorded: told(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
+	}
+	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
+		return nil, nil // what broke it is told in words that depend on more than is recorded
+	}
+	return w.compare("computed", e, c)
+}
+
+// trimQuoted is a text as it stands in JSON.
+func trimQuoted(text string) string { return strings.Trim(string(expr.Encode(text)), `"`) }
+
+// stopped reports whether a call failed before it went out, for reasons that lie
+// in other calls: the breaker of its host.
+func stopped(e event.Event) bool {
+	return strings.Contains(string(e.Data), "because the circuit breaker of ")
+}
+
+// answers answers the requests of one call with its recorded exchanges.
+type answers struct {
+	calls []*callLine
+
+	differs *Difference // in what is asked
+	gap     *gap
+	lacking string // request that there is no answer to
+	broken  string // error that came in the place of an answer
+}
+
+// errNotRecorded ends a call that the recording knows nothing of.
+var errNotRecorded = errors.New("the recording has no answer")
+
+// RoundTrip is http.RoundTripper's.
+func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
+	if len(a.calls) == 0 {
+		a.lacking = req.Method + " " + req.URL.Redacted()
+		return nil, errNotRecorded
+	}
+	call := a.calls[0]
+	a.calls = a.calls[1:]
+	body, err := readBody(req)
+	if err != nil {
+		return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
+	}
+	a.compare(call, req, body)
+	if call.failed() {
+		a.broken = call.Error
+	}
+	return call.answer(req)
+}
+
+// compare compares what is asked now with what was asked.
+func (a *answers) compare(call *callLine, req *http.Request, body []byte) {
+	if a.differs != nil {
+		return
+	}
+	was, now := call.Request.Method+" "+call.Request.URL, req.Method+" "+req.URL.String()
+	if was != now && plainURL(was) != plainURL(now) {
+		a.differs = &Difference{What: "request", Line: call.line, Recorded: "it called " + cut(was), Replayed: "it calls " + cut(now)}
+		return
+	}
+	if g := (likeness{}).between(call.sent(), body); g != nil {
+		a.differs = &Difference{
+			What: "request", Line: call.line,
+			Recorded: fmt.Sprintf("it called %s with the body %s", cut(was), excerpt(call.sent())),
+			Replayed: "it sends " + excerpt(body),
+		}
+		a.gap = prefixed(".body", g)
+	}
+}
+
+// plainURL is a URL without escapes, which may be spelled in several ways.
+func plainURL(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
+
+// failed reports whether an error came in the place of an answer, or of a part of it.
+func (c *callLine) failed() bool { return c.Response == nil || c.Error != "" }
+
+// sent is the body of the request.
+func (c *callLine) sent() []byte {
+	if len(c.Request.Base64) > 0 {
+		return c.Request.Base64
+	}
+	return []byte(c.Request.Body)
+}
+
+// answer is what came back.
+func (c *callLine) answer(req *http.Request) (*http.Response, error) {
+	if c.failed() {
+		return nil, errors.New(c.Error)
+	}
+	content := c.Response.Base64
+	if c.Response.Text != "" {
+		content = []byte(c.Response.Text)
+	}
+	resp := &http.Response{
+		Status:        fmt.Sprintf("%d %s", c.Response.Status, http.StatusText(c.Response.Status)),
+		StatusCode:    c.Response.Status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        http.Header{},
+		Body:          io.NopCloser(bytes.NewReader(content)),
+		ContentLength: int64(len(content)),
+		Request:       req,
+	}
+	for name, value := range c.Response.Headers {
+		resp.Header.Set(name, value)
+	}
+	return resp, nil
+}
+
+// transport answers the calls of a simulation, each after the time that it took.
+func (r *Recording) transport(sleep func(context.Context, time.Duration) error) http.RoundTripper {
+	return &replayTransport{of: r, sleep: sleep, used: map[string]int{}}
+}
+
+// forEver is longer than any simulation.
+const forEver = 200 * 365 * 24 * time.Hour
+
+type replayTransport struct {
+	of    *Recording
+	sleep func(context.Context, time.Duration) error
+	used  map[string]int // exchanges of each run
+}
+
+// RoundTrip is http.RoundTripper's.
+func (t *replayTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	from := executor.OriginOf(req)
+	key := from.Execution + " " + from.Run.String()
+	calls := t.of.calls[key]
+	n := t.used[key]
+	if n >= len(calls) {
+		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), errNotRecorded)
+	}
+	t.used[key]++
+	if _, err := readBody(req); err != nil {
+		return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
+	}
+	if calls[n].Open {
+		if err := t.sleep(req.Context(), forEver); err != nil {
+			return nil, err
+		}
+		return nil, errNotRecorded
+	}
+	if took := time.Duration(math.Round(calls[n].TookMS * float64(time.Millisecond))); took > 0 {
+		if err := t.sleep(req.Context(), took); err != nil {
+			return nil, err
+		}
+	}
+	return calls[n].answer(req)
+}

@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// likeness says what counts as the same in two pieces of data.
+type likeness struct {
+	ignore []string  // members of the data itself that may differ
+	alias  [2]string // a text of the recording, and what is the same to it now
+}
+
+// gap is the first place at which two pieces of data differ.
+type gap struct {
+	path          string // ".output.items[2]", "" for the whole
+	recorded, now any
+	missing       [2]bool // the member is not there, recorded and now
+}
+
+// between finds the first difference of two JSON texts, nil if they say the same.
+func (l likeness) between(recorded, now []byte) *gap {
+	if bytes.Equal(recorded, now) {
+		return nil
+	}
+	a, b := dataOf(recorded), dataOf(now)
+	if x, ok := a.(map[string]any); ok {
+		if y, ok := b.(map[string]any); ok && len(l.ignore) > 0 {
+			a, b = without(x, l.ignore), without(y, l.ignore)
+		}
+	}
+	return l.gap("", a, b)
+}
+
+// dataOf is JSON as a value; what is none is taken as a text.
+func dataOf(text []byte) any {
+	if len(text) == 0 {
+		return nil
+	}
+	v, err := expr.Decode(text)
+	if err != nil {
+		return string(text)
+	}
+	return v
+}
+
+func without(object map[string]any, names []string) map[string]any {
+	out := maps.Clone(object)
+	for _, name := range names {
+		delete(out, name)
+	}
+	return out
+}
+
+func (l likeness) gap(path string, a, b any) *gap {
+	switch x := a.(type) {
+	case map[string]any:
+		if y, ok := b.(map[string]any); ok {
+			return l.objects(path, x, y)
+		}
+	case []any:
+		if y, ok := b.([]any); ok {
+			return l.lists(path, x, y)
+		}
+	case string:
+		if b == any(l.alias[1]) && x == l.alias[0] && x != "" {
+			return nil
+		}
+	}
+	if expr.Equal(a, b) {
+		return nil
+	}
+	return &gap{path: path, recorded: a, now: b}
+}
+
+func (l likeness) objects(path string, a, b map[string]any) *gap {
+	names := slices.Collect(maps.Keys(a))
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		x, recorded := a[name]
+		y, now := b[name]
+		at := path + member(name)
+		if recorded != now {
+			return &gap{path: at, recorded: x, now: y, missing: [2]bool{!recorded, !now}}
+		}
+		if g := l.gap(at, x, y); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+func (l likeness) lists(path string, a, b []any) *gap {
+	for i := range max(len(a), len(b)) {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		if i >= len(a) {
+			return &gap{path: at, now: b[i], missing: [2]bool{true, false}}
+		}
+		if i >= len(b) {
+			return &gap{path: at, recorded: a[i], missing: [2]bool{false, true}}
+		}
+		if g := l.gap(at, a[i], b[i]); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+// member is a step of a path into an object.
+func member(name string) string {
+	plain := name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	if plain {
+		return "." + name
+	}
+	return "[" + strconv.Quote(name) + "]"
+}

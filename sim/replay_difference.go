@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Difference is the first place at which a replay does not come to what is
+// recorded, told from both sides.
+type Difference struct {
+	// What kind it is: event (it says something else), missing (from the
+	// recording), unexpected (nothing like it happens now), computed (a task comes
+	// to something else), request (a call asks something else), exchange (there is
+	// no answer), arrival (an event from outside), input, document, result, hash
+	// or order.
+	What string `json:"what"`
+
+	Execution string `json:"execution,omitempty"`
+	Task      string `json:"task,omitempty"` // its reference
+	Name      string `json:"name,omitempty"`
+	Iteration string `json:"iteration,omitempty"`
+	Attempt   string `json:"attempt,omitempty"`
+	Event     int    `json:"event,omitempty"` // which of the recorded events of histories, from 1 on
+	Line      int    `json:"line,omitempty"`  // of the recording
+
+	Recorded      string          `json:"recorded"`
+	Replayed      string          `json:"replayed"`
+	Path          string          `json:"path,omitempty"` // into the data, to the first difference
+	RecordedValue json.RawMessage `json:"recorded_value,omitempty"`
+	ReplayedValue json.RawMessage `json:"replayed_value,omitempty"`
+
+	RecordedAt *Place `json:"recorded_at,omitempty"` // in the document as it was
+	ReplayedAt *Place `json:"replayed_at,omitempty"` // in the one of now, where it is another
+	Hint       string `json:"hint,omitempty"`
+
+	task string // run that the document's line is about
+	now  string // … in the document of now
+}
+
+// Place is a line of a document.
+type Place struct {
+	Document string `json:"document"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	Text     string `json:"text"`
+}
+
+// differs notes the first difference, at the event that is looked at.
+func (p *replay) differs(d *Difference, g *gap) {
+	if p.diff != nil {
+		return
+	}
+	e := p.entries[p.at]
+	d.Event, d.Execution = p.at+1, e.Execution
+	if d.Line == 0 {
+		d.Line = e.line
+	}
+	if g != nil {
+		d.Path = g.path
+		if !g.missing[0] {
+			d.RecordedValue = expr.Encode(g.recorded)
+		}
+		if !g.missing[1] {
+			d.ReplayedValue = expr.Encode(g.now)
+		}
+	}
+	if d.task == "" {
+		d.task = e.Task
+	}
+	if d.now == "" {
+		d.now = d.task
+	}
+	p.locate(d, e.Execution)
+	if p.sealed && d.What != "order" && d.What != "hash" {
+		d.Hint = "secrets are not in a recording, and what is made of them may differ: --secrets FILE gives them"
+	}
+	p.diff = d
+}
+
+// locate finds the lines of the documents that a difference is about.
+func (p *replay) locate(d *Difference, execution string) {
+	run := event.ParseRun(d.task)
+	if run.Ref == "" {
+		run = event.ParseRun(d.now)
+	}
+	d.Task, d.Iteration, d.Attempt = run.Ref, run.Iteration, run.Attempt
+	d.Name = run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
+	doc := p.main
+	if w := p.walks[execution]; w != nil && w.doc != nil {
+		doc = w.doc
+	}
+	if doc == nil {
+		return
+	}
+	d.RecordedAt = placeOf(doc.was, doc.wasName, event.ParseRun(d.task).Ref)
+	if doc.changed() {
+		d.ReplayedAt = placeOf(doc.now, "", event.ParseRun(d.now).Ref)
+	} else if d.RecordedAt == nil {
+		d.RecordedAt = placeOf(doc.was, doc.wasName, event.ParseRun(d.now).Ref)
+	}
+}
+
+func placeOf(def *dsl.Definition, name, ref string) *Place {
+	t := def.Task(ref)
+	if t == nil {
+		return nil
+	}
+	p := &Place{Document: name, Line: t.Pos.Line, Column: t.Pos.Column}
+	lines := strings.Split(string(def.Source), "\n")
+	if p.Line >= 1 && p.Line <= len(lines) {
+		p.Text = strings.TrimRight(lines[p.Line-1], "\r")
+	}
+	return p
+}
+
+// compareResult compares how the execution ended.
+func (p *replay) compareResult() {
+	w := p.walks[p.header.ID]
+	if w == nil || !p.Finished() && p.result.Stop != Never {
+		return
+	}
+	was, now := p.recordedResult(), w.result()
+	if was.Status != now.Status {
+		replayed := fmt.Sprintf("it is %s", now.Status)
+		if awaits := w.state.Awaits(); len(awaits) > 0 {
+			replayed += ": " + strings.Join(awaits, "; ")
+		}
+		p.resultDiffers(fmt.Sprintf("the result says that the execution is %s", was.Status), replayed, nil)
+		return
+	}
+	if g := p.likeness().between(was.Output, now.Output); g != nil {
+		p.resultDiffers("the result has the output "+excerpt(was.Output), "the output is "+excerpt(now.Output), prefixed(".output", g))
+		return
+	}
+	if g := (likeness{}).between(event.Encode(was.Error), event.Encode(now.Error)); g != nil {
+		p.resultDiffers("the result has the error "+excerpt(event.Encode(was.Error)), "the error is "+excerpt(event.Encode(now.Error)), prefixed(".error", g))
+		return
+	}
+	// The hash of an export is that of its tokens, that of a run of its secrets.
+	if p.marked && (p.sealed || p.fromHistory()) || p.result.Outcome == outcome(was) || p.result.Outcome == outcome(now) {
+		return
+	}
+	p.resultDiffers("the hash of the outcome is "+cut(p.result.Outcome), "it is "+outcome(now)+": the result was changed after it was recorded", nil)
+}
+
+func prefixed(path string, g *gap) *gap {
+	g.path = path + g.path
+	return g
+}
+
+func (p *replay) resultDiffers(recorded, replayed string, g *gap) {
+	p.differs(&Difference{What: "result", Recorded: recorded, Replayed: replayed}, g)
+	p.diff.Event, p.diff.Line = 0, p.lastLine()
+}
+
+// lastLine is the line behind the last event.
+func (p *replay) lastLine() int { return p.entries[len(p.entries)-1].line + 1 }
+
+// recordedResult is the result as the recording has it, in the form in which it was hashed.
+func (p *replay) recordedResult() *Result {
+	r := &Result{Status: decide.Status(p.result.Status), Error: p.result.Error}
+	if len(p.result.Output) > 0 {
+		r.Output = expr.Encode(dataOf(p.result.Output))
+	}
+	return r
+}
+
+// checkOrder compares the order of the events with the hash of it.
+func (p *replay) checkOrder() {
+	switch p.ordered() {
+	case OtherOrder:
+		text := "the order of the events in this file is not the one that was recorded, or one of them was changed where nothing follows from it (their hash differs)"
+		p.reordered(text)
+	case SameOrder:
+		if p.loose {
+			p.reordered(fmt.Sprintf("independent branches go on in another order now, first at event %d (line %d)", p.differ+1, p.entries[p.differ].line))
+		}
+	}
+}
+
+// reordered is a difference where the order has to be the same, else a note.
+func (p *replay) reordered(text string) {
+	if !p.by.opts.StrictOrder {
+		p.notes = append(p.notes, text)
+		return
+	}
+	p.differs(&Difference{What: "order", Recorded: "the order of the hash in the result", Replayed: text}, nil)
+	if !p.loose {
+		p.diff.Event, p.diff.Line = 0, p.lastLine()
+	}
+}
+
+// ordered compares the hash of the events with the one that was recorded.
+func (p *replay) ordered() string {
+	switch {
+	case p.result == nil || p.marked && !p.fromHistory() && p.sealed:
+		return UnknownOrder
+	case p.Recording.order == p.result.Order:
+		return SameOrder
+	default:
+		return OtherOrder
+	}
+}

@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// simulate runs a recording again in the simulator, and compares what happens to
+// each run of each task, and the result. Another order of what does not depend
+// on each other is a note, unless it is to be the same.
+func (p *replay) simulate(ctx context.Context, v *Verdict) error {
+	if p.fromHistory() {
+		v.Notes = append(v.Notes, "not simulated: a history from Redis has no exchanges that could answer the calls")
+		return nil
+	}
+	cfg := p.config()
+	var came []event.Event
+	cfg.Observe = func(events []event.Event) { came = append(came, events...) }
+	result, err := Run(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("simulate %s: %w", p.Name, err)
+	}
+	p.compareHistories(came)
+	if p.diff == nil && p.Finished() {
+		p.compareSimulated(result)
+	}
+	v.Agrees, v.Difference, v.Notes = p.diff == nil, p.diff, p.notes
+	return nil
+}
+
+// config is that of the simulation that was recorded.
+func (p *replay) config() Config {
+	h := p.header
+	cfg := Config{
+		Definition: p.main.was, Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
+		Version: h.Flunq, Remote: h.Remote, Secrets: p.secrets, Limits: p.limits(), Executors: h.Executors,
+		Processes: h.Processes, Executions: h.Executions, MaxTasks: h.MaxTasks,
+		MaxTime: time.Duration(h.MaxTimeMS) * time.Millisecond, Mocks: p.mocks(), replay: p.Recording,
+	}
+	for _, d := range p.docs[1:] {
+		cfg.With = append(cfg.With, d.was)
+	}
+	if !p.Finished() && cfg.MaxTime == 0 {
+		cfg.MaxTime = p.end().Sub(h.Start) + time.Millisecond
+	}
+	return cfg
+}
+
+// mocks are the events from outside, at their times.
+func (p *replay) mocks() *Mocks {
+	m := &Mocks{}
+	for _, a := range p.arrivals {
+		mock := EventMock{
+			After: a.at.Sub(p.header.Start), ID: a.ID, Type: string(a.Type), Source: a.Source, Time: a.Time,
+			Ext: a.Ext,
+		}
+		if len(a.Data) > 0 {
+			mock.Data, mock.HasData = dataOf(a.Data), true
+		}
+		m.Events = append(m.Events, mock)
+	}
+	return m
+}
+
+// thread is what happens to one run of one task of one execution.
+type thread struct{ execution, task string }
+
+func threadOf(e event.Event) thread { return thread{e.Execution, e.Task} }
+
+// compareHistories compares what happened to each run of each task.
+func (p *replay) compareHistories(came []event.Event) {
+	now := map[thread][]event.Event{}
+	for _, e := range came {
+		now[threadOf(e)] = append(now[threadOf(e)], e)
+	}
+	order := -1
+	for i, was := range p.entries {
+		p.at = i
+		if order < 0 && (i >= len(came) || threadOf(came[i]) != threadOf(was.Event)) {
+			order = i
+		}
+		rest := now[threadOf(was.Event)]
+		if len(rest) == 0 {
+			p.differs(&Difference{What: "unexpected", Recorded: told(was.Event), Replayed: "nothing like it happens in the simulation"}, nil)
+			return
+		}
+		now[threadOf(was.Event)] = rest[1:]
+		if p.compareSimilar(was.Event, rest[0]); p.diff != nil {
+			return
+		}
+	}
+	if !p.Finished() {
+		return
+	}
+	for _, e := range came {
+		if rest := now[threadOf(e)]; len(rest) > 0 {
+			p.differs(&Difference{What: "missing", Recorded: "nothing more of it", Replayed: told(rest[0]), task: rest[0].Task}, nil)
+			return
+		}
+	}
+	if order >= 0 {
+		p.loose, p.differ = true, order
+		p.reordered(fmt.Sprintf("the simulation takes what is independent in another order, first at event %d (line %d)", order+1, p.entries[order].line))
+	}
+}
+
+// compareSimilar compares two events at the same place of the same thread.
+func (p *replay) compareSimilar(was, now event.Event) {
+	ignore := []string{}
+	// Whoever performs a task counts from when it heard of it; and calls that
+	// really went out took a time that cannot be had again to the microsecond.
+	if was.Type == event.TaskCompleted {
+		ignore = append(ignore, "duration_ms")
+	}
+	if p.header.Calls == realCalls && p.exchange > 0 {
+		ignore = append(ignore, "fire_at", "fired_at", "scheduled_for", "duration_ms")
+	}
+	g := (likeness{}).between(event.Encode(was.Type), event.Encode(now.Type))
+	if g == nil && !was.Time.Equal(now.Time) && !slices.Contains(ignore, "fired_at") {
+		g = &gap{path: "time", recorded: stamp(was.Time), now: stamp(now.Time)}
+	}
+	if g == nil {
+		g = (likeness{ignore: ignore}).between(was.Data, now.Data)
+	}
+	if g != nil {
+		p.differs(&Difference{What: "event", Recorded: told(was), Replayed: told(now) + " (in the simulation)"}, g)
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// compareSimulated compares the result.
+func (p *replay) compareSimulated(now *Result) {
+	was := p.recordedResult()
+	if was.Status == now.Status && (likeness{}).between(was.Output, now.Output) == nil {
+		return
+	}
+	p.resultDiffers(
+		fmt.Sprintf("the result is %s with %s", was.Status, excerpt(was.Output)),
+		fmt.Sprintf("in the simulation it is %s with %s", now.Status, excerpt(now.Output)), nil)
+}

@@ -1,0 +1,346 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/expr"
+)
+
+// walk follows the history of one execution: what it decided is decided again,
+// and what came in is taken as it is recorded, once it has been looked at.
+type walk struct {
+	*replay
+
+	doc     *document // nil: it was not registered
+	env     *decide.Env
+	state   *decide.State
+	started event.Event
+	from    int // index of its first event
+
+	made   []event.Event          // decided, and not seen in the recording yet
+	asked  map[string]event.Event // requests that are under way, by run
+	last   event.Event            // that was seen
+	failed *event.Problem         // with which the engine gave it up
+}
+
+// begin starts the execution.
+func (w *walk) begin(e event.Event) {
+	w.started, w.from, w.last = e, w.at, e
+	var started event.Started
+	if err := decide.DecodeData(e, &started); err != nil {
+		w.broken(e, err)
+		return
+	}
+	var d decide.Decision
+	if w.doc = w.choose(e, started); w.doc == nil {
+		name := started.Namespace + "." + started.Name
+		if started.Version != "" {
+			name += ":" + started.Version
+		}
+		var err error
+		if w.state, err = decide.Refuse(e, event.NewProblem(event.Configuration, "workflow "+name+" is not registered"), &d); err != nil {
+			w.broken(e, err)
+			return
+		}
+		w.decided(&d)
+		return
+	}
+	w.env, w.state = w.replay.env(w.doc), decide.New()
+	w.apply(e)
+}
+
+// choose finds the document of an execution that starts.
+func (w *walk) choose(e event.Event, s event.Started) *document {
+	if e.Execution == w.header.ID {
+		return w.main
+	}
+	var best *document
+	for _, d := range w.docs {
+		switch {
+		case d.was.ID() != s.Namespace+"."+s.Name:
+		case s.Definition != "" && d.hash == s.Definition:
+			return d
+		case s.Version != "" && s.Version != "latest":
+			if d.was.Document.Version == s.Version {
+				return d
+			}
+		case best == nil || newerVersion(d.was.Document.Version, best.was.Document.Version):
+			best = d
+		}
+	}
+	return best
+}
+
+// take follows one event of the history.
+func (w *walk) take(e event.Event) {
+	switch {
+	case len(w.made) > 0:
+		w.match(e)
+	case incoming(e.Type):
+		if w.check(e); w.diff == nil {
+			w.apply(e)
+		}
+	case w.gaveUp(e):
+	default:
+		w.unexpected(e, w.doing())
+	}
+	w.last = e
+}
+
+// incoming reports whether events of a type come to an execution, and are not decided by it.
+func incoming(t event.Type) bool {
+	switch t {
+	case event.TaskRequested, event.TimerScheduled, event.TimerCancelled,
+		event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		return false
+	default:
+		return true
+	}
+}
+
+// match compares an event with what was decided.
+func (w *walk) match(e event.Event) {
+	i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task })
+	if i < 0 || slices.ContainsFunc(w.made[:i], func(m event.Event) bool { return !independent(m.Task, e.Task) }) {
+		want := w.made[0]
+		w.differs(&Difference{What: "unexpected", Recorded: told(e), Replayed: told(want), now: want.Task}, nil)
+		return
+	}
+	if i > 0 && !w.loose {
+		w.loose, w.differ = true, w.at
+	}
+	if g := w.likeness().between(e.Data, w.made[i].Data); g != nil {
+		w.differs(&Difference{What: "event", Recorded: told(e), Replayed: told(w.made[i])}, g)
+		return
+	}
+	w.made = slices.Delete(w.made, i, i+1)
+}
+
+// independent reports whether two runs belong to different branches of one fork.
+func independent(a, b string) bool {
+	x, y := strings.Split(event.ParseRun(a).Ref, "/"), strings.Split(event.ParseRun(b).Ref, "/")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return i > 0 && x[i-1] == "branches"
+		}
+	}
+	return false
+}
+
+// apply lets an event have its consequences.
+func (w *walk) apply(e event.Event) {
+	var d decide.Decision
+	applied, err := w.decide(e, &d)
+	if err != nil {
+		w.broken(e, err)
+		return
+	}
+	if !applied {
+		w.unexpected(e, "nothing: it means nothing here, as "+w.doing())
+		return
+	}
+	delete(w.asked, e.Task)
+	w.decided(&d)
+}
+
+// decide is decide's own, and takes its end for an error.
+func (w *walk) decide(e event.Event, d *decide.Decision) (applied bool, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("decide: %v", r)
+		}
+	}()
+	return w.state.Apply(w.env, e, d)
+}
+
+// decided takes note of what a decision has led to.
+func (w *walk) decided(d *decide.Decision) {
+	w.made = append(w.made, d.History[1:]...)
+	for _, e := range d.Publish {
+		switch e.Type {
+		case event.TaskRequested:
+			w.asked[e.Task] = e
+		case event.ExecutionStarted:
+			w.starts[e.Execution] = e
+		case event.TaskCompleted: // of a child, to its parent
+			w.ends[w.state.Execution] = e
+		default:
+			if !strings.HasPrefix(string(e.Type), event.Prefix) {
+				w.emitted[arrivalKey(e.Source, e.ID)] = true
+			}
+		}
+	}
+}
+
+// gaveUp takes the end of an execution that the engine gave up, which is not a
+// decision: it came of what went wrong outside.
+func (w *walk) gaveUp(e event.Event) bool {
+	var ended event.Ended
+	if e.Type != event.WorkflowFailed || decide.DecodeData(e, &ended) != nil || ended.Error == nil {
+		return false
+	}
+	if !strings.Contains(ended.Error.Detail, " gave up ") {
+		return false
+	}
+	w.failed = ended.Error
+	w.notes = append(w.notes, fmt.Sprintf("the engine gave the execution up at event %d (line %d): %s", w.at+1, w.entries[w.at].line, cut(ended.Error.Detail)))
+	return true
+}
+
+// unexpected is an event that does not happen any more.
+func (w *walk) unexpected(e event.Event, replayed string) {
+	w.differs(&Difference{What: "unexpected", Recorded: told(e), Replayed: replayed}, nil)
+}
+
+// broken is an event that the engine cannot take.
+func (w *walk) broken(e event.Event, err error) {
+	w.differs(&Difference{What: "unexpected", Recorded: told(e), Replayed: "the engine cannot take it: " + cut(err.Error())}, nil)
+}
+
+// doing is what an execution does when nothing was decided.
+func (w *walk) doing() string {
+	if w.state.Status.Ended() {
+		return "the execution has ended: it is " + string(w.state.Status)
+	}
+	text := "the execution is " + string(w.state.Status)
+	if awaits := w.state.Awaits(); len(awaits) > 0 {
+		text += ": " + strings.Join(awaits, "; ")
+	}
+	return cut(text)
+}
+
+// leftover is what was decided and is not in the recording, if it goes on to its end.
+func (w *walk) leftover() {
+	if len(w.made) == 0 || !w.Finished() {
+		return
+	}
+	want := w.made[0]
+	if w.loose {
+		w.at = w.replay.differ
+	}
+	w.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: told(want), task: want.Task}, nil)
+}
+
+// result is how the execution has ended by now.
+func (w *walk) result() *Result {
+	r := &Result{Status: w.state.Status, Error: w.state.Error}
+	switch {
+	case w.failed != nil:
+		r.Status, r.Error = decide.Faulted, w.failed
+	case r.Status == decide.Completed:
+		r.Output = expr.Encode(w.state.Output.V)
+	}
+	return r
+}
+
+// check looks at what came in before it is taken.
+func (w *walk) check(e event.Event) {
+	switch e.Type {
+	case event.EventReceived:
+		w.checkArrival(e)
+	case event.TaskCompleted:
+		w.checkResult(e)
+	default:
+	}
+}
+
+// checkArrival looks for the event from outside that a history tells of.
+func (w *walk) checkArrival(e event.Event) {
+	envelope, _ := dataOf(e.Data).(map[string]any)
+	key := arrivalKey(expr.Text(envelope["source"]), expr.Text(envelope["id"]))
+	if w.emitted[key] {
+		return
+	}
+	i := slices.IndexFunc(w.arrivals, func(a arrivedEntry) bool { return arrivalKey(a.Source, a.ID) == key })
+	if i < 0 {
+		w.differs(&Difference{What: "arrival", Recorded: told(e), Replayed: "no such event comes from outside: the recording has no line for it"}, nil)
+		return
+	}
+	came := w.arrivals[i]
+	now := decide.Received(came.Event, e.Execution)
+	if g := w.likeness("time").between(e.Data, now.Data); g != nil {
+		w.differs(&Difference{
+			What: "arrival", Recorded: told(e), Replayed: fmt.Sprintf("%s (line %d)", told(now), came.line),
+		}, g)
+	}
+}
+
+func arrivalKey(source, id string) string { return source + " " + id }
+
+// checkResult works a task's result out again, where that is possible.
+func (w *walk) checkResult(e event.Event) {
+	asked, ok := w.asked[e.Task]
+	if !ok {
+		w.checkChild(e)
+		return
+	}
+	var requested event.Requested
+	task := w.doc.now.Task(event.ParseRun(e.Task).Ref)
+	if err := decide.DecodeData(asked, &requested); err != nil || task == nil {
+		w.broken(e, fmt.Errorf("request of %s: %w", e.Task, err))
+		return
+	}
+	now := asked.Time
+	if e.Source == decide.Source && w.state.Now.After(now) {
+		now = w.state.Now
+	}
+	scope, err := w.env.RequestScope(task, requested, now)
+	if err != nil {
+		w.broken(e, err)
+		return
+	}
+	if c, ok := w.env.Compute(task, scope, e.Execution, e.Task); ok {
+		if d, g := w.compare("computed", e, c); d != nil {
+			w.soften(d, g)
+		}
+		return
+	}
+	if w.fromHistory() || e.Source != executor.Source {
+		return
+	}
+	w.checkCall(e, task, scope)
+}
+
+// checkChild compares what a task came to that ran another execution.
+func (w *walk) checkChild(e event.Event) {
+	id, ok := strings.CutSuffix(e.ID, "/parent")
+	child := w.walks[id]
+	if !ok || child == nil || e.Source != decide.Source || child.failed != nil {
+		return
+	}
+	end, known := w.ends[id]
+	if !known {
+		w.unexpected(e, "nothing: execution "+id+" has not ended")
+		return
+	}
+	if g := w.likeness().between(e.Data, end.Data); g != nil {
+		w.differs(&Difference{What: "event", Recorded: told(e), Replayed: told(end)}, g)
+	}
+}
+
+// compare compares a recorded result with what a task comes to now.
+func (w *walk) compare(what string, e event.Event, now event.Completed) (*Difference, *gap) {
+	data := event.Encode(now)
+	g := w.likeness("duration_ms").between(e.Data, data)
+	if g == nil {
+		return nil, nil
+	}
+	replayed := e
+	replayed.Data = data
+	return &Difference{What: what, Recorded: told(e), Replayed: told(replayed)}, g
+}
+
+// soften takes a difference for a note where the execution is still running: it
+// keeps what it has come to, and goes on by the new document.
+func (w *walk) soften(d *Difference, g *gap) {
+	if !w.doc.changed() || w.Finished() {
+		w.differs(d, g)
+		return
+	}
+	w.notes = append(w.notes, fmt.Sprintf("event %d (line %d): %s; a later execution would differ: %s", w.at+1, w.entries[w.at].line, d.Recorded, d.Replayed))
+}

@@ -1,0 +1,149 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// told is an event in words that the author of a workflow understands.
+func told(e event.Event) string {
+	switch e.Type {
+	case "":
+		return "nothing"
+	case event.ExecutionStarted:
+		var s event.Started
+		_ = json.Unmarshal(e.Data, &s) // what cannot be read is shown as it is
+		return fmt.Sprintf("execution %s of %s.%s starts with input %s", e.Execution, s.Namespace, s.Name, excerpt(s.Input))
+	case event.TaskRequested:
+		return named(e) + " begins"
+	case event.TaskCompleted:
+		return named(e) + " " + ending(e)
+	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
+		return timed(e)
+	case event.EventReceived:
+		return received(e)
+	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		return ended(e)
+	default:
+		return fmt.Sprintf("%s %s", strings.TrimPrefix(string(e.Type), event.Prefix), excerpt(e.Data))
+	}
+}
+
+// named is the task of an event with what tells its run from others.
+func named(e event.Event) string {
+	if e.Task == "" {
+		return "the workflow"
+	}
+	run := event.ParseRun(e.Task)
+	text := "task " + run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
+	if run.Iteration != "" {
+		text += " [" + run.Iteration + "]"
+	}
+	if run.Attempt != "" {
+		text += " (retry " + run.Attempt + ")"
+	}
+	return text
+}
+
+// ending is how a task ended.
+func ending(e event.Event) string {
+	var c event.Completed
+	if json.Unmarshal(e.Data, &c) != nil {
+		return "ends with " + excerpt(e.Data)
+	}
+	switch {
+	case c.Status != "":
+		return "is " + c.Status
+	case c.Error != nil:
+		return fmt.Sprintf("fails: %s (%s, status %d)", cut(c.Error.Error()), event.ShortType(c.Error.Type), c.Error.Status)
+	case !c.Success:
+		return "fails"
+	case c.Then != "":
+		return "goes on with " + c.Then
+	default:
+		return "ends with " + excerpt(c.Output)
+	}
+}
+
+// timed says what a timer is for, and what becomes of it.
+func timed(e event.Event) string {
+	var t event.Timer
+	_ = json.Unmarshal(e.Data, &t) // what cannot be read is zero
+	span := time.Duration(t.DurationMS) * time.Millisecond
+	what := "wait"
+	switch {
+	case t.Kind == event.RetryTimer:
+		what = "pause before the next retry"
+	case t.Kind == event.TimeoutTimer && e.Task == "":
+		what = "time limit"
+	case t.Kind == event.TimeoutTimer:
+		what = strings.TrimSpace(t.Key + " time limit")
+	}
+	what = fmt.Sprintf("the %s of %s", what, named(e))
+	switch e.Type {
+	case event.TimerFired:
+		return what + " is over"
+	case event.TimerCancelled:
+		return what + " is taken back"
+	default:
+		return fmt.Sprintf("%s is set: %v, until %s", what, span, t.FireAt.UTC().Format(time.RFC3339Nano))
+	}
+}
+
+func received(e event.Event) string {
+	var envelope struct {
+		Type   string          `json:"type"`
+		Source string          `json:"source"`
+		ID     string          `json:"id"`
+		Data   json.RawMessage `json:"data"`
+	}
+	_ = json.Unmarshal(e.Data, &envelope) // what cannot be read is empty
+	return fmt.Sprintf("event %s from %s (id %s) arrives with %s", envelope.Type, envelope.Source, envelope.ID, excerpt(envelope.Data))
+}
+
+// ended is how a workflow ended.
+func ended(e event.Event) string {
+	var end event.Ended
+	_ = json.Unmarshal(e.Data, &end) // what cannot be read is empty
+	switch {
+	case e.Type == event.WorkflowCompleted:
+		return "the workflow completes with " + excerpt(end.Output)
+	case end.Error != nil:
+		text := fmt.Sprintf("the workflow faults: %s (%s, status %d)", cut(end.Error.Error()), event.ShortType(end.Error.Type), end.Error.Status)
+		if end.Error.Instance != "" {
+			text += " at " + end.Error.Instance
+		}
+		return text
+	case end.Reason != "":
+		return "the workflow is cancelled: " + cut(end.Reason)
+	default:
+		return "the workflow is cancelled"
+	}
+}
+
+// excerpt is JSON as a message shows it.
+func excerpt(data []byte) string {
+	if len(data) == 0 {
+		return "nothing"
+	}
+	return cut(string(data))
+}
+
+// longest is how much of a piece of data a message shows, in bytes.
+const longest = 160
+
+func cut(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	end := longest
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
