@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"engine/torture":         {},
 	"sim":                    {"engine/...", "sim/nodes"},
 	"sim/nodes":              {"engine/dsl", "engine/near"},
+	"sim/spec":               {"engine/...", "sim", "sim/nodes"},
 	"tui":                    {"engine"},
 	"workflows":              {"engine/near"},
 }

@@ -70,6 +70,8 @@ func newRoot(sh *shell) *cobra.Command {
 	commands := []*cobra.Command{
 		newRunCommand(sh),
 		newValidateCommand(sh),
+		newTestCommand(sh),
+		newReplayCommand(sh),
 		newGraphCommand(sh),
 		newStartCommand(sh),
 		newListCommand(sh),

@@ -96,9 +96,7 @@ func (w *world) transport() http.RoundTripper {
 		if !w.cfg.Onward {
 			next = nil
 		}
-		mocks := w.cfg.Mocks.Transport(w.sleep, next)
-		mocks.Observe = w.cfg.Exchange
-		next = mocks
+		next = &mocked{w: w, next: next, each: map[string]*MockTransport{}}
 	}
 	if w.cfg.replay != nil {
 		next = w.cfg.replay.transport(w.sleep)

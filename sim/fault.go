@@ -136,6 +136,7 @@ var (
 // becomes of the command itself.
 func (w *world) strike(f Fault, doing string) {
 	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: w.current.process.index})
+	w.recordFault(w.struck[len(w.struck)-1])
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // as the command, or the call, is carried out
 	case Delay:

@@ -2,10 +2,13 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/executor"
 )
@@ -18,6 +21,9 @@ type faultyCalls struct {
 	next    http.RoundTripper
 	answers map[string]answer
 }
+
+// Deed is a call, and who made it: the same one again is a repetition.
+type Deed struct{ Execution, Task, Method, URL string }
 
 // answer is what a call came to.
 type answer struct {
@@ -32,17 +38,24 @@ var errNoAnswer = errors.New("connection reset by peer")
 // RoundTrip is http.RoundTripper's.
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := executor.OriginOf(req)
+	deed := Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String()
 	s := f.w.current
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s), func(x Fault) bool { return x.Kind == CallLost })
-	f.w.deeds[key]++
+	f.w.deeds[deed]++
 	known, ok := f.answers[key]
 	if !ok {
 		known = read(f.next.RoundTrip(req))
-		if s != nil && s.process.dead || errors.Is(known.err, errStopped) {
+		if req.Context().Err() != nil { // whoever called has hung up, which is no answer
+			return nil, req.Context().Err()
+		}
+		if errors.Is(known.err, errStopped) || errors.Is(known.err, errCrashed) {
 			return nil, errCrashed
 		}
 		f.answers[key] = known
+	}
+	if s != nil && s.process.dead {
+		return nil, errCrashed
 	}
 	if lost {
 		return nil, errNoAnswer
@@ -68,9 +81,43 @@ func read(response *http.Response, err error) answer {
 // callFaults are the faults of a service's call, by the plan's list and by chance.
 func (w *world) callFaults(s *service) []Fault {
 	s.calls++
+	w.called[s.Name] = s.calls
 	faults := w.draw(s, []FaultKind{CallLost}, s.calls)
 	for _, f := range faults {
 		w.strike(f, "call")
 	}
 	return faults
+}
+
+// mocked gives each execution its own mocks, with their own counts, so that what
+// one is answered does not depend on the others.
+type mocked struct {
+	w    *world
+	next http.RoundTripper
+	each map[string]*MockTransport
+}
+
+// RoundTrip is http.RoundTripper's.
+func (m *mocked) RoundTrip(req *http.Request) (*http.Response, error) {
+	root, _, _ := strings.Cut(executor.OriginOf(req).Execution, ".")
+	if len(m.w.cfg.ids()) == 1 {
+		root = ""
+	}
+	mocks := m.each[root]
+	if mocks == nil {
+		mocks = m.w.cfg.Mocks.Transport(m.w.answering, m.next)
+		mocks.Observe = m.w.cfg.Exchange
+		m.each[root] = mocks
+	}
+	return mocks.RoundTrip(req)
+}
+
+// answering lets a mock's latency pass. Where things go wrong it answers even if
+// nobody listens any more: the call was made, and is answered alike the next time.
+func (w *world) answering(ctx context.Context, d time.Duration) error {
+	err := w.sleep(ctx, d)
+	if w.cfg.Plan != nil && (errors.Is(err, errStopped) || errors.Is(err, errCrashed)) {
+		return nil
+	}
+	return err
 }

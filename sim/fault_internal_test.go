@@ -18,6 +18,7 @@ do:
               for: {in: "[1, 2]"}
               do:
                 - add: {set: {sum: "${ (.sum // 0) + $item }"}}
+  - quick: {set: {n: 1}, timeout: {after: PT1H}}
   - guarded:
       try:
         - fail: {raise: {error: {type: https://example.com/no, status: 500}}}

@@ -31,6 +31,8 @@ type luaEngine struct {
 	globals *lua.LTable
 	locked  map[*lua.LTable]bool
 	scripts map[string]*lua.LFunction
+	sources map[string]string
+	tamper  func(source string) string // what becomes of a script; nil: nothing
 	random  luaRandom
 
 	// What scripts call replies to this peer, into this buffer.
@@ -40,7 +42,7 @@ type luaEngine struct {
 
 // newLuaEngine makes an engine whose scripts call m's commands.
 func newLuaEngine(m *memory) *luaEngine {
-	e := &luaEngine{memory: m, scripts: map[string]*lua.LFunction{}, locked: map[*lua.LTable]bool{}}
+	e := &luaEngine{memory: m, scripts: map[string]*lua.LFunction{}, sources: map[string]string{}, locked: map[*lua.LTable]bool{}}
 	e.peer = server.NewPeer(bufio.NewWriter(&e.replies))
 	e.state = lua.NewState(lua.Options{SkipOpenLibs: true, RegistryMaxSize: 1 << 20})
 	e.openLibraries()
@@ -116,12 +118,23 @@ func (e *luaEngine) load(source string) (string, error) {
 	if e.scripts[sha] != nil {
 		return sha, nil
 	}
+	e.sources[sha] = source
+	if e.tamper != nil {
+		source = e.tamper(source)
+		tampered := sha1.Sum([]byte(source))
+		return sha, e.compile(sha, hex.EncodeToString(tampered[:]), source)
+	}
+	return sha, e.compile(sha, sha, source)
+}
+
+// compile keeps a script under the name that it is called by.
+func (e *luaEngine) compile(name, sha, source string) error {
 	proto, err := compiled(sha, source)
 	if err != nil {
-		return "", fmt.Errorf("ERR Error compiling script (new function): %w", err)
+		return fmt.Errorf("ERR Error compiling script (new function): %w", err)
 	}
-	e.scripts[sha] = e.state.NewFunctionFromProto(proto)
-	return sha, nil
+	e.scripts[name] = e.state.NewFunctionFromProto(proto)
+	return nil
 }
 
 // protos are the scripts that this process has compiled, by their hash.

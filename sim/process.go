@@ -79,7 +79,9 @@ func (w *world) clear() {
 			continue
 		}
 		for _, s := range p.services {
+			w.current = s // so that what it sends while it ends does not arrive
 			s.stop()
+			w.current = nil
 		}
 		w.services = slices.DeleteFunc(w.services, func(s *service) bool { return s.process == p })
 		p.services = nil

@@ -28,6 +28,7 @@ type Recording struct {
 	arrivals []arrivedEntry         // events from outside
 	calls    map[string][]*callLine // by execution and run, in their order
 	exchange int                    // how many calls there are
+	faults   int                    // that struck
 	result   *resultLine            // nil: the recording ends before the execution did
 
 	secrets map[string]any
@@ -116,11 +117,14 @@ func (r *reading) take(text []byte) error {
 	case line.Record == "result":
 		r.result = new(resultLine)
 		return describe("result", json.Unmarshal(text, r.result))
+	case line.Record == "fault":
+		r.takeFault()
 	case line.Record == "header":
 		return errors.New("a second header: want one recording in a file")
 	default:
 		return r.skip(line.Record, text)
 	}
+	return nil
 }
 
 // lineOf reads the members that most lines have.
@@ -226,6 +230,13 @@ func (r *reading) takeCall(text []byte) error {
 	return nil
 }
 
+// takeFault counts what went wrong: the history tells what came of it.
+func (r *reading) takeFault() {
+	if r.faults++; r.faults == 1 {
+		r.first["fault"] = r.at
+	}
+}
+
 // key tells whose call it was.
 func (c *callLine) key() string {
 	return c.Execution + " " + event.Run{Ref: c.Task, Iteration: c.Iteration, Attempt: c.Attempt}.String()
@@ -244,7 +255,8 @@ func (r *reading) skip(kind string, text []byte) error {
 			}
 		}
 		if _, ok := members["fault"]; ok {
-			kind = "fault"
+			r.takeFault()
+			return nil
 		}
 	}
 	if r.skipped[kind]++; r.skipped[kind] == 1 {
@@ -266,6 +278,13 @@ func (r *reading) finish(secrets map[string]any, version string) {
 	r.sealed, r.marked = r.seal.tokens, r.seal.seen
 	r.secrets = r.seal.secrets(secrets, r.header.Secrets)
 	r.Recording.order = r.order.sum()
+	switch r.faults {
+	case 0:
+	case 1:
+		r.note("1 fault struck when this was recorded (line %d)", r.first["fault"])
+	default:
+		r.note("%d faults struck when this was recorded (the first: line %d)", r.faults, r.first["fault"])
+	}
 	for _, kind := range r.kinds {
 		text := fmt.Sprintf("%d lines of kind %q", r.skipped[kind], kind)
 		if r.skipped[kind] == 1 {
@@ -277,7 +296,7 @@ func (r *reading) finish(secrets map[string]any, version string) {
 		r.note("recorded by flunq %s, which is newer than this one (%s)", r.header.Flunq, version)
 	}
 	if r.result == nil {
-		r.note("there is no result: the recording ends at line %d, before the execution did", r.at)
+		r.note("there is no result: the recording ends at line %d", r.at)
 	}
 }
 

@@ -49,6 +49,7 @@ func shapeOf(secret any) any {
 // The encodings in which secrets can reach a recording beside their own form, as
 // members beside the secrets themselves.
 const (
+	inForm   = "~form"
 	inQuery  = "~query"
 	inPath   = "~path"
 	inBase64 = "~base64"
@@ -62,7 +63,8 @@ func disguised(secrets map[string]any) map[string]any {
 	}
 	out := maps.Clone(secrets)
 	for name, encode := range map[string]func(string) string{
-		inQuery: url.QueryEscape, inPath: url.PathEscape,
+		inForm: url.QueryEscape, inPath: url.PathEscape,
+		inQuery:  func(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") },
 		inBase64: func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) },
 	} {
 		out[name] = encoded(secrets, encode)
@@ -136,7 +138,7 @@ func (u *unsealer) open(line []byte) []byte {
 
 // standInFor is what an encoding makes of a stand-in, if the path tells of one.
 func standInFor(path string) (plain, text string) {
-	for _, name := range []string{inQuery, inPath, inBase64} {
+	for _, name := range []string{inForm, inQuery, inPath, inBase64} {
 		if rest, ok := strings.CutPrefix(path, "."+name); ok {
 			if text = standIn(rest); name == inBase64 {
 				text = base64.StdEncoding.EncodeToString([]byte(text))

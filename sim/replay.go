@@ -225,7 +225,7 @@ func (p *replay) reached(index int, e entry) bool {
 // checkInput compares the input of the header with that of the start.
 func (p *replay) checkInput(e entry) {
 	var started event.Started
-	if e.Type != event.ExecutionStarted || decide.DecodeData(e.Event, &started) != nil {
+	if e.Type != event.ExecutionStarted || dataOf(p.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
 		return
 	}
 	if g := (likeness{}).between(started.Input, p.header.Input); g != nil {

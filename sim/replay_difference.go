@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/decide"
@@ -73,6 +74,9 @@ func (p *replay) differs(d *Difference, g *gap) {
 	if d.task == "" {
 		d.task = e.Task
 	}
+	if d.task == "" && d.now == "" && e.Type != event.TimerScheduled && e.Type != event.TimerCancelled {
+		d.task = p.underWay(e.Execution)
+	}
 	if d.now == "" {
 		d.now = d.task
 	}
@@ -81,6 +85,19 @@ func (p *replay) differs(d *Difference, g *gap) {
 		d.Hint = "secrets are not in a recording, and what is made of them may differ: --secrets FILE gives them"
 	}
 	p.diff = d
+}
+
+// underWay is the innermost task that an execution is at, "" if there is none.
+func (p *replay) underWay(execution string) string {
+	w := p.walks[execution]
+	if w == nil || w.state == nil {
+		return ""
+	}
+	open := w.state.Open()
+	if len(open) == 0 {
+		return ""
+	}
+	return open[len(open)-1].Run.String()
 }
 
 // locate finds the lines of the documents that a difference is about.
@@ -98,6 +115,9 @@ func (p *replay) locate(d *Difference, execution string) {
 	if doc == nil {
 		return
 	}
+	if d.task == "" && strings.Contains(d.Recorded+d.Replayed, "time limit of the workflow") {
+		d.task, d.now = timeLimit, timeLimit
+	}
 	d.RecordedAt = placeOf(doc.was, doc.wasName, event.ParseRun(d.task).Ref)
 	if doc.changed() {
 		d.ReplayedAt = placeOf(doc.now, "", event.ParseRun(d.now).Ref)
@@ -106,13 +126,20 @@ func (p *replay) locate(d *Difference, execution string) {
 	}
 }
 
+// timeLimit stands for the timeout of a whole workflow, where a task's reference would.
+const timeLimit = "timeout"
+
 func placeOf(def *dsl.Definition, name, ref string) *Place {
-	t := def.Task(ref)
-	if t == nil {
+	p := &Place{Document: name}
+	lines := strings.Split(string(def.Source), "\n")
+	if t := def.Task(ref); t != nil {
+		p.Line, p.Column = t.Pos.Line, t.Pos.Column
+	} else if ref == timeLimit {
+		p.Line, p.Column = slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "timeout:") })+1, 1
+	}
+	if p.Line == 0 {
 		return nil
 	}
-	p := &Place{Document: name, Line: t.Pos.Line, Column: t.Pos.Column}
-	lines := strings.Split(string(def.Source), "\n")
 	if p.Line >= 1 && p.Line <= len(lines) {
 		p.Text = strings.TrimRight(lines[p.Line-1], "\r")
 	}
@@ -173,14 +200,11 @@ func (p *replay) recordedResult() *Result {
 
 // checkOrder compares the order of the events with the hash of it.
 func (p *replay) checkOrder() {
-	switch p.ordered() {
-	case OtherOrder:
-		text := "the order of the events in this file is not the one that was recorded, or one of them was changed where nothing follows from it (their hash differs)"
-		p.reordered(text)
-	case SameOrder:
-		if p.loose {
-			p.reordered(fmt.Sprintf("independent branches go on in another order now, first at event %d (line %d)", p.differ+1, p.entries[p.differ].line))
-		}
+	switch {
+	case p.loose:
+		p.reordered(fmt.Sprintf("independent branches go on in another order, first at event %d (line %d)", p.differ+1, p.entries[p.differ].line))
+	case p.ordered() == OtherOrder:
+		p.reordered("the order of the events in this file is not the one that was recorded, or one of them was changed where nothing follows from it (their hash differs)")
 	}
 }
 
@@ -190,7 +214,10 @@ func (p *replay) reordered(text string) {
 		p.notes = append(p.notes, text)
 		return
 	}
-	p.differs(&Difference{What: "order", Recorded: "the order of the hash in the result", Replayed: text}, nil)
+	if p.loose {
+		p.at = p.differ
+	}
+	p.differs(&Difference{What: "order", Recorded: "the order of the events is part of the recording", Replayed: text}, nil)
 	if !p.loose {
 		p.diff.Event, p.diff.Line = 0, p.lastLine()
 	}

@@ -13,8 +13,12 @@ import (
 // each run of each task, and the result. Another order of what does not depend
 // on each other is a note, unless it is to be the same.
 func (p *replay) simulate(ctx context.Context, v *Verdict) error {
-	if p.fromHistory() {
+	switch {
+	case p.fromHistory():
 		v.Notes = append(v.Notes, "not simulated: a history from Redis has no exchanges that could answer the calls")
+		return nil
+	case p.faults > 0:
+		v.Notes = append(v.Notes, "not simulated: what went wrong would go wrong at other times; 'flunq sim' repeats it from its seed")
 		return nil
 	}
 	cfg := p.config()

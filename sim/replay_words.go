@@ -28,7 +28,7 @@ func told(e event.Event) string {
 	case event.EventReceived:
 		return received(e)
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		return ended(e)
+		return closing(e)
 	default:
 		return fmt.Sprintf("%s %s", strings.TrimPrefix(string(e.Type), event.Prefix), excerpt(e.Data))
 	}
@@ -74,7 +74,6 @@ func ending(e event.Event) string {
 func timed(e event.Event) string {
 	var t event.Timer
 	_ = json.Unmarshal(e.Data, &t) // what cannot be read is zero
-	span := time.Duration(t.DurationMS) * time.Millisecond
 	what := "wait"
 	switch {
 	case t.Kind == event.RetryTimer:
@@ -91,7 +90,7 @@ func timed(e event.Event) string {
 	case event.TimerCancelled:
 		return what + " is taken back"
 	default:
-		return fmt.Sprintf("%s is set: %v, until %s", what, span, t.FireAt.UTC().Format(time.RFC3339Nano))
+		return fmt.Sprintf("%s is set: %s, until %s", what, span(time.Duration(t.DurationMS)*time.Millisecond), t.FireAt.UTC().Format(time.RFC3339Nano))
 	}
 }
 
@@ -106,8 +105,8 @@ func received(e event.Event) string {
 	return fmt.Sprintf("event %s from %s (id %s) arrives with %s", envelope.Type, envelope.Source, envelope.ID, excerpt(envelope.Data))
 }
 
-// ended is how a workflow ended.
-func ended(e event.Event) string {
+// closing is how a workflow ended.
+func closing(e event.Event) string {
 	var end event.Ended
 	_ = json.Unmarshal(e.Data, &end) // what cannot be read is empty
 	switch {
@@ -146,4 +145,25 @@ func cut(text string) string {
 		end--
 	}
 	return text[:end] + "…"
+}
+
+// span is a duration for people, in days where it has some.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	var out string
+	if d >= day {
+		out = fmt.Sprintf("%dd", d/day)
+		d %= day
+	}
+	if d == 0 && out != "" {
+		return out
+	}
+	rest := d.String()
+	if strings.HasSuffix(rest, "m0s") {
+		rest = strings.TrimSuffix(rest, "0s")
+	}
+	if strings.HasSuffix(rest, "h0m") {
+		rest = strings.TrimSuffix(rest, "0m")
+	}
+	return out + rest
 }

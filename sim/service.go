@@ -105,6 +105,7 @@ func choice(seed uint64, name string, count uint64) uint64 {
 // turn lets a service run until its next command.
 func (w *world) turn(s *service) {
 	s.turns++
+	w.turns++
 	if s.parked {
 		s.parked, s.called, s.wake = false, false, time.Time{}
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	Processes  int   // that share the work; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
 
+	turns  uint64 // that services may have; 0: any number
+	bug    *bug   // planted by the tests of the simulator itself
 	record *recording
 	replay *Recording // what answers the calls, in the place of Mocks and Transport
 }
@@ -88,6 +90,7 @@ const (
 	TimeUp    Stop = "max-time"  // Config.MaxTime
 	TasksUp   Stop = "max-steps" // Config.MaxTasks
 	Interrupt Stop = "interrupt" // the context ended
+	Stuck     Stop = "stuck"     // services have turns for ever; see Search
 )
 
 // Run simulates one execution to its end. An error is the engine's or the

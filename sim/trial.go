@@ -20,7 +20,8 @@ type Trial struct {
 	Struck   []Struck          // what went wrong, in order
 	Broken   []Violation       // promises that were not kept
 	Commands map[string]uint64 // sent by each service, over all lives of its process
-	Deeds    map[string]int    // calls that reached the world, by who made them
+	Calls    map[string]uint64 // made by each executor
+	Deeds    map[Deed]int      // calls that reached the world: how often each did
 }
 
 // End is how one execution of a trial ended.
@@ -28,6 +29,8 @@ type End struct {
 	ID      string
 	Status  decide.Status
 	Outcome string // hash of status, output and error
+	Output  json.RawMessage
+	Error   *event.Problem
 	History []event.Event
 }
 
@@ -62,7 +65,10 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 		return nil, err
 	}
 	stop, broken := w.runOn(ctx)
-	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Broken: broken}
+	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Broken: broken}
+	if stop == Stuck {
+		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
+	}
 	if t.Result, err = w.result(ctx, stop); err != nil {
 		return nil, err
 	}
@@ -107,7 +113,30 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	if t.Stop == "" {
 		err = w.leftovers(ctx, note)
 	}
-	return errors.Join(err, w.letters(ctx, note))
+	return errors.Join(err, w.letters(ctx, note), w.outlived(ctx, note))
+}
+
+// outlived looks for timers that fired after the end of their execution, which
+// takes all of them back. The stream has the order: what an event says of its own
+// time is as old as the step that it comes from.
+func (w *world) outlived(ctx context.Context, broken breaks) error {
+	entries, err := w.client.XRange(ctx, "tenant:"+w.cfg.Tenant+":events", "-", "+").Result()
+	if err != nil {
+		return err
+	}
+	over, seen := map[string]bool{}, map[string]bool{}
+	for _, entry := range entries {
+		e, err := event.FromFields(entry.Values)
+		if err != nil || e.Execution == "" || seen[e.ID] {
+			continue
+		}
+		seen[e.ID] = true // a fault may have sent it twice
+		if e.Type == event.TimerFired && over[e.Execution] {
+			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
+		}
+		over[e.Execution] = over[e.Execution] || ended(e)
+	}
+	return nil
 }
 
 // breaks notes a broken promise.
@@ -145,7 +174,8 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 		return end, err
 	}
 	end.Status = decide.Status(x.Status)
-	end.Outcome = outcome(&Result{Status: end.Status, Output: x.Output, Error: problem(x.Error)})
+	end.Output, end.Error = x.Output, problem(x.Error)
+	end.Outcome = outcome(&Result{Status: end.Status, Output: end.Output, Error: end.Error})
 	if end.History, err = w.engine.Store.History(ctx, w.cfg.Tenant, id, 0, int(x.Version)+1); err != nil {
 		broken("a history has no gap", id, "%v", err)
 		return end, nil

@@ -33,7 +33,9 @@ type world struct {
 	drawn  int               // … by chance
 	outage time.Time         // until when Redis is gone
 	sent   map[string]uint64 // commands of each service
-	deeds  map[string]int    // calls that reached the world, by their idempotency key
+	called map[string]uint64 // calls of each executor
+	deeds  map[Deed]int      // calls that reached the world
+	turns  uint64            // that services have had
 
 	living  int // executions that have begun and not ended
 	tasks   int
@@ -49,7 +51,7 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, trace: newTrace(), deeds: map[string]int{}, sent: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, trace: newTrace(), deeds: map[Deed]int{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	var err error
 	if w.memory, err = newMemory(cfg.Start); err != nil {
 		return nil, err
@@ -58,6 +60,9 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 		return nil, err
 	}
 	w.client.AddHook(hook{w})
+	if cfg.bug != nil {
+		w.memory.lua.tamper = cfg.bug.script
+	}
 	w.calls = newCalls(w, cfg.Transport)
 	w.outward = w.transport()
 	for i := range cfg.Processes {
@@ -142,6 +147,8 @@ func (w *world) limit(ctx context.Context) Stop {
 		return Interrupt
 	case w.cfg.MaxTasks > 0 && w.tasks > w.cfg.MaxTasks:
 		return TasksUp
+	case w.cfg.turns > 0 && w.turns > w.cfg.turns:
+		return Stuck
 	case w.cfg.MaxTime > 0 && w.clock.now.Sub(w.cfg.Start) > w.cfg.MaxTime:
 		return TimeUp
 	default:
@@ -244,6 +251,9 @@ func (w *world) waiting(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if x.Definition == "" {
+		return nil, nil // it has not even begun
+	}
 	env, err := w.engine.Library.Hash(ctx, w.cfg.Tenant, x.Workflow, x.Definition)
 	if err != nil {
 		return nil, err
@@ -268,6 +278,10 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook is redis.Hook's.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := h.w.misbehave(ctx, cmd); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
 		err := h.w.command(func() error { return next(ctx, cmd) }, cmd)
 		if err != nil && cmd.Err() == nil {
 			cmd.SetErr(err)

@@ -39,13 +39,15 @@ type Mistakes struct {
 	source []byte
 }
 
-// NewMistakes are the mistakes of another kind of file than a document; source is its text.
+// NewMistakes are the mistakes of another kind of file than a document, in the
+// order of its lines; source is its text.
 func NewMistakes(source []byte, list []Mistake) *Mistakes {
 	m := &Mistakes{source: source}
 	for _, one := range list {
 		one.Message, one.Suggestion = printable(cut(one.Message, longest)), printable(cut(one.Suggestion, longest))
 		m.List = append(m.List, one)
 	}
+	slices.SortStableFunc(m.List, func(a, b Mistake) int { return cmp.Compare(a.Line, b.Line) })
 	return m
 }
 

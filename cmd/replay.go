@@ -1,0 +1,254 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+)
+
+// replaying is one run of the command replay.
+type replaying struct {
+	sh     *shell
+	format *choice
+
+	workflow, at, secrets string
+	full, strict          bool
+
+	opts   sim.ReplayOptions
+	given  map[string]any // secrets
+	source document       // of --workflow
+	rows   []replayRow    // of -o json
+
+	files, differing, broken int
+	others                   []string // recordings of other workflows than --workflow's
+}
+
+// replayRow is what has come of one recording, for programs.
+type replayRow struct {
+	*sim.Verdict
+
+	File  string `json:"file"`
+	Error string `json:"error,omitempty"` // it cannot be replayed
+
+	err error
+}
+
+func newReplayCommand(sh *shell) *cobra.Command {
+	r := &replaying{sh: sh}
+	c := &cobra.Command{
+		Use:   "replay FILE…",
+		Short: "Run recordings again and show the first difference",
+		Long: `Runs recordings again, of 'flunq run --record FILE' and 'flunq history ID -o jsonl', with
+what came from outside taken from the file: the answers to calls, the events, the times.
+No call goes out. Everything that was decided, computed and asked is compared with the
+recording; the first difference is explained from both sides (exit code 4). A folder
+stands for the recordings (*.jsonl) in it: a regression suite.
+
+--workflow FILE holds the recordings against a changed document: may it be deployed while
+executions are running? For an execution that has not ended it is only compared how far
+it has got; what it has come to so far it keeps.
+
+--at stops at a moment and shows the state: a time (2026-01-02T12:00:00Z), a duration since
+the start (PT36H, 36h), or the number of an event.
+
+Without --full, decisions and calls are made again, but no engine runs: that is fast, and
+does not depend on the order in which an engine takes what is independent. --full runs the
+whole simulation again, too. Secrets are never in a recording; texts stand for them, unless
+--secrets gives them.`,
+		Example: `  flunq run order.yaml --mocks order.mocks.yaml --record order.jsonl
+  flunq replay order.jsonl
+  flunq replay order.jsonl --at PT36H
+  flunq history order-7 -o jsonl > order-7.jsonl
+  flunq replay order-7.jsonl --workflow order.yaml   # may I deploy this?
+  flunq replay recordings/ -o jsonl`,
+		GroupID: groupDevelop,
+		Args:    someArguments("recording"),
+	}
+	r.format = outputFlag(c, "text", "json", "jsonl")
+	f := c.Flags()
+	f.StringVar(&r.workflow, "workflow", "", "`FILE` with a changed document, in the place of the recorded one")
+	f.StringVar(&r.at, "at", "", "stop at this `MOMENT` and show the state: a time, a duration since the start, or the number of an event")
+	f.BoolVar(&r.full, "full", false, "run the whole simulation again as well")
+	f.BoolVar(&r.strict, "strict-order", false, "take another order of what is independent for a difference")
+	f.StringVar(&r.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
+	c.RunE = func(c *cobra.Command, args []string) error { return r.run(c.Context(), args) }
+	return c
+}
+
+func (r *replaying) run(ctx context.Context, args []string) error {
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	files, err := recordingFiles(args)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := r.all(ctx, files); err != nil {
+		return err
+	}
+	if r.files == 0 {
+		return misusef("%s", r.others[0])
+	}
+	if err := r.end(time.Since(began)); err != nil {
+		return err
+	}
+	switch {
+	case r.differing > 0:
+		return reported(exitUnexpected)
+	case r.broken > 0:
+		return reported(exitMisuse)
+	default:
+		return nil
+	}
+}
+
+// read reads what the flags name.
+func (r *replaying) read(ctx context.Context) (err error) {
+	if r.full && (r.workflow != "" || r.at != "") {
+		return misusef("--full excludes --workflow and --at: it runs what was recorded, to its end")
+	}
+	r.opts = sim.ReplayOptions{StrictOrder: r.strict, Full: r.full}
+	if r.at != "" {
+		if r.opts.At, err = momentOf(r.at); err != nil {
+			return err
+		}
+	}
+	if r.secrets != "" {
+		if r.given, err = readSecrets(ctx, r.sh, r.secrets); err != nil {
+			return err
+		}
+	}
+	if r.workflow == "" {
+		return nil
+	}
+	text, err := readDocument(ctx, r.sh, r.workflow)
+	if err != nil {
+		return err
+	}
+	r.source, err = parseDocument(r.sh, displayName(r.workflow), text)
+	r.opts.Workflow = r.source.def
+	return err
+}
+
+// momentOf reads --at.
+func momentOf(text string) (*sim.Moment, error) {
+	if n, err := strconv.Atoi(text); err == nil {
+		if n < 1 {
+			return nil, misusef("--at %d: events are counted from 1", n)
+		}
+		return &sim.Moment{Event: n}, nil
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return &sim.Moment{Time: at}, nil
+	}
+	d, err := dsl.ParseDuration(text)
+	if err != nil {
+		return nil, misusef("--at %q: want a time such as 2026-01-02T12:00:00Z, a duration such as PT36H, or the number of an event", text)
+	}
+	return &sim.Moment{After: d}, nil
+}
+
+// all replays files over all cores, and shows what comes of them in their order.
+func (r *replaying) all(ctx context.Context, files []string) error {
+	replayer := sim.NewReplayer(r.opts)
+	ahead := make(chan chan replayRow, 4*runtime.GOMAXPROCS(0))
+	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(ahead)
+		for _, file := range files {
+			row := make(chan replayRow, 1)
+			select {
+			case ahead <- row:
+			case <-ctx.Done():
+				return
+			}
+			room <- struct{}{}
+			go func() {
+				row <- r.one(ctx, replayer, file)
+				<-room
+			}()
+		}
+	}()
+	for row := range ahead {
+		if err := r.take(<-row); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// one replays a file.
+func (r *replaying) one(ctx context.Context, replayer *sim.Replayer, file string) replayRow {
+	row := replayRow{File: displayName(file)}
+	src, err := r.contents(ctx, file)
+	if err != nil {
+		row.err = err
+		return row
+	}
+	rec, err := sim.ReadRecording(row.File, src, r.given, version().Version)
+	if err != nil {
+		row.err = err
+		return row
+	}
+	if at := r.opts.At; at != nil && at.Event > rec.Events() {
+		row.err = fmt.Errorf("%s: --at %d: there are %d events", row.File, at.Event, rec.Events())
+		return row
+	}
+	row.Verdict, row.err = replayer.Replay(ctx, rec)
+	if row.err == nil && r.opts.At != nil && row.Agrees && len(row.States) == 0 {
+		row.err = fmt.Errorf("%s: --at %s lies before the start", row.File, r.at)
+	}
+	return row
+}
+
+// contents reads a file, or stdin for "-".
+func (r *replaying) contents(ctx context.Context, file string) ([]byte, error) {
+	if file == "-" {
+		return readDocument(ctx, r.sh, file)
+	}
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return nil, withoutVerb(file, err)
+	}
+	return src, nil
+}
+
+// take counts and shows what has come of a file.
+func (r *replaying) take(row replayRow) error {
+	if errors.Is(row.err, sim.ErrOtherWorkflow) {
+		r.others = append(r.others, row.err.Error())
+		return nil
+	}
+	r.files++
+	switch {
+	case errors.Is(row.err, context.Canceled):
+		return row.err
+	case row.err != nil:
+		r.broken++
+		row.Verdict, row.Error = nil, row.err.Error()
+	case !row.Agrees:
+		r.differing++
+	}
+	switch r.format.String() {
+	case "json":
+		r.rows = append(r.rows, row)
+		return nil
+	case "jsonl":
+		return r.line(row)
+	default:
+		r.text(row)
+		return nil
+	}
+}

@@ -1,0 +1,232 @@
+package cmd
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// recordingFiles are the files that arguments stand for: themselves, or the
+// recordings in a folder and the folders below it.
+func recordingFiles(args []string) ([]string, error) {
+	var files []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		switch {
+		case arg == "-":
+			files = append(files, arg)
+		case err != nil:
+			return nil, fail(exitMisuse, withoutVerb(arg, err))
+		case !info.IsDir():
+			files = append(files, arg)
+		default:
+			found, err := recordingsIn(arg)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, found...)
+		}
+	}
+	return files, nil
+}
+
+func recordingsIn(folder string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != folder && strings.HasPrefix(entry.Name(), "."):
+			return fs.SkipDir
+		case !entry.IsDir() && filepath.Ext(path) == ".jsonl":
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fail(exitMisuse, fmt.Errorf("look for recordings: %w", err))
+	}
+	if len(files) == 0 {
+		return nil, misusef("%s: no recordings (*.jsonl) in this folder", folder)
+	}
+	return files, nil
+}
+
+// line writes a row for programs.
+func (r *replaying) line(row replayRow) error {
+	_, err := fmt.Fprintf(r.sh.Out, "%s\n", event.Encode(row))
+	return err
+}
+
+// text shows people what has come of a file.
+func (r *replaying) text(row replayRow) {
+	switch {
+	case row.err != nil:
+		r.sh.report(row.err)
+	case !row.Agrees:
+		r.head("differs", red, row)
+		r.difference(row.Difference)
+		r.notes(row)
+	case r.opts.At != nil:
+		r.states(row)
+	case r.sh.quiet:
+	default:
+		r.head("ok", green, row)
+		r.notes(row)
+	}
+}
+
+// head is the line of a file.
+func (r *replaying) head(word, style string, row replayRow) {
+	said := []string{plural(row.Events, "event")}
+	if row.Calls > 0 {
+		said = append(said, plural(row.Calls, "call"))
+	}
+	if row.Arrivals > 0 {
+		said = append(said, plural(row.Arrivals, "arrival"))
+	}
+	status := row.Status
+	if !row.Agrees {
+		status = "not as recorded"
+	}
+	padded := word + strings.Repeat(" ", len("differs")-len(word))
+	fmt.Fprintf(r.sh.Out, "%s  %s  %s: %s\n", paint(r.sh.outColor(), style, padded), printable(row.File),
+		printable(status), strings.Join(said, ", "))
+}
+
+func (r *replaying) notes(row replayRow) {
+	for _, note := range row.Notes {
+		fmt.Fprintf(r.sh.Out, "         note: %s\n", oneLine(note))
+	}
+}
+
+// difference explains the first difference from both sides.
+func (r *replaying) difference(d *sim.Difference) {
+	out, on := r.sh.Out, r.sh.outColor()
+	now := "replayed"
+	if r.source.def != nil {
+		now = "new"
+	}
+	fmt.Fprintf(out, "  %s\n", oneLine(where(d)))
+	fmt.Fprintf(out, "  recorded  %s\n", oneLine(d.Recorded))
+	fmt.Fprintf(out, "  %-8s  %s\n", now, oneLine(d.Replayed))
+	if d.Path != "" {
+		fmt.Fprintf(out, "  differs   at %s: recorded %s, %s %s\n", oneLine(d.Path), shown(d.RecordedValue), now, shown(d.ReplayedValue))
+	}
+	r.frame(d.RecordedAt, on)
+	if d.ReplayedAt != nil {
+		r.frame(d.ReplayedAt, on)
+	}
+	if d.Hint != "" {
+		fmt.Fprintf(out, "  %s\n", oneLine(d.Hint))
+	}
+}
+
+// where is the place of a difference in the recording, and its task.
+func where(d *sim.Difference) string {
+	text := "at the end"
+	switch {
+	case d.Event > 0:
+		text = fmt.Sprintf("event %d (line %d)", d.Event, d.Line)
+	case d.Line > 0:
+		text = fmt.Sprintf("line %d", d.Line)
+	}
+	if d.Execution != "" {
+		text += " of execution " + d.Execution
+	}
+	if d.Task == "" {
+		return text
+	}
+	text += fmt.Sprintf(": task %s (%s)", d.Name, d.Task)
+	if d.Iteration != "" {
+		text += ", iteration " + d.Iteration
+	}
+	if d.Attempt != "" {
+		text += ", attempt " + d.Attempt
+	}
+	return text
+}
+
+// shown is a value as a difference shows it.
+func shown(value []byte) string {
+	const longest = 80
+	switch {
+	case value == nil:
+		return "nothing"
+	case len(value) > longest:
+		return oneLine(strings.ToValidUTF8(string(value[:longest]), "") + "…")
+	default:
+		return oneLine(string(value))
+	}
+}
+
+// frame shows a line of a document.
+func (r *replaying) frame(at *sim.Place, on bool) {
+	if at == nil {
+		return
+	}
+	name := at.Document
+	if name == "" {
+		name = r.source.name
+	}
+	fmt.Fprintf(r.sh.Out, "  at %s:%d:%d\n", printable(name), at.Line, at.Column)
+	fmt.Fprintf(r.sh.Out, "%6d | %s\n", at.Line, printable(at.Text))
+	fmt.Fprintf(r.sh.Out, "       | %s%s\n", strings.Repeat(" ", max(at.Column-1, 0)), paint(on, red, "^"))
+}
+
+// end writes what has come of all files together.
+func (r *replaying) end(took time.Duration) error {
+	if r.format.String() == "json" {
+		if r.rows == nil {
+			r.rows = []replayRow{}
+		}
+		return writeJSON(r.sh.Out, r.rows)
+	}
+	if len(r.others) > 0 {
+		r.sh.hint("%s of other workflows left out", plural(len(r.others), "recording"))
+	}
+	agreeing := r.files - r.differing - r.broken
+	if r.format.String() == "text" && r.opts.At == nil {
+		if r.source.def != nil {
+			r.answer(agreeing)
+		} else if r.files > 1 {
+			r.sum(agreeing)
+		}
+	}
+	if r.files > 1 {
+		r.sh.hint("replayed in %s, %.0f a second", took.Round(time.Millisecond), float64(r.files)/took.Seconds())
+	}
+	return nil
+}
+
+// sum counts what has come of several files.
+func (r *replaying) sum(agreeing int) {
+	said := []string{fmt.Sprintf("%d as recorded", agreeing)}
+	if r.differing > 0 {
+		said = append(said, fmt.Sprintf("%d not", r.differing))
+	}
+	if r.broken > 0 {
+		said = append(said, fmt.Sprintf("%d unreadable", r.broken))
+	}
+	fmt.Fprintf(r.sh.Out, "%s: %s\n", plural(r.files, "recording"), strings.Join(said, ", "))
+}
+
+// answer says whether a document may be deployed.
+func (r *replaying) answer(agreeing int) {
+	word, style := "may be deployed", green
+	if agreeing < r.files {
+		word, style = "may not be deployed", red
+	}
+	verb := "follow"
+	if r.files == 1 {
+		verb = "follows"
+	}
+	fmt.Fprintf(r.sh.Out, "%s: %d of %s %s %s\n", paint(r.sh.outColor(), style, word), agreeing,
+		plural(r.files, "recording"), verb, printable(r.source.name))
+}

@@ -1,0 +1,198 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/spec"
+)
+
+func newTestCommand(sh *shell) *cobra.Command {
+	t := &tester{sh: sh, coverage: newChoice("", "text", "html"), annotations: newChoice("auto", "github", "none")}
+	c := &cobra.Command{
+		Use:   "test [PATH…]",
+		Short: "Run the tests beside workflows",
+		Long: `Runs test files: each case simulates its workflow through the whole engine, on a
+virtual clock and without a network, and says what differs from what is expected.
+
+PATH is a test file, or a folder: of that and those below it, every *.test.yaml.
+Without one it is the current folder. A test file stands beside its workflow:
+
+  workflow: order.yaml              # this is also what it is without the line
+  mocks: order.mocks.yaml           # or in place; input, secrets, seed, start too:
+  tests:                            # for all cases, or in one
+    - name: a declined card is tried again the next day
+      input: {order: 7}             # or "@FILE"
+      mocks: {http: [{respond: [{status: 402}, {status: 200}]}]}
+      expect:
+        status: completed           # faulted, cancelled, waiting
+        output: {paid: true}        # any part of it; "${ .sum > 3 }" must be true
+        elapsed: P1D                # or "<= PT36H"
+        tasks: [charge, wait, charge]
+        requests: [{method: POST, url: "*/charge", times: 2}]
+
+There is more: error, events, with, seeds, until, network. Calls that no mock
+answers fail the case. Ends with 0 if all cases pass, 4 if one does not, 5 if a
+test file or a document is invalid, 2 if there are no tests.`,
+		Example: `  flunq test
+  flunq test workflows --run 'declined' -v
+  flunq test --junit report.xml --coverage=html
+  flunq test --update                  # write what happened into the expectations`,
+		GroupID: groupDevelop,
+	}
+	t.format = outputFlag(c, "text", "json", "jsonl")
+	f := c.Flags()
+	f.StringVar(&t.only, "run", "", "run only the cases whose name matches this `PATTERN` (a regular expression)")
+	f.IntVar(&t.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` cases at once")
+	f.BoolVar(&t.failFast, "fail-fast", false, "stop at the first case that fails")
+	f.BoolVarP(&t.verbose, "verbose", "v", false, "show every case with its timeline")
+	f.BoolVar(&t.update, "update", false, "write what happened into the expectations")
+	f.BoolVar(&t.watch, "watch", false, "run again what is affected when a file changes, until interrupted")
+	f.StringVar(&t.junit, "junit", "", "`FILE` to write a JUnit report to")
+	f.Var(t.annotations, "annotations", "mark failures for a forge: auto (where GITHUB_ACTIONS is true), github or none")
+	offer(c, "annotations", t.annotations)
+	f.Var(t.coverage, "coverage", "tell what no case has reached: text or html")
+	f.Lookup("coverage").NoOptDefVal = "text"
+	offer(c, "coverage", t.coverage)
+	f.StringVar(&t.coverageFile, "coverage-file", "", "`FILE` for the coverage (default: stdout for text, coverage.html for html)")
+	c.RunE = func(c *cobra.Command, args []string) error { return t.command(c.Context(), args) }
+	return c
+}
+
+// tester is one run of the command.
+type tester struct {
+	sh                            *shell
+	format, coverage, annotations *choice
+	only, junit, coverageFile     string
+	parallel                      int
+	failFast, verbose             bool
+	update, watch                 bool
+
+	pattern *regexp.Regexp
+	loaded  func(*testFile) // if set, is told of each file that was read
+}
+
+func (t *tester) command(ctx context.Context, args []string) error {
+	args = t.coverageWord(args)
+	var err error
+	if t.pattern, err = regexp.Compile(t.only); err != nil {
+		return misusef("--run %q is no regular expression: %v", t.only, err)
+	}
+	switch {
+	case t.parallel < 1:
+		return misusef("--parallel %d: want 1 or more", t.parallel)
+	case t.watch && t.update:
+		return misusef("--watch and --update exclude each other: each update would be a change")
+	case t.coverageFile != "" && t.coverage.String() == "":
+		return misusef("--coverage-file goes with --coverage")
+	case t.watch:
+		return t.follow(ctx, args)
+	}
+	files, err := testFiles(args)
+	if err != nil {
+		return err
+	}
+	b, err := t.batch(ctx, files)
+	if err != nil {
+		return err
+	}
+	return b.verdict()
+}
+
+// coverageWord takes "--coverage html", which reaches us as a bare flag and an
+// argument, for what it is meant to be.
+func (t *tester) coverageWord(args []string) []string {
+	if t.coverage.String() != "text" || len(args) == 0 || !slices.Contains(t.coverage.words[1:], args[0]) {
+		return args
+	}
+	if _, err := os.Stat(args[0]); err == nil {
+		return args
+	}
+	t.coverage.value = args[0]
+	return args[1:]
+}
+
+// batch runs the cases of some test files and tells of them.
+func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
+	b := &batch{tester: t, began: time.Now(), reached: spec.NewCoverage()}
+	b.base = sim.Config{Version: version().Version, Transport: executor.NewTransport(localLimits())}
+	if err := b.load(files); err != nil {
+		return b, err
+	}
+	if err := b.run(ctx); err != nil {
+		return b, err
+	}
+	return b, b.finish()
+}
+
+// finish writes all that is told at the end.
+func (b *batch) finish() error {
+	for _, write := range []func() error{b.summarize, b.writeJUnit, b.writeCoverage} {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	b.annotate()
+	return nil
+}
+
+// verdict is how the command ends.
+func (b *batch) verdict() error {
+	switch {
+	case b.count(invalid) > 0:
+		return reported(exitInvalid)
+	case b.count(broken) > 0:
+		return reported(exitFailed)
+	case b.count(failed) > 0:
+		return reported(exitUnexpected)
+	case b.count(passed)+b.count(updated) == 0 && b.only != "":
+		return misusef("no test matches --run %q", b.only)
+	case b.count(passed)+b.count(updated) == 0:
+		return misusef("there are no tests in %s", plural(len(b.files), "file"))
+	default:
+		return nil
+	}
+}
+
+// summarize says how it went, in the format that was asked for.
+func (b *batch) summarize() error {
+	switch {
+	case b.format.String() == "json":
+		return writeJSON(b.sh.Out, b.report())
+	case b.format.String() == "jsonl", b.sh.quiet && b.count(failed)+b.count(broken)+b.count(invalid) == 0:
+		return nil
+	}
+	text := ""
+	for _, o := range outcomes() {
+		switch n := b.count(o); {
+		case n == 0:
+		case o == invalid:
+			text += ", " + plural(n, "invalid file")
+		default:
+			text += fmt.Sprintf(", %d %s", n, o)
+		}
+	}
+	if text == "" {
+		text = ", no tests were run"
+	}
+	style := green
+	if b.count(failed)+b.count(broken)+b.count(invalid) > 0 {
+		style = red
+	}
+	took := ""
+	if b.sh.Terminal { // elsewhere equal runs print equal bytes
+		took = fmt.Sprintf(" in %s", time.Since(b.began).Round(time.Millisecond))
+	}
+	fmt.Fprintf(b.sh.Out, "%s in %s; %s of virtual time%s\n", paint(b.sh.outColor(), style, text[2:]),
+		plural(len(b.files), "file"), elapsed(b.virtual()), took)
+	return nil
+}

@@ -1,0 +1,289 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/spec"
+)
+
+// batch is test files that are run together.
+type batch struct {
+	*tester
+	began time.Time
+	files []*testFile
+	base  sim.Config // what no test file says
+
+	mu      sync.Mutex // of reached
+	reached *spec.Coverage
+}
+
+// testFile is one test file and what came of it.
+type testFile struct {
+	name  string
+	needs []string // the files that it was read from
+	suite *spec.Suite
+	err   error // why it cannot be run
+	cases []*testCase
+	left  atomic.Int32 // cases still to be run
+}
+
+// testCase is one case and what came of it.
+type testCase struct {
+	*spec.Case
+	outcome  outcome
+	verdict  *spec.Verdict
+	err      error
+	timeline []byte
+	took     time.Duration
+}
+
+// outcome is what came of a case, as the summary counts it.
+type outcome string
+
+const (
+	passed  outcome = "passed"
+	failed  outcome = "failed"
+	updated outcome = "updated"
+	skipped outcome = "skipped" // after a failure, with --fail-fast
+	broken  outcome = "broken"  // flunq itself failed
+	invalid outcome = "invalid" // a file that cannot be run
+)
+
+func outcomes() []outcome { return []outcome{passed, updated, failed, broken, skipped, invalid} }
+
+func (b *batch) count(o outcome) int {
+	n := 0
+	for _, f := range b.files {
+		if f.err != nil && o == invalid {
+			n++
+		}
+		for _, c := range f.cases {
+			if c.outcome == o {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (b *batch) virtual() time.Duration {
+	var sum time.Duration
+	for _, f := range b.files {
+		for _, c := range f.cases {
+			sum += c.virtual()
+		}
+	}
+	return sum
+}
+
+func (c *testCase) virtual() time.Duration {
+	if c.verdict == nil {
+		return 0
+	}
+	return c.verdict.Elapsed
+}
+
+// load reads the test files. Mistakes keep a file from being run, not the others.
+func (b *batch) load(files []string) error {
+	loader := spec.NewLoader(readForTest)
+	for _, name := range files {
+		f := &testFile{name: name}
+		f.suite, f.needs, f.err = loader.Load(name)
+		if b.loaded != nil {
+			b.loaded(f)
+		}
+		b.files = append(b.files, f)
+		if f.err != nil {
+			if !errors.Is(f.err, dsl.ErrInvalid) {
+				return fail(exitMisuse, f.err)
+			}
+			continue
+		}
+		for _, c := range f.suite.Cases {
+			if b.pattern.MatchString(c.Name) {
+				f.cases = append(f.cases, &testCase{Case: c})
+			}
+		}
+		f.left.Store(int32(len(f.cases)))
+		if len(f.cases) > 0 {
+			b.reached.Include(f.suite)
+		}
+	}
+	return nil
+}
+
+// queue hands out the cases of a batch, one after the other.
+type queue struct {
+	files []*testFile // of each case
+	cases []*testCase
+	next  atomic.Int32
+	stop  atomic.Bool // what is left is skipped
+	done  chan struct{}
+}
+
+// run runs all cases, several at once, and tells of each file in its turn.
+func (b *batch) run(ctx context.Context) error {
+	q := &queue{}
+	for _, f := range b.files {
+		for _, c := range f.cases {
+			q.cases, q.files = append(q.cases, c), append(q.files, f)
+		}
+	}
+	q.done = make(chan struct{}, len(q.cases))
+	for range min(b.parallel, len(q.cases)) {
+		go b.work(ctx, q)
+	}
+	told, err := b.tell(0)
+	for range q.cases {
+		<-q.done
+		if err == nil {
+			told, err = b.tell(told)
+		}
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// work runs cases until there are no more.
+func (b *batch) work(ctx context.Context, q *queue) {
+	for {
+		i := int(q.next.Add(1)) - 1
+		if i >= len(q.cases) {
+			return
+		}
+		c := q.cases[i]
+		c.outcome = skipped
+		if !q.stop.Load() && ctx.Err() == nil {
+			b.one(ctx, c)
+		}
+		if b.failFast && (c.outcome == failed || c.outcome == broken) {
+			q.stop.Store(true)
+		}
+		q.files[i].left.Add(-1)
+		q.done <- struct{}{}
+	}
+}
+
+// tell shows the files, in their order, whose cases have all been run.
+func (b *batch) tell(from int) (int, error) {
+	for ; from < len(b.files) && b.files[from].left.Load() == 0; from++ {
+		f := b.files[from]
+		if b.update && f.err == nil {
+			if err := b.rewrite(f); err != nil {
+				return from, err
+			}
+		}
+		if err := b.show(f); err != nil {
+			return from, err
+		}
+		f.forget()
+	}
+	return from, nil
+}
+
+// forget lets go of what nobody asks for again: there may be many cases.
+func (f *testFile) forget() {
+	for _, c := range f.cases {
+		if c.outcome == passed && c.verdict != nil {
+			c.verdict.Outcome, c.timeline = nil, nil
+		}
+	}
+}
+
+// one runs a case.
+func (b *batch) one(ctx context.Context, c *testCase) {
+	began := time.Now()
+	c.verdict, c.err = c.Run(ctx, b.base, b.see(c.Case))
+	c.took = time.Since(began)
+	switch {
+	case ctx.Err() != nil:
+		c.outcome, c.err = skipped, nil
+	case c.err != nil:
+		c.outcome = broken
+	case len(c.verdict.Differences) > 0:
+		c.outcome = failed
+	default:
+		c.outcome = passed
+	}
+	if b.verbose && c.verdict != nil {
+		c.timeline = b.line(c)
+	}
+}
+
+// see is what looks at each run: nothing, or the coverage.
+func (b *batch) see(c *spec.Case) func(*spec.Outcome) {
+	if b.coverage.String() == "" {
+		return nil
+	}
+	return func(o *spec.Outcome) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.reached.Add(c.Suite(), c.Secrets, o)
+	}
+}
+
+// line is the timeline of the case's last run.
+func (b *batch) line(c *testCase) []byte {
+	var out bytes.Buffer
+	sh := *b.sh
+	sh.Err, sh.ErrTerminal, sh.quiet = &out, b.sh.Terminal, false
+	sh.Width = max(sh.Width-indentOfTimeline, 0)
+	line := newTimeline(&sh, c.Start)
+	s := c.Suite()
+	var with []*dsl.Definition
+	for _, d := range s.With {
+		with = append(with, d.Definition)
+	}
+	line.add(s.Workflow.Definition, with)
+	line.observe(c.verdict.Outcome.History)
+	return []byte(c.Hide(out.String()))
+}
+
+// indentOfTimeline is how far a timeline stands to the right, below its case.
+const indentOfTimeline = 4
+
+// rewrite writes what happened into a test file, and into those that its
+// expectations stand in.
+func (b *batch) rewrite(f *testFile) error {
+	var changed []*testCase
+	var verdicts []*spec.Verdict
+	for _, c := range f.cases {
+		hasMocks := c.verdict != nil && !slices.ContainsFunc(c.verdict.Differences, func(d spec.Difference) bool { return d.Expect == "mocks" })
+		if hasMocks && (c.outcome == failed || c.outcome == passed && c.Expect.IsEmpty()) {
+			changed, verdicts = append(changed, c), append(verdicts, c.verdict)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	texts, err := f.suite.Update(verdicts, readForTest)
+	if err != nil {
+		return fail(exitUnexpected, err)
+	}
+	if err := writeAll(texts); err != nil {
+		return err
+	}
+	for _, c := range changed {
+		c.outcome = updated
+	}
+	return nil
+}
+
+// writeAll replaces the texts of files.
+func writeAll(texts map[string][]byte) error {
+	for _, file := range slices.Sorted(maps.Keys(texts)) {
+		if err := replaceFile(file, texts[file]); err != nil {
+			return fmt.Errorf("write %w", withoutVerb(file, err))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// watchTests is how often --watch looks for changes.
+const watchTests = 500 * time.Millisecond
+
+// follow runs the tests, and again those that a change affects, until ctx ends.
+func (t *tester) follow(ctx context.Context, args []string) error {
+	w := &watched{tester: t, args: args, state: map[string]string{}, needs: map[string][]string{}}
+	if _, err := testFiles(args); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(watchTests)
+	defer ticker.Stop()
+	for {
+		w.look(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// watched is what --watch knows of the files.
+type watched struct {
+	*tester
+	args  []string
+	needs map[string][]string // files that a test file was read from
+	state map[string]string   // of a test file and all that it needs, when it was last run
+	told  string              // what was last said to be wrong
+}
+
+// look runs the test files of which something has changed.
+func (w *watched) look(ctx context.Context) {
+	files, err := testFiles(w.args)
+	if err != nil {
+		if text := err.Error(); text != w.told {
+			w.sh.report(err)
+			w.told = text
+		}
+		return
+	}
+	w.told = ""
+	var affected []string
+	before := map[string]string{}
+	for _, file := range files {
+		if before[file] = w.signature(file); before[file] != w.state[file] {
+			affected = append(affected, file)
+		}
+	}
+	if len(affected) == 0 {
+		return
+	}
+	if len(w.state) > 0 {
+		w.sh.hint("%s  changed: %s", time.Now().Format(time.TimeOnly), printable(strings.Join(affected, ", ")))
+	}
+	w.loaded = func(f *testFile) {
+		known := w.needs[f.name]
+		w.needs[f.name] = slices.Compact(slices.Sorted(slices.Values(f.needs)))
+		w.state[f.name] = before[f.name]
+		if !slices.Equal(known, w.needs[f.name]) {
+			w.state[f.name] = w.signature(f.name)
+		}
+	}
+	if _, err := w.batch(ctx, affected); err != nil && ctx.Err() == nil {
+		w.sh.report(err)
+	}
+	if ctx.Err() == nil {
+		w.sh.hint("watching %s; interrupt to stop", plural(len(files), "test file"))
+	}
+}
+
+// signature tells the state of a test file and all that it needs.
+func (w *watched) signature(file string) string {
+	needs := w.needs[file]
+	if needs == nil {
+		needs = []string{file}
+	}
+	var out strings.Builder
+	for _, name := range needs {
+		info, err := os.Stat(name)
+		if err != nil {
+			fmt.Fprintf(&out, "%s gone\n", name)
+			continue
+		}
+		fmt.Fprintf(&out, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
+	}
+	return out.String()
+}

@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// The kinds of mistakes that engines of this sort have had. Each is planted in the
+// scripts, and must be found, so that the simulator cannot go blind.
+var bugs = []struct {
+	name string
+	bug  bug
+}{
+	{"acknowledged before it is committed", bug{
+		script: replaced(`if ARGV[2] ~= '' and not mine() then return 2 end`, ``),
+		ahead: func(source string, args []any) [][]any {
+			n := keysOf(args)
+			if !isCommit(source) || args[n+1] == "" {
+				return nil
+			}
+			return [][]any{{"xack", args[0], args[n], args[n+1]}}
+		},
+	}},
+	{"no check of the version", bug{script: replaced(`if version ~= ARGV[4] then return 1 end`, ``)}},
+	{"no check of whose message it is", bug{
+		script: func(source string) string {
+			source = strings.Replace(source, `if ARGV[2] ~= '' and not mine() then return 2 end`, ``, 1)
+			source = strings.Replace(source, `if version ~= ARGV[4] then return 1 end`, ``, 1)
+			return strings.Replace(source, `if not mine() then return 0 end`, ``, 1)
+		},
+	}},
+	{"a timer is taken out before it is published", bug{
+		script: replaced(`and redis.call('ZSCORE', KEYS[1], member)`, ``),
+		ahead: func(source string, args []any) [][]any {
+			if !strings.Contains(source, `local at, fired, wrong = 1, 0, ''`) {
+				return nil
+			}
+			for i, arg := range args {
+				if text, ok := arg.(string); ok && strings.HasPrefix(text, `{"tenant_id"`) {
+					return [][]any{{"zrem", args[0], args[i]}}
+				}
+			}
+			return nil
+		},
+	}},
+	{"what is claimed is not handled", bug{script: replaced(`out[#out + 1] = {id, tostring(deaths), claimed[1][2]}`, `redis.call('XACK', KEYS[1], group, id)`)}},
+	{"a timer that was taken back is set", bug{script: replaced(`redis.call('HSET', KEYS[2], ARGV[from + 1], '1')`, ``)}},
+}
+
+func replaced(part, by string) func(string) string {
+	return func(source string) string { return strings.Replace(source, part, by, 1) }
+}
+
+func isCommit(source string) bool { return strings.Contains(source, `local kinds = {`) }
+
+// keysOf counts the keys of a script's arguments: what begins as keys do.
+func keysOf(args []any) int {
+	for i, arg := range args {
+		text, _ := arg.(string)
+		if !strings.HasPrefix(text, "tenant:") && !strings.HasPrefix(text, "flunq:") {
+			return i
+		}
+	}
+	return len(args)
+}
+
+// Every planted bug is found within 2,000 seeds.
+func TestPlantedBugs(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("faulty.yaml", []byte(faulty))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Definition: def, ID: "x", Remote: true, Processes: 2, Executors: 2}
+	plain := try(t, cfg, Plan{})
+	for _, b := range bugs {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(2000) {
+				cfg := cfg
+				cfg.Seed, cfg.bug = seed, &b.bug
+				if got := try(t, cfg, Plan{Kinds: Faults(), Rate: 60}); len(got.Broken) > 0 || got.Outcome != plain.Outcome {
+					t.Logf("found at seed %d after %d faults: %v", seed, len(got.Struck), got.Broken)
+					return
+				}
+			}
+			t.Error("it was not found")
+		})
+	}
+}

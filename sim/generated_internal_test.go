@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// writer writes random documents of all kinds of tasks whose outcome depends on
+// neither time nor order.
+type writer struct {
+	*rand.Rand
+	names int
+	lines strings.Builder
+}
+
+func (w *writer) document() string {
+	w.lines.WriteString("document: {dsl: '1.0.3', namespace: test, name: generated, version: '1.0.0'}\ndo:\n")
+	w.list("  ", 3, 1+w.IntN(4))
+	return w.lines.String()
+}
+
+// list writes some tasks of a depth at most.
+func (w *writer) list(indent string, depth, count int) {
+	for range count {
+		w.names++
+		w.task(indent, fmt.Sprintf("t%d", w.names), depth)
+	}
+}
+
+func (w *writer) line(indent, format string, args ...any) {
+	w.lines.WriteString(indent)
+	fmt.Fprintf(&w.lines, format, args...)
+	w.lines.WriteByte('\n')
+}
+
+func (w *writer) task(indent, name string, depth int) {
+	kinds := 6
+	if depth > 0 {
+		kinds = 10
+	}
+	in := indent + "    "
+	switch w.IntN(kinds) {
+	case 0:
+		w.line(indent, `- %s: {set: {n: "${ ((.n? // 0) | numbers // 0) + %d }", by: %s}}`, name, w.IntN(9), name)
+	case 1:
+		w.line(indent, `- %s: {wait: PT%dS}`, name, 1+w.IntN(100))
+	case 2:
+		w.line(indent, `- %s: {call: http, with: {method: get, endpoint: "https://a.example/%s"}}`, name, name)
+	case 3:
+		w.line(indent, `- %s: {emit: {event: {with: {type: com.example.%s, source: /test, time: '2026-01-01T00:00:00Z', data: {a: 1}}}}}`, name, name)
+	case 4:
+		w.line(indent, `- %s: {if: '%v', set: {skipped: no}, export: {as: {last: %s}}}`, name, w.IntN(2) == 0, name)
+	case 5:
+		w.line(indent, `- %s: {switch: [{some: {when: '(.n? // 0) > %d', then: continue}}, {other: {then: continue}}]}`, name, w.IntN(9))
+	case 6:
+		w.line(indent, `- %s:`, name)
+		w.line(in, `for: {in: "[range(%d)]"}`, w.IntN(4))
+		w.line(in, `do:`)
+		w.list(in+"  ", depth-1, 1+w.IntN(2))
+	case 7:
+		w.line(indent, `- %s:`, name)
+		w.line(in, `fork:`)
+		w.line(in, `  branches:`)
+		w.list(in+"    ", depth-1, 1+w.IntN(3))
+	case 8:
+		w.line(indent, `- %s:`, name)
+		w.line(in, `try:`)
+		w.list(in+"  ", depth-1, 1+w.IntN(2))
+		w.line(in, `  - bad%s: {raise: {error: {type: https://a.example/bad, status: 500}}}`, name)
+		w.line(in, `catch:`)
+		w.line(in, `  retry: {delay: PT%dS, limit: {attempt: {count: %d}}}`, 1+w.IntN(5), 1+w.IntN(2))
+		w.line(in, `  do:`)
+		w.line(in, `    - caught%s: {set: {caught: "${ $error.status }"}}`, name)
+	case 9:
+		w.line(indent, `- %s:`, name)
+		w.line(in, `timeout: {after: P300D}`)
+		w.line(in, `do:`)
+		w.list(in+"  ", depth-1, 1+w.IntN(3))
+	}
+}
+
+// Documents that nobody has thought of end, whatever goes wrong, as they do when
+// nothing does; and the same seed gives the same run.
+func TestGeneratedDocuments(t *testing.T) {
+	t.Parallel()
+	mocks, err := ParseMocks("mocks.yaml", []byte("http: [{respond: [{status: 200, latency: PT3S, body: {n: 1}}]}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const documents, seeds = 80, 5
+	struck := 0
+	for n := range uint64(documents) {
+		w := &writer{Rand: rand.New(rand.NewPCG(n, 1))}
+		text := w.document()
+		def, _, err := dsl.Parse("generated.yaml", []byte(text))
+		if err != nil {
+			t.Fatalf("document %d: %v\n%s", n, err, text)
+		}
+		cfg := Config{
+			Definition: def, ID: "x", Processes: 2, Executors: 3, Executions: 1 + int(n%2), Remote: n%3 == 0, Mocks: mocks,
+			MaxTime: 3000 * 24 * time.Hour,
+		}
+		plain := try(t, cfg, Plan{})
+		plan := Plan{Rate: 80, Most: 8, Kinds: []FaultKind{
+			CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Outage, Clock,
+		}}
+		for seed := range uint64(seeds) {
+			cfg.Seed = seed
+			got := try(t, cfg, plan)
+			struck += len(got.Struck)
+			if seed == 0 && try(t, cfg, plan).Order != got.Order {
+				t.Errorf("document %d: the same seed gave another order", n)
+			}
+			same(t, plain, got)
+			if t.Failed() {
+				t.Fatalf("document %d, seed %d:\n%s", n, seed, text)
+			}
+		}
+	}
+	t.Logf("%d documents, %d runs, %d faults", documents, documents*seeds, struck)
+}

@@ -1,0 +1,48 @@
+package nodes_test
+
+import (
+	"errors"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/nodes"
+)
+
+// All mistakes are told, in the order of the lines, each with its place.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	r := nodes.New("f.yaml", []byte("b: 1\nlen: x\nnames: {}\n"))
+	var length string
+	r.Object(r.Root(), "the file", nodes.Fields{
+		"length": func(n *yaml.Node) { length = r.Text(n, "length") },
+		"names":  r.Each("names", func(*yaml.Node) {}),
+	}, nil)
+	err := r.Err()
+	want := `f.yaml:1:1: the file has no key "b", want one of length, names
+f.yaml:2:1: the file has no key "len", want one of length, names
+f.yaml:3:8: names is a map, want a list`
+	if err == nil || err.Error() != want || !errors.Is(err, dsl.ErrInvalid) || length != "" {
+		t.Errorf("Err() = %v\nwant %s", err, want)
+	}
+}
+
+// An alias that multiplies itself does not fill the memory.
+func TestTooManyValues(t *testing.T) {
+	t.Parallel()
+	source := "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+	for c := 'b'; c < 'i'; c++ {
+		before := "*" + string(c-1)
+		source += string(c) + ": &" + string(c) + " [" + before
+		for range 9 {
+			source += "," + before
+		}
+		source += "]\n"
+	}
+	r := nodes.New("f.yaml", []byte(source))
+	r.Data(r.Root())
+	if r.Err() == nil {
+		t.Error("10^8 values were read")
+	}
+}

@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"regexp"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// facts are what a history says of when things happened, and in which order.
+type facts struct {
+	start    time.Time
+	steps    []fact
+	place    map[string]int // of a step, by its key
+	begun    map[string]time.Time
+	ended    map[string]time.Time
+	failed   map[string]bool
+	fired    map[string]time.Duration // timeouts that came, by run: how long they were
+	received map[string]bool          // events from outside, by id
+}
+
+// fact is a step: a run of a task that ended, a timer that fired, an event that came.
+type fact struct {
+	key  string // the same in each history
+	task string // its run, if it has one
+	what string
+	at   time.Time
+}
+
+// The words for what happened to a task.
+const (
+	stepEnds      = "ends"
+	stepFails     = "fails"
+	stepSkipped   = "is skipped"
+	stepCancelled = "is cancelled"
+	stepWaited    = "has waited"
+	stepTimeout   = "times out"
+	stepRetries   = "is tried again"
+)
+
+func factsOf(history []event.Event) *facts {
+	f := &facts{
+		place: map[string]int{}, begun: map[string]time.Time{}, ended: map[string]time.Time{},
+		failed: map[string]bool{}, fired: map[string]time.Duration{}, received: map[string]bool{},
+	}
+	for _, e := range history {
+		if f.start.IsZero() {
+			f.start = e.Time
+		}
+		f.take(e)
+	}
+	return f
+}
+
+func (f *facts) take(e event.Event) {
+	switch e.Type {
+	case event.TaskRequested:
+		f.begun[e.Task] = e.Time
+	case event.TaskCompleted:
+		var c event.Completed
+		_ = decide.DecodeData(e, &c) // the engine's own data can be read
+		f.ended[e.Task] = e.Time
+		f.failed[e.Task] = c.Error != nil
+		f.add(fact{"task " + e.Task, e.Task, completion(c), e.Time})
+	case event.TimerFired:
+		var t event.Fired
+		_ = decide.DecodeData(e, &t)
+		what := stepWaited
+		switch t.Kind {
+		case event.TimeoutTimer:
+			what = stepTimeout
+			f.fired[t.TaskID] = time.Duration(t.DurationMS) * time.Millisecond
+		case event.RetryTimer:
+			what = stepRetries
+		}
+		f.add(fact{"timer " + string(t.Kind) + t.Key + " " + t.TaskID, t.TaskID, what, e.Time})
+	case event.EventReceived:
+		came := arrived(e)
+		f.received[came.Source+" "+came.ID] = true
+		f.add(fact{"event " + came.Source + " " + came.ID, "", "event " + string(came.Type), e.Time})
+	}
+}
+
+func completion(c event.Completed) string {
+	switch {
+	case c.Status == "skipped":
+		return stepSkipped
+	case c.Status == "cancelled":
+		return stepCancelled
+	case c.Error != nil:
+		return stepFails
+	default:
+		return stepEnds
+	}
+}
+
+func (f *facts) add(step fact) {
+	if _, ok := f.place[step.key]; !ok {
+		f.place[step.key] = len(f.steps)
+	}
+	f.steps = append(f.steps, step)
+}
+
+// readsClock reports whether the outcome of a document can follow from how long
+// things took, because its expressions ask for the time.
+func readsClock(def *dsl.Definition) bool {
+	return clockWords().Match(def.Source)
+}
+
+func clockWords() *regexp.Regexp {
+	return regexp.MustCompile(`\bnow\b|startedAt|\blocaltime\b|\bgmtime\b`)
+}

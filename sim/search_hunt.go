@@ -1,0 +1,354 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// hunt is a search under way.
+type hunt struct {
+	*Search
+
+	report          *Report
+	commands, calls map[string]uint64            // of the first run, by service
+	known           map[string]map[string]*class // outcomes in which nothing went wrong: by execution, by key
+	hidden          mask                         // values that follow from the time at which a run starts
+	reads           bool                         // the document reads the clock
+	orders          map[uint64]struct{}
+	found           map[string]*Finding
+	timeouts        map[string]*timeouts
+	repeated        map[Deed]*Repeat
+
+	seeds, faults int
+}
+
+// class is the runs without faults that ended alike.
+type class struct {
+	outcome   Outcome
+	scenarios []Scenario
+	facts     []*facts // of the first of them
+}
+
+// mostFacts is how many runs of a class are kept to be compared.
+const mostFacts = 16
+
+// verdict is what a run has come to. It is small: a hundred thousand pass.
+type verdict struct {
+	scenario Scenario // with the faults that struck in the place of chance
+	struck   []FaultKind
+	order    uint64
+	elapsed  time.Duration
+	failures []failure
+	set      map[string]int // timeouts that were set, by task
+	fired    map[string]int // … and came
+	repeated []Deed
+
+	trial *Trial // of a run without faults, while those are gathered
+}
+
+func newHunt(s *Search) *hunt {
+	return &hunt{
+		Search: s, report: &Report{Faults: map[FaultKind]int{}},
+		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, found: map[string]*Finding{},
+		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{}, reads: readsClock(s.Config.Definition),
+	}
+}
+
+// over reports whether the search has come to its end before its time.
+func (h *hunt) over(ctx context.Context) bool {
+	h.report.Stopped = h.report.Stopped || ctx.Err() != nil || h.More != nil && !h.More()
+	return h.report.Stopped || h.FailFast && len(h.found) > 0 || len(h.found) >= mostFindings
+}
+
+// ErrUnending is wrapped by the error about a workflow that does not end though
+// nothing goes wrong.
+var ErrUnending = errors.New("the workflow does not end")
+
+// plain runs some seeds without faults, and learns from them how the workflow ends.
+func (h *hunt) plain(ctx context.Context) error {
+	first, err := h.first(ctx)
+	if err != nil {
+		return err
+	}
+	runs := plainRuns
+	if len(h.Kinds) > 0 {
+		runs = min(runs, int(min(h.Last-h.First, plainRuns))+plainRuns/4) //nolint:mnd // few seeds, few runs
+	}
+	of := runs
+	seeds := func(yield func(Scenario) bool) {
+		for n := range uint64(runs) {
+			if !yield(h.scenario(h.First + n)) {
+				return
+			}
+		}
+	}
+	var trials []*verdict
+	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
+		t, err := h.try(ctx, sc)
+		if err != nil {
+			return nil, err
+		}
+		return h.weigh(t, sc), nil
+	}
+	err = pool(ctx, h.Parallel, seeds, run, func(v *verdict) bool {
+		trials = append(trials, v)
+		h.learn(v)
+		h.report.Plain++
+		h.note(v)
+		h.show(PhasePlain, h.report.Plain, of)
+		return !h.over(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	h.usual(trials)
+	return h.unending(first)
+}
+
+// first runs the first seed twice, the second time later in the year: what
+// differs follows from the date, and is no concern of the search.
+func (h *hunt) first(ctx context.Context) (*Trial, error) {
+	sc := h.scenario(h.First)
+	exchange := h.Config.Exchange
+	h.Config.Exchange = func(x Exchange) {
+		if x.Mock < 0 && x.Err != nil {
+			h.report.Unmocked = append(h.report.Unmocked, x)
+		}
+	}
+	t, err := h.try(ctx, sc)
+	h.Config.Exchange = exchange
+	if err != nil {
+		return nil, err
+	}
+	h.commands, h.calls = t.Commands, t.Calls
+	if t.Stop == "" {
+		h.Config.turns = spareTurns + spareFactor*sum(t.Commands)
+	}
+	later := h.Config
+	later.Start = later.Start.Add(shift)
+	cfg := sc.Config(later)
+	other, err := Try(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	h.hidden = maskOf(t.Ends, other.Ends)
+	return t, nil
+}
+
+// shift is no round number of anything.
+const shift = 37*24*time.Hour + 5*time.Hour + 7*time.Minute + 11*time.Second + 13*time.Millisecond
+
+func sum(counts map[string]uint64) uint64 {
+	total := uint64(0)
+	for _, n := range counts {
+		total += n
+	}
+	return total
+}
+
+// unending says why a workflow does not end though nothing goes wrong.
+func (h *hunt) unending(t *Trial) error {
+	switch {
+	case t.Stop == "" || t.Stop == Stuck || t.Stop == Interrupt:
+		return nil
+	case t.Stop == Never && len(t.Waiting) > 0:
+		return fmt.Errorf("%w: it waits for something that will never come:\n  %s", ErrUnending, strings.Join(t.Waiting, "\n  "))
+	default:
+		return fmt.Errorf("%w: stopped by --%s after %d tasks and %v", ErrUnending, t.Stop, t.Tasks, t.Elapsed)
+	}
+}
+
+// each runs scenarios and judges them.
+func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(func(Scenario) bool)) error {
+	if phase == PhaseSingles {
+		h.report.SinglesOf = of
+		of = min(of, h.Singles)
+	}
+	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
+		t, err := h.try(ctx, sc)
+		if err != nil {
+			return nil, err
+		}
+		v := h.weigh(t, sc)
+		v.failures = append(v.failures, h.differing(t)...)
+		v.trial = nil
+		return v, nil
+	}
+	runs := 0
+	return pool(ctx, h.Parallel, scenarios, run, func(v *verdict) bool {
+		runs++
+		if phase == PhaseSingles {
+			h.report.Singles++
+		} else {
+			h.report.Seeds++
+			h.report.Last = v.scenario.Seed
+			h.seeds++
+		}
+		h.note(v)
+		h.show(phase, runs, of)
+		return !h.over(ctx)
+	})
+}
+
+func (h *hunt) show(phase string, runs, of int) {
+	if h.Progress != nil {
+		h.Progress(Progress{phase, runs, of, h.seeds, h.faults, len(h.orders), len(h.found)})
+	}
+}
+
+// weigh asks the promises and the user's expectations, and keeps what counts.
+func (h *hunt) weigh(t *Trial, sc Scenario) *verdict {
+	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Elapsed, trial: t, order: shorten(t.Order)}
+	for _, s := range t.Struck {
+		v.struck = append(v.struck, s.Kind)
+	}
+	for _, b := range t.Broken {
+		v.failures = append(v.failures, failure{Class: Engine, Violation: b})
+	}
+	for _, check := range h.Checks {
+		for _, b := range check.Of(t) {
+			v.failures = append(v.failures, failure{Class: Expectation, Violation: b})
+		}
+	}
+	v.set, v.fired = timeoutsIn(t.Ends)
+	v.repeated = repetitions(t)
+	return v
+}
+
+// shorten is the beginning of a hash, which is enough to count by.
+func shorten(order string) uint64 {
+	raw, err := hex.DecodeString(order[:min(16, len(order))]) //nolint:mnd // eight bytes
+	if err != nil {
+		return 0
+	}
+	n := uint64(0)
+	for _, b := range raw {
+		n = n<<8 | uint64(b) //nolint:mnd // a byte
+	}
+	return n
+}
+
+// learn adds the ends of a run without faults to what is known.
+func (h *hunt) learn(v *verdict) {
+	for _, end := range v.trial.Ends {
+		id := sibling(end.ID)
+		if h.known[id] == nil {
+			h.known[id] = map[string]*class{}
+		}
+		key := h.hidden.key(end)
+		c := h.known[id][key]
+		if c == nil {
+			c = &class{outcome: Outcome{Status: string(end.Status), Output: end.Output, Error: end.Error, Stop: v.trial.Stop}}
+			h.known[id][key] = c
+		}
+		c.outcome.Runs++
+		if len(c.facts) < mostFacts {
+			c.facts = append(c.facts, factsOf(end.History))
+			c.scenarios = append(c.scenarios, v.scenario)
+		}
+	}
+}
+
+// sibling is the id that an execution would have if it were the first of those
+// that are started alike.
+func sibling(id string) string {
+	root, rest, below := strings.Cut(id, ".")
+	if at := strings.LastIndexByte(root, '-'); at > 0 && strings.Trim(root[at+1:], "0123456789") == "" {
+		root = root[:at]
+	}
+	if below {
+		return root + "." + rest
+	}
+	return root
+}
+
+// usual says which outcomes there are, and that the workflow races if there are several.
+func (h *hunt) usual(trials []*verdict) {
+	id := sibling(h.Config.ID)
+	for _, c := range h.classes(id) {
+		h.report.Outcomes = append(h.report.Outcomes, c.outcome)
+	}
+	for _, id := range sortedKeys(h.known) {
+		all := h.classes(id)
+		for _, c := range all[1:] {
+			f := failure{Class: Race, Violation: Violation{Rule: ruleOrder, Execution: id}, task: h.pair(all[0], c)}
+			h.fail(f, c.scenarios[0], c.outcome.Runs)
+		}
+	}
+	_ = trials
+}
+
+// classes are those of an execution, the most frequent first.
+func (h *hunt) classes(id string) []*class {
+	return slices.SortedFunc(maps.Values(h.known[id]), func(a, b *class) int {
+		return cmp.Or(b.outcome.Runs-a.outcome.Runs, cmp.Compare(a.scenarios[0].Seed, b.scenarios[0].Seed))
+	})
+}
+
+// note takes a verdict into the report.
+func (h *hunt) note(v *verdict) {
+	for _, kind := range v.struck {
+		h.report.Faults[kind]++
+	}
+	h.faults += len(v.struck)
+	if len(h.orders) < mostOrders {
+		h.orders[v.order] = struct{}{}
+	}
+	h.report.Elapsed += v.elapsed
+	seen := map[string]bool{}
+	for _, f := range v.failures {
+		if !seen[f.signature()] {
+			seen[f.signature()] = true
+			h.fail(f, v.scenario, 1)
+		}
+	}
+	h.countTimeouts(v)
+	h.countRepeats(v)
+}
+
+// fail notes a failure: the first of its kind is a finding.
+func (h *hunt) fail(f failure, sc Scenario, runs int) {
+	known := h.found[f.signature()]
+	if known == nil {
+		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Seen: sc, Small: sc, signature: f.signature()}
+		h.found[f.signature()] = known
+		h.report.Findings = append(h.report.Findings, known)
+	}
+	known.Runs += runs
+}
+
+// finish makes what was found smaller, and tells it.
+func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
+	if err != nil && ctx.Err() != nil {
+		h.report.Stopped, err = true, nil
+	}
+	h.report.Orders = len(h.orders)
+	if err != nil {
+		return h.report, err
+	}
+	for _, f := range h.report.Findings {
+		if err := h.explain(ctx, f); err != nil && ctx.Err() == nil {
+			return h.report, err
+		}
+	}
+	rank := []Class{Engine, Expectation, Race, Late}
+	slices.SortStableFunc(h.report.Findings, func(a, b *Finding) int {
+		return slices.Index(rank, a.Class) - slices.Index(rank, b.Class)
+	})
+	h.report.Hints = h.hints()
+	return h.report, nil
+}
+
+// ended reports whether an event is the end of an execution.
+func ended(e event.Event) bool {
+	return e.Type == event.WorkflowCompleted || e.Type == event.WorkflowFailed || e.Type == event.WorkflowCancelled
+}

@@ -1,0 +1,216 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Class says whose failure something is.
+type Class string
+
+// The classes of findings.
+const (
+	Engine      Class = "engine"      // flunq broke a promise
+	Expectation Class = "expectation" // what the user expects did not come
+	Race        Class = "race"        // the workflow's outcome depends on the order of things
+	Late        Class = "late"        // … on how long faults hold it up, or on an answer that they lose
+)
+
+// The rules about outcomes.
+const (
+	ruleSame    = "the outcome is that of a run in which nothing goes wrong"
+	ruleEnds    = "every execution ends"
+	ruleOrder   = "the outcome does not depend on the order of things"
+	ruleTimeout = "the outcome does not depend on how long flunq is held up: a timeout"
+	ruleEvent   = "the outcome does not depend on how long flunq is held up: an event"
+	ruleAnswer  = "the outcome does not depend on an answer that was lost"
+	ruleClock   = "the outcome does not depend on the clock"
+)
+
+// Finding is a way in which runs fail, and the smallest run that was found to do so.
+type Finding struct {
+	Class Class
+	Violation
+	Task   string // that it is about, if there is one
+	Runs   int    // that failed so
+	Seen   Scenario
+	Small  Scenario
+	Tried  int  // runs that it took to make it smaller
+	Again  bool // the smaller run was seen to fail in the same way
+	Story  []Scene
+	Orders *Orders   // of a race
+	Differ []Unequal // of the usual outcome and this one
+	Status [2]string // likewise
+
+	signature string
+}
+
+// failure is what is wrong with one run.
+type failure struct {
+	Class Class
+	Violation
+	task string
+}
+
+func (f failure) signature() string { return string(f.Class) + " " + f.Rule + " " + f.task }
+
+// differing finds the executions of a run that ended as none does in which
+// nothing goes wrong, and says whose doing it is.
+//
+// It is judged by the histories. Each of them follows from its definition (that is
+// a promise of its own), so that another outcome can only come of other things
+// that happened to the execution, or of another order of them:
+//
+//   - a timeout came that comes in no run without faults. It is the workflow's if
+//     the faults can have held up what it watches for that long, and the engine's
+//     if they cannot;
+//   - an event from outside did not reach it, or another one did: it came before
+//     anybody listened;
+//   - a task failed whose call was carried out, but whose answer was lost;
+//   - its expressions ask for the time;
+//   - things that run side by side ended in an order in which they end in no run
+//     with the usual outcome: a race of the workflow.
+//
+// What none of these explains is the engine's failure.
+func (h *hunt) differing(t *Trial) []failure {
+	var out []failure
+	for _, end := range t.Ends {
+		known := h.known[sibling(end.ID)]
+		if known[h.hidden.key(end)] != nil || end.Status == "" {
+			continue
+		}
+		if f, ok := h.attribute(t, end); ok {
+			out = append(out, f)
+		}
+	}
+	return append(out, h.missing(t)...)
+}
+
+// missing finds executions that nobody has started although all else went as usual.
+func (h *hunt) missing(t *Trial) []failure {
+	there := map[string]bool{}
+	for _, end := range t.Ends {
+		there[sibling(end.ID)] = true
+		if h.known[sibling(end.ID)][h.hidden.key(end)] == nil {
+			return nil // whoever ended in another way need not have started it
+		}
+	}
+	var out []failure
+	for _, id := range sortedKeys(h.known) {
+		runs := 0
+		for _, c := range h.known[id] {
+			runs += c.outcome.Runs
+		}
+		if !there[id] && runs >= h.report.Plain*max(h.Config.Executions, 1) {
+			out = append(out, failure{Class: Engine, Violation: Violation{"no execution is lost", id, "nobody has started it"}})
+		}
+	}
+	return out
+}
+
+// attribute says why an execution ended in another way.
+func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
+	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
+		return failure{class, Violation{rule, end.ID, fmt.Sprintf(format, args...)}, task}, true
+	}
+	classes := h.classes(sibling(end.ID))
+	if len(classes) == 0 {
+		return failure{}, false // a child of an execution that has gone another way
+	}
+	got, usual := factsOf(end.History), classes
+	if task, long, ok := newTimeout(usual, got); ok {
+		if long <= h.bearable(t, usual, task) {
+			return fail(Late, ruleTimeout, event.ParseRun(task).Ref, "the timeout of %s came first", runName(task))
+		}
+		return fail(Engine, "a timeout comes only if what it watches takes that long", event.ParseRun(task).Ref,
+			"that of %s after %v came, which the faults do not explain", runName(task), long)
+	}
+	switch lost := h.lostAnswer(t, usual, got); {
+	case lost != "":
+		return fail(Late, ruleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", runName(lost))
+	case len(t.Struck) > 0 && otherEvents(usual, got):
+		return fail(Late, ruleEvent, "", "other events reached it: some came before anybody listened, or after all was over")
+	case len(t.Struck) > 0 && h.reads:
+		return fail(Late, ruleClock, "", "the expressions of the document ask for the time")
+	}
+	if first, second, ok := swapped(usual[0].facts, []*facts{got}); ok && end.Status.Ended() {
+		return fail(Race, ruleOrder, pairName(first, second), "%s came before %s", second.words(), first.words())
+	}
+	if !end.Status.Ended() {
+		return fail(Engine, ruleEnds, "", "it is %s, and nothing happens any more", end.Status)
+	}
+	return fail(Engine, ruleSame, "", "it is %s, which nothing that happened explains", end.Status)
+}
+
+// newTimeout is a timeout that comes in no run without faults, and how long it is.
+func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok bool) {
+	for _, task := range sortedKeys(got.fired) {
+		if !slices.ContainsFunc(usual, func(c *class) bool {
+			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
+		}) {
+			return task, got.fired[task], true
+		}
+	}
+	return "", 0, false
+}
+
+// What a fault can cost beyond its own duration: a lease, after which the work of
+// whoever was struck is claimed, and the pauses of those that are busy elsewhere.
+const costOfFault = 90 * time.Second
+
+// bearable is how long the faults of a run can have made a task take.
+func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
+	longest := time.Duration(0)
+	for _, c := range usual {
+		for _, f := range c.facts {
+			if begun, ok := f.begun[task]; ok {
+				longest = max(longest, f.ended[task].Sub(begun))
+			}
+		}
+	}
+	if task == "" { // the workflow's own
+		longest = t.Elapsed
+	}
+	for _, s := range t.Struck {
+		longest += s.Amount + costOfFault
+	}
+	return longest
+}
+
+// lostAnswer is a task that failed as it does not without faults, where an answer
+// was lost; "" if there is none.
+func (h *hunt) lostAnswer(t *Trial, usual []*class, got *facts) string {
+	if !slices.ContainsFunc(t.Struck, func(s Struck) bool { return s.Kind == CallLost }) {
+		return ""
+	}
+	for _, task := range sortedKeys(got.failed) {
+		if got.failed[task] && !slices.ContainsFunc(usual[0].facts, func(f *facts) bool { return f.failed[task] }) {
+			return task
+		}
+	}
+	return ""
+}
+
+// otherEvents reports whether the events that reached an execution are those of
+// no run without faults.
+func otherEvents(usual []*class, got *facts) bool {
+	for _, c := range usual {
+		for _, f := range c.facts {
+			if len(f.received) == len(got.received) && !slices.ContainsFunc(sortedKeys(got.received), func(id string) bool { return !f.received[id] }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// runName is how messages call a run of a task.
+func runName(task string) string {
+	if task == "" {
+		return "the workflow"
+	}
+	return task
+}

@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"reflect"
+	"strconv"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// mask are places in outcomes, as JSON pointers, that follow from the moment at
+// which a run starts: by execution.
+type mask map[string]map[string]bool
+
+// maskOf compares the ends of a run with those of the same run at another time.
+func maskOf(ends, later []End) mask {
+	m := mask{}
+	for i, end := range ends {
+		if i >= len(later) || later[i].ID != end.ID || later[i].Status != end.Status {
+			continue
+		}
+		places := map[string]bool{}
+		for _, d := range unequal("", outcomeValue(end), outcomeValue(later[i])) {
+			places[d.Path] = true
+		}
+		m[sibling(end.ID)] = places
+	}
+	return m
+}
+
+// key is the same for ends that differ in masked places only.
+func (m mask) key(end End) string {
+	places := m[sibling(end.ID)]
+	text, err := json.Marshal(masked("", outcomeValue(end), places))
+	if err != nil {
+		return end.Outcome
+	}
+	sum := sha256.Sum256(append([]byte(end.Status), text...))
+	return string(sum[:])
+}
+
+// outcomeValue is how an execution ended, as a value.
+func outcomeValue(end End) any {
+	out := map[string]any{}
+	var output, problem any
+	if json.Unmarshal(end.Output, &output) == nil {
+		out["output"] = output
+	}
+	if end.Error != nil && json.Unmarshal(event.Encode(end.Error), &problem) == nil {
+		out["error"] = problem
+	}
+	return out
+}
+
+func masked(path string, v any, places map[string]bool) any {
+	if places[path] {
+		return "*"
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, member := range v {
+			out[name] = masked(path+"/"+name, member, places)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = masked(path+"/"+strconv.Itoa(i), item, places)
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// Unequal is a place at which two values differ.
+type Unequal struct {
+	Path string
+	A, B any // nil where there is nothing, too
+}
+
+// unequal are the places at which two values differ, as deep as can be.
+func unequal(path string, a, b any) []Unequal {
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok {
+			break
+		}
+		var out []Unequal
+		names := map[string]bool{}
+		for name := range x {
+			names[name] = true
+		}
+		for name := range y {
+			names[name] = true
+		}
+		for _, name := range sortedKeys(names) {
+			out = append(out, unequal(path+"/"+name, x[name], y[name])...)
+		}
+		return out
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			break
+		}
+		var out []Unequal
+		for i := range x {
+			out = append(out, unequal(path+"/"+strconv.Itoa(i), x[i], y[i])...)
+		}
+		return out
+	}
+	if reflect.DeepEqual(a, b) {
+		return nil
+	}
+	return []Unequal{{path, a, b}}
+}

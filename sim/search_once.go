@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Once expects that the calls of a method ("" or * for any) to a URL (with * for
+// one or more characters) reach the world at most once per execution.
+func Once(method, pattern string) Check {
+	return Check{Of: func(t *Trial) []Violation {
+		counts := map[Deed]int{}
+		tasks := map[Deed]string{}
+		for deed, n := range t.Deeds {
+			if !deed.matches(method, pattern) {
+				continue
+			}
+			call := Deed{Execution: deed.Execution, Method: deed.Method, URL: deed.URL}
+			counts[call] += n
+			tasks[call] = max(tasks[call], deed.Task)
+		}
+		var out []Violation
+		for _, call := range slices.SortedFunc(maps.Keys(counts), Deed.compare) {
+			if n := counts[call]; n > 1 {
+				out = append(out, Violation{
+					Rule: "once: " + strings.TrimSpace(method+" "+pattern), Execution: call.Execution,
+					Detail: fmt.Sprintf("%s %s reached the world %d times (task %s)", call.Method, call.URL, n, tasks[call]),
+				})
+			}
+		}
+		return out
+	}}
+}
+
+func (d Deed) compare(o Deed) int {
+	return cmp.Or(cmp.Compare(d.Execution, o.Execution), cmp.Compare(d.Task, o.Task), cmp.Compare(d.Method, o.Method), cmp.Compare(d.URL, o.URL))
+}
+
+func (d Deed) matches(method, pattern string) bool {
+	if method != "" && method != "*" && !strings.EqualFold(method, d.Method) {
+		return false
+	}
+	u, err := url.Parse(d.URL)
+	return err == nil && matchURL(pattern, u)
+}
+
+// Always expects that an expression is true of every execution: of its output,
+// with $status, $error and $input.
+func Always(source string, p *expr.Program, input any) Check {
+	return Check{Of: func(t *Trial) []Violation {
+		var out []Violation
+		for _, end := range t.Ends {
+			if strings.Contains(end.ID, ".") {
+				continue // a child's
+			}
+			ok, err := p.Test(scopeOf(end, input))
+			switch {
+			case err != nil:
+				out = append(out, Violation{"expect: " + source, end.ID, fmt.Sprintf("%v; it is %s with the output %s", err, end.Status, orNone(end.Output))})
+			case !ok:
+				out = append(out, Violation{"expect: " + source, end.ID, fmt.Sprintf("it is %s with the output %s", end.Status, orNone(end.Output))})
+			}
+		}
+		return out
+	}}
+}
+
+func scopeOf(end End, input any) *expr.Scope {
+	output, err := expr.Decode(end.Output)
+	if err != nil {
+		output = nil
+	}
+	return &expr.Scope{Dot: output, Now: Epoch(), Var: func(name string) (any, error) {
+		switch name {
+		case "status":
+			return string(end.Status), nil
+		case "input":
+			return input, nil
+		case "error":
+			if end.Error == nil {
+				return nil, nil
+			}
+			return expr.Decode(event.Encode(end.Error)) //nolint:wrapcheck // it was encoded just now
+		default:
+			return nil, errors.New("no variable $" + name)
+		}
+	}}
+}
+
+// ExpectVariable reports whether an expectation can use a variable.
+func ExpectVariable(name string) bool {
+	return slices.Contains([]string{"status", "error", "input"}, name)
+}
+
+func orNone(output []byte) string {
+	if len(output) == 0 {
+		return "(none)"
+	}
+	return string(output)
+}
+
+// Repeat is a call that reached the world again though nobody asked for it twice.
+type Repeat struct {
+	Task, Method, URL string
+	Runs, Most        int
+	Scenario          Scenario
+}
+
+// repetitions are the calls of a run that are no safe ones, and were made again
+// for the same run of their task.
+func repetitions(t *Trial) []Deed {
+	var out []Deed
+	for _, d := range slices.SortedFunc(maps.Keys(t.Deeds), Deed.compare) {
+		if t.Deeds[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (h *hunt) countRepeats(v *verdict) {
+	for _, d := range v.repeated {
+		key := Deed{Task: event.ParseRun(d.Task).Ref, Method: d.Method}
+		r := h.repeated[key]
+		if r == nil {
+			r = &Repeat{Task: key.Task, Method: d.Method, URL: d.URL, Scenario: v.scenario}
+			h.repeated[key] = r
+		}
+		if len(v.scenario.Faults) < len(r.Scenario.Faults) {
+			r.Scenario = v.scenario
+		}
+		r.Runs++
+	}
+}

@@ -1,0 +1,178 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// Orders are two runs of a workflow that races, side by side.
+type Orders struct {
+	Sides [2]Side
+	Fork  *dsl.Task // the task in which the two run side by side; nil where it is another reason
+}
+
+// Side is one of two runs.
+type Side struct {
+	Scenario Scenario
+	Runs     int
+	Status   string
+	Steps    []Step
+}
+
+// Step is something that happened in a run.
+type Step struct {
+	At     time.Duration // since the start
+	Task   *dsl.Task     // nil: an event from outside
+	Run    string
+	What   string
+	Marked bool // it is one of the two whose order differs
+}
+
+// mostSteps is how many steps are compared, two by two.
+const mostSteps = 300
+
+// swapped is the pair of steps that came in one order in all runs of one kind,
+// and in the other order in all of another kind: first before second, and second
+// before first. Of several it is the one that is over first.
+func swapped(usual, other []*facts) (first, second fact, ok bool) {
+	if len(usual) == 0 || len(other) == 0 {
+		return first, second, false
+	}
+	steps := usual[0].steps[:min(len(usual[0].steps), mostSteps)]
+	for j, b := range steps {
+		for _, a := range steps[:j] {
+			if always(usual, a.key, b.key) && always(other, b.key, a.key) {
+				return a, b, true
+			}
+		}
+	}
+	return first, second, false
+}
+
+// always reports whether one step comes before another in all runs.
+func always(runs []*facts, first, second string) bool {
+	for _, f := range runs {
+		a, ok1 := f.place[first]
+		b, ok2 := f.place[second]
+		if !ok1 || !ok2 || a >= b {
+			return false
+		}
+	}
+	return true
+}
+
+// parted is the first step at which two runs go different ways, for runs in which
+// not the same things happen.
+func parted(usual, other *facts) (first, second fact, ok bool) {
+	for i := range min(len(usual.steps), len(other.steps)) {
+		if usual.steps[i].key != other.steps[i].key {
+			return usual.steps[i], other.steps[i], true
+		}
+	}
+	return first, second, false
+}
+
+func pairName(first, second fact) string {
+	return event.ParseRun(first.task).Ref + " " + event.ParseRun(second.task).Ref
+}
+
+// words are the step in a few words.
+func (f fact) words() string {
+	if f.task == "" {
+		return f.what
+	}
+	return runName(f.task) + " " + f.what
+}
+
+// pair names what races in two classes of runs.
+func (h *hunt) pair(usual, other *class) string {
+	if a, b, ok := disagreement(usual.facts, other.facts); ok {
+		return pairName(a, b)
+	}
+	return ""
+}
+
+func disagreement(usual, other []*facts) (first, second fact, ok bool) {
+	if first, second, ok = swapped(usual, other); ok {
+		return first, second, ok
+	}
+	if len(usual) == 0 || len(other) == 0 {
+		return first, second, false
+	}
+	return parted(usual[0], other[0])
+}
+
+// orders puts the usual run of an execution beside one that ended in another way.
+func (h *hunt) orderOf(id string, usual *class, other *facts, sc Scenario, status string) *Orders {
+	def := h.Config.Definition
+	first, second, ok := disagreement(usual.facts, []*facts{other})
+	o := &Orders{Sides: [2]Side{
+		{Scenario: usual.scenarios[0], Runs: usual.outcome.Runs, Status: usual.outcome.Status},
+		{Scenario: sc, Status: status},
+	}}
+	if id != sibling(h.Config.ID) {
+		def = nil // a child's; its tasks stand in another document
+	}
+	marked := map[string]bool{first.key: ok, second.key: ok}
+	o.Sides[0].Steps = stepsOf(def, usual.facts[0], marked)
+	o.Sides[1].Steps = stepsOf(def, other, marked)
+	if ok && def != nil {
+		o.Fork = around(def, first.task, second.task)
+	}
+	return o
+}
+
+func stepsOf(def *dsl.Definition, f *facts, marked map[string]bool) []Step {
+	var out []Step
+	for _, s := range f.steps {
+		step := Step{At: s.at.Sub(f.start), Run: s.task, What: s.what, Marked: marked[s.key]}
+		if def != nil && s.task != "" {
+			step.Task = def.Task(event.ParseRun(s.task).Ref)
+		}
+		out = append(out, step)
+	}
+	return out
+}
+
+// around is the innermost fork that holds two tasks; nil if there is none.
+func around(def *dsl.Definition, a, b string) *dsl.Task {
+	x, y := event.ParseRun(a).Ref, event.ParseRun(b).Ref
+	var found *dsl.Task
+	for ref, t := range def.Tasks() {
+		if t.Kind == dsl.Fork && strings.HasPrefix(x, ref+"/") && strings.HasPrefix(y, ref+"/") && (found == nil || len(ref) > len(found.Ref)) {
+			found = t
+		}
+	}
+	return found
+}
+
+// branchOf is the branch of a fork in which a run stands.
+func branchOf(fork *dsl.Task, task string) *dsl.Task {
+	ref := event.ParseRun(task).Ref
+	i := slices.IndexFunc(fork.Fork.Branches, func(t *dsl.Task) bool { return ref == t.Ref || strings.HasPrefix(ref, t.Ref+"/") })
+	if i < 0 {
+		return nil
+	}
+	return fork.Fork.Branches[i]
+}
+
+// Branches are the branches of the fork in which the two stand whose order differs.
+func (o *Orders) Branches() (first, second *dsl.Task) {
+	if o.Fork == nil {
+		return nil, nil
+	}
+	var marked []*dsl.Task
+	for _, s := range o.Sides[0].Steps {
+		if s.Marked {
+			marked = append(marked, branchOf(o.Fork, s.Run))
+		}
+	}
+	if len(marked) < 2 { //nolint:mnd // a pair
+		return nil, nil
+	}
+	return marked[0], marked[1]
+}

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Scenario is one world that a search tries, and what goes wrong in it. As a file
+// it repeats the run.
+type Scenario struct {
+	Seed       uint64  `json:"seed"`
+	Processes  int     `json:"processes"`
+	Executions int     `json:"executions"`
+	Remote     bool    `json:"remote,omitempty"` // tasks that only compute go through the stream
+	Faults     []Fault `json:"faults"`
+
+	chance []FaultKind // besides
+}
+
+// writtenFault is a Fault as people read it.
+type writtenFault struct {
+	Kind    FaultKind `json:"kind"`
+	Service string    `json:"service"`
+	Command uint64    `json:"command"`
+	Amount  string    `json:"amount,omitempty"`
+}
+
+// MarshalJSON writes a duration as Go does.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	w := writtenFault{Kind: f.Kind, Service: f.Service, Command: f.Command}
+	if f.Amount > 0 {
+		w.Amount = f.Amount.String()
+	}
+	return json.Marshal(w) //nolint:wrapcheck // strings and a number
+}
+
+// UnmarshalJSON reads it.
+func (f *Fault) UnmarshalJSON(text []byte) error {
+	var w writtenFault
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&w); err != nil {
+		return fmt.Errorf("a fault: %w", err)
+	}
+	if !slices.Contains(Faults(), w.Kind) {
+		return fmt.Errorf("a fault of kind %q: want one of %v", w.Kind, Faults())
+	}
+	*f = Fault{Kind: w.Kind, Service: w.Service, Command: w.Command}
+	if w.Amount == "" {
+		return nil
+	}
+	var err error
+	if f.Amount, err = time.ParseDuration(w.Amount); err != nil || f.Amount < 0 {
+		return fmt.Errorf("a fault's amount %q: want one such as 45s", w.Amount)
+	}
+	return nil
+}
+
+// The most of what a file may ask for.
+const (
+	mostProcesses  = 64
+	mostExecutions = 10_000
+)
+
+// ParseScenario reads what a Scenario is written as.
+func ParseScenario(text []byte) (Scenario, error) {
+	sc := Scenario{Processes: 1, Executions: 1}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&sc); err != nil {
+		return sc, fmt.Errorf("read the plan: %w", err)
+	}
+	if dec.More() {
+		return sc, errors.New("read the plan: there is more than one value")
+	}
+	if sc.Processes < 1 || sc.Processes > mostProcesses || sc.Executions < 1 || sc.Executions > mostExecutions {
+		return sc, fmt.Errorf("read the plan: %d processes and %d executions, want 1 to %d and 1 to %d",
+			sc.Processes, sc.Executions, mostProcesses, mostExecutions)
+	}
+	return sc, nil
+}
+
+// Config is cfg made to simulate the scenario.
+func (sc Scenario) Config(cfg Config) Config {
+	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Remote
+	cfg.Plan = &Plan{Faults: sc.Faults, Kinds: sc.chance}
+	return cfg
+}
+
+// try runs a scenario.
+func (s *Search) try(ctx context.Context, sc Scenario) (*Trial, error) {
+	cfg := sc.Config(s.Config)
+	cfg.Plan.Rate = s.Rate
+	return Try(ctx, cfg)
+}
+
+// explicit is the scenario with the faults that struck instead of chance.
+func (sc Scenario) explicit(struck []Struck) Scenario {
+	sc.chance, sc.Faults = nil, nil
+	for _, s := range struck {
+		sc.Faults = append(sc.Faults, s.Fault)
+	}
+	return sc
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

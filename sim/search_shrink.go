@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"context"
+	"slices"
+)
+
+// mostTries bounds the runs that making one failure smaller may take.
+const mostTries = 400
+
+// shrinking makes one failure smaller.
+type shrinking struct {
+	*hunt
+
+	signature string
+	tries     int
+	err       error
+}
+
+// fails reports whether a scenario fails in the same way. It is false once no
+// more runs may be made.
+func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
+	if s.tries >= mostTries || s.err != nil {
+		return false
+	}
+	s.tries++
+	t, err := s.try(ctx, sc)
+	if err != nil {
+		s.err = err
+		return false
+	}
+	return slices.ContainsFunc(s.failuresOf(t, sc), func(f failure) bool { return f.signature() == s.signature })
+}
+
+// failuresOf is all that is wrong with a run.
+func (h *hunt) failuresOf(t *Trial, sc Scenario) []failure {
+	return append(h.weigh(t, sc).failures, h.differing(t)...)
+}
+
+// smaller makes the world of a failing scenario smaller, and then leaves out
+// faults. What is left is needed: without any one of it the failure is gone.
+func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
+	for _, n := range halves(sc.Executions) {
+		less := sc
+		if less.Executions = n; s.fails(ctx, less) {
+			sc = less
+			break
+		}
+	}
+	for n := 1; n < sc.Processes; n++ {
+		less := sc
+		if less.Processes = n; s.fails(ctx, less) {
+			sc = less
+			break
+		}
+	}
+	sc.Faults = s.fewer(ctx, sc)
+	if plain := sc; plain.Remote && !s.Config.Remote {
+		if plain.Remote = false; s.fails(ctx, plain) {
+			sc = plain
+		}
+	}
+	return sc
+}
+
+// halves are 1, and then ever more, up to below n.
+func halves(n int) []int {
+	var out []int
+	for k := 1; k < n; k *= 2 {
+		out = append(out, k)
+	}
+	return out
+}
+
+// fewer leaves out faults by delta debugging.
+func (s *shrinking) fewer(ctx context.Context, sc Scenario) []Fault {
+	faults := sc.Faults
+	with := func(f []Fault) bool {
+		less := sc
+		less.Faults = f
+		return s.fails(ctx, less)
+	}
+	if len(faults) > 0 && with(nil) {
+		return nil
+	}
+	for parts := 2; len(faults) > 1; {
+		reduced := false
+		size := (len(faults) + parts - 1) / parts
+		for from := 0; from < len(faults); from += size {
+			rest := slices.Concat(faults[:from], faults[min(from+size, len(faults)):])
+			if len(rest) < len(faults) && with(rest) {
+				faults, reduced = rest, true
+				parts = max(parts-1, 2) //nolint:mnd // halves at least
+				break
+			}
+		}
+		if reduced {
+			continue
+		}
+		if parts >= len(faults) {
+			break
+		}
+		parts = min(parts*2, len(faults)) //nolint:mnd // finer
+	}
+	return s.shorter(sc, faults, with)
+}
+
+// shorter lets faults last no longer than they must: not at all, if that will do.
+func (*shrinking) shorter(sc Scenario, faults []Fault, with func([]Fault) bool) []Fault {
+	for i := range faults {
+		if faults[i].Amount == 0 {
+			continue
+		}
+		for _, amount := range roundAmounts() {
+			if amount >= faults[i].Amount {
+				break
+			}
+			less := slices.Clone(faults)
+			if less[i].Amount = amount; with(less) {
+				faults = less
+				break
+			}
+		}
+	}
+	return faults
+}

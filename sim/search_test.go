@@ -1,0 +1,236 @@
+package sim_test
+
+import (
+	"strings"
+	"testing"
+
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim"
+)
+
+// search looks through seeds of a document.
+func search(t *testing.T, doc, mocks string, s sim.Search) *sim.Report {
+	t.Helper()
+	s.Config.Definition = definition(t, "search.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: search, version: '1.0.0'}\n"+doc))
+	if mocks != "" {
+		var err error
+		if s.Config.Mocks, err = sim.ParseMocks("mocks.yaml", []byte(mocks)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.First == 0 {
+		s.First = 1
+	}
+	if s.Last == 0 {
+		s.Last = 30
+	}
+	s.Config.Processes = max(s.Config.Processes, 2)
+	r, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Findings {
+		t.Logf("%s: %v: %d runs, %d tried, faults %v", f.Class, f.Violation, f.Runs, f.Tried, f.Small.Faults)
+	}
+	for _, h := range r.Hints {
+		t.Logf("hint %s: %s", h.Kind, h.Text)
+	}
+	return r
+}
+
+const competing = `
+do:
+  - first:
+      fork:
+        compete: true
+        branches:
+          - express: {call: http, with: {method: GET, endpoint: "https://a.example/"}, output: {as: '"express"'}}
+          - standard: {call: http, with: {method: GET, endpoint: "https://b.example/"}, output: {as: '"standard"'}}
+`
+
+// Branches that compete race, and the two orders are shown.
+func TestSearchRace(t *testing.T) {
+	t.Parallel()
+	r := search(t, competing, `http: [{match: {method: GET}, respond: {body: {}}}]`, sim.Search{})
+	if len(r.Findings) != 1 || r.Findings[0].Class != sim.Race {
+		t.Fatalf("findings %+v, want a race", r.Findings)
+	}
+	f := r.Findings[0]
+	first, second := f.Orders.Branches()
+	if first == nil || second == nil || first == second || f.Orders.Fork.Name != "first" {
+		t.Fatalf("orders %+v", f.Orders)
+	}
+	if len(f.Differ) != 1 || f.Differ[0].Path != "/output" {
+		t.Errorf("differ %+v", f.Differ)
+	}
+	if len(r.Outcomes) != 2 {
+		t.Errorf("%d outcomes, want 2", len(r.Outcomes))
+	}
+}
+
+// Branches that export the same member do not race: that of the last one stays.
+func TestSearchExports(t *testing.T) {
+	t.Parallel()
+	r := search(t, `
+do:
+  - both:
+      fork:
+        branches:
+          - a: {set: {v: 1}, export: {as: "${ {winner: .v} }"}}
+          - b: {set: {v: 2}, export: {as: {winner: "${ .v }"}}}
+  - tell: {set: "${ $context.winner }"}
+`, "", sim.Search{Kinds: sim.Faults(), Singles: 200})
+	if len(r.Findings) != 0 {
+		t.Errorf("findings %+v", r.Findings)
+	}
+	if len(r.Hints) != 1 || r.Hints[0].Kind != "export" || !strings.Contains(r.Hints[0].Text, "$context.winner") {
+		t.Errorf("hints %+v", r.Hints)
+	}
+}
+
+const charging = `
+do:
+  - charge: {call: http, with: {method: POST, endpoint: "https://pay.example/charge"}}
+`
+
+// A call that is made twice when its process dies is found with one fault, and
+// told as a hint where nobody has forbidden it.
+func TestSearchOnce(t *testing.T) {
+	t.Parallel()
+	mocks := `http: [{match: {method: POST}, respond: {body: {ok: true}, latency: PT1S}}]`
+	kinds := []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply}
+	r := search(t, charging, mocks, sim.Search{Kinds: kinds, Checks: []sim.Check{sim.Once("POST", "https://pay.example/*")}})
+	if len(r.Findings) != 1 || r.Findings[0].Class != sim.Expectation || len(r.Findings[0].Small.Faults) != 1 || !r.Findings[0].Again {
+		t.Fatalf("findings %+v", r.Findings)
+	}
+	if len(r.Hints) != 1 || r.Hints[0].Kind != "repeat" {
+		t.Errorf("hints %+v", r.Hints)
+	}
+}
+
+// A timeout that can never come is told.
+func TestSearchTimeouts(t *testing.T) {
+	t.Parallel()
+	r := search(t, `
+timeout: {after: P1D}
+do:
+  - short: {wait: PT5S, timeout: {after: PT10M}}
+  - none: {set: {a: 1}, timeout: {after: PT1H}}
+  - useful: {wait: PT10S, timeout: {after: PT1H}}
+  - outer:
+      timeout: {after: PT5M}
+      do:
+        - inner:
+            timeout: {after: PT1H}
+            do:
+              - pause: {wait: "${ \"PT1S\" }"}
+`, "", sim.Search{})
+	told := map[string]bool{}
+	for _, h := range r.Hints {
+		told[h.Task.Name] = h.Kind == "timeout"
+	}
+	for _, name := range []string{"short", "none", "useful", "inner"} {
+		if !told[name] {
+			t.Errorf("no hint about %s", name)
+		}
+	}
+	if len(told) != 4 || len(r.Findings) != 0 {
+		t.Errorf("hints %v, findings %v", told, r.Findings)
+	}
+}
+
+// A timeout that comes because a process stood still is the workflow's affair.
+func TestSearchLate(t *testing.T) {
+	t.Parallel()
+	r := search(t, `
+do:
+  - ask: {call: http, with: {method: GET, endpoint: "https://a.example/"}, timeout: {after: PT10S}}
+`, `http: [{match: {method: GET}, respond: {body: {}, latency: PT2S}}]`, sim.Search{Kinds: sim.Faults()})
+	if len(r.Findings) == 0 {
+		t.Fatal("nothing found")
+	}
+	for _, f := range r.Findings {
+		if f.Class != sim.Late {
+			t.Errorf("%s: %v", f.Class, f.Violation)
+		}
+	}
+}
+
+// Of twelve faults the one that matters is left.
+func TestSearchShrinks(t *testing.T) {
+	t.Parallel()
+	struck := func(tr *sim.Trial) []sim.Violation {
+		for _, s := range tr.Struck {
+			if s.Kind == sim.DropReply && strings.HasPrefix(s.Service, "worker") {
+				return []sim.Violation{{Rule: "no worker loses a reply"}}
+			}
+		}
+		return nil
+	}
+	r := search(t, tenSteps(), "", sim.Search{
+		Kinds: sim.Faults(), Rate: 20, Singles: 1, Last: 12, Checks: []sim.Check{{Of: struck}},
+		Config: sim.Config{Executions: 5, Processes: 3},
+	})
+	if len(r.Findings) != 1 {
+		t.Fatalf("findings %+v", r.Findings)
+	}
+	f := r.Findings[0]
+	if len(f.Seen.Faults) < 5 || len(f.Small.Faults) != 1 || f.Small.Executions != 1 || f.Tried > 100 {
+		t.Errorf("from %+v to %+v in %d runs", f.Seen, f.Small, f.Tried)
+	}
+}
+
+// What the user expects of the output is asked of every run.
+func TestSearchExpect(t *testing.T) {
+	t.Parallel()
+	p, err := expr.Compile(`. == "express" and $status == "completed"`, sim.ExpectVariable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := search(t, competing, `http: [{match: {method: GET}, respond: {body: {}}}]`,
+		sim.Search{Checks: []sim.Check{sim.Always(p.Source(), p, nil)}})
+	if len(r.Findings) != 2 || r.Findings[0].Class != sim.Expectation {
+		t.Errorf("findings %+v", r.Findings)
+	}
+}
+
+// What depends on the date of the run is no other outcome; what depends on how
+// long things took is nobody's failure.
+func TestSearchClock(t *testing.T) {
+	t.Parallel()
+	r := search(t, `
+do:
+  - pause: {wait: PT1S}
+  - tell: {set: {at: "${ now }", day: "${ now | todate }", n: 1}}
+`, "", sim.Search{})
+	if len(r.Findings) != 0 || len(r.Outcomes) != 1 {
+		t.Errorf("findings %+v, %d outcomes", r.Findings, len(r.Outcomes))
+	}
+}
+
+// The report does not depend on how many worlds run at once.
+func TestSearchParallel(t *testing.T) {
+	t.Parallel()
+	var orders []int
+	for _, parallel := range []int{1, 3} {
+		r := search(t, tenSteps(), "", sim.Search{Kinds: sim.Faults(), Singles: 40, Parallel: parallel})
+		orders = append(orders, r.Orders, len(r.Findings), r.Faults[sim.Delay])
+	}
+	if orders[0] != orders[3] || orders[1] != orders[4] || orders[2] != orders[5] {
+		t.Errorf("with one and with three: %v", orders)
+	}
+}
+
+// A scenario reads as it is written.
+func TestParseScenario(t *testing.T) {
+	t.Parallel()
+	sc, err := sim.ParseScenario([]byte(`{"seed":7,"processes":2,"executions":1,"faults":[{"kind":"delay","service":"worker-sim-0","command":3,"amount":"45s"}]}`))
+	if err != nil || sc.Faults[0].Amount.Seconds() != 45 {
+		t.Fatalf("%+v, %v", sc, err)
+	}
+	for _, bad := range []string{`{"seeds":1}`, `{"faults":[{"kind":"x"}]}`, `{"processes":0}`, `{} {}`, `{"faults":[{"kind":"delay","amount":"1 day"}]}`} {
+		if _, err := sim.ParseScenario([]byte(bad)); err == nil {
+			t.Errorf("%s was read", bad)
+		}
+	}
+}

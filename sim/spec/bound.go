@@ -1,0 +1,124 @@
+package spec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/nodes"
+)
+
+// bound is a number, or a comparison with one.
+type bound struct {
+	operator string // "=" where none is written
+	text     string // the number as it was written
+	limit    dsl.Duration
+	count    int
+}
+
+// operators are the comparisons, the longer of those that begin alike first.
+func operators() []string { return []string{"<=", ">=", "<", ">", "="} }
+
+// split parts a comparison from what it compares with.
+func split(text string) bound {
+	text = strings.TrimSpace(text)
+	for _, operator := range operators() {
+		if rest, ok := strings.CutPrefix(text, operator); ok {
+			return bound{operator: operator, text: strings.TrimSpace(rest)}
+		}
+	}
+	return bound{operator: "=", text: text}
+}
+
+func (b bound) String() string {
+	if b.operator == "=" {
+		return b.text
+	}
+	return b.operator + " " + b.text
+}
+
+// holds compares; the sign is that of actual minus expected.
+func (b bound) holds(sign int) bool {
+	switch b.operator {
+	case "<":
+		return sign < 0
+	case "<=":
+		return sign <= 0
+	case ">":
+		return sign > 0
+	case ">=":
+		return sign >= 0
+	default:
+		return sign == 0
+	}
+}
+
+// durations reads a duration, a comparison with one, or a list of these.
+func durations(r *nodes.Reader, n *yaml.Node, what string) []bound {
+	if n.Kind == yaml.MappingNode {
+		d, err := dsl.ParseDuration(r.Data(n))
+		if err != nil {
+			r.Errorf(n, "%s: %v", what, err)
+		}
+		return []bound{{operator: "=", text: d.String(), limit: d}}
+	}
+	var out []bound
+	for _, text := range r.Texts(n, what) {
+		b := split(text)
+		var err error
+		if b.limit, err = dsl.ParseDuration(b.text); err != nil {
+			r.Errorf(n, "%s: %v", what, err)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// counts reads a number of times, a comparison with one, or a list of these.
+func counts(r *nodes.Reader, n *yaml.Node, what string) []bound {
+	var out []bound
+	for _, text := range r.Texts(n, what) {
+		b := split(text)
+		var err error
+		if b.count, err = strconv.Atoi(b.text); err != nil || b.count < 0 {
+			r.Errorf(n, "%s is %q, want a number, or a comparison such as \"<= 3\"", what, text)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// lasted compares a time with a duration by the calendar since start.
+func (b bound) lasted(d time.Duration, start time.Time) bool {
+	limit := b.limit.From(start).Sub(start)
+	switch {
+	case d < limit:
+		return b.holds(-1)
+	case d > limit:
+		return b.holds(1)
+	default:
+		return b.holds(0)
+	}
+}
+
+// iso is a time as the test file writes it.
+func iso(d time.Duration) string {
+	const day = 24 * time.Hour
+	return dsl.Duration{Days: int64(d / day), Clock: d % day}.String()
+}
+
+// times is a count in words.
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	default:
+		return fmt.Sprintf("%d times", n)
+	}
+}

@@ -1,0 +1,238 @@
+package spec
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+)
+
+// Coverage counts how often runs have reached the points of documents.
+type Coverage struct {
+	files map[string]*Reach
+}
+
+// Reach is the coverage of one document.
+type Reach struct {
+	Document *Document
+	Points   []*Point // in the order of the lines
+
+	survey *survey
+}
+
+// NewCoverage is one without any documents.
+func NewCoverage() *Coverage { return &Coverage{files: map[string]*Reach{}} }
+
+// Documents are those seen so far, by the names of their files.
+func (c *Coverage) Documents() []*Reach {
+	var out []*Reach
+	for _, r := range c.files {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *Reach) int { return strings.Compare(a.Document.File, b.Document.File) })
+	return out
+}
+
+// Reached counts the points that were reached, of all.
+func (r *Reach) Reached() (reached, all int) {
+	for _, p := range r.Points {
+		if p.Hits > 0 {
+			reached++
+		}
+	}
+	return reached, len(r.Points)
+}
+
+// Include makes the documents of a suite count even if no run reaches them.
+func (c *Coverage) Include(s *Suite) {
+	for _, d := range append([]*Document{s.Workflow}, s.With...) {
+		if c.files[d.File] != nil {
+			continue
+		}
+		sv := newSurvey(d.Definition)
+		points := slices.Clone(sv.points)
+		slices.SortStableFunc(points, func(a, b *Point) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+		})
+		c.files[d.File] = &Reach{Document: d, Points: points, survey: sv}
+	}
+}
+
+// Add counts what a run of one of the suite's cases has reached.
+func (c *Coverage) Add(s *Suite, secrets map[string]any, o *Outcome) {
+	c.Include(s)
+	byExecution := map[string][]event.Event{}
+	for _, e := range o.History {
+		byExecution[e.Execution] = append(byExecution[e.Execution], e)
+	}
+	for _, history := range byExecution {
+		d := s.document(history[0].Workflow)
+		if d == nil {
+			continue
+		}
+		t := &tracker{survey: c.files[d.File].survey, secrets: secrets, history: history, failing: map[string]bool{}}
+		for i, e := range history {
+			t.event(i, e)
+		}
+	}
+}
+
+// tracker follows one history through its document.
+type tracker struct {
+	*survey
+	secrets map[string]any
+	history []event.Event
+	failing map[string]bool // tries, by reference, whose body has just failed
+}
+
+func (t *tracker) event(i int, e event.Event) {
+	ref := event.ParseRun(e.Task).Ref
+	switch e.Type {
+	case event.TaskRequested:
+		t.begun(ref)
+	case event.TaskCompleted:
+		t.completed(i, e, ref)
+	case event.TimerFired:
+		t.fired(e)
+	case event.TimerScheduled:
+		var timer event.Timer
+		if json.Unmarshal(e.Data, &timer) == nil && timer.Kind == event.RetryTimer {
+			t.caught(ref, retryPoint)
+		}
+	default:
+	}
+}
+
+func (t *tracker) begun(ref string) {
+	t.hit(taskPoint, ref, "")
+	t.hit(branchPoint, ref, "")
+	t.hit(ifTrue, ref, "")
+	t.entered(ref)
+}
+
+// entered notes that a task runs in what catches, or once more after it failed.
+func (t *tracker) entered(ref string) {
+	for try := range t.failing {
+		switch {
+		case strings.HasPrefix(ref, try+"/catch/do/"):
+			t.caught(try, catchPoint)
+		case strings.HasPrefix(ref, try+"/try/"):
+			t.caught(try, retryPoint)
+		}
+	}
+}
+
+// caught notes that a try has dealt with an error; a retry does so, too.
+func (t *tracker) caught(try, kind string) {
+	if !t.failing[try] {
+		return
+	}
+	delete(t.failing, try)
+	t.hit(catchPoint, try, "")
+	if kind == retryPoint {
+		t.hit(retryPoint, try, "")
+	}
+}
+
+func (t *tracker) completed(i int, e event.Event, ref string) {
+	var c event.Completed
+	task := t.def.Task(ref)
+	if json.Unmarshal(e.Data, &c) != nil || task == nil {
+		return
+	}
+	switch {
+	case c.Status == "skipped":
+		t.hit(ifFalse, ref, "")
+		t.entered(ref)
+		return
+	case c.Status != "":
+		return
+	case !c.Success:
+		delete(t.failing, ref)
+		if try, rest, ok := cutLast(ref, "/try/"); ok && strings.Count(rest, "/") == 1 {
+			t.failing[try] = true
+		}
+		return
+	case task.Try != nil:
+		t.caught(ref, catchPoint)
+	case task.Listen != nil:
+		t.hit(listenPoint, ref, "")
+	case len(task.Switch) > 0:
+		t.chosen(i, e, ref, c.Then)
+	}
+}
+
+// cutLast cuts a text around the last place where a separator stands.
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
+}
+
+// chosen finds the case that a switch has taken. Where several lead to the same
+// task, their conditions are asked again.
+func (t *tracker) chosen(i int, e event.Event, ref, then string) {
+	if then == "" {
+		t.hit(noCase, ref, "")
+		return
+	}
+	var names []string
+	for _, c := range t.def.Task(ref).Switch {
+		if c.Then == then {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 1 {
+		t.hit(casePoint, ref, names[0])
+		return
+	}
+	t.hit(casePoint, ref, t.ask(i, e, ref))
+}
+
+// ask evaluates the conditions of a switch as they stood before its event.
+func (t *tracker) ask(i int, e event.Event, ref string) string {
+	env := decide.NewEnv(t.def, decide.Options{Secrets: t.secrets})
+	state := decide.New()
+	if state.Replay(env, t.history[:i]) != nil {
+		return ""
+	}
+	scope := state.ScopeOf(env, e.Task)
+	if scope == nil {
+		return ""
+	}
+	fallback := ""
+	for _, c := range t.def.Task(ref).Switch {
+		if c.When == nil {
+			fallback = c.Name
+			continue
+		}
+		if ok, err := c.When.Test(scope); err == nil && ok {
+			return c.Name
+		}
+	}
+	return fallback
+}
+
+// fired notes timeouts that were run into.
+func (t *tracker) fired(e event.Event) {
+	var f event.Fired
+	if json.Unmarshal(e.Data, &f) != nil || f.Kind != event.TimeoutTimer {
+		return
+	}
+	ref := event.ParseRun(f.TaskID).Ref
+	switch f.Key {
+	case "attempt":
+		t.failing[ref] = true
+		t.hit(attemptLimit, ref, "")
+	case "overall":
+		t.failing[ref] = true
+		t.hit(overallLimit, ref, "")
+	default:
+		t.hit(timeoutPoint, ref, "")
+	}
+}

@@ -1,0 +1,128 @@
+package spec
+
+import (
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+)
+
+// edit is a change of a test file, or of a file that it names, so that it says
+// what happened.
+type edit struct {
+	op    operation
+	file  string
+	node  *yaml.Node // the value to replace or to take out, the map to put a member into
+	at    *yaml.Node // the member's key, of swap and remove
+	key   string
+	value any
+}
+
+type operation int
+
+const (
+	replace operation = iota // a value by another
+	insert                   // a member, as the first of a map
+	swap                     // a member by another
+	remove                   // a member
+)
+
+func (j *judge) at(n *yaml.Node) Place { return Place{j.suite.File, n.Line, n.Column} }
+
+func (j *judge) replace(n *yaml.Node, value any) edit {
+	return edit{op: replace, file: j.suite.File, node: n, value: value}
+}
+
+// edit is what makes the test file say what came.
+func (m mismatch) edit() edit {
+	if m.none {
+		return edit{op: replace, file: m.above.file, node: m.above.node, value: m.above.project(m.whole)}
+	}
+	return edit{op: replace, file: m.part.file, node: m.part.node, value: m.part.project(m.value)}
+}
+
+// endingEdits make expect say how the run ended: its status, and an output or an
+// error in the place of what it does not have.
+func (j *judge) endingEdits() []edit {
+	e, got := j.Expect, j.outcome.status()
+	if e.node == nil {
+		return nil // Update writes the whole of it
+	}
+	key, value := "status", any(string(got))
+	var edits []edit
+	if e.status != nil {
+		edits = append(edits, j.replace(e.status, value))
+		key = ""
+	}
+	wrong := "output"
+	switch got {
+	case decide.Completed:
+		wrong, key, value = "error", "output", decoded(j.outcome.Output)
+	case decide.Faulted:
+		key, value = "error", j.short()
+	default:
+		if e.problem != nil {
+			wrong = "error"
+		}
+	}
+	return append(edits, j.inPlaceOf(wrong, key, value)...)
+}
+
+// inPlaceOf puts a member in the place of another, if that is there. An empty key is none.
+func (j *judge) inPlaceOf(wrong, key string, value any) []edit {
+	change := edit{file: j.suite.File, key: key, value: value}
+	at, old := memberOf(j.Expect.node, wrong)
+	switch {
+	case old == nil && j.Expect.status != nil:
+		return nil
+	case old == nil && j.outcome.status() == decide.Completed:
+		return nil
+	case old == nil:
+		change.op, change.node = insert, j.Expect.node
+	case key == "" || member(j.Expect.node, key) != nil:
+		change.op, change.at, change.node = remove, at, old
+	default:
+		change.op, change.at, change.node = swap, at, old
+	}
+	return []edit{change}
+}
+
+// short is the run's error as people write it.
+func (j *judge) short() any {
+	p := j.outcome.Error
+	if p == nil {
+		return nil
+	}
+	return map[string]any{"type": event.ShortType(p.Type), "status": p.Status}
+}
+
+// memberOf is a member of a map, key and value.
+func memberOf(n *yaml.Node, key string) (at, value *yaml.Node) {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+func list(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
+}
+
+// whole is what a case without expectations is to expect.
+func (v *Verdict) whole() map[string]any {
+	o := v.Outcome
+	out := map[string]any{"status": string(o.status())}
+	switch {
+	case o.status() == decide.Completed:
+		out["output"] = decoded(o.Output)
+	case o.Error != nil:
+		out["error"] = (&judge{Case: v.Case, outcome: o}).short()
+	}
+	return out
+}

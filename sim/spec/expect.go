@@ -1,0 +1,171 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/nodes"
+)
+
+// Expect is what is expected of a run. What is not written is not looked at,
+// but that the workflow completes, unless an error is expected.
+type Expect struct {
+	node     *yaml.Node // nil: nothing is written
+	status   *yaml.Node
+	output   *part
+	problem  *part
+	elapsed  []bound
+	requests []request
+	hasNone  bool // an empty list of requests: none at all
+	events   *part
+
+	elapsedAt, tasks, requestsAt *yaml.Node
+}
+
+// request is what is expected to go out.
+type request struct {
+	node, timesAt *yaml.Node
+	match         sim.Match
+	times         []bound // none: once at least
+}
+
+// Status is how the run is to end.
+func (e Expect) Status() decide.Status {
+	switch {
+	case e.status != nil:
+		return decide.Status(e.status.Value)
+	case e.problem != nil:
+		return decide.Faulted
+	default:
+		return decide.Completed
+	}
+}
+
+func statuses() []string {
+	return []string{string(decide.Completed), string(decide.Faulted), string(decide.Cancelled), string(decide.Waiting)}
+}
+
+// expect reads what is expected, nil if nothing is written.
+func (r *reading) expect(n *yaml.Node) Expect {
+	var e Expect
+	if n == nil {
+		return e
+	}
+	e.node = n
+	r.Object(n, "expect", nodes.Fields{
+		"status": func(n *yaml.Node) {
+			e.status = n
+			if !slices.Contains(statuses(), n.Value) {
+				r.Errorf(n, "status is %s, %s", nodes.Spelled(n), hint(n.Value, statuses()))
+			}
+		},
+		"output": func(n *yaml.Node) { e.output = r.partOrFile(n) },
+		"error":  func(n *yaml.Node) { e.problem = r.problem(n) },
+		"elapsed": func(n *yaml.Node) {
+			e.elapsed, e.elapsedAt = durations(r.Reader, n, "elapsed"), n
+		},
+		"tasks": func(n *yaml.Node) {
+			e.tasks = n
+			r.Each("tasks", func(n *yaml.Node) { r.task(n) })(n)
+		},
+		"requests": func(n *yaml.Node) {
+			e.requestsAt, e.hasNone = n, len(n.Content) == 0
+			r.Each("requests", func(n *yaml.Node) { e.requests = append(e.requests, r.request(n)) })(n)
+		},
+		"events": func(n *yaml.Node) {
+			if e.events = r.partOrFile(n); !e.events.isList() {
+				r.Errorf(n, "events is %s, want a list", nodes.Spelled(n))
+			}
+		},
+	}, nil)
+	if e.output != nil && e.problem != nil {
+		r.Errorf(n, "expect has an output and an error: want one, a run has not both")
+	}
+	return e
+}
+
+func hint(word string, all []string) string {
+	if guess := near.Word(word, all); guess != "" {
+		return "did you mean \"" + guess + "\"?"
+	}
+	return "want one of " + strings.Join(all, ", ")
+}
+
+// partOrFile reads a part in place, or in the file that "@FILE" names.
+func (r *reading) partOrFile(n *yaml.Node) *part {
+	here := reader{r.Reader, r.suite.File}
+	name, ok := fileName(n)
+	if !ok {
+		return here.part(n)
+	}
+	t := r.tree(n, name)
+	if t == nil || t.root == nil {
+		return &part{file: r.suite.File, node: n}
+	}
+	if t.part == nil {
+		t.part = reader{t.reader, t.file}.part(t.root)
+		t.err = t.reader.Err()
+	}
+	if t.err != nil {
+		r.named(n, t.err)
+	}
+	r.suite.trees[t.file] = t
+	return t.part
+}
+
+// problem reads an error: any part of it, or its type alone.
+func (r *reading) problem(n *yaml.Node) *part {
+	p := r.partOrFile(n)
+	if p.program != nil {
+		return p
+	}
+	if !p.isMap() {
+		if p.isList() {
+			r.Errorf(n, "error is a list, want a type such as timeout, or a map")
+		}
+		return p
+	}
+	members := []string{"type", "status", "title", "detail", "instance"}
+	for _, f := range p.fields {
+		if !slices.Contains(members, f.key.Value) {
+			r.Errorf(f.key, "error has no member %q, %s", f.key.Value, hint(f.key.Value, members))
+		}
+	}
+	return p
+}
+
+// task checks that the workflow has a task.
+func (r *reading) task(n *yaml.Node) {
+	name := r.Text(n, "task")
+	if r.suite.Workflow == nil || name == "" {
+		return
+	}
+	var names []string
+	for ref, t := range r.suite.Workflow.Definition.Tasks() {
+		if name == ref || name == t.Name {
+			return
+		}
+		names = append(names, t.Name)
+	}
+	if strings.HasPrefix(name, "/") {
+		r.Errorf(n, "no task %s in %s", name, r.suite.Workflow.File)
+		return
+	}
+	r.Errorf(n, "no task %q in %s, %s", name, r.suite.Workflow.File, hint(name, names))
+}
+
+func (r *reading) request(n *yaml.Node) request {
+	q := request{node: n}
+	fields := sim.MatchFields(r.Reader, &q.match)
+	fields["times"] = func(n *yaml.Node) { q.times, q.timesAt = counts(r.Reader, n, "times"), n }
+	r.Object(n, "a request", fields, nil)
+	return q
+}
+
+// IsEmpty reports whether nothing is written.
+func (e Expect) IsEmpty() bool { return e.node == nil }

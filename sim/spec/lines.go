@@ -1,0 +1,115 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// Line is one of a comparison: '-' is expected and did not come, '+' came, ' ' is both.
+type Line struct {
+	Mark byte
+	Text string
+}
+
+// longest is how much of a value is shown, in bytes.
+const longest = 300
+
+// shown is a value in one line.
+func shown(v any) string { return cut(string(expr.Encode(v))) }
+
+func cut(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	end := longest
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// aligned compares two lists of names, line by line.
+func aligned(want, got []string) []Line {
+	want, got = want[:min(len(want), maxAligned)], got[:min(len(got), maxAligned)]
+	common := commonTails(want, got)
+	var out []Line
+	i, j := 0, 0
+	for i < len(want) || j < len(got) {
+		switch {
+		case i < len(want) && j < len(got) && want[i] == got[j]:
+			out = append(out, Line{' ', want[i]})
+			i, j = i+1, j+1
+		case i < len(want) && (j == len(got) || common[i+1][j] >= common[i][j+1]):
+			out = append(out, Line{'-', want[i]})
+			i++
+		default:
+			out = append(out, Line{'+', got[j]})
+			j++
+		}
+	}
+	return folded(out)
+}
+
+// maxAligned is how much of a list is compared.
+const maxAligned = 1000
+
+// commonTails holds the length of the longest common subsequence of each pair of tails.
+func commonTails(want, got []string) [][]int {
+	table := make([][]int, len(want)+1)
+	for i := range table {
+		table[i] = make([]int, len(got)+1)
+	}
+	for i, name := range slices.Backward(want) {
+		for j, other := range slices.Backward(got) {
+			table[i][j] = max(table[i+1][j], table[i][j+1])
+			if name == other {
+				table[i][j] = table[i+1][j+1] + 1
+			}
+		}
+	}
+	return table
+}
+
+// around is how many equal lines are shown beside one that differs.
+const around = 3
+
+// folded leaves out equal lines far from what differs.
+func folded(lines []Line) []Line {
+	var out []Line
+	left := false
+	for i, line := range lines {
+		if !closeBy(lines, i) {
+			if !left {
+				out = append(out, Line{' ', "…"})
+			}
+			left = true
+			continue
+		}
+		left = false
+		out = append(out, line)
+	}
+	return out
+}
+
+func closeBy(lines []Line, i int) bool {
+	for _, line := range lines[max(0, i-around):min(len(lines), i+around+1)] {
+		if line.Mark != ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// texts are the lines of one mark, for programs.
+func texts(lines []Line, mark byte) string {
+	var out []string
+	for _, line := range lines {
+		if line.Mark == mark {
+			out = append(out, line.Text)
+		}
+	}
+	return strings.Join(out, "\n")
+}

@@ -1,0 +1,125 @@
+package spec
+
+import (
+	"errors"
+	"path/filepath"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/nodes"
+)
+
+// Loader reads test files. What several of them name is read and checked once.
+type Loader struct {
+	read      func(file string) ([]byte, error)
+	documents map[string]*loaded
+	trees     map[string]*tree
+}
+
+// loaded is a document, or what is wrong with it.
+type loaded struct {
+	document *Document
+	err      error
+}
+
+// tree is a file of data with the places of its values.
+type tree struct {
+	file   string
+	source []byte
+	reader *nodes.Reader
+	root   *yaml.Node
+	err    error
+
+	value *any
+	mock  *sim.Mocks
+	part  *part
+}
+
+// data is the file as data, read the first time.
+func (t *tree) data() (any, error) {
+	if t.value == nil {
+		t.value = new(any)
+		if t.root != nil {
+			*t.value = t.reader.Data(t.root)
+		}
+		t.err = t.reader.Err()
+	}
+	return *t.value, t.err
+}
+
+// mocks is the file as mocks, read the first time.
+func (t *tree) mocks() (*sim.Mocks, error) {
+	if t.mock == nil {
+		t.mock = sim.ReadMocks(t.reader, t.root)
+		t.err = t.reader.Err()
+	}
+	return t.mock, t.err
+}
+
+// NewLoader is a Loader that gets the texts of files by read.
+func NewLoader(read func(file string) ([]byte, error)) *Loader {
+	return &Loader{read: read, documents: map[string]*loaded{}, trees: map[string]*tree{}}
+}
+
+// Load reads a test file. The error joins a *dsl.Mistakes for each file with
+// mistakes; files are those that it names, so far as it could be read.
+func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
+	source, err := l.read(file)
+	if err != nil {
+		return nil, []string{file}, err
+	}
+	r := &reading{
+		Reader: nodes.New(file, source), loader: l, folder: filepath.Dir(file), files: []string{file},
+		suite: &Suite{File: file, trees: map[string]*tree{}},
+	}
+	if root := r.Root(); root != nil {
+		r.suite.root = root
+		r.suite.trees[file] = &tree{file: file, source: source, root: root}
+		r.file(root)
+	} else if r.Err() == nil {
+		r.Errorf(&yaml.Node{Line: 1, Column: 1}, "the file is empty: want workflow and tests")
+	}
+	if err := errors.Join(append([]error{r.Err()}, r.errs...)...); err != nil {
+		return nil, r.files, err
+	}
+	return r.suite, r.files, nil
+}
+
+// document reads a workflow document, the first time it is asked for.
+func (l *Loader) document(file string) (*Document, error) {
+	if known := l.documents[file]; known != nil {
+		return known.document, known.err
+	}
+	known := &loaded{}
+	l.documents[file] = known
+	source, err := l.read(file)
+	if err != nil {
+		known.err = err
+		return nil, err
+	}
+	def, _, err := dsl.Parse(file, source)
+	if err != nil {
+		known.err = err
+		return nil, err
+	}
+	known.document = &Document{File: file, Definition: def}
+	return known.document, nil
+}
+
+// tree reads a file of data, the first time it is asked for.
+func (l *Loader) tree(file string) *tree {
+	if known := l.trees[file]; known != nil {
+		return known
+	}
+	known := &tree{file: file}
+	l.trees[file] = known
+	if known.source, known.err = l.read(file); known.err != nil {
+		return known
+	}
+	known.reader = nodes.New(file, known.source)
+	known.root = known.reader.Root()
+	known.err = known.reader.Err()
+	return known
+}

@@ -1,0 +1,209 @@
+package spec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim/nodes"
+)
+
+// part is a piece of data that is expected, each value with its place: of maps
+// any part, of lists the whole. A text ${ … } stands for whatever makes it true.
+type part struct {
+	file    string
+	node    *yaml.Node
+	fields  []field
+	items   []*part
+	value   any // of what is neither map nor list
+	program *expr.Program
+}
+
+// field is a member of a map.
+type field struct {
+	key *yaml.Node
+	*part
+}
+
+// reader reads parts of one file.
+type reader struct {
+	*nodes.Reader
+	file string
+}
+
+// part reads what is expected.
+func (r reader) part(n *yaml.Node) *part {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	p := &part{file: r.file, node: n}
+	switch n.Kind {
+	case yaml.MappingNode:
+		r.Object(n, "data", nil, func(key, value *yaml.Node) { p.fields = append(p.fields, field{key, r.part(value)}) })
+	case yaml.SequenceNode:
+		r.Each("data", func(n *yaml.Node) { p.items = append(p.items, r.part(n)) })(n)
+	default:
+		p.value = r.Data(n)
+		p.program = r.program(n, p.value)
+	}
+	return p
+}
+
+// program is the expression in a text, nil if it is none.
+func (r reader) program(n *yaml.Node, v any) *expr.Program {
+	text, ok := v.(string)
+	source, isOpen := strings.CutPrefix(strings.TrimSpace(text), "${")
+	source, isClosed := strings.CutSuffix(source, "}")
+	if !ok || !isOpen || !isClosed {
+		return nil
+	}
+	p, err := expr.Compile(strings.TrimSpace(source), func(name string) bool { return name == "input" || name == "output" })
+	if err != nil {
+		r.Errorf(n, "%v", err)
+	}
+	return p
+}
+
+// isMap and isList tell empty ones too.
+func (p *part) isMap() bool  { return p.node.Kind == yaml.MappingNode }
+func (p *part) isList() bool { return p.node.Kind == yaml.SequenceNode }
+
+// data is the part as data.
+func (p *part) data() any {
+	switch {
+	case p.isMap():
+		out := make(map[string]any, len(p.fields))
+		for _, f := range p.fields {
+			out[f.key.Value] = f.data()
+		}
+		return out
+	case p.isList():
+		out := make([]any, len(p.items))
+		for i, item := range p.items {
+			out[i] = item.data()
+		}
+		return out
+	default:
+		return p.value
+	}
+}
+
+// comparison compares parts with what came.
+type comparison struct {
+	vars    map[string]any // that expressions see
+	problem bool           // it is an error: short names of types match
+	found   []mismatch
+}
+
+// mismatch is a value that is not as expected.
+type mismatch struct {
+	path  string // such as .order.items[2]
+	part  *part
+	value any  // that came
+	none  bool // nothing came
+	why   string
+	above *part // the map that has the member, where nothing came
+	whole any   // … and all that came in its place
+}
+
+func (c *comparison) compare(path string, p *part, got any) {
+	switch {
+	case p.program != nil:
+		c.test(path, p, got)
+	case p.isMap():
+		c.compareMap(path, p, got)
+	case p.isList():
+		c.compareList(path, p, got)
+	case c.problem && path == ".type" && event.ShortType(expr.Text(p.value)) == event.ShortType(expr.Text(got)):
+	case !expr.Equal(p.value, got):
+		c.add(mismatch{path: path, part: p, value: got})
+	}
+}
+
+func (c *comparison) add(m mismatch) { c.found = append(c.found, m) }
+
+// test asks an expression.
+func (c *comparison) test(path string, p *part, got any) {
+	ok, err := p.program.Test(&expr.Scope{Dot: got, Var: func(name string) (any, error) { return c.vars[name], nil }})
+	switch {
+	case err != nil:
+		c.add(mismatch{path: path, part: p, value: got, why: err.Error()})
+	case !ok:
+		c.add(mismatch{path: path, part: p, value: got, why: "it is not true"})
+	}
+}
+
+func (c *comparison) compareMap(path string, p *part, got any) {
+	object, ok := got.(map[string]any)
+	if !ok {
+		c.add(mismatch{path: path, part: p, value: got})
+		return
+	}
+	for _, f := range p.fields {
+		inner := path + step(f.key.Value)
+		if value, has := object[f.key.Value]; has {
+			c.compare(inner, f.part, value)
+			continue
+		}
+		c.add(mismatch{path: inner, part: f.part, none: true, above: p, whole: got})
+	}
+}
+
+func (c *comparison) compareList(path string, p *part, got any) {
+	list, ok := got.([]any)
+	if !ok {
+		c.add(mismatch{path: path, part: p, value: got})
+		return
+	}
+	if len(list) != len(p.items) {
+		why := fmt.Sprintf("%d instead of %d in the list", len(list), len(p.items))
+		c.add(mismatch{path: path, part: p, value: got, why: why})
+		return
+	}
+	for i, item := range p.items {
+		c.compare(path+"["+strconv.Itoa(i)+"]", item, list[i])
+	}
+}
+
+// step is a member's name as a path has it.
+func step(name string) string {
+	if regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) {
+		return "." + name
+	}
+	return "[" + strconv.Quote(name) + "]"
+}
+
+// project is the part of what came that the test file has an opinion on: what
+// it is to say instead.
+func (p *part) project(got any) any {
+	switch v := got.(type) {
+	case map[string]any:
+		if !p.isMap() || len(p.fields) == 0 {
+			return got
+		}
+		out := map[string]any{}
+		for _, f := range p.fields {
+			if value, has := v[f.key.Value]; has {
+				out[f.key.Value] = f.project(value)
+			}
+		}
+		return out
+	case []any:
+		if !p.isList() || len(v) != len(p.items) {
+			return got
+		}
+		out := slices.Clone(v)
+		for i, item := range p.items {
+			out[i] = item.project(v[i])
+		}
+		return out
+	default:
+		return got
+	}
+}

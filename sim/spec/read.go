@@ -1,0 +1,309 @@
+package spec
+
+import (
+	"errors"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/nodes"
+)
+
+// reading is a test file on its way to be a Suite.
+type reading struct {
+	*nodes.Reader
+	loader *Loader
+	folder string
+	suite  *Suite
+	files  []string
+	errs   []error // mistakes of the files that it names
+}
+
+// file reads the whole: what all cases share first, whatever the order.
+func (r *reading) file(root *yaml.Node) {
+	shared := settings{Case: Case{Seeds: []uint64{1}, Start: sim.Epoch(), suite: r.suite}}
+	var workflow, tests *yaml.Node
+	fields := r.settings(&shared)
+	fields["workflow"] = func(n *yaml.Node) { workflow = n }
+	fields["with"] = r.Each("with", func(n *yaml.Node) {
+		if d := r.document(n, r.Text(n, "with")); d != nil {
+			r.suite.With = append(r.suite.With, d)
+		}
+	})
+	fields["tests"] = func(n *yaml.Node) { tests = n }
+	r.Object(root, "a test file", fields, nil)
+	r.workflow(root, workflow)
+	if tests == nil {
+		if root.Kind == yaml.MappingNode {
+			r.Errorf(root, "the file has no tests: want a list of cases below tests")
+		}
+		return
+	}
+	seen := map[string]int{}
+	r.Each("tests", func(n *yaml.Node) {
+		c := r.testCase(n, shared)
+		if line, twice := seen[c.Name]; twice && c.Name != "" {
+			r.Errorf(n, "a second test with the name %q: the first is on line %d", c.Name, line)
+		}
+		seen[c.Name] = n.Line
+		r.suite.Cases = append(r.suite.Cases, c)
+	})(tests)
+}
+
+// workflow finds the document: the one that is named, or else the one beside the file.
+func (r *reading) workflow(root, n *yaml.Node) {
+	name, at := beside(filepath.Base(r.suite.File)), root
+	if n != nil {
+		name, at = r.Text(n, "workflow"), n
+	}
+	if name != "" {
+		r.suite.Workflow = r.document(at, name)
+	}
+}
+
+// beside is the name of the document that a test file stands beside.
+func beside(file string) string {
+	for _, suffix := range Suffixes() {
+		if name, ok := strings.CutSuffix(file, suffix); ok {
+			return name + strings.TrimPrefix(suffix, ".test")
+		}
+	}
+	return file
+}
+
+// Suffixes are the ends of the names of test files.
+func Suffixes() []string { return []string{".test.yaml", ".test.yml"} }
+
+// path is where a file is that the test file names.
+func (r *reading) path(name string) string {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(r.folder, name)
+	}
+	r.files = append(r.files, name)
+	return name
+}
+
+func (r *reading) document(n *yaml.Node, name string) *Document {
+	if name == "" {
+		return nil
+	}
+	d, err := r.loader.document(r.path(name))
+	if err != nil {
+		r.named(n, err)
+	}
+	return d
+}
+
+// named tells of a file that the test file names: its own mistakes, or that it cannot be read.
+func (r *reading) named(n *yaml.Node, err error) {
+	if errors.Is(err, dsl.ErrInvalid) {
+		if !slices.Contains(r.errs, err) {
+			r.errs = append(r.errs, err)
+		}
+		return
+	}
+	r.Errorf(n, "%v", err)
+}
+
+// tree reads a file of data that the test file names, nil if it cannot be.
+func (r *reading) tree(n *yaml.Node, name string) *tree {
+	t := r.loader.tree(r.path(name))
+	if t.err != nil {
+		r.named(n, t.err)
+		return nil
+	}
+	return t
+}
+
+// settings are what a case and the file as a whole may say alike.
+type settings struct {
+	Case
+	ownMocks  *sim.Mocks
+	hasEvents bool // also if there are none in the list
+}
+
+func (r *reading) settings(s *settings) nodes.Fields {
+	return nodes.Fields{
+		"input":   func(n *yaml.Node) { s.Input = expr.Encode(r.dataOrFile(n)) },
+		"mocks":   func(n *yaml.Node) { r.mocks(n, s) },
+		"secrets": func(n *yaml.Node) { r.secrets(n, s) },
+		"seed":    func(n *yaml.Node) { s.Seeds = []uint64{r.number(n, "seed")} },
+		"seeds":   func(n *yaml.Node) { s.Seeds = r.seeds(n) },
+		"start": func(n *yaml.Node) {
+			start, err := time.Parse(time.RFC3339Nano, n.Value)
+			if err != nil {
+				r.Errorf(n, "start is %s, want a time such as 2026-01-31T08:00:00Z", nodes.Spelled(n))
+			}
+			s.Start = start.UTC()
+		},
+		"until": func(n *yaml.Node) { s.Until = r.Delay(n, "until") },
+		"network": func(n *yaml.Node) {
+			on, ok := r.Data(n).(bool)
+			if !ok {
+				r.Errorf(n, "network is %s, want true or false", nodes.Spelled(n))
+			}
+			s.Network = on
+		},
+	}
+}
+
+// dataOrFile reads data, or the file that "@FILE" names.
+func (r *reading) dataOrFile(n *yaml.Node) any {
+	name, ok := fileName(n)
+	if !ok {
+		return r.Data(n)
+	}
+	t := r.tree(n, name)
+	if t == nil {
+		return nil
+	}
+	v, err := t.data()
+	if err != nil {
+		r.named(n, err)
+	}
+	return v
+}
+
+// fileName is the name in a text of the form "@FILE".
+func fileName(n *yaml.Node) (string, bool) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		return "", false
+	}
+	name, ok := strings.CutPrefix(n.Value, "@")
+	return name, ok && name != ""
+}
+
+// mocks reads mocks in place, or the name of their file.
+func (r *reading) mocks(n *yaml.Node, s *settings) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		s.ownMocks, s.hasEvents = sim.ReadMocks(r.Reader, n), member(n, "events") != nil
+		return
+	}
+	t := r.tree(n, strings.TrimPrefix(n.Value, "@"))
+	if t == nil {
+		return
+	}
+	mocks, err := t.mocks()
+	if err != nil {
+		r.named(n, err)
+	}
+	s.ownMocks, s.hasEvents = mocks, t.root != nil && member(t.root, "events") != nil
+}
+
+// member is the value of a key in a map, nil if there is none.
+func member(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// secrets reads secrets in place, or the name of their file; they add to those of the file as a whole.
+func (r *reading) secrets(n *yaml.Node, s *settings) {
+	var v any
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
+		t := r.tree(n, strings.TrimPrefix(n.Value, "@"))
+		if t == nil {
+			return
+		}
+		var err error
+		if v, err = t.data(); err != nil {
+			r.named(n, err)
+			return
+		}
+	} else {
+		v = r.Data(n)
+	}
+	own, ok := v.(map[string]any)
+	if !ok {
+		r.Errorf(n, "secrets is %s, want a map by name, or the name of a file with one", nodes.Spelled(n))
+		return
+	}
+	all := maps.Clone(s.Secrets)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, own)
+	s.Secrets = all
+}
+
+func (r *reading) number(n *yaml.Node, what string) uint64 {
+	v, err := strconv.ParseUint(n.Value, 10, 64)
+	if err != nil {
+		r.Errorf(n, "%s is %s, want a whole number", what, nodes.Spelled(n))
+	}
+	return v
+}
+
+// maxSeeds are the most runs of one case.
+const maxSeeds = 10_000
+
+// seeds reads a list of numbers, or a range such as 1:20.
+func (r *reading) seeds(n *yaml.Node) []uint64 {
+	var out []uint64
+	if n.Kind == yaml.SequenceNode {
+		r.Each("seeds", func(n *yaml.Node) { out = append(out, r.number(n, "seed")) })(n)
+	} else if m := regexp.MustCompile(`^(\d{1,15}):(\d{1,15})$`).FindStringSubmatch(n.Value); m != nil {
+		from, _ := strconv.ParseUint(m[1], 10, 64) // digits, as many as fit
+		to, _ := strconv.ParseUint(m[2], 10, 64)
+		for seed := from; seed <= to && len(out) <= maxSeeds; seed++ {
+			out = append(out, seed)
+		}
+	}
+	if len(out) == 0 || len(out) > maxSeeds {
+		r.Errorf(n, "seeds: want a list of 1 to %d numbers, or a range such as 1:20", maxSeeds)
+		return []uint64{1}
+	}
+	return out
+}
+
+func (r *reading) testCase(n *yaml.Node, shared settings) *Case {
+	own := shared
+	own.ownMocks, own.hasEvents = nil, false
+	own.Name, own.node = "", n
+	own.At = Place{r.suite.File, n.Line, n.Column}
+	fields := r.settings(&own)
+	fields["name"] = func(n *yaml.Node) {
+		own.Name = r.Text(n, "name")
+		own.At = Place{r.suite.File, n.Line, n.Column}
+	}
+	var expect *yaml.Node
+	fields["expect"] = func(n *yaml.Node) { expect = n }
+	r.Object(n, "a test", fields, nil)
+	if own.Name == "" && n.Kind == yaml.MappingNode {
+		r.Errorf(n, "the test has no name")
+	}
+	own.Mocks = together(own, shared)
+	c := own.Case
+	c.Expect = r.expect(expect)
+	return &c
+}
+
+// together are the mocks of a case: its own answers come first, its own events
+// take the place of those of the file as a whole.
+func together(own, shared settings) *sim.Mocks {
+	all := &sim.Mocks{}
+	for _, s := range []settings{own, shared} {
+		if s.ownMocks != nil {
+			all.HTTP = slices.Concat(all.HTTP, s.ownMocks.HTTP)
+		}
+	}
+	switch {
+	case own.hasEvents:
+		all.Events = own.ownMocks.Events
+	case shared.ownMocks != nil:
+		all.Events = shared.ownMocks.Events
+	}
+	return all
+}

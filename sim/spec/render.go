@@ -1,0 +1,103 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// flowWidth is how long a collection may be that is written in one line.
+const flowWidth = 80
+
+// node is a value as YAML.
+func node(v any, style yaml.Style) *yaml.Node {
+	switch v := v.(type) {
+	case map[string]any:
+		n := &yaml.Node{Kind: yaml.MappingNode, Style: style}
+		for _, key := range order(v) {
+			n.Content = append(n.Content, node(key, style), node(v[key], style))
+		}
+		return n
+	case []any:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Style: style}
+		for _, item := range v {
+			n.Content = append(n.Content, node(item, style))
+		}
+		return n
+	case *big.Int:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: v.String()}
+	case string:
+		n := &yaml.Node{}
+		n.SetString(v)
+		if style == yaml.FlowStyle && strings.Contains(v, "\n") {
+			n.Style = yaml.DoubleQuotedStyle
+		}
+		return n
+	default:
+		n := &yaml.Node{}
+		if err := n.Encode(v); err != nil {
+			panic(fmt.Sprintf("spec: %T in an outcome: %v", v, err))
+		}
+		return n
+	}
+}
+
+// order is that of the alphabet, but that the status of an expectation comes first.
+func order(v map[string]any) []string {
+	keys := slices.Sorted(maps.Keys(v))
+	if i := slices.Index(keys, "status"); i > 0 && (v["output"] != nil || v["error"] != nil) {
+		keys = append([]string{"status"}, slices.Delete(keys, i, i+1)...)
+	}
+	return keys
+}
+
+// flow is a value in one line.
+func flow(v any) string { return encoded(node(v, yaml.FlowStyle)) }
+
+// block is a value over several lines, all but the first indented.
+func block(v any, indent int) string {
+	return strings.ReplaceAll(encoded(node(v, 0)), "\n", "\n"+strings.Repeat(" ", indent))
+}
+
+func encoded(n *yaml.Node) string {
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(n); err != nil {
+		panic(fmt.Sprintf("spec: write YAML: %v", err))
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// isCollection reports whether a value has more than one line in block style.
+func isCollection(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) > 0
+	case []any:
+		return len(v) > 0
+	default:
+		return false
+	}
+}
+
+// asJSON is a value for a file in JSON, over several lines where the old one was.
+func asJSON(v any, old string, indent int) string {
+	text := expr.Encode(v)
+	if !strings.Contains(old, "\n") {
+		return string(text)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, strings.Repeat(" ", indent), "  "); err != nil {
+		return string(text)
+	}
+	return out.String()
+}

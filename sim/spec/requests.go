@@ -1,0 +1,58 @@
+package spec
+
+import (
+	"fmt"
+
+	"flunq.io/flunq/sim"
+)
+
+// tally counts requests that are alike, in the order in which they first went out.
+func tally(sent []sim.Exchange) (names []string, counts map[string]int, first map[string]sim.Exchange) {
+	counts, first = map[string]int{}, map[string]sim.Exchange{}
+	for _, x := range sent {
+		name := x.Method + " " + x.URL
+		if counts[name]++; counts[name] == 1 {
+			names, first[name] = append(names, name), x
+		}
+	}
+	return names, counts, first
+}
+
+// maxSent is how many requests are shown.
+const maxSent = 10
+
+// sentLines are the requests that went out, with '+'.
+func sentLines(sent []sim.Exchange) []Line {
+	names, counts, _ := tally(sent)
+	var out []Line
+	for i, name := range names {
+		if i == maxSent {
+			return append(out, Line{'+', fmt.Sprintf("and %d more", len(names)-i)})
+		}
+		out = append(out, Line{'+', name + ", " + times(counts[name])})
+	}
+	return out
+}
+
+// also tells which requests there were, beside one that differs.
+func also(sent []sim.Exchange) []Line {
+	lines := sentLines(sent)
+	for i := range lines {
+		lines[i] = Line{' ', "went out: " + lines[i].Text}
+	}
+	if len(lines) == 0 {
+		return []Line{{' ', "no request went out"}}
+	}
+	return lines
+}
+
+// summary is the requests as a test file expects them.
+func summary(sent []sim.Exchange) []any {
+	names, counts, first := tally(sent)
+	out := []any{}
+	for _, name := range names {
+		x := first[name]
+		out = append(out, map[string]any{"method": x.Method, "url": x.URL, "times": counts[name]})
+	}
+	return out
+}

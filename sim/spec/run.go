@@ -1,0 +1,178 @@
+package spec
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// Outcome is what happened in one run of a case.
+type Outcome struct {
+	*sim.Result
+	Seed     uint64
+	Requests []sim.Exchange
+	History  []event.Event // of the execution and those that it started, in order
+}
+
+// Verdict is what a case came to.
+type Verdict struct {
+	Case        *Case
+	Outcome     *Outcome // of the first run that differs, else of the last
+	Differences []Difference
+	Elapsed     time.Duration // virtual, of all runs
+}
+
+// maxTasks keeps a runaway workflow from running for ever.
+const maxTasks = 200_000
+
+// Run simulates the case with each of its seeds, until a run differs from what
+// is expected. What the file cannot say is taken from base; see is shown every run.
+func (c *Case) Run(ctx context.Context, base sim.Config, see func(*Outcome)) (*Verdict, error) {
+	v := &Verdict{Case: c}
+	for _, seed := range c.Seeds {
+		o, err := c.once(ctx, base, seed)
+		if err != nil {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		v.Outcome = o
+		v.Elapsed += o.elapsed(c)
+		if see != nil {
+			see(o)
+		}
+		if v.Differences = c.Judge(o); len(v.Differences) > 0 {
+			break
+		}
+	}
+	return v, nil
+}
+
+func (c *Case) once(ctx context.Context, cfg sim.Config, seed uint64) (*Outcome, error) {
+	o := &Outcome{Seed: seed}
+	cfg.Definition = c.suite.Workflow.Definition
+	for _, d := range c.suite.With {
+		cfg.With = append(cfg.With, d.Definition)
+	}
+	cfg.Input, cfg.Secrets, cfg.Seed, cfg.Start = c.Input, c.Secrets, seed, c.Start
+	cfg.Mocks, cfg.Onward = c.Mocks, c.Network
+	cfg.MaxTime, cfg.MaxTasks = c.Until, maxTasks
+	cfg.Observe = func(events []event.Event) { o.History = append(o.History, events...) }
+	cfg.Exchange = func(x sim.Exchange) { o.Requests = append(o.Requests, x) }
+	var err error
+	o.Result, err = sim.Run(ctx, cfg)
+	return o, err
+}
+
+// ended is the event that ended the execution, nil if it did not end.
+func (o *Outcome) ended() *event.Event {
+	for _, e := range slices.Backward(o.History) {
+		if e.Execution != o.Execution {
+			continue
+		}
+		switch e.Type {
+		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+			return &e
+		default:
+		}
+	}
+	return nil
+}
+
+// elapsed is how long the execution took, or ran until it was stopped.
+func (o *Outcome) elapsed(c *Case) time.Duration {
+	if e := o.ended(); e != nil {
+		return e.Time.Sub(c.Start)
+	}
+	if c.Until > 0 {
+		return min(c.Until, o.Elapsed)
+	}
+	return o.Elapsed
+}
+
+// status is how the run ended; all that has not ended waits.
+func (o *Outcome) status() decide.Status {
+	if o.Status.Ended() {
+		return o.Status
+	}
+	return decide.Waiting
+}
+
+// own are the events of one type of the execution itself.
+func (o *Outcome) own(typ event.Type) []event.Event {
+	var out []event.Event
+	for _, e := range o.History {
+		if e.Execution == o.Execution && e.Type == typ {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// blame is the reference of the task that a run's end comes from: the one that
+// failed, the one that waits, or the one that ended last.
+func (o *Outcome) blame() string {
+	if o.Error != nil {
+		return o.Error.Instance
+	}
+	last, open := "", []string{}
+	for _, e := range o.History {
+		if e.Execution != o.Execution {
+			continue
+		}
+		switch e.Type {
+		case event.TaskRequested:
+			open = append(open, e.Task)
+		case event.TaskCompleted:
+			// Who was skipped has never begun.
+			if i := slices.Index(open, e.Task); i >= 0 {
+				last, open = e.Task, slices.Delete(open, i, i+1)
+			}
+		default:
+		}
+	}
+	if !o.Status.Ended() && len(open) > 0 {
+		last = open[len(open)-1]
+	}
+	return event.ParseRun(last).Ref
+}
+
+// emitted are the events that the workflow and its children sent, and by which tasks.
+func (o *Outcome) emitted() (envelopes []any, tasks []string) {
+	envelopes = []any{}
+	for _, e := range o.History {
+		if e.Type != event.TaskCompleted {
+			continue
+		}
+		var c event.Completed
+		if json.Unmarshal(e.Data, &c) != nil || c.TaskType != "emit" || !c.Success || c.Status != "" {
+			continue
+		}
+		v, err := expr.Decode(c.Output)
+		if err != nil {
+			continue
+		}
+		envelopes, tasks = append(envelopes, v), append(tasks, event.ParseRun(e.Task).Ref)
+	}
+	return envelopes, tasks
+}
+
+// token is what a sealed secret looks like.
+func token() *regexp.Regexp { return regexp.MustCompile("\ue000[^\ue000]*\ue000") }
+
+// Hide puts *** in the place of the case's secrets.
+func (c *Case) Hide(text string) string {
+	if len(c.Secrets) == 0 {
+		return text
+	}
+	return token().ReplaceAllString(string(store.NewSealer(c.Secrets).Seal([]byte(text))), "***")
+}

@@ -1,0 +1,179 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// text is the source of a YAML file, in which nodes are found by their places.
+type text struct {
+	source []byte
+	lines  []int               // where each begins
+	above  map[*yaml.Node]spot // where each node stands
+}
+
+// spot is where a node stands in its tree.
+type spot struct {
+	inFlow bool
+	key    *yaml.Node // nil: it is an item of a list, or the root
+}
+
+func newText(source []byte, root *yaml.Node) *text {
+	t := &text{source: source, lines: []int{0}, above: map[*yaml.Node]spot{}}
+	for i, c := range source {
+		if c == '\n' {
+			t.lines = append(t.lines, i+1)
+		}
+	}
+	t.walk(root, spot{})
+	return t
+}
+
+func (t *text) walk(n *yaml.Node, at spot) {
+	t.above[n] = at
+	inner := spot{inFlow: at.inFlow || n.Style&yaml.FlowStyle != 0}
+	for i, child := range n.Content {
+		inner.key = nil
+		if n.Kind == yaml.MappingNode && i%2 == 1 {
+			inner.key = n.Content[i-1]
+		}
+		t.walk(child, inner)
+	}
+}
+
+// offset is where a node begins. Columns count letters, not bytes.
+func (t *text) offset(n *yaml.Node) int {
+	at := t.lines[min(n.Line-1, len(t.lines)-1)]
+	if n.Line == 1 && bytes.HasPrefix(t.source, []byte("\ufeff")) {
+		at += len("\ufeff")
+	}
+	for range n.Column - 1 {
+		_, size := utf8.DecodeRune(t.source[at:])
+		at += size
+	}
+	return at
+}
+
+// errPlace is wrapped by no one: the caller tells the file and the line.
+var errPlace = errors.New("it is written in a way that cannot be changed without losing its form")
+
+// extent is where a node begins and ends.
+func (t *text) extent(n *yaml.Node) (from, to int, err error) {
+	from = t.offset(n)
+	switch {
+	case n.Anchor != "" || n.Kind == yaml.AliasNode || n.Style&yaml.TaggedStyle != 0:
+		return 0, 0, errPlace
+	case n.Kind == yaml.ScalarNode:
+		to, err = t.scalarEnd(n, from)
+		return from, to, err
+	case n.Style&yaml.FlowStyle != 0 || len(n.Content) == 0:
+		to, err = t.flowEnd(from)
+		return from, to, err
+	default:
+		_, to, err = t.extent(n.Content[len(n.Content)-1])
+		return from, to, err
+	}
+}
+
+// flowEnd finds the bracket that closes the one at from.
+func (t *text) flowEnd(from int) (int, error) {
+	depth := 0
+	for i := from; i < len(t.source); {
+		switch t.source[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		next, err := t.after(i, from)
+		if err != nil || depth == 0 {
+			return i + 1, err
+		}
+		i = next
+	}
+	return 0, errPlace
+}
+
+// after is where what follows a letter begins: quoted texts and comments count as one.
+func (t *text) after(i, from int) (int, error) {
+	switch c := t.source[i]; {
+	case (c == '"' || c == '\'') && opensQuote(t.source[from:i]):
+		return t.quoteEnd(i)
+	case c == '#' && i > 0 && strings.ContainsRune(" \t\n", rune(t.source[i-1])):
+		return t.lineEnd(i), nil
+	default:
+		return i + 1, nil
+	}
+}
+
+// opensQuote says whether a quote begins a scalar: within a plain one it is a letter.
+func opensQuote(before []byte) bool {
+	before = bytes.TrimRight(before, " \t\r\n")
+	return len(before) > 0 && strings.ContainsRune("{[,:", rune(before[len(before)-1]))
+}
+
+// quoteEnd finds the end of the quoted text that begins at from.
+func (t *text) quoteEnd(from int) (int, error) {
+	quote := t.source[from]
+	for i := from + 1; i < len(t.source); i++ {
+		switch c := t.source[i]; {
+		case c == '\\' && quote == '"':
+			i++
+		case c != quote:
+		case quote == '\'' && i+1 < len(t.source) && t.source[i+1] == '\'':
+			i++
+		default:
+			return i + 1, nil
+		}
+	}
+	return 0, errPlace
+}
+
+func (t *text) lineEnd(from int) int {
+	if i := bytes.IndexByte(t.source[from:], '\n'); i >= 0 {
+		return from + i
+	}
+	return len(t.source)
+}
+
+func (t *text) scalarEnd(n *yaml.Node, from int) (int, error) {
+	switch {
+	case n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+		return t.quoteEnd(from)
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return t.blockEnd(n, from), nil
+	case n.Value == "":
+		return from, nil
+	case !bytes.HasPrefix(t.source[from:], []byte(n.Value)):
+		return 0, errPlace // over several lines
+	default:
+		return from + len(n.Value), nil
+	}
+}
+
+// blockEnd finds the end of a text after | or >: the last line that is indented
+// deeper than its key.
+func (t *text) blockEnd(n *yaml.Node, from int) int {
+	deep := 0
+	if key := t.above[n].key; key != nil {
+		deep = key.Column - 1
+	}
+	end := t.lineEnd(from)
+	for at := end + 1; at < len(t.source); {
+		next := t.lineEnd(at)
+		line := string(t.source[at:next])
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		if strings.TrimSpace(line) != "" {
+			if indent <= deep {
+				break
+			}
+			end = next
+		}
+		at = next + 1
+	}
+	return end
+}
