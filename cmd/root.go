@@ -72,6 +72,7 @@ func newRoot(sh *shell) *cobra.Command {
 		newValidateCommand(sh),
 		newTestCommand(sh),
 		newReplayCommand(sh),
+		newSimCommand(sh),
 		newGraphCommand(sh),
 		newStartCommand(sh),
 		newListCommand(sh),

@@ -56,6 +56,7 @@ type Struck struct {
 	Event   int       // events of histories that were there by then
 	Doing   string    // the command, in words
 	Process int
+	Task    string // whose call it was, if it was a call: the execution and the run
 }
 
 // The ranges that chance draws from: some within a lease, some beyond.

@@ -41,7 +41,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	deed := Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String()
 	s := f.w.current
-	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s), func(x Fault) bool { return x.Kind == CallLost })
+	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.deeds[deed]++
 	known, ok := f.answers[key]
 	if !ok {
@@ -79,12 +79,13 @@ func read(response *http.Response, err error) answer {
 }
 
 // callFaults are the faults of a service's call, by the plan's list and by chance.
-func (w *world) callFaults(s *service) []Fault {
+func (w *world) callFaults(s *service, task string) []Fault {
 	s.calls++
 	w.called[s.Name] = s.calls
 	faults := w.draw(s, []FaultKind{CallLost}, s.calls)
 	for _, f := range faults {
 		w.strike(f, "call")
+		w.struck[len(w.struck)-1].Task = task
 	}
 	return faults
 }

@@ -72,6 +72,34 @@ func TestRandomFaults(t *testing.T) {
 	t.Logf("%d faults", struck)
 }
 
+const listening = `
+document: {dsl: '1.0.3', namespace: test, name: listening, version: '1.0.0'}
+do:
+  - hear: {listen: {to: {one: {with: {type: com.example.paid}}}}}
+  - ship: {set: {shipped: true}}
+`
+
+// An event from outside reaches the execution that listens for it, also where a
+// worker stood still with it until it was another's: that one must not
+// acknowledge it. (Found by flunq sim, when it did.)
+func TestEventsReachListeners(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("listening.yaml", []byte(listening))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mocks, err := ParseMocks("mocks.yaml", []byte("events: [{after: P1D, type: com.example.paid, source: /shop}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Definition: def, ID: "x", Processes: 2, Executors: 2, Mocks: mocks}
+	plain := try(t, cfg, Plan{})
+	for seed := range uint64(500) {
+		cfg.Seed = seed
+		same(t, plain, try(t, cfg, Plan{Kinds: []FaultKind{CrashBefore, CrashAfter, DropReply, Delay, Clock}, Rate: 40, Most: 4}))
+	}
+}
+
 // same wants a trial to have ended as the plain one did, with all promises kept.
 func same(t *testing.T, plain, got *Trial) {
 	t.Helper()

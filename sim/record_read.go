@@ -26,6 +26,7 @@ type Recording struct {
 	header   headerLine
 	entries  []entry
 	arrivals []arrivedEntry         // events from outside
+	known    map[string]int         // place of each by its source and id
 	calls    map[string][]*callLine // by execution and run, in their order
 	exchange int                    // how many calls there are
 	faults   int                    // that struck
@@ -56,7 +57,7 @@ type arrivedEntry struct {
 // error begins with the name and the line that it is about.
 func ReadRecording(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
 	r := &reading{
-		Recording: &Recording{Name: name, calls: map[string][]*callLine{}},
+		Recording: &Recording{Name: name, calls: map[string][]*callLine{}, known: map[string]int{}},
 		seal:      newUnsealer(secrets), skipped: map[string]int{}, first: map[string]int{}, order: newTrace(),
 	}
 	if len(bytes.TrimSpace(src)) == 0 {
@@ -205,6 +206,9 @@ func (r *reading) takeArrival(line recordedLine) error {
 		if at, err = time.Parse(time.RFC3339Nano, line.At); err != nil {
 			return fmt.Errorf("at: %w", err)
 		}
+	}
+	if _, ok := r.known[arrivalKey(e.Source, e.ID)]; !ok {
+		r.known[arrivalKey(e.Source, e.ID)] = len(r.arrivals)
 	}
 	r.arrivals = append(r.arrivals, arrivedEntry{entry{e, r.at}, at})
 	return nil

@@ -43,8 +43,8 @@ type Moment struct {
 
 // parsed is a document, or what is wrong with it.
 type parsed struct {
-	def *dsl.Definition
-	err error
+	def     *dsl.Definition
+	mistake string
 }
 
 // Verdict is what has come of a replay.
@@ -138,10 +138,10 @@ func (p *replay) read() error {
 	replaced := false
 	for _, recorded := range append([]recordedDocument{p.header.Document}, p.header.With...) {
 		got := p.by.parse(recorded)
-		if got.err != nil {
+		if got.def == nil {
 			p.diff = &Difference{
 				What: "document", Line: 1, Recorded: "a document that could be run",
-				Replayed: "it is not valid any more: " + cut(got.err.Error()),
+				Replayed: "it is not valid any more: " + cut(got.mistake),
 			}
 			return nil
 		}
@@ -166,7 +166,12 @@ func (r *Replayer) parse(doc recordedDocument) *parsed {
 		return known
 	}
 	got := &parsed{}
-	got.def, _, got.err = dsl.Parse("document", []byte(doc.Text))
+	def, _, err := dsl.Parse("document", []byte(doc.Text))
+	if err != nil {
+		got.mistake = err.Error()
+	} else {
+		got.def = def
+	}
 	r.defs[doc.SHA256] = got
 	return got
 }

@@ -82,7 +82,7 @@ func (w *walk) describe(at time.Time) State {
 	s := w.state
 	out := State{
 		Execution: s.Execution, Workflow: s.Workflow, Status: string(s.Status), At: at.UTC(), Elapsed: at.Sub(w.header.Start),
-		Event: w.replay.at + 1, Line: w.entries[w.replay.at].line, Context: expr.Encode(s.Context.V),
+		Event: w.at + 1, Line: w.entries[w.at].line, Context: expr.Encode(s.Context.V),
 		Tasks: []OpenTask{}, Timers: []OpenTimer{}, WaitsFor: []string{}, Error: s.Error,
 	}
 	out.ElapsedMS = out.Elapsed.Milliseconds()

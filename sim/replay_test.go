@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,6 +115,26 @@ func TestReplayExported(t *testing.T) {
 	}
 }
 
+// One Replayer serves any number of recordings at once.
+func TestReplayAtOnce(t *testing.T) {
+	t.Parallel()
+	cfg, _ := exampleConfig(t, "order-saga")
+	rec, err := sim.ReadRecording("run.jsonl", recorded(t, cfg), nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := sim.NewReplayer(sim.ReplayOptions{Full: true})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if v, err := r.Replay(t.Context(), rec); err != nil || !v.Agrees {
+				t.Error(err, v)
+			}
+		})
+	}
+	all.Wait()
+}
+
 // Whatever line of a recording is missing, the replay finds it; but for lines
 // from which nothing follows.
 func TestReplayFindsMissingLines(t *testing.T) {
@@ -140,9 +161,10 @@ func TestReplayFindsMissingLines(t *testing.T) {
 // took, or an answer to a call whose end nobody waited for.
 func unused(line []byte, all [][]byte) bool {
 	var l struct {
-		Record, Task string
-		Open         bool
-		Event        map[string]string
+		Record string            `json:"record"`
+		Task   string            `json:"task"`
+		Open   bool              `json:"open"`
+		Event  map[string]string `json:"event"`
 	}
 	if json.Unmarshal(line, &l) != nil {
 		return false
@@ -200,24 +222,42 @@ func TestReplayFindsChanges(t *testing.T) {
 		line, old, now string
 		want           string
 	}{
-		"computed output": {`task.completed`, `\"total\":42`, `\"total\":43`,
-			`computed /do/1/total: task total ends with {"total":43} | task total ends with {"total":42} | .output.total 43 42 | doc:5`},
-		"answer": {`"record":"http"`, `\"price\":21`, `\"price\":22`,
-			`computed /do/0/price: task price ends with {"price":21} | task price ends with {"price":22} | .output.price 21 22 | doc:4`},
-		"request": {`"record":"http"`, `.example/price"`, `.example/cost"`,
-			`request /do/0/price: it called GET https://shop.example/cost | it calls GET https://shop.example/price |    | doc:4`},
-		"event": {`"record":"event"`, `\"order\":7`, `\"order\":8`,
-			`arrival /do/2/paid: event com.shop.paid from /shop (id e-1) arrives with {"order":7} | event com.shop.paid from /shop (id e-1) arrives with {"order":8} (line 9) | .data.order 7 8 | doc:6`},
-		"task": {`/do/3/done`, `task.requested`, `timer.scheduled`,
-			`unexpected /do/3/done: the wait of task done is set: 0s, until 0001-01-01T00:00:00Z | task done begins |    | doc:7`},
-		"workflow's output": {`workflow.completed`, `\"paid\":7`, `\"paid\":true`,
-			`event : the workflow completes with {"paid":true} | the workflow completes with {"paid":7} | .output.paid true 7 | `},
-		"result": {`"record":"result"`, `"paid":7`, `"paid":8`,
-			`result : the result has the output {"paid":8} | the output is {"paid":7} | .output.paid 8 7 | `},
-		"status": {`"record":"result"`, `completed`, `faulted`,
-			`result : the result says that the execution is faulted | it is completed |    | `},
-		"input": {`"record":"header"`, `"input":{}`, `"input":{"a":1}`,
-			`input : execution x of bench.bench starts with input {} | the header has the input {"a":1} | .a  1 | `},
+		"computed output": {
+			`task.completed`, `\"total\":42`, `\"total\":43`,
+			`computed /do/1/total: task total ends with {"total":43} | task total ends with {"total":42} | .output.total 43 42 | doc:5`,
+		},
+		"answer": {
+			`"record":"http"`, `\"price\":21`, `\"price\":22`,
+			`computed /do/0/price: task price ends with {"price":21} | task price ends with {"price":22} | .output.price 21 22 | doc:4`,
+		},
+		"request": {
+			`"record":"http"`, `.example/price"`, `.example/cost"`,
+			`request /do/0/price: it called GET https://shop.example/cost | it calls GET https://shop.example/price |    | doc:4`,
+		},
+		"event": {
+			`"record":"event"`, `\"order\":7`, `\"order\":8`,
+			`arrival /do/2/paid: event com.shop.paid from /shop (id e-1) arrives with {"order":7} | event com.shop.paid from /shop (id e-1) arrives with {"order":8} (line 9) | .data.order 7 8 | doc:6`,
+		},
+		"task": {
+			`/do/3/done`, `task.requested`, `timer.scheduled`,
+			`unexpected /do/3/done: the wait of task done is set: 0s, until 0001-01-01T00:00:00Z | task done begins |    | doc:7`,
+		},
+		"workflow's output": {
+			`workflow.completed`, `\"paid\":7`, `\"paid\":true`,
+			`event : the workflow completes with {"paid":true} | the workflow completes with {"paid":7} | .output.paid true 7 | `,
+		},
+		"result": {
+			`"record":"result"`, `"paid":7`, `"paid":8`,
+			`result : the result has the output {"paid":8} | the output is {"paid":7} | .output.paid 8 7 | `,
+		},
+		"status": {
+			`"record":"result"`, `completed`, `faulted`,
+			`result : the result says that the execution is faulted | it is completed |    | `,
+		},
+		"input": {
+			`"record":"header"`, `"input":{}`, `"input":{"a":1}`,
+			`input : execution x of bench.bench starts with input {} | the header has the input {"a":1} | .a  1 | `,
+		},
 	} {
 		v := replayed(t, mutate(t, src, c.line, c.old, c.now), sim.ReplayOptions{})
 		if v.Agrees {

@@ -221,7 +221,7 @@ func (w *walk) leftover() {
 	}
 	want := w.made[0]
 	if w.loose {
-		w.at = w.replay.differ
+		w.at = w.differ
 	}
 	w.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: told(want), task: want.Task}, nil)
 }
@@ -256,8 +256,8 @@ func (w *walk) checkArrival(e event.Event) {
 	if w.emitted[key] {
 		return
 	}
-	i := slices.IndexFunc(w.arrivals, func(a arrivedEntry) bool { return arrivalKey(a.Source, a.ID) == key })
-	if i < 0 {
+	i, known := w.known[key]
+	if !known {
 		w.differs(&Difference{What: "arrival", Recorded: told(e), Replayed: "no such event comes from outside: the recording has no line for it"}, nil)
 		return
 	}

@@ -32,10 +32,7 @@ type Search struct {
 
 // Check is an expectation of every run.
 type Check struct {
-	Of func(*Trial) []Violation
-	// Passing says whether a run must end with what it expects although things
-	// went wrong that a workflow cannot but notice.
-	Passing bool
+	Of func(*Trial) []Violation // what a run does not do as expected
 }
 
 // Progress is how far a search is.
@@ -62,9 +59,9 @@ type Report struct {
 	SinglesOf             int // there are: more than were tried, maybe
 	Last                  uint64
 	Faults                map[FaultKind]int
-	Orders                int           // distinct ones
-	Elapsed               time.Duration // virtual, of all runs
-	Outcomes              []Outcome     // of the runs in which nothing went wrong, the most frequent first
+	Orders                int       // distinct ones
+	Seconds               int64     // virtual, of all runs
+	Outcomes              []Outcome // of the runs in which nothing went wrong, the most frequent first
 	Findings              []*Finding
 	Hints                 []Hint
 	Stopped               bool // before its end

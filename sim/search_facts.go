@@ -54,6 +54,18 @@ func factsOf(history []event.Event) *facts {
 	return f
 }
 
+// lasted is how long a run of a task took, or for "" all of it.
+func (f *facts) lasted(task string) time.Duration {
+	if task == "" && len(f.steps) > 0 {
+		return f.steps[len(f.steps)-1].at.Sub(f.start)
+	}
+	begun, ok := f.begun[task]
+	if !ok {
+		return 0
+	}
+	return f.ended[task].Sub(begun)
+}
+
 func (f *facts) take(e event.Event) {
 	switch e.Type {
 	case event.TaskRequested:

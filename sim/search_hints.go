@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -70,17 +71,33 @@ func (h *hunt) hints() []Hint {
 	for _, t := range h.Config.Definition.Tasks() {
 		out = append(out, h.timeoutHint(b, t)...)
 		out = append(out, exportHint(t)...)
-		for _, method := range []string{"PATCH", "POST"} {
-			if r := h.repeated[Deed{Task: t.Ref, Method: method}]; r != nil {
-				out = append(out, Hint{"repeat", t, fmt.Sprintf(
-					"%s %s reached the world more than once in %s: an executor died, or was not heard of, after the call. "+
-						"Each time it has the same Idempotency-Key header; if the service does not look at it, the deed is done twice. "+
-						"--once '%s %s' makes that a failure",
-					r.Method, r.URL, runsText(r.Runs), r.Method, r.URL)})
-			}
-		}
 	}
-	return out
+	return append(out, h.repeatHint()...)
+}
+
+// repeatHint tells of calls that were made again though nobody asked for it twice.
+func (h *hunt) repeatHint() []Hint {
+	var calls []string
+	var first *Repeat
+	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), Deed.compare) {
+		r := h.repeated[key]
+		first = cmp.Or(first, r)
+		calls = append(calls, fmt.Sprintf("%s (%s %s, in %s)", h.taskName(r.Task), r.Method, r.URL, runsText(r.Runs)))
+	}
+	if first == nil {
+		return nil
+	}
+	return []Hint{{"repeat", nil, fmt.Sprintf(
+		"calls reached the world more than once when an executor died, or was not heard of, after them: %s. "+
+			"Each time they carry the same Idempotency-Key header; a service that does not look at it does the deed twice. "+
+			"--once '%s %s' makes that a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
+}
+
+func (h *hunt) taskName(ref string) string {
+	if t := h.Config.Definition.Task(ref); t != nil {
+		return t.Name
+	}
+	return ref
 }
 
 func runsText(n int) string {

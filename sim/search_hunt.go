@@ -91,7 +91,6 @@ func (h *hunt) plain(ctx context.Context) error {
 			}
 		}
 	}
-	var trials []*verdict
 	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
 		t, err := h.try(ctx, sc)
 		if err != nil {
@@ -100,7 +99,6 @@ func (h *hunt) plain(ctx context.Context) error {
 		return h.weigh(t, sc), nil
 	}
 	err = pool(ctx, h.Parallel, seeds, run, func(v *verdict) bool {
-		trials = append(trials, v)
 		h.learn(v)
 		h.report.Plain++
 		h.note(v)
@@ -110,7 +108,7 @@ func (h *hunt) plain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.usual(trials)
+	h.usual()
 	return h.unending(first)
 }
 
@@ -272,7 +270,7 @@ func sibling(id string) string {
 }
 
 // usual says which outcomes there are, and that the workflow races if there are several.
-func (h *hunt) usual(trials []*verdict) {
+func (h *hunt) usual() {
 	id := sibling(h.Config.ID)
 	for _, c := range h.classes(id) {
 		h.report.Outcomes = append(h.report.Outcomes, c.outcome)
@@ -280,11 +278,10 @@ func (h *hunt) usual(trials []*verdict) {
 	for _, id := range sortedKeys(h.known) {
 		all := h.classes(id)
 		for _, c := range all[1:] {
-			f := failure{Class: Race, Violation: Violation{Rule: ruleOrder, Execution: id}, task: h.pair(all[0], c)}
+			f := failure{Class: Race, Violation: Violation{Rule: ruleOrder, Execution: id}, task: h.pair(id, all[0], c)}
 			h.fail(f, c.scenarios[0], c.outcome.Runs)
 		}
 	}
-	_ = trials
 }
 
 // classes are those of an execution, the most frequent first.
@@ -303,7 +300,7 @@ func (h *hunt) note(v *verdict) {
 	if len(h.orders) < mostOrders {
 		h.orders[v.order] = struct{}{}
 	}
-	h.report.Elapsed += v.elapsed
+	h.report.Seconds += int64(v.elapsed / time.Second)
 	seen := map[string]bool{}
 	for _, f := range v.failures {
 		if !seen[f.signature()] {
@@ -319,11 +316,12 @@ func (h *hunt) note(v *verdict) {
 func (h *hunt) fail(f failure, sc Scenario, runs int) {
 	known := h.found[f.signature()]
 	if known == nil {
-		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Seen: sc, Small: sc, signature: f.signature()}
+		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: f.signature()}
 		h.found[f.signature()] = known
 		h.report.Findings = append(h.report.Findings, known)
 	}
 	known.Runs += runs
+	known.Tasks[f.task] += runs
 }
 
 // finish makes what was found smaller, and tells it.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/event"
@@ -27,6 +28,7 @@ const (
 	ruleTimeout = "the outcome does not depend on how long flunq is held up: a timeout"
 	ruleEvent   = "the outcome does not depend on how long flunq is held up: an event"
 	ruleAnswer  = "the outcome does not depend on an answer that was lost"
+	ruleFaster  = "the outcome does not depend on how long flunq is held up: which of two is faster"
 	ruleClock   = "the outcome does not depend on the clock"
 )
 
@@ -34,8 +36,9 @@ const (
 type Finding struct {
 	Class Class
 	Violation
-	Task   string // that it is about, if there is one
-	Runs   int    // that failed so
+	Task   string         // that it is about, if there is one
+	Runs   int            // that failed so
+	Tasks  map[string]int // likewise, by task
 	Seen   Scenario
 	Small  Scenario
 	Tried  int  // runs that it took to make it smaller
@@ -55,7 +58,13 @@ type failure struct {
 	task string
 }
 
-func (f failure) signature() string { return string(f.Class) + " " + f.Rule + " " + f.task }
+// signature is the same for failures that are one finding.
+func (f failure) signature() string {
+	if f.Class == Late {
+		return string(f.Class) + " " + f.Rule
+	}
+	return string(f.Class) + " " + f.Rule + " " + f.task
+}
 
 // differing finds the executions of a run that ended as none does in which
 // nothing goes wrong, and says whose doing it is.
@@ -72,7 +81,8 @@ func (f failure) signature() string { return string(f.Class) + " " + f.Rule + " 
 //   - a task failed whose call was carried out, but whose answer was lost;
 //   - its expressions ask for the time;
 //   - things that run side by side ended in an order in which they end in no run
-//     with the usual outcome: a race of the workflow.
+//     with the usual outcome: a race of the workflow, if it took no longer than
+//     usual, else a matter of which of the two was held up.
 //
 // What none of these explains is the engine's failure.
 func (h *hunt) differing(t *Trial) []failure {
@@ -128,7 +138,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 		return fail(Engine, "a timeout comes only if what it watches takes that long", event.ParseRun(task).Ref,
 			"that of %s after %v came, which the faults do not explain", runName(task), long)
 	}
-	switch lost := h.lostAnswer(t, usual, got); {
+	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
 		return fail(Late, ruleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", runName(lost))
 	case len(t.Struck) > 0 && otherEvents(usual, got):
@@ -137,7 +147,11 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 		return fail(Late, ruleClock, "", "the expressions of the document ask for the time")
 	}
 	if first, second, ok := swapped(usual[0].facts, []*facts{got}); ok && end.Status.Ended() {
-		return fail(Race, ruleOrder, pairName(first, second), "%s came before %s", second.words(), first.words())
+		class, rule := Race, ruleOrder
+		if len(t.Struck) > 0 && got.since(second) != usual[0].facts[0].since(first) {
+			class, rule = Late, ruleFaster
+		}
+		return fail(class, rule, h.fork(end.ID, first, second), "%s came before %s", second.words(), first.words())
 	}
 	if !end.Status.Ended() {
 		return fail(Engine, ruleEnds, "", "it is %s, and nothing happens any more", end.Status)
@@ -166,13 +180,8 @@ func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
 	for _, c := range usual {
 		for _, f := range c.facts {
-			if begun, ok := f.begun[task]; ok {
-				longest = max(longest, f.ended[task].Sub(begun))
-			}
+			longest = max(longest, f.lasted(task))
 		}
-	}
-	if task == "" { // the workflow's own
-		longest = t.Elapsed
 	}
 	for _, s := range t.Struck {
 		longest += s.Amount + costOfFault
@@ -180,14 +189,12 @@ func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
 	return longest
 }
 
-// lostAnswer is a task that failed as it does not without faults, where an answer
-// was lost; "" if there is none.
-func (h *hunt) lostAnswer(t *Trial, usual []*class, got *facts) string {
-	if !slices.ContainsFunc(t.Struck, func(s Struck) bool { return s.Kind == CallLost }) {
-		return ""
-	}
-	for _, task := range sortedKeys(got.failed) {
-		if got.failed[task] && !slices.ContainsFunc(usual[0].facts, func(f *facts) bool { return f.failed[task] }) {
+// lostAnswer is a task that failed because the answer to its call was lost; "" if
+// there is none.
+func lostAnswer(t *Trial, id string, got *facts) string {
+	for _, s := range t.Struck {
+		execution, task, _ := strings.Cut(s.Task, " ")
+		if s.Kind == CallLost && execution == id && got.failed[task] {
 			return task
 		}
 	}

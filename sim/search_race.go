@@ -76,8 +76,23 @@ func parted(usual, other *facts) (first, second fact, ok bool) {
 	return first, second, false
 }
 
-func pairName(first, second fact) string {
+// fork names what two steps race in: the fork around them, or else both tasks.
+func (h *hunt) fork(id string, first, second fact) string {
+	if sibling(id) == sibling(h.Config.ID) {
+		if t := around(h.Config.Definition, first.task, second.task); t != nil {
+			return t.Ref
+		}
+	}
 	return event.ParseRun(first.task).Ref + " " + event.ParseRun(second.task).Ref
+}
+
+// since is when a step of another run came in this one, from the start.
+func (f *facts) since(step fact) time.Duration {
+	i, ok := f.place[step.key]
+	if !ok {
+		return -1
+	}
+	return f.steps[i].at.Sub(f.start)
 }
 
 // words are the step in a few words.
@@ -89,9 +104,9 @@ func (f fact) words() string {
 }
 
 // pair names what races in two classes of runs.
-func (h *hunt) pair(usual, other *class) string {
+func (h *hunt) pair(id string, usual, other *class) string {
 	if a, b, ok := disagreement(usual.facts, other.facts); ok {
-		return pairName(a, b)
+		return h.fork(id, a, b)
 	}
 	return ""
 }

@@ -101,12 +101,15 @@ func mingle(all []event.Event, struck []Struck, seen []string) []Scene {
 		}
 	}
 	known := map[string]bool{}
-	behind(known)
 	for i := range all {
+		// What was lost after it was done is in no order but that of time.
+		if next < len(struck) && !all[i].Time.Before(struck[next].At) {
+			behind(known)
+		}
 		out = append(out, Scene{Event: &all[i]})
 		known[all[i].Execution+" "+all[i].ID] = true
-		behind(known)
 	}
+	behind(known)
 	for ; next < len(struck); next++ {
 		out = append(out, Scene{Struck: &struck[next]})
 	}
@@ -128,7 +131,7 @@ func (h *hunt) compare(f *Finding, t *Trial) {
 		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
 		f.Differ = unequal("", outcomeValue(End{Output: usual.outcome.Output, Error: usual.outcome.Error}), outcomeValue(end))
 		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return h.hidden[sibling(end.ID)][u.Path] })
-		if f.Class == Race {
+		if f.Class == Race || f.Rule == ruleFaster {
 			f.Orders = h.orderOf(sibling(end.ID), usual, factsOf(end.History), f.Small, string(end.Status))
 			f.Orders.Sides[1].Runs = f.Runs
 		}

@@ -271,6 +271,13 @@ func (s *Store) Reply(ctx context.Context, m Message, e event.Event) (mine bool,
 	return n == 1, failed("reply", err)
 }
 
+// Settle acknowledges a message that means nothing more, as far as it is still the
+// consumer's: one that is another's by now may mean something to it.
+func (s *Store) Settle(ctx context.Context, m Message) error {
+	err := replyScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
+	return failed("acknowledge", err)
+}
+
 // Bury gives a message up: it goes to the dead letters, and the events to the
 // stream. It reports false, and does nothing, if the message is not the
 // consumer's any more.

@@ -73,7 +73,7 @@ func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error { 
 	if !ack {
 		return nil
 	}
-	return s.store.Ack(ctx, m)
+	return s.store.Settle(ctx, m)
 }
 
 // pass commits that an event means nothing, because the state may be outdated

@@ -107,7 +107,7 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 			return err
 		}
 	}
-	return s.store.Ack(ctx, m)
+	return s.store.Settle(ctx, m)
 }
 
 // reject delivers an event again later, or gives it up and its execution with it.

@@ -1,0 +1,233 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim"
+)
+
+func newSimCommand(sh *shell) *cobra.Command {
+	s := &searcher{sh: sh, world: runner{sh: sh, tenant: defaultTenant, maxSteps: simSteps}}
+	c := &cobra.Command{
+		Use:   "sim FILE",
+		Short: "Look for runs in which something breaks",
+		Long: `Runs a workflow in worlds in which things go wrong: first as it is, then with every
+single fault at every command that a service sends, then once for each seed with
+faults by chance. The real engine runs in each of them, on processes that share the
+work, and its promises are checked after every run: nothing lost, nothing done
+twice, no timer early, every history gap-free, and the outcome that of a run in
+which nothing goes wrong.
+
+What is found is made as small as it can be, and shown as a story: what happened in
+order, which fault struck where, and the command that repeats it. A race of the
+workflow itself (another order, another outcome) is told apart from a failure of
+the engine. Calls are answered by --mocks alone.
+
+Faults: crash (a process dies and is started again), drop (a request to Redis or its
+reply is lost), dup (an event comes twice), delay (a process stands still), outage
+(Redis is gone for a while), clock (its clock jumps ahead), http (the answer of a
+call is lost).`,
+		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
+  flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.example/*'
+  flunq sim order.yaml --input '{"n": 3}' --expect '.total == 6' --seeds 1:10000
+  flunq sim order.yaml --faults none       # races only
+  flunq sim order.yaml --plan plan.json    # a failure again`,
+		GroupID: groupDevelop,
+		Args:    s.arguments,
+	}
+	s.format = outputFlag(c, "text", "json")
+	s.worldFlags(c)
+	f := c.Flags()
+	f.StringVar(&s.seeds, "seeds", "1000", "`FROM:TO`, or how many")
+	f.StringVar(&s.faults, "faults", "all", "`KINDS` by commas: "+strings.Join(faultWords(), ", ")+"; all or none")
+	f.IntVar(&s.executions, "executions", 1, "start the workflow `N` times at once")
+	f.IntVar(&s.processes, "processes", 2, "let `N` processes share the work")
+	f.Uint64Var(&s.rate, "rate", 200, "one fault of each kind in `N` commands")
+	f.IntVar(&s.singles, "singles", 0, "try at most `N` single faults (default 5000)")
+	f.DurationVar(&s.duration, "duration", 0, "stop after this much real time, as in 30s")
+	f.IntVar(&s.parallel, "parallel", 0, "`N` worlds at once (default: one for each core)")
+	f.StringArrayVar(&s.expect, "expect", nil, "`JQ` that must be true of every output; $status, $error, $input (repeatable)")
+	f.StringArrayVar(&s.once, "once", nil, "`CALL`, a method and a URL with *, that reaches the world at most once per execution (repeatable)")
+	f.StringVar(&s.test, "test", "", "`FILE` with tests: each is a world, its status, output, error and events are expected")
+	f.StringVar(&s.plan, "plan", "", "run this plan only: `FILE` or JSON")
+	f.StringVar(&s.save, "save", "", "`DIR` to write the plans of failures to")
+	f.StringVar(&s.record, "record", "", "`FILE` to write a recording of the first failure to")
+	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
+	f.BoolVar(&s.allowRaces, "allow-races", false, "tell races of the workflow, and do not fail because of them")
+	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c, args) }
+	return c
+}
+
+// simSteps is how many tasks a run may start, as for flunq run.
+const simSteps = 200_000
+
+// searcher is one run of the command.
+type searcher struct {
+	sh     *shell
+	format *choice
+	world  runner // that what the flags name is read for
+
+	seeds, faults, test, plan, save, record string
+	expect, once                            []string
+	executions, processes                   int
+	singles, parallel                       int
+	rate                                    uint64
+	duration                                time.Duration
+	failFast, allowRaces                    bool
+
+	again string // the command line that a plan is put behind
+}
+
+// worldFlags are those that flunq run has, too.
+func (s *searcher) worldFlags(c *cobra.Command) {
+	r, f := &s.world, c.Flags()
+	f.StringVarP(&r.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
+	f.StringVar(&r.mocks, "mocks", "", "`FILE` that answers calls and sends events")
+	f.StringVar(&r.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
+	f.StringArrayVar(&r.with, "with", nil, "`FILE` of a further workflow that this one runs (repeatable)")
+	f.StringVar(&r.start, "start", "", "`TIME` at which the virtual clock starts (RFC 3339, default 2026-01-01T00:00:00Z)")
+	f.StringVar(&r.maxTime, "max-time", "", "stop a run when more virtual time than this `DURATION` has passed (P30D, 12h)")
+	f.StringVar(&r.example, "example", "", "search the example of this `NAME`; without a name, list them")
+	f.Lookup("example").NoOptDefVal = listExamples
+}
+
+func (s *searcher) arguments(c *cobra.Command, args []string) error {
+	return s.world.arguments(c, args)
+}
+
+// subject is one world to search, and what it is called.
+type subject struct {
+	name   string // of the test case; "" where there is none
+	search sim.Search
+}
+
+func (s *searcher) run(c *cobra.Command, args []string) error {
+	if s.world.example == listExamples {
+		return s.world.list()
+	}
+	ctx := c.Context()
+	s.again = commandAgain(c, args)
+	base, err := s.base(ctx, args)
+	if err != nil {
+		return err
+	}
+	subjects, err := s.subjects(ctx, base)
+	if err != nil {
+		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	return s.all(ctx, subjects)
+}
+
+// gcPercent suits many small worlds, each of which is garbage soon.
+const gcPercent = 400
+
+// base is the search that the flags describe.
+func (s *searcher) base(ctx context.Context, args []string) (sim.Search, error) {
+	search := sim.Search{Rate: s.rate, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast}
+	if err := s.numbers(); err != nil {
+		return search, err
+	}
+	var err error
+	if search.First, search.Last, err = s.seedRange(); err != nil {
+		return search, err
+	}
+	if search.Kinds, err = faultKinds(s.faults); err != nil {
+		return search, err
+	}
+	if s.world.example == "" && len(args) == 0 {
+		return search, misusef("sim: no file given")
+	}
+	cfg, err := s.world.config(ctx, args)
+	if err != nil {
+		return search, err
+	}
+	cfg.Seed, cfg.Transport, cfg.ID = 0, executor.NewTransport(localLimits()), ""
+	cfg.Processes, cfg.Executions = s.processes, s.executions
+	search.Config = cfg
+	search.Checks, err = s.checks(cfg)
+	return search, err
+}
+
+func (s *searcher) numbers() error {
+	for _, n := range []struct {
+		flag      string
+		got, most int
+	}{{"executions", s.executions, 10_000}, {"processes", s.processes, 64}} {
+		if n.got < 1 || n.got > n.most {
+			return misusef("--%s is %d, want 1 to %d", n.flag, n.got, n.most)
+		}
+	}
+	switch {
+	case s.rate < 1:
+		return misusef("--rate is 0, want 1 or more")
+	case s.parallel < 0 || s.singles < 0 || s.duration < 0:
+		return misusef("--parallel, --singles and --duration cannot be negative")
+	default:
+		return nil
+	}
+}
+
+// endless is more seeds than anybody waits for.
+const endless = math.MaxInt32
+
+func (s *searcher) seedRange() (first, last uint64, err error) {
+	bad := misusef("--seeds %q: want FROM:TO such as 1:10000, or how many", s.seeds)
+	from, to, ranged := strings.Cut(s.seeds, ":")
+	if !ranged {
+		from, to = "1", from
+	}
+	first, err1 := strconv.ParseUint(from, 10, 64)
+	last, err2 := strconv.ParseUint(to, 10, 64)
+	if errors.Join(err1, err2) != nil || last < first || last-first > endless {
+		return 0, 0, bad
+	}
+	return first, last, nil
+}
+
+// faultGroups are the words of --faults, and the kinds that each stands for.
+func faultGroups() map[string][]sim.FaultKind {
+	return map[string][]sim.FaultKind{
+		"crash": {sim.CrashBefore, sim.CrashAfter}, "drop": {sim.DropRequest, sim.DropReply}, "dup": {sim.Duplicate},
+		"delay": {sim.Delay}, "outage": {sim.Outage}, "clock": {sim.Clock}, "http": {sim.CallLost},
+		"all": sim.Faults(), "none": {},
+	}
+}
+
+func faultWords() []string {
+	return []string{"crash", "drop", "dup", "delay", "outage", "http", "clock"}
+}
+
+func faultKinds(list string) ([]sim.FaultKind, error) {
+	var out []sim.FaultKind
+	for word := range strings.SplitSeq(list, ",") {
+		kinds, ok := faultGroups()[strings.TrimSpace(word)]
+		if !ok {
+			words := append(faultWords(), "all", "none")
+			return nil, misusef("--faults %q: want %s%s", word, oneOf(words), didYouMean(word, words, ""))
+		}
+		out = append(out, kinds...)
+	}
+	return out, nil
+}
+
+// document is what was searched, for people.
+func (s *searcher) document(def *dsl.Definition) document {
+	if s.world.source.def == def {
+		return s.world.source
+	}
+	return document{name: def.ID(), text: def.Source, def: def}
+}

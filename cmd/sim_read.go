@@ -1,0 +1,172 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/spec"
+)
+
+// checks are the expectations that the flags name.
+func (s *searcher) checks(cfg sim.Config) ([]sim.Check, error) {
+	var out []sim.Check
+	input, err := expr.Decode(cfg.Input)
+	if err != nil {
+		input = map[string]any{}
+	}
+	for _, source := range s.expect {
+		p, err := expr.Compile(source, sim.ExpectVariable)
+		if err != nil {
+			return nil, misusef("--expect %q: %v", source, err)
+		}
+		out = append(out, sim.Always(source, p, input))
+	}
+	for _, call := range s.once {
+		method, pattern, spaced := strings.Cut(strings.TrimSpace(call), " ")
+		if !spaced {
+			method, pattern = "", method
+		}
+		pattern = strings.TrimSpace(pattern)
+		if pattern == "" || pattern[0] != '*' && !strings.Contains(pattern, "://") {
+			return nil, misusef("--once %q: want a method and a URL, such as 'POST https://pay.example/*'", call)
+		}
+		out = append(out, sim.Once(strings.ToUpper(method), pattern))
+	}
+	return out, nil
+}
+
+// subjects are the worlds to search: one, or that of each test.
+func (s *searcher) subjects(ctx context.Context, base sim.Search) ([]subject, error) {
+	if s.test == "" {
+		return []subject{{search: base}}, nil
+	}
+	read := func(file string) ([]byte, error) { return readDocument(ctx, s.sh, file) }
+	suite, _, err := spec.NewLoader(read).Load(s.test)
+	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
+		mistakes.Render(s.sh.Err, s.sh.errColor())
+		return nil, reported(exitInvalid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if id := suite.Workflow.Definition.ID(); id != base.Config.Definition.ID() {
+		return nil, misusef("--test %s: its tests are of %s, not of %s", s.test, id, base.Config.Definition.ID())
+	}
+	var out []subject
+	for _, c := range suite.Cases {
+		out = append(out, subject{c.Name, caseSearch(base, suite, c)})
+	}
+	if len(out) == 0 {
+		return nil, misusef("--test %s: there are no tests in it", s.test)
+	}
+	return out, nil
+}
+
+// caseSearch is the search in the world of a test.
+func caseSearch(base sim.Search, suite *spec.Suite, c *spec.Case) sim.Search {
+	cfg := &base.Config
+	for _, d := range suite.With {
+		if !slices.ContainsFunc(cfg.With, func(def *dsl.Definition) bool { return def.ID() == d.Definition.ID() }) {
+			cfg.With = append(slices.Clone(cfg.With), d.Definition)
+		}
+	}
+	cfg.Input, cfg.Mocks, cfg.Secrets, cfg.Start = c.Input, c.Mocks, c.Secrets, c.Start
+	base.Checks = append(slices.Clone(base.Checks), sim.Check{Of: func(t *sim.Trial) []sim.Violation { return caseViolations(c, t) }})
+	return base
+}
+
+// caseViolations judges a run by what can be expected of it although things go
+// wrong: how it ended, not how long it took, in which order, or how often it called.
+func caseViolations(c *spec.Case, t *sim.Trial) []sim.Violation {
+	o := &spec.Outcome{Result: t.Result}
+	for _, end := range t.Ends {
+		o.History = append(o.History, end.History...)
+	}
+	var out []sim.Violation
+	for _, d := range c.Judge(o) {
+		switch d.Expect {
+		case "status", "output", "error", "events":
+			out = append(out, sim.Violation{
+				Rule: fmt.Sprintf("test %q: %s%s", c.Name, d.Expect, d.Path), Execution: t.Execution,
+				Detail: strings.TrimSpace(fmt.Sprintf("%s want %s, got %s", d.Why, d.Want(), d.Got())),
+			})
+		}
+	}
+	return out
+}
+
+// scenario reads --plan.
+func (s *searcher) scenario(ctx context.Context) (sim.Scenario, error) {
+	text := []byte(s.plan)
+	if !strings.HasPrefix(strings.TrimSpace(s.plan), "{") {
+		var err error
+		if text, err = readDocument(ctx, s.sh, s.plan); err != nil {
+			return sim.Scenario{}, err
+		}
+	}
+	sc, err := sim.ParseScenario(text)
+	return sc, fail(exitMisuse, err)
+}
+
+// commandAgain is the command line without what a plan stands for.
+func commandAgain(c *cobra.Command, args []string) string {
+	words := append([]string{"flunq sim"}, quoted(args)...)
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "input", "mocks", "secrets", "start", "max-time", "example":
+			if f.Name != "example" || len(args) == 0 {
+				words = append(words, "--"+f.Name, quote(f.Value.String()))
+			}
+		case "with", "expect", "once":
+			if list, ok := f.Value.(pflag.SliceValue); ok {
+				for _, one := range list.GetSlice() {
+					words = append(words, "--"+f.Name, quote(one))
+				}
+			}
+		case "test":
+			words = append(words, "--test", quote(f.Value.String()))
+		}
+	})
+	if c.Flags().Changed("example") && len(args) > 0 {
+		words = append([]string{"flunq sim --example"}, words[1:]...)
+	}
+	return strings.Join(words, " ")
+}
+
+func quoted(args []string) []string {
+	out := make([]string, 0, len(args))
+	for _, arg := range args {
+		out = append(out, quote(arg))
+	}
+	return out
+}
+
+// quote writes a word for a shell.
+func quote(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@=,+%", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// recorded writes the recording of a failure.
+func (s *searcher) recordFailure(ctx context.Context, cfg sim.Config) error {
+	f, err := os.Create(s.record)
+	if err != nil {
+		return fail(exitMisuse, withoutVerb(s.record, err))
+	}
+	_, err = sim.Record(ctx, cfg, f)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,216 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// all searches each world, and says by its error what was found.
+func (s *searcher) all(ctx context.Context, subjects []subject) error {
+	var found []*searched
+	for _, one := range subjects {
+		got, err := s.one(ctx, one)
+		if err != nil {
+			return err
+		}
+		found = append(found, got)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if s.format.String() == "json" {
+		if err := s.writeJSON(found); err != nil {
+			return err
+		}
+	} else {
+		for _, got := range found {
+			s.write(got)
+		}
+	}
+	if ctx.Err() != nil {
+		return fail(exitInterrupted, errors.New("interrupted: what was known so far"))
+	}
+	if slices.ContainsFunc(found, s.failed) {
+		return reported(exitUnexpected)
+	}
+	return nil
+}
+
+// searched is a search that is over.
+type searched struct {
+	subject
+	*sim.Report
+
+	saved map[*sim.Finding]string // files of plans
+	hide  func(string) string     // what is secret
+}
+
+// failed reports whether something was found that is a failure.
+func (s *searcher) failed(got *searched) bool {
+	return slices.ContainsFunc(got.Findings, s.counts)
+}
+
+func (s *searcher) counts(f *sim.Finding) bool {
+	return f.Class == sim.Engine || f.Class == sim.Expectation || f.Class == sim.Race && !s.allowRaces
+}
+
+// one searches a world.
+func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) {
+	began := time.Now()
+	search := &subject.search
+	if s.duration > 0 {
+		search.More = func() bool { return time.Since(began) < s.duration }
+	}
+	p := &searchProgress{sh: s.sh, began: began, name: subject.name}
+	search.Progress = p.show
+	report, err := s.search(ctx, search)
+	p.end(report)
+	switch {
+	case errors.Is(err, sim.ErrUnending):
+		return nil, fail(exitLimit, fmt.Errorf("%w\nsend what it waits for with an events entry in --mocks, or give the task a timeout", err))
+	case err != nil:
+		return nil, err
+	}
+	got := &searched{subject: subject, Report: report, saved: map[*sim.Finding]string{}, hide: hiding(search.Config.Secrets)}
+	return got, s.keep(ctx, got)
+}
+
+func (s *searcher) search(ctx context.Context, search *sim.Search) (*sim.Report, error) {
+	if s.plan == "" {
+		return search.Run(ctx)
+	}
+	sc, err := s.scenario(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return search.Repeat(ctx, sc)
+}
+
+// hiding puts *** in the place of secrets.
+func hiding(secrets map[string]any) func(string) string {
+	sealer := store.NewSealer(secrets)
+	if sealer == nil {
+		return func(text string) string { return text }
+	}
+	return func(text string) string {
+		parts := strings.Split(string(sealer.Seal([]byte(text))), "\ue000")
+		for i := 1; i < len(parts); i += 2 {
+			parts[i] = "***"
+		}
+		return strings.Join(parts, "")
+	}
+}
+
+// keep writes the plans and the recording of what was found.
+func (s *searcher) keep(ctx context.Context, got *searched) error {
+	ctx = context.WithoutCancel(ctx)
+	for i, f := range got.Findings {
+		if s.record != "" && i == 0 {
+			if err := s.recordFailure(ctx, f.Small.Config(got.search.Config)); err != nil {
+				return err
+			}
+		}
+		if s.save == "" {
+			continue
+		}
+		if err := os.MkdirAll(s.save, 0o750); err != nil {
+			return fail(exitMisuse, withoutVerb(s.save, err))
+		}
+		file := filepath.Join(s.save, fmt.Sprintf("%s-%d.plan.json", got.search.Config.Definition.Document.Name, i+1))
+		text, err := json.MarshalIndent(f.Small, "", "  ")
+		if err != nil {
+			return fmt.Errorf("write the plan: %w", err)
+		}
+		if err := os.WriteFile(file, append(text, '\n'), 0o600); err != nil {
+			return fail(exitMisuse, withoutVerb(file, err))
+		}
+		got.saved[f] = file
+	}
+	return nil
+}
+
+// repeat is the command that runs a finding again.
+func (s *searcher) repeat(got *searched, f *sim.Finding) string {
+	if file := got.saved[f]; file != "" {
+		return s.again + " --plan " + quote(file)
+	}
+	text, err := json.Marshal(f.Small)
+	if err != nil {
+		return s.again
+	}
+	return s.again + " --plan " + quote(string(text))
+}
+
+// searchProgress tells on stderr how far a search is.
+type searchProgress struct {
+	sh    *shell
+	began time.Time
+	name  string
+	last  time.Time
+	state sim.Progress
+	runs  int
+}
+
+// How often it does so: on a terminal, and elsewhere.
+const (
+	redrawEvery = 100 * time.Millisecond
+	tellEvery   = 10 * time.Second
+)
+
+func (p *searchProgress) show(state sim.Progress) {
+	p.state = state
+	p.runs++
+	every := tellEvery
+	if p.sh.ErrTerminal {
+		every = redrawEvery
+	}
+	if p.last.IsZero() {
+		p.last = p.began
+	}
+	now := time.Now()
+	if p.sh.quiet || now.Sub(p.last) < every {
+		return
+	}
+	p.last = now
+	text := fmt.Sprintf("%s %s of %s, %.0f runs/s, %s faults, %s orders, %d found", state.Phase, grouped(state.Runs), grouped(state.Of),
+		float64(p.runs)/now.Sub(p.began).Seconds(), grouped(state.Faults), grouped(state.Orders), state.Findings)
+	if p.name != "" {
+		text = printable(p.name) + ": " + text
+	}
+	if p.sh.ErrTerminal {
+		fmt.Fprintf(p.sh.Err, "\r\x1b[K%s", text)
+		return
+	}
+	fmt.Fprintln(p.sh.Err, text)
+}
+
+func (p *searchProgress) end(r *sim.Report) {
+	if p.sh.quiet || r == nil {
+		return
+	}
+	if p.sh.ErrTerminal {
+		fmt.Fprint(p.sh.Err, "\r\x1b[K")
+	}
+	took := time.Since(p.began)
+	fmt.Fprintf(p.sh.Err, "%s seeds and %s other runs in %s: %.0f runs/s\n", grouped(r.Seeds), grouped(r.Plain+r.Singles),
+		took.Round(time.Millisecond), float64(r.Seeds+r.Plain+r.Singles)/took.Seconds())
+}
+
+// grouped writes a number with commas between the thousands.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

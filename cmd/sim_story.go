@@ -1,0 +1,258 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// told is a line of a story.
+type told struct {
+	text  string
+	fault bool
+}
+
+// writeStory shows what happened in order, with the faults where they struck.
+func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
+	processes, executions := "1 process", "1 execution"
+	if n := f.Small.Processes; n > 1 {
+		processes = fmt.Sprintf("%d processes", n)
+	}
+	if n := f.Small.Executions; n > 1 {
+		executions = fmt.Sprintf("%d executions", n)
+	}
+	fmt.Fprintf(w, "   what happened, with %s on %s and seed %d:\n", executions, processes, f.Small.Seed)
+	if !f.Again {
+		fmt.Fprintf(w, "   (this run did not fail in the same way again)\n")
+	}
+	cfg := got.search.Config
+	sh := *s.sh
+	var out bytes.Buffer
+	sh.Err, sh.ErrTerminal, sh.quiet = &out, false, false
+	line := newTimeline(&sh, cfg.Start)
+	line.color = s.sh.outColor()
+	line.add(cfg.Definition, cfg.With)
+	var lines []told
+	for _, scene := range f.Story {
+		out.Reset()
+		if scene.Struck != nil {
+			line.struck(scene.Struck)
+		} else {
+			line.observe([]event.Event{*scene.Event})
+			line.happened(*scene.Event)
+		}
+		for text := range strings.Lines(out.String()) {
+			lines = append(lines, told{text, scene.Struck != nil})
+		}
+	}
+	for _, text := range excerpt(lines) {
+		fmt.Fprint(w, "   "+got.hide(text))
+	}
+	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.hide(f.Violation.Error()))))
+}
+
+// How many lines of a long story are shown: at both ends, and around each fault.
+const (
+	storyBegin  = 6
+	storyEnd    = 14
+	storyAround = 5
+)
+
+// excerpt leaves out what is far from the faults and from the ends.
+func excerpt(lines []told) []string {
+	near := make([]bool, len(lines))
+	for i := range lines {
+		near[i] = i < storyBegin || i >= len(lines)-storyEnd
+		for j := max(i-storyAround, 0); j < min(i+storyAround+1, len(lines)); j++ {
+			near[i] = near[i] || lines[j].fault
+		}
+	}
+	var out []string
+	left := 0
+	tell := func() {
+		if left > 0 {
+			out = append(out, fmt.Sprintf("%14s (%d lines)\n", "…", left))
+		}
+		left = 0
+	}
+	for i, l := range lines {
+		if !near[i] {
+			left++
+			continue
+		}
+		tell()
+		out = append(out, l.text)
+	}
+	tell()
+	return out
+}
+
+// happened shows what a run's timeline leaves out: timers that come, and the end.
+func (l *timeline) happened(e event.Event) {
+	switch e.Type {
+	case event.TimerFired:
+		var t event.Fired
+		if decide.DecodeData(e, &t) == nil && t.Kind == event.TimeoutTimer {
+			l.line(e, e.Task, "◔", yellow, t.TaskName+"  its timeout comes")
+		}
+	case event.WorkflowCompleted:
+		l.line(e, "", "✔", green, e.Workflow+" "+e.Execution+" completed")
+	case event.WorkflowFailed:
+		l.line(e, "", "✘", red, e.Workflow+" "+e.Execution+" faulted")
+	case event.WorkflowCancelled:
+		l.line(e, "", "⊘", yellow, e.Workflow+" "+e.Execution+" cancelled")
+	}
+}
+
+// struck shows a fault.
+func (l *timeline) struck(s *sim.Struck) {
+	e := event.Event{Time: s.At}
+	l.line(e, "", "!", red, faultText(s))
+}
+
+// faultText says what a fault did, to whom, and what was lost.
+func faultText(s *sim.Struck) string {
+	service, _, _ := strings.Cut(s.Service, "-")
+	who := fmt.Sprintf("process %d", s.Process+1)
+	doing := "the " + service + "'s " + commandText(service, s.Doing)
+	tail := fmt.Sprintf("  [%s, command %d of %s]", s.Kind, s.Command, s.Service)
+	switch s.Kind {
+	case sim.CrashBefore:
+		return fmt.Sprintf("%s dies before %s reaches Redis; it is started again after %s", who, doing, elapsed(s.Amount)) + tail
+	case sim.CrashAfter:
+		return fmt.Sprintf("%s dies when Redis has carried out %s: that stands, but nobody knows; it is started again after %s", who, doing, elapsed(s.Amount)) + tail
+	case sim.DropRequest:
+		return fmt.Sprintf("%s of %s is lost on its way to Redis", doing, who) + tail
+	case sim.DropReply:
+		return fmt.Sprintf("Redis carries out %s of %s, and the reply is lost", doing, who) + tail
+	case sim.Duplicate:
+		return "the event that was published last comes once more" + tail
+	case sim.Delay:
+		return fmt.Sprintf("%s stands still for %s, at %s", who, elapsed(s.Amount), doing) + tail
+	case sim.Outage:
+		return fmt.Sprintf("Redis is gone for %s, at %s", elapsed(s.Amount), doing) + tail
+	case sim.Clock:
+		return fmt.Sprintf("the clock of Redis jumps ahead by %s", elapsed(s.Amount)) + tail
+	case sim.CallLost:
+		return fmt.Sprintf("the call of %s is carried out, and its answer lost  [%s, call %d of %s]", who, s.Kind, s.Command, s.Service)
+	default:
+		return string(s.Kind) + tail
+	}
+}
+
+// commandText says what a service was about with its commands.
+func commandText(service, commands string) string {
+	for _, word := range []struct{ command, text string }{
+		{"eval", map[string]string{"worker": "commit of a step", "executor": "commit of a result", "timer": "change of the timers", "renewal": "renewal of a lease"}[service]},
+		{"xreadgroup", "read of new events"}, {"xautoclaim", "claim of what others left"}, {"xpending", "look at what others left"},
+		{"xrange", "read of a history"}, {"zrange", "look at the next timers"}, {"hgetall", "read of an execution"}, {"hmget", "read of an execution"},
+		{"time", "look at the clock"},
+	} {
+		if strings.Contains(commands, word.command) && word.text != "" {
+			return word.text
+		}
+	}
+	return "command " + commands
+}
+
+// raceMeaning says who races with whom.
+func (*searcher) raceMeaning(o *sim.Orders) string {
+	if o == nil {
+		return "What runs side by side ends in another order, and another outcome comes of it."
+	}
+	first, second := o.Branches()
+	switch {
+	case first == nil || second == nil || first == second:
+		return "What runs side by side ends in another order, and another outcome comes of it."
+	case o.Fork.Fork.Compete:
+		return fmt.Sprintf("The branches %s and %s of the fork %s run side by side and compete: whichever ends first wins.", first.Name, second.Name, o.Fork.Name)
+	default:
+		return fmt.Sprintf("The branches %s and %s of the fork %s run side by side, and what comes of it depends on which is faster.", first.Name, second.Name, o.Fork.Name)
+	}
+}
+
+// How two orders are shown.
+const (
+	sideWidth  = 44
+	sideSteps  = 14
+	sideBefore = 3
+)
+
+// writeOrders shows two runs side by side, from shortly before they part.
+func (s *searcher) writeOrders(w io.Writer, got *searched, f *sim.Finding) {
+	o := f.Orders
+	left, right := sideLines(o.Sides[0]), sideLines(o.Sides[1])
+	heads := [2]string{}
+	for i, side := range o.Sides {
+		heads[i] = fmt.Sprintf("%s, seed %d", grouped(side.Runs)+" runs", side.Scenario.Seed)
+		if len(side.Scenario.Faults) > 0 {
+			heads[i] += ", " + faultCount(len(side.Scenario.Faults))
+		}
+	}
+	bar := " │ "
+	if s.sh.ascii() {
+		bar = " | "
+	}
+	row := func(a, b string) {
+		a = runewidth.Truncate(printable(got.hide(a)), sideWidth, "~")
+		fmt.Fprintf(w, "   %s%s%s\n", runewidth.FillRight(a, sideWidth), bar, strings.TrimRight(runewidth.Truncate(printable(got.hide(b)), sideWidth, "~"), " "))
+	}
+	row(heads[0], heads[1])
+	from := max(min(firstMark(o.Sides[0]), firstMark(o.Sides[1]))-sideBefore, 0)
+	if from > 0 {
+		row("…", "…")
+	}
+	for i := from; i < min(max(len(left), len(right)), from+sideSteps); i++ {
+		row(at(left, i), at(right, i))
+	}
+	for i := range f.Small.Faults {
+		fmt.Fprintf(w, "   with the fault %s at command %d of %s\n", f.Small.Faults[i].Kind, f.Small.Faults[i].Command, f.Small.Faults[i].Service)
+	}
+}
+
+func at(lines []string, i int) string {
+	if i >= len(lines) {
+		return ""
+	}
+	return lines[i]
+}
+
+func firstMark(side sim.Side) int {
+	for i, step := range side.Steps {
+		if step.Marked {
+			return i
+		}
+	}
+	return 0
+}
+
+func sideLines(side sim.Side) []string {
+	var out []string
+	for _, step := range side.Steps {
+		mark := "  "
+		if step.Marked {
+			mark = "> "
+		}
+		out = append(out, fmt.Sprintf("%s%6s  %s", mark, "+"+elapsed(step.At), stepText(step.Task, step)))
+	}
+	return out
+}
+
+func stepText(t *dsl.Task, step sim.Step) string {
+	if t == nil {
+		return strings.TrimSpace(step.Run + " " + step.What)
+	}
+	name := t.Name
+	if turn := turn(event.ParseRun(step.Run)); turn != "" {
+		name += "[" + turn + "]"
+	}
+	return fmt.Sprintf("%s %s (line %d)", name, step.What, t.Pos.Line)
+}
