@@ -80,7 +80,7 @@ whole simulation again, too. Secrets are never in a recording; texts stand for t
 	f.BoolVar(&r.full, "full", false, "run the whole simulation again as well")
 	f.BoolVar(&r.strict, "strict-order", false, "take another order of what is independent for a difference")
 	f.StringVar(&r.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
-	c.RunE = func(c *cobra.Command, args []string) error { return r.run(c.Context(), args) }
+	c.RunE = func(c *cobra.Command, args []string) error { sh.swift(); return r.run(c.Context(), args) }
 	return c
 }
 

@@ -65,7 +65,7 @@ call is lost).`,
 	f.StringVar(&s.record, "record", "", "`FILE` to write a recording of the first failure to")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "tell races of the workflow, and do not fail because of them")
-	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c, args) }
+	c.RunE = func(c *cobra.Command, args []string) error { sh.swift(); return s.run(c, args) }
 	return c
 }
 

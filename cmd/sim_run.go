@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -208,7 +209,7 @@ func (p *searchProgress) end(r *sim.Report) {
 
 // grouped writes a number with commas between the thousands.
 func grouped(n int) string {
-	text := fmt.Sprint(n)
+	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}

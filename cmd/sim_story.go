@@ -43,9 +43,12 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 	var lines []told
 	for _, scene := range f.Story {
 		out.Reset()
-		if scene.Struck != nil {
+		switch {
+		case scene.Struck != nil:
 			line.struck(scene.Struck)
-		} else {
+		case scene.Reached != nil:
+			line.reached(scene.Reached)
+		default:
 			line.observe([]event.Event{*scene.Event})
 			line.happened(*scene.Event)
 		}
@@ -56,7 +59,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 	for _, text := range excerpt(lines) {
 		fmt.Fprint(w, "   "+got.hide(text))
 	}
-	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.hide(f.Violation.Error()))))
+	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.hide(f.Error()))))
 }
 
 // How many lines of a long story are shown: at both ends, and around each fault.
@@ -109,6 +112,28 @@ func (l *timeline) happened(e event.Event) {
 		l.line(e, "", "✘", red, e.Workflow+" "+e.Execution+" faulted")
 	case event.WorkflowCancelled:
 		l.line(e, "", "⊘", yellow, e.Workflow+" "+e.Execution+" cancelled")
+	default:
+	}
+}
+
+// reached shows a call that reaches the world.
+func (l *timeline) reached(r *sim.Reached) {
+	text := fmt.Sprintf("%s %s reaches the world", r.Method, r.URL)
+	style := ""
+	if r.Times > 1 {
+		text, style = fmt.Sprintf("%s, for the %s time", text, ordinal(r.Times)), yellow
+	}
+	l.line(event.Event{Time: r.At, Execution: r.Execution, Task: r.Task}, r.Task, "▶", style, text)
+}
+
+func ordinal(n int) string {
+	switch n {
+	case 2: //nolint:mnd // the second
+		return "second"
+	case 3: //nolint:mnd // the third
+		return "third"
+	default:
+		return fmt.Sprintf("%dth", n)
 	}
 }
 
@@ -130,7 +155,7 @@ func faultText(s *sim.Struck) string {
 	case sim.CrashAfter:
 		return fmt.Sprintf("%s dies when Redis has carried out %s: that stands, but nobody knows; it is started again after %s", who, doing, elapsed(s.Amount)) + tail
 	case sim.DropRequest:
-		return fmt.Sprintf("%s of %s is lost on its way to Redis", doing, who) + tail
+		return doing + " of " + who + " is lost on its way to Redis" + tail
 	case sim.DropReply:
 		return fmt.Sprintf("Redis carries out %s of %s, and the reply is lost", doing, who) + tail
 	case sim.Duplicate:
@@ -138,9 +163,9 @@ func faultText(s *sim.Struck) string {
 	case sim.Delay:
 		return fmt.Sprintf("%s stands still for %s, at %s", who, elapsed(s.Amount), doing) + tail
 	case sim.Outage:
-		return fmt.Sprintf("Redis is gone for %s, at %s", elapsed(s.Amount), doing) + tail
+		return "Redis is gone for " + elapsed(s.Amount) + ", at " + doing + tail
 	case sim.Clock:
-		return fmt.Sprintf("the clock of Redis jumps ahead by %s", elapsed(s.Amount)) + tail
+		return "the clock of Redis jumps ahead by " + elapsed(s.Amount) + tail
 	case sim.CallLost:
 		return fmt.Sprintf("the call of %s is carried out, and its answer lost  [%s, call %d of %s]", who, s.Kind, s.Command, s.Service)
 	default:
@@ -150,10 +175,20 @@ func faultText(s *sim.Struck) string {
 
 // commandText says what a service was about with its commands.
 func commandText(service, commands string) string {
+	commits := map[string]string{
+		"worker": "commit of a step", "executor": "commit of a result", "timer": "change of the timers", "renewal": "renewal of a lease",
+	}
 	for _, word := range []struct{ command, text string }{
-		{"eval", map[string]string{"worker": "commit of a step", "executor": "commit of a result", "timer": "change of the timers", "renewal": "renewal of a lease"}[service]},
-		{"xreadgroup", "read of new events"}, {"xautoclaim", "claim of what others left"}, {"xpending", "look at what others left"},
-		{"xrange", "read of a history"}, {"zrange", "look at the next timers"}, {"hgetall", "read of an execution"}, {"hmget", "read of an execution"},
+		{"eval", commits[service]},
+		{"xreadgroup", "read of new events"},
+		{"xautoclaim", "claim of what others left"},
+		{"xpending", "look at what others left"},
+		{"xack", "word that an event is done with"},
+		{"xrange", "read of a history"},
+		{"zrange", "look at the next timers"},
+		{"sunion", "look at who listens"},
+		{"hgetall", "read of an execution"},
+		{"hmget", "read of an execution"},
 		{"time", "look at the clock"},
 	} {
 		if strings.Contains(commands, word.command) && word.text != "" {

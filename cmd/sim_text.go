@@ -48,7 +48,7 @@ func (s *searcher) failures(got *searched) int {
 
 // writeCounts says what was tried.
 func (s *searcher) writeCounts(w io.Writer, got *searched) {
-	parts := []string{fmt.Sprintf("%s runs without faults", grouped(got.Plain))}
+	parts := []string{grouped(got.Plain) + " runs without faults"}
 	if got.SinglesOf > 0 {
 		text := grouped(got.Singles) + " single faults"
 		if got.Singles < got.SinglesOf {
@@ -57,7 +57,7 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 		parts = append(parts, text)
 	}
 	if got.Seeds > 0 {
-		parts = append(parts, fmt.Sprintf("%s seeds", grouped(got.Seeds)))
+		parts = append(parts, grouped(got.Seeds)+" seeds")
 	}
 	if got.Stopped {
 		parts = append(parts, "then it was stopped")

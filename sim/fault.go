@@ -96,35 +96,44 @@ func wording(cmds []redis.Cmder) string {
 func (w *world) next(s *service) []Fault {
 	s.commands++
 	w.sent[s.Name] = s.commands
-	kinds := slices.DeleteFunc(Faults(), func(k FaultKind) bool { return k == CallLost })
-	return w.draw(s, kinds, s.commands)
+	return w.draw(s, s.commands, func(k FaultKind) bool { return k != CallLost })
 }
 
-// draw finds the faults of some kinds that strike a service at a count of its
-// commands or calls: those of the plan's list, and by chance. Each is a function
-// of the seed and its own place, so that leaving one out changes no other.
-func (w *world) draw(s *service, kinds []FaultKind, count uint64) []Fault {
+// draw finds the faults that strike a service at a count of its commands or calls,
+// of the kinds that can strike there: those of the plan's list, and by chance. Each
+// is a function of the seed and its own place, so that leaving one out changes no other.
+func (w *world) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
 	p := w.cfg.Plan
 	if p == nil {
 		return nil
 	}
 	var out []Fault
 	for _, f := range p.Faults {
-		if f.Service == s.Name && f.Command == count && slices.Contains(kinds, f.Kind) {
+		if f.Service == s.Name && f.Command == count && can(f.Kind) {
 			out = append(out, f)
 		}
 	}
-	for _, kind := range p.Kinds {
-		if !slices.Contains(kinds, kind) || w.drawn >= cmp.Or(p.Most, 12) {
+	for i, kind := range p.Kinds {
+		if !can(kind) || w.drawn >= cmp.Or(p.Most, 12) {
 			continue
 		}
-		n := choice(w.cfg.Seed, "fault "+string(kind)+" "+s.Name, count)
+		n := mix(w.cfg.Seed, w.luck(s)[i], count)
 		if n%cmp.Or(p.Rate, 200) == 0 {
 			w.drawn++
 			out = append(out, Fault{kind, s.Name, count, kind.amount(n >> 20)})
 		}
 	}
 	return out
+}
+
+// luck are the hashes that the plan's kinds of faults have for a service.
+func (w *world) luck(s *service) []uint64 {
+	if s.luck == nil {
+		for _, kind := range w.cfg.Plan.Kinds {
+			s.luck = append(s.luck, hashed("fault "+string(kind)+" "+s.Name))
+		}
+	}
+	return s.luck
 }
 
 // What a service sees of a fault.

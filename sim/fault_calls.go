@@ -25,6 +25,22 @@ type faultyCalls struct {
 // Deed is a call, and who made it: the same one again is a repetition.
 type Deed struct{ Execution, Task, Method, URL string }
 
+// Reached is a call that reached the world.
+type Reached struct {
+	Deed
+
+	At     time.Time // virtual
+	Times  int       // that it has done so by now
+	Event  int       // events of histories that were there by then
+	Faults int       // likewise
+}
+
+// reach notes a call.
+func (w *world) reach(d Deed) {
+	w.deeds[d]++
+	w.reached = append(w.reached, Reached{d, w.clock.now, w.deeds[d], w.events, len(w.struck)})
+}
+
 // answer is what a call came to.
 type answer struct {
 	response *http.Response
@@ -42,7 +58,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String()
 	s := f.w.current
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
-	f.w.deeds[deed]++
+	f.w.reach(deed)
 	known, ok := f.answers[key]
 	if !ok {
 		known = read(f.next.RoundTrip(req))
@@ -82,7 +98,7 @@ func read(response *http.Response, err error) answer {
 func (w *world) callFaults(s *service, task string) []Fault {
 	s.calls++
 	w.called[s.Name] = s.calls
-	faults := w.draw(s, []FaultKind{CallLost}, s.calls)
+	faults := w.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
 	for _, f := range faults {
 		w.strike(f, "call")
 		w.struck[len(w.struck)-1].Task = task

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/dsl"
 )
 
 // process is one of those that share the work: an engine that lives, dies, and is
@@ -38,6 +40,7 @@ func (w *world) boot(ctx context.Context, p *process) error {
 	if p.engine, err = engine.New(w.client, w.options(p)); err != nil {
 		return err
 	}
+	p.engine.Library.Parse = w.parse
 	p.services = nil
 	for _, s := range p.engine.Services() {
 		it := newService(ctx, p, s)
@@ -46,6 +49,18 @@ func (w *world) boot(ctx context.Context, p *process) error {
 	}
 	w.services = append(w.services, p.services...)
 	return nil
+}
+
+// parse knows the documents that were parsed before the simulation began: they do
+// not change, and every process of every world would parse them again.
+func (w *world) parse(workflow string, text []byte) (*dsl.Definition, error) {
+	for _, def := range append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...) {
+		if bytes.Equal(def.Source, text) {
+			return def, nil
+		}
+	}
+	def, _, err := dsl.Parse(workflow, text)
+	return def, err
 }
 
 // crash ends a process: nothing that it sends from here on arrives.

@@ -191,19 +191,34 @@ func (h *hunt) singleCount() int {
 	return n
 }
 
-// everyFault is each kind of fault at each command, and at each call.
+// everyFault is each kind of fault at each command, and at each call. All kinds at
+// one place come together, so that a search which is stopped has seen some of each.
 func (h *hunt) everyFault() iter.Seq[Fault] {
 	return func(yield func(Fault) bool) {
-		for _, kind := range h.Kinds {
-			counts := h.commands
-			if kind == CallLost {
-				counts = h.calls
+		if slices.Contains(h.Kinds, CallLost) {
+			for service, n := range each(h.calls) {
+				if !yield(Fault{CallLost, service, n, 0}) {
+					return
+				}
 			}
-			for _, service := range sortedKeys(counts) {
-				for n := uint64(1); n <= counts[service]; n++ {
-					if !yield(Fault{kind, service, n, kind.single()}) {
-						return
-					}
+		}
+		for service, n := range each(h.commands) {
+			for _, kind := range h.Kinds {
+				if kind != CallLost && !yield(Fault{kind, service, n, kind.single()}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// each are the numbers of commands of each service, from 1 on.
+func each(counts map[string]uint64) iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for _, service := range sortedKeys(counts) {
+			for n := uint64(1); n <= counts[service]; n++ {
+				if !yield(service, n) {
+					return
 				}
 			}
 		}

@@ -86,12 +86,14 @@ func (f *facts) take(e event.Event) {
 			f.fired[t.TaskID] = time.Duration(t.DurationMS) * time.Millisecond
 		case event.RetryTimer:
 			what = stepRetries
+		default:
 		}
 		f.add(fact{"timer " + string(t.Kind) + t.Key + " " + t.TaskID, t.TaskID, what, e.Time})
 	case event.EventReceived:
 		came := arrived(e)
 		f.received[came.Source+" "+came.ID] = true
 		f.add(fact{"event " + came.Source + " " + came.ID, "", "event " + string(came.Type), e.Time})
+	default:
 	}
 }
 

@@ -34,22 +34,27 @@ func timeoutsIn(ends []End) (set, fired map[string]int) {
 			continue // a child's
 		}
 		for _, e := range end.History {
-			if e.Type != event.TimerScheduled && e.Type != event.TimerFired {
-				continue
-			}
-			var t event.Timer
-			if decide.DecodeData(e, &t) != nil || t.Kind != event.TimeoutTimer || t.Key != "" {
-				continue
-			}
-			ref := event.ParseRun(t.TaskID).Ref
-			if e.Type == event.TimerFired {
+			switch ref, ok := timeoutOf(e); {
+			case ok && e.Type == event.TimerFired:
 				fired[ref]++
-			} else {
+			case ok:
 				set[ref]++
 			}
 		}
 	}
 	return set, fired
+}
+
+// timeoutOf is the task whose own timeout an event tells of.
+func timeoutOf(e event.Event) (ref string, ok bool) {
+	if e.Type != event.TimerScheduled && e.Type != event.TimerFired {
+		return "", false
+	}
+	var t event.Timer
+	if decide.DecodeData(e, &t) != nil || t.Kind != event.TimeoutTimer || t.Key != "" {
+		return "", false
+	}
+	return event.ParseRun(t.TaskID).Ref, true
 }
 
 func (h *hunt) countTimeouts(v *verdict) {
@@ -279,25 +284,29 @@ func exportHint(t *dsl.Task) []Hint {
 // exports gathers the members of $context that a task and those inside write.
 func exports(t *dsl.Task, names map[string]bool) {
 	if t.Export.As != nil {
-		for _, f := range t.Export.As.Fields() {
-			names[f.Key] = true
-		}
-		if p := t.Export.As.Program(); p != nil {
-			for _, m := range written().FindAllStringSubmatch(p.Source(), -1) {
-				names[m[1]+m[2]] = true
-			}
-		}
-		if v, ok := t.Export.As.Constant(); ok {
-			if object, ok := v.(map[string]any); ok {
-				for name := range object {
-					names[name] = true
-				}
-			}
-		}
+		members(t.Export.As, names)
 	}
 	for _, list := range inner(t) {
 		for _, one := range list {
 			exports(one, names)
+		}
+	}
+}
+
+// members are those that an object has, or that an expression makes.
+func members(v *expr.Value, names map[string]bool) {
+	for _, f := range v.Fields() {
+		names[f.Key] = true
+	}
+	if p := v.Program(); p != nil {
+		for _, m := range written().FindAllStringSubmatch(p.Source(), -1) {
+			names[m[1]+m[2]] = true
+		}
+	}
+	if data, ok := v.Constant(); ok {
+		object, _ := data.(map[string]any)
+		for name := range object {
+			names[name] = true
 		}
 	}
 }

@@ -83,32 +83,17 @@ type Unequal struct {
 
 // unequal are the places at which two values differ, as deep as can be.
 func unequal(path string, a, b any) []Unequal {
-	switch x := a.(type) {
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		if !ok {
-			break
-		}
+	x, ok1 := a.(map[string]any)
+	y, ok2 := b.(map[string]any)
+	if ok1 && ok2 {
+		return unequalMembers(path, x, y)
+	}
+	v, ok1 := a.([]any)
+	w, ok2 := b.([]any)
+	if ok1 && ok2 && len(v) == len(w) {
 		var out []Unequal
-		names := map[string]bool{}
-		for name := range x {
-			names[name] = true
-		}
-		for name := range y {
-			names[name] = true
-		}
-		for _, name := range sortedKeys(names) {
-			out = append(out, unequal(path+"/"+name, x[name], y[name])...)
-		}
-		return out
-	case []any:
-		y, ok := b.([]any)
-		if !ok || len(x) != len(y) {
-			break
-		}
-		var out []Unequal
-		for i := range x {
-			out = append(out, unequal(path+"/"+strconv.Itoa(i), x[i], y[i])...)
+		for i := range v {
+			out = append(out, unequal(path+"/"+strconv.Itoa(i), v[i], w[i])...)
 		}
 		return out
 	}
@@ -116,4 +101,19 @@ func unequal(path string, a, b any) []Unequal {
 		return nil
 	}
 	return []Unequal{{path, a, b}}
+}
+
+func unequalMembers(path string, x, y map[string]any) []Unequal {
+	names := map[string]bool{}
+	for name := range x {
+		names[name] = true
+	}
+	for name := range y {
+		names[name] = true
+	}
+	var out []Unequal
+	for _, name := range sortedKeys(names) {
+		out = append(out, unequal(path+"/"+name, x[name], y[name])...)
+	}
+	return out
 }

@@ -102,7 +102,7 @@ func (s *Search) try(ctx context.Context, sc Scenario) (*Trial, error) {
 
 // explicit is the scenario with the faults that struck instead of chance.
 func (sc Scenario) explicit(struck []Struck) Scenario {
-	sc.chance, sc.Faults = nil, nil
+	sc.chance, sc.Faults = nil, []Fault{}
 	for _, s := range struck {
 		sc.Faults = append(sc.Faults, s.Fault)
 	}

@@ -80,8 +80,8 @@ func (s *shrinking) fewer(ctx context.Context, sc Scenario) []Fault {
 		less.Faults = f
 		return s.fails(ctx, less)
 	}
-	if len(faults) > 0 && with(nil) {
-		return nil
+	if len(faults) > 0 && with([]Fault{}) {
+		return []Fault{}
 	}
 	for parts := 2; len(faults) > 1; {
 		reduced := false
@@ -102,11 +102,11 @@ func (s *shrinking) fewer(ctx context.Context, sc Scenario) []Fault {
 		}
 		parts = min(parts*2, len(faults)) //nolint:mnd // finer
 	}
-	return s.shorter(sc, faults, with)
+	return shorter(faults, with)
 }
 
 // shorter lets faults last no longer than they must: not at all, if that will do.
-func (*shrinking) shorter(sc Scenario, faults []Fault, with func([]Fault) bool) []Fault {
+func shorter(faults []Fault, with func([]Fault) bool) []Fault {
 	for i := range faults {
 		if faults[i].Amount == 0 {
 			continue

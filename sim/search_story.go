@@ -2,25 +2,18 @@ package sim
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"flunq.io/flunq/engine/event"
 )
 
-// Scene is something that happened in a run: an event of a history, or a fault.
+// Scene is something that happened in a run: an event of a history, a fault, or
+// a call that reached the world.
 type Scene struct {
-	Event  *event.Event
-	Struck *Struck
-}
-
-// At is when it happened.
-func (m Scene) At() time.Time {
-	if m.Struck != nil {
-		return m.Struck.At
-	}
-	return m.Event.Time
+	Event   *event.Event
+	Struck  *Struck
+	Reached *Reached
 }
 
 // roundAmounts are those that a failure is tried with, the shortest first.
@@ -87,31 +80,55 @@ func tell(t *Trial, seen []string) []Scene {
 		}
 		return i - j
 	})
-	return mingle(all, t.Struck, seen)
+	return mingle(all, asides(t), seen)
 }
 
-// mingle puts each fault behind the event that was the last before it.
-func mingle(all []event.Event, struck []Struck, seen []string) []Scene {
-	var out []Scene
-	next := 0
-	behind := func(known map[string]bool) {
-		for next < len(struck) && (struck[next].Event == 0 || known[seen[min(struck[next].Event, len(seen))-1]]) {
-			out = append(out, Scene{Struck: &struck[next]})
-			next++
+// aside is a scene that stands in no history.
+type aside struct {
+	Scene
+	at    time.Time
+	event int // events that were there before
+}
+
+// asides are the faults and the calls in their order.
+func asides(t *Trial) []aside {
+	var out []aside
+	calls := t.Reached
+	upTo := func(faults int) {
+		for len(calls) > 0 && calls[0].Faults <= faults {
+			out = append(out, aside{Scene{Reached: &calls[0]}, calls[0].At, calls[0].Event})
+			calls = calls[1:]
 		}
 	}
+	for i := range t.Struck {
+		upTo(i)
+		out = append(out, aside{Scene{Struck: &t.Struck[i]}, t.Struck[i].At, t.Struck[i].Event})
+	}
+	upTo(len(t.Struck))
+	return out
+}
+
+// mingle puts each aside behind the event that was the last before it.
+func mingle(all []event.Event, asides []aside, seen []string) []Scene {
+	var out []Scene
 	known := map[string]bool{}
+	behind := func() {
+		for len(asides) > 0 && (asides[0].event == 0 || known[seen[min(asides[0].event, len(seen))-1]]) {
+			out = append(out, asides[0].Scene)
+			asides = asides[1:]
+		}
+	}
 	for i := range all {
 		// What was lost after it was done is in no order but that of time.
-		if next < len(struck) && !all[i].Time.Before(struck[next].At) {
-			behind(known)
+		if len(asides) > 0 && !all[i].Time.Before(asides[0].at) {
+			behind()
 		}
 		out = append(out, Scene{Event: &all[i]})
 		known[all[i].Execution+" "+all[i].ID] = true
 	}
-	behind(known)
-	for ; next < len(struck); next++ {
-		out = append(out, Scene{Struck: &struck[next]})
+	behind()
+	for _, a := range asides {
+		out = append(out, a.Scene)
 	}
 	return out
 }
@@ -153,11 +170,4 @@ func (w *world) recordFault(s Struck) {
 	if w.cfg.record != nil {
 		w.cfg.record.line(faultLine{"fault", s.At, s.Fault, s.Doing, s.Process})
 	}
-}
-
-// decodedValue reads JSON; what is none is null.
-func decodedValue(text []byte) any {
-	var v any
-	_ = json.Unmarshal(text, &v) // then it stays nil
-	return v
 }

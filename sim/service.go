@@ -21,6 +21,9 @@ type service struct {
 	end    func()
 	yield  func(struct{}) bool
 
+	hash uint64   // of its name
+	luck []uint64 // see world.luck
+
 	turns    uint64
 	commands uint64    // so far, of this life of its process
 	calls    uint64    // likewise
@@ -33,7 +36,7 @@ type service struct {
 }
 
 func newService(ctx context.Context, p *process, s engine.Service) *service {
-	it := &service{process: p, Service: s, parked: true}
+	it := &service{process: p, Service: s, hash: hashed(s.Name), parked: true}
 	it.resume, it.end = iter.Pull(func(yield func(struct{}) bool) {
 		it.yield = yield
 		for {
@@ -76,7 +79,7 @@ func (w *world) choose() *service {
 		if !s.ready(w.clock.now) || w.clock.now.Before(s.process.frozen) {
 			continue
 		}
-		if h := choice(w.cfg.Seed, s.Name, s.turns); best == nil || h < lowest {
+		if h := mix(w.cfg.Seed, s.hash, s.turns); best == nil || h < lowest {
 			best, lowest = s, h
 		}
 	}
@@ -92,9 +95,19 @@ const (
 
 // choice is a number that follows from a seed, a name and a count.
 func choice(seed uint64, name string, count uint64) uint64 {
+	return mix(seed, hashed(name), count)
+}
+
+// hashed is a name as a number.
+func hashed(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
-	x := h.Sum64() ^ seed*0x9e3779b97f4a7c15 ^ count*0xbf58476d1ce4e5b9
+	return h.Sum64()
+}
+
+// mix is a number that follows from a seed, a hash and a count.
+func mix(seed, hash, count uint64) uint64 {
+	x := hash ^ seed*0x9e3779b97f4a7c15 ^ count*0xbf58476d1ce4e5b9
 	x ^= x >> 31
 	x *= 0x94d049bb133111eb
 	x ^= x >> 29

@@ -22,6 +22,7 @@ type Trial struct {
 	Commands map[string]uint64 // sent by each service, over all lives of its process
 	Calls    map[string]uint64 // made by each executor
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
+	Reached  []Reached         // likewise, in order
 }
 
 // End is how one execution of a trial ended.
@@ -65,7 +66,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 		return nil, err
 	}
 	stop, broken := w.runOn(ctx)
-	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Broken: broken}
+	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Broken: broken}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}

@@ -37,6 +37,8 @@ type world struct {
 	deeds  map[Deed]int      // calls that reached the world
 	turns  uint64            // that services have had
 
+	reached []Reached // the calls in their order
+
 	living  int // executions that have begun and not ended
 	tasks   int
 	events  int

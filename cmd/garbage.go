@@ -1,0 +1,12 @@
+package cmd
+
+import "runtime/debug"
+
+// swift lets the collector of garbage work less often: simulations make much of it
+// and keep little. Whoever sets GOGC decides.
+func (sh *shell) swift() {
+	const percent = 400
+	if sh.Env("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}

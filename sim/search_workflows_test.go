@@ -1,0 +1,36 @@
+package sim_test
+
+import (
+	"testing"
+
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/workflows"
+)
+
+// No example loses anything to crashes, lost messages and repeated ones.
+func TestSearchWorkflows(t *testing.T) {
+	t.Parallel()
+	for _, name := range workflows.Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, _ := exampleConfig(t, name)
+			cfg.Processes = 2
+			s := sim.Search{
+				Config: cfg, First: 1, Last: 50, Singles: 50, Parallel: 1,
+				Kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply, sim.Duplicate},
+			}
+			r, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Findings {
+				if f.Class != sim.Late {
+					t.Errorf("%s: %v: %+v", f.Class, f.Violation, f.Small)
+				}
+			}
+			if r.Seeds != 50 || len(r.Faults) != 5 {
+				t.Errorf("%d seeds, faults %v", r.Seeds, r.Faults)
+			}
+		})
+	}
+}
