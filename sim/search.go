@@ -194,22 +194,25 @@ func (h *hunt) singleCount() int {
 // everyFault is each kind of fault at each command, and at each call. All kinds at
 // one place come together, so that a search which is stopped has seen some of each.
 func (h *hunt) everyFault() iter.Seq[Fault] {
+	inside := slices.DeleteFunc(slices.Clone(h.Kinds), func(k FaultKind) bool { return k == CallLost })
 	return func(yield func(Fault) bool) {
-		if slices.Contains(h.Kinds, CallLost) {
-			for service, n := range each(h.calls) {
-				if !yield(Fault{CallLost, service, n, 0}) {
-					return
-				}
-			}
+		if len(inside) < len(h.Kinds) && !faultsAt(h.calls, []FaultKind{CallLost}, yield) {
+			return
 		}
-		for service, n := range each(h.commands) {
-			for _, kind := range h.Kinds {
-				if kind != CallLost && !yield(Fault{kind, service, n, kind.single()}) {
-					return
-				}
+		faultsAt(h.commands, inside, yield)
+	}
+}
+
+// faultsAt yields faults of some kinds at each place, until it is not to go on.
+func faultsAt(counts map[string]uint64, kinds []FaultKind, yield func(Fault) bool) bool {
+	for service, n := range each(counts) {
+		for _, kind := range kinds {
+			if !yield(Fault{kind, service, n, kind.single()}) {
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // each are the numbers of commands of each service, from 1 on.

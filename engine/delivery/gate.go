@@ -41,6 +41,13 @@ func (g *Gate) Enter(m store.Message) bool {
 	return true
 }
 
+// Give takes back that somebody waits to be alone: its message is another's by now.
+func (g *Gate) Give() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wanted = false
+}
+
 // Leave lets others in.
 func (g *Gate) Leave() {
 	g.mu.Lock()

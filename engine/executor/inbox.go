@@ -197,4 +197,6 @@ func (b *Inbox) Lost(msgs []store.Message) {
 		}
 	}
 	b.waiting = slices.DeleteFunc(b.waiting, lost)
+	b.gate.Give() // if a suspect still waits, it says so again
+	b.broadcast()
 }
