@@ -20,6 +20,7 @@ var arrows = map[string][]string{
 	".":                      {"cmd"},
 	"cmd":                    {"cmd/...", "engine/...", "sim/...", "tui/...", "workflows"},
 	"cmd/dev":                {"engine/event", "engine/store"},
+	"cmd/bench":              {"engine/...", "sim"},
 	"cmd/graph":              {"engine/dsl", "engine/expr"},
 	"engine":                 {"engine/..."},
 	"engine/event":           {},

@@ -90,6 +90,7 @@ func newRoot(sh *shell) *cobra.Command {
 		newDevCommand(sh),
 		newClockCommand(sh),
 		newServeCommand(sh),
+		newBenchCommand(sh),
 		newConfigCommand(sh),
 		newCompletionCommand(sh),
 		newVersionCommand(sh),

@@ -1,0 +1,81 @@
+package bench_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/cmd/bench"
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/store"
+)
+
+// A server of the bench's own is gone after use, with its folder.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	rdb, err := store.Dial(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rdb.Close() }()
+	if empty, err := bench.Empty(t.Context(), rdb); !empty || err != nil {
+		t.Errorf("a new server: empty %v, %v", empty, err)
+	}
+	folder := rdb.ConfigGet(t.Context(), "dir").Val()["dir"]
+	server.Close()
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("the folder %s is still there: %v", folder, err)
+	}
+	if err := rdb.Ping(t.Context()).Err(); err == nil {
+		t.Error("the server still answers")
+	}
+}
+
+// What is known when a run is interrupted is in its report, and nothing is left
+// behind in a Redis that belongs to others.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	opts := bench.Options{
+		URL: server.URL, Only: []string{"memory", "latency"}, Quick: true, Timers: 100,
+		Duration: 50 * time.Millisecond, Engine: engine.Defaults(), Log: slog.New(slog.DiscardHandler),
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	opts.Progress = func(p bench.Progress) {
+		if p.Scenario == "memory" { // the last but one: scenarios keep their order
+			stop()
+		}
+	}
+	report, err := bench.Run(ctx, opts)
+	if err == nil || ctx.Err() == nil {
+		t.Fatalf("Run = %v, want it interrupted", err)
+	}
+	if len(report.Results) != 2 || report.Results[0].Scenario != "latency" {
+		t.Errorf("results = %+v, want the two of latency", report.Results)
+	}
+	rdb, err := store.Dial(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rdb.Close() }()
+	if keys := rdb.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("left behind: %v", keys)
+	}
+}
+
+func own(t *testing.T) *bench.Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("no redis-server in the PATH")
+	}
+	server, err := bench.Serve(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return server
+}

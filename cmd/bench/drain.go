@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// drain is a backlog that services work off.
+type drain struct {
+	measuring string
+	of        string // what the cost is of …
+	each      int    // … and how many there are in one of the backlog; 1 if 0
+	first     int    // size of a backlog that tells how much fills the duration
+	most      int
+	duty      duty
+
+	fill  func(ctx context.Context, n int) error
+	count func(ctx context.Context, n int) (int, error) // what is done of n by now
+}
+
+// drained is how it went.
+type drained struct {
+	n    int
+	took time.Duration
+	cost *Cost
+}
+
+// rate is how many of the backlog a second.
+func (d drained) rate() float64 { return perSecond(d.n, d.took) }
+
+func perSecond(n int, took time.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
+	return float64(n) / took.Seconds()
+}
+
+// drain works a small backlog off, and then one that is about as large as the
+// duration is long. With an error it says how far that was.
+func (s *stage) drain(ctx context.Context, d drain) (drained, error) {
+	got, err := s.drainOnce(ctx, d, d.first)
+	if err != nil || s.opts.Quick {
+		return got, err
+	}
+	n := int(got.rate() * s.opts.Duration.Seconds())
+	return s.drainOnce(ctx, d, min(max(n, d.first), d.most))
+}
+
+func (s *stage) drainOnce(ctx context.Context, d drain, n int) (got drained, err error) {
+	s.tell(d.measuring, 0)
+	if err := s.fresh(ctx); err != nil {
+		return got, err
+	}
+	if err := d.fill(ctx, n); err != nil {
+		return got, fmt.Errorf("prepare %s: %w", d.measuring, err)
+	}
+	c, err := s.crew(ctx, d.duty)
+	if err != nil {
+		return got, err
+	}
+	defer func() { err = errors.Join(err, c.end()) }()
+	before := s.read(ctx, c)
+	c.begin()
+	done, took, err := s.await(ctx, d.measuring, n, func(ctx context.Context) (int, error) { return d.count(ctx, n) })
+	// What is known when somebody has had enough is a result, too.
+	after := s.read(context.WithoutCancel(ctx), c)
+	return drained{done, took, cost(d.of, done*max(d.each, 1), before, after, c)}, err
+}
+
+// publish sends events to the tenant's stream, many at once.
+func (s *stage) publish(ctx context.Context, n int, nth func(int) event.Event) error {
+	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
+		pipe.XAdd(ctx, &redis.XAddArgs{Stream: s.streamKey(), Values: nth(i).Fields()})
+	})
+}
+
+// send sends commands, many at once.
+func (s *stage) send(ctx context.Context, n int, nth func(redis.Pipeliner, int)) error {
+	for from := 0; from < n; from += page {
+		pipe := s.rdb.Pipeline()
+		for i := from; i < min(n, from+page); i++ {
+			nth(pipe, i)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return fmt.Errorf("send %d commands: %w", pipe.Len(), err)
+		}
+	}
+	return nil
+}
+
+// timer is one of the tenant, as a wait of a workflow has it.
+func (s *stage) timer(i int, at time.Time) event.Timer {
+	return event.Timer{
+		Tenant: s.tenant, Workflow: namespace + ".wait", Execution: fmt.Sprintf("x%07d", i), TaskID: "/do/0/pause",
+		TaskName: "pause", FireAt: at.UTC(), DurationMS: time.Hour.Milliseconds(), Kind: event.WaitTimer,
+	}
+}
+
+// scheduled is the event that asks for a timer.
+func (s *stage) scheduled(i int, at time.Time) event.Event {
+	t := s.timer(i, at)
+	return event.Event{
+		ID: t.Execution + "/2", Source: "/flunq/worker", Type: event.TimerScheduled, Time: at.Add(-time.Hour).UTC(),
+		Tenant: s.tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID, Data: event.Encode(t),
+	}
+}
+
+// set puts timers into the set of all.
+func (s *stage) set(ctx context.Context, key string, n int, due func(int) time.Time) error {
+	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
+		t := s.timer(i, due(i))
+		pipe.ZAdd(ctx, key, redis.Z{Score: score(t.FireAt), Member: event.Encode(t)})
+	})
+}
+
+// score is a moment in Unix seconds, exact to the microsecond.
+func score(at time.Time) float64 { return float64(at.UnixMicro()) / 1e6 }
+
+// pending counts the timers that were set by the bench.
+func (s *stage) pending(ctx context.Context) (int, error) {
+	n, err := s.rdb.ZCard(ctx, timersKey).Result()
+	if err != nil {
+		return 0, fmt.Errorf("count the timers: %w", err)
+	}
+	return int(n - s.before), nil
+}
+
+// namespace is that of the workflows of the bench.
+const namespace = "bench"

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// http is workflows of one call to a server of this process.
+func (s *stage) http(ctx context.Context) error {
+	url, stop, err := answering(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	bare, err := s.calls(ctx, url)
+	if err != nil {
+		return err
+	}
+	w := workflow{name: "one call", tasks: 1, text: document("call", "  - get: {call: http, with: {method: get, endpoint: '"+url+"'}}\n")}
+	got, err := s.work(ctx, w, s.opts.size(200, 10))
+	if got.n == 0 {
+		return err
+	}
+	s.add(Result{Name: w.name, Unit: "workflows/s", Rate: got.rate(), Count: got.n, Cost: got.cost}.
+		beside(bare, fmt.Sprintf("GET by %d clients, without workflows", s.opts.Engine.Executors)))
+	return err
+}
+
+// answering is a server on a free port of this machine that has an answer ready.
+func answering(ctx context.Context) (url string, stop func(), err error) {
+	var listening net.ListenConfig
+	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("listen on this machine: %w", err)
+	}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"id": 1, "name": "Milou"}`)
+		}),
+	}
+	go func() { _ = server.Serve(l) }() // until it is closed
+	return "http://" + l.Addr().String() + "/pet", func() { _ = server.Close() }, nil
+}
+
+// calls are requests to a server, as many at once as there are executors.
+func (s *stage) calls(ctx context.Context, url string) (float64, error) {
+	const measuring = "the limit: calls"
+	s.tell(measuring, 0)
+	clients := max(s.opts.Engine.Executors, 1)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Duration/2)
+	defer cancel()
+	began := time.Now()
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for call(ctx, client, url) == nil {
+				n.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n.Load() == 0 {
+		return 0, fmt.Errorf("call %s: no answer", url)
+	}
+	return perSecond(int(n.Load()), time.Since(began)), nil
+}
+
+func call(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("call: %w", err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("call: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	_, err = io.Copy(io.Discard, res.Body)
+	return err //nolint:wrapcheck // nobody reads it
+}

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// idle is what services cost that wait for many timers, none of which is due.
+func (s *stage) idle(ctx context.Context) error {
+	if err := s.fresh(ctx); err != nil {
+		return err
+	}
+	due := time.Now().Add(24 * time.Hour)
+	n, measuring := s.opts.Timers, fmt.Sprintf("%d pending timers", s.opts.Timers)
+	const part = 20_000
+	for from := 0; from < n; from += part {
+		s.tell(measuring, float64(from)/float64(n))
+		at := func(i int) time.Time { return due.Add(time.Duration(from+i) * 10 * time.Millisecond) }
+		if err := s.set(ctx, timersKey, min(part, n-from), at); err != nil {
+			return err
+		}
+	}
+	none, err := s.waiting(ctx, "the limit: no services", duty{})
+	if err != nil {
+		return err
+	}
+	timers, err := s.waiting(ctx, "timer services", duty{Timers: true, Idle: true})
+	if err != nil {
+		return err
+	}
+	all, err := s.waiting(ctx, "all services", duty{Workers: true, Executors: true, Timers: true, Idle: true})
+	if err != nil {
+		return err
+	}
+	services := max(s.opts.Engine.Timers*max(s.opts.Processes, 1), 1)
+	s.add(Result{spent: true, Name: "a timer service", Unit: "commands/s", Rate: timers.commands / float64(services), Count: n}.
+		beside(1, "one look at the timers a second"))
+	s.add(Result{spent: true, Name: "a timer service", Unit: "round trips/s", Rate: timers.trips / float64(services), Count: n}.
+		beside(1, "one look at the timers a second"))
+	s.add(Result{spent: true, Name: "all services", Unit: "commands/s", Rate: all.commands, Count: n})
+	s.add(Result{spent: true, Name: "Redis", Unit: "% of a core", Rate: all.redis, Count: n}.beside(none.redis, "without services"))
+	if all.services > 0 {
+		s.add(Result{spent: true, Name: "the services", Unit: "% of a core", Rate: all.services, Count: n}.beside(none.services, "this process without services"))
+	}
+	return nil
+}
+
+// waited is what some time of waiting has cost, for each second of it.
+type waited struct {
+	commands, trips float64
+	redis, services float64 // percent of a core
+}
+
+// waiting lets services wait, and nobody else do anything.
+func (s *stage) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
+	s.tell(measuring, 0)
+	c := &crew{begin: func() {}, end: func() error { return nil }}
+	if d.Timers {
+		if c, err = s.crew(ctx, d); err != nil {
+			return w, err
+		}
+	}
+	defer func() { err = errors.Join(err, c.end()) }()
+	c.begin()
+	settle, span := time.Second, s.opts.Duration
+	if s.opts.Quick {
+		settle = 0
+	}
+	if err := pause(ctx, settle); err != nil { // all that is done once
+		return w, err
+	}
+	before, began := s.read(ctx, c), time.Now()
+	ours := c.worked()
+	if err := pause(ctx, span); err != nil {
+		return w, err
+	}
+	spent, took := c.worked()-ours, time.Since(began)
+	after := s.read(ctx, c)
+	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+	return waited{
+		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // one was our own
+		trips:    max(float64(after.tripsOf(c)-before.tripsOf(c)), 0) / took.Seconds(),
+		redis:    share(after.cpu - before.cpu), services: share(spent),
+	}, nil
+}
+
+// worked is for how long the processes of the services have had a core.
+func (c *crew) worked() (sum time.Duration) {
+	pids := c.pids
+	if c.within() {
+		pids = []int{os.Getpid()}
+	}
+	for _, pid := range pids {
+		spent, _ := worked(pid)
+		sum += spent
+	}
+	return sum
+}

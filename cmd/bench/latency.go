@@ -1,0 +1,221 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// latency is how long a workflow of one task takes, at one and at many at a time.
+func (s *stage) latency(ctx context.Context) error {
+	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
+	if err != nil {
+		return err
+	}
+	for _, abreast := range []int{1, s.opts.size(50, 5)} {
+		name := fmt.Sprintf("%d at a time", abreast)
+		bare, err := s.relayed(ctx, abreast)
+		if err != nil {
+			return err
+		}
+		got, err := s.laps(ctx, def, name, abreast)
+		if err != nil {
+			return err
+		}
+		limit := bare.result("")
+		s.add(got.result(name).beside(limit.P50, fmt.Sprintf("four hops of bare commands (p99 %.2f ms)", limit.P99)))
+	}
+	return nil
+}
+
+// laps are executions one after the other, in some lanes, from the start of each
+// until a reader has seen it end.
+func (s *stage) laps(ctx context.Context, def *dsl.Definition, name string, lanes int) (got times, err error) {
+	if err := s.fresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.define(ctx, def); err != nil {
+		return nil, err
+	}
+	c, err := s.crew(ctx, duty{Workers: true, Executors: true, Remote: true})
+	if err != nil {
+		return nil, err
+	}
+	c.begin()
+	defer func() { err = errors.Join(err, c.end()) }()
+	return s.race(ctx, name, lanes, s.streamKey(), func(e redis.XMessage) (string, bool) {
+		id, _ := e.Values["executionid"].(string)
+		return id, e.Values["type"] == string(event.WorkflowCompleted)
+	}, func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
+}
+
+// lap is one start that a reader is to see the end of.
+type lap struct {
+	mu    sync.Mutex
+	ended map[string]chan struct{}
+}
+
+func (l *lap) await(id string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	done := make(chan struct{})
+	l.ended[id] = done
+	return done
+}
+
+func (l *lap) end(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if done := l.ended[id]; done != nil {
+		close(done)
+		delete(l.ended, id)
+	}
+}
+
+// race starts things in lanes for the duration, each when the one before it has
+// ended, and says how long each took. What is the end of which, ends says of the
+// entries of a stream.
+//
+//nolint:revive // argument-limit: a race has a start and an end
+func (s *stage) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (times, error) {
+	span := s.opts.Duration
+	timed, cancel := context.WithTimeout(ctx, span+stalled)
+	defer cancel()
+	laps := &lap{ended: map[string]chan struct{}{}}
+	reading, stop := context.WithCancel(timed)
+	read := make(chan error, 1)
+	go func() { read <- s.watch(reading, stream, ends, laps) }()
+
+	results := make([]times, lanes)
+	errs := make([]error, lanes+1) // and that of the reader
+	began := time.Now()
+	var wg sync.WaitGroup
+	for lane := range lanes {
+		wg.Go(func() {
+			for i := 0; time.Since(began) < span && errs[lane] == nil; i++ {
+				var took time.Duration
+				took, errs[lane] = laps.run(timed, fmt.Sprintf("x%d-%d", lane, i), start)
+				if i > 0 { // the first one wakes what sleeps
+					results[lane] = append(results[lane], took)
+				}
+				if lane == 0 {
+					s.tell(name, float64(time.Since(began))/float64(span))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	stop()
+	var all times
+	for _, one := range results {
+		all = append(all, one...)
+	}
+	errs[lanes] = <-read
+	return all, errors.Join(errs...)
+}
+
+// run is one lap.
+func (l *lap) run(ctx context.Context, id string, start func(context.Context, string) error) (time.Duration, error) {
+	done := l.await(id)
+	began := time.Now()
+	if err := start(ctx, id); err != nil {
+		return 0, err
+	}
+	select {
+	case <-done:
+		return time.Since(began), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("wait for %s to end: %w", id, ctx.Err())
+	}
+}
+
+// watch reads a stream until ctx ends.
+func (s *stage) watch(ctx context.Context, stream string, ends func(redis.XMessage) (string, bool), laps *lap) error {
+	for last := "0"; ctx.Err() == nil; {
+		read, err := s.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{stream, last}, Count: 1000, Block: shortBlock}).Result()
+		if errors.Is(err, redis.Nil) || ctx.Err() != nil {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		for _, entry := range read[0].Messages {
+			last = entry.ID
+			if id, ok := ends(entry); ok {
+				laps.end(id)
+			}
+		}
+	}
+	return nil
+}
+
+// hops are the streams that an event goes through from its start to its end: to
+// the worker, to the executor, to the worker, to who waits for it.
+const hops = 4
+
+// relayed is the same by bare commands: each hop is a blocking read and a script.
+func (s *stage) relayed(ctx context.Context, lanes int) (got times, err error) {
+	if err := s.fresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := rawStepScript.Load(ctx, s.rdb).Err(); err != nil {
+		return nil, fmt.Errorf("load a script: %w", err)
+	}
+	hop := func(i int) string { return s.rawKey(fmt.Sprintf("hop%d", i)) }
+	relaying, stop := context.WithCancel(ctx)
+	done := make(chan error, hops)
+	for i := range hops - 1 {
+		if err := s.rdb.XGroupCreateMkStream(ctx, hop(i), rawGroup, "0").Err(); err != nil {
+			stop()
+			return nil, fmt.Errorf("make a group: %w", err)
+		}
+		go func() { done <- s.relay(relaying, hop(i), hop(i+1)) }()
+	}
+	got, err = s.race(ctx, fmt.Sprintf("the limit: %d at a time", lanes), lanes, hop(hops-1),
+		func(e redis.XMessage) (string, bool) { id, ok := e.Values["executionid"].(string); return id, ok },
+		func(ctx context.Context, id string) error {
+			e := s.requested(0)
+			e.Execution = id
+			return s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: hop(0), Values: e.Fields()}).Err()
+		})
+	stop()
+	for range hops - 1 {
+		err = errors.Join(err, <-done)
+	}
+	return got, err
+}
+
+// relay takes what arrives on one stream to the next, with a step script each.
+func (s *stage) relay(ctx context.Context, from, to string) error {
+	for ctx.Err() == nil {
+		read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
+			Group: rawGroup, Consumer: rawGroup, Streams: []string{from, ">"}, Count: batch, Block: shortBlock,
+		}).Result()
+		if errors.Is(err, redis.Nil) || ctx.Err() != nil {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read a hop: %w", err)
+		}
+		pipe := s.rdb.Pipeline()
+		for _, entry := range read[0].Messages {
+			args := []any{rawGroup, entry.ID}
+			for _, name := range []string{"id", "source", "specversion", "type", "time", "tenantid", "workflowid", "executionid", "taskid", "data"} {
+				args = append(args, name, entry.Values[name])
+			}
+			id, _ := entry.Values["executionid"].(string)
+			rawStepScript.EvalSha(ctx, pipe, []string{from, s.rawKey(id), s.rawKey(id + ":history"), to}, args...)
+		}
+		if _, err := pipe.Exec(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("relay: %w", err)
+		}
+	}
+	return nil
+}

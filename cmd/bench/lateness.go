@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// plan is timers that come due one after the other.
+type plan struct {
+	first  time.Time
+	apart  time.Duration
+	n      int
+	offset time.Duration // by which Redis' clock is ahead of this machine's
+}
+
+func (p plan) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
+
+// lead is how long before the first one the timers are set.
+const lead = 500 * time.Millisecond
+
+// lateness is from when timers are due until their events arrive at a reader, at
+// so many a second, beside a loop that does the same by hand.
+func (s *stage) lateness(ctx context.Context, rate int) error {
+	p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()), 1)}
+	if err := s.fresh(ctx); err != nil {
+		return err
+	}
+	bare, err := s.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), s.rawKey("timers"), s.rawClock)
+	if err != nil {
+		return err
+	}
+	if err := s.fresh(ctx); err != nil {
+		return err
+	}
+	got, err := s.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), timersKey, func(ctx context.Context, _ plan) error {
+		c, err := s.crew(ctx, duty{Timers: true})
+		if err != nil {
+			return err
+		}
+		c.begin()
+		<-ctx.Done()
+		return c.end()
+	})
+	if err != nil {
+		return err
+	}
+	r := got.result(fmt.Sprintf("lateness at %d/s", rate))
+	limit := bare.result("")
+	s.add(r.beside(limit.P50, fmt.Sprintf("a loop of ZRANGE, XADD, ZREM (p99 %.2f ms)", limit.P99)))
+	return nil
+}
+
+// observe sets the timers, lets somebody fire them, and says when their events
+// have arrived.
+func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
+	s.tell(measuring, 0)
+	offset, err := s.clockOffset(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.offset = offset
+	p.first = time.Now().Add(offset + lead + time.Duration(p.n)*setTime).Truncate(time.Microsecond)
+	if err := s.set(ctx, key, p.n, p.due); err != nil {
+		return nil, err
+	}
+	if late := time.Since(p.first.Add(-offset)); late > 0 {
+		return nil, fmt.Errorf("setting %d timers took %v too long", p.n, late)
+	}
+	firing, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- fire(firing, p) }()
+	got, err = s.arrivals(ctx, p, measuring)
+	stop()
+	return got, errors.Join(err, <-done)
+}
+
+// setTime is more than setting one timer takes.
+const setTime = 40 * time.Microsecond
+
+// arrivals reads the tenant's stream until all timers have fired.
+func (s *stage) arrivals(ctx context.Context, p plan, measuring string) (times, error) {
+	out := make(times, 0, p.n)
+	last, idle := "0", time.Now().Add(time.Duration(p.n)*p.apart+stalled)
+	for len(out) < p.n {
+		read, err := s.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{s.streamKey(), last}, Count: 1000, Block: time.Second}).Result()
+		at := time.Now().Add(p.offset)
+		if errors.Is(err, redis.Nil) && at.Before(idle) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %d of %d: %w", measuring, len(out), p.n, err)
+		}
+		for _, entry := range read[0].Messages {
+			last = entry.ID
+			if i, ok := fires(entry); ok {
+				out = append(out, at.Sub(p.due(i)))
+			}
+		}
+		s.tell(measuring, float64(len(out))/float64(p.n))
+	}
+	return out, nil
+}
+
+// fires says which timer an entry is about.
+func fires(entry redis.XMessage) (int, bool) {
+	if entry.Values["type"] != string(event.TimerFired) {
+		return 0, false
+	}
+	id, _ := entry.Values["executionid"].(string)
+	i, err := strconv.Atoi(strings.TrimPrefix(id, "x"))
+	return i, err == nil
+}
+
+// rawClock fires what is due with as little as possible: it waits for the first
+// one, and calls a script with all that are due by then.
+func (s *stage) rawClock(ctx context.Context, p plan) error {
+	key := s.rawKey("timers")
+	for fired := 0; fired < p.n; {
+		if err := pause(ctx, time.Until(p.due(fired).Add(-p.offset))); err != nil {
+			return err
+		}
+		now := strconv.FormatFloat(score(time.Now().Add(p.offset)), 'f', -1, 64)
+		due, err := s.rdb.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: "-inf", Max: now, Count: batch}).Result()
+		if err != nil {
+			return err
+		}
+		if err := s.rawNamed(ctx, key, due, fired); err != nil {
+			return err
+		}
+		fired += len(due)
+	}
+	return nil
+}
+
+// rawNamed fires timers, each with an event that says which it is.
+func (s *stage) rawNamed(ctx context.Context, key string, due []redis.Z, from int) error {
+	if len(due) == 0 {
+		return nil
+	}
+	pipe := s.rdb.TxPipeline()
+	for i, entry := range due {
+		e := s.fired()
+		e.Execution = s.timer(from+i, e.Time).Execution
+		pipe.XAdd(ctx, &redis.XAddArgs{Stream: s.streamKey(), Values: e.Fields()})
+		pipe.ZRem(ctx, key, entry.Member)
+	}
+	_, err := pipe.Exec(ctx)
+	return err //nolint:wrapcheck // whoever measures says what
+}
+
+// clockOffset is by how much Redis' clock is ahead of this machine's, by the
+// quickest of some answers.
+func (s *stage) clockOffset(ctx context.Context) (offset time.Duration, err error) {
+	if s.opts.Own {
+		return 0, nil // one machine has one clock
+	}
+	best := time.Hour
+	for range 20 {
+		asked := time.Now()
+		told, err := s.rdb.Time(ctx).Result()
+		if err != nil {
+			return 0, fmt.Errorf("ask for the time: %w", err)
+		}
+		if took := time.Since(asked); took < best {
+			best, offset = took, told.Sub(asked.Add(took/2))
+		}
+	}
+	return offset, nil
+}

@@ -1,0 +1,121 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// memory is what one of some things takes in Redis, beside its bare text.
+func (s *stage) memory(ctx context.Context) error {
+	if !s.read(ctx, nil).known {
+		s.add(Result{Name: "not told by this Redis", Unit: "bytes"})
+		return nil
+	}
+	for _, measure := range []func(context.Context) error{s.ofTimers, s.ofEvents, s.ofExecutions} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grown is by how many bytes Redis grows while something is done.
+func (s *stage) grown(ctx context.Context, do func() error) (float64, error) {
+	if err := s.fresh(ctx); err != nil {
+		return 0, err
+	}
+	before := s.read(ctx, nil).memory
+	if err := do(); err != nil {
+		return 0, err
+	}
+	return float64(s.read(ctx, nil).memory - before), nil
+}
+
+func (s *stage) ofTimers(ctx context.Context) error {
+	s.tell("pending timers", 0)
+	n, due := s.opts.size(20_000, 1000), time.Now().Add(24*time.Hour)
+	at := func(i int) time.Time { return due.Add(time.Duration(i) * time.Millisecond) }
+	bytes, err := s.grown(ctx, func() error { return s.set(ctx, timersKey, n, at) })
+	if err != nil {
+		return err
+	}
+	text := float64(len(event.Encode(s.timer(0, due.Add(time.Millisecond)))))
+	s.add(Result{Name: "a pending timer", Unit: "bytes", Bytes: bytes / float64(n), Count: n}.beside(text, "its JSON"))
+	return nil
+}
+
+func (s *stage) ofEvents(ctx context.Context) error {
+	s.tell("events of the stream", 0)
+	n := s.opts.size(20_000, 1000)
+	bytes, err := s.grown(ctx, func() error { return s.publish(ctx, n, s.requested) })
+	if err != nil {
+		return err
+	}
+	text := 0
+	for _, field := range s.requested(0).Fields() {
+		text += len(field)
+	}
+	s.add(Result{Name: "an event of the stream", Unit: "bytes", Bytes: bytes / float64(n), Count: n}.
+		beside(float64(text), "the text of its fields"))
+	return nil
+}
+
+// ofExecutions is what is left of finished executions of one task when their
+// events have gone from the stream.
+func (s *stage) ofExecutions(ctx context.Context) error {
+	n := s.opts.size(3000, 50)
+	before := reading{}
+	if _, err := s.grown(ctx, func() error { before = s.read(ctx, nil); return nil }); err != nil {
+		return err
+	}
+	if _, err := s.work(ctx, one(), n); err != nil {
+		return err
+	}
+	counts, err := s.store.Counts(ctx, s.tenant)
+	if err != nil {
+		return err
+	}
+	if err := s.rdb.Del(ctx, s.streamKey()).Err(); err != nil {
+		return fmt.Errorf("drop the stream: %w", err)
+	}
+	left := float64(s.read(ctx, nil).memory - before.memory)
+	text, err := s.written(ctx)
+	if err != nil {
+		return err
+	}
+	s.add(Result{Name: "a finished execution of one task", Unit: "bytes", Bytes: left / float64(counts.Completed), Count: int(counts.Completed)}.
+		beside(text, "the text of its fields and history"))
+	return nil
+}
+
+// written is the text of one execution: its fields, and those of its history.
+func (s *stage) written(ctx context.Context) (float64, error) {
+	const id = "x0000001"
+	key := "tenant:" + s.tenant + ":execution:" + id
+	pipe := s.rdb.Pipeline()
+	fields, history := pipe.HGetAll(ctx, key), pipe.XRange(ctx, key+":history", "-", "+")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, fmt.Errorf("read an execution: %w", err)
+	}
+	sum := 0
+	for name, value := range fields.Val() {
+		sum += len(name) + len(value)
+	}
+	for _, entry := range history.Val() {
+		sum += size(entry)
+	}
+	return float64(sum), nil
+}
+
+func size(entry redis.XMessage) (sum int) {
+	for name, value := range entry.Values {
+		text, _ := value.(string)
+		sum += len(name) + len(text)
+	}
+	return sum
+}

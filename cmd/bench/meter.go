@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// trips counts the round trips of a client: a pipeline is one.
+type trips struct{ n atomic.Int64 }
+
+// DialHook changes nothing.
+func (t *trips) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook counts a command.
+func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		t.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook counts a pipeline.
+func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		t.n.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+// reading is what Redis, and this process, have done by now.
+type reading struct {
+	known    bool // Redis tells
+	cpu      time.Duration
+	commands int64
+	reads    int64
+	trips    int64
+	memory   int64
+	calls    map[string]Command // totals
+	heap     uint64             // bytes allocated by this process, ever
+}
+
+// read asks Redis what it has done. One that does not tell is no error.
+func (s *stage) read(ctx context.Context, c *crew) reading {
+	var r reading
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	r.heap = memory.TotalAlloc
+	if c != nil {
+		r.trips = c.trips.n.Load()
+	}
+	info, err := s.rdb.Info(ctx, "everything").Result()
+	if err != nil {
+		return r
+	}
+	fields := map[string]string{}
+	r.calls = map[string]Command{}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if command, ok := strings.CutPrefix(name, "cmdstat_"); ok {
+			r.calls[command] = commandOf(command, value)
+			continue
+		}
+		fields[name] = value
+	}
+	seconds := func(name string) time.Duration {
+		n, _ := strconv.ParseFloat(fields[name], 64) // 0 where it is not told
+		return time.Duration(n * float64(time.Second))
+	}
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(fields[name], 10, 64)
+		return n
+	}
+	_, r.known = fields["used_cpu_user"]
+	r.cpu = seconds("used_cpu_user") + seconds("used_cpu_sys")
+	r.commands, r.reads = number("total_commands_processed"), number("total_reads_processed")
+	r.memory = number("used_memory")
+	return r
+}
+
+// tripsOf are the round trips of the services by then: of those in other processes,
+// what Redis has read from its clients.
+func (r reading) tripsOf(c *crew) int64 {
+	if c != nil && c.within() {
+		return r.trips
+	}
+	return r.reads
+}
+
+// commandOf reads a line such as calls=3,usec=12,usec_per_call=4.00.
+func commandOf(name, text string) Command {
+	c := Command{Name: name}
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		n, _ := strconv.ParseFloat(value, 64)
+		switch key {
+		case "calls":
+			c.Calls = n
+		case "usec":
+			c.CPU = n
+		}
+	}
+	return c
+}
+
+// mostCommands is how many commands a cost names.
+const mostCommands = 8
+
+// cost is what was done between two readings, for each of n.
+func cost(of string, n int, before, after reading, c *crew) *Cost {
+	if n == 0 || !after.known {
+		return nil
+	}
+	each := 1 / float64(n)
+	out := &Cost{
+		Of:         of,
+		RedisCPU:   float64((after.cpu - before.cpu).Nanoseconds()) / 1e3 * each,
+		Commands:   float64(after.commands-before.commands) * each,
+		RoundTrips: float64(after.tripsOf(c)-before.tripsOf(c)) * each,
+	}
+	if c != nil && c.within() {
+		out.Allocated = float64(after.heap-before.heap) * each
+	}
+	for name, now := range after.calls {
+		then := before.calls[name]
+		if calls := now.Calls - then.Calls; calls > 0 {
+			out.Top = append(out.Top, Command{name, calls * each, (now.CPU - then.CPU) * each})
+		}
+	}
+	slices.SortFunc(out.Top, func(a, b Command) int { return cmp.Or(cmp.Compare(b.CPU, a.CPU), strings.Compare(a.Name, b.Name)) })
+	out.Top = out.Top[:min(len(out.Top), mostCommands)]
+	return out
+}
+
+// worked is for how long a process has had a core, as far as the system tells.
+func worked(pid int) (time.Duration, bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest) // from the third on
+	var ticks int64
+	for _, i := range []int{11, 12} { // utime and stime
+		if i >= len(fields) {
+			return 0, false
+		}
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		ticks += n
+	}
+	const perSecond = 100 // USER_HZ
+	return time.Duration(ticks) * time.Second / perSecond, true
+}

@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// raw measures bare commands: one client that sends them in pipelines, each when
+// the one before is answered. It says how many a second.
+func (s *stage) raw(ctx context.Context, what string, n int, measure func(*stage, context.Context, int) (time.Duration, error)) (float64, error) {
+	once := func(n int) (float64, error) {
+		if err := s.fresh(ctx); err != nil {
+			return 0, err
+		}
+		took, err := measure(s, ctx, n)
+		if err != nil {
+			return 0, fmt.Errorf("measure %s: %w", what, err)
+		}
+		return perSecond(n, took), nil
+	}
+	s.tell("the limit: "+what, 0)
+	rate, err := once(n)
+	if err != nil || s.opts.Quick {
+		return rate, err
+	}
+	s.tell("the limit: "+what, 0.5)
+	return once(min(max(n, int(rate*s.opts.Duration.Seconds()/4)), mostRaw))
+}
+
+const (
+	mostRaw  = 200_000
+	rawGroup = "raw"
+)
+
+// members are the timers that the engine is to set, as it writes them.
+func (s *stage) members(n int) []string {
+	out := make([]string, n)
+	at := time.Now().Add(24 * time.Hour)
+	for i := range out {
+		out[i] = string(event.Encode(s.timer(i, at.Add(time.Duration(i)*time.Millisecond))))
+	}
+	return out
+}
+
+// rawSet sends the ZADD of each timer.
+func (s *stage) rawSet(ctx context.Context, n int) (time.Duration, error) {
+	members, key := s.members(n), s.rawKey("timers")
+	began := time.Now()
+	for from := 0; from < n; from += batch {
+		pipe := s.rdb.Pipeline()
+		for i := from; i < min(n, from+batch); i++ {
+			pipe.ZAdd(ctx, key, redis.Z{Score: float64(began.Unix() + int64(i)), Member: members[i]})
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began), nil
+}
+
+// rawRegister reads the events, sends the ZADD of each timer, and acknowledges.
+func (s *stage) rawRegister(ctx context.Context, n int) (time.Duration, error) {
+	members, key := s.members(n), s.rawKey("timers")
+	at := time.Now()
+	if err := s.publish(ctx, n, func(i int) event.Event { return s.scheduled(i, at) }); err != nil {
+		return 0, err
+	}
+	done := 0
+	return s.consume(ctx, n, func(pipe redis.Pipeliner, _ []string) {
+		pipe.ZAdd(ctx, key, redis.Z{Score: float64(at.Unix() + int64(done)), Member: members[done]})
+		done++
+	}, true)
+}
+
+// consume reads the tenant's stream to its end, and sends what each entry leads to.
+func (s *stage) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) { //nolint:revive // flag-parameter: a script has done it already
+	stream := s.streamKey()
+	if err := s.rdb.XGroupCreate(ctx, stream, rawGroup, "0").Err(); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	for done := 0; done < n; {
+		read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
+			Group: rawGroup, Consumer: rawGroup, Streams: []string{stream, ">"}, Count: batch, Block: -1,
+		}).Result()
+		if err != nil {
+			return 0, err
+		}
+		pipe := s.rdb.Pipeline()
+		var ids []string
+		for _, entry := range read[0].Messages {
+			ids = append(ids, entry.ID)
+			each(pipe, ids)
+		}
+		if ack {
+			pipe.XAck(ctx, stream, rawGroup, ids...)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return 0, err
+		}
+		done += len(ids)
+	}
+	return time.Since(began), nil
+}
+
+// rawFireScript takes timers out and publishes their events. KEYS: timers, stream.
+// ARGV: count of an event's fields, these, then the members.
+//
+//nolint:gochecknoglobals // scripts are constants that go-redis wraps
+var rawFireScript = redis.NewScript(`
+local n, now = tonumber(ARGV[1]), redis.call('TIME')
+for i = n + 2, #ARGV do
+  if redis.call('ZSCORE', KEYS[1], ARGV[i]) then
+    redis.call('XADD', KEYS[2], '*', unpack(ARGV, 2, n + 1))
+    redis.call('ZREM', KEYS[1], ARGV[i])
+  end
+end
+return now[1]
+`)
+
+// rawFire takes what is due out of a set and publishes it, a batch in each script.
+func (s *stage) rawFire(ctx context.Context, n int) (time.Duration, error) {
+	key := s.rawKey("timers")
+	if err := s.set(ctx, key, n, func(i int) time.Time { return time.UnixMicro(int64(i)) }); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	for done := 0; done < n; {
+		due, err := s.rdb.ZRangeWithScores(ctx, key, 0, batch-1).Result()
+		if err != nil {
+			return 0, err
+		}
+		if err := s.rawPublish(ctx, key, due); err != nil {
+			return 0, err
+		}
+		done += len(due)
+	}
+	return time.Since(began), nil
+}
+
+// rawPublish fires members of a set of timers.
+func (s *stage) rawPublish(ctx context.Context, key string, due []redis.Z) error {
+	fields := s.fired().Fields()
+	args := make([]any, 0, 1+len(fields)+len(due))
+	args = append(args, len(fields))
+	for _, field := range fields {
+		args = append(args, field)
+	}
+	for _, entry := range due {
+		args = append(args, entry.Member)
+	}
+	return rawFireScript.Run(ctx, s.rdb, []string{key, s.streamKey()}, args...).Err()
+}
+
+// fired is the event of a timer.
+func (s *stage) fired() event.Event {
+	now := time.Now().UTC()
+	t := s.timer(0, now)
+	return event.Event{
+		ID: t.Execution + t.TaskID + "/wait/" + strconv.FormatInt(now.UnixNano(), 10), Source: "/flunq/timer",
+		Type: event.TimerFired, Time: now, Tenant: s.tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
+		Data: event.Encode(event.Fired{Timer: t, ScheduledFor: now, FiredAt: now}),
+	}
+}
+
+// rawStepScript is a transition: the version is the expected one, the state is
+// written, and an entry of the history, and an event, and the message is
+// acknowledged. KEYS: stream, execution, history, where to. ARGV: group, entry,
+// version, then the event's fields.
+//
+//nolint:gochecknoglobals // see rawFireScript
+var rawStepScript = redis.NewScript(`
+local version = redis.call('HGET', KEYS[2], 'version') or '0'
+if tonumber(version) < 0 then return 1 end
+redis.call('HSET', KEYS[2], 'version', version + 1, 'status', 'running')
+redis.call('XADD', KEYS[3], '*', unpack(ARGV, 3))
+redis.call('XADD', KEYS[4], '*', unpack(ARGV, 3))
+redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
+return 0
+`)
+
+// rawStep reads events, and takes each through a transition, a batch at once.
+func (s *stage) rawStep(ctx context.Context, n int) (time.Duration, error) {
+	if err := s.publish(ctx, n, s.requested); err != nil {
+		return 0, err
+	}
+	// What is not loaded cannot be called by its hash in a pipeline.
+	if err := rawStepScript.Load(ctx, s.rdb).Err(); err != nil {
+		return 0, err
+	}
+	done := 0
+	return s.consume(ctx, n, func(pipe redis.Pipeliner, ids []string) {
+		s.rawTransition(ctx, pipe, ids[len(ids)-1], done)
+		done++
+	}, false)
+}
+
+func (s *stage) rawTransition(ctx context.Context, to redis.Scripter, entry string, n int) *redis.Cmd {
+	const executions = 1000
+	name := s.rawKey(strconv.Itoa(n % executions))
+	args := []any{rawGroup, entry}
+	for _, field := range s.requested(n).Fields() {
+		args = append(args, field)
+	}
+	return rawStepScript.EvalSha(ctx, to, []string{s.streamKey(), name, name + ":history", s.rawKey("stream")}, args...)
+}
+
+// requested is an event of an execution, of a usual size.
+func (s *stage) requested(i int) event.Event {
+	id := fmt.Sprintf("x%07d", i)
+	return event.Event{
+		ID: id + "/2", Source: "/flunq/worker", Type: event.TaskRequested, Time: time.Now().UTC(),
+		Tenant: s.tenant, Workflow: namespace + ".one", Execution: id, Task: "/do/0/t0",
+		Data: event.Encode(event.Requested{
+			TaskID: "/do/0/t0", TaskName: "t0", TaskType: "set", Input: []byte(`{}`), Config: []byte(`{"set":{"n":1}}`),
+		}),
+	}
+}

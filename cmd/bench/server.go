@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"time"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// ErrNoServer says that there is no redis-server to start.
+var ErrNoServer = errors.New("no redis-server in the PATH: install Redis, or name one with --redis-url")
+
+// Server is a redis-server of the bench's own.
+type Server struct {
+	URL string
+
+	folder  string
+	command *exec.Cmd
+	gone    chan struct{}
+}
+
+// How often a server is tried on another port, and how long it may take to answer.
+const (
+	portAttempts = 5
+	startTime    = 10 * time.Second
+	startPause   = 20 * time.Millisecond
+)
+
+// Serve starts a redis-server on a free port of this machine, in a folder of its
+// own. With fsync, "everysec" or "always", it keeps an append-only file.
+func Serve(ctx context.Context, fsync string) (*Server, error) {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, ErrNoServer
+	}
+	for range portAttempts {
+		var s *Server
+		if s, err = launch(ctx, binary, fsync); err == nil || ctx.Err() != nil {
+			return s, err
+		}
+	}
+	return nil, err
+}
+
+func launch(ctx context.Context, binary, fsync string) (*Server, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "flunq-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for redis-server: %w", err)
+	}
+	args := []string{"--port", port, "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--dir", folder}
+	if fsync != "" {
+		args = append(args, "--appendonly", "yes", "--appendfsync", fsync)
+	}
+	s := &Server{
+		URL: "redis://127.0.0.1:" + port, folder: folder, gone: make(chan struct{}),
+		// Not the context's: it is still needed to tidy up after an interrupt.
+		command: exec.CommandContext(context.WithoutCancel(ctx), binary, args...),
+	}
+	detach(s.command)
+	if err := s.command.Start(); err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, fmt.Errorf("start redis-server: %w", err)
+	}
+	go func() {
+		defer close(s.gone)
+		_ = s.command.Wait() // it is killed in the end
+	}()
+	if err := s.answers(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// answers waits until the server does.
+func (s *Server) answers(ctx context.Context) error {
+	for began := time.Now(); ; {
+		rdb, err := store.Dial(ctx, s.URL)
+		if err == nil {
+			return rdb.Close()
+		}
+		if time.Since(began) > startTime {
+			return fmt.Errorf("redis-server does not answer: %w", err)
+		}
+		select {
+		case <-s.gone:
+			return errors.New("redis-server ended as soon as it was started")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(startPause):
+		}
+	}
+}
+
+// Close ends the server, and removes what it has written.
+func (s *Server) Close() {
+	_ = s.command.Process.Kill()
+	<-s.gone
+	_ = os.RemoveAll(s.folder)
+}
+
+func freePort(ctx context.Context) (string, error) {
+	var listening net.ListenConfig
+	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err //nolint:wrapcheck // an address of Go's own
+}

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// simulated is ten tasks, three of which wait for a day.
+func simulated() workflow {
+	var tasks strings.Builder
+	for i := range 10 {
+		if i%3 == 2 {
+			fmt.Fprintf(&tasks, "  - t%d: {wait: P1D}\n", i)
+		} else {
+			fmt.Fprintf(&tasks, "  - t%d: {set: {n: \"${ (.n // 0) + 1 }\"}}\n", i)
+		}
+	}
+	return workflow{name: "ten tasks, three of them waits", tasks: 10, text: document("simulated", tasks.String())}
+}
+
+// sim is simulated executions, and seeds with faults.
+func (s *stage) sim(ctx context.Context) error {
+	w := simulated()
+	alone, err := s.interpret(ctx, w.text)
+	if err != nil {
+		return err
+	}
+	def, _, err := dsl.Parse("bench.yaml", []byte(w.text))
+	if err != nil {
+		return err
+	}
+	const limit = "the interpreter on one core, without an engine"
+	cfg := sim.Config{Definition: def}
+	runs, err := s.seeds(ctx, "executions", func(ctx context.Context, seed uint64) (*sim.Result, error) {
+		cfg.Seed = seed
+		return sim.Run(ctx, cfg)
+	})
+	if err != nil {
+		return err
+	}
+	s.add(Result{Name: w.name, Unit: "executions/s", Rate: runs.rate(), Count: runs.n}.beside(alone, limit))
+	s.add(Result{Name: w.name, Unit: "tasks/s", Rate: runs.rate() * float64(w.tasks), Count: runs.n * w.tasks}.beside(alone*float64(w.tasks), limit))
+	cfg.ID, cfg.Processes, cfg.Executors = "bench", 2, 2
+	trials, err := s.seeds(ctx, "seeds", func(ctx context.Context, seed uint64) (*sim.Result, error) {
+		cfg.Seed, cfg.Plan = seed, &sim.Plan{Kinds: sim.Faults()}
+		t, err := sim.Try(ctx, cfg)
+		if err == nil && len(t.Broken) > 0 {
+			return nil, fmt.Errorf("seed %d: %w", seed, t.Broken[0])
+		}
+		if err != nil {
+			return nil, err
+		}
+		return t.Result, nil
+	})
+	if err != nil {
+		return err
+	}
+	s.add(Result{Name: "seeds with faults, two processes", Unit: "seeds/s", Rate: trials.rate(), Count: trials.n}.beside(alone, limit))
+	return nil
+}
+
+// seeds runs one seed after the other on one core.
+func (s *stage) seeds(ctx context.Context, measuring string, run func(context.Context, uint64) (*sim.Result, error)) (drained, error) {
+	began := time.Now()
+	for n := 1; ; n++ {
+		result, err := run(ctx, uint64(n))
+		if err == nil && result.Status != decide.Completed && ctx.Err() == nil {
+			err = fmt.Errorf("seed %d ended as %s", n, result.Status)
+		}
+		if err = firstError(ctx.Err(), err); err != nil {
+			return drained{}, err
+		}
+		took := time.Since(began)
+		if s.tell(measuring, float64(took)/float64(s.opts.Duration)); took >= s.opts.Duration {
+			return drained{n: n, took: took}, nil
+		}
+	}
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decideAll decides one execution from its start to its end: a timer fires as
+// soon as it is asked for.
+func decideAll(env *decide.Env, at time.Time) error {
+	doc := env.Definition().Document
+	started := event.Event{
+		ID: "x/start", Source: decide.Prefix + "cli", Type: event.ExecutionStarted, Time: at.UTC(), Tenant: "default",
+		Workflow: doc.Namespace + "." + doc.Name, Execution: "x",
+		Data: event.Encode(event.Started{Namespace: doc.Namespace, Name: doc.Name, Version: doc.Version, Input: json.RawMessage("{}")}),
+	}
+	state := decide.New()
+	for todo := []event.Event{started}; len(todo) > 0; todo = todo[1:] {
+		more, err := decideOne(env, state, todo[0])
+		if err != nil {
+			return fmt.Errorf("decide: %w", err)
+		}
+		todo = append(todo, more...)
+	}
+	if state.Status != decide.Completed {
+		return fmt.Errorf("decide: the execution is %s", state.Status)
+	}
+	return nil
+}
+
+// decideOne decides what follows from an event: the timers that then fire.
+func decideOne(env *decide.Env, state *decide.State, e event.Event) (fired []event.Event, err error) {
+	var d decide.Decision
+	if _, err := state.Apply(env, e, &d); err != nil {
+		return nil, err
+	}
+	for state.Ready() {
+		if err := state.Advance(env, &d); err != nil {
+			return nil, err
+		}
+	}
+	for _, asked := range d.Publish {
+		if asked.Type != event.TimerScheduled {
+			continue
+		}
+		one, err := firing(asked)
+		if err != nil {
+			return nil, err
+		}
+		fired = append(fired, one)
+	}
+	return fired, nil
+}
+
+// firing is the event of a timer that an event asks for.
+func firing(e event.Event) (event.Event, error) {
+	var t event.Timer
+	if err := decide.DecodeData(e, &t); err != nil {
+		return e, err
+	}
+	e.ID, e.Source, e.Type, e.Time = e.ID+"/fired", "/flunq/timer", event.TimerFired, t.FireAt
+	e.Data = event.Encode(event.Fired{Timer: t, ScheduledFor: t.FireAt, FiredAt: t.FireAt})
+	return e, nil
+}

@@ -1,0 +1,187 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// stage is one scenario under way, with a tenant of its own.
+type stage struct {
+	opts    Options
+	rdb     *redis.Client // of the bench itself, not of the services
+	store   *store.Store
+	tenant  string
+	before  int64 // timers that were there before
+	results []Result
+
+	progress Progress
+}
+
+func newStage(rdb *redis.Client, opts Options, p Progress) *stage {
+	return &stage{
+		opts: opts, rdb: rdb, store: store.New(rdb, store.Options{}), progress: p,
+		tenant: "bench-" + strings.ToLower(rand.Text()[:8]),
+	}
+}
+
+// The keys of DESIGN's contract that a bench looks at, and those of its own.
+const timersKey = "flunq:timers:all"
+
+func (s *stage) streamKey() string { return "tenant:" + s.tenant + ":events" }
+
+// rawKey is a key of the bench's own.
+func (s *stage) rawKey(name string) string { return "tenant:" + s.tenant + ":raw:" + name }
+
+func (s *stage) add(r Result) {
+	r.Scenario = s.progress.Scenario
+	s.results = append(s.results, r)
+}
+
+// tell says how far a measurement is.
+func (s *stage) tell(measuring string, share float64) {
+	s.progress.Measuring, s.progress.Share = measuring, min(max(share, 0), 1)
+	if s.opts.Progress != nil {
+		s.opts.Progress(s.progress)
+	}
+}
+
+// fresh removes what was there, and makes a stream with its groups.
+func (s *stage) fresh(ctx context.Context) error {
+	if err := s.clear(ctx); err != nil {
+		return err
+	}
+	var err error
+	if s.before, err = s.rdb.ZCard(ctx, timersKey).Result(); err != nil {
+		return fmt.Errorf("count the timers: %w", err)
+	}
+	// Another store than the last time: it has to make the tenant known again.
+	s.store = store.New(s.rdb, store.Options{})
+	return s.store.Groups(ctx, s.tenant)
+}
+
+// clear removes all that the stage has written, and nothing else.
+func (s *stage) clear(ctx context.Context) error {
+	if s.opts.Own {
+		if err := s.rdb.FlushDB(ctx).Err(); err != nil {
+			return fmt.Errorf("empty the database: %w", err)
+		}
+		return nil
+	}
+	err := s.clearTimers(ctx)
+	keys := s.rdb.Scan(ctx, 0, "tenant:"+s.tenant+":*", page).Iterator()
+	for keys.Next(ctx) {
+		err = errors.Join(err, s.rdb.Unlink(ctx, keys.Val()).Err())
+	}
+	if err = errors.Join(err, keys.Err(), s.rdb.SRem(ctx, "flunq:tenants", s.tenant).Err()); err != nil {
+		return fmt.Errorf("remove what tenant %s has left: %w", s.tenant, err)
+	}
+	return nil
+}
+
+// clearTimers removes the tenant's timers from the set of all.
+func (s *stage) clearTimers(ctx context.Context) error {
+	mine := `*"tenant_id":"` + s.tenant + `"*`
+	var members []any
+	drop := func() error {
+		if len(members) == 0 {
+			return nil
+		}
+		defer func() { members = members[:0] }()
+		return s.rdb.ZRem(ctx, timersKey, members...).Err()
+	}
+	for entries, i := s.rdb.ZScan(ctx, timersKey, 0, mine, page).Iterator(), 0; ; i++ {
+		if !entries.Next(ctx) {
+			return errors.Join(entries.Err(), drop())
+		}
+		if i%2 == 0 { // a member, and then its score
+			members = append(members, entries.Val())
+		}
+		if len(members) >= page {
+			if err := drop(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// page is how much is read, or sent, at once.
+const page = 500
+
+// await asks how many there are until it is so many, and says how long that took;
+// with an error, how many there were by then. It gives up when nothing has changed
+// for a while.
+func (s *stage) await(ctx context.Context, measuring string, want int, count func(context.Context) (int, error)) (last int, took time.Duration, err error) {
+	began := time.Now()
+	changed := began
+	for {
+		n, err := count(ctx)
+		if err != nil {
+			return last, took, err
+		}
+		now := time.Now()
+		if took = now.Sub(began); n >= want {
+			s.tell(measuring, 1)
+			return n, took, nil
+		}
+		if n != last {
+			changed, last = now, n
+			s.tell(measuring, float64(n)/float64(want))
+		} else if now.Sub(changed) > stalled {
+			return last, took, fmt.Errorf("%s: %d of %d after %v, and nothing for %v", measuring, n, want, took.Round(time.Second), stalled)
+		}
+		if err := pause(ctx, look); err != nil {
+			return last, took, err
+		}
+	}
+}
+
+const (
+	look    = 4 * time.Millisecond // between two counts
+	stalled = 30 * time.Second     // without progress: something is wrong
+)
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// profile writes what this process does while a scenario is measured.
+func (s *stage) profile(name string) (stop func() error, err error) {
+	if s.opts.Profiles == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.MkdirAll(s.opts.Profiles, 0o750); err != nil {
+		return nil, fmt.Errorf("make the folder for profiles: %w", err)
+	}
+	cpu, err := os.Create(filepath.Join(s.opts.Profiles, name+".cpu.pprof"))
+	if err != nil {
+		return nil, fmt.Errorf("write a profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, fmt.Errorf("write a profile: %w", err)
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		allocations, err := os.Create(filepath.Join(s.opts.Profiles, name+".allocs.pprof"))
+		if err != nil {
+			return fmt.Errorf("write a profile: %w", err)
+		}
+		err = pprof.Lookup("allocs").WriteTo(allocations, 0)
+		return errors.Join(err, allocations.Close(), cpu.Close())
+	}, nil
+}

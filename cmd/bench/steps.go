@@ -1,0 +1,212 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/library"
+)
+
+// workflow is one that does nothing, in tasks of a number.
+type workflow struct {
+	name  string // as results say it
+	text  string
+	tasks int
+	pure  bool // the worker computes them itself: they never go through the stream
+}
+
+// steps are the messages that one execution is: its start, and of each task that
+// goes through the stream the request and the report. Each is read, taken through
+// in one script, and acknowledged.
+func (w workflow) steps() int {
+	if w.pure {
+		return 1
+	}
+	return 1 + 2*w.tasks
+}
+
+// document is a whole one with these tasks.
+func document(name, tasks string) string {
+	return fmt.Sprintf("document: {dsl: '1.0.3', namespace: %s, name: %s, version: '1.0.0'}\ndo:\n%s", namespace, name, tasks)
+}
+
+func one() workflow {
+	return workflow{name: "one task", tasks: 1, text: document("one", "  - t0: {set: {n: 1}}\n")}
+}
+
+// ten are ten tasks one after the other.
+func ten() workflow {
+	var tasks strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&tasks, "  - t%d: {set: {n: %d}}\n", i, i)
+	}
+	return workflow{name: "ten in a row", tasks: 10, text: document("ten", tasks.String())}
+}
+
+// parallel are ten tasks at once.
+func parallel() workflow {
+	var tasks strings.Builder
+	tasks.WriteString("  - all:\n      fork:\n        branches:\n")
+	for i := range 10 {
+		fmt.Fprintf(&tasks, "          - t%d: {set: {n: %d}}\n", i, i)
+	}
+	return workflow{name: "ten in parallel", tasks: 10, text: document("parallel", tasks.String())}
+}
+
+// pure is a loop that the worker computes within few commits.
+func pure() workflow {
+	const laps = 1000
+	return workflow{name: "a loop in the worker", tasks: laps, pure: true, text: document("pure", fmt.Sprintf(`
+  - loop:
+      for: {in: "[range(%d)]"}
+      do:
+        - count: {set: {n: "${ (.n // 0) + 1 }"}}
+`, laps))}
+}
+
+// steps are workflows of tasks that do nothing.
+func (s *stage) steps(ctx context.Context) error {
+	bare, err := s.raw(ctx, "the step script", s.opts.size(10_000, 300), (*stage).rawStep)
+	if err != nil {
+		return err
+	}
+	const script = "a script of HGET, HSET, 2 XADD, XACK for each step"
+	for _, w := range []workflow{one(), ten(), parallel()} {
+		got, err := s.work(ctx, w, s.opts.size(300, 20))
+		if got.n == 0 {
+			return err
+		}
+		steps, tasks := float64(w.steps()), float64(w.tasks)
+		s.add(Result{Name: w.name + ": workflows", Unit: "workflows/s", Rate: got.rate(), Count: got.n}.beside(bare/steps, script))
+		s.add(Result{Name: w.name + ": tasks", Unit: "tasks/s", Rate: got.rate() * tasks, Count: got.n * w.tasks}.beside(bare*tasks/steps, script))
+		s.add(Result{
+			Name: w.name + ": steps", Unit: "steps/s", Rate: got.rate() * steps, Count: got.n * w.steps(), Cost: got.cost,
+		}.beside(bare, script))
+		if err != nil {
+			return err
+		}
+	}
+	return s.loop(ctx)
+}
+
+// loop is tasks that the worker computes, beside the interpreter without a Redis.
+func (s *stage) loop(ctx context.Context) error {
+	w := pure()
+	alone, err := s.interpret(ctx, w.text)
+	if err != nil {
+		return err
+	}
+	got, err := s.work(ctx, w, s.opts.size(20, 2))
+	if got.n == 0 {
+		return err
+	}
+	if got.cost != nil {
+		got.cost = got.cost.times("task", float64(w.steps())/float64(w.tasks))
+	}
+	s.add(Result{
+		Name: w.name + ": tasks", Unit: "tasks/s", Rate: got.rate() * float64(w.tasks), Count: got.n * w.tasks, Cost: got.cost,
+	}.beside(alone*float64(w.tasks), "the interpreter on one core, without Redis"))
+	return err
+}
+
+// work runs executions of a workflow that have all been started before.
+func (s *stage) work(ctx context.Context, w workflow, first int) (drained, error) {
+	def, _, err := dsl.Parse("bench.yaml", []byte(w.text))
+	if err != nil {
+		return drained{}, err
+	}
+	return s.drain(ctx, drain{
+		measuring: w.name, of: "step", each: w.steps(), first: first, most: 100_000,
+		duty: duty{Workers: true, Executors: true, Remote: !w.pure},
+		fill: func(ctx context.Context, n int) error { return s.start(ctx, def, n) },
+		count: func(ctx context.Context, _ int) (int, error) {
+			counts, err := s.store.Counts(ctx, s.tenant)
+			if err == nil && counts.Faulted > 0 {
+				err = fmt.Errorf("%d executions of %s have faulted", counts.Faulted, w.name)
+			}
+			return int(counts.Completed), err
+		},
+	})
+}
+
+// starters is how many executions are started at once.
+const starters = 32
+
+// start registers a workflow and starts n executions of it.
+func (s *stage) start(ctx context.Context, def *dsl.Definition, n int) error {
+	if err := s.define(ctx, def); err != nil {
+		return err
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	wrong := make(chan error, starters)
+	for range starters {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				if err := s.begin(ctx, def, fmt.Sprintf("x%07d", i)); err != nil {
+					wrong <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(wrong)
+	var errs []error
+	for err := range wrong {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *stage) define(ctx context.Context, def *dsl.Definition) error {
+	_, err := library.New(s.store, decide.Options{Limits: decide.DefaultLimits()}).Register(ctx, s.tenant, def)
+	return err
+}
+
+func (s *stage) begin(ctx context.Context, def *dsl.Definition, id string) error {
+	return engine.Begin(ctx, s.store, engine.Beginning{
+		Tenant: s.tenant, ID: id, Namespace: def.Document.Namespace, Name: def.Document.Name, Version: def.Document.Version,
+	})
+}
+
+// times is the cost of so many, under another name.
+func (c Cost) times(of string, n float64) *Cost {
+	c.Of = of
+	c.RedisCPU, c.Commands, c.RoundTrips, c.Allocated = c.RedisCPU*n, c.Commands*n, c.RoundTrips*n, c.Allocated*n
+	top := make([]Command, len(c.Top))
+	for i, one := range c.Top {
+		top[i] = Command{one.Name, one.Calls * n, one.CPU * n}
+	}
+	c.Top = top
+	return &c
+}
+
+// interpret is how many executions of a document a second the interpreter decides
+// on its own, when each timer has fired as soon as it was asked for.
+func (s *stage) interpret(ctx context.Context, text string) (float64, error) {
+	s.tell("the limit: the interpreter", 0)
+	def, _, err := dsl.Parse("bench.yaml", []byte(text))
+	if err != nil {
+		return 0, err
+	}
+	env := decide.NewEnv(def, decide.Options{Limits: decide.DefaultLimits()})
+	n, began := 0, time.Now()
+	for span := s.opts.Duration / 2; time.Since(began) < span; n++ {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if err := decideAll(env, began); err != nil {
+			return 0, err
+		}
+	}
+	return perSecond(n, time.Since(began)), nil
+}

@@ -1,0 +1,163 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/bench"
+)
+
+// table writes a report for people.
+func (b *bencher) table(report *bench.Report) {
+	h := report.Head
+	set := h.Settled
+	where := fmt.Sprintf("Redis %s (%s, append-only file %s)", cmp.Or(h.Redis, "of an unknown version"), set.Server, cmp.Or(set.AppendOnly, "unknown"))
+	fmt.Fprintf(b.sh.Out, "%s, %d cores, %s\n", printable(cmp.Or(h.CPU, h.System)), h.Cores, h.System)
+	fmt.Fprintf(b.sh.Out, "flunq %s, %s, %s\n", h.Flunq, h.Go, printable(where))
+	services := "in this process"
+	if set.Processes > 0 {
+		services = fmt.Sprintf("in each of %d processes", set.Processes)
+	}
+	fmt.Fprintf(b.sh.Out, "%d workers, %d executors, %d timer services %s; %d events are read and %d timers fired at once; %s each\n\n",
+		set.Workers, set.Executors, set.Timers, services, set.Batch, set.Fires, set.Duration)
+	benchColumns().table(b.sh, report.Results, false)
+	b.histograms(report.Results)
+	fmt.Fprintln(b.sh.Out, "\nLimits, by bare commands in the same run:")
+	told := map[string]bool{}
+	for _, r := range report.Results {
+		line := r.Scenario + ": " + r.LimitOf
+		if r.LimitOf != "" && !told[line] && !strings.Contains(r.Name, "lateness") {
+			told[line] = true
+			fmt.Fprintf(b.sh.Out, "  %s\n", line)
+		}
+	}
+}
+
+// benchColumns are those of the table of results.
+func benchColumns() list[bench.Result] {
+	per := func(value func(*bench.Cost) float64) func(bench.Result) string {
+		return func(r bench.Result) string {
+			if r.Cost == nil {
+				return ""
+			}
+			return rounded(value(r.Cost))
+		}
+	}
+	return list[bench.Result]{columns: []column[bench.Result]{
+		{title: "SCENARIO", text: func(r bench.Result) string { return r.Scenario }},
+		{title: "WHAT", text: func(r bench.Result) string { return r.Name }},
+		{title: "FIGURE", text: figure},
+		{title: "LIMIT", text: func(r bench.Result) string {
+			if r.Limit == 0 {
+				return ""
+			}
+			return rounded(r.Limit)
+		}},
+		{title: "RATIO", text: func(r bench.Result) string {
+			if r.Ratio == 0 {
+				return ""
+			}
+			return strconv.FormatFloat(r.Ratio, 'f', 2, 64)
+		}},
+		{title: "REDIS µs", text: per(func(c *bench.Cost) float64 { return c.RedisCPU })},
+		{title: "COMMANDS", text: per(func(c *bench.Cost) float64 { return c.Commands })},
+		{title: "TRIPS", text: per(func(c *bench.Cost) float64 { return c.RoundTrips })},
+		{title: "ALLOCATED", text: per(func(c *bench.Cost) float64 { return c.Allocated })},
+		{title: "FOR EACH", text: func(r bench.Result) string {
+			if r.Cost == nil {
+				return ""
+			}
+			return r.Cost.Of
+		}},
+	}}
+}
+
+// figure is what a result says, with its unit.
+func figure(r bench.Result) string {
+	if r.P50 != 0 {
+		return fmt.Sprintf("p50 %s p99 %s ms", rounded(r.P50), rounded(r.P99))
+	}
+	return rounded(r.Figure()) + " " + r.Unit
+}
+
+// rounded is a number with as many digits as mean something.
+func rounded(n float64) string {
+	switch size := math.Abs(n); {
+	case size >= 100:
+		return grouped(int(math.Round(n)))
+	case size >= 10:
+		return strconv.FormatFloat(n, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(n, 'f', 2, 64)
+	}
+}
+
+// histograms draws those of the results that have one.
+func (b *bencher) histograms(results []bench.Result) {
+	const widest = 40
+	full := "█"
+	if b.sh.ascii() {
+		full = "#"
+	}
+	for _, r := range results {
+		most := 0
+		for _, bucket := range r.Histogram {
+			most = max(most, bucket.Count)
+		}
+		if most == 0 {
+			continue
+		}
+		fmt.Fprintf(b.sh.Out, "\n%s, %s (%s of them, from %s to %s ms)\n", r.Scenario, r.Name, grouped(r.Count), rounded(r.Least), rounded(r.Most))
+		for _, bucket := range r.Histogram {
+			upto := "≤ " + rounded(bucket.Upto) + " ms"
+			if bucket.Upto == 0 {
+				upto = "longer"
+			}
+			bar := strings.Repeat(full, (bucket.Count*widest+most-1)/most)
+			fmt.Fprintf(b.sh.Out, "  %14s  %s %s\n", upto, bar, grouped(bucket.Count))
+		}
+	}
+}
+
+// benchProgress shows how far a bench is, on a terminal as a bar.
+type benchProgress struct {
+	sh   *shell
+	last time.Time
+	told string
+}
+
+func (p *benchProgress) show(now bench.Progress) {
+	if p.sh.quiet {
+		return
+	}
+	if !p.sh.ErrTerminal {
+		if line := fmt.Sprintf("%s (%d of %d)", now.Scenario, now.Number, now.Of); line != p.told {
+			p.told = line
+			fmt.Fprintln(p.sh.Err, line)
+		}
+		return
+	}
+	if now.Share > 0 && now.Share < 1 && time.Since(p.last) < redrawEvery {
+		return
+	}
+	p.last = time.Now()
+	const width = 24
+	full, empty := "█", "░"
+	if p.sh.ascii() {
+		full, empty = "#", "."
+	}
+	n := int(now.Share * width)
+	fmt.Fprintf(p.sh.Err, "\r\x1b[K%d/%d %-8s %s%s %3.0f%% %s", now.Number, now.Of, now.Scenario,
+		strings.Repeat(full, n), strings.Repeat(empty, width-n), now.Share*100, now.Measuring)
+}
+
+// end removes the bar.
+func (p *benchProgress) end() {
+	if p.sh.ErrTerminal && !p.sh.quiet {
+		fmt.Fprint(p.sh.Err, "\r\x1b[K")
+	}
+}
