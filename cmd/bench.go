@@ -58,7 +58,7 @@ Scenarios:
 	f.BoolVar(&b.crew, "crew", false, "")
 	_ = f.MarkHidden("crew") // the flag is there
 	offerScenarios(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { return b.run(c.Context()) }
+	c.RunE = func(c *cobra.Command, _ []string) error { sh.swift(); return b.run(c.Context()) }
 	return c
 }
 

@@ -74,6 +74,7 @@ the end. Ctrl-C stops it.`,
 	offer(c, "clock", d.clock)
 	offer(c, "log-level", newChoice("debug", "info", "warn", "error"))
 	c.RunE = func(c *cobra.Command, args []string) error {
+		sh.swift()
 		d.clockGiven, d.portGiven = c.Flags().Changed("clock"), c.Flags().Changed("port")
 		return d.run(c.Context(), args)
 	}

@@ -115,8 +115,10 @@ func TestDoctorSeesWhoReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := st.Ack(ctx, msgs...); err != nil {
-			t.Fatal(err)
+		for _, m := range msgs {
+			if err := st.Settle(ctx, m); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	d, code = examined(t, server)

@@ -57,6 +57,7 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL` of the log: debug, info, warn or error (LOG_LEVEL)")
 	f.StringVar(&s.logFormat, "log-format", "", "`FORMAT` of the log: text or json (LOG_FORMAT)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		sh.swift()
 		s.httpGiven = c.Flags().Changed("http")
 		return s.run(c.Context())
 	}

@@ -62,7 +62,7 @@ type Options struct {
 
 	// Observe, if set, is shown what this process' workers committed, in order;
 	// Activity what its services do.
-	Observe  func([]event.Event)
+	Observe  func(after int64, entries []event.Event)
 	Activity delivery.Observer
 }
 
@@ -80,9 +80,11 @@ func Defaults() Options {
 	reading := func(group string) Reading {
 		return Reading{Group: group, Batch: 100, Block: time.Second, Reclaim: true}
 	}
+	timers := reading(store.TimerGroup)
+	timers.Block = clock.Block
 	return Options{
 		Tenants: []string{"default"}, Workers: 4, Executors: 16, Timers: 2,
-		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: reading(store.TimerGroup),
+		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
 	}
@@ -140,6 +142,9 @@ type Service struct {
 	Step func(context.Context) (wake time.Time, err error)
 	// Every is how often a service that waits for nothing is called, 0 for all others.
 	Every time.Duration
+	// Concerns says about which events there is something to do; all others are
+	// only acknowledged, whenever that may be. It is nil if the service reads none.
+	Concerns func(event.Type) bool
 }
 
 // New assembles an Engine on a Redis.
@@ -180,18 +185,21 @@ func (e *Engine) reading(service string, r Reading, consumer string) delivery.Op
 const cached = 10_000
 
 func (e *Engine) addWorkers() error {
-	cache, gate := worker.NewCache(cached), &delivery.Gate{}
-	for i := range e.opts.Workers {
-		opts := worker.Defaults()
-		opts.Options = e.reading("worker", e.opts.Worker, fmt.Sprintf("worker-%s-%d", e.opts.Process, i))
-		opts.Gate, opts.Committed = gate, e.opts.Observe
-		w, err := worker.New(e.Store, e.Library, cache, opts)
-		if err != nil {
-			return err
-		}
-		e.holders = append(e.holders, delivery.Holder{Held: w.Held})
-		e.add(Service{Group: "worker", Name: opts.Consumer, Step: w.Step})
+	if e.opts.Workers == 0 {
+		return nil
 	}
+	consumer := "worker-" + e.opts.Process
+	inbox, err := worker.NewInbox(e.Store, e.reading("worker", e.opts.Worker, consumer))
+	if err != nil {
+		return err
+	}
+	cache, opts := worker.NewCache(cached), worker.Defaults()
+	opts.Committed = e.opts.Observe
+	for i := range e.opts.Workers {
+		w := worker.New(e.Store, e.Library, cache, inbox, opts)
+		e.add(Service{Group: "worker", Name: fmt.Sprintf("%s-%d", consumer, i), Step: w.Step, Concerns: worker.Concerns})
+	}
+	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Finish: inbox.Finish})
 	return nil
 }
 
@@ -210,19 +218,19 @@ func (e *Engine) addExecutors() error {
 		if err != nil {
 			return err
 		}
-		e.add(Service{Group: "executor", Name: fmt.Sprintf("%s-%d", consumer, i), Step: x.Step})
+		e.add(Service{Group: "executor", Name: fmt.Sprintf("%s-%d", consumer, i), Step: x.Step, Concerns: executor.Concerns})
 	}
-	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Lost: inbox.Lost})
+	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Lost: inbox.Lost, Finish: inbox.Finish})
 	e.closing = append(e.closing, inbox.Close)
 	return nil
 }
 
 func (e *Engine) addTimers() error {
-	gate := &delivery.Gate{}
+	gate, watch := &delivery.Gate{}, timer.NewWatch()
 	for i := range e.opts.Timers {
 		opts := timer.Options{
 			Options: e.reading("timer", e.opts.Timer, fmt.Sprintf("timer-%s-%d", e.opts.Process, i)),
-			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead,
+			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch,
 		}
 		opts.Gate = gate
 		if opts.Block > 0 {
@@ -232,9 +240,10 @@ func (e *Engine) addTimers() error {
 		if err != nil {
 			return err
 		}
-		e.holders = append(e.holders, delivery.Holder{Held: t.Held})
-		e.add(Service{Group: "timer", Name: opts.Consumer, Step: t.Step})
+		e.holders = append(e.holders, delivery.Holder{Held: t.Held, Finish: t.Finish})
+		e.add(Service{Group: "timer", Name: opts.Consumer, Step: t.Step, Concerns: timer.Concerns})
 	}
+	e.closing = append(e.closing, watch.Close)
 	return nil
 }
 

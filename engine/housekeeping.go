@@ -42,7 +42,11 @@ func (e *Engine) addHousekeeping() {
 		store: e.Store, roster: e.roster, discover: e.opts.Discover, retention: e.opts.Retention,
 		groups: e.groups(),
 	}
-	e.add(Service{Group: "housekeeping", Name: "housekeeping-" + e.opts.Process, Step: h.Step, Every: lookEvery})
+	every := lookEvery
+	if !h.discover {
+		every = tidyEvery
+	}
+	e.add(Service{Group: "housekeeping", Name: "housekeeping-" + e.opts.Process, Step: h.Step, Every: every})
 }
 
 // Step does what is due.
@@ -54,7 +58,7 @@ func (h *housekeeping) Step(ctx context.Context) (wake time.Time, err error) {
 	if h.discover {
 		err = h.find(ctx, now)
 	}
-	if h.retention != (Retention{}) && now.Sub(h.tidied) >= tidyEvery {
+	if h.retention != (Retention{}) && now.Sub(h.tidied) > tidyEvery-lookEvery {
 		h.tidied = now
 		err = errors.Join(err, h.tidy(ctx))
 	}

@@ -20,7 +20,7 @@ const (
 // log and repeated. Steps under way when ctx ends are finished, for some seconds;
 // what was read and not begun is handed back, so that nobody waits for a lease.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
-	if err := e.Prepare(ctx); err != nil {
+	if err := e.Prepare(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -44,13 +44,21 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	return e.release(context.WithoutCancel(ctx))
 }
 
-// release hands back what was read and not handled.
+// release hands back what was read and not handled, and the watch over the timers.
 func (e *Engine) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	var errs []error
 	for _, h := range e.holders {
+		if h.Finish != nil {
+			errs = append(errs, h.Finish(ctx))
+		}
 		errs = append(errs, e.Store.Release(ctx, h.Held()...))
+	}
+	if e.opts.Timers > 0 {
+		for _, tenant := range e.Store.Shelves(e.roster.Names()) {
+			errs = append(errs, e.Store.Rouse(ctx, tenant))
+		}
 	}
 	return errors.Join(errs...)
 }

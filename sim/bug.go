@@ -24,7 +24,7 @@ func (w *world) misbehave(ctx context.Context, cmd redis.Cmder) error {
 		return nil
 	}
 	source, _ := args[1].(string)
-	if known, ok := w.memory.lua.sources[source]; ok {
+	if known := w.memory.Source(source); known != "" {
 		source = known
 	}
 	for _, one := range w.cfg.bug.ahead(source, args[3:]) {

@@ -155,7 +155,7 @@ func (w *world) strike(f Fault, doing string) {
 		w.outage = later(w.outage, w.clock.now.Add(f.Amount))
 	case Clock:
 		w.clock.now = w.clock.now.Add(f.Amount)
-		w.memory.setTime(w.clock.now)
+		w.memory.SetTime(w.clock.now)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(300) {
 		cfg := twoProcesses(t)
 		cfg.Seed = seed
-		got := try(t, cfg, Plan{Kinds: Faults(), Rate: 100})
+		got := try(t, cfg, Plan{Kinds: Faults(), Rate: 100, Most: 8})
 		same(t, plain, got)
 		struck += len(got.Struck)
 	}

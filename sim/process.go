@@ -43,7 +43,7 @@ func (w *world) boot(ctx context.Context, p *process) error {
 	p.engine.Library.Parse = w.parse
 	p.services = nil
 	for _, s := range p.engine.Services() {
-		it := newService(ctx, p, s)
+		it := newService(ctx, p, w.team(s), s)
 		it.called = p.life > 0 // others may have left it something to claim
 		p.services = append(p.services, it)
 	}
@@ -122,7 +122,7 @@ func (w *world) reboot(ctx context.Context) error {
 // that was not told of its success.
 func (w *world) again() {
 	w.aside(func(ctx context.Context) error {
-		key := "tenant:" + w.cfg.Tenant + ":events"
+		key := w.stream
 		entries, err := w.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
 		if err != nil || len(entries) == 0 {
 			return err
@@ -133,7 +133,6 @@ func (w *world) again() {
 		}
 		return w.client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: values}).Err()
 	})
-	w.notify()
 }
 
 // aside lets the world itself do something in the middle of a service's turn.

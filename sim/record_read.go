@@ -215,7 +215,7 @@ func (r *reading) takeArrival(line recordedLine) error {
 }
 
 func eventOf(line recordedLine) (event.Event, error) {
-	e, err := event.FromFields(line.Event)
+	e, err := event.FromAttributes(line.Event)
 	if err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
 	}

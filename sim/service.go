@@ -15,6 +15,7 @@ import (
 // command, then somebody else may have a turn.
 type service struct {
 	process *process
+	team    *team
 	engine.Service
 
 	resume func() (struct{}, bool)
@@ -35,8 +36,8 @@ type service struct {
 	err      error     // of the last step
 }
 
-func newService(ctx context.Context, p *process, s engine.Service) *service {
-	it := &service{process: p, Service: s, hash: hashed(s.Name), parked: true}
+func newService(ctx context.Context, p *process, team *team, s engine.Service) *service {
+	it := &service{process: p, team: team, Service: s, hash: hashed(s.Name), parked: true}
 	it.resume, it.end = iter.Pull(func(yield func(struct{}) bool) {
 		it.yield = yield
 		for {
@@ -144,33 +145,6 @@ func (w *world) turn(s *service) {
 	}
 	if !s.wake.IsZero() && !s.wake.After(w.clock.now) {
 		w.rouse(s) // where one found work, there may be more
-	}
-}
-
-// notify wakes one reader of each group, since something was written: one that
-// is idle, or else one that is at work and may have looked already.
-func (w *world) notify() {
-	chosen := map[string]*service{}
-	for _, s := range w.services {
-		if s.Group == "renewal" || s.asleep || s.calling {
-			continue
-		}
-		if c := chosen[s.Group]; c == nil || s.parked && !c.parked {
-			chosen[s.Group] = s
-		}
-	}
-	for _, s := range chosen {
-		s.called = true
-	}
-}
-
-// rouse wakes another service of the same group.
-func (w *world) rouse(of *service) {
-	for _, s := range w.services {
-		if s != of && s.Group == of.Group && s.parked && !s.called {
-			s.called = true
-			return
-		}
 	}
 }
 

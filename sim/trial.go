@@ -121,13 +121,13 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 // takes all of them back. The stream has the order: what an event says of its own
 // time is as old as the step that it comes from.
 func (w *world) outlived(ctx context.Context, broken breaks) error {
-	entries, err := w.client.XRange(ctx, "tenant:"+w.cfg.Tenant+":events", "-", "+").Result()
+	entries, err := w.client.XRange(ctx, w.stream, "-", "+").Result()
 	if err != nil {
 		return err
 	}
 	over, seen := map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
-		e, err := event.FromFields(entry.Values)
+		e, err := event.FromAttributes(entry.Values)
 		if err != nil || e.Execution == "" || seen[e.ID] {
 			continue
 		}

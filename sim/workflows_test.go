@@ -82,19 +82,23 @@ do:
   - all:
       fork:
         branches:
-          - a: {set: a}
-          - b: {set: b}
-          - c: {set: c}
+          - a: {call: http, with: {method: get, endpoint: "http://a.example/"}}
+          - b: {call: http, with: {method: get, endpoint: "http://b.example/"}}
+          - c: {call: http, with: {method: get, endpoint: "http://c.example/"}}
 `
 
 // The same seed gives the same order of things, another one may give another.
 func TestSameSeedSameOrder(t *testing.T) {
 	t.Parallel()
+	mocks, err := sim.ParseMocks("mocks.yaml", []byte("http: [{respond: [{status: 200, body: 1}]}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	orders := map[string]bool{}
 	for seed := range uint64(8) {
 		var first string
 		for range 3 {
-			cfg := sim.Config{Definition: definition(t, "race", []byte(race)), Seed: seed, ID: "same", Remote: true}
+			cfg := sim.Config{Definition: definition(t, "race", []byte(race)), Seed: seed, ID: "same", Mocks: mocks}
 			r, err := sim.Run(t.Context(), cfg)
 			if err != nil {
 				t.Fatal(err)

@@ -1,11 +1,11 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,18 +13,21 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/memory"
 )
 
 // world is a simulation under way.
 type world struct {
 	cfg      Config
-	memory   *memory
+	memory   *memory.Server
 	client   *redis.Client
 	engine   *engine.Engine // of the first process, whose store and library the world uses
 	outward  http.RoundTripper
 	crew     []*process
 	services []*service // of the processes that live
-	current  *service   // whose turn it is; nil while the world itself acts
+	teams    []*team
+	stream   string   // the key of the tenant's events
+	current  *service // whose turn it is; nil while the world itself acts
 	clock    clock
 	arrivals []arrival // events from outside that are still to come, the next first
 	calls    *calls
@@ -43,6 +46,7 @@ type world struct {
 	tasks   int
 	events  int
 	trace   *trace
+	seen    map[string]int64 // entries of each history that were observed
 	failure error
 }
 
@@ -53,17 +57,13 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, trace: newTrace(), deeds: map[Deed]int{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
-	var err error
-	if w.memory, err = newMemory(cfg.Start); err != nil {
-		return nil, err
-	}
-	if w.client, err = w.memory.client(ctx); err != nil {
-		return nil, err
-	}
+	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w.memory = memory.New(cfg.Start)
+	w.memory.Added = w.added
+	w.client = w.memory.Client()
 	w.client.AddHook(hook{w})
 	if cfg.bug != nil {
-		w.memory.lua.tamper = cfg.bug.script
+		w.memory.Tamper = cfg.bug.script
 	}
 	w.calls = newCalls(w, cfg.Transport)
 	w.outward = w.transport()
@@ -85,7 +85,7 @@ func (w *world) close() {
 	w.calls.stop()
 	// The in-memory Redis ends with the process' memory; an error of its end is nobody's concern.
 	_ = w.client.Close()
-	w.memory.close()
+	w.memory.Close()
 }
 
 // launch registers the definitions and starts the execution.
@@ -136,7 +136,7 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 			return "", nil
 		}
 		moved, err := w.advance(ctx)
-		if err != nil || !moved && ctx.Err() == nil {
+		if err != nil || !moved && ctx.Err() == nil && !w.catchUp() {
 			return Never, err
 		}
 	}
@@ -173,7 +173,7 @@ func (w *world) advance(ctx context.Context) (bool, error) {
 	}
 	now := w.clock.wait(ctx, next, w.calls)
 	w.clock.now = now
-	w.memory.setTime(now)
+	w.memory.SetTime(now)
 	w.calls.collect()
 	if err := w.reboot(ctx); err != nil {
 		return false, err
@@ -191,36 +191,15 @@ func (w *world) arrive(ctx context.Context) error {
 			w.cfg.record.arrived(w.arrivals[0].event, w.clock.now)
 		}
 		w.arrivals = w.arrivals[1:]
-		w.notify()
 	}
 	return nil
-}
-
-// observe counts what the workers committed.
-func (w *world) observe(events []event.Event) {
-	w.events += len(events)
-	for _, e := range events {
-		w.trace.add(e)
-		switch e.Type {
-		case event.TaskRequested:
-			w.tasks++
-		case event.ExecutionStarted:
-			if !slices.Contains(w.cfg.ids(), e.Execution) {
-				w.living++
-			}
-		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-			w.living--
-		}
-	}
-	if w.cfg.Observe != nil {
-		w.cfg.Observe(events)
-	}
 }
 
 // result reads how the execution ended out of Redis.
 func (w *world) result(ctx context.Context, stop Stop) (*Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	w.current = nil
+	w.missed(ctx)
 	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the result: %w", err)
@@ -284,7 +263,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			cmd.SetErr(err)
 			return err
 		}
-		err := h.w.command(func() error { return next(ctx, cmd) }, cmd)
+		err := h.w.command(func() error { return h.perform(ctx, cmd, next) }, cmd)
 		if err != nil && cmd.Err() == nil {
 			cmd.SetErr(err)
 		}
@@ -292,11 +271,36 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// perform lets Redis answer a command.
+func (h hook) perform(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	if h.w.memory.Answer(cmd) {
+		return cmd.Err()
+	}
+	return next(ctx, cmd)
+}
+
 // ProcessPipelineHook is redis.Hook's.
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return h.w.command(func() error { return next(ctx, cmds) }, cmds...)
+		for _, cmd := range cmds {
+			if err := h.w.misbehave(ctx, cmd); err != nil {
+				return err
+			}
+		}
+		return h.w.command(func() error { return h.performAll(ctx, cmds, next) }, cmds...)
 	}
+}
+
+// performAll lets Redis answer the commands of a pipeline. The error is the first of theirs.
+func (h hook) performAll(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+	var first error
+	for i, cmd := range cmds {
+		if !h.w.memory.Answer(cmd) {
+			return cmp.Or(first, next(ctx, cmds[i:]))
+		}
+		first = cmp.Or(first, cmd.Err())
+	}
+	return first
 }
 
 // command carries out what a service, or the world itself, asks of Redis.
@@ -321,11 +325,7 @@ func (w *world) command(perform func() error, cmds ...redis.Cmder) error {
 			}
 		}
 	}
-	return w.faulty(func() error {
-		err := perform()
-		w.wrote(cmds...)
-		return err
-	}, faults)
+	return w.faulty(perform, faults)
 }
 
 // errStopped ends a service whose world has ended.
@@ -340,15 +340,4 @@ func (w *world) pass() error {
 		return errStopped
 	}
 	return nil
-}
-
-// wrote wakes readers after a command that may have added to a stream.
-func (w *world) wrote(cmds ...redis.Cmder) {
-	for _, cmd := range cmds {
-		switch cmd.Name() {
-		case "evalsha", "eval", "xadd":
-			w.notify()
-			return
-		}
-	}
 }

@@ -47,6 +47,8 @@ func (d duty) engine(rdb *redis.Client, opts engine.Options) (*engine.Engine, er
 	opts.Calls, opts.Transport, opts.Breakers = limits, executor.NewTransport(limits), nil
 	if !d.Idle {
 		opts.Block(shortBlock)
+	} else if !d.Workers {
+		opts.Retention = engine.Retention{} // keeping streams short is no part of what timer services do
 	}
 	return engine.New(rdb, opts)
 }

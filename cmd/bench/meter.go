@@ -49,6 +49,7 @@ type reading struct {
 	memory   int64
 	calls    map[string]Command // totals
 	heap     uint64             // bytes allocated by this process, ever
+	worked   time.Duration      // for how long the processes of the services have had a core
 }
 
 // read asks Redis what it has done. One that does not tell is no error.
@@ -58,7 +59,7 @@ func (s *stage) read(ctx context.Context, c *crew) reading {
 	runtime.ReadMemStats(&memory)
 	r.heap = memory.TotalAlloc
 	if c != nil {
-		r.trips = c.trips.n.Load()
+		r.trips, r.worked = c.trips.n.Load(), c.worked()
 	}
 	info, err := s.rdb.Info(ctx, "everything").Result()
 	if err != nil {
@@ -126,6 +127,7 @@ func cost(of string, n int, before, after reading, c *crew) *Cost {
 	out := &Cost{
 		Of:         of,
 		RedisCPU:   float64((after.cpu - before.cpu).Nanoseconds()) / 1e3 * each,
+		CPU:        float64((after.worked - before.worked).Nanoseconds()) / 1e3 * each,
 		Commands:   float64(after.commands-before.commands) * each,
 		RoundTrips: float64(after.tripsOf(c)-before.tripsOf(c)) * each,
 	}

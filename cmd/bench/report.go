@@ -74,6 +74,7 @@ type Result struct {
 type Cost struct {
 	Of         string    `json:"of"`                     // what there is one of
 	RedisCPU   float64   `json:"redis_cpu_us"`           // microseconds
+	CPU        float64   `json:"cpu_us,omitempty"`       // likewise, of the processes of the services, where the system tells
 	Commands   float64   `json:"commands"`               // those within scripts, too
 	RoundTrips float64   `json:"round_trips"`            // of the services, each with one command or many
 	Allocated  float64   `json:"allocated,omitempty"`    // bytes in this process, if the services run in it

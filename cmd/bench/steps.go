@@ -181,7 +181,7 @@ func (s *stage) begin(ctx context.Context, def *dsl.Definition, id string) error
 // times is the cost of so many, under another name.
 func (c Cost) times(of string, n float64) *Cost {
 	c.Of = of
-	c.RedisCPU, c.Commands, c.RoundTrips, c.Allocated = c.RedisCPU*n, c.Commands*n, c.RoundTrips*n, c.Allocated*n
+	c.RedisCPU, c.CPU, c.Commands, c.RoundTrips, c.Allocated = c.RedisCPU*n, c.CPU*n, c.Commands*n, c.RoundTrips*n, c.Allocated*n
 	top := make([]Command, len(c.Top))
 	for i, one := range c.Top {
 		top[i] = Command{one.Name, one.Calls * n, one.CPU * n}

@@ -47,7 +47,7 @@ type computed struct {
 
 // encode writes the result as the executor does.
 func (c *computed) encode(n *Node) []byte {
-	data := taskMembers(n)
+	data := taskMembers(n, 96)
 	if !c.Success {
 		data = append(data, `,"success":false,"error":`...)
 		data = append(data, event.Encode(c.Error)...)
@@ -62,12 +62,21 @@ func (c *computed) encode(n *Node) []byte {
 	return append(data, `,"duration_ms":0}`...)
 }
 
-// Compute carries out a task that needs nothing from outside: set, switch,
-// raise, emit, inject. Others are not its business, and it says ok is false.
-func (env *Env) Compute(t *dsl.Task, s *expr.Scope, execution, taskID string) (result event.Completed, ok bool) {
+// Computes reports whether a task needs nothing from outside: set, switch, raise,
+// emit, inject.
+func Computes(t *dsl.Task) bool {
 	switch t.Kind {
 	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Emit, dsl.Inject:
+		return true
 	default:
+		return false
+	}
+}
+
+// Compute carries out a task that needs nothing from outside. Others are not its
+// business, and it says ok is false.
+func (env *Env) Compute(t *dsl.Task, s *expr.Scope, execution, taskID string) (result event.Completed, ok bool) {
+	if !Computes(t) {
 		return event.Completed{}, false
 	}
 	c := env.compute(t, s, execution, taskID)

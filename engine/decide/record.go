@@ -30,15 +30,15 @@ func (m *machine) record(typ event.Type, task string, data []byte) event.Event {
 }
 
 func (m *machine) recordRequested(n *Node) event.Event {
-	return m.record(event.TaskRequested, n.id, append(taskMembers(n), '}'))
+	return m.record(event.TaskRequested, n.id, append(taskMembers(n, 1), '}'))
 }
 
 func (m *machine) recordSkipped(n *Node) {
-	m.record(event.TaskCompleted, n.id, append(taskMembers(n), `,"success":true,"status":"skipped","duration_ms":0}`...))
+	m.record(event.TaskCompleted, n.id, append(taskMembers(n, 64), `,"success":true,"status":"skipped","duration_ms":0}`...))
 }
 
 func (m *machine) recordCancelled(n *Node) {
-	data := append(taskMembers(n), `,"success":false,"status":"cancelled"`...)
+	data := append(taskMembers(n, 96), `,"success":false,"status":"cancelled"`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(data, n))
 }
 
@@ -47,7 +47,7 @@ func (m *machine) recordCompleted(n *Node, out any) {
 	if n.reported {
 		return
 	}
-	data := append(taskMembers(n), `,"success":true,"output":`...)
+	data := append(taskMembers(n, 96), `,"success":true,"output":`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(expr.AppendJSON(data, out), n))
 }
 
@@ -55,13 +55,16 @@ func (m *machine) recordFailed(n *Node, p *event.Problem) {
 	if n.reported && n.failed {
 		return
 	}
-	data := append(taskMembers(n), `,"success":false,"error":`...)
+	data := append(taskMembers(n, 96), `,"success":false,"error":`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(append(data, event.Encode(p)...), n))
 }
 
-// taskMembers begins a JSON object with the members that name a task.
-func taskMembers(n *Node) []byte {
-	dst := append(make([]byte, 0, 256), `{"task_id":`...)
+// taskMembers begins a JSON object with the members that name a task, with room for
+// so many bytes behind them.
+func taskMembers(n *Node, room int) []byte {
+	const names = 48
+	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + room
+	dst := append(make([]byte, 0, size), `{"task_id":`...)
 	dst = expr.AppendJSON(dst, n.id)
 	dst = append(dst, `,"task_name":`...)
 	dst = expr.AppendJSON(dst, n.task.Name)

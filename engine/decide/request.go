@@ -79,7 +79,7 @@ func (m *machine) request(n *Node, e event.Event) (err error) {
 // requested is the data of a request that goes out.
 func (m *machine) requested(n *Node) ([]byte, error) {
 	tab := m.env.tables[n.task.Ref]
-	data := taskMembers(n)
+	data := taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = expr.AppendJSON(data, n.Input.V)
 	data = append(data, `,"config":`...)

@@ -59,7 +59,7 @@ func (d *desk) work(t *testing.T, handle func(context.Context, store.Message) er
 	if _, _, err := d.Fill(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	all := func(event.Type) bool { return true }
+	all := func(typ event.Type) bool { return typ != event.TimerSet }
 	return d.Work(t.Context(), all, handle)
 }
 
@@ -196,7 +196,7 @@ func TestBroken(t *testing.T) {
 			return context.DeadlineExceeded
 		}
 		handled = append(handled, m.Event.ID)
-		return d.Store.Ack(ctx, m)
+		return d.Store.Settle(ctx, m)
 	}
 	if err := d.work(t, handle); !errors.Is(err, context.DeadlineExceeded) || len(d.Held()) != 2 {
 		t.Fatalf("%v, %d held", err, len(d.Held()))

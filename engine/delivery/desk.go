@@ -19,6 +19,7 @@ type Desk struct {
 	Store *store.Store
 	opts  Options
 	shelf Shelf
+	spent spent
 
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
@@ -32,9 +33,14 @@ type Options struct {
 	Block           time.Duration // how long a read waits for events; 0 in simulation
 	Lease           time.Duration // after which a silent consumer's events are claimed; simulated 1s to 1m
 	Reclaim         bool          // claim them at all
+	Claim           time.Duration // between two looks for them at least, while there is nothing new
 	Retry           Policy
 	Gate            *Gate // shared by the instances of the service in a process
 	Observe         Observer
+
+	// Wants says which events the service handles; all others are acknowledged, and
+	// come with nothing but their type. Nil: all are read whole.
+	Wants func(event.Type) bool
 }
 
 // Defaults are the options of an ordinary deployment, but for the consumer.
@@ -76,11 +82,26 @@ func NewDesk(st *store.Store, opts Options) (*Desk, error) {
 
 // reader is who reads, for the tenants that are known by now.
 func (d *Desk) reader() store.Reader {
-	return store.Reader{Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names()}
+	return store.Reader{Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants}
 }
 
-// Held are the messages on the desk that were not handled yet.
-func (d *Desk) Held() []store.Message { return d.shelf.Held() }
+// Held are the messages on the desk that were not handled yet, or not acknowledged.
+func (d *Desk) Held() []store.Message { return append(d.shelf.Held(), d.spent.held(d.reader())...) }
+
+// Pass has messages acknowledged, on the way of the next Fetch, that mean nothing
+// to the service.
+func (d *Desk) Pass(msgs ...store.Message) { d.spent.put(msgs) }
+
+// Finish acknowledges what was passed and waits for the next Fetch, as there is none.
+func (d *Desk) Finish(ctx context.Context) error {
+	r := d.reader()
+	r.Spent = d.spent.clear()
+	err := d.Store.Acknowledge(ctx, r)
+	if err != nil {
+		d.spent.back(r.Spent)
+	}
+	return err
+}
 
 // Fill gets new messages onto an empty desk, and waits for up to block for one.
 // Without any, wake says when there may be something to claim.
@@ -101,10 +122,14 @@ func (d *Desk) Empty() bool {
 // there may be something to claim.
 func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs []store.Message, now, wake time.Time, err error) { //nolint:revive // function-result-limit: what there is, and when, is one reading of one clock
 	r := d.reader()
+	r.Spent = d.spent.clear()
 	msgs, now, err = d.Store.Read(ctx, r, min(count, d.opts.Batch), block)
+	if err != nil {
+		d.spent.back(r.Spent)
+	}
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
-	if err != nil || !d.opts.Reclaim || len(msgs) > 0 && now.Sub(d.claimed) < d.opts.Lease/2 {
+	if err != nil || !d.opts.Reclaim || d.claimedLately(now, len(msgs) > 0) {
 		return msgs, now, now, d.told(err)
 	}
 	d.claimed = now
@@ -118,6 +143,20 @@ func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs 
 	return orphans, now, wake, d.told(err)
 }
 
+// claimedLately reports whether it is too soon to look again for what dead consumers
+// have left.
+func (d *Desk) claimedLately(now time.Time, busy bool) bool { //nolint:revive // flag-parameter: who has work looks less often
+	pause := d.opts.Claim
+	if busy {
+		pause = d.opts.Lease / 2
+	}
+	since := now.Sub(d.claimed)
+	return since >= 0 && since < pause
+}
+
+// Claim has the next Fetch look for what dead consumers have left.
+func (d *Desk) Claim() { d.claimed = time.Time{} }
+
 // told reports that nothing could be read.
 func (d *Desk) told(err error) error {
 	if err != nil {
@@ -130,16 +169,15 @@ func (d *Desk) told(err error) error {
 // for those of the wanted types, and all others are acknowledged. It stops at an
 // error that is not the message's own, and goes on from there the next time.
 func (d *Desk) Work(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, store.Message) error) error {
-	var rest []store.Message
 	for m, ok := d.shelf.First(); ok; m, ok = d.shelf.First() {
 		if !wanted(m.Event.Type) {
-			rest = append(rest, m)
+			d.Pass(m)
 		} else if err := d.handle(ctx, m, handle); err != nil {
 			return err
 		}
 		d.shelf.Drop(m)
 	}
-	return d.Store.Ack(ctx, rest...)
+	return nil
 }
 
 // handle takes one message through, alone if it is a suspect.

@@ -63,10 +63,14 @@ type Shelf struct {
 	msgs []store.Message
 }
 
-// Put adds messages behind those that are there.
+// Put adds messages behind those that are there. They are the shelf's from then on.
 func (s *Shelf) Put(msgs []store.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.msgs) == 0 {
+		s.msgs = msgs
+		return
+	}
 	s.msgs = append(s.msgs, msgs...)
 }
 
@@ -94,4 +98,44 @@ func (s *Shelf) Held() []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.msgs)
+}
+
+// spent is what is to be acknowledged with the next read.
+type spent struct {
+	mu      sync.Mutex
+	entries []store.Spent
+}
+
+func (s *spent) put(msgs []store.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range msgs {
+		s.entries = append(s.entries, store.Spent{Tenant: msgs[i].Tenant, ID: msgs[i].ID})
+	}
+}
+
+// back takes back what could not be acknowledged.
+func (s *spent) back(entries []store.Spent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries = append(entries, s.entries...)
+}
+
+func (s *spent) clear() []store.Spent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries := s.entries
+	s.entries = nil
+	return entries
+}
+
+// held are messages as far as it takes to release them.
+func (s *spent) held(r store.Reader) []store.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []store.Message
+	for _, e := range s.entries {
+		out = append(out, store.Message{Tenant: e.Tenant, Group: r.Group, Consumer: r.Consumer, ID: e.ID})
+	}
+	return out
 }

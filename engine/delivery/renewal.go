@@ -12,6 +12,9 @@ import (
 type Holder struct {
 	Held func() []store.Message
 	Lost func([]store.Message) // they are another's by now; nil where the commit finds out
+	// Finish acknowledges what means nothing more, once nothing is read any more; nil
+	// where there is nothing of the kind.
+	Finish func(context.Context) error
 }
 
 // Renewal keeps the leases of what the services of a process hold, as long as the

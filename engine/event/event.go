@@ -32,6 +32,7 @@ const (
 	TimerScheduled Type = Prefix + "timer.scheduled" // worker → timer
 	TimerCancelled Type = Prefix + "timer.cancelled" // worker → timer
 	TimerFired     Type = Prefix + "timer.fired"     // timer → worker
+	TimerSet       Type = Prefix + "timer.set"       // anybody → timer: one was set that no event had asked for
 	EventReceived  Type = Prefix + "event.received"  // in histories only: an event from outside reached a listen task
 
 	WorkflowCompleted Type = Prefix + "workflow.completed" // worker → parent's worker, readers
@@ -99,20 +100,16 @@ func (e Event) Fields() []string {
 	return out
 }
 
-// FromFields reads the fields of a stream entry. An entry without a type or
-// with a time that is none is an error, which leaves the other attributes
-// readable; they may be missing.
-func FromFields(fields map[string]any) (Event, error) {
+// FromFields reads the fields of a stream entry, name after name with its value.
+// An entry without a type or with a time that is none is an error, which leaves
+// the other attributes readable; they may be missing.
+func FromFields(fields []string) (Event, error) {
 	var (
 		e   Event
 		bad error
 	)
-	for name, v := range fields {
-		s, ok := v.(string)
-		if !ok {
-			return e, fmt.Errorf("attribute %s is %T, want text", name, v)
-		}
-		switch name {
+	for i := 0; i+1 < len(fields); i += 2 {
+		switch name, s := fields[i], fields[i+1]; name {
 		case "id":
 			e.ID = s
 		case "source":
@@ -148,4 +145,17 @@ func FromFields(fields map[string]any) (Event, error) {
 		return e, errors.New("no attribute type")
 	}
 	return e, bad
+}
+
+// FromAttributes reads an event's attributes by their names, as FromFields does.
+func FromAttributes(attributes map[string]any) (Event, error) {
+	fields := make([]string, 0, 2*len(attributes))
+	for name, v := range attributes {
+		s, ok := v.(string)
+		if !ok {
+			return Event{}, fmt.Errorf("attribute %s is %T, want text", name, v)
+		}
+		fields = append(fields, name, s)
+	}
+	return FromFields(fields)
 }

@@ -16,10 +16,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Service is one executor: it performs one task at a time. As many as tasks are
-// to run at once share an Inbox.
+// Service is one executor: it performs one task at a time, or computes some that
+// need nothing from outside. As many as tasks are to run at once share an Inbox.
 type Service struct {
-	store   *store.Store
 	library *library.Library
 	inbox   *Inbox
 	opts    Options
@@ -36,108 +35,106 @@ func New(st *store.Store, lib *library.Library, inbox *Inbox, opts Options) (*Se
 	if opts.Caller == nil {
 		return nil, errors.New("the executor has no caller")
 	}
+	s := &Service{library: lib, inbox: inbox, opts: opts}
 	inbox.size++
-	return &Service{store: st, library: lib, inbox: inbox, opts: opts}, nil
+	inbox.light = s.light
+	return s, nil
 }
 
-// Step performs one task, if there is one. It says when it wants to be called
-// again: at once if that is past, never (before something is written to a
-// stream) if it is zero.
+// light reports whether a request only computes, which any executor finds out. One
+// of a definition that is not at hand is taken for another: it has to be asked for.
+func (s *Service) light(m *store.Message) bool {
+	if m.Err != nil || delivery.Suspect(*m) {
+		return false
+	}
+	env := s.library.Known(m.Event.Ext[event.DefinitionAttribute])
+	if env == nil {
+		return false
+	}
+	task := env.Definition().Task(event.ParseRun(m.Event.Task).Ref)
+	return task != nil && decide.Computes(task)
+}
+
+// Step performs one task, or computes several, if there are any. It says when it
+// wants to be called again: at once if that is past, never (before something is
+// written to a stream) if it is zero.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	j, wake, err := s.inbox.take(ctx)
-	if err != nil || j == nil {
+	switch {
+	case err != nil || j == nil:
 		return wake, err
+	case j.light:
+		return wake, s.compute(ctx, j)
+	default:
+		return wake, s.single(ctx, j)
 	}
+}
+
+// single performs one task.
+func (s *Service) single(ctx context.Context, j *job) error {
 	// What was begun ends early when the request is another's meanwhile.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.inbox.begun(j, cancel)
-	err = s.inbox.desk.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
+	j.err = s.inbox.desk.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
 	if errors.Is(context.Cause(ctx), errLost) {
-		s.inbox.done(j, nil)
-		return wake, nil
+		j.err = nil
 	}
-	s.inbox.done(j, err)
-	return wake, err
+	err := j.err
+	s.inbox.done(j)
+	return err
 }
 
 // handle takes one request through. An error is Redis', and the request is to be
 // handled again; what is wrong with the request itself is dealt with here.
 func (s *Service) handle(ctx context.Context, j *job) (err error) {
-	m := j.message
-	if j.reply == nil {
-		var reply event.Event
-		if err = delivery.Poison(m); err == nil {
-			reply, err = s.perform(ctx, m)
+	if j.result == nil { // what was done is reported again without being done again
+		if err = delivery.Poison(j.message); err == nil {
+			err = s.perform(ctx, j)
 		}
 		if err != nil {
-			return s.inbox.desk.Reject(ctx, m, err, event.TaskDead)
+			return s.inbox.desk.Reject(ctx, j.message, err, event.TaskDead)
 		}
-		j.reply = &reply
 	}
-	// The deed is done: report it even if we were told to stop meanwhile, and
-	// report it again, without doing it again, if Redis cannot take it now.
-	_, err = s.store.Reply(context.WithoutCancel(ctx), m, *j.reply)
-	return err
+	return s.inbox.out.send(ctx, []*job{j})
 }
 
 // perform carries a task out. An error is one of the delivery: the task's own
 // failure is part of the result.
-func (s *Service) perform(ctx context.Context, m store.Message) (reply event.Event, err error) {
+func (s *Service) perform(ctx context.Context, j *job) (err error) {
+	m := j.message
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("perform %s: %v", m.Event.Task, r)
 		}
 	}()
 	if m.Err != nil {
-		return reply, delivery.As(delivery.Permanent, m.Err)
+		return delivery.As(delivery.Permanent, m.Err)
 	}
-	var r event.Requested
-	if err := decide.DecodeData(m.Event, &r); err != nil {
-		return reply, delivery.As(delivery.Permanent, err)
+	r, err := requested(m.Event)
+	if err != nil {
+		return delivery.As(delivery.Permanent, err)
 	}
 	env, err := s.library.Hash(ctx, m.Tenant, m.Event.Workflow, m.Event.Ext[event.DefinitionAttribute])
 	if err != nil {
-		return reply, fmt.Errorf("definition of %s: %w", m.Event.Workflow, err)
+		return fmt.Errorf("definition of %s: %w", m.Event.Workflow, err)
 	}
-	c, err := s.result(ctx, env, m, r)
+	c, err := s.result(ctx, env, j, r)
 	if err != nil {
-		return reply, err
+		return err
 	}
 	told := delivery.Activity{What: delivery.Performed, Message: m, Task: c.TaskType}
 	if c.Error != nil {
 		told.Err = c.Error
 	}
 	s.inbox.desk.Tell(told)
-	// Whatever has been done is reported, even if we were told to stop meanwhile.
-	now, err := s.now(ctx, m)
-	if err != nil {
-		return reply, err
-	}
-	c.DurationMS = now.Sub(m.Read).Milliseconds()
-	return event.Event{
-		ID: m.Event.ID + "/done", Source: Source, Type: event.TaskCompleted, Time: now,
-		Tenant: m.Tenant, Workflow: m.Event.Workflow, Execution: m.Event.Execution, Task: m.Event.Task,
-		Data: event.Encode(c),
-	}, nil
+	j.result = &c
+	return nil
 }
-
-// now is Redis' time after a task, and that before it if Redis does not answer: what
-// was done is not done again for want of a time.
-func (s *Service) now(ctx context.Context, m store.Message) (time.Time, error) {
-	now, err := s.store.Now(context.WithoutCancel(ctx))
-	if err != nil && !m.Read.IsZero() {
-		return m.Read, nil
-	}
-	return now, err
-}
-
-// Source is the source of an executor's events.
-const Source = decide.Prefix + "executor"
 
 // result performs a task, or computes it where it needs nothing from outside.
-func (s *Service) result(ctx context.Context, env *decide.Env, m store.Message, r event.Requested) (event.Completed, error) {
-	run := event.ParseRun(r.TaskID)
+func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.Requested) (event.Completed, error) {
+	m, run := j.message, event.ParseRun(r.TaskID)
 	task := env.Definition().Task(run.Ref)
 	if task == nil {
 		return event.Completed{}, delivery.As(delivery.Permanent, fmt.Errorf("workflow %s has no task %s", m.Event.Workflow, run.Ref))
@@ -148,6 +145,9 @@ func (s *Service) result(ctx context.Context, env *decide.Env, m store.Message, 
 	}
 	if c, ok := env.Compute(task, scope, m.Event.Execution, r.TaskID); ok {
 		return c, nil
+	}
+	if j.light {
+		return event.Completed{}, fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
 	output, err := s.opts.Caller.Call(ctx, task, scope, Origin{Execution: m.Event.Execution, Run: run, Now: m.Read})

@@ -13,26 +13,30 @@ import (
 )
 
 // Inbox reads requests for the executors of one process, which are one consumer
-// together. Only requests are kept; all other events are acknowledged at once.
+// together. Only requests are kept; all other events are acknowledged with the next
+// read. Tasks that only compute are carried out many at a time by one of the
+// executors, all others by one executor each.
 type Inbox struct {
 	desk *delivery.Desk
 	opts delivery.Options
 	gate delivery.Gate
-	size int // executors that it serves
+	out  outbox
 
-	mu      sync.Mutex
-	waiting []*job // read, and not begun
-	busy    []*job // being performed
-	reading bool   // one of the executors reads, for all of them
-	closed  bool   // nothing is begun any more
-	changed chan struct{}
-}
+	size  int                       // executors that it serves
+	light func(*store.Message) bool // whether a request only computes, as far as is known
 
-// job is a request in the hands of an executor.
-type job struct {
-	message store.Message
-	reply   *event.Event // what it came to, if only the report of it is missing
-	cancel  context.CancelCauseFunc
+	mu        sync.Mutex
+	held      map[address]bool // all that follows
+	waiting   []*job           // read, and not begun
+	lights    []*job           // likewise, of tasks that only compute
+	busy      []*job           // begun
+	calls     int              // of these, those that are done by one executor each
+	computing int              // executors that carry out light ones
+	share     share
+	reading   bool // one of the executors reads, for all of them
+	idle      bool // the last read found nothing
+	closed    bool // nothing is begun any more
+	asleep    sleepers
 }
 
 // errLost is why a task ends whose request is another consumer's.
@@ -40,54 +44,75 @@ var errLost = errors.New("the request is another executor's by now")
 
 // NewInbox is the inbox of one process.
 func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
+	opts.Wants = func(t event.Type) bool { return t == event.TaskRequested }
 	desk, err := delivery.NewDesk(st, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{desk: desk, opts: opts, changed: make(chan struct{})}, nil
+	return &Inbox{desk: desk, opts: opts, held: map[address]bool{}, out: outbox{store: st, apart: opts.Block == 0}}, nil
+}
+
+// move is what an executor does next.
+type move struct {
+	job  *job          // this; one that is light begins a batch
+	read int           // read so many events
+	wait chan struct{} // nothing, until this is closed
 }
 
 // take hands out a request, nil if there is none; then wake says when to ask again.
 func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 	for {
-		j, count, changed := b.next()
+		m := b.next()
 		switch {
-		case j != nil:
-			return j, j.message.Read, nil
-		case count > 0:
-			return b.read(ctx, count)
-		case changed == nil || b.opts.Block == 0:
+		case m.job != nil:
+			return m.job, m.job.message.Read, nil
+		case m.read > 0:
+			requests, wake, err := b.read(ctx, m.read)
+			if requests == 0 || err != nil {
+				return nil, wake, err
+			}
+		case m.wait == nil:
 			return nil, time.Time{}, nil // whoever reads, or is performed alone, wakes the others
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		case !b.rest(ctx, m.wait):
 			return nil, time.Time{}, nil
 		}
 	}
 }
 
-// fewest is how many events are read at least: most of them are no requests.
-const fewest = 10
-
-// next is a request to begin; without one, how many events to read, and if
-// somebody else reads, or what waits cannot begin, what to wait for.
-func (b *Inbox) next() (j *job, read int, changed <-chan struct{}) {
+// next says what an executor does next: tasks that only compute, if nobody sees to
+// them; else what is done by one executor each; else it reads. Where those that
+// compute do not keep up, or there was nothing else to read, it lends them a hand.
+func (b *Inbox) next() move {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.asleep.awake()
+	if b.closed {
+		return move{}
+	}
+	if j := b.begin(); j != nil {
+		b.call()
+		return move{job: j}
+	}
+	stuck := len(b.waiting) > 0 || len(b.lights) > 0 && b.computing == 0 // it may not begin now
 	switch {
-	case b.closed:
-		return nil, 0, nil
-	case len(b.waiting) > 0:
-		if j := b.first(); j != nil {
-			return j, 0, nil
-		}
-		return nil, 0, b.changed
-	case b.reading && b.opts.Block > 0: // reads that do not wait can be done side by side
-		return nil, 0, b.changed
+	case b.opts.Block == 0 && stuck:
+		return move{}
+	case stuck, b.reading && b.opts.Block > 0: // reads that do not wait can be done side by side
+		return move{wait: b.asleep.one()}
 	}
 	b.reading = true
-	return nil, max(fewest, b.size-len(b.busy)), nil
+	return move{read: b.share.count(b.size-b.calls, b.size, b.opts.Batch)}
+}
+
+// begin begins what is to be done next; nil if there is nothing that may begin now.
+func (b *Inbox) begin() *job {
+	if b.computing == 0 || len(b.waiting) == 0 && (b.idle || len(b.lights) >= b.opts.Batch) {
+		if j := b.firstLight(); j != nil {
+			b.computing++
+			return j
+		}
+	}
+	return b.first()
 }
 
 // first begins the request that waits longest; nil if it may not begin now.
@@ -96,42 +121,113 @@ func (b *Inbox) first() *job {
 		return nil
 	}
 	j := b.waiting[0]
-	b.waiting = b.waiting[1:]
+	b.waiting[0], b.waiting = nil, b.waiting[1:]
+	b.busy = append(b.busy, j)
+	b.calls++
+	return j
+}
+
+// firstLight does so with those that only compute.
+func (b *Inbox) firstLight() *job {
+	if len(b.lights) == 0 || !b.gate.Enter(b.lights[0].message) {
+		return nil
+	}
+	j := b.lights[0]
+	b.lights[0], b.lights = nil, b.lights[1:]
 	b.busy = append(b.busy, j)
 	return j
 }
 
-// read gets new requests for all executors, and begins the first.
-func (b *Inbox) read(ctx context.Context, count int) (j *job, wake time.Time, err error) {
-	msgs, now, wake, err := b.desk.Fetch(ctx, count, b.opts.Block)
-	j, rest := b.sort(msgs)
-	if len(rest) > 0 {
-		err = b.desk.Store.Ack(ctx, rest...)
-	}
-	if j != nil {
-		return j, now, nil // what has begun is more urgent than an error: the rest comes back
-	}
-	return nil, wake, err
-}
-
-// sort keeps the requests, begins the first, and returns all else.
-func (b *Inbox) sort(msgs []store.Message) (j *job, rest []store.Message) {
+// another begins a further task of a batch that only computes; nil if there is
+// none, or if the batch is large enough.
+func (b *Inbox) another(computed, data int) *job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, m := range msgs {
-		switch {
-		case m.Event.Type != event.TaskRequested:
-			rest = append(rest, m)
-		case !b.has(m):
-			b.waiting = append(b.waiting, &job{message: m})
+	if computed < mostComputed && data < mostData && !b.closed {
+		if j := b.firstLight(); j != nil {
+			return j
 		}
 	}
-	b.reading = false
-	b.broadcast()
-	if b.closed {
-		return nil, rest
+	b.computing--
+	b.call()
+	return nil
+}
+
+// How much is computed before it is reported.
+const (
+	mostComputed = 100
+	mostData     = 1 << 20
+)
+
+// call wakes executors for what there is to do.
+func (b *Inbox) call() {
+	n := len(b.waiting)
+	if len(b.lights) > 0 && b.computing == 0 {
+		n++
 	}
-	return b.first(), rest
+	if !b.reading {
+		n++
+	}
+	b.asleep.wake(n)
+}
+
+// rest waits to be woken; false if ctx ends before.
+func (b *Inbox) rest(ctx context.Context, wait chan struct{}) bool {
+	select {
+	case <-wait:
+		return true
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.asleep.leave(wait) {
+		b.asleep.awake()
+		b.call() // somebody else is to look
+	}
+	return false
+}
+
+// read gets new events for all executors, and says how many requests there are
+// among them. If there is none, wake says when to read again.
+func (b *Inbox) read(ctx context.Context, count int) (requests int, wake time.Time, err error) {
+	msgs, now, wake, err := b.desk.Fetch(ctx, count, b.opts.Block)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading, b.idle = false, len(msgs) == 0
+	calls, tenants, passed := len(b.waiting), 0, msgs[:0]
+	last := ""
+	for i := range msgs {
+		if msgs[i].Tenant != last {
+			last = msgs[i].Tenant
+			tenants++
+		}
+		switch m := &msgs[i]; {
+		case m.Event.Type != event.TaskRequested:
+			passed = append(passed, *m)
+		case !b.held[addressOf(m)]:
+			b.keep(&job{message: *m})
+			requests++
+		}
+	}
+	b.share.saw(len(msgs), len(b.waiting)-calls, tenants)
+	if len(passed) > 0 {
+		b.desk.Pass(passed...)
+		wake = now // to acknowledge them
+	}
+	if err != nil {
+		b.call() // this one rests now
+	}
+	return requests, wake, err
+}
+
+// keep has a request wait.
+func (b *Inbox) keep(j *job) {
+	b.held[addressOf(&j.message)] = true
+	if j.light = b.light(&j.message); j.light {
+		b.lights = append(b.lights, j)
+	} else {
+		b.waiting = append(b.waiting, j)
+	}
 }
 
 // Close begins no further requests.
@@ -139,7 +235,7 @@ func (b *Inbox) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.broadcast()
+	b.asleep.wake(b.size)
 }
 
 // begun notes how to end what is being done for a request.
@@ -149,40 +245,45 @@ func (b *Inbox) begun(j *job, cancel context.CancelCauseFunc) {
 	j.cancel = cancel
 }
 
-// broadcast wakes all executors that wait.
-func (b *Inbox) broadcast() {
-	close(b.changed)
-	b.changed = make(chan struct{})
-}
-
-// has reports whether a claimed message is one of our own, which is at work still.
-func (b *Inbox) has(m store.Message) bool {
-	same := func(j *job) bool { return j.message.Same(m) }
-	return slices.ContainsFunc(b.waiting, same) || slices.ContainsFunc(b.busy, same)
-}
-
-// done takes a request back that was worked on: one that could not be answered
+// done takes requests back that were worked on: one that could not be answered
 // waits again.
-func (b *Inbox) done(j *job, err error) {
+func (b *Inbox) done(jobs ...*job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.gate.Leave()
-	b.busy = slices.DeleteFunc(b.busy, func(other *job) bool { return other == j })
-	if err != nil {
+	b.busy = slices.DeleteFunc(b.busy, func(j *job) bool { return slices.Contains(jobs, j) })
+	again := len(b.waiting)
+	for _, j := range jobs {
+		b.gate.Leave()
+		if !j.light {
+			b.calls--
+		}
+		if !j.light && j.reply != nil {
+			b.share.stayed(j.result.DurationMS)
+		}
+		if j.err == nil {
+			delete(b.held, addressOf(&j.message))
+			continue
+		}
+		j.light = false // what is left of it is done by one executor
 		b.waiting = append(b.waiting, j)
 	}
-	b.broadcast()
+	if len(b.waiting) > again {
+		b.call()
+	}
 }
+
+// Finish acknowledges what was read and is no request.
+func (b *Inbox) Finish(ctx context.Context) error { return b.desk.Finish(ctx) }
 
 // Held are the messages that were read and not answered yet.
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []store.Message
-	for _, j := range slices.Concat(b.busy, b.waiting) {
+	for _, j := range slices.Concat(b.busy, b.waiting, b.lights) {
 		out = append(out, j.message)
 	}
-	return out
+	return append(out, b.desk.Held()...)
 }
 
 // Lost tells the inbox of messages that are another consumer's: what is being
@@ -196,7 +297,15 @@ func (b *Inbox) Lost(msgs []store.Message) {
 			j.cancel(errLost)
 		}
 	}
-	b.waiting = slices.DeleteFunc(b.waiting, lost)
+	forget := func(j *job) bool {
+		if !lost(j) {
+			return false
+		}
+		delete(b.held, addressOf(&j.message))
+		return true
+	}
+	b.waiting = slices.DeleteFunc(b.waiting, forget)
+	b.lights = slices.DeleteFunc(b.lights, forget)
 	b.gate.Give() // if a suspect still waits, it says so again
-	b.broadcast()
+	b.call()
 }

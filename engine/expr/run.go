@@ -22,15 +22,24 @@ var errSteps = errors.New("takes too long")
 type meter struct {
 	left int
 	gone bool // an update took something away
-	done chan struct{}
 }
 
-func newMeter() *meter { return &meter{left: maxSteps, done: make(chan struct{})} }
+func newMeter() *meter { return &meter{left: maxSteps} }
 
-// Done is asked once per step.
+// Done is asked once per step. Until the work is used up it is the channel that
+// never closes, which costs nothing to make.
 func (m *meter) Done() <-chan struct{} {
-	m.charge(1)
-	return m.done
+	if !m.charge(1) {
+		return over()
+	}
+	return nil
+}
+
+// over is a channel that is closed.
+func over() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
 }
 
 // charge takes work that is worth some steps; false means that none is left.
@@ -38,11 +47,8 @@ func (m *meter) charge(steps int) bool {
 	if m.left < 0 {
 		return false
 	}
-	if m.left -= steps; m.left < 0 {
-		close(m.done)
-		return false
-	}
-	return true
+	m.left -= steps
+	return m.left >= 0
 }
 
 // Err is why the evaluation ends.

@@ -61,7 +61,7 @@ func (l *Library) Version(ctx context.Context, tenant, workflow, version string)
 
 // Hash finds a definition by the hash of its text, as an execution keeps it.
 func (l *Library) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
-	if env := l.find(hash); env != nil {
+	if env := l.Known(hash); env != nil {
 		return env, nil
 	}
 	text, err := l.store.DefinitionBySHA(ctx, tenant, workflow, hash)
@@ -72,7 +72,7 @@ func (l *Library) Hash(ctx context.Context, tenant, workflow, hash string) (*dec
 }
 
 func (l *Library) parse(workflow, hash, text string) (*decide.Env, error) {
-	if env := l.find(hash); env != nil {
+	if env := l.Known(hash); env != nil {
 		return env, nil
 	}
 	def, err := l.Parse(workflow, []byte(text))
@@ -84,7 +84,8 @@ func (l *Library) parse(workflow, hash, text string) (*decide.Env, error) {
 	return env, nil
 }
 
-func (l *Library) find(hash string) *decide.Env {
+// Known is the definition of a hash if it has been found before, else nil.
+func (l *Library) Known(hash string) *decide.Env {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.known[hash]

@@ -92,6 +92,42 @@ var commits = []check{
 			must(t, err)
 		}
 	}},
+	{"what was decided on a lost transition is lost, whatever the version", func(t *testing.T, w *world) {
+		w.commit(t, step(0, nil), store.Committed)
+		done, err := w.CommitAll(t.Context(), []store.Commit{step(0, nil), step(1, nil)})
+		must(t, err)
+		if done[0].Outcome != store.Conflict || done[1].Outcome != store.Conflict {
+			t.Errorf("outcomes %v, want two conflicts", done)
+		}
+		other := step(0, nil)
+		other.Execution, other.History[0].Execution = "other", "other"
+		bad := step(1, nil)
+		bad.History[0].Ext = map[string]string{}
+		for i := range 2000 {
+			bad.History[0].Ext[fmt.Sprint("x", i)] = "1"
+		}
+		done, err = w.CommitAll(t.Context(), []store.Commit{bad, step(1, nil), other})
+		must(t, err)
+		if done[0].Err == nil || done[1].Outcome != store.Conflict || done[2].Outcome != store.Committed {
+			t.Errorf("outcomes %v, want an error, a conflict, and the other execution's", done)
+		}
+	}},
+	{"many transitions are written in their order", func(t *testing.T, w *world) {
+		var commits []store.Commit
+		for v := range int64(250) {
+			commits = append(commits, step(v, nil))
+		}
+		done, err := w.CommitAll(t.Context(), commits)
+		must(t, err)
+		for i, d := range done {
+			if d.Err != nil || d.Outcome != store.Committed {
+				t.Fatalf("transition %d: %v", i, d)
+			}
+		}
+		if x, err := w.Execution(t.Context(), tenant, execution); err != nil || x.Version != 250 {
+			t.Errorf("version %d, %v, want 250", x.Version, err)
+		}
+	}},
 	{"a message that was claimed meanwhile is fenced", func(t *testing.T, w *world) {
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		stolen := w.steal(t, m)

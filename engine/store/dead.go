@@ -48,6 +48,7 @@ type LetterQuery struct {
 	Tenant, Stream string
 	From, To       string // ids, both included; "" for the ends
 	Oldest         bool   // the oldest first
+	Brief          bool   // data that is long is left out
 	Count          int
 }
 
@@ -128,7 +129,13 @@ func (s *Store) entries(ctx context.Context, stream string, q LetterQuery) ([]en
 	if q.Oldest {
 		args = []any{"XRANGE", stream, from, to, "COUNT", q.Count}
 	}
-	reply, err := s.rdb.Do(ctx, args...).Slice()
+	var ask *redis.Cmd
+	if q.Brief {
+		ask = briefScript.Run(ctx, s.rdb, []string{stream}, append([]any{longData}, args...)...)
+	} else {
+		ask = s.rdb.Do(ctx, args...)
+	}
+	reply, err := ask.Slice()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
@@ -205,12 +212,8 @@ func unpacked(fields []string) []string {
 
 // read makes the original's event of its fields.
 func (l *Letter) read(s *Store) {
-	values := make(map[string]any, len(l.Fields)/2)
-	for i := 0; i+1 < len(l.Fields); i += 2 {
-		values[l.Fields[i]] = l.Fields[i+1]
-	}
 	// What is wrong with it is the reason for which it is here.
-	l.Event, _ = s.decode(redis.XMessage{Values: values})
+	l.Event, _ = s.decode(l.Fields)
 	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
 	delete(l.Event.Ext, event.ReplayAttribute)
 	if n := len(l.Fields) / 2; n > mostReplayed {
@@ -227,7 +230,8 @@ func (s *Store) Replay(ctx context.Context, l Letter) (bool, error) {
 	}
 	if l.Timer != "" {
 		d := dueOf(redis.Z{Member: l.Timer}, l.LastFailure)
-		n, err := replayTimerScript.Run(ctx, s.rdb, []string{l.Stream, s.keys.timers(d.Tenant)}, l.ID, formatScore(d.Timer.Due()), l.Timer).Int()
+		keys := []string{l.Stream, s.keys.timers(d.Tenant), s.keys.stream(d.Tenant)}
+		n, err := replayTimerScript.Run(ctx, s.rdb, keys, append([]any{l.ID, formatScore(d.Timer.Due()), l.Timer}, s.news(d.Timer)...)...).Int()
 		return n == 1, failed("replay", err)
 	}
 	fields := make([]string, 0, len(l.Fields)+2)

@@ -108,174 +108,31 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 		return nil, err
 	}
 	from := strconv.FormatInt(after+1, 10) + "-0"
-	entries, err := s.rdb.XRangeN(ctx, s.keys.history(tenant, id), from, "+", int64(count)).Result()
-	if err != nil {
+	entries := redis.NewRawCmd(ctx, "XRANGE", s.keys.history(tenant, id), from, "+", "COUNT", count)
+	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, failed("read the history of "+id, err)
 	}
-	out := make([]event.Event, 0, len(entries))
-	for _, entry := range entries {
-		e, err := s.decode(entry)
+	if text := refusal(entries.Val()); text != "" {
+		return nil, failed("read the history of "+id, errors.New(text))
+	}
+	in := reply{text: entries.Val()}
+	n := max(in.list(), 0)
+	out := make([]event.Event, 0, n)
+	var entry rawEntry
+	for range n {
+		if in.entry(&entry); in.bad {
+			break
+		}
+		e, err := s.decode(entry.texts())
 		if err != nil {
-			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.ID, err)
+			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.identifier(), err)
 		}
 		out = append(out, e)
 	}
+	if in.bad {
+		return nil, failed("read the history of "+id, errReply)
+	}
 	return out, nil
-}
-
-// Commit is one transition of an execution.
-type Commit struct {
-	Message *Message // that it answers; nil for none
-	Ack     bool     // acknowledge the message
-
-	Tenant, Execution  string
-	Version            int64         // that the decision was made on; 0 also creates the execution
-	History            []event.Event // become versions Version+1, Version+2, …
-	Publish            []event.Event // to the tenant's stream
-	Cancel             []event.Timer // also those that are still on their way to the timer service
-	Listen, Unlisten   []string      // types of events to be woken for, "*" for all
-	Workflow           string
-	Definition         string // hash of the document
-	Parent, ParentTask string
-	Status             string
-	Output, Error      json.RawMessage
-	Ended              bool   // nothing can follow: the snapshot goes
-	State              []byte // a snapshot to keep; nil keeps the last one
-	Now                time.Time
-}
-
-// Outcome is what became of a Commit.
-type Outcome int
-
-// The outcomes of a Commit.
-const (
-	Committed Outcome = iota
-	Conflict          // the execution has another version: reload it and decide again
-	Fenced            // the message belongs to another consumer, or was acknowledged
-)
-
-// Commit writes a transition, all of it or nothing.
-func (s *Store) Commit(ctx context.Context, c Commit) (Outcome, error) {
-	if err := c.check(); err != nil {
-		return Fenced, err
-	}
-	keys, args := s.commitArguments(c)
-	n, err := commitScript.Run(ctx, s.rdb, keys, args...).Int()
-	if err != nil {
-		return Fenced, failed("commit "+c.Execution, err)
-	}
-	return Outcome(n), nil
-}
-
-// check says what the script could only find out half way through.
-func (c Commit) check() error {
-	if err := checkExecution(c.Tenant, c.Execution); err != nil {
-		return err
-	}
-	if c.Message != nil && c.Message.Tenant != c.Tenant {
-		return fmt.Errorf("%w: a message of tenant %s cannot commit an execution of %s", ErrName, c.Message.Tenant, c.Tenant)
-	}
-	for _, events := range [][]event.Event{c.History, c.Publish} {
-		for _, e := range events {
-			if n := len(e.Ext); n >= mostFields {
-				return fmt.Errorf("commit %s: event %s has %d further attributes, want less than %d", c.Execution, e.ID, n, mostFields)
-			}
-		}
-	}
-	return nil
-}
-
-// commitArguments are the keys and arguments of the script, in its order.
-func (s *Store) commitArguments(c Commit) (keys []string, args []any) {
-	keys = []string{
-		s.keys.stream(c.Tenant), s.keys.execution(c.Tenant, c.Execution),
-		s.keys.history(c.Tenant, c.Execution), s.keys.timers(c.Tenant),
-		s.keys.executions(c.Tenant, openShelf), s.keys.executions(c.Tenant, faultedShelf),
-		s.keys.executions(c.Tenant, shelfOf(c.Status)),
-	}
-	for _, typ := range c.Listen {
-		keys = append(keys, s.keys.listeners(c.Tenant, typ))
-	}
-	for _, typ := range c.Unlisten {
-		keys = append(keys, s.keys.listeners(c.Tenant, typ))
-	}
-	var m Message
-	if c.Message != nil {
-		m = *c.Message
-	}
-	fields := s.executionFields(c)
-	args = make([]any, 0, 16+len(fields)+22*(len(c.History)+len(c.Publish)))
-	args = append(args, m.Group, m.ID, m.Consumer, c.Version, set(c.Ack), set(c.Ended),
-		len(fields), len(c.History), len(c.Publish), len(c.Cancel), len(c.Listen))
-	args = append(args, fields...)
-	for _, e := range c.History {
-		args = s.appendEvent(args, e)
-	}
-	for _, e := range c.Publish {
-		args = s.appendEvent(args, e)
-	}
-	for _, t := range c.Cancel {
-		args = append(args, member(t), tombstone(t))
-	}
-	return keys, append(args, c.Execution, c.Now.UnixMilli())
-}
-
-func (s *Store) appendEvent(args []any, e event.Event) []any {
-	fields := s.fields(e)
-	args = append(args, len(fields))
-	for _, field := range fields {
-		args = append(args, field)
-	}
-	return args
-}
-
-// executionFields are the fields of the execution that a commit sets.
-func (s *Store) executionFields(c Commit) []any {
-	fields := []any{"status", c.Status}
-	add := func(name, value string) {
-		if value != "" {
-			fields = append(fields, name, value)
-		}
-	}
-	if c.Version == 0 {
-		add("workflow", c.Workflow)
-		add("definition", c.Definition)
-		add("parent", c.Parent)
-		add("parent_task", c.ParentTask)
-		add("created", c.Now.UTC().Format(time.RFC3339Nano))
-	}
-	add("output", string(s.sealer.Seal(c.Output)))
-	add("error", string(s.sealer.Seal(c.Error)))
-	if c.Ended {
-		add("ended", c.Now.UTC().Format(time.RFC3339Nano))
-	} else if c.State != nil {
-		add("state", string(s.sealer.Seal(c.State)))
-		add("state_version", strconv.FormatInt(c.Version+int64(len(c.History)), 10))
-	}
-	return fields
-}
-
-// set is a truth as scripts read it.
-func set(on bool) string { //nolint:revive // flag-parameter: it is what is written
-	if on {
-		return "1"
-	}
-	return ""
-}
-
-// Reply answers a message with an event. It reports false, and does nothing, if
-// the message is not the consumer's any more.
-func (s *Store) Reply(ctx context.Context, m Message, e event.Event) (mine bool, err error) {
-	args := s.appendEvent([]any{m.Group, m.ID, m.Consumer}, e)
-	n, err := replyScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, args...).Int()
-	return n == 1, failed("reply", err)
-}
-
-// Settle acknowledges a message that means nothing more, as far as it is still the
-// consumer's: one that is another's by now may mean something to it.
-func (s *Store) Settle(ctx context.Context, m Message) error {
-	err := replyScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
-	return failed("acknowledge", err)
 }
 
 // Bury gives a message up: it goes to the dead letters, and the events to the

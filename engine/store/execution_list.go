@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -39,6 +40,12 @@ type ExecutionQuery struct {
 	CreatedBefore time.Time
 	After         string // go on behind this cursor
 	Limit         int
+
+	// PassID and Pass report whether an execution is meant, of which the id, or the
+	// outline is known. Nil are those that let all pass.
+	PassID func(id string) bool
+	Pass   func(Execution) bool
+	Looks  int // how many executions one page looks at, at most; 0 is the usual number
 }
 
 // passes reports whether an execution is meant.
@@ -46,7 +53,8 @@ func (q ExecutionQuery) passes(x Execution) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, x.Status)) &&
 		(q.Workflow == "" || q.Workflow == x.Workflow) &&
 		(q.CreatedAfter.IsZero() || x.CreatedAt.After(q.CreatedAfter)) &&
-		(q.CreatedBefore.IsZero() || x.CreatedAt.Before(q.CreatedBefore))
+		(q.CreatedBefore.IsZero() || x.CreatedAt.Before(q.CreatedBefore)) &&
+		(q.Pass == nil || q.Pass(x))
 }
 
 // shelves are those on which executions that are meant can stand.
@@ -80,16 +88,19 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 	}
 	p := &page{query: q}
 	// One more than is asked for says whether there are more.
-	for looked, size := 0, min(q.Limit, mostAtOnce-1)+1; looked < mostLooks; size = mostAtOnce {
+	for looked, size := 0, min(q.Limit, mostAtOnce-1)+1; looked < cmp.Or(q.Looks, mostLooks); size = mostAtOnce {
 		entries, err := m.take(ctx, size)
 		if err != nil || len(entries) == 0 {
 			return p.found, "", err
+		}
+		looked += len(entries)
+		if q.PassID != nil {
+			entries = slices.DeleteFunc(entries, func(e indexed) bool { return !q.PassID(e.id) })
 		}
 		executions, err := s.Outlines(ctx, tenant, ids(entries)...)
 		if err != nil || p.fill(entries, executions) {
 			return p.found, p.last, err
 		}
-		looked += len(entries)
 	}
 	return p.found, m.last.cursor(), nil
 }

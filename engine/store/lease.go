@@ -65,33 +65,32 @@ func (s *Store) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]
 	}
 	out := make([]Message, 0, len(reply))
 	for _, item := range reply {
-		entry, deaths, ok := claimed(item)
+		id, fields, deaths, ok := claimed(item)
 		if !ok {
 			return nil, failed("claim", fmt.Errorf("the reply has %v", item))
 		}
-		m := s.message(r, c.tenant, entry, now)
-		m.Deaths = deaths
+		m := s.message(r, c.tenant, id, fields, now)
+		m.Claimed, m.Deaths = true, deaths
 		out = append(out, m)
 	}
 	return out, nil
 }
 
 // claimed reads an entry as the script returns it.
-func claimed(item any) (entry redis.XMessage, deaths int, ok bool) {
+func claimed(item any) (id string, fields []string, deaths int, ok bool) { //nolint:revive // function-result-limit: what the script returns
 	parts, _ := item.([]any)
 	if len(parts) != 3 {
-		return entry, 0, false
+		return "", nil, 0, false
 	}
-	entry.ID, ok = parts[0].(string)
+	id, ok = parts[0].(string)
 	count, _ := parts[1].(string)
 	deaths, err := strconv.Atoi(count)
-	fields, _ := parts[2].([]any)
-	entry.Values = make(map[string]any, len(fields)/2)
-	for i := 0; i+1 < len(fields); i += 2 {
-		name, _ := fields[i].(string)
-		entry.Values[name] = fields[i+1]
+	values, _ := parts[2].([]any)
+	for _, v := range values {
+		text, _ := v.(string)
+		fields = append(fields, text)
 	}
-	return entry, deaths, ok && err == nil
+	return id, sortFields(fields), deaths, ok && err == nil
 }
 
 // Alone notes that a suspect is about to be handled with nothing beside it, so

@@ -68,7 +68,7 @@ var leases = []check{
 				t.Fatalf("%d deaths, want %d", m.Deaths, 3+i)
 			}
 		}
-		must(t, w.Ack(t.Context(), m))
+		must(t, w.Settle(t.Context(), m))
 		must(t, w.ForgetDeaths(t.Context(), tenant))
 		if n := w.rdb.HLen(t.Context(), streamKey+":deaths").Val(); n != 0 {
 			t.Errorf("%d notes of deaths are left", n)

@@ -91,11 +91,7 @@ func (s *Store) eventOf(e entry) (event.Event, error) {
 			}
 		}
 	}
-	values := make(map[string]any, len(fields))
-	for name, value := range fields {
-		values[name] = value
-	}
-	out, err := event.FromFields(values)
+	out, err := event.FromFields(listed(fields))
 	out.Data = s.sealer.Unseal(out.Data)
 	return out, err
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,8 +35,8 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	var all []check
 	for _, some := range [][]check{
-		commits, starts, messages, leases, deliveries, timers, firings, definitions, secretsKept,
-		keyedTimers, movedTimers, listings, deadLetters, executionLists, trims, inspections,
+		commits, starts, messages, answers, leases, wants, deliveries, timers, firings, definitions, secretsKept,
+		keyedTimers, movedTimers, listings, deadLetters, executionLists, trims, inspections, glances, timerPages, wishGroups, looks,
 	} {
 		all = append(all, some...)
 	}
@@ -123,6 +124,7 @@ func (w *world) read(t *testing.T, group, consumer string) store.Message {
 	t.Helper()
 	msgs, _, err := w.Read(t.Context(), reader(group, consumer), 10, 0)
 	must(t, err)
+	msgs = slices.DeleteFunc(msgs, func(m store.Message) bool { return m.Event.Type == event.TimerSet })
 	if len(msgs) != 1 {
 		t.Fatalf("read %d messages, want 1: %v", len(msgs), msgs)
 	}

@@ -48,7 +48,16 @@ func (s *Store) group(ctx context.Context, tenant, group string) error {
 type Reader struct {
 	Group, Consumer string
 	Tenants         []string
+
+	// Wants says which events matter; nil: all. The messages of others have
+	// nothing but their id and their type.
+	Wants func(event.Type) bool
+	// Spent is acknowledged on the way.
+	Spent []Spent
 }
+
+// Spent is an entry that means nothing more to a group.
+type Spent struct{ Tenant, ID string }
 
 // Message is an entry of a stream that was delivered to a consumer.
 type Message struct {
@@ -58,6 +67,7 @@ type Message struct {
 	Err                     error     // why the entry is no event, if so
 	Fields                  []string  // of the entry as it stands, in the order of their names
 	Attempt                 int       // deliveries that have failed before
+	Claimed                 bool      // it was left alone by whoever had it, perhaps by this very consumer
 	Deaths                  int       // consumers that have died with it, as far as that is known
 	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
@@ -124,51 +134,96 @@ func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Messag
 }
 
 func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
-	args := &redis.XReadGroupArgs{Group: r.Group, Consumer: r.Consumer, Count: int64(count), Block: min(block, longestBlock)}
-	if block <= 0 {
-		args.Block = -1 // go-redis takes 0 for ever
+	args := append(make([]any, 0, 12), "XREADGROUP", "GROUP", r.Group, r.Consumer, "COUNT", count)
+	if block > 0 {
+		args = append(args, "BLOCK", min(block, longestBlock).Milliseconds())
 	}
+	args = append(args, "STREAMS")
 	for _, tenant := range r.Tenants {
-		args.Streams = append(args.Streams, s.keys.stream(tenant))
+		args = append(args, s.keys.stream(tenant))
 	}
 	for range r.Tenants {
-		args.Streams = append(args.Streams, ">")
+		args = append(args, ">")
 	}
 	pipe := s.rdb.Pipeline()
-	entries, clock := pipe.XReadGroup(ctx, args), pipe.Time(ctx)
+	s.queueAcks(ctx, pipe, r.Group, r.Spent)
+	entries := redis.NewRawCmd(ctx, args...)
+	_ = pipe.Process(ctx, entries) // Exec says what is wrong
+	clock := pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, time.Time{}, err
 	}
 	now := clock.Val().UTC()
-	var out []Message
-	for _, stream := range entries.Val() {
-		i := slices.Index(args.Streams, stream.Stream)
-		out = append(out, s.messages(r, r.Tenants[i], stream.Messages, now)...)
+	if text := refusal(entries.Val()); text != "" {
+		return nil, now, s.refused(ctx, r, text)
 	}
-	return out, now, nil
+	out, err := s.delivered(r, entries.Val(), now)
+	return out, now, err
 }
 
-func (s *Store) messages(r Reader, tenant string, entries []redis.XMessage, now time.Time) []Message {
-	out := make([]Message, 0, len(entries))
-	for _, entry := range entries {
-		out = append(out, s.message(r, tenant, entry, now))
+// refusal is the error that a reply is; "" if it is none.
+func refusal(text []byte) string {
+	if len(text) == 0 || text[0] != '-' {
+		return ""
 	}
-	return out
+	return strings.TrimSpace(string(text[1:]))
 }
 
-// message reads an entry. One that is no event comes with the reason.
-func (s *Store) message(r Reader, tenant string, entry redis.XMessage, now time.Time) Message {
-	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: entry.ID, Read: now}
-	names := make([]string, 0, len(entry.Values))
-	for name := range entry.Values {
-		names = append(names, name)
+// refused is why a read was refused. The client does not look into raw replies: it
+// is shown the same trouble by a command that changes nothing, so that it leaves a
+// connection to what is no master any more.
+func (s *Store) refused(ctx context.Context, r Reader, text string) error {
+	if !strings.HasPrefix(text, "NOGROUP") {
+		for _, tenant := range r.Tenants {
+			if err := s.rdb.XGroupCreateConsumer(ctx, s.keys.stream(tenant), r.Group, r.Consumer).Err(); err != nil {
+				return err
+			}
+		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		value, _ := entry.Values[name].(string) // go-redis reads nothing else
-		m.Fields = append(m.Fields, name, value)
+	return errors.New(text)
+}
+
+// delivered reads the reply of XREADGROUP.
+func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, err error) {
+	in := reply{text: text}
+	var entry rawEntry
+	for streams := in.streams(); streams > 0; streams-- {
+		name, n := in.stream()
+		tenant := ""
+		for _, t := range r.Tenants {
+			if s.keys.stream(t) == string(in.of(name)) {
+				tenant = t
+			}
+		}
+		out = slices.Grow(out, max(n, 0))
+		for range n {
+			if in.entry(&entry); in.bad {
+				return nil, errReply
+			}
+			out = append(out, s.taken(r, tenant, &entry, now))
+		}
 	}
-	m.Event, m.Err = s.decode(entry)
+	if in.bad {
+		return nil, errReply
+	}
+	return out, nil
+}
+
+// taken is a message as far as its reader wants it.
+func (s *Store) taken(r Reader, tenant string, entry *rawEntry, now time.Time) Message {
+	if typ := event.Type(entry.field("type")); r.Wants != nil && typ != "" && !r.Wants(typ) {
+		m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: entry.identifier(), Read: now}
+		m.Event.Type = typ
+		return m
+	}
+	return s.message(r, tenant, entry.identifier(), entry.texts(), now)
+}
+
+// message reads an entry of these fields, in the order of their names. One that is
+// no event comes with the reason.
+func (s *Store) message(r Reader, tenant, id string, fields []string, now time.Time) Message { //nolint:revive // argument-limit: an entry is its id and its fields
+	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Fields: fields, Read: now}
+	m.Event, m.Err = s.decode(fields)
 	m.Event.Tenant = tenant // whatever the sender says
 	m.recall()
 	if n := len(m.Fields) / 2; n > mostFields {
@@ -242,8 +297,8 @@ func listed(fields map[string]string) []string {
 	return out
 }
 
-func (s *Store) decode(entry redis.XMessage) (event.Event, error) {
-	e, err := event.FromFields(entry.Values)
+func (s *Store) decode(fields []string) (event.Event, error) {
+	e, err := event.FromFields(fields)
 	e.Data = s.sealer.Unseal(e.Data)
 	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
 		err = errors.New("its data is no JSON")
@@ -309,23 +364,27 @@ func (s *Store) leftAlone(ctx context.Context, tenant, group string, lease time.
 	return entries[0].ID, entries[0].Idle, nil
 }
 
-// Ack acknowledges messages that mean nothing to their group.
-func (s *Store) Ack(ctx context.Context, msgs ...Message) error {
-	if len(msgs) == 0 {
+// Acknowledge acknowledges what a reader is done with.
+func (s *Store) Acknowledge(ctx context.Context, r Reader) error {
+	if len(r.Spent) == 0 {
 		return nil
 	}
 	pipe := s.rdb.Pipeline()
-	for rest := msgs; len(rest) > 0; {
-		first := rest[0]
+	s.queueAcks(ctx, pipe, r.Group, r.Spent)
+	_, err := pipe.Exec(ctx)
+	return failed("acknowledge", err)
+}
+
+func (s *Store) queueAcks(ctx context.Context, pipe redis.Pipeliner, group string, rest []Spent) {
+	for len(rest) > 0 {
+		tenant := rest[0].Tenant
 		var ids []string
-		for len(rest) > 0 && rest[0].Tenant == first.Tenant {
+		for len(rest) > 0 && rest[0].Tenant == tenant {
 			ids = append(ids, rest[0].ID)
 			rest = rest[1:]
 		}
-		pipe.XAck(ctx, s.keys.stream(first.Tenant), first.Group, ids...)
+		pipe.XAck(ctx, s.keys.stream(tenant), group, ids...)
 	}
-	_, err := pipe.Exec(ctx)
-	return failed("acknowledge", err)
 }
 
 // Publish appends an event to its tenant's stream.

@@ -130,10 +130,31 @@ var messages = []check{
 		if len(msgs) != 2 || msgs[0].Tenant != tenant || msgs[1].Tenant != "beta" {
 			t.Fatalf("read %v", msgs)
 		}
-		must(t, w.Ack(t.Context(), msgs...))
-		must(t, w.Ack(t.Context()))
+		r.Spent = []store.Spent{{tenant, msgs[0].ID}, {"beta", msgs[1].ID}}
+		_, _, err = w.Read(t.Context(), r, 10, 0)
+		must(t, err)
 		if n := w.pending(t, store.WorkerGroup); n != 0 {
 			t.Errorf("%d pending", n)
+		}
+	}},
+}
+
+// What is not wanted comes with its id and its type, and all else whole.
+var wants = []check{
+	{"events that are not wanted are not read", func(t *testing.T, w *world) {
+		a, b := happened("a", "com.a"), happened("b", "com.b")
+		must(t, w.Groups(t.Context(), tenant))
+		must(t, w.Publish(t.Context(), a))
+		must(t, w.Publish(t.Context(), b))
+		r := reader(store.WorkerGroup, "w1")
+		r.Wants = func(typ event.Type) bool { return typ == "com.b" }
+		msgs, _, err := w.Read(t.Context(), r, 10, 0)
+		must(t, err)
+		if len(msgs) != 2 || cmp.Diff(msgs[0].Event, event.Event{Type: "com.a"}) != "" || msgs[0].ID == "" {
+			t.Fatalf("read %+v, want the type of the first", msgs)
+		}
+		if diff := cmp.Diff(b, msgs[1].Event); diff != "" {
+			t.Error(diff)
 		}
 	}},
 }
@@ -152,7 +173,7 @@ var deliveries = []check{
 		if diff := cmp.Diff(m.Event, stolen.Event); diff != "" || stolen.Consumer != "thief" {
 			t.Error(diff, stolen.Consumer)
 		}
-		must(t, w.Ack(t.Context(), stolen))
+		must(t, w.Settle(t.Context(), stolen))
 		got, wake, err = w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
 		if err != nil || len(got) != 0 || !wake.IsZero() {
 			t.Errorf("claimed %v, %v, %v, want never", got, wake, err)

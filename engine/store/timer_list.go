@@ -298,10 +298,10 @@ func (s *Store) MoveTimer(ctx context.Context, p Pending, to time.Time) (moved P
 	}
 	keys := []string{
 		s.keys.timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
-		s.keys.execution(p.Tenant, p.Execution),
+		s.keys.execution(p.Tenant, p.Execution), s.keys.stream(p.Tenant),
 	}
-	n, err := moveScript.Run(ctx, s.rdb, keys, p.Member, formatScore(to), text,
-		identity(p.Timer), noOrder(), tombstone(p.Timer)).Int()
+	args := []any{p.Member, formatScore(to), text, identity(p.Timer), noOrder(), tombstone(p.Timer)}
+	n, err := moveScript.Run(ctx, s.rdb, keys, append(args, s.news(moved.Timer)...)...).Int()
 	return moved, n == 1, failed("move a timer", err)
 }
 

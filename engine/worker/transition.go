@@ -137,8 +137,23 @@ type step struct {
 	*decide.Decision
 }
 
-// commit writes a step of an execution.
+// commit writes one transition.
 func (s *Service) commit(ctx context.Context, x *execution, d step) (store.Outcome, error) {
+	c, err := s.transitionOf(x, d)
+	if err != nil {
+		return store.Fenced, err
+	}
+	outcome, err := s.store.Commit(ctx, c)
+	if err != nil || outcome != store.Committed {
+		return outcome, err
+	}
+	s.committed(c)
+	return outcome, nil
+}
+
+// transitionOf is how a decision is written. Whoever cannot write it must not use
+// the execution any more.
+func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 	st := x.state
 	for i := range d.Publish {
 		if d.Publish[i].Type == event.TaskRequested {
@@ -153,19 +168,19 @@ func (s *Service) commit(ctx context.Context, x *execution, d step) (store.Outco
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now,
 	}
 	if err := s.addResult(&c, x); err != nil {
-		return store.Fenced, delivery.As(delivery.Recoverable, err)
-	}
-	outcome, err := s.store.Commit(ctx, c)
-	if err != nil || outcome != store.Committed {
-		return outcome, err
+		return c, delivery.As(delivery.Recoverable, err)
 	}
 	if c.State != nil {
 		x.kept, x.weight = st.Version, len(c.State)
 	}
-	if s.opts.Committed != nil {
-		s.opts.Committed(d.History)
+	return c, nil
+}
+
+// committed shows what was written.
+func (s *Service) committed(c store.Commit) {
+	if s.opts.Committed != nil && len(c.History) > 0 {
+		s.opts.Committed(c.Version, c.History)
 	}
-	return outcome, nil
 }
 
 // addResult adds how the execution ended, or, now and then, a snapshot.

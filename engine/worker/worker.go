@@ -17,7 +17,7 @@ import (
 
 // Service is one worker. Several may run side by side, in one process or many.
 type Service struct {
-	desk    *delivery.Desk
+	inbox   *Inbox
 	store   *store.Store
 	library *library.Library
 	cache   *Cache
@@ -26,56 +26,35 @@ type Service struct {
 
 // Options of a Service.
 type Options struct {
-	delivery.Options
-
 	Chunk int // history entries in one commit, about; 10 to 1000
 
-	// Committed, if set, is shown what was committed, in order.
-	Committed func([]event.Event)
+	// Committed, if set, is shown what was committed behind a version, in order. What
+	// a lost reply, or the end of a process, kept from being known is not shown.
+	Committed func(after int64, entries []event.Event)
 }
 
 // Defaults are the options of an ordinary deployment.
-func Defaults() Options {
-	return Options{Options: delivery.Defaults("worker", store.WorkerGroup), Chunk: 256}
+func Defaults() Options { return Options{Chunk: 256} }
+
+// New is a worker on what arrives in an inbox. Workers of one process share a cache.
+func New(st *store.Store, lib *library.Library, cache *Cache, inbox *Inbox, opts Options) *Service {
+	return &Service{inbox: inbox, store: st, library: lib, cache: cache, opts: opts}
 }
 
-// New is a worker on what st holds. Workers of one process share a cache.
-func New(st *store.Store, lib *library.Library, cache *Cache, opts Options) (*Service, error) {
-	desk, err := delivery.NewDesk(st, opts.Options)
-	if err != nil {
-		return nil, err
-	}
-	return &Service{desk: desk, store: st, library: lib, cache: cache, opts: opts}, nil
-}
-
-// Held are the messages that were read and not handled yet.
-func (s *Service) Held() []store.Message { return s.desk.Held() }
-
-// Step does one round of work. It says when it wants the next one: at once if
-// that is past, never (before something is written to a stream) if it is zero.
+// Step takes one batch of messages through, if there are any. It says when it
+// wants to be called again: at once if that is past, never (before something is
+// written to a stream) if it is zero.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
-	now := time.Time{}.Add(1) // long past
-	if s.desk.Empty() {
-		now, wake, err = s.desk.Fill(ctx, s.opts.Block)
-		if err != nil || s.desk.Empty() {
-			return wake, err
-		}
+	batch, wake, err := s.inbox.take(ctx)
+	if err != nil || len(batch) == 0 {
+		return wake, err
 	}
-	return now, s.desk.Work(ctx, concerns, s.handle)
+	left, err := s.work(ctx, batch)
+	s.inbox.done(batch, left)
+	return time.Time{}.Add(1), err // long past
 }
 
-// concerns reports whether a worker takes events of a type: those of executions,
-// and all that are not the engine's own, or of no type at all.
-func concerns(t event.Type) bool {
-	switch t {
-	case event.ExecutionStarted, event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed,
-		event.ExecutionRetried, event.TaskCompleted, event.TimerFired,
-		event.EventDead, event.TaskDead, event.TimerDead:
-		return true
-	default:
-		return !strings.HasPrefix(string(t), event.Prefix)
-	}
-}
+func (s *Service) desk() *delivery.Desk { return s.inbox.desk }
 
 // handle takes one event through. An error is Redis', and the event is to be
 // handled again; what is wrong with the event itself is dealt with here.
@@ -113,17 +92,17 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 // reject delivers an event again later, or gives it up and its execution with it.
 func (s *Service) reject(ctx context.Context, m store.Message, cause error) error {
 	s.cache.take(m.Tenant, m.Event.Execution)
-	if again, err := s.desk.Again(ctx, m, cause); again || err != nil {
+	if again, err := s.desk().Again(ctx, m, cause); again || err != nil {
 		return err
 	}
-	dead := s.desk.Dead(m, cause)
+	dead := s.desk().Dead(m, cause)
 	if m.Event.Execution != "" {
 		// An execution that cannot be written to cannot be ended either.
 		if err := s.abort(ctx, m, dead); store.Temporary(err) {
 			return err
 		}
 	}
-	return s.desk.Bury(ctx, m, dead, nil)
+	return s.desk().Bury(ctx, m, dead, nil)
 }
 
 // abort faults an execution whose events cannot be worked on, without deciding.
@@ -164,8 +143,8 @@ func (s *Service) stub(x store.Execution) *decide.State {
 // whoever was faster deals with the execution.
 func (s *Service) commitOnce(ctx context.Context, c store.Commit) error {
 	outcome, err := s.store.Commit(ctx, c)
-	if err == nil && outcome == store.Committed && s.opts.Committed != nil {
-		s.opts.Committed(c.History)
+	if err == nil && outcome == store.Committed {
+		s.committed(c)
 	}
 	return err
 }

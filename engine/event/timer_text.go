@@ -1,0 +1,153 @@
+package event
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// TimerText is the JSON of a timer, as Encode writes it.
+func TimerText(t *Timer) string {
+	if out, ok := appendTimer(make([]byte, 0, timerRoom), t); ok {
+		return string(append(out, '}'))
+	}
+	return string(Encode(t))
+}
+
+// FiredText is the JSON of the data of TimerFired, as Encode writes it.
+func FiredText(f *Fired) string {
+	out, ok := appendTimer(make([]byte, 0, timerRoom), &f.Timer)
+	if !ok || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
+		return string(Encode(f))
+	}
+	out = appendTime(append(out, `,"scheduled_for":`...), f.ScheduledFor)
+	out = appendTime(append(out, `,"fired_at":`...), f.FiredAt)
+	return string(append(out, '}'))
+}
+
+// timerRoom is more than the text of most timers needs.
+const timerRoom = 384
+
+// appendTimer writes a timer without its last brace. It is false where only
+// encoding/json knows what to write.
+func appendTimer(out []byte, t *Timer) ([]byte, bool) {
+	if t.Event != nil || !writable(t.FireAt) || !writable(t.MovedTo) {
+		return nil, false
+	}
+	for _, s := range [...]string{t.Tenant, t.Workflow, t.Execution, t.TaskID, t.TaskName, string(t.Kind), t.Key} {
+		if !plainText(s) {
+			return nil, false
+		}
+	}
+	out = append(append(append(out, `{"tenant_id":"`...), t.Tenant...), '"')
+	out = appendMember(out, `,"workflow_id":"`, t.Workflow)
+	out = appendMember(out, `,"execution_id":"`, t.Execution)
+	out = appendMember(out, `,"task_id":"`, t.TaskID)
+	out = appendMember(out, `,"task_name":"`, t.TaskName)
+	out = appendTime(append(out, `,"fire_at":`...), t.FireAt)
+	if t.DurationMS != 0 {
+		out = strconv.AppendInt(append(out, `,"duration_ms":`...), t.DurationMS, 10)
+	}
+	out = appendMember(out, `,"kind":"`, string(t.Kind))
+	out = appendMember(out, `,"key":"`, t.Key)
+	if !t.MovedTo.IsZero() {
+		out = appendTime(append(out, `,"moved_to":`...), t.MovedTo)
+	}
+	return out, true
+}
+
+func appendMember(out []byte, name, value string) []byte {
+	if value == "" {
+		return out
+	}
+	return append(append(append(out, name...), value...), '"')
+}
+
+func appendTime(out []byte, t time.Time) []byte {
+	return append(t.AppendFormat(append(out, '"'), time.RFC3339Nano), '"')
+}
+
+// writable reports whether a moment is written in JSON as RFC 3339 has it.
+func writable(t time.Time) bool {
+	return t.Location() == time.UTC && t.Year() >= 0 && t.Year() <= 9999
+}
+
+// plainText reports whether a text stands in JSON as it is.
+func plainText(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
+}
+
+// ScanTimer reads the JSON of a timer that stands there as Encode writes it. It is
+// false of all else, which json.Unmarshal may read all the same.
+func ScanTimer(text string) (t Timer, ok bool) {
+	s := scanner{rest: text, good: true}
+	t.Tenant = s.text(`{"tenant_id":"`)
+	t.Workflow = s.text(`,"workflow_id":"`)
+	t.Execution = s.text(`,"execution_id":"`)
+	t.TaskID = s.text(`,"task_id":"`)
+	t.TaskName = s.text(`,"task_name":"`)
+	t.FireAt = s.time(`,"fire_at":"`)
+	t.DurationMS = s.number(`,"duration_ms":`)
+	t.Kind = TimerKind(s.text(`,"kind":"`))
+	t.Key = s.text(`,"key":"`)
+	t.MovedTo = s.time(`,"moved_to":"`)
+	return t, s.good && s.rest == "}" && strings.HasPrefix(text, "{")
+}
+
+// scanner reads a text from its beginning on.
+type scanner struct {
+	rest string
+	good bool
+}
+
+// text reads a member that is a text; a missing one is "".
+func (s *scanner) text(name string) string {
+	rest, found := strings.CutPrefix(s.rest, name)
+	if !found {
+		return ""
+	}
+	end := strings.IndexByte(rest, '"')
+	if end < 0 || !plainText(rest[:end]) {
+		s.good = false
+		return ""
+	}
+	s.rest = rest[end+1:]
+	return rest[:end]
+}
+
+// time reads a member that is a moment in UTC.
+func (s *scanner) time(name string) (at time.Time) {
+	if !strings.HasPrefix(s.rest, name) {
+		return at
+	}
+	text := s.text(name)
+	if at.UnmarshalText([]byte(text)) != nil || !strings.HasSuffix(text, "Z") {
+		s.good = false
+	}
+	return at
+}
+
+// number reads a member that is a number of few digits.
+func (s *scanner) number(name string) (n int64) {
+	rest, found := strings.CutPrefix(s.rest, name)
+	if !found {
+		return 0
+	}
+	digits := 0
+	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+		n = 10*n + int64(rest[digits]-'0')
+		digits++
+	}
+	const most = 18 // an int64 holds all of so many
+	if digits == 0 || digits > most || digits > 1 && rest[0] == '0' {
+		s.good = false
+	}
+	s.rest = rest[digits:]
+	return n
+}

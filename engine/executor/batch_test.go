@@ -1,0 +1,302 @@
+package executor_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// isReply reports whether a command is one that answers requests; the other one is
+// how a script is sent for the first time.
+func isReply(name string) bool { return name == "evalsha" || name == "eval" }
+
+// What only computes is read, carried out and answered in two round trips, however
+// much of it there is; what concerns nobody is acknowledged with the next read.
+func TestComputeTogether(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSite(t, rdb, 1, 0)
+		s.request(t, "warm", setTask) // so that Redis knows the script
+		s.step(t, 0)
+		s.step(t, 0)
+		s.tap.counts()
+		var want []string
+		for i := range 3 {
+			s.publish(t, event.Event{ID: fmt.Sprint("other", i), Source: "/test", Type: "com.x", Tenant: tenant})
+			want = append(want, fmt.Sprint("q", i))
+			s.request(t, want[i], setTask)
+		}
+		s.step(t, 0)
+		if got := s.tap.counts(); fmt.Sprint(got) != "map[evalsha:1 pipeline:1]" {
+			t.Errorf("sent %v, want a read and a reply", got)
+		}
+		s.wantReplies(t, append(want, "warm")...)
+		for _, e := range s.replies(t)[1:] {
+			var c event.Completed
+			must(t, decide.DecodeData(e, &c))
+			if !c.Success || string(c.Output) != `{"n":1}` || c.DurationMS != 0 || e.Time.Before(time.Unix(1, 0)) {
+				t.Errorf("%s at %v: %+v", e.ID, e.Time, c)
+			}
+		}
+		s.wantNothingLeft(t)
+	})
+}
+
+// A reply is never older than its request, whatever the clocks have done.
+func TestComputeNeverBeforeTheRequest(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSite(t, rdb, 1, 0)
+		e := s.requested("q", setTask)
+		e.Time = time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+		s.publish(t, e)
+		s.step(t, 0)
+		if got := s.replies(t); len(got) != 1 || !got[0].Time.Equal(e.Time) {
+			t.Errorf("%v, want one at %v", got, e.Time)
+		}
+	})
+}
+
+// In one batch there is what computes, what calls, what cannot be read, what is of
+// no known definition, what is a suspect, and what concerns nobody: each comes to
+// its own end.
+func TestMixedBatch(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSite(t, rdb, 2, 0)
+		s.request(t, "set1", setTask)
+		s.request(t, "ask1", callTask)
+		s.publish(t, event.Event{ID: "other", Source: "/test", Type: "com.x", Tenant: tenant})
+		s.publish(t, func() event.Event { e := s.requested("garbage", setTask); e.Data = []byte(`{`); return e }())
+		s.publish(t, func() event.Event { e := s.requested("odd", setTask); e.Data = []byte(`{"task_id":7}`); return e }())
+		s.publish(t, func() event.Event {
+			e := s.requested("liar", setTask)
+			e.Data = event.Encode(event.Requested{TaskID: callTask})
+			return e
+		}())
+		s.request(t, "set2", setTask)
+
+		s.step(t, 0) // computes at once
+		s.wantReplies(t, "set1", "set2")
+		if n := s.calls.Load(); n != 0 {
+			t.Errorf("%d calls by who computes", n)
+		}
+		if got := s.held(); fmt.Sprint(got) != "[ask1 garbage odd liar]" && fmt.Sprint(got) != "[ask1 garbage liar odd]" {
+			t.Errorf("%v are held", got)
+		}
+		for range 6 {
+			s.step(t, 0)
+			s.step(t, 1)
+		}
+		s.wantReplies(t, "set1", "set2", "ask1", "liar")
+		letters, err := rdb.XRange(t.Context(), deadKey, "-", "+").Result()
+		must(t, err)
+		var dead []string
+		for _, l := range letters {
+			dead = append(dead, fmt.Sprint(l.Values["id"]))
+		}
+		if slices.Sort(dead); !slices.Equal(dead, []string{"garbage", "odd"}) {
+			t.Errorf("dead letters %v", dead)
+		}
+		s.wantNothingLeft(t)
+		if n := s.calls.Load(); n != 2 {
+			t.Errorf("%d calls, want 2", n)
+		}
+	})
+}
+
+// A claim that is lost while a batch is computed costs that one its reply, and no other.
+func TestLostInBatch(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSite(t, rdb, 1, 0)
+		for i := range 3 {
+			s.request(t, fmt.Sprint("q", i), setTask)
+		}
+		stolen := ""
+		s.tap.set(func(name string) error {
+			if isReply(name) && stolen == "" {
+				stolen = s.inbox.Held()[1].ID
+				return rdb.XClaimJustID(t.Context(), &redis.XClaimArgs{
+					Stream: streamKey, Group: store.ExecutorGroup, Consumer: "thief", Messages: []string{stolen},
+				}).Err()
+			}
+			return nil
+		}, nil)
+		s.step(t, 0)
+		s.wantReplies(t, "q0", "q2")
+		s.step(t, 0) // reads the replies, …
+		s.step(t, 0) // … and acknowledges them
+		if n := s.pending(t); n != 1 || len(s.inbox.Held()) != 0 {
+			t.Errorf("%d pending, %v held, want one of the thief", n, s.inbox.Held())
+		}
+	})
+}
+
+// What is lost before it is computed is not computed.
+func TestLostBeforeComputed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSite(t, rdb, 1, 0)
+		s.request(t, "ask", callTask)
+		s.request(t, "set", setTask)
+		s.tap.set(func(name string) error {
+			if isReply(name) {
+				s.inbox.Lost(s.inbox.Held())
+			}
+			return nil
+		}, nil)
+		s.step(t, 0) // the batch; the call is lost while it waits
+		s.step(t, 0)
+		if s.calls.Load() != 0 || len(s.held()) != 0 {
+			t.Errorf("%d calls, %v held", s.calls.Load(), s.held())
+		}
+	})
+}
+
+// Whatever Redis does in the middle of a batch, what was done is not done again,
+// and is reported once.
+func TestRedisFailsInBatch(t *testing.T) {
+	t.Parallel()
+	down := func(name string) error {
+		if isReply(name) {
+			return errDown
+		}
+		return nil
+	}
+	for what, cut := range map[string]func(*tap){
+		"before": func(h *tap) { h.set(down, nil) },
+		"after":  func(h *tap) { h.set(nil, down) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, rdb *redis.Client) {
+				s := newSite(t, rdb, 2, 0)
+				ids := append(names("set", 4), names("ask", 2)...)
+				for _, id := range ids {
+					ref := setTask
+					if strings.HasPrefix(id, "ask") {
+						ref = callTask
+					}
+					s.request(t, id, ref)
+				}
+				cut(&s.tap)
+				for i := range 4 {
+					if _, err := s.services[i%2].Step(t.Context()); !errors.Is(err, errDown) {
+						t.Fatalf("step %d: %v, want that of Redis", i, err)
+					}
+				}
+				if n := len(s.held()); n != len(ids) {
+					t.Errorf("%d held, want %d", n, len(ids))
+				}
+				s.tap.set(nil, nil)
+				for range 10 {
+					s.step(t, 0)
+				}
+				s.wantReplies(t, ids...)
+				for id, n := range s.times(delivery.Performed) {
+					if n != 1 {
+						t.Errorf("%s was done %d times", id, n)
+					}
+				}
+				s.wantNothingLeft(t)
+				if n := s.calls.Load(); n != 2 {
+					t.Errorf("%d calls, want 2", n)
+				}
+			})
+		})
+	}
+}
+
+// Calls begin while a batch is under way.
+func TestCallsBeginBesideABatch(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSite(t, rdb, 4, 20*time.Millisecond)
+		begun := make(chan struct{})
+		s.call = func() { close(begun) }
+		s.tap.set(func(name string) error {
+			if isReply(name) {
+				select {
+				case <-begun:
+				case <-time.After(10 * time.Second):
+					t.Error("the call did not begin before the batch was answered")
+				}
+			}
+			return nil
+		}, nil)
+		ids := names("set", 20)
+		for _, id := range ids {
+			s.request(t, id, setTask)
+		}
+		s.request(t, "ask", callTask)
+		s.work(t)
+		until(t, "replies", func() bool { return len(s.replies(t)) == len(ids)+1 })
+		s.wantReplies(t, append(ids, "ask")...)
+	})
+}
+
+// One executor reads for all: those with nothing to do ask for nothing.
+func TestOneReads(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSite(t, rdb, 8, 5*time.Millisecond)
+		var reading, most, reads atomic.Int64
+		s.tap.set(func(name string) error {
+			if name == "pipeline" {
+				reads.Add(1)
+				most.Store(max(most.Load(), reading.Add(1)))
+			}
+			return nil
+		}, func(name string) error {
+			if name == "pipeline" {
+				reading.Add(-1)
+			}
+			return nil
+		})
+		s.work(t)
+		s.request(t, "ask", callTask)
+		until(t, "reads", func() bool { return reads.Load() > 20 && len(s.replies(t)) == 1 })
+		if n := most.Load(); n != 1 {
+			t.Errorf("%d read at once, want 1", n)
+		}
+	})
+}
+
+// Two processes share the work, each task is done once, and all are reported.
+func TestTwoInboxes(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		one := newSite(t, rdb, 6, 10*time.Millisecond)
+		two := newSite(t, rdb, 6, 10*time.Millisecond)
+		slow := func() { time.Sleep(time.Millisecond) } // so that one alone is busy for a while
+		one.call, two.call = slow, slow
+		ids := append(names("set", 200), names("ask", 200)...)
+		for i, id := range ids {
+			ref := setTask
+			if i >= 200 {
+				ref = callTask
+			}
+			one.request(t, id, ref)
+		}
+		one.work(t)
+		two.work(t)
+		until(t, "replies", func() bool { return len(one.replies(t)) >= len(ids) })
+		one.wantReplies(t, ids...)
+		until(t, "acknowledgements", func() bool { return one.pending(t) == 0 })
+		if a, b := one.calls.Load(), two.calls.Load(); a+b != 200 || a == 0 || b == 0 {
+			t.Errorf("%d and %d calls, want 200 shared by both", a, b)
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package executor
+
+import (
+	"context"
+	"slices"
+
+	"flunq.io/flunq/engine/delivery"
+)
+
+// compute carries out tasks that need nothing from outside, one after the other,
+// and reports them together. What is wrong with one of them is dealt with when it
+// is handled by itself.
+func (s *Service) compute(ctx context.Context, j *job) error {
+	var batch, odd []*job
+	data := 0
+	for ; j != nil; j = s.inbox.another(len(batch), data) {
+		s.inbox.desk.Tell(delivery.Activity{What: delivery.Began, Message: j.message})
+		if j.err = s.perform(ctx, j); j.err != nil {
+			odd = append(odd, j)
+			continue
+		}
+		// It took no time to speak of, as where the worker computes: it was done when
+		// it was read, and never before it was asked for.
+		at := j.message.Read
+		if asked := j.message.Event.Time; at.Before(asked) {
+			at = asked
+		}
+		j.report(at)
+		batch = append(batch, j)
+		data += len(j.reply.Data)
+	}
+	err := s.inbox.out.send(ctx, batch)
+	all := slices.Concat(batch, odd)
+	for _, j := range all {
+		told := delivery.Activity{What: delivery.Done, Message: j.message}
+		if j.err != nil {
+			told.What, told.Err = delivery.Broken, j.err
+		}
+		s.inbox.desk.Tell(told)
+	}
+	s.inbox.done(all...)
+	return err
+}

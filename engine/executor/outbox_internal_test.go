@@ -1,0 +1,194 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// counter counts the scripts and the questions for the time, and lets the first
+// script wait.
+type counter struct {
+	mu             sync.Mutex
+	scripts, times int
+	hold           chan struct{}
+}
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.mu.Lock()
+		hold := c.hold
+		switch cmd.Name() {
+		case "evalsha":
+			c.scripts++
+			c.hold = nil
+		case "time":
+			c.times++
+			hold = nil
+		default:
+			hold = nil
+		}
+		c.mu.Unlock()
+		if hold != nil {
+			<-hold
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// Reports that come while one is on its way wait, and go together: the time is
+// asked for once, and each hears what became of its own.
+func TestGroupCommit(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) *redis.Client{
+		"miniredis": func(t *testing.T) *redis.Client {
+			t.Helper()
+			return redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), MaxRetries: -1, DisableIdentity: true})
+		},
+		"redis": func(t *testing.T) *redis.Client { t.Helper(); return redistest.Start(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			groupCommit(t, open(t))
+		})
+	}
+}
+
+func groupCommit(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	const n = 20
+	ctx := t.Context()
+	st := store.New(rdb, store.Options{})
+	tenants := []string{"a", "b"}
+	r := store.Reader{Group: store.ExecutorGroup, Consumer: "e", Tenants: tenants}
+	for _, tenant := range tenants {
+		check(t, st.Groups(ctx, tenant))
+		for i := range n {
+			check(t, st.Publish(ctx, event.Event{ID: fmt.Sprint(tenant, i), Source: "/test", Type: event.TaskRequested, Tenant: tenant}))
+		}
+	}
+	msgs, _, err := st.Read(ctx, r, n, 0)
+	check(t, err)
+	warm, msgs := msgs[0], msgs[1:]
+	if _, err := st.Reply(ctx, warm, event.Event{ID: "warm", Source: "/test", Type: event.TaskCompleted, Tenant: "a"}); err != nil {
+		t.Fatal(err) // so that Redis knows the script
+	}
+	check(t, rdb.Set(ctx, "tenant:b:events", "no stream", 0).Err()) // replies to b fail
+
+	c := &counter{hold: make(chan struct{})}
+	release := c.hold
+	rdb.AddHook(c)
+	o := &outbox{store: st}
+	errs := make([]error, len(msgs))
+	var wg sync.WaitGroup
+	for i, m := range msgs {
+		wg.Go(func() { errs[i] = o.send(ctx, []*job{{message: m, result: &event.Completed{Success: true}}}) })
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		o.mu.Lock()
+		waiting := len(o.waiting)
+		o.mu.Unlock()
+		if waiting == len(msgs)-1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d wait, want %d", waiting, len(msgs)-1)
+		}
+	}
+	close(release)
+	wg.Wait()
+	for i, m := range msgs {
+		if wrong := errs[i] != nil; wrong != (m.Tenant == "b") {
+			t.Errorf("%s of tenant %s: %v", m.Event.ID, m.Tenant, errs[i])
+		}
+	}
+	// The first one alone, then all others: one script for each tenant.
+	if c.scripts > 3 || c.times != 2 {
+		t.Errorf("%d scripts and %d times, want 3 and 2", c.scripts, c.times)
+	}
+	if o.sending || len(o.waiting) != 0 {
+		t.Error("somebody is still sending")
+	}
+	if got, err := rdb.XPending(ctx, "tenant:a:events", store.ExecutorGroup).Result(); err != nil || got.Count != 0 {
+		t.Errorf("%v pending, %v", got, err)
+	}
+}
+
+// What came to nothing for want of Redis is reported when it is back, as of when it was done.
+func TestSendAgain(t *testing.T) {
+	t.Parallel()
+	mini := miniredis.RunT(t)
+	mini.SetTime(time.Unix(100, 0))
+	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), MaxRetries: -1, DisableIdentity: true})
+	t.Cleanup(func() { rdb.Close() })
+	st := store.New(rdb, store.Options{})
+	check(t, st.Groups(t.Context(), "a"))
+	check(t, st.Publish(t.Context(), event.Event{ID: "q", Source: "/test", Type: event.TaskRequested, Tenant: "a"}))
+	msgs, _, err := st.Read(t.Context(), store.Reader{Group: store.ExecutorGroup, Consumer: "e", Tenants: []string{"a"}}, 10, 0)
+	check(t, err)
+	j := &job{message: msgs[0], result: &event.Completed{}}
+	o := &outbox{store: st}
+
+	mini.SetTime(time.Unix(103, 0))
+	mini.SetError("LOADING")
+	if err := o.send(t.Context(), []*job{j}); err == nil || !errors.Is(err, j.err) || !j.reply.Time.Equal(j.message.Read) {
+		t.Errorf("%v, %v at %v", err, j.err, j.reply.Time)
+	}
+	mini.SetError("")
+	check(t, o.send(t.Context(), []*job{j}))
+	if j.err != nil || !j.reply.Time.Equal(j.message.Read) {
+		t.Errorf("%v at %v", j.err, j.reply.Time)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Nobody is woken twice for the same, and whoever leaves passes it on.
+func TestSleepers(t *testing.T) {
+	t.Parallel()
+	var s sleepers
+	first, second, third := s.one(), s.one(), s.one()
+	s.wake(2)
+	s.wake(2) // they are on their way
+	if isAwake(first) || !isAwake(second) || !isAwake(third) {
+		t.Error("the last two are to be awake")
+	}
+	s.awake()
+	s.wake(1)
+	if isAwake(first) {
+		t.Error("there is one on its way still")
+	}
+	if s.leave(second) || !s.leave(first) {
+		t.Error("only the first was asleep")
+	}
+}
+
+func isAwake(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Glance is how a tenant stands at a moment, as far as one command can tell.
+type Glance struct {
+	Now                                 time.Time
+	Open, Completed, Faulted, Cancelled int64 // executions
+	Dead                                int64 // letters
+	Timers, Overdue                     int64 // of all tenants, unless each has its own set
+
+	Added  int64     // entries that the stream has ever had; negative where Redis does not say
+	Last   string    // id of its newest entry, "" if there is none
+	Sample int64     // the newest entries, behind the one that was asked for …
+	Oldest time.Time // … the oldest of them; zero if there are none
+	More   bool      // … and whether there are others between it and that one
+	Fired  int64     // those of the sample that a timer fired
+	Failed []string  // executions that failed, by the sample, the newest first
+}
+
+// glanceScript counts, and looks at the newest entries of the stream as far as they
+// are small: Redis does nothing else meanwhile.
+//
+// KEYS: stream, dead letters, timers, the shelves open, completed, faulted and
+// cancelled. ARGV: id of the last entry that is known, how many are looked at, and
+// how many bytes, the types of events that tell of timers and of failures.
+//
+//nolint:gochecknoglobals // see commitScript
+var glanceScript = redis.NewScript(replies + `
+local clock = redis.call('TIME')
+local out = {clock[1], clock[2]}
+for i = 4, 7 do out[#out + 1] = redis.call('ZCARD', KEYS[i]) end
+out[7] = redis.call('XLEN', KEYS[2])
+out[8] = redis.call('ZCARD', KEYS[3])
+out[9] = redis.call('ZCOUNT', KEYS[3], '-inf', tonumber(clock[1]) - 1)
+local added = -1
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local stream = named(redis.call('XINFO', 'STREAM', KEYS[1]))
+  if type(stream['entries-added']) == 'number' then added = stream['entries-added'] end
+end
+local most, room = tonumber(ARGV[2]), tonumber(ARGV[3])
+local seen, fired, failed, last, oldest, to, more = 0, 0, {}, '', '', '+', 0
+while more == 0 do
+  local entries = redis.call('XREVRANGE', KEYS[1], to, '(' .. ARGV[1], 'COUNT', 16)
+  for _, entry in ipairs(entries) do
+    local kind, execution
+    for i = 1, #entry[2], 2 do
+      local name, value = entry[2][i], entry[2][i + 1]
+      room = room - #value
+      if name == 'type' then kind = value elseif name == 'executionid' then execution = value end
+    end
+    if kind == ARGV[4] then fired = fired + 1 end
+    if kind == ARGV[5] and execution then failed[#failed + 1] = execution end
+    if last == '' then last = entry[1] end
+    seen, oldest, to = seen + 1, entry[1], '(' .. entry[1]
+  end
+  if #entries < 16 then break end
+  if seen >= most or room <= 0 then more = 1 end
+end
+for _, value in ipairs({added, last, seen, oldest, more, fired, failed}) do out[#out + 1] = value end
+return out
+`)
+
+// The newest entries of a stream that a glance looks at: so many, or so many bytes.
+const (
+	glanceEntries = 128
+	glanceBytes   = 256 << 10
+)
+
+// Glance looks at a tenant, and at what its stream has got since an entry; "" is none.
+func (s *Store) Glance(ctx context.Context, tenant, since string) (Glance, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return Glance{}, err
+	}
+	if since == "" {
+		since = "0"
+	}
+	keys := []string{s.keys.stream(tenant), s.keys.dead(tenant), s.keys.timers(tenant)}
+	for _, name := range []string{openShelf, completedShelf, faultedShelf, cancelledShelf} {
+		keys = append(keys, s.keys.executions(tenant, name))
+	}
+	reply, err := glanceScript.Run(ctx, s.rdb, keys, since, glanceEntries, glanceBytes,
+		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
+	if err != nil {
+		return Glance{}, failed("look at tenant "+tenant, err)
+	}
+	l := list(reply)
+	seconds, _ := strconv.ParseInt(l.text(0), 10, 64) // TIME has no other form
+	micros, _ := strconv.ParseInt(l.text(1), 10, 64)
+	g := Glance{
+		Now:  time.Unix(seconds, micros*1000).UTC(),
+		Open: l.number(2), Completed: l.number(3), Faulted: l.number(4), Cancelled: l.number(5),
+		Dead: l.number(6), Timers: l.number(7), Overdue: l.number(8),
+		Added: l.number(9), Last: l.text(10), Sample: l.number(11), Oldest: idTime(l.text(12)), More: l.number(13) == 1, Fired: l.number(14),
+	}
+	for i := range l.list(15) {
+		g.Failed = append(g.Failed, l.list(15).text(i))
+	}
+	return g, nil
+}
+
+// Held is an entry of the stream that a consumer has at hand.
+type Held struct {
+	Delivery
+
+	Event event.Event // without its source and time, and without data that is long
+	Since time.Time   // when the entry was written
+}
+
+// heldScript reads the first entries that are pending. KEYS: stream. ARGV: group,
+// count, length of data that is left out.
+//
+//nolint:gochecknoglobals // see commitScript
+var heldScript = redis.NewScript(`
+local out = {}
+local pending = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[2])
+if pending['err'] then
+  if string.find(pending['err'], 'NOGROUP', 1, true) or string.find(pending['err'], 'no such key', 1, true) then return out end
+  return pending
+end
+for _, p in ipairs(pending) do
+  local entry = redis.call('XRANGE', KEYS[1], p[1], p[1])[1]
+  if entry then
+    local fields = {}
+    for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
+    local data = fields['data'] or ''
+    if #data > tonumber(ARGV[3]) then data = '' end
+    out[#out + 1] = {p[1], p[2], p[3], p[4], fields['type'] or '', fields['executionid'] or '', fields['workflowid'] or '', fields['taskid'] or '', data}
+  end
+end
+return out
+`)
+
+// Held are the first entries that the consumers of a group have at hand, the oldest
+// first; none if there is no such group.
+func (s *Store) Held(ctx context.Context, tenant, group string, count int) ([]Held, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	reply, err := heldScript.Run(ctx, s.rdb, []string{s.keys.stream(tenant)}, group, count, longData).Slice()
+	if err != nil {
+		return nil, failed("look at what is pending", err)
+	}
+	var out []Held
+	list(reply).each(func(l list) {
+		h := Held{Delivery: Delivery{ID: l.text(0), Consumer: l.text(1), Idle: l.ms(2), Count: l.number(3)}, Since: idTime(l.text(0))}
+		h.Event = event.Event{Type: event.Type(l.text(4)), Tenant: tenant, Execution: l.text(5), Workflow: l.text(6), Task: l.text(7), Data: s.unsealed(l.text(8))}
+		out = append(out, h)
+	})
+	return out, nil
+}
+
+// Problems are the errors that executions have ended with, in a line each; "" of one
+// that has none.
+func (s *Store) Problems(ctx context.Context, tenant string, ids ...string) ([]string, error) {
+	if err := CheckTenant(tenant); err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	pipe := s.rdb.Pipeline()
+	replies := make([]*redis.SliceCmd, len(ids))
+	for i, id := range ids {
+		replies[i] = pipe.HMGet(ctx, s.keys.execution(tenant, id), "error")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, failed("read the errors of executions", err)
+	}
+	out := make([]string, len(ids))
+	for i, reply := range replies {
+		text := list(reply.Val()).text(0)
+		var p event.Problem
+		switch {
+		case text == "":
+		case json.Unmarshal(s.unsealed(text), &p) == nil:
+			out[i] = p.Error()
+		default:
+			out[i] = text
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,246 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// glance is how the tenant stands, and what came behind an entry.
+func (w *world) glance(t *testing.T, since string) store.Glance {
+	t.Helper()
+	g, err := w.Glance(t.Context(), tenant, since)
+	must(t, err)
+	return g
+}
+
+// pages are all timers of the tenant that pass, page by page.
+func (w *world) pages(t *testing.T, q store.TimerQuery) (out []store.Pending) {
+	t.Helper()
+	q.Tenant = tenant
+	for range 1000 {
+		page, err := w.TimerPage(t.Context(), q)
+		must(t, err)
+		if len(page.Timers) > q.Limit {
+			t.Fatalf("a page of %d, want at most %d", len(page.Timers), q.Limit)
+		}
+		out = append(out, page.Timers...)
+		if page.Next == "" {
+			return out
+		}
+		q.After = page.Next
+	}
+	t.Fatal("the pages have no end")
+	return nil
+}
+
+var glances = []check{
+	{"a glance counts, and samples what came since", func(t *testing.T, w *world) {
+		if g := w.glance(t, ""); g.Now.IsZero() || g.Last != "" || g.Sample != 0 || g.More || g.Open+g.Timers+g.Dead != 0 {
+			t.Errorf("of nothing: %+v", g)
+		}
+		for i := range 3 {
+			w.started(t, fmt.Sprintf("x-%d", i), "shop.order", born(i))
+		}
+		w.goes(t, "x-0", "completed", 0)
+		w.goes(t, "x-1", "faulted", 0)
+		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1, Member: "{}"}, redis.Z{Score: 9e9, Member: "{ }"}).Err())
+		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: []string{"reason", "x"}}).Err())
+		g := w.glance(t, "")
+		if g.Open != 1 || g.Completed != 1 || g.Faulted != 1 || g.Cancelled != 0 || g.Dead != 1 || g.Timers != 2 || g.Overdue != 1 {
+			t.Errorf("counts: %+v", g)
+		}
+		if g.Sample != 5 || g.More || g.Last == "" || g.Oldest.IsZero() || w.mini == nil && g.Added != 5 {
+			t.Errorf("sample: %+v", g)
+		}
+		last := g.Last
+		for _, typ := range []event.Type{event.TimerFired, event.WorkflowFailed, "other"} {
+			e := happened("e", typ)
+			e.Tenant, e.Execution = tenant, "x-1"
+			must(t, w.Publish(t.Context(), e))
+		}
+		g = w.glance(t, last)
+		if g.Sample != 3 || g.Fired != 1 || !slices.Equal(g.Failed, []string{"x-1"}) || g.More {
+			t.Errorf("since %s: %+v", last, g)
+		}
+		if again := w.glance(t, g.Last); again.Sample != 0 || again.Last != "" {
+			t.Errorf("since the last: %+v", again)
+		}
+	}},
+	{"a glance looks at few entries, and at fewer that are large", func(t *testing.T, w *world) {
+		w.entries(t, numbered(300)...)
+		if g := w.glance(t, ""); g.Sample != 128 || !g.More || g.Last != "1000-300" {
+			t.Errorf("of 300 entries: %+v", g)
+		}
+		for range 40 {
+			e := happened("e", "large")
+			e.Tenant, e.Data = tenant, []byte(`"`+strings.Repeat("x", 50_000)+`"`)
+			must(t, w.Publish(t.Context(), e))
+		}
+		if g := w.glance(t, "1000-300"); g.Sample != 16 || !g.More {
+			t.Errorf("of large entries: %+v", g)
+		}
+	}},
+	{"what is pending is told with what it is", func(t *testing.T, w *world) {
+		held, err := w.Held(t.Context(), "nobody", store.ExecutorGroup, 5)
+		must(t, err)
+		if len(held) != 0 {
+			t.Errorf("nobody holds %v", held)
+		}
+		e := happened("e", event.TaskRequested)
+		e.Data = event.Encode(event.Requested{TaskType: "call"})
+		m := w.sent(t, e, store.ExecutorGroup, "c1")
+		held, err = w.Held(t.Context(), tenant, store.ExecutorGroup, 5)
+		must(t, err)
+		if len(held) != 1 || held[0].ID != m.ID || held[0].Consumer != "c1" || held[0].Event.Type != event.TaskRequested ||
+			held[0].Event.Execution != e.Execution || string(held[0].Event.Data) != string(e.Data) || held[0].Since.IsZero() {
+			t.Errorf("held: %+v", held)
+		}
+	}},
+	{"errors of executions are told in a line", func(t *testing.T, w *world) {
+		w.started(t, "x-1", "shop.order", born(0))
+		c := step(0, nil)
+		c.Status, c.Ended, c.Error = "faulted", true, event.Encode(event.Problem{Title: "no tea", Detail: "at all"})
+		w.commit(t, c, store.Committed)
+		got, err := w.Problems(t.Context(), tenant, "x-1", "nobody")
+		must(t, err)
+		if diff := cmp.Diff([]string{"no tea: at all", ""}, got); diff != "" {
+			t.Error(diff)
+		}
+	}},
+	{"events are read page by page, without long data", func(t *testing.T, w *world) {
+		long := `"` + strings.Repeat("x", 5000) + `"`
+		for i := range 7 {
+			e := happened(fmt.Sprint("e", i), "note")
+			e.Tenant, e.Data = tenant, []byte(`"short"`)
+			if i == 3 {
+				e.Data = []byte(long)
+			}
+			must(t, w.Publish(t.Context(), e))
+		}
+		var got []string
+		var longID string
+		for next := ""; ; {
+			found, more, err := w.Events(t.Context(), tenant, next, 3)
+			must(t, err)
+			for _, p := range found {
+				got = append(got, p.Event.ID+" "+string(p.Event.Data))
+				if p.Event.ID == "e3" {
+					longID = p.ID
+				}
+			}
+			if next = more; next == "" {
+				break
+			}
+		}
+		want := []string{`e6 "short"`, `e5 "short"`, `e4 "short"`, `e3 `, `e2 "short"`, `e1 "short"`, `e0 "short"`}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		p, err := w.Event(t.Context(), tenant, longID)
+		must(t, err)
+		if string(p.Event.Data) != long {
+			t.Errorf("%d bytes of data", len(p.Event.Data))
+		}
+		if _, err := w.Event(t.Context(), tenant, "1-1"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("an event that is gone: %v", err)
+		}
+		if _, err := w.Event(t.Context(), tenant, "what"); !errors.Is(err, store.ErrName) {
+			t.Errorf("no id: %v", err)
+		}
+	}},
+	{"letters can be read without long data", func(t *testing.T, w *world) {
+		e := happened("e", "note")
+		e.Data = []byte(`"` + strings.Repeat("x", 5000) + `"`)
+		w.dead(t, w.sent(t, e, store.WorkerGroup, "c"), "no")
+		for brief, want := range map[bool]int{true: 0, false: 5002} {
+			letters, _, err := w.Letters(t.Context(), store.LetterQuery{Tenant: tenant, Brief: brief, Count: 1})
+			must(t, err)
+			if len(letters) != 1 || letters[0].Reason != "no" || len(letters[0].Event.Data) != want {
+				t.Errorf("brief %v: %+v", brief, letters)
+			}
+		}
+	}},
+	{"executions are looked at up to a number, and by their ids first", func(t *testing.T, w *world) {
+		w.fill(t, 2500)
+		looked, passed := 0, 0
+		q := store.ExecutionQuery{
+			Limit: 10, Looks: 1000,
+			PassID: func(id string) bool { looked++; return strings.HasSuffix(id, "7") },
+			Pass:   func(store.Execution) bool { passed++; return false },
+		}
+		found, next, err := w.Executions(t.Context(), tenant, q)
+		must(t, err)
+		if len(found) != 0 || next == "" || looked < 1000 || looked > 2100 || passed == 0 || passed > looked/9 {
+			t.Errorf("%d found, next %q, %d looked at, %d passed", len(found), next, looked, passed)
+		}
+	}},
+}
+
+var timerPages = []check{
+	{"timers come page by page, also those of one moment", func(t *testing.T, w *world) {
+		if got := w.pages(t, store.TimerQuery{Limit: 3, Looks: 100}); len(got) != 0 {
+			t.Errorf("of nothing: %v", got)
+		}
+		for i := range 20 {
+			one := timer(time.Duration(i%3) * time.Hour)
+			one.Key, one.Kind = fmt.Sprintf("k%02d", i), "reminder"
+			other := one
+			other.Tenant = "other"
+			for _, set := range []event.Timer{one, other} {
+				_, score := store.TimerID(set)
+				must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: string(event.Encode(set))}).Err())
+			}
+		}
+		listed, _, err := w.Timers(t.Context(), store.TimerFilter{Tenant: tenant}, "", 100)
+		must(t, err)
+		var want []string
+		for _, p := range listed {
+			want = append(want, p.ID)
+		}
+		for _, limit := range []int{1, 3, 7, 19, 20, 21, 100} {
+			var got []string
+			for _, p := range w.pages(t, store.TimerQuery{Limit: limit, Looks: 4}) {
+				got = append(got, p.ID)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("pages of %d: %s", limit, diff)
+			}
+		}
+		pass := func(p store.Pending) bool { return p.Key == "k07" }
+		if got := w.pages(t, store.TimerQuery{Limit: 5, Looks: 3, Pass: pass}); len(got) != 1 {
+			t.Errorf("of a filter: %v", got)
+		}
+		if got := w.pages(t, store.TimerQuery{Limit: 5, Looks: 3, Hopeless: func(string) bool { return true }}); len(got) != 0 {
+			t.Errorf("of what is hopeless: %v", got)
+		}
+	}},
+	{"the place of a timer that is gone is found", func(t *testing.T, w *world) {
+		var all []store.Pending
+		for i := range 30 {
+			one := timer(time.Duration(i/10) * time.Hour)
+			one.Key, one.Kind = fmt.Sprintf("ké%02d", i), "reminder"
+			_, score := store.TimerID(one)
+			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: string(event.Encode(one))}).Err())
+		}
+		all = w.pages(t, store.TimerQuery{Limit: 100, Looks: 100})
+		for i, p := range all {
+			must(t, w.rdb.ZRem(t.Context(), timersKey, p.Member).Err())
+			rest := w.pages(t, store.TimerQuery{Limit: 100, Looks: 100, After: p.Cursor()})
+			if len(rest) != len(all)-i-1 || len(rest) > 0 && rest[0].ID != all[i+1].ID {
+				t.Fatalf("behind timer %d: %d, want %d", i, len(rest), len(all)-i-1)
+			}
+			_, score := store.TimerID(p.Timer)
+			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: p.Member}).Err())
+		}
+	}},
+}

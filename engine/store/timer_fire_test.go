@@ -1,0 +1,161 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// overdue sets timers of a tenant, one every second since 2020.
+func (w *world) overdue(t *testing.T, of string, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		one := timer(time.Duration(i) * time.Second)
+		one.Tenant = of
+		z := redis.Z{Score: float64(one.FireAt.UnixMicro()+1) / 1e6, Member: event.TimerText(&one)}
+		must(t, w.rdb.ZAdd(t.Context(), timersKey, z).Err())
+	}
+}
+
+// look is what is due.
+func (w *world) look(t *testing.T, limit int) store.Look {
+	t.Helper()
+	l, err := w.Look(t.Context(), tenant, limit)
+	must(t, err)
+	return l
+}
+
+// seconds are those of timers that are due.
+func seconds(due []store.Due) (out string) {
+	for _, d := range due {
+		out += fmt.Sprint(d.FireAt.Sub(timer(0).FireAt).Seconds(), " ")
+	}
+	return out
+}
+
+var looks = []check{
+	{"firing shows what is due after that", func(t *testing.T, w *world) {
+		w.overdue(t, tenant, 0, 5)
+		seen := w.look(t, 2)
+		if !seen.More || seconds(seen.Due) != "0 1 " {
+			t.Fatalf("due %s, more %t", seconds(seen.Due), seen.More)
+		}
+		n, next, err := w.FireAndLook(t.Context(), tenant, seen, 10)
+		must(t, err)
+		if n != 2 || seconds(next.Due) != "2 3 4 " || next.More || !next.Next.IsZero() || next.Now.IsZero() {
+			t.Errorf("fired %d; then %s, more %t, next %v", n, seconds(next.Due), next.More, next.Next)
+		}
+		if n, again, err := w.FireAndLook(t.Context(), tenant, seen, 10); n != 0 || err != nil || len(again.Due) != 3 {
+			t.Errorf("fired %d again, %v; then %s", n, err, seconds(again.Due))
+		}
+	}},
+	{"a crowd keeps nobody waiting who is due only just", func(t *testing.T, w *world) {
+		w.overdue(t, tenant, 0, 20)
+		seen := w.look(t, 4)
+		_, next, err := w.FireAndLook(t.Context(), tenant, seen, 4)
+		must(t, err)
+		if got := seconds(next.Due); got != "4 5 18 19 " || !next.More || !next.Next.Equal(next.Now) {
+			t.Errorf("then %s, more %t", got, next.More)
+		}
+		fired := 4
+		for len(next.Due) > 0 {
+			var n int
+			n, next, err = w.FireAndLook(t.Context(), tenant, next, 4)
+			must(t, err)
+			fired += n
+		}
+		if fired != 20 || w.timers(t) != 0 {
+			t.Errorf("fired %d, %d are left", fired, w.timers(t))
+		}
+	}},
+	{"a look of one has no halves", func(t *testing.T, w *world) {
+		w.overdue(t, tenant, 0, 3)
+		_, next, err := w.FireAndLook(t.Context(), tenant, w.look(t, 1), 1)
+		must(t, err)
+		if got := seconds(next.Due); got != "1 " || !next.More {
+			t.Errorf("then %s, more %t", got, next.More)
+		}
+	}},
+	{"firing many at once fires each once", func(t *testing.T, w *world) {
+		const n = 1000
+		w.overdue(t, tenant, 0, n)
+		must(t, w.rdb.ScriptFlush(t.Context()).Err())
+		fired, next, err := w.FireAndLook(t.Context(), tenant, w.look(t, n), n)
+		must(t, err)
+		if got := w.rdb.XLen(t.Context(), streamKey).Val(); fired != n || got != n || w.timers(t) != 0 || len(next.Due) != 0 {
+			t.Errorf("fired %d, %d events, %d left, then %d", fired, got, w.timers(t), len(next.Due))
+		}
+	}},
+	{"events of timers say all that is known, and no more", func(t *testing.T, w *world) {
+		full, bare := timer(0), event.Timer{Tenant: tenant, FireAt: timer(1).FireAt, Execution: execution}
+		for i, one := range []event.Timer{full, bare} {
+			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: event.TimerText(&one)}).Err())
+		}
+		now := w.look(t, 1).Now
+		w.fireAll(t)
+		entries := w.rdb.XRange(t.Context(), streamKey, "-", "+").Val()
+		if len(entries) != 2 {
+			t.Fatalf("%d events, want 2", len(entries))
+		}
+		want := map[string]any{
+			"id": "x-1/do/0/wait/wait/1577836800123456789", "source": "/flunq/timer", "specversion": "1.0",
+			"type": "io.flunq.timer.fired", "tenantid": tenant, "workflowid": "test.wf", "executionid": execution, "taskid": "/do/0/wait",
+		}
+		for name, value := range want {
+			if got := entries[0].Values[name]; got != value {
+				t.Errorf("%s is %v, want %v", name, got, value)
+			}
+		}
+		at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(entries[0].Values["time"]))
+		if err != nil || at.Before(now) || len(entries[0].Values) != len(want)+2 {
+			t.Errorf("event %v", entries[0].Values)
+		}
+		for _, name := range []string{"workflowid", "taskid"} {
+			if value, there := entries[1].Values[name]; there {
+				t.Errorf("a timer without a task or a workflow has %s %q", name, value)
+			}
+		}
+	}},
+	{"a timer that nobody has asked for by an event is told of, if it is the first", func(t *testing.T, w *world) {
+		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+		mine(t, true)(w.Retry(t.Context(), m, time.Hour))
+		if told := w.told(t); told != 1 {
+			t.Errorf("told %d times of the first timer, want once", told)
+		}
+		m = w.sent(t, happened("b", "com.x"), store.WorkerGroup, "w1")
+		mine(t, true)(w.Retry(t.Context(), m, 2*time.Hour))
+		if told := w.told(t); told != 1 {
+			t.Errorf("told of one behind others")
+		}
+		found, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 10)
+		must(t, err)
+		_, done, err := w.MoveTimer(t.Context(), found[1], found[0].FireAt.Add(-time.Minute))
+		mine(t, true)(done, err)
+		if told := w.told(t); told != 2 {
+			t.Errorf("told %d times, want once more of the one that was moved before the others", told)
+		}
+	}},
+	{"services can be roused, where there is a stream", func(t *testing.T, w *world) {
+		must(t, w.Rouse(t.Context(), tenant))
+		must(t, w.Rouse(t.Context(), "nobody"))
+		if told, there := w.told(t), w.rdb.Exists(t.Context(), "tenant:nobody:events").Val(); told != 1 || there != 0 {
+			t.Errorf("told %d times; the stream of nobody: %d", told, there)
+		}
+	}},
+}
+
+// told counts the events that tell of a timer.
+func (w *world) told(t *testing.T) (n int) {
+	t.Helper()
+	for _, entry := range w.rdb.XRange(t.Context(), streamKey, "-", "+").Val() {
+		if entry.Values["type"] == string(event.TimerSet) {
+			n++
+		}
+	}
+	return n
+}

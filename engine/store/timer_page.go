@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// TimerQuery says which timers a page shows.
+type TimerQuery struct {
+	Tenant string
+	After  string // go on behind this cursor
+	Limit  int
+	Looks  int // how many timers are looked at, at most
+
+	// Hopeless reports of a timer's text, as it stands, that it is not meant for
+	// sure; Pass whether the timer is meant. Nil are those that let all pass.
+	Hopeless func(text string) bool
+	Pass     func(Pending) bool
+}
+
+// TimerPage is a part of a list of timers.
+type TimerPage struct {
+	Timers []Pending
+	Next   string // cursor to go on behind; "" at the end
+	Looked int
+}
+
+// Cursor is the place of a timer among the others.
+func (p Pending) Cursor() string { return cursorOf(p.score, p.Member) }
+
+func cursorOf(score float64, member string) string {
+	return strconv.FormatFloat(score, 'g', -1, 64) + " " + member
+}
+
+// behindScript reads timers behind a place, also if its own timer is gone: that is
+// found in as many steps as the number of timers has digits, in base two.
+//
+// KEYS: timers. ARGV: score, member, count.
+//
+//nolint:gochecknoglobals // see commitScript
+var behindScript = redis.NewScript(`
+local function before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+local from = redis.call('ZRANK', KEYS[1], ARGV[2])
+if from then
+  from = from + 1
+else
+  from = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. ARGV[1])
+  local to = redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[1])
+  while from < to do
+    local middle = math.floor((from + to) / 2)
+    if before(ARGV[2], redis.call('ZRANGE', KEYS[1], middle, middle)[1]) then to = middle else from = middle + 1 end
+  end
+end
+return redis.call('ZRANGE', KEYS[1], from, from + ARGV[3] - 1, 'WITHSCORES')
+`)
+
+// TimerPage reads timers in the order in which they fire; what one costs does not
+// depend on how many there are. There may be fewer than the limit although more
+// follow, since a bounded number is looked at.
+func (s *Store) TimerPage(ctx context.Context, q TimerQuery) (page TimerPage, err error) {
+	if err := CheckTenant(q.Tenant); err != nil {
+		return page, err
+	}
+	now, err := s.Now(ctx)
+	if err != nil {
+		return page, err
+	}
+	for size := min(q.Limit, mostAtOnce-1) + 1; ; size = mostAtOnce {
+		entries, err := s.timersBehind(ctx, q, size)
+		if err != nil {
+			return page, err
+		}
+		full := page.take(q, entries, now)
+		if !full && len(entries) < size {
+			page.Next = ""
+		}
+		if full || page.Next == "" || page.Looked >= q.Looks {
+			return page, nil
+		}
+		q.After = page.Next
+	}
+}
+
+// take adds those timers that are meant, and reports whether there is no room for more.
+func (page *TimerPage) take(q TimerQuery, entries []redis.Z, now time.Time) (full bool) {
+	f := TimerFilter{Tenant: q.Tenant}
+	for _, entry := range entries {
+		if len(page.Timers) == q.Limit {
+			return true
+		}
+		text, _ := entry.Member.(string) // go-redis reads nothing else
+		page.Looked++
+		page.Next = cursorOf(entry.Score, text)
+		if f.hopeless(text) || q.Hopeless != nil && q.Hopeless(text) {
+			continue
+		}
+		if p := pendingOf(entry, now); f.Passes(p) && (q.Pass == nil || q.Pass(p)) {
+			page.Timers = append(page.Timers, p)
+		}
+	}
+	return false
+}
+
+func (s *Store) timersBehind(ctx context.Context, q TimerQuery, count int) ([]redis.Z, error) {
+	key := s.keys.timers(q.Tenant)
+	if q.After == "" {
+		entries, err := s.rdb.ZRangeWithScores(ctx, key, 0, int64(count)-1).Result()
+		return entries, failed("list the timers", err)
+	}
+	score, member, _ := strings.Cut(q.After, " ")
+	reply, err := behindScript.Run(ctx, s.rdb, []string{key}, score, member, count).Slice()
+	if err != nil {
+		return nil, failed("list the timers", err)
+	}
+	entries := make([]redis.Z, 0, len(reply)/2)
+	for l := list(reply); len(l) > 1; l = l[2:] {
+		at, err := strconv.ParseFloat(l.text(1), 64)
+		if err != nil {
+			at = math.Inf(1)
+		}
+		entries = append(entries, redis.Z{Score: at, Member: l.text(0)})
+	}
+	return entries, nil
+}

@@ -1,0 +1,235 @@
+package store
+
+import "github.com/redis/go-redis/v9"
+
+// keyed is for scripts about timers of which there is one for each key: a hash
+// says which, as the order of the event that set it (40 digits), a blank and the
+// member. When that is gone, the order stays for an hour, so that an older event
+// which is delivered late does not set its timer after all.
+const keyed = `
+local function forget(keys, forgotten, identity, order)
+  local now = tonumber(redis.call('TIME')[1])
+  redis.call('HSET', keys, identity, order .. ' ')
+  redis.call('ZADD', forgotten, now, identity)
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', forgotten, '-inf', now - 3600, 'LIMIT', 0, 10)) do
+    redis.call('HDEL', keys, old)
+    redis.call('ZREM', forgotten, old)
+  end
+end
+local function settle(keys, forgotten, identity, member)
+  local kept = identity ~= '' and redis.call('HGET', keys, identity)
+  if kept and string.sub(kept, 42) == member then forget(keys, forgotten, identity, string.sub(kept, 1, 40)) end
+end
+`
+
+// rouse is for scripts that set a timer which no event has asked for: services that
+// sleep until a later one are told by an event, of which ARGV has the fields from
+// some place to its end.
+const rouse = `
+local function rouse(timers, member, stream, from)
+  if redis.call('ZRANGE', timers, 0, 0)[1] == member then redis.pcall('XADD', stream, '*', unpack(ARGV, from)) end
+end
+`
+
+// setScript sets timers and takes them back, as messages of one consumer ask, in
+// their order, and acknowledges those that are still the consumer's.
+//
+// A timer is set unless its execution has ended or has taken it back already; one
+// with a key takes the place of an older one of that key, and is not set if that is
+// newer. What is taken out is the timer of a key, unless it was set later, or else
+// exactly this one, wherever it was moved to.
+//
+// KEYS: stream, timers, keys, forgotten keys, then the execution of each message.
+// ARGV: group, consumer, the first and the last of the entries, then for each
+// message its entry, the timer's score, member and tombstone, and what to do: ” to
+// set a timer without a key; else 's' to set one or 'c' to take it back, its
+// identity, and its order.
+//
+// It returns the time, and what became of each: '1' it is done, '0' the message is not the
+// consumer's any more, '!' it cannot be done; and of these in turn why. What could
+// fail is looked at before anything is written for a message.
+//
+//nolint:gochecknoglobals // see commitScript
+var setScript = redis.NewScript(unmove + keyed + `
+local stream, timers, keys, forgotten = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local pending = redis.pcall('XPENDING', stream, ARGV[1], ARGV[3], ARGV[4], 10000, ARGV[2])
+if pending['err'] then
+  if not string.find(pending['err'], 'NOGROUP', 1, true) then error(pending['err'], 0) end
+  pending = {}
+end
+local mine = {}
+for i = 1, #pending do mine[pending[i][1]] = true end
+
+local function wrong(key, kind)
+  local is = redis.call('TYPE', key)['ok']
+  if is ~= 'none' and is ~= kind then return 'WRONGTYPE ' .. key .. ' is a ' .. is .. ', want a ' .. kind end
+end
+local broken = wrong(timers, 'zset') or wrong(keys, 'hash') or wrong(forgotten, 'zset')
+
+local adds, acks, done, whys = {}, {}, {}, {}
+local function flush()
+  if #adds > 0 then redis.call('ZADD', timers, unpack(adds)) end
+  adds = {}
+end
+local function set(score, member, identity, order)
+  if identity == '' then
+    adds[#adds + 1] = score
+    adds[#adds + 1] = member
+    return
+  end
+  flush()
+  local kept = redis.call('HGET', keys, identity)
+  if kept and string.sub(kept, 1, 40) >= order then return end
+  redis.call('ZADD', timers, score, member)
+  if kept and string.sub(kept, 42) ~= member then redis.call('ZREM', timers, string.sub(kept, 42)) end
+  redis.call('HSET', keys, identity, order .. ' ' .. member)
+  redis.call('ZREM', forgotten, identity)
+end
+local function take(execution, member, tombstone, identity, order)
+  flush()
+  local kept = redis.call('HGET', keys, identity)
+  if string.sub(identity, 1, 1) == 'k' then
+    if not kept or string.sub(kept, 1, 40) < order then
+      if kept then redis.call('ZREM', timers, string.sub(kept, 42)) end
+      forget(keys, forgotten, identity, order)
+    end
+  elseif redis.call('ZREM', timers, member) == 0 and not unmove(timers, execution, tombstone) and kept then
+    redis.call('ZREM', timers, string.sub(kept, 42))
+    forget(keys, forgotten, identity, string.sub(kept, 1, 40))
+  end
+end
+
+local at = 5
+for i = 5, #KEYS do
+  local entry, score, member, tombstone, what = unpack(ARGV, at, at + 4)
+  local identity, order = '', ''
+  at = at + 5
+  if what ~= '' then
+    identity, order = ARGV[at], ARGV[at + 1]
+    at = at + 2
+  end
+  local known = mine[entry] and redis.pcall('HMGET', KEYS[i], 'status', tombstone)
+  local why = known and (known['err'] or broken)
+  if not known then
+    done[#done + 1] = '0'
+  elseif why then
+    done[#done + 1] = '!'
+    whys[#whys + 1] = why
+  else
+    local status = known[1]
+    if what == 'c' then
+      take(KEYS[i], member, tombstone, identity, order)
+    elseif status ~= 'completed' and status ~= 'faulted' and status ~= 'cancelled' then
+      if known[2] then
+        redis.call('HDEL', KEYS[i], tombstone)
+      else
+        set(score, member, identity, order)
+      end
+    end
+    done[#done + 1] = '1'
+    acks[#acks + 1] = entry
+  end
+end
+flush()
+if #acks > 0 then redis.call('XACK', stream, ARGV[1], unpack(acks)) end
+local time = redis.call('TIME')
+return {time[1], time[2], table.concat(done), unpack(whys)}
+`)
+
+// retryScript puts a message off. KEYS: stream, timers. ARGV: group, entry, consumer,
+// score, member, then the fields of the event that tells of it.
+//
+//nolint:gochecknoglobals // see commitScript
+var retryScript = redis.NewScript(mine + rouse + `
+if not mine() then return 0 end
+redis.call('ZADD', KEYS[2], ARGV[4], ARGV[5])
+redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
+rouse(KEYS[2], ARGV[5], KEYS[1], 6)
+return 1
+`)
+
+// fireScript publishes what is due, and only then takes it out; a timer whose
+// stream cannot be written stays, and does not keep the others. KEYS: timers,
+// keys, forgotten keys, then the stream of each timer. ARGV: the time of the
+// events, the members of all timers, then for each timer the microsecond it is due
+// at, its identity or ”, and the count of its entry's fields and these; or 0 and
+// of TimerFired the id, tenant, workflow, execution, task and data.
+//
+// It returns how many have fired, and what went wrong first, if anything did.
+//
+//nolint:gochecknoglobals // see commitScript
+var fireScript = redis.NewScript(keyed + `
+local timers, n = KEYS[1], #KEYS - 3
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local there = redis.call('ZMSCORE', timers, unpack(ARGV, 2, n + 1))
+local at, told, fired, noted, wrong = n + 2, ARGV[1], {}, {}, ''
+for i = 1, n do
+  local due, identity, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  at = at + 3
+  if there[i] and tonumber(due) <= now then
+    local entry
+    if count > 0 then
+      entry = redis.pcall('XADD', KEYS[i + 3], '*', unpack(ARGV, at, at + count - 1))
+    else
+      entry = redis.pcall('XADD', KEYS[i + 3], '*', 'id', ARGV[at], 'source', '/flunq/timer', 'specversion', '1.0',
+        'type', 'io.flunq.timer.fired', 'time', told, 'tenantid', ARGV[at + 1], 'workflowid', ARGV[at + 2],
+        'executionid', ARGV[at + 3], 'taskid', ARGV[at + 4], 'data', ARGV[at + 5])
+    end
+    if type(entry) == 'table' and entry['err'] then
+      if wrong == '' then wrong = entry['err'] end
+    else
+      fired[#fired + 1] = ARGV[i + 1]
+      if identity ~= '' then noted[#noted + 1] = {identity, ARGV[i + 1]} end
+    end
+  end
+  at = at + (count > 0 and count or 6)
+end
+if #fired > 0 then redis.call('ZREM', timers, unpack(fired)) end
+for i = 1, #noted do settle(KEYS[2], KEYS[3], noted[i][1], noted[i][2]) end
+return {#fired, wrong}
+`)
+
+// dropScript takes a timer out. KEYS: timers, keys, forgotten keys. ARGV: member, identity or ”.
+//
+//nolint:gochecknoglobals // see commitScript
+var dropScript = redis.NewScript(keyed + `
+if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
+settle(KEYS[2], KEYS[3], ARGV[2], ARGV[1])
+return 1
+`)
+
+// moveScript sets a timer for another moment. Who would take it back finds it by
+// a note: with the timer's key, or with the execution that has set it, or else
+// among the keys. KEYS: timers, keys, forgotten keys, execution, stream. ARGV:
+// member, the new score and member, identity, order, tombstone, then the fields of
+// the event that tells of it.
+//
+//nolint:gochecknoglobals // see commitScript
+var moveScript = redis.NewScript(rouse + `
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[3])
+if ARGV[1] ~= ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[1]) end
+if string.sub(ARGV[4], 1, 1) == 'm' and redis.call('EXISTS', KEYS[4]) == 1 then
+  redis.call('HSET', KEYS[4], 'moved:' .. ARGV[6], ARGV[3])
+else
+  local kept = redis.call('HGET', KEYS[2], ARGV[4])
+  redis.call('HSET', KEYS[2], ARGV[4], (kept and string.sub(kept, 1, 40) or ARGV[5]) .. ' ' .. ARGV[3])
+  redis.call('ZREM', KEYS[3], ARGV[4])
+end
+rouse(KEYS[1], ARGV[3], KEYS[5], 7)
+return 1
+`)
+
+// replayTimerScript takes the letter of a timer back among the timers. KEYS: the
+// letter's stream, timers, stream. ARGV: letter, score, member, then the fields of
+// the event that tells of it.
+//
+//nolint:gochecknoglobals // see commitScript
+var replayTimerScript = redis.NewScript(rouse + `
+if #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 0 then return 0 end
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
+redis.call('XDEL', KEYS[1], ARGV[1])
+rouse(KEYS[2], ARGV[3], KEYS[3], 4)
+return 1
+`)

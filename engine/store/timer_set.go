@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Wish is what a message asks for: that a timer is set, or taken back.
+type Wish struct {
+	Message
+	Timer event.Timer
+	Back  bool
+}
+
+// Granted is what became of a wish.
+type Granted struct {
+	Mine bool  // else the message is not the consumer's any more, and nothing was done
+	Err  error // why it cannot be done; then the message is still pending
+}
+
+// Schedule sets a timer, as a message asks. See Grant.
+func (s *Store) Schedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
+	return s.grantOne(ctx, Wish{Message: m, Timer: t})
+}
+
+// Unschedule takes a timer out, as a message asks. See Grant.
+func (s *Store) Unschedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
+	return s.grantOne(ctx, Wish{Message: m, Timer: t, Back: true})
+}
+
+func (s *Store) grantOne(ctx context.Context, w Wish) (mine bool, err error) {
+	out, _, err := s.Grant(ctx, w)
+	if err != nil {
+		return false, err
+	}
+	return out[0].Mine, out[0].Err
+}
+
+// Grant sets timers and takes them back, as messages of one consumer ask, those of
+// each tenant in their order and at once.
+//
+// A timer that was taken back before it was set, or whose execution has ended, is
+// not set; one with a key takes the place of the one before, unless that was set
+// later. Of those with a key the one of that key is taken out, whatever else is
+// said of it, unless it was set later. What concerns one message alone is said of
+// that; with an error nothing is known of any. The time is Redis' own.
+func (s *Store) Grant(ctx context.Context, wishes ...Wish) (out []Granted, now time.Time, err error) {
+	out = make([]Granted, len(wishes))
+	for _, tenant := range tenantsOf(wishes) {
+		for part := range slices.Chunk(placesOf(wishes, tenant), mostWishes) {
+			if now, err = s.grant(ctx, tenant, part, wishes, out); err != nil {
+				return nil, now, failed("set timers", err)
+			}
+		}
+	}
+	return out, now, nil
+}
+
+// mostWishes is how many one script grants: it takes them all at once, and Lua has
+// an end.
+const mostWishes = 1000
+
+// placesOf are the places of a tenant's wishes.
+func placesOf(wishes []Wish, tenant string) []int {
+	places := make([]int, 0, len(wishes))
+	for i := range wishes {
+		if wishes[i].Message.Tenant == tenant {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// tenantsOf are the tenants of wishes, in the order in which they appear.
+func tenantsOf(wishes []Wish) (names []string) {
+	for i := range wishes {
+		w := &wishes[i]
+		if len(names) == 0 || names[len(names)-1] != w.Message.Tenant && !slices.Contains(names, w.Message.Tenant) {
+			names = append(names, w.Message.Tenant)
+		}
+	}
+	return names
+}
+
+// grant grants the wishes at some places, all of which are a tenant's.
+func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes []Wish, out []Granted) (now time.Time, err error) { //nolint:revive // argument-limit: which wishes, of all that there are
+	keys := append(make([]string, 0, len(places)+4),
+		s.keys.stream(tenant), s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant))
+	first := &wishes[places[0]]
+	args := append(make([]any, 0, 5*len(places)+4), first.Group, first.Consumer, first.ID, first.ID)
+	from, to := first.ID, first.ID
+	for _, place := range places {
+		w := &wishes[place]
+		if compareIDs(w.ID, from) < 0 {
+			from = w.ID
+		} else if compareIDs(w.ID, to) > 0 {
+			to = w.ID
+		}
+		keys = append(keys, s.keys.execution(w.Timer.Tenant, w.Timer.Execution))
+		args = w.arguments(args)
+	}
+	args[2], args[3] = from, to
+	reply, err := setScript.Run(ctx, s.rdb, keys, args...).StringSlice()
+	if err != nil {
+		return now, err
+	}
+	return granted(reply, places, out)
+}
+
+// arguments are those of setScript.
+func (w *Wish) arguments(args []any) []any {
+	t := w.Timer
+	args = append(args, w.ID, formatScore(t.Due()), member(t), tombstone(t))
+	switch {
+	case w.Back:
+		return append(args, "c", identity(t), w.order())
+	case t.Keyed():
+		return append(args, "s", identity(t), w.order())
+	default:
+		return append(args, "")
+	}
+}
+
+// granted reads what setScript says of wishes at some places, and when.
+func granted(reply []string, places []int, out []Granted) (now time.Time, err error) {
+	if len(reply) < 3 || len(reply[2]) != len(places) {
+		return now, errReply
+	}
+	seconds, _ := strconv.ParseInt(reply[0], 10, 64)
+	microseconds, _ := strconv.ParseInt(reply[1], 10, 64)
+	now = time.Unix(seconds, microseconds*int64(time.Microsecond)).UTC()
+	done, whys := reply[2], reply[3:]
+	for i, place := range places {
+		out[place].Mine = done[i] != '0'
+		if done[i] == '!' && len(whys) > 0 {
+			out[place].Err = failed("set a timer", errors.New(whys[0]))
+			whys = whys[1:]
+		}
+	}
+	return now, nil
+}

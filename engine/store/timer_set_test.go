@@ -1,0 +1,211 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// ask is a wish to be: for a timer, or with back to have it taken back.
+type ask struct {
+	timer event.Timer
+	back  bool
+}
+
+// wishes publishes what asks for timers, and reads it all at once.
+func (w *world) wishes(t *testing.T, asks ...ask) (out []store.Wish) {
+	t.Helper()
+	_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // what is there already
+	must(t, err)
+	for i, a := range asks {
+		e := happened(fmt.Sprint("asked", i), event.TimerScheduled)
+		if a.back {
+			e.Type = event.TimerCancelled
+		}
+		e.Tenant, e.Data = tenant, event.Encode(a.timer)
+		must(t, w.Publish(t.Context(), e))
+	}
+	msgs, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t1"), 10_000, 0)
+	must(t, err)
+	if len(msgs) != len(asks) {
+		t.Fatalf("read %d messages, want %d", len(msgs), len(asks))
+	}
+	for i, m := range msgs {
+		out = append(out, store.Wish{Message: m, Timer: asks[i].timer, Back: asks[i].back})
+	}
+	return out
+}
+
+// granted grants wishes, and is what became of each: "+" done, "-" another's, "!" wrong.
+func (w *world) granted(t *testing.T, wishes []store.Wish) string {
+	t.Helper()
+	out, now, err := w.Grant(t.Context(), wishes...)
+	must(t, err)
+	if later, err := w.Now(t.Context()); err != nil || now.IsZero() || now.After(later) {
+		t.Errorf("granted at %v, before %v: %v", now, later, err)
+	}
+	var text strings.Builder
+	for _, g := range out {
+		switch {
+		case g.Err != nil:
+			text.WriteString("!")
+		case g.Mine:
+			text.WriteString("+")
+		default:
+			text.WriteString("-")
+		}
+	}
+	return text.String()
+}
+
+var wishGroups = []check{
+	{"many wishes are granted in their order", func(t *testing.T, w *world) {
+		all := w.wishes(t,
+			ask{timer: reminder("", 0)},
+			ask{timer: reminder("a", time.Hour)},
+			ask{timer: reminder("", 0), back: true}, // the first one, which is set only just
+			ask{timer: reminder("", 2*time.Second)},
+			ask{timer: reminder("a", time.Minute)}, // in the place of the one of an hour
+			ask{timer: reminder("b", time.Second)},
+			ask{timer: reminder("b", 0), back: true},
+			ask{timer: reminder("", 3*time.Second), back: true}, // is not there
+			ask{timer: reminder("", 3*time.Second)},
+			ask{timer: reminder("", 3*time.Second)}, // once more
+		)
+		if got := w.granted(t, all); got != strings.Repeat("+", len(all)) {
+			t.Errorf("granted %s", got)
+		}
+		w.wantSet(t, 2*time.Second, 3*time.Second, time.Minute)
+		if n := w.pending(t, store.TimerGroup); n != 0 {
+			t.Errorf("%d messages are pending", n)
+		}
+	}},
+	{"wishes are granted together as they are one by one", func(t *testing.T, w *world) {
+		var asks []ask
+		for i := range uint64(300) {
+			h := i * 0x9e3779b97f4a7c15 >> 40
+			one := reminder([]string{"", "", "a", "b"}[h%4], time.Duration(h>>2%7)*time.Second)
+			asks = append(asks, ask{one, h>>5%3 == 0})
+		}
+		for _, one := range w.wishes(t, asks...) {
+			if got := w.granted(t, []store.Wish{one}); got != "+" {
+				t.Fatalf("granted %s", got)
+			}
+		}
+		want := w.set(t)
+		must(t, w.rdb.Del(t.Context(), timersKey, "flunq:timers:keys", "flunq:timers:keys:forgotten").Err())
+		w.granted(t, w.wishes(t, asks...))
+		w.wantSet(t, want...)
+		if len(want) == 0 {
+			t.Error("nothing is set")
+		}
+	}},
+	{"thousands of wishes are granted at once", func(t *testing.T, w *world) {
+		const n = 5000
+		var asks []ask
+		for i := range n {
+			asks = append(asks, ask{timer: timer(time.Duration(i))})
+		}
+		if got := w.granted(t, w.wishes(t, asks...)); got != strings.Repeat("+", n) || w.timers(t) != n || w.pending(t, store.TimerGroup) != 0 {
+			t.Errorf("%d timers, %d pending, want %d and none", w.timers(t), w.pending(t, store.TimerGroup), n)
+		}
+	}},
+	{"what was claimed, or acknowledged, is left out, and nothing else", func(t *testing.T, w *world) {
+		lost := w.wishes(t, ask{timer: timer(0)})
+		stolen := w.steal(t, lost[0].Message)
+		all := w.wishes(t, ask{timer: timer(time.Second)}, ask{timer: timer(2 * time.Second)})
+		must(t, w.rdb.XAck(t.Context(), streamKey, store.TimerGroup, all[1].ID).Err())
+		all = slices.Concat(lost, all)
+		if got := w.granted(t, all); got != "-+-" || w.timers(t) != 1 || w.pending(t, store.TimerGroup) != 1 {
+			t.Errorf("granted %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
+		}
+		if got := w.granted(t, []store.Wish{{Message: stolen, Timer: timer(0)}}); got != "+" || w.timers(t) != 2 {
+			t.Errorf("the thief's wish: %s, %d timers", got, w.timers(t))
+		}
+		if got := w.granted(t, all); got != "---" || w.timers(t) != 2 {
+			t.Errorf("granted again: %s, %d timers", got, w.timers(t))
+		}
+	}},
+	{"a group that is gone has no wishes", func(t *testing.T, w *world) {
+		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: timer(1)})
+		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.TimerGroup).Err())
+		if got := w.granted(t, all); got != "--" || w.timers(t) != 0 {
+			t.Errorf("granted %s, %d timers", got, w.timers(t))
+		}
+	}},
+	{"what was taken back before, or has ended, is not set beside others", func(t *testing.T, w *world) {
+		c := step(0, nil)
+		c.Cancel = []event.Timer{timer(0)}
+		w.commit(t, c, store.Committed)
+		ended := timer(time.Second)
+		ended.Execution = "x-2"
+		must(t, w.rdb.HSet(t.Context(), "tenant:acme:execution:x-2", "status", "completed").Err())
+		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: ended}, ask{timer: timer(2 * time.Second)})
+		if got := w.granted(t, all); got != "+++" || w.timers(t) != 1 {
+			t.Errorf("granted %s; %d timers, want the last one", got, w.timers(t))
+		}
+		for name := range w.rdb.HGetAll(t.Context(), executionKey).Val() {
+			if strings.HasPrefix(name, "gone:") {
+				t.Errorf("tombstone %s is left", name)
+			}
+		}
+	}},
+	{"a wish that cannot be granted says why, and stays", func(t *testing.T, w *world) {
+		bad := timer(0)
+		bad.Execution = "bad"
+		must(t, w.rdb.Set(t.Context(), "tenant:acme:execution:bad", "mine", 0).Err())
+		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: bad}, ask{timer: timer(time.Second)}, ask{timer: bad, back: true})
+		out, _, err := w.Grant(t.Context(), all...)
+		must(t, err)
+		if !out[0].Mine || out[0].Err != nil || out[1].Err == nil || out[2].Err != nil || out[3].Err == nil {
+			t.Errorf("granted %v", out)
+		}
+		if store.Temporary(out[1].Err) || !strings.Contains(out[1].Err.Error(), "WRONGTYPE") {
+			t.Errorf("error %v", out[1].Err)
+		}
+		if w.timers(t) != 2 || w.pending(t, store.TimerGroup) != 2 {
+			t.Errorf("%d timers, %d pending, want 2 and 2", w.timers(t), w.pending(t, store.TimerGroup))
+		}
+	}},
+	{"keys that are something else leave all wishes", func(t *testing.T, w *world) {
+		for _, key := range []string{timersKey, "flunq:timers:keys", "flunq:timers:keys:forgotten"} {
+			all := w.wishes(t, ask{timer: timer(0)}, ask{timer: reminder("a", 0)})
+			must(t, w.rdb.Set(t.Context(), key, "mine", 0).Err())
+			err := w.unchanged(t, func() error {
+				if got := w.granted(t, all); got != "!!" {
+					t.Errorf("%s: granted %s", key, got)
+				}
+				return nil
+			})
+			must(t, err)
+			must(t, w.rdb.Del(t.Context(), key).Err())
+		}
+	}},
+	{"each tenant's wishes are its own", func(t *testing.T, w *world) {
+		must(t, w.Groups(t.Context(), "other"))
+		var asked []store.Wish
+		for i := range 4 {
+			e := happened(fmt.Sprint("o", i), event.TimerScheduled)
+			e.Tenant = []string{tenant, "other"}[i%2]
+			must(t, w.Publish(t.Context(), e))
+		}
+		r := reader(store.TimerGroup, "t1")
+		r.Tenants = append(r.Tenants, "other")
+		msgs, _, err := w.Read(t.Context(), r, 10, 0)
+		must(t, err)
+		for i, m := range msgs {
+			one := timer(time.Duration(i))
+			one.Tenant = m.Tenant
+			asked = append(asked, store.Wish{Message: m, Timer: one})
+		}
+		asked[0], asked[2] = asked[2], asked[0] // as claimed ones are among new ones
+		if got := w.granted(t, asked); got != "++++" || w.timers(t) != 4 || w.pending(t, store.TimerGroup) != 0 {
+			t.Errorf("granted %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
+		}
+	}},
+}

@@ -1,0 +1,95 @@
+package timer
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// asked is a timer as producers write it.
+type asked struct {
+	event.Timer
+
+	FireAt   string `json:"fire_at"`
+	Duration string `json:"duration"`
+}
+
+// timerOf reads the timer of an event. Producers may leave out what the event
+// itself says, and say for how long instead of until when.
+func timerOf(m store.Message) (event.Timer, error) {
+	if m.Err != nil {
+		return event.Timer{}, m.Err
+	}
+	t, quick := event.ScanTimer(string(m.Event.Data))
+	var err error
+	if quick = quick && !t.FireAt.IsZero(); !quick {
+		t, err = readTimer(m)
+	}
+	if err != nil {
+		return t, err
+	}
+	t.Tenant, t.Event, t.MovedTo = m.Tenant, nil, time.Time{}
+	t.Execution = cmp.Or(t.Execution, m.Event.Execution)
+	if t.Execution == m.Event.Execution {
+		t.Workflow = cmp.Or(t.Workflow, m.Event.Workflow)
+	}
+	t.TaskID = cmp.Or(t.TaskID, m.Event.Task)
+	t.Kind = cmp.Or(t.Kind, event.WaitTimer)
+	if t.Kind == event.DeliveryTimer {
+		return t, fmt.Errorf("the timer of event %s is of kind delivery, which only the engine sets: leave kind out", m.Event.ID)
+	}
+	return t, nil
+}
+
+// readTimer reads it in any of the forms that producers write.
+func readTimer(m store.Message) (event.Timer, error) {
+	var a asked
+	if err := json.Unmarshal(m.Event.Data, &a); err != nil {
+		return a.Timer, fmt.Errorf("read the timer of event %s: %w (want an object with fire_at, duration_ms or duration)", m.Event.ID, err)
+	}
+	at, err := a.moment(cmp.Or(m.Event.Time, m.Read))
+	if err != nil && m.Event.Type == event.TimerCancelled && a.Keyed() {
+		err = nil // the key says enough
+	}
+	if err != nil {
+		return a.Timer, fmt.Errorf("the timer of event %s %w", m.Event.ID, err)
+	}
+	if at.Year() > lastYear {
+		return a.Timer, fmt.Errorf("the timer of event %s is due in the year %d, want one up to %d", m.Event.ID, at.Year(), lastYear)
+	}
+	a.Timer.FireAt = at
+	return a.Timer, nil
+}
+
+// lastYear is the last one that RFC 3339 can write.
+const lastYear = 9999
+
+// moment is when the timer is due, if its durations count from since.
+func (a asked) moment(since time.Time) (time.Time, error) {
+	switch {
+	case a.FireAt != "":
+		at, err := time.Parse(time.RFC3339Nano, a.FireAt)
+		if err != nil {
+			return at, fmt.Errorf("has fire_at %q, want RFC 3339 such as 2026-01-31T12:00:00.5Z or …+01:00", a.FireAt)
+		}
+		return at.UTC(), nil
+	case a.DurationMS > 0:
+		const day = int64(24 * time.Hour / time.Millisecond)
+		d := dsl.Duration{Days: a.DurationMS / day, Clock: time.Duration(a.DurationMS%day) * time.Millisecond}
+		return d.From(since), nil
+	case a.Duration != "":
+		d, err := dsl.ParseDuration(a.Duration)
+		if err != nil {
+			return since, fmt.Errorf("has duration %q, want ISO 8601 such as PT2S, or 30m45s: %w", a.Duration, err)
+		}
+		return d.From(since), nil
+	default:
+		return since, errors.New("has neither fire_at (RFC 3339) nor duration_ms (above 0) nor duration (PT2S, 30m45s)")
+	}
+}

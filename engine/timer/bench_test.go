@@ -1,0 +1,148 @@
+package timer_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/timer"
+)
+
+// many is how many timers a benchmark works on at a time.
+const many = 20_000
+
+// bench is a real Redis with one timer service on it.
+type bench struct {
+	rdb *redis.Client
+	svc *timer.Service
+}
+
+func newBench(b *testing.B) *bench {
+	b.Helper()
+	addr := redistest.Addr(b)
+	rdb, err := store.Dial(b.Context(), addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = rdb.Close() })
+	st := store.New(rdb, store.Options{})
+	if err := st.Groups(b.Context(), tenant, store.TimerGroup); err != nil {
+		b.Fatal(err)
+	}
+	opts := timer.Defaults()
+	opts.Consumer, opts.Tenants, opts.Block = "t1", delivery.NewRoster(tenant), 0
+	svc, err := timer.New(st, opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &bench{rdb, svc}
+}
+
+func asked(i int, at time.Time) event.Timer {
+	return event.Timer{
+		Tenant: tenant, Workflow: "bench.wait", Execution: fmt.Sprintf("x%07d", i), TaskID: "/do/0/pause", TaskName: "pause",
+		FireAt: at.Add(time.Duration(i) * time.Microsecond).UTC(), DurationMS: 3_600_000, Kind: event.WaitTimer,
+	}
+}
+
+// fill sends commands, many at once.
+func (w *bench) fill(b *testing.B, each func(redis.Pipeliner, int)) {
+	b.Helper()
+	for from := 0; from < many; from += 1000 {
+		pipe := w.rdb.Pipeline()
+		for i := from; i < from+1000; i++ {
+			each(pipe, i)
+		}
+		if _, err := pipe.Exec(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// until steps the service until the set of timers has so many.
+func (w *bench) until(b *testing.B, want int64) {
+	b.Helper()
+	for {
+		for range 20 {
+			if _, err := w.svc.Step(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if n := w.rdb.ZCard(b.Context(), timersKey).Val(); n == want {
+			return
+		}
+	}
+}
+
+// cpu is for how long Redis has worked.
+func (w *bench) cpu(ctx context.Context) (sum float64) {
+	for line := range strings.Lines(w.rdb.Info(ctx, "cpu").Val()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_user" || name == "used_cpu_sys" {
+			n, _ := strconv.ParseFloat(value, 64)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// measure runs work again and again, behind fill which does not count.
+func (w *bench) measure(b *testing.B, fill, work func()) {
+	b.Helper()
+	var spent float64
+	for b.Loop() {
+		b.StopTimer()
+		if err := w.rdb.Del(b.Context(), timersKey).Err(); err != nil {
+			b.Fatal(err)
+		}
+		w.rdb.XTrimMaxLen(b.Context(), streamKey, 0)
+		fill()
+		before := w.cpu(b.Context())
+		b.StartTimer()
+		work()
+		b.StopTimer()
+		spent += w.cpu(b.Context()) - before
+		b.StartTimer()
+	}
+	n := float64(b.N * many)
+	b.ReportMetric(n/b.Elapsed().Seconds(), "timers/s")
+	b.ReportMetric(b.Elapsed().Seconds()*1e6/n, "µs/timer")
+	b.ReportMetric(spent*1e6/n, "redis-µs/timer")
+}
+
+// One service alone takes timers from their events into the set.
+func BenchmarkRegister(b *testing.B) {
+	w := newBench(b)
+	due := time.Now().Add(24 * time.Hour)
+	w.measure(b, func() {
+		w.fill(b, func(pipe redis.Pipeliner, i int) {
+			t := asked(i, due)
+			e := event.Event{
+				ID: t.Execution + "/2", Source: "/flunq/worker", Type: event.TimerScheduled, Time: due.UTC(),
+				Tenant: tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID, Data: event.Encode(t),
+			}
+			pipe.XAdd(b.Context(), &redis.XAddArgs{Stream: streamKey, Values: e.Fields()})
+		})
+	}, func() { w.until(b, many) })
+}
+
+// One service alone takes overdue timers from the set into their events.
+func BenchmarkFire(b *testing.B) {
+	w := newBench(b)
+	w.measure(b, func() {
+		due := time.Now().Add(-time.Minute)
+		w.fill(b, func(pipe redis.Pipeliner, i int) {
+			t := asked(i, due)
+			pipe.ZAdd(b.Context(), timersKey, redis.Z{Score: float64(t.FireAt.UnixMicro()) / 1e6, Member: event.Encode(t)})
+		})
+	}, func() { w.until(b, 0) })
+}

@@ -1,0 +1,79 @@
+package timer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/store"
+)
+
+// fire publishes what is due, if nobody else in the process does, and reports
+// whether there is more of it.
+func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error) {
+	sleep := s.opts.MaxSleep
+	if s.opts.Block == 0 {
+		sleep = 0
+	}
+	if !s.watch.begin(s, sleep) {
+		return s.watch.clock(), false, nil
+	}
+	var next time.Time
+	for _, tenant := range s.store.Shelves(s.opts.Tenants.Names()) {
+		look, wrong := s.fireOn(ctx, tenant)
+		if wrong != nil {
+			s.desk.Tell(delivery.Activity{What: delivery.Unfired, Err: wrong})
+		}
+		now, next, more = look.Now, earlier(next, look.Next), more || len(look.Due) > 0
+		err = errors.Join(err, wrong)
+	}
+	s.watch.end(now, next, more, err != nil)
+	return now, more, err
+}
+
+// fireOn publishes what is due on one shelf, and looks what is due after that.
+func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, err error) {
+	look, known := s.ahead[tenant]
+	delete(s.ahead, tenant)
+	if !known {
+		if look, err = s.store.Look(ctx, tenant, s.page(0)); err != nil {
+			return look, err
+		}
+	}
+	if len(look.Due) == 0 {
+		return look, nil
+	}
+	s.desk.Tell(delivery.Activity{What: delivery.Firing, At: look.Now})
+	fired, after, err := s.store.FireAndLook(ctx, tenant, look, s.page(len(look.Due)))
+	if err == nil && fired == len(look.Due) {
+		s.fired(look) // else somebody else was faster with some of them: it is not known with which
+	}
+	if err == nil && len(after.Due) > 0 {
+		s.ahead[tenant] = after
+	}
+	return after, err
+}
+
+// page is how many timers to ask for if so many were due just now: more of them,
+// up to the limit, for as long as there are more.
+func (s *Service) page(due int) int {
+	const fewest = 16
+	return min(max(fewest, 2*due), s.opts.Fires)
+}
+
+// fired takes up the tenants of timers that have fired, and tells of these.
+func (s *Service) fired(look store.Look) {
+	for i, d := range look.Due {
+		if d.Err != nil {
+			continue
+		}
+		if i == 0 || d.Tenant != look.Due[i-1].Tenant {
+			s.opts.Tenants.Add(d.Tenant)
+		}
+		if s.opts.Observe != nil {
+			t := d.Timer
+			s.desk.Tell(delivery.Activity{What: delivery.Fired, Timer: &t, At: look.Now})
+		}
+	}
+}

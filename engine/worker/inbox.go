@@ -1,0 +1,191 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// Inbox reads events for the workers of one process, which are one consumer
+// together. Each takes a batch; those of one execution are in one pair of hands at
+// a time, so that workers of a process are never in each other's way.
+type Inbox struct {
+	desk *delivery.Desk
+	opts delivery.Options
+
+	mu      sync.Mutex
+	waiting []store.Message
+	batches [][]store.Message // in the hands of the workers
+	busy    map[string]bool   // executions of these
+	reading bool              // one of the workers reads, for all of them
+	changed chan struct{}
+}
+
+// NewInbox is the inbox of one process.
+func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
+	opts.Wants = concerns
+	if opts.Gate == nil {
+		opts.Gate = &delivery.Gate{}
+	}
+	desk, err := delivery.NewDesk(st, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Inbox{desk: desk, opts: opts, busy: map[string]bool{}, changed: make(chan struct{})}, nil
+}
+
+// concerns reports whether the worker takes events of a type.
+func concerns(t event.Type) bool {
+	switch t {
+	case event.ExecutionStarted, event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed,
+		event.ExecutionRetried, event.TaskCompleted, event.TimerFired,
+		event.EventDead, event.TaskDead, event.TimerDead:
+		return true
+	default:
+		return !strings.HasPrefix(string(t), event.Prefix)
+	}
+}
+
+// take hands out messages of one tenant, none if there are none; then wake says
+// when to ask again.
+func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
+	for {
+		batch, read, changed := b.next()
+		switch {
+		case len(batch) > 0:
+			return batch, wake, nil
+		case read:
+			return b.read(ctx)
+		case b.opts.Block == 0:
+			return nil, time.Time{}, nil // whoever has what waits takes it up when it is done
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, time.Time{}, nil
+		}
+	}
+}
+
+// next is a batch to begin; without one, whether to read, or what to wait for.
+func (b *Inbox) next() (batch []store.Message, read bool, changed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if batch := b.pick(); len(batch) > 0 {
+		return batch, false, nil
+	}
+	// Reads that do not wait can be done side by side.
+	if b.reading && b.opts.Block > 0 || len(b.waiting) >= b.opts.Batch {
+		return nil, false, b.changed
+	}
+	b.reading = true
+	return nil, true, nil
+}
+
+// read gets new messages, and takes a batch of them.
+func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
+	msgs, now, wake, err := b.desk.Fetch(ctx, b.opts.Batch, b.opts.Block)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
+	for i := range msgs {
+		switch m := &msgs[i]; {
+		case !concerns(m.Event.Type):
+			b.desk.Pass(*m)
+			wake = now // to acknowledge it
+		case !m.Claimed || !b.has(*m):
+			b.waiting = append(b.waiting, *m)
+		}
+	}
+	b.broadcast()
+	if batch = b.pick(); len(batch) > 0 {
+		return batch, now, nil // an error comes again when there is nothing else
+	}
+	return nil, wake, err
+}
+
+// pick begins a batch of what waits, if there is something that may begin now.
+func (b *Inbox) pick() []store.Message {
+	var batch, rest []store.Message
+	held := map[string]bool{} // executions of which something has to wait
+	for i := range b.waiting {
+		m := &b.waiting[i]
+		if len(batch) >= b.opts.Batch || len(batch) > 0 && delivery.Suspect(batch[0]) {
+			rest = append(rest, b.waiting[i:]...)
+			break
+		}
+		if key := keyOf(*m); b.busy[key] || held[key] || !b.joins(batch, *m) {
+			held[key] = true
+			rest = append(rest, *m)
+		} else {
+			batch = append(batch, *m)
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	b.waiting = rest
+	b.batches = append(b.batches, batch)
+	for i := range batch {
+		b.busy[keyOf(batch[i])] = true
+	}
+	return batch
+}
+
+// joins reports whether a message may be handled with a batch: it is of the same
+// tenant, and no suspect, which is handled alone.
+func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
+	if len(batch) == 0 {
+		return b.opts.Gate.Enter(m)
+	}
+	return m.Tenant == batch[0].Tenant && !delivery.Suspect(m)
+}
+
+// keyOf is the execution that a message is about; one from outside is about itself.
+func keyOf(m store.Message) string {
+	if m.Event.Execution == "" || !strings.HasPrefix(string(m.Event.Type), event.Prefix) {
+		return m.Tenant + "//" + m.ID
+	}
+	return m.Tenant + "/" + m.Event.Execution
+}
+
+// done takes a batch back, and what of it is to be handled again.
+func (b *Inbox) done(batch, again []store.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opts.Gate.Leave()
+	for _, m := range batch {
+		delete(b.busy, keyOf(m))
+	}
+	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
+	b.waiting = append(slices.Clone(again), b.waiting...)
+	b.broadcast()
+}
+
+// broadcast wakes all workers that wait.
+func (b *Inbox) broadcast() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// has reports whether a claimed message is one of this process, which is at work still.
+func (b *Inbox) has(m store.Message) bool {
+	return slices.ContainsFunc(b.waiting, m.Same) ||
+		slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return slices.ContainsFunc(batch, m.Same) })
+}
+
+// Finish acknowledges what was read and means nothing to a worker.
+func (b *Inbox) Finish(ctx context.Context) error { return b.desk.Finish(ctx) }
+
+// Held are the messages that were read and not handled yet.
+func (b *Inbox) Held() []store.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Concat(append(slices.Clone(b.batches), b.waiting, b.desk.Held())...)
+}

@@ -1,0 +1,408 @@
+package lua
+
+import (
+	"fmt"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// program is a script whose every part has become a function of Go. It knows
+// enough of Lua for what scripts do with the data of a Redis; one that wants more
+// is left to gopher-lua.
+type program struct {
+	body  []statement
+	slots int // of its variables
+}
+
+// statement is a statement that was compiled. f holds the variables of the
+// function that it stands in.
+type statement func(m *machine, f *frame) flow
+
+// expression is an expression that was compiled, of one value.
+type expression func(m *machine, f *frame) value
+
+// several is one of any number of values, which it puts onto the machine's pile.
+type several func(m *machine, f *frame)
+
+// flow is how it goes on after a statement.
+type flow uint8
+
+const (
+	onward flow = iota
+	broken
+	returned
+)
+
+// function is a function of a script. It is called by its name only, and so never
+// outlives the one that it stands in.
+type function struct {
+	params, slots int
+	body          []statement
+}
+
+// unsupported is panicked by the compiler about what it does not know.
+type unsupported struct{ what string }
+
+func leave(format string, args ...any) { panic(unsupported{fmt.Sprintf(format, args...)}) }
+
+// compileProgram compiles a script. Without a program, why says what it does not know.
+func compileProgram(chunk []ast.Stmt) (p *program, why string) {
+	defer func() {
+		if r := recover(); r != nil {
+			u, ok := r.(unsupported)
+			if !ok {
+				panic(r)
+			}
+			p, why = nil, u.what
+		}
+	}()
+	c := &compiler{}
+	body := c.block(chunk)
+	return &program{body: body, slots: c.most}, ""
+}
+
+// compiler knows what the names mean at a place of a script.
+type compiler struct {
+	outer *compiler // of the function around this one
+	names []name    // the innermost last
+	slots int       // in use
+	most  int       // … ever
+}
+
+// name is a variable, or a function.
+type name struct {
+	name     string
+	slot     int
+	function *function
+}
+
+// block compiles statements whose variables end with them.
+func (c *compiler) block(list []ast.Stmt) []statement {
+	known, slots := len(c.names), c.slots
+	out := make([]statement, 0, len(list))
+	for _, stmt := range list {
+		if s := c.statement(stmt); s != nil {
+			out = append(out, s)
+		}
+	}
+	c.names, c.slots = c.names[:known], slots
+	return out
+}
+
+// declare makes a variable known from here on.
+func (c *compiler) declare(as string) (slot int) {
+	slot = c.slots
+	c.names = append(c.names, name{name: as, slot: slot})
+	c.slots++
+	c.most = max(c.most, c.slots)
+	return slot
+}
+
+// resolve finds what a name means, and how many functions further out it does.
+func (c *compiler) resolve(as string) (n *name, level int) {
+	for at := c; at != nil; at = at.outer {
+		for i := len(at.names) - 1; i >= 0; i-- {
+			if at.names[i].name == as {
+				return &at.names[i], level
+			}
+		}
+		level++
+	}
+	return nil, 0
+}
+
+// variable is the place of a variable.
+func (c *compiler) variable(as string) (slot, level int) {
+	n, level := c.resolve(as)
+	if n == nil || n.function != nil {
+		leave("%s as a variable", as)
+	}
+	return n.slot, level
+}
+
+// statement compiles one; nil if there is nothing to do.
+func (c *compiler) statement(stmt ast.Stmt) statement {
+	switch s := stmt.(type) {
+	case *ast.LocalAssignStmt:
+		return c.local(s)
+	case *ast.AssignStmt:
+		return c.assign(s)
+	case *ast.FuncCallStmt:
+		call, ok := s.Expr.(*ast.FuncCallExpr)
+		if !ok {
+			leave("a statement that is no call")
+		}
+		return c.effect(call)
+	case *ast.DoBlockStmt:
+		body := c.block(s.Stmts)
+		return func(m *machine, f *frame) flow { return run(m, f, body) }
+	case *ast.WhileStmt:
+		return c.while(s)
+	case *ast.IfStmt:
+		return c.conditional(s)
+	case *ast.NumberForStmt:
+		return c.count(s)
+	case *ast.GenericForStmt:
+		return c.each(s)
+	case *ast.ReturnStmt:
+		return c.giveBack(s)
+	case *ast.BreakStmt:
+		return func(*machine, *frame) flow { return broken }
+	default:
+		leave("%T", stmt)
+		return nil
+	}
+}
+
+// run carries statements out, until one says that it does not go on.
+func run(m *machine, f *frame, list []statement) flow {
+	for _, s := range list {
+		if how := s(m, f); how != onward {
+			return how
+		}
+	}
+	return onward
+}
+
+// local compiles the declaration of variables, or of a function.
+func (c *compiler) local(s *ast.LocalAssignStmt) statement {
+	if len(s.Names) == 1 && len(s.Exprs) == 1 {
+		if fn, ok := s.Exprs[0].(*ast.FunctionExpr); ok {
+			c.define(s.Names[0], fn)
+			return nil
+		}
+	}
+	l := c.list(s.Exprs, len(s.Names))
+	slots := make([]int, len(s.Names))
+	for i, as := range s.Names {
+		slots[i] = c.declare(as)
+	}
+	if len(slots) == 1 && l.rest == nil && len(l.exprs) == 1 {
+		slot, expr := slots[0], l.exprs[0]
+		return func(m *machine, f *frame) flow {
+			f.vars[slot] = expr(m, f)
+			return onward
+		}
+	}
+	first := slots[0] // the others follow it
+	return func(m *machine, f *frame) flow {
+		base := l.push(m, f)
+		n := copy(f.vars[first:first+len(slots)], m.pile[base:])
+		clear(f.vars[first+n : first+len(slots)])
+		m.pile = m.pile[:base]
+		return onward
+	}
+}
+
+// define compiles a function. It may call itself.
+func (c *compiler) define(as string, fn *ast.FunctionExpr) {
+	if fn.ParList.HasVargs {
+		leave("a function of any number of arguments")
+	}
+	f := &function{params: len(fn.ParList.Names)}
+	c.names = append(c.names, name{name: as, function: f})
+	inner := &compiler{outer: c}
+	for _, param := range fn.ParList.Names {
+		inner.declare(param)
+	}
+	f.body = inner.block(fn.Stmts)
+	f.slots = inner.most
+}
+
+func (c *compiler) assign(s *ast.AssignStmt) statement {
+	if len(s.Lhs) != 1 || len(s.Rhs) != 1 {
+		return c.assignSeveral(s)
+	}
+	expr := c.expression(s.Rhs[0])
+	switch to := s.Lhs[0].(type) {
+	case *ast.IdentExpr:
+		slot, level := c.variable(to.Value)
+		if level == 0 {
+			return func(m *machine, f *frame) flow {
+				f.vars[slot] = expr(m, f)
+				return onward
+			}
+		}
+		return func(m *machine, f *frame) flow {
+			v := expr(m, f)
+			f.out(level).vars[slot] = v
+			return onward
+		}
+	case *ast.AttrGetExpr:
+		object, key, line := c.expression(to.Object), c.expression(to.Key), to.Line()
+		return func(m *machine, f *frame) flow {
+			o, k := object(m, f), key(m, f)
+			store(o, k, expr(m, f), line)
+			return onward
+		}
+	default:
+		leave("an assignment to %T", to)
+		return nil
+	}
+}
+
+// target is what is assigned to: a variable, or a place in a table.
+type target struct {
+	slot, level int
+	object, key expression // nil: it is a variable
+	line        int
+}
+
+func (c *compiler) target(e ast.Expr) (t target) {
+	switch to := e.(type) {
+	case *ast.IdentExpr:
+		t.slot, t.level = c.variable(to.Value)
+	case *ast.AttrGetExpr:
+		t.object, t.key, t.line = c.expression(to.Object), c.expression(to.Key), to.Line()
+	default:
+		leave("an assignment to %T", to)
+	}
+	return t
+}
+
+// assignSeveral compiles an assignment to several places at once.
+func (c *compiler) assignSeveral(s *ast.AssignStmt) statement {
+	l := c.list(s.Rhs, len(s.Lhs))
+	targets := make([]target, len(s.Lhs))
+	for i, to := range s.Lhs {
+		targets[i] = c.target(to)
+	}
+	return func(m *machine, f *frame) flow {
+		places := len(m.pile)
+		for i := range targets {
+			if t := &targets[i]; t.object != nil {
+				o, k := t.object(m, f), t.key(m, f)
+				m.pile = append(m.pile, o, k)
+			}
+		}
+		base, at := l.push(m, f), places
+		for i := range targets {
+			v := value{}
+			if base+i < len(m.pile) {
+				v = m.pile[base+i]
+			}
+			if t := &targets[i]; t.object == nil {
+				f.out(t.level).vars[t.slot] = v
+			} else {
+				store(m.pile[at], m.pile[at+1], v, t.line)
+				at += 2
+			}
+		}
+		m.pile = m.pile[:places]
+		return onward
+	}
+}
+
+func (c *compiler) while(s *ast.WhileStmt) statement {
+	condition, body := c.expression(s.Condition), c.block(s.Stmts)
+	return func(m *machine, f *frame) flow {
+		for condition(m, f).holds() {
+			switch run(m, f, body) {
+			case broken:
+				return onward
+			case returned:
+				return returned
+			default:
+			}
+		}
+		return onward
+	}
+}
+
+func (c *compiler) conditional(s *ast.IfStmt) statement {
+	condition, then, otherwise := c.expression(s.Condition), c.block(s.Then), c.block(s.Else)
+	return func(m *machine, f *frame) flow {
+		if condition(m, f).holds() {
+			return run(m, f, then)
+		}
+		return run(m, f, otherwise)
+	}
+}
+
+// count compiles for i = a, b, c.
+func (c *compiler) count(s *ast.NumberForStmt) statement {
+	first, last := c.expression(s.Init), c.expression(s.Limit)
+	step := constant(number(1))
+	if s.Step != nil {
+		step = c.expression(s.Step)
+	}
+	known, slots, line := len(c.names), c.slots, s.Line()
+	slot := c.declare(s.Name)
+	body := c.block(s.Stmts)
+	c.names, c.slots = c.names[:known], slots
+	return func(m *machine, f *frame) flow {
+		i := numeric(first(m, f), "'for' initial value must be a number", line)
+		end := numeric(last(m, f), "'for' limit must be a number", line)
+		by := numeric(step(m, f), "'for' step must be a number", line)
+		for ; by > 0 && i <= end || by <= 0 && i >= end; i += by {
+			f.vars[slot] = number(i)
+			switch run(m, f, body) {
+			case broken:
+				return onward
+			case returned:
+				return returned
+			default:
+			}
+		}
+		return onward
+	}
+}
+
+// each compiles for i, v in ipairs(list).
+func (c *compiler) each(s *ast.GenericForStmt) statement {
+	if len(s.Exprs) != 1 || len(s.Names) > 2 {
+		leave("a loop over more than a list")
+	}
+	call, ok := s.Exprs[0].(*ast.FuncCallExpr)
+	if !ok || c.builtin(call) != "ipairs" || len(call.Args) != 1 {
+		leave("a loop over what is no list")
+	}
+	list, line := c.expression(call.Args[0]), s.Line()
+	known, slots := len(c.names), c.slots
+	index, element := c.declare(s.Names[0]), c.declare("")
+	if len(s.Names) > 1 {
+		c.names[len(c.names)-1].name = s.Names[1]
+	}
+	body := c.block(s.Stmts)
+	c.names, c.slots = c.names[:known], slots
+	return func(m *machine, f *frame) flow {
+		t := tabled(list(m, f), "ipairs", line)
+		for i := 1; i <= len(t.list) && t.list[i-1].kind != isNil; i++ {
+			f.vars[index], f.vars[element] = number(float64(i)), t.list[i-1]
+			switch run(m, f, body) {
+			case broken:
+				return onward
+			case returned:
+				return returned
+			default:
+			}
+		}
+		return onward
+	}
+}
+
+// tabled is an argument that has to be a table.
+func tabled(v value, of string, line int) *table {
+	if v.kind != isTable {
+		fail(line, "bad argument #1 to '%s' (table expected, got %s)", of, v.kind)
+	}
+	return v.table
+}
+
+func (c *compiler) giveBack(s *ast.ReturnStmt) statement {
+	l := c.list(s.Exprs, len(s.Exprs)+1)
+	if len(l.exprs) == 1 && l.rest == nil {
+		expr := l.exprs[0]
+		return func(m *machine, f *frame) flow {
+			v := expr(m, f)
+			m.results = append(m.results[:0], v)
+			return returned
+		}
+	}
+	return func(m *machine, f *frame) flow {
+		base := l.push(m, f)
+		m.results = append(m.results[:0], m.pile[base:]...)
+		m.pile = m.pile[:base]
+		return returned
+	}
+}

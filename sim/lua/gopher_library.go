@@ -1,0 +1,200 @@
+package lua
+
+import (
+	"strconv"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// openLibraries builds what scripts can name: what Redis gives them, less what
+// loads code. All of it is read-only, so that no script can leave something
+// behind in the state that the next one gets.
+func (e *gopher) openLibraries() {
+	l := e.state
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
+		l.Push(l.NewFunction(open))
+		l.Call(0, 0)
+	}
+	base := l.G.Global
+	e.globals = l.NewTable()
+	for _, name := range []string{
+		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "rawequal",
+		"rawget", "select", "setmetatable", "type", "unpack", "xpcall", "_VERSION",
+	} {
+		e.globals.RawSetString(name, base.RawGetString(name))
+	}
+	l.SetFuncs(e.globals, map[string]lua.LGFunction{
+		"pcall": luaPCall, "rawset": e.rawSet, "tonumber": luaToNumber, "tostring": luaToString,
+	})
+	math := library(base, "math")
+	l.SetFuncs(math, map[string]lua.LGFunction{"random": e.mathRandom, "randomseed": e.mathRandomSeed})
+	text := library(base, "string")
+	text.RawSetString("dump", lua.LNil)
+	text.RawSetString("__metatable", lua.LFalse)
+	e.globals.RawSetString("math", e.readOnly(math))
+	e.globals.RawSetString("string", e.readOnly(text))
+	e.globals.RawSetString("table", e.readOnly(library(base, "table")))
+	e.globals.RawSetString("redis", e.readOnly(e.luaRedis()))
+	e.globals.RawSetString("cjson", e.readOnly(e.luaJSON()))
+	missing := l.NewTable()
+	missing.RawSetString("__index", l.NewFunction(e.missingGlobal))
+	e.globals.Metatable = missing
+	env := e.readOnly(e.globals)
+	e.globals.RawSetString("_G", env)
+	l.Env = env
+	l.G.Global = env
+}
+
+// readOnly makes a table through which another can be read only.
+func (e *gopher) readOnly(table *lua.LTable) *lua.LTable {
+	meta := e.state.NewTable()
+	meta.RawSetString("__index", table)
+	meta.RawSetString("__newindex", e.state.NewFunction(e.refuseWrite))
+	meta.RawSetString("__metatable", lua.LFalse)
+	guard := e.state.NewTable()
+	guard.Metatable = meta
+	e.locked[guard] = true
+	return guard
+}
+
+// refuseWrite is what an assignment to a global or into a library gets.
+func (*gopher) refuseWrite(l *lua.LState) int {
+	l.RaiseError("Attempt to modify a readonly table")
+	return 0
+}
+
+// missingGlobal is what reading a global that does not exist gets.
+func (*gopher) missingGlobal(l *lua.LState) int {
+	l.RaiseError("Script attempted to access nonexistent global variable '%s'", l.Get(2).String())
+	return 0
+}
+
+// rawSet is rawset, which respects what is read-only.
+func (e *gopher) rawSet(l *lua.LState) int {
+	table := l.CheckTable(1)
+	if e.locked[table] {
+		e.fail(l, "ERR Attempt to modify a readonly table")
+	}
+	l.RawSet(table, l.CheckAny(2), l.CheckAny(3))
+	l.SetTop(1)
+	return 1
+}
+
+// luaPCall is pcall. As in Redis, the error of a command arrives as its message.
+func luaPCall(l *lua.LState) int {
+	l.CheckAny(1)
+	err := l.PCall(l.GetTop()-1, lua.MultRet, nil)
+	if err == nil {
+		l.Insert(lua.LTrue, 1)
+		return l.GetTop()
+	}
+	failure, ok := err.(*lua.ApiError) //nolint:errorlint // PCall returns nothing else, unwrapped
+	if !ok || failure.Type == lua.ApiErrorPanic {
+		panic(err)
+	}
+	l.SetTop(0)
+	l.Push(lua.LFalse)
+	l.Push(failure.Object)
+	if table, ok := failure.Object.(*lua.LTable); ok {
+		if text, ok := table.RawGetString("err").(lua.LString); ok {
+			l.SetTop(1)
+			l.Push(text)
+		}
+	}
+	return 2
+}
+
+// luaToString is tostring, with numbers as Lua in C writes them.
+func luaToString(l *lua.LState) int {
+	if number, ok := l.CheckAny(1).(lua.LNumber); ok {
+		l.Push(lua.LString(Number(float64(number), written)))
+		return 1
+	}
+	l.Push(l.ToStringMeta(l.Get(1)))
+	return 1
+}
+
+// luaToNumber is tonumber; that of gopher-lua reads "010" as eight.
+func luaToNumber(l *lua.LState) int {
+	base := l.OptInt(2, 10)
+	switch value := l.CheckAny(1).(type) {
+	case lua.LNumber:
+		l.Push(value)
+	case lua.LString:
+		l.Push(luaParse(strings.ToLower(strings.TrimSpace(string(value))), base))
+	default:
+		l.Push(lua.LNil)
+	}
+	return 1
+}
+
+// luaParse reads a number, or returns nil.
+func luaParse(text string, base int) lua.LValue {
+	digits := strings.TrimPrefix(strings.TrimPrefix(text, "-"), "+")
+	if hex, ok := strings.CutPrefix(digits, "0x"); ok && (base == 10 || base == 16) {
+		text, base = strings.TrimSuffix(text, digits)+hex, 16
+	}
+	if base != 10 {
+		if n, err := strconv.ParseInt(text, base, 64); err == nil {
+			return lua.LNumber(n)
+		}
+		return lua.LNil
+	}
+	if strings.ContainsAny(text, "_px") {
+		return lua.LNil
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return lua.LNumber(f)
+	}
+	return lua.LNil
+}
+
+// luaRandom is the generator behind math.random.
+type luaRandom struct{ state uint64 }
+
+// newLuaRandom is srand48.
+func newLuaRandom(seed uint32) luaRandom { return luaRandom{uint64(seed)<<16 | 0x330E} }
+
+// next is lrand48.
+func (r *luaRandom) next() uint64 {
+	r.state = (r.state*0x5DEECE66D + 0xB) & (1<<48 - 1)
+	return r.state >> 17
+}
+
+// mathRandom is math.random.
+func (e *gopher) mathRandom(l *lua.LState) int {
+	const most = 1<<31 - 1
+	fraction := float64(e.random.next()%most) / most
+	low := 1
+	var high int
+	switch l.GetTop() {
+	case 0:
+		l.Push(lua.LNumber(fraction))
+		return 1
+	case 1:
+		high = l.CheckInt(1)
+	default:
+		low, high = l.CheckInt(1), l.CheckInt(2)
+	}
+	if low > high {
+		l.ArgError(l.GetTop(), "interval is empty")
+	}
+	l.Push(lua.LNumber(low + int(fraction*float64(high-low+1))))
+	return 1
+}
+
+// mathRandomSeed is math.randomseed.
+func (e *gopher) mathRandomSeed(l *lua.LState) int {
+	e.random = newLuaRandom(uint32(l.CheckInt(1)))
+	return 0
+}
+
+// library is one of the libraries that gopher-lua has just opened.
+func library(base *lua.LTable, name string) *lua.LTable {
+	table, ok := base.RawGetString(name).(*lua.LTable)
+	if !ok {
+		panic("lua: there is no library " + name)
+	}
+	return table
+}

@@ -1,0 +1,316 @@
+package lua
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/pm"
+)
+
+// library compiles the call of a function of Lua or Redis.
+func (c *compiler) library(name string, e *ast.FuncCallExpr) expression {
+	l := c.list(e.Args, len(e.Args))
+	args := l.exprs
+	switch {
+	case name == "string.format":
+		return format(args, e)
+	case name == "string.find":
+		return findText(args, e)
+	case name == "error" && len(args) > 0 && len(args) < 3:
+		return raise(args, e)
+	case len(args) == 1:
+		return one(name, args[0], e.Line())
+	case len(args) >= 2 && (name == "math.min" || name == "math.max"):
+		return extreme(name, args, e.Line())
+	case name == "string.sub" && (len(args) == 2 || len(args) == 3):
+		return cut(args, e.Line())
+	case name == "table.insert" && len(args) == 2:
+		line := e.Line()
+		return func(m *machine, f *frame) value {
+			t := args[0](m, f)
+			store(t, number(length(t, line).num+1), args[1](m, f), line)
+			return value{}
+		}
+	case name == "table.concat" && len(args) == 2:
+		return join(args[0], args[1], e.Line())
+	default:
+		leave("%s of %d arguments", name, len(args))
+		return nil
+	}
+}
+
+// one compiles a function of one argument.
+func one(name string, arg expression, line int) expression {
+	onText := func(of func(string) value) expression {
+		return func(m *machine, f *frame) value { return of(word(arg(m, f), line)) }
+	}
+	onNumber := func(of func(float64) float64) expression {
+		return func(m *machine, f *frame) value {
+			return number(of(numeric(arg(m, f), "bad argument (number expected)", line)))
+		}
+	}
+	switch name {
+	case "tonumber":
+		return func(m *machine, f *frame) value {
+			v := arg(m, f)
+			if n, ok := v.number(); ok {
+				return number(n)
+			}
+			return value{}
+		}
+	case "tostring":
+		return func(m *machine, f *frame) value { return text(shown(arg(m, f), line)) }
+	case "type":
+		return func(m *machine, f *frame) value { return text(arg(m, f).kind.String()) }
+	case "redis.status_reply", "redis.error_reply":
+		return func(m *machine, f *frame) value { return status(name, arg(m, f)) }
+	case "table.concat":
+		return join(arg, constant(text("")), line)
+	case "string.len":
+		return onText(func(s string) value { return number(float64(len(s))) })
+	case "string.lower":
+		return onText(func(s string) value { return text(strings.ToLower(s)) })
+	case "string.upper":
+		return onText(func(s string) value { return text(strings.ToUpper(s)) })
+	case "math.floor":
+		return onNumber(math.Floor)
+	case "math.ceil":
+		return onNumber(math.Ceil)
+	case "math.abs":
+		return onNumber(math.Abs)
+	default:
+		leave("%s", name)
+		return nil
+	}
+}
+
+// status is redis.status_reply or redis.error_reply.
+func status(name string, v value) value {
+	switch {
+	case v.kind != isString:
+		return single("err", "ERR wrong number or type of arguments")
+	case name == "redis.status_reply":
+		return single("ok", v.str)
+	}
+	s := strings.TrimPrefix(v.str, "-")
+	if !strings.Contains(s, " ") {
+		s = "ERR " + s
+	}
+	return single("err", s)
+}
+
+// word is an argument that has to be a text.
+func word(v value, line int) string {
+	s, ok := v.text(written)
+	if !ok {
+		fail(line, "bad argument (string expected, got %s)", v.kind)
+	}
+	return s
+}
+
+// shown is what tostring makes of a value.
+func shown(v value, line int) string {
+	switch v.kind {
+	case isNil:
+		return "nil"
+	case isBool:
+		return strconv.FormatBool(v.holds())
+	case isTable:
+		fail(line, "the simulator writes no table's address")
+	}
+	s, _ := v.text(written)
+	return s
+}
+
+// join compiles table.concat.
+func join(list, between expression, line int) expression {
+	return func(m *machine, f *frame) value {
+		t := tabled(list(m, f), "concat", line)
+		separator := word(between(m, f), line)
+		var out strings.Builder
+		for i := range t.list {
+			s, ok := t.list[i].text(written)
+			if !ok {
+				fail(line, "invalid value (%s) at index %d in table for 'concat'", t.list[i].kind, i+1)
+			}
+			if i > 0 {
+				out.WriteString(separator)
+			}
+			out.WriteString(s)
+		}
+		return text(out.String())
+	}
+}
+
+// match compiles string.match.
+func (c *compiler) match(e *ast.FuncCallExpr) several {
+	if len(e.Args) != 2 { //nolint:mnd // text and pattern
+		leave("string.match of %d arguments", len(e.Args))
+	}
+	subject, pattern, line := c.expression(e.Args[0]), c.expression(e.Args[1]), e.Line()
+	return func(m *machine, f *frame) {
+		s := word(subject(m, f), line)
+		found, err := pm.Find(word(pattern(m, f), line), []byte(s), 0, 1)
+		if err != nil {
+			fail(line, "%s", err.Error())
+		}
+		if len(found) == 0 {
+			m.pile = append(m.pile, value{})
+			return
+		}
+		one := found[0]
+		first := min(2, one.CaptureLength()-2) // without captures it is all of it
+		for i := first; i < one.CaptureLength(); i += 2 {
+			if one.IsPosCapture(i) {
+				m.pile = append(m.pile, number(float64(one.Capture(i))))
+				continue
+			}
+			m.pile = append(m.pile, text(s[one.Capture(i):one.Capture(i+1)]))
+		}
+	}
+}
+
+func extreme(name string, args []expression, line int) expression {
+	pick := math.Min
+	if name == "math.max" {
+		pick = math.Max
+	}
+	return func(m *machine, f *frame) value {
+		const message = "bad argument (number expected)"
+		best := numeric(args[0](m, f), message, line)
+		for _, arg := range args[1:] {
+			best = pick(best, numeric(arg(m, f), message, line))
+		}
+		return number(best)
+	}
+}
+
+// cut compiles string.sub.
+func cut(args []expression, line int) expression {
+	return func(m *machine, f *frame) value {
+		s := word(args[0](m, f), line)
+		const message = "bad argument to 'sub' (number expected)"
+		from, to := int(numeric(args[1](m, f), message, line)), -1
+		if len(args) > 2 {
+			to = int(numeric(args[2](m, f), message, line))
+		}
+		if from < 0 {
+			from = max(len(s)+from+1, 1)
+		}
+		if to < 0 {
+			to = len(s) + to + 1
+		}
+		from, to = max(from, 1), min(to, len(s))
+		if from > to {
+			return text("")
+		}
+		return text(s[from-1 : to])
+	}
+}
+
+// findText compiles string.find of a text that is no pattern, where the place
+// alone is wanted.
+func findText(args []expression, e *ast.FuncCallExpr) expression {
+	if len(args) != 4 { //nolint:mnd // text, part, from where, plain
+		leave("string.find of a pattern")
+	}
+	from, okFrom := e.Args[2].(*ast.NumberExpr)
+	_, plain := e.Args[3].(*ast.TrueExpr)
+	if !plain || !okFrom || from.Value != "1" {
+		leave("string.find of a pattern")
+	}
+	line := e.Line()
+	return func(m *machine, f *frame) value {
+		s := word(args[0](m, f), line)
+		if at := strings.Index(s, word(args[1](m, f), line)); at >= 0 {
+			return number(float64(at + 1))
+		}
+		return value{}
+	}
+}
+
+// raise compiles error.
+func raise(args []expression, e *ast.FuncCallExpr) expression {
+	line, level := e.Line(), constant(number(1))
+	if len(args) > 1 {
+		if _, ok := e.Args[1].(*ast.NumberExpr); !ok {
+			leave("error of a computed level")
+		}
+		level = args[1]
+	}
+	return func(m *machine, f *frame) value {
+		v := args[0](m, f)
+		switch {
+		case v.kind == isTable:
+			message := v.table.get(text("err"))
+			if message.kind != isString {
+				message = text("nil")
+			}
+			panic(&failure{message: message.str, line: 1, table: true})
+		case v.kind == isString && level(m, f).num == 1:
+			fail(line, "%s", v.str)
+		}
+		message, ok := v.text(written)
+		if !ok {
+			message = "nil"
+		}
+		panic(&failure{message: message, line: 1})
+	}
+}
+
+// format compiles string.format with %d, %s and %.0f.
+func format(args []expression, e *ast.FuncCallExpr) expression {
+	layout, ok := e.Args[0].(*ast.StringExpr)
+	if !ok {
+		leave("string.format of a computed layout")
+	}
+	line := e.Line()
+	var parts []func(m *machine, f *frame) string
+	rest, next := layout.Value, 1
+	for {
+		before, after, found := strings.Cut(rest, "%")
+		if before != "" {
+			parts = append(parts, func(*machine, *frame) string { return before })
+		}
+		if !found {
+			break
+		}
+		if next >= len(args) {
+			leave("string.format of too few arguments")
+		}
+		part, behind := verb(after, args[next], line)
+		parts, rest, next = append(parts, part), behind, next+1
+	}
+	return func(m *machine, f *frame) value {
+		if len(parts) == 1 {
+			return text(parts[0](m, f))
+		}
+		var out strings.Builder
+		for _, part := range parts {
+			out.WriteString(part(m, f))
+		}
+		return text(out.String())
+	}
+}
+
+// verb compiles what stands behind a %, and returns what stands behind that.
+func verb(layout string, arg expression, line int) (part func(m *machine, f *frame) string, rest string) {
+	const message = "bad argument to 'format' (number expected)"
+	if rest, ok := strings.CutPrefix(layout, "s"); ok {
+		return func(m *machine, f *frame) string { return shown(arg(m, f), line) }, rest
+	}
+	if rest, ok := strings.CutPrefix(layout, "d"); ok {
+		return func(m *machine, f *frame) string {
+			return strconv.FormatInt(int64(numeric(arg(m, f), message, line)), 10)
+		}, rest
+	}
+	if rest, ok := strings.CutPrefix(layout, ".0f"); ok {
+		return func(m *machine, f *frame) string {
+			return strconv.FormatFloat(numeric(arg(m, f), message, line), 'f', 0, 64)
+		}, rest
+	}
+	leave("string.format of %%%s", layout)
+	return nil, ""
+}

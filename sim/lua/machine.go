@@ -1,0 +1,101 @@
+package lua
+
+import (
+	"fmt"
+	"strconv"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// machine runs programs.
+type machine struct {
+	redis func([]string) resp.Reply
+
+	keys, argv value
+	frames     []*frame // of the functions that are at work, and room for more
+	depth      int      // of the one that is at work
+	results    []value  // of the function that has ended last
+	pile       []value  // what is being put together
+	words      []string // likewise, of commands
+	joined     []byte   // likewise, of texts
+}
+
+// frame is the variables of a function that is at work.
+type frame struct {
+	vars []value
+	up   *frame // of the function that it stands in
+}
+
+// out is the frame so many functions further out.
+func (f *frame) out(level int) *frame {
+	for ; level > 0; level-- {
+		f = f.up
+	}
+	return f
+}
+
+// Functions may call each other so deep, and have so many variables at first.
+const (
+	deepest   = 10_000
+	someSlots = 24
+)
+
+// enter makes room for the variables of a function.
+func (m *machine) enter(fn *function, up *frame, line int) *frame {
+	m.depth++
+	if m.depth > deepest {
+		fail(line, "stack overflow")
+	}
+	if m.depth == len(m.frames) {
+		m.frames = append(m.frames, &frame{vars: make([]value, 0, max(someSlots, fn.slots))})
+	}
+	f := m.frames[m.depth]
+	if cap(f.vars) < fn.slots {
+		f.vars = make([]value, fn.slots)
+	}
+	f.vars, f.up = f.vars[:fn.slots], up
+	clear(f.vars)
+	return f
+}
+
+// failure ends a script.
+type failure struct {
+	message string
+	line    int
+	table   bool // it is an error of Redis, with its prefix
+}
+
+// fail ends the script with an error of Lua.
+func fail(line int, layout string, args ...any) {
+	where := chunk + ":" + strconv.Itoa(line) + ": "
+	panic(&failure{message: where + fmt.Sprintf(layout, args...), line: line})
+}
+
+// reply is what a failure is answered with: first what went wrong, then where.
+func (f *failure) reply(sha string) resp.Reply {
+	prefix := "ERR "
+	if f.table {
+		prefix = ""
+	}
+	return resp.Fail(fmt.Sprintf("%s%s script: %s, on @%s:%d.", prefix, f.message, sha, chunk, f.line))
+}
+
+// run runs a program, and replies as it does.
+func (m *machine) run(p *program, sha string, keys, argv []string) (reply resp.Reply) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(*failure)
+			if !ok {
+				panic(r)
+			}
+			reply = f.reply(sha)
+		}
+	}()
+	m.keys, m.argv = texts(keys), texts(argv)
+	m.depth, m.results, m.pile, m.words, m.joined = -1, m.results[:0], m.pile[:0], m.words[:0], m.joined[:0]
+	f := m.enter(&function{slots: p.slots}, nil, 0)
+	if run(m, f, p.body) != returned || len(m.results) == 0 {
+		return resp.Reply{}
+	}
+	return m.results[0].reply()
+}

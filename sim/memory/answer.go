@@ -1,0 +1,264 @@
+package memory
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// Answer carries out a command of go-redis and gives it its result, as the way
+// through a connection would. It reports false, and has done nothing, if it does
+// not know such commands: then that way has to be gone.
+func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
+	if !answerable(cmd) {
+		return false
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.closed || !s.spell(cmd.Args()) {
+		return false
+	}
+	reply := s.carryOut(s.args)
+	switch {
+	case reply.Kind == resp.Error:
+		if raw, ok := cmd.(*redis.RawCmd); ok {
+			raw.SetVal(reply.Append(nil))
+			return true
+		}
+		cmd.SetErr(refusal(reply.Text))
+	case !give(cmd, &reply):
+		cmd.SetErr(errors.New("in-memory redis: " + cmd.Name() + " has another reply than its command expects"))
+	}
+	return true
+}
+
+// refusal is an error of Redis, as go-redis has them.
+func refusal(message string) error { return like(redis.ErrNoScript, message) }
+
+// like is a text of a type that cannot be named here.
+func like[T ~string](_ T, text string) T { return T(text) }
+
+// answerable reports whether a command is one whose result can be set.
+func answerable(cmd redis.Cmder) bool {
+	switch cmd.(type) {
+	case *redis.Cmd, *redis.RawCmd, *redis.IntCmd, *redis.StatusCmd, *redis.StringCmd, *redis.BoolCmd, *redis.FloatCmd,
+		*redis.SliceCmd, *redis.StringSliceCmd, *redis.MapStringStringCmd, *redis.ZSliceCmd, *redis.TimeCmd,
+		*redis.XMessageSliceCmd, *redis.XPendingExtCmd:
+	default:
+		return false
+	}
+	switch strings.ToLower(cmd.Name()) {
+	case "multi", "exec", "discard", "watch", "unwatch", "hello", "auth":
+		return false // they are the connection's
+	default:
+		return true
+	}
+}
+
+// spell writes arguments as go-redis sends them; false if it does not know one.
+func (s *Server) spell(args []any) bool {
+	s.args = s.args[:0]
+	for _, arg := range args {
+		var word string
+		switch arg := arg.(type) {
+		case string:
+			word = arg
+		case []byte:
+			word = string(arg)
+		case int:
+			word = strconv.Itoa(arg)
+		case int64:
+			word = strconv.FormatInt(arg, 10)
+		case uint64:
+			word = strconv.FormatUint(arg, 10)
+		case float64:
+			word = strconv.FormatFloat(arg, 'f', -1, 64)
+		case bool:
+			word = "0"
+			if arg {
+				word = "1"
+			}
+		case nil:
+		default:
+			return false
+		}
+		s.args = append(s.args, word)
+	}
+	return len(s.args) > 0
+}
+
+// give sets the result of a command; false if the reply is none that it can have.
+func give(cmd redis.Cmder, r *resp.Reply) bool {
+	switch cmd := cmd.(type) {
+	case *redis.RawCmd:
+		cmd.SetVal(r.Append(nil))
+		return true
+	case *redis.Cmd:
+		if r.Kind == resp.Nil || r.Kind == resp.NilArray {
+			cmd.SetErr(redis.Nil)
+			return true
+		}
+		value, _ := r.Value()
+		cmd.SetVal(value)
+		return true
+	case *redis.BoolCmd:
+		cmd.SetVal(r.Kind == resp.Integer && r.Int == 1 || r.Kind == resp.Status && r.Text == "OK")
+		return true
+	}
+	if r.Kind == resp.Nil || r.Kind == resp.NilArray {
+		cmd.SetErr(redis.Nil)
+		return true
+	}
+	switch r.Kind {
+	case resp.Integer:
+		return giveNumber(cmd, r.Int)
+	case resp.Status, resp.Bulk:
+		return giveText(cmd, r.Text)
+	default:
+		return giveList(cmd, r)
+	}
+}
+
+func giveNumber(cmd redis.Cmder, n int64) bool {
+	switch cmd := cmd.(type) {
+	case *redis.IntCmd:
+		cmd.SetVal(n)
+	case *redis.FloatCmd:
+		cmd.SetVal(float64(n))
+	default:
+		return giveText(cmd, strconv.FormatInt(n, 10))
+	}
+	return true
+}
+
+func giveText(cmd redis.Cmder, text string) bool {
+	switch cmd := cmd.(type) {
+	case *redis.StringCmd:
+		cmd.SetVal(text)
+	case *redis.StatusCmd:
+		cmd.SetVal(text)
+	case *redis.IntCmd:
+		n, err := strconv.ParseInt(text, 10, 64)
+		cmd.SetVal(n)
+		return err == nil
+	case *redis.FloatCmd:
+		n, err := strconv.ParseFloat(text, 64)
+		cmd.SetVal(n)
+		return err == nil
+	default:
+		return false
+	}
+	return true
+}
+
+func giveList(cmd redis.Cmder, r *resp.Reply) bool {
+	if list, ok := cmd.(*redis.SliceCmd); ok {
+		value, _ := r.Value()
+		elements, ok := value.([]any)
+		list.SetVal(elements)
+		return ok
+	}
+	switch r.Kind {
+	case resp.Bulks:
+		return giveTexts(cmd, r.Texts)
+	case resp.Array:
+		return giveArray(cmd, r.List)
+	default:
+		return false
+	}
+}
+
+func giveTexts(cmd redis.Cmder, texts []string) bool {
+	switch cmd := cmd.(type) {
+	case *redis.StringSliceCmd:
+		cmd.SetVal(texts)
+	case *redis.MapStringStringCmd:
+		out := make(map[string]string, len(texts)/2)
+		for i := 0; i+1 < len(texts); i += 2 {
+			out[texts[i]] = texts[i+1]
+		}
+		cmd.SetVal(out)
+	case *redis.ZSliceCmd:
+		out := make([]redis.Z, len(texts)/2)
+		for i := range out {
+			score, err := strconv.ParseFloat(texts[2*i+1], 64)
+			if err != nil {
+				return false
+			}
+			out[i] = redis.Z{Member: texts[2*i], Score: score}
+		}
+		cmd.SetVal(out)
+	case *redis.TimeCmd:
+		seconds, err := strconv.ParseInt(texts[0], 10, 64)
+		micros, wrong := strconv.ParseInt(texts[1], 10, 64)
+		cmd.SetVal(time.Unix(seconds, micros*1000))
+		return err == nil && wrong == nil
+	default:
+		return len(texts) == 0 && giveArray(cmd, nil)
+	}
+	return true
+}
+
+func giveArray(cmd redis.Cmder, list []resp.Reply) bool {
+	switch cmd := cmd.(type) {
+	case *redis.XMessageSliceCmd:
+		out := make([]redis.XMessage, len(list))
+		for i := range list {
+			if list[i].Kind != resp.Entry {
+				return false
+			}
+			out[i] = message(&list[i])
+		}
+		cmd.SetVal(out)
+	case *redis.XPendingExtCmd:
+		out := make([]redis.XPendingExt, len(list))
+		for i := range list {
+			parts := list[i].List
+			out[i] = redis.XPendingExt{
+				ID: parts[0].Text, Consumer: parts[1].Text, Idle: time.Duration(parts[2].Int) * time.Millisecond, RetryCount: parts[3].Int,
+			}
+		}
+		cmd.SetVal(out)
+	case *redis.StringSliceCmd:
+		out := make([]string, len(list))
+		for i := range list {
+			if out[i] = list[i].Text; list[i].Kind == resp.Integer {
+				return false
+			}
+		}
+		cmd.SetVal(out)
+	default:
+		return len(list) == 0 && giveNone(cmd)
+	}
+	return true
+}
+
+// giveNone gives an empty list.
+func giveNone(cmd redis.Cmder) bool {
+	switch cmd := cmd.(type) {
+	case *redis.MapStringStringCmd:
+		cmd.SetVal(map[string]string{})
+	case *redis.ZSliceCmd:
+		cmd.SetVal([]redis.Z{})
+	default:
+		return false
+	}
+	return true
+}
+
+func message(r *resp.Reply) redis.XMessage {
+	m := redis.XMessage{ID: r.Text}
+	if r.Texts == nil {
+		return m
+	}
+	m.Values = make(map[string]any, len(r.Texts)/2)
+	for i := 0; i+1 < len(r.Texts); i += 2 {
+		m.Values[r.Texts[i]] = r.Texts[i+1]
+	}
+	return m
+}

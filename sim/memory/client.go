@@ -1,0 +1,33 @@
+package memory
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Client is a client that does nothing by itself: it looks up no name, repeats no
+// command, starts no goroutine and reads no clock.
+func (s *Server) Client() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:                     "127.0.0.1:6379",
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return s.Dial(), nil },
+		Protocol:                 2,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		MaxRetries:               -1,
+		DialerRetries:            1,
+		ReadTimeout:              -1,
+		WriteTimeout:             -1,
+		ReadBufferSize:           8 << 10,
+		WriteBufferSize:          8 << 10,
+		PipelinePoolSize:         -1,
+		PoolSize:                 8,
+		PoolTimeout:              time.Hour,
+		ConnMaxIdleTime:          -1,
+		ConnMaxLifetime:          -1,
+	})
+}

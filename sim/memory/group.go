@@ -1,0 +1,389 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// group is a consumer group of a stream.
+type group struct {
+	name      string
+	last      streamID // that was delivered
+	read      int64    // entries, of all that were ever added; unknown if it is negative
+	pending   []*pending
+	consumers []*consumer // by their names
+}
+
+// consumer is a member of a group.
+type consumer struct {
+	name  string
+	count int   // of its pending entries
+	seen  int64 // in milliseconds since 1970
+}
+
+// pending is an entry that was delivered and not acknowledged.
+type pending struct {
+	streamID
+
+	id       string
+	owner    *consumer
+	since    int64 // in milliseconds since 1970
+	delivery int64 // so often
+}
+
+// unknown is how many entries a group has read whose place nobody counted.
+const unknown = -1
+
+func (st *stream) group(name string) *group {
+	if st == nil {
+		return nil
+	}
+	for _, g := range st.groups {
+		if g.name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+func (g *group) consumer(name string) *consumer {
+	for _, c := range g.consumers {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// join is a consumer, a new one if there is none of the name.
+func (g *group) join(name string, now int64) *consumer {
+	c := g.consumer(name)
+	if c == nil {
+		c = &consumer{name: name}
+		at, _ := slices.BinarySearchFunc(g.consumers, name, func(c *consumer, name string) int { return cmp.Compare(c.name, name) })
+		g.consumers = slices.Insert(g.consumers, at, c)
+	}
+	c.seen = now
+	return c
+}
+
+// search is the place of the first pending entry that is not before id.
+func (g *group) search(id streamID) int {
+	n := len(g.pending)
+	if n == 0 || g.pending[n-1].less(id) {
+		return n
+	}
+	at, _ := slices.BinarySearchFunc(g.pending, id, func(p *pending, id streamID) int {
+		switch {
+		case p.less(id):
+			return -1
+		case p.streamID == id:
+			return 0
+		default:
+			return 1
+		}
+	})
+	return at
+}
+
+// find is a pending entry; nil if it is none.
+func (g *group) find(id streamID) *pending {
+	if at := g.search(id); at < len(g.pending) && g.pending[at].streamID == id {
+		return g.pending[at]
+	}
+	return nil
+}
+
+// give makes an entry pending that was none.
+func (g *group) give(p pending) *pending {
+	p.owner.count++
+	it := &p
+	g.pending = slices.Insert(g.pending, g.search(p.streamID), it)
+	return it
+}
+
+// pass makes a pending entry another consumer's.
+func (p *pending) pass(to *consumer) {
+	p.owner.count--
+	to.count++
+	p.owner = to
+}
+
+// forget takes out what is pending at a place.
+func (g *group) forget(at int) {
+	g.pending[at].owner.count--
+	if at == 0 { // most are acknowledged in their order
+		g.pending[0] = nil
+		g.pending = g.pending[1:]
+		return
+	}
+	g.pending = slices.Delete(g.pending, at, at+1)
+}
+
+func groupCommands() map[string]command {
+	return map[string]command{
+		"xgroup":     {(*Server).xgroup, -2},
+		"xreadgroup": {(*Server).xreadGroup, -7},
+		"xack":       {(*Server).xack, -4},
+		"xpending":   {(*Server).xpending, -3},
+		"xclaim":     {(*Server).xclaim, -6},
+		"xautoclaim": {(*Server).xautoClaim, -6},
+		"xinfo":      {(*Server).xinfo, -2},
+	}
+}
+
+// xgroup is XGROUP.
+func (s *Server) xgroup(args []string) resp.Reply {
+	verb := strings.ToLower(args[1])
+	want := map[string]int{"create": 5, "setid": 5, "destroy": 4, "createconsumer": 5, "delconsumer": 5}[verb]
+	if want == 0 || len(args) < want {
+		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XGROUP HELP.")
+	}
+	st, ok := find[stream](s, args[2])
+	if !ok {
+		return resp.Fail(wrongType)
+	}
+	if st == nil && (verb != "create" || !slices.ContainsFunc(args[5:], func(arg string) bool { return strings.EqualFold(arg, "mkstream") })) {
+		return resp.Fail("ERR The XGROUP subcommand requires the key to exist. " +
+			"Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.")
+	}
+	g := st.group(args[3])
+	switch {
+	case verb == "create":
+		return s.createGroup(st, g, args)
+	case verb == "destroy":
+		if g != nil {
+			st.groups = slices.DeleteFunc(st.groups, func(other *group) bool { return other == g })
+		}
+		return resp.Bool(g != nil)
+	case g == nil:
+		return resp.Fail("NOGROUP No such consumer group '" + args[3] + "' for key name '" + args[2] + "'")
+	case verb == "setid":
+		return st.setGroup(g, args[4:])
+	case verb == "createconsumer":
+		if g.consumer(args[4]) != nil {
+			return resp.Int(0)
+		}
+		g.join(args[4], s.ms)
+		return resp.Int(1)
+	default:
+		return g.leave(args[4])
+	}
+}
+
+func (s *Server) createGroup(st *stream, g *group, args []string) resp.Reply {
+	at := streamID{}
+	if args[4] != "$" {
+		var ok bool
+		if at, ok = streamIDOf(args[4], 0); !ok {
+			return resp.Fail(noStreamID)
+		}
+	} else if st != nil {
+		at = st.last
+	}
+	read, bad := entriesRead(args[5:])
+	switch {
+	case bad != "":
+		return resp.Fail(bad)
+	case g != nil:
+		return resp.Fail("BUSYGROUP Consumer Group name already exists")
+	case st == nil:
+		st, _ = ensure[stream](s, args[2])
+	}
+	place, _ := slices.BinarySearchFunc(st.groups, args[3], func(g *group, name string) int { return cmp.Compare(g.name, name) })
+	st.groups = slices.Insert(st.groups, place, &group{name: args[3], last: at, read: read})
+	return resp.OK()
+}
+
+// entriesRead reads the options of XGROUP CREATE and SETID.
+func entriesRead(args []string) (read int64, bad string) {
+	read = unknown
+	for ; len(args) > 0; args = args[1:] {
+		switch {
+		case strings.EqualFold(args[0], "mkstream"):
+		case strings.EqualFold(args[0], "entriesread") && len(args) > 1:
+			n, ok := integer(args[1])
+			if !ok || n < unknown {
+				return 0, "ERR value for ENTRIESREAD must be positive or -1"
+			}
+			read, args = n, args[1:]
+		default:
+			return 0, syntax
+		}
+	}
+	return read, ""
+}
+
+func (st *stream) setGroup(g *group, args []string) resp.Reply {
+	at := st.last
+	if args[0] != "$" {
+		var ok bool
+		if at, ok = streamIDOf(args[0], 0); !ok {
+			return resp.Fail(noStreamID)
+		}
+	}
+	read, bad := entriesRead(args[1:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	g.last, g.read = at, read
+	return resp.OK()
+}
+
+// leave takes a consumer out, and what is pending with it.
+func (g *group) leave(name string) resp.Reply {
+	c := g.consumer(name)
+	if c == nil {
+		return resp.Int(0)
+	}
+	n := c.count
+	g.pending = slices.DeleteFunc(g.pending, func(p *pending) bool { return p.owner == c })
+	g.consumers = slices.DeleteFunc(g.consumers, func(other *consumer) bool { return other == c })
+	return resp.Int(n)
+}
+
+// xreadGroup is XREADGROUP.
+func (s *Server) xreadGroup(args []string) resp.Reply {
+	if !strings.EqualFold(args[1], "group") {
+		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
+	}
+	r, bad := readingOf(args[4:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	readers := make([]reader, 0, 2)
+	for i, key := range r.keys {
+		st, ok := find[stream](s, key)
+		if !ok {
+			return resp.Fail(wrongType)
+		}
+		g := st.group(args[2])
+		if g == nil {
+			return resp.Fail("NOGROUP No such key '" + key + "' or consumer group '" + args[2] + "' in XREADGROUP with GROUP option")
+		}
+		after, ok := streamIDOf(r.ids[i], 0)
+		switch {
+		case r.ids[i] == "$":
+			return resp.Fail("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
+		case r.ids[i] != ">" && !ok:
+			return resp.Fail(noStreamID)
+		}
+		readers = append(readers, reader{stream: st, group: g, key: key, fresh: r.ids[i] == ">", after: after})
+	}
+	var out []resp.Reply
+	for _, one := range readers {
+		if one.fresh && !one.group.last.less(one.stream.last) {
+			continue // there is nothing new
+		}
+		if one.fresh && len(one.stream.entries) == 0 {
+			continue
+		}
+		c := one.group.join(args[3], s.ms)
+		entries := one.history(c, r.count)
+		if one.fresh {
+			entries = one.new(c, r, s.ms)
+		}
+		if len(entries) > 0 || !one.fresh {
+			out = append(out, resp.List(resp.Text(one.key), resp.List(entries...)))
+		}
+	}
+	if len(out) == 0 {
+		return resp.Reply{Kind: resp.NilArray}
+	}
+	return resp.List(out...)
+}
+
+// reader is a stream that a consumer reads.
+type reader struct {
+	*stream
+	*group
+
+	key   string
+	fresh bool     // what nobody has been given …
+	after streamID // … or what is the consumer's already, from behind this
+}
+
+// new delivers what nobody has been given.
+func (r reader) new(c *consumer, how reading, now int64) []resp.Reply {
+	found := r.entries[r.stream.search(r.group.last.next()):]
+	found = found[:min(how.count, len(found))]
+	out := make([]resp.Reply, len(found))
+	for i := range found {
+		e := &found[i]
+		out[i] = e.reply()
+		r.pass(e.streamID)
+		if !how.noAck {
+			r.deliver(e, c, now)
+		}
+	}
+	return out
+}
+
+// deliver makes an entry pending; it may be already, where the group was set back.
+func (r reader) deliver(e *entry, c *consumer, now int64) {
+	if p := r.find(e.streamID); p != nil {
+		p.pass(c)
+		p.since, p.delivery = now, 1
+		return
+	}
+	r.give(pending{e.streamID, e.id, c, now, 1})
+}
+
+// pass counts an entry as read.
+func (r reader) pass(id streamID) {
+	switch {
+	case r.read != unknown && !r.gapsFrom(id):
+		r.read++
+	case r.added > 0:
+		r.read = r.distance(id)
+	}
+	r.group.last = id
+}
+
+// history is what is pending with a consumer.
+func (r reader) history(c *consumer, count int) []resp.Reply {
+	if r.fresh {
+		return nil
+	}
+	out := []resp.Reply{}
+	for _, p := range r.pending[r.group.search(r.after.next()):] {
+		if len(out) == count {
+			break
+		}
+		if p.owner != c {
+			continue
+		}
+		if e := r.entry(p.streamID); e != nil {
+			out = append(out, e.reply())
+			continue
+		}
+		out = append(out, resp.Reply{Kind: resp.Entry, Text: p.id})
+	}
+	return out
+}
+
+func (s *Server) xack(args []string) resp.Reply {
+	st, ok := find[stream](s, args[1])
+	if !ok {
+		return resp.Fail(wrongType)
+	}
+	g := st.group(args[2])
+	if g == nil {
+		return resp.Int(0)
+	}
+	n := 0
+	for _, text := range args[3:] {
+		id, ok := streamIDOf(text, 0)
+		if !ok {
+			return resp.Fail(noStreamID)
+		}
+		if at := g.search(id); at < len(g.pending) && g.pending[at].streamID == id {
+			g.forget(at)
+			n++
+		}
+	}
+	return resp.Int(n)
+}

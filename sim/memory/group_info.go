@@ -1,0 +1,109 @@
+package memory
+
+import (
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// gapsFrom reports whether an entry was deleted that is not before id.
+func (st *stream) gapsFrom(id streamID) bool {
+	return len(st.entries) > 0 && st.deleted != (streamID{}) && !st.deleted.less(id)
+}
+
+// distance is how many entries were added up to id, as far as that is known.
+func (st *stream) distance(id streamID) int64 {
+	switch {
+	case st.added == 0:
+		return 0
+	case len(st.entries) == 0 && id.less(st.last.next()), id == st.last:
+		return st.added
+	case st.last.less(id):
+		return unknown
+	case st.deleted != (streamID{}) && !st.deleted.less(st.first()):
+		return unknown
+	case id.less(st.first()):
+		return st.added - int64(len(st.entries))
+	case id == st.first():
+		return st.added - int64(len(st.entries)) + 1
+	default:
+		return unknown
+	}
+}
+
+// counted is a number that may be unknown.
+func counted(n int64) resp.Reply {
+	if n == unknown {
+		return resp.Reply{}
+	}
+	return resp.Reply{Kind: resp.Integer, Int: n}
+}
+
+// lag is how many entries a group has not been given.
+func (st *stream) lag(g *group) resp.Reply {
+	switch {
+	case st.added == 0:
+		return resp.Int(0)
+	case g.read != unknown && !st.gapsFrom(g.last):
+		return counted(st.added - g.read)
+	}
+	if n := st.distance(g.last); n != unknown {
+		return counted(st.added - n)
+	}
+	return resp.Reply{}
+}
+
+// xinfo is XINFO.
+func (s *Server) xinfo(args []string) resp.Reply {
+	verb := strings.ToLower(args[1])
+	if len(args) < 3 || verb == "consumers" && len(args) != 4 {
+		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XINFO HELP.")
+	}
+	st, ok := find[stream](s, args[2])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case st == nil:
+		return resp.Fail("ERR no such key")
+	}
+	switch verb {
+	case "groups":
+		out := make([]resp.Reply, len(st.groups))
+		for i, g := range st.groups {
+			out[i] = resp.List(
+				resp.Text("name"), resp.Text(g.name), resp.Text("consumers"), resp.Int(len(g.consumers)),
+				resp.Text("pending"), resp.Int(len(g.pending)), resp.Text("last-delivered-id"), resp.Text(g.last.String()),
+				resp.Text("entries-read"), counted(g.read), resp.Text("lag"), st.lag(g))
+		}
+		return resp.List(out...)
+	case "consumers":
+		g := st.group(args[3])
+		if g == nil {
+			return resp.Fail("NOGROUP No such consumer group '" + args[3] + "' for key name '" + args[2] + "'")
+		}
+		out := make([]resp.Reply, len(g.consumers))
+		for i, c := range g.consumers {
+			out[i] = resp.List(resp.Text("name"), resp.Text(c.name), resp.Text("pending"), resp.Int(c.count),
+				resp.Text("idle"), resp.Int(int(s.ms-c.seen)))
+		}
+		return resp.List(out...)
+	case "stream":
+		return st.describe()
+	default:
+		return resp.Fail("ERR unknown subcommand '" + args[1] + "'. Try XINFO HELP.")
+	}
+}
+
+// describe is XINFO STREAM.
+func (st *stream) describe() resp.Reply {
+	first, last := resp.Reply{}, resp.Reply{}
+	if n := len(st.entries); n > 0 {
+		first, last = st.entries[0].reply(), st.entries[n-1].reply()
+	}
+	return resp.List(
+		resp.Text("length"), resp.Int(len(st.entries)), resp.Text("radix-tree-keys"), resp.Int(min(1, len(st.entries))),
+		resp.Text("radix-tree-nodes"), resp.Int(2), resp.Text("last-generated-id"), resp.Text(st.last.String()),
+		resp.Text("max-deleted-entry-id"), resp.Text(st.deleted.String()), resp.Text("entries-added"), counted(st.added),
+		resp.Text("recorded-first-entry-id"), resp.Text(st.first().String()), resp.Text("groups"), resp.Int(len(st.groups)),
+		resp.Text("first-entry"), first, resp.Text("last-entry"), last)
+}

@@ -1,0 +1,216 @@
+package memory
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// keyCommands are those about keys of any type.
+func keyCommands() map[string]command {
+	return map[string]command{
+		"del":       {(*Server).del, -2},
+		"unlink":    {(*Server).del, -2},
+		"exists":    {(*Server).exists, -2},
+		"type":      {(*Server).typeOf, 2},
+		"keys":      {(*Server).keysLike, 2},
+		"scan":      {(*Server).scan, -2},
+		"rename":    {(*Server).rename, 3},
+		"expire":    {expiry(1000, false), -3},
+		"pexpire":   {expiry(1, false), -3},
+		"expireat":  {expiry(1000, true), -3},
+		"pexpireat": {expiry(1, true), -3},
+		"ttl":       {left(1000), 2},
+		"pttl":      {left(1), 2},
+		"persist":   {(*Server).persist, 2},
+	}
+}
+
+func (s *Server) del(args []string) resp.Reply {
+	n := 0
+	for _, key := range args[1:] {
+		if s.item(key) != nil {
+			delete(s.keys, key)
+			n++
+		}
+	}
+	return resp.Int(n)
+}
+
+func (s *Server) exists(args []string) resp.Reply {
+	n := 0
+	for _, key := range args[1:] {
+		if s.item(key) != nil {
+			n++
+		}
+	}
+	return resp.Int(n)
+}
+
+func (s *Server) typeOf(args []string) resp.Reply {
+	return resp.Reply{Kind: resp.Status, Text: typeName(s.item(args[1]))}
+}
+
+func typeName(it *item) string {
+	if it == nil {
+		return "none"
+	}
+	switch it.value.(type) {
+	case *text:
+		return "string"
+	case *hash:
+		return "hash"
+	case *set:
+		return "set"
+	case *sorted:
+		return "zset"
+	case *list:
+		return "list"
+	default:
+		return "stream"
+	}
+}
+
+// matching are the keys that a pattern means, sorted.
+func (s *Server) matching(pattern, kind string) []string {
+	found := make([]string, 0, len(s.keys))
+	for key := range s.keys {
+		if glob(pattern, key) {
+			found = append(found, key)
+		}
+	}
+	slices.Sort(found)
+	return slices.DeleteFunc(found, func(key string) bool {
+		it := s.item(key)
+		return it == nil || kind != "" && !strings.EqualFold(kind, typeName(it))
+	})
+}
+
+func (s *Server) keysLike(args []string) resp.Reply { return resp.Strings(s.matching(args[1], "")) }
+
+// scan is SCAN. All that there is comes at once, whatever the count.
+func (s *Server) scan(args []string) resp.Reply {
+	pattern, kind, bad := scanOptions(args[2:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	return page(args[1], s.matching(pattern, kind))
+}
+
+// page is the reply of all that scans: the first page has everything.
+func page(cursor string, all []string) resp.Reply {
+	n, err := strconv.ParseUint(cursor, 10, 64)
+	switch {
+	case err != nil:
+		return resp.Fail("ERR invalid cursor")
+	case n != 0:
+		all = nil
+	}
+	return resp.List(resp.Text("0"), resp.Strings(all))
+}
+
+// scanOptions reads MATCH, COUNT and TYPE.
+func scanOptions(args []string) (pattern, kind, bad string) {
+	pattern = "*"
+	for len(args) > 0 {
+		if len(args) == 1 {
+			return "", "", syntax
+		}
+		switch value := args[1]; strings.ToLower(args[0]) {
+		case "match":
+			pattern = value
+		case "type":
+			kind = value
+		case "count":
+			if n, ok := integer(value); !ok {
+				return "", "", noInteger
+			} else if n < 1 {
+				return "", "", syntax
+			}
+		default:
+			return "", "", syntax
+		}
+		args = args[2:]
+	}
+	return pattern, kind, ""
+}
+
+func (s *Server) rename(args []string) resp.Reply {
+	it := s.item(args[1])
+	if it == nil {
+		return resp.Fail("ERR no such key")
+	}
+	delete(s.keys, args[1])
+	s.keys[args[2]] = it
+	return resp.OK()
+}
+
+// expiry is EXPIRE and its kin: in a unit of so many milliseconds, from now on or
+// since 1970.
+func expiry(unit int64, absolute bool) func(*Server, []string) resp.Reply { //nolint:revive // flag-parameter: two kinds of one command
+	return func(s *Server, args []string) resp.Reply {
+		n, ok := integer(args[2])
+		switch {
+		case !ok:
+			return resp.Fail(noInteger)
+		case len(args) > 3:
+			return resp.Fail("ERR Unsupported option " + args[3])
+		case n > math.MaxInt64/unit/2 || n < math.MinInt64/unit/2:
+			return resp.Fail("ERR invalid expire time in '" + strings.ToLower(args[0]) + "' command")
+		}
+		it := s.item(args[1])
+		if it == nil {
+			return resp.Int(0)
+		}
+		at := n * unit
+		if !absolute {
+			at += s.ms
+		}
+		s.expire(args[1], it, at)
+		return resp.Int(1)
+	}
+}
+
+// expire sets until when a key is there; what is past is gone at once.
+func (s *Server) expire(key string, it *item, at int64) {
+	if at <= s.ms {
+		delete(s.keys, key)
+		return
+	}
+	it.expires = at
+}
+
+// left is TTL and PTTL.
+func left(unit int64) func(*Server, []string) resp.Reply {
+	return func(s *Server, args []string) resp.Reply {
+		switch it := s.item(args[1]); {
+		case it == nil:
+			return resp.Int(-2)
+		case it.expires == 0:
+			return resp.Int(-1)
+		default:
+			return resp.Int(int((it.expires - s.ms + unit/2) / unit))
+		}
+	}
+}
+
+func (s *Server) persist(args []string) resp.Reply {
+	it := s.item(args[1])
+	if it == nil || it.expires == 0 {
+		return resp.Int(0)
+	}
+	it.expires = 0
+	return resp.Int(1)
+}
+
+// integer reads a number as Redis does: nothing but digits, and a sign.
+func integer(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || text[0] == '+' || len(text) > 1 && (text[0] == '0' || text[0] == '-' && text[1] == '0') {
+		return 0, false
+	}
+	return n, true
+}

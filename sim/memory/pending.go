@@ -1,0 +1,292 @@
+package memory
+
+import (
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// owned is the group that a command names, or why there is none.
+func (s *Server) owned(key, name string) (st *stream, g *group, bad string) {
+	st, ok := find[stream](s, key)
+	if !ok {
+		return nil, nil, wrongType
+	}
+	if g = st.group(name); g == nil {
+		return nil, nil, "NOGROUP No such key '" + key + "' or consumer group '" + name + "'"
+	}
+	return st, g, ""
+}
+
+// xpending is XPENDING.
+func (s *Server) xpending(args []string) resp.Reply {
+	if len(args) == 3 {
+		_, g, bad := s.owned(args[1], args[2])
+		if bad != "" {
+			return resp.Fail(bad)
+		}
+		return g.summary()
+	}
+	idle, rest := int64(0), args[3:]
+	if strings.EqualFold(rest[0], "idle") && len(rest) > 1 {
+		var ok bool
+		if idle, ok = integer(rest[1]); !ok {
+			return resp.Fail(noInteger)
+		}
+		rest = rest[2:]
+	}
+	if len(rest) < 3 || len(rest) > 4 {
+		return resp.Fail(syntax)
+	}
+	count, ok := integer(rest[2])
+	if !ok {
+		return resp.Fail(noInteger)
+	}
+	from, okLow := streamBound(rest[0], 0)
+	to, okHigh := streamBound(rest[1], greatest)
+	if !okLow || !okHigh {
+		return resp.Fail(noStreamID)
+	}
+	_, g, bad := s.owned(args[1], args[2])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	out := []resp.Reply{}
+	for _, p := range g.pending[g.search(from):] {
+		if int64(len(out)) >= count || to.less(p.streamID) {
+			break
+		}
+		if s.ms-p.since < idle || len(rest) == 4 && p.owner.name != rest[3] {
+			continue
+		}
+		out = append(out, resp.List(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(s.ms-p.since, 0))), counted(p.delivery)))
+	}
+	return resp.List(out...)
+}
+
+// summary is XPENDING without a range.
+func (g *group) summary() resp.Reply {
+	if len(g.pending) == 0 {
+		return resp.List(resp.Int(0), resp.Reply{}, resp.Reply{}, resp.Reply{Kind: resp.NilArray})
+	}
+	var owners []resp.Reply
+	for _, c := range g.consumers {
+		if c.count > 0 {
+			owners = append(owners, resp.Strings([]string{c.name, strconv.Itoa(c.count)}))
+		}
+	}
+	return resp.List(resp.Int(len(g.pending)), resp.Text(g.pending[0].id), resp.Text(g.pending[len(g.pending)-1].id), resp.List(owners...))
+}
+
+// claiming is what XCLAIM and XAUTOCLAIM are told besides whose it is to be.
+type claiming struct {
+	idle  int64 // that it has been left alone for at least
+	since int64
+	count int64 // of deliveries; negative: one more
+	ids   []streamID
+	last  streamID
+	force bool
+	just  bool // the ids alone
+}
+
+// xclaim is XCLAIM.
+func (s *Server) xclaim(args []string) resp.Reply {
+	c, bad := s.claimingOf(args[4:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	st, g, bad := s.owned(args[1], args[2])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	if g.last.less(c.last) {
+		g.last = c.last
+	}
+	var owner *consumer
+	out := []resp.Reply{}
+	for _, id := range c.ids {
+		e, at := st.entry(id), g.search(id)
+		there := at < len(g.pending) && g.pending[at].streamID == id
+		switch {
+		case e == nil && there:
+			g.forget(at)
+			continue
+		case e == nil || !there && !c.force:
+			continue
+		case there && s.ms-g.pending[at].since < c.idle:
+			continue
+		}
+		if owner == nil {
+			owner = g.join(args[3], s.ms)
+		}
+		p := g.find(id)
+		if p == nil {
+			p = g.give(pending{id, e.id, owner, s.ms, 0})
+		}
+		p.claim(c, owner)
+		if c.just {
+			out = append(out, resp.Text(p.id))
+			continue
+		}
+		out = append(out, e.reply())
+	}
+	return resp.List(out...)
+}
+
+// claim makes a pending entry its new owner's.
+func (p *pending) claim(c claiming, owner *consumer) {
+	p.pass(owner)
+	p.since = c.since
+	switch {
+	case c.count >= 0:
+		p.delivery = c.count
+	case !c.just:
+		p.delivery++
+	}
+}
+
+// claimingOf reads XCLAIM's arguments from the idle time on.
+func (s *Server) claimingOf(args []string) (c claiming, bad string) {
+	c.since, c.count = s.ms, -1
+	var ok bool
+	if c.idle, ok = integer(args[0]); !ok {
+		return c, "ERR Invalid min-idle-time argument for XCLAIM"
+	}
+	args = args[1:]
+	for len(args) > 0 {
+		id, ok := streamIDOf(args[0], 0)
+		if !ok {
+			break
+		}
+		c.ids, args = append(c.ids, id), args[1:]
+	}
+	if len(c.ids) == 0 {
+		return c, noStreamID
+	}
+	for ; len(args) > 0; args = args[1:] {
+		word := strings.ToLower(args[0])
+		switch {
+		case word == "force":
+			c.force = true
+			continue
+		case word == "justid":
+			c.just = true
+			continue
+		case len(args) == 1:
+			return c, "ERR Unrecognized XCLAIM option '" + args[0] + "'"
+		}
+		if bad := s.claimOption(&c, word, args[1]); bad != "" {
+			return c, bad
+		}
+		args = args[1:]
+	}
+	return c, ""
+}
+
+func (s *Server) claimOption(c *claiming, word, value string) (bad string) {
+	var ok bool
+	if word == "lastid" {
+		if c.last, ok = streamIDOf(value, 0); !ok {
+			return noStreamID
+		}
+		return ""
+	}
+	n, ok := integer(value)
+	if !ok {
+		return "ERR Invalid " + strings.ToUpper(word) + " option argument for XCLAIM"
+	}
+	switch word {
+	case "idle":
+		c.since = s.ms - n
+	case "time":
+		c.since = n
+	case "retrycount":
+		c.count = n
+	default:
+		return "ERR Unrecognized XCLAIM option '" + word + "'"
+	}
+	if c.since < 0 || c.since > s.ms {
+		c.since = s.ms
+	}
+	return ""
+}
+
+// Redis looks at so many entries for each one that it may claim.
+const looks = 10
+
+// xautoClaim is XAUTOCLAIM.
+func (s *Server) xautoClaim(args []string) resp.Reply {
+	c := claiming{since: s.ms, count: -1}
+	idle, okIdle := integer(args[4])
+	from, okFrom := streamBound(args[5], 0)
+	count := int64(100)
+	switch {
+	case !okIdle:
+		return resp.Fail("ERR Invalid min-idle-time argument for XAUTOCLAIM")
+	case !okFrom:
+		return resp.Fail(noStreamID)
+	}
+	c.idle = idle
+	for rest := args[6:]; len(rest) > 0; rest = rest[1:] {
+		switch word := strings.ToLower(rest[0]); {
+		case word == "justid":
+			c.just = true
+		case word == "count" && len(rest) > 1:
+			n, ok := integer(rest[1])
+			if !ok || n < 1 {
+				return resp.Fail("ERR COUNT must be > 0")
+			}
+			count, rest = n, rest[1:]
+		default:
+			return resp.Fail(syntax)
+		}
+	}
+	st, g, bad := s.owned(args[1], args[2])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	return s.claimFrom(st, g, c, autoClaim{from, count, args[3]})
+}
+
+// autoClaim is where XAUTOCLAIM begins, how many it takes, and for whom.
+type autoClaim struct {
+	from     streamID
+	count    int64
+	consumer string
+}
+
+func (s *Server) claimFrom(st *stream, g *group, c claiming, a autoClaim) resp.Reply {
+	claimed, gone := []resp.Reply{}, []string{}
+	at := g.search(a.from)
+	var owner *consumer
+	for left, count := a.count*looks, a.count; left > 0 && count > 0 && at < len(g.pending); left-- {
+		p := g.pending[at]
+		e := st.entry(p.streamID)
+		if e == nil {
+			gone = append(gone, p.id)
+			g.forget(at)
+			count--
+			continue
+		}
+		at++
+		if s.ms-p.since < c.idle {
+			continue
+		}
+		if owner == nil {
+			owner = g.join(a.consumer, s.ms)
+		}
+		p.claim(c, owner)
+		count--
+		if c.just {
+			claimed = append(claimed, resp.Text(p.id))
+			continue
+		}
+		claimed = append(claimed, e.reply())
+	}
+	next := "0-0"
+	if at < len(g.pending) {
+		next = g.pending[at].id
+	}
+	return resp.List(resp.Text(next), resp.List(claimed...), resp.Strings(gone))
+}

@@ -1,0 +1,246 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// conversation is what the product says to Redis, and some things it should not.
+// Replies that depend on the server's clock or version are not in it.
+const conversation = `
+PING
+ECHO hello
+XADD s 1-0 type a data {"x":1}
+XADD s 2-0 type b data {"x":2}
+XADD s 2-1 type c data x
+XADD s 3-0 a b c d e f
+XADD s 3-0 a b
+XADD s 0-0 a b
+XADD s 9-0 a
+XADD nope NOMKSTREAM 1-0 a b
+XADD nope NOMKSTREAM * a b
+XLEN s
+XLEN missing
+XRANGE s - +
+XRANGE s 2 +
+XRANGE s 2 2
+XRANGE s - + COUNT 2
+XRANGE s (2-0 +
+XRANGE s - (2-1
+XRANGE s (2-1 3-0 COUNT 1
+XRANGE s 5 +
+XRANGE s + -
+XRANGE s 2-1 2-1
+XRANGE missing - +
+XRANGE missing - + COUNT 0
+XRANGE s x +
+XRANGE s - + COUNT 0
+XRANGE s - + COUNT -1
+XRANGE s - +  NOSUCH 1
+XREVRANGE s + -
+XREVRANGE s + - COUNT 1
+XREVRANGE s 2 1
+XREVRANGE s (3-0 (1-0
+XREVRANGE missing + - COUNT 1
+XGROUP CREATE s g 0
+XGROUP CREATE s g 0
+XGROUP CREATE fresh g $ MKSTREAM
+XGROUP CREATE absent g $
+XLEN fresh
+XREADGROUP GROUP g c1 COUNT 2 STREAMS s >
+XREADGROUP GROUP g c2 COUNT 10 STREAMS s >
+XREADGROUP GROUP g c2 COUNT 10 STREAMS s >
+XREADGROUP GROUP g c1 COUNT 10 STREAMS s 0
+XREADGROUP GROUP g c1 COUNT 10 STREAMS s 1-0
+XREADGROUP GROUP nope c1 STREAMS s >
+XREADGROUP GROUP g c1 STREAMS absent >
+XREADGROUP GROUP g c1 COUNT 1 STREAMS s fresh > >
+XREAD COUNT 1 STREAMS s 2-0
+XREAD COUNT 1 STREAMS s 3-0
+XREAD STREAMS s fresh 2-0 0
+XREAD STREAMS s fresh absent 0 0 0
+XREAD COUNT 0 STREAMS s 2
+XREAD STREAMS s $
+XREAD STREAMS s x
+XREAD STREAMS s
+XPENDING s g
+XPENDING s g IDLE 9999999 - + 10
+XPENDING s nope
+XINFO GROUPS fresh
+XINFO GROUPS absent
+XACK s g 1-0
+XACK s g 1-0
+XACK s g 2-0 2-1 3-0
+XACK missing g 1-0
+XPENDING s g
+XADD s 4-0 a b
+XREADGROUP GROUP g c1 COUNT 10 STREAMS s >
+XAUTOCLAIM s g c2 9999999 0-0 COUNT 10
+XAUTOCLAIM s g c2 0 0-0 COUNT 10
+XREADGROUP GROUP g c2 COUNT 10 STREAMS s 0
+XPENDING s g
+XACK s g 4-0
+XDEL s 1-0
+XDEL s 1-0 77-0
+XLEN s
+XTRIM s MAXLEN 2
+XTRIM s MINID 4
+XRANGE s - +
+XADD s MAXLEN 2 5-0 a b
+XADD s MAXLEN 2 6-0 a b
+XLEN s
+XGROUP CREATECONSUMER s g c9
+XGROUP DELCONSUMER s g c9
+XGROUP DESTROY s g
+HSET h a 1 b 2
+HSET h a 3
+HSET h a
+HGET h a
+HGET h zz
+HMGET h a zz b
+HGETALL h
+HGETALL missing
+HINCRBY h a 4
+HINCRBY h new -1
+HEXISTS h a
+HEXISTS h zz
+HLEN h
+HSETNX h a 9
+HDEL h new zz
+HKEYS h
+ZADD z 1 one 2 two 3.5 three
+ZADD z 1.25 one
+ZADD z NX 9 one
+ZADD z XX CH 9 two
+ZADD z x one
+ZSCORE z one
+ZSCORE z none
+ZMSCORE z one none
+ZCARD z
+ZADD big 1767323045.678901 exact 1e20 huge 1732100000123456 micro
+ZRANGE big 0 -1 WITHSCORES
+ZRANGE z 0 -1
+ZRANGE z -inf +inf BYSCORE
+ZRANGE z (1.25 9 BYSCORE LIMIT 0 1 WITHSCORES
+ZRANGEBYSCORE z -inf +inf WITHSCORES LIMIT 0 2
+ZRANGEBYSCORE z -inf 3.5 WITHSCORES
+ZRANGEBYSCORE z (3.5 +inf
+ZRANGEBYSCORE none -inf +inf
+ZCOUNT z -inf 5
+ZREM z one zz
+ZREM none zz
+SADD set b a c
+SADD set a
+SREM set a c zz
+SMEMBERS set
+SISMEMBER set b
+SCARD set
+SET str value
+SET str value NX
+GET str
+GET none
+INCR count
+INCRBY count 5
+INCR str
+HGET str a
+XADD str * a b
+ZADD str 1 a
+XRANGE str - +
+XREAD STREAMS str 0
+XLEN set
+SADD str a
+EXISTS str none h
+TYPE s
+TYPE h
+TYPE z
+TYPE set
+TYPE str
+TYPE none
+EXPIRE str 100
+TTL str
+PERSIST str
+TTL str
+TTL none
+SET temp v EX 10
+TTL temp
+DEL str none
+DEL h
+EXISTS h
+SCAN 0 MATCH set* COUNT 1000
+NOSUCHCOMMAND a b
+GET
+SELECT 0
+`
+
+// conduct has the conversation and writes down every reply.
+func conduct(ctx context.Context, say func(ctx context.Context, args []any) (any, error)) []string {
+	var replies []string
+	for line := range strings.Lines(conversation) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		args := make([]any, len(words))
+		for i, word := range words {
+			args[i] = word
+		}
+		reply, err := say(ctx, args)
+		text := fmt.Sprintf("%s\n\t%v", strings.Join(words, " "), reply)
+		if err != nil && !errors.Is(err, redis.Nil) {
+			text = fmt.Sprintf("%s\n\terror: %v", strings.Join(words, " "), errorPrefix(err))
+		}
+		replies = append(replies, text)
+	}
+	return replies
+}
+
+// errorPrefix is the part of an error that programs look at: those of both
+// servers differ in their words.
+func errorPrefix(err error) string {
+	prefix, _, _ := strings.Cut(err.Error(), " ")
+	return prefix
+}
+
+// directly sends each command as it is.
+func directly(client *redis.Client) func(context.Context, []any) (any, error) {
+	return func(ctx context.Context, args []any) (any, error) { return client.Do(ctx, args...).Result() }
+}
+
+// inScript sends each command through a script.
+func inScript(client *redis.Client) func(context.Context, []any) (any, error) {
+	script := redis.NewScript("return redis.call(unpack(ARGV))")
+	return func(ctx context.Context, args []any) (any, error) {
+		return script.Run(ctx, client, nil, args...).Result()
+	}
+}
+
+// The in-memory Redis replies as a real one, to clients and to scripts.
+func TestMemoryRepliesLikeRedis(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string]func(*redis.Client) func(context.Context, []any) (any, error){
+		"directly": directly, "in a script": inScript,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := redistest.Options(t)
+			options.Protocol = 2
+			options.DisableIdentity = true
+			server := redis.NewClient(options)
+			defer server.Close()
+			_, client := openMemory(t)
+			want := conduct(t.Context(), way(server))
+			got := conduct(t.Context(), way(client))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("redis-server (-), in memory (+):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package memory
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"strings"
+
+	"flunq.io/flunq/sim/lua"
+	"flunq.io/flunq/sim/resp"
+)
+
+func scriptCommands() map[string]command {
+	return map[string]command{
+		"eval":    {(*Server).eval, -3},
+		"evalsha": {(*Server).evalSHA, -3},
+		"script":  {(*Server).script, -2},
+	}
+}
+
+// Source is the text of a script that was loaded, by what it is called; "" of one
+// that was not. It is the text as it was sent.
+func (s *Server) Source(sha string) string {
+	if known := s.scripts[sha]; known != nil {
+		return known.source
+	}
+	return ""
+}
+
+// Slow are the scripts that were loaded and are left to gopher-lua: what each wants
+// of Lua, and its text.
+func (s *Server) Slow() map[string]string {
+	out := map[string]string{}
+	for _, one := range s.scripts {
+		if one.Wants != "" {
+			out[one.Wants] = one.source
+		}
+	}
+	return out
+}
+
+// loaded is a script that a client has sent.
+type loaded struct {
+	*lua.Script
+
+	name   string // that it is called by
+	source string // as it was sent
+}
+
+// load compiles a script, unless it has been.
+func (s *Server) load(source string) (*loaded, string) {
+	program, err := lua.Compile(source)
+	if err != nil && s.Tamper == nil {
+		return nil, "ERR Error compiling script (new function): " + err.Error()
+	}
+	name := ""
+	if err == nil {
+		name = program.SHA
+	} else {
+		sum := sha1.Sum([]byte(source))
+		name = hex.EncodeToString(sum[:])
+	}
+	if known := s.scripts[name]; known != nil {
+		return known, ""
+	}
+	if s.Tamper != nil {
+		if program, err = lua.Compile(s.Tamper(source)); err != nil {
+			return nil, "ERR Error compiling script (new function): " + err.Error()
+		}
+	}
+	l := &loaded{program, name, source}
+	s.scripts[name] = l
+	return l, ""
+}
+
+// eval is EVAL.
+func (s *Server) eval(args []string) resp.Reply {
+	l, bad := s.load(args[1])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	return s.run(l, args[2:])
+}
+
+// evalSHA is EVALSHA.
+func (s *Server) evalSHA(args []string) resp.Reply {
+	l := s.scripts[args[1]]
+	if l == nil {
+		l = s.scripts[strings.ToLower(args[1])]
+	}
+	if l == nil {
+		return resp.Fail("NOSCRIPT No matching script. Please use EVAL.")
+	}
+	return s.run(l, args[2:])
+}
+
+// run calls a script with the rest of an EVAL's arguments.
+func (s *Server) run(l *loaded, args []string) resp.Reply {
+	count, ok := integer(args[0])
+	args = args[1:]
+	switch {
+	case !ok:
+		return resp.Fail(noInteger)
+	case count < 0:
+		return resp.Fail("ERR Number of keys can't be negative")
+	case count > int64(len(args)):
+		return resp.Fail("ERR Number of keys can't be greater than number of args")
+	}
+	return s.runner.Run(l.Script, l.name, args[:count], args[count:])
+}
+
+// script is SCRIPT LOAD, EXISTS and FLUSH.
+func (s *Server) script(args []string) resp.Reply {
+	switch verb := strings.ToLower(args[1]); {
+	case verb == "load" && len(args) == 3:
+		l, bad := s.load(args[2])
+		if bad != "" {
+			return resp.Fail(bad)
+		}
+		return resp.Text(l.name)
+	case verb == "exists" && len(args) > 2:
+		out := make([]resp.Reply, len(args)-2)
+		for i, name := range args[2:] {
+			out[i] = resp.Bool(s.scripts[strings.ToLower(name)] != nil)
+		}
+		return resp.List(out...)
+	case verb == "flush" && len(args) <= 3:
+		clear(s.scripts)
+		return resp.OK()
+	default:
+		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try SCRIPT HELP.")
+	}
+}

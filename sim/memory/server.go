@@ -1,0 +1,168 @@
+// Package memory is a Redis inside the process: no port, no socket, a clock that
+// stands still until it is moved, and every command carried out at once, on the
+// goroutine of whoever sends it. What a real one does in any order this one does in
+// the same order each time.
+package memory
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/sim/lua"
+	"flunq.io/flunq/sim/resp"
+)
+
+// Server is one such Redis. It knows database 0 only, and blocks nobody.
+type Server struct {
+	// Tamper, if set before the first script, says what becomes of each: the tests
+	// of the simulator plant mistakes with it.
+	Tamper func(source string) string
+	// Added, if set, is told of each entry that is added to a stream, and of each
+	// command that adds to a sorted set. It must not send commands.
+	Added func(key string, fields []string)
+
+	// lock makes one command, and so one script, the unit of interleaving.
+	lock     sync.Mutex
+	commands map[string]command
+	keys     map[string]*item
+	now      time.Time
+	ms       int64 // likewise, since 1970
+	scripts  map[string]*loaded
+	runner   *lua.Runner
+	args     []string // of the command that is answered
+	closed   bool
+}
+
+// item is the value of a key: a *text, *hash, *set, *sorted, *list or *stream.
+type item struct {
+	value   any
+	expires int64 // in milliseconds since 1970; 0: never
+}
+
+// command is how a command is carried out. arity counts its name: so many
+// arguments, or at least so many if it is negative.
+type command struct {
+	run   func(s *Server, args []string) resp.Reply
+	arity int
+}
+
+func (c command) takes(count int) bool {
+	return count == c.arity || c.arity < 0 && count >= -c.arity
+}
+
+// New is an empty Redis whose clock shows start.
+func New(start time.Time) *Server {
+	s := &Server{commands: commands(), keys: map[string]*item{}, scripts: map[string]*loaded{}}
+	s.runner = lua.NewRunner(s.carryOut)
+	s.setTime(start)
+	return s
+}
+
+// commands are those that there are, by their names in small and in large letters.
+//
+//nolint:gochecknoglobals // it is made once for all servers, and does not change
+var commands = sync.OnceValue(func() map[string]command {
+	all := map[string]command{}
+	for _, some := range []map[string]command{
+		keyCommands(), serverCommands(), textCommands(), hashCommands(), setCommands(), sortedCommands(), listCommands(),
+		streamCommands(), groupCommands(), scriptCommands(),
+	} {
+		for name, c := range some {
+			all[name], all[strings.ToUpper(name)] = c, c
+		}
+	}
+	return all
+})
+
+// Close ends it: connections fail from then on.
+func (s *Server) Close() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.closed = true
+	s.runner.Close()
+}
+
+// SetTime moves the clock that TIME, stream ids, idle times and expiry follow.
+func (s *Server) SetTime(t time.Time) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.setTime(t)
+}
+
+func (s *Server) setTime(t time.Time) { s.now, s.ms = t, t.UnixMilli() }
+
+// Now is the time that was set last.
+func (s *Server) Now() time.Time {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.now
+}
+
+// Do carries a command out.
+func (s *Server) Do(args ...string) resp.Reply {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.carryOut(args)
+}
+
+// carryOut is the way of every command, those of scripts too. It keeps nothing of
+// the slice args.
+func (s *Server) carryOut(args []string) resp.Reply {
+	c, ok := s.commands[args[0]]
+	if !ok {
+		c, ok = s.commands[strings.ToLower(args[0])]
+	}
+	switch {
+	case !ok:
+		return resp.Fail("ERR unknown command '" + args[0] + "': the simulator does not have it")
+	case !c.takes(len(args)):
+		return resp.Fail("ERR wrong number of arguments for '" + strings.ToLower(args[0]) + "' command")
+	default:
+		return c.run(s, args)
+	}
+}
+
+// What mistakes are answered with.
+const (
+	wrongType   = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	syntax      = "ERR syntax error"
+	noInteger   = "ERR value is not an integer or out of range"
+	noFloat     = "ERR value is not a valid float"
+	noNumber    = "ERR hash value is not an integer"
+	noFinite    = "ERR resulting score is not a number (NaN)"
+	wouldOverWr = "ERR increment or decrement would overflow"
+)
+
+// item is what stands under a key; nil if nothing does.
+func (s *Server) item(key string) *item {
+	it := s.keys[key]
+	if it != nil && it.expires != 0 && it.expires <= s.ms {
+		delete(s.keys, key)
+		return nil
+	}
+	return it
+}
+
+// find is the value of a key, nil if there is none. It reports false if the value
+// is of another type.
+func find[T any](s *Server, key string) (value *T, ok bool) {
+	it := s.item(key)
+	if it == nil {
+		return nil, true
+	}
+	value, ok = it.value.(*T)
+	return value, ok
+}
+
+// ensure is the value of a key, a new one if there is none. It reports false if
+// the value is of another type.
+func ensure[T any](s *Server, key string) (value *T, ok bool) {
+	if it := s.item(key); it != nil {
+		value, ok = it.value.(*T)
+		return value, ok
+	}
+	value = new(T)
+	s.keys[key] = &item{value: value}
+	return value, true
+}

@@ -1,0 +1,211 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/sim/memory"
+)
+
+// memoryStart is a whole number of milliseconds, as Redis counts.
+var memoryStart = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
+
+// openMemory makes an in-memory Redis and a client of it.
+func openMemory(tb testing.TB) (*memory.Server, *redis.Client) {
+	tb.Helper()
+	m := memory.New(memoryStart)
+	tb.Cleanup(m.Close)
+	client := m.Client()
+	tb.Cleanup(func() { _ = client.Close() })
+	return m, client
+}
+
+// Everything in it that tells the time tells the time that was set.
+func TestMemoryFollowsItsClock(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	m, client := openMemory(t)
+	if got := client.Time(ctx).Val(); !got.Equal(memoryStart) {
+		t.Errorf("TIME = %v, want %v", got, memoryStart)
+	}
+	id := client.XAdd(ctx, &redis.XAddArgs{Stream: "s", Values: []string{"a", "b"}}).Val()
+	if want := fmt.Sprintf("%d-0", memoryStart.UnixMilli()); id != want {
+		t.Errorf("XADD = %s, want %s", id, want)
+	}
+	client.XGroupCreate(ctx, "s", "g", "0")
+	client.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{"s", ">"}, Block: -1})
+	client.Set(ctx, "short", "v", time.Minute)
+	client.HSet(ctx, "hash", "a", "b")
+	client.Expire(ctx, "hash", 2*time.Minute)
+
+	later := memoryStart.Add(90*time.Second + 123*time.Microsecond)
+	m.SetTime(later)
+	if got := m.Now(); !got.Equal(later) {
+		t.Errorf("now = %v, want %v", got, later)
+	}
+	if n := client.Exists(ctx, "short", "hash").Val(); n != 1 {
+		t.Errorf("%d keys are left, want only the hash", n)
+	}
+	pending := client.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "s", Group: "g", Start: "-", End: "+", Count: 1}).Val()
+	if len(pending) != 1 || pending[0].Idle != 90*time.Second {
+		t.Errorf("XPENDING = %v, want one entry, idle for 90s", pending)
+	}
+	claim := func(idle time.Duration) int {
+		messages, _ := client.XAutoClaimJustID(ctx, &redis.XAutoClaimArgs{
+			Stream: "s", Group: "g", Consumer: "d", Start: "0", MinIdle: idle,
+		}).Val()
+		return len(messages)
+	}
+	if early, due := claim(91*time.Second), claim(90*time.Second); early != 0 || due != 1 {
+		t.Errorf("XAUTOCLAIM took %d after 91s and %d after 90s, want 0 and 1", early, due)
+	}
+	reply := client.Eval(ctx, "return redis.call('TIME')", nil).Val()
+	if want := []any{strconv.FormatInt(later.Unix(), 10), "678123"}; !cmp.Equal(reply, want) {
+		t.Errorf("TIME in a script = %v, want %v", reply, want)
+	}
+	script := "return redis.call('XADD', 's', '*', 'a', 'b')"
+	if id, want := client.Eval(ctx, script, nil).Val(), fmt.Sprintf("%d-0", later.UnixMilli()); id != want {
+		t.Errorf("XADD in a script = %v, want %s", id, want)
+	}
+}
+
+// However a pipeline is cut into writes, every command of it is carried out once.
+func TestMemoryConnTakesCutCommands(t *testing.T) {
+	t.Parallel()
+	m, client := openMemory(t)
+	var stream strings.Builder
+	for i := range 50 {
+		value := strings.Repeat("x\r\n", i)
+		fmt.Fprintf(&stream, "*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$%d\r\n%s\r\n", len(value), value)
+	}
+	conn := m.Dial()
+	random := rand.New(rand.NewPCG(1, 2))
+	for rest := stream.String(); rest != ""; {
+		n := min(len(rest), 1+random.IntN(60))
+		if _, err := conn.Write([]byte(rest[:n])); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	for i, value := range client.LRange(t.Context(), "l", 0, -1).Val() {
+		if want := strings.Repeat("x\r\n", i); value != want {
+			t.Fatalf("value %d is %q, want %q", i, value, want)
+		}
+	}
+	if n := client.LLen(t.Context(), "l").Val(); n != 50 {
+		t.Errorf("%d values, want 50", n)
+	}
+}
+
+// A read that nothing will answer fails instead of waiting for ever.
+func TestMemoryConnNeverWaits(t *testing.T) {
+	t.Parallel()
+	m, client := openMemory(t)
+	if _, err := m.Dial().Read(make([]byte, 1)); !errors.Is(err, memory.ErrNoReply) {
+		t.Errorf("Read = %v, want %v", err, memory.ErrNoReply)
+	}
+	err := client.XRead(t.Context(), &redis.XReadArgs{Streams: []string{"s", "$"}, Block: 0}).Err()
+	if err == nil || !strings.Contains(err.Error(), "cannot block") {
+		t.Errorf("XREAD BLOCK = %v, want an error", err)
+	}
+}
+
+// A pipeline of any size, a transaction and a failed one work as with a server.
+func TestMemoryPipelines(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	_, client := openMemory(t)
+	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range 2000 {
+			p.RPush(ctx, "list", strings.Repeat("v", i))
+		}
+		return nil
+	})
+	if err != nil || client.LLen(ctx, "list").Val() != 2000 {
+		t.Errorf("pipeline: %v, %d values, want 2000", err, client.LLen(ctx, "list").Val())
+	}
+	var entries *redis.XMessageSliceCmd
+	_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.XAdd(ctx, &redis.XAddArgs{Stream: "s", ID: "1-0", Values: []string{"a", "b"}})
+		entries = p.XRange(ctx, "s", "-", "+")
+		return nil
+	})
+	if err != nil || len(entries.Val()) != 1 {
+		t.Errorf("transaction: %v, %v, want one entry", err, entries.Val())
+	}
+	_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.Set(ctx, "never", "v", 0)
+		p.Do(ctx, "nosuchcommand")
+		return nil
+	})
+	if err == nil || client.Exists(ctx, "never").Val() != 0 {
+		t.Errorf("a transaction with a mistake: %v, want an error and nothing done", err)
+	}
+	if err := client.Set(ctx, "again", "v", 0).Err(); err != nil {
+		t.Errorf("after the failed transaction: %v", err)
+	}
+}
+
+// XINFO GROUPS comes in order and counts what a group has yet to be given.
+func TestMemoryGroupsInOrder(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	_, client := openMemory(t)
+	for range 5 {
+		client.XAdd(ctx, &redis.XAddArgs{Stream: "s", Values: []string{"a", "b"}})
+	}
+	for _, name := range []string{"d", "b", "a", "c"} {
+		client.XGroupCreate(ctx, "s", name, "0")
+	}
+	client.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "b", Consumer: "x", Count: 2, Block: -1, Streams: []string{"s", ">"}})
+	var got []string
+	for _, group := range client.XInfoGroups(ctx, "s").Val() {
+		got = append(got, fmt.Sprintf("%s %d %d", group.Name, group.Pending, group.Lag))
+	}
+	if diff := cmp.Diff([]string{"a 0 5", "b 2 3", "c 0 5", "d 0 5"}, got); diff != "" {
+		t.Errorf("name, pending, lag (-want +got):\n%s", diff)
+	}
+}
+
+// After close a client gets errors, and does not wait.
+func TestMemoryClose(t *testing.T) {
+	t.Parallel()
+	m, client := openMemory(t)
+	m.Close()
+	m.Close()
+	if err := client.Ping(t.Context()).Err(); err == nil {
+		t.Error("PING after close succeeded")
+	}
+}
+
+// Goroutines may share it: a script is never interrupted.
+func TestMemoryScriptsAreAtomic(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	_, client := openMemory(t)
+	script := redis.NewScript(`local n = tonumber(redis.call('GET', KEYS[1]) or '0')
+		redis.call('SET', KEYS[1], n + 1)`)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 100 {
+				if err := script.Run(ctx, client, []string{"n"}).Err(); err != nil && !errors.Is(err, redis.Nil) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := client.Get(ctx, "n").Val(); n != "800" {
+		t.Errorf("counted to %s, want 800", n)
+	}
+}

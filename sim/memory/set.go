@@ -1,0 +1,123 @@
+package memory
+
+import (
+	"slices"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// set has its members sorted.
+type set struct{ members []string }
+
+func (m *set) has(member string) bool {
+	_, found := slices.BinarySearch(m.members, member)
+	return found
+}
+
+func setCommands() map[string]command {
+	return map[string]command{
+		"sadd":       {(*Server).sadd, -3},
+		"srem":       {(*Server).srem, -3},
+		"smembers":   {onSet(func(m *set, _ []string) resp.Reply { return resp.Strings(slices.Clone(m.members)) }), 2},
+		"scard":      {onSet(func(m *set, _ []string) resp.Reply { return resp.Int(len(m.members)) }), 2},
+		"sismember":  {onSet(func(m *set, args []string) resp.Reply { return resp.Bool(m.has(args[2])) }), 3},
+		"smismember": {onSet((*set).smisMember), -3},
+		"sscan":      {onSet((*set).sscan), -3},
+		"sunion":     {setOf(func(n, _ int) bool { return n > 0 }), -2},
+		"sinter":     {setOf(func(n, of int) bool { return n == of }), -2},
+	}
+}
+
+// onSet is a command that reads a set, an empty one where there is none.
+func onSet(read func(*set, []string) resp.Reply) func(*Server, []string) resp.Reply {
+	return func(s *Server, args []string) resp.Reply {
+		m, ok := find[set](s, args[1])
+		switch {
+		case !ok:
+			return resp.Fail(wrongType)
+		case m == nil:
+			m = &set{}
+		}
+		return read(m, args)
+	}
+}
+
+func (m *set) smisMember(args []string) resp.Reply {
+	out := make([]resp.Reply, len(args)-2)
+	for i, member := range args[2:] {
+		out[i] = resp.Bool(m.has(member))
+	}
+	return resp.List(out...)
+}
+
+func (m *set) sscan(args []string) resp.Reply {
+	pattern, kind, bad := scanOptions(args[3:])
+	if bad != "" || kind != "" {
+		return resp.Fail(syntax)
+	}
+	found := slices.DeleteFunc(slices.Clone(m.members), func(member string) bool { return !glob(pattern, member) })
+	return page(args[2], found)
+}
+
+// setOf is SUNION and SINTER: what is in as many of the sets as is wanted.
+func setOf(wanted func(n, of int) bool) func(*Server, []string) resp.Reply {
+	return func(s *Server, args []string) resp.Reply {
+		count := map[string]int{}
+		for _, key := range args[1:] {
+			m, ok := find[set](s, key)
+			if !ok {
+				return resp.Fail(wrongType)
+			}
+			if m == nil {
+				continue
+			}
+			for _, member := range m.members {
+				count[member]++
+			}
+		}
+		out := []string{}
+		for member, n := range count {
+			if wanted(n, len(args)-1) {
+				out = append(out, member)
+			}
+		}
+		slices.Sort(out)
+		return resp.Strings(out)
+	}
+}
+
+func (s *Server) sadd(args []string) resp.Reply {
+	m, ok := ensure[set](s, args[1])
+	if !ok {
+		return resp.Fail(wrongType)
+	}
+	n := 0
+	for _, member := range args[2:] {
+		if at, found := slices.BinarySearch(m.members, member); !found {
+			m.members = slices.Insert(m.members, at, member)
+			n++
+		}
+	}
+	return resp.Int(n)
+}
+
+func (s *Server) srem(args []string) resp.Reply {
+	m, ok := find[set](s, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case m == nil:
+		return resp.Int(0)
+	}
+	n := 0
+	for _, member := range args[2:] {
+		if at, found := slices.BinarySearch(m.members, member); found {
+			m.members = slices.Delete(m.members, at, at+1)
+			n++
+		}
+	}
+	if len(m.members) == 0 {
+		delete(s.keys, args[1])
+	}
+	return resp.Int(n)
+}

@@ -1,0 +1,267 @@
+package memory
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// sorted is what Redis calls a sorted set.
+type sorted struct {
+	ranked []ranked
+	scores map[string]float64 // nil while there are few
+}
+
+// ranked is a member and its score, by which it is ranked, and then by its name.
+type ranked struct {
+	score  float64
+	member string
+}
+
+func (r ranked) compare(other ranked) int {
+	if r.score != other.score {
+		return cmp.Compare(r.score, other.score)
+	}
+	return strings.Compare(r.member, other.member)
+}
+
+// fewMembers is how many are found fast enough one after the other.
+const fewMembers = 24
+
+func (z *sorted) score(member string) (float64, bool) {
+	if z == nil {
+		return 0, false
+	}
+	if z.scores != nil {
+		score, ok := z.scores[member]
+		return score, ok
+	}
+	for i := range z.ranked {
+		if z.ranked[i].member == member {
+			return z.ranked[i].score, true
+		}
+	}
+	return 0, false
+}
+
+// put gives a member a score.
+func (z *sorted) put(member string, score float64) {
+	if old, ok := z.score(member); ok {
+		if old == score {
+			return
+		}
+		z.take(ranked{old, member})
+	}
+	at, _ := slices.BinarySearchFunc(z.ranked, ranked{score, member}, ranked.compare)
+	z.ranked = slices.Insert(z.ranked, at, ranked{score, member})
+	switch {
+	case z.scores != nil:
+		z.scores[member] = score
+	case len(z.ranked) > fewMembers:
+		z.scores = make(map[string]float64, len(z.ranked))
+		for _, r := range z.ranked {
+			z.scores[r.member] = r.score
+		}
+	}
+}
+
+// take takes out what is there.
+func (z *sorted) take(r ranked) {
+	if at, ok := slices.BinarySearchFunc(z.ranked, r, ranked.compare); ok {
+		z.ranked = slices.Delete(z.ranked, at, at+1)
+		delete(z.scores, r.member)
+	}
+}
+
+func (z *sorted) remove(member string) bool {
+	score, ok := z.score(member)
+	if ok {
+		z.take(ranked{score, member})
+	}
+	return ok
+}
+
+func sortedCommands() map[string]command {
+	return map[string]command{
+		"zadd":             {(*Server).zadd, -4},
+		"zincrby":          {(*Server).zincrBy, 4},
+		"zrem":             {(*Server).zrem, -3},
+		"zremrangebyscore": {(*Server).zremRangeByScore, 4},
+		"zremrangebyrank":  {(*Server).zremRangeByRank, 4},
+		"zpopmin":          {zpop(func(z *sorted) int { return 0 }), 2},
+		"zpopmax":          {zpop(func(z *sorted) int { return len(z.ranked) - 1 }), 2},
+		"zscore":           {onSorted((*sorted).zscore), 3},
+		"zmscore":          {onSorted((*sorted).zmscore), -3},
+		"zcard":            {onSorted(func(z *sorted, _ []string) resp.Reply { return resp.Int(len(z.ranked)) }), 2},
+		"zcount":           {onSorted((*sorted).zcount), 4},
+		"zrank":            {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2], 1) }), 3},
+		"zrevrank":         {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2], -1) }), 3},
+		"zscan":            {onSorted((*sorted).zscan), -3},
+		"zrange":           {onSorted((*sorted).zrange), -4},
+		"zrevrange":        {onSorted((*sorted).zrange), -4},
+		"zrangebyscore":    {onSorted((*sorted).zrange), -4},
+		"zrevrangebyscore": {onSorted((*sorted).zrange), -4},
+	}
+}
+
+// onSorted is a command that reads a sorted set, an empty one where there is none.
+func onSorted(read func(*sorted, []string) resp.Reply) func(*Server, []string) resp.Reply {
+	return func(s *Server, args []string) resp.Reply {
+		z, ok := find[sorted](s, args[1])
+		switch {
+		case !ok:
+			return resp.Fail(wrongType)
+		case z == nil:
+			z = &sorted{}
+		}
+		return read(z, args)
+	}
+}
+
+// written is a score as it is sent, with 17 digits as C's %.17g has them.
+func written(score float64) string {
+	switch {
+	case math.IsInf(score, 1):
+		return "inf"
+	case math.IsInf(score, -1):
+		return "-inf"
+	case score == math.Trunc(score) && math.Abs(score) < 1e15 && (score != 0 || !math.Signbit(score)):
+		return strconv.FormatInt(int64(score), 10)
+	default:
+		return strconv.FormatFloat(score, 'g', 17, 64)
+	}
+}
+
+// scored reads a score.
+func scored(text string) (float64, bool) {
+	score, err := strconv.ParseFloat(text, 64)
+	if err != nil && !math.IsInf(score, 0) || math.IsNaN(score) || strings.ContainsAny(text, "_pP") {
+		return 0, false
+	}
+	return score, true
+}
+
+func (z *sorted) zscore(args []string) resp.Reply {
+	if score, ok := z.score(args[2]); ok {
+		return resp.Text(written(score))
+	}
+	return resp.Reply{}
+}
+
+func (z *sorted) zmscore(args []string) resp.Reply {
+	out := make([]resp.Reply, len(args)-2)
+	for i, member := range args[2:] {
+		if score, ok := z.score(member); ok {
+			out[i] = resp.Text(written(score))
+		}
+	}
+	return resp.List(out...)
+}
+
+func (z *sorted) zcount(args []string) resp.Reply {
+	from, to, ok := z.between(args[2], args[3])
+	if !ok {
+		return resp.Fail(noBound)
+	}
+	return resp.Int(to - from)
+}
+
+// rank is ZRANK, and with -1 ZREVRANK.
+func (z *sorted) rank(member string, way int) resp.Reply {
+	score, ok := z.score(member)
+	if !ok {
+		return resp.Reply{}
+	}
+	at, _ := slices.BinarySearchFunc(z.ranked, ranked{score, member}, ranked.compare)
+	if way < 0 {
+		at = len(z.ranked) - 1 - at
+	}
+	return resp.Int(at)
+}
+
+func (z *sorted) zscan(args []string) resp.Reply {
+	pattern, kind, bad := scanOptions(args[3:])
+	if bad != "" || kind != "" {
+		return resp.Fail(syntax)
+	}
+	var out []string
+	for _, r := range z.ranked {
+		if glob(pattern, r.member) {
+			out = append(out, r.member, written(r.score))
+		}
+	}
+	return page(args[2], out)
+}
+
+func (s *Server) zrem(args []string) resp.Reply {
+	z, ok := find[sorted](s, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case z == nil:
+		return resp.Int(0)
+	}
+	n := 0
+	for _, member := range args[2:] {
+		if z.remove(member) {
+			n++
+		}
+	}
+	if len(z.ranked) == 0 {
+		delete(s.keys, args[1])
+	}
+	return resp.Int(n)
+}
+
+// cut takes a range out, and the key with the last member.
+func (s *Server) cut(key string, z *sorted, from, to int) resp.Reply {
+	for _, r := range z.ranked[from:to] {
+		delete(z.scores, r.member)
+	}
+	z.ranked = slices.Delete(z.ranked, from, to)
+	if len(z.ranked) == 0 {
+		delete(s.keys, key)
+	}
+	return resp.Int(to - from)
+}
+
+func (s *Server) zremRangeByScore(args []string) resp.Reply {
+	return onSorted(func(z *sorted, args []string) resp.Reply {
+		from, to, ok := z.between(args[2], args[3])
+		if !ok {
+			return resp.Fail(noBound)
+		}
+		return s.cut(args[1], z, from, to)
+	})(s, args)
+}
+
+func (s *Server) zremRangeByRank(args []string) resp.Reply {
+	return onSorted(func(z *sorted, args []string) resp.Reply {
+		from, to, ok := span(args[2], args[3], len(z.ranked))
+		if !ok {
+			return resp.Fail(noInteger)
+		}
+		return s.cut(args[1], z, from, to)
+	})(s, args)
+}
+
+// zpop is ZPOPMIN and ZPOPMAX, of one.
+func zpop(place func(*sorted) int) func(*Server, []string) resp.Reply {
+	return func(s *Server, args []string) resp.Reply {
+		z, ok := find[sorted](s, args[1])
+		switch {
+		case !ok:
+			return resp.Fail(wrongType)
+		case z == nil:
+			return resp.Strings([]string{})
+		}
+		at := place(z)
+		r := z.ranked[at]
+		s.cut(args[1], z, at, at+1)
+		return resp.Strings([]string{r.member, written(r.score)})
+	}
+}

@@ -1,0 +1,140 @@
+package memory
+
+import (
+	"math"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// adding is what ZADD is told besides the members.
+type adding struct{ nx, xx, gt, lt, changed, incr bool }
+
+// addingOptions reads them, and returns the scores and members behind them.
+func addingOptions(args []string) (o adding, pairs []string, bad string) {
+	for ; len(args) > 0; args = args[1:] {
+		switch strings.ToLower(args[0]) {
+		case "nx":
+			o.nx = true
+			continue
+		case "xx":
+			o.xx = true
+			continue
+		case "gt":
+			o.gt = true
+			continue
+		case "lt":
+			o.lt = true
+			continue
+		case "ch":
+			o.changed = true
+			continue
+		case "incr":
+			o.incr = true
+			continue
+		}
+		break
+	}
+	switch {
+	case len(args) == 0 || len(args)%2 != 0:
+		return o, nil, syntax
+	case o.nx && o.xx:
+		return o, nil, "ERR XX and NX options at the same time are not compatible"
+	case o.gt && o.lt || o.nx && (o.gt || o.lt):
+		return o, nil, "ERR GT, LT, and/or NX options at the same time are not compatible"
+	case o.incr && len(args) > 2:
+		return o, nil, "ERR INCR option supports a single increment-element pair"
+	default:
+		return o, args, ""
+	}
+}
+
+// lets reports whether a member may get a score.
+func (o adding) lets(old, score float64, there bool) bool {
+	switch {
+	case !there:
+		return !o.xx
+	case o.nx:
+		return false
+	default:
+		return (!o.gt || score > old) && (!o.lt || score < old)
+	}
+}
+
+func (s *Server) zadd(args []string) resp.Reply {
+	o, pairs, bad := addingOptions(args[2:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	scores := make([]float64, 0, 4)
+	for i := 0; i < len(pairs); i += 2 {
+		score, ok := scored(pairs[i])
+		if !ok {
+			return resp.Fail(noFloat)
+		}
+		scores = append(scores, score)
+	}
+	z, ok := find[sorted](s, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case z == nil && o.xx:
+		if o.incr {
+			return resp.Reply{}
+		}
+		return resp.Int(0)
+	case z == nil:
+		z, _ = ensure[sorted](s, args[1])
+	}
+	if s.Added != nil {
+		s.Added(args[1], nil)
+	}
+	if o.incr {
+		return z.increase(o, pairs[1], scores[0])
+	}
+	added, changed := 0, 0
+	for i, score := range scores {
+		member := pairs[2*i+1]
+		old, there := z.score(member)
+		if !o.lets(old, score, there) {
+			continue
+		}
+		switch {
+		case !there:
+			added++
+		case old != score:
+			changed++
+		}
+		z.put(member, score)
+	}
+	if o.changed {
+		added += changed
+	}
+	return resp.Int(added)
+}
+
+// increase is ZADD INCR.
+func (z *sorted) increase(o adding, member string, by float64) resp.Reply {
+	old, there := z.score(member)
+	score := old + by
+	switch {
+	case math.IsNaN(score):
+		return resp.Fail(noFinite)
+	case !o.lets(old, score, there):
+		return resp.Reply{}
+	}
+	z.put(member, score)
+	return resp.Text(written(score))
+}
+
+func (s *Server) zincrBy(args []string) resp.Reply {
+	by, ok := scored(args[2])
+	if !ok {
+		return resp.Fail(noFloat)
+	}
+	z, ok := ensure[sorted](s, args[1])
+	if !ok {
+		return resp.Fail(wrongType)
+	}
+	return z.increase(adding{}, args[3], by)
+}

@@ -1,0 +1,136 @@
+package memory
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+const noBound = "ERR min or max is not a float"
+
+// bound is one end of a range of scores.
+type bound struct {
+	score float64
+	open  bool // the score itself is not meant
+}
+
+func boundOf(text string) (bound, bool) {
+	text, open := strings.CutPrefix(text, "(")
+	score, ok := scored(text)
+	return bound{score, open}, ok
+}
+
+// between is the range of scores between two ends.
+func (z *sorted) between(low, high string) (from, to int, ok bool) {
+	least, okLow := boundOf(low)
+	most, okHigh := boundOf(high)
+	if !okLow || !okHigh {
+		return 0, 0, false
+	}
+	from = sort.Search(len(z.ranked), func(i int) bool {
+		return z.ranked[i].score > least.score || z.ranked[i].score == least.score && !least.open
+	})
+	to = sort.Search(len(z.ranked), func(i int) bool {
+		return z.ranked[i].score > most.score || z.ranked[i].score == most.score && most.open
+	})
+	return from, max(from, to), true
+}
+
+// ranging is what ZRANGE and its kin are asked for.
+type ranging struct {
+	byScore, reverse, withScores, limited bool
+
+	offset, count int64
+}
+
+// rangingOf reads it, the older names of the command as well.
+func rangingOf(args []string) (o ranging, bad string) {
+	name := strings.ToLower(args[0])
+	o = ranging{byScore: strings.HasSuffix(name, "byscore"), reverse: strings.HasPrefix(name, "zrev"), count: -1}
+	old := name != "zrange"
+	for rest := args[4:]; len(rest) > 0; rest = rest[1:] {
+		switch word := strings.ToLower(rest[0]); {
+		case word == "withscores":
+			o.withScores = true
+		case word == "byscore" && !old:
+			o.byScore = true
+		case word == "rev" && !old:
+			o.reverse = true
+		case word == "limit" && len(rest) > 2:
+			var okOffset, okCount bool
+			o.offset, okOffset = integer(rest[1])
+			o.count, okCount = integer(rest[2])
+			if !okOffset || !okCount {
+				return o, noInteger
+			}
+			o.limited, rest = true, rest[2:]
+		default:
+			return o, syntax
+		}
+	}
+	if o.limited && !o.byScore {
+		return o, "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
+	}
+	return o, ""
+}
+
+func (z *sorted) zrange(args []string) resp.Reply {
+	o, bad := rangingOf(args)
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	low, high := args[2], args[3]
+	if !o.byScore {
+		from, to, ok := span(low, high, len(z.ranked))
+		if !ok {
+			return resp.Fail(noInteger)
+		}
+		if o.reverse {
+			from, to = len(z.ranked)-to, len(z.ranked)-from
+		}
+		return o.reply(z.ranked[from:to])
+	}
+	if o.reverse {
+		low, high = high, low
+	}
+	from, to, ok := z.between(low, high)
+	if !ok {
+		return resp.Fail(noBound)
+	}
+	return o.reply(z.ranked[from:to])
+}
+
+// reply is what is asked for of a range.
+func (o ranging) reply(found []ranked) resp.Reply {
+	if o.limited {
+		skip := min(o.offset, int64(len(found)))
+		if skip < 0 {
+			skip = int64(len(found))
+		}
+		count := o.count
+		if count < 0 {
+			count = math.MaxInt64
+		}
+		count = min(count, int64(len(found))-skip)
+		if o.reverse {
+			found = found[int64(len(found))-skip-count : int64(len(found))-skip]
+		} else {
+			found = found[skip : skip+count]
+		}
+	}
+	out := make([]string, 0, 2*len(found))
+	for i := range found {
+		r := found[i]
+		if o.reverse {
+			r = found[len(found)-1-i]
+		}
+		out = append(out, r.member)
+		if o.withScores {
+			out = append(out, written(r.score))
+		}
+	}
+	return resp.Strings(slices.Clip(out))
+}

@@ -1,0 +1,344 @@
+package memory
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// stream is an append-only log, and the groups that read it.
+type stream struct {
+	entries []entry
+	last    streamID // that was given to an entry
+	deleted streamID // the greatest that was deleted
+	added   int64    // entries, ever
+	groups  []*group // by their names
+}
+
+// entry is an entry of a stream. Its fields are not changed any more.
+type entry struct {
+	streamID
+
+	id     string
+	fields []string // name, value, name, value …
+}
+
+func (e *entry) reply() resp.Reply { return resp.Reply{Kind: resp.Entry, Text: e.id, Texts: e.fields} }
+
+// streamID is an entry's id as it is ordered.
+type streamID struct{ ms, seq uint64 }
+
+// The ends of all ids.
+const greatest = math.MaxUint64
+
+func (s streamID) less(other streamID) bool {
+	return s.ms < other.ms || s.ms == other.ms && s.seq < other.seq
+}
+
+// next is the smallest id after s.
+func (s streamID) next() streamID {
+	if s.seq == greatest {
+		return streamID{s.ms + 1, 0}
+	}
+	return streamID{s.ms, s.seq + 1}
+}
+
+// previous is the greatest id before s.
+func (s streamID) previous() streamID {
+	if s.seq == 0 {
+		return streamID{s.ms - 1, greatest}
+	}
+	return streamID{s.ms, s.seq - 1}
+}
+
+// String is the id as it is sent.
+func (s streamID) String() string {
+	var b [41]byte
+	return string(strconv.AppendUint(append(strconv.AppendUint(b[:0], s.ms, 10), '-'), s.seq, 10))
+}
+
+const (
+	noStreamID   = "ERR Invalid stream ID specified as stream command argument"
+	notAfterLast = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+	notAboveZero = "ERR The ID specified in XADD must be greater than 0-0"
+	noGroup      = "NOGROUP No such key '%' or consumer group '%'"
+)
+
+// streamIDOf reads an id; one without a second number gets seq.
+func streamIDOf(text string, seq uint64) (id streamID, ok bool) {
+	first, second, whole := strings.Cut(text, "-")
+	id.seq = seq
+	ms, errMS := strconv.ParseUint(first, 10, 64)
+	id.ms = ms
+	if whole {
+		var errSeq error
+		if id.seq, errSeq = strconv.ParseUint(second, 10, 64); errSeq != nil {
+			return id, false
+		}
+	}
+	return id, errMS == nil
+}
+
+// streamBound reads one end of a range: what stands for a missing second number
+// is different at the two ends.
+func streamBound(text string, seq uint64) (id streamID, ok bool) {
+	switch text {
+	case "-":
+		return streamID{}, true
+	case "+":
+		return streamID{greatest, greatest}, true
+	}
+	text, open := strings.CutPrefix(text, "(")
+	id, ok = streamIDOf(text, seq)
+	switch {
+	case !ok || !open:
+		return id, ok
+	case seq == 0:
+		return id.next(), id != streamID{greatest, greatest}
+	default:
+		return id.previous(), id != streamID{}
+	}
+}
+
+// search is the place of the first entry that is not before id.
+func (st *stream) search(id streamID) int {
+	n := len(st.entries)
+	if n == 0 || st.entries[n-1].less(id) { // most look for what is new
+		return n
+	}
+	return sort.Search(n, func(i int) bool { return !st.entries[i].less(id) })
+}
+
+// entry finds an entry; nil if it is gone.
+func (st *stream) entry(id streamID) *entry {
+	if at := st.search(id); at < len(st.entries) && st.entries[at].streamID == id {
+		return &st.entries[at]
+	}
+	return nil
+}
+
+// first is the id of the first entry there is.
+func (st *stream) first() streamID {
+	if len(st.entries) == 0 {
+		return streamID{}
+	}
+	return st.entries[0].streamID
+}
+
+func streamCommands() map[string]command {
+	return map[string]command{
+		"xadd":      {(*Server).xadd, -5},
+		"xlen":      {(*Server).xlen, 2},
+		"xrange":    {(*Server).xrange, -4},
+		"xrevrange": {(*Server).xrange, -4},
+		"xread":     {(*Server).xread, -4},
+		"xdel":      {(*Server).xdel, -3},
+		"xtrim":     {(*Server).xtrim, -4},
+		"xsetid":    {(*Server).xsetID, 3},
+	}
+}
+
+func (s *Server) xlen(args []string) resp.Reply {
+	st, ok := find[stream](s, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case st == nil:
+		return resp.Int(0)
+	default:
+		return resp.Int(len(st.entries))
+	}
+}
+
+// xrange is XRANGE and XREVRANGE.
+func (s *Server) xrange(args []string) resp.Reply {
+	reverse := len(args[0]) == len("xrevrange")
+	low, high := args[2], args[3]
+	if reverse {
+		low, high = high, low
+	}
+	from, okLow := streamBound(low, 0)
+	to, okHigh := streamBound(high, greatest)
+	if !okLow || !okHigh {
+		return resp.Fail(noStreamID)
+	}
+	count, bad := rangeCount(args[4:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	st, ok := find[stream](s, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case st == nil:
+		return resp.List()
+	case count == 0:
+		return resp.Reply{Kind: resp.NilArray}
+	}
+	start, end := st.search(from), len(st.entries)
+	if to != (streamID{greatest, greatest}) {
+		end = st.search(to.next())
+	}
+	found := st.entries[start:max(start, end)]
+	if reverse {
+		return replyReversed(found, count)
+	}
+	return entriesReply(found[:min(count, len(found))])
+}
+
+// rangeCount reads COUNT n; without it there is no limit.
+func rangeCount(args []string) (count int, bad string) {
+	switch {
+	case len(args) == 0:
+		return math.MaxInt, ""
+	case len(args) != 2 || !strings.EqualFold(args[0], "count"):
+		return 0, syntax
+	}
+	n, ok := integer(args[1])
+	if !ok {
+		return 0, noInteger
+	}
+	return int(max(n, 0)), ""
+}
+
+func entriesReply(entries []entry) resp.Reply {
+	out := make([]resp.Reply, len(entries))
+	for i := range entries {
+		out[i] = entries[i].reply()
+	}
+	return resp.List(out...)
+}
+
+func replyReversed(entries []entry, count int) resp.Reply {
+	out := make([]resp.Reply, min(count, len(entries)))
+	for i := range out {
+		out[i] = entries[len(entries)-1-i].reply()
+	}
+	return resp.List(out...)
+}
+
+// xread is XREAD.
+func (s *Server) xread(args []string) resp.Reply {
+	r, bad := readingOf(args[1:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	var out []resp.Reply
+	for i, key := range r.keys {
+		st, ok := find[stream](s, key)
+		if !ok {
+			return resp.Fail(wrongType)
+		}
+		if r.ids[i] == ">" {
+			return resp.Fail("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
+		}
+		after, ok := streamIDOf(r.ids[i], 0)
+		switch {
+		case r.ids[i] == "$":
+			continue
+		case !ok:
+			return resp.Fail(noStreamID)
+		case st == nil:
+			continue
+		}
+		if found := st.entries[st.search(after.next()):]; len(found) > 0 {
+			out = append(out, resp.List(resp.Text(key), entriesReply(found[:min(r.count, len(found))])))
+		}
+	}
+	if len(out) == 0 {
+		return resp.Reply{Kind: resp.NilArray}
+	}
+	return resp.List(out...)
+}
+
+// reading is what XREAD and XREADGROUP are asked for.
+type reading struct {
+	count     int
+	noAck     bool
+	keys, ids []string
+}
+
+// readingOf reads it, from behind the name of the command, or the consumer's.
+func readingOf(args []string) (r reading, bad string) {
+	r.count = math.MaxInt
+	for ; len(args) > 0; args = args[1:] {
+		switch word := strings.ToLower(args[0]); {
+		case word == "noack":
+			r.noAck = true
+		case word == "block":
+			return r, "ERR the simulator cannot block: leave BLOCK out"
+		case word == "count" && len(args) > 1:
+			n, ok := integer(args[1])
+			if !ok {
+				return r, noInteger
+			}
+			if n > 0 {
+				r.count = int(n)
+			}
+			args = args[1:]
+		case word == "streams":
+			args = args[1:]
+			if len(args) == 0 || len(args)%2 != 0 {
+				return r, "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."
+			}
+			r.keys, r.ids = args[:len(args)/2], args[len(args)/2:]
+			return r, ""
+		default:
+			return r, syntax
+		}
+	}
+	return r, syntax
+}
+
+func (s *Server) xdel(args []string) resp.Reply {
+	st, ok := find[stream](s, args[1])
+	if !ok {
+		return resp.Fail(wrongType)
+	}
+	ids := make([]streamID, 0, len(args)-2)
+	for _, text := range args[2:] {
+		id, ok := streamIDOf(text, 0)
+		if !ok {
+			return resp.Fail(noStreamID)
+		}
+		ids = append(ids, id)
+	}
+	if st == nil {
+		return resp.Int(0)
+	}
+	n := 0
+	for _, id := range ids {
+		at := st.search(id)
+		if at == len(st.entries) || st.entries[at].streamID != id {
+			continue
+		}
+		st.entries = slices.Delete(st.entries, at, at+1)
+		if st.deleted.less(id) {
+			st.deleted = id
+		}
+		n++
+	}
+	return resp.Int(n)
+}
+
+// xsetID is XSETID.
+func (s *Server) xsetID(args []string) resp.Reply {
+	st, ok := find[stream](s, args[1])
+	id, okID := streamIDOf(args[2], 0)
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case !okID:
+		return resp.Fail(noStreamID)
+	case st == nil:
+		return resp.Fail("ERR no such key")
+	case len(st.entries) > 0 && id.less(st.entries[len(st.entries)-1].streamID):
+		return resp.Fail("ERR The ID specified in XSETID is smaller than the target stream top item")
+	}
+	st.last = id
+	return resp.OK()
+}

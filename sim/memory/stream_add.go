@@ -1,0 +1,196 @@
+package memory
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// trimming is how much of a stream is to stay.
+type trimming struct {
+	by   string // "maxlen" or "minid"; "": all of it
+	most int
+	min  streamID
+}
+
+// trimmingOf reads MAXLEN or MINID, and returns the arguments behind it. What may
+// be trimmed about is trimmed exactly.
+func trimmingOf(args []string) (t trimming, rest []string, bad string) {
+	t.by = strings.ToLower(args[0])
+	args = args[1:]
+	about := false
+	if len(args) > 1 && (args[0] == "~" || args[0] == "=") {
+		about, args = args[0] == "~", args[1:]
+	}
+	if len(args) == 0 {
+		return t, nil, syntax
+	}
+	if t.by == "maxlen" {
+		n, ok := integer(args[0])
+		switch {
+		case !ok:
+			return t, nil, noInteger
+		case n < 0:
+			return t, nil, "ERR The MAXLEN argument must be >= 0."
+		}
+		t.most = int(n)
+	} else {
+		var ok bool
+		if t.min, ok = streamIDOf(args[0], 0); !ok {
+			return t, nil, noStreamID
+		}
+	}
+	args = args[1:]
+	if len(args) > 1 && strings.EqualFold(args[0], "limit") {
+		if n, ok := integer(args[1]); !ok || n < 0 || !about {
+			return t, nil, "ERR syntax error, LIMIT cannot be used without the special ~ option"
+		}
+		args = args[2:]
+	}
+	return t, args, ""
+}
+
+// trim takes the oldest entries out, and says how many.
+func (st *stream) trim(t trimming) int {
+	n := 0
+	switch t.by {
+	case "maxlen":
+		n = max(0, len(st.entries)-t.most)
+	case "minid":
+		n = st.search(t.min)
+	}
+	st.entries = slices.Delete(st.entries, 0, n)
+	return n
+}
+
+func (s *Server) xtrim(args []string) resp.Reply {
+	if word := strings.ToLower(args[2]); word != "maxlen" && word != "minid" {
+		return resp.Fail(syntax)
+	}
+	t, rest, bad := trimmingOf(args[2:])
+	switch {
+	case bad != "":
+		return resp.Fail(bad)
+	case len(rest) > 0:
+		return resp.Fail(syntax)
+	}
+	st, ok := find[stream](s, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case st == nil:
+		return resp.Int(0)
+	}
+	return resp.Int(st.trim(t))
+}
+
+func (s *Server) xadd(args []string) resp.Reply {
+	key, rest := args[1], args[2:]
+	var t trimming
+	create := true
+options:
+	for len(rest) > 0 {
+		switch strings.ToLower(rest[0]) {
+		case "nomkstream":
+			create, rest = false, rest[1:]
+		case "maxlen", "minid":
+			var bad string
+			if t, rest, bad = trimmingOf(rest); bad != "" {
+				return resp.Fail(bad)
+			}
+		default:
+			break options
+		}
+	}
+	if len(rest) < 3 || len(rest)%2 == 0 {
+		return resp.Fail("ERR wrong number of arguments for 'xadd' command")
+	}
+	wanted, bad := wantedOf(rest[0])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	st, ok := find[stream](s, key)
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case st == nil && !create:
+		return resp.Reply{}
+	case st == nil:
+		st = &stream{}
+	}
+	id, bad := wanted.after(st.last, uint64(s.ms))
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	text := id.String()
+	st.add(entry{id, text, slices.Clone(rest[1:])})
+	if s.keys[key] == nil {
+		s.keys[key] = &item{value: st}
+	}
+	st.trim(t)
+	if s.Added != nil {
+		s.Added(key, rest[1:])
+	}
+	return resp.Text(text)
+}
+
+func (st *stream) add(e entry) {
+	if st.entries == nil {
+		st.entries = make([]entry, 0, 16)
+	}
+	st.entries = append(st.entries, e)
+	st.last = e.streamID
+	st.added++
+}
+
+// wanted is the id that XADD is asked for.
+type wanted struct {
+	streamID
+
+	anyMS, anySeq bool
+}
+
+func wantedOf(text string) (w wanted, bad string) {
+	if text == "*" {
+		return wanted{anyMS: true, anySeq: true}, ""
+	}
+	if first, ok := strings.CutSuffix(text, "-*"); ok {
+		ms, err := strconv.ParseUint(first, 10, 64)
+		if err != nil {
+			return w, noStreamID
+		}
+		return wanted{streamID: streamID{ms: ms}, anySeq: true}, ""
+	}
+	id, ok := streamIDOf(text, 0)
+	switch {
+	case !ok:
+		return w, noStreamID
+	case id == streamID{}:
+		return w, notAboveZero
+	}
+	return wanted{streamID: id}, ""
+}
+
+// after is the id that an entry gets behind the last one.
+func (w wanted) after(last streamID, now uint64) (id streamID, bad string) {
+	id = w.streamID
+	if w.anyMS {
+		id.ms = max(now, last.ms)
+	}
+	if w.anySeq {
+		switch {
+		case id.ms == last.ms && w.anyMS:
+			id = last.next()
+		case id.ms == last.ms && last.seq == greatest:
+			return id, notAfterLast
+		case id.ms == last.ms:
+			id.seq = last.seq + 1
+		}
+	}
+	if !last.less(id) {
+		return id, notAfterLast
+	}
+	return id, ""
+}

@@ -1,0 +1,48 @@
+package memory_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// The simulator's Redis runs what keeps the streams short, and what looks at them.
+func TestMemoryTrims(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	m, client := openMemory(t)
+	st := store.New(client, store.Options{})
+	if err := st.Groups(ctx, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := st.Publish(ctx, event.Event{ID: strconv.Itoa(i), Type: "com.x", Tenant: "acme", Time: memoryStart}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.SetTime(memoryStart.Add(time.Hour))
+	for group, count := range map[string]int{store.WorkerGroup: 10, store.ExecutorGroup: 6, store.TimerGroup: 10} {
+		msgs, _, err := st.Read(ctx, store.Reader{Group: group, Consumer: "c", Tenants: []string{"acme"}}, count, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range msgs {
+			if err := st.Settle(ctx, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n, err := st.Trim(ctx, "acme", 2, time.Minute); n != 5 || err != nil {
+		t.Errorf("trimmed %d, %v, want 5", n, err)
+	}
+	found, err := st.Streams(ctx, []string{"acme"})
+	if err != nil || found[0].Length != 5 || found[0].Groups[0].Name != store.ExecutorGroup || found[0].Groups[0].Lag != 4 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if err := st.SweepConsumers(ctx, "acme", store.WorkerGroup, 0); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,38 @@
+package sim
+
+import (
+	"fmt"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// Histories are the events of all histories in the recording, in their order.
+func (r *Recording) Histories() []event.Event {
+	out := make([]event.Event, 0, len(r.entries))
+	for _, e := range r.entries {
+		out = append(out, e.Event)
+	}
+	return out
+}
+
+// Config is what was run, as far as decisions need to know it. A workflow takes the
+// place of the recorded document of its name; nil: none does.
+func (r *Recording) Config(workflow *dsl.Definition) (Config, error) {
+	p := &replay{Recording: r, by: NewReplayer(ReplayOptions{Workflow: workflow})}
+	if err := p.read(); err != nil {
+		return Config{}, err
+	}
+	if p.diff != nil {
+		return Config{}, fmt.Errorf("%s:%d: %s", r.Name, p.diff.Line, p.diff.Replayed)
+	}
+	h := r.header
+	cfg := Config{
+		Definition: p.main.now, Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
+		Version: h.Flunq, Secrets: r.secrets, Limits: r.limits(), Executions: h.Executions,
+	}
+	for _, d := range p.docs[1:] {
+		cfg.With = append(cfg.With, d.now)
+	}
+	return cfg, nil
+}
