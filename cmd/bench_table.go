@@ -64,6 +64,7 @@ func benchColumns() list[bench.Result] {
 			return strconv.FormatFloat(r.Ratio, 'f', 2, 64)
 		}},
 		{title: "REDIS µs", text: per(func(c *bench.Cost) float64 { return c.RedisCPU })},
+		{title: "FLUNQ µs", text: per(func(c *bench.Cost) float64 { return c.CPU })},
 		{title: "COMMANDS", text: per(func(c *bench.Cost) float64 { return c.Commands })},
 		{title: "TRIPS", text: per(func(c *bench.Cost) float64 { return c.RoundTrips })},
 		{title: "ALLOCATED", text: per(func(c *bench.Cost) float64 { return c.Allocated })},

@@ -2,18 +2,15 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/dev"
-	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/cmd/operate"
 )
 
 // clockCommand is one run of a command about the clock of a flunq dev.
@@ -79,8 +76,8 @@ func (k *clockCommand) verb(ctx context.Context, verb string) error {
 	}
 	defer r.close()
 	var now dev.Clock
-	if err := askClock(ctx, r.rdb, &now, strings.ToUpper(verb)); err != nil {
-		return err
+	if err := operate.AskClock(ctx, r.rdb, &now, strings.ToUpper(verb)); err != nil {
+		return clockCode(err)
 	}
 	if k.format.String() != "text" {
 		return writeValue(k.sh.Out, k.format.String(), now)
@@ -93,29 +90,20 @@ func (k *clockCommand) verb(ctx context.Context, verb string) error {
 	return nil
 }
 
-// askClock sends a command to the clock and reads its answer.
-func askClock(ctx context.Context, rdb *redis.Client, into any, args ...any) error {
-	text, err := rdb.Do(ctx, append([]any{dev.Command}, args...)...).Text()
-	var refused redis.Error
+// clockCode marks an error of a clock with the exit code that it means.
+func clockCode(err error) error {
 	switch {
-	case err != nil && strings.Contains(err.Error(), "unknown command"):
-		return misusef("the Redis at %s keeps real time: only 'flunq dev --clock virtual' has a clock that can be moved", rdb.Options().Addr)
-	case errors.As(err, &refused):
-		return misusef("%s", strings.TrimPrefix(err.Error(), "ERR "))
-	case err != nil:
-		return fail(exitUnreachable, fmt.Errorf("ask for the clock: %w", err))
+	case errors.Is(err, operate.ErrClock):
+		return fail(exitMisuse, err)
+	case errors.Is(err, operate.ErrSilent):
+		return fail(exitUnreachable, err)
+	default:
+		return err
 	}
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return fmt.Errorf("read the clock's answer: %w", err)
-	}
-	return nil
 }
 
-// giveUp is how long a clock may stand with the same things under way.
-const giveUp = 10 * time.Second
-
 func (k *clockCommand) advance(ctx context.Context, text string) error {
-	d, err := spanOf(text)
+	d, err := operate.Span(text)
 	if err != nil {
 		return misusef("%v (or 3d, 1w, 2d12h)", err)
 	}
@@ -125,12 +113,12 @@ func (k *clockCommand) advance(ctx context.Context, text string) error {
 	}
 	defer r.close()
 	var now dev.Clock
-	if err := askClock(ctx, r.rdb, &now, "SHOW"); err != nil {
-		return err
+	if err := operate.AskClock(ctx, r.rdb, &now, "SHOW"); err != nil {
+		return clockCode(err)
 	}
-	move, err := moveClock(ctx, r.rdb, now.Now, d.From(now.Now))
+	move, err := operate.MoveClock(ctx, r.rdb, now.Now, d.From(now.Now))
 	if err != nil {
-		return err
+		return clockCode(err)
 	}
 	if k.format.String() != "text" {
 		err = writeValue(k.sh.Out, k.format.String(), move)
@@ -143,61 +131,6 @@ func (k *clockCommand) advance(ctx context.Context, text string) error {
 			move.Now.Format(time.RFC3339Nano), left, move.Busy))
 	}
 	return err
-}
-
-// spanOf reads a duration as documents have it, or as people write days and weeks: 3d, 2d12h.
-func spanOf(text string) (dsl.Duration, error) {
-	d, err := dsl.ParseDuration(text)
-	if err == nil {
-		return d, nil
-	}
-	rest := text
-	for _, unit := range []struct {
-		letter string
-		days   int64
-	}{{"w", 7}, {"d", 1}} {
-		number, behind, found := strings.Cut(rest, unit.letter)
-		n, wrong := strconv.ParseUint(number, 10, 20)
-		if !found || wrong != nil {
-			continue
-		}
-		d.Days += int64(n) * unit.days
-		rest = behind
-	}
-	if rest == "" && text != "" {
-		return d, nil
-	}
-	clock, wrong := time.ParseDuration(rest)
-	if wrong != nil || clock < 0 || rest == text {
-		return d, err
-	}
-	d.Clock = clock
-	return d, nil
-}
-
-// moveClock moves the clock in slices, so that it can be interrupted, until the end
-// is reached or nothing changes any more.
-func moveClock(ctx context.Context, rdb *redis.Client, from, target time.Time) (dev.Move, error) {
-	all := dev.Move{From: from, Now: from, Target: target}
-	for changed := time.Now(); ; {
-		left := max(0, target.Sub(all.Now))
-		var move dev.Move
-		if err := askClock(ctx, rdb, &move, "ADVANCE", (left + time.Millisecond - 1).Milliseconds()); err != nil {
-			return all, err
-		}
-		if move.Now.After(all.Now) || move.Fired > 0 {
-			changed = time.Now()
-		}
-		all.Now, all.Done, all.Busy = move.Now, move.Done, move.Busy
-		all.Fired += move.Fired
-		all.Timers = append(all.Timers, move.Timers...)
-		if all.Done || time.Since(changed) > giveUp {
-			return all, nil
-		}
-		if ctx.Err() != nil {
-			return all, ctx.Err()
-		}
-	}
 }
 
 // tell says how far the clock got, and by what.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
@@ -63,7 +64,7 @@ func showLetter(ctx context.Context, t *target, format *choice, ref string) erro
 	if err != nil {
 		return err
 	}
-	status, err := executionStatus(ctx, r, l.Tenant, l.Event.Execution)
+	status, err := operate.Status(ctx, r.store, l.Tenant, l.Event.Execution)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func advice(l store.Letter, status, ref string) string {
 		return "it cannot be brought back: flunq dlq drop " + ref
 	case status == "faulted":
 		return "the execution has faulted, and replaying changes nothing for it: flunq retry " + l.Event.Execution
-	case ended(status):
+	case operate.Ended(status):
 		return "the execution has ended (" + status + "), and replaying changes nothing for it"
 	case l.Event.Execution != "" && status == "":
 		return "its execution is not known here; to try again: flunq dlq replay " + ref

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/event"
 )
 
@@ -112,10 +113,10 @@ func (e *emission) event(ctx context.Context) (out event.Event, err error) {
 	out = event.Event{ID: cmp.Or(e.id, strings.ToLower(rand.Text())), Type: event.Type(e.typ), Source: e.source}
 	for _, given := range e.attributes {
 		name, value, ok := strings.Cut(given, "=")
-		if !ok || value == "" || !attributeName(name) {
+		if !ok || value == "" || !operate.AttributeName(name) {
 			return out, misusef("--attr %q: want NAME=VALUE, the name of lower-case letters and digits", given)
 		}
-		if slices.Contains(ownAttributes(), name) {
+		if slices.Contains(operate.OwnAttributes(), name) {
 			return out, misusef("--attr %s: that attribute is the engine's own%s", name, didYouMean(name, []string{"id", "source", "type", "data"}, "--"))
 		}
 		if out.Ext == nil {
@@ -125,22 +126,4 @@ func (e *emission) event(ctx context.Context) (out event.Event, err error) {
 	}
 	out.Data, err = readData(ctx, e.sh, "--data", e.data)
 	return out, err
-}
-
-// attributeName reports whether CloudEvents allows the name of an attribute.
-func attributeName(name string) bool {
-	for _, c := range name {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
-}
-
-// ownAttributes are those that flags set, or that mean something to the engine.
-func ownAttributes() []string {
-	return []string{
-		"id", "source", "specversion", "type", "time", "data", "tenantid", "workflowid", "executionid", "taskid",
-		event.DefinitionAttribute, event.AttemptAttribute, event.ReplayAttribute, "firstfailure", "firstentry", "packed",
-	}
 }

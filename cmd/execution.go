@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -151,21 +151,13 @@ func completeExecutions(t *target, statuses ...string) cobra.CompletionFunc {
 	}
 }
 
-// statuses are all that an execution can have, in the order of a life.
-func statuses() []string {
-	return []string{
-		string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended),
-		string(decide.Completed), string(decide.Faulted), string(decide.Cancelled),
-	}
-}
-
 // knownStatuses takes the words of a flag apart.
 func knownStatuses(flag string, words []string) ([]string, error) {
 	var out []string
 	for _, word := range words {
 		word = strings.TrimSpace(word)
-		if !slices.Contains(statuses(), word) {
-			return nil, misusef("--%s %q: want %s%s", flag, word, oneOf(statuses()), didYouMean(word, statuses(), ""))
+		if !slices.Contains(operate.Statuses(), word) {
+			return nil, misusef("--%s %q: want %s%s", flag, word, oneOf(operate.Statuses()), didYouMean(word, operate.Statuses(), ""))
 		}
 		out = append(out, word)
 	}

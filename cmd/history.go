@@ -12,8 +12,9 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/tale"
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
@@ -99,7 +100,7 @@ func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error 
 		h.line(h.sh.Out, paint(h.sh.outColor(), bold, "VERSION"), "TIME", "EVENT", "TASK", "DETAIL")
 	}
 	for {
-		events, err := r.store.History(ctx, x.Tenant, x.ID, at, historyPage)
+		events, err := r.store.History(ctx, x.Tenant, x.ID, at, operate.HistoryPage)
 		if err != nil {
 			return err
 		}
@@ -108,8 +109,8 @@ func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error 
 		}
 		at += int64(len(events))
 		switch {
-		case len(events) == historyPage:
-		case !h.follow, len(events) == 0 && ended(x.Status):
+		case len(events) == operate.HistoryPage:
+		case !h.follow, len(events) == 0 && operate.Ended(x.Status):
 			return nil
 		default:
 			if x, err = h.wait(ctx, r, x, at); err != nil {
@@ -122,7 +123,7 @@ func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error 
 // wait waits until an execution has gone on from a version, or has ended.
 func (*telling) wait(ctx context.Context, r *remote, x store.Execution, version int64) (store.Execution, error) {
 	return (&patience{}).until(ctx, r, x.ID, func(now store.Execution) bool {
-		return now.Version > version || ended(now.Status)
+		return now.Version > version || operate.Ended(now.Status)
 	})
 }
 
@@ -134,7 +135,9 @@ func (h *telling) take(ctx context.Context, r *remote, x store.Execution, at int
 			return nil // it may not have begun
 		}
 		if h.rec == nil {
-			if err := h.begin(ctx, r, x, events); err != nil {
+			var err error
+			recorder := operate.Recorder{Store: r.store, Version: version().Version, Out: h.sh.Out}
+			if h.rec, err = recorder.Begin(ctx, x, events); err != nil {
 				return err
 			}
 		}
@@ -153,60 +156,6 @@ func (h *telling) take(ctx context.Context, r *remote, x store.Execution, at int
 	return nil
 }
 
-// begin begins the recording.
-func (h *telling) begin(ctx context.Context, r *remote, x store.Execution, events []event.Event) error {
-	if len(events) == 0 {
-		return fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
-	}
-	var started event.Started
-	if err := decide.DecodeData(events[0], &started); err != nil {
-		return err
-	}
-	source, err := documentOf(ctx, r, x)
-	if err != nil {
-		return err
-	}
-	if source.def == nil {
-		return fmt.Errorf("the document of execution %s is not known: it cannot be recorded (-o json has its events)", x.ID)
-	}
-	with, err := h.with(ctx, r, x, map[string]bool{x.Definition: true})
-	if err != nil {
-		return err
-	}
-	h.rec = sim.NewExport(h.sh.Out, sim.Exported{
-		Version: version().Version, Definition: source.def, With: with, Input: started.Input,
-		ID: x.ID, Tenant: x.Tenant, Start: events[0].Time,
-	})
-	return nil
-}
-
-// with are the documents of the executions that one has run so far.
-func (h *telling) with(ctx context.Context, r *remote, x store.Execution, seen map[string]bool) ([]*dsl.Definition, error) {
-	children, err := childrenOf(ctx, r, x)
-	if err != nil {
-		return nil, err
-	}
-	var out []*dsl.Definition
-	for _, child := range children {
-		if !seen[child.Definition] {
-			seen[child.Definition] = true
-			source, err := documentOf(ctx, r, child)
-			if err != nil {
-				return nil, err
-			}
-			if source.def != nil {
-				out = append(out, source.def)
-			}
-		}
-		more, err := h.with(ctx, r, child, seen)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, more...)
-	}
-	return out, nil
-}
-
 // end writes what stands behind the events.
 func (h *telling) end(ctx context.Context, r *remote, id string) error {
 	switch h.format.String() {
@@ -217,7 +166,7 @@ func (h *telling) end(ctx context.Context, r *remote, id string) error {
 		if err != nil {
 			return err
 		}
-		problem, err := problemOf(x)
+		problem, err := operate.Problem(x)
 		if err != nil {
 			return err
 		}
@@ -230,7 +179,7 @@ func (h *telling) end(ctx context.Context, r *remote, id string) error {
 // tabled shows an event to people.
 func (h *telling) tabled(version int64, e event.Event) {
 	name := strings.TrimPrefix(string(e.Type), event.Prefix)
-	h.line(h.sh.Out, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, e.Task, detail(e))
+	h.line(h.sh.Out, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, e.Task, tale.Detail(e))
 }
 
 // line writes the cells of a table that is written as it comes: the columns have
@@ -248,43 +197,4 @@ func (*telling) line(w io.Writer, cells ...string) {
 		}
 	}
 	fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
-}
-
-// detail says about an event what there is to say in a few words.
-func detail(e event.Event) string {
-	var d struct {
-		event.Completed
-
-		FireAt time.Time       `json:"fire_at"`
-		Kind   event.TimerKind `json:"kind"`
-		Reason string          `json:"reason"`
-		Type   string          `json:"type"`
-		Source string          `json:"source"`
-		Input  json.RawMessage `json:"input"`
-	}
-	if json.Unmarshal(e.Data, &d) != nil {
-		return string(e.Data)
-	}
-	switch {
-	case d.Error != nil:
-		return d.Error.Error()
-	case e.Type == event.ExecutionStarted:
-		return "input " + string(d.Input)
-	case e.Type == event.TaskRequested:
-		return d.TaskType
-	case !d.FireAt.IsZero():
-		return fmt.Sprintf("%s, at %s", d.Kind, d.FireAt.UTC().Format(time.RFC3339Nano))
-	case e.Type == event.EventReceived:
-		return d.Type + " from " + d.Source
-	case d.Reason != "":
-		return d.Reason
-	case d.Then != "":
-		return "then " + d.Then
-	case d.Status != "":
-		return d.Status
-	case len(d.Output) > 0:
-		return string(d.Output)
-	default:
-		return ""
-	}
 }

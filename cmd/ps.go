@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store"
 )
@@ -43,14 +44,14 @@ keeps that quick among millions. "Now" is the time of Redis.`,
 	l.target = targetFlags(c, sh)
 	l.format = listFlag(c)
 	f := c.Flags()
-	f.StringSliceVarP(&l.statuses, "status", "s", nil, "only those of these `STATUSES`: "+strings.Join(statuses(), ", "))
+	f.StringSliceVarP(&l.statuses, "status", "s", nil, "only those of these `STATUSES`: "+strings.Join(operate.Statuses(), ", "))
 	f.StringVarP(&l.workflow, "workflow", "w", "", "only those of the workflow of this `NAME`, namespace.name")
 	f.StringVar(&l.since, "since", "", "only those created within this `DURATION` (1h, P1D) or after this time")
 	f.StringVar(&l.before, "before", "", "only those created before this `TIME`, or longer ago than this duration")
 	f.IntVar(&l.limit, "limit", 50, "at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "go on behind this `CURSOR`")
 	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "those of all tenants")
-	offer(c, "status", newChoice(statuses()...))
+	offer(c, "status", newChoice(operate.Statuses()...))
 	complete := completeWorkflows(l.target, cobra.ShellCompDirectiveNoFileComp)
 	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
 		panic(err) // the flag was not defined before: our mistake

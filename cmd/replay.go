@@ -21,12 +21,16 @@ type replaying struct {
 	format *choice
 
 	workflow, at, secrets string
-	full, strict          bool
+	full, strict, tui     bool
 
 	opts   sim.ReplayOptions
 	given  map[string]any // secrets
 	source document       // of --workflow
 	rows   []replayRow    // of -o json
+
+	report, again string // again: the command line
+	page          *reportFile
+	shown         replayReport
 
 	files, differing, broken int
 	others                   []string // recordings of other workflows than --workflow's
@@ -40,6 +44,8 @@ type replayRow struct {
 	Error string `json:"error,omitempty"` // it cannot be replayed
 
 	err error
+	src []byte         // for the report
+	rec *sim.Recording // for the screen
 }
 
 func newReplayCommand(sh *shell) *cobra.Command {
@@ -63,10 +69,14 @@ the start (PT36H, 36h), or the number of an event.
 Without --full, decisions and calls are made again, but no engine runs: that is fast, and
 does not depend on the order in which an engine takes what is independent. --full runs the
 whole simulation again, too. Secrets are never in a recording; texts stand for them, unless
---secrets gives them.`,
+--secrets gives them.
+
+--tui shows one recording on the whole terminal once it was replayed: as a film that begins
+to play, or stands still at the moment of --at. Where it differs, it ends there.`,
 		Example: `  flunq run order.yaml --mocks order.mocks.yaml --record order.jsonl
   flunq replay order.jsonl
   flunq replay order.jsonl --at PT36H
+  flunq replay order.jsonl --tui       # watch it, back and forth
   flunq history order-7 -o jsonl > order-7.jsonl
   flunq replay order-7.jsonl --workflow order.yaml   # may I deploy this?
   flunq replay recordings/ -o jsonl`,
@@ -80,7 +90,13 @@ whole simulation again, too. Secrets are never in a recording; texts stand for t
 	f.BoolVar(&r.full, "full", false, "run the whole simulation again as well")
 	f.BoolVar(&r.strict, "strict-order", false, "take another order of what is independent for a difference")
 	f.StringVar(&r.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
-	c.RunE = func(c *cobra.Command, args []string) error { sh.swift(); return r.run(c.Context(), args) }
+	f.BoolVar(&r.tui, "tui", false, "show the recording on the whole terminal, where its time can be moved back and forth")
+	f.StringVar(&r.report, "report", "", "`FILE` to write an HTML page to: timeline, graph, data, the difference")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		sh.swift()
+		r.again = commandOf(c, args)
+		return r.run(c.Context(), args)
+	}
 	return c
 }
 
@@ -92,14 +108,22 @@ func (r *replaying) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if r.page, err = openReport(r.sh, r.report); err != nil {
+		return err
+	}
+	defer r.page.discard()
 	began := time.Now()
-	if err := r.all(ctx, files); err != nil {
+	each := r.all
+	if r.tui {
+		each = r.filmed
+	}
+	if err := each(ctx, files); err != nil {
 		return err
 	}
 	if r.files == 0 {
 		return misusef("%s", r.others[0])
 	}
-	if err := r.end(time.Since(began)); err != nil {
+	if err := errors.Join(r.writeReport(), r.end(time.Since(began))); err != nil {
 		return err
 	}
 	switch {
@@ -197,11 +221,15 @@ func (r *replaying) one(ctx context.Context, replayer *sim.Replayer, file string
 		row.err = err
 		return row
 	}
+	if r.report != "" {
+		row.src = src
+	}
 	rec, err := sim.ReadRecording(row.File, src, r.given, version().Version)
 	if err != nil {
 		row.err = err
 		return row
 	}
+	row.rec = rec
 	if at := r.opts.At; at != nil && at.Event > rec.Events() {
 		row.err = fmt.Errorf("%s: --at %d: there are %d events", row.File, at.Event, rec.Events())
 		return row
@@ -241,6 +269,7 @@ func (r *replaying) take(row replayRow) error {
 	case !row.Agrees:
 		r.differing++
 	}
+	r.shown.add(r, row)
 	switch r.format.String() {
 	case "json":
 		r.rows = append(r.rows, row)

@@ -87,6 +87,7 @@ func newRoot(sh *shell) *cobra.Command {
 		newTimersCommand(sh),
 		newDeadLettersCommand(sh),
 		newDoctorCommand(sh),
+		newTopCommand(sh),
 		newDevCommand(sh),
 		newClockCommand(sh),
 		newServeCommand(sh),

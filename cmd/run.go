@@ -2,12 +2,14 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/sim"
@@ -28,11 +30,17 @@ and seed give the same bytes. Calls really go out unless --mocks answers them, a
 take the time they take.
 
 The output goes to stdout and nothing else does; the timeline goes to stderr (-q: not
-at all). FILE is YAML or JSON, "-" is stdin.`,
+at all). FILE is YAML or JSON, "-" is stdin.
+
+--tui shows the run on the whole terminal instead, as a film that begins to play: space
+pauses, n and p go to the next event and the one before, t and T to the timers, + and -
+change the speed, [ and ] scrub. Where nothing happens for long, that is passed over. The
+output is printed when the screen is left (q); a run that goes on until then is stopped.`,
 		Example: `  flunq run order.yaml --input '{"order": 7}'
   flunq run order.yaml --input @order.json --mocks order.mocks.yaml -o json
   flunq run --example                  # lists what can be tried without a file
   flunq run --example reminder         # 30 days in milliseconds
+  flunq run --example checkout --tui   # watch it
   flunq run order.yaml --redis-url redis://127.0.0.1:6379`,
 		GroupID: groupOperate,
 		Args:    r.arguments,
@@ -47,6 +55,8 @@ at all). FILE is YAML or JSON, "-" is stdin.`,
 	f.StringVar(&r.start, "start", "", "`TIME` at which the virtual clock starts (RFC 3339), or now (default 2026-01-01T00:00:00Z)")
 	f.StringVar(&r.id, "id", "", "id of the execution (default: derived from the seed, or random with --redis-url)")
 	f.StringVar(&r.record, "record", "", "`FILE` to write the recording to")
+	f.StringVar(&r.report, "report", "", "`FILE` to write an HTML page to: timeline, graph, data")
+	f.BoolVar(&r.tui, "tui", false, "show the run on the whole terminal, where its time can be moved back and forth")
 	f.BoolVar(&r.realTime, "real-time", false, "let the clock be the machine's")
 	f.StringVar(&r.speed, "speed", "", "let virtual time pass `N` times as fast as real time, as in 60x")
 	f.StringVar(&r.maxTime, "max-time", "", "stop when more virtual time than this `DURATION` has passed (P30D, 12h)")
@@ -55,7 +65,10 @@ at all). FILE is YAML or JSON, "-" is stdin.`,
 	f.StringVar(&r.tenant, "tenant", defaultTenant, "`NAME` of the tenant to run it for")
 	f.StringVar(&r.example, "example", "", "run the example of this `NAME`, with its mocks and input; without a name, list them")
 	f.Lookup("example").NoOptDefVal = listExamples
-	c.RunE = func(c *cobra.Command, args []string) error { return r.run(c.Context(), args) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		r.again = commandOf(c, args)
+		return r.run(c.Context(), args)
+	}
 	return c
 }
 
@@ -71,13 +84,15 @@ type runner struct {
 	format *choice
 
 	input, mocks, secrets, start, id, record string
+	report, again                            string // again: the command line
 	speed, maxTime, redis, tenant, example   string
 	with                                     []string
 	seed                                     uint64
 	maxSteps                                 int
-	realTime                                 bool
+	realTime, tui                            bool
 
 	source document
+	told   *report.Recording // nil: nobody wants a report
 }
 
 // document is a workflow document that was read, and where from.
@@ -107,12 +122,18 @@ func (r *runner) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	page, err := r.openReport(cfg)
+	if err != nil {
+		return err
+	}
+	defer page.discard()
 	line := newTimeline(r.sh, cfg.Start)
 	line.add(cfg.Definition, cfg.With)
+	line.on = line.on && !r.tui
 	cfg.Observe = line.observe
 	began := time.Now()
 	result, err := r.simulateOrRun(ctx, cfg)
-	if err != nil {
+	if err := errors.Join(err, r.writeReport(page, cfg)); err != nil {
 		return err
 	}
 	line.end(result, time.Since(began))
@@ -124,7 +145,10 @@ func (r *runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result
 	if r.redis != "" {
 		return r.onRedis(ctx, cfg)
 	}
-	if r.record == "" {
+	if r.tui {
+		return r.filmed(ctx, cfg)
+	}
+	if r.record == "" && r.told == nil {
 		return sim.Run(ctx, cfg)
 	}
 	return r.recorded(ctx, cfg)
@@ -141,7 +165,7 @@ func (r *runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		documents = r.readExample
 	}
 	for _, read := range []func(context.Context, *sim.Config) error{
-		r.checkNames, documents, r.readInput, r.readMocks, r.readSecrets, r.readTimes,
+		r.checkNames, r.checkScreen, documents, r.readInput, r.readMocks, r.readSecrets, r.readTimes,
 	} {
 		if err := read(ctx, &cfg); err != nil {
 			return cfg, err

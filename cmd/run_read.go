@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -218,13 +219,20 @@ func (r *runner) readStart(cfg *sim.Config) error {
 	return nil
 }
 
-// recorded runs the simulation and writes its recording.
+// recorded runs the simulation and writes its recording, to the report as well.
 func (r *runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
+	if r.record == "" {
+		return sim.Record(ctx, cfg, r.told)
+	}
 	f, err := os.Create(r.record)
 	if err != nil {
 		return nil, fail(exitMisuse, withoutVerb(r.record, err))
 	}
-	result, err := sim.Record(ctx, cfg, f)
+	var out io.Writer = f
+	if r.told != nil {
+		out = io.MultiWriter(f, r.told)
+	}
+	result, err := sim.Record(ctx, cfg, out)
 	if closed := f.Close(); err == nil && closed != nil {
 		err = fmt.Errorf("write the recording: %w", closed)
 	}

@@ -82,11 +82,15 @@ func (r *runner) follow(ctx context.Context, e *engine.Engine, cfg sim.Config) (
 	if err := r.launch(ctx, e, cfg); err != nil {
 		return nil, err
 	}
+	export := r.exported(&cfg)
 	stop, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- e.Run(stop, slog.New(slog.NewTextHandler(r.sh.Err, nil))) }()
 	go sendEvents(stop, e, cfg)
 	result, err := r.watch(ctx, e, cfg)
+	if result != nil {
+		export(result)
+	}
 	cancel()
 	return result, errors.Join(err, <-done)
 }

@@ -2,17 +2,14 @@ package cmd
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -25,9 +22,8 @@ type errand struct {
 	consent  *consent // nil where nothing is destroyed
 	reason   string
 
-	verb   string
-	typ    event.Type
-	states []string // that it can be told in
+	operate.Signal
+
 	// reached reports whether an execution has done it, given how it was before.
 	reached func(before, now store.Execution) bool
 }
@@ -40,15 +36,15 @@ func (s *errand) flags(c *cobra.Command) *cobra.Command {
 	s.format = outputFlag(c, "text", "json", "yaml", "ids")
 	c.Flags().StringVar(&s.reason, "reason", "", "`TEXT` that the history keeps")
 	s.patience = patienceFlags(c, "until it is done")
-	c.ValidArgsFunction = completeExecutions(s.target, s.states...)
+	c.ValidArgsFunction = completeExecutions(s.target, s.States...)
 	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args) }
 	return c
 }
 
 func newCancelCommand(sh *shell) *cobra.Command {
 	s := &errand{
-		sh: sh, verb: "cancel", typ: event.ExecutionCancelled, states: statuses()[:4],
-		reached: func(_, now store.Execution) bool { return ended(now.Status) },
+		sh: sh, Signal: operate.Signals()["cancel"],
+		reached: func(_, now store.Execution) bool { return operate.Ended(now.Status) },
 	}
 	c := s.flags(&cobra.Command{
 		Use:   "cancel ID…",
@@ -64,7 +60,7 @@ cancelled too. That cannot be undone, so that it asks first; programs give --yes
 
 func newSuspendCommand(sh *shell) *cobra.Command {
 	s := &errand{
-		sh: sh, verb: "suspend", typ: event.ExecutionSuspended, states: statuses()[:3],
+		sh: sh, Signal: operate.Signals()["suspend"],
 		reached: func(_, now store.Execution) bool { return now.Status == string(decide.Suspended) },
 	}
 	return s.flags(&cobra.Command{
@@ -79,7 +75,7 @@ and events bring about waits until the execution is resumed.`,
 
 func newResumeCommand(sh *shell) *cobra.Command {
 	s := &errand{
-		sh: sh, verb: "resume", typ: event.ExecutionResumed, states: []string{string(decide.Suspended)},
+		sh: sh, Signal: operate.Signals()["resume"],
 		reached: func(_, now store.Execution) bool { return now.Status != string(decide.Suspended) },
 	}
 	return s.flags(&cobra.Command{
@@ -92,7 +88,7 @@ func newResumeCommand(sh *shell) *cobra.Command {
 
 func newRetryCommand(sh *shell) *cobra.Command {
 	s := &errand{
-		sh: sh, verb: "retry", typ: event.ExecutionRetried, states: []string{string(decide.Faulted)},
+		sh: sh, Signal: operate.Signals()["retry"],
 		reached: func(before, now store.Execution) bool { return now.Version > before.Version },
 	}
 	return s.flags(&cobra.Command{
@@ -130,7 +126,7 @@ func (s *errand) run(ctx context.Context, ids []string) error {
 	}
 	told := make([]signalled, len(found))
 	for i, x := range found {
-		told[i] = signalled{ID: x.ID, Action: s.verb, Before: x.Status}
+		told[i] = signalled{ID: x.ID, Action: s.Verb, Before: x.Status}
 	}
 	if err := s.mayGoOn(ctx, told); err != nil || s.dry() {
 		return errors.Join(err, s.printDry(told))
@@ -153,8 +149,8 @@ func (s *errand) find(ctx context.Context, r *remote, ids []string) ([]store.Exe
 	var wrong []error
 	for _, id := range ids {
 		x, err := findExecution(ctx, r, id)
-		if err == nil && !slices.Contains(s.states, x.Status) {
-			err = s.refuse(x)
+		if err == nil {
+			err = s.Refuse(x)
 		}
 		if err != nil {
 			wrong = append(wrong, err)
@@ -170,17 +166,6 @@ func (s *errand) find(ctx context.Context, r *remote, ids []string) ([]store.Exe
 	return found, errors.Join(wrong...)
 }
 
-// refuse says why an execution cannot be told.
-func (s *errand) refuse(x store.Execution) error {
-	already := map[string]decide.Status{"cancel": decide.Cancelled, "suspend": decide.Suspended}
-	switch {
-	case ended(x.Status) && s.verb != "retry", string(already[s.verb]) == x.Status:
-		return fmt.Errorf("execution %s is %s already", x.ID, x.Status)
-	default:
-		return fmt.Errorf("execution %s is %s, and only what is %s can be told to %s", x.ID, x.Status, oneOf(s.states), s.verb)
-	}
-}
-
 // mayGoOn asks, where the command destroys something.
 func (s *errand) mayGoOn(ctx context.Context, told []signalled) error {
 	if s.consent == nil || s.consent.dry {
@@ -188,10 +173,10 @@ func (s *errand) mayGoOn(ctx context.Context, told []signalled) error {
 	}
 	if !s.consent.yes {
 		for _, one := range told {
-			s.sh.hint("%s %s (%s)", s.verb, one.ID, one.Before)
+			s.sh.hint("%s %s (%s)", s.Verb, one.ID, one.Before)
 		}
 	}
-	return s.consent.given(ctx, s.sh, s.format, s.verb)
+	return s.consent.given(ctx, s.sh, s.format, s.Verb)
 }
 
 func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, told []signalled) error {
@@ -200,7 +185,7 @@ func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, t
 		return err
 	}
 	for i, x := range found {
-		e := s.event(x, now)
+		e := s.Event(x, s.reason, now)
 		if err := r.store.Publish(ctx, e); err != nil {
 			return fmt.Errorf("execution %s: %w", x.ID, err)
 		}
@@ -209,25 +194,18 @@ func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, t
 	return nil
 }
 
-func (s *errand) event(x store.Execution, now time.Time) event.Event {
-	return event.Event{
-		ID: x.ID + "/" + s.verb + "/" + strings.ToLower(rand.Text()), Source: decide.Prefix + "cli", Type: s.typ, Time: now,
-		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID, Data: event.Encode(event.Ended{Reason: s.reason}),
-	}
-}
-
 // await waits until every execution has done it, or cannot any more.
 func (s *errand) await(ctx context.Context, r *remote, found []store.Execution, told []signalled) error {
 	var wrong []error
 	for i, before := range found {
 		x, err := s.patience.until(ctx, r, before.ID, func(now store.Execution) bool {
-			return s.reached(before, now) || ended(now.Status) && now.Version > before.Version
+			return s.reached(before, now) || operate.Ended(now.Status) && now.Version > before.Version
 		})
 		told[i].Status = x.Status
 		switch {
 		case err != nil:
 			wrong = append(wrong, err)
-		case !s.reached(before, x), s.verb == "cancel" && x.Status != string(decide.Cancelled):
+		case !s.reached(before, x), s.Verb == "cancel" && x.Status != string(decide.Cancelled):
 			wrong = append(wrong, fmt.Errorf("execution %s is %s: it was faster", x.ID, x.Status))
 		}
 	}
@@ -244,7 +222,7 @@ func (s *errand) print(told []signalled) error {
 		case one.Status != "":
 			fmt.Fprintf(s.sh.Out, "%s is %s\n", printable(one.ID), one.Status)
 		default:
-			fmt.Fprintf(s.sh.Out, "told %s to %s\n", printable(one.ID), s.verb)
+			fmt.Fprintf(s.sh.Out, "told %s to %s\n", printable(one.ID), s.Verb)
 		}
 	}
 	if format := s.format.String(); format == "json" || format == "yaml" {
@@ -261,7 +239,7 @@ func (s *errand) printDry(told []signalled) error {
 		return writeValue(s.sh.Out, format, told)
 	}
 	for _, one := range told {
-		fmt.Fprintf(s.sh.Out, "would %s %s, which is %s\n", s.verb, printable(one.ID), one.Before)
+		fmt.Fprintf(s.sh.Out, "would %s %s, which is %s\n", s.Verb, printable(one.ID), one.Before)
 	}
 	return nil
 }

@@ -63,6 +63,7 @@ call is lost).`,
 	f.StringVar(&s.plan, "plan", "", "run this plan only: `FILE` or JSON")
 	f.StringVar(&s.save, "save", "", "`DIR` to write the plans of failures to")
 	f.StringVar(&s.record, "record", "", "`FILE` to write a recording of the first failure to")
+	f.StringVar(&s.report, "report", "", "`FILE` to write an HTML page to: what was found, with timelines")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "tell races of the workflow, and do not fail because of them")
 	c.RunE = func(c *cobra.Command, args []string) error { sh.swift(); return s.run(c, args) }
@@ -87,6 +88,9 @@ type searcher struct {
 	failFast, allowRaces                    bool
 
 	again string // the command line that a plan is put behind
+
+	report, whole string // whole: the command line
+	page          *reportFile
 }
 
 // worldFlags are those that flunq run has, too.
@@ -117,7 +121,7 @@ func (s *searcher) run(c *cobra.Command, args []string) error {
 		return s.world.list()
 	}
 	ctx := c.Context()
-	s.again = commandAgain(c, args)
+	s.again, s.whole = commandAgain(c, args), commandOf(c, args)
 	base, err := s.base(ctx, args)
 	if err != nil {
 		return err
@@ -126,6 +130,10 @@ func (s *searcher) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if s.page, err = openReport(s.sh, s.report); err != nil {
+		return err
+	}
+	defer s.page.discard()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

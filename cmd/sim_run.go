@@ -29,6 +29,9 @@ func (s *searcher) all(ctx context.Context, subjects []subject) error {
 			break
 		}
 	}
+	if err := s.writeReport(ctx, found); err != nil {
+		return err
+	}
 	if s.format.String() == "json" {
 		if err := s.writeJSON(found); err != nil {
 			return err

@@ -33,12 +33,20 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 	if !f.Again {
 		fmt.Fprintf(w, "   (this run did not fail in the same way again)\n")
 	}
+	for _, line := range excerpt(s.story(got, f, s.sh.outColor())) {
+		fmt.Fprint(w, "   "+got.hide(line.text))
+	}
+	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.hide(f.Error()))))
+}
+
+// story tells a finding line by line.
+func (s *searcher) story(got *searched, f *sim.Finding, on bool) []told {
 	cfg := got.search.Config
 	sh := *s.sh
 	var out bytes.Buffer
 	sh.Err, sh.ErrTerminal, sh.quiet = &out, false, false
 	line := newTimeline(&sh, cfg.Start)
-	line.color = s.sh.outColor()
+	line.color = on
 	line.add(cfg.Definition, cfg.With)
 	var lines []told
 	for _, scene := range f.Story {
@@ -56,10 +64,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 			lines = append(lines, told{text, scene.Struck != nil})
 		}
 	}
-	for _, text := range excerpt(lines) {
-		fmt.Fprint(w, "   "+got.hide(text))
-	}
-	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.hide(f.Error()))))
+	return lines
 }
 
 // How many lines of a long story are shown: at both ends, and around each fault.
@@ -70,7 +75,7 @@ const (
 )
 
 // excerpt leaves out what is far from the faults and from the ends.
-func excerpt(lines []told) []string {
+func excerpt(lines []told) []told {
 	near := make([]bool, len(lines))
 	for i := range lines {
 		near[i] = i < storyBegin || i >= len(lines)-storyEnd
@@ -78,11 +83,11 @@ func excerpt(lines []told) []string {
 			near[i] = near[i] || lines[j].fault
 		}
 	}
-	var out []string
+	var out []told
 	left := 0
 	tell := func() {
 		if left > 0 {
-			out = append(out, fmt.Sprintf("%14s (%d lines)\n", "…", left))
+			out = append(out, told{text: fmt.Sprintf("%14s (%d lines)\n", "…", left)})
 		}
 		left = 0
 	}
@@ -92,7 +97,7 @@ func excerpt(lines []told) []string {
 			continue
 		}
 		tell()
-		out = append(out, l.text)
+		out = append(out, l)
 	}
 	tell()
 	return out
@@ -227,10 +232,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *sim.Finding) {
 	left, right := sideLines(o.Sides[0]), sideLines(o.Sides[1])
 	heads := [2]string{}
 	for i, side := range o.Sides {
-		heads[i] = fmt.Sprintf("%s, seed %d", grouped(side.Runs)+" runs", side.Scenario.Seed)
-		if len(side.Scenario.Faults) > 0 {
-			heads[i] += ", " + faultCount(len(side.Scenario.Faults))
-		}
+		heads[i] = sideHead(side)
 	}
 	bar := " │ "
 	if s.sh.ascii() {
@@ -251,6 +253,15 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *sim.Finding) {
 	for i := range f.Small.Faults {
 		fmt.Fprintf(w, "   with the fault %s at command %d of %s\n", f.Small.Faults[i].Kind, f.Small.Faults[i].Command, f.Small.Faults[i].Service)
 	}
+}
+
+// sideHead says how often a run was seen, and how it comes about.
+func sideHead(side sim.Side) string {
+	head := fmt.Sprintf("%s, seed %d", grouped(side.Runs)+" runs", side.Scenario.Seed)
+	if len(side.Scenario.Faults) > 0 {
+		head += ", " + faultCount(len(side.Scenario.Faults))
+	}
+	return head
 }
 
 func at(lines []string, i int) string {

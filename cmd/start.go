@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -161,7 +162,7 @@ func (s *starter) await(ctx context.Context, r *remote, id string, source docume
 	if s.format.String() == "text" {
 		s.sh.hint("execution %s", id)
 	}
-	x, err := s.patience.until(ctx, r, id, func(x store.Execution) bool { return ended(x.Status) })
+	x, err := s.patience.until(ctx, r, id, func(x store.Execution) bool { return operate.Ended(x.Status) })
 	if err != nil && x.Status != "" && s.format.String() != "text" {
 		return errors.Join(s.print(startedRow{ID: id, Status: x.Status}), err)
 	}
@@ -172,7 +173,7 @@ func (s *starter) await(ctx context.Context, r *remote, id string, source docume
 		return err
 	}
 	row := startedRow{ID: id, Status: x.Status, Output: x.Output}
-	if row.Error, err = problemOf(x); err != nil {
+	if row.Error, err = operate.Problem(x); err != nil {
 		return err
 	}
 	if s.format.String() != "text" || x.Status == string(decide.Completed) {
@@ -207,16 +208,4 @@ func (s *starter) print(row startedRow) error {
 	default:
 		return writeValue(s.sh.Out, s.format.String(), row)
 	}
-}
-
-// problemOf is the error that an execution has ended with, nil if none.
-func problemOf(x store.Execution) (*event.Problem, error) {
-	if len(x.Error) == 0 {
-		return nil, nil
-	}
-	p := new(event.Problem)
-	if err := json.Unmarshal(x.Error, p); err != nil {
-		return nil, fmt.Errorf("read the error of execution %s: %w", x.ID, err)
-	}
-	return p, nil
 }

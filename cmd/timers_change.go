@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -54,8 +54,8 @@ func newTimersFireCommand(sh *shell) *cobra.Command {
 		if p.Err != nil {
 			return "", fmt.Errorf("timer %s cannot fire: %w; 'flunq timers cancel %s' takes it out", p.ID, p.Err, p.ID)
 		}
-		status, err := executionStatus(ctx, r, p.Tenant, p.Execution)
-		return "fires now: " + consequence(p, status), err
+		status, err := operate.Status(ctx, r.store, p.Tenant, p.Execution)
+		return "fires now: " + operate.Consequence(p, status), err
 	}
 	t.do = func(ctx context.Context, r *remote, p store.Pending) (store.Pending, bool, error) {
 		done, err := r.store.FireNow(ctx, p)
@@ -76,11 +76,11 @@ func newTimersCancelCommand(sh *shell) *cobra.Command {
 	t := &timerChange{sh: sh, verb: "cancel"}
 	var force bool
 	t.plan = func(ctx context.Context, r *remote, p store.Pending) (string, error) {
-		status, err := executionStatus(ctx, r, p.Tenant, p.Execution)
+		status, err := operate.Status(ctx, r.store, p.Tenant, p.Execution)
 		if err != nil {
 			return "", err
 		}
-		loss, needed := lossWithout(p, status)
+		loss, needed := operate.Loss(p, status)
 		if needed && !force {
 			return "", fmt.Errorf("timer %s is needed: %s; --force cancels it all the same, 'flunq timers fire' ends the wait", p.ID, loss)
 		}
@@ -102,22 +102,6 @@ timer; to end an execution, cancel that.`,
 	})
 	c.Flags().BoolVar(&force, "force", false, "also timers that an execution waits for, and deliveries")
 	return c
-}
-
-// lossWithout is what is lost with a timer, and whether somebody needs it.
-func lossWithout(p store.Pending, status string) (loss string, needed bool) {
-	switch {
-	case p.Err != nil:
-		return "it could not anyway", false
-	case p.Kind == event.DeliveryTimer:
-		return "it holds the only copy of an event that is to be delivered again", true
-	case p.Keyed() || status == "" || ended(status):
-		return "no execution here waits for it", false
-	case p.Kind == event.TimeoutTimer:
-		return "the task, or the workflow, has no time limit any more", false
-	default:
-		return "execution " + p.Execution + " would wait for ever", true
-	}
 }
 
 func newTimersMoveCommand(sh *shell) *cobra.Command {

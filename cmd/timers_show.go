@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -53,12 +53,12 @@ func showTimer(ctx context.Context, t *target, format *choice, id string) error 
 	if err != nil {
 		return err
 	}
-	status, err := executionStatus(ctx, r, p.Tenant, p.Execution)
+	status, err := operate.Status(ctx, r.store, p.Tenant, p.Execution)
 	if err != nil {
 		return err
 	}
 	page := timerPage{
-		timerRow: timerRowOf(p, now), ExecutionStatus: status, Consequence: consequence(p, status), Member: p.Member,
+		timerRow: timerRowOf(p, now), ExecutionStatus: status, Consequence: operate.Consequence(p, status), Member: p.Member,
 	}
 	if format.String() != "text" {
 		return writeValue(t.sh.Out, format.String(), page)
@@ -74,45 +74,6 @@ func findTimer(ctx context.Context, r *remote, id string) (store.Pending, error)
 		return p, fmt.Errorf("%w; 'flunq timers ls' lists those there are", err)
 	}
 	return p, badID(err)
-}
-
-// executionStatus is the status of an execution, "" if it is not known.
-func executionStatus(ctx context.Context, r *remote, tenant, id string) (string, error) {
-	if id == "" {
-		return "", nil
-	}
-	x, err := r.store.Execution(ctx, tenant, id)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrName) {
-		return "", nil
-	}
-	return x.Status, err
-}
-
-// ended reports whether an execution of a status goes on no more.
-func ended(status string) bool {
-	return status == "completed" || status == "faulted" || status == "cancelled"
-}
-
-// consequence is what the firing of a timer does.
-func consequence(p store.Pending, status string) string {
-	switch {
-	case p.Err != nil:
-		return "it cannot fire, and goes to the dead letters when it is due"
-	case p.Kind == event.DeliveryTimer:
-		return "an event is delivered once more"
-	case status == "":
-		return "an event is published; no execution here is known to wait for it"
-	case ended(status):
-		return "an event is published, but the execution has ended"
-	case p.Keyed():
-		return "an event is published"
-	case p.Kind == event.TimeoutTimer:
-		return "the task, or the workflow, runs out of time"
-	case p.Kind == event.RetryTimer:
-		return "the task is tried again"
-	default:
-		return "the execution goes on"
-	}
 }
 
 func (t timerPage) write(sh *shell) {

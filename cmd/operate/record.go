@@ -1,0 +1,109 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// MostChildren is how many of the executions that one has run are looked at.
+const MostChildren = 1000
+
+// Recorder writes recordings of executions.
+type Recorder struct {
+	Store   *store.Store
+	Version string // of flunq
+	Out     io.Writer
+}
+
+// Begin begins the recording of an execution, of which it needs the first event.
+func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Event) (*sim.Export, error) {
+	if len(first) == 0 {
+		return nil, fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
+	}
+	var started event.Started
+	if err := decide.DecodeData(first[0], &started); err != nil {
+		return nil, err
+	}
+	def, err := definition(ctx, r.Store, x)
+	if err != nil {
+		return nil, err
+	}
+	if def == nil {
+		return nil, fmt.Errorf("the document of execution %s is not known: it cannot be recorded (-o json has its events)", x.ID)
+	}
+	with, err := further(ctx, r.Store, x, map[string]bool{x.Definition: true})
+	if err != nil {
+		return nil, err
+	}
+	return sim.NewExport(r.Out, sim.Exported{
+		Version: r.Version, Definition: def, With: with, Input: started.Input,
+		ID: x.ID, Tenant: x.Tenant, Start: first[0].Time,
+	}), nil
+}
+
+// further are the documents of the executions that one has run so far.
+func further(ctx context.Context, st *store.Store, x store.Execution, seen map[string]bool) ([]*dsl.Definition, error) {
+	children, err := Children(ctx, st, x, MostChildren)
+	if err != nil {
+		return nil, err
+	}
+	var out []*dsl.Definition
+	for _, child := range children {
+		if !seen[child.Definition] {
+			seen[child.Definition] = true
+			def, err := definition(ctx, st, child)
+			if err != nil {
+				return nil, err
+			}
+			if def != nil {
+				out = append(out, def)
+			}
+		}
+		more, err := further(ctx, st, child, seen)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+// definition is what an execution runs; nil if that is not known, or cannot be read.
+func definition(ctx context.Context, st *store.Store, x store.Execution) (*dsl.Definition, error) {
+	if x.Definition == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	text, err := st.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	def, _, err := dsl.Parse(x.Workflow, []byte(text))
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // it is another flunq's
+	}
+	return def, nil
+}
+
+// Problem is the error that an execution has ended with, nil if none.
+func Problem(x store.Execution) (*event.Problem, error) {
+	if len(x.Error) == 0 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	p := new(event.Problem)
+	if err := json.Unmarshal(x.Error, p); err != nil {
+		return nil, fmt.Errorf("read the error of execution %s: %w", x.ID, err)
+	}
+	return p, nil
+}

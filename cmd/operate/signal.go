@@ -1,0 +1,67 @@
+package operate
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// Signal is what an execution can be told.
+type Signal struct {
+	Verb   string
+	Type   event.Type
+	States []string // in which it can be told so
+}
+
+// Statuses are all that an execution can have, in the order of a life.
+func Statuses() []string {
+	return []string{
+		string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended),
+		string(decide.Completed), string(decide.Faulted), string(decide.Cancelled),
+	}
+}
+
+// Signals are those there are, by their verbs.
+func Signals() map[string]Signal {
+	return map[string]Signal{
+		"cancel":  {"cancel", event.ExecutionCancelled, Statuses()[:4]},
+		"suspend": {"suspend", event.ExecutionSuspended, Statuses()[:3]},
+		"resume":  {"resume", event.ExecutionResumed, []string{string(decide.Suspended)}},
+		"retry":   {"retry", event.ExecutionRetried, []string{string(decide.Faulted)}},
+	}
+}
+
+// Refuse says why an execution cannot be told; nil if it can.
+func (s Signal) Refuse(x store.Execution) error {
+	already := map[string]decide.Status{"cancel": decide.Cancelled, "suspend": decide.Suspended}
+	switch {
+	case slices.Contains(s.States, x.Status):
+		return nil
+	case Ended(x.Status) && s.Verb != "retry", string(already[s.Verb]) == x.Status:
+		return fmt.Errorf("execution %s is %s already", x.ID, x.Status)
+	default:
+		return fmt.Errorf("execution %s is %s, and only what is %s can be told to %s", x.ID, x.Status, oneOf(s.States), s.Verb)
+	}
+}
+
+// Event is what tells an execution.
+func (s Signal) Event(x store.Execution, reason string, now time.Time) event.Event {
+	return event.Event{
+		ID: x.ID + "/" + s.Verb + "/" + strings.ToLower(rand.Text()), Source: decide.Prefix + "cli", Type: s.Type, Time: now,
+		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID, Data: event.Encode(event.Ended{Reason: reason}),
+	}
+}
+
+func oneOf(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

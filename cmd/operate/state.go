@@ -1,0 +1,129 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/library"
+	"flunq.io/flunq/engine/store"
+)
+
+// Children are looked for so many at once.
+const childrenAtOnce = 50
+
+// Children are the executions that one has run, in their order: they are numbered.
+// There may be more than most of them, but not many.
+func Children(ctx context.Context, st *store.Store, x store.Execution, most int) ([]store.Execution, error) {
+	var out []store.Execution
+	for len(out) < most {
+		ids := make([]string, childrenAtOnce)
+		for i := range ids {
+			ids[i] = x.ID + "." + strconv.Itoa(len(out)+i+1)
+		}
+		found, err := st.Outlines(ctx, x.Tenant, ids...)
+		if err != nil {
+			return nil, err
+		}
+		known := slices.IndexFunc(found, func(child store.Execution) bool { return child.Status == "" })
+		if known >= 0 {
+			return append(out, found[:known]...), nil
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// State rebuilds the state of an execution from its snapshot and the history since.
+func State(ctx context.Context, st *store.Store, lib *library.Library, x store.Execution) (*decide.State, error) {
+	env, err := lib.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	state := decide.New()
+	if len(x.State) > 0 {
+		if state, err = decide.Restore(env, x.State); err != nil {
+			return nil, err
+		}
+	}
+	err = EachPage(ctx, st, x, state.Version, func(events []event.Event) error { return state.Replay(env, events) })
+	return state, err
+}
+
+// HistoryPage is how much of a history is read at once.
+const HistoryPage = 1000
+
+// EachPage reads the history of an execution after a version, up to the one that is known.
+func EachPage(ctx context.Context, st *store.Store, x store.Execution, after int64, take func([]event.Event) error) error {
+	for after < x.Version {
+		events, err := st.History(ctx, x.Tenant, x.ID, after, int(min(HistoryPage, x.Version-after)))
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return fmt.Errorf("history of execution %s ends at version %d, want %d", x.ID, after, x.Version)
+		}
+		if err := take(events); err != nil {
+			return err
+		}
+		after += int64(len(events))
+	}
+	return nil
+}
+
+// OpenTask is a task that has begun and not ended.
+type OpenTask struct {
+	Task, Name, Type   string
+	Since              time.Time
+	Iteration, Attempt string
+}
+
+// Trail is what a history leaves open.
+type Trail struct {
+	Tasks  []OpenTask
+	Timers []event.Timer
+}
+
+// Take follows more of the history.
+func (t *Trail) Take(events []event.Event) error {
+	for _, e := range events {
+		switch e.Type {
+		case event.TaskRequested:
+			var asked event.Requested
+			if json.Unmarshal(e.Data, &asked) == nil {
+				run := event.ParseRun(e.Task)
+				t.Tasks = append(t.Tasks, OpenTask{
+					Task: e.Task, Name: asked.TaskName, Type: asked.TaskType, Since: e.Time,
+					Iteration: run.Iteration, Attempt: run.Attempt,
+				})
+			}
+		case event.TaskCompleted:
+			t.Tasks = slices.DeleteFunc(t.Tasks, func(open OpenTask) bool { return open.Task == e.Task })
+		case event.TimerScheduled:
+			var set event.Timer
+			if json.Unmarshal(e.Data, &set) == nil {
+				t.Timers = append(t.Timers, set)
+			}
+		case event.TimerCancelled, event.TimerFired:
+			t.drop(e)
+		default:
+		}
+	}
+	return nil
+}
+
+// drop forgets a timer that has fired or was taken back.
+func (t *Trail) drop(e event.Event) {
+	var gone event.Timer
+	if json.Unmarshal(e.Data, &gone) != nil {
+		return
+	}
+	t.Timers = slices.DeleteFunc(t.Timers, func(set event.Timer) bool {
+		return set.TaskID == gone.TaskID && set.Kind == gone.Kind && set.Key == gone.Key && set.FireAt.Equal(gone.FireAt)
+	})
+}

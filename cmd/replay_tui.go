@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"flunq.io/flunq/cmd/film"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/tui"
+)
+
+// filmed replays one recording and shows it, until the user leaves.
+func (r *replaying) filmed(ctx context.Context, files []string) error {
+	if len(files) != 1 {
+		return misusef("--tui shows one recording, got %d", len(files))
+	}
+	if err := needTerminal(r.sh); err != nil {
+		return err
+	}
+	at := r.opts.At
+	r.opts.At = nil // it is verified to its end
+	row := r.one(ctx, sim.NewReplayer(r.opts), files[0])
+	if row.err == nil && at != nil && at.Event > row.Events {
+		row.err = fmt.Errorf("%s: --at %d: there are %d events", row.File, at.Event, row.Events)
+	}
+	if row.err == nil {
+		if err := r.screen(ctx, row, at); err != nil {
+			return err
+		}
+	}
+	return r.take(row)
+}
+
+// screen shows a recording that was replayed.
+func (r *replaying) screen(ctx context.Context, row replayRow, at *sim.Moment) error {
+	cfg, err := row.rec.Config(r.opts.Workflow)
+	if err != nil {
+		return err
+	}
+	opts := filmOptions(cfg)
+	opts.Place, opts.Still = "the recording "+row.File, "this is a recording: nothing can be changed in it"
+	opts.Hide = hider(r.given)
+	f := film.New(opts)
+	events, notes := row.rec.Histories(), row.Notes
+	if d := row.Difference; d != nil {
+		if d.Event > 0 {
+			events = events[:d.Event]
+		}
+		notes = append([]string{"it differs: " + where(d), "recorded: " + d.Recorded, "replayed: " + d.Replayed}, notes...)
+		f.Differs(d.Execution, fmt.Sprintf("it differs here: recorded: %s; replayed: %s", d.Recorded, d.Replayed))
+	}
+	f.Append(events)
+	f.End(notes...)
+	if at != nil {
+		moment := at.Time
+		if moment.IsZero() && at.Event == 0 {
+			moment = at.After.From(cfg.Start)
+		}
+		f.At(at.Event, moment)
+	}
+	return tui.Run(ctx, f, filmScreen(r.sh, "flunq replay "+row.File, row.Execution))
+}

@@ -1,0 +1,125 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// call is a request that a task has made, and what came back.
+type call struct {
+	from, to    stamp
+	method, url string
+	status      int // 0: no answer came
+	headers     []string
+	request     *datum
+	response    *datum
+	problem     string
+	open        bool
+	took        time.Duration
+}
+
+type callLine struct {
+	At        time.Time `json:"at"`
+	Task      string    `json:"task"`
+	Iteration string    `json:"iteration"`
+	Attempt   string    `json:"attempt"`
+	Execution string    `json:"execution"`
+	Request   struct {
+		Method string `json:"method"`
+		URL    string `json:"url"`
+		Body   string `json:"body"`
+		Base64 []byte `json:"base64"`
+	} `json:"request"`
+	Response *struct {
+		Status  int               `json:"status"`
+		Headers map[string]string `json:"headers"`
+		Text    string            `json:"text"`
+		Base64  []byte            `json:"base64"`
+	} `json:"response"`
+	Error  string  `json:"error"`
+	TookMS float64 `json:"took_ms"`
+	Open   bool    `json:"open"`
+}
+
+// takeCall takes an exchange.
+func (r *Recording) takeCall(line []byte) error {
+	var l callLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	took := time.Duration(l.TookMS * float64(time.Millisecond))
+	task := event.Run{Ref: l.Task, Iteration: l.Iteration, Attempt: l.Attempt}
+	x := r.byKey[key(l.Execution, task.String())]
+	if x == nil {
+		return nil // its task is not in the history
+	}
+	c := &call{
+		from: stamp{l.At, r.seq}, to: stamp{l.At.Add(took), r.seq}, method: l.Request.Method, url: bare(l.Request.URL),
+		problem: l.Error, open: l.Open, took: took, request: r.body(l.Request.Body, l.Request.Base64),
+	}
+	if took == 0 {
+		c.from.seq = x.began.seq
+	}
+	if l.Response != nil {
+		c.status, c.response = l.Response.Status, r.body(l.Response.Text, l.Response.Base64)
+		for name, value := range l.Response.Headers {
+			c.headers = append(c.headers, name+": "+value)
+		}
+		slices.Sort(c.headers)
+	}
+	x.calls = append(x.calls, c)
+	return nil
+}
+
+// bare is an address without a password.
+func bare(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return address
+	}
+	return u.Redacted()
+}
+
+// body is what was sent, as data: JSON as it is, other text as a text.
+func (r *Recording) body(text string, binary []byte) *datum {
+	switch {
+	case len(binary) > 0:
+		return r.datum(encode(fmt.Sprintf("%d bytes that are no text", len(binary))))
+	case text == "":
+		return nil
+	case json.Valid([]byte(text)):
+		return r.datum([]byte(text))
+	default:
+		return r.datum(encode(text))
+	}
+}
+
+// end is until when a task was concerned with a call: of one that was cancelled
+// the answer may come later.
+func (c *call) end(x *run) stamp {
+	if !x.open && c.to.at.After(x.ended.at) {
+		return x.ended
+	}
+	return c.to
+}
+
+// label is how the call went, in a word.
+func (c *call) label() string {
+	switch {
+	case c.status > 0:
+		return strconv.Itoa(c.status)
+	case c.open:
+		return "no answer yet"
+	default:
+		return "no answer"
+	}
+}
+
+// failed reports whether an answer was none, or one that tells of an error.
+func (c *call) failed() bool { return c.status == 0 || c.status >= 400 }

@@ -1,0 +1,350 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// The chart of a run, as the page has it.
+type (
+	chartView struct {
+		Rows     []rowView
+		Breaks   []breakView
+		Bands    []bandView
+		Ticks    []tickView
+		Flags    []flagView
+		Left     int // runs that are not shown
+		LeftText string
+		Folds    bool
+	}
+	rowView struct {
+		ID, Parent, Level int
+		Kind              string
+		State             state
+		Label, Detail     string
+		Ref               string // of its document and task, for what belongs together
+		Says              string // all of it, for those who do not see the bars
+		Folds, Folded     bool
+		Hidden, Left      bool
+		Differs           bool
+		Bars              []barView
+	}
+	barView struct {
+		Class string
+		X, W  string
+		Text  string
+		TextX string
+		Side  string // of its place that the text stands on: before, inside, or behind
+		DX    int
+		Title string
+	}
+	breakView struct{ X, W, Middle, Text string }
+	bandView  struct{ X, W, Title string }
+	tickView  struct {
+		X, Text, Title string
+		Major          bool
+	}
+	flagView struct{ X, Text, Number string }
+)
+
+// charted is a chart under construction.
+type charted struct {
+	*Recording
+
+	scale *scale
+	rows  []*row
+}
+
+// chart draws the runs.
+func (r *Recording) chart(rows []*row, left int) chartView {
+	c := &charted{Recording: r, rows: rows}
+	c.scale = newScale(c.stamps(), c.instant())
+	out := chartView{Left: left, LeftText: thousands(left) + " runs"}
+	if left == 1 {
+		out.LeftText = "One run"
+	}
+	for _, x := range rows {
+		out.Rows = append(out.Rows, c.row(x))
+		out.Folds = out.Folds || len(x.inside) > 0
+	}
+	for _, b := range c.scale.breaks {
+		out.Breaks = append(out.Breaks, breakView{percent(b.from), percent(b.to - b.from), percent((b.from + b.to) / 2), span(b.long)})
+	}
+	for _, b := range c.scale.bands {
+		out.Bands = append(out.Bands, bandView{percent(b.from), percent(b.to - b.from), fmt.Sprintf("one moment: %d steps in their order", b.steps)})
+	}
+	for _, t := range c.scale.ticks {
+		out.Ticks = append(out.Ticks, tickView{percent(t.x), t.label, t.at.UTC().Format(time.RFC3339Nano), t.major})
+	}
+	for i, f := range r.faults {
+		out.Flags = append(out.Flags, flagView{percent(c.scale.x(stamp{f.At, f.seq})), r.faultText(i), strconv.Itoa(i + 1)})
+	}
+	return out
+}
+
+func percent(x float64) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", max(x, 0)), "0"), ".") + "%"
+}
+
+// faultText is a fault in words.
+func (r *Recording) faultText(i int) string {
+	if i < len(r.Faults) {
+		return clean(r.Faults[i])
+	}
+	f := r.faults[i]
+	text := fmt.Sprintf("fault %s at command %d of %s", f.Fault.Kind, f.Fault.Command, f.Fault.Service)
+	if f.Fault.Amount != "" {
+		text += ", for " + f.Fault.Amount
+	}
+	if f.Doing != "" {
+		text += " (" + f.Doing + ")"
+	}
+	return clean(text)
+}
+
+// stamps are the moments at which something happens in the rows.
+func (c *charted) stamps() []stamp {
+	var out []stamp
+	add := func(s stamp) {
+		if !s.at.IsZero() {
+			out = append(out, s)
+		}
+	}
+	for _, row := range c.rows {
+		for _, x := range row.all() {
+			x.moments(add)
+		}
+	}
+	for _, f := range c.faults {
+		add(stamp{f.At, f.seq})
+	}
+	add(stamp{c.last, c.seq})
+	return out
+}
+
+// moments are those at which something happens to a run.
+func (x *run) moments(add func(stamp)) {
+	add(x.began)
+	add(x.ended)
+	for _, call := range x.calls {
+		add(call.from)
+		add(call.end(x))
+	}
+	for _, t := range x.timers {
+		if t.kind != event.TimeoutTimer {
+			add(t.from)
+			add(t.to)
+		}
+	}
+	for _, m := range x.marks {
+		add(m.at)
+	}
+}
+
+// all are the runs that a row stands for.
+func (x *row) all() []*run {
+	switch {
+	case x.run != nil:
+		return []*run{x.run}
+	case x.left:
+		return []*run{x.runs[0], x.runs[len(x.runs)-1]}
+	default:
+		return nil
+	}
+}
+
+// instant reports whether most tasks take no time at all, as in a simulation.
+func (c *charted) instant() bool {
+	none, all := 0, 0
+	for _, row := range c.rows {
+		if x := row.run; x != nil && len(x.children) == 0 && !x.ended.at.IsZero() {
+			all++
+			if x.ended.at.Equal(x.began.at) {
+				none++
+			}
+		}
+	}
+	return none*10 >= all*3 // three of ten
+}
+
+// row draws a row.
+func (c *charted) row(x *row) rowView {
+	v := rowView{
+		ID: x.id, Parent: x.parent, Level: x.depth + 1, Kind: "group", State: stateDone,
+		Label: short(x.label, 60), Detail: short(x.detail, 90), // as much as there is room for
+		Folds: len(x.inside) > 0, Folded: x.folded, Hidden: x.hidden, Left: x.left,
+	}
+	if x.run == nil {
+		c.group(&v, x)
+		return v
+	}
+	v.Kind, v.State, v.Ref = kindClass(x.run), x.run.status, x.run.link()
+	v.Bars = c.bars(x.run)
+	v.Says = c.says(x.run)
+	if d := c.Difference; d != nil && d.Run != "" && d.Execution == x.run.execution && d.Run == x.run.task.String() {
+		v.Differs = true
+	}
+	return v
+}
+
+func kindClass(x *run) string {
+	switch {
+	case x.task.Ref == "" && x.kind == "workflow":
+		return "workflow"
+	case len(x.children) > 0:
+		return "holder"
+	default:
+		return "task"
+	}
+}
+
+// link is what the row, the line and the node of a task have in common.
+func (x *run) link() string {
+	if x.doc == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d:%s", x.doc.index, x.task.Ref)
+}
+
+// group draws a row that stands for several runs.
+func (c *charted) group(v *rowView, x *row) {
+	first, last := x.runs[0], x.runs[len(x.runs)-1]
+	end := last.ended
+	for _, one := range x.runs {
+		if one.status == stateFailed {
+			v.State = stateFailed
+		}
+		if one.status == stateOpen {
+			v.State = stateOpen
+		}
+		if one.ended.at.After(end.at) {
+			end = one.ended
+		}
+	}
+	if v.State == stateFailed && last.status == stateDone && !x.left {
+		v.State = stateDone
+	}
+	class := "frame " + string(v.State)
+	if x.left {
+		class = "left"
+	}
+	v.Bars = []barView{c.bar(class, first.began, end, v.Label)}
+	v.Says = v.Label + ", " + c.when(first.began, end)
+}
+
+// bar is one from a moment to another.
+func (c *charted) bar(class string, from, to stamp, title string) barView {
+	if to.at.IsZero() {
+		to = stamp{c.last, c.seq}
+	}
+	a, b := c.scale.x(from), c.scale.x(to)
+	return barView{Class: class, X: percent(a), W: percent(max(b-a, 0.05)), Title: title} // something to be seen
+}
+
+// bars are the bars and marks of a run.
+func (c *charted) bars(x *run) []barView {
+	if x.status == stateSkipped {
+		return []barView{c.bar("skipped", x.began, x.began, "skipped")}
+	}
+	class := "bar "
+	if len(x.children) > 0 || x.task.Ref == "" {
+		class = "frame "
+	}
+	body := c.bar(class+string(x.status), x.began, x.ended, x.name+": "+x.ending())
+	out := []barView{body}
+	if x.kind == "listen" || x.kind == "run" {
+		out = append(out, c.bar("wait listen", x.began, x.ended, x.detail))
+	}
+	for _, t := range x.timers {
+		out = append(out, c.timer(x, t)...)
+	}
+	for i, call := range x.calls {
+		out = append(out, c.call(x, call, i == len(x.calls)-1))
+	}
+	for _, m := range x.marks {
+		b := c.bar("mark "+m.kind, m.at, m.at, m.text)
+		out = append(out, b)
+	}
+	return out
+}
+
+// timer draws a wait, or a pause before a retry. Timeouts are marks, if they come.
+func (c *charted) timer(x *run, t *timer) []barView {
+	if t.kind == event.TimeoutTimer {
+		return nil
+	}
+	to := t.to
+	if !t.over && !x.open {
+		to = x.ended
+	}
+	class, title := "wait", "waits for "+span(t.due.Sub(t.from.at))
+	if t.kind == event.RetryTimer {
+		class, title = "wait retry", "pauses for "+span(t.due.Sub(t.from.at))+", then tries again"
+	}
+	b := c.bar(class, t.from, to, title)
+	if t.kind != event.RetryTimer && len(x.timers) == 1 {
+		b.Text = span(t.due.Sub(t.from.at))
+		c.beside(&b, x.began, x.ended)
+	}
+	return []barView{b}
+}
+
+// call draws a request within its task, with the status that came.
+func (c *charted) call(x *run, call *call, last bool) barView { //nolint:revive // the flag is data: whether there is room behind it
+	class := "call"
+	if call.failed() {
+		class += " bad"
+	}
+	b := c.bar(class, call.from, call.end(x), call.method+" "+call.url+": "+call.label())
+	if last {
+		b.Text = call.label()
+		c.beside(&b, x.began, x.ended)
+	}
+	return b
+}
+
+// beside puts a text behind its bar, or before it where there is no room.
+func (c *charted) beside(b *barView, from, to stamp) {
+	if to.at.IsZero() {
+		to = stamp{c.last, c.seq}
+	}
+	const edge, wide, apart = 86, 12, 7
+	begin, end := c.scale.x(from), c.scale.x(to)
+	switch {
+	case end < edge:
+		b.TextX, b.Side, b.DX = percent(end), "behind", apart
+	case end-begin > wide:
+		b.TextX, b.Side, b.DX = percent(end), "inside", -apart
+	default:
+		b.TextX, b.Side, b.DX = percent(begin), "before", -apart
+	}
+}
+
+// says is a run in words.
+func (c *charted) says(x *run) string {
+	said := []string{clean(x.title())}
+	if x.detail != "" {
+		said = append(said, short(x.detail, 90)) // as much as a row shows
+	}
+	said = append(said, x.status.word(), c.when(x.began, x.ended))
+	for _, call := range x.calls {
+		said = append(said, call.method+" answered "+call.label())
+	}
+	for _, m := range x.marks {
+		said = append(said, m.text)
+	}
+	return strings.Join(said, ", ")
+}
+
+// when says from when to when something went on.
+func (c *charted) when(from, to stamp) string {
+	text := "+" + span(from.at.Sub(c.head.Start))
+	if to.at.IsZero() || to.at.Equal(from.at) {
+		return text
+	}
+	return text + " to +" + span(to.at.Sub(c.head.Start))
+}

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// How much data a page has: of one value, of all that is kept while a run goes on,
+// and of all in the file.
+const (
+	mostOfValue = 64 << 10
+	mostHeld    = 96 << 20
+	mostOfPage  = 2 << 20
+	excerptSize = 400
+)
+
+// datum is a piece of data as a page shows it: its JSON, or the beginning of it.
+type datum struct {
+	text string
+	size int // of all of it; more than the text: it was cut
+}
+
+// datum keeps data, but not more of it than there is room for.
+func (r *Recording) datum(raw []byte) *datum {
+	if len(raw) == 0 {
+		return nil
+	}
+	room := mostOfValue
+	if r.held > mostHeld {
+		room = excerptSize
+	}
+	d := cutTo(string(raw), len(raw), room)
+	r.held += len(d.text)
+	return d
+}
+
+// cutTo keeps so many bytes of a text, and no half a character.
+func cutTo(text string, size, room int) *datum {
+	if len(text) <= room {
+		return &datum{text, size}
+	}
+	end := room
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return &datum{strings.Clone(text[:end]), size}
+}
+
+// pool has each text of a page once. Data that many steps share, as an output that
+// is the next one's input, does not make it larger.
+type pool struct {
+	texts []string
+	sizes []int // of what was cut, else 0
+	known map[string]int
+	held  int
+	cut   int // values that are not there in full
+}
+
+// add gives the place of a value in the pool, -1 for none.
+func (p *pool) add(d *datum) int {
+	if d == nil {
+		return -1
+	}
+	if i, ok := p.known[d.text]; ok && d.size == len(d.text) && p.sizes[i] == 0 {
+		return i
+	}
+	if p.held+len(d.text) > mostOfPage {
+		d = cutTo(d.text, d.size, excerptSize)
+	}
+	size := 0
+	if d.size > len(d.text) {
+		size = d.size
+		p.cut++
+	} else {
+		p.known[d.text] = len(p.texts)
+	}
+	p.held += len(d.text)
+	p.texts, p.sizes = append(p.texts, d.text), append(p.sizes, size)
+	return len(p.texts) - 1
+}
+
+// secretMark begins and ends the token that stands for a secret.
+const secretMark = "\ue000"
+
+var secretToken = regexp.MustCompile(secretMark + `secret[^` + secretMark + `]*#[0-9a-f]{12}` + secretMark)
+
+// masked is a line with nothing of its secrets, not even where they come from.
+func masked(line []byte) []byte {
+	if !bytes.Contains(line, []byte(secretMark)) {
+		return line
+	}
+	line = secretToken.ReplaceAll(line, []byte("***"))
+	return bytes.ReplaceAll(line, []byte(secretMark+secretMark), []byte(secretMark))
+}
+
+// clean shows characters that are not seen, or that turn the direction of what
+// stands beside them.
+func clean(text string) string {
+	if !strings.ContainsFunc(text, unseen) && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for _, c := range text {
+		if unseen(c) {
+			fmt.Fprintf(&b, `\u%04x`, c)
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+func unseen(c rune) bool {
+	return c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c))
+}
+
+// short is the beginning of a text in one line.
+func short(text string, most int) string {
+	text = strings.Join(strings.Fields(clean(text)), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// encode is JSON that cannot end the element of the page that it stands in.
+func encode(v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("report: encode %T: %v", v, err))
+	}
+	if !bytes.ContainsFunc(out, unseen) {
+		return out
+	}
+	var b bytes.Buffer
+	for _, c := range string(out) {
+		if unseen(c) {
+			fmt.Fprintf(&b, `\u%04x`, c)
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,78 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// How many events the list of them has: the first, and the last.
+const (
+	firstEvents = 1000
+	lastEvents  = 300
+)
+
+// eventsView is the list of all events, in order.
+type eventsView struct {
+	Rows []eventView
+	All  string
+}
+
+type eventView struct {
+	Number  int
+	After   string
+	At      string
+	Kind    string
+	Class   string
+	Name    string
+	Text    string
+	Ref     string
+	Row     int
+	Data    int
+	Left    string // how many events are left out here
+	Differs bool
+}
+
+// list makes the list of events.
+func (r *Recording) list(p *pool) eventsView {
+	out := eventsView{All: thousands(len(r.events)) + " events"}
+	for i, h := range r.events {
+		if i >= firstEvents && i < len(r.events)-lastEvents {
+			if i == firstEvents {
+				left := len(r.events) - lastEvents - firstEvents
+				out.Rows = append(out.Rows, eventView{Left: fmt.Sprintf("… %s further events are not shown", thousands(left))})
+			}
+			continue
+		}
+		out.Rows = append(out.Rows, r.event(h, p))
+	}
+	return out
+}
+
+func (r *Recording) event(h *happening, p *pool) eventView {
+	v := eventView{
+		Number: h.n, After: r.after(h.at), At: stampText(h.at), Kind: strings.TrimPrefix(string(h.typ), event.Prefix),
+		Class: eventClass(h), Text: h.text, Data: p.add(h.data), Differs: r.Difference != nil && r.Difference.Event == h.n,
+	}
+	if h.run != nil {
+		v.Name, v.Ref, v.Row = short(h.run.title(), 48), h.run.link(), h.run.row // as much as there is room for
+	}
+	return v
+}
+
+// eventClass is the colour of an event.
+func eventClass(h *happening) string {
+	switch h.typ {
+	case event.TaskCompleted, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		if h.run != nil {
+			return string(h.run.status)
+		}
+	case event.TimerScheduled, event.TimerFired, event.TimerCancelled:
+		return "timer"
+	case event.EventReceived:
+		return "came"
+	default:
+	}
+	return "begun"
+}

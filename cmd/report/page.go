@@ -1,0 +1,213 @@
+package report
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+	"strings"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var styleText string
+
+//go:embed page.js
+var scriptText string
+
+// pageView is what the template of the page is filled with.
+type pageView struct {
+	Report
+
+	Title  string
+	Runs   []*runView
+	Style  template.CSS
+	Script template.JS
+	Policy string
+	Data   template.JS
+	Wide   bool // there are several runs to choose from
+}
+
+// runView is a run as the page has it.
+type runView struct {
+	Index     int
+	Name      string
+	Facts     []Fact
+	Notes     []string
+	Problem   *problemView
+	Broken    string
+	Chart     chartView
+	Documents []*documentView
+	Events    eventsView
+	Faults    []flagView
+	Diverges  *Difference
+}
+
+// problemView is the error that ended a run.
+type problemView struct{ Title, Detail, Type, Instance, Ref string }
+
+// documentView is a workflow with the path through it.
+type documentView struct {
+	Name    string
+	Picture pictureView
+	Lines   []lineView
+	Reached int
+	All     int
+	Open    bool
+}
+
+// Write writes the page.
+func (rep *Report) Write(w io.Writer) error {
+	page, err := template.New("report").Funcs(template.FuncMap{"inc": func(n int) int { return n + 1 }}).Parse(pageText)
+	if err != nil {
+		panic("report: the page: " + err.Error())
+	}
+	sum := sha256.Sum256([]byte(scriptText))
+	view := pageView{
+		Report: *rep, Style: template.CSS(styleText), Script: template.JS(scriptText),
+		// The page may run its own script, and ask nobody for anything.
+		Policy: "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
+			base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; base-uri 'none'; form-action 'none'",
+	}
+	var all []pageData
+	for i, r := range rep.Runs {
+		v, data := r.view(i)
+		view.Runs = append(view.Runs, v)
+		all = append(all, data)
+	}
+	view.Wide = len(view.Runs) > 1
+	view.Title = rep.title()
+	view.Data = template.JS(encode(all))
+	if err := page.Execute(w, view); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// title is what the page is called.
+func (rep *Report) title() string {
+	for _, r := range rep.Runs {
+		if len(r.docs) > 0 {
+			return clean(r.docs[0].def.Document.Name)
+		}
+	}
+	return "flunq " + rep.Verb
+}
+
+// view makes what a page shows of a run.
+func (r *Recording) view(index int) (*runView, pageData) {
+	r.finish()
+	rows, left := r.chartRows()
+	v := &runView{Index: index, Name: clean(r.Name), Diverges: r.Difference, Chart: r.chart(rows, left)}
+	if r.err != nil {
+		v.Broken = r.err.Error()
+	}
+	v.Problem = r.problem()
+	for _, d := range r.docs {
+		v.Documents = append(v.Documents, r.document(d))
+	}
+	v.Faults = v.Chart.Flags
+	p := &pool{known: map[string]int{}}
+	data := r.data(rows, p)
+	v.Events = r.list(p)
+	data.Texts, data.Sizes = p.texts, p.sizes
+	v.Facts = r.facts()
+	v.Notes = append(v.Notes, r.Notes...)
+	if r.head.Results == "history" {
+		v.Notes = append(v.Notes, "It ran on a real Redis, whose histories have what calls came to, and not their requests and answers.")
+	}
+	if p.cut > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("%s pieces of data are cut: one of them may have %d KiB, all together %d MiB.",
+			thousands(p.cut), mostOfValue>>10, mostOfPage>>20)) // units
+	}
+	return v, data
+}
+
+// document makes what a page shows of a workflow.
+func (r *Recording) document(d *document) *documentView {
+	p := r.pathOf(d)
+	v := &documentView{Name: clean(d.def.Document.Name + " " + d.def.Document.Version), Picture: p.picture(d), Lines: p.lines(d)}
+	for _, t := range d.def.Tasks() {
+		v.All++
+		if count := p.nodes[t.Ref]; count != nil && count.runs > 0 {
+			v.Reached++
+		}
+	}
+	v.Open = d.index == 0 || v.Reached > 0
+	return v
+}
+
+// problem is the error that ended the run.
+func (r *Recording) problem() *problemView {
+	if r.result == nil || r.result.Error == nil {
+		return nil
+	}
+	p := r.result.Error
+	title := p.Title
+	if title == "" {
+		title = p.Type
+	}
+	return &problemView{
+		Title: clean(fmt.Sprintf("%s (status %d)", title, p.Status)), Detail: clean(p.Detail), Type: clean(p.Type),
+		Instance: clean(p.Instance), Ref: "0:" + p.Instance,
+	}
+}
+
+// facts say in short what the run was.
+func (r *Recording) facts() []Fact {
+	if len(r.docs) == 0 {
+		return nil
+	}
+	doc := r.docs[0].def.Document
+	status, _ := r.ended()
+	out := []Fact{
+		{"workflow", doc.Namespace + "." + doc.Name + " " + doc.Version},
+		{"status", status},
+		{"execution", r.head.ID},
+		{"virtual time", r.head.Start.UTC().Format("2006-01-02 15:04:05") + " to " + r.last.UTC().Format("2006-01-02 15:04:05") +
+			" (" + span(r.last.Sub(r.head.Start)) + ")"},
+		{"seed", strconv.FormatUint(r.head.Seed, 10)},
+		{"tasks", fmt.Sprintf("%s, %s events", thousands(r.tasks), thousands(r.history))},
+	}
+	if r.head.Results == "history" {
+		out[4] = Fact{"seed", "none: it ran on a real Redis"}
+	}
+	if len(r.faults) > 0 {
+		out = append(out, Fact{"faults", strconv.Itoa(len(r.faults))})
+	}
+	for i := range out {
+		out[i].Value = clean(out[i].Value)
+	}
+	return out
+}
+
+// ended is how the run has ended, and how that is meant.
+func (r *Recording) ended() (string, Mood) {
+	if r.result == nil {
+		return "not ended", Careful
+	}
+	switch r.result.Status {
+	case "completed":
+		return "completed", Good
+	case "faulted":
+		return "faulted", Bad
+	case "cancelled":
+		return "cancelled", Careful
+	}
+	if r.result.Stop != "" {
+		return strings.TrimSpace(r.result.Status + ", stopped: " + r.result.Stop), Careful
+	}
+	return r.result.Status, Careful
+}
+
+// Ended is the verdict about the run itself.
+func (r *Recording) Ended() Verdict {
+	r.finish()
+	text, mood := r.ended()
+	return Verdict{text, mood}
+}

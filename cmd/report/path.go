@@ -1,0 +1,260 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/cmd/graph"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// path is how often a workflow's tasks were run, and its ways were taken.
+type path struct {
+	graph *graph.Graph
+	def   *dsl.Definition
+	nodes map[string]*tally // by node
+	edges []int             // by their places in the graph
+	out   map[string][]int  // edges by the node that they leave
+}
+
+// tally is how often a task was run, and what came of it.
+type tally struct{ runs, failed, skipped, cancelled, open int }
+
+// state is the colour of a node: what the last word about it is.
+func (t *tally) state() state {
+	switch {
+	case t == nil || t.runs == 0 && t.skipped == 0:
+		return "never"
+	case t.runs == 0:
+		return stateSkipped
+	case t.failed > 0:
+		return stateFailed
+	case t.open > 0:
+		return stateOpen
+	case t.cancelled == t.runs:
+		return stateCancelled
+	default:
+		return stateDone
+	}
+}
+
+// pathOf counts what the runs of a document have done.
+func (r *Recording) pathOf(d *document) *path {
+	g := graph.Of(d.def)
+	p := &path{graph: g, def: d.def, nodes: map[string]*tally{}, edges: make([]int, len(g.Edges)), out: map[string][]int{}}
+	for i, e := range g.Edges {
+		p.out[e.From] = append(p.out[e.From], i)
+	}
+	for _, x := range r.runs {
+		if x.doc != d {
+			continue
+		}
+		if x.kind == "workflow" && x.task.Ref == "" {
+			p.execution(x)
+		} else {
+			p.take(x)
+		}
+	}
+	return p
+}
+
+func (p *path) tally(id string) *tally {
+	t := p.nodes[id]
+	if t == nil {
+		t = &tally{}
+		p.nodes[id] = t
+	}
+	return t
+}
+
+func (p *path) execution(x *run) {
+	p.tally("start").runs++
+	p.every("start", func(graph.Edge) bool { return true }, 1)
+	switch x.status {
+	case stateDone:
+		p.tally("end").runs++
+	case stateFailed:
+		f := p.tally("faulted")
+		f.runs++
+		f.failed++
+	default:
+	}
+}
+
+// every counts the ways out of a node that a test holds for.
+func (p *path) every(from string, test func(graph.Edge) bool, n int) {
+	for _, i := range p.out[from] {
+		if test(p.graph.Edges[i]) {
+			p.edges[i] += n
+		}
+	}
+}
+
+// take counts a run of a task, and the ways that it took.
+func (p *path) take(x *run) {
+	ref := x.task.Ref
+	t := p.tally(ref)
+	condition := ref + "#if"
+	if x.status == stateSkipped {
+		t.skipped++
+		p.tally(condition).runs++
+		p.every(condition, func(e graph.Edge) bool { return e.Label == "no" }, 1)
+		return
+	}
+	t.runs++
+	if _, ok := p.out[condition]; ok {
+		p.tally(condition).runs++
+		p.every(condition, func(e graph.Edge) bool { return e.Label == "yes" }, 1)
+	}
+	switch x.status {
+	case stateFailed:
+		t.failed++
+	case stateCancelled:
+		t.cancelled++
+	case stateOpen:
+		t.open++
+	default:
+	}
+	p.leave(x)
+}
+
+// leave counts the ways from a task, and into those inside it.
+func (p *path) leave(x *run) {
+	ref := x.task.Ref
+	done := x.status == stateDone
+	switch x.kind {
+	case "switch":
+		p.choose(x)
+	case "for", "listen":
+		p.loop(x)
+	case "fork":
+		p.fork(x)
+	case "try":
+		p.attempts(x)
+	case "raise":
+		p.every(ref, func(e graph.Edge) bool { return e.Kind == "error" && x.status == stateFailed }, 1)
+	default:
+		if done {
+			p.every(ref, func(graph.Edge) bool { return true }, 1)
+		}
+	}
+}
+
+// loop counts the turns of a loop, and its end.
+func (p *path) loop(x *run) {
+	turns := map[string]bool{}
+	for _, child := range x.children {
+		turns[child.turn()] = true
+	}
+	each := func(e graph.Edge) bool { return strings.HasPrefix(e.Label, "each") }
+	p.every(x.task.Ref, each, len(turns))
+	if x.status == stateDone {
+		p.every(x.task.Ref, func(e graph.Edge) bool { return !each(e) }, 1)
+	}
+}
+
+// fork counts the branches that began, and their join.
+func (p *path) fork(x *run) {
+	begun := map[string]bool{}
+	for _, child := range x.children {
+		begun[child.task.Ref] = true
+	}
+	p.every(x.task.Ref, func(e graph.Edge) bool { return begun[taskOf(e.To)] || p.within(begun, e.To) }, 1)
+	if join := x.task.Ref + "#join"; x.status == stateDone {
+		p.tally(join).runs++
+		p.every(join, func(graph.Edge) bool { return true }, 1)
+	}
+}
+
+// within reports whether a node stands inside of one of several tasks.
+func (*path) within(refs map[string]bool, node string) bool {
+	for ref := range refs {
+		if strings.HasPrefix(node, ref+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// choose counts the way that a switch took: the first that leads where it went.
+func (p *path) choose(x *run) {
+	if x.status != stateDone {
+		return
+	}
+	task := p.def.Task(x.task.Ref)
+	if task == nil {
+		return
+	}
+	ways := p.out[x.task.Ref]
+	for i, c := range task.Switch {
+		then := c.Then
+		if then == x.then && i < len(ways) {
+			p.edges[p.wayOf(x.task.Ref, c)]++
+			return
+		}
+	}
+	p.every(x.task.Ref, func(e graph.Edge) bool { return e.Label == "otherwise" }, 1)
+}
+
+// wayOf is the way of a case.
+func (p *path) wayOf(ref string, c dsl.SwitchCase) int {
+	for _, i := range p.out[ref] {
+		if label := p.graph.Edges[i].Label; label == c.Name+" (default)" || strings.HasPrefix(label, c.Name+": ") {
+			return i
+		}
+	}
+	return p.out[ref][0]
+}
+
+// attempts counts what a try has begun, caught and begun again.
+func (p *path) attempts(x *run) {
+	ref := x.task.Ref
+	tried := map[string]bool{}
+	caughtOnce := false
+	for _, child := range x.children {
+		if caught(ref, child.task.Ref) {
+			caughtOnce = true
+		} else {
+			tried[child.retry()] = true
+		}
+	}
+	retries := 0
+	for _, t := range x.timers {
+		if t.kind == event.RetryTimer {
+			retries++
+		}
+	}
+	p.every(ref, func(e graph.Edge) bool { return e.Kind == "next" }, len(tried))
+	errors := retries
+	last := x.lastFailed()
+	if caughtOnce || x.status == stateDone && last {
+		errors++
+	}
+	p.every(ref, func(e graph.Edge) bool { return e.Kind == "error" }, errors)
+	handler := ref + "#catch"
+	p.tally(handler).runs += errors
+	p.every(handler, func(e graph.Edge) bool { return e.Kind == "retry" }, retries)
+	if errors > retries {
+		p.every(handler, func(e graph.Edge) bool { return e.Kind != "retry" }, 1)
+	}
+}
+
+// lastFailed reports whether the run inside a try that ended last has failed.
+func (x *run) lastFailed() bool {
+	for _, child := range slices.Backward(x.children) {
+		if !child.open {
+			return child.status == stateFailed
+		}
+	}
+	return false
+}
+
+// caught reports whether a task handles the error of a try.
+func caught(try, ref string) bool { return strings.HasPrefix(ref, try+"/catch/") }
+
+// taskOf is the task that a node belongs to.
+func taskOf(node string) string {
+	ref, _, _ := strings.Cut(node, "#")
+	return ref
+}

@@ -1,0 +1,148 @@
+package report
+
+import (
+	"fmt"
+)
+
+// The picture of a workflow, as the page has it.
+type (
+	pictureView struct {
+		Width, Height int
+		Least         int // width at which it can still be read
+		Frames        []frameView
+		Nodes         []nodeView
+		Ways          []wayView
+		Says          string
+	}
+	frameView struct {
+		X, Y, W, H int
+		Title      string
+		State      state
+	}
+	nodeView struct {
+		X, Y, W, H    int
+		Kind          string
+		State         state
+		Round         int
+		Lines         []textView
+		Count         string
+		CountX        int
+		Ref           string
+		Title         string
+		Open          bool // nothing belongs to it that could be shown
+		CaseLine      int
+		Head, Leaning bool
+	}
+	textView struct {
+		X, Y   int
+		Text   string
+		Class  string
+		Anchor string
+	}
+	wayView struct {
+		Path, Kind string
+		Taken      bool
+		Label      string
+		X, Y       int
+		Anchor     string
+		Count      string
+		CountX     int
+		CountY     int
+	}
+)
+
+// picture draws the workflow with the ways that were taken.
+func (p *path) picture(d *document) pictureView {
+	l := layoutOf(p.graph)
+	out := pictureView{Width: l.width, Height: l.high, Least: l.width * 7 / 10}
+	p.frames(&out, l.root)
+	for i := range p.graph.Nodes {
+		n := &p.graph.Nodes[i]
+		out.Nodes = append(out.Nodes, p.node(l.boxes[n.ID], d))
+	}
+	reached := 0
+	for _, n := range out.Nodes {
+		if n.State != "never" {
+			reached++
+		}
+	}
+	for _, w := range l.ways() {
+		out.Ways = append(out.Ways, p.way(w))
+	}
+	out.Says = fmt.Sprintf("The graph of %s: %d of %d nodes were reached.", d.def.Document.Name, reached, len(out.Nodes))
+	return out
+}
+
+func (p *path) frames(out *pictureView, b *box) {
+	if b.node != nil {
+		return
+	}
+	if b.group != nil {
+		out.Frames = append(out.Frames, frameView{b.x, b.y, b.w, b.h, cut(b.title()), p.nodes[b.group.ID].state()})
+	}
+	for _, inner := range b.inside {
+		p.frames(out, inner)
+	}
+}
+
+func (p *path) node(b *box, d *document) nodeView {
+	n := b.node
+	count := p.nodes[n.ID]
+	v := nodeView{
+		X: b.x, Y: b.y, W: b.w, H: b.h, Kind: n.Kind, State: count.state(), Round: 6, // pixels
+		Ref: fmt.Sprintf("%d:%s", d.index, taskOf(n.ID)), Title: clean(n.Name + " " + n.Detail), Head: b.edge(),
+	}
+	switch n.Kind {
+	case "start", "end", "faulted":
+		v.Round, v.Open = b.h/2, true
+		v.Ref = ""
+		if n.Kind == "start" {
+			v.Ref = fmt.Sprintf("%d:", d.index)
+		}
+	case "if":
+		v.Leaning = true
+	}
+	for i, text := range b.lines {
+		class := "name"
+		if i > 0 {
+			class = "detail"
+		}
+		v.Lines = append(v.Lines, textView{b.middle(), b.y + 17 + i*lineHeight, text, class, "middle"}) // the base line
+	}
+	for _, c := range b.cases {
+		class := "case"
+		if p.edges[c.edge] > 0 {
+			class = "case taken"
+		}
+		v.Lines = append(v.Lines, textView{b.x + b.w - 10, b.y + c.y + 4, c.text, class, "end"}) // the base line
+	}
+	if len(b.cases) > 0 {
+		v.CaseLine = b.y + b.cases[0].y - caseHeight/2 - 1
+	}
+	if count != nil && count.runs > 1 {
+		v.Count, v.CountX = thousands(count.runs)+"×", b.x+b.w-5 // in the corner
+	}
+	return v
+}
+
+func (p *path) way(w way) wayView {
+	e := p.graph.Edges[w.edge]
+	n := p.edges[w.edge]
+	v := wayView{Path: w.svg(), Kind: e.Kind, Taken: n > 0, Label: cut(w.label), X: w.at[0], Y: w.at[1], Anchor: "start"}
+	if w.before {
+		v.Anchor = "end"
+	}
+	if e.Kind == "case" && taskOf(e.From) == e.From || w.at == [2]int{} { // the cases of a switch stand in its node
+		v.Label = ""
+	}
+	to := p.nodes[e.To]
+	switch {
+	case n < 2: // once needs no number
+	case v.Label != "":
+		v.Label += " " + thousands(n) + "×"
+	case to == nil || to.runs != n:
+		v.Count = thousands(n) + "×"
+		v.CountX, v.CountY = w.middle()
+	}
+	return v
+}

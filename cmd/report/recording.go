@@ -1,0 +1,188 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// Recording gathers what the lines of a recording say, as they are written to it:
+// those of 'flunq run --record', which have no secrets in them. Of data it keeps no
+// more than a page can show.
+type Recording struct {
+	Name  string // that tells it from other runs of the report
+	Notes []string
+
+	Hide       func([]byte) []byte // of a line what is secret, if the lines have that; nil: they have not
+	Faults     []string            // what each fault was, in words and in order
+	Difference *Difference         // nil: there is none
+
+	head    head
+	docs    []*document
+	partial []byte // the beginning of a line
+	err     error
+
+	seq     int // lines so far: the order of things
+	last    time.Time
+	held    int // bytes of data that are kept
+	events  []*happening
+	runs    []*run          // in the order in which they began; executions, too
+	byKey   map[string]*run // by execution and task id
+	roots   []*run
+	walks   map[string]*walk
+	given   map[string]given // to runs that are about to begin
+	faults  []*fault
+	came    int // events from outside
+	tasks   int
+	result  *ending
+	history int // events of histories
+}
+
+// NewRecording is one without any lines, with a name that tells it from others.
+func NewRecording(name string) *Recording {
+	return &Recording{Name: name, byKey: map[string]*run{}, walks: map[string]*walk{}, given: map[string]given{}}
+}
+
+// The lines of a recording, as far as a page needs them.
+type (
+	head struct {
+		Format   int             `json:"format"`
+		Flunq    string          `json:"flunq"`
+		Document text            `json:"document"`
+		With     []text          `json:"with"`
+		Input    json.RawMessage `json:"input"`
+		ID       string          `json:"execution"`
+		Tenant   string          `json:"tenant"`
+		Seed     uint64          `json:"seed"`
+		Start    time.Time       `json:"start"`
+		Results  string          `json:"results"`
+		Secrets  any             `json:"secrets"`
+	}
+	text struct {
+		Text string `json:"text"`
+		Hash string `json:"sha256"`
+	}
+	ending struct {
+		Status string          `json:"status"`
+		Output json.RawMessage `json:"output"`
+		Error  *event.Problem  `json:"error"`
+		Stop   string          `json:"stop"`
+	}
+	fault struct {
+		At    time.Time `json:"at"`
+		Fault struct {
+			Kind    string `json:"kind"`
+			Service string `json:"service"`
+			Command uint64 `json:"command"`
+			Amount  string `json:"amount"`
+		} `json:"fault"`
+		Doing   string `json:"doing"`
+		Process int    `json:"process"`
+
+		seq int
+	}
+)
+
+// document is a workflow of the recording.
+type document struct {
+	def   *dsl.Definition
+	hash  string
+	index int
+}
+
+// Write takes lines. It never fails: what cannot be read is told by the page.
+func (r *Recording) Write(p []byte) (int, error) {
+	n := len(p)
+	for r.err == nil {
+		line, rest, whole := bytes.Cut(p, []byte("\n"))
+		if !whole {
+			r.partial = append(r.partial, p...)
+			break
+		}
+		if len(r.partial) > 0 {
+			line = append(r.partial, line...)
+			r.partial = nil
+		}
+		r.take(line)
+		p = rest
+	}
+	return n, nil
+}
+
+// finish takes a last line without an end.
+func (r *Recording) finish() {
+	if len(bytes.TrimSpace(r.partial)) > 0 {
+		r.take(r.partial)
+	}
+	r.partial = nil
+}
+
+// take reads one line.
+func (r *Recording) take(line []byte) {
+	if r.Hide != nil {
+		line = r.Hide(line)
+	}
+	line = bytes.TrimSpace(masked(line))
+	if len(line) == 0 {
+		return
+	}
+	r.seq++
+	var kind struct {
+		Record string            `json:"record"`
+		Event  map[string]string `json:"event"`
+	}
+	err := json.Unmarshal(line, &kind)
+	switch {
+	case err != nil:
+	case kind.Record == "header":
+		err = r.takeHead(line)
+	case kind.Record == "history":
+		err = r.takeEvent(kind.Event)
+	case kind.Record == "http":
+		err = r.takeCall(line)
+	case kind.Record == "event":
+		r.came++
+	case kind.Record == "fault":
+		f := &fault{seq: r.seq}
+		err = json.Unmarshal(line, f)
+		r.faults = append(r.faults, f)
+		r.see(f.At)
+	case kind.Record == "result":
+		r.result = new(ending)
+		err = json.Unmarshal(line, r.result)
+	default: // of a newer flunq
+	}
+	if err != nil {
+		r.err = fmt.Errorf("line %d: %w", r.seq, err)
+	}
+}
+
+func (r *Recording) takeHead(line []byte) error {
+	if err := json.Unmarshal(line, &r.head); err != nil {
+		return fmt.Errorf("header: %w", err)
+	}
+	r.last = r.head.Start
+	for i, doc := range append([]text{r.head.Document}, r.head.With...) {
+		def, _, err := dsl.Parse("document", []byte(doc.Text))
+		if err != nil {
+			return errors.New("the document is not valid for this flunq")
+		}
+		r.docs = append(r.docs, &document{def, doc.Hash, i})
+	}
+	return nil
+}
+
+// see notes a time that something happened at.
+func (r *Recording) see(at time.Time) {
+	if at.After(r.last) {
+		r.last = at
+	}
+}
+
+// Empty reports whether nothing has happened that a page could show.
+func (r *Recording) Empty() bool { return len(r.docs) == 0 || len(r.runs) == 0 }

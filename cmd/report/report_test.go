@@ -1,0 +1,263 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"flunq.io/flunq/cmd/report"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/workflows"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Equal runs give equal bytes, and the page says what it always said.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"order-saga", "reminder", "webhook", "onboarding", "suppliers"} {
+		first, second := page(t, config(t, name)), page(t, config(t, name))
+		if !bytes.Equal(first, second) {
+			t.Errorf("%s: two runs gave two pages", name)
+		}
+		got := structure(string(first))
+		file := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s is another (-update rewrites it):\n%s", file, got)
+		}
+	}
+}
+
+// Whatever the data, nothing of it becomes part of the page, and nothing outside
+// the page is referred to.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	cfg := parsed(t, `document: {dsl: '1.0.3', namespace: test, name: hostile, version: '1.0.0'}
+do:
+  - "</script><img src=x onerror=alert(1)>":
+      set: {a: "</script><script>alert(1)</script>", "__proto__": {x: 1}, b: "\u202eabc\u0000<!--", c: "]]>\u2028"}
+  - '"><b onclick=alert(1)>/x#y@z':
+      call: http
+      with: {method: post, endpoint: "https://a.example/?q=<script>", body: "${ . }"}
+  - boom: {raise: {error: {type: "https://x.example/<script>", status: 500, title: "<b>bold</b>", detail: "</script>\u0007"}}}
+`)
+	cfg.Mocks = mocks(t, `http: [{match: {method: POST}, respond: {headers: {x-evil: "<script>"}, body: "</script>"}}]`)
+	got := string(page(t, cfg))
+	if n := strings.Count(got, "<script"); n != 2 {
+		t.Errorf("%d scripts, want the page's own and its data", n)
+	}
+	if n := strings.Count(got, "</script"); n != 2 {
+		t.Errorf("%d ends of scripts", n)
+	}
+	for _, bad := range []string{"<img", "<b onclick", "<b>bold", "\u202e", "\x00", "\x07"} {
+		if strings.Contains(got, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	if found := regexp.MustCompile(`(?:src|href)="?(?:https?:)?//|@import|url\((?:[^#)])`).FindString(got); found != "" {
+		t.Errorf("the page refers to something outside: %s", found)
+	}
+}
+
+// Bytes that are no text, lines that are none, and a recording that ends anywhere
+// make a page all the same.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	var whole bytes.Buffer
+	if _, err := sim.Record(t.Context(), config(t, "webhook"), &whole); err != nil {
+		t.Fatal(err)
+	}
+	for _, src := range [][]byte{nil, []byte("{"), []byte("\xff\xfe\n"), []byte(`{"record":"history","event":{"time":"x"}}`), []byte("null\n[]\n")} {
+		write(t, recording(t, src))
+	}
+	for i := 0; i < whole.Len(); i += 1 + whole.Len()/60 {
+		write(t, recording(t, whole.Bytes()[:i]))
+		write(t, recording(t, append(bytes.Clone(whole.Bytes()[:i]), 0xff, 0, '<', '\n')))
+	}
+}
+
+// A run of ten thousand tasks is a page that opens: the rows are some hundreds, and
+// what is left out is told.
+func TestBig(t *testing.T) {
+	t.Parallel()
+	cfg := parsed(t, `document: {dsl: '1.0.3', namespace: test, name: big, version: '1.0.0'}
+do:
+  - all:
+      for: {each: n, in: "${ [range(10000)] }"}
+      do:
+        - keep: {set: {n: "${ $n }", text: "${ \"x\" * 300 }"}}
+  - huge: {set: {huge: "${ [range(60000)] }"}}
+`)
+	got := page(t, cfg)
+	if n := len(got); n > 3<<20 {
+		t.Errorf("%d bytes", n)
+	}
+	if n := bytes.Count(got, []byte(`class="row `)); n > 400 {
+		t.Errorf("%d rows", n)
+	}
+	for _, told := range []string{"9,900 further runs", "9,900 runs left out", "further events are not shown", "pieces of data are cut"} {
+		if !bytes.Contains(got, []byte(told)) {
+			t.Errorf("the page does not say: %s", told)
+		}
+	}
+}
+
+// No secret gets into a page, in whatever form it was used.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	cfg := parsed(t, `document: {dsl: '1.0.3', namespace: test, name: secret, version: '1.0.0'}
+use: {secrets: [db]}
+do:
+  - tell: {set: {plain: "${ $secrets.db.password }", coded: "${ $secrets.db.password | @base64 }"}}
+  - ask:
+      call: http
+      with: {method: post, endpoint: "https://a.example/", body: "${ . }"}
+`)
+	cfg.Mocks = mocks(t, `http: [{match: {method: POST}, respond: {body: {}}}]`)
+	cfg.Secrets = map[string]any{"db": map[string]any{"password": "sw0rd+fish"}}
+	got := page(t, cfg)
+	for _, bad := range []string{"sw0rd+fish", "c3cwcmQrZmlzaA", "\ue000"} {
+		if bytes.Contains(got, []byte(bad)) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	if !bytes.Contains(got, []byte(`***`)) {
+		t.Error("nothing stands in the place of the secret")
+	}
+}
+
+// The page of every example shows each of its runs, and what each was given.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	for _, name := range workflows.Names() {
+		got := string(page(t, config(t, name)))
+		if strings.Contains(got, "could not be read further") {
+			t.Errorf("%s: the recording could not be read", name)
+		}
+		data := dataOf(t, got)
+		for _, row := range data[0].Rows {
+			if row.Kind != "group" && row.Run != "" && row.State != "skipped" && row.Input < 0 && row.To != "" {
+				t.Errorf("%s: nothing is known of the input of %s", name, row.Run)
+			}
+		}
+	}
+}
+
+type pageData struct {
+	Rows []struct {
+		Kind  string `json:"kind"`
+		State string `json:"state"`
+		Run   string `json:"run"`
+		To    string `json:"to"`
+		Input int    `json:"input"`
+	} `json:"rows"`
+}
+
+func dataOf(t *testing.T, page string) []pageData {
+	t.Helper()
+	_, rest, _ := strings.Cut(page, `id="data">`)
+	text, _, _ := strings.Cut(rest, "</script>")
+	var data []pageData
+	if err := json.Unmarshal([]byte(text), &data); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// structure is what a page has, in lines: its rows and bars, nodes, ways and events.
+func structure(page string) string {
+	var out strings.Builder
+	for _, part := range []string{
+		`<div class="row [^>]*>`, `<rect class="[^"]*" x="[^"]*" width="[^"]*">`, `<span class="(?:tick|pause)[^>]*>[^<]*`, `<g class="node [^>]*>`,
+		`<path class="way [^>]*>`, `<span class="l [^>]*>`, `<tr class="[^>]*>`,
+	} {
+		for _, found := range regexp.MustCompile(part).FindAllString(page, -1) {
+			fmt.Fprintln(&out, found)
+		}
+	}
+	return out.String()
+}
+
+func config(t *testing.T, name string) sim.Config {
+	t.Helper()
+	e, err := workflows.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := parsed(t, string(e.Document))
+	cfg.Input = e.Input
+	for file, text := range e.With {
+		def, _, err := dsl.Parse(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.With = append(cfg.With, def)
+	}
+	if e.Mocks != nil {
+		cfg.Mocks = mocks(t, string(e.Mocks))
+	}
+	return cfg
+}
+
+func parsed(t *testing.T, text string) sim.Config {
+	t.Helper()
+	def, _, err := dsl.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sim.Config{Definition: def, Seed: 1, Version: "devel"}
+}
+
+func mocks(t *testing.T, text string) *sim.Mocks {
+	t.Helper()
+	m, err := sim.ParseMocks("mocks.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func recording(t *testing.T, src []byte) *report.Recording {
+	t.Helper()
+	r := report.NewRecording("")
+	if _, err := r.Write(src); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// page is the report of a run.
+func page(t *testing.T, cfg sim.Config) []byte {
+	t.Helper()
+	r := report.NewRecording("")
+	if _, err := sim.Record(t.Context(), cfg, r); err != nil {
+		t.Fatal(err)
+	}
+	return write(t, r)
+}
+
+func write(t *testing.T, r *report.Recording) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	rep := &report.Report{Verb: "run", Version: "devel", Command: "flunq run x.yaml", Verdict: r.Ended(), Runs: []*report.Recording{r}}
+	if err := rep.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}

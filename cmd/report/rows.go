@@ -1,0 +1,292 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// How many rows a chart has at most: in all, and of the runs inside one run, of
+// which it shows the first, the last, and those in which something went wrong.
+const (
+	mostRows     = 1500
+	mostInside   = 150
+	firstInside  = 80
+	lastInside   = 20
+	wrongInside  = 50
+	mostUnfolded = 40 // rows that are shown at first
+)
+
+// row is a line of the chart.
+type row struct {
+	id, depth int
+	run       *run // nil: it stands for several
+	label     string
+	detail    string
+	inside    []*row
+	runs      []*run // it stands for: an iteration, an attempt, or those left out
+	left      bool   // those left out
+	folded    bool
+	hidden    bool // a row around it is folded
+	parent    int
+}
+
+// chartRows are the rows of all runs, in order, and how many runs are left out.
+func (r *Recording) chartRows() (rows []*row, left int) {
+	c := &charting{room: mostRows}
+	for _, x := range r.roots {
+		c.add(c.rowOf(x), 0)
+	}
+	c.fold()
+	return c.rows, c.left
+}
+
+type charting struct {
+	rows []*row
+	room int
+	left int
+}
+
+// rowOf makes a row of a run and those of what ran inside it.
+func (c *charting) rowOf(x *run) *row {
+	out := &row{run: x, label: x.title(), detail: x.detail}
+	out.inside = c.grouped(x, c.chosen(x.children))
+	return out
+}
+
+// title is the name of a run, with what tells it from others.
+func (x *run) title() string {
+	title := x.name
+	if x.parent != nil && x.task.Ref != "" {
+		if turn := x.turn(); turn != "" {
+			title += "[" + turn + "]"
+		}
+	}
+	if x.parent == nil && x.kind != "workflow" {
+		return x.task.String()
+	}
+	return title
+}
+
+// piece is a run, or several that are left out.
+type piece struct {
+	run  *run
+	left []*run
+}
+
+// chosen are the runs inside one that are shown, and what stands for the others.
+func (c *charting) chosen(children []*run) []piece {
+	out := make([]piece, 0, min(len(children), mostInside))
+	wrong := 0
+	for i, x := range children {
+		show := len(children) <= mostInside || i < firstInside || i >= len(children)-lastInside
+		if !show && x.wrong() && wrong < wrongInside {
+			wrong++
+			show = true
+		}
+		if c.room <= 0 {
+			show = false
+		}
+		switch last := len(out) - 1; {
+		case show:
+			c.room--
+			out = append(out, piece{run: x})
+		case last >= 0 && out[last].run == nil:
+			out[last].left = append(out[last].left, x)
+		default:
+			out = append(out, piece{left: []*run{x}})
+		}
+	}
+	return out
+}
+
+// wrong reports whether something went wrong in a run, or inside it.
+func (x *run) wrong() bool {
+	return x.status == stateFailed || slices.ContainsFunc(x.children, (*run).wrong)
+}
+
+// grouped puts the runs of one iteration or attempt into a row of their own.
+func (c *charting) grouped(x *run, pieces []piece) []*row {
+	several := x.several()
+	var out []*row
+	var group *row
+	for _, p := range pieces {
+		if p.run == nil {
+			out, group = append(out, leftOut(p.left)), nil
+			c.left += len(p.left)
+			continue
+		}
+		label := ""
+		if several {
+			label = p.run.group()
+		}
+		inner := c.rowOf(p.run)
+		switch {
+		case label == "":
+			out, group = append(out, inner), nil
+			continue
+		case group == nil || group.label != label:
+			group = &row{label: label}
+			out = append(out, group)
+		}
+		inner.label = p.run.name
+		group.runs = append(group.runs, p.run)
+		group.inside = append(group.inside, inner)
+	}
+	return out
+}
+
+// several reports whether the runs inside one belong to several iterations of more
+// than one task, or to several attempts.
+func (x *run) several() bool {
+	groups, tasks := map[string]bool{}, map[string]bool{}
+	for _, child := range x.children {
+		groups[child.group()] = true
+		tasks[child.task.Ref] = true
+	}
+	delete(groups, "")
+	switch x.kind {
+	case "try":
+		return len(groups) > 1
+	case "for", "listen":
+		return len(tasks) > 1 && len(groups) > 0
+	default:
+		return false
+	}
+}
+
+// group is the iteration or the attempt that a run belongs to, in words.
+func (x *run) group() string {
+	if x.parent == nil || x.task.Ref == "" {
+		return ""
+	}
+	switch x.parent.kind {
+	case "for":
+		return "iteration " + firstOf(x.turn())
+	case "listen":
+		return "event " + firstOf(x.turn())
+	case "try":
+		if caught(x.parent.task.Ref, x.task.Ref) {
+			return "catch"
+		}
+		n := 0
+		_, _ = fmt.Sscanf(x.retry(), "%d", &n) // none is the first
+		return fmt.Sprintf("attempt %d", n+1)
+	default:
+		return ""
+	}
+}
+
+func firstOf(path string) string {
+	if segments := parts(path); len(segments) > 0 {
+		return segments[0]
+	}
+	return "0"
+}
+
+// leftOut is a row that stands for runs which are not shown.
+func leftOut(runs []*run) *row {
+	counts := map[state]int{}
+	for _, x := range runs {
+		counts[x.status]++
+	}
+	text := []string{"not shown"}
+	for _, s := range []state{stateDone, stateFailed, stateSkipped, stateCancelled, stateOpen} {
+		if counts[s] > 0 {
+			text = append(text, fmt.Sprintf("%d %s", counts[s], s.word()))
+		}
+	}
+	noun := "further runs"
+	if len(runs) == 1 {
+		noun = "further run"
+	}
+	return &row{label: fmt.Sprintf("… %s %s", thousands(len(runs)), noun), detail: strings.Join(text, ", "), runs: runs, left: true}
+}
+
+// word is a state for people.
+func (s state) word() string {
+	switch s {
+	case stateDone:
+		return "completed"
+	case stateOpen:
+		return "not ended"
+	default:
+		return string(s)
+	}
+}
+
+// add puts a row and those inside it into the chart.
+func (c *charting) add(x *row, parent int) {
+	x.id, x.parent = len(c.rows)+1, parent
+	if parent > 0 {
+		x.depth = c.rows[parent-1].depth + 1
+	}
+	if x.run != nil {
+		x.run.row = x.id
+	}
+	c.rows = append(c.rows, x)
+	for _, inner := range x.inside {
+		c.add(inner, x.id)
+	}
+}
+
+// fold hides the innermost rows of a long chart, the deepest first, but not those
+// in which something went wrong.
+func (c *charting) fold() {
+	visible, deepest := len(c.rows), 0
+	for _, x := range c.rows {
+		deepest = max(deepest, x.depth)
+	}
+	for _, may := range []func(*row) bool{(*row).fine, (*row).any} {
+		for depth := deepest - 1; depth > 0 && visible > mostUnfolded; depth-- {
+			visible -= c.foldAt(depth, may)
+		}
+	}
+	for _, x := range c.rows {
+		if x.parent > 0 {
+			around := c.rows[x.parent-1]
+			x.hidden = around.folded || around.hidden
+		}
+	}
+}
+
+// foldAt folds the rows at a depth that may be, and says how many rows that hides.
+func (c *charting) foldAt(depth int, may func(*row) bool) int {
+	hidden := 0
+	for _, x := range c.rows {
+		if x.depth == depth && !x.folded && len(x.inside) > 0 && may(x) {
+			x.folded = true
+			hidden += x.shown()
+		}
+	}
+	return hidden
+}
+
+// fine reports whether nothing went wrong in what a row stands for.
+func (x *row) fine() bool {
+	return (x.run == nil || !x.run.wrong()) && !slices.ContainsFunc(x.runs, (*run).wrong)
+}
+
+func (*row) any() bool { return true }
+
+// shown is how many rows inside of one are not folded away.
+func (x *row) shown() int {
+	n := 0
+	for _, inner := range x.inside {
+		n++
+		if !inner.folded {
+			n += inner.shown()
+		}
+	}
+	return n
+}
+
+// thousands writes a number with commas between the thousands.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -1,0 +1,297 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/cmd/graph"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// run is a run of a task, or an execution.
+type run struct {
+	execution string
+	task      event.Run // zero: an execution
+	def       *dsl.Task // nil: an execution, or a task that the document does not have
+	doc       *document
+	name      string
+	kind      string
+	detail    string
+
+	parent   *run
+	children []*run
+
+	began, ended stamp
+	status       state
+	words        string // of the status, where there is more to say
+	input        *datum
+	context      *datum
+	output       *datum
+	problem      *event.Problem
+	then         string
+	calls        []*call
+	timers       []*timer
+	marks        []mark
+
+	row  int  // in the page, from 1 on; 0: it is left out
+	open bool // it has not ended
+}
+
+// stamp is a moment: a time, and which line of the recording it was.
+type stamp struct {
+	at  time.Time
+	seq int
+}
+
+// state is what has become of a run, and the name of its colour.
+type state string
+
+// The states.
+const (
+	stateOpen      state = "open"
+	stateDone      state = "done"
+	stateFailed    state = "failed"
+	stateSkipped   state = "skipped"
+	stateCancelled state = "cancelled"
+)
+
+// timer is a wait, a pause before a retry, or a timeout.
+type timer struct {
+	kind     event.TimerKind
+	key      string
+	from, to stamp
+	due      time.Time
+	fired    bool
+	over     bool // it fired, or was taken back
+}
+
+// mark is something that happened at one moment of a run.
+type mark struct {
+	at   stamp
+	kind string // event, timeout, suspended, resumed or retried
+	text string
+}
+
+// happening is an event of a history as the list of them shows it.
+type happening struct {
+	stamp
+
+	n    int // from 1 on
+	typ  event.Type
+	run  *run // nil: the execution's
+	task string
+	text string
+	data *datum
+}
+
+// takeEvent takes an event of a history.
+func (r *Recording) takeEvent(fields map[string]string) error {
+	at, err := time.Parse(time.RFC3339Nano, fields["time"])
+	if err != nil {
+		return fmt.Errorf("time of an event: %w", err)
+	}
+	e := event.Event{
+		ID: fields["id"], Source: fields["source"], Type: event.Type(fields["type"]), Time: at.UTC(), Tenant: fields["tenantid"],
+		Workflow: fields["workflowid"], Execution: fields["executionid"], Task: fields["taskid"], Data: json.RawMessage(fields["data"]),
+	}
+	r.see(e.Time)
+	r.history++
+	h := &happening{stamp: stamp{e.Time, r.seq}, n: r.history, typ: e.Type, task: e.Task, data: r.datum(e.Data)}
+	r.note(h, e)
+	r.follow(e)
+	if h.run == nil {
+		h.run = r.byKey[key(e.Execution, e.Task)]
+	}
+	h.text = told(e, h.run)
+	r.events = append(r.events, h)
+	return nil
+}
+
+func key(execution, task string) string { return execution + " " + task }
+
+// note takes up what an event says about the runs.
+func (r *Recording) note(h *happening, e event.Event) {
+	at := h.stamp
+	switch e.Type {
+	case event.ExecutionStarted:
+		h.run = r.start(e, at)
+	case event.TaskRequested:
+		h.run = r.begin(e, at)
+		r.tasks++
+	case event.TaskCompleted:
+		h.run = r.complete(e, at)
+	case event.TimerScheduled, event.TimerFired, event.TimerCancelled:
+		r.clock(e, at)
+	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		r.close(e, at)
+	case event.EventReceived:
+		r.mark(e, mark{at, "event", "an event came"})
+	case event.ExecutionSuspended:
+		r.mark(e, mark{at, "suspended", "suspended"})
+	case event.ExecutionResumed:
+		r.mark(e, mark{at, "resumed", "resumed"})
+	case event.ExecutionRetried:
+		r.mark(e, mark{at, "retried", "retried"})
+		r.reopen(e)
+	default:
+	}
+}
+
+// start takes the beginning of an execution.
+func (r *Recording) start(e event.Event, at stamp) *run {
+	var started event.Started
+	_ = json.Unmarshal(e.Data, &started) // what cannot be read is empty
+	x := &run{
+		execution: e.Execution, doc: r.documentOf(e, started), name: started.Name, kind: "workflow", began: at,
+		status: stateOpen, open: true, input: r.datum(started.Input), detail: e.Execution,
+	}
+	if x.parent = r.byKey[key(started.Parent, started.ParentTask)]; started.Parent == "" {
+		x.parent = nil
+	}
+	r.put(x, key(e.Execution, ""))
+	return x
+}
+
+// put adds a run below its parent.
+func (r *Recording) put(x *run, id string) {
+	r.byKey[id] = x
+	r.runs = append(r.runs, x)
+	if x.parent == nil {
+		r.roots = append(r.roots, x)
+		return
+	}
+	x.parent.children = append(x.parent.children, x)
+}
+
+// documentOf is what an execution runs, nil if it is not known.
+func (r *Recording) documentOf(e event.Event, s event.Started) *document {
+	if e.Execution == r.head.ID && len(r.docs) > 0 {
+		return r.docs[0]
+	}
+	var found *document
+	for _, d := range r.docs {
+		switch {
+		case d.def.ID() != s.Namespace+"."+s.Name:
+		case s.Definition != "" && s.Definition == d.hash:
+			return d
+		case s.Version != "" && s.Version != "latest" && s.Version != d.def.Document.Version:
+		default:
+			found = d
+		}
+	}
+	return found
+}
+
+// begin takes the beginning of a task.
+func (r *Recording) begin(e event.Event, at stamp) *run {
+	execution := r.byKey[key(e.Execution, "")]
+	if execution == nil {
+		return nil
+	}
+	x := &run{
+		execution: e.Execution, task: event.ParseRun(e.Task), doc: execution.doc, began: at, status: stateOpen, open: true,
+	}
+	var requested event.Requested
+	_ = json.Unmarshal(e.Data, &requested) // likewise
+	x.name, x.kind = requested.TaskName, requested.TaskType
+	if x.doc != nil {
+		x.def = x.doc.def.Task(x.task.Ref)
+	}
+	if x.def != nil {
+		x.name, x.kind, x.detail = x.def.Name, string(x.def.Kind), graph.Detail(x.def)
+	}
+	if g, ok := r.given[key(e.Execution, e.Task)]; ok {
+		x.input, x.context = g.input, g.context
+		delete(r.given, key(e.Execution, e.Task))
+	}
+	x.parent = r.around(execution, x.task)
+	r.put(x, key(e.Execution, e.Task))
+	return x
+}
+
+// complete takes the end of a task. Of one that was skipped it is all there is.
+func (r *Recording) complete(e event.Event, at stamp) *run {
+	x := r.byKey[key(e.Execution, e.Task)]
+	var c event.Completed
+	if json.Unmarshal(e.Data, &c) != nil {
+		return x
+	}
+	if x == nil {
+		if x = r.begin(e, at); x == nil {
+			return nil
+		}
+	}
+	x.ended, x.open, x.then, x.problem = at, false, c.Then, c.Error
+	x.output = r.datum(c.Output)
+	switch {
+	case c.Status == "skipped":
+		x.status = stateSkipped
+	case c.Status == "cancelled":
+		x.status = stateCancelled
+	case c.Error != nil || !c.Success:
+		x.status = stateFailed
+	default:
+		x.status = stateDone
+	}
+	return x
+}
+
+// close takes the end of an execution.
+func (r *Recording) close(e event.Event, at stamp) {
+	x := r.byKey[key(e.Execution, "")]
+	if x == nil {
+		return
+	}
+	var ended event.Ended
+	_ = json.Unmarshal(e.Data, &ended) // likewise
+	x.ended, x.open, x.output, x.problem = at, false, r.datum(ended.Output), ended.Error
+	switch e.Type {
+	case event.WorkflowCompleted:
+		x.status = stateDone
+	case event.WorkflowCancelled:
+		x.status, x.words = stateCancelled, ended.Reason
+	default:
+		x.status = stateFailed
+	}
+}
+
+// reopen takes an execution that goes on though it had faulted.
+func (r *Recording) reopen(e event.Event) {
+	if x := r.byKey[key(e.Execution, "")]; x != nil {
+		x.open, x.status, x.problem = true, stateOpen, nil
+	}
+}
+
+func (r *Recording) mark(e event.Event, m mark) {
+	x := r.byKey[key(e.Execution, e.Task)]
+	if x != nil {
+		x.marks = append(x.marks, m)
+	}
+}
+
+// clock takes what happens to a timer.
+func (r *Recording) clock(e event.Event, at stamp) {
+	var t event.Timer
+	_ = json.Unmarshal(e.Data, &t) // likewise
+	x := r.byKey[key(e.Execution, e.Task)]
+	if x == nil {
+		return
+	}
+	if e.Type == event.TimerScheduled {
+		x.timers = append(x.timers, &timer{kind: t.Kind, key: t.Key, from: at, due: t.FireAt})
+		return
+	}
+	for _, known := range slices.Backward(x.timers) {
+		if known.over || known.kind != t.Kind || known.key != t.Key {
+			continue
+		}
+		known.to, known.over, known.fired = at, true, e.Type == event.TimerFired
+		if known.fired && t.Kind == event.TimeoutTimer {
+			x.marks = append(x.marks, mark{at, "timeout", "its timeout came"})
+		}
+		return
+	}
+}

@@ -1,0 +1,301 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// scale says where on the axis of a chart a moment stands, from 0 to 100.
+//
+// In a simulation much happens at the same moment: there a moment is as wide as it
+// has steps, so that their order can be seen. Time in which nothing happens for so
+// long that all else would shrink to nothing is broken out of the axis.
+type scale struct {
+	wide    bool     // moments with several steps get room
+	moments []moment // in their order
+	breaks  []pause
+	bands   []band
+	ticks   []tick
+}
+
+// moment is a time at which something happens, and its place.
+type moment struct {
+	at       time.Time
+	seqs     []int // of what happens at it, in order
+	from, to float64
+	broken   bool // the time behind it is a pause
+}
+
+// pause is a stretch of the axis that is not to scale.
+type pause struct {
+	from, to float64
+	long     time.Duration
+}
+
+// band is a moment that is drawn wide.
+type band struct {
+	from, to float64
+	steps    int
+}
+
+// tick is a place on the axis with its time.
+type tick struct {
+	x     float64
+	label string
+	at    time.Time
+	major bool
+}
+
+// The widths of what an axis is made of, before it is brought to 100.
+const (
+	stepWidth    = 12.0
+	mostSteps    = 720.0
+	pauseWidth   = 58.0
+	stretchWidth = 130.0
+	gapWidth     = 22.0
+	edgeWidth    = 5.0
+)
+
+// newScale makes an axis for moments.
+func newScale(stamps []stamp, wide bool) *scale {
+	s := &scale{wide: wide, moments: momentsOf(stamps)}
+	if len(s.moments) == 0 {
+		return s
+	}
+	s.pauses()
+	s.place()
+	s.mark()
+	return s
+}
+
+func momentsOf(stamps []stamp) []moment {
+	stamps = slices.Clone(stamps)
+	slices.SortFunc(stamps, func(a, b stamp) int {
+		if c := a.at.Compare(b.at); c != 0 {
+			return c
+		}
+		return a.seq - b.seq
+	})
+	var out []moment
+	for _, s := range stamps {
+		if len(out) == 0 || !out[len(out)-1].at.Equal(s.at) {
+			out = append(out, moment{at: s.at})
+		}
+		last := &out[len(out)-1]
+		if n := len(last.seqs); n == 0 || last.seqs[n-1] != s.seq {
+			last.seqs = append(last.seqs, s.seq)
+		}
+	}
+	return out
+}
+
+// mostPauses is how many stretches an axis leaves out.
+const mostPauses = 8
+
+// pauses finds the stretches in which nothing happens for long.
+func (s *scale) pauses() {
+	room := mostPauses
+	var within func(from, to int)
+	within = func(from, to int) {
+		longest := s.longest(from, to)
+		if len(longest) == 0 || len(longest) > room {
+			return
+		}
+		room -= len(longest)
+		slices.Sort(longest)
+		for _, i := range longest {
+			s.moments[i].broken = true
+			within(from, i)
+			from = i + 1
+		}
+		within(from, to)
+	}
+	within(0, len(s.moments)-1)
+}
+
+// idle is how long nothing has to happen to be left out beside moments that are
+// drawn wide.
+const idle = time.Hour
+
+// longest are the stretches between some moments beside which all others are nothing.
+func (s *scale) longest(from, to int) []int {
+	gaps := make([]int, 0, to-from)
+	rest := time.Duration(0)
+	for i := from; i < to; i++ {
+		gaps = append(gaps, i)
+		rest += s.gap(i)
+	}
+	slices.SortStableFunc(gaps, func(a, b int) int { return int(min(max(s.gap(b)-s.gap(a), -1), 1)) })
+	for k, i := range gaps {
+		rest -= s.gap(i)
+		all := k == len(gaps)-1
+		if all && (!s.wide || s.gap(i) < idle) {
+			return nil
+		}
+		if rest < s.gap(i)/12 { // a twelfth can still be seen
+			return gaps[:k+1]
+		}
+	}
+	return nil
+}
+
+func (s *scale) gap(i int) time.Duration { return s.moments[i+1].at.Sub(s.moments[i].at) }
+
+// place gives every moment its place.
+func (s *scale) place() {
+	step := 0.0
+	if s.wide {
+		steps := 0
+		for _, m := range s.moments {
+			steps += len(m.seqs) - 1
+		}
+		step = min(stepWidth, mostSteps/float64(max(steps, 1)))
+	}
+	x := edgeWidth
+	for from := 0; from < len(s.moments); {
+		to := from
+		for to < len(s.moments)-1 && !s.moments[to].broken {
+			to++
+		}
+		x = s.placeStretch(from, to, x, step)
+		if to < len(s.moments)-1 {
+			s.breaks = append(s.breaks, pause{x, x + pauseWidth, s.gap(to)})
+			x += pauseWidth
+		}
+		from = to + 1
+	}
+	s.shrink(100 / (x + edgeWidth)) // percent
+}
+
+// placeStretch gives the moments between two pauses their places, by their time.
+func (s *scale) placeStretch(from, to int, x, step float64) float64 {
+	long := s.moments[to].at.Sub(s.moments[from].at)
+	width := stretchWidth + gapWidth*float64(min(to-from, 20)) // more do not need more room
+	for i := from; i <= to; i++ {
+		m := &s.moments[i]
+		m.from = x
+		m.to = x + step*float64(len(m.seqs)-1)
+		x = m.to
+		if i < to {
+			x += width * float64(s.gap(i)) / float64(long)
+		}
+	}
+	return x
+}
+
+func (s *scale) shrink(by float64) {
+	for i := range s.moments {
+		m := &s.moments[i]
+		m.from, m.to = m.from*by, m.to*by
+		if m.to > m.from && len(m.seqs) > 2 { // a beginning and an end need no band
+			s.bands = append(s.bands, band{m.from, m.to, len(m.seqs)})
+		}
+	}
+	for i := range s.breaks {
+		s.breaks[i].from, s.breaks[i].to = s.breaks[i].from*by, s.breaks[i].to*by
+	}
+}
+
+// x is where a moment stands.
+func (s *scale) x(at stamp) float64 {
+	if len(s.moments) == 0 {
+		return 0
+	}
+	i, found := slices.BinarySearchFunc(s.moments, at.at, func(m moment, t time.Time) int { return m.at.Compare(t) })
+	switch {
+	case found:
+		return s.moments[i].within(at.seq)
+	case i == 0:
+		return s.moments[0].from
+	case i == len(s.moments):
+		return s.moments[i-1].to
+	}
+	before, behind := s.moments[i-1], s.moments[i]
+	share := float64(at.at.Sub(before.at)) / float64(behind.at.Sub(before.at))
+	return before.to + (behind.from-before.to)*share
+}
+
+// within is the place of a step of a moment.
+func (m moment) within(seq int) float64 {
+	if len(m.seqs) < 2 || m.to == m.from { // one step
+		return m.from
+	}
+	i, _ := slices.BinarySearch(m.seqs, seq)
+	return m.from + (m.to-m.from)*float64(min(i, len(m.seqs)-1))/float64(len(m.seqs)-1)
+}
+
+// How far ticks stand from each other at least.
+const tickRoom = 8.5
+
+// mark puts the ticks on the axis: where each stretch begins, and at round times.
+func (s *scale) mark() {
+	start := s.moments[0].at
+	for from := 0; from < len(s.moments); {
+		to := from
+		for to < len(s.moments)-1 && !s.moments[to].broken {
+			to++
+		}
+		first := s.moments[from]
+		s.tick(tick{first.from, "+" + span(first.at.Sub(start)), first.at, true})
+		s.round(from, to)
+		from = to + 1
+	}
+}
+
+// round puts ticks at round times of a stretch.
+func (s *scale) round(from, to int) {
+	a, b := s.moments[from], s.moments[to]
+	long := b.at.Sub(a.at)
+	if long <= 0 {
+		return
+	}
+	step := roundStep(time.Duration(float64(long) / max((b.to-a.from)/tickRoom, 1)))
+	for d := step; d <= long; d += step {
+		at := a.at.Add(d)
+		label := "+" + span(at.Sub(s.moments[0].at))
+		if from > 0 {
+			label = "…" + span(d)
+		}
+		s.tick(tick{s.x(stamp{at, 0}), label, at, false})
+	}
+	if last := s.ticks[len(s.ticks)-1]; b.from-last.x > tickRoom && from == 0 {
+		s.tick(tick{b.from, "+" + span(b.at.Sub(s.moments[0].at)), b.at, false})
+	}
+}
+
+// tick adds one where there is room.
+func (s *scale) tick(t tick) {
+	if n := len(s.ticks); n > 0 && t.x-s.ticks[n-1].x < tickRoom {
+		if !t.major || s.ticks[n-1].major {
+			return
+		}
+		s.ticks = s.ticks[:n-1]
+	}
+	s.ticks = append(s.ticks, t)
+}
+
+// roundStep is a round duration, at least as long as one that is given.
+func roundStep(d time.Duration) time.Duration {
+	const day = 24 * time.Hour
+	if d < time.Second {
+		unit := math.Pow(10, math.Floor(math.Log10(float64(max(d, 1))))) // a power of ten
+		for _, n := range []float64{1, 2, 5, 10} {
+			if float64(d) <= n*unit {
+				return max(time.Duration(n*unit), time.Microsecond)
+			}
+		}
+	}
+	for _, step := range []time.Duration{
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+		day, 2 * day, 5 * day, 7 * day, 14 * day, 30 * day, 60 * day, 90 * day, 180 * day,
+	} {
+		if d <= step {
+			return step
+		}
+	}
+	const year = 365 * day
+	return d.Truncate(year) + year
+}

@@ -1,0 +1,124 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// told is an event in a few words.
+func told(e event.Event, x *run) string {
+	switch e.Type {
+	case event.ExecutionStarted:
+		return "begins"
+	case event.TaskRequested:
+		return "begins"
+	case event.TaskCompleted:
+		return x.ending()
+	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
+		return timed(e)
+	case event.EventReceived:
+		var envelope struct {
+			Type   string `json:"type"`
+			Source string `json:"source"`
+		}
+		_ = json.Unmarshal(e.Data, &envelope) // what cannot be read is empty
+		return short("event "+envelope.Type+" from "+envelope.Source, longestTold)
+	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		return x.ending()
+	default:
+		return strings.ReplaceAll(strings.TrimPrefix(string(e.Type), event.Prefix), ".", " ")
+	}
+}
+
+const longestTold = 140
+
+// ending is what has become of a run, in words.
+func (x *run) ending() string {
+	if x == nil {
+		return "ends"
+	}
+	switch {
+	case x.problem != nil:
+		return short("fails: "+x.problem.Error(), longestTold)
+	case x.status == stateCancelled && x.words != "":
+		return short("is cancelled: "+x.words, longestTold)
+	case x.status == stateSkipped || x.status == stateCancelled:
+		return "is " + string(x.status)
+	case x.status == stateOpen:
+		return "has not ended"
+	case x.then != "":
+		return "goes on with " + x.then
+	case x.output != nil:
+		return short("ends with "+x.output.text, longestTold)
+	default:
+		return "ends"
+	}
+}
+
+// timed says what a timer is for, and what becomes of it.
+func timed(e event.Event) string {
+	var t event.Timer
+	_ = json.Unmarshal(e.Data, &t) // what cannot be read is zero
+	what := timerName(t.Kind)
+	switch e.Type {
+	case event.TimerFired:
+		return what + " is over"
+	case event.TimerCancelled:
+		return what + " is taken back"
+	default:
+		return fmt.Sprintf("%s of %s is set", what, span(t.FireAt.Sub(e.Time)))
+	}
+}
+
+func timerName(kind event.TimerKind) string {
+	switch kind {
+	case event.RetryTimer:
+		return "the pause before the next attempt"
+	case event.TimeoutTimer:
+		return "the timeout"
+	default:
+		return "the wait"
+	}
+}
+
+// span is a duration for people: two units at most.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	units := []struct {
+		size time.Duration
+		name string
+	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	if d < 0 {
+		return "-" + span(-d)
+	}
+	if d < time.Minute {
+		return d.Round(precision(d)).String()
+	}
+	for i, unit := range units[:3] {
+		if d < unit.size {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", d/unit.size, unit.name)
+		if rest := d % unit.size / units[i+1].size; rest > 0 {
+			text += fmt.Sprintf(" %d%s", rest, units[i+1].name)
+		}
+		return text
+	}
+	return d.String()
+}
+
+// precision is what of a short duration is worth telling.
+func precision(d time.Duration) time.Duration {
+	switch {
+	case d < time.Millisecond:
+		return time.Microsecond
+	case d < time.Second:
+		return 100 * time.Microsecond
+	default:
+		return time.Millisecond
+	}
+}

@@ -1,0 +1,130 @@
+package report
+
+import (
+	"slices"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// walk follows the history of an execution, as far as it can, to tell what each
+// task was given: that stands in no history, because it follows from it.
+type walk struct {
+	env   *decide.Env
+	state *decide.State
+	made  []event.Event // decided, and not seen in the history yet
+}
+
+// follow lets an execution take in an event of its history.
+func (r *Recording) follow(e event.Event) {
+	w := r.walks[e.Execution]
+	if w == nil {
+		x := r.byKey[key(e.Execution, "")]
+		if e.Type != event.ExecutionStarted || x == nil || x.doc == nil {
+			return
+		}
+		w = &walk{env: decide.NewEnv(x.doc.def, decide.Options{
+			Secrets: standIns(r.head.Secrets), Version: r.head.Flunq, Remote: true,
+		}), state: decide.New()}
+		r.walks[e.Execution] = w
+	}
+	if w.state == nil {
+		return
+	}
+	decided, ok := w.take(e)
+	if !ok {
+		w.state = nil // the history goes another way: by other code, or with secrets
+		return
+	}
+	for _, d := range decided {
+		r.inputs(w, d)
+	}
+}
+
+// take applies an event, and says what it has led to.
+func (w *walk) take(e event.Event) (decided []event.Event, ok bool) {
+	if i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task }); i >= 0 {
+		w.made = slices.Delete(w.made, i, i+1)
+		return nil, true
+	}
+	switch e.Type {
+	case event.TaskRequested, event.TimerScheduled, event.TimerCancelled,
+		event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		return nil, false
+	default:
+	}
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	var d decide.Decision
+	applied, err := w.state.Apply(w.env, e, &d)
+	if err != nil || !applied {
+		return nil, false
+	}
+	w.made = append(w.made, d.History[1:]...)
+	return d.History[1:], true
+}
+
+// inputs keeps what a task that begins is given, until its beginning is read.
+func (r *Recording) inputs(w *walk, e event.Event) {
+	if e.Type != event.TaskRequested {
+		return
+	}
+	scope := w.state.ScopeOf(w.env, e.Task)
+	if scope == nil {
+		return
+	}
+	g := given{input: r.datum(expr.Encode(scope.Dot))}
+	if context, err := scope.Var("context"); err == nil && !empty(context) {
+		g.context = r.datum(expr.Encode(context))
+	}
+	r.given[key(e.Execution, e.Task)] = g
+}
+
+// given is what a task begins with.
+type given struct{ input, context *datum }
+
+func empty(v any) bool {
+	object, ok := v.(map[string]any)
+	return v == nil || ok && len(object) == 0
+}
+
+// standIns are texts in the place of secrets, of their shape.
+func standIns(shape any) map[string]any {
+	out, ok := standIn(shape).(map[string]any)
+	if !ok {
+		return map[string]any{}
+	}
+	return out
+}
+
+func standIn(shape any) any {
+	switch v := shape.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, inner := range v {
+			out[name] = standIn(inner)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, inner := range v {
+			out = append(out, standIn(inner))
+		}
+		return out
+	case nil:
+		return nil
+	default:
+		switch v {
+		case "number":
+			return 0
+		case "boolean":
+			return false
+		default:
+			return "***"
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/cmd/report"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// replayReport gathers what a report of a replay shows: all files by name, and the
+// first of those that differ, or the very first one if none does.
+type replayReport struct {
+	files []report.File
+	runs  []*report.Recording
+	first *report.Recording
+}
+
+// How much of many recordings a report has.
+const (
+	mostReplayed = 6
+	mostFiles    = 2000
+)
+
+// add takes what has come of a file.
+func (p *replayReport) add(r *replaying, row replayRow) {
+	if r.report == "" {
+		return
+	}
+	hide := hiding(r.given)
+	file := report.File{Name: row.File}
+	switch {
+	case row.Verdict == nil:
+		file.Verdict, file.Text = report.Verdict{Text: "unreadable", Mood: report.Bad}, hide(row.Error)
+	case row.Agrees:
+		file.Verdict = report.Verdict{Text: "as recorded", Mood: report.Good}
+		file.Text = fmt.Sprintf("%s: %s", row.Status, plural(row.Events, "event"))
+	default:
+		file.Verdict, file.Text = report.Verdict{Text: "differs", Mood: report.Bad}, hide(where(row.Difference))
+	}
+	if len(p.files) < mostFiles {
+		p.files = append(p.files, file)
+	}
+	if row.Verdict == nil || row.Agrees && p.first != nil || len(p.runs) >= mostReplayed {
+		return
+	}
+	told := report.NewRecording(row.File)
+	told.Notes = hidden(hide, row.Notes)
+	_, _ = told.Write(row.src) // it takes everything
+	if row.Agrees {
+		p.first = told
+		return
+	}
+	told.Difference = r.told(row.Difference, hide)
+	p.runs = append(p.runs, told)
+}
+
+func hidden(hide func(string) string, texts []string) []string {
+	out := make([]string, 0, len(texts))
+	for _, text := range texts {
+		out = append(out, hide(text))
+	}
+	return out
+}
+
+// told is a difference for the report.
+func (r *replaying) told(d *sim.Difference, hide func(string) string) *report.Difference {
+	out := &report.Difference{
+		Where: hide(where(d)), Recorded: hide(d.Recorded), Replayed: hide(d.Replayed), Now: "replayed", Path: hide(d.Path), Hint: d.Hint,
+		RecordedValue: hide(valueOf(d.RecordedValue)), ReplayedValue: hide(valueOf(d.ReplayedValue)),
+		Event: d.Event, Execution: d.Execution,
+	}
+	if r.source.def != nil {
+		out.Now = "with " + r.source.name
+	}
+	if d.Task != "" {
+		out.Run = event.Run{Ref: d.Task, Iteration: d.Iteration, Attempt: d.Attempt}.String()
+	}
+	for _, at := range []*sim.Place{d.RecordedAt, d.ReplayedAt} {
+		if at == nil {
+			continue
+		}
+		name := at.Document
+		if name == "" {
+			name = r.source.name
+		}
+		out.Frames = append(out.Frames, report.Frame{
+			Place: printable(fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)), Line: at.Line, Text: printable(hide(at.Text)),
+		})
+	}
+	return out
+}
+
+// valueOf is a value of a difference, as much of it as one wants to read.
+func valueOf(value []byte) string {
+	const longest = 4000
+	switch {
+	case value == nil:
+		return "nothing"
+	case len(value) > longest:
+		return printable(strings.ToValidUTF8(string(value[:longest]), "") + "…")
+	default:
+		return printable(string(value))
+	}
+}
+
+// writeReport writes the report, if one is wanted.
+func (r *replaying) writeReport() error {
+	if r.report == "" {
+		return nil
+	}
+	p := &r.shown
+	page := &report.Report{Verb: "replay", Command: hiding(r.given)(r.again), Runs: p.runs, Files: p.files}
+	if len(page.Runs) == 0 && p.first != nil {
+		page.Runs = []*report.Recording{p.first}
+	}
+	agreeing := r.files - r.differing - r.broken
+	page.Verdict = report.Verdict{Text: "as recorded", Mood: report.Good}
+	switch {
+	case r.differing > 0:
+		page.Verdict = report.Verdict{Text: "differs", Mood: report.Bad}
+	case r.broken > 0:
+		page.Verdict = report.Verdict{Text: "unreadable", Mood: report.Bad}
+	}
+	if r.files > 1 && (r.differing > 0 || r.broken > 0) {
+		page.Verdict.Text = fmt.Sprintf("%d of %d as recorded", agreeing, r.files)
+	}
+	if r.files == 1 && r.broken == 0 {
+		page.Files = nil
+		page.Runs[0].Name = ""
+	}
+	if r.source.def != nil {
+		page.Facts = append(page.Facts, report.Fact{Name: "held against", Value: r.source.name})
+	}
+	if left := r.differing - len(p.runs); left > 0 {
+		page.Notes = append(page.Notes, plural(left, "recording")+" that differ as well have no timeline here.")
+	}
+	if r.files > mostFiles {
+		page.Notes = append(page.Notes, plural(r.files-mostFiles, "recording")+" left out of the list.")
+	}
+	return r.page.write(page)
+}

@@ -1,0 +1,198 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/cmd/report"
+	"flunq.io/flunq/sim"
+)
+
+// mostShown is how many runs the report of a search shows.
+const mostShown = 12
+
+// writeReport writes what was found, if a report is wanted: each finding with its
+// story and the run that it is about, or else a run in which nothing goes wrong.
+func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
+	if s.report == "" || len(found) == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	page := &report.Report{Verb: "sim", Command: found[0].hide(s.whole)}
+	failures := 0
+	for _, got := range found {
+		failures += s.failures(got)
+		s.addFacts(page, got, len(found) > 1)
+		for i, f := range got.Findings {
+			s.addFinding(ctx, page, got, f, i)
+		}
+		s.addHints(page, got)
+	}
+	if len(page.Runs) == 0 {
+		s.addPlain(ctx, page, found[0])
+	}
+	if len(page.Runs) == 1 {
+		page.Runs[0].Name = ""
+	}
+	page.Verdict = report.Verdict{Text: "nothing is broken", Mood: report.Good}
+	if failures > 0 {
+		page.Verdict = report.Verdict{Text: plural(failures, "failure"), Mood: report.Bad}
+	}
+	return s.page.write(page)
+}
+
+// addFacts adds what was tried, and what came of it.
+func (s *searcher) addFacts(page *report.Report, got *searched, several bool) { //nolint:revive // the flag is data: whether there are several worlds
+	add := func(name, format string, args ...any) {
+		if several {
+			name = got.name + ": " + name
+		}
+		page.Facts = append(page.Facts, report.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+	}
+	add("runs without faults", "%s", grouped(got.Plain))
+	if got.SinglesOf > 0 {
+		add("single faults", "%s of %s", grouped(got.Singles), grouped(got.SinglesOf))
+	}
+	if got.Seeds > 0 {
+		add("seeds", "%s", grouped(got.Seeds))
+	}
+	var faults []string
+	for _, kind := range sim.Faults() {
+		if got.Faults[kind] > 0 {
+			faults = append(faults, fmt.Sprintf("%s %s", kind, grouped(got.Faults[kind])))
+		}
+	}
+	if len(faults) > 0 {
+		add("faults", "%s", strings.Join(faults, ", "))
+	}
+	add("orders of things seen", "%s", grouped(got.Orders))
+	add("virtual time", "%s", ages(got.Seconds))
+	for i, o := range got.Outcomes {
+		name := "outcome without faults"
+		if len(got.Outcomes) > 1 {
+			name = fmt.Sprintf("outcome %d without faults", i+1)
+		}
+		add(name, "%s%s", s.outcomeText(got, o), s.share(got, o))
+	}
+	if got.Stopped {
+		page.Notes = append(page.Notes, strings.TrimSpace(got.name+" The search was stopped before its end."))
+	}
+}
+
+// addFinding adds a finding and the runs that show it.
+func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *searched, f *sim.Finding, index int) {
+	text, _ := heading(f)
+	out := &report.Finding{
+		Heading: text, Mood: report.Careful, Rule: printable(got.hide(f.Rule)), Counts: s.countsOf(got, f),
+		Meaning: s.meaning(got, f), Again: got.hide(s.repeat(got, f)),
+	}
+	if s.counts(f) {
+		out.Mood = report.Bad
+	}
+	if f.Detail != "" && f.Orders == nil {
+		out.Detail = printable(got.hide(f.Detail + more(f)))
+	}
+	for i, u := range f.Differ {
+		if i == mostDiffer {
+			break
+		}
+		out.Differ = append(out.Differ, report.Change{
+			Path: printable(strings.TrimPrefix(u.Path, "/")), Usual: printable(got.hide(valueText(u.A))), Here: printable(got.hide(valueText(u.B))),
+		})
+	}
+	name := strings.TrimSpace(fmt.Sprintf("%s finding %d", got.name, index+1))
+	if f.Orders != nil {
+		for i, side := range f.Orders.Sides {
+			out.Sides = append(out.Sides, sideOf(got, side))
+			order := name + ": " + []string{"the usual order", "the other order"}[i]
+			s.addRun(ctx, page, got, shownRun{order, side.Scenario, f, out})
+		}
+	} else {
+		for _, line := range excerpt(s.story(got, f, false)) {
+			out.Story = append(out.Story, report.Line{Text: strings.TrimSuffix(got.hide(line.text), "\n"), Fault: line.fault})
+		}
+		s.addRun(ctx, page, got, shownRun{name, f.Small, f, out})
+	}
+	page.Findings = append(page.Findings, out)
+}
+
+// countsOf says in how many runs something was found, and with what.
+func (*searcher) countsOf(got *searched, f *sim.Finding) string {
+	return fmt.Sprintf("In %s of %s runs%s.", grouped(f.Runs), grouped(got.Plain+got.Singles+got.Seeds), reduced(f))
+}
+
+func sideOf(got *searched, side sim.Side) report.Side {
+	const most = 40
+	out := report.Side{Head: sideHead(side)}
+	for i, step := range side.Steps {
+		if i == most {
+			break
+		}
+		out.Steps = append(out.Steps, report.Step{
+			At: "+" + elapsed(step.At), Text: printable(got.hide(stepText(step.Task, step))), Marked: step.Marked,
+		})
+	}
+	return out
+}
+
+// shownRun is a run that a report is to show.
+type shownRun struct {
+	name     string
+	scenario sim.Scenario
+	finding  *sim.Finding // nil: it is none
+	of       *report.Finding
+}
+
+// addRun runs a scenario again, and puts what happens into the report.
+func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searched, run shownRun) {
+	if len(page.Runs) >= mostShown {
+		return
+	}
+	told := report.NewRecording(run.name)
+	if err := recordInto(ctx, run.scenario.Config(got.search.Config), told); err != nil {
+		told.Notes = append(told.Notes, printable(got.hide("The run broke off: "+err.Error())))
+	}
+	if run.finding != nil {
+		for _, scene := range run.finding.Story {
+			if scene.Struck != nil && len(run.scenario.Faults) > 0 {
+				told.Faults = append(told.Faults, got.hide(faultText(scene.Struck)))
+			}
+		}
+		run.of.Runs = append(run.of.Runs, len(page.Runs))
+	}
+	page.Runs = append(page.Runs, told)
+}
+
+// recordInto records a run; what the engine itself breaks down of is an error, too.
+func recordInto(ctx context.Context, cfg sim.Config, told *report.Recording) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	_, err = sim.Record(ctx, cfg, told)
+	return err
+}
+
+// addPlain adds a run in which nothing goes wrong.
+func (s *searcher) addPlain(ctx context.Context, page *report.Report, got *searched) {
+	cfg := got.search.Config
+	sc := sim.Scenario{Seed: got.search.First, Processes: cfg.Processes, Executions: cfg.Executions}
+	s.addRun(ctx, page, got, shownRun{name: "without faults", scenario: sc})
+}
+
+// addHints adds what is worth a look.
+func (s *searcher) addHints(page *report.Report, got *searched) {
+	doc := s.document(got.search.Config.Definition)
+	told := map[string]bool{}
+	for _, x := range got.Unmocked {
+		if text := x.Method + " " + x.URL; !told[text] {
+			told[text] = true
+			page.Hints = append(page.Hints, printable(got.hide("No mock answers "+text+": a search calls nobody, the task fails instead (--mocks).")))
+		}
+	}
+	for _, h := range got.Hints {
+		page.Hints = append(page.Hints, printable(got.hide(standing(doc, h.Task)+": "+h.Text)))
+	}
+}

@@ -1,0 +1,155 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/film"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/tui"
+)
+
+// checkScreen refuses --tui where it cannot be.
+func (r *runner) checkScreen(context.Context, *sim.Config) error {
+	switch {
+	case !r.tui:
+		return nil
+	case r.redis != "":
+		return misusef("--tui goes with the virtual clock, not with --redis-url ('flunq top' shows a real engine)")
+	default:
+		return needTerminal(r.sh)
+	}
+}
+
+// needTerminal refuses a screen where stdout is no terminal.
+func needTerminal(sh *shell) error {
+	if sh.Terminal {
+		return nil
+	}
+	return misusef("--tui draws on a terminal, and stdout is none")
+}
+
+// filmed runs the simulation and shows it as it goes, until the user leaves: what
+// has not ended by then is stopped.
+func (r *runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result, err error) {
+	var tape bytes.Buffer
+	out := []io.Writer{&tape}
+	if r.told != nil {
+		out = append(out, r.told)
+	}
+	if r.record != "" {
+		f, failed := os.Create(r.record)
+		if failed != nil {
+			return nil, fail(exitMisuse, withoutVerb(r.record, failed))
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		out = append(out, f)
+	}
+	opts := filmOptions(cfg)
+	opts.Place, opts.Still = "a run of "+r.source.name, "this is a run inside of this process: nothing can be changed in it"
+	opts.Record = func(file string) error { return saveTape(file, tape.Bytes()) }
+	s := &screening{film: film.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go s.run(stop, cfg, io.MultiWriter(out...))
+	<-s.begun
+	if s.id != "" {
+		err = tui.Run(ctx, s.film, filmScreen(r.sh, "flunq run "+r.source.name, s.id))
+	}
+	cancel()
+	<-s.over
+	return s.result, errors.Join(err, s.err)
+}
+
+// screening is a run that is shown.
+type screening struct {
+	film  *film.Film
+	id    string        // of the execution; "" until something has happened
+	begun chan struct{} // something has, or never will
+	over  chan struct{}
+
+	result *sim.Result
+	err    error
+}
+
+// run runs the simulation.
+func (s *screening) run(ctx context.Context, cfg sim.Config, out io.Writer) {
+	cfg.Observe = func(events []event.Event) {
+		s.film.Append(events)
+		if s.id == "" && len(events) > 0 {
+			s.id = events[0].Execution
+			close(s.begun)
+		}
+	}
+	s.result, s.err = sim.Record(ctx, cfg, out)
+	s.film.End(endNotes(s.result, s.err)...)
+	if s.id == "" {
+		close(s.begun)
+	}
+	close(s.over)
+}
+
+// endNotes say why a run went no further, if it has not come to its end.
+func endNotes(result *sim.Result, err error) []string {
+	switch {
+	case err != nil:
+		return []string{err.Error()}
+	case result.Stop == sim.Never:
+		return []string{"it waits for something that will never come: " + strings.Join(result.Waiting, "; ")}
+	case result.Stop == sim.TimeUp, result.Stop == sim.TasksUp:
+		return []string{fmt.Sprintf("it was stopped by --%s", result.Stop)}
+	default:
+		return nil
+	}
+}
+
+// saveTape writes a recording to a file that must not be there yet.
+func saveTape(file string, tape []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	_, err = f.Write(tape)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	return nil
+}
+
+// filmOptions are those of a film about what a configuration runs.
+func filmOptions(cfg sim.Config) film.Options {
+	opts := film.Options{
+		Definition: cfg.Definition, With: cfg.With, Tenant: cfg.Tenant, Start: cfg.Start, Pace: cfg.Pace, Now: time.Now,
+		Decide: decide.Options{Secrets: cfg.Secrets, Version: cfg.Version, Remote: true, Limits: cfg.Limits},
+	}
+	opts.Hide = hider(cfg.Secrets)
+	return opts
+}
+
+// hider puts *** in the place of secrets; nil if there are none.
+func hider(secrets map[string]any) func([]byte) []byte {
+	if len(secrets) == 0 {
+		return nil
+	}
+	hide := hiding(secrets)
+	return func(text []byte) []byte { return []byte(hide(string(text))) }
+}
+
+// filmScreen are the options of a screen that shows a film, beginning with an execution.
+func filmScreen(sh *shell, title, execution string) tui.Options {
+	o := tui.Defaults()
+	o.Title, o.Open = title, execution
+	o = o.For(sh.Env)
+	if !sh.outColor() {
+		o.Background = tui.None
+	}
+	return o
+}

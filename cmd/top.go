@@ -1,0 +1,125 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/top"
+	"flunq.io/flunq/tui"
+)
+
+// topScreen is one run of the command top.
+type topScreen struct {
+	sh         *shell
+	target     *target
+	background *choice
+
+	execution string
+	every     time.Duration
+	ascii     bool
+	mouse     bool
+}
+
+func newTopCommand(sh *shell) *cobra.Command {
+	t := &topScreen{sh: sh, background: newChoice("auto", "dark", "light")}
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Watch an engine on one screen, and act on it",
+		Long: `Shows an engine on the whole terminal, as it goes: its services, what is due next, what
+runs and what failed; executions, timers, dead letters and events as tables; and one
+execution with its tasks, its data and its history. What is listed can be acted on, and
+says what will happen before it does.
+
+? shows the keys of where you are, / filters, : takes commands. It looks at Redis once
+in a while (--every), with a few commands that take the same time however much there is.`,
+		Example: `  flunq top
+  flunq top --tenant acme --every 5s
+  flunq top --execution order-7 --background light`,
+		GroupID: groupOperate,
+		Args:    noArguments,
+	}
+	t.target = targetFlags(c, sh)
+	f := c.Flags()
+	f.StringVar(&t.execution, "execution", "", "begin with the execution of this `ID`")
+	f.DurationVar(&t.every, "every", time.Second, "look at the engine once in this `DURATION`")
+	f.BoolVar(&t.ascii, "ascii", false, "draw with ASCII characters only")
+	f.Var(t.background, "background", "of the terminal: auto, dark or light")
+	f.BoolVar(&t.mouse, "mouse", true, "take clicks and the wheel (false: the terminal selects text)")
+	offer(c, "background", t.background)
+	if err := c.RegisterFlagCompletionFunc("execution", completeExecutions(t.target)); err != nil {
+		panic(err) // the flag was not defined before: our mistake
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return t.run(c.Context()) }
+	return c
+}
+
+// shortestEvery is how often an engine may be looked at.
+const shortestEvery = 100 * time.Millisecond
+
+func (t *topScreen) run(ctx context.Context) error {
+	switch {
+	case t.every < shortestEvery:
+		return misusef("--every %v: want %v or more", t.every, shortestEvery)
+	case !t.sh.Terminal:
+		return misusef("top draws on a terminal, and stdout is none (flunq ps, timers ls, dlq ls and doctor say the same as text)")
+	}
+	r, err := t.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	source, err := t.source(ctx, r)
+	if errors.Is(err, tui.ErrLost) {
+		return fail(exitUnreachable, err)
+	}
+	if err != nil {
+		return err
+	}
+	if t.execution != "" {
+		if _, err := findExecution(ctx, r, t.execution); err != nil {
+			return err
+		}
+	}
+	return tui.Run(ctx, source, t.options())
+}
+
+// source is the engine as the screen sees it.
+func (t *topScreen) source(ctx context.Context, r *remote) (tui.Source, error) {
+	p, err := t.target.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	file, err := readConfig(t.sh)
+	if err != nil {
+		return nil, err
+	}
+	s, _, err := loadSettings(t.sh, file)
+	if err != nil {
+		return nil, fail(exitMisuse, err)
+	}
+	opts := top.Defaults()
+	opts.Tenant, opts.Place, opts.Version = r.tenant, maskedURL(p.url.Value), version().Version
+	opts.Worker, opts.Executor, opts.Timer, opts.Lease = s.Worker.Group, s.Executor.Group, s.Timer.Group, s.Lease
+	return top.New(ctx, r.rdb, opts)
+}
+
+// options say how the screen looks.
+func (t *topScreen) options() tui.Options {
+	o := tui.Defaults()
+	o.Title, o.Every, o.Open, o.Mouse = "flunq top", t.every, t.execution, t.mouse
+	o = o.For(t.sh.Env)
+	o.ASCII = o.ASCII || t.ascii
+	switch t.background.String() {
+	case "dark":
+		o.Background = tui.Dark
+	case "light":
+		o.Background = tui.Light
+	}
+	if !t.sh.outColor() {
+		o.Background = tui.None
+	}
+	return o
+}

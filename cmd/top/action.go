@@ -1,0 +1,144 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// deed is an action on one thing: what it will do, and how it is done.
+type deed struct {
+	id     string
+	line   string
+	danger bool   // something is lost that cannot be brought back
+	guard  string // why it is not done without force; "" if it is
+
+	// do makes it happen and says what became of it; "" if the thing is gone.
+	do func(ctx context.Context) (said string, err error)
+}
+
+// prepared is an action that was looked into, and not done.
+type prepared struct {
+	head    string // what will be done, and to how many
+	done    string // the verb in the past
+	what    string // one of the things
+	deeds   []deed
+	refused []error // things that it cannot be done to
+	notes   []string
+}
+
+// prepare looks into an action.
+func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error) {
+	switch {
+	case a.Verb == tui.Emit:
+		return l.prepareEmit(ctx, a)
+	case a.Verb == tui.Record:
+		return l.prepareRecord(ctx, a)
+	case len(a.IDs) == 0:
+		return p, fmt.Errorf("%s: nothing was chosen", a.Verb)
+	case a.Table == tui.Timers && (a.Verb == tui.Fire || a.Verb == tui.Cancel || a.Verb == tui.Reschedule):
+		return l.prepareTimers(ctx, a)
+	case a.Table == tui.Letters && (a.Verb == tui.Replay || a.Verb == tui.Drop):
+		return l.prepareLetters(ctx, a)
+	case a.Table == tui.Executions && (a.Verb == tui.Cancel || a.Verb == tui.Suspend || a.Verb == tui.Resume || a.Verb == tui.Retry):
+		return l.prepareSignals(ctx, a)
+	default:
+		return p, fmt.Errorf("%s cannot be done to what is listed here", a.Verb)
+	}
+}
+
+// mostLines is how many things a plan names one by one.
+const mostLines = 10
+
+// Plan says what an action will do, and changes nothing. It is an error if that is
+// nothing at all.
+func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
+	p, err := l.prepare(ctx, a)
+	if err == nil && len(p.deeds) == 0 {
+		err = errors.Join(p.refused[:min(len(p.refused), mostLines)]...)
+	}
+	if err != nil {
+		return tui.Plan{}, told(ctx, err)
+	}
+	plan := tui.Plan{Lines: []string{p.head}}
+	add := func(n, all int, text string) {
+		switch {
+		case n < mostLines:
+			plan.Lines = append(plan.Lines, text)
+		case n == mostLines:
+			plan.Lines = append(plan.Lines, fmt.Sprintf("and %d more", all-n))
+		}
+	}
+	for i, d := range p.deeds {
+		plan.Danger = plan.Danger || d.danger || d.guard != ""
+		add(i, len(p.deeds), d.line)
+	}
+	for i, err := range p.refused {
+		add(i, len(p.refused), "not: "+err.Error())
+	}
+	plan.Lines = append(plan.Lines, p.notes...)
+	return plan, nil
+}
+
+// Do carries an action out and says what became of it.
+func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
+	p, err := l.prepare(ctx, a)
+	if err == nil && len(p.deeds) == 0 {
+		err = errors.Join(p.refused[:min(len(p.refused), mostLines)]...)
+	}
+	if err != nil {
+		return "", told(ctx, err)
+	}
+	for _, d := range p.deeds {
+		if d.guard != "" && !a.Force {
+			return "", errors.New(d.guard)
+		}
+	}
+	var last string
+	done, gone := 0, 0
+	for _, d := range p.deeds {
+		said, err := d.do(ctx)
+		switch {
+		case err != nil:
+			return p.sum(last, done, gone), told(ctx, err)
+		case said == "":
+			gone++
+		default:
+			last = said
+			done++
+		}
+	}
+	if done == 0 {
+		return "", fmt.Errorf("%s: %w any more: somebody else was faster", p.deeds[0].id, store.ErrNotFound)
+	}
+	return p.sum(last, done, gone), nil
+}
+
+// sum says what was done: all of it about one thing, how many of several.
+func (p prepared) sum(last string, done, gone int) string {
+	if done == 0 {
+		return ""
+	}
+	text := last
+	if len(p.deeds) > 1 {
+		text = fmt.Sprintf("%s %s", p.done, some(done, p.what))
+	}
+	if gone > 0 {
+		text += fmt.Sprintf("; %d were gone", gone)
+	}
+	if len(p.refused) > 0 {
+		text += fmt.Sprintf("; %d could not be", len(p.refused))
+	}
+	return text
+}
+
+// some counts things by their name.
+func some(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,115 @@
+package top
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/tui"
+)
+
+// prepareEmit looks into the sending of an event.
+func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (p prepared, err error) {
+	e, err := eventOf(a.Text)
+	if err != nil {
+		return p, err
+	}
+	listeners, err := l.store.Listeners(ctx, l.opts.Tenant, string(e.Type))
+	if err != nil {
+		return p, err
+	}
+	p.head = fmt.Sprintf("send the event %s from %s to tenant %s", e.Type, e.Source, l.opts.Tenant)
+	line := "no execution listens for it: it is lost to those that begin to listen later"
+	if n := len(listeners); n > 0 {
+		const few = 5
+		line = fmt.Sprintf("%s may take it: %s", some(n, "execution"), strings.Join(listeners[:min(n, few)], ", "))
+	}
+	p.deeds = []deed{{id: e.ID, line: line, do: func(ctx context.Context) (string, error) {
+		return fmt.Sprintf("sent %s: %s for %s", e.ID, listening(len(listeners)), e.Type), l.emit(ctx, e)
+	}}}
+	p.notes, err = l.unserved(ctx)
+	return p, err
+}
+
+func (l *Live) emit(ctx context.Context, e event.Event) (err error) {
+	e.Tenant = l.opts.Tenant
+	if e.Time, err = l.store.Now(ctx); err != nil {
+		return err
+	}
+	return l.store.Publish(ctx, e)
+}
+
+func listening(n int) string {
+	if n == 1 {
+		return "1 execution listens"
+	}
+	return fmt.Sprintf("%d executions listen", n)
+}
+
+// eventOf reads an event that somebody has typed, as JSON or YAML.
+func eventOf(text string) (e event.Event, err error) {
+	v, err := dsl.ParseData("event", []byte(text))
+	if err != nil {
+		return e, fmt.Errorf("it is neither JSON nor YAML: %w", err)
+	}
+	members, ok := v.(map[string]any)
+	if !ok {
+		return e, errors.New(`want an event such as {type: com.shop.paid, source: /shop, data: {order: 7}}`)
+	}
+	e = event.Event{ID: strings.ToLower(rand.Text()), Source: "/flunq/cli"}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if err := setAttribute(&e, name, members[name]); err != nil {
+			return e, err
+		}
+	}
+	switch {
+	case e.Type == "":
+		return e, errors.New("the event has no type, such as com.shop.paid")
+	case strings.HasPrefix(string(e.Type), event.Prefix):
+		return e, fmt.Errorf("type %s: types that begin with %s are the engine's own", e.Type, event.Prefix)
+	default:
+		return e, nil
+	}
+}
+
+func setAttribute(e *event.Event, name string, value any) error {
+	text, isText := value.(string)
+	for member, into := range map[string]*string{"id": &e.ID, "source": &e.Source, "type": (*string)(&e.Type)} {
+		if name != member {
+			continue
+		}
+		if !isText || text == "" {
+			return fmt.Errorf("%s: want a text that is not empty", name)
+		}
+		*into = text
+		return nil
+	}
+	switch {
+	case name == "data":
+		e.Data = expr.Encode(value)
+		return nil
+	case name == "specversion":
+		return nil
+	case !operate.AttributeName(name):
+		return fmt.Errorf("attribute %q: want a name of lower-case letters and digits", name)
+	case slices.Contains(operate.OwnAttributes(), name):
+		return fmt.Errorf("attribute %s is the engine's own", name)
+	}
+	switch value.(type) {
+	case nil, map[string]any, []any:
+		return fmt.Errorf("attribute %s: want a text, a number or a truth", name)
+	}
+	if e.Ext == nil {
+		e.Ext = map[string]string{}
+	}
+	e.Ext[name] = expr.Text(value)
+	return nil
+}

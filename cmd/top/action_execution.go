@@ -1,0 +1,164 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// prepareSignals looks into what executions are to be told.
+func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, err error) {
+	signal := operate.Signals()[string(a.Verb)]
+	then := map[tui.Verb]string{
+		tui.Cancel:  "ends: its tasks and timers are taken back, and executions that it runs are cancelled too",
+		tui.Suspend: "begins no further task until it is resumed; what is under way is finished",
+		tui.Resume:  "goes on",
+		tui.Retry:   "runs the task that failed once more, and goes on from there",
+	}[a.Verb]
+	p = prepared{
+		head: fmt.Sprintf("%s %s of tenant %s", a.Verb, some(len(a.IDs), "execution"), l.opts.Tenant),
+		done: "told", what: "execution",
+	}
+	for _, id := range a.IDs {
+		x, err := l.store.Execution(ctx, l.opts.Tenant, id)
+		if err == nil {
+			err = signal.Refuse(x)
+		}
+		switch {
+		case err != nil && store.Temporary(err):
+			return p, err
+		case err != nil:
+			p.refused = append(p.refused, err)
+		default:
+			p.deeds = append(p.deeds, deed{
+				id: id, line: fmt.Sprintf("%s (%s) %s", id, x.Status, then), danger: a.Verb == tui.Cancel,
+				do: func(ctx context.Context) (string, error) { return l.signal(ctx, signal, x, a.Text) },
+			})
+		}
+	}
+	p.notes, err = l.unserved(ctx)
+	return p, err
+}
+
+func (l *Live) signal(ctx context.Context, signal operate.Signal, x store.Execution, reason string) (string, error) {
+	now, err := l.store.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := l.store.Publish(ctx, signal.Event(x, reason, now)); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("told %s to %s", x.ID, signal.Verb), nil
+}
+
+// servedWithin is how long ago a worker may have shown up.
+const servedWithin = time.Minute
+
+// unserved warns that nobody is there to do what executions are told.
+func (l *Live) unserved(ctx context.Context) ([]string, error) {
+	served, err := l.store.Served(ctx, l.opts.Tenant, l.opts.Worker, servedWithin)
+	if err != nil || served {
+		return nil, err
+	}
+	return []string{"nobody serves this tenant now: it is done when somebody does"}, nil
+}
+
+// prepareRecord looks into the writing of a recording.
+func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (p prepared, err error) {
+	if len(a.IDs) != 1 {
+		return p, fmt.Errorf("record: want one execution, got %d", len(a.IDs))
+	}
+	x, err := l.store.Execution(ctx, l.opts.Tenant, a.IDs[0])
+	if err != nil {
+		return p, err
+	}
+	if x.Version == 0 {
+		return p, fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
+	}
+	file := a.Text
+	if file == "" {
+		file = l.free(fileName(x.ID))
+	} else if !filepath.IsAbs(file) {
+		file = filepath.Join(l.opts.Folder, file)
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return p, fmt.Errorf("record: %s: %w", file, fs.ErrExist)
+	}
+	p.head = fmt.Sprintf("write the history of %s, %s, to %s", x.ID, some(int(x.Version), "event"), file)
+	p.deeds = []deed{{
+		id: x.ID, line: fmt.Sprintf("'flunq replay --tui %s' shows it", file),
+		do: func(ctx context.Context) (string, error) {
+			if err := l.record(ctx, x, file); err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("wrote %s of %s to %s", some(int(x.Version), "event"), x.ID, file), nil
+		},
+	}}
+	return p, nil
+}
+
+// fileName is an id as the name of a file.
+func fileName(id string) string {
+	name := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, id)
+	const longest = 200
+	return strings.TrimLeft(name[:min(len(name), longest)], ".-")
+}
+
+// free is a file of a name that there is not.
+func (l *Live) free(name string) string {
+	const most = 1000
+	file := filepath.Join(l.opts.Folder, name+".jsonl")
+	for n := 2; n < most; n++ {
+		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		file = filepath.Join(l.opts.Folder, fmt.Sprintf("%s-%d.jsonl", name, n))
+	}
+	return file
+}
+
+// record writes a recording to a file that must not be there yet.
+func (l *Live) record(ctx context.Context, x store.Execution, file string) (err error) {
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	defer func() {
+		err = errors.Join(err, out.Close())
+		if err != nil {
+			_ = os.Remove(file) // half of it is of no use
+		}
+	}()
+	first, err := l.store.History(ctx, x.Tenant, x.ID, 0, 1)
+	if err != nil {
+		return err
+	}
+	rec, err := operate.Recorder{Store: l.store, Version: l.opts.Version, Out: out}.Begin(ctx, x, first)
+	if err != nil {
+		return err
+	}
+	if err := operate.EachPage(ctx, l.store, x, 0, func(events []event.Event) error { return rec.Add(events) }); err != nil {
+		return err
+	}
+	problem, err := operate.Problem(x)
+	if err != nil {
+		return err
+	}
+	return rec.End(decide.Status(x.Status), x.Output, problem)
+}

@@ -1,0 +1,148 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// prepareTimers looks into what is to be done to timers.
+func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err error) {
+	plan, done := l.fire, "fired"
+	switch a.Verb {
+	case tui.Cancel:
+		plan, done = l.drop, "cancelled"
+	case tui.Reschedule:
+		now, err := l.store.Now(ctx)
+		if err != nil {
+			return p, err
+		}
+		when, err := momentOf(a.Text, now)
+		if err != nil {
+			return p, err
+		}
+		done = "rescheduled"
+		plan = func(t store.Pending, _ string) (deed, error) { return l.move(t, when(t), now) }
+	default:
+	}
+	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, some(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
+	for _, id := range a.IDs {
+		t, err := l.store.Timer(ctx, l.opts.Tenant, id)
+		var status string
+		if err == nil {
+			status, err = operate.Status(ctx, l.store, t.Tenant, t.Execution)
+		}
+		var d deed
+		if err == nil {
+			d, err = plan(t, status)
+		}
+		switch {
+		case err != nil && store.Temporary(err):
+			return p, err
+		case err != nil:
+			p.refused = append(p.refused, err)
+		default:
+			d.id, d.line = t.ID, nameOf(t)+" "+d.line
+			p.deeds = append(p.deeds, d)
+		}
+	}
+	return p, nil
+}
+
+// nameOf says which timer it is, for people.
+func nameOf(t store.Pending) string {
+	if t.Err != nil {
+		return "timer " + t.ID
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s of %s", t.Kind, strings.TrimSpace(t.Execution+" "+t.TaskID)))
+}
+
+func (l *Live) fire(t store.Pending, status string) (deed, error) {
+	if t.Err != nil {
+		return deed{}, fmt.Errorf("timer %s cannot fire: %w; cancelling takes it out", t.ID, t.Err)
+	}
+	return deed{
+		line: "fires now: " + operate.Consequence(t, status),
+		do: func(ctx context.Context) (string, error) {
+			return once("fired the "+nameOf(t), func() (bool, error) { return l.store.FireNow(ctx, t) })
+		},
+	}, nil
+}
+
+func (l *Live) drop(t store.Pending, status string) (deed, error) {
+	loss, needed := operate.Loss(t, status)
+	d := deed{
+		line:   "never fires: " + loss,
+		danger: true,
+		do: func(ctx context.Context) (string, error) {
+			return once("cancelled the "+nameOf(t), func() (bool, error) { return l.store.DropTimer(ctx, t) })
+		},
+	}
+	if needed {
+		d.guard = fmt.Sprintf("timer %s is needed: %s; firing it ends the wait", t.ID, loss)
+	}
+	return d, nil
+}
+
+func (l *Live) move(t store.Pending, at, now time.Time) (deed, error) {
+	if t.Err != nil {
+		return deed{}, fmt.Errorf("timer %s cannot be moved: %w", t.ID, t.Err)
+	}
+	line := "is due at " + instant(at) + ", in " + at.Sub(now).Round(time.Second).String()
+	if !at.After(now) {
+		line = "is due at " + instant(at) + ", which is past: it fires at once"
+	}
+	return deed{line: line, do: func(ctx context.Context) (string, error) {
+		return once("the "+nameOf(t)+" is due at "+instant(at), func() (bool, error) {
+			_, done, err := l.store.MoveTimer(ctx, t, at)
+			return done, err
+		})
+	}}, nil
+}
+
+// once says what was done, if it was: somebody else may have been faster.
+func once(said string, try func() (bool, error)) (string, error) {
+	done, err := try()
+	if err != nil || !done {
+		return "", err
+	}
+	return said, nil
+}
+
+// momentOf reads when a timer is to be due: a time, a duration from now on, or with a
+// sign one from when it is due.
+func momentOf(text string, now time.Time) (func(store.Pending) time.Time, error) {
+	text = strings.TrimSpace(text)
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return func(store.Pending) time.Time { return at.UTC() }, nil
+	}
+	earlier, back := strings.CutPrefix(text, "-")
+	later, on := strings.CutPrefix(text, "+")
+	length := text
+	if back {
+		length = earlier
+	} else if on {
+		length = later
+	}
+	d, err := operate.Span(strings.TrimSpace(strings.TrimPrefix(length, "in ")))
+	if err != nil || !d.Until.IsZero() {
+		return nil, errors.New("when? Want a duration from now (10m, 2d), one from when it is due (+1h, -30m), or a time (2026-01-01T00:00:00Z)")
+	}
+	return func(t store.Pending) time.Time {
+		due := t.Moment()
+		switch {
+		case back:
+			return due.Add(-d.From(due).Sub(due)).UTC()
+		case on:
+			return d.From(due).UTC()
+		default:
+			return d.From(now).UTC()
+		}
+	}, nil
+}

@@ -1,0 +1,214 @@
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// Detail is all that is known of a row that is no execution.
+func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (tui.Detail, error) {
+	read := map[tui.Table]func(context.Context, string) (tui.Detail, error){
+		tui.Timers: l.timer, tui.Letters: l.letter, tui.Events: l.event,
+	}[table]
+	if read == nil {
+		x, err := l.Execution(ctx, id)
+		return x.Detail, err
+	}
+	d, err := read(ctx, id)
+	return d, told(ctx, err)
+}
+
+// facts are names with values; those that are empty are left out.
+func facts(all ...[2]string) (out [][2]string) {
+	for _, f := range all {
+		if f[1] != "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
+	p, err := l.store.Timer(ctx, l.opts.Tenant, id)
+	if err != nil {
+		return d, err
+	}
+	status, err := operate.Status(ctx, l.store, p.Tenant, p.Execution)
+	if err != nil {
+		return d, err
+	}
+	problem, set := "", ""
+	if p.Err != nil {
+		problem = p.Err.Error()
+	}
+	if !p.MovedTo.IsZero() {
+		set = instant(p.FireAt)
+	}
+	d.Facts = facts(
+		[2]string{"timer", p.ID},
+		[2]string{"due", instant(p.Moment())},
+		[2]string{"set for", set},
+		[2]string{"kind", string(p.Kind)},
+		[2]string{"tenant", p.Tenant},
+		[2]string{"workflow", p.Workflow},
+		[2]string{"execution", withStatus(p.Execution, status)},
+		[2]string{"task", p.TaskID},
+		[2]string{"task name", p.TaskName},
+		[2]string{"key", p.Key},
+		[2]string{"duration", milliseconds(p.DurationMS)},
+		[2]string{"problem", problem},
+		[2]string{"then", operate.Consequence(p, status)},
+	)
+	d.Data = []tui.Data{{Name: "timer", Text: p.Member}}
+	return d, nil
+}
+
+func (l *Live) letter(ctx context.Context, id string) (d tui.Detail, err error) {
+	letter, err := l.store.Letter(ctx, l.opts.Tenant, "", id)
+	if err != nil {
+		return d, err
+	}
+	status, err := operate.Status(ctx, l.store, letter.Tenant, letter.Event.Execution)
+	if err != nil {
+		return d, err
+	}
+	d.Facts = facts(
+		[2]string{"letter", letter.ID},
+		[2]string{"tenant", letter.Tenant},
+		[2]string{"died", instant(letter.Died)},
+		[2]string{"service", letter.Service},
+		[2]string{"reason", letter.Reason},
+		[2]string{"attempts", positive(letter.Attempts)},
+		[2]string{"replays", positive(letter.Replayed)},
+		[2]string{"first failure", instant(letter.FirstFailure)},
+		[2]string{"last failure", instant(letter.LastFailure)},
+		[2]string{"came from", letter.SourceStream + " " + letter.SourceID},
+		[2]string{"type", string(letter.Event.Type)},
+		[2]string{"event", letter.Event.ID},
+		[2]string{"workflow", letter.Event.Workflow},
+		[2]string{"execution", withStatus(letter.Event.Execution, status)},
+		[2]string{"task", letter.Event.Task},
+		[2]string{"replaying", outlook(letter, status)},
+	)
+	if letter.Timer != "" {
+		d.Data = []tui.Data{{Name: "timer", Text: letter.Timer}}
+		return d, nil
+	}
+	attributes := map[string]string{}
+	for i := 0; i+1 < len(letter.Fields); i += 2 {
+		if name, value := letter.Fields[i], letter.Fields[i+1]; name == "data" {
+			d.Data = append(d.Data, tui.Data{Name: "data", Text: value})
+		} else {
+			attributes[name] = value
+		}
+	}
+	d.Data = append(d.Data, tui.Data{Name: "attributes", Text: string(event.Encode(attributes))})
+	return d, nil
+}
+
+// outlook is what replaying a letter can change.
+func outlook(l store.Letter, status string) string {
+	switch {
+	case l.Err != nil:
+		return "it cannot be brought back: " + l.Err.Error()
+	case status == string(tui.Faulted):
+		return "the execution has faulted, and replaying changes nothing for it: retry the execution"
+	case operate.Ended(status):
+		return "the execution has ended (" + status + "), and replaying changes nothing for it"
+	case l.Event.Execution != "" && status == "":
+		return "it goes back to its stream; its execution is not known here"
+	default:
+		return "it goes back to its stream, and is tried again"
+	}
+}
+
+func (l *Live) event(ctx context.Context, id string) (d tui.Detail, err error) {
+	p, err := l.store.Event(ctx, l.opts.Tenant, id)
+	if err != nil {
+		return d, err
+	}
+	problem := ""
+	if p.Err != nil {
+		problem = p.Err.Error()
+	}
+	d.Facts = facts(
+		[2]string{"entry", p.ID},
+		[2]string{"written", instant(p.At)},
+		[2]string{"type", string(p.Event.Type)},
+		[2]string{"id", p.Event.ID},
+		[2]string{"source", p.Event.Source},
+		[2]string{"time", instant(p.Event.Time)},
+		[2]string{"tenant", p.Event.Tenant},
+		[2]string{"workflow", p.Event.Workflow},
+		[2]string{"execution", p.Event.Execution},
+		[2]string{"task", p.Event.Task},
+		[2]string{"problem", problem},
+	)
+	for _, name := range slices.Sorted(maps.Keys(p.Event.Ext)) {
+		d.Facts = append(d.Facts, [2]string{name, p.Event.Ext[name]})
+	}
+	if len(p.Event.Data) > 0 {
+		d.Data = []tui.Data{{Name: "data", Text: string(p.Event.Data)}}
+	}
+	return d, nil
+}
+
+func withStatus(execution, status string) string {
+	if status == "" {
+		return execution
+	}
+	return execution + " (" + status + ")"
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func positive(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func milliseconds(ms int64) string {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	if ms <= 0 {
+		return ""
+	}
+	return (time.Duration(min(ms, most)) * time.Millisecond).String()
+}
+
+// problemText is a problem for people, with the line of the task that it came from.
+func problemText(p *event.Problem, doc *tui.Document) string {
+	text := p.Error()
+	if doc == nil {
+		return text
+	}
+	for _, t := range doc.Tasks {
+		if t.Ref == p.Instance {
+			return fmt.Sprintf("%s (%s, line %d)", text, t.Name, t.Line)
+		}
+	}
+	return text
+}
+
+func raw(name string, text json.RawMessage) []tui.Data {
+	if len(text) == 0 {
+		return nil
+	}
+	return []tui.Data{{Name: name, Text: string(text)}}
+}

@@ -1,0 +1,174 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/tale"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// fewChildren is how many of the executions that one has run are looked for.
+const fewChildren = 200
+
+// Execution is one execution, without its history.
+func (l *Live) Execution(ctx context.Context, id string) (tui.Execution, error) {
+	x, err := l.execution(ctx, id)
+	return x, told(ctx, err)
+}
+
+func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err error) {
+	x, err := l.store.Execution(ctx, l.opts.Tenant, id)
+	if err != nil {
+		return out, err
+	}
+	out.Row, out.Version = executionRow(x), x.Version
+	if out.Document, err = l.docs.of(ctx, l.store, x); err != nil {
+		return out, err
+	}
+	if err := l.input(ctx, x, &out); err != nil {
+		return out, err
+	}
+	children, err := operate.Children(ctx, l.store, x, fewChildren)
+	if err != nil {
+		return out, err
+	}
+	for _, child := range children {
+		out.Children = append(out.Children, executionRow(child))
+	}
+	if !operate.Ended(x.Status) && x.Version > 0 {
+		err = l.open(ctx, x, &out)
+	}
+	return out, err
+}
+
+// input adds the data that the execution began and has ended with, and its facts.
+func (l *Live) input(ctx context.Context, x store.Execution, out *tui.Execution) error {
+	first, err := l.store.History(ctx, x.Tenant, x.ID, 0, 1)
+	if err != nil {
+		return err
+	}
+	var started event.Started
+	if len(first) > 0 && decide.DecodeData(first[0], &started) == nil {
+		out.Data = append(out.Data, raw("input", started.Input)...)
+	}
+	out.Data = append(append(out.Data, raw("output", x.Output)...), raw("error", x.Error)...)
+	problem, err := operate.Problem(x)
+	if err != nil {
+		out.Problem = err.Error()
+	}
+	document, failure := "", ""
+	if out.Document != nil {
+		document = out.Document.Name
+	}
+	if problem != nil {
+		failure = problemText(problem, out.Document)
+		out.Note = problem.Error()
+	}
+	out.Facts = facts(
+		[2]string{"tenant", x.Tenant},
+		[2]string{"document", strings.TrimSpace(document + " " + x.Definition[:min(8, len(x.Definition))])},
+		[2]string{"created", instant(x.CreatedAt)},
+		[2]string{"ended", instant(x.EndedAt)},
+		[2]string{"events", strconv.FormatInt(x.Version, 10)},
+		[2]string{"parent", strings.TrimSpace(x.Parent + " " + x.ParentTask)},
+		[2]string{"error", failure},
+	)
+	return nil
+}
+
+// open adds what goes on: from the state, or where that cannot be rebuilt (it may
+// follow from secrets, which are not known here), from the history.
+func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) error {
+	now, err := l.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	going, err := l.follow.catchUp(ctx, l, x)
+	if err != nil {
+		return err
+	}
+	out.Waits = going.waits
+	if going.problem != nil && out.Problem == "" {
+		out.Problem = fmt.Sprintf("its state cannot be worked out here (%v); timers are those that the history leaves open", going.problem)
+	}
+	set, err := l.store.Armed(ctx, going.timers)
+	for _, p := range set {
+		if p.ID != "" {
+			out.Timers = append(out.Timers, timerRow(p, now))
+		}
+	}
+	slices.SortStableFunc(out.Timers, func(a, b tui.Row) int { return a.At.Compare(b.At) })
+	return err
+}
+
+// documents keeps the documents that executions run, by their hashes.
+type documents struct {
+	mu    sync.Mutex
+	known map[string]*tui.Document
+}
+
+// mostDocuments is how many are kept.
+const mostDocuments = 50
+
+// of is the document that an execution runs; nil if it is not known.
+func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) (*tui.Document, error) {
+	if x.Definition == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := x.Workflow + " " + x.Definition
+	if doc := d.known[key]; doc != nil {
+		return doc, nil
+	}
+	text, err := st.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.known == nil || len(d.known) >= mostDocuments {
+		d.known = map[string]*tui.Document{}
+	}
+	d.known[key] = tale.Read(x.Workflow, text)
+	return d.known[key], nil
+}
+
+// historyPage is how many events of a history come at once.
+const historyPage = 500
+
+// History is what has happened to an execution after a version, at most a page of it.
+func (l *Live) History(ctx context.Context, id string, after int64) ([]tui.Event, error) {
+	events, err := l.store.History(ctx, l.opts.Tenant, id, after, historyPage)
+	if err != nil {
+		return nil, told(ctx, err)
+	}
+	out := make([]tui.Event, 0, len(events))
+	for i, e := range events {
+		out = append(out, tale.Event(after+int64(i)+1, e))
+	}
+	return out, nil
+}
+
+// Data is the JSON that came with an event of a history.
+func (l *Live) Data(ctx context.Context, id string, version int64) (string, error) {
+	events, err := l.store.History(ctx, l.opts.Tenant, id, version-1, 1)
+	if err != nil {
+		return "", told(ctx, err)
+	}
+	if len(events) == 0 {
+		return "", fmt.Errorf("event %d of execution %s: %w", version, id, store.ErrNotFound)
+	}
+	return string(events[0].Data), nil
+}

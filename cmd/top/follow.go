@@ -1,0 +1,99 @@
+package top
+
+import (
+	"context"
+	"sync"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// follower keeps the states of the executions that were looked at last, so that
+// only what has happened since needs to be read.
+type follower struct {
+	mu    sync.Mutex
+	known map[string]*followed
+}
+
+// followed is an execution as far as it was read.
+type followed struct {
+	version int64
+	state   *decide.State  // nil where it cannot be rebuilt …
+	trail   *operate.Trail // … and then what the history leaves open
+	problem error
+}
+
+// going is what goes on in an execution.
+type going struct {
+	waits   []string
+	timers  []event.Timer
+	problem error // why the waits are not known
+}
+
+// mostFollowed is how many executions are kept.
+const mostFollowed = 8
+
+// catchUp reads what has happened to an execution since it was last looked at.
+func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (going, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one := f.known[x.ID]
+	if one == nil || one.version > x.Version || one.advance(ctx, l, x) != nil {
+		delete(f.known, x.ID)
+		var err error
+		if one, err = read(ctx, l, x); err != nil {
+			return going{}, err
+		}
+	}
+	if f.known == nil || len(f.known) >= mostFollowed && f.known[x.ID] == nil {
+		f.known = map[string]*followed{}
+	}
+	f.known[x.ID] = one
+	return one.going(), nil
+}
+
+// read reads all of an execution.
+func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
+	state, err := operate.State(ctx, l.store, l.lib, x)
+	if err == nil {
+		return &followed{version: state.Version, state: state}, nil
+	}
+	if store.Temporary(err) {
+		return nil, err
+	}
+	one := &followed{trail: new(operate.Trail), problem: err}
+	return one, one.advance(ctx, l, x)
+}
+
+// advance reads on up to the version that is known. After an error it is of no use.
+func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) error {
+	take := func(events []event.Event) error { return f.trail.Take(events) }
+	if f.state != nil {
+		env, err := l.lib.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+		if err != nil {
+			return err
+		}
+		take = func(events []event.Event) error { return f.state.Replay(env, events) }
+	}
+	if err := operate.EachPage(ctx, l.store, x, f.version, take); err != nil {
+		return err
+	}
+	f.version = max(f.version, x.Version)
+	return nil
+}
+
+func (f *followed) going() going {
+	if f.state == nil {
+		return going{timers: f.trail.Timers, problem: f.problem}
+	}
+	out := going{waits: f.state.Awaits()}
+	if f.state.Timeout != nil {
+		out.timers = append(out.timers, *f.state.Timeout)
+	}
+	for _, n := range f.state.Open() {
+		out.timers = append(out.timers, n.Timers...)
+	}
+	return out
+}

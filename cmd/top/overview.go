@@ -1,0 +1,243 @@
+package top
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/tale"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// What an overview lists, and looks at for it.
+const (
+	fewDue     = 12
+	fewRunning = 20
+	fewFailed  = 12
+	mostLooks  = 1000
+)
+
+// Overview is how all of it stands.
+func (l *Live) Overview(ctx context.Context) (tui.Overview, error) {
+	o, err := l.overview(ctx)
+	return o, told(ctx, err)
+}
+
+func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
+	since := l.sample.since()
+	g, err := l.store.Glance(ctx, l.opts.Tenant, since)
+	if err != nil {
+		return tui.Overview{}, err
+	}
+	o := tui.Overview{
+		Now: g.Now, Place: l.opts.Place, Tenant: l.opts.Tenant,
+		Counts: tui.Counts{
+			Open: g.Open, Completed: g.Completed, Faulted: g.Faulted, Cancelled: g.Cancelled,
+			Timers: g.Timers, Overdue: g.Overdue, Dead: g.Dead,
+		},
+	}
+	o.Events, o.Fires = l.sample.take(g, since, time.Now())
+	for _, part := range []func(context.Context, *tui.Overview) error{l.due, l.running, l.failed, l.services, l.notes} {
+		if err := part(ctx, &o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// due adds the timers that fire next.
+func (l *Live) due(ctx context.Context, o *tui.Overview) error {
+	page, err := l.store.TimerPage(ctx, store.TimerQuery{Tenant: l.opts.Tenant, Limit: fewDue, Looks: mostLooks})
+	for _, p := range page.Timers {
+		o.Due = append(o.Due, timerRow(p, o.Now))
+	}
+	return err
+}
+
+// running adds the tasks that executors have at hand.
+func (l *Live) running(ctx context.Context, o *tui.Overview) error {
+	held, err := l.store.Held(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
+	for _, h := range held {
+		if h.Event.Type != event.TaskRequested || len(o.Running) == fewRunning {
+			continue
+		}
+		o.Running = append(o.Running, tui.Row{
+			ID: h.ID, State: tui.Running, Kind: tale.Brief(h.Event), Workflow: h.Event.Workflow, Execution: h.Event.Execution, Task: h.Event.Task,
+			At: h.Since, Note: h.Consumer, Count: h.Count,
+		})
+	}
+	return err
+}
+
+// failed adds what went wrong last: executions that were seen to fail, the newest of
+// all those that have, and dead letters.
+func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
+	known, err := l.faulted(ctx)
+	if err != nil {
+		return err
+	}
+	problems, err := l.store.Problems(ctx, l.opts.Tenant, idsOf(known)...)
+	if err != nil {
+		return err
+	}
+	for i, x := range known {
+		row := executionRow(x)
+		row.Kind, row.Execution, row.Note = "execution", x.ID, problems[i]
+		o.Failed = append(o.Failed, row)
+	}
+	letters, _, err := l.store.Letters(ctx, store.LetterQuery{Tenant: l.opts.Tenant, Count: fewFailed, Brief: true})
+	for _, letter := range letters {
+		o.Failed = append(o.Failed, letterRow(letter))
+	}
+	slices.SortStableFunc(o.Failed, func(a, b tui.Row) int { return ended(b).Compare(ended(a)) })
+	o.Failed = o.Failed[:min(len(o.Failed), fewFailed)]
+	return err
+}
+
+// faulted are executions that have failed, the latest first.
+func (l *Live) faulted(ctx context.Context) ([]store.Execution, error) {
+	query := store.ExecutionQuery{Statuses: []string{string(tui.Faulted)}, Limit: fewFailed, Looks: mostLooks}
+	found, _, err := l.store.Executions(ctx, l.opts.Tenant, query)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := l.store.Outlines(ctx, l.opts.Tenant, l.sample.fallen()...)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range seen {
+		listed := slices.ContainsFunc(found, func(other store.Execution) bool { return other.ID == x.ID })
+		if !listed && x.Status == string(tui.Faulted) {
+			found = append(found, x)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b store.Execution) int { return b.EndedAt.Compare(a.EndedAt) })
+	return found[:min(len(found), fewFailed)], nil
+}
+
+// ended is when something ended, or died.
+func ended(r tui.Row) time.Time {
+	if r.Until.IsZero() {
+		return r.At
+	}
+	return r.Until
+}
+
+func idsOf(executions []store.Execution) []string {
+	var ids []string
+	for _, x := range executions {
+		ids = append(ids, x.ID)
+	}
+	return ids
+}
+
+// silentAfter is when a consumer is taken for gone: one that has nothing to do asks
+// every few seconds.
+const silentAfter = 20 * time.Second
+
+// services adds who reads the stream.
+func (l *Live) services(ctx context.Context, o *tui.Overview) error {
+	streams, err := l.store.Streams(ctx, []string{l.opts.Tenant})
+	if err != nil {
+		return err
+	}
+	names := l.groups()
+	for _, s := range streams {
+		for _, g := range s.Groups {
+			o.Services = append(o.Services, l.service(g, names))
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Name == name }) {
+			o.Services = append(o.Services, tui.Service{Name: name, Note: "has never read here"})
+		}
+	}
+	slices.SortStableFunc(o.Services, func(a, b tui.Service) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
+	return nil
+}
+
+// groups are the services by their groups.
+func (l *Live) groups() map[string]string {
+	return map[string]string{l.opts.Worker: "worker", l.opts.Executor: "executor", l.opts.Timer: "timer"}
+}
+
+// rank is the order in which events go through the services; others come behind.
+func rank(name string) int {
+	at := slices.Index([]string{"worker", "executor", "timer"}, name)
+	if at < 0 {
+		return 3
+	}
+	return at
+}
+
+func (l *Live) service(g store.Group, names map[string]string) tui.Service {
+	s := tui.Service{Name: cmp.Or(names[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
+	for _, c := range g.Consumers {
+		w := tui.Worker{Name: c.Name, State: tui.Alive, Busy: c.Pending, Idle: max(c.Idle, 0)}
+		// One that is at work only says so from time to time.
+		limit := silentAfter
+		if c.Pending > 0 {
+			limit = max(limit, l.opts.Lease)
+		}
+		switch {
+		case l.mild:
+			w.Idle = 0
+		case c.Idle > limit:
+			w.State = tui.Silent
+		}
+		if w.State == tui.Alive {
+			s.Alive++
+			s.Busy += int(min(1, c.Pending))
+		}
+		s.Workers = append(s.Workers, w)
+	}
+	slices.SortStableFunc(s.Workers, func(a, b tui.Worker) int {
+		return cmp.Or(cmp.Compare(a.State, b.State), strings.Compare(a.Name, b.Name))
+	})
+	return s
+}
+
+// late is from when on timers that are overdue are worth a word.
+const late = 5 * time.Second
+
+// notes adds what somebody should know.
+func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
+	note := func(format string, args ...any) { o.Notes = append(o.Notes, fmt.Sprintf(format, args...)) }
+	all, err := l.known.all(ctx, l.store)
+	if err != nil {
+		return err
+	}
+	others := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == l.opts.Tenant })
+	if len(others) > 0 && len(o.Due) > 0 {
+		note("timers are counted over all %d tenants", len(all))
+	}
+	if empty(o.Counts) && len(others) > 0 {
+		note("there is nothing of tenant %s here, but of %s: --tenant", l.opts.Tenant, strings.Join(others[:min(len(others), 5)], ", "))
+	}
+	var missing []string
+	for _, s := range o.Services {
+		if s.Alive == 0 && rank(s.Name) < 3 {
+			missing = append(missing, s.Name)
+		}
+	}
+	switch len(missing) {
+	case 0:
+	case 3:
+		note("nobody serves this tenant: 'flunq serve --tenant %s'", l.opts.Tenant)
+	default:
+		note("no %s is alive: 'flunq serve --tenant %s'", strings.Join(missing, " and no "), l.opts.Tenant)
+	}
+	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > late {
+		note("timers are overdue by %s", o.Now.Sub(o.Due[0].At).Truncate(time.Second))
+	}
+	return nil
+}
+
+func empty(c tui.Counts) bool {
+	return c.Open+c.Completed+c.Faulted+c.Cancelled+c.Dead == 0
+}

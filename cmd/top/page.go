@@ -1,0 +1,177 @@
+package top
+
+import (
+	"context"
+	"strings"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// How many rows one page looks at where a filter leaves few over: those for which
+// Redis has to be asked one by one cost it more.
+const (
+	usualRows    = 100
+	deepLooks    = 20_000
+	dearLooks    = 4000
+	streamLooks  = 2000
+	streamAtOnce = 500
+)
+
+// Page is a part of a table, however long that is.
+func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
+	if q.Limit <= 0 {
+		q.Limit = usualRows
+	}
+	read := map[tui.Table]func(context.Context, tui.Query) (tui.Page, error){
+		tui.Executions: l.executions, tui.Timers: l.timers, tui.Letters: l.letters, tui.Events: l.events,
+	}[q.Table]
+	page, err := read(ctx, q)
+	return page, told(ctx, err)
+}
+
+func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err error) {
+	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Looks: dearLooks}
+	if q.Filter.Empty() {
+		query.Looks = q.Limit + mostLooks
+	}
+	if text := q.Filter.Fields["status"]; text != "" {
+		if query.Statuses = statuses(text); len(query.Statuses) == 0 {
+			return page, nil
+		}
+	}
+	text := q.Filter.Fields["id"]
+	if text != "" {
+		query.Looks = deepLooks
+	}
+	query.PassID = func(id string) bool {
+		page.Looked++
+		return text == "" || strings.Contains(strings.ToLower(id), text)
+	}
+	if !q.Filter.Empty() {
+		query.Pass = func(x store.Execution) bool { return q.Filter.Match(executionRow(x)) }
+	}
+	found, next, err := l.store.Executions(ctx, l.opts.Tenant, query)
+	for _, x := range found {
+		page.Rows = append(page.Rows, executionRow(x))
+	}
+	page.Next = next
+	return page, err
+}
+
+// statuses are those that a text stands in.
+func statuses(text string) (out []string) {
+	all := []tui.State{tui.Pending, tui.Running, tui.Waiting, tui.Suspended, tui.Completed, tui.Faulted, tui.Cancelled}
+	for _, state := range all {
+		if strings.Contains(string(state), text) {
+			out = append(out, string(state))
+		}
+	}
+	return out
+}
+
+func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err error) {
+	now, err := l.store.Now(ctx)
+	if err != nil {
+		return page, err
+	}
+	query := store.TimerQuery{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Looks: deepLooks / 2}
+	if !q.Filter.Empty() {
+		query.Hopeless = func(text string) bool { return hopeless(q.Filter, text) }
+		query.Pass = func(p store.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
+	}
+	found, err := l.store.TimerPage(ctx, query)
+	for _, p := range found.Timers {
+		page.Rows = append(page.Rows, timerRow(p, now))
+	}
+	page.Next, page.Looked = found.Next, found.Looked
+	return page, err
+}
+
+// hopeless reports that no timer that is written like this can be meant: reading it
+// as JSON would only be found out for more.
+func hopeless(f tui.Filter, text string) bool {
+	if strings.Contains(text, `\`) {
+		return false
+	}
+	text = strings.ToLower(text)
+	for _, name := range []string{"workflow", "execution", "task"} {
+		if part := f.Fields[name]; part != "" && !strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Live) letters(ctx context.Context, q tui.Query) (page tui.Page, err error) {
+	query := store.LetterQuery{Tenant: l.opts.Tenant, Count: atOnce(q), Brief: true}
+	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
+		query.To = behind(after)
+		letters, next, err := l.store.Letters(ctx, query)
+		for _, letter := range letters {
+			rows = append(rows, letterRow(letter))
+		}
+		return rows, next != "", err
+	})
+}
+
+func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err error) {
+	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
+		found, next, err := l.store.Events(ctx, l.opts.Tenant, behind(after), atOnce(q))
+		for _, p := range found {
+			rows = append(rows, eventRow(p))
+		}
+		return rows, next != "", err
+	})
+}
+
+// atOnce is how many entries are read at once.
+func atOnce(q tui.Query) int {
+	if q.Filter.Empty() {
+		return q.Limit
+	}
+	return streamAtOnce
+}
+
+// behind is where to read on behind an entry; entries are read backwards.
+func behind(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "(" + id
+}
+
+// stream fills a page with those rows of a stream that are meant.
+func stream(q tui.Query, read func(after string) (rows []tui.Row, more bool, err error)) (page tui.Page, err error) {
+	page.Next = q.After
+	for page.Looked < streamLooks {
+		rows, more, err := read(page.Next)
+		if err != nil {
+			return page, err
+		}
+		left := take(&page, q, rows)
+		if !more && left == 0 {
+			page.Next = ""
+		}
+		if !more || len(page.Rows) == q.Limit {
+			break
+		}
+	}
+	return page, nil
+}
+
+// take adds those rows that are meant, and says how many were not looked at since the
+// page is full.
+func take(page *tui.Page, q tui.Query, rows []tui.Row) (left int) {
+	for i, row := range rows {
+		page.Looked++
+		page.Next = row.Cursor
+		if q.Filter.Match(row) {
+			page.Rows = append(page.Rows, row)
+		}
+		if len(page.Rows) == q.Limit {
+			return len(rows) - i - 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,51 @@
+package top
+
+import (
+	"time"
+
+	"flunq.io/flunq/cmd/tale"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+func executionRow(x store.Execution) tui.Row {
+	return tui.Row{
+		ID: x.ID, Cursor: x.Cursor(), State: tui.State(x.Status), Workflow: x.Workflow,
+		Execution: x.Parent, Task: x.ParentTask, At: x.CreatedAt, Until: x.EndedAt, Count: x.Version,
+	}
+}
+
+func timerRow(p store.Pending, now time.Time) tui.Row {
+	row := tui.Row{
+		ID: p.ID, Cursor: p.Cursor(), State: tui.Waiting, Kind: string(p.Kind), Workflow: p.Workflow,
+		Execution: p.Execution, Task: p.TaskID, Note: p.Key, At: p.Moment().UTC(),
+	}
+	switch {
+	case p.Err != nil:
+		row.State, row.Kind, row.Note = tui.Broken, "", p.Err.Error()
+	case row.At.Before(now):
+		row.State = tui.Overdue
+	}
+	if !p.MovedTo.IsZero() && p.Err == nil {
+		row.Kind += " (moved)"
+	}
+	return row
+}
+
+func letterRow(l store.Letter) tui.Row {
+	return tui.Row{
+		ID: l.ID, Cursor: l.ID, State: tui.Dead, Kind: tale.Type(l.Event.Type), Workflow: l.Event.Workflow,
+		Execution: l.Event.Execution, Task: l.Event.Task, Note: l.Reason, At: l.Died, Count: int64(l.Attempts),
+	}
+}
+
+func eventRow(p store.Published) tui.Row {
+	row := tui.Row{
+		ID: p.ID, Cursor: p.ID, Kind: tale.Type(p.Event.Type), Workflow: p.Event.Workflow,
+		Execution: p.Event.Execution, Task: p.Event.Task, Note: tale.Brief(p.Event), At: p.At,
+	}
+	if p.Err != nil {
+		row.State, row.Note = tui.Broken, p.Err.Error()
+	}
+	return row
+}

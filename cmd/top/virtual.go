@@ -1,0 +1,108 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// Virtual is the engine of a flunq dev whose clock can be moved on.
+type Virtual struct {
+	*Live
+
+	rdb   *redis.Client
+	start time.Time // when it was first seen
+}
+
+// Overview is how all of it stands, the clock with it.
+func (v *Virtual) Overview(ctx context.Context) (tui.Overview, error) {
+	o, err := v.Live.Overview(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.Clock, err = v.clock(ctx)
+	return o, told(ctx, err)
+}
+
+// clock is how the clock stands, with the timers that it comes by next.
+func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
+	var now dev.Clock
+	if err := operate.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
+		return tui.Clock{}, err
+	}
+	clock := tui.Clock{Moves: true, Paused: now.Paused, Speed: 1, Start: v.start}
+	page, err := v.store.TimerPage(ctx, store.TimerQuery{Tenant: v.opts.Tenant, Limit: fewDue, Looks: mostLooks})
+	for _, p := range page.Timers {
+		clock.Marks = append(clock.Marks, p.Moment().UTC())
+	}
+	return clock, err
+}
+
+// Move moves the clock, which only goes on: it stops at each timer on the way until
+// all is done that follows from it.
+func (v *Virtual) Move(ctx context.Context, m tui.Move) (tui.Clock, error) {
+	if err := v.move(ctx, m); err != nil {
+		return tui.Clock{}, told(ctx, err)
+	}
+	clock, err := v.clock(ctx)
+	return clock, told(ctx, err)
+}
+
+func (v *Virtual) move(ctx context.Context, m tui.Move) error {
+	var now dev.Clock
+	switch m.Verb {
+	case tui.Play:
+		return operate.AskClock(ctx, v.rdb, &now, "RESUME")
+	case tui.Pause:
+		return operate.AskClock(ctx, v.rdb, &now, "PAUSE")
+	case tui.Advance, tui.Seek, tui.NextTimer:
+	default:
+		return fmt.Errorf("%s: the clock of an engine only goes on, at the pace of the real one", m.Verb)
+	}
+	if err := operate.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
+		return err
+	}
+	to, err := v.target(ctx, m, now.Now)
+	if err != nil {
+		return err
+	}
+	moved, err := operate.MoveClock(ctx, v.rdb, now.Now, to)
+	if errors.Is(err, context.DeadlineExceeded) || err == nil && !moved.Done {
+		return fmt.Errorf("the clock stands at %s, %s before the end: %s", instant(moved.Now), moved.Target.Sub(moved.Now), moved.Busy)
+	}
+	return err
+}
+
+// target is where a move leads.
+func (v *Virtual) target(ctx context.Context, m tui.Move, now time.Time) (time.Time, error) {
+	to := now.Add(m.By)
+	switch m.Verb {
+	case tui.Seek:
+		to = m.To
+	case tui.NextTimer:
+		page, err := v.store.TimerPage(ctx, store.TimerQuery{
+			Tenant: v.opts.Tenant, Limit: 1, Looks: deepLooks,
+			Pass: func(p store.Pending) bool { return p.Err == nil && p.Moment().After(now) },
+		})
+		if err != nil {
+			return to, err
+		}
+		if len(page.Timers) == 0 {
+			return to, errors.New("there is no timer to go to")
+		}
+		to = page.Timers[0].Moment()
+	default:
+	}
+	if to.Before(now) {
+		return to, errors.New("the clock of an engine does not go back")
+	}
+	return to, nil
+}

@@ -1,0 +1,136 @@
+package tui
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// actionDone says what became of an action.
+type actionDone struct {
+	action Action
+	said   string
+	err    error
+}
+
+func (r actionDone) failed() error { return r.err }
+
+// deedPatience is how long an action may take.
+const deedPatience = 2 * time.Minute
+
+// act asks what is to be known about an action, and then whether it is meant.
+func (m *model) act(a Action) tea.Cmd {
+	if a.Text == "" {
+		if q, ok := missing(a); ok {
+			m.dialog = newPrompt(q)
+			return nil
+		}
+	}
+	if len(a.IDs) == 0 && a.Verb != Emit {
+		m.say("nothing is chosen", true)
+		return nil
+	}
+	c := newConfirmation(a)
+	m.dialog = c
+	return c.plan(m.source)
+}
+
+// missing is what must be typed before an action can be planned.
+func missing(a Action) (question, bool) {
+	q := question{title: sentence(a)}
+	q.taken = func(text string) (tea.Cmd, string) {
+		if a.Text = strings.TrimSpace(text); a.Text == "" {
+			return nil, "something must stand here"
+		}
+		return give(wantAction{a}), ""
+	}
+	switch a.Verb {
+	case Reschedule:
+		q.about = []string{"When shall it fire? From now (10m, PT1H) or at a time (2026-01-02T15:04:05Z)."}
+	case Emit:
+		q.about = []string{`A CloudEvent as JSON: at least its type. {"type": "com.shop.paid", "data": {"order": 7}}`}
+		q.text = `{"type": "", "data": {}}`
+	case Record:
+		q.about = []string{"Into which file? 'flunq replay FILE --tui' shows it, with time to be moved back and forth."}
+		q.text = fileFor(a)
+	default:
+		return question{}, false
+	}
+	return q, true
+}
+
+// fileFor is a name of a file for the recording of an execution.
+func fileFor(a Action) string {
+	if len(a.IDs) == 0 {
+		return ""
+	}
+	name := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, a.IDs[0])
+	return strings.TrimLeft(name, ".-") + ".jsonl"
+}
+
+// sentence says what an action does, in a few words.
+func sentence(a Action) string {
+	if a.Verb == Emit {
+		return "Emit an event"
+	}
+	verb := string(a.Verb)
+	verb = strings.ToUpper(verb[:1]) + verb[1:]
+	if len(a.IDs) == 1 {
+		return verb + " " + a.Table.one() + " " + a.IDs[0]
+	}
+	return verb + " " + some(len(a.IDs), a.Table.one())
+}
+
+// perform carries an action out.
+func perform(source Source, a Action) tea.Cmd {
+	return give(asking{deedPatience, func(ctx context.Context) tea.Msg {
+		said, err := source.Do(ctx, a)
+		return actionDone{a, said, err}
+	}})
+}
+
+// done says what became of an action, and has all be read again.
+func (m *model) done(r actionDone) tea.Cmd {
+	switch {
+	case r.err != nil:
+		m.tellAll(strings.ToLower(sentence(r.action)), r.err.Error(), true)
+	default:
+		m.tellAll(sentence(r.action), r.said, false)
+	}
+	m.asked = time.Time{}
+	return tea.Batch(m.tell(thingsDone{}), m.visit())
+}
+
+// tellAll says a short text in the last line, and shows a long one.
+func (m *model) tellAll(title, text string, wrong bool) {
+	if m.dialog == nil && (strings.Contains(strings.TrimSpace(text), "\n") || width(text) > m.width-4) {
+		m.dialog = &reading{title: title, text: text, bad: wrong}
+		return
+	}
+	m.say(text, wrong)
+}
+
+// copy puts a text into the clipboard of the terminal.
+func (m *model) copy(text string) tea.Cmd {
+	if text == "" {
+		return nil
+	}
+	m.say("copied "+text, false)
+	out := m.options.Output
+	return func() tea.Msg {
+		_, err := fmt.Fprintf(out, "\x1b]52;c;%s\x07", base64.StdEncoding.EncodeToString([]byte(text)))
+		if err != nil {
+			return wantSay{"copy: " + err.Error(), true}
+		}
+		return nil
+	}
+}

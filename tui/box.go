@@ -1,0 +1,76 @@
+package tui
+
+import (
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// dialog is what stands over a screen until it is answered.
+type dialog interface {
+	draw(a area, l look)
+	// key takes a key; the dialog goes away when it is not open any more.
+	key(k string) (cmd tea.Cmd, open bool)
+	take(msg tea.Msg)
+	wheel(lines int)
+}
+
+// box draws a frame in the middle of an area, over what is there, and is what is
+// inside of it.
+func (l look) box(a area, title string, w, h int) area {
+	w, h = min(w+4, a.w), min(h+2, a.h)
+	frame := a.part((a.w-w)/2, (a.h-h)/2, w, h)
+	frame.clear()
+	side, flat := l.pick("│", "|"), strings.Repeat(l.pick("─", "-"), max(0, w-2))
+	frame.put(0, 0, accent, l.pick("╭", "+")+flat+l.pick("╮", "+"))
+	for y := 1; y < h-1; y++ {
+		frame.put(0, y, accent, side)
+		frame.put(w-1, y, accent, side)
+	}
+	frame.put(0, h-1, accent, l.pick("╰", "+")+flat+l.pick("╯", "+"))
+	frame.put(2, 0, accent|strong, " "+clip(title, w-6, l.more())+" ")
+	return frame.part(2, 1, w-4, h-2)
+}
+
+// scroll is how far a text is scrolled.
+type scroll struct{ offset, room, lines int }
+
+// move scrolls by some lines.
+func (s *scroll) move(lines int) {
+	s.offset = max(0, min(s.offset+lines, s.lines-s.room))
+}
+
+// fit notes how much there is, and how much room.
+func (s *scroll) fit(lines, room int) {
+	s.lines, s.room = lines, room
+	s.move(0)
+}
+
+// key takes the keys that scroll.
+func (s *scroll) key(k string) bool {
+	switch k {
+	case "up", "k":
+		s.move(-1)
+	case "down", "j":
+		s.move(1)
+	case "pgup", "ctrl+b", "ctrl+u":
+		s.move(-s.room)
+	case "pgdown", "ctrl+f", "ctrl+d", " ":
+		s.move(s.room)
+	case "home", "g":
+		s.move(-s.lines)
+	case "end", "G":
+		s.move(s.lines)
+	default:
+		return false
+	}
+	return true
+}
+
+// rest says how much there is below, if anything.
+func (s *scroll) rest(l look) string {
+	if below := s.lines - s.offset - s.room; below > 0 {
+		return l.pick("↓ ", "v ") + some(below, "more line")
+	}
+	return ""
+}

@@ -1,0 +1,171 @@
+package tui
+
+import "strings"
+
+// canvas is a screen of cells. What is drawn beyond its edges is not there, so that
+// nothing that is shown can break it.
+type canvas struct {
+	width, height int
+	cells         []cell
+}
+
+// cell is one place of a canvas; behind a wide character stands one without a rune.
+type cell struct {
+	r    rune
+	tail string
+	ink  ink
+}
+
+func newCanvas(width, height int) *canvas {
+	c := &canvas{width: width, height: height, cells: make([]cell, width*height)}
+	for i := range c.cells {
+		c.cells[i].r = ' '
+	}
+	return c
+}
+
+// text is the canvas as a terminal takes it.
+func (c *canvas) text(l look) string {
+	var b strings.Builder
+	b.Grow(2 * len(c.cells))
+	for y := range c.height {
+		if y > 0 {
+			b.WriteByte('\n')
+		}
+		c.line(&b, c.cells[y*c.width:(y+1)*c.width], l)
+	}
+	return b.String()
+}
+
+func (*canvas) line(b *strings.Builder, cells []cell, l look) {
+	end := len(cells)
+	for end > 0 && cells[end-1].r == ' ' && cells[end-1].ink == plainInk {
+		end--
+	}
+	plain := l.theme.code(plainInk)
+	last, now := plainInk, plain
+	for _, c := range cells[:end] {
+		if c.ink != last {
+			last = c.ink
+			if code := l.theme.code(c.ink); code != now {
+				b.WriteString(code)
+				now = code
+			}
+		}
+		c.write(b, l)
+	}
+	if now != plain {
+		b.WriteString(plain)
+	}
+}
+
+// write writes what stands in a cell.
+func (c cell) write(b *strings.Builder, l look) {
+	switch {
+	case l.ascii && (c.r > '~' || c.r == 0 || c.tail != ""):
+		b.WriteByte(stand(c.r))
+	case c.r != 0:
+		b.WriteRune(c.r)
+		b.WriteString(c.tail)
+	}
+}
+
+// stand is the stand-in of a character on a terminal that knows ASCII alone.
+func stand(r rune) byte {
+	const from, to = "↑↓←→–…×·›", "^v<>-~x|>"
+	if at := strings.IndexRune(from, r); at >= 0 {
+		return to[len([]rune(from[:at]))]
+	}
+	if r > '~' || r == 0 {
+		return '?'
+	}
+	return byte(r)
+}
+
+// area is a part of a canvas, with places of its own.
+type area struct {
+	on         *canvas
+	x, y, w, h int
+}
+
+func (c *canvas) all() area { return area{c, 0, 0, c.width, c.height} }
+
+// part is an area within, as far as it is within.
+func (a area) part(x, y, w, h int) area {
+	x, y = max(x, 0), max(y, 0)
+	return area{a.on, a.x + x, a.y + y, max(0, min(w, a.w-x)), max(0, min(h, a.h-y))}
+}
+
+// put writes a text and says where it ends.
+func (a area) put(x, y int, i ink, text string) int {
+	if y < 0 || y >= a.h || x >= a.w {
+		return x
+	}
+	glyphs(text, func(g glyph) bool {
+		if x+g.width > a.w {
+			return false
+		}
+		if x >= 0 {
+			a.set(x, y, g, i)
+		}
+		x += g.width
+		return true
+	})
+	return x
+}
+
+func (a area) set(x, y int, g glyph, i ink) {
+	at := (a.y+y)*a.on.width + a.x + x
+	a.halve(at)
+	a.on.cells[at] = cell{g.r, g.tail, i}
+	if g.width == 2 {
+		a.halve(at + 1)
+		a.on.cells[at+1] = cell{ink: i}
+	}
+}
+
+// halve makes sure that no half of a wide character is left where its other half
+// is overwritten.
+func (a area) halve(at int) {
+	cells, column := a.on.cells, at%a.on.width
+	if cells[at].r == 0 && column > 0 {
+		cells[at-1].r, cells[at-1].tail = ' ', ""
+	}
+	if column+1 < a.on.width && cells[at+1].r == 0 {
+		cells[at+1].r = ' '
+	}
+}
+
+// fill puts an ink on a row, over what stands there.
+func (a area) fill(y int, i ink) {
+	if y < 0 || y >= a.h {
+		return
+	}
+	from := (a.y+y)*a.on.width + a.x
+	for at := from; at < from+a.w; at++ {
+		a.on.cells[at].ink = i
+	}
+}
+
+// clear empties an area.
+func (a area) clear() {
+	for y := range a.h {
+		for x := range a.w {
+			a.set(x, y, glyph{r: ' ', width: 1}, plainInk)
+		}
+	}
+}
+
+// right writes a text that ends at the right edge, and says where it begins.
+func (a area) right(y int, i ink, text string) int {
+	x := a.w - width(text)
+	a.put(x, y, i, text)
+	return x
+}
+
+// wipe empties a canvas.
+func (c *canvas) wipe() {
+	for i := range c.cells {
+		c.cells[i] = cell{r: ' '}
+	}
+}

@@ -1,0 +1,166 @@
+package tui
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// glyph is a character as it may stand in a cell: with a width about which all
+// terminals agree, and with nothing that can move the cursor or turn the text.
+type glyph struct {
+	r     rune
+	tail  string // marks that stand on it
+	width int
+}
+
+// mostMarks is how many marks may stand on a character.
+const mostMarks = 3
+
+// glyphs are the characters of a text. What terminals disagree about, or obey, is
+// shown by its number.
+func glyphs(text string, yield func(glyph) bool) {
+	var last glyph
+	marks, have := 0, false
+	flush := func() bool { return !have || yield(last) }
+	for _, r := range text {
+		switch {
+		case r == '\t' || r == '\n':
+			r = ' '
+		case have && unicode.Is(unicode.Mn, r) && !variation(r):
+			if marks++; marks <= mostMarks {
+				last.tail += string(r)
+			}
+			continue
+		case contested(r):
+			if !flush() || !number(r, yield) {
+				return
+			}
+			have = false
+			continue
+		}
+		if !flush() {
+			return
+		}
+		last, marks, have = glyph{r: r, width: max(1, runeWidth(r))}, 0, true
+	}
+	flush()
+}
+
+// runeWidth is the width of a character that is not contested.
+func runeWidth(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	narrow := runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
+	return narrow.RuneWidth(r)
+}
+
+// number yields a character as \u and its number.
+func number(r rune, yield func(glyph) bool) bool {
+	for _, c := range escape(r) {
+		if !yield(glyph{r: c, width: 1}) {
+			return false
+		}
+	}
+	return true
+}
+
+func escape(r rune) string {
+	const digits = "0123456789abcdef"
+	size := 4
+	if r > 0xffff {
+		size = 8
+	}
+	var b strings.Builder
+	b.WriteByte('\\')
+	b.WriteByte("uU"[size/8])
+	for shift := 4 * (size - 1); shift >= 0; shift -= 4 {
+		b.WriteByte(digits[r>>shift&15])
+	}
+	return b.String()
+}
+
+// variation reports what asks for another form of the character before it.
+func variation(r rune) bool { return r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef }
+
+// contested reports what a terminal may obey, or whose width terminals do not
+// agree about: controls, formats, what joins others into one, flags, what stands
+// on nothing.
+func contested(r rune) bool {
+	switch {
+	case r >= ' ' && r < 0x7f:
+		return false
+	case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.M, r), variation(r):
+		return true
+	case r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Co, r):
+		return true
+	case r >= 0x1160 && r <= 0x11ff, r >= 0xd7b0 && r <= 0xd7ff: // parts of syllables
+		return true
+	case r >= 0x1f1e6 && r <= 0x1f1ff, r >= 0x1f3fb && r <= 0x1f3ff: // flags, skins
+		return true
+	default:
+		return r >= 0x300 && runeWidth(r) == 0
+	}
+}
+
+// width is how many cells a text takes.
+func width(text string) int {
+	if plain(text) {
+		return len(text)
+	}
+	n := 0
+	glyphs(text, func(g glyph) bool { n += g.width; return true })
+	return n
+}
+
+// plain reports whether a text is nothing but ASCII that is shown as it is.
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// clip cuts a text to so many cells; the mark says that there was more.
+func clip(text string, room int, mark string) string {
+	if room <= 0 {
+		return ""
+	}
+	if len(text) <= room && plain(text) || width(text) <= room {
+		return text
+	}
+	room -= width(mark)
+	var b strings.Builder
+	n := 0
+	glyphs(text, func(g glyph) bool {
+		if n += g.width; n > room {
+			return false
+		}
+		b.WriteRune(g.r)
+		b.WriteString(g.tail)
+		return true
+	})
+	return b.String() + mark
+}
+
+// skip leaves out the first cells of a text.
+func skip(text string, cells int) string {
+	if cells <= 0 {
+		return text
+	}
+	var b strings.Builder
+	n := 0
+	glyphs(text, func(g glyph) bool {
+		if n >= cells {
+			b.WriteRune(g.r)
+			b.WriteString(g.tail)
+		}
+		n += g.width
+		return true
+	})
+	return b.String()
+}

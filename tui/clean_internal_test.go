@@ -1,0 +1,76 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// shown is a text as it stands on a canvas.
+func shown(text string) string {
+	c := newCanvas(60, 1)
+	c.all().put(0, 0, plainInk, text)
+	return c.text(look{theme: themeOf(None)})
+}
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain":                      "plain",
+		"a\tb\nc":                    "a b c",
+		"red \x1b[31m":               `red \u001b[31m`,
+		"\u202egnp.exe":              `\u202egnp.exe`,
+		"注文":                         "注文",
+		"e\u0301\u0301\u0301\u0301!": "e\u0301\u0301\u0301!",
+		"\u0301alone":                `\u0301alone`,
+		"👩\u200d👧":                   `👩\u200d👧`,
+		"flag \U0001f1e9":            `flag \U0001f1e9`,
+		"heart \u2764\ufe0f":         "heart \u2764" + `\ufe0f`,
+		"bad \xff\xfe":               "bad \ufffd\ufffd",
+		"\x9b31m":                    "\ufffd31m",
+		"\u009b31m":                  `\u009b31m`,
+	} {
+		if got := shown(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+		if got := width(text); got != width(want) {
+			t.Errorf("%q takes %d cells, want %d", text, got, width(want))
+		}
+	}
+}
+
+// On a terminal that knows ASCII alone there is nothing else, and nothing moves.
+func TestASCII(t *testing.T) {
+	t.Parallel()
+	c := newCanvas(20, 1)
+	c.all().put(0, 0, plainInk, "注 é e\u0301 ↑ … end")
+	if got, want := c.text(look{theme: themeOf(None), ascii: true}), "?? ? e ^ ~ end"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Whatever is written over whatever, a row is as wide as it is.
+func FuzzCanvas(f *testing.F) {
+	f.Add("注文-2", "\x1b[2J", 3)
+	f.Add("ab注文cd", "注", 1)
+	f.Add("e\u0301\u0301", "👩\u200d👧", 0)
+	f.Fuzz(func(t *testing.T, below, above string, at int) {
+		const w = 12
+		for _, ascii := range []bool{false, true} {
+			c := newCanvas(w, 2)
+			a := c.all()
+			a.put(0, 0, plainInk, below)
+			a.put(at%w, 0, strong, above)
+			a.put(0, 1, plainInk, clip(below, w, "…"))
+			for line := range strings.SplitSeq(c.text(look{ascii: ascii}), "\n") {
+				bare := colourCodes.ReplaceAllString(line, "")
+				if n := width(bare); n > w || !utf8.ValidString(bare) {
+					t.Errorf("%q is %d cells wide", bare, n)
+				}
+			}
+		}
+		if n := width(clip(above, 5, "…")); n > 5 {
+			t.Errorf("%q is clipped to %d cells", above, n)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package tui
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// command is one that can be typed behind a colon.
+type command struct {
+	name, short, args, what string
+	run                     func(m *model, args string) (cmd tea.Cmd, wrong string)
+}
+
+// wantCommand asks for a command that was typed.
+type wantCommand struct{ line string }
+
+// commands are all of them.
+func commands() []command {
+	all := []command{
+		place("overview", "o", 0),
+		place("executions", "ex", 1+int(Executions)),
+		place("timers", "ti", 1+int(Timers)),
+		place("dlq", "dead", 1+int(Letters)),
+		place("events", "ev", 1+int(Events)),
+		{"open", "", "ID", "opens an execution", func(m *model, id string) (tea.Cmd, string) { return m.open(id), need(id, "the id of an execution") }},
+		{"filter", "f", "TEXT", "filters the table that is shown", (*model).filterBy},
+		{"emit", "", "[JSON]", "emits an event", func(m *model, text string) (tea.Cmd, string) { return m.act(Action{Verb: Emit, Text: text}), "" }},
+		deed(Fire, Timers, "ID…", "fires timers now"),
+		deed(Cancel, Executions, "ID…", "cancels executions"),
+		deed(Suspend, Executions, "ID…", "suspends executions"),
+		deed(Resume, Executions, "ID…", "resumes executions"),
+		deed(Retry, Executions, "ID…", "retries executions that faulted"),
+		deed(Record, Executions, "ID", "writes a recording"),
+		deed(Replay, Letters, "ID…", "replays dead letters"),
+		deed(Drop, Letters, "ID…", "drops dead letters"),
+		{"reschedule", "", "ID WHEN", "moves a timer", reschedule},
+		{"theme", "", "dark|light|none", "fits the colours to the background", (*model).paint},
+		{"help", "h", "", "shows the keys of where you are", func(m *model, _ string) (tea.Cmd, string) { m.dialog = m.help(); return nil, "" }},
+		{"quit", "q", "", "ends", func(*model, string) (tea.Cmd, string) { return tea.Quit, "" }},
+	}
+	return append(all, timeCommands()...)
+}
+
+// timeCommands are those that move time.
+func timeCommands() []command {
+	simple := func(name string, verb MoveVerb, what string) command {
+		return command{name, "", "", what, func(m *model, _ string) (tea.Cmd, string) { return m.move(Move{Verb: verb}), "" }}
+	}
+	return []command{
+		{"advance", "", "DURATION", "moves the clock on", func(m *model, text string) (tea.Cmd, string) {
+			by, err := duration(text)
+			if err != nil {
+				return nil, err.Error()
+			}
+			return m.move(Move{Verb: Advance, By: by}), ""
+		}},
+		simple("play", Play, "lets time pass"),
+		simple("pause", Pause, "stops time"),
+		{"speed", "", "TIMES", "sets how fast time passes", func(m *model, text string) (tea.Cmd, string) {
+			speed, err := strconv.ParseFloat(strings.TrimRight(text, "x×"), 64)
+			if err != nil || speed <= 0 || speed > 1e9 {
+				return nil, "want a speed such as 0.5 or 60"
+			}
+			return m.move(Move{Verb: Pace, Speed: speed}), ""
+		}},
+		{"seek", "", "TIME", "goes to a time, or to one since the beginning", (*model).seek},
+	}
+}
+
+// place is a command that goes somewhere.
+func place(name, short string, at int) command {
+	return command{name, short, "", "goes there", func(m *model, _ string) (tea.Cmd, string) { return m.goTo(at), "" }}
+}
+
+// placeNamed is the place that a command goes to.
+func placeNamed(name string) (int, bool) {
+	at := slices.Index([]string{"overview", "executions", "timers", "dlq", "events"}, name)
+	return max(0, at), at >= 0
+}
+
+// deed is a command for an action.
+func deed(verb Verb, table Table, args, what string) command {
+	return command{string(verb), "", args, what, func(m *model, text string) (tea.Cmd, string) {
+		ids := strings.Fields(text)
+		if len(ids) == 0 {
+			return nil, need("", "the id of "+article(table.one()))
+		}
+		return m.act(Action{Verb: verb, Table: table, IDs: ids}), ""
+	}}
+}
+
+func article(noun string) string {
+	if strings.ContainsRune("aeiou", rune(noun[0])) {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+func need(text, what string) string {
+	if text == "" {
+		return "want " + what
+	}
+	return ""
+}
+
+func reschedule(m *model, text string) (tea.Cmd, string) {
+	id, when, ok := strings.Cut(text, " ")
+	if !ok {
+		return nil, "want the id of a timer, and when"
+	}
+	return m.act(Action{Verb: Reschedule, Table: Timers, IDs: []string{id}, Text: strings.TrimSpace(when)}), ""
+}
+
+// paint chooses other colours.
+func (m *model) paint(name string) (cmd tea.Cmd, wrong string) {
+	at := slices.Index([]string{"dark", "light", "none"}, name)
+	if at < 0 {
+		return nil, "want dark, light or none"
+	}
+	m.look.theme = themeOf(Background(at))
+	return tea.ClearScreen, ""
+}
+
+// run runs a line.
+func (m *model) run(line string) tea.Cmd {
+	name, args, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), ":")), " ")
+	if name == "" {
+		return nil
+	}
+	m.typed.add(line)
+	found := matching(name)
+	if len(found) == 0 {
+		m.say("no command is called "+name+" (: shows them)", true)
+		return nil
+	}
+	cmd, wrong := found[0].run(m, strings.TrimSpace(args))
+	if wrong != "" {
+		m.say(name+": "+wrong, true)
+	}
+	return cmd
+}
+
+// matching are the commands that begin so, those first that are called so.
+func matching(name string) []command {
+	found := slices.DeleteFunc(commands(), func(c command) bool {
+		return !strings.HasPrefix(c.name, name) && c.short != name
+	})
+	rank := func(c command) int {
+		switch name {
+		case c.name:
+			return 0
+		case c.short:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(found, func(a, b command) int { return cmp.Compare(rank(a), rank(b)) })
+	return found
+}
+
+// typedBefore are the commands of before.
+type typedBefore struct{ lines []string }
+
+func (t *typedBefore) add(line string) {
+	t.lines = slices.DeleteFunc(t.lines, func(l string) bool { return l == line })
+	t.lines = append(t.lines, line)
+}

@@ -1,0 +1,153 @@
+package tui
+
+import (
+	"context"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// confirmation says what an action will do, and asks whether it is meant.
+type confirmation struct {
+	action Action
+	source Source
+
+	made    bool
+	planned Plan
+	wrong   string
+	scroll  scroll
+}
+
+// planMade answers a request for a plan.
+type planMade struct {
+	of   *confirmation
+	plan Plan
+	err  error
+}
+
+func (r planMade) failed() error { return r.err }
+
+func newConfirmation(a Action) *confirmation { return &confirmation{action: a} }
+
+// plan asks what the action will do.
+func (c *confirmation) plan(source Source) tea.Cmd {
+	c.source = source
+	return ask(func(ctx context.Context) tea.Msg {
+		p, err := source.Plan(ctx, c.action)
+		return planMade{c, p, err}
+	})
+}
+
+func (c *confirmation) take(msg tea.Msg) {
+	r, ok := msg.(planMade)
+	if !ok || r.of != c {
+		return
+	}
+	c.made, c.planned = true, r.plan
+	if r.err != nil {
+		c.wrong = r.err.Error()
+	}
+}
+
+func (c *confirmation) wheel(lines int) { c.scroll.move(lines) }
+
+// key takes the answer. What cannot be brought back is not lost by enter alone.
+func (c *confirmation) key(k string) (cmd tea.Cmd, open bool) {
+	if c.scroll.key(k) {
+		return nil, true
+	}
+	ready := c.made && c.wrong == ""
+	switch {
+	case k == "esc" || k == "n" || k == "q" || k == "backspace":
+		return nil, false
+	case ready && (k == "y" || k == "enter" && !c.planned.Danger):
+		c.action.Force = c.planned.Danger
+		return tea.Batch(give(wantSay{text: "doing it: " + sentence(c.action)}), perform(c.source, c.action)), false
+	case c.made && !ready && k == "enter":
+		return nil, false
+	}
+	return nil, true
+}
+
+func (c *confirmation) draw(a area, l look) {
+	room := min(max(40, a.w-12), 100, a.w-4)
+	text, how := c.lines(room)
+	in := l.box(a, sentence(c.action), room, min(len(text)+2, a.h-2))
+	c.scroll.fit(len(text), max(0, in.h-2))
+	for y := range c.scroll.room {
+		if at := c.scroll.offset + y; at < len(text) {
+			in.put(0, y, how[at], text[at])
+		}
+	}
+	c.answers(in, l)
+}
+
+// lines are what is said, and how.
+func (c *confirmation) lines(room int) (text []string, how []ink) {
+	add := func(i ink, lines ...string) {
+		for _, line := range lines {
+			for _, part := range wrapped(line, room) {
+				text, how = append(text, part), append(how, i)
+			}
+		}
+	}
+	switch {
+	case !c.made:
+		add(faint, "finding out what will happen")
+	case c.wrong != "":
+		add(bad, c.wrong)
+	default:
+		if c.action.Table == Letters && (c.action.Verb == Replay || c.action.Verb == Drop) {
+			add(faint, "A dry run; nothing is changed yet:")
+		}
+		add(plainInk, c.planned.Lines...)
+		if c.planned.Danger {
+			add(warn|strong, "This cannot be undone.")
+		}
+	}
+	return text, how
+}
+
+// answers are the keys that answer.
+func (c *confirmation) answers(in area, l look) {
+	y := in.h - 1
+	if !c.made || c.wrong != "" {
+		in.put(0, y, faint, "esc leaves it")
+		return
+	}
+	yes, how := " y yes ", good
+	if c.planned.Danger {
+		yes, how = " y yes, do it ", bad
+	}
+	x := in.put(0, y, how|selected, yes) + 2
+	x = in.put(x, y, plainInk|selected, " n no ") + 2
+	in.put(x, y, faint, c.scroll.rest(l))
+}
+
+// reading is a text that is too long for a line.
+type reading struct {
+	title, text string
+	bad         bool
+	scroll      scroll
+}
+
+func (*reading) take(tea.Msg)      {}
+func (r *reading) wheel(lines int) { r.scroll.move(lines) }
+
+func (r *reading) key(k string) (cmd tea.Cmd, open bool) { return nil, r.scroll.key(k) }
+
+func (r *reading) draw(a area, l look) {
+	room := min(max(40, a.w-12), 100, a.w-4)
+	lines := wrapped(r.text, room)
+	in := l.box(a, r.title, room, min(len(lines)+2, a.h-2))
+	r.scroll.fit(len(lines), max(0, in.h-2))
+	how := plainInk
+	if r.bad {
+		how = bad
+	}
+	for y := range r.scroll.room {
+		if at := r.scroll.offset + y; at < len(lines) {
+			in.put(0, y, how, lines[at])
+		}
+	}
+	in.put(in.put(0, in.h-1, faint, "any key goes on")+2, in.h-1, faint, r.scroll.rest(l))
+}

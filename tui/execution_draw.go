@@ -1,0 +1,219 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// executionPlaces are where things were drawn, for the mouse.
+type executionPlaces struct {
+	tree, tabs, pane, third spot
+	ends                    [paneCount]int // of the tabs
+	beside                  pane           // what is drawn in the third column
+	seen                    [paneCount]bool
+}
+
+// spot is a part of the area that was drawn into.
+type spot struct{ x, y, w, h int }
+
+func (s spot) has(x, y int) bool { return x >= s.x && x < s.x+s.w && y >= s.y && y < s.y+s.h }
+
+func (s spot) of(a area) area { return a.part(s.x, s.y, s.w, s.h) }
+
+// The sizes from which on there are more columns, and the least that two rows need.
+const (
+	twoColumns   = 120
+	threeColumns = 160
+	twoRows      = 11
+)
+
+// seen reports whether a pane is on the screen.
+func (s *executionScreen) seen(p pane) bool { return s.places.seen[p] }
+
+// draw draws it into the whole of an area.
+func (s *executionScreen) draw(a area, l look, now time.Time) {
+	head := s.head(a, l, now)
+	s.arrange(spot{0, head, a.w, a.h - head})
+	if s.places.tree.h > 0 {
+		s.tree.draw(s.places.tree.of(a), l, s.look(now))
+		s.drawTreeEdge(a, l)
+	}
+	if s.places.pane.h > 0 {
+		s.tabs(s.places.tabs.of(a), l)
+		s.drawPane(s.pane, s.places.pane.of(a), l, now)
+	}
+	if third := s.places.third; third.h > 0 {
+		l.rule(spot{third.x, third.y - 1, third.w, 1}.of(a), 0, s.paneTitle(s.places.beside), faint)
+		s.drawPane(s.places.beside, third.of(a), l, now)
+		edge(a, l, third.x-1, third.y-1, third.h+1)
+	}
+}
+
+// drawTreeEdge draws what is between the tree and a pane beside it.
+func (s *executionScreen) drawTreeEdge(a area, l look) {
+	if tree := s.places.tree; s.places.tabs.x > 0 {
+		edge(a, l, tree.x+tree.w, tree.y, tree.h)
+	}
+}
+
+func edge(a area, l look, x, y, h int) {
+	for row := range h {
+		a.put(x, y+row, faint, l.pick("│", "|"))
+	}
+}
+
+// arrange says where the tree and the panes are.
+func (s *executionScreen) arrange(all spot) {
+	p := &s.places
+	*p = executionPlaces{beside: historyPane}
+	if s.pane == historyPane {
+		p.beside = documentPane
+	}
+	switch {
+	case all.w >= twoColumns:
+		p.tree = spot{all.x, all.y, max(60, all.w*45/100), all.h}
+		right := spot{p.tree.w + 1, all.y, all.w - p.tree.w - 1, all.h}
+		if all.w >= threeColumns {
+			p.tree.w = max(64, all.w*2/5)
+			right = spot{p.tree.w + 1, all.y, (all.w - p.tree.w) / 2, all.h}
+			x := right.x + right.w + 1
+			p.third = spot{x, all.y + 1, all.w - x, all.h - 1}
+		}
+		p.tabs = spot{right.x, right.y, right.w, 1}
+		p.pane = spot{right.x, right.y + 1, right.w, right.h - 1}
+	case all.h < twoRows && s.inPane:
+		p.tabs = spot{all.x, all.y, all.w, 1}
+		p.pane = spot{all.x, all.y + 1, all.w, all.h - 1}
+	case all.h < twoRows:
+		p.tree = all
+	default:
+		p.tree = spot{all.x, all.y, all.w, all.h * 11 / 20}
+		y := all.y + p.tree.h
+		p.tabs = spot{all.x, y, all.w, 1}
+		p.pane = spot{all.x, y + 1, all.w, all.h - p.tree.h - 1}
+	}
+	p.seen[s.pane] = p.pane.h > 0
+	p.seen[p.beside] = p.seen[p.beside] || p.third.h > 0
+}
+
+// tabs draws the names of the panes.
+func (s *executionScreen) tabs(a area, l look) {
+	x := a.put(0, 0, faint, l.pick("─", "-"))
+	for p := range paneCount {
+		i := faint
+		if p == s.pane {
+			i = accent | strong
+			if s.inPane {
+				i |= selected
+			}
+		}
+		x = a.put(x, 0, faint, " ")
+		x = a.put(x, 0, i, s.paneTitle(p))
+		s.places.ends[p] = x
+		x = a.put(x, 0, faint, " ")
+	}
+	if x < a.w {
+		a.put(x, 0, faint, strings.Repeat(l.pick("─", "-"), a.w-x))
+	}
+}
+
+// head says what the execution is and how it stands, in two rows, and the filter.
+func (s *executionScreen) head(a area, l look, now time.Time) int {
+	if !s.known {
+		text := "reading " + s.id
+		if s.reads.problem != "" {
+			text = s.reads.problem
+		}
+		a.put(1, 0, faint, clip(text, a.w-1, l.more()))
+		return 1
+	}
+	sign := l.sign(s.now.State)
+	x := a.put(0, 0, sign.ink|strong, sign.glyph+" "+string(s.now.State)) + 2
+	right := a.right(0, faint, " "+s.progress(now))
+	row := a.part(0, 0, max(x, right), 1)
+	x = l.rest(row, x, strong, s.id) + 2
+	l.rest(row, x, faint, s.now.Workflow)
+	if a.h < 6 {
+		return 1
+	}
+	if s.typed.on {
+		s.typed.draw(a, a.put(0, 1, accent|strong, "/"), 1)
+		return 2
+	}
+	i, text := s.say(now)
+	a.put(0, 1, i, clip(text, a.w, l.more()))
+	return 2
+}
+
+// progress is how far it has come, and how long that took.
+func (s *executionScreen) progress(now time.Time) string {
+	text := some(int(s.now.Version), "event")
+	if s.tree.version < s.now.Version {
+		text = count(s.tree.version) + " of " + text + " read"
+	}
+	switch {
+	case s.now.At.IsZero():
+	case s.now.State.Ended() && !s.now.Until.IsZero():
+		text += "  took " + took(s.now.Until.Sub(s.now.At))
+	default:
+		text += "  " + since(now, s.now.At) + " old"
+	}
+	return text
+}
+
+// say is the most important thing that there is to say.
+func (s *executionScreen) say(now time.Time) (ink, string) {
+	switch {
+	case s.reads.problem != "":
+		return bad, s.reads.problem
+	case s.now.Problem != "":
+		return bad, s.now.Problem
+	case s.tree.window.typed != "" && !s.inPane:
+		return accent, "filter " + s.tree.window.typed + ": " + some(s.tree.window.found, "run") + " of " +
+			count(int64(len(s.tree.runs)-1)) + " (esc: all)"
+	case s.now.State == Faulted:
+		return bad, s.now.Note
+	case s.now.State.Ended():
+		return faint, s.now.Note
+	default:
+		return plainInk, s.working(now)
+	}
+}
+
+// working says what is at work, and what is waited for.
+func (s *executionScreen) working(now time.Time) string {
+	var parts []string
+	for _, at := range s.tree.atWork(4) {
+		r := &s.tree.runs[at]
+		part := s.tree.nameOf(r) + " " + string(r.state)
+		how := treeLook{timers: s.timers, now: now}
+		if text := s.tree.timeOf(r, &how); text != "" {
+			part += " " + text
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		parts = append(parts, s.now.Waits...)
+	}
+	if s.tree.window.follow {
+		parts = append(parts, "(follows)")
+	}
+	return strings.Join(parts, "  ")
+}
+
+// atWork are the runs that are at work and have nothing inside that is.
+func (t *taskTree) atWork(most int) []int32 {
+	around := map[int32]bool{}
+	for at := range t.active {
+		around[t.runs[at].parent] = true
+	}
+	var all []int32
+	for at := range t.active {
+		if !around[at] {
+			all = append(all, at)
+		}
+	}
+	slices.Sort(all)
+	return all[:min(most, len(all))]
+}

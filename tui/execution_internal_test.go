@@ -1,0 +1,299 @@
+package tui
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sold() *told {
+	s := shopStory()
+	s.begin("/do/0/both/fork/branches/0/ship/do/0/send").end("/do/0/both/fork/branches/0/ship/do/0/send", Completed, "")
+	s.end("/do/0/both/fork/branches/0/ship", Completed, "").end("/do/0/both/fork/branches/0/mail", Completed, "")
+	s.end("/do/0/both", Completed, "").begin("/do/0/rest").wait("/do/0/rest", Waiting, 30*24*time.Hour)
+	x := Execution{
+		Row:      Row{ID: "order-7", Workflow: "examples.shop", State: Waiting, At: start, Execution: "parent-1"},
+		Document: documentOf(shop),
+		Waits:    []string{"a timer of 30 days"},
+		Timers: []Row{
+			{ID: "t-1", State: Waiting, Kind: "wait", Task: "/do/0/rest", At: s.at.Add(30 * 24 * time.Hour)},
+			{ID: "t-2", State: Waiting, Kind: "timeout", Task: "", At: s.at.Add(60 * 24 * time.Hour)},
+		},
+		Children: []Row{{ID: "order-7.1", Workflow: "examples.ship", State: Running, Task: "/do/0/both/fork/branches/0/ship/do/0/send", At: start}},
+	}
+	x.Facts = [][2]string{{"workflow", "examples.shop 0.1.0"}, {"definition", "6bd7fe12"}}
+	x.Data = []Data{{"input", `{"order":7}`}}
+	data := map[int64]string{1: `{"namespace":"examples","input":{"order":7}}`}
+	for _, e := range s.events {
+		if e.Type == "task.completed" {
+			data[e.Version] = fmt.Sprintf(`{"task_id":%q,"success":true,"output":{"by":%q,"event":%d}}`, e.Task, e.Task, e.Version)
+		}
+		if e.State == Faulted {
+			data[e.Version] = `{"success":false,"error":{"status":503,"title":"Service Unavailable"}}`
+		}
+	}
+	return &told{x: x, events: s.events, data: data, page: 25}
+}
+
+var noon = start.Add(12 * time.Hour)
+
+// The screen of an execution at the sizes that it is made for.
+func TestExecutionScreen(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{80, 20}, {80, 9}, {120, 30}, {160, 44}, {40, 12}} {
+		s := newExecutionScreen(sold(), "order-7")
+		compare(t, fmt.Sprintf("execution-%dx%d", size[0], size[1]), shoot(t, s, size[0], size[1], noon))
+	}
+}
+
+// Tab goes through the panes.
+func TestExecutionPanes(t *testing.T) {
+	t.Parallel()
+	s := newExecutionScreen(sold(), "order-7")
+	shoot(t, s, 80, 20, noon)
+	var b strings.Builder
+	for range paneCount {
+		press(t, s, "tab")
+		b.WriteString(shoot(t, s, 80, 20, noon) + strings.Repeat("=", 80) + "\n")
+	}
+	compare(t, "execution-panes", b.String())
+}
+
+// Data is what a task gave, and what it got: from the task before, or from outside.
+func TestExecutionData(t *testing.T) {
+	t.Parallel()
+	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
+	shoot(t, s, 80, 30, noon)
+	s.tree.foldAll(allOpen)
+	titles := map[string][2]string{}
+	press(t, s, "end")
+	for range s.tree.window.lines {
+		l := s.tree.chosen()
+		name := s.tree.text(look{}, &l, &treeLook{}).name
+		if l.kind == runPlace {
+			name = s.tree.tasks.at(s.tree.runs[l.run].key.task).Name + s.tree.runs[l.run].key.iteration + "@" + s.tree.runs[l.run].key.attempt
+		}
+		press(t, s, "d")
+		shoot(t, s, 80, 30, noon)
+		before := s.dataTitle() + " " + s.data.view.text
+		press(t, s, "d")
+		shoot(t, s, 80, 30, noon)
+		titles[name] = [2]string{before, s.dataTitle() + " " + s.data.view.text}
+		press(t, s, "up")
+	}
+	want := map[string][2]string{
+		"@":         {"before the workflow: input, event 1 {\"order\":7}", "the workflow has not ended; before it: input, event 1 {\"order\":7}"},
+		"reserve@":  {"before reserve: input, event 1 {\"order\":7}", `after reserve: output, event 3 {"by":"/do/0/reserve","event":3}`},
+		"charge@":   {`before charge: output of reserve before it, event 3 {"by":"/do/0/reserve","event":3}`, `after charge: error, event 6 {"status":503,"title":"Service Unavailable"}`},
+		"charge@1":  {`before charge@1: output of reserve before it, event 3 {"by":"/do/0/reserve","event":3}`, `after charge@1: output, event 10 {"by":"/do/0/pay/try/0/charge@1","event":10}`},
+		"pack24@":   {`before pack#24: output of pack before it, event 60 {"by":"/do/0/each/do/0/pack#23","event":60}`, `after pack#24: output, event 62 {"by":"/do/0/each/do/0/pack#24","event":62}`},
+		"label@":    {`before label: output of each before it, event 63 {"by":"/do/0/each","event":63}`, `after label: output, event 68 {"by":"/do/0/both/fork/branches/0/ship/do/0/label","event":68}`},
+		"rest@":     {`before rest: output of both before it, event 73 {"by":"/do/0/both","event":73}`, `rest has not ended; before it: output of both before it, event 73 {"by":"/do/0/both","event":73}`},
+		"attempt 1": {`before charge: output of reserve before it, event 3 {"by":"/do/0/reserve","event":3}`, `after charge: error, event 6 {"status":503,"title":"Service Unavailable"}`},
+		"thanks":    {"thanks: it has not run ", "thanks: it has not run "},
+	}
+	for name, both := range want {
+		if diff := cmp.Diff(both, titles[name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Keys ask the model for actions and for other executions.
+func TestExecutionKeys(t *testing.T) {
+	t.Parallel()
+	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
+	shoot(t, s, 80, 20, noon)
+	of := func(verb Verb) wantAction {
+		return wantAction{Action{Verb: verb, Table: Executions, IDs: []string{"order-7"}}}
+	}
+	timer := func(verb Verb, id string) wantAction {
+		return wantAction{Action{Verb: verb, Table: Timers, IDs: []string{id}}}
+	}
+	for _, c := range []struct {
+		keys string
+		want any
+	}{
+		{"c", of(Cancel)},
+		{"s", of(Suspend)},
+		{"u", of(Resume)},
+		{"r", of(Retry)},
+		{"o", of(Record)},
+		{"F", timer(Fire, "t-1")},
+		{"C", timer(Cancel, "t-1")},
+		{"R", timer(Reschedule, "t-1")},
+		{"y", wantCopy{"order-7"}},
+		{"P", wantOpen{"parent-1"}},
+		{"tab tab tab enter down F", timer(Fire, "t-2")},
+		{"tab tab enter", wantOpen{"order-7.1"}},
+		{"esc up enter", wantOpen{"order-7.1"}},
+	} {
+		got := press(t, s, strings.Fields(c.keys)...)
+		if len(got) != 1 || !reflect.DeepEqual(got[0], c.want) {
+			t.Errorf("%s asks for %+v, want %+v", c.keys, got, c.want)
+		}
+		shoot(t, s, 80, 20, noon)
+	}
+	if _, handled := s.key("esc"); handled {
+		t.Error("esc in the tree does not go back")
+	}
+	if _, handled := s.key("?"); handled {
+		t.Error("? is taken")
+	}
+}
+
+// The filter of the tree and that of the history are typed the same way.
+func TestExecutionFilter(t *testing.T) {
+	t.Parallel()
+	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
+	shoot(t, s, 80, 20, noon)
+	press(t, s, "/", "p", "a", "c", "k")
+	if !s.typing() {
+		t.Error("it is not typed into")
+	}
+	typing := shoot(t, s, 80, 20, noon)
+	press(t, s, "enter")
+	compare(t, "execution-filter", typing+shoot(t, s, 80, 20, noon))
+	press(t, s, "esc")
+	if s.tree.window.typed != "" {
+		t.Error("esc does not end the filter")
+	}
+	press(t, s, "/", "x", "esc", "tab", "tab", "enter")
+	s.inPane = true
+	press(t, s, "/", "f", "i", "r", "e", "d", "enter")
+	shoot(t, s, 80, 20, noon)
+	if s.history.matched != 1 || s.tree.window.typed != "" {
+		t.Errorf("%d events match, and the tree is filtered by %q", s.history.matched, s.tree.window.typed)
+	}
+	press(t, s, "enter")
+	if s.pane != dataPane || !strings.Contains(s.dataTitle(), "event 8") {
+		t.Errorf("the pane is %d with %q, want the data of event 8", s.pane, s.dataTitle())
+	}
+	press(t, s, "esc", "esc", "esc")
+	if s.inPane {
+		t.Error("esc does not go back to the tree")
+	}
+}
+
+// The screen follows what happens, and goes back when time does.
+func TestExecutionFollows(t *testing.T) {
+	t.Parallel()
+	src := sold()
+	all := src.events
+	s := newExecutionScreen(src, "order-7").(*executionScreen)
+	src.events = all[:20]
+	first := shoot(t, s, 80, 70, noon)
+	src.events = all
+	if full := shoot(t, s, 80, 70, noon); full == first || s.tree.version != int64(len(all)) {
+		t.Errorf("the tree is at version %d, want %d", s.tree.version, len(all))
+	}
+	reads := src.reads
+	src.x.State = Completed
+	shoot(t, s, 80, 70, noon)
+	src.reads = 0
+	shoot(t, s, 80, 70, noon)
+	if src.reads > 0 {
+		t.Errorf("what has ended is read again %d times (%d before)", src.reads, reads)
+	}
+	src.x.State, src.events = Waiting, all[:20]
+	settle(t, s, s.take(timeMoved{}))
+	if back := shoot(t, s, 80, 70, noon); back != first {
+		t.Errorf("moved back:\n%s\nwant:\n%s", back, first)
+	}
+}
+
+// What is missing, and what cannot be read, is said.
+func TestExecutionProblems(t *testing.T) {
+	t.Parallel()
+	s := newExecutionScreen(sold(), "order-8")
+	if got := shoot(t, s, 80, 5, noon); !strings.Contains(got, "there is none") {
+		t.Errorf("an execution that is not there is shown as\n%s", got)
+	}
+	src := sold()
+	src.x.Document, src.x.Timers, src.x.Children, src.x.Facts, src.x.Waits = nil, nil, nil, nil, nil
+	src.x.Problem = "the document is not kept any more"
+	s = newExecutionScreen(src, "order-7")
+	for range paneCount {
+		shoot(t, s, 80, 20, noon)
+		press(t, s, "tab", "enter", "right", "left", " ", "end", "home", "pgdown", "pgup", "enter", "esc")
+	}
+	if got := shoot(t, s, 80, 20, noon); !strings.Contains(got, "not kept any more") {
+		t.Errorf("the problem is not shown:\n%s", got)
+	}
+}
+
+// Whatever the names and the size of the screen, nothing reaches the terminal that
+// could move its cursor, and nothing panics.
+func TestExecutionHostile(t *testing.T) {
+	t.Parallel()
+	const bad = "\x1b[2J\x07\u202e水\xff\r\n"
+	src := sold()
+	for i := range src.events {
+		if e := &src.events[i]; i%3 == 0 && e.Ref != "" {
+			e.Ref, e.Iteration, e.Text, e.Type = e.Ref+bad, bad+"."+bad, bad, bad
+		}
+	}
+	src.events = append(src.events, Event{Version: int64(len(src.events) + 1), Ref: "/use/functions/" + bad, Attempt: "r.r..x", State: Running})
+	src.x.ID, src.x.Workflow, src.x.Note, src.x.Waits = bad, bad, bad, []string{bad}
+	src.x.Document.Text = bad + src.x.Document.Text
+	src.x.Facts = append(src.x.Facts, [2]string{bad, bad})
+	src.x.Children[0].ID, src.x.Timers[0].Kind, src.x.Timers[0].Task = bad, bad, bad
+	for v := range int64(100) {
+		src.data[v] = bad
+	}
+	keys := strings.Fields("tab enter down right enter e end d / x enter esc esc E home f tab d left pgdown up enter esc")
+	for _, size := range [][2]int{{0, 0}, {1, 1}, {3, 30}, {30, 3}, {80, 20}, {130, 12}, {170, 40}} {
+		s := newExecutionScreen(src, bad)
+		for range 3 {
+			for i, k := range append(keys, " ") {
+				press(t, s, k)
+				if got := shoot(t, s, size[0], size[1], noon); strings.ContainsAny(got, "\x1b\x07\r\u202e") {
+					t.Fatalf("after %s:\n%q", k, got)
+				}
+				settle(t, s, s.click(i*3%max(1, size[0]), i%max(1, size[1]), i%2 == 0))
+				s.wheel(3)
+				s.hints()
+			}
+		}
+	}
+}
+
+// A click chooses a task, a pane, and a place in it.
+func TestExecutionMouse(t *testing.T) {
+	t.Parallel()
+	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
+	shoot(t, s, 120, 30, noon)
+	line := slices.IndexFunc(s.tree.window.lines, func(l treeLine) bool {
+		return s.tree.text(look{}, &l, &treeLook{}).name == "mail"
+	})
+	settle(t, s, s.click(10, s.places.tree.y+line-s.tree.window.offset, false))
+	if got := s.tree.chosenTask().Name; got != "mail" {
+		t.Errorf("a click chooses %q, want mail", got)
+	}
+	settle(t, s, s.click(s.places.tabs.x+s.places.ends[timersPane]-1, s.places.tabs.y, false))
+	if s.pane != timersPane || !s.inPane {
+		t.Errorf("a click on a tab chooses pane %d", s.pane)
+	}
+	shoot(t, s, 120, 30, noon)
+	settle(t, s, s.click(s.places.pane.x+3, s.places.pane.y+1, false))
+	if timer, _ := s.timer(); timer.ID != "t-2" {
+		t.Errorf("a click chooses timer %q, want t-2", timer.ID)
+	}
+}
+
+func BenchmarkExecutionDraw(b *testing.B) {
+	src := &told{x: Execution{Row: Row{ID: "x", State: Running}, Document: documentOf(shop), Version: 200_002}, events: loop(100_000).events, page: 1000}
+	s := newExecutionScreen(src, "x").(*executionScreen)
+	s.show(src.x, 0)
+	s.add(0, src.events)
+	c := newCanvas(160, 48)
+	for b.Loop() {
+		s.tree.changes++
+		s.draw(c.all(), look{}, noon)
+	}
+}

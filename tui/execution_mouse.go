@@ -1,0 +1,61 @@
+package tui
+
+import tea "github.com/charmbracelet/bubbletea"
+
+// click is the mouse: on the tree, on a pane, on the names of the panes.
+func (s *executionScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive // flag-parameter: the interface has it
+	p := &s.places
+	switch {
+	case p.tree.has(x, y):
+		s.inPane = false
+		s.tree.to(s.tree.window.offset + y - p.tree.y)
+		if double {
+			return s.enter()
+		}
+	case p.tabs.has(x, y):
+		for at := range paneCount {
+			if x-p.tabs.x < p.ends[at] {
+				s.pane, s.inPane, p.seen[at] = at, true, true
+				break
+			}
+		}
+	case p.pane.has(x, y):
+		return s.clickPane(y-p.pane.y, double)
+	case p.third.has(x, y):
+		s.pane, s.inPane = p.beside, true
+	default:
+		return nil
+	}
+	return s.chose()
+}
+
+func (s *executionScreen) clickPane(y int, double bool) tea.Cmd { //nolint:revive // flag-parameter: the interface has it
+	s.inPane = true
+	on, _ := s.scrolled()
+	switch s.pane {
+	case documentPane:
+		y += s.document.offset
+	case historyPane:
+		y += s.history.offset
+		s.history.follow = false
+	case timersPane:
+		y += s.due.offset
+	case factsPane:
+		y += s.facts.offset
+	case childrenPane:
+		y += s.children.offset
+	case dataPane, paneCount:
+		y += s.data.view.offset - 1
+	}
+	on.to(y)
+	if double {
+		return s.enterPane()
+	}
+	return nil
+}
+
+// wheel scrolls.
+func (s *executionScreen) wheel(lines int) {
+	on, _ := s.scrolled()
+	on.move(lines)
+}

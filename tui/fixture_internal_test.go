@@ -1,0 +1,253 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/google/go-cmp/cmp"
+)
+
+// start is when the executions of the tests begin.
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// compare compares a picture of a component with the one that is kept.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", "components", name+".txt")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// picture is a canvas without its colours; rows of a cursor begin with » where the
+// keys go to them, else with ›.
+func picture(c *canvas) string {
+	var b strings.Builder
+	for y := range c.height {
+		mark := " "
+		var row strings.Builder
+		for _, cell := range c.cells[y*c.width : (y+1)*c.width] {
+			switch {
+			case cell.ink&selected != 0:
+				mark = "»"
+			case cell.ink&0xff == bar && mark == " ":
+				mark = "›"
+			}
+			if cell.r != 0 {
+				row.WriteRune(cell.r)
+				row.WriteString(cell.tail)
+			}
+		}
+		b.WriteString(strings.TrimRight(mark+row.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// story makes the events of a history.
+type story struct {
+	events []Event
+	at     time.Time
+}
+
+func newStory() *story {
+	s := &story{at: start}
+	s.tell(Event{Type: "execution.started", State: Running})
+	return s
+}
+
+func (s *story) tell(e Event) *story {
+	e.Version, e.At = int64(len(s.events)+1), s.at
+	if e.Ref != "" {
+		e.Task = runName(e.Ref, runKey{0, e.Iteration, e.Attempt})
+	}
+	s.events = append(s.events, e)
+	return s
+}
+
+// run splits a run as the engine writes it.
+func runEvent(run string) Event {
+	var e Event
+	run, e.Attempt, _ = strings.Cut(run, "@")
+	e.Ref, e.Iteration, _ = strings.Cut(run, "#")
+	return e
+}
+
+func (s *story) begin(run string) *story {
+	e := runEvent(run)
+	e.Type, e.State = "task.requested", Running
+	return s.tell(e)
+}
+
+func (s *story) end(run string, state State, text string) *story {
+	e := runEvent(run)
+	e.Type, e.State, e.Text = "task.completed", state, text
+	return s.tell(e)
+}
+
+func (s *story) wait(run string, state State, d time.Duration) *story {
+	e := runEvent(run)
+	e.Type, e.State, e.Until = "timer.scheduled", state, s.at.Add(d)
+	return s.tell(e)
+}
+
+func (s *story) pass(d time.Duration) *story {
+	s.at = s.at.Add(d)
+	return s
+}
+
+func (s *story) done(run string) *story {
+	return s.begin(run).pass(20*time.Millisecond).end(run, Completed, "")
+}
+
+// documentOf makes a document of lines: depth by two spaces each, then a name, the
+// kind, and the detail.
+func documentOf(text string) *Document {
+	d := &Document{Name: "test", Text: "document:\n  dsl: '1.0.3'\n  name: test\ndo:\n"}
+	var around []int
+	for line := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
+		trimmed := strings.TrimLeft(line, " ")
+		depth := (len(line) - len(trimmed)) / 2
+		part, trimmed := "do", strings.TrimSpace(trimmed)
+		if rest, ok := strings.CutPrefix(trimmed, "!"); ok {
+			part, trimmed = "catch/do", rest
+		}
+		words := strings.SplitN(trimmed, " ", 3)
+		me := len(d.Tasks)
+		around = append(around[:depth], me)
+		ref := ""
+		if depth > 0 {
+			up := &d.Tasks[around[depth-1]]
+			ref = up.Ref
+			up.Children = append(up.Children, me)
+			if up.Kind == "fork" {
+				part = "fork/branches"
+			} else if up.Kind == "try" && part == "do" {
+				part = "try"
+			}
+		} else {
+			d.Roots = append(d.Roots, me)
+		}
+		d.Text += strings.Repeat("  ", depth) + "- " + words[0] + ":  # " + trimmed + "\n"
+		d.Tasks = append(d.Tasks, Task{
+			Ref: ref + "/" + part + "/0/" + words[0], Name: words[0], Kind: words[1],
+			Detail: strings.Join(words[2:], " "), Line: 5 + me,
+		})
+	}
+	return d
+}
+
+// told is a Source of one execution, as of a version.
+type told struct {
+	x      Execution
+	events []Event
+	data   map[int64]string
+	page   int
+	reads  int
+}
+
+var errNone = errors.New("there is none")
+
+func (s *told) Overview(context.Context) (Overview, error)            { return Overview{}, errNone }
+func (s *told) Page(context.Context, Query) (Page, error)             { return Page{}, errNone }
+func (s *told) Detail(context.Context, Table, string) (Detail, error) { return Detail{}, errNone }
+func (s *told) Plan(context.Context, Action) (Plan, error)            { return Plan{}, errNone }
+func (s *told) Do(context.Context, Action) (string, error)            { return "", errNone }
+func (s *told) Execution(_ context.Context, id string) (Execution, error) {
+	if id != s.x.ID {
+		return Execution{}, errNone
+	}
+	x := s.x
+	x.Version = int64(len(s.events))
+	return x, nil
+}
+
+func (s *told) History(_ context.Context, _ string, after int64) ([]Event, error) {
+	s.reads++
+	if after >= int64(len(s.events)) {
+		return nil, nil
+	}
+	rest := s.events[after:]
+	return append([]Event(nil), rest[:min(len(rest), s.page)]...), nil
+}
+
+func (s *told) Data(_ context.Context, _ string, version int64) (string, error) {
+	if text, ok := s.data[version]; ok {
+		return text, nil
+	}
+	return fmt.Sprintf(`{"task_id":"x","version":%d}`, version), nil
+}
+
+// settle runs commands, and those that follow from their answers, and returns what
+// was asked of the model.
+func settle(t *testing.T, s screen, cmd tea.Cmd) (asked []tea.Msg) {
+	t.Helper()
+	todo := []tea.Cmd{cmd}
+	for n := 0; len(todo) > 0; n++ {
+		if n > 100_000 {
+			t.Fatal("the screen does not stop asking")
+		}
+		cmd, todo = todo[0], todo[1:]
+		if cmd == nil {
+			continue
+		}
+		switch msg := cmd().(type) {
+		case nil:
+		case tea.BatchMsg:
+			todo = append(todo, msg...)
+		case asking:
+			todo = append(todo, msg.answer)
+		case answer:
+			todo = append(todo, s.take(msg))
+		default:
+			asked = append(asked, msg)
+		}
+	}
+	return asked
+}
+
+// press presses keys, each with what follows from it.
+func press(t *testing.T, s screen, keys ...string) (asked []tea.Msg) {
+	t.Helper()
+	for _, k := range keys {
+		cmd, _ := s.key(k)
+		asked = append(asked, settle(t, s, cmd)...)
+	}
+	return asked
+}
+
+// shoot draws a screen, reads what it then wants, and draws it again.
+func shoot(t *testing.T, s screen, w, h int, now time.Time) string {
+	t.Helper()
+	var c *canvas
+	at := start
+	if x, ok := s.(*executionScreen); ok && x.reads.executionAt.After(at) {
+		at = x.reads.executionAt
+	}
+	for range 3 {
+		c = newCanvas(w, h)
+		s.draw(c.all(), look{themeOf(Dark), false}, now)
+		at = at.Add(time.Hour)
+		settle(t, s, s.refresh(at))
+	}
+	return picture(c)
+}

@@ -1,0 +1,175 @@
+package tui
+
+import (
+	"strings"
+)
+
+// historyView is a window over a history: it holds the events that are near the
+// cursor, and says which it lacks.
+type historyView struct {
+	events []Event
+	last   int64   // the newest version there is
+	follow bool    // the window ends where the history ends
+	above  []Event // read before the window, but not yet up to it
+
+	typed   string // the filter
+	scanned int64  // how far it has looked
+	matched int64  // how many it has found
+
+	cursor, offset, height int
+	wanted                 int64 // what is to be in the window; 0 is nothing special
+	first                  int64 // nothing is kept before it
+	turn                   int   // answers to what was wanted before mean nothing
+	problem                string
+}
+
+// How many events are kept, and how many are read above a window.
+const (
+	mostEvents  = 4000
+	eventsAbove = 500
+)
+
+func newHistoryView() *historyView { return &historyView{follow: true, height: 1} }
+
+// reset forgets the history.
+func (v *historyView) reset() {
+	*v = historyView{follow: v.follow, typed: v.typed, height: v.height, turn: v.turn + 1}
+}
+
+// feed takes up events as they come. A window that is elsewhere stays there.
+func (v *historyView) feed(events []Event) {
+	if len(events) == 0 {
+		return
+	}
+	joins := len(v.events) == 0 && v.last == 0 || len(v.events) > 0 && v.events[len(v.events)-1].Version == v.last
+	v.last = max(v.last, events[len(events)-1].Version)
+	switch {
+	case v.typed != "":
+		if v.scanned == events[0].Version-1 {
+			v.scan(events)
+		}
+	case joins && (v.follow || len(v.events)+len(events) <= mostEvents):
+		v.events = append(v.events, events...)
+		v.trimHead()
+	case v.follow:
+		v.events = append(v.events[:0], events...)
+	}
+	if v.follow {
+		v.cursor = len(v.events) - 1
+	}
+	v.clamp()
+}
+
+// scan takes up events that the filter looks at in their order.
+func (v *historyView) scan(events []Event) {
+	words := strings.Fields(strings.ToLower(v.typed))
+	for i := range events {
+		e := &events[i]
+		if e.Version <= v.scanned {
+			continue
+		}
+		v.scanned = e.Version
+		if e.match(words) {
+			v.matched++
+			v.events = append(v.events, *e)
+		}
+	}
+	v.last = max(v.last, v.scanned)
+	v.trimHead()
+	if v.follow {
+		v.cursor = len(v.events) - 1
+	}
+	v.clamp()
+}
+
+// match reports whether an event has all words.
+func (e *Event) match(words []string) bool {
+	for _, word := range words {
+		if !contains(e.Type, word) && !contains(e.Task, word) && !contains(e.Text, word) && !strings.Contains(string(e.State), word) {
+			return false
+		}
+	}
+	return true
+}
+
+// narrow filters by what was typed.
+func (v *historyView) narrow(typed string) {
+	if typed == v.typed {
+		return
+	}
+	at := v.current().Version
+	v.turn++
+	v.typed, v.events, v.above, v.scanned, v.matched, v.cursor, v.offset = typed, nil, nil, 0, 0, 0, 0
+	if typed != "" {
+		return
+	}
+	// Whoever has found something sees what is around it.
+	v.wanted = max(1, v.last)
+	if at > 0 {
+		v.wanted, v.follow = at, false
+	}
+}
+
+// current is the event at the cursor.
+func (v *historyView) current() Event {
+	if v.cursor < 0 || v.cursor >= len(v.events) {
+		return Event{}
+	}
+	return v.events[v.cursor]
+}
+
+// show goes to an event.
+func (v *historyView) show(version int64) {
+	if version <= 0 || v.typed != "" {
+		return
+	}
+	v.follow = false
+	for i := range v.events {
+		if v.events[i].Version == version {
+			v.cursor = i
+			v.clamp()
+			return
+		}
+	}
+	v.jump(version)
+}
+
+// jump asks for a window around an event.
+func (v *historyView) jump(version int64) {
+	v.turn++
+	v.above = nil
+	v.wanted = version
+}
+
+func (v *historyView) move(lines int) {
+	v.follow = false
+	v.cursor += lines
+	v.clamp()
+}
+
+// home goes to the first event.
+func (v *historyView) home() {
+	v.follow, v.cursor = false, 0
+	if v.typed == "" && len(v.events) > 0 && v.events[0].Version > 1 {
+		v.jump(1)
+	}
+	v.clamp()
+}
+
+// end goes to the last event, and follows.
+func (v *historyView) end() {
+	v.follow, v.cursor = true, len(v.events)-1
+	if n := len(v.events); v.typed == "" && n > 0 && v.events[n-1].Version < v.last {
+		v.jump(v.last)
+	}
+	v.clamp()
+}
+
+func (v *historyView) clamp() {
+	v.cursor = max(0, min(v.cursor, len(v.events)-1))
+	v.offset = max(v.cursor-v.height+1, min(v.offset, v.cursor))
+	v.offset = max(0, min(v.offset, len(v.events)-v.height))
+}
+
+// to puts the cursor on a line of the window.
+func (v *historyView) to(line int) { v.move(line - v.cursor) }

@@ -1,0 +1,104 @@
+package tui
+
+import (
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// press takes a key, or several characters that came at once.
+func (m *model) press(k tea.KeyMsg) tea.Cmd {
+	if k.Type != tea.KeyRunes || k.Alt {
+		return m.key(k.String())
+	}
+	if k.Paste && !m.typing() {
+		return nil // what is pasted is no command
+	}
+	var cmds []tea.Cmd
+	for _, r := range k.Runes {
+		if k.Paste && r < ' ' {
+			r = ' '
+		}
+		cmds = append(cmds, m.key(string(r)))
+	}
+	return tea.Batch(cmds...)
+}
+
+// typing reports whether characters are text.
+func (m *model) typing() bool {
+	if m.dialog != nil {
+		t, ok := m.dialog.(typist)
+		return ok && t.typing()
+	}
+	t, ok := m.shown().(typist)
+	return ok && t.typing()
+}
+
+// key takes a key: the dialog first, then what is typed into, then time, then the
+// screen, and then what a key means everywhere.
+func (m *model) key(k string) tea.Cmd {
+	if k == "ctrl+c" {
+		return tea.Quit
+	}
+	m.said = notice{}
+	if m.dialog != nil {
+		return m.answer(k)
+	}
+	if !m.typing() {
+		if cmd, ok := m.timeKey(k); ok {
+			return cmd
+		}
+	}
+	if cmd, ok := m.shown().key(k); ok {
+		return m.settle(cmd)
+	}
+	return m.anywhere(k)
+}
+
+// answer gives a key to the dialog.
+func (m *model) answer(k string) tea.Cmd {
+	before := m.dialog
+	cmd, open := before.key(k)
+	if !open {
+		m.dialog = nil
+	}
+	return m.settle(cmd)
+}
+
+// anywhere is what a key means everywhere.
+func (m *model) anywhere(k string) tea.Cmd {
+	switch k {
+	case "q":
+		return tea.Quit
+	case "ctrl+z":
+		return tea.Suspend
+	case "ctrl+l":
+		return tea.ClearScreen
+	case "?":
+		m.dialog = m.help()
+	case ":":
+		m.dialog = newCommandLine(m)
+	case "tab":
+		return m.goTo(m.place + 1)
+	case "shift+tab":
+		return m.goTo(m.place - 1)
+	case "esc", "backspace":
+		return m.back()
+	case "e":
+		return m.act(Action{Verb: Emit})
+	case "1", "2", "3", "4", "5":
+		return m.goTo(int(k[0] - '1'))
+	}
+	return nil
+}
+
+// everywhere are the keys that mean the same everywhere.
+func everywhere() []hint {
+	return []hint{
+		{"1–5 tab", "go to a place", true},
+		{"esc", "back", true},
+		{":", "type a command", true},
+		{"e", "emit an event", true},
+		{"ctrl+l", "draw again", true},
+		{"?", "these keys", true},
+		{"q", "quit", true},
+	}
+}

@@ -1,0 +1,238 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// listScreen is one of the tables, with a filter and a pane for the row at the cursor.
+type listScreen struct {
+	source Source
+	table  *table
+	total  int64
+
+	find    field
+	finding bool
+	pane    *detailPane // nil while it is closed
+
+	now      time.Time // when it was looked at last, by the machine's time
+	flying   bool      // a page is being read
+	failedAt time.Time
+	goes     bool // time is moved on by itself
+	reread   bool // what was read is old
+
+	rowsAt area // where the table was drawn
+	paneAt area
+}
+
+// pageRead answers a request for a part of a table.
+type pageRead struct {
+	table   *table
+	request *request
+	page    Page
+	err     error
+}
+
+func (r pageRead) failed() error { return r.err }
+
+func newListScreen(source Source, kind Table) *listScreen {
+	return &listScreen{source: source, table: newTable(kind)}
+}
+
+func (s *listScreen) title() string { return s.table.kind.title() }
+
+func (s *listScreen) typing() bool { return s.finding }
+
+// refresh reads what the table lacks or what is old, and what the pane shows.
+func (s *listScreen) refresh(now time.Time) tea.Cmd {
+	s.now = now
+	cmd := s.next()
+	if s.pane != nil {
+		return tea.Batch(cmd, s.pane.follow(s.table.current(), now))
+	}
+	return cmd
+}
+
+// How soon a table is read again.
+const (
+	rereadGoing  = 500 * time.Millisecond // while time goes
+	rereadFailed = 2 * time.Second
+)
+
+// next reads on, one page at a time.
+func (s *listScreen) next() tea.Cmd {
+	if s.flying || s.now.Sub(s.failedAt) < rereadFailed {
+		return nil
+	}
+	if s.table.loaded && (s.reread || s.table.stale(s.now) || s.goes && s.now.Sub(s.table.readAt) >= rereadGoing) {
+		s.reread = false
+		return s.send(s.table.refresh())
+	}
+	return s.send(s.table.want())
+}
+
+func (s *listScreen) send(r *request) tea.Cmd {
+	if r == nil {
+		return nil
+	}
+	s.flying = true
+	source, table := s.source, s.table
+	return ask(func(ctx context.Context) tea.Msg {
+		page, err := source.Page(ctx, r.query)
+		return pageRead{table, r, page, err}
+	})
+}
+
+func (s *listScreen) take(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case pageRead:
+		if msg.table == s.table {
+			return s.read(msg)
+		}
+	case overviewRead:
+		s.count(msg)
+	case detailRead:
+		if s.pane != nil {
+			s.pane.take(msg)
+		}
+	case timeMoved:
+		s.goes, s.reread = msg.clock.plays(), true
+	case thingsDone:
+		s.reread = true
+		clear(s.table.marked)
+	}
+	return nil
+}
+
+// read takes up a page.
+func (s *listScreen) read(r pageRead) tea.Cmd {
+	s.flying = false
+	if r.err != nil {
+		s.table.fail(r.request, problemOf(r.err))
+		if !errors.Is(r.err, ErrLost) {
+			s.failedAt = s.now
+		}
+		return nil
+	}
+	s.failedAt = time.Time{}
+	s.table.take(r.request, r.page, s.now)
+	return s.next()
+}
+
+// count notes how many rows there are.
+func (s *listScreen) count(r overviewRead) {
+	if r.err == nil {
+		s.total = totalOf(r.stand.Counts, s.table.kind)
+	}
+}
+
+// totalOf is how many rows a table has, 0 if that is not known.
+func totalOf(c Counts, kind Table) int64 {
+	return [...]int64{c.Open + c.Completed + c.Faulted + c.Cancelled, c.Timers, c.Dead, 0}[kind]
+}
+
+// draw shows the table, and the pane beside or below it.
+func (s *listScreen) draw(a area, l look, now time.Time) {
+	s.rowsAt, s.paneAt = a, area{}
+	if s.pane != nil {
+		s.rowsAt, s.paneAt = split(a)
+		s.drawPane(a, l, now)
+	}
+	s.table.draw(s.rowsAt, l, now, s.total)
+	if s.finding {
+		line := s.rowsAt.part(0, s.rowsAt.h-1, s.rowsAt.w, 1)
+		line.clear()
+		x := line.put(0, 0, accent|strong, "/")
+		s.find.draw(line, x, 0)
+	}
+}
+
+// split makes room for a pane: beside a table where that is wide, else below it.
+func split(a area) (rows, pane area) {
+	if a.w >= 120 {
+		w := a.w * 3 / 5
+		return a.part(0, 0, w-2, a.h), a.part(w, 0, a.w-w, a.h)
+	}
+	h := a.h / 2
+	return a.part(0, 0, a.w, h), a.part(0, h, a.w, a.h-h)
+}
+
+func (s *listScreen) drawPane(a area, l look, now time.Time) {
+	if a.w >= 120 {
+		for y := range a.h {
+			a.put(s.paneAt.x-a.x-2, y, faint, l.pick("│", "|"))
+		}
+	}
+	s.pane.draw(s.paneAt, l, now)
+}
+
+// click chooses a row, sorts by a column, or goes into the pane.
+func (s *listScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive // flag-parameter: that is what a mouse says
+	x, y = x+s.rowsAt.x, y+s.rowsAt.y
+	if s.pane != nil && s.paneAt.holds(x, y) {
+		s.pane.focus = true
+		s.pane.click(x-s.paneAt.x, y-s.paneAt.y, double)
+		return nil
+	}
+	if !s.rowsAt.holds(x, y) {
+		return nil
+	}
+	if s.pane != nil {
+		s.pane.focus = false
+	}
+	line := y - s.rowsAt.y
+	at := s.table.offset + line - 1
+	switch {
+	case line == 0:
+		return s.sortAt(x - s.rowsAt.x)
+	case line >= s.rowsAt.h-1 || at >= len(s.table.rows):
+		return nil
+	}
+	s.table.move(at - s.table.cursor)
+	if double {
+		return s.enter()
+	}
+	return s.refresh(s.now)
+}
+
+// holds reports whether a place of the canvas is in an area.
+func (a area) holds(x, y int) bool {
+	return x >= a.x && x < a.x+a.w && y >= a.y && y < a.y+a.h
+}
+
+// sortAt sorts by the column whose title is at a place, or the other way round.
+func (s *listScreen) sortAt(x int) tea.Cmd {
+	columns, widths := s.table.layout(s.rowsAt.w, s.now)
+	from := s.table.gutter()
+	for i := range columns {
+		if widths[i] == 0 {
+			continue
+		}
+		if x >= from && x < from+widths[i]+2 {
+			return s.sortBy(i + 1)
+		}
+		from += widths[i] + 2
+	}
+	return nil
+}
+
+func (s *listScreen) sortBy(column int) tea.Cmd {
+	if s.table.sort == column {
+		s.table.back = !s.table.back
+	} else {
+		s.table.back = false
+	}
+	s.table.order(column)
+	return s.next()
+}
+
+func (s *listScreen) wheel(lines int) {
+	if s.pane != nil && s.pane.focus {
+		s.pane.view.move(lines)
+		return
+	}
+	s.table.move(lines)
+}

@@ -1,0 +1,248 @@
+package tui
+
+import (
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// key takes a key: for the filter while that is typed, for the pane while that has
+// the focus, else for the table.
+func (s *listScreen) key(k string) (cmd tea.Cmd, handled bool) {
+	switch {
+	case s.finding:
+		return s.findKey(k), true
+	case s.pane != nil && s.pane.focus && s.pane.key(k):
+		return nil, true
+	}
+	if s.goKey(k) {
+		return s.refresh(s.now), true
+	}
+	if cmd, ok := s.actKey(k); ok {
+		return cmd, true
+	}
+	return s.lookKey(k)
+}
+
+// findKey takes a key of the filter, by which the table is narrowed at once.
+func (s *listScreen) findKey(k string) tea.Cmd {
+	switch k {
+	case "esc":
+		s.finding = false
+		s.find.set("")
+	case "enter":
+		s.finding = false
+	case "up", "down", "pgup", "pgdown":
+		s.goKey(k)
+	default:
+		s.find.key(k)
+	}
+	s.table.narrow(s.find.text())
+	return s.next()
+}
+
+// goKey takes the keys that move the cursor.
+func (s *listScreen) goKey(k string) bool {
+	t := s.table
+	switch k {
+	case "up", "k":
+		t.move(-1)
+	case "down", "j":
+		t.move(1)
+	case "pgup", "ctrl+b":
+		t.move(-t.height)
+	case "pgdown", "ctrl+f":
+		t.move(t.height)
+	case "ctrl+u":
+		t.move(-t.height / 2)
+	case "ctrl+d":
+		t.move(t.height / 2)
+	case "home", "g":
+		t.home()
+	case "end", "G":
+		t.end()
+	default:
+		return false
+	}
+	return true
+}
+
+// lookKey takes the keys that change what is shown.
+func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
+	t := s.table
+	switch k {
+	case "/":
+		s.finding = true
+		s.find.set(t.typed)
+	case "x", " ":
+		t.mark()
+	case "ctrl+a":
+		for _, r := range t.rows {
+			t.marked[r.ID] = true
+		}
+	case "X":
+		clear(t.marked)
+	case "s":
+		t.back = false
+		t.order(t.sort + 1)
+	case "S":
+		t.back = false
+		t.order(t.sort - 1)
+	case "v":
+		t.back = !t.back
+		t.order(t.sort)
+	case "r":
+		s.reread = true
+		t.asked = false
+	case "d":
+		s.turnPane()
+	case "enter":
+		return s.enter(), true
+	case "esc", "backspace":
+		return s.leave()
+	default:
+		return nil, false
+	}
+	return s.refresh(s.now), true
+}
+
+// enter opens what is at the cursor.
+func (s *listScreen) enter() tea.Cmd {
+	row := s.table.current()
+	switch {
+	case row.ID == "":
+		return nil
+	case s.table.kind == Executions:
+		return give(wantOpen{row.ID})
+	case s.pane == nil:
+		s.turnPane()
+	}
+	s.pane.focus = true
+	return s.refresh(s.now)
+}
+
+// leave takes back what was done last: the pane, marks, the filter.
+func (s *listScreen) leave() (cmd tea.Cmd, handled bool) {
+	t := s.table
+	switch {
+	case s.pane != nil:
+		s.pane = nil
+	case t.toEnd:
+		t.toEnd = false
+	case len(t.marked) > 0:
+		clear(t.marked)
+	case t.typed != "":
+		s.find.set("")
+		t.narrow("")
+	default:
+		return nil, false
+	}
+	return s.refresh(s.now), true
+}
+
+func (s *listScreen) turnPane() {
+	if s.pane != nil {
+		s.pane = nil
+		return
+	}
+	s.pane = newDetailPane(s.source, s.table.kind)
+}
+
+// actKey takes the keys that ask for something to be done, or copied, or opened.
+func (s *listScreen) actKey(k string) (cmd tea.Cmd, handled bool) {
+	row := s.table.current()
+	switch k {
+	case "y":
+		return give(wantCopy{row.ID}), true
+	case "Y":
+		return give(wantCopy{executionOf(s.table.kind, row)}), true
+	case "o":
+		return give(wantOpen{executionOf(s.table.kind, row)}), true
+	}
+	for _, d := range deeds(s.table.kind) {
+		if d.key == k {
+			return give(wantAction{Action{Verb: d.verb, Table: s.table.kind, IDs: s.table.chosen()}}), true
+		}
+	}
+	return nil, false
+}
+
+// executionOf is the execution that a row is, or is about.
+func executionOf(kind Table, row Row) string {
+	if kind == Executions {
+		return row.ID
+	}
+	return row.Execution
+}
+
+// deedKey is a key that asks for an action.
+type deedKey struct {
+	key  string
+	verb Verb
+	what string
+}
+
+// deeds are the actions on the rows of a table.
+func deeds(kind Table) []deedKey {
+	switch kind {
+	case Executions:
+		return []deedKey{
+			{"c", Cancel, "cancel"},
+			{"z", Suspend, "suspend"},
+			{"u", Resume, "resume"},
+			{"R", Retry, "retry"},
+			{"w", Record, "write a recording"},
+		}
+	case Timers:
+		return []deedKey{{"f", Fire, "fire"}, {"c", Cancel, "cancel"}, {"m", Reschedule, "move"}}
+	case Letters:
+		return []deedKey{{"R", Replay, "replay"}, {"D", Drop, "drop"}}
+	default:
+		return nil
+	}
+}
+
+// hints are the keys of the table.
+func (s *listScreen) hints() []hint {
+	if s.finding {
+		return []hint{
+			{"enter", "keeps the filter", false},
+			{"esc", "shows all", false},
+			{"status:x id:x …", "look in a column", false},
+		}
+	}
+	if s.pane != nil && s.pane.focus {
+		return s.pane.hints()
+	}
+	hints := []hint{{"enter", "open", false}, {"/", "filter", false}, {"d", "detail", false}}
+	for _, d := range deeds(s.table.kind) {
+		hints = append(hints, hint{d.key, d.what, d.verb == Record})
+	}
+	hints = append(hints, hint{"x", "mark", false}, hint{"s", "sort", false})
+	if s.table.kind != Executions {
+		hints = append(hints, hint{"o", "open its execution", true})
+	}
+	return append(hints, []hint{
+		{"S", "sort by the column before", true},
+		{"v", "the other way round", true},
+		{"space", "mark", true},
+		{"ctrl+a", "mark all that were read", true},
+		{"X", "mark none", true},
+		{"y", "copy the id", true},
+		{"Y", "copy the id of the execution", true},
+		{"r", "read again", true},
+		{"↑ ↓ j k", "a row", true},
+		{"pgup pgdn", "a page", true},
+		{"g G", "beginning, end", true},
+		{"esc", "close, unmark, show all", true},
+	}...)
+}
+
+// filterBy filters the table that is shown.
+func (m *model) filterBy(text string) (cmd tea.Cmd, wrong string) {
+	s, ok := m.shown().(*listScreen)
+	if !ok {
+		return nil, "no table is shown here"
+	}
+	s.find.set(text)
+	s.table.narrow(text)
+	return s.next(), ""
+}

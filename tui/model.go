@@ -1,0 +1,321 @@
+package tui
+
+import (
+	"context"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// model is all of the screen: a place among several, executions that were opened
+// from there, and a dialog over them.
+type model struct {
+	source  Source
+	options Options
+	look    look
+
+	width, height int
+
+	places []screen
+	place  int
+	opened []screen
+	dialog dialog
+
+	stand    Overview
+	standAt  time.Time // when that was read, by the machine's time
+	standing bool      // it is being read
+	trouble  string    // why it cannot be read
+	asked    time.Time
+
+	link   link
+	said   notice
+	moving movement
+	typed  typedBefore
+
+	canvas *canvas
+	frame  string
+	dirty  bool
+	second int64
+	tabs   []span
+	hits   click
+}
+
+// span is where something stands in a row.
+type span struct{ from, to int }
+
+// tickMsg comes some times a second.
+type tickMsg time.Time
+
+// overviewRead answers how all of it stands.
+type overviewRead struct {
+	stand Overview
+	err   error
+	at    time.Time // when it was heard, by the machine's time
+}
+
+func (r overviewRead) failed() error { return r.err }
+
+// The pace of looking at what there is to do.
+const (
+	restingTick = 250 * time.Millisecond
+	playingTick = 100 * time.Millisecond
+)
+
+func newModel(source Source, options Options) *model {
+	d := Defaults()
+	if options.Now == nil {
+		options.Now = d.Now
+	}
+	if options.Every <= 0 {
+		options.Every = d.Every
+	}
+	m := &model{source: source, options: options, look: look{themeOf(options.Background), options.ASCII}}
+	m.places = append(m.places, newOverviewScreen())
+	for kind := range tableCount {
+		m.places = append(m.places, newListScreen(source, kind))
+	}
+	if at, ok := placeNamed(options.Place); ok {
+		m.place = at
+	}
+	if options.Open != "" {
+		m.open(options.Open)
+	}
+	return m
+}
+
+// Init begins to read and to tick.
+func (m *model) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.readStand(), m.rest()}
+	if m.options.Title != "" {
+		cmds = append(cmds, tea.SetWindowTitle(m.options.Title))
+	}
+	return tea.Batch(cmds...)
+}
+
+// Update takes whatever happens. It never waits: what waits is in the commands.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	if at, ok := msg.(tickMsg); ok {
+		return m, tea.Batch(m.tick(time.Time(at)), m.rest())
+	}
+	m.dirty = true
+	return m, m.update(msg)
+}
+
+func (m *model) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height, m.canvas = msg.Width, msg.Height, nil
+		return nil
+	case tea.KeyMsg:
+		return m.press(msg)
+	case tea.MouseMsg:
+		return m.mouse(tea.MouseEvent(msg))
+	case asking:
+		return msg.answer
+	case wantAction, wantMove, wantOpen, wantCopy, wantSay, wantBack, wantCommand:
+		return m.want(msg)
+	default:
+		return m.answered(msg)
+	}
+}
+
+// settle does at once what a screen or a dialog wants, and has asked what it asks.
+func (m *model) settle(cmd tea.Cmd) tea.Cmd {
+	if cmd == nil {
+		return nil
+	}
+	switch msg := cmd().(type) {
+	case tea.BatchMsg:
+		var cmds []tea.Cmd
+		for _, c := range msg {
+			cmds = append(cmds, m.settle(c))
+		}
+		return tea.Batch(cmds...)
+	case nil:
+		return nil
+	case asking:
+		return msg.answer
+	case wantAction, wantMove, wantOpen, wantCopy, wantSay, wantBack, wantCommand:
+		return m.want(msg)
+	default:
+		return give(msg)
+	}
+}
+
+// want does what a screen has asked for.
+func (m *model) want(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case wantAction:
+		return m.act(msg.Action)
+	case wantMove:
+		return m.move(msg.Move)
+	case wantOpen:
+		return m.open(msg.id)
+	case wantCopy:
+		return m.copy(msg.text)
+	case wantSay:
+		m.say(msg.text, msg.bad)
+	case wantBack:
+		return m.back()
+	case wantCommand:
+		return m.run(msg.line)
+	}
+	return nil
+}
+
+// answered takes an answer of the source, and hands it on to whom it may concern.
+func (m *model) answered(msg tea.Msg) tea.Cmd {
+	var cmds []tea.Cmd
+	if a, ok := msg.(answer); ok {
+		cmds = append(cmds, m.heard(a))
+	}
+	switch msg := msg.(type) {
+	case overviewRead:
+		msg.at = m.options.Now()
+		return tea.Batch(append(cmds, m.stands(msg), m.tell(msg))...)
+	case timeHasMoved:
+		cmds = append(cmds, m.hasMoved(msg))
+		return tea.Batch(cmds...)
+	case actionDone:
+		cmds = append(cmds, m.done(msg))
+	}
+	if m.dialog != nil {
+		m.dialog.take(msg)
+	}
+	return tea.Batch(append(cmds, m.tell(msg))...)
+}
+
+// tell tells all the screens.
+func (m *model) tell(msg tea.Msg) tea.Cmd {
+	var cmds []tea.Cmd
+	for _, s := range m.places {
+		cmds = append(cmds, s.take(msg))
+	}
+	for _, s := range m.opened {
+		cmds = append(cmds, s.take(msg))
+	}
+	return tea.Batch(cmds...)
+}
+
+// rest waits for the next tick.
+func (m *model) rest() tea.Cmd {
+	pace := restingTick
+	if m.stand.Clock.plays() {
+		pace = playingTick
+	}
+	return tea.Tick(pace, func(at time.Time) tea.Msg { return tickMsg(at) })
+}
+
+// tick reads what is to be read again. The screen is drawn again if a second is over,
+// since that is what counts down on it.
+func (m *model) tick(now time.Time) tea.Cmd {
+	if second := m.now().Unix(); second != m.second || m.said.over(now) || m.link.lost || m.standing {
+		m.second, m.dirty = second, true
+	}
+	if m.said.over(now) {
+		m.said = notice{}
+	}
+	if m.link.lost {
+		if m.standing || now.Before(m.link.next) {
+			return nil
+		}
+		return m.readStand()
+	}
+	var cmds []tea.Cmd
+	if !m.standing && now.Sub(m.asked) >= m.pace() {
+		cmds = append(cmds, m.readStand())
+	}
+	return tea.Batch(append(cmds, m.shown().refresh(now))...)
+}
+
+// pace is the time between two looks at how all of it stands.
+func (m *model) pace() time.Duration {
+	if m.stand.Clock.plays() {
+		return min(m.options.Every, 2*playingTick)
+	}
+	return m.options.Every
+}
+
+// readStand asks how all of it stands.
+func (m *model) readStand() tea.Cmd {
+	m.standing, m.asked = true, m.options.Now()
+	source := m.source
+	return ask(func(ctx context.Context) tea.Msg {
+		stand, err := source.Overview(ctx)
+		return overviewRead{stand: stand, err: err}
+	})
+}
+
+// stands notes how all of it stands.
+func (m *model) stands(r overviewRead) tea.Cmd {
+	m.standing, m.trouble = false, ""
+	if r.err != nil {
+		m.trouble = problemOf(r.err)
+		return nil
+	}
+	before := m.stand.Clock
+	m.stand, m.standAt = r.stand, m.options.Now()
+	if now := r.stand.Clock; now.Moves && (before.Moves != now.Moves || before.Paused != now.Paused || before.Speed != now.Speed) {
+		return m.tell(timeMoved{now})
+	}
+	return nil
+}
+
+// now is the source's time: what it last said, and what has passed since.
+func (m *model) now() time.Time {
+	clock := m.stand.Clock
+	switch {
+	case m.stand.Now.IsZero():
+		return m.options.Now()
+	case clock.Paused:
+		return m.stand.Now
+	}
+	passed := m.options.Now().Sub(m.standAt)
+	if clock.Speed > 0 {
+		passed = time.Duration(float64(passed) * clock.Speed)
+	}
+	now := m.stand.Now.Add(passed)
+	if clock.Seeks && now.After(clock.End) {
+		return clock.End
+	}
+	return now
+}
+
+// shown is the screen that one looks at.
+func (m *model) shown() screen {
+	if n := len(m.opened); n > 0 {
+		return m.opened[n-1]
+	}
+	return m.places[m.place]
+}
+
+// goTo goes to a place, and leaves what was opened.
+func (m *model) goTo(place int) tea.Cmd {
+	m.place, m.opened = (place+len(m.places))%len(m.places), nil
+	return m.visit()
+}
+
+// open opens an execution.
+func (m *model) open(id string) tea.Cmd {
+	if id == "" {
+		return nil
+	}
+	m.opened = append(m.opened, newExecutionScreen(m.source, id))
+	return m.visit()
+}
+
+// back leaves the execution that was opened last.
+func (m *model) back() tea.Cmd {
+	if n := len(m.opened); n > 0 {
+		m.opened = m.opened[:n-1]
+	}
+	return m.visit()
+}
+
+// visit reads what the screen that one has come to wants to show.
+func (m *model) visit() tea.Cmd {
+	if m.link.lost {
+		return nil
+	}
+	return m.shown().refresh(m.options.Now())
+}

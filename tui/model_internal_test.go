@@ -1,0 +1,357 @@
+package tui
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/google/go-cmp/cmp"
+)
+
+// Actions are planned, shown, and done when they are confirmed.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		keys []string
+		want []Action
+	}{
+		"cancel":           {[]string{"2", "c", "y"}, []Action{{Verb: Cancel, Table: Executions, IDs: []string{"order-1"}}}},
+		"cancel, no":       {[]string{"2", "c", "n"}, nil},
+		"cancel, esc":      {[]string{"2", "c", "esc"}, nil},
+		"enter":            {[]string{"2", "z", "enter"}, []Action{{Verb: Suspend, Table: Executions, IDs: []string{"order-1"}}}},
+		"resume":           {[]string{"2", "u", "y"}, []Action{{Verb: Resume, Table: Executions, IDs: []string{"order-1"}}}},
+		"retry":            {[]string{"2", "j", "j", "j", "R", "y"}, []Action{{Verb: Retry, Table: Executions, IDs: []string{"order-4"}}}},
+		"record":           {[]string{"2", "w", "enter", "y"}, []Action{{Verb: Record, Table: Executions, IDs: []string{"order-1"}, Text: "order-1.jsonl"}}},
+		"several":          {[]string{"3", "x", "j", "x", "f", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-000", "t-002"}}}},
+		"reschedule":       {[]string{"3", "m", "'PT1H", "enter", "y"}, []Action{{Verb: Reschedule, Table: Timers, IDs: []string{"t-000"}, Text: "PT1H"}}},
+		"replay":           {[]string{"4", "ctrl+a", "R", "y"}, []Action{{Verb: Replay, Table: Letters, IDs: []string{"176720-0", "176721-0", "176722-0"}}}},
+		"drop":             {[]string{"4", "D", "y"}, []Action{{Verb: Drop, Table: Letters, IDs: []string{"176720-0"}}}},
+		"emit":             {[]string{"e", "ctrl+u", "'{\"type\":\"a\"}", "enter", "y"}, []Action{{Verb: Emit, Text: `{"type":"a"}`}}},
+		"command":          {[]string{":", "'fire t-004", "enter", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-004"}}}},
+		"emit command":     {[]string{":", "'emit {}", "enter", "y"}, []Action{{Verb: Emit, Text: "{}"}}},
+		"moved by command": {[]string{":", "'resch t-1 10m", "enter", "y"}, []Action{{Verb: Reschedule, Table: Timers, IDs: []string{"t-1"}, Text: "10m"}}},
+		"from overview":    {[]string{"j", "f", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-001"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScripted()
+			playing(t, s, 80, 24, Options{}).keys(c.keys...)
+			if diff := cmp.Diff(c.want, s.done); diff != "" {
+				t.Errorf("done (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What cannot be undone is not done by enter alone, and is done with force.
+func TestDanger(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	s.plan.Danger = true
+	p := playing(t, s, 80, 24, Options{}).keys("4", "D", "enter").has("This cannot be undone.")
+	if len(s.done) != 0 {
+		t.Errorf("done by enter: %v", s.done)
+	}
+	p.keys("y").has("done: Drop dead letter")
+	if len(s.done) != 1 || !s.done[0].Force {
+		t.Errorf("done: %v, want one with force", s.done)
+	}
+}
+
+// While the connection is lost, that is said, what was known stays, and it is tried
+// again at a growing pace; once it is found, all goes on.
+func TestLostAndFound(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	p := playing(t, s, 80, 24, Options{}).keys("2", "j").pass(3 * time.Second)
+	s.lost = true
+	p.pass(2500*time.Millisecond).has("connection lost, trying again in", "注文-2", "ago")
+	before := s.asked
+	p.pass(time.Minute).has("connection lost")
+	if tries := s.asked - before; tries < 4 || tries > 10 {
+		t.Errorf("%d tries in a minute, want some, fewer and fewer", tries)
+	}
+	p.keys("3").has("reading timers")
+	s.lost = false
+	p.pass(16 * time.Second).lacks("connection lost").has("order-2")
+	p.keys("2").has("2 of 12,393")
+}
+
+// An action that meets a lost connection is not done silently.
+func TestLostWhileActing(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	p := playing(t, s, 80, 24, Options{}).keys("2", "c")
+	s.lost = true
+	p.keys("y").has("dial 127.0.0.1:6379: the connection is lost")
+	p.keys("c").has("╭─ Cancel execution", "the connection is lost")
+}
+
+// What is wrong with the source, and that it does not answer, is said as long as it is so.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	p := playing(t, s, 80, 24, Options{}).keys("2")
+	s.wrong = errNone
+	p.pass(3*time.Second).has(errNone.Error(), "order-4")
+	s.wrong = nil
+	p.pass(5 * time.Second).lacks(errNone.Error())
+	p.hold = true
+	p.pass(4 * time.Second).has("no answer for 3s")
+}
+
+// Keys that come at once do what they do one after the other, but nothing is confirmed
+// before it was planned.
+func TestTypedAhead(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	p := playing(t, s, 80, 24, Options{}).keys("2", "'jcy").has("╭─ Cancel execution 注文-2")
+	if len(s.done) != 0 {
+		t.Errorf("done before it was planned: %v", s.done)
+	}
+	p.keys("y")
+	if len(s.done) != 1 {
+		t.Errorf("done: %v", s.done)
+	}
+	p.keys("':timers").has(":timers").keys("enter").has("── Timers ──")
+}
+
+func TestTheme(t *testing.T) {
+	t.Parallel()
+	p := playing(t, newScripted(), 80, 24, Options{}).keys(":", "'theme none", "enter")
+	if strings.Contains(p.m.View(), "\x1b[0;9") {
+		t.Error("there are colours after :theme none")
+	}
+	p.keys(":", "'theme pink", "enter").has("want dark, light or none")
+}
+
+func TestGoing(t *testing.T) {
+	t.Parallel()
+	p := playing(t, newScripted(), 80, 24, Options{})
+	for _, step := range []struct{ key, title string }{
+		{"2", "── Executions ──"},
+		{"tab", "── Timers ──"},
+		{"shift+tab", "── Executions ──"},
+		{"j", "── Executions ──"},
+		{"enter", "── Executions › 注文-2"},
+		{"esc", "── Executions ──"},
+		{"enter", "── Executions › 注文-2"},
+		{"4", "── Dead letters ──"},
+		{"o", "── Dead letters › order-7"},
+		{"esc", "── Dead letters ──"},
+		{"1", "── Overview ──"},
+		{"enter", "── Overview › order-2"},
+		{"5", "── Events ──"},
+		{"enter", "── event 17679999-0"},
+		{"esc", "── event 17679999-0"},
+	} {
+		p.keys(step.key).has(step.title)
+	}
+	p.keys("esc").lacks("── event")
+	for command, title := range map[string]string{"ex": "Executions", "timers": "Timers", "dlq": "Dead letters", "events": "Events", "o": "Overview", "open order-9": "› order-9"} {
+		p.keys(":", "'"+command, "enter").has(title)
+	}
+	p.keys(":", "'nonsense", "enter").has("no command is called nonsense")
+	p.keys(":", "up", "enter").has("no command is called nonsense")
+	p.keys(":", "'q", "enter")
+	if !p.quit {
+		t.Error(":q does not quit")
+	}
+}
+
+func TestQuit(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{{"q"}, {"2", "enter", "q"}, {"ctrl+c"}, {"2", "/", "'q", "ctrl+c"}, {"e", "ctrl+c"}, {"2", "c", "ctrl+c"}} {
+		if p := playing(t, newScripted(), 80, 24, Options{}).keys(keys...); !p.quit {
+			t.Errorf("%v does not quit", keys)
+		}
+	}
+	if p := playing(t, newScripted(), 80, 24, Options{}).keys("2", "/", "'q"); p.quit {
+		t.Error("a q in a filter quits")
+	}
+}
+
+// Options say where to begin.
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	playing(t, newScripted(), 80, 24, Options{Place: "timers"}).has("── Timers ──")
+	playing(t, newScripted(), 80, 24, Options{Open: "order-5"}).has("› order-5")
+}
+
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	p := playing(t, newScripted(), 80, 24, Options{}).keys("2", "/", "'status:f", "enter").has("order-10").lacks("order-1 ")
+	p.keys("esc").has("order-1 ")
+	p.keys("/", "'order-44", "esc").has("order-1 ")
+	p.keys(":", "'filter order-449", "enter").has("order-449").lacks("order-1 ")
+	p.keys("esc", "/", "'nothing is so", "enter").has("none of 450 matches")
+	p.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("cy"), Paste: true})
+	p.lacks("Cancel")
+}
+
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	p := playing(t, newScripted(), 80, 24, Options{}).keys("3", "y").has("copied t-000")
+	p.keys("Y")
+	b := base64.StdEncoding
+	want := fmt.Sprintf("\x1b]52;c;%s\a\x1b]52;c;%s\a", b.EncodeToString([]byte("t-000")), b.EncodeToString([]byte("order-2")))
+	if got := p.out.String(); got != want {
+		t.Errorf("written: %q, want %q", got, want)
+	}
+}
+
+func TestMouse(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	p := playing(t, s, 80, 24, Options{})
+	p.click(15, 0).has("── Executions ──")
+	p.click(10, 6).has("4 of 12,393")
+	p.click(16, 2).has("ID▲")
+	p.click(16, 2).has("ID▼")
+	p.click(10, 5).click(10, 5).has("── Executions › order-98")
+	p.click(2, 0).click(10, 12).click(10, 12).has("── Overview › order-6")
+	p.click(32, 0)
+	p.send(tea.MouseMsg{Button: tea.MouseButtonWheelDown, Action: tea.MouseActionPress})
+	p.has("4 of 30")
+}
+
+// Time is moved by keys, by commands and by clicks, one move after the other.
+func TestTime(t *testing.T) {
+	t.Parallel()
+	f := newFilm()
+	p := playing(t, f, 80, 24, Options{}).has("paused", "12:00:00.000")
+	p.keys("t").has("12:10:00.000")
+	p.keys("]").has("12:12:24.000")
+	p.keys("[", "n", "p", "T", "+", "-", " ", " ")
+	p.keys(":", "'seek 30m", "enter").has("11:30:00.000")
+	p.keys(":", "'speed 60", "enter", "2", "n")
+	p.click(30, 22)
+	var verbs []string
+	for _, m := range f.moves {
+		verbs = append(verbs, string(m.Verb))
+	}
+	want := "next timer,seek,seek,next event,event before,timer before,speed,speed,play,pause,seek,speed,next event,seek"
+	if got := strings.Join(verbs, ","); got != want {
+		t.Errorf("moves: %s, want %s", got, want)
+	}
+}
+
+// A move that is wanted while another one is under way comes after it, and only the
+// last of several.
+func TestMovesWait(t *testing.T) {
+	t.Parallel()
+	f := newFilm()
+	p := playing(t, f, 80, 24, Options{})
+	p.hold = true
+	p.keys("]", "]", "[", "t")
+	p.hold = false
+	for _, cmd := range slices.Clone(p.held) {
+		p.run(cmd)
+	}
+	var verbs []MoveVerb
+	for _, m := range f.moves {
+		verbs = append(verbs, m.Verb)
+	}
+	if diff := cmp.Diff([]MoveVerb{Seek, NextTimer}, verbs); diff != "" {
+		t.Errorf("moves (-want +got):\n%s", diff)
+	}
+}
+
+// A clock that only goes forward has two keys, and leaves the others alone.
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	f := newFilm()
+	f.stand.Clock.Seeks = false
+	p := playing(t, f, 80, 24, Options{}).keys("3", " ", "p").has("1 marked")
+	p.keys("a", "'soon", "enter").has("want a duration")
+	p.keys("ctrl+u", "'PT1H", "enter", "t")
+	want := []Move{{Verb: Advance, By: time.Hour}, {Verb: NextTimer}}
+	if diff := cmp.Diff(want, f.moves); diff != "" {
+		t.Errorf("moves (-want +got):\n%s", diff)
+	}
+	p = playing(t, newScripted(), 80, 24, Options{}).keys(":", "'play", "enter")
+	p.has("time cannot be moved here")
+}
+
+// No size and no data break a screen: lines are as wide as it at most, as many as it
+// is high, and hold no control characters but the codes of colours.
+func TestAnySize(t *testing.T) {
+	t.Parallel()
+	for _, scene := range scenes {
+		t.Run(scene.name, func(t *testing.T) {
+			t.Parallel()
+			var source Source = newScripted()
+			if scene.film {
+				source = newFilm()
+			}
+			p := playing(t, source, 80, 24, Options{}).keys(scene.keys...)
+			for _, size := range [][2]int{{1, 1}, {2, 3}, {20, 5}, {7, 40}, {300, 2}, {119, 30}, {120, 30}, {13, 13}, {200, 60}} {
+				p.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+				checkScreen(t, p.m.View(), size[0], size[1])
+				p.keys("down", "pgdown").click(size[0]/2, size[1]/2)
+			}
+		})
+	}
+}
+
+// checkScreen fails if a screen could break a terminal of that size.
+func checkScreen(t *testing.T, screen string, w, h int) {
+	t.Helper()
+	lines := strings.Split(screen, "\n")
+	if len(lines) != h {
+		t.Errorf("%d lines at %dx%d", len(lines), w, h)
+	}
+	for _, line := range lines {
+		bare := colourCodes.ReplaceAllString(line, "")
+		if n := width(bare); n > w {
+			t.Errorf("%d cells at %dx%d: %q", n, w, h, bare)
+		}
+		for _, r := range bare {
+			if r != ' ' && contested(r) {
+				t.Errorf("%q at %dx%d in %q", r, w, h, bare)
+			}
+		}
+	}
+}
+
+// A tick at which nothing is new draws nothing, and reads nothing more than it must.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	p := playing(t, s, 80, 24, Options{}).keys("2").pass(5 * time.Second)
+	before, ticks, drawn := s.asked, 0, 0
+	for range 40 {
+		p.now = p.now.Add(restingTick)
+		p.m.dirty = false
+		p.run(p.m.tick(p.now))
+		if ticks++; p.m.dirty {
+			drawn++
+		}
+	}
+	if asked := s.asked - before; asked > 16 || drawn > 26 {
+		t.Errorf("%d questions and %d pictures in 10 seconds", asked, drawn)
+	}
+}
+
+// A second of the overview and of a table with a thousand rows on a large screen
+// must be drawn within a frame.
+func BenchmarkView(b *testing.B) {
+	for name, keys := range map[string][]string{"overview": nil, "executions": {"2", "G"}, "executions with detail": {"2", "d"}, "execution": {"2", "enter"}} {
+		b.Run(name, func(b *testing.B) {
+			s := newScripted()
+			for len(s.rows[Executions]) < 1000 {
+				s.rows[Executions] = append(s.rows[Executions], s.rows[Executions][len(s.rows[Executions])-400])
+			}
+			p := playing(&testing.T{}, s, 200, 60, Options{}).keys(keys...).pass(time.Second)
+			b.ReportAllocs()
+			for b.Loop() {
+				p.m.dirty = true
+				p.m.View()
+			}
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package tui
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// movement is how time is moved: one move at a time, the last one that was wanted
+// meanwhile after it.
+type movement struct {
+	line timeline
+	busy bool
+	then *Move
+}
+
+// timeHasMoved answers a move.
+type timeHasMoved struct {
+	stand Overview
+	err   error
+}
+
+func (r timeHasMoved) failed() error { return r.err }
+
+// move moves time.
+func (m *model) move(to Move) tea.Cmd {
+	keeper, ok := m.source.(Timekeeper)
+	if !ok {
+		m.say("time cannot be moved here", true)
+		return nil
+	}
+	if m.moving.busy {
+		m.moving.then = &to
+		return nil
+	}
+	m.moving.busy = true
+	source := m.source
+	return ask(func(ctx context.Context) tea.Msg {
+		clock, err := keeper.Move(ctx, to)
+		if err != nil {
+			return timeHasMoved{err: err}
+		}
+		stand, err := source.Overview(ctx)
+		stand.Clock = clock
+		return timeHasMoved{stand, err}
+	})
+}
+
+// hasMoved takes up where time is now.
+func (m *model) hasMoved(r timeHasMoved) tea.Cmd {
+	m.moving.busy = false
+	var cmds []tea.Cmd
+	if r.err != nil {
+		m.say(r.err.Error(), true)
+	} else {
+		m.stand, m.standAt = r.stand, m.options.Now()
+		cmds = append(cmds, m.tell(overviewRead{stand: r.stand, at: m.standAt}), m.tell(timeMoved{r.stand.Clock}), m.visit())
+	}
+	if then := m.moving.then; then != nil {
+		m.moving.then = nil
+		cmds = append(cmds, m.move(*then))
+	}
+	return tea.Batch(cmds...)
+}
+
+// plays reports whether a recording is being shown. A clock that only moves on goes
+// at real pace.
+func (c Clock) plays() bool { return c.Seeks && !c.Paused }
+
+// speeds are those that + and - go through.
+func speeds() []float64 {
+	return []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 60, 600, 3600, 86400}
+}
+
+// timeKey takes the keys of the time bar, where there is one.
+func (m *model) timeKey(k string) (tea.Cmd, bool) {
+	clock := m.stand.Clock
+	switch {
+	case !clock.Moves:
+		return nil, false
+	case clock.Seeks:
+		move, ok := m.moveOf(k)
+		if !ok {
+			return nil, false
+		}
+		return m.move(move), true
+	case k == "a":
+		m.dialog = askAdvance()
+		return nil, true
+	case k == "t":
+		return m.move(Move{Verb: NextTimer}), true
+	}
+	return nil, false
+}
+
+// moveOf is the move that a key stands for.
+func (m *model) moveOf(k string) (Move, bool) {
+	switch k {
+	case " ":
+		if m.stand.Clock.Paused {
+			return Move{Verb: Play}, true
+		}
+		return Move{Verb: Pause}, true
+	case "n":
+		return Move{Verb: NextEvent}, true
+	case "p":
+		return Move{Verb: LastEvent}, true
+	case "t":
+		return Move{Verb: NextTimer}, true
+	case "T":
+		return Move{Verb: LastTimer}, true
+	case "+", "=":
+		return Move{Verb: Pace, Speed: m.speed(1)}, true
+	case "-":
+		return Move{Verb: Pace, Speed: m.speed(-1)}, true
+	case "[":
+		return Move{Verb: Seek, To: m.scrub(-1)}, true
+	case "]":
+		return Move{Verb: Seek, To: m.scrub(1)}, true
+	}
+	return Move{}, false
+}
+
+// speed is the next one, up or down.
+func (m *model) speed(step int) float64 {
+	now, all := m.stand.Clock.Speed, speeds()
+	if now == 0 {
+		now = 1
+	}
+	if step > 0 {
+		for _, s := range all {
+			if s > now {
+				return s
+			}
+		}
+		return now
+	}
+	for _, s := range slices.Backward(all) {
+		if s < now {
+			return s
+		}
+	}
+	return now
+}
+
+// scrubs is how many steps of the keys [ and ] the whole of a recording takes.
+const scrubs = 50
+
+// scrub is the time a step further on the timeline.
+func (m *model) scrub(step int) time.Time {
+	clock := m.stand.Clock
+	by := max(clock.End.Sub(clock.Start)/scrubs, time.Millisecond)
+	to := m.now().Add(time.Duration(step) * by)
+	switch {
+	case to.Before(clock.Start):
+		return clock.Start
+	case to.After(clock.End):
+		return clock.End
+	}
+	return to
+}
+
+// timeHints are the keys of the time bar.
+func (m *model) timeHints() []hint {
+	clock := m.stand.Clock
+	switch {
+	case clock.Seeks:
+		return []hint{
+			{"space", "play/pause", false},
+			{"n p", "event", false},
+			{"t T", "timer", false},
+			{"+ -", "speed", false},
+			{"[ ]", "scrub", false},
+		}
+	case clock.Moves:
+		return []hint{{"a", "advance the clock", false}, {"t", "to the next timer", false}}
+	}
+	return nil
+}
+
+// askAdvance asks how far time is to be moved on.
+func askAdvance() dialog {
+	return newPrompt(question{
+		title: "Advance the clock",
+		about: []string{"By how much? All timers that are due until then fire, in order.", "A duration: 90s, 1h30m, PT1H, P1D"},
+		taken: func(text string) (tea.Cmd, string) {
+			by, err := duration(text)
+			if err != nil {
+				return nil, err.Error()
+			}
+			return give(wantMove{Move{Verb: Advance, By: by}}), ""
+		},
+	})
+}
+
+// seek goes to a time as it is written, or to one so long after the beginning.
+func (m *model) seek(text string) (cmd tea.Cmd, wrong string) {
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return m.move(Move{Verb: Seek, To: at}), ""
+	}
+	after, err := duration(text)
+	if err != nil {
+		return nil, "want a time such as 2026-01-02T15:04:05Z, or a duration since the beginning"
+	}
+	return m.move(Move{Verb: Seek, To: m.stand.Clock.Start.Add(after)}), ""
+}

@@ -1,0 +1,179 @@
+package tui
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// View is the screen as text. It is drawn only if something has changed.
+func (m *model) View() string {
+	if m.width <= 0 || m.height <= 0 {
+		return ""
+	}
+	if m.dirty || m.canvas == nil {
+		m.frame, m.dirty = m.render(), false
+	}
+	return m.frame
+}
+
+func (m *model) render() string {
+	if m.canvas == nil {
+		m.canvas = newCanvas(m.width, m.height)
+	} else {
+		m.canvas.wipe()
+	}
+	a, now := m.canvas.all(), m.now()
+	m.header(a.part(0, 0, a.w, 1))
+	m.where(a.part(0, 1, a.w, 1))
+	m.shown().draw(m.body(a), m.look, now)
+	if clock := m.stand.Clock; clock.Moves && a.h > 4 {
+		m.moving.line.draw(a.part(0, a.h-2, a.w, 1), m.look, clock, now)
+	}
+	if a.h > 2 {
+		m.footer(a.part(0, a.h-1, a.w, 1))
+	}
+	if m.dialog != nil {
+		m.dialog.draw(a, m.look)
+	}
+	return m.canvas.text(m.look)
+}
+
+// body is the part of the screen that is not the model's own.
+func (m *model) body(a area) area {
+	below := 1
+	if m.stand.Clock.Moves && a.h > 4 {
+		below = 2
+	}
+	return a.part(0, 2, a.w, a.h-2-below)
+}
+
+// header shows the places and the time.
+func (m *model) header(a area) {
+	x := 0
+	clock := m.now().UTC().Format("15:04:05")
+	names := m.names(a.w - len(clock) - 1)
+	if a.w >= 100 {
+		x = a.put(1, 0, accent|strong, "flunq") + 1
+	}
+	m.tabs = m.tabs[:0]
+	for i, name := range names {
+		from, how := x, plainInk
+		if i == m.place {
+			how = bar
+		}
+		number, text := faint, how
+		if i == m.place {
+			number, text = bar, bar|strong
+		}
+		x = a.put(x, 0, number, " "+strconv.Itoa(i+1)+" ")
+		x = a.put(x, 0, text, name)
+		x = a.put(x, 0, how, " ")
+		m.tabs = append(m.tabs, span{from, x})
+	}
+	if a.w-x > len(clock) {
+		a.right(0, faint, clock)
+	}
+}
+
+// names are those of the places, as long as there is room for.
+func (m *model) names(room int) []string {
+	long, short, counted := []string{"Overview"}, []string{"Over"}, []string{"Overview"}
+	counts := [tableCount]int64{totalOf(m.stand.Counts, Executions), m.stand.Counts.Timers, m.stand.Counts.Dead}
+	for kind := range tableCount {
+		name := kind.title()
+		long, short = append(long, name), append(short, kind.short())
+		if n := counts[kind]; n > 0 {
+			name += " " + count(n)
+		}
+		counted = append(counted, name)
+	}
+	for _, names := range [][]string{counted, long} {
+		if len(strings.Join(names, ""))+4*len(names)+7 <= room {
+			return names
+		}
+	}
+	if len(strings.Join(long, ""))+4*len(long) <= room {
+		return long
+	}
+	return short
+}
+
+// where shows what the screen is about, and that the connection is lost if it is.
+func (m *model) where(a area) {
+	m.look.rule(a, 0, m.whereabouts(), accent)
+	text, how := m.stand.Place, faint
+	if m.stand.Tenant != "" {
+		text += m.look.pick(" · ", " | ") + "tenant " + m.stand.Tenant
+	}
+	switch waiting := m.options.Now().Sub(m.asked); {
+	case m.link.lost:
+		text, how = m.link.text(m.options.Now()), bad|strong
+	case m.trouble != "":
+		text, how = m.trouble, bad|strong
+	case m.standing && waiting >= silence:
+		text, how = "no answer for "+age(waiting), warn|strong
+	}
+	room := a.w - width(m.whereabouts()) - 8
+	if how == faint && room < width(text)+2 || text == "" {
+		return
+	}
+	a.right(0, how, " "+clip(text, max(room, a.w-4), m.look.more())+" ")
+}
+
+// silence is how long an answer may take before that is worth a word.
+const silence = 2 * time.Second
+
+func (m *model) whereabouts() string {
+	titles := []string{m.places[m.place].title()}
+	for _, s := range m.opened {
+		titles = append(titles, s.title())
+	}
+	return strings.Join(titles, m.look.pick(" › ", " > "))
+}
+
+// footer shows what was said last, what is typed, or keys.
+func (m *model) footer(a area) {
+	if m.said.text != "" {
+		sign, how := m.look.pick("› ", "> "), accent
+		if m.said.bad {
+			sign, how = m.look.pick("✘ ", "! "), bad
+		}
+		a.put(a.put(0, 0, how|strong, sign), 0, how, clip(m.said.text, a.w-2, m.look.more()))
+		return
+	}
+	x := 0
+	for _, h := range m.footing() {
+		if x+footRoom(h)-2 > a.w {
+			break
+		}
+		x = a.put(x, 0, accent|strong, h.keys) + 1
+		x = a.put(x, 0, faint, h.what) + 2
+	}
+}
+
+// footing are the keys that are worth a place in the last line: what one does where
+// one is, then time, then the rest. There is always room for the way to all of them.
+func (m *model) footing() []hint {
+	last := []hint{{keys: "?", what: "keys"}, {keys: "q", what: "quit"}}
+	here := slices.DeleteFunc(m.shown().hints(), func(h hint) bool { return h.more })
+	first := min(3, len(here))
+	all := slices.Concat(here[:first], m.timeHints(), here[first:])
+	room := m.width - footRoom(last...)
+	for i, h := range all {
+		if room -= footRoom(h); room < 0 {
+			return append(all[:i], last...)
+		}
+	}
+	return append(all, last...)
+}
+
+// footRoom is how many cells keys take in the last line.
+func footRoom(hints ...hint) int {
+	room := 0
+	for _, h := range hints {
+		room += width(h.keys) + width(h.what) + 3
+	}
+	return room
+}

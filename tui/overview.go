@@ -1,0 +1,204 @@
+package tui
+
+import (
+	"slices"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// overviewScreen shows how all of it stands: counts, rates, services, and what is
+// due next, runs now and failed last.
+type overviewScreen struct {
+	stand  Overview
+	loaded bool
+	events samples
+	fires  samples
+
+	lists [3]listing
+	at    int  // the list that the cursor is in
+	drawn area // where the screen was drawn
+}
+
+// listing is a short list with a cursor, which stays on its row.
+type listing struct {
+	title, none string
+	rows        []Row
+	cursor      int
+	offset      int
+	room        area // where it was drawn
+}
+
+// The lists of the overview.
+const (
+	dueList = iota
+	runningList
+	failedList
+)
+
+func newOverviewScreen() *overviewScreen {
+	return &overviewScreen{lists: [3]listing{
+		{title: "Due next", none: "no timers"},
+		{title: "Running now", none: "nothing runs"},
+		{title: "Failed last", none: "nothing has failed"},
+	}}
+}
+
+func (*overviewScreen) title() string { return "Overview" }
+
+// refresh reads nothing: the model reads how all of it stands for every screen.
+func (*overviewScreen) refresh(time.Time) tea.Cmd { return nil }
+
+func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
+	r, ok := msg.(overviewRead)
+	if !ok || r.err != nil {
+		return nil
+	}
+	s.stand, s.loaded = r.stand, true
+	s.events.add(r.stand.Events, r.at)
+	s.fires.add(r.stand.Fires, r.at)
+	s.lists[dueList].take(r.stand.Due)
+	s.lists[runningList].take(r.stand.Running)
+	s.lists[failedList].take(r.stand.Failed)
+	return nil
+}
+
+// take takes up the rows as they are now.
+func (l *listing) take(rows []Row) {
+	kept := l.current()
+	l.rows = rows
+	if at := slices.IndexFunc(rows, func(r Row) bool { return r.ID == kept.ID }); at >= 0 && l.cursor > 0 {
+		l.cursor = at
+	}
+	l.clamp()
+}
+
+func (l *listing) current() Row {
+	if l.cursor < 0 || l.cursor >= len(l.rows) {
+		return Row{}
+	}
+	return l.rows[l.cursor]
+}
+
+func (l *listing) clamp() {
+	room := max(1, l.room.h)
+	l.cursor = max(0, min(l.cursor, len(l.rows)-1))
+	l.offset = max(l.cursor-room+1, min(l.offset, l.cursor))
+	l.offset = max(0, min(l.offset, len(l.rows)-room))
+}
+
+func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
+	row := s.lists[s.at].current()
+	switch k {
+	case "up", "k":
+		s.move(-1)
+	case "down", "j":
+		s.move(1)
+	case "left", "h", "pgup":
+		s.jump(-1)
+	case "right", "l", "pgdown":
+		s.jump(1)
+	case "enter", "o":
+		return give(wantOpen{executionIn(row)}), true
+	case "y":
+		return give(wantCopy{row.ID}), true
+	case "Y":
+		return give(wantCopy{executionIn(row)}), true
+	default:
+		return s.actKey(k, row)
+	}
+	return nil, true
+}
+
+// actKey takes the keys for actions on the row at the cursor.
+func (s *overviewScreen) actKey(k string, row Row) (cmd tea.Cmd, handled bool) {
+	table, ok := s.tableOf(row)
+	if !ok || row.ID == "" {
+		return nil, false
+	}
+	for _, d := range deeds(table) {
+		if d.key == k {
+			return give(wantAction{Action{Verb: d.verb, Table: table, IDs: []string{row.ID}}}), true
+		}
+	}
+	return nil, false
+}
+
+// tableOf is the table that the row at the cursor is from.
+func (s *overviewScreen) tableOf(row Row) (Table, bool) {
+	switch {
+	case s.at == dueList:
+		return Timers, true
+	case s.at == failedList && row.State == Dead:
+		return Letters, true
+	case s.at == failedList:
+		return Executions, true
+	default:
+		return 0, false
+	}
+}
+
+// executionIn is the execution that a row is about, or is.
+func executionIn(row Row) string {
+	if row.Execution != "" {
+		return row.Execution
+	}
+	return row.ID
+}
+
+// move moves the cursor, over the end of a list into the next one.
+func (s *overviewScreen) move(lines int) {
+	l := &s.lists[s.at]
+	to := l.cursor + lines
+	switch {
+	case to < 0 && s.at > 0:
+		s.jump(-1)
+		s.lists[s.at].cursor = len(s.lists[s.at].rows) - 1
+	case to >= len(l.rows) && s.at < len(s.lists)-1:
+		s.jump(1)
+		s.lists[s.at].cursor = 0
+	default:
+		l.cursor = to
+	}
+	s.lists[s.at].clamp()
+}
+
+// jump goes to another list that is not empty.
+func (s *overviewScreen) jump(step int) {
+	for to := s.at + step; to >= 0 && to < len(s.lists); to += step {
+		if len(s.lists[to].rows) > 0 {
+			s.at = to
+			return
+		}
+	}
+}
+
+func (s *overviewScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive // flag-parameter: that is what a mouse says
+	x, y = x+s.drawn.x, y+s.drawn.y
+	for i := range s.lists {
+		l := &s.lists[i]
+		if !l.room.holds(x, y) || l.offset+y-l.room.y >= len(l.rows) {
+			continue
+		}
+		s.at, l.cursor = i, l.offset+y-l.room.y
+		if double {
+			return give(wantOpen{executionIn(l.current())})
+		}
+	}
+	return nil
+}
+
+func (s *overviewScreen) wheel(lines int) {
+	s.move(lines / notches)
+}
+
+func (s *overviewScreen) hints() []hint {
+	hints := []hint{{"↑ ↓", "row", false}, {"← →", "list", false}, {"enter", "open", false}}
+	if table, ok := s.tableOf(s.lists[s.at].current()); ok {
+		for _, d := range deeds(table) {
+			hints = append(hints, hint{d.key, d.what, d.verb == Record})
+		}
+	}
+	return append(hints, hint{"1–5", "places", false}, hint{":", "command", false},
+		hint{"y", "copy the id", true}, hint{"Y", "copy the id of the execution", true})
+}

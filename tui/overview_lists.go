@@ -1,0 +1,130 @@
+package tui
+
+import "time"
+
+// stack shows lists below each other, and shares the room among them.
+func (s *overviewScreen) stack(a area, l look, now time.Time, which []int) {
+	room := shares(a.h-len(which), s.needs(which))
+	y := 0
+	for i, at := range which {
+		s.list(a.part(0, y, a.w, room[i]+1), l, now, at)
+		y += room[i] + 1
+	}
+}
+
+func (s *overviewScreen) needs(which []int) []int {
+	var needs []int
+	for _, at := range which {
+		needs = append(needs, max(1, len(s.lists[at].rows)))
+	}
+	return needs
+}
+
+// shares gives everybody the same, and what some do not need to the others.
+func shares(room int, needs []int) []int {
+	given := make([]int, len(needs))
+	for more := true; more && room > 0; {
+		more = false
+		for i := range needs {
+			if room > 0 && given[i] < needs[i] {
+				given[i]++
+				room--
+				more = true
+			}
+		}
+	}
+	if n := len(given); room > 0 && n > 0 {
+		for i := range given {
+			given[i] += room / n
+		}
+	}
+	return given
+}
+
+// list shows one of the lists under its title.
+func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
+	list := &s.lists[at]
+	title := list.title
+	if n := len(list.rows); n > a.h-1 && a.h > 1 {
+		title += ", " + count(int64(a.h-1)) + " of " + count(int64(n))
+	}
+	how := accent
+	if at == failedList && len(list.rows) > 0 {
+		how = bad
+	}
+	l.rule(a, 0, title, how)
+	list.room = a.part(0, 1, a.w, a.h-1)
+	list.clamp()
+	if len(list.rows) == 0 {
+		a.put(2, 1, faint, list.none)
+	}
+	lead := list.leadOf()
+	for y := range list.room.h {
+		if list.offset+y >= len(list.rows) {
+			break
+		}
+		line := list.room.part(0, y, a.w, 1)
+		s.row(line, l, now, rowOf{list.rows[list.offset+y], at, lead})
+		if at == s.at && list.offset+y == list.cursor {
+			line.fill(0, selected)
+		}
+	}
+}
+
+// row shows a row of one of the lists; the lead is the room for the execution.
+func (*overviewScreen) row(a area, l look, now time.Time, of rowOf) {
+	r, sign := of.row, l.sign(of.row.State)
+	switch of.list {
+	case dueList:
+		how := calm
+		if r.State == Overdue || now.After(r.At) {
+			how, sign = warn, l.sign(Overdue)
+		}
+		a.put(0, 0, how, sign.glyph)
+		cells(a, l, []part{{12, how, countdown(now, r.At)}, {15, faint, r.Kind}, {of.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
+	case runningList:
+		a.put(0, 0, sign.ink, sign.glyph)
+		cells(a, l, []part{{12, busy, since(now, r.At)}, {15, faint, r.Kind}, {of.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
+	default:
+		a.put(0, 0, sign.ink, sign.glyph)
+		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.lead, plainInk, executionIn(r)}, {a.w, bad, r.Note}})
+	}
+}
+
+// rowOf is a row and where it is shown.
+type rowOf struct {
+	row        Row
+	list, lead int
+}
+
+// leadOf is the room for the executions of a list.
+func (l *listing) leadOf() int {
+	lead := 8
+	for at := l.offset; at < min(len(l.rows), l.offset+l.room.h); at++ {
+		lead = max(lead, width(executionIn(l.rows[at])))
+	}
+	return min(lead, max(8, (l.room.w-30)/2))
+}
+
+// lastOf is when something ended, or else when it was.
+func lastOf(r Row) time.Time {
+	if r.Until.IsZero() {
+		return r.At
+	}
+	return r.Until
+}
+
+// part is a text in a column.
+type part struct {
+	room int
+	ink  ink
+	text string
+}
+
+func cells(a area, l look, parts []part) {
+	x := 2
+	for _, p := range parts {
+		l.field(a, x, 0, p.room, p.ink, p.text)
+		x += p.room + 1
+	}
+}

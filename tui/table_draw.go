@@ -1,0 +1,232 @@
+package tui
+
+import (
+	"strings"
+	"time"
+)
+
+// draw shows the window: titles, rows, and a line about what is shown.
+func (t *table) draw(a area, l look, now time.Time, total int64) {
+	t.height = max(1, a.h-2)
+	t.clamp()
+	columns, widths := t.layout(a.w, now)
+	t.titles(a, l, columns, widths)
+	for y := range t.height {
+		at := t.offset + y
+		if at >= len(t.rows) {
+			break
+		}
+		t.row(a.part(0, y+1, a.w, 1), l, at, rowLook{columns, widths, now})
+	}
+	if len(t.rows) == 0 {
+		a.put(2, 2, faint, clip(t.emptiness(), a.w-2, l.more()))
+	}
+	t.foot(a, l, total)
+}
+
+type rowLook struct {
+	columns []column
+	widths  []int
+	now     time.Time
+}
+
+// gutter is the room for marks and signs before the columns.
+func (t *table) gutter() int {
+	if t.kind.stated() {
+		return 4
+	}
+	return 2
+}
+
+// layout chooses the columns that fit, and how wide they are: as wide as what they
+// have shown so far, those that grow share what is left.
+func (t *table) layout(room int, now time.Time) (columns []column, widths []int) {
+	all := columnsOf(t.kind)
+	if len(t.widths) != len(all) {
+		t.widths = make([]int, len(all))
+	}
+	t.measure(all, now)
+	left := room - t.gutter()
+	for i, c := range all {
+		w := t.widths[i]
+		if room < c.needs {
+			w = 0
+		}
+		columns, widths = append(columns, c), append(widths, w)
+		if w > 0 {
+			left -= w + 2
+		}
+	}
+	shrink(columns, widths, left+2)
+	return columns, widths
+}
+
+func (t *table) measure(all []column, now time.Time) {
+	for i, c := range all {
+		t.widths[i] = max(t.widths[i], len(c.title)+1)
+		for at := t.offset; at < min(t.offset+t.height, len(t.rows)); at++ {
+			t.widths[i] = max(t.widths[i], min(c.most, width(c.text(t.rows[at], now))))
+		}
+	}
+}
+
+// shrink takes from the widest of the columns that grow what is lacking.
+func shrink(columns []column, widths []int, left int) {
+	for ; left < 0; left++ {
+		widest := -1
+		for i, c := range columns {
+			if c.grows && widths[i] > 6 && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+func (t *table) titles(a area, l look, columns []column, widths []int) {
+	x := t.gutter()
+	for i, c := range columns {
+		if widths[i] == 0 {
+			continue
+		}
+		title := c.title
+		if t.sort == i+1 {
+			title += l.pick([2]string{"▲", "▼"}[truth(t.back)], [2]string{"^", "v"}[truth(t.back)])
+		}
+		at := x
+		if c.right {
+			at = x + max(0, widths[i]-width(title))
+		}
+		l.field(a, at, 0, widths[i], accent|strong, title)
+		x += widths[i] + 2
+	}
+}
+
+func truth(on bool) int { //nolint:revive // flag-parameter: it is what is counted
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func (t *table) row(a area, l look, at int, how rowLook) {
+	r := t.rows[at]
+	s := l.sign(r.State)
+	if t.marked[r.ID] {
+		a.put(0, 0, warn|strong, l.pick("◆", "#"))
+	}
+	if t.kind.stated() {
+		a.put(2, 0, s.ink, s.glyph)
+	}
+	x := t.gutter()
+	for i, c := range how.columns {
+		w := how.widths[i]
+		if w == 0 {
+			continue
+		}
+		text, from := clip(c.text(r, how.now), w, l.more()), x
+		if c.right {
+			from = x + w - width(text)
+		}
+		a.put(from, 0, t.inkOf(c.title, r, s), text)
+		x += w + 2
+	}
+	if at == t.cursor {
+		a.fill(0, selected)
+	}
+}
+
+// inkOf is the colour of a cell.
+func (*table) inkOf(title string, r Row, s sign) ink {
+	switch title {
+	case "STATUS", "STATE":
+		return s.ink
+	case "DUE":
+		if r.State == Overdue {
+			return warn
+		}
+	case "REASON":
+		return bad
+	case "AT", "CREATED", "WORKFLOW":
+		return faint
+	}
+	return plainInk
+}
+
+// emptiness says why there are no rows.
+func (t *table) emptiness() string {
+	switch {
+	case t.problem != "":
+		return t.problem
+	case !t.loaded:
+		return "reading " + strings.ToLower(t.kind.title())
+	case t.next != "":
+		return "looking: " + count(int64(t.looked)) + " so far"
+	case t.typed != "":
+		return "none of " + count(int64(t.looked)) + " matches " + t.typed + " (esc: all)"
+	default:
+		return "no " + strings.ToLower(t.kind.title())
+	}
+}
+
+// foot says which rows are shown, of how many.
+func (t *table) foot(a area, l look, total int64) {
+	y := a.h - 1
+	parts := []string{t.place(total)}
+	if n := len(t.marked); n > 0 {
+		parts = append(parts, count(int64(n))+" marked")
+	}
+	if t.typed != "" {
+		parts = append(parts, "filter "+t.typed+": "+count(int64(t.looked))+" looked at"+t.going())
+	}
+	if t.sort != 0 {
+		parts = append(parts, "sorted by "+strings.ToLower(columnsOf(t.kind)[t.sort-1].title)+t.among(total))
+	}
+	if t.toEnd {
+		parts = append(parts, "going to the end (esc stops)")
+	}
+	if t.looked > mostLooks {
+		parts = append(parts, "r reads again")
+	}
+	text := strings.Join(parts, l.pick(" · ", " | "))
+	a.put(1, y, faint, clip(text, a.w-2, l.more()))
+	if t.problem != "" && len(t.rows) > 0 {
+		a.right(y, bad, clip(" "+t.problem, a.w/2, l.more()))
+	}
+}
+
+// place is where the cursor is.
+func (t *table) place(total int64) string {
+	if len(t.rows) == 0 {
+		return "0 rows"
+	}
+	at := int64(t.past + t.cursor + 1)
+	of := int64(t.past + len(t.rows))
+	switch {
+	case t.typed == "" && total > 0:
+		of = max(total, of)
+		return count(at) + " of " + count(of)
+	case t.next != "":
+		return count(at) + " of " + count(of) + " or more"
+	default:
+		return count(at) + " of " + count(of)
+	}
+}
+
+func (t *table) going() string {
+	if t.asked && t.next != "" {
+		return ", going on"
+	}
+	return ""
+}
+
+// among says that only a part was sorted, if so.
+func (t *table) among(total int64) string {
+	if t.next == "" && int64(len(t.rows)) >= total || t.typed != "" && t.next == "" {
+		return ""
+	}
+	return " among the first " + count(int64(len(t.rows)))
+}

@@ -1,0 +1,124 @@
+package tui
+
+import (
+	"strconv"
+	"time"
+)
+
+// timeline shows how far a time that can be moved has come, in one row.
+type timeline struct {
+	start, end time.Time
+	from, room int // of the bar, when it was drawn
+}
+
+// draw shows the clock: whether it goes and how fast, the time, a bar with the
+// timers on it, and what is left.
+func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
+	t.start, t.end = c.Start, extent(c, now)
+	t.from, t.room = 0, 0
+	if a.h < 1 {
+		return
+	}
+	x := t.pace(a, l, c)
+	if !c.Start.IsZero() {
+		// The bar begins where it began before.
+		x = max(a.put(x, 0, strong, passed(now.Sub(c.Start))), x+7) + 1
+	}
+	right := a.w
+	if a.w >= 60 {
+		right = a.right(0, faint, " "+now.UTC().Format("2006-01-02 15:04:05.000"))
+	}
+	if whole := " " + passed(t.end.Sub(c.Start)); c.Seeks && right-x > width(whole)+12 {
+		right -= width(whole)
+		a.put(right, 0, faint, whole)
+	}
+	if right-x < 8 {
+		return
+	}
+	t.from, t.room = x, right-x
+	t.bar(a, l, c, now)
+}
+
+// extent is until when a bar goes: as far as something is known.
+func extent(c Clock, now time.Time) time.Time {
+	end := c.End
+	if end.IsZero() {
+		for _, mark := range c.Marks {
+			if mark.After(end) {
+				end = mark
+			}
+		}
+	}
+	if now.After(end) {
+		end = now
+	}
+	return end
+}
+
+// pace says whether time goes, and how fast.
+func (*timeline) pace(a area, l look, c Clock) int {
+	sign, word, i := l.pick("▸", ">"), "playing", good
+	if c.Paused {
+		sign, word, i = l.pick("‖", "="), "paused", warn
+	}
+	x := a.put(0, 0, i|strong, sign+" ")
+	if a.w >= 50 {
+		x = a.put(x, 0, i, word+" ")
+	}
+	if c.Speed != 0 && c.Speed != 1 {
+		x = a.put(x, 0, i, strconv.FormatFloat(c.Speed, 'g', 4, 64)+l.pick("× ", "x "))
+	}
+	return x
+}
+
+func (t *timeline) bar(a area, l look, c Clock, now time.Time) {
+	head := t.cell(now)
+	for x := range t.room {
+		if x <= head {
+			a.put(t.from+x, 0, accent, l.pick("━", "="))
+		} else {
+			a.put(t.from+x, 0, faint, l.pick("─", "-"))
+		}
+	}
+	for _, mark := range c.Marks {
+		if mark.Before(t.start) || mark.After(t.end) {
+			continue
+		}
+		i := warn
+		if !mark.After(now) {
+			i = accent
+		}
+		a.put(t.from+t.cell(mark), 0, i, l.pick("┃", "|"))
+	}
+	a.put(t.from+head, 0, strong, l.pick("●", "O"))
+}
+
+// cell is where on the bar a time is.
+func (t *timeline) cell(at time.Time) int {
+	whole := t.end.Sub(t.start)
+	if whole <= 0 || t.room <= 1 {
+		return 0
+	}
+	part := float64(at.Sub(t.start)) / float64(whole)
+	return max(0, min(t.room-1, int(part*float64(t.room-1)+0.5)))
+}
+
+// at is the time that a place on the row stands for, if it is on the bar.
+func (t *timeline) at(x int) (time.Time, bool) {
+	if x < t.from || x >= t.from+t.room || t.room <= 1 {
+		return time.Time{}, false
+	}
+	whole := t.end.Sub(t.start)
+	return t.start.Add(time.Duration(float64(whole) * float64(x-t.from) / float64(t.room-1))), true
+}
+
+// passed is a time since the beginning.
+func passed(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "+0s"
+	case d < time.Minute:
+		return "+" + took(d)
+	}
+	return "+" + age(d)
+}

@@ -1,0 +1,66 @@
+package tui_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/tui"
+)
+
+// A terminal's environment says what may be shown on it.
+func TestOptionsFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env        map[string]string
+		background tui.Background
+		ascii      bool
+	}{
+		"usual":      {map[string]string{"TERM": "xterm-256color", "LANG": "en_US.UTF-8"}, tui.Dark, false},
+		"no colours": {map[string]string{"TERM": "xterm", "LANG": "C.utf8", "NO_COLOR": "1"}, tui.None, false},
+		"light":      {map[string]string{"TERM": "rxvt", "LANG": "de_DE.UTF-8", "COLORFGBG": "0;default;15"}, tui.Light, false},
+		"dark":       {map[string]string{"TERM": "rxvt", "LANG": "de_DE.UTF-8", "COLORFGBG": "15;0"}, tui.Dark, false},
+		"console":    {map[string]string{"TERM": "linux", "LANG": "en_US.UTF-8"}, tui.Dark, true},
+		"dumb":       {map[string]string{"TERM": "dumb", "LANG": "en_US.UTF-8"}, tui.None, true},
+		"no unicode": {map[string]string{"TERM": "xterm", "LANG": "en_US.UTF-8", "LC_ALL": "C"}, tui.Dark, true},
+		"nothing":    {nil, tui.Dark, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := tui.Defaults().For(func(name string) string { return c.env[name] })
+			if o.Background != c.background || o.ASCII != c.ascii {
+				t.Errorf("background %v, ascii %v, want %v, %v", o.Background, o.ASCII, c.background, c.ascii)
+			}
+		})
+	}
+}
+
+// empty is a Source with nothing in it.
+type empty struct{ tui.Source }
+
+func (empty) Overview(context.Context) (tui.Overview, error) {
+	return tui.Overview{Place: "nowhere"}, nil
+}
+
+// Run ends when it is told to by a key or by its context.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	options := tui.Defaults()
+	options.Input, options.Output = strings.NewReader("?xq"), &bytes.Buffer{}
+	if err := tui.Run(ctx, empty{}, options); err != nil || ctx.Err() != nil {
+		t.Errorf("Run = %v, %v", err, ctx.Err())
+	}
+	soon, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	reader, writer := io.Pipe()
+	defer writer.Close()
+	options.Input = reader
+	if err := tui.Run(soon, empty{}, options); err != nil {
+		t.Errorf("Run = %v after its context ended", err)
+	}
+}

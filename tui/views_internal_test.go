@@ -1,0 +1,197 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The timeline shows how far the time has come and where the timers are, and a place
+// on it is a time.
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	c := Clock{
+		Moves: true, Seeks: true, Paused: true, Start: start, End: start.Add(48 * time.Hour),
+		Marks: []time.Time{start.Add(time.Hour), start.Add(24 * time.Hour), start.Add(40 * time.Hour), start.Add(90 * time.Hour)},
+	}
+	var b strings.Builder
+	var line timeline
+	show := func(w int, now time.Time) {
+		screen := newCanvas(w, 1)
+		line.draw(screen.all(), look{themeOf(Dark), false}, c, now)
+		b.WriteString(picture(screen))
+	}
+	for _, d := range []time.Duration{0, time.Hour, 24 * time.Hour, 30 * time.Hour, 48 * time.Hour, 60 * time.Hour, -time.Hour} {
+		show(80, start.Add(d))
+	}
+	c.Paused, c.Speed = false, 3600
+	show(120, start.Add(30*time.Hour))
+	for _, w := range []int{0, 1, 5, 10, 20, 30, 50, 60} {
+		show(w, start.Add(30*time.Hour))
+	}
+	c.End, c.Seeks = time.Time{}, false
+	show(80, start.Add(30*time.Hour))
+	show(80, start.Add(300*time.Hour))
+	c = Clock{}
+	show(80, start)
+	compare(t, "timeline", b.String())
+
+	c = Clock{Moves: true, Seeks: true, Start: start, End: start.Add(100 * time.Hour)}
+	show(80, start)
+	if _, ok := line.at(line.from - 1); ok {
+		t.Error("left of the bar is a time")
+	}
+	for x := line.from; x < line.from+line.room; x++ {
+		at, ok := line.at(x)
+		if !ok || line.cell(at) != x-line.from {
+			t.Fatalf("a click on %d means %v, which is at %d", x-line.from, at, line.cell(at))
+		}
+	}
+	if at, _ := line.at(line.from + line.room - 1); !at.Equal(c.End) {
+		t.Errorf("the end of the bar is %v, want %v", at, c.End)
+	}
+}
+
+// The document shows what is chosen and what is at work.
+func TestDocumentView(t *testing.T) {
+	t.Parallel()
+	d := documentOf(shop)
+	var v documentView
+	v.read(d)
+	draw := func(w, h int) string {
+		c := newCanvas(w, h)
+		v.draw(c.all(), look{themeOf(Dark), false}, map[int]State{10: Running, 12: Waiting}, false)
+		return picture(c)
+	}
+	v.show(14)
+	compare(t, "document", draw(44, 10))
+	v.scroll(8)
+	v.end()
+	compare(t, "document-end", draw(44, 5))
+	for _, size := range [][2]int{{0, 0}, {1, 1}, {3, 2}, {5, 50}} {
+		draw(size[0], size[1])
+	}
+	v.read(nil)
+	draw(20, 3)
+	v.read(&Document{Text: "\x1b[2J\ta: 水\r\n\xff"})
+	if got := draw(30, 3); strings.ContainsAny(got, "\x1b\r\t") {
+		t.Errorf("shown as %q", got)
+	}
+}
+
+// serve gives a history what it wants, as a source would.
+func serve(v *historyView, s *told) {
+	for range 1000 {
+		after, lacks := v.want()
+		if !lacks {
+			return
+		}
+		events, _ := s.History(nil, "", after) //nolint:staticcheck // it does not wait
+		v.take(after, events)
+	}
+}
+
+// However long a history is, a window over it is all that is held, and every event
+// can be reached.
+func TestHistoryPages(t *testing.T) {
+	t.Parallel()
+	s := &told{page: 300}
+	for i := range 20_000 {
+		s.events = append(s.events, Event{Version: int64(i + 1), Type: "task.completed", Task: fmt.Sprintf("/do/0/x#%d", i)})
+	}
+	v := newHistoryView()
+	v.height = 20
+	for at := 0; at < 20_000; at += 300 {
+		v.feed(s.events[at:min(20_000, at+300)])
+	}
+	check := func(what string, want int64) {
+		t.Helper()
+		serve(v, s)
+		if got := v.current().Version; got != want {
+			t.Errorf("%s: at event %d, want %d", what, got, want)
+		}
+		if n := len(v.events); n > mostEvents*5/4+300 {
+			t.Errorf("%s: %d events are held", what, n)
+		}
+		for i := 1; i < len(v.events); i++ {
+			if v.events[i].Version != v.events[i-1].Version+1 {
+				t.Fatalf("%s: event %d follows %d", what, v.events[i].Version, v.events[i-1].Version)
+			}
+		}
+	}
+	check("at the end", 20_000)
+	for range 10_000 {
+		v.move(-1)
+		serve(v, s)
+	}
+	check("10,000 up", 10_000)
+	for range 3000 {
+		v.move(1)
+		serve(v, s)
+	}
+	check("3,000 down", 13_000)
+	v.home()
+	check("home", 1)
+	v.move(1)
+	check("one down", 2)
+	s.events = append(s.events, Event{Version: 20_001})
+	v.feed(s.events[20_000:])
+	check("while it grows", 2)
+	v.show(7777)
+	check("shown", 7777)
+	v.end()
+	check("the end", 20_001)
+	v.narrow("x#12345")
+	serve(v, s)
+	check("filtered", 12_346)
+	if v.matched != 1 {
+		t.Errorf("%d events match, want 1", v.matched)
+	}
+	v.narrow("")
+	v.move(0)
+	check("not filtered", 12_346)
+}
+
+// A filter is looked for in events that come later, too.
+func TestHistoryFilterFollows(t *testing.T) {
+	t.Parallel()
+	events := shopStory().events
+	s := &told{page: 10, events: events[:30]}
+	v := newHistoryView()
+	v.height = 10
+	v.feed(s.events)
+	v.narrow("timer")
+	serve(v, s)
+	before := len(v.events)
+	s.events = events
+	v.feed(events[30:])
+	v.narrow("fork requested")
+	serve(v, s)
+	c := newCanvas(90, 6)
+	v.draw(c.all(), look{themeOf(Dark), false}, start.Add(time.Hour), true)
+	compare(t, "history-filter", picture(c))
+	if before != 2 {
+		t.Errorf("%d events match timer, want 2", before)
+	}
+}
+
+func TestHistoryView(t *testing.T) {
+	t.Parallel()
+	v := newHistoryView()
+	v.feed(shopStory().events[:9])
+	for _, w := range []int{120, 80, 40} {
+		c := newCanvas(w, 10)
+		v.draw(c.all(), look{themeOf(Dark), false}, start.Add(time.Hour), false)
+		compare(t, fmt.Sprintf("history-%d", w), picture(c))
+	}
+}
+
+func BenchmarkHistoryDraw(b *testing.B) {
+	v := newHistoryView()
+	v.feed(loop(100_000).events)
+	c := newCanvas(120, 40)
+	for b.Loop() {
+		v.draw(c.all(), look{}, start, true)
+	}
+}
