@@ -50,10 +50,10 @@ func (r *reply) head() (kind byte, n int) {
 // list reads the beginning of a list, or of a map as a list of names and values.
 func (r *reply) list() int {
 	kind, n := r.head()
-	switch {
-	case kind == '*' || kind == '_':
+	switch kind {
+	case '*', '_':
 		return n
-	case kind == '%':
+	case '%':
 		return 2 * n
 	default:
 		r.bad = true

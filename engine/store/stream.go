@@ -221,7 +221,7 @@ func (s *Store) taken(r Reader, tenant string, entry *rawEntry, now time.Time) M
 
 // message reads an entry of these fields, in the order of their names. One that is
 // no event comes with the reason.
-func (s *Store) message(r Reader, tenant, id string, fields []string, now time.Time) Message { //nolint:revive // argument-limit: an entry is its id and its fields
+func (s *Store) message(r Reader, tenant, id string, fields []string, now time.Time) Message {
 	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Fields: fields, Read: now}
 	m.Event, m.Err = s.decode(fields)
 	m.Event.Tenant = tenant // whatever the sender says

@@ -77,78 +77,106 @@ func (r *round) keep() {
 }
 
 // plan decides what a message comes to. It reports false if that is not known
-// before others have been written, or if the message needs to be by itself.
+// before others have been written, or if the message needs to be by itself; what is
+// wrong with it is told by whoever takes it through then.
 func (r *round) plan(ctx context.Context, m store.Message) (bool, error) {
-	if m.Err != nil || delivery.Suspect(m) || m.Event.Execution == "" || !strings.HasPrefix(string(m.Event.Type), event.Prefix) {
+	if !plain(m) {
 		return false, nil
+	}
+	x, err := r.find(ctx, m)
+	if x == nil || err != nil {
+		return false, r.redis(ctx, err)
 	}
 	key := keyOf(m)
-	x, err := r.find(ctx, key, m)
-	switch {
-	case err != nil && delivery.ClassOf(ctx, err) == "":
-		return false, err
-	case err != nil || x == nil:
-		return false, nil
-	}
 	delete(r.executions, key) // until it is known that nothing is wrong with it
 	base := x.state.Version
 	var d decide.Decision
-	// What goes wrong is found again by whoever takes the message through by itself.
 	if _, err := apply(x, m.Event, &d); err != nil {
-		return false, nil
+		return false, r.redis(ctx, err)
 	}
 	for {
-		if r.advance(x, &d) != nil {
+		if !r.draft(x, m, base, &d) {
 			return false, nil
 		}
-		last := !x.state.Ready()
-		c, err := r.transitionOf(x, step{m, last, base, &d})
-		if err != nil {
-			return false, nil
-		}
-		r.commits, r.planned = append(r.commits, c), append(r.planned, m)
 		r.executions[key] = x
-		if last {
+		if !x.state.Ready() {
 			return true, nil
 		}
+		// There is more to do than one commit holds.
 		if err := r.flush(ctx); err != nil {
 			return false, err
 		}
 		if r.executions[key] == nil {
 			return true, nil // it has been taken through by itself
 		}
-		base, d = x.state.Version, decide.Decision{History: make([]event.Event, 0, r.opts.Chunk+8)}
+		base, d = x.state.Version, decide.Decision{History: make([]event.Event, 0, r.opts.Chunk+spare)}
 	}
+}
+
+// plain reports whether a message is an event of the engine's own about an execution.
+func plain(m store.Message) bool {
+	return m.Err == nil && !delivery.Suspect(m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
+}
+
+// spare is how many entries a commit may have beyond a chunk, as a rule.
+const spare = 8
+
+// redis is an error if it is Redis', or one of the way to it.
+func (*round) redis(ctx context.Context, err error) error {
+	if err != nil && delivery.ClassOf(ctx, err) == "" {
+		return err
+	}
+	return nil
+}
+
+// draft goes on from what was decided, and plans the commit of it. It reports false
+// if that cannot be.
+func (r *round) draft(x *execution, m store.Message, base int64, d *decide.Decision) bool {
+	if r.advance(x, d) != nil {
+		return false
+	}
+	c, err := r.transitionOf(x, step{m, !x.state.Ready(), base, d})
+	if err != nil {
+		return false
+	}
+	r.commits, r.planned = append(r.commits, c), append(r.planned, m)
+	return true
 }
 
 // find is the execution of a message; nil if it is not known how it stands.
-func (r *round) find(ctx context.Context, key string, m store.Message) (*execution, error) {
-	x := r.executions[key]
-	if x != nil {
+func (r *round) find(ctx context.Context, m store.Message) (*execution, error) {
+	if x := r.executions[keyOf(m)]; x != nil {
 		return x, nil
 	}
-	if x = r.cache.take(m.Tenant, m.Event.Execution); x != nil {
+	if x := r.cache.take(m.Tenant, m.Event.Execution); x != nil {
 		return x, nil
 	}
-	if m.Event.Type != event.ExecutionStarted {
-		return r.load(ctx, m.Tenant, m.Event)
+	if m.Event.Type == event.ExecutionStarted {
+		return r.begin(ctx, m) // or it has begun already, which the commit finds out
 	}
-	// It has not begun, or else the commit finds out.
+	return r.load(ctx, m.Tenant, m.Event)
+}
+
+// begin is an execution at its beginning.
+func (r *round) begin(ctx context.Context, m store.Message) (*execution, error) {
 	name, version, err := decide.StartedWorkflow(m.Event)
 	if err != nil {
-		return nil, nil
+		return nil, delivery.As(delivery.Permanent, err)
 	}
-	known := r.definitions[name+":"+version]
-	if known == nil {
-		if known, err = r.first(ctx, m.Tenant, m.Event); err != nil {
+	name += ":" + version
+	if r.definitions[name] == nil {
+		known, err := r.first(ctx, m.Tenant, m.Event)
+		if err != nil {
 			return nil, err
 		}
-		r.definitions[name+":"+version] = known
+		r.definitions[name] = known
 	}
+	known := r.definitions[name]
 	return &execution{state: decide.New(), env: known.env, definition: known.definition}, nil
 }
 
-// flush writes what was planned.
+// flush writes what was planned, and takes through by themselves the messages whose
+// commits did not come about.
 func (r *round) flush(ctx context.Context) error {
 	if len(r.commits) == 0 {
 		return nil
@@ -161,20 +189,8 @@ func (r *round) flush(ctx context.Context) error {
 	}
 	var again []store.Message
 	for i, c := range commits {
-		switch {
-		case done[i].Err == nil && done[i].Outcome == store.Committed:
-			r.committed(c)
-		case done[i].Err == nil && done[i].Outcome == store.Fenced:
-			delete(r.executions, keyOf(planned[i]))
-		default:
-			delete(r.executions, keyOf(planned[i]))
-			if len(again) == 0 || !again[len(again)-1].Same(planned[i]) {
-				again = append(again, planned[i])
-			}
-			continue
-		}
-		if c.Ack || done[i].Outcome == store.Fenced {
-			r.desk().Tell(delivery.Activity{What: delivery.Done, Message: planned[i]})
+		if !r.settle(c, done[i], planned[i]) && (len(again) == 0 || !again[len(again)-1].Same(planned[i])) {
+			again = append(again, planned[i])
 		}
 	}
 	for _, m := range again {
@@ -183,4 +199,19 @@ func (r *round) flush(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// settle takes in what became of a commit, and reports whether its message is dealt with.
+func (r *round) settle(c store.Commit, done store.Committing, m store.Message) bool {
+	written := done.Err == nil && done.Outcome == store.Committed
+	fenced := done.Err == nil && done.Outcome == store.Fenced
+	if written {
+		r.committed(c)
+	} else {
+		delete(r.executions, keyOf(m))
+	}
+	if written && c.Ack || fenced {
+		r.desk().Tell(delivery.Activity{What: delivery.Done, Message: m})
+	}
+	return written || fenced
 }
