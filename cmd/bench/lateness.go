@@ -19,6 +19,7 @@ type plan struct {
 	apart  time.Duration
 	n      int
 	offset time.Duration // by which Redis' clock is ahead of this machine's
+	crowd  int           // timers of another tenant that are due all at once in the middle
 }
 
 func (p plan) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
@@ -40,21 +41,45 @@ func (s *stage) lateness(ctx context.Context, rate int) error {
 	if err := s.fresh(ctx); err != nil {
 		return err
 	}
-	got, err := s.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), timersKey, func(ctx context.Context, _ plan) error {
-		c, err := s.crew(ctx, duty{Timers: true})
-		if err != nil {
-			return err
-		}
-		c.begin()
-		<-ctx.Done()
-		return c.end()
-	})
+	got, err := s.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), timersKey, s.services)
 	if err != nil {
 		return err
 	}
 	r := got.result(fmt.Sprintf("lateness at %d/s", rate))
 	limit := bare.result("")
 	s.add(r.beside(limit.P50, fmt.Sprintf("a loop of ZRANGE, XADD, ZREM (p99 %.2f ms)", limit.P99)))
+	return nil
+}
+
+// services fire what is due.
+func (s *stage) services(ctx context.Context, _ plan) error {
+	c, err := s.crew(ctx, duty{Timers: true})
+	if err != nil {
+		return err
+	}
+	c.begin()
+	<-ctx.Done()
+	return c.end()
+}
+
+// crowded is how late timers are when many of another tenant are due at once, beside
+// the same without those.
+func (s *stage) crowded(ctx context.Context) error {
+	rate, crowd := s.opts.size(1000, 200), s.opts.size(10_000, 500)
+	var both [2]Result
+	for i, n := range []int{0, crowd} {
+		if err := s.fresh(ctx); err != nil {
+			return err
+		}
+		p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()/2), 1), crowd: n}
+		name := fmt.Sprintf("lateness at %d/s in a crowd", rate)
+		got, err := s.observe(ctx, p, name, timersKey, s.services)
+		if err != nil {
+			return err
+		}
+		both[i] = got.result(name)
+	}
+	s.add(both[1].beside(both[0].P50, fmt.Sprintf("the same without %d timers of another tenant at once (p99 %.2f ms)", crowd, both[0].P99)))
 	return nil
 }
 
@@ -67,8 +92,13 @@ func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire
 		return nil, err
 	}
 	p.offset = offset
-	p.first = time.Now().Add(offset + lead + time.Duration(p.n)*setTime).Truncate(time.Microsecond)
+	p.first = time.Now().Add(offset + lead + time.Duration(p.n+p.crowd)*setTime).Truncate(time.Microsecond)
 	if err := s.set(ctx, key, p.n, p.due); err != nil {
+		return nil, err
+	}
+	others := *s
+	others.tenant = s.tenant + crowdSuffix
+	if err := others.set(ctx, key, p.crowd, func(int) time.Time { return p.due(p.n / 2) }); err != nil {
 		return nil, err
 	}
 	if late := time.Since(p.first.Add(-offset)); late > 0 {
@@ -81,6 +111,9 @@ func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire
 	stop()
 	return got, errors.Join(err, <-done)
 }
+
+// crowdSuffix ends the name of the tenant that has many timers at once.
+const crowdSuffix = "-crowd"
 
 // setTime is more than setting one timer takes.
 const setTime = 40 * time.Microsecond

@@ -38,7 +38,7 @@ func (s *stage) grown(ctx context.Context, do func() error) (float64, error) {
 
 func (s *stage) ofTimers(ctx context.Context) error {
 	s.tell("pending timers", 0)
-	n, due := s.opts.size(20_000, 1000), time.Now().Add(24*time.Hour)
+	n, due := s.opts.size(100_000, 1000), time.Now().Add(24*time.Hour)
 	at := func(i int) time.Time { return due.Add(time.Duration(i) * time.Millisecond) }
 	bytes, err := s.grown(ctx, func() error { return s.set(ctx, timersKey, n, at) })
 	if err != nil {

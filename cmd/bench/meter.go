@@ -86,7 +86,7 @@ func (s *stage) read(ctx context.Context, c *crew) reading {
 	_, r.known = fields["used_cpu_user"]
 	r.cpu = seconds("used_cpu_user") + seconds("used_cpu_sys")
 	r.commands, r.reads = number("total_commands_processed"), number("total_reads_processed")
-	r.memory = number("used_memory")
+	r.memory = number("used_memory") - number("mem_clients_normal") // buffers of clients come and go
 	return r
 }
 

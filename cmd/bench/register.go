@@ -68,6 +68,9 @@ func (s *stage) fire(ctx context.Context) error {
 			err = s.lateness(ctx, rate)
 		}
 	}
+	if err == nil {
+		err = s.crowded(ctx)
+	}
 	return err
 }
 

@@ -78,20 +78,24 @@ func (s *stage) clear(ctx context.Context) error {
 		}
 		return nil
 	}
-	err := s.clearTimers(ctx)
-	keys := s.rdb.Scan(ctx, 0, "tenant:"+s.tenant+":*", page).Iterator()
-	for keys.Next(ctx) {
-		err = errors.Join(err, s.rdb.Unlink(ctx, keys.Val()).Err())
+	var err error
+	for _, tenant := range []string{s.tenant, s.tenant + crowdSuffix} {
+		err = errors.Join(err, s.clearTimers(ctx, tenant))
+		keys := s.rdb.Scan(ctx, 0, "tenant:"+tenant+":*", page).Iterator()
+		for keys.Next(ctx) {
+			err = errors.Join(err, s.rdb.Unlink(ctx, keys.Val()).Err())
+		}
+		err = errors.Join(err, keys.Err(), s.rdb.SRem(ctx, "flunq:tenants", tenant).Err())
 	}
-	if err = errors.Join(err, keys.Err(), s.rdb.SRem(ctx, "flunq:tenants", s.tenant).Err()); err != nil {
+	if err != nil {
 		return fmt.Errorf("remove what tenant %s has left: %w", s.tenant, err)
 	}
 	return nil
 }
 
-// clearTimers removes the tenant's timers from the set of all.
-func (s *stage) clearTimers(ctx context.Context) error {
-	mine := `*"tenant_id":"` + s.tenant + `"*`
+// clearTimers removes a tenant's timers from the set of all.
+func (s *stage) clearTimers(ctx context.Context, tenant string) error {
+	mine := `*"tenant_id":"` + tenant + `"*`
 	var members []any
 	drop := func() error {
 		if len(members) == 0 {

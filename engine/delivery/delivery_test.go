@@ -25,6 +25,12 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
+	return newDeskWith(t, &delivery.Gate{})
+}
+
+// newDeskWith is a desk of a process that has a gate already.
+func newDeskWith(t *testing.T, gate *delivery.Gate) *desk {
+	t.Helper()
 	d := &desk{mini: miniredis.RunT(t)}
 	d.mini.SetTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	rdb, err := store.Dial(t.Context(), d.mini.Addr())
@@ -32,6 +38,7 @@ func newDesk(t *testing.T) *desk {
 	t.Cleanup(func() { _ = rdb.Close() })
 	opts := delivery.Defaults("worker", store.WorkerGroup)
 	opts.Consumer, opts.Tenants, opts.Block = "w1", delivery.NewRoster(tenant), 0
+	opts.Gate = gate
 	opts.Observe = func(a delivery.Activity) { d.told = append(d.told, a) }
 	d.Desk, err = delivery.NewDesk(store.New(rdb, store.Options{}), opts)
 	must(t, err)

@@ -61,14 +61,29 @@ func (d *Desk) tellAll(what What, msgs []store.Message, err error) {
 func (s *Shelf) Sift(wanted func(event.Type) bool) (others []store.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.msgs {
-		if !wanted(m.Event.Type) {
-			others = append(others, m)
+	n := 0
+	for i := range s.msgs {
+		if wanted(s.msgs[i].Event.Type) {
+			n++
 		}
 	}
-	if len(others) > 0 {
-		s.msgs = slices.DeleteFunc(s.msgs, func(m store.Message) bool { return !wanted(m.Event.Type) })
+	switch n {
+	case len(s.msgs):
+		return nil
+	case 0:
+		others, s.msgs = s.msgs, nil
+		return others
 	}
+	kept := make([]store.Message, 0, n)
+	others = make([]store.Message, 0, len(s.msgs)-n)
+	for i := range s.msgs {
+		if wanted(s.msgs[i].Event.Type) {
+			kept = append(kept, s.msgs[i])
+		} else {
+			others = append(others, s.msgs[i])
+		}
+	}
+	s.msgs = kept
 	return others
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,7 @@ type Commit struct {
 	Ended              bool   // nothing can follow: the snapshot goes
 	State              []byte // a snapshot to keep; nil keeps the last one
 	Now                time.Time
+	Started            time.Time // by which executions are listed; zero stands for Now
 }
 
 // Outcome is what became of a Commit.
@@ -174,7 +176,7 @@ func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-pa
 	if c.Ended {
 		shelf = shelfKey(c.Status)
 	}
-	b.args = append(b.args, 0, first, entry, c.Version, set(c.Ack && entry != ""), shelf, c.Execution, c.workflow(), c.Now.UnixMilli(),
+	b.args = append(b.args, 0, first, entry, c.Version, set(c.Ack && entry != ""), shelf, c.Execution, c.workflow(), c.started().UnixMilli(),
 		0, len(c.History), len(c.Publish), len(c.Cancel), len(c.Listen), len(c.Unlisten))
 	fields := len(b.args)
 	b.args = b.store.appendExecution(b.args, c)
@@ -248,6 +250,8 @@ func (c Commit) check(b *commitBatch) error {
 	return nil
 }
 
+func (c Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }
+
 // workflow is that of the events of a commit.
 func (c Commit) workflow() string {
 	switch {
@@ -302,7 +306,7 @@ func (s *Store) appendExecution(args []any, c Commit) []any {
 		add("definition", c.Definition)
 		add("parent", c.Parent)
 		add("parent_task", c.ParentTask)
-		add("created", c.Now.UTC().Format(time.RFC3339Nano))
+		add("created", c.started().UTC().Format(time.RFC3339Nano))
 	}
 	add("output", string(s.sealer.Seal(c.Output)))
 	add("error", string(s.sealer.Seal(c.Error)))

@@ -10,13 +10,13 @@ import "github.com/redis/go-redis/v9"
 // the listeners to join and to leave. ARGV: group, consumer, tenant; then for each
 // transition the place behind its last argument, its first key, entry (” for
 // none), version, whether to acknowledge, the index that it ends in (0: it does not
-// end), the execution's id, its workflow, and the score of one that no index has
-// yet, and how many there are of: fields of the execution, history entries, events
-// to publish, timers to cancel, listeners to join and to leave; then these in turn,
-// status first among the fields, timers each as member and tombstone. An entry or
-// event is the count of its fields and these; or, since each argument costs, ” and
-// only what differs between those of one execution: its id, source, type, time, task
-// (” for none), data and definition (” for none).
+// end), the execution's id, its workflow, its score in the indexes, and how many
+// there are of: fields of the execution, history entries, events to publish, timers
+// to cancel, listeners to join and to leave; then these in turn, status first among
+// the fields, timers each as member and tombstone. An entry or event is the count of
+// its fields and these; or, since each argument costs, ” and only what differs
+// between those of one execution: its id, source, type, time, task (” for none),
+// data and definition (” for none).
 //
 // What could fail is looked at before anything is written; the first entry of the
 // history fails by itself if that is no history, or has the version already.
@@ -111,14 +111,13 @@ local function listen(t)
   for i = first + t.join, first + t.join + t.leave - 1 do redis.call('SREM', KEYS[i], t.id) end
 end
 
-local function file(t)
+local function file(t, status)
   local ended = t.shelf > 0
   if ended or t.retried then
-    local score = redis.call('ZSCORE', open, t.id) or t.retried and redis.call('ZSCORE', faulted, t.id) or t.score
-    redis.call('ZADD', ended and KEYS[t.shelf] or open, score, t.id)
+    redis.call('ZADD', ended and KEYS[t.shelf] or open, t.score, t.id)
     if ended then redis.call('ZREM', open, t.id) end
     if t.retried and KEYS[t.shelf] ~= faulted then redis.call('ZREM', faulted, t.id) end
-  elseif t.version == '0' then
+  elseif t.version == '0' and status ~= 'pending' then -- whoever has started it has filed it
     redis.call('ZADD', open, 'NX', t.score, t.id)
   end
   if not ended then return end
@@ -133,7 +132,6 @@ end
 -- A stream has room set aside for what may follow, which is more than the whole
 -- history of a small execution; read back, it has none. Not every Redis can do this.
 local function compact(history)
-  if redis.call('XLEN', history) > 50 then return end
   local text = redis.pcall('DUMP', history)
   if type(text) == 'string' then redis.pcall('RESTORE', history, '0', text, 'REPLACE') end
 end
@@ -161,8 +159,8 @@ local function transition(at)
   end
   cancel(t, publish(t, behind))
   listen(t)
-  file(t)
-  if t.shelf > 0 then compact(KEYS[t.key + 1]) end
+  file(t, status)
+  if t.shelf > 0 and tonumber(reached) <= 50 then compact(KEYS[t.key + 1]) end
   if acknowledge then acks[#acks + 1] = entry end
   return 0
 end

@@ -36,6 +36,9 @@ func (w *world) goes(t *testing.T, id, status string, version int64) {
 	c := step(version, nil)
 	c.Execution, c.Status, c.Workflow = id, status, ""
 	c.Ended = slices.Contains([]string{"completed", "faulted", "cancelled"}, status)
+	if x, err := w.Execution(t.Context(), tenant, id); err == nil {
+		c.Started = x.CreatedAt
+	}
 	w.commit(t, c, store.Committed)
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -133,8 +134,8 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 	const arguments = 8 // of an answer, mostly
 	args := append(make([]any, 0, 9+arguments*len(answers)), m.Group, m.Consumer, first, last, lookedAt(len(answers)),
 		len(answers), m.Tenant, answers[0].Event.Source, string(answers[0].Event.Type))
-	for i, a := range answers {
-		args = s.appendAnswer(args, a, answers[max(i-1, 0)])
+	for _, a := range answers {
+		args = s.appendAnswer(args, a, answers[0].Event)
 	}
 	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, args...).Slice()
 	if err != nil {
@@ -152,13 +153,15 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 	return nil
 }
 
-// appendAnswer appends an answer behind another one, with which it may have the time
-// in common. Texts are handed over where they are: each would be copied otherwise.
-func (s *Store) appendAnswer(args []any, a, before Answer) []any {
+// appendAnswer appends one of the answers that begin with a first one. Texts are
+// handed over where they are: each would be copied otherwise.
+func (s *Store) appendAnswer(args []any, a Answer, first *event.Event) []any {
 	e := a.Event
 	args = append(args, &a.Message.ID)
-	common := e.Source == before.Event.Source && e.Type == before.Event.Type && e.Tenant == a.Message.Tenant
-	if !common || e.ID == "" || e.Time.IsZero() || e.Workflow == "" || e.Execution == "" || e.Task == "" || len(e.Data) == 0 || len(e.Ext) > 0 {
+	common := e.Source == first.Source && e.Type == first.Type && e.Tenant == a.Message.Tenant
+	whole := !slices.Contains([]string{e.ID, e.Source, string(e.Type), e.Workflow, e.Execution, e.Task}, "") &&
+		!e.Time.IsZero() && len(e.Data) > 0
+	if !common || !whole || len(e.Ext) > 0 {
 		fields := s.fields(*e)
 		args = append(args, len(fields))
 		for i := range fields {
@@ -166,7 +169,7 @@ func (s *Store) appendAnswer(args []any, a, before Answer) []any {
 		}
 		return args
 	}
-	return append(args, "", &e.ID, &e.Time, &e.Workflow, &e.Execution, &e.Task, []byte(s.sealer.Seal(e.Data)))
+	return append(args, "", &e.ID, e.Time.UTC(), &e.Workflow, &e.Execution, &e.Task, s.sealer.Seal(e.Data))
 }
 
 // lookedAt is how many pending entries are looked at to find n at once: those of

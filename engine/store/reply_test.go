@@ -5,13 +5,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
 )
 
 // requests are n messages of an executor, and the answers to them.
-func (w *world) requests(t *testing.T, n int) (msgs []store.Message, out []store.Answer) {
+func (w *world) requests(t testing.TB, n int) (msgs []store.Message, out []store.Answer) {
 	t.Helper()
 	for i := range n {
 		e := happened(fmt.Sprint("q", i), event.TaskRequested)
@@ -27,6 +31,7 @@ func (w *world) requests(t *testing.T, n int) (msgs []store.Message, out []store
 
 func answer(m store.Message) store.Answer {
 	e := happened(m.Event.ID+"/done", event.TaskCompleted)
+	e.Task = "/do/0/t"
 	return store.Answer{Message: &m, Event: &e}
 }
 
@@ -87,6 +92,30 @@ var answers = []check{
 		given(t, true)(w.Replies(t.Context(), []store.Answer{answer(claimed[0])}))
 		w.wantReplies(t, "q1/done", "q2/done", "q4/done", "q0/done")
 	}},
+	{"an answer is what it would be if it were published", func(t *testing.T, w *world) {
+		_, all := w.requests(t, 7)
+		all[1].Event.Source = "/other"
+		all[2].Event.Type = "com.other"
+		all[3].Event.Task = ""
+		all[4].Event.Ext = map[string]string{"more": "1"}
+		all[5].Event.Data = nil
+		all[6].Event.Time = all[6].Event.Time.Add(time.Second).In(time.FixedZone("there", 3600))
+		given(t, true, true, true, true, true, true, true)(w.Replies(t.Context(), all))
+		got, err := w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 7).Result()
+		must(t, err)
+		slices.Reverse(got)
+		for _, a := range all {
+			must(t, w.Publish(t.Context(), *a.Event))
+		}
+		want, err := w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 7).Result()
+		must(t, err)
+		slices.Reverse(want)
+		for i := range want {
+			if diff := cmp.Diff(want[i].Values, got[i].Values); diff != "" {
+				t.Errorf("%d: %s", i, diff)
+			}
+		}
+	}},
 	{"a message is answered once, whatever the order of the answers", func(t *testing.T, w *world) {
 		_, all := w.requests(t, 2)
 		given(t, true, true, false)(w.Replies(t.Context(), []store.Answer{all[1], all[0], all[1]}))
@@ -140,4 +169,33 @@ var answers = []check{
 		}
 	}},
 	{"no answers are none", func(t *testing.T, w *world) { given(t)(w.Replies(t.Context(), nil)) }},
+}
+
+// What answers cost Redis, and who gives them, when there are many of them.
+func BenchmarkReplies(b *testing.B) {
+	const batch = 100
+	rdb := redistest.Start(b)
+	w := &world{Store: store.New(rdb, store.Options{}), rdb: rdb}
+	must(b, w.Groups(b.Context(), tenant))
+	must(b, rdb.ConfigResetStat(b.Context()).Err())
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		_, all := w.requests(b, batch)
+		b.StartTimer()
+		if _, err := w.Replies(b.Context(), all); err != nil {
+			b.Fatal(err)
+		}
+		n += batch
+	}
+	text := rdb.Info(b.Context(), "commandstats").Val()
+	var spent float64
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:"); ok {
+			var calls int
+			_, _ = fmt.Sscanf(rest, "calls=%d,usec=%f", &calls, &spent)
+		}
+	}
+	b.ReportMetric(spent/float64(n), "redis-µs/answer")
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "µs/answer")
 }

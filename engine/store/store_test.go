@@ -89,7 +89,7 @@ const (
 	timersKey    = "flunq:timers:all"
 )
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -60,15 +60,9 @@ func readTimer(m store.Message) (event.Timer, error) {
 	if err != nil {
 		return a.Timer, fmt.Errorf("the timer of event %s %w", m.Event.ID, err)
 	}
-	if at.Year() > lastYear {
-		return a.Timer, fmt.Errorf("the timer of event %s is due in the year %d, want one up to %d", m.Event.ID, at.Year(), lastYear)
-	}
 	a.Timer.FireAt = at
 	return a.Timer, nil
 }
-
-// lastYear is the last one that RFC 3339 can write.
-const lastYear = 9999
 
 // moment is when the timer is due, if its durations count from since.
 func (a asked) moment(since time.Time) (time.Time, error) {

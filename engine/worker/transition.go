@@ -165,7 +165,7 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 		Tenant: st.Tenant, Execution: st.Execution, Version: d.base,
 		History: d.History, Publish: d.Publish, Cancel: d.Cancel, Listen: d.Listen, Unlisten: d.Unlisten,
 		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask,
-		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now,
+		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now, Started: st.StartedAt,
 	}
 	if err := s.addResult(&c, x); err != nil {
 		return c, delivery.As(delivery.Recoverable, err)

@@ -122,7 +122,7 @@ func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) e
 	d := state.Abort(now, dead)
 	c := store.Commit{
 		Message: &m, Tenant: x.Tenant, Execution: x.ID, Version: x.Version,
-		History: d.History, Publish: d.Publish, Status: string(state.Status), Ended: true, Now: now,
+		History: d.History, Publish: d.Publish, Status: string(state.Status), Ended: true, Now: now, Started: x.CreatedAt,
 	}
 	if c.Error, err = decide.EncodeProblem(state.Error); err != nil {
 		return err

@@ -1,0 +1,113 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// ids are those of messages' events.
+func ids(msgs []store.Message) (out []string) {
+	for _, m := range msgs {
+		out = append(out, m.Event.ID)
+	}
+	return out
+}
+
+// together handles all that there is, but for some types, as handle does.
+func (d *desk) together(t *testing.T, handle func([]store.Message) error, but ...event.Type) error {
+	t.Helper()
+	if d.Empty() {
+		if _, _, err := d.Fill(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wanted := func(typ event.Type) bool { return !slices.Contains(but, typ) }
+	return d.Together(t.Context(), wanted, func(_ context.Context, msgs []store.Message) error { return handle(msgs) })
+}
+
+// All that is wanted comes at once and in order; the rest is passed.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, id := range []string{"a", "b", "c"} {
+		d.send(t, id)
+		must(t, d.Store.Publish(t.Context(), event.Event{ID: "not", Source: "/test", Type: "com.y", Tenant: tenant}))
+	}
+	var got [][]string
+	must(t, d.together(t, func(msgs []store.Message) error { got = append(got, ids(msgs)); return nil }, "com.y"))
+	if len(got) != 1 || !slices.Equal(got[0], []string{"a", "b", "c"}) {
+		t.Errorf("handled %v", got)
+	}
+	want := []delivery.What{
+		delivery.Began, delivery.Began, delivery.Began, delivery.Done, delivery.Done, delivery.Done,
+	}
+	if !slices.Equal(d.whats(), want) || !d.Empty() || len(d.Held()) != 3 {
+		t.Errorf("told %v; %d are held, want the 3 that are not acknowledged yet", d.whats(), len(d.Held()))
+	}
+	must(t, d.together(t, func([]store.Message) error { return errors.New("nothing is left") }))
+	if len(d.Held()) != 0 {
+		t.Errorf("held %v", ids(d.Held()))
+	}
+}
+
+// An error leaves all that was at hand, and it comes again.
+func TestTogetherStopsAtAnError(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.send(t, "a")
+	d.send(t, "b")
+	gone := errors.New("redis is gone")
+	if err := d.together(t, func([]store.Message) error { return gone }); !errors.Is(err, gone) || d.Empty() {
+		t.Fatalf("error %v", err)
+	}
+	if last := d.told[len(d.told)-1]; last.What != delivery.Broken || !errors.Is(last.Err, gone) {
+		t.Errorf("told %v", last)
+	}
+	var got []string
+	must(t, d.together(t, func(msgs []store.Message) error { got = ids(msgs); return nil }))
+	if !slices.Equal(got, []string{"a", "b"}) || !d.Empty() {
+		t.Errorf("handled %v", got)
+	}
+}
+
+// A suspect has nothing beside it, neither in its batch nor in its process.
+func TestTogetherLeavesSuspectsAlone(t *testing.T) {
+	t.Parallel()
+	shelf := &delivery.Shelf{}
+	msgs := []store.Message{{ID: "1"}, {ID: "2"}, {ID: "3", Deaths: 2}, {ID: "4", Deaths: 3}, {ID: "5"}}
+	shelf.Put(msgs)
+	var sizes []int
+	for batch := shelf.Ahead(); len(batch) > 0; batch = shelf.Ahead() {
+		sizes = append(sizes, len(batch))
+		shelf.Shift(len(batch))
+	}
+	if !slices.Equal(sizes, []int{2, 1, 1, 1}) {
+		t.Errorf("batches of %v, want 2, each suspect, and the last", sizes)
+	}
+}
+
+// While a suspect is being handled, nothing else is begun.
+func TestTogetherWaitsForSuspects(t *testing.T) {
+	t.Parallel()
+	gate := &delivery.Gate{}
+	if !gate.Enter(store.Message{Deaths: 2}) {
+		t.Fatal("the suspect may not enter")
+	}
+	d := newDeskWith(t, gate)
+	d.send(t, "a")
+	handle := func([]store.Message) error { return nil }
+	if err := d.together(t, handle); !errors.Is(err, delivery.ErrBusy) || d.Empty() {
+		t.Fatalf("error %v, want that it is busy", err)
+	}
+	gate.Leave()
+	must(t, d.together(t, handle))
+	if !gate.Enter(store.Message{Deaths: 2}) {
+		t.Error("somebody is still inside")
+	}
+}

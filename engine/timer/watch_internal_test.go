@@ -1,0 +1,98 @@
+package timer
+
+import (
+	"testing"
+	"time"
+)
+
+// noon is when the watches of tests begin.
+func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
+const sleep = 4 * time.Second
+
+// watched is a watch after a look at noon that has shown a timer.
+func watched(after time.Duration) (w *Watch, a, b *Service) {
+	w, a, b = NewWatch(), &Service{}, &Service{}
+	w.begin(a, sleep)
+	w.end(noon(), noon().Add(after), false, false)
+	return w, a, b
+}
+
+// Somebody looks when a timer is due, or when nobody has for long; one at a time.
+func TestWatchLooks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		now  time.Duration // after noon
+		do   func(*Watch)
+		want bool
+	}{
+		{"nothing is due", time.Second, func(*Watch) {}, false},
+		{"the timer is due", 2 * time.Second, func(*Watch) {}, true},
+		{"an earlier one was set", time.Second, func(w *Watch) { w.hear(time.Time{}, noon().Add(time.Second)) }, true},
+		{"a later one was set", time.Second, func(w *Watch) { w.hear(time.Time{}, noon().Add(time.Minute)) }, false},
+		{"one was set that nobody knows", time.Second, (*Watch).stale, true},
+		{"the clock has run back", -time.Second, func(*Watch) {}, true},
+		{"Redis has failed", time.Second, func(w *Watch) { w.end(noon(), time.Time{}, false, true) }, true},
+	} {
+		w, a, b := watched(2 * time.Second)
+		w.arrived(a, noon().Add(c.now))
+		c.do(w)
+		if got := w.begin(b, sleep); got != c.want {
+			t.Errorf("%s: b looks is %t, want %t", c.name, got, c.want)
+		}
+		if c.want && w.begin(a, sleep) {
+			t.Errorf("%s: both look", c.name)
+		}
+	}
+	w, a, _ := watched(time.Hour)
+	w.arrived(a, noon().Add(sleep))
+	if !w.begin(a, sleep) {
+		t.Error("nobody looks any more")
+	}
+}
+
+// A timer that is set while somebody looks is not forgotten with what the look shows.
+func TestWatchHearsWhileItLooks(t *testing.T) {
+	t.Parallel()
+	w, a, _ := watched(0)
+	w.begin(a, sleep)
+	w.hear(time.Time{}, noon().Add(time.Second))
+	w.end(noon(), noon().Add(time.Hour), false, false)
+	if got := w.upcoming(); !got.Equal(noon().Add(time.Second)) {
+		t.Errorf("the next is at %v, want a second after noon", got)
+	}
+}
+
+// One waits for the next timer; who was idle rests meanwhile, and others read for
+// as long as they like.
+func TestWatchWaits(t *testing.T) {
+	t.Parallel()
+	w, a, b := watched(time.Second)
+	o := Options{MaxSleep: sleep, Lookahead: 100 * time.Millisecond}
+	o.Block = 2 * time.Second
+	if patience, rest := w.wait(a, o, true); patience != 900*time.Millisecond || rest != nil {
+		t.Errorf("a waits %v", patience)
+	}
+	if patience, rest := w.wait(b, o, false); patience != o.Block || rest != nil {
+		t.Errorf("b, which was at work, waits %v", patience)
+	}
+	_, rest := w.wait(b, o, true)
+	if rest == nil {
+		t.Fatal("b does not rest")
+	}
+	w.hear(time.Time{}, noon().Add(50*time.Millisecond))
+	if patience, rest := w.wait(b, o, true); patience != 50*time.Millisecond || rest != nil {
+		t.Errorf("b knows of an earlier one and waits %v", patience)
+	}
+	w.arrived(b, noon().Add(50*time.Millisecond))
+	select {
+	case <-rest:
+	default:
+		t.Error("who rests does not hear that somebody is back")
+	}
+	w.Close()
+	if _, rest := w.wait(b, o, true); rest != nil {
+		t.Error("b rests after the end")
+	}
+}

@@ -1,0 +1,134 @@
+package timer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/timer"
+)
+
+// reads counts the reads that a client begins, and how many wait at once.
+type reads struct{ begun, waiting, most atomic.Int64 }
+
+func (r *reads) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (r *reads) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (r *reads) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if cmd.Name() == "xreadgroup" {
+				r.begun.Add(1)
+				r.most.Store(max(r.most.Load(), r.waiting.Add(1)))
+				defer r.waiting.Add(-1)
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// crew runs the services of one process on a real Redis until the test ends.
+func crew(t *testing.T, services int, block time.Duration) (w *world, r *reads) {
+	t.Helper()
+	rdb, err := store.Dial(t.Context(), redistest.Addr(t))
+	must(t, err)
+	w, r = &world{st: store.New(rdb, store.Options{}), rdb: rdb}, &reads{}
+	rdb.AddHook(r)
+	must(t, w.st.Groups(t.Context(), tenant))
+	ctx, stop := context.WithCancel(t.Context())
+	watch := timer.NewWatch()
+	var wg sync.WaitGroup
+	for i := range services {
+		opts := timer.Defaults()
+		opts.Consumer, opts.Tenants = fmt.Sprint("t", i), delivery.NewRoster(tenant)
+		opts.Block, opts.Watch = block, watch
+		s, err := timer.New(w.st, opts)
+		must(t, err)
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.Step(t.Context()); err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		stop()
+		watch.Close()
+		wg.Wait()
+		_ = rdb.Close()
+	})
+	return w, r
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); {
+		if time.Now().After(end) {
+			t.Fatalf("%s: it did not come to that", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// While nothing is to be done, one service of a process waits for all.
+func TestIdleServicesRest(t *testing.T) {
+	t.Parallel()
+	const block = 100 * time.Millisecond
+	w, r := crew(t, 4, block)
+	w.send(t, event.TimerScheduled, at(1000*24*time.Hour))
+	eventually(t, "the timer is set", func() bool { return w.rdb.ZCard(t.Context(), timersKey).Val() == 1 })
+	eventually(t, "one waits alone", func() bool {
+		before := r.begun.Load()
+		r.most.Store(0)
+		time.Sleep(3 * block)
+		return r.begun.Load()-before <= 4 && r.most.Load() == 1
+	})
+	w.send(t, event.TimerScheduled, at(999*24*time.Hour))
+	eventually(t, "the second timer is set", func() bool { return w.rdb.ZCard(t.Context(), timersKey).Val() == 2 })
+}
+
+// A message that somebody puts off comes back when it is time, though the timer
+// services sleep for longer.
+func TestServicesWakeForWhatIsPutOff(t *testing.T) {
+	t.Parallel()
+	w, r := crew(t, 2, 5*time.Second)
+	must(t, w.st.Groups(t.Context(), tenant))
+	eventually(t, "they wait", func() bool { return r.waiting.Load() > 0 })
+	must(t, w.st.Publish(t.Context(), event.Event{ID: "e", Source: "/test", Type: "com.x", Tenant: tenant}))
+	worker := store.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant}}
+	msgs, began, err := w.st.Read(t.Context(), worker, 1, 0)
+	must(t, err)
+	const delay = 150 * time.Millisecond
+	if mine, err := w.st.Retry(t.Context(), msgs[0], delay); !mine || err != nil {
+		t.Fatal(mine, err)
+	}
+	for {
+		again, now, err := w.st.Read(t.Context(), worker, 10, time.Second)
+		must(t, err)
+		for _, m := range again {
+			if m.Event.ID != "e" {
+				continue
+			}
+			if late := now.Sub(began) - delay; late < 0 || late > 1500*time.Millisecond {
+				t.Errorf("it came %v late", late)
+			}
+			return
+		}
+		if now.Sub(began) > 20*time.Second {
+			t.Fatal("it did not come")
+		}
+	}
+}
