@@ -121,8 +121,15 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 // append adds an event to the history, as the next version.
 func (s *State) append(d *Decision, e event.Event) {
 	s.Version++
+	// A long one becomes much longer, as a rule: a loop.
+	if n := len(d.History); n == cap(d.History) && n >= few {
+		d.History = slices.Grow(d.History, 3*n)
+	}
 	d.History = append(d.History, e)
 }
+
+// few is how many entries most transitions have at most.
+const few = 8
 
 // machine is a State in the middle of one transition.
 type machine struct {

@@ -65,6 +65,12 @@ const (
 	mostArguments   = 20_000
 )
 
+// Arguments of a transition before its fields, and of an event, as a rule.
+const (
+	headArguments  = 15
+	eventArguments = 8
+)
+
 // CommitAll writes transitions in their order, each of them whole or not at all.
 // One that does not come about keeps none but those of its own execution behind it:
 // they are conflicts. All are of one tenant, and answer messages of one consumer.
@@ -122,7 +128,11 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	b.keys = append(make([]string, 0, 6+2*min(len(commits), mostTransitions)),
 		k.stream(b.tenant), k.timers(b.tenant), k.executions(b.tenant, openShelf),
 		k.executions(b.tenant, faultedShelf), k.executions(b.tenant, completedShelf), k.executions(b.tenant, cancelledShelf))
-	b.args = append(make([]any, 0, 64*min(len(commits), mostTransitions)), b.owner.Group, b.owner.Consumer, b.tenant)
+	size := 3
+	for _, c := range commits[:min(len(commits), mostTransitions)] {
+		size += headArguments + 20 + eventArguments*(len(c.History)+len(c.Publish)) + 2*len(c.Cancel)
+	}
+	b.args = append(make([]any, 0, min(size, mostArguments)), b.owner.Group, b.owner.Consumer, b.tenant)
 	return b
 }
 
@@ -141,7 +151,7 @@ func shelfKey(status string) int {
 }
 
 func (b *commitBatch) fits(c Commit) bool {
-	n := 8 * (len(c.History) + len(c.Publish))
+	n := eventArguments * (len(c.History) + len(c.Publish))
 	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+n < mostArguments
 }
 

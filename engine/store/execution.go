@@ -112,10 +112,15 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, failed("read the history of "+id, err)
 	}
-	if text := refusal(entries.Val()); text != "" {
-		return nil, failed("read the history of "+id, errors.New(text))
+	return s.history(id, entries.Val())
+}
+
+// history reads the reply of XRANGE.
+func (s *Store) history(id string, text []byte) ([]event.Event, error) {
+	if why := refusal(text); why != "" {
+		return nil, failed("read the history of "+id, errors.New(why))
 	}
-	in := reply{text: entries.Val()}
+	in := reply{text: text}
 	n := max(in.list(), 0)
 	out := make([]event.Event, 0, n)
 	var entry rawEntry
@@ -131,6 +136,44 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	}
 	if in.bad {
 		return nil, failed("read the history of "+id, errReply)
+	}
+	return out, nil
+}
+
+// Whole is an execution with its whole history.
+type Whole struct {
+	Execution
+
+	History []event.Event
+}
+
+// Wholes reads executions in one round trip. Those are left out that do not exist,
+// cannot be read, or have a history of more entries than most.
+func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most int) ([]Whole, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	pipe := s.rdb.Pipeline()
+	fields, entries := make([]*redis.MapStringStringCmd, len(ids)), make([]*redis.RawCmd, len(ids))
+	for i, id := range ids {
+		fields[i] = pipe.HGetAll(ctx, s.keys.execution(tenant, id))
+		entries[i] = redis.NewRawCmd(ctx, "XRANGE", s.keys.history(tenant, id), "-", "+", "COUNT", most)
+		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
+	}
+	if _, err := pipe.Exec(ctx); err != nil && Temporary(failed("", err)) {
+		return nil, failed("read executions", err)
+	}
+	var out []Whole
+	for i, id := range ids {
+		w := Whole{Execution: Execution{Tenant: tenant, ID: id}}
+		if fields[i].Err() != nil || len(fields[i].Val()) == 0 || w.read(fields[i].Val()) != nil {
+			continue
+		}
+		w.Output, w.Error = s.unsealed(fields[i].Val()["output"]), s.unsealed(fields[i].Val()["error"])
+		var err error
+		if w.History, err = s.history(id, entries[i].Val()); err == nil && int64(len(w.History)) == w.Version {
+			out = append(out, w)
+		}
 	}
 	return out, nil
 }

@@ -18,6 +18,7 @@ import (
 type round struct {
 	*Service
 
+	batch       []store.Message
 	executions  map[string]*execution // as they are once all is written
 	definitions map[string]*execution // by name and version: what an execution of it begins as
 	commits     []store.Commit
@@ -27,10 +28,13 @@ type round struct {
 // work takes a batch through, and returns what of it is left to do after an error.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := &round{
-		Service: s, executions: make(map[string]*execution, len(batch)), definitions: map[string]*execution{},
+		Service: s, batch: batch, executions: make(map[string]*execution, len(batch)), definitions: map[string]*execution{},
 		commits: make([]store.Commit, 0, len(batch)), planned: make([]store.Message, 0, len(batch)),
 	}
 	defer r.keep()
+	if err := r.gather(ctx); err != nil {
+		return batch, r.broken(batch, err)
+	}
 	from := 0 // all before it is done
 	for i, m := range batch {
 		s.desk().Tell(delivery.Activity{What: delivery.Began, Message: m})
@@ -67,13 +71,67 @@ func (r *round) broken(msgs []store.Message, err error) error {
 
 // keep hands back the executions that go on.
 func (r *round) keep() {
-	for key, x := range r.executions {
-		if x != nil && !x.state.Status.Ended() {
-			tenant, id, _ := strings.Cut(key, "/")
-			r.cache.put(tenant, id, x)
+	for i := range r.batch {
+		m := &r.batch[i]
+		if x := r.executions[keyOf(*m)]; x != nil && !x.state.Status.Ended() {
+			r.cache.put(m.Tenant, m.Event.Execution, x)
+		}
+		delete(r.executions, keyOf(*m))
+	}
+}
+
+// short is how many entries a history has at most that is read with others.
+const short = 200
+
+// gather finds the executions of the batch that the process has, and reads those
+// that it has not, if they are several, together. One that is missing after that is
+// looked for by itself.
+func (r *round) gather(ctx context.Context) error {
+	var missing []string
+	seen := make(map[string]bool, len(r.batch))
+	for i := range r.batch {
+		m := &r.batch[i]
+		key := keyOf(*m)
+		if seen[key] || !plain(*m) {
+			continue
+		}
+		seen[key] = true
+		if x := r.cache.take(m.Tenant, m.Event.Execution); x != nil {
+			r.executions[key] = x
+		} else if m.Event.Type != event.ExecutionStarted {
+			missing = append(missing, m.Event.Execution)
 		}
 	}
-	clear(r.executions)
+	if len(missing) < 2 {
+		return nil
+	}
+	found, err := r.store.Wholes(ctx, r.batch[0].Tenant, missing, short)
+	if err != nil {
+		return r.redis(ctx, err)
+	}
+	for _, w := range found {
+		if x := r.whole(ctx, w); x != nil {
+			r.executions[w.Tenant+"/"+w.ID] = x
+		}
+	}
+	return nil
+}
+
+// whole is an execution that goes on, by its history; nil if it does not, or if
+// something is wrong with it.
+func (r *round) whole(ctx context.Context, w store.Whole) *execution {
+	if w.Version == 0 || decide.Status(w.Status).Ended() {
+		return nil
+	}
+	env, err := r.library.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
+	if err != nil {
+		return nil
+	}
+	x := &execution{state: decide.New(), env: env, definition: w.Definition, kept: w.StateVersion}
+	if x.state.Replay(env, w.History) != nil {
+		return nil
+	}
+	return x
 }
 
 // plan decides what a message comes to. It reports false if that is not known
