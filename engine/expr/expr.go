@@ -19,6 +19,7 @@ type Scope struct {
 type Program struct {
 	src     string
 	path    *path      // what it is if it is no more than a path
+	simple  *formula // what it is if it is a formula; code evaluates what that cannot
 	code    *gojq.Code // what it is otherwise
 	vars    []string   // the variables it uses, without the $
 	secrets []string   // the names it certainly reads from $secrets
@@ -35,7 +36,9 @@ func Compile(src string, known func(name string) bool) (*Program, error) {
 		return nil, syntaxError(src, err)
 	}
 	p := &Program{src: src}
-	p.path = pathOf(query)
+	if p.path = pathOf(query); p.path == nil {
+		p.simple = formulaOf(query)
+	}
 	if err := p.resolve(query, known); err != nil {
 		return nil, err
 	}
@@ -59,7 +62,12 @@ func (p *Program) Vars() []string { return p.vars }
 // The result may share structure with s: it is not to be changed.
 func (p *Program) Eval(s *Scope) (any, error) {
 	if p.path != nil {
-		return p.follow(s)
+		return p.follow(p.path, s)
+	}
+	if p.simple != nil {
+		if v, ok := p.operate(p.simple, s); ok {
+			return v, nil
+		}
 	}
 	results, err := p.run(s, maxResults)
 	if err != nil {
@@ -78,8 +86,13 @@ func (p *Program) Eval(s *Scope) (any, error) {
 // Test yields the truth of the first result, as jq sees it (null and false are not true).
 func (p *Program) Test(s *Scope) (bool, error) {
 	if p.path != nil {
-		v, err := p.follow(s)
+		v, err := p.follow(p.path, s)
 		return truth(v), err
+	}
+	if p.simple != nil {
+		if v, ok := p.operate(p.simple, s); ok {
+			return truth(v), nil
+		}
 	}
 	results, err := p.run(s, 1)
 	return len(results) > 0 && truth(results[0]), err

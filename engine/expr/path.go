@@ -103,18 +103,18 @@ func (p *path) index(i *gojq.Index) bool {
 	return ok && isInt && i.Start.Term.Type == gojq.TermTypeNumber
 }
 
-// follow evaluates the path: nil where it has no result, or null.
-func (p *Program) follow(s *Scope) (v any, err error) {
+// follow evaluates a path: nil where it has no result, or null.
+func (p *Program) follow(way *path, s *Scope) (v any, err error) {
 	v = s.Dot
 	switch {
-	case p.path.constant:
-		v = p.path.value
-	case p.path.variable != "":
-		if v, err = p.variable(s, p.path.variable); err != nil {
+	case way.constant:
+		v = way.value
+	case way.variable != "":
+		if v, err = p.variable(s, way.variable); err != nil {
 			return nil, err
 		}
 	}
-	for _, step := range p.path.steps {
+	for _, step := range way.steps {
 		v, err = step.take(v)
 		switch {
 		case err == nil:
