@@ -25,9 +25,9 @@ type developer struct {
 	sh    *shell
 	clock *choice
 
-	port                                           int
-	mocks, secrets, tenant, start, data, http, log string
-	clockGiven, portGiven                          bool
+	port                                                 int
+	mocks, secrets, tenant, start, data, http, log, keep string
+	clockGiven, portGiven                                bool
 
 	set   settings
 	redis *dev.Redis
@@ -70,6 +70,7 @@ the end. Ctrl-C stops it.`,
 	f.StringVar(&d.start, "start", "", "`TIME` at which a virtual clock starts (RFC 3339; default: now)")
 	f.StringVar(&d.data, "data", "", "`FILE` that keeps everything over restarts")
 	f.StringVar(&d.http, "http", "", "`ADDRESS` to answer health checks and metrics on (default: none)")
+	f.StringVar(&d.keep, "keep-finished", "", "remove executions this `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
 	f.StringVar(&d.log, "log-level", "", "`LEVEL` of the services' log: debug, info, warn or error (LOG_LEVEL)")
 	offer(c, "clock", d.clock)
 	offer(c, "log-level", newChoice("debug", "info", "warn", "error"))
@@ -142,7 +143,10 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	opts = d.set.engine(engine.Defaults())
 	opts.Process, opts.Version = processName(), version().Version
 	opts.Tenants, opts.Discover = []string{d.tenant}, true
-	opts.Retention = engine.DefaultRetention()
+	if err := d.set.keep(d.keep); err != nil {
+		return opts, nil, err
+	}
+	opts.Retention = d.set.retention()
 	opts.Calls = localLimits()
 	for _, r := range []*engine.Reading{&opts.Worker, &opts.Executor, &opts.Timer} {
 		r.Block = min(r.Block, stopsAfter) // stopping waits for the reads

@@ -33,7 +33,9 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 	for _, tenant := range d.tenants {
 		d.stalled(ctx, tenant)
 		d.unlisted(ctx, tenant)
+		d.kept(ctx, tenant)
 	}
+	d.sumUp("finished", "no finished executions", "")
 	d.sumUp("next step", "no execution seems to have lost its way",
 		fmt.Sprintf(" (of those pending or running: nothing unread, pending or due, and no history for %s)", elapsed(quietAfter)))
 	d.others(ctx)

@@ -35,7 +35,23 @@ func findExecution(ctx context.Context, r *remote, id string) (store.Execution, 
 	if r.tenant != defaultTenant {
 		where = " of tenant " + r.tenant
 	}
-	return x, fmt.Errorf("%w%s%s; 'flunq ps' lists those there are", err, where, didYouMean(id, known, ""))
+	removed := ""
+	if keep, wrong := r.store.Kept(ctx, r.tenant); wrong == nil && keep.Bounded() {
+		removed = " (" + keptOf(keep) + ")"
+	}
+	return x, fmt.Errorf("%w%s%s%s; 'flunq ps' lists those there are", err, where, didYouMean(id, known, ""), removed)
+}
+
+// keptOf says which executions are kept that have ended.
+func keptOf(keep store.Keep) string {
+	var bounds []string
+	if keep.Age > 0 {
+		bounds = append(bounds, "for "+keptText(keep.Age))
+	}
+	if keep.Count > 0 {
+		bounds = append(bounds, fmt.Sprintf("the newest %d", keep.Count))
+	}
+	return "those that have ended are kept " + strings.Join(bounds, " and ")
 }
 
 // outline reads of an execution what can change while somebody waits.

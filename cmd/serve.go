@@ -41,9 +41,15 @@ setting costs the user, the better value is the default: events of dead consumer
 are claimed (…_RECLAIM_ENABLED is true), 100 events are read at once (…_STREAM_BATCH),
 and 16 tasks run at once (EXECUTOR_CONCURRENCY).
 
+Executions that have ended are kept for ever, unless --keep-finished (KEEP_FINISHED)
+says for how long, or KEEP_FINISHED_COUNT how many of each tenant: then they are
+removed with their histories, some at a time, by all processes alike. One whose parent
+goes on stays, and one that is retried. Say the same in every process.
+
 On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Prometheus).`,
 		Example: `  flunq serve --redis-url redis://redis.internal:6379
   flunq serve --only timer --http 0.0.0.0:8080
+  flunq serve --keep-finished 30d
   EXECUTOR_CONCURRENCY=64 LOG_LEVEL=debug flunq serve --log-format json --tenant acme`,
 		GroupID: groupOperate,
 		Args:    noArguments,
@@ -54,10 +60,12 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	f.StringVar(&s.http, "http", defaultHTTP, "`ADDRESS` to answer health checks and metrics on (empty: none)")
 	f.StringVar(&s.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
 	f.BoolVar(&s.private, "allow-private", false, "let calls reach private networks and this machine")
+	f.StringVar(&s.keep, "keep-finished", "", "remove executions this `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
 	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL` of the log: debug, info, warn or error (LOG_LEVEL)")
 	f.StringVar(&s.logFormat, "log-format", "", "`FORMAT` of the log: text or json (LOG_FORMAT)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		sh.swift()
+		sh.modest(c.Context())
 		s.httpGiven = c.Flags().Changed("http")
 		return s.run(c.Context())
 	}
@@ -77,7 +85,7 @@ type server struct {
 	secrets   string
 	private   bool
 
-	logLevel, logFormat string
+	logLevel, logFormat, keep string
 }
 
 func (s *server) run(ctx context.Context) error {
@@ -92,6 +100,9 @@ func (s *server) run(ctx context.Context) error {
 	}
 	set, _, err := loadSettings(s.sh, file)
 	if err != nil {
+		return err
+	}
+	if err := set.keep(s.keep); err != nil {
 		return err
 	}
 	log, err := newLog(s.sh, set, s.logLevel, s.logFormat)
@@ -131,7 +142,7 @@ func (s *server) options(ctx context.Context, set settings) (engine.Options, err
 	opts := set.engine(engine.Defaults())
 	opts.Process = processName()
 	opts.Version = version().Version
-	opts.Retention = engine.DefaultRetention()
+	opts.Retention = set.retention()
 	limits := executor.DefaultLimits()
 	limits.AllowPrivate, limits.AllowLoopback = s.private, s.private
 	opts.Calls = limits

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/store"
 )
 
 // settings are those of the services, whichever process they run in.
@@ -26,6 +27,9 @@ type settings struct {
 	PerHost         int           // calls to one host at once; 0: no bound
 	BreakerFailures int           // in a row, after which a host is left alone; 0: never
 	BreakerOpen     time.Duration // for how long
+
+	KeepFinished time.Duration // executions that have ended; 0: for ever
+	KeepCount    int           // of these, so many of a tenant; 0: all
 
 	HealthEvery  time.Duration // how often the services are judged
 	MetricsEvery time.Duration // how often the depths of streams are measured
@@ -56,6 +60,24 @@ func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	return opts
+}
+
+// retention is what the housekeeping keeps.
+func (s settings) retention() engine.Retention {
+	r := engine.DefaultRetention()
+	r.Finished = store.Keep{Age: s.KeepFinished, Count: int64(s.KeepCount), Least: leastKept}
+	return r
+}
+
+// keep takes the flag that says how long finished executions are kept, if it is given.
+func (s *settings) keep(flag string) error {
+	if flag == "" {
+		return nil
+	}
+	if err := keeping(&s.KeepFinished).Set(flag); err != nil {
+		return misusef("--keep-finished %q: %v", flag, err)
+	}
+	return nil
 }
 
 // setting is one of them, as people name and write it.
@@ -93,13 +115,15 @@ func (s *settings) table() []setting {
 		{"TIMER_CONCURRENCY", nil, whole(&s.Timers, 0, 256), "timer services in this process"},
 		{"TIMER_CONSUMER_GROUP", nil, named(&s.Timer.Group), "the group in which timer services share the events"},
 		{"TIMER_STREAM_BATCH", nil, whole(&s.Timer.Batch, 1, 1000), "events that a timer service reads at once"},
-		{"TIMER_STREAM_BLOCK", nil, span(&s.Timer.Block, time.Millisecond, 5*second), "how long a timer service waits for events in one read"},
+		{"TIMER_STREAM_BLOCK", nil, span(&s.Timer.Block, time.Millisecond, 5*second), "how long a timer service waits for events in one read (documented elsewhere as 1s)"},
 		{"TIMER_RECLAIM_ENABLED", nil, truth(&s.Timer.Reclaim), "take over the events of timer services that died"},
-		{"TIMER_MAX_SLEEP", nil, span(&s.MaxSleep, time.Millisecond, time.Minute), "longest wait between two looks at the timers"},
+		{"TIMER_MAX_SLEEP", nil, span(&s.MaxSleep, time.Millisecond, time.Minute), "longest wait between two looks at the timers; later than it should only a timer fires whose service died (documented elsewhere as 1s)"},
 		{"TIMER_LOOKAHEAD", nil, span(&s.Lookahead, 0, time.Minute), "how long before a timer the wait for it ends; none fires early"},
 		{"TIMER_BATCH_SIZE", nil, whole(&s.TimerBatch, 1, 1000), "timers fired at once"},
 		{"LEASE", nil, span(&s.Lease, second, time.Hour), "after which the messages of a silent process are taken over"},
 		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it goes to the dead letters"},
+		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long executions are kept that have ended, with their histories; 0: for ever"},
+		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "how many of them each tenant keeps, the newest, for a minute at least; 0: all"},
 		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the services are judged"},
 		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often depths and rates are reported"},
 		{"LOG_LEVEL", nil, levelled(&s.LogLevel), "debug, info, warn or error"},

@@ -75,6 +75,63 @@ func (v *spanValue) take(text string, wanted error) error {
 	return nil
 }
 
+// keptValue is how long something is kept: long enough for whoever waits for it.
+type keptValue struct{ at *time.Duration }
+
+func keeping(at *time.Duration) keptValue { return keptValue{at} }
+
+// leastKept is how long an execution is kept once it has ended, and mostKept how long
+// at most, unless that is for ever.
+const (
+	leastKept = time.Minute
+	mostKept  = 100 * 365 * 24 * time.Hour
+)
+
+// String is the duration as people write it.
+func (v keptValue) String() string { return keptText(*v.at) }
+
+// keptText is a duration in whole days, if it is some.
+func keptText(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d > 0 && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	if d == 0 {
+		return "0"
+	}
+	text := d.String()
+	for _, none := range []string{"m0s", "h0m"} { // 1h0m0s is 1h
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// Set takes 30d, 12h, P30D, and 0.
+func (v keptValue) Set(text string) error {
+	text = strings.TrimSpace(text)
+	wanted := fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for ever", keptText(leastKept), keptText(mostKept))
+	given, err := time.ParseDuration(text)
+	if days, bare := strings.CutSuffix(text, "d"); err != nil && bare {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 20)
+		given = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil {
+		parsed, wrong := dsl.ParseDuration(text)
+		if wrong != nil || parsed.Months != 0 || parsed.Days > 1_000_000 || !parsed.Until.IsZero() {
+			return wanted
+		}
+		given = time.Duration(parsed.Days)*24*time.Hour + parsed.Clock
+	}
+	if given != 0 && (given < leastKept || given > mostKept) {
+		return wanted
+	}
+	*v.at = given
+	return nil
+}
+
 // truthValue is yes or no.
 type truthValue struct{ at *bool }
 

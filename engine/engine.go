@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -194,7 +195,7 @@ func (e *Engine) addWorkers() error {
 		return err
 	}
 	cache, opts := worker.NewCache(cached), worker.Defaults()
-	opts.Committed = e.opts.Observe
+	opts.Committed, opts.Trust = e.opts.Observe, e.opts.Retention.Finished.Shortest()/2
 	for i := range e.opts.Workers {
 		w := worker.New(e.Store, e.Library, cache, inbox, opts)
 		e.add(Service{Group: "worker", Name: fmt.Sprintf("%s-%d", consumer, i), Step: w.Step, Concerns: worker.Concerns})
@@ -218,7 +219,7 @@ func (e *Engine) addExecutors() error {
 		if err != nil {
 			return err
 		}
-		e.add(Service{Group: "executor", Name: fmt.Sprintf("%s-%d", consumer, i), Step: x.Step, Concerns: executor.Concerns})
+		e.add(Service{Group: "executor", Name: consumer + "-" + strconv.Itoa(i), Step: x.Step, Concerns: executor.Concerns})
 	}
 	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Lost: inbox.Lost, Finish: inbox.Finish})
 	e.closing = append(e.closing, inbox.Close)

@@ -10,43 +10,51 @@ import (
 )
 
 // Retention says how much of the streams is kept for those who read along, behind
-// what every group has done.
+// what every group has done, and which executions are kept once they have ended.
 type Retention struct {
-	Entries int           // at least so many of each stream
-	Age     time.Duration // and all that are not older
+	Entries  int           // at least so many of each stream
+	Age      time.Duration // and all that are not older
+	Finished store.Keep    // without bounds: all of them
 }
 
-// DefaultRetention is that of an ordinary deployment.
+// DefaultRetention is that of an ordinary deployment: no execution is removed.
 func DefaultRetention() Retention { return Retention{Entries: 10_000, Age: 10 * time.Second} }
 
 const (
-	lookEvery = time.Second      // for tenants that have been made known
+	lookEvery = time.Second      // for tenants that have been made known, and to go on removing
 	tidyEvery = 10 * time.Second // trim streams
 	seekEvery = 5 * time.Minute  // among all keys, for streams that nobody has made known
 	idleAfter = time.Hour        // a consumer without work is gone
+	mostPages = 100              // of finished executions that one step looks at
 )
 
-// housekeeping finds tenants and keeps their streams short.
+// housekeeping finds tenants, keeps their streams short, and removes what has ended
+// long ago.
 type housekeeping struct {
 	store     *store.Store
 	roster    *delivery.Roster
 	groups    []string
 	discover  bool
 	retention Retention
+	observe   delivery.Observer
+	name      string
 
-	tidied, sought time.Time
+	tidied, sought, swept time.Time
+
+	left []string   // tenants that are still to be looked at for finished executions
+	walk store.Walk // where in the first of them
 }
 
 func (e *Engine) addHousekeeping() {
 	h := &housekeeping{
 		store: e.Store, roster: e.roster, discover: e.opts.Discover, retention: e.opts.Retention,
-		groups: e.groups(),
+		groups: e.groups(), observe: e.opts.Activity, name: "housekeeping-" + e.opts.Process,
 	}
 	every := lookEvery
-	if !h.discover {
+	if !h.discover && !h.retention.Finished.Bounded() {
 		every = tidyEvery
 	}
-	e.add(Service{Group: "housekeeping", Name: "housekeeping-" + e.opts.Process, Step: h.Step, Every: every})
+	e.add(Service{Group: "housekeeping", Name: h.name, Step: h.Step, Every: every})
 }
 
 // Step does what is due.
@@ -58,11 +66,39 @@ func (h *housekeeping) Step(ctx context.Context) (wake time.Time, err error) {
 	if h.discover {
 		err = h.find(ctx, now)
 	}
-	if h.retention != (Retention{}) && now.Sub(h.tidied) > tidyEvery-lookEvery {
+	if (h.retention.Entries > 0 || h.retention.Age > 0) && now.Sub(h.tidied) > tidyEvery-lookEvery {
 		h.tidied = now
 		err = errors.Join(err, h.tidy(ctx))
 	}
+	if h.retention.Finished.Bounded() {
+		err = errors.Join(err, h.forget(ctx, now))
+	}
 	return now.Add(lookEvery), err
+}
+
+// forget removes executions that are not kept, tenant by tenant, a bounded number in
+// one step. Each process does this by itself: what another has removed is gone.
+func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
+	if len(h.left) == 0 {
+		if now.Sub(h.swept) < tidyEvery {
+			return nil
+		}
+		h.swept, h.left = now, h.roster.Names()
+	}
+	var errs []error
+	for pages := 0; pages < mostPages && len(h.left) > 0; pages++ {
+		gone, next, done, err := h.store.Forget(ctx, h.left[0], h.retention.Finished, h.walk)
+		if gone > 0 && h.observe != nil {
+			h.observe(delivery.Activity{
+				Service: "housekeeping", Consumer: h.name, What: delivery.Removed, Message: store.Message{Tenant: h.left[0]}, Count: gone,
+			})
+		}
+		if h.walk = next; done {
+			h.left, h.walk = h.left[1:], store.Walk{}
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // find takes up tenants: those that were made known, and now and then those whose

@@ -19,10 +19,10 @@ var bugs = []struct {
 		script: replaced(`if entry ~= '' and not mine(entry) then return 2 end`, ``),
 		ahead: func(source string, args []any) [][]any {
 			n := keysOf(args)
-			if !isCommit(source) || args[n+4] == "" {
+			if !isCommit(source) || args[n+5] == "" {
 				return nil
 			}
-			return [][]any{{"xack", args[0], args[n], args[n+4]}}
+			return [][]any{{"xack", args[0], args[n], args[n+5]}}
 		},
 	}, ""},
 	{"no check of the version", bug{script: replaced(`if version ~= t.version then return 1 end`, ``)}, ""},
@@ -36,7 +36,7 @@ var bugs = []struct {
 		},
 	}, ""},
 	{"a timer is taken out before it is published", bug{
-		script: replaced(`if there[i] and tonumber(due) <= now then`, `if tonumber(due) <= now then`),
+		script: replaced(`if there[i] then`, `do`),
 		ahead: func(source string, args []any) [][]any {
 			if !strings.Contains(source, `local there = redis.call('ZMSCORE'`) {
 				return nil

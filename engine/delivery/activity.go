@@ -17,6 +17,7 @@ type Activity struct {
 	Task     string        // the kind of task that was performed
 	At       time.Time     // Redis' time; zero where it was not asked for
 	Class    Class         // of Err
+	Count    int           // of executions that were removed
 	Err      error
 }
 
@@ -39,6 +40,7 @@ const (
 	Firing     What = "firing"    // timers are about to be fired
 	Fired      What = "fired"
 	Unfired    What = "unfired" // what was due could not be published
+	Removed    What = "removed" // executions that had ended, by the housekeeping
 )
 
 // Observer is shown activities as they happen. It is called from all services at

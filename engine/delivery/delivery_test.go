@@ -67,7 +67,19 @@ func (d *desk) work(t *testing.T, handle func(context.Context, store.Message) er
 		t.Fatal(err)
 	}
 	all := func(typ event.Type) bool { return typ != event.TimerSet }
-	return d.Work(t.Context(), all, handle)
+	return d.Together(t.Context(), all, each(handle))
+}
+
+// each handles messages one after the other.
+func each(handle func(context.Context, store.Message) error) func(context.Context, []store.Message) error {
+	return func(ctx context.Context, msgs []store.Message) error {
+		for _, m := range msgs {
+			if err := handle(ctx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // whats are the kinds of what was told.
@@ -210,11 +222,11 @@ func TestBroken(t *testing.T) {
 	}
 	down = false
 	all := func(event.Type) bool { return true }
-	must(t, d.Work(t.Context(), all, handle))
+	must(t, d.Together(t.Context(), all, each(handle)))
 	if fmt.Sprint(handled) != "[a b]" || len(d.Held()) != 0 {
 		t.Errorf("handled %v, %d held", handled, len(d.Held()))
 	}
-	want := "[began broken began done began done]"
+	want := "[began began broken broken began began done done]"
 	if got := fmt.Sprint(d.whats()); got != want {
 		t.Errorf("told %v, want %v", got, want)
 	}

@@ -113,8 +113,7 @@ func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Ti
 
 // Empty reports whether the desk holds nothing.
 func (d *Desk) Empty() bool {
-	_, some := d.shelf.First()
-	return !some
+	return len(d.shelf.Ahead()) == 0
 }
 
 // Fetch reads up to count new events, and waits for up to block for one; if there
@@ -163,30 +162,6 @@ func (d *Desk) told(err error) error {
 		d.Tell(Activity{What: Unread, Err: err})
 	}
 	return err
-}
-
-// Work handles what the desk holds, one message after the other: handle is called
-// for those of the wanted types, and all others are acknowledged. It stops at an
-// error that is not the message's own, and goes on from there the next time.
-func (d *Desk) Work(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, store.Message) error) error {
-	for m, ok := d.shelf.First(); ok; m, ok = d.shelf.First() {
-		if !wanted(m.Event.Type) {
-			d.Pass(m)
-		} else if err := d.handle(ctx, m, handle); err != nil {
-			return err
-		}
-		d.shelf.Drop(m)
-	}
-	return nil
-}
-
-// handle takes one message through, alone if it is a suspect.
-func (d *Desk) handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
-	if !d.opts.Gate.Enter(m) {
-		return ErrBusy
-	}
-	defer d.opts.Gate.Leave()
-	return d.Handle(ctx, m, handle)
 }
 
 // Handle takes one message through that was let in, and tells the observer.

@@ -74,25 +74,6 @@ func (s *Shelf) Put(msgs []store.Message) {
 	s.msgs = append(s.msgs, msgs...)
 }
 
-// First is the message to handle next.
-func (s *Shelf) First() (store.Message, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.msgs) == 0 {
-		return store.Message{}, false
-	}
-	return s.msgs[0], true
-}
-
-// Drop forgets a message.
-func (s *Shelf) Drop(m store.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := slices.IndexFunc(s.msgs, m.Same); i >= 0 {
-		s.msgs = slices.Delete(s.msgs, i, i+1)
-	}
-}
-
 // Held are all messages on the shelf.
 func (s *Shelf) Held() []store.Message {
 	s.mu.Lock()

@@ -60,12 +60,14 @@ local function unsound(t)
   return bad
 end
 
+-- A stream keeps the names of fields once for those that have the first one's: all of
+-- a history have a task, if only an empty one.
 local function add(t, key, entry, at)
   local n = ARGV[at]
   if n ~= '' then return redis.pcall('XADD', key, entry, unpack(ARGV, at + 1, at + n)), at + n + 1 end
   local id, source, kind, time, task, data, definition = unpack(ARGV, at + 1, at + 7)
   at = at + 8
-  if task == '' then
+  if task == '' and key == stream then
     return redis.pcall('XADD', key, entry, 'id', id, 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
       'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'data', data), at
   elseif definition == '' then

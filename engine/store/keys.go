@@ -104,6 +104,9 @@ func (k keys) executions(tenant, shelf string) string {
 	return k.tenant(tenant) + ":executions:" + shelf
 }
 
+// kept is how long finished executions are kept, while somebody removes others.
+func (k keys) kept(tenant string) string { return k.tenant(tenant) + ":executions:kept" }
+
 // workflows is the set of the ids of definitions.
 func (k keys) workflows(tenant string) string { return k.tenant(tenant) + ":workflows" }
 

@@ -76,6 +76,9 @@ type Message struct {
 // Same reports whether both are the same entry of the same stream.
 func (m Message) Same(other Message) bool { return m.ID == other.ID && m.Tenant == other.Tenant }
 
+// Entered is when the message was written to the stream, by Redis' clock.
+func (m Message) Entered() time.Time { return idTime(m.ID) }
+
 // Obituary is the event that tells the worker of a delivery given up.
 func (m Message) Obituary(typ event.Type, dead event.Dead) event.Event {
 	dead.Original = event.Encode(object(m.sent()))

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +24,7 @@ type Due struct {
 	Err    error  // why it cannot fire, if so
 	now    time.Time
 	again  map[string]string // of a delivery: the fields of the entry
+	plain  bool              // the member is the JSON of the timer as we write it
 }
 
 // Look is what was due at a moment.
@@ -30,6 +33,10 @@ type Look struct {
 	Next time.Time // when the next one is due after them; zero if there is none
 	Now  time.Time // by Redis' clock
 	More bool      // more are due than were asked for
+
+	// Group, if set by who fires them, is its group. Their events mean nothing to it:
+	// where it has read all that there is, it need not read these.
+	Group string
 }
 
 // Due finds up to limit timers whose time has come by Redis' clock, the longest
@@ -57,25 +64,29 @@ func (s *Store) Look(ctx context.Context, tenant string, limit int) (Look, error
 
 // looking is a look whose commands are on their way.
 type looking struct {
-	limit   int
-	entries *redis.ZSliceCmd // those due first
-	latest  *redis.ZSliceCmd // those due last of all that are, the last one first; nil: not asked for
+	first   int              // so many that have been due for longest …
+	latest  *redis.ZSliceCmd // … and those that are due only just, the last one first; nil: not asked for
+	entries *redis.ZSliceCmd
 	clock   *redis.TimeCmd
 }
 
+// look asks for the timers that have been due for longest.
 func (s *Store) look(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int) *looking {
 	return &looking{
-		limit:   limit,
+		first:   limit,
 		entries: pipe.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, int64(limit)),
 		clock:   pipe.Time(ctx),
 	}
 }
 
-// around also asks for those that have become due only just. Where many are due at
-// once they would wait for all that have been for longer.
-func (l *looking) around(ctx context.Context, pipe redis.Pipeliner, timers string, now time.Time) {
-	by := &redis.ZRangeBy{Min: "-inf", Max: formatScore(now), Count: int64(l.limit / 2)}
-	l.latest = pipe.ZRevRangeByScoreWithScores(ctx, timers, by)
+// lookAround asks for these, and as well for those that have become due only just.
+// Where many are due at once they would wait for all that have been for longer.
+func (s *Store) lookAround(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, now time.Time) *looking {
+	by := &redis.ZRangeBy{Min: "-inf", Max: formatScore(now), Count: int64(limit / 2)}
+	latest := pipe.ZRevRangeByScoreWithScores(ctx, s.keys.timers(tenant), by)
+	l := s.look(ctx, pipe, tenant, limit-limit/2)
+	l.latest = latest
+	return l
 }
 
 // read reads the replies.
@@ -83,41 +94,52 @@ func (l *looking) read() Look {
 	out := Look{Now: l.clock.Val().UTC()}
 	soon := score(out.Now.Add(time.Second))
 	entries := l.entries.Val()
-	out.Due = make([]Due, 0, min(len(entries), l.limit))
+	out.Due = make([]Due, 0, min(len(entries), l.first))
 	for _, entry := range entries {
+		if !out.Next.IsZero() && entry.Score > soon {
+			break // those behind the next one are no earlier
+		}
 		d := dueOf(entry, out.Now)
 		if at := d.dueAt(); at.After(out.Now) {
-			if out.Next.IsZero() || at.Before(out.Next) {
-				out.Next = at
-			}
-			if entry.Score > soon {
-				break // those behind it are no earlier
-			}
+			out.Next = earliest(out.Next, at)
 			continue
 		}
-		if len(out.Due) == l.limit {
+		if len(out.Due) == l.first {
 			out.Next, out.More = out.Now, true
+			l.mix(&out, entry)
 			break
 		}
 		out.Due = append(out.Due, d)
 	}
-	if out.More && l.latest != nil {
-		l.mix(&out)
-	}
 	return out
 }
 
-// mix puts those that have become due last in the place of as many others.
-func (l *looking) mix(out *Look) {
-	first := out.Due[:l.limit-l.limit/2]
-	out.Due = first
+// earliest is the first of two moments, of which the first may not be known.
+func earliest(known, at time.Time) time.Time {
+	if known.IsZero() || at.Before(known) {
+		return at
+	}
+	return known
+}
+
+// mix adds those that have become due last, as far as they do not stand before the
+// first one that is left out.
+func (l *looking) mix(out *Look, left redis.Z) {
+	if l.latest == nil {
+		return
+	}
 	for _, entry := range slices.Backward(l.latest.Val()) {
-		d := dueOf(entry, out.Now)
-		known := slices.ContainsFunc(first, func(f Due) bool { return f.Member == d.Member })
-		if !known && !d.dueAt().After(out.Now) {
+		if d := dueOf(entry, out.Now); !standsBefore(entry, left) && !d.dueAt().After(out.Now) {
 			out.Due = append(out.Due, d)
 		}
 	}
+}
+
+// standsBefore reports whether an entry of a ZSET stands before another.
+func standsBefore(a, b redis.Z) bool {
+	one, _ := a.Member.(string) // go-redis reads nothing else
+	other, _ := b.Member.(string)
+	return cmp.Or(cmp.Compare(a.Score, b.Score), strings.Compare(one, other)) < 0
 }
 
 // dueAt is the first microsecond of Redis' clock at which the timer is due.
@@ -140,7 +162,7 @@ func dueOf(entry redis.Z, now time.Time) Due {
 func (d *Due) decode(text string) (err error) {
 	timer, ok := event.ScanTimer(text)
 	if ok {
-		d.Timer = timer
+		d.Timer, d.plain = timer, timer.Kind != "" && !timer.FireAt.IsZero()
 	} else if err := json.Unmarshal([]byte(text), &d.Timer); err != nil {
 		return fmt.Errorf("read the timer: %w", err)
 	}
@@ -161,9 +183,9 @@ func scored(seconds float64) time.Time {
 }
 
 // Fire publishes what is due and takes it out, each timer all or nothing. What
-// is gone meanwhile, or not due by Redis' clock after all, stays as it is; what
-// cannot be a timer goes to the dead letters of tenant. With an error some of
-// them may have fired.
+// is gone meanwhile stays as it is, and so do all if one is not due by Redis' clock
+// after all; what cannot be a timer goes to the dead letters of tenant. With an
+// error some of them may have fired.
 func (s *Store) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
 	if err := CheckTenant(tenant); err != nil || len(due) == 0 {
 		return 0, err
@@ -171,7 +193,7 @@ func (s *Store) Fire(ctx context.Context, tenant string, due []Due) (fired int, 
 	return s.fire(ctx, tenant, due, dueMicros)
 }
 
-func dueMicros(d Due) int64 { return micros(d.Due()) }
+func dueMicros(d *Due) int64 { return micros(d.Due()) }
 
 // FireAndLook does what Fire does, and in the same round trip what Look does. If
 // more than limit were due at the last look, half of what this one shows are those
@@ -180,13 +202,15 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 	if err := CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
-	keys, args := s.firing(tenant, seen.Due, dueMicros)
+	keys, args := s.firing(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
 		pipe := s.rdb.Pipeline()
 		reply := fireScript.EvalSha(ctx, pipe, keys, args...)
-		l := s.look(ctx, pipe, tenant, limit)
+		var l *looking
 		if seen.More && limit > 1 && len(seen.Due) >= limit {
-			l.around(ctx, pipe, s.keys.timers(tenant), seen.Now)
+			l = s.lookAround(ctx, pipe, tenant, limit, seen.Now)
+		} else {
+			l = s.look(ctx, pipe, tenant, limit)
 		}
 		_, err := pipe.Exec(ctx)
 		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") && !known {
@@ -204,8 +228,8 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 }
 
 // fire publishes timers from a microsecond on that each has.
-func (s *Store) fire(ctx context.Context, tenant string, due []Due, from func(Due) int64) (fired int, err error) {
-	keys, args := s.firing(tenant, due, from)
+func (s *Store) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
+	keys, args := s.firing(tenant, "", due, from)
 	return firedOf(fireScript.Run(ctx, s.rdb, keys, args...))
 }
 
@@ -222,63 +246,123 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	return int(n), err
 }
 
-// firing are the keys and the arguments of fireScript.
-func (s *Store) firing(tenant string, due []Due, from func(Due) int64) (keys []string, args []any) {
-	const each = 10 // arguments of most timers
-	keys = append(make([]string, 0, len(due)+3), s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant))
-	args = append(make([]any, 0, each*len(due)+1), "")
-	for _, d := range due {
-		args = append(args, d.Member)
-	}
-	stream := ""
-	for i, d := range due {
-		if i == 0 || d.Tenant != due[i-1].Tenant {
-			stream = s.keys.stream(d.Tenant)
-		}
+// firing are the keys and the arguments of fireScript for timers which are due from
+// a microsecond on that each has.
+func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (keys []string, args []any) {
+	f := &firing{store: s, streams: map[string]int{}}
+	keys = append(make([]string, 0, 4), s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant))
+	latest := int64(math.MinInt64)
+	for i := range due {
+		d := &due[i]
+		latest = max(latest, from(d))
 		if d.Err != nil {
-			fields := s.letter(d)
-			keys = append(keys, s.keys.dead(tenant))
-			args = append(append(args, from(d), "", len(fields)), anys(fields)...)
-			continue
+			f.entry(s.keys.dead(tenant), "", "", s.letter(d))
+		} else {
+			f.add(d)
 		}
-		keys = append(keys, stream)
-		args = s.firedFields(append(args, from(d), noted(d.Timer)), d)
 	}
+	const each = 7 // arguments of most timers
+	args = append(make([]any, 0, each*len(due)+8), "", latest, len(due), group)
 	if len(due) > 0 {
 		args[0] = due[0].now.Format(time.RFC3339Nano)
 	}
-	return keys, args
+	for _, name := range f.tenants {
+		args = append(args, name)
+	}
+	for i := range due {
+		args = append(args, due[i].Member)
+	}
+	return append(keys, f.keys...), append(args, f.args...)
+}
+
+// firing is what fireScript is told of each timer.
+type firing struct {
+	store   *Store
+	streams map[string]int // their numbers
+	keys    []string       // of the streams …
+	tenants []string       // … and whose they are
+	args    []any
+
+	last       string // tenant of the timer before …
+	lastStream int    // … and the number of its stream
+}
+
+// stream is the number of a stream.
+func (f *firing) stream(key, tenant string) int {
+	n, known := f.streams[key]
+	if !known {
+		f.keys, f.tenants = append(f.keys, key), append(f.tenants, tenant)
+		n = len(f.keys)
+		f.streams[key] = n
+	}
+	return n
+}
+
+// of is the number of a tenant's stream.
+func (f *firing) of(tenant string) int {
+	if f.lastStream == 0 || tenant != f.last {
+		f.last, f.lastStream = tenant, f.stream(f.store.keys.stream(tenant), tenant)
+	}
+	return f.lastStream
+}
+
+// entry adds a timer that publishes just these fields.
+func (f *firing) entry(key, tenant, name string, fields []string) {
+	f.args = append(f.args, -f.stream(key, tenant), name, len(fields))
+	for _, field := range fields {
+		f.args = append(f.args, field)
+	}
+}
+
+// add adds a timer: a delivery publishes the entry that is to be delivered again,
+// all others TimerFired.
+func (f *firing) add(d *Due) {
+	name := noted(d.Timer)
+	switch {
+	case d.again != nil:
+		f.entry(f.store.keys.stream(d.Tenant), d.Tenant, name, listed(d.again))
+	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
+		f.entry(f.store.keys.stream(d.Tenant), d.Tenant, name, f.store.fields(event.Event{
+			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.now,
+			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(d.firedText()),
+		}))
+	default:
+		data := d.firedText()
+		if f.store.sealer != nil {
+			data = string(f.store.sealer.Seal(json.RawMessage(data)))
+		}
+		if f.args == nil {
+			const each = 6
+			f.args = make([]any, 0, 100*each)
+		}
+		f.args = append(f.args, f.of(d.Tenant), d.eventID(), d.Workflow, d.Execution, d.TaskID, data)
+	}
+}
+
+// eventID is that of the event that the timer publishes.
+func (d *Due) eventID() string {
+	out := make([]byte, 0, 128)
+	out = append(append(append(append(append(append(out, d.Execution...), d.TaskID...), '/'), d.Kind...), d.Key...), '/')
+	return string(strconv.AppendInt(out, d.FireAt.UnixNano(), 10))
+}
+
+// firedText is the data of TimerFired.
+func (d *Due) firedText() string {
+	if !d.plain {
+		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.now})
+	}
+	const layout = time.RFC3339Nano
+	out := append(make([]byte, 0, 384), d.Member[:len(d.Member)-1]...)
+	out = d.Due().AppendFormat(append(out, `,"scheduled_for":"`...), layout)
+	out = d.now.AppendFormat(append(out, `","fired_at":"`...), layout)
+	return string(append(out, `"}`...))
 }
 
 // letter is the dead letter of what cannot be a timer.
-func (s *Store) letter(d Due) []string {
+func (s *Store) letter(d *Due) []string {
 	at := d.now.Format(time.RFC3339Nano)
 	return []string{
 		"timer", d.Member, "reason", d.Err.Error(), "attempts", "1", "service", TimerGroup,
 		"first_failure", at, "last_failure", at,
 	}
-}
-
-// firedFields appends the count of the fields of what a timer publishes, and these:
-// of a delivery the entry that is to be delivered again, of all others TimerFired.
-func (s *Store) firedFields(args []any, d Due) []any {
-	if d.again != nil {
-		fields := listed(d.again)
-		return append(append(args, len(fields)), anys(fields)...)
-	}
-	id := make([]byte, 0, len(d.Execution)+len(d.TaskID)+len(d.Kind)+len(d.Key)+22)
-	id = append(append(append(append(append(append(id, d.Execution...), d.TaskID...), '/'), d.Kind...), d.Key...), '/')
-	id = strconv.AppendInt(id, d.FireAt.UnixNano(), 10)
-	data := event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.now})
-	if d.Workflow == "" || d.Execution == "" || d.TaskID == "" {
-		fields := s.fields(event.Event{
-			ID: string(id), Source: "/flunq/timer", Type: event.TimerFired, Time: d.now,
-			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(data),
-		})
-		return append(append(args, len(fields)), anys(fields)...)
-	}
-	if s.sealer != nil {
-		data = string(s.sealer.Seal(json.RawMessage(data)))
-	}
-	return append(args, 0, string(id), d.Tenant, d.Workflow, d.Execution, d.TaskID, data)
 }

@@ -91,6 +91,58 @@ var looks = []check{
 			t.Errorf("fired %d, %d events, %d left, then %d", fired, got, w.timers(t), len(next.Due))
 		}
 	}},
+	{"a group that has read all passes by what it has fired, and nothing else", func(t *testing.T, w *world) {
+		if w.mini != nil {
+			t.Skip("miniredis has no XGROUP SETID")
+		}
+		fire := func(n int) {
+			t.Helper()
+			w.overdue(t, tenant, 0, n)
+			seen := w.look(t, 100)
+			seen.Group = store.TimerGroup
+			if fired, _, err := w.FireAndLook(t.Context(), tenant, seen, 100); fired != n || err != nil {
+				t.Fatalf("fired %d, %v", fired, err)
+			}
+		}
+		read := func(group string) (n int) {
+			t.Helper()
+			msgs, _, err := w.Read(t.Context(), reader(group, "c"), 100, 0)
+			must(t, err)
+			return len(msgs)
+		}
+		must(t, w.Publish(t.Context(), event.Event{ID: "a", Source: "/test", Type: event.TimerScheduled, Tenant: tenant}))
+		fire(3)
+		if n := read(store.TimerGroup); n != 4 {
+			t.Errorf("behind what it has not read it reads %d, want all 4", n)
+		}
+		fire(5)
+		if n := read(store.TimerGroup); n != 0 {
+			t.Errorf("it reads %d of what it has fired", n)
+		}
+		if n := read(store.WorkerGroup); n != 9 {
+			t.Errorf("others read %d, want all 9", n)
+		}
+		groups, err := w.rdb.XInfoGroups(t.Context(), streamKey).Result()
+		must(t, err)
+		for _, g := range groups {
+			if g.Name == store.TimerGroup && (g.Lag != 0 || g.EntriesRead != 9) {
+				t.Errorf("it lags by %d, and has read %d, want 0 and 9", g.Lag, g.EntriesRead)
+			}
+		}
+		// A delivery is not what it seems: the event may be for the group itself.
+		m := w.sent(t, event.Event{ID: "b", Source: "/test", Type: event.TimerScheduled}, store.TimerGroup, "c")
+		mine(t, true)(w.Retry(t.Context(), m, -time.Second))
+		read(store.TimerGroup)
+		w.overdue(t, tenant, 0, 2)
+		seen := w.look(t, 100)
+		seen.Group = store.TimerGroup
+		if fired, _, err := w.FireAndLook(t.Context(), tenant, seen, 100); fired != 3 || err != nil {
+			t.Fatalf("fired %d, %v", fired, err)
+		}
+		if n := read(store.TimerGroup); n != 3 {
+			t.Errorf("of a delivery and two timers it reads %d", n)
+		}
+	}},
 	{"events of timers say all that is known, and no more", func(t *testing.T, w *world) {
 		full, bare := timer(0), event.Timer{Tenant: tenant, FireAt: timer(1).FireAt, Execution: execution}
 		for i, one := range []event.Timer{full, bare} {

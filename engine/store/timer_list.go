@@ -269,7 +269,7 @@ func (s *Store) FireNow(ctx context.Context, p Pending) (bool, error) {
 	if p.Err != nil {
 		return false, p.Err
 	}
-	n, err := s.fire(ctx, p.Tenant, []Due{p.Due}, func(Due) int64 { return 0 })
+	n, err := s.fire(ctx, p.Tenant, []Due{p.Due}, func(*Due) int64 { return 0 })
 	return n == 1, err
 }
 

@@ -148,44 +148,86 @@ rouse(KEYS[2], ARGV[5], KEYS[1], 6)
 return 1
 `)
 
+// unread is for scripts that publish what is nothing to a group. If it has read all
+// there was of a stream by then, it has read that as well: it would only have to
+// acknowledge it.
+const unread = `
+local function standing(stream, name)
+  local groups = redis.pcall('XINFO', 'GROUPS', stream)
+  if groups['err'] then return end
+  for i = 1, #groups do
+    local group = {}
+    for j = 1, #groups[i], 2 do group[groups[i][j]] = groups[i][j + 1] end
+    if group['name'] == name then
+      local rest = redis.pcall('XRANGE', stream, '(' .. group['last-delivered-id'], '+', 'COUNT', 1)
+      if #rest == 0 and not rest['err'] then return {read = group['entries-read'], more = 0} end
+    end
+  end
+end
+local function skip(stream, name, at)
+  if at.read then
+    redis.pcall('XGROUP', 'SETID', stream, name, at.last, 'ENTRIESREAD', at.read + at.more)
+  else
+    redis.pcall('XGROUP', 'SETID', stream, name, at.last)
+  end
+end
+`
+
 // fireScript publishes what is due, and only then takes it out; a timer whose
-// stream cannot be written stays, and does not keep the others. KEYS: timers,
-// keys, forgotten keys, then the stream of each timer. ARGV: the time of the
-// events, the members of all timers, then for each timer the microsecond it is due
-// at, its identity or ”, and the count of its entry's fields and these; or 0 and
-// of TimerFired the id, tenant, workflow, execution, task and data.
+// stream cannot be written stays, and does not keep the others.
 //
-// It returns how many have fired, and what went wrong first, if anything did.
+// KEYS: timers, keys, forgotten keys, then the streams. ARGV: the time of the
+// events, the microsecond at which the last of the timers is due, how many there
+// are, and a group that passes TimerFired by, or ”; the tenant of each stream, the
+// members of all timers; then for each timer the number of its stream, and of
+// TimerFired the id, workflow, execution, task and data; or that number below zero,
+// the timer's identity or ”, and the count of its entry's fields and these.
+//
+// It returns how many have fired, and what went wrong first, if anything did. As
+// long as one of them is not due, none fires.
 //
 //nolint:gochecknoglobals // see commitScript
-var fireScript = redis.NewScript(keyed + `
-local timers, n = KEYS[1], #KEYS - 3
+var fireScript = redis.NewScript(keyed + unread + `
+local timers, told, n, group = KEYS[1], ARGV[1], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local there = redis.call('ZMSCORE', timers, unpack(ARGV, 2, n + 1))
-local at, told, fired, noted, wrong = n + 2, ARGV[1], {}, {}, ''
+if tonumber(time[1]) * 1000000 + tonumber(time[2]) < tonumber(ARGV[2]) then return {0, ''} end
+local first, stands = #KEYS + 2, {}
+for i = 4, #KEYS do
+  if group ~= '' then stands[i - 3] = standing(KEYS[i], group) end
+end
+local there = redis.call('ZMSCORE', timers, unpack(ARGV, first, first + n - 1))
+local at, fired, noted, wrong = first + n, {}, {}, ''
 for i = 1, n do
-  local due, identity, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  at = at + 3
-  if there[i] and tonumber(due) <= now then
-    local entry
-    if count > 0 then
-      entry = redis.pcall('XADD', KEYS[i + 3], '*', unpack(ARGV, at, at + count - 1))
-    else
-      entry = redis.pcall('XADD', KEYS[i + 3], '*', 'id', ARGV[at], 'source', '/flunq/timer', 'specversion', '1.0',
-        'type', 'io.flunq.timer.fired', 'time', told, 'tenantid', ARGV[at + 1], 'workflowid', ARGV[at + 2],
+  local stream = tonumber(ARGV[at])
+  local last = stream > 0 and at + 5 or at + 2 + tonumber(ARGV[at + 2])
+  if there[i] then
+    local entry, identity
+    if stream > 0 then
+      entry = redis.pcall('XADD', KEYS[stream + 3], '*', 'id', ARGV[at + 1], 'source', '/flunq/timer', 'specversion', '1.0',
+        'type', 'io.flunq.timer.fired', 'time', told, 'tenantid', ARGV[stream + 4], 'workflowid', ARGV[at + 2],
         'executionid', ARGV[at + 3], 'taskid', ARGV[at + 4], 'data', ARGV[at + 5])
+    else
+      identity = ARGV[at + 1]
+      entry = redis.pcall('XADD', KEYS[3 - stream], '*', unpack(ARGV, at + 3, last))
+      stands[-stream] = nil
     end
+    local member = ARGV[first + i - 1]
     if type(entry) == 'table' and entry['err'] then
       if wrong == '' then wrong = entry['err'] end
     else
-      fired[#fired + 1] = ARGV[i + 1]
-      if identity ~= '' then noted[#noted + 1] = {identity, ARGV[i + 1]} end
+      fired[#fired + 1] = member
+      if identity and identity ~= '' then noted[#noted + 1] = {identity, member} end
+      local stand = stands[stream]
+      if stand then stand.last, stand.more = entry, stand.more + 1 end
     end
   end
-  at = at + (count > 0 and count or 6)
+  at = last + 1
 end
 if #fired > 0 then redis.call('ZREM', timers, unpack(fired)) end
+for i = 4, #KEYS do
+  local stand = stands[i - 3]
+  if stand and stand.last then skip(KEYS[i], group, stand) end
+end
 for i = 1, #noted do settle(KEYS[2], KEYS[3], noted[i][1], noted[i][2]) end
 return {#fired, wrong}
 `)

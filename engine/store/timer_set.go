@@ -12,7 +12,7 @@ import (
 
 // Wish is what a message asks for: that a timer is set, or taken back.
 type Wish struct {
-	Message
+	*Message
 	Timer event.Timer
 	Back  bool
 }
@@ -25,12 +25,12 @@ type Granted struct {
 
 // Schedule sets a timer, as a message asks. See Grant.
 func (s *Store) Schedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
-	return s.grantOne(ctx, Wish{Message: m, Timer: t})
+	return s.grantOne(ctx, Wish{Message: &m, Timer: t})
 }
 
 // Unschedule takes a timer out, as a message asks. See Grant.
 func (s *Store) Unschedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
-	return s.grantOne(ctx, Wish{Message: m, Timer: t, Back: true})
+	return s.grantOne(ctx, Wish{Message: &m, Timer: t, Back: true})
 }
 
 func (s *Store) grantOne(ctx context.Context, w Wish) (mine bool, err error) {
@@ -69,7 +69,7 @@ const mostWishes = 1000
 func placesOf(wishes []Wish, tenant string) []int {
 	places := make([]int, 0, len(wishes))
 	for i := range wishes {
-		if wishes[i].Message.Tenant == tenant {
+		if wishes[i].Tenant == tenant {
 			places = append(places, i)
 		}
 	}
@@ -80,15 +80,15 @@ func placesOf(wishes []Wish, tenant string) []int {
 func tenantsOf(wishes []Wish) (names []string) {
 	for i := range wishes {
 		w := &wishes[i]
-		if len(names) == 0 || names[len(names)-1] != w.Message.Tenant && !slices.Contains(names, w.Message.Tenant) {
-			names = append(names, w.Message.Tenant)
+		if len(names) == 0 || names[len(names)-1] != w.Tenant && !slices.Contains(names, w.Tenant) {
+			names = append(names, w.Tenant)
 		}
 	}
 	return names
 }
 
 // grant grants the wishes at some places, all of which are a tenant's.
-func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes []Wish, out []Granted) (now time.Time, err error) { //nolint:revive // argument-limit: which wishes, of all that there are
+func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes []Wish, out []Granted) (now time.Time, err error) {
 	keys := append(make([]string, 0, len(places)+4),
 		s.keys.stream(tenant), s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant))
 	first := &wishes[places[0]]
@@ -115,7 +115,7 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 // arguments are those of setScript.
 func (w *Wish) arguments(args []any) []any {
 	t := w.Timer
-	args = append(args, w.ID, formatScore(t.Due()), member(t), tombstone(t))
+	args = append(args, w.ID, formatScore(t.Due()), event.TimerText(&w.Timer), tombstone(t))
 	switch {
 	case w.Back:
 		return append(args, "c", identity(t), w.order())

@@ -35,8 +35,8 @@ func (w *world) wishes(t *testing.T, asks ...ask) (out []store.Wish) {
 	if len(msgs) != len(asks) {
 		t.Fatalf("read %d messages, want %d", len(msgs), len(asks))
 	}
-	for i, m := range msgs {
-		out = append(out, store.Wish{Message: m, Timer: asks[i].timer, Back: asks[i].back})
+	for i := range msgs {
+		out = append(out, store.Wish{Message: &msgs[i], Timer: asks[i].timer, Back: asks[i].back})
 	}
 	return out
 }
@@ -117,14 +117,14 @@ var wishGroups = []check{
 	}},
 	{"what was claimed, or acknowledged, is left out, and nothing else", func(t *testing.T, w *world) {
 		lost := w.wishes(t, ask{timer: timer(0)})
-		stolen := w.steal(t, lost[0].Message)
+		stolen := w.steal(t, *lost[0].Message)
 		all := w.wishes(t, ask{timer: timer(time.Second)}, ask{timer: timer(2 * time.Second)})
 		must(t, w.rdb.XAck(t.Context(), streamKey, store.TimerGroup, all[1].ID).Err())
 		all = slices.Concat(lost, all)
 		if got := w.granted(t, all); got != "-+-" || w.timers(t) != 1 || w.pending(t, store.TimerGroup) != 1 {
 			t.Errorf("granted %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
 		}
-		if got := w.granted(t, []store.Wish{{Message: stolen, Timer: timer(0)}}); got != "+" || w.timers(t) != 2 {
+		if got := w.granted(t, []store.Wish{{Message: &stolen, Timer: timer(0)}}); got != "+" || w.timers(t) != 2 {
 			t.Errorf("the thief's wish: %s, %d timers", got, w.timers(t))
 		}
 		if got := w.granted(t, all); got != "---" || w.timers(t) != 2 {
@@ -201,7 +201,7 @@ var wishGroups = []check{
 		for i, m := range msgs {
 			one := timer(time.Duration(i))
 			one.Tenant = m.Tenant
-			asked = append(asked, store.Wish{Message: m, Timer: one})
+			asked = append(asked, store.Wish{Message: &msgs[i], Timer: one})
 		}
 		asked[0], asked[2] = asked[2], asked[0] // as claimed ones are among new ones
 		if got := w.granted(t, asked); got != "++++" || w.timers(t) != 4 || w.pending(t, store.TimerGroup) != 0 {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -16,31 +17,32 @@ type depth struct {
 	engine *engine.Engine
 	log    *slog.Logger
 
-	timers, overdue, length, lag, pending, oldest, dead, breakers *prometheus.Desc
+	timers, overdue, length, lag, pending, oldest, dead, executions, breakers *prometheus.Desc
 }
 
-// Depth counts what stands in Redis: timers, streams, dead letters; and which
-// circuit breakers of the process are not closed.
+// Depth counts what stands in Redis: timers, streams, dead letters, executions; and
+// which circuit breakers of the process are not closed.
 func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &depth{
 		engine: e, log: log,
-		timers:   describe("timer_zset_size", "Pending timers."),
-		overdue:  describe("flunq_timers_overdue", "Timers that were due more than a second ago."),
-		length:   describe("flunq_stream_length", "Entries of a tenant's stream.", "tenant"),
-		lag:      describe("flunq_stream_lag", "Entries that a group has not read.", "tenant", "group"),
-		pending:  describe("flunq_stream_pending", "Entries that a group has read and not acknowledged.", "tenant", "group"),
-		oldest:   describe("flunq_stream_oldest_pending_seconds", "For how long the first pending entry has been left alone.", "tenant", "group"),
-		dead:     describe("flunq_dead_letters", "Dead letters.", "tenant"),
-		breakers: describe("flunq_circuit_open", "1 for a host that calls are not sent to, 0.5 while it is tried again.", "host"),
+		timers:     describe("timer_zset_size", "Pending timers."),
+		overdue:    describe("flunq_timers_overdue", "Timers that were due more than a second ago."),
+		length:     describe("flunq_stream_length", "Entries of a tenant's stream.", "tenant"),
+		lag:        describe("flunq_stream_lag", "Entries that a group has not read.", "tenant", "group"),
+		pending:    describe("flunq_stream_pending", "Entries that a group has read and not acknowledged.", "tenant", "group"),
+		oldest:     describe("flunq_stream_oldest_pending_seconds", "For how long the first pending entry has been left alone.", "tenant", "group"),
+		dead:       describe("flunq_dead_letters", "Dead letters.", "tenant"),
+		executions: describe("flunq_executions", "Executions that are kept, open or by how they have ended.", "tenant", "status"),
+		breakers:   describe("flunq_circuit_open", "1 for a host that calls are not sent to, 0.5 while it is tried again.", "host"),
 	}
 }
 
 // Describe is prometheus.Collector's.
 func (d *depth) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.breakers} {
+	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.executions, d.breakers} {
 		out <- desc
 	}
 }
@@ -84,6 +86,16 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 			tell(d.pending, float64(g.Pending), s.Tenant, g.Name)
 			tell(d.oldest, g.Oldest.Idle.Seconds(), s.Tenant, g.Name)
 		}
+	}
+	for _, tenant := range tenants {
+		counts, wrong := d.engine.Store.Counts(ctx, tenant)
+		if wrong != nil {
+			return errors.Join(err, wrong)
+		}
+		tell(d.executions, float64(counts.Open), tenant, "open")
+		tell(d.executions, float64(counts.Completed), tenant, "completed")
+		tell(d.executions, float64(counts.Faulted), tenant, "faulted")
+		tell(d.executions, float64(counts.Cancelled), tenant, "cancelled")
 	}
 	return err
 }

@@ -22,6 +22,7 @@ type Telemetry struct {
 	registration, firing, latency prometheus.Histogram
 	tasks                         *prometheus.CounterVec
 	durations                     *prometheus.HistogramVec
+	removed                       *prometheus.CounterVec
 
 	mu     sync.Mutex
 	active map[string]work // by service, consumer and message
@@ -70,7 +71,10 @@ func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 	t.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "executor_task_duration", Help: "Seconds that performing a task took.", Buckets: long(),
 	}, []string{"task_type"})
-	registry.MustRegister(t.tasks, t.durations)
+	t.removed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "flunq_executions_removed", Help: "Executions that had ended and were removed by this process.",
+	}, []string{"tenant"})
+	registry.MustRegister(t.tasks, t.durations, t.removed)
 	t.tasks.WithLabelValues("call", "success")
 	t.durations.WithLabelValues("call")
 	return t
@@ -138,6 +142,10 @@ func (t *Telemetry) Counts(service string) Counts {
 // Observe takes in an activity; it is the engine's observer.
 func (t *Telemetry) Observe(a delivery.Activity) {
 	m := t.services[a.Service]
+	if a.What == delivery.Removed {
+		t.removed.WithLabelValues(a.Message.Tenant).Add(float64(a.Count))
+		t.log.Debug("executions removed", "service", a.Service, "consumer", a.Consumer, "tenant_id", a.Message.Tenant, "count", a.Count)
+	}
 	if m == nil {
 		return
 	}

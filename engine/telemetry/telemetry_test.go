@@ -118,6 +118,24 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// Executions that were removed are counted, and those that are left.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for range 2 {
+		s.Observe(delivery.Activity{Service: "housekeeping", What: delivery.Removed, Message: store.Message{Tenant: "acme"}, Count: 21})
+	}
+	if _, err := s.mini.ZAdd("tenant:default:executions:faulted", 1, "x-1"); err != nil {
+		t.Fatal(err)
+	}
+	_, page := s.page(t, "/metrics")
+	for _, line := range []string{`flunq_executions_removed{tenant="acme"} 42`, `flunq_executions{status="faulted",tenant="default"} 1`} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+}
+
 // A timer's log lines have the documented fields.
 func TestTimerLog(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ type asked struct {
 
 // timerOf reads the timer of an event. Producers may leave out what the event
 // itself says, and say for how long instead of until when.
-func timerOf(m store.Message) (event.Timer, error) {
+func timerOf(m *store.Message) (event.Timer, error) {
 	if m.Err != nil {
 		return event.Timer{}, m.Err
 	}
@@ -48,7 +48,7 @@ func timerOf(m store.Message) (event.Timer, error) {
 }
 
 // readTimer reads it in any of the forms that producers write.
-func readTimer(m store.Message) (event.Timer, error) {
+func readTimer(m *store.Message) (event.Timer, error) {
 	var a asked
 	if err := json.Unmarshal(m.Event.Data, &a); err != nil {
 		return a.Timer, fmt.Errorf("read the timer of event %s: %w (want an object with fire_at, duration_ms or duration)", m.Event.ID, err)

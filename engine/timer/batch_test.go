@@ -77,9 +77,9 @@ func TestStepSharesWithAThief(t *testing.T) {
 	w.mini.SetTime(start().Add(time.Minute))
 	w.settle(t, w.service(t, "thief")) // reads three, and claims three
 	var wishes []store.Wish
-	for i, m := range msgs {
+	for i := range msgs {
 		one := event.Timer{Tenant: tenant, Execution: "slow", FireAt: start().Add(time.Duration(i) * time.Second), Kind: event.WaitTimer}
-		wishes = append(wishes, store.Wish{Message: m, Timer: one})
+		wishes = append(wishes, store.Wish{Message: &msgs[i], Timer: one})
 	}
 	out, _, err := w.st.Grant(t.Context(), wishes...)
 	must(t, err)

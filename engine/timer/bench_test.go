@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,13 +22,13 @@ import (
 // many is how many timers a benchmark works on at a time.
 const many = 20_000
 
-// bench is a real Redis with one timer service on it.
+// bench is a real Redis with the timer services of one process on it.
 type bench struct {
-	rdb *redis.Client
-	svc *timer.Service
+	rdb      *redis.Client
+	services []*timer.Service
 }
 
-func newBench(b *testing.B) *bench {
+func newBench(b *testing.B, services int) *bench {
 	b.Helper()
 	addr := redistest.Addr(b)
 	rdb, err := store.Dial(b.Context(), addr)
@@ -39,12 +41,17 @@ func newBench(b *testing.B) *bench {
 		b.Fatal(err)
 	}
 	opts := timer.Defaults()
-	opts.Consumer, opts.Tenants, opts.Block = "t1", delivery.NewRoster(tenant), 0
-	svc, err := timer.New(st, opts)
-	if err != nil {
-		b.Fatal(err)
+	opts.Tenants, opts.Block, opts.Watch = delivery.NewRoster(tenant), 10*time.Millisecond, timer.NewWatch()
+	w := &bench{rdb: rdb}
+	for i := range services {
+		opts.Consumer = fmt.Sprint("t", i)
+		svc, err := timer.New(st, opts)
+		if err != nil {
+			b.Fatal(err)
+		}
+		w.services = append(w.services, svc)
 	}
-	return &bench{rdb, svc}
+	return w
 }
 
 func asked(i int, at time.Time) event.Timer {
@@ -68,19 +75,26 @@ func (w *bench) fill(b *testing.B, each func(redis.Pipeliner, int)) {
 	}
 }
 
-// until steps the service until the set of timers has so many.
+// until steps the services until the set of timers has so many.
 func (w *bench) until(b *testing.B, want int64) {
 	b.Helper()
-	for {
-		for range 20 {
-			if _, err := w.svc.Step(b.Context()); err != nil {
-				b.Fatal(err)
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	for _, s := range w.services {
+		wg.Go(func() {
+			for !done.Load() {
+				if _, err := s.Step(b.Context()); err != nil {
+					b.Error(err)
+					return
+				}
 			}
-		}
-		if n := w.rdb.ZCard(b.Context(), timersKey).Val(); n == want {
-			return
-		}
+		})
 	}
+	for w.rdb.ZCard(b.Context(), timersKey).Val() != want && !b.Failed() {
+		time.Sleep(time.Millisecond)
+	}
+	done.Store(true)
+	wg.Wait()
 }
 
 // cpu is for how long Redis has worked.
@@ -119,30 +133,40 @@ func (w *bench) measure(b *testing.B, fill, work func()) {
 	b.ReportMetric(spent*1e6/n, "redis-µs/timer")
 }
 
-// One service alone takes timers from their events into the set.
-func BenchmarkRegister(b *testing.B) {
-	w := newBench(b)
-	due := time.Now().Add(24 * time.Hour)
-	w.measure(b, func() {
-		w.fill(b, func(pipe redis.Pipeliner, i int) {
-			t := asked(i, due)
-			e := event.Event{
-				ID: t.Execution + "/2", Source: "/flunq/worker", Type: event.TimerScheduled, Time: due.UTC(),
-				Tenant: tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID, Data: event.Encode(t),
-			}
-			pipe.XAdd(b.Context(), &redis.XAddArgs{Stream: streamKey, Values: e.Fields()})
-		})
-	}, func() { w.until(b, many) })
+// sides runs a benchmark with one service, and with two side by side.
+func sides(b *testing.B, run func(*testing.B, *bench)) {
+	b.Helper()
+	for _, n := range []int{1, 2, 4} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { run(b, newBench(b, n)) })
+	}
 }
 
-// One service alone takes overdue timers from the set into their events.
+// Timers go from their events into the set.
+func BenchmarkRegister(b *testing.B) {
+	sides(b, func(b *testing.B, w *bench) {
+		due := time.Now().Add(24 * time.Hour)
+		w.measure(b, func() {
+			w.fill(b, func(pipe redis.Pipeliner, i int) {
+				t := asked(i, due)
+				e := event.Event{
+					ID: t.Execution + "/2", Source: "/flunq/worker", Type: event.TimerScheduled, Time: due.UTC(),
+					Tenant: tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID, Data: event.Encode(t),
+				}
+				pipe.XAdd(b.Context(), &redis.XAddArgs{Stream: streamKey, Values: e.Fields()})
+			})
+		}, func() { w.until(b, many) })
+	})
+}
+
+// Overdue timers go from the set into their events.
 func BenchmarkFire(b *testing.B) {
-	w := newBench(b)
-	w.measure(b, func() {
-		due := time.Now().Add(-time.Minute)
-		w.fill(b, func(pipe redis.Pipeliner, i int) {
-			t := asked(i, due)
-			pipe.ZAdd(b.Context(), timersKey, redis.Z{Score: float64(t.FireAt.UnixMicro()) / 1e6, Member: event.Encode(t)})
-		})
-	}, func() { w.until(b, 0) })
+	sides(b, func(b *testing.B, w *bench) {
+		w.measure(b, func() {
+			due := time.Now().Add(-time.Minute)
+			w.fill(b, func(pipe redis.Pipeliner, i int) {
+				t := asked(i, due)
+				pipe.ZAdd(b.Context(), timersKey, redis.Z{Score: float64(t.FireAt.UnixMicro()) / 1e6, Member: event.Encode(t)})
+			})
+		}, func() { w.until(b, 0) })
+	})
 }

@@ -28,7 +28,13 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 		now, next, more = look.Now, earlier(next, look.Next), more || len(look.Due) > 0
 		err = errors.Join(err, wrong)
 	}
-	s.watch.end(now, next, more, err != nil)
+	s.watch.saw(now, next)
+	if err != nil {
+		s.watch.stale()
+	}
+	if !more {
+		s.watch.end()
+	}
 	return now, more, err
 }
 
@@ -44,6 +50,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 	if len(look.Due) == 0 {
 		return look, nil
 	}
+	look.Group = s.opts.Group
 	s.desk.Tell(delivery.Activity{What: delivery.Firing, At: look.Now})
 	fired, after, err := s.store.FireAndLook(ctx, tenant, look, s.page(len(look.Due)))
 	if err == nil && fired == len(look.Due) {

@@ -14,11 +14,11 @@ import (
 func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	wishes := s.wishes[:0]
 	defer func() { s.wishes = wishes; clear(wishes) }()
-	for _, m := range msgs {
-		w, err := wishOf(m)
+	for i := range msgs {
+		t, err := wished(&msgs[i])
 		if err == nil {
-			wishes = append(wishes, w)
-		} else if err := s.desk.Reject(ctx, m, err, event.TimerDead); err != nil {
+			wishes = append(wishes, store.Wish{Message: &msgs[i], Timer: t, Back: msgs[i].Event.Type == event.TimerCancelled})
+		} else if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
 			return err
 		}
 	}
@@ -48,19 +48,19 @@ func soonest(wishes []store.Wish) (at time.Time) {
 	return at
 }
 
-// wishOf is what a message asks for; an error is its own.
-func wishOf(m store.Message) (store.Wish, error) {
-	if err := delivery.Poison(m); err != nil {
-		return store.Wish{}, err
+// wished is the timer that a message asks for; an error is its own.
+func wished(m *store.Message) (event.Timer, error) {
+	if err := delivery.Poison(*m); err != nil {
+		return event.Timer{}, err
 	}
 	t, err := timerOf(m)
-	return store.Wish{Message: m, Timer: t, Back: m.Event.Type == event.TimerCancelled}, delivery.As(delivery.Permanent, err)
+	return t, delivery.As(delivery.Permanent, err)
 }
 
 // settle tells what became of a wish, or deals with its message.
 func (s *Service) settle(ctx context.Context, w *store.Wish, g store.Granted) error {
 	if g.Err != nil {
-		return s.desk.Reject(ctx, w.Message, g.Err, event.TimerDead)
+		return s.desk.Reject(ctx, *w.Message, g.Err, event.TimerDead)
 	}
 	what := delivery.Registered
 	if w.Back {
@@ -68,7 +68,7 @@ func (s *Service) settle(ctx context.Context, w *store.Wish, g store.Granted) er
 	}
 	if g.Mine && s.opts.Observe != nil {
 		t := w.Timer
-		s.desk.Tell(delivery.Activity{What: what, Message: w.Message, Timer: &t})
+		s.desk.Tell(delivery.Activity{What: what, Message: *w.Message, Timer: &t})
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 // await waits for events, and is back in time where the wait is for a timer. The
 // times are zero if it has only rested while another service waited.
 func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
-	patience, rest := s.watch.wait(s, s.opts, s.idle)
+	patience, rest := s.watch.wait(s, s.opts)
 	if rest != nil {
 		pause(ctx, rest)
 		return now, wake, nil

@@ -66,7 +66,7 @@ func (w *Watch) upcoming() time.Time {
 
 // begin reports whether a service is to look at the timers: nobody else does, and
 // one is due by now as far as is known, or the last look was too long ago. With a
-// longest sleep of 0 each look is. Whoever begins, ends.
+// longest sleep of 0 each look is. Whoever begins, ends; until then it goes on.
 func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,21 +88,21 @@ func (w *Watch) need(sleep time.Duration) time.Time {
 	return earlier(w.next, w.looked.Add(sleep))
 }
 
-// end says what a look has shown; with next being now there is more to be done,
-// and the service stays on duty. After a failure nothing is known.
-func (w *Watch) end(now, next time.Time, more, failed bool) {
+// saw says what a look has shown.
+func (w *Watch) saw(now, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.IsZero() {
 		w.now = now
 	}
 	w.next, w.looked = earlier(next, w.heard), w.now
-	if failed {
-		w.looked = time.Time{}
-	}
-	if !more {
-		w.duty = nil
-	}
+}
+
+// end ends what was begun.
+func (w *Watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.duty = nil
 }
 
 // hear takes in that a timer was set, or that one was without anybody knowing which.
@@ -124,13 +124,13 @@ func (w *Watch) stale() {
 
 // wait is for how long a service may wait in a read. A service that was idle may
 // rest instead, if another one will be back in time.
-func (w *Watch) wait(s *Service, o Options, idle bool) (patience time.Duration, rest <-chan struct{}) {
+func (w *Watch) wait(s *Service, o Options) (patience time.Duration, rest <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	need := w.need(o.MaxSleep)
 	// Reads end at full milliseconds.
 	covered := w.duty != nil && w.duty != s || w.sentinel != nil && !w.back.After(need.Add(time.Millisecond))
-	if covered && idle && w.sentinel != nil && !w.closed {
+	if covered && s.idle && w.sentinel != nil && !w.closed {
 		return 0, w.changed
 	}
 	patience = o.Block

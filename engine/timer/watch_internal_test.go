@@ -14,7 +14,8 @@ const sleep = 4 * time.Second
 func watched(after time.Duration) (w *Watch, a, b *Service) {
 	w, a, b = NewWatch(), &Service{}, &Service{}
 	w.begin(a, sleep)
-	w.end(noon(), noon().Add(after), false, false)
+	w.saw(noon(), noon().Add(after))
+	w.end()
 	return w, a, b
 }
 
@@ -33,7 +34,6 @@ func TestWatchLooks(t *testing.T) {
 		{"a later one was set", time.Second, func(w *Watch) { w.hear(time.Time{}, noon().Add(time.Minute)) }, false},
 		{"one was set that nobody knows", time.Second, (*Watch).stale, true},
 		{"the clock has run back", -time.Second, func(*Watch) {}, true},
-		{"Redis has failed", time.Second, func(w *Watch) { w.end(noon(), time.Time{}, false, true) }, true},
 	} {
 		w, a, b := watched(2 * time.Second)
 		w.arrived(a, noon().Add(c.now))
@@ -58,7 +58,7 @@ func TestWatchHearsWhileItLooks(t *testing.T) {
 	w, a, _ := watched(0)
 	w.begin(a, sleep)
 	w.hear(time.Time{}, noon().Add(time.Second))
-	w.end(noon(), noon().Add(time.Hour), false, false)
+	w.saw(noon(), noon().Add(time.Hour))
 	if got := w.upcoming(); !got.Equal(noon().Add(time.Second)) {
 		t.Errorf("the next is at %v, want a second after noon", got)
 	}
@@ -71,18 +71,19 @@ func TestWatchWaits(t *testing.T) {
 	w, a, b := watched(time.Second)
 	o := Options{MaxSleep: sleep, Lookahead: 100 * time.Millisecond}
 	o.Block = 2 * time.Second
-	if patience, rest := w.wait(a, o, true); patience != 900*time.Millisecond || rest != nil {
+	if patience, rest := w.wait(a, o); patience != 900*time.Millisecond || rest != nil {
 		t.Errorf("a waits %v", patience)
 	}
-	if patience, rest := w.wait(b, o, false); patience != o.Block || rest != nil {
+	if patience, rest := w.wait(b, o); patience != o.Block || rest != nil {
 		t.Errorf("b, which was at work, waits %v", patience)
 	}
-	_, rest := w.wait(b, o, true)
+	b.idle = true
+	_, rest := w.wait(b, o)
 	if rest == nil {
 		t.Fatal("b does not rest")
 	}
 	w.hear(time.Time{}, noon().Add(50*time.Millisecond))
-	if patience, rest := w.wait(b, o, true); patience != 50*time.Millisecond || rest != nil {
+	if patience, rest := w.wait(b, o); patience != 50*time.Millisecond || rest != nil {
 		t.Errorf("b knows of an earlier one and waits %v", patience)
 	}
 	w.arrived(b, noon().Add(50*time.Millisecond))
@@ -92,7 +93,7 @@ func TestWatchWaits(t *testing.T) {
 		t.Error("who rests does not hear that somebody is back")
 	}
 	w.Close()
-	if _, rest := w.wait(b, o, true); rest != nil {
+	if _, rest := w.wait(b, o); rest != nil {
 		t.Error("b rests after the end")
 	}
 }

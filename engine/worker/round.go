@@ -96,7 +96,7 @@ func (r *round) gather(ctx context.Context) error {
 			continue
 		}
 		seen[key] = true
-		if x := r.cache.take(m.Tenant, m.Event.Execution); x != nil {
+		if x := r.known(*m, m.Event.Execution); x != nil {
 			r.executions[key] = x
 		} else if m.Event.Type != event.ExecutionStarted {
 			missing = append(missing, m.Event.Execution)
@@ -206,13 +206,13 @@ func (r *round) find(ctx context.Context, m store.Message) (*execution, error) {
 	if x := r.executions[keyOf(m)]; x != nil {
 		return x, nil
 	}
-	if x := r.cache.take(m.Tenant, m.Event.Execution); x != nil {
+	if x := r.known(m, m.Event.Execution); x != nil {
 		return x, nil
 	}
 	if m.Event.Type == event.ExecutionStarted {
 		return r.begin(ctx, m) // or it has begun already, which the commit finds out
 	}
-	return r.load(ctx, m.Tenant, m.Event)
+	return r.load(ctx, m, m.Event)
 }
 
 // begin is an execution at its beginning.

@@ -30,7 +30,7 @@ func (s *Service) transition(ctx context.Context, m store.Message, e event.Event
 
 // try is one attempt at a transition.
 func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack bool) (store.Outcome, error) {
-	x, err := s.load(ctx, m.Tenant, e)
+	x, err := s.load(ctx, m, e)
 	if err != nil {
 		return store.Fenced, err
 	}
@@ -210,11 +210,22 @@ func (x *execution) due() bool {
 	return x.state.Version-x.kept >= max(snapshotEvery, int64(x.weight/snapshotWeight))
 }
 
+// known is the state of an execution as the process has it from an earlier step; nil
+// if it has none, or one so old that its id may be another execution's by now.
+func (s *Service) known(m store.Message, id string) *execution {
+	x := s.cache.take(m.Tenant, id)
+	if x != nil && s.opts.Trust > 0 && m.Entered().Sub(x.state.Now) > s.opts.Trust {
+		return nil
+	}
+	return x
+}
+
 // load finds the state of an event's execution: kept from its last step, or
 // rebuilt from the snapshot and the history since. It is nil if there is no
 // such execution; one that begins has a new state.
-func (s *Service) load(ctx context.Context, tenant string, e event.Event) (*execution, error) {
-	if x := s.cache.take(tenant, e.Execution); x != nil {
+func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*execution, error) {
+	tenant := m.Tenant
+	if x := s.known(m, e.Execution); x != nil {
 		return x, nil
 	}
 	kept, err := s.store.Execution(ctx, tenant, e.Execution)

@@ -28,6 +28,10 @@ type Service struct {
 type Options struct {
 	Chunk int // history entries in one commit, about; 10 to 1000
 
+	// Trust is for how long a state is used again without being read. Executions must
+	// be kept longer than that once they have ended; 0: they are never removed.
+	Trust time.Duration
+
 	// Committed, if set, is shown what was committed behind a version, in order. What
 	// a lost reply, or the end of a process, kept from being known is not shown.
 	Committed func(after int64, entries []event.Event)

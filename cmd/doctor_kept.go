@@ -1,0 +1,43 @@
+package cmd
+
+import (
+	"context"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// manyKept is how many finished executions of a tenant nobody should have by accident.
+const manyKept = 100_000
+
+// kept looks at the executions that have ended, which stay unless somebody says otherwise.
+func (d *doctor) kept(ctx context.Context, tenant string) {
+	counts, err := d.remote.store.Counts(ctx, tenant)
+	var keep store.Keep
+	if err == nil {
+		keep, err = d.remote.store.Kept(ctx, tenant)
+	}
+	finished := counts.Completed + counts.Faulted + counts.Cancelled
+	if err != nil {
+		d.blind("finished", tenant, err)
+		return
+	}
+	if finished == 0 {
+		return
+	}
+	f := finding{Check: "finished", State: isFine, Tenant: tenant, Text: plural(int(finished), "finished execution")}
+	size, err := d.remote.store.Weight(ctx, tenant)
+	if err == nil && size > 0 {
+		f.Text += ", some " + mebibytes(size*finished)
+	}
+	if keep.Bounded() {
+		f.Text += "; " + keptOf(keep)
+		d.add(f)
+		return
+	}
+	f.Text += "; nobody removes any"
+	if finished >= manyKept || d.server.Limit > 0 && size*finished > d.server.Limit/4 {
+		f.State = isDoubtful
+		f.Remedy = "flunq serve --keep-finished 30d removes those that ended longer ago (KEEP_FINISHED); KEEP_FINISHED_COUNT bounds how many there are"
+	}
+	d.add(f)
+}

@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Keep says which executions that have ended are kept. Without bounds all are.
+type Keep struct {
+	Age   time.Duration // for so long since they have ended; 0: no bound
+	Count int64         // the newest of a tenant by their creation; 0: no bound
+	Least time.Duration // and all for so long, by whose count whatsoever
+}
+
+// Bounded reports whether there are any that are not kept.
+func (k Keep) Bounded() bool { return k.Age > 0 || k.Count > 0 }
+
+// Shortest is how long an execution is kept at least, once it has ended; 0 if all are
+// kept for ever.
+func (k Keep) Shortest() time.Duration {
+	switch {
+	case k.Age > 0 && k.Count > 0:
+		return min(k.Age, k.Least)
+	case k.Count > 0:
+		return k.Least
+	default:
+		return k.Age
+	}
+}
+
+// goes reports whether an execution is not kept that ended at a moment; beyond is
+// whether it is one too many.
+func (k Keep) goes(ended, now time.Time, beyond bool) bool { //nolint:revive // flag-parameter: it is what is known of it
+	past := now.Sub(ended)
+	return k.Age > 0 && past >= k.Age || beyond && past >= k.Least
+}
+
+// Walk is how far Forget has come with the finished executions of a tenant: how
+// many it has left standing on each shelf. The zero Walk begins.
+type Walk [3]int64
+
+// finishedShelves are those of a Walk, in its order.
+func finishedShelves() []string { return []string{completedShelf, faultedShelf, cancelledShelf} }
+
+// mostForgotten is how many executions one call looks at.
+const mostForgotten = 100
+
+// keepTold is for how long it is known what is kept, since somebody said so.
+const keepTold = 10 * time.Minute
+
+// forgetScript removes executions that have ended, each whole or not at all: one
+// goes if it stands as it was read, and if no parent of it goes on.
+//
+// KEYS: the shelves of a Walk; then for each execution it, its history and its
+// parent (itself if it has none). ARGV: for each execution its id, the number of its
+// shelf, its version, when it ended and its parent ("" each where there is none). It
+// returns for each 1 if it is gone by this, 2 if it was already.
+//
+//nolint:gochecknoglobals // see commitScript
+var forgetScript = redis.NewScript(`
+local over = {completed = true, faulted = true, cancelled = true}
+local out = {}
+for i = 1, #ARGV / 5 do
+  local id, shelf, version, ended, parent = unpack(ARGV, 5 * i - 4, 5 * i)
+  local key, history, above = KEYS[3 * i + 1], KEYS[3 * i + 2], KEYS[3 * i + 3]
+  local is = redis.pcall('HMGET', key, 'version', 'ended', 'parent', 'status')
+  local same = not is['err'] and (is[1] or '') == version and (is[2] or '') == ended and (is[3] or '') == parent
+  if same and is[4] and not over[is[4]] then same = false end
+  if same and parent ~= '' then
+    local status = redis.pcall('HGET', above, 'status')
+    if type(status) == 'table' or status and not over[status] then same = false end
+  end
+  out[i] = 0
+  if same then
+    redis.call('UNLINK', key, history)
+    out[i] = redis.call('ZREM', KEYS[tonumber(shelf)], id) == 1 and 1 or 2
+  end
+end
+return out
+`)
+
+// Forget removes executions of a tenant that have ended and are not kept, with
+// their histories, and goes on where an earlier call came to. It looks at a bounded
+// number, the oldest first; done says that there is nothing behind them to remove.
+// One that is retried meanwhile stays, and one whose parent goes on. Any number of
+// processes may do this at once.
+func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk) (gone int, next Walk, done bool, err error) { //nolint:revive // function-result-limit: one finding
+	if err := CheckTenant(tenant); err != nil || !keep.Bounded() {
+		return 0, from, true, err
+	}
+	page, err := s.finished(ctx, tenant, keep, from)
+	if err != nil || len(page.found) == 0 {
+		return 0, from, true, err
+	}
+	removed, err := s.forget(ctx, tenant, page.doomed(keep))
+	if err != nil {
+		return 0, from, true, err
+	}
+	for _, f := range page.found {
+		switch removed[f.id] {
+		case 0:
+			from[f.shelf]++
+		case 1:
+			gone++
+		}
+	}
+	return gone, from, page.last, nil
+}
+
+// finished is one execution on a shelf of a Walk.
+type finished struct {
+	indexed
+
+	shelf                          int
+	beyond                         bool // it is one too many
+	version, ended, parent, status string
+}
+
+// finishedPage is what one call looks at.
+type finishedPage struct {
+	now   time.Time
+	found []finished
+	last  bool // there is nothing behind them that can go
+}
+
+// finished reads the next executions of a Walk that can be such as are not kept.
+func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Walk) (finishedPage, error) {
+	pipe := s.rdb.Pipeline()
+	clock := pipe.Time(ctx)
+	if from == (Walk{}) {
+		pipe.Set(ctx, s.keys.kept(tenant), keep.Age.String()+" "+strconv.FormatInt(keep.Count, 10), keepTold)
+	}
+	var cards [3]*redis.IntCmd
+	var lists [3]*redis.ZSliceCmd
+	for i, name := range finishedShelves() {
+		key := s.keys.executions(tenant, name)
+		cards[i], lists[i] = pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, from[i], from[i]+mostForgotten-1)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return finishedPage{}, failed("list finished executions", err)
+	}
+	page, total, before := finishedPage{now: clock.Val()}, int64(0), int64(0)
+	for i, reply := range lists {
+		total, before = total+cards[i].Val(), before+from[i]
+		for _, entry := range reply.Val() {
+			id, _ := entry.Member.(string) // go-redis reads nothing else
+			page.found = append(page.found, finished{indexed: indexed{int64(entry.Score), id}, shelf: i})
+		}
+	}
+	slices.SortStableFunc(page.found, func(a, b finished) int {
+		switch {
+		case a.behind(b.indexed):
+			return -1
+		case b.behind(a.indexed):
+			return 1
+		default:
+			return 0
+		}
+	})
+	page.cut(keep, total-before)
+	return page, s.lookAt(ctx, tenant, page.found)
+}
+
+// cut leaves the first of those that can go, of so many that are left in all: who
+// was created within the age has not ended before it.
+func (p *finishedPage) cut(keep Keep, left int64) {
+	p.last = int64(len(p.found)) == left && left <= mostForgotten
+	p.found = p.found[:min(len(p.found), mostForgotten)]
+	for i := range p.found {
+		f := &p.found[i]
+		f.beyond = keep.Count > 0 && left-int64(i) > keep.Count
+		old := keep.Age > 0 && p.now.UnixMilli()-f.at >= keep.Age.Milliseconds()
+		if !f.beyond && !old {
+			p.found, p.last = p.found[:i], true
+			return
+		}
+	}
+}
+
+// lookAt reads what decides whether executions go.
+func (s *Store) lookAt(ctx context.Context, tenant string, found []finished) error {
+	if len(found) == 0 {
+		return nil
+	}
+	pipe := s.rdb.Pipeline()
+	replies := make([]*redis.SliceCmd, len(found))
+	for i, f := range found {
+		replies[i] = pipe.HMGet(ctx, s.keys.execution(tenant, f.id), "version", "ended", "parent", "status")
+	}
+	_, err := pipe.Exec(ctx)
+	if err != nil && Temporary(failed("", err)) {
+		return failed("look at finished executions", err)
+	}
+	for i := range found {
+		fields := list(replies[i].Val())
+		if replies[i].Err() != nil || len(fields) == 0 {
+			found[i].status = "unreadable"
+			continue
+		}
+		found[i].version, found[i].ended, found[i].parent, found[i].status = fields.text(0), fields.text(1), fields.text(2), fields.text(3)
+	}
+	return nil
+}
+
+// doomed are those that are to go, as far as can be seen.
+func (p *finishedPage) doomed(keep Keep) (out []finished) {
+	for _, f := range p.found {
+		ended := moment(f.ended)
+		switch {
+		case f.status == "" && f.version == "": // somebody has removed it, and left it in the list
+		case shelfOf(f.status) == openShelf, ended.IsZero(), !keep.goes(ended, p.now, f.beyond):
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// forget removes executions that stand as they were read.
+func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (map[string]int64, error) {
+	if len(doomed) == 0 {
+		return nil, nil
+	}
+	var keys []string
+	for _, name := range finishedShelves() {
+		keys = append(keys, s.keys.executions(tenant, name))
+	}
+	args := make([]any, 0, 5*len(doomed))
+	for _, f := range doomed {
+		above := f.id
+		if f.parent != "" {
+			above = f.parent
+		}
+		keys = append(keys, s.keys.execution(tenant, f.id), s.keys.history(tenant, f.id), s.keys.execution(tenant, above))
+		args = append(args, f.id, f.shelf+1, f.version, f.ended, f.parent)
+	}
+	reply, err := forgetScript.Run(ctx, s.rdb, keys, args...).Slice()
+	if err != nil {
+		return nil, failed("remove finished executions", err)
+	}
+	gone := make(map[string]int64, len(doomed))
+	for i, f := range doomed {
+		gone[f.id] = list(reply).number(i)
+	}
+	return gone, nil
+}

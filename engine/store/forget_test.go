@@ -1,0 +1,240 @@
+package store_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// lives starts an execution, with a parent unless that is "", and takes it to a status.
+func (w *world) lives(t *testing.T, id, parent, status string, at time.Time) {
+	t.Helper()
+	w.started(t, id, "test.wf", at)
+	if status == "" {
+		return
+	}
+	c := step(0, nil)
+	c.Execution, c.Status, c.Workflow, c.Started, c.Parent, c.Now = id, status, "", at, parent, at.Add(time.Second)
+	c.Ended = status == "completed" || status == "faulted" || status == "cancelled"
+	w.commit(t, c, store.Committed)
+}
+
+// forget removes until nothing is left to remove, and says how many are gone.
+func (w *world) forget(t *testing.T, keep store.Keep) (gone int) {
+	t.Helper()
+	var at store.Walk
+	for range 1000 {
+		n, next, done, err := w.Forget(t.Context(), tenant, keep, at)
+		must(t, err)
+		gone, at = gone+n, next
+		if done {
+			return gone
+		}
+	}
+	t.Fatal("there is no end of it")
+	return gone
+}
+
+// there are the ids of the executions of which something is left, as keys say.
+func (w *world) there(t *testing.T) []string {
+	t.Helper()
+	keys, err := w.rdb.Keys(t.Context(), "tenant:acme:execution:*").Result()
+	must(t, err)
+	var ids []string
+	for _, key := range keys {
+		ids = append(ids, strings.TrimSuffix(strings.TrimPrefix(key, "tenant:acme:execution:"), ":history"))
+	}
+	for _, shelf := range []string{"open", "completed", "faulted", "cancelled"} {
+		members, err := w.rdb.ZRange(t.Context(), "tenant:acme:executions:"+shelf, 0, -1).Result()
+		must(t, err)
+		ids = append(ids, members...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// ago is long ago, by both clocks.
+func ago(ms int) time.Time { return time.Date(2020, 1, 1, 0, 0, 0, ms*1e6, time.UTC) }
+
+var forgettings = []check{
+	{"what has ended long ago goes, whole", func(t *testing.T, w *world) {
+		for i, status := range []string{"completed", "faulted", "cancelled", "running", "waiting", "suspended", ""} {
+			w.lives(t, fmt.Sprint("x-", i), "", status, ago(i))
+		}
+		if n := w.forget(t, store.Keep{}); n != 0 {
+			t.Errorf("%d gone, though all are kept", n)
+		}
+		if n := w.forget(t, store.Keep{Age: 100 * 365 * 24 * time.Hour, Count: 3}); n != 0 {
+			t.Errorf("%d gone, though they are young and few", n)
+		}
+		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 3 {
+			t.Errorf("%d gone, want 3", n)
+		}
+		if diff := cmp.Diff([]string{"x-3", "x-4", "x-5", "x-6"}, w.there(t)); diff != "" {
+			t.Error(diff)
+		}
+		w.started(t, "x-0", "test.wf", ago(0)) // its id is free again
+	}},
+	{"the age counts from the end", func(t *testing.T, w *world) {
+		now, err := w.Now(t.Context())
+		must(t, err)
+		for id, ended := range map[string]time.Time{"old": now.Add(-61 * time.Minute), "young": now.Add(-59 * time.Minute)} {
+			w.started(t, id, "test.wf", ago(0))
+			c := step(0, nil)
+			c.Execution, c.Status, c.Workflow, c.Started, c.Now, c.Ended = id, "completed", "", ago(0), ended, true
+			w.commit(t, c, store.Committed)
+		}
+		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 1 {
+			t.Errorf("%d gone, want 1", n)
+		}
+		if diff := cmp.Diff([]string{"young"}, w.there(t)); diff != "" {
+			t.Error(diff)
+		}
+	}},
+	{"the newest of a tenant are kept, of all shelves together, and all for a while", func(t *testing.T, w *world) {
+		var want []string
+		for i := range 350 {
+			id := fmt.Sprintf("x-%03d", i)
+			w.lives(t, id, "", []string{"completed", "faulted", "cancelled", "waiting"}[i%4], ago(i))
+			if i%4 == 3 || i >= 350-90 {
+				want = append(want, id)
+			}
+		}
+		keep := store.Keep{Count: 68, Least: 100 * 365 * 24 * time.Hour} // 90 less the 22 that wait
+		if n := w.forget(t, keep); n != 0 {
+			t.Errorf("%d gone, though they are young", n)
+		}
+		keep.Least = time.Minute
+		if n := w.forget(t, keep); n != 350-len(want) {
+			t.Errorf("%d gone, want %d", n, 350-len(want))
+		}
+		if diff := cmp.Diff(want, w.there(t)); diff != "" {
+			t.Error(diff)
+		}
+	}},
+	{"a child stays while its parent goes on, and is no obstacle", func(t *testing.T, w *world) {
+		w.lives(t, "p-0", "", "waiting", ago(0))
+		w.lives(t, "p-1", "", "faulted", ago(1))
+		for i := range 450 {
+			w.lives(t, fmt.Sprintf("c-%03d", i), fmt.Sprint("p-", i/150), "completed", ago(i+2)) // of p-2 there is nothing
+		}
+		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 301 {
+			t.Errorf("%d gone, want 300 children and a parent", n)
+		}
+		if left := w.there(t); len(left) != 151 || left[0] != "c-000" || left[149] != "c-149" || left[150] != "p-0" {
+			t.Errorf("left are %v", left)
+		}
+		w.goes(t, "p-0", "completed", 1)
+		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 150 && n != 151 { // on miniredis it has ended just now
+			t.Errorf("%d gone, want the children", n)
+		}
+	}},
+	{"one that is retried stays, and what somebody else removed goes from the list", func(t *testing.T, w *world) {
+		w.lives(t, "again", "", "faulted", ago(0))
+		w.lives(t, "gone", "", "completed", ago(1))
+		w.goes(t, "again", "running", 1)
+		must(t, w.rdb.Del(t.Context(), "tenant:acme:execution:gone").Err())
+		// As if the list had not been told.
+		must(t, w.rdb.ZAdd(t.Context(), "tenant:acme:executions:faulted", redis.Z{Score: 0, Member: "again"}).Err())
+		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 1 {
+			t.Errorf("%d gone, want 1", n)
+		}
+		if diff := cmp.Diff([]string{"again"}, w.there(t)); diff != "" {
+			t.Error(diff)
+		}
+	}},
+	{"it is known what is kept", func(t *testing.T, w *world) {
+		want := store.Keep{Age: 36 * time.Hour, Count: 7}
+		for _, want := range []store.Keep{{}, want} {
+			w.forget(t, want)
+			if got, err := w.Kept(t.Context(), tenant); err != nil || got != want {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		}
+		must(t, w.rdb.Set(t.Context(), "tenant:acme:executions:kept", "\x1b", 0).Err())
+		if _, err := w.Kept(t.Context(), tenant); err == nil {
+			t.Error("nonsense was taken")
+		}
+	}},
+	{"several who remove, and executions that end, are retried and begin again, get on", func(t *testing.T, w *world) {
+		var wg sync.WaitGroup
+		done := make(chan struct{})
+		gone := make([]int, 3)
+		for i := range gone {
+			wg.Go(func() {
+				var at store.Walk
+				for last := false; ; {
+					n, next, end, err := w.Forget(t.Context(), tenant, store.Keep{Age: time.Hour}, at)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					gone[i] += n
+					if at = next; end {
+						at = store.Walk{}
+						if last {
+							return
+						}
+						select {
+						case <-done:
+							last = true
+						default:
+						}
+					}
+				}
+			})
+		}
+		born, retried := w.churn(t, rand.New(rand.NewPCG(7, 7)), 600)
+		close(done)
+		wg.Wait()
+		if left := w.there(t); gone[0]+gone[1]+gone[2]+len(left) != born || len(left) != retried {
+			t.Errorf("%v gone and %d left of %d, of which %d go on", gone, len(left), born, retried)
+		}
+		for _, id := range w.there(t) {
+			x, err := w.Execution(t.Context(), tenant, id)
+			must(t, err)
+			history, err := w.History(t.Context(), tenant, id, 0, 10)
+			must(t, err)
+			if x.Status != "running" || x.Version != 2 || len(history) != 2 {
+				t.Errorf("%s is %s at version %d with a history of %d", id, x.Status, x.Version, len(history))
+			}
+		}
+	}},
+}
+
+// churn lets executions end and some of them be retried, if they are still there.
+func (w *world) churn(t *testing.T, chance *rand.Rand, n int) (begun, retried int) {
+	t.Helper()
+	for i := range n {
+		id := fmt.Sprint("x-", i)
+		w.lives(t, id, "", "faulted", ago(i))
+		if begun++; chance.IntN(2) == 0 {
+			continue
+		}
+		if before := fmt.Sprint("x-", i-chance.IntN(min(i+1, 3))); w.retry(t, before) {
+			retried++
+		}
+	}
+	return begun, retried
+}
+
+// retry opens a faulted execution again, and reports whether it was there.
+func (w *world) retry(t *testing.T, id string) bool {
+	t.Helper()
+	c := step(1, nil)
+	c.Execution, c.Status, c.Workflow = id, "running", ""
+	c.History = []event.Event{happened(id+"/again", event.ExecutionRetried)}
+	outcome, err := w.Commit(t.Context(), c)
+	must(t, err)
+	return outcome == store.Committed
+}

@@ -1,0 +1,14 @@
+package store
+
+import "github.com/redis/go-redis/v9"
+
+// Scripts are those that a Store runs. Whoever loads them beforehand spares each
+// the way to a Redis that does not know it yet; one that is not among them costs no
+// more than that.
+func Scripts() []*redis.Script {
+	return []*redis.Script{
+		defineScript, startScript, commitScript, replyScript, settleScript, claimScript, renewScript, buryScript,
+		setScript, retryScript, fireScript, dropScript, moveScript, behindScript, replayScript, replayTimerScript,
+		briefScript, glanceScript, heldScript, streamScript, trimScript, sweepScript,
+	}
+}
