@@ -14,7 +14,7 @@ import (
 func (w *world) observe(after int64, events []event.Event) {
 	id := events[0].Execution
 	if after > w.seen[id] {
-		w.unheard(context.Background(), id, after-w.seen[id])
+		w.unheard(context.Background(), id, after-w.seen[id]) //nolint:forbidigo // an observer is given none
 	}
 	if known := w.seen[id] - after; known > 0 {
 		events = events[min(known, int64(len(events))):]
@@ -58,7 +58,7 @@ func (w *world) show(id string, events []event.Event) {
 	w.events += len(events)
 	for _, e := range events {
 		w.trace.add(e)
-		switch e.Type {
+		switch e.Type { //nolint:exhaustive // the others count for nothing
 		case event.TaskRequested:
 			w.tasks++
 		case event.ExecutionStarted:

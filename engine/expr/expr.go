@@ -19,7 +19,7 @@ type Scope struct {
 type Program struct {
 	src     string
 	path    *path      // what it is if it is no more than a path
-	simple  *formula // what it is if it is a formula; code evaluates what that cannot
+	simple  *formula   // what it is if it is a formula; code evaluates what that cannot
 	code    *gojq.Code // what it is otherwise
 	vars    []string   // the variables it uses, without the $
 	secrets []string   // the names it certainly reads from $secrets

@@ -34,7 +34,7 @@ func (k Keep) Shortest() time.Duration {
 
 // goes reports whether an execution is not kept that ended at a moment; beyond is
 // whether it is one too many.
-func (k Keep) goes(ended, now time.Time, beyond bool) bool { //nolint:revive // flag-parameter: it is what is known of it
+func (k Keep) goes(ended, now time.Time, beyond bool) bool {
 	past := now.Sub(ended)
 	return k.Age > 0 && past >= k.Age || beyond && past >= k.Least
 }

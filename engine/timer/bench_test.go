@@ -137,13 +137,14 @@ func (w *bench) measure(b *testing.B, fill, work func()) {
 func sides(b *testing.B, run func(*testing.B, *bench)) {
 	b.Helper()
 	for _, n := range []int{1, 2, 4} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) { run(b, newBench(b, n)) })
+		b.Run(strconv.Itoa(n), func(b *testing.B) { run(b, newBench(b, n)) })
 	}
 }
 
 // Timers go from their events into the set.
 func BenchmarkRegister(b *testing.B) {
 	sides(b, func(b *testing.B, w *bench) {
+		b.Helper()
 		due := time.Now().Add(24 * time.Hour)
 		w.measure(b, func() {
 			w.fill(b, func(pipe redis.Pipeliner, i int) {
@@ -161,6 +162,7 @@ func BenchmarkRegister(b *testing.B) {
 // Overdue timers go from the set into their events.
 func BenchmarkFire(b *testing.B) {
 	sides(b, func(b *testing.B, w *bench) {
+		b.Helper()
 		w.measure(b, func() {
 			due := time.Now().Add(-time.Minute)
 			w.fill(b, func(pipe redis.Pipeliner, i int) {

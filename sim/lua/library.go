@@ -112,7 +112,7 @@ func word(v value, line int) string {
 
 // shown is what tostring makes of a value.
 func shown(v value, line int) string {
-	switch v.kind {
+	switch v.kind { //nolint:exhaustive // the others are shown as what they are
 	case isNil:
 		return "nil"
 	case isBool:

@@ -35,7 +35,7 @@ func number(n float64) value { return value{kind: isNumber, num: n} }
 
 func text(s string) value { return value{kind: isString, str: s} }
 
-func boolean(is bool) value {
+func boolean(is bool) value { //nolint:revive // flag-parameter: it is the value
 	if is {
 		return value{kind: isBool, num: 1}
 	}

@@ -246,7 +246,7 @@ func (g *group) leave(name string) resp.Reply {
 }
 
 // xreadGroup is XREADGROUP.
-func (s *Server) xreadGroup(args []string) resp.Reply {
+func (s *Server) xreadGroup(args []string) resp.Reply { //nolint:revive // cognitive-complexity: the options of a command are read in one place
 	if !strings.EqualFold(args[1], "group") {
 		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
 	}
@@ -278,10 +278,10 @@ func (s *Server) xreadGroup(args []string) resp.Reply {
 		if one.fresh && !one.group.last.less(one.stream.last) {
 			continue // there is nothing new
 		}
-		if one.fresh && len(one.stream.entries) == 0 {
+		if one.fresh && len(one.entries) == 0 {
 			continue
 		}
-		c := one.group.join(args[3], s.ms)
+		c := one.join(args[3], s.ms)
 		entries := one.history(c, r.count)
 		if one.fresh {
 			entries = one.new(c, r, s.ms)
