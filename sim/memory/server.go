@@ -29,7 +29,6 @@ type Server struct {
 	now      time.Time
 	ms       int64 // likewise, since 1970
 	scripts  map[string]*loaded
-	known    map[string]*loaded // besides; it is not changed
 	*scratch
 
 	closed bool
