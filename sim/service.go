@@ -188,15 +188,17 @@ func (w *world) parked(s *service) {
 		w.failure = s.err
 		return
 	}
-	switch {
-	case s.wake.IsZero() || s.wake.After(w.clock.now):
-	case w.through(s.team):
-		s.wake = time.Time{}
-		s.team.behind++
-		w.settle()
-	default:
-		w.rouse(s) // where one found work, there may be more
+	if s.wake.IsZero() || s.wake.After(w.clock.now) {
+		return
 	}
+	until, through := w.through(s.team)
+	if !through {
+		w.rouse(s) // where one found work, there may be more
+		return
+	}
+	s.wake = until
+	s.team.behind++
+	w.settle()
 }
 
 // beforeRest gives those a turn that look after what is under way, before the

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/event"
 )
@@ -46,7 +48,8 @@ func (w *world) added(key string, fields []string) {
 		w.published(typeOf(fields))
 	case timers:
 		for _, t := range w.teams {
-			if t.concerns != nil && t.concerns(event.TimerScheduled) {
+			// Whoever has done it itself knows, unless others have to be told.
+			if t.fires() && !(w.lazy && w.current != nil && w.current.team == t) {
 				w.notify(t)
 			}
 		}
@@ -110,15 +113,24 @@ func (w *world) catchUp() bool {
 }
 
 // through reports whether a team has done all that concerns it, so that it need not
-// look for more: what else it might read, or has not acknowledged, can wait. Where
-// something can go wrong, or others look for what is left lying, it cannot.
-func (w *world) through(t *team) bool {
-	if !w.lazy || t.concerns == nil || t.concerns(event.TimerScheduled) {
-		return false
+// look for more before a moment, zero if there is none: what else it might read, or
+// has not acknowledged, can wait. Where something can go wrong, or others look for
+// what is left lying, it cannot.
+func (w *world) through(t *team) (until time.Time, ok bool) {
+	if !w.lazy || t.concerns == nil {
+		return until, false
+	}
+	if t.fires() {
+		if until = w.memory.First(timers); !until.IsZero() && !until.After(w.clock.now) {
+			return until, false
+		}
 	}
 	unread, pending := w.open(t)
-	return unread+pending == 0
+	return until, unread+pending == 0
 }
+
+// fires reports whether the team's timers are its own affair.
+func (t *team) fires() bool { return t.concerns != nil && t.concerns(event.TimerScheduled) }
 
 // open counts the events that concern a team and that it has not been given, or not
 // acknowledged.

@@ -97,6 +97,9 @@ func store(object, key, to value, line int) {
 	object.table.set(key, to)
 }
 
+// spare is how many fields get into a table that has some already.
+const spare = 2
+
 // construct compiles {a, b, c = d, [e] = f}.
 func (c *compiler) construct(e *ast.TableExpr) expression {
 	var inList []ast.Expr
@@ -123,7 +126,7 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 			t.shorten()
 		}
 		if len(keys) > 0 {
-			t.pairs = make([]pair, 0, min(len(keys), fewPairs+1))
+			t.pairs = make([]pair, 0, min(len(keys)+spare, fewPairs+1))
 		}
 		o := value{kind: isTable, table: t}
 		for i, key := range keys {
