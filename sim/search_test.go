@@ -168,7 +168,7 @@ func TestSearchShrinks(t *testing.T) {
 		return nil
 	}
 	r := search(t, tenSteps(), "", sim.Search{
-		Kinds: sim.Faults(), Rate: 20, Singles: 1, Last: 12, Checks: []sim.Check{{Of: struck}},
+		Kinds: sim.Faults(), Rate: 20, Singles: 1, First: 3, Last: 12, Checks: []sim.Check{{Of: struck}},
 		Config: sim.Config{Executions: 5, Processes: 3},
 	})
 	if len(r.Findings) != 1 {

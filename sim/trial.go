@@ -66,6 +66,9 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 		return nil, err
 	}
 	stop, broken := w.runOn(ctx)
+	for _, s := range w.services {
+		w.count(s)
+	}
 	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Broken: broken}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
