@@ -257,7 +257,11 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *sim.Finding) {
 
 // sideHead says how often a run was seen, and how it comes about.
 func sideHead(side sim.Side) string {
-	head := fmt.Sprintf("%s, seed %d", grouped(side.Runs)+" runs", side.Scenario.Seed)
+	runs := grouped(side.Runs) + " runs"
+	if side.Runs == 1 {
+		runs = "1 run"
+	}
+	head := fmt.Sprintf("%s, seed %d", runs, side.Scenario.Seed)
 	if len(side.Scenario.Faults) > 0 {
 		head += ", " + faultCount(len(side.Scenario.Faults))
 	}

@@ -99,8 +99,10 @@ func (h *hunt) repeatHint() []Hint {
 }
 
 func (h *hunt) taskName(ref string) string {
-	if t := h.Config.Definition.Task(ref); t != nil {
-		return t.Name
+	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
+		if t := def.Task(ref); t != nil {
+			return t.Name
+		}
 	}
 	return ref
 }

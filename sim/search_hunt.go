@@ -81,7 +81,7 @@ func (h *hunt) plain(ctx context.Context) error {
 	}
 	runs := plainRuns
 	if len(h.Kinds) > 0 {
-		runs = min(runs, int(min(h.Last-h.First, plainRuns))+plainRuns/4) //nolint:mnd // few seeds, few runs
+		runs = min(runs, int(min(h.Last-h.First, plainRuns))+fewestRuns) // few seeds, few runs
 	}
 	of := runs
 	seeds := func(yield func(Scenario) bool) {
@@ -205,7 +205,7 @@ func (h *hunt) show(phase string, runs, of int) {
 
 // weigh asks the promises and the user's expectations, and keeps what counts.
 func (h *hunt) weigh(t *Trial, sc Scenario) *verdict {
-	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Elapsed, trial: t, order: shorten(t.Order)}
+	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.lasted(), trial: t, order: shorten(t.Order)}
 	for _, s := range t.Struck {
 		v.struck = append(v.struck, s.Kind)
 	}

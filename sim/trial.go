@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -23,6 +24,23 @@ type Trial struct {
 	Calls    map[string]uint64 // made by each executor
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
+}
+
+// lasted is how long it took until all had ended: what comes behind is the engine's
+// look at what others may have left.
+func (t *Trial) lasted() time.Duration {
+	last := time.Time{}
+	for _, end := range t.Ends {
+		if n := len(end.History); n > 0 && end.Status.Ended() {
+			last = later(last, end.History[n-1].Time)
+		} else {
+			return t.Elapsed
+		}
+	}
+	if len(t.Ends) == 0 {
+		return t.Elapsed
+	}
+	return last.Sub(t.Ends[0].History[0].Time)
 }
 
 // End is how one execution of a trial ended.
