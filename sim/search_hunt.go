@@ -27,6 +27,8 @@ type hunt struct {
 	found           map[string]*Finding
 	timeouts        map[string]*timeouts
 	repeated        map[Deed]*Repeat
+	retried         map[string]*retried
+	turns           map[string]int // of loops, at most, by the tasks inside
 
 	seeds, faults int
 }
@@ -51,6 +53,8 @@ type verdict struct {
 	set      map[string]int // timeouts that were set, by task
 	fired    map[string]int // … and came
 	repeated []Deed
+	retried  []retried
+	turns    map[string]int
 
 	trial *Trial // of a run without faults, while those are gathered
 }
@@ -59,7 +63,8 @@ func newHunt(s *Search) *hunt {
 	return &hunt{
 		Search: s, report: &Report{Faults: map[FaultKind]int{}},
 		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, found: map[string]*Finding{},
-		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{}, reads: readsClock(s.Config.Definition),
+		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{},
+		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition),
 	}
 }
 
@@ -218,7 +223,7 @@ func (h *hunt) weigh(t *Trial, sc Scenario) *verdict {
 		}
 	}
 	v.set, v.fired = timeoutsIn(t.Ends)
-	v.repeated = repetitions(t)
+	v.repeated, v.retried, v.turns = repetitions(t), retriesIn(t), turnsIn(t.Ends)
 	return v
 }
 
@@ -310,6 +315,10 @@ func (h *hunt) note(v *verdict) {
 	}
 	h.countTimeouts(v)
 	h.countRepeats(v)
+	h.countRetries(v)
+	for ref, n := range v.turns {
+		h.turns[ref] = max(h.turns[ref], n)
+	}
 }
 
 // fail notes a failure: the first of its kind is a finding.

@@ -126,16 +126,13 @@ do:
             do:
               - pause: {wait: "${ \"PT1S\" }"}
 `, "", sim.Search{})
-	told := map[string]bool{}
-	for _, h := range r.Hints {
-		told[h.Task.Name] = h.Kind == "timeout"
-	}
-	for _, name := range []string{"short", "none", "useful", "inner"} {
-		if !told[name] {
-			t.Errorf("no hint about %s", name)
+	told := hintsOf(r, "timeout")
+	for _, name := range []string{"short", "none", "useful", "inner", ""} {
+		if told[name] == "" {
+			t.Errorf("no hint about %q", name)
 		}
 	}
-	if len(told) != 4 || len(r.Findings) != 0 {
+	if len(told) != 5 || len(r.Findings) != 0 {
 		t.Errorf("hints %v, findings %v", told, r.Findings)
 	}
 }

@@ -84,12 +84,25 @@ func (w *world) notify(t *team) {
 		if s.team != t || s.asleep || s.calling {
 			continue
 		}
-		if chosen == nil || s.parked && !chosen.parked {
+		if chosen == nil || w.rather(s, chosen, t.events) {
 			chosen = s
 		}
 	}
 	if chosen != nil {
 		chosen.called = true
+	}
+}
+
+// rather reports whether one service is woken rather than another one: who has
+// nothing to do and was not called either, and in a search whomever the seed says.
+func (w *world) rather(s, other *service, count uint64) bool {
+	switch {
+	case s.free() != other.free():
+		return s.free()
+	case s.parked != other.parked:
+		return s.parked
+	default:
+		return w.cfg.Plan != nil && mix(w.cfg.Seed, s.hash, count) < mix(w.cfg.Seed, other.hash, count)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -115,6 +116,11 @@ func (w *world) launch(ctx context.Context) error {
 		e := mock.Event(i, at)
 		e.Tenant = w.cfg.Tenant
 		w.arrivals = append(w.arrivals, arrival{at, e})
+	}
+	if w.cfg.Plan != nil { // what comes at the same time comes in any order
+		slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
+			return cmp.Compare(choice(w.cfg.Seed, a.event.ID, 0), choice(w.cfg.Seed, b.event.ID, 0))
+		})
 	}
 	sortArrivals(w.arrivals)
 	return nil
