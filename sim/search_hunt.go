@@ -71,7 +71,12 @@ func newHunt(s *Search) *hunt {
 // over reports whether the search has come to its end before its time.
 func (h *hunt) over(ctx context.Context) bool {
 	h.report.Stopped = h.report.Stopped || ctx.Err() != nil || h.More != nil && !h.More()
-	return h.report.Stopped || h.FailFast && len(h.found) > 0 || len(h.found) >= mostFindings
+	return h.report.Stopped || h.FailFast && h.failed() || len(h.found) >= mostFindings
+}
+
+// failed reports whether a failure was found: that a workflow depends on time is none.
+func (h *hunt) failed() bool {
+	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class != Late })
 }
 
 // ErrUnending is wrapped by the error about a workflow that does not end though

@@ -130,8 +130,10 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		t.Ends = append(t.Ends, end)
 	}
 	if t.Stop == "" {
-		err = w.leftovers(ctx, note)
+		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note))
 	}
+	w.unprovoked(note)
+	t.Broken = append(t.Broken, w.breaches...)
 	return errors.Join(err, w.letters(ctx, note), w.outlived(ctx, note))
 }
 
@@ -208,12 +210,7 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 
 // follow holds a history against what decide makes of it.
 func (w *world) follow(ctx context.Context, x store.Execution, history []event.Event, broken breaks) {
-	for _, e := range history {
-		var fired event.Fired
-		if e.Type == event.TimerFired && decide.DecodeData(e, &fired) == nil && e.Time.Before(fired.ScheduledFor) {
-			broken("no timer is early", x.ID, "%s fired at %v, was due at %v", fired.TaskID, e.Time, fired.ScheduledFor)
-		}
-	}
+	w.punctual(x.ID, history, broken)
 	if x.Definition == "" {
 		return // it was refused
 	}

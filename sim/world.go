@@ -41,7 +41,9 @@ type world struct {
 	deeds  map[Deed]int      // calls that reached the world
 	turns  uint64            // that services have had
 
-	reached []Reached // the calls in their order
+	reached     []Reached         // the calls in their order
+	idempotency map[string]string // the keys of runs, and the runs of keys
+	breaches    []Violation       // promises that were seen to be broken on the way
 
 	living  int // executions that have begun and not ended
 	tasks   int
@@ -58,7 +60,7 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	w.memory = memory.New(cfg.Start)
 	w.memory.Added = w.added
 	w.client = w.memory.Client()
