@@ -149,6 +149,10 @@ func (w *world) options(p *process) engine.Options {
 	if w.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // nobody dies
 	}
+	if w.cfg.Plan != nil {
+		batch := batchOf(w.cfg.Seed)
+		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
+	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe = w.observe
 	opts.Transport = w.outward
@@ -170,4 +174,12 @@ func callsOut(def *dsl.Definition) bool {
 		}
 	}
 	return false
+}
+
+// batchOf is how many events the services of a search's world read at once: many,
+// as they usually do, or so few that what comes together is done by different ones.
+func batchOf(seed uint64) int {
+	usual := engine.Defaults().Worker.Batch
+	batches := []int{usual, 1, usual, 2}
+	return batches[choice(seed, "batch", 0)%uint64(len(batches))]
 }
