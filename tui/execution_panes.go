@@ -99,7 +99,7 @@ func (s *executionScreen) drawTimers(a area, l look, now time.Time, focus bool) 
 		sign := l.sign(r.State)
 		a.put(0, 0, sign.ink, sign.glyph)
 		due := plainInk
-		if r.At.Before(now) {
+		if now.Sub(r.At) >= time.Second {
 			due = warn
 		}
 		x := l.field(a, 2, 0, 12, due, countdown(now, r.At))

@@ -23,10 +23,10 @@ func (m *model) help() dialog {
 	p := &helpPage{title: "Keys: " + m.whereabouts()}
 	p.add("here", m.shown().hints())
 	p.add("time", m.timeHints())
-	p.add("everywhere", everywhere())
+	p.add("everywhere", m.everywhere())
 	p.add("mouse", []hint{{"click", "selects; on a place goes there", true}, {"twice", "opens", true}, {"wheel", "scrolls", true}})
 	var words []hint
-	for _, c := range commands() {
+	for _, c := range m.commands() {
 		words = append(words, hint{":" + strings.TrimSpace(c.name+" "+c.args), c.what, true})
 	}
 	p.add("commands", words)

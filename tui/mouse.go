@@ -75,7 +75,7 @@ func (m *model) clickTab(x int) tea.Cmd {
 // scrubTo goes to the time that a place on the timeline stands for.
 func (m *model) scrubTo(x int) tea.Cmd {
 	if to, ok := m.moving.line.at(x); ok && m.stand.Clock.Seeks {
-		return m.move(Move{Verb: Seek, To: to})
+		return m.move(to)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 // overviewScreen shows how all of it stands: counts, rates, services, and what is
 // due next, runs now and failed last.
 type overviewScreen struct {
+	source Source
 	stand  Overview
 	loaded bool
 	events samples
@@ -36,8 +37,8 @@ const (
 	failedList
 )
 
-func newOverviewScreen() *overviewScreen {
-	return &overviewScreen{lists: [3]listing{
+func newOverviewScreen(source Source) *overviewScreen {
+	return &overviewScreen{source: source, lists: [3]listing{
 		{title: "Due next", none: "no timers"},
 		{title: "Running now", none: "nothing runs"},
 		{title: "Failed last", none: "nothing has failed"},
@@ -194,8 +195,9 @@ func (s *overviewScreen) wheel(lines int) {
 
 func (s *overviewScreen) hints() []hint {
 	hints := []hint{{"↑ ↓", "row", false}, {"← →", "list", false}, {"enter", "open", false}}
-	if table, ok := s.tableOf(s.lists[s.at].current()); ok {
-		for _, d := range deeds(table) {
+	row := s.lists[s.at].current()
+	if table, ok := s.tableOf(row); ok {
+		for _, d := range offered(s.source, table, row) {
 			hints = append(hints, hint{d.key, d.what, d.verb == Record})
 		}
 	}

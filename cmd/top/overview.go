@@ -213,9 +213,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		return err
 	}
 	others := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == l.opts.Tenant })
-	if len(others) > 0 && len(o.Due) > 0 {
-		note("timers are counted over all %d tenants", len(all))
-	}
+	o.Counts.Shared = len(others) > 0
 	if empty(o.Counts) && len(others) > 0 {
 		note("there is nothing of tenant %s here, but of %s: --tenant", l.opts.Tenant, strings.Join(others[:min(len(others), 5)], ", "))
 	}
