@@ -32,7 +32,7 @@ func listens(o Options) (*os.File, bool) {
 	if !o.Ask || o.Background == None || runtime.GOOS == "windows" {
 		return nil, false
 	}
-	var in io.Reader = os.Stdin //nolint:forbidigo // it is the terminal that is asked
+	var in io.Reader = os.Stdin
 	if o.Input != nil {
 		in = o.Input
 	}

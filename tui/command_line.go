@@ -14,7 +14,9 @@ type commandLine struct {
 	back   int // how far one has gone back in those
 }
 
-func newCommandLine(m *model) *commandLine { return &commandLine{all: m.commands(), before: m.typed.lines} }
+func newCommandLine(m *model) *commandLine {
+	return &commandLine{all: m.commands(), before: m.typed.lines}
+}
 
 func (*commandLine) typing() bool { return true }
 func (*commandLine) wheel(int)    {}

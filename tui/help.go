@@ -44,6 +44,8 @@ func (p *helpPage) wheel(lines int) { p.scroll.move(lines) }
 
 func (p *helpPage) key(k string) (cmd tea.Cmd, open bool) { return nil, p.scroll.key(k) }
 
+func (*helpPage) keyAt(int, int) string { return "esc" }
+
 // draw shows the keys, in two columns where there is room.
 func (p *helpPage) draw(a area, l look) {
 	columns := 1

@@ -100,7 +100,7 @@ func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	case "right", "l", "pgdown":
 		s.jump(1)
 	case "enter", "o":
-		return give(wantOpen{executionIn(row)}), true
+		return openOf(row), true
 	case "y":
 		return give(wantCopy{row.ID}), true
 	case "Y":
@@ -147,6 +147,14 @@ func executionIn(row Row) string {
 	return row.ID
 }
 
+// openOf opens what a row is about: a dead letter of no execution is among the others.
+func openOf(row Row) tea.Cmd {
+	if row.State == Dead && row.Execution == "" {
+		return give(wantCommand{"dlq"})
+	}
+	return give(wantOpen{executionIn(row)})
+}
+
 // move moves the cursor, over the end of a list into the next one.
 func (s *overviewScreen) move(lines int) {
 	l := &s.lists[s.at]
@@ -183,7 +191,7 @@ func (s *overviewScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive 
 		}
 		s.at, l.cursor = i, l.offset+y-l.room.y
 		if double {
-			return give(wantOpen{executionIn(l.current())})
+			return openOf(l.current())
 		}
 	}
 	return nil

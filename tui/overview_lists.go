@@ -77,17 +77,17 @@ func (*overviewScreen) row(a area, l look, now time.Time, of rowOf) {
 	switch of.list {
 	case dueList:
 		how := calm
-		if r.State == Overdue || now.Sub(r.At) >= time.Second {
-			how, sign = warn, l.sign(Overdue)
+		if r.State == Overdue {
+			how = warn
 		}
 		a.put(0, 0, how, sign.glyph)
-		cells(a, l, []part{{of.room.time, how, countdown(now, r.At)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
+		cells(a, l, []part{{of.room.time, how, due(now, r)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
 	case runningList:
 		a.put(0, 0, sign.ink, sign.glyph)
 		cells(a, l, []part{{of.room.time, busy, since(now, r.At)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
 	default:
 		a.put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.room.lead, plainInk, executionIn(r)}, {a.w, bad, r.Note}})
+		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.room.lead, plainInk, subjectOf(r)}, {a.w, bad, r.Note}})
 	}
 }
 
@@ -106,12 +106,20 @@ func (l *listing) columns(now time.Time) listRoom {
 	room := listRoom{9, 5, 8}
 	for at := l.offset; at < min(len(l.rows), l.offset+l.room.h); at++ {
 		r := l.rows[at]
-		room.time = max(room.time, width(countdown(now, r.At)))
+		room.time = max(room.time, width(due(now, r)))
 		room.what = max(room.what, min(15, width(r.Kind)))
-		room.lead = max(room.lead, width(executionIn(r)))
+		room.lead = max(room.lead, width(subjectOf(r)))
 	}
 	room.lead = min(room.lead, max(8, (l.room.w-22)*3/5))
 	return room
+}
+
+// subjectOf names what a row is about: its execution, or the event that was in none.
+func subjectOf(r Row) string {
+	if r.State == Dead && r.Execution == "" {
+		return r.Kind
+	}
+	return executionIn(r)
 }
 
 // lastOf is when something ended, or else when it was.

@@ -28,7 +28,9 @@ func again(c *confirmation) (*prompt, bool) {
 	if c.action.Text == "" || !ok {
 		return nil, false
 	}
-	q.text, q.ahead = c.action.Text, 0
+	if q.text != c.action.Text {
+		q.text, q.ahead = c.action.Text, 0
+	}
 	p := newPrompt(q)
 	p.wrong = c.wrong
 	return p, true

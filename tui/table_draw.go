@@ -114,9 +114,6 @@ func truth(on bool) int { //nolint:revive // flag-parameter: it is what is count
 
 func (t *table) row(a area, l look, at int, how rowLook) {
 	r := t.rows[at]
-	if t.kind == Timers && how.now.Sub(r.At) >= time.Second {
-		r.State = Overdue
-	}
 	s := l.sign(r.State)
 	if t.marked[r.ID] {
 		a.put(0, 0, warn|strong, l.pick("◆", "#"))

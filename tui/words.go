@@ -60,6 +60,15 @@ func countdown(now, at time.Time) string {
 	return "in " + age(left+time.Second-time.Nanosecond)
 }
 
+// due is the time until a timer fires. One whose moment has passed since it was read
+// may have fired: that it is late its source has to say.
+func due(now time.Time, r Row) string {
+	if r.State != Overdue && !r.At.IsZero() && !now.Before(r.At) {
+		return "now"
+	}
+	return countdown(now, r.At)
+}
+
 // since is the time since a moment; none before it.
 func since(now, at time.Time) string {
 	if at.IsZero() {

@@ -202,8 +202,8 @@ func (l *Live) service(g store.Group, names map[string]string) tui.Service {
 	return s
 }
 
-// late is from when on timers that are overdue are worth a word.
-const late = 5 * time.Second
+// tooLate is from when on timers that are overdue are worth a word.
+const tooLate = 5 * time.Second
 
 // notes adds what somebody should know.
 func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
@@ -230,7 +230,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	default:
 		note("no %s is alive: 'flunq serve --tenant %s'", strings.Join(missing, " and no "), l.opts.Tenant)
 	}
-	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > late {
+	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > tooLate {
 		note("timers are overdue by %s", o.Now.Sub(o.Due[0].At).Truncate(time.Second))
 	}
 	return nil
