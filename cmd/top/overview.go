@@ -16,9 +16,9 @@ import (
 
 // What an overview lists, and looks at for it.
 const (
-	fewDue     = 12
-	fewRunning = 20
-	fewFailed  = 12
+	fewDue     = 24
+	fewRunning = 24
+	fewFailed  = 24
 	mostLooks  = 1000
 )
 
