@@ -2,9 +2,9 @@
 # Makes the pictures of flunq top from real runs: ./testdata/pictures/top.sh [FLUNQ]
 # It takes tmux, and a minute.
 set -euo pipefail
+flunq=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/../.."
 
-flunq=${1:-}
 here=$PWD/testdata/pictures
 work=$(mktemp -d)
 engine=
