@@ -20,6 +20,7 @@ type Desk struct {
 	opts  Options
 	shelf Shelf
 	spent spent
+	share portion
 
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
@@ -122,13 +123,15 @@ func (d *Desk) Empty() bool {
 func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs []store.Message, now, wake time.Time, err error) { //nolint:revive // function-result-limit: what there is, and when, is one reading of one clock
 	r := d.reader()
 	r.Spent = d.spent.clear()
-	msgs, now, err = d.Store.Read(ctx, r, min(count, d.opts.Batch), block)
+	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
+	msgs, now, err = d.Store.Read(ctx, r, count, block)
 	if err != nil {
 		d.spent.back(r.Spent)
 	}
+	d.share.saw(msgs, count)
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
-	if err != nil || !d.opts.Reclaim || d.claimedLately(now, len(msgs) > 0) {
+	if err != nil || !d.opts.Reclaim || d.claimedLately(now, len(r.Tenants), len(msgs) > 0) {
 		return msgs, now, now, d.told(err)
 	}
 	d.claimed = now
@@ -143,15 +146,22 @@ func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs 
 }
 
 // claimedLately reports whether it is too soon to look again for what dead consumers
-// have left.
-func (d *Desk) claimedLately(now time.Time, busy bool) bool { //nolint:revive // flag-parameter: who has work looks less often
+// of so many tenants have left. The more there are, the less often that is, so that a
+// second costs the same.
+func (d *Desk) claimedLately(now time.Time, tenants int, busy bool) bool { //nolint:revive // flag-parameter: who has work looks less often
 	pause := d.opts.Claim
+	if tenants > 1 && d.opts.Block > 0 {
+		pause = max(pause, min(time.Duration(tenants)*claimEach, d.opts.Lease/2))
+	}
 	if busy {
 		pause = d.opts.Lease / 2
 	}
 	since := now.Sub(d.claimed)
 	return since >= 0 && since < pause
 }
+
+// claimEach is how long one more tenant puts off the next look.
+const claimEach = 5 * time.Millisecond
 
 // Claim has the next Fetch look for what dead consumers have left.
 func (d *Desk) Claim() { d.claimed = time.Time{} }
@@ -233,11 +243,12 @@ func (d *Desk) Bury(ctx context.Context, m store.Message, dead event.Dead, publi
 type Roster struct {
 	mu    sync.Mutex
 	names []string
+	known map[string]bool
 }
 
 // NewRoster is a roster of some tenants.
 func NewRoster(names ...string) *Roster {
-	r := &Roster{}
+	r := &Roster{known: map[string]bool{}}
 	r.Add(names...)
 	return r
 }
@@ -255,7 +266,8 @@ func (r *Roster) Add(names ...string) (added []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range names {
-		if !slices.Contains(r.names, name) && !slices.Contains(added, name) && store.CheckTenant(name) == nil {
+		if !r.known[name] && store.CheckTenant(name) == nil {
+			r.known[name] = true
 			added = append(added, name)
 		}
 	}
