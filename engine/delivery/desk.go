@@ -21,6 +21,7 @@ type Desk struct {
 	shelf Shelf
 	spent spent
 	share portion
+	busy  lively
 
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
@@ -38,6 +39,10 @@ type Options struct {
 	Retry           Policy
 	Gate            *Gate // shared by the instances of the service in a process
 	Observe         Observer
+
+	// Alarm, if set, sees to it that Redis does something after a time, unless it
+	// is stopped before: an idle Redis ends a read that waits up to 100 ms late.
+	Alarm func(time.Duration) (stop func())
 
 	// Wants says which events the service handles; all others are acknowledged, and
 	// come with nothing but their type. Nil: all are read whole.
@@ -122,13 +127,13 @@ func (d *Desk) Empty() bool {
 // there may be something to claim.
 func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs []store.Message, now, wake time.Time, err error) { //nolint:revive // function-result-limit: what there is, and when, is one reading of one clock
 	r := d.reader()
-	r.Spent = d.spent.clear()
 	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
-	msgs, now, err = d.Store.Read(ctx, r, count, block)
-	if err != nil {
-		d.spent.back(r.Spent)
+	if some, patience := d.busy.next(r.Tenants, block); len(some) > 0 {
+		msgs, now, err = d.readSome(ctx, r, some, count, patience)
+		return msgs, now, now, err
 	}
-	d.share.saw(msgs, count)
+	msgs, now, err = d.read(ctx, r, count, block)
+	d.busy.saw(msgs, now)
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
 	if err != nil || !d.opts.Reclaim || d.claimedLately(now, len(r.Tenants), len(msgs) > 0) {
@@ -143,6 +148,29 @@ func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs 
 		return append(msgs, orphans...), now, now, nil
 	}
 	return orphans, now, wake, d.told(err)
+}
+
+// read gets new events, and acknowledges what is spent on the way.
+func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
+	r.Spent = d.spent.clear()
+	msgs, now, err := d.Store.Read(ctx, r, count, block)
+	if err != nil {
+		d.spent.back(r.Spent)
+	}
+	d.share.saw(msgs, count)
+	return msgs, now, err
+}
+
+// readSome does so for some of the tenants, and waits no longer than until all of
+// them are to be looked at again.
+func (d *Desk) readSome(ctx context.Context, r store.Reader, some []string, count int, patience time.Duration) ([]store.Message, time.Time, error) { //nolint:revive // argument-limit: those of a read, and of whom
+	if d.opts.Alarm != nil {
+		defer d.opts.Alarm(patience)()
+	}
+	r.Tenants = some
+	msgs, now, err := d.read(ctx, r, count, patience)
+	d.busy.at(now)
+	return msgs, now, d.told(err)
 }
 
 // claimedLately reports whether it is too soon to look again for what dead consumers
