@@ -191,7 +191,7 @@ func commandText(service, commands string) string {
 		{"xack", "word that an event is done with"},
 		{"xrange", "read of a history"},
 		{"zrange", "look at the next timers"},
-		{"sunion", "look at who listens"},
+		{"sscan", "look at who listens"},
 		{"hgetall", "read of an execution"},
 		{"hmget", "read of an execution"},
 		{"time", "look at the clock"},
