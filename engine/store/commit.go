@@ -191,11 +191,11 @@ func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-pa
 	fields := len(b.args)
 	b.args = b.store.appendExecution(b.args, c)
 	b.args[head+9] = len(b.args) - fields
-	for _, e := range c.History {
-		b.addEvent(c, e)
+	for i := range c.History {
+		b.addEvent(c, &c.History[i])
 	}
-	for _, e := range c.Publish {
-		b.addEvent(c, e)
+	for i := range c.Publish {
+		b.addEvent(c, &c.Publish[i])
 	}
 	for _, t := range c.Cancel {
 		b.args = append(b.args, member(t), tombstone(t))
@@ -275,7 +275,8 @@ func (c Commit) workflow() string {
 }
 
 // addEvent adds an event, in few arguments if it is one of the execution like most.
-func (b *commitBatch) addEvent(c Commit, e event.Event) {
+// The event stays where it is until the batch is sent.
+func (b *commitBatch) addEvent(c Commit, e *event.Event) {
 	definition := ""
 	if len(e.Ext) == 1 && e.Task != "" {
 		definition = e.Ext[event.DefinitionAttribute]
@@ -283,13 +284,13 @@ func (b *commitBatch) addEvent(c Commit, e event.Event) {
 	usual := e.Tenant == c.Tenant && e.Execution == c.Execution && e.Workflow == c.workflow() && e.Workflow != "" &&
 		e.ID != "" && e.Source != "" && e.Type != "" && !e.Time.IsZero() && len(e.Data) > 0 && (len(e.Ext) == 0 || definition != "")
 	if !usual {
-		b.args = b.store.appendEvent(b.args, e)
+		b.args = b.store.appendEvent(b.args, *e)
 		return
 	}
 	if at := b.stamp; !at.Equal(e.Time) || b.stamped == nil {
 		b.stamp, b.stamped = e.Time, e.Time.UTC().Format(time.RFC3339Nano)
 	}
-	b.args = append(b.args, "", e.ID, e.Source, string(e.Type), b.stamped, e.Task, b.store.sealer.Seal(e.Data), definition)
+	b.args = append(b.args, "", &e.ID, &e.Source, (*string)(&e.Type), b.stamped, &e.Task, b.store.sealer.Seal(e.Data), definition)
 }
 
 // appendEvent appends the fields of an event, behind their count.
