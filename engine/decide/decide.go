@@ -122,8 +122,8 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 func (s *State) append(d *Decision, e event.Event) {
 	s.Version++
 	// A long one becomes much longer, as a rule: a loop.
-	if n := len(d.History); n == cap(d.History) && n >= few {
-		d.History = slices.Grow(d.History, 3*n)
+	if n := len(d.History); n == cap(d.History) {
+		d.History = slices.Grow(d.History, max(few, 3*n))
 	}
 	d.History = append(d.History, e)
 }

@@ -117,6 +117,9 @@ func durationOfText(s string) (Duration, *misreading) {
 	if len(s) > longest {
 		return Duration{}, &misreading{"", quote(s) + " is no duration", ""}
 	}
+	if d, ok := plainISO(s); ok {
+		return d, nil
+	}
 	if isISO(s) {
 		return durationOfISO(s), nil
 	}
@@ -136,6 +139,41 @@ func durationOfText(s string) (Duration, *misreading) {
 		suggestion = "write it as " + mended
 	}
 	return Duration{}, &misreading{"", quote(s) + " is no ISO 8601 duration", suggestion}
+}
+
+// plainISO reads what most durations are: whole amounts of few digits.
+func plainISO(s string) (d Duration, ok bool) {
+	s, ok = strings.CutPrefix(s, "P")
+	date, clock, timed := strings.Cut(s, "T")
+	days, okDate := amountsOf(date, "YMWD")
+	times, okClock := amountsOf(clock, "HMS")
+	if !ok || !okDate || !okClock || s == "" || timed && clock == "" {
+		return d, false
+	}
+	d.Months, d.Days = 12*days[0]+days[1], 7*days[2]+days[3]
+	d.Clock = time.Duration(times[0])*time.Hour + time.Duration(times[1])*time.Minute + time.Duration(times[2])*time.Second
+	return d, true
+}
+
+// amountsOf reads whole amounts whose units come in an order.
+func amountsOf(s, units string) (amounts [4]int64, ok bool) {
+	const most = 6 // digits
+	unit := 0
+	for s != "" {
+		n, i := int64(0), 0
+		for ; i < len(s) && i <= most && s[i] >= '0' && s[i] <= '9'; i++ {
+			n = 10*n + int64(s[i]-'0')
+		}
+		if i == 0 || i > most || i == len(s) {
+			return amounts, false
+		}
+		at := strings.IndexByte(units[unit:], s[i])
+		if at < 0 {
+			return amounts, false
+		}
+		amounts[unit+at], unit, s = n, unit+at+1, s[i+1:]
+	}
+	return amounts, true
 }
 
 func isISO(s string) bool {

@@ -202,7 +202,7 @@ func (b *commitBatch) addEvent(c *Commit, e *event.Event) {
 	if at := b.stamp; !at.Equal(e.Time) || b.stamped == nil {
 		b.stamp, b.stamped = e.Time, e.Time.UTC().Format(time.RFC3339Nano)
 	}
-	b.args = append(b.args, "", &e.ID, &e.Source, string(e.Type), b.stamped, &e.Task, b.store.sealer.Seal(e.Data))
+	b.args = append(b.args, "", &e.ID, &e.Source, (*string)(&e.Type), b.stamped, &e.Task, b.store.sealer.Seal(e.Data))
 }
 
 // addPublished adds an event to publish: most are entries of the history as well.

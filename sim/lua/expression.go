@@ -97,9 +97,6 @@ func store(object, key, to value, line int) {
 	object.table.set(key, to)
 }
 
-// spare is how many fields get into a table that has some already.
-const spare = 2
-
 // construct compiles {a, b, c = d, [e] = f}.
 func (c *compiler) construct(e *ast.TableExpr) expression {
 	var inList []ast.Expr
@@ -118,15 +115,12 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 	l := c.elements(inList)
 	line := e.Line()
 	return func(m *machine, f *frame) value {
-		t := &table{}
+		t := m.room.table()
 		if len(l.exprs) > 0 || l.rest != nil {
 			base := l.push(m, f)
-			t.list = append(make([]value, 0, max(len(m.pile)-base, 1)), m.pile[base:]...)
+			t.list = append(t.list, m.pile[base:]...)
 			m.pile = m.pile[:base]
 			t.shorten()
-		}
-		if len(keys) > 0 {
-			t.pairs = make([]pair, 0, min(len(keys)+spare, fewPairs+1))
 		}
 		o := value{kind: isTable, table: t}
 		for i, key := range keys {

@@ -64,7 +64,7 @@ func one(name string, arg expression, line int) expression {
 	case "type":
 		return func(m *machine, f *frame) value { return text(arg(m, f).kind.String()) }
 	case "redis.status_reply", "redis.error_reply":
-		return func(m *machine, f *frame) value { return status(name, arg(m, f)) }
+		return func(m *machine, f *frame) value { return status(m, name, arg(m, f)) }
 	case "table.concat":
 		return join(arg, constant(text("")), line)
 	case "string.len":
@@ -86,18 +86,18 @@ func one(name string, arg expression, line int) expression {
 }
 
 // status is redis.status_reply or redis.error_reply.
-func status(name string, v value) value {
+func status(m *machine, name string, v value) value {
 	switch {
 	case v.kind != isString:
-		return single("err", "ERR wrong number or type of arguments")
+		return m.room.single("err", "ERR wrong number or type of arguments")
 	case name == "redis.status_reply":
-		return single("ok", v.str)
+		return m.room.single("ok", v.str)
 	}
 	s := strings.TrimPrefix(v.str, "-")
 	if !strings.Contains(s, " ") {
 		s = "ERR " + s
 	}
-	return single("err", s)
+	return m.room.single("err", s)
 }
 
 // word is an argument that has to be a text.

@@ -20,6 +20,7 @@ type machine struct {
 	words      []string // likewise, of commands
 	joined     []byte   // likewise, of texts
 	matching   pattern
+	room       room
 }
 
 // frame is the variables of a function that is at work.
@@ -62,10 +63,8 @@ func (m *machine) enter(fn *function, up *frame, line int) *frame {
 
 // of makes a table a list of texts.
 func (t *table) of(texts []string) value {
-	t.list, t.pairs, t.more = t.list[:0], nil, nil
-	for _, s := range texts {
-		t.list = append(t.list, text(s))
-	}
+	t.empty()
+	t.add(texts)
 	return value{kind: isTable, table: t}
 }
 
@@ -103,6 +102,7 @@ func (m *machine) run(p *program, sha string, keys, argv []string) (reply resp.R
 		}
 	}()
 	m.keys, m.argv = m.lists[0].of(keys), m.lists[1].of(argv)
+	m.room.clear()
 	m.depth, m.results, m.pile, m.words, m.joined = -1, m.results[:0], m.pile[:0], m.words[:0], m.joined[:0]
 	f := m.enter(&function{slots: p.slots}, nil, 0)
 	if run(m, f, p.body) != returned || len(m.results) == 0 {

@@ -245,50 +245,6 @@ func (t *table) put(key, to value) {
 	}
 }
 
-// single is a table with one field.
-func single(name, content string) value {
-	return value{kind: isTable, table: &table{pairs: []pair{{text(name), text(content)}}}}
-}
-
-// texts is a list of texts.
-func texts(list []string) value {
-	t := &table{list: make([]value, len(list))}
-	for i, s := range list {
-		t.list[i] = text(s)
-	}
-	return value{kind: isTable, table: t}
-}
-
-// seen is what a script sees of a reply.
-func seen(r *resp.Reply) value {
-	switch r.Kind {
-	case resp.Status:
-		return single("ok", r.Text)
-	case resp.Error:
-		return single("err", r.Text)
-	case resp.Integer:
-		return number(float64(r.Int))
-	case resp.Bulk:
-		return text(r.Text)
-	case resp.Array:
-		t := &table{list: make([]value, len(r.List))}
-		for i := range r.List {
-			t.list[i] = seen(&r.List[i])
-		}
-		return value{kind: isTable, table: t}
-	case resp.Bulks:
-		return texts(r.Texts)
-	case resp.Entry:
-		fields := boolean(false)
-		if r.Texts != nil {
-			fields = texts(r.Texts)
-		}
-		return value{kind: isTable, table: &table{list: []value{text(r.Text), fields}}}
-	default:
-		return boolean(false)
-	}
-}
-
 // reply is what a script returns as a reply: an array ends before its first nil,
 // and a number loses its fraction, as the manual of Redis warns.
 func (v value) reply() resp.Reply {

@@ -76,6 +76,8 @@ func (s *Server) spell(args []any) bool {
 		switch arg := arg.(type) {
 		case string:
 			word = arg
+		case *string:
+			word = *arg
 		case []byte:
 			word = string(arg)
 		case int:

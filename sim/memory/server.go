@@ -29,6 +29,7 @@ type Server struct {
 	now      time.Time
 	ms       int64 // likewise, since 1970
 	scripts  map[string]*loaded
+	fields   []string // of the entries that were added last
 	*scratch
 
 	closed bool

@@ -125,7 +125,7 @@ options:
 		return resp.Fail(bad)
 	}
 	text := id.String()
-	st.add(entry{id, text, slices.Clone(rest[1:])})
+	st.add(entry{id, text, s.kept(rest[1:])})
 	if s.keys[key] == nil {
 		s.keys[key] = &item{value: st}
 	}
@@ -134,6 +134,20 @@ options:
 		s.Added(key, rest[1:])
 	}
 	return resp.Text(text)
+}
+
+// kept are fields for good. Those of several entries share what they stand in.
+func (s *Server) kept(fields []string) []string {
+	const few, many = 64, 256
+	if len(fields) > few {
+		return slices.Clone(fields)
+	}
+	if cap(s.fields)-len(s.fields) < len(fields) {
+		s.fields = make([]string, 0, many)
+	}
+	n := len(s.fields)
+	s.fields = append(s.fields, fields...)
+	return s.fields[n:len(s.fields):len(s.fields)]
 }
 
 func (st *stream) add(e entry) {
