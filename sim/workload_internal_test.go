@@ -76,6 +76,27 @@ do:
 			want: map[string]string{"x": "faulted", "x.1": "cancelled", "x.2": "cancelled"},
 		},
 		{
+			// Found by generated documents: its start lay with a process that had died,
+			// and the cancellation was given up before anybody had it.
+			name: "a child is cancelled before it has begun",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: P200D}}]
+`},
+			document: `
+do:
+  - first:
+      fork:
+        compete: true
+        branches:
+          - never: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+          - fast: {set: {n: 1}}
+`,
+			rate: 30, seeds: 300,
+			kinds: []FaultKind{CrashBefore, CrashAfter, DropReply, Delay},
+			want:  map[string]string{"x": `completed {"n":1}`, "x.1": "cancelled"},
+		},
+		{
 			name: "cancelled by an operator, with its child",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
