@@ -48,8 +48,9 @@ type Config struct {
 	Processes  int   // that share the work; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
 
-	turns  uint64 // that services may have; 0: any number
-	bug    *bug   // planted by the tests of the simulator itself
+	turns  uint64    // that services may have; 0: any number
+	bug    *bug      // planted by the tests of the simulator itself
+	acts   []arrival // of operators, likewise
 	record *recording
 	replay *Recording // what answers the calls, in the place of Mocks and Transport
 }

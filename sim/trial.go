@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -227,9 +229,15 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 	case err != nil:
 		broken("a history is a run of its definition", x.ID, "%v", err)
 	case string(state.Status) != x.Status:
-		broken("what is kept is what follows from the history", x.ID, "it is %s, its history says %s", x.Status, state.Status)
+		broken(ruleKept, x.ID, "it is %s, its history says %s", x.Status, state.Status)
+	case state.Status == decide.Completed && !bytes.Equal(expr.Encode(state.Output.V), x.Output):
+		broken(ruleKept, x.ID, "its output is %s, its history says %s", x.Output, expr.Encode(state.Output.V))
+	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
+		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
 	}
 }
+
+const ruleKept = "what is kept is what follows from the history"
 
 // leftovers looks for what stands in Redis though all has ended.
 func (w *world) leftovers(ctx context.Context, broken breaks) error {

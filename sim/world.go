@@ -114,15 +114,7 @@ func (w *world) launch(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.cfg.Mocks == nil {
-		return nil
-	}
-	for i, mock := range w.cfg.Mocks.Events {
-		at := w.cfg.Start.Add(mock.After)
-		e := mock.Event(i, at)
-		e.Tenant = w.cfg.Tenant
-		w.arrivals = append(w.arrivals, arrival{at, e})
-	}
+	w.arrivals = w.expected()
 	if w.cfg.Plan != nil { // what comes at the same time comes in any order
 		slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
 			return cmp.Compare(choice(w.cfg.Seed, a.event.ID, 0), choice(w.cfg.Seed, b.event.ID, 0))
@@ -130,6 +122,21 @@ func (w *world) launch(ctx context.Context) error {
 	}
 	sortArrivals(w.arrivals)
 	return nil
+}
+
+// expected are the events that will come from outside.
+func (w *world) expected() []arrival {
+	out := slices.Clone(w.cfg.acts)
+	if w.cfg.Mocks == nil {
+		return out
+	}
+	for i, mock := range w.cfg.Mocks.Events {
+		at := w.cfg.Start.Add(mock.After)
+		e := mock.Event(i, at)
+		e.Tenant = w.cfg.Tenant
+		out = append(out, arrival{at, e})
+	}
+	return out
 }
 
 // run takes turns until all executions have ended, or nothing can happen any more.

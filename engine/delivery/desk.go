@@ -244,7 +244,7 @@ func (d *Desk) Reject(ctx context.Context, m store.Message, cause error, obituar
 // Again puts a message off that may be tried again, and reports whether it may.
 func (d *Desk) Again(ctx context.Context, m store.Message, cause error) (bool, error) {
 	class := ClassOf(ctx, cause)
-	if class == Permanent || m.Attempt+1 >= d.opts.Retry.Attempts {
+	if class == Permanent || m.Attempt+1 >= d.opts.Retry.attempts(cause) {
 		return false, nil
 	}
 	_, err := d.Store.Retry(ctx, m, d.opts.Retry.pause(m, class))

@@ -238,7 +238,7 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ex
 			return s.first(ctx, tenant, e)
 		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
 			// Its start may be on its way still; it is asked for again a little later.
-			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun", e.Execution))
+			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun: %w", e.Execution, delivery.ErrEarly))
 		default:
 			return nil, nil
 		}
