@@ -20,10 +20,12 @@ type table struct {
 	kind Table
 
 	rows  []Row
-	head  string   // where the window begins
-	next  string   // where to read on; "" at the end
-	above []string // heads of the windows that were left behind
-	past  int      // rows before the window, about
+	head  string // behind which the window begins; "" at the beginning
+	up    string // before which to read on upwards
+	next  string // where to read on; "" at the end
+	past  int    // rows before the window, about …
+	after int    // … or those behind it, if it was come to from the end
+	ended bool   // that is so
 
 	typed  string // the filter …
 	filter Filter // … as it is meant
@@ -33,7 +35,7 @@ type table struct {
 
 	cursor, offset, height int
 	moved                  bool // somebody has moved the cursor
-	early                  int  // … by so much, before there was anything
+	early                  int  // … by so much, before there was what it moves in
 	toEnd                  bool
 	marked                 map[string]bool
 	widths                 []int
@@ -49,6 +51,20 @@ type request struct {
 	query Query
 	turn  int
 	fresh bool // the answer replaces the window
+}
+
+// last asks for the end of the list, however far that is.
+func (t *table) last() *request {
+	r := t.ask("", mostRows/2, true)
+	r.query.Back = true
+	return r
+}
+
+// before asks for what is above the window.
+func (t *table) before() *request {
+	r := t.ask(t.up, chunk, false)
+	r.query.Back = true
+	return r
 }
 
 func newTable(kind Table) *table {
@@ -76,28 +92,21 @@ func (t *table) want() *request {
 	switch {
 	case t.asked:
 		return nil
+	case t.sort == 0 && t.toEnd:
+		return t.last()
 	case !t.loaded:
 		return t.refresh()
-	case t.next != "" && t.lacks():
-		return t.ask(t.next, chunk*t.stride(), false)
-	case len(t.above) > 0 && t.cursor < t.height && !t.toEnd:
-		return t.ask(t.above[len(t.above)-1], min(mostRows, len(t.rows)+chunk), true)
+	case t.sort != 0 && t.next != "" && len(t.rows) < mostSorted:
+		return t.ask(t.next, 5*chunk, false)
+	case t.sort != 0:
+		return nil
+	case t.next != "" && t.cursor+2*t.height >= len(t.rows):
+		return t.ask(t.next, chunk, false)
+	case t.head != "" && t.cursor < t.height:
+		return t.before()
 	default:
 		return nil
 	}
-}
-
-// lacks reports whether more rows are wanted than there are.
-func (t *table) lacks() bool {
-	return t.toEnd || t.cursor+2*t.height >= len(t.rows) || t.sort != 0 && len(t.rows) < mostSorted
-}
-
-// stride is how many chunks are read at once.
-func (t *table) stride() int {
-	if t.toEnd || t.sort != 0 {
-		return 5
-	}
-	return 1
 }
 
 // take takes up an answer; what was asked for before something else is passed over.
@@ -106,21 +115,59 @@ func (t *table) take(r *request, p Page, at time.Time) {
 		return
 	}
 	t.asked, t.loaded, t.problem, t.readAt = false, true, "", at
-	if r.fresh {
-		t.replace(r, p)
-	} else {
-		t.rows = append(t.rows, p.Rows...)
+	switch {
+	case r.query.Back && r.fresh:
+		t.finish(p)
+	case r.query.Back:
+		t.prepend(p)
+	case r.fresh:
+		t.replace(p)
+		t.next = p.Next
+	default:
+		t.rows, t.next = append(t.rows, p.Rows...), p.Next
+		t.after = max(0, t.after-len(p.Rows))
 		t.looked += p.Looked
 	}
-	t.next = p.Next
 	t.arrange()
 	t.slide()
-	t.cursor, t.early = t.cursor+t.early, 0
 	if t.toEnd {
 		t.cursor = len(t.rows) - 1
-		t.toEnd = t.next != ""
+		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < mostSorted
 	}
+	t.cursor, t.early = t.cursor+t.early, 0
 	t.clamp()
+}
+
+// finish puts the window at the end of the list.
+func (t *table) finish(p Page) {
+	t.rows, t.looked, t.next = t.above(p), p.Looked, ""
+	t.past, t.after, t.ended = 0, 0, t.head != ""
+}
+
+// above are rows that were read upwards. The first of them is left out if there are
+// others before it: it is the one behind which the window begins.
+func (t *table) above(p Page) []Row {
+	t.head, t.up = p.Next, p.Next
+	if len(p.Rows) < 2 || p.Rows[0].Cursor != p.Next {
+		return p.Rows
+	}
+	t.up = p.Rows[1].Cursor
+	return p.Rows[1:]
+}
+
+// prepend puts rows before the window, and leaves some at its end behind.
+func (t *table) prepend(p Page) {
+	rows := t.above(p)
+	t.rows = slices.Concat(rows, t.rows)
+	t.looked += p.Looked
+	t.cursor, t.offset, t.past = t.cursor+len(rows), t.offset+len(rows), max(0, t.past-len(rows))
+	if t.head == "" {
+		t.past, t.ended = 0, false
+	}
+	if over := len(t.rows) - mostRows; over > 0 {
+		t.rows = slices.Clone(t.rows[:mostRows])
+		t.next, t.after = t.rows[mostRows-1].Cursor, t.after+over
+	}
 }
 
 // fail notes that there is no answer.
@@ -132,13 +179,12 @@ func (t *table) fail(r *request, why string) {
 
 // replace puts a new window in the place of the old one. The cursor stays on its
 // row, and the row where it is on the screen.
-func (t *table) replace(r *request, p Page) {
+func (t *table) replace(p Page) {
 	kept, line := t.current().ID, t.cursor-t.offset
-	if n := len(t.above); n > 0 && r.query.After == t.above[n-1] && r.query.After != t.head {
-		t.above = t.above[:n-1]
-		t.past = max(0, t.past-chunk)
+	t.rows, t.looked = p.Rows, p.Looked
+	if t.head != "" && len(t.rows) > 0 {
+		t.up = t.rows[0].Cursor
 	}
-	t.head, t.rows, t.looked = r.query.After, p.Rows, p.Looked
 	if !t.moved {
 		t.cursor, t.offset = 0, 0
 		return
@@ -151,9 +197,8 @@ func (t *table) replace(r *request, p Page) {
 
 // slide leaves rows behind when there are too many.
 func (t *table) slide() {
-	for t.sort == 0 && len(t.rows) > mostRows && (t.cursor >= 2*chunk || t.toEnd) {
-		t.above = append(t.above, t.head)
-		t.head = t.rows[chunk-1].Cursor
+	for t.sort == 0 && len(t.rows) > mostRows && t.cursor >= 2*chunk {
+		t.head, t.up = t.rows[chunk-1].Cursor, t.rows[chunk].Cursor
 		t.rows = slices.Clone(t.rows[chunk:])
 		t.cursor, t.offset, t.past = t.cursor-chunk, t.offset-chunk, t.past+chunk
 	}
@@ -211,37 +256,48 @@ func (t *table) mark() {
 
 // move moves the cursor.
 func (t *table) move(lines int) {
-	t.moved, t.toEnd = true, false
-	if !t.loaded {
+	t.moved = true
+	switch {
+	case t.toEnd && t.sort == 0:
+		t.early = min(0, t.early+lines)
+	case !t.loaded:
 		t.early = max(0, t.early+lines)
-		return
+	default:
+		t.toEnd = false
+		t.cursor += lines
+		t.clamp()
 	}
-	t.cursor += lines
-	t.clamp()
 }
 
 // home goes to the beginning of the list, and stays there as it grows.
 func (t *table) home() {
 	t.moved, t.toEnd, t.cursor, t.offset, t.early = false, false, 0, 0, 0
-	if len(t.above) > 0 || t.head != "" {
+	if t.head != "" {
 		t.restart()
 	}
 }
 
 // end goes to the end of the list, however far that is.
 func (t *table) end() {
-	t.moved, t.toEnd = true, t.next != "" || !t.loaded
+	t.moved, t.toEnd, t.early = true, t.next != "" || !t.loaded, 0
 	t.cursor = len(t.rows) - 1
 	t.clamp()
+	if t.toEnd && t.sort == 0 {
+		t.asked = false
+		t.turn++
+	}
+}
+
+// stay leaves the cursor where it is, if it was to go to the end.
+func (t *table) stay() {
+	t.toEnd, t.asked = false, false
+	t.turn++
 }
 
 // restart forgets what was read, and begins at the beginning.
-func (t *table) restart() { t.jump("") }
-
-// jump begins behind a cursor.
-func (t *table) jump(cursor string) {
-	t.rows, t.head, t.next, t.above, t.past = nil, cursor, "", nil, 0
-	t.loaded, t.asked, t.looked, t.problem = false, false, 0, ""
+func (t *table) restart() {
+	t.rows, t.head, t.up, t.next, t.past, t.after, t.ended = nil, "", "", "", 0, 0, false
+	t.toEnd, t.loaded, t.asked, t.looked, t.problem = false, false, false, 0, ""
 	t.moved, t.cursor, t.offset, t.early = false, 0, 0, 0
 	t.turn++
 }
@@ -275,5 +331,9 @@ func (t *table) stale(now time.Time) bool {
 	if t.sort != 0 || len(t.rows) > 2*chunk {
 		every = 5 * time.Second
 	}
-	return t.loaded && !t.asked && t.looked <= mostLooks && now.Sub(t.readAt) >= every
+	return t.loaded && !t.asked && !t.dear() && now.Sub(t.readAt) >= every
 }
+
+// dear reports whether so much was looked at for what a filter leaves over that it is
+// not read again by itself.
+func (t *table) dear() bool { return t.typed != "" && t.looked > mostLooks }

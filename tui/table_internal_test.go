@@ -22,7 +22,8 @@ func many(n int) *scripted {
 func TestPaging(t *testing.T) {
 	t.Parallel()
 	const n = 6000
-	p := playing(t, many(n), 80, 24, Options{}).keys("3")
+	s := many(n)
+	p := playing(t, s, 80, 24, Options{}).keys("3")
 	table := p.m.places[1+int(Timers)].(*listScreen).table
 	check := func(want int) {
 		t.Helper()
@@ -38,8 +39,14 @@ func TestPaging(t *testing.T) {
 		check(at)
 		p.keys("pgdown")
 	}
+	p.keys("g", "j")
+	check(1)
+	asked := s.asked
 	p.keys("G")
 	check(n - 1)
+	if s.asked > asked+1 {
+		t.Errorf("the end took %d questions", s.asked-asked)
+	}
 	p.has(fmt.Sprintf("%s of %s", count(n), count(n)))
 	for at = n - 1; at > 0; at = max(0, at-19) {
 		check(at)
@@ -51,6 +58,17 @@ func TestPaging(t *testing.T) {
 	check(n - 1)
 	p.keys("g")
 	check(0)
+}
+
+// The end of a table that is filtered or sorted is that of what is left over, or was read.
+func TestEndOfPart(t *testing.T) {
+	t.Parallel()
+	p := playing(t, many(6000), 80, 24, Options{}).keys("3", "/", "'order-11", "enter", "G").has("order-1199", "111 of 111")
+	p.keys("/", "ctrl+u", "'order-", "enter", "G").has("order-5999", "the last one")
+	p.keys("k").has("1 row before the end").pass(10 * time.Second).has("1 row before the end")
+	p.keys("g").has("1 of 200 or more")
+	p.keys("esc", "s", "s", "G").has("sorted by state among the first 5,200", "5,200 of 6,000")
+	p.keys("S", "S").has("1 of 6,000").keys("G", "k", "k").has("5,998 of 6,000", "order-5999")
 }
 
 // The cursor stays on its row while rows come and go above it.

@@ -148,15 +148,29 @@ func TestPageOfExecutions(t *testing.T) {
 	}
 }
 
-// all is a table, page by page.
-func (w *world) all(q tui.Query) (rows []tui.Row) {
+// all is a table, page by page, which is the same from its end to its beginning.
+func (w *world) all(q tui.Query) []tui.Row {
+	w.Helper()
+	there := w.oneWay(q)
+	q.Back = true
+	if back := w.oneWay(q); q.After == "" && !slices.Equal(names(there), names(back)) {
+		w.Errorf("from the end: %v, want %v", names(back), names(there))
+	}
+	return there
+}
+
+func (w *world) oneWay(q tui.Query) (rows []tui.Row) {
 	w.Helper()
 	for {
 		page := w.page(q)
 		if len(page.Rows) > q.Limit {
 			w.Errorf("%d rows on a page of %d", len(page.Rows), q.Limit)
 		}
-		rows = append(rows, page.Rows...)
+		if q.Back {
+			rows = append(page.Rows, rows...)
+		} else {
+			rows = append(rows, page.Rows...)
+		}
 		if page.Next == "" {
 			return rows
 		}
