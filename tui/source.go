@@ -160,7 +160,8 @@ type Query struct {
 type Page struct {
 	Rows   []Row
 	Next   string
-	Looked int // rows that were looked at
+	Looked int       // rows that were looked at …
+	Until  time.Time // … up to those of this moment; zero if that is not known
 }
 
 // Detail is all that is known of something.

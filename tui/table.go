@@ -10,8 +10,8 @@ const (
 	chunk      = 200
 	mostRows   = 1000
 	mostSorted = 5000
-	// A filter that looks at more rows than that is not read again by itself.
-	mostLooks = 10_000
+	// A window is read again when so many times as long is over as that took.
+	rest = 20
 )
 
 // table is a window over one of the lists: it holds what is near the cursor, and
@@ -40,168 +40,22 @@ type table struct {
 	marked                 map[string]bool
 	widths                 []int
 
+	// What is read again takes the place of the window when it is complete: behind a
+	// filter that takes many pages.
+	again []Row
+	seen  int    // rows that were looked at for it
+	goOn  string // where it goes on; "" if nothing is read again
+	spent time.Duration
+	cost  time.Duration // that the window took
+
 	loaded, asked bool
 	turn          int // of the last request: answers to older ones mean nothing
 	readAt        time.Time
 	problem       string
 }
 
-// request is what a table asks its source for.
-type request struct {
-	query Query
-	turn  int
-	fresh bool // the answer replaces the window
-}
-
-// last asks for the end of the list, however far that is.
-func (t *table) last() *request {
-	r := t.ask("", mostRows/2, true)
-	r.query.Back = true
-	return r
-}
-
-// before asks for what is above the window.
-func (t *table) before() *request {
-	r := t.ask(t.up, chunk, false)
-	r.query.Back = true
-	return r
-}
-
 func newTable(kind Table) *table {
 	return &table{kind: kind, marked: map[string]bool{}, height: 1}
-}
-
-// ask begins a request.
-func (t *table) ask(after string, limit int, fresh bool) *request {
-	t.turn++
-	t.asked = true
-	return &request{Query{Table: t.kind, Filter: t.filter, After: after, Limit: limit}, t.turn, fresh}
-}
-
-// refresh reads the window again.
-func (t *table) refresh() *request {
-	most := mostRows
-	if t.sort != 0 {
-		most = mostSorted
-	}
-	return t.ask(t.head, max(chunk, min(most, len(t.rows))), true)
-}
-
-// want is what the window lacks, if anything.
-func (t *table) want() *request {
-	switch {
-	case t.asked:
-		return nil
-	case t.sort == 0 && t.toEnd:
-		return t.last()
-	case !t.loaded:
-		return t.refresh()
-	case t.sort != 0 && t.next != "" && len(t.rows) < mostSorted:
-		return t.ask(t.next, 5*chunk, false)
-	case t.sort != 0:
-		return nil
-	case t.next != "" && t.cursor+2*t.height >= len(t.rows):
-		return t.ask(t.next, chunk, false)
-	case t.head != "" && t.cursor < t.height:
-		return t.before()
-	default:
-		return nil
-	}
-}
-
-// take takes up an answer; what was asked for before something else is passed over.
-func (t *table) take(r *request, p Page, at time.Time) {
-	if r.turn != t.turn {
-		return
-	}
-	t.asked, t.loaded, t.problem, t.readAt = false, true, "", at
-	switch {
-	case r.query.Back && r.fresh:
-		t.finish(p)
-	case r.query.Back:
-		t.prepend(p)
-	case r.fresh:
-		t.replace(p)
-		t.next = p.Next
-	default:
-		t.rows, t.next = append(t.rows, p.Rows...), p.Next
-		t.after = max(0, t.after-len(p.Rows))
-		t.looked += p.Looked
-	}
-	t.arrange()
-	t.slide()
-	if t.toEnd {
-		t.cursor = len(t.rows) - 1
-		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < mostSorted
-	}
-	t.cursor, t.early = t.cursor+t.early, 0
-	t.clamp()
-}
-
-// finish puts the window at the end of the list.
-func (t *table) finish(p Page) {
-	t.rows, t.looked, t.next = t.above(p), p.Looked, ""
-	t.past, t.after, t.ended = 0, 0, t.head != ""
-}
-
-// above are rows that were read upwards. The first of them is left out if there are
-// others before it: it is the one behind which the window begins.
-func (t *table) above(p Page) []Row {
-	t.head, t.up = p.Next, p.Next
-	if len(p.Rows) < 2 || p.Rows[0].Cursor != p.Next {
-		return p.Rows
-	}
-	t.up = p.Rows[1].Cursor
-	return p.Rows[1:]
-}
-
-// prepend puts rows before the window, and leaves some at its end behind.
-func (t *table) prepend(p Page) {
-	rows := t.above(p)
-	t.rows = slices.Concat(rows, t.rows)
-	t.looked += p.Looked
-	t.cursor, t.offset, t.past = t.cursor+len(rows), t.offset+len(rows), max(0, t.past-len(rows))
-	if t.head == "" {
-		t.past, t.ended = 0, false
-	}
-	if over := len(t.rows) - mostRows; over > 0 {
-		t.rows = slices.Clone(t.rows[:mostRows])
-		t.next, t.after = t.rows[mostRows-1].Cursor, t.after+over
-	}
-}
-
-// fail notes that there is no answer.
-func (t *table) fail(r *request, why string) {
-	if r.turn == t.turn {
-		t.asked, t.toEnd, t.problem = false, false, why
-	}
-}
-
-// replace puts a new window in the place of the old one. The cursor stays on its
-// row, and the row where it is on the screen.
-func (t *table) replace(p Page) {
-	kept, line := t.current().ID, t.cursor-t.offset
-	t.rows, t.looked = p.Rows, p.Looked
-	if t.head != "" && len(t.rows) > 0 {
-		t.up = t.rows[0].Cursor
-	}
-	if !t.moved {
-		t.cursor, t.offset = 0, 0
-		return
-	}
-	t.arrange()
-	if at := slices.IndexFunc(t.rows, func(r Row) bool { return r.ID == kept }); at >= 0 {
-		t.cursor, t.offset = at, at-line
-	}
-}
-
-// slide leaves rows behind when there are too many.
-func (t *table) slide() {
-	for t.sort == 0 && len(t.rows) > mostRows && t.cursor >= 2*chunk {
-		t.head, t.up = t.rows[chunk-1].Cursor, t.rows[chunk].Cursor
-		t.rows = slices.Clone(t.rows[chunk:])
-		t.cursor, t.offset, t.past = t.cursor-chunk, t.offset-chunk, t.past+chunk
-	}
 }
 
 // arrange sorts the window, if it is to be sorted.
@@ -297,6 +151,7 @@ func (t *table) stay() {
 // restart forgets what was read, and begins at the beginning.
 func (t *table) restart() {
 	t.rows, t.head, t.up, t.next, t.past, t.after, t.ended = nil, "", "", "", 0, 0, false
+	t.goOn, t.cost = "", 0
 	t.toEnd, t.loaded, t.asked, t.looked, t.problem = false, false, false, 0, ""
 	t.moved, t.cursor, t.offset, t.early = false, 0, 0, 0
 	t.turn++
@@ -324,16 +179,3 @@ func (t *table) clamp() {
 	t.offset = max(t.cursor-t.height+1, min(t.offset, t.cursor))
 	t.offset = max(0, min(t.offset, len(t.rows)-t.height))
 }
-
-// stale reports whether the window should be read again.
-func (t *table) stale(now time.Time) bool {
-	every := 2 * time.Second
-	if t.sort != 0 || len(t.rows) > 2*chunk {
-		every = 5 * time.Second
-	}
-	return t.loaded && !t.asked && !t.dear() && now.Sub(t.readAt) >= every
-}
-
-// dear reports whether so much was looked at for what a filter leaves over that it is
-// not read again by itself.
-func (t *table) dear() bool { return t.typed != "" && t.looked > mostLooks }

@@ -188,7 +188,7 @@ func (t *table) foot(a area, l look, total int64) {
 	if t.toEnd {
 		parts = append(parts, "going to the end")
 	}
-	if t.dear() {
+	if rest*t.cost > seldom {
 		parts = append(parts, "r reads again")
 	}
 	text := strings.Join(parts, l.pick(" · ", " | "))
@@ -197,6 +197,9 @@ func (t *table) foot(a area, l look, total int64) {
 		a.right(y, bad, clip(" "+t.problem, a.w/2, l.more()))
 	}
 }
+
+// seldom is from when on one may want a table to be read again sooner.
+const seldom = 10 * time.Second
 
 // place is where the cursor is.
 func (t *table) place(total int64) string {

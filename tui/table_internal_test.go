@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -69,6 +71,43 @@ func TestEndOfPart(t *testing.T) {
 	p.keys("g").has("1 of 200 or more")
 	p.keys("esc", "s", "s", "G").has("sorted by state among the first 5,200", "5,200 of 6,000")
 	p.keys("S", "S").has("1 of 6,000").keys("G", "k", "k").has("5,998 of 6,000", "order-5999")
+}
+
+// stingy is a source that looks at few rows for a page.
+type stingy struct{ *scripted }
+
+func (s stingy) Page(ctx context.Context, q Query) (Page, error) {
+	filter := q.Filter
+	q.Filter, q.Limit = Filter{}, 500
+	p, err := s.scripted.Page(ctx, q)
+	p.Rows = slices.DeleteFunc(p.Rows, func(r Row) bool { return !filter.Match(r) })
+	return p, err
+}
+
+// What a filter leaves over of a long table is read again by itself, and only shown when
+// all of it is known.
+func TestReadAgain(t *testing.T) {
+	t.Parallel()
+	s := many(12_000)
+	p := playing(t, stingy{s}, 80, 24, Options{}).keys("3", "/", "'order-1177", "enter").has("order-11776", "1 of 11", "12,000 looked at")
+	table := p.m.places[1+int(Timers)].(*listScreen).table
+	s.rows[Timers] = s.rows[Timers][5000:]
+	p.pass(3*time.Second).has("1 of 10", "7,000 looked at")
+
+	// An answer that is only a part changes what it is about, and nothing else.
+	r := table.refresh()
+	table.take(r, Page{Next: "500", Looked: 500}, when)
+	p.has("1 of 10")
+	table.take(table.want(), Page{Next: "1000", Looked: 500, Until: s.rows[Timers][6772].At}, when)
+	p.has("1 of 7", "order-11773").lacks("order-11772")
+	for range 20 {
+		if r = table.want(); r == nil {
+			break
+		}
+		page, _ := (stingy{s}).Page(t.Context(), r.query)
+		table.take(r, page, when)
+	}
+	p.has("1 of 10", "7,000 looked at")
 }
 
 // The cursor stays on its row while rows come and go above it.

@@ -218,6 +218,9 @@ func TestPageOfTimers(t *testing.T) {
 	}
 	// A timer that is gone is still a place to go on behind.
 	half := w.page(tui.Query{Table: tui.Timers, Limit: 40})
+	if first := w.page(tui.Query{Table: tui.Timers, Limit: 20}); first.Until.Before(first.Rows[18].At) || !first.Until.Before(first.Rows[19].At) {
+		t.Errorf("it was looked up to %v, %v", first.Until, first.Rows[19].At)
+	}
 	last := half.Rows[39]
 	p := must(w.store.Timer(t.Context(), tenant, last.ID))(t)
 	must(w.store.DropTimer(t.Context(), p))(t)

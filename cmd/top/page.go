@@ -2,8 +2,11 @@ package top
 
 import (
 	"context"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
@@ -28,7 +31,28 @@ func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
 		tui.Executions: l.executions, tui.Timers: l.timers, tui.Letters: l.letters, tui.Events: l.events,
 	}[q.Table]
 	page, err := read(ctx, q)
+	page.Until = reached(page.Next)
 	return page, told(ctx, err)
+}
+
+// reached is the moment of a place in a table: the seconds at which a timer is due
+// with its text behind a space, or the milliseconds of when something was created or
+// written, with more behind a dash.
+func reached(cursor string) time.Time {
+	if seconds, _, ok := strings.Cut(cursor, " "); ok {
+		due, err := strconv.ParseFloat(seconds, 64)
+		if err != nil || math.Abs(due) > math.MaxInt32*1000 {
+			return time.Time{}
+		}
+		// What is of the same moment may be before it or behind it.
+		return time.UnixMicro(int64(due*1e6) - 1)
+	}
+	text, _, _ := strings.Cut(cursor, "-")
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms + 1)
 }
 
 func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err error) {
