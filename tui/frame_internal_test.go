@@ -15,6 +15,9 @@ type endless struct{ *scripted }
 
 func (endless) Page(_ context.Context, q Query) (Page, error) {
 	from, _ := strconv.Atoi(q.After)
+	if q.Back {
+		from = 1_000_000 - q.Limit
+	}
 	p := Page{Looked: q.Limit}
 	for at := from; at < min(from+q.Limit, 1_000_000); at++ {
 		p.Rows = append(p.Rows, Row{

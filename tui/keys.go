@@ -8,6 +8,11 @@ import (
 
 // press takes a key, or several characters that came at once.
 func (m *model) press(k tea.KeyMsg) tea.Cmd {
+	if k.Alt && (k.Type == tea.KeyEsc || !m.typing()) {
+		// No key means anything together with alt there: it came fast behind an escape.
+		k.Alt = false
+		return tea.Batch(m.key("esc"), m.press(k))
+	}
 	if k.Type != tea.KeyRunes || k.Alt {
 		return m.key(k.String())
 	}

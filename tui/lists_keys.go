@@ -128,7 +128,7 @@ func (s *listScreen) leave() (cmd tea.Cmd, handled bool) {
 	case s.pane != nil:
 		s.pane = nil
 	case t.toEnd:
-		t.toEnd = false
+		t.stay()
 	case len(t.marked) > 0:
 		clear(t.marked)
 	case t.typed != "":

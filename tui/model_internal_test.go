@@ -117,6 +117,9 @@ func TestTypedAhead(t *testing.T) {
 	if len(s.done) != 1 {
 		t.Errorf("done: %v", s.done)
 	}
+	p.keys("enter").send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("4"), Alt: true})
+	p.has("── Dead letters ──").keys("/")
+	p.send(tea.KeyMsg{Type: tea.KeyEsc, Alt: true})
 	p.keys("':timers").has(":timers").keys("enter").has("── Timers ──")
 }
 

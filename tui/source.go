@@ -148,14 +148,20 @@ type Query struct {
 	Filter Filter
 	After  string // a Cursor; "" for the beginning
 	Limit  int
+
+	// Back asks for the rows before After that are next to it, in the order of the
+	// table; for the last ones of all if After is "".
+	Back bool
 }
 
 // Page is the answer to a Query. It may hold fewer rows than there are, since one
-// look takes in a bounded number: Next is where to go on, "" at the end.
+// look takes in a bounded number: Next is where to go on in the same direction, "" at
+// the end, or at the beginning.
 type Page struct {
 	Rows   []Row
 	Next   string
-	Looked int // rows that were looked at
+	Looked int       // rows that were looked at …
+	Until  time.Time // … up to those of this moment; zero if that is not known
 }
 
 // Detail is all that is known of something.
