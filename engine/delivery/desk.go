@@ -136,6 +136,9 @@ func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs 
 	d.busy.saw(msgs, now)
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
+	if err == nil && !d.opts.Reclaim && len(msgs) == 0 {
+		return nil, now, time.Time{}, nil
+	}
 	if err != nil || !d.opts.Reclaim || d.claimedLately(now, len(r.Tenants), len(msgs) > 0) {
 		return msgs, now, now, d.told(err)
 	}
