@@ -13,19 +13,12 @@ import (
 
 // Tenants are those that somebody has started, defined or prepared something for,
 // sorted.
-func (s *Store) Tenants(ctx context.Context) (tenants []string, err error) {
-	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		var names []string
-		if names, cursor, err = s.rdb.SScan(ctx, s.keys.tenants(), cursor, "", scanCount).Result(); err != nil {
-			return nil, failed("read the tenants", err)
-		}
-		for _, name := range names {
-			if CheckTenant(name) == nil {
-				tenants = append(tenants, name)
-			}
-		}
+func (s *Store) Tenants(ctx context.Context) ([]string, error) {
+	names, err := s.members(ctx, s.keys.tenants())
+	if err != nil {
+		return nil, failed("read the tenants", err)
 	}
-	return slices.Compact(sorted(tenants)), nil
+	return slices.DeleteFunc(names, func(name string) bool { return CheckTenant(name) != nil }), nil
 }
 
 // TenantCount is how many there are of them, about: it differs when one has come.
