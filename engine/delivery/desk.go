@@ -39,7 +39,7 @@ type Options struct {
 	Observe         Observer
 
 	// Wants says which events the service handles; all others are acknowledged, and
-	// come with nothing but their type. Nil: all are read whole.
+	// are no messages. Nil: it handles all.
 	Wants func(event.Type) bool
 }
 
@@ -82,7 +82,9 @@ func NewDesk(st *store.Store, opts Options) (*Desk, error) {
 
 // reader is who reads, for the tenants that are known by now.
 func (d *Desk) reader() store.Reader {
-	return store.Reader{Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants}
+	return store.Reader{
+		Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants, Often: d.opts.Block > 0,
+	}
 }
 
 // Held are the messages on the desk that were not handled yet, or not acknowledged.
@@ -106,9 +108,9 @@ func (d *Desk) Finish(ctx context.Context) error {
 // Fill gets new messages onto an empty desk, and waits for up to block for one.
 // Without any, wake says when there may be something to claim.
 func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
-	msgs, now, wake, err := d.Fetch(ctx, d.opts.Batch, block)
-	d.shelf.Put(msgs)
-	return now, wake, err
+	f, err := d.Fetch(ctx, d.opts.Batch, block)
+	d.shelf.Put(f.Messages)
+	return f.Now, f.Wake, err
 }
 
 // Empty reports whether the desk holds nothing.
@@ -116,30 +118,66 @@ func (d *Desk) Empty() bool {
 	return len(d.shelf.Ahead()) == 0
 }
 
+// Fetched is what was read at once.
+type Fetched struct {
+	Messages []store.Message // that the service handles; all others are passed
+	Events   int             // of all types
+	Tenants  int             // whose they are
+	Now      time.Time       // of Redis
+	Wake     time.Time       // when to fetch again; with nothing at all, when there may be something to claim
+}
+
 // Fetch reads up to count new events, and waits for up to block for one; if there
-// are none, it claims those of dead consumers. With nothing at all, wake says when
-// there may be something to claim.
-func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs []store.Message, now, wake time.Time, err error) { //nolint:revive // function-result-limit: what there is, and when, is one reading of one clock
+// are none, it claims those of dead consumers.
+func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (Fetched, error) {
+	var unwanted []store.Spent
 	r := d.reader()
-	r.Spent = d.spent.clear()
-	msgs, now, err = d.Store.Read(ctx, r, min(count, d.opts.Batch), block)
+	r.Spent, r.Unwanted = d.spent.clear(), &unwanted
+	msgs, now, err := d.Store.Read(ctx, r, min(count, d.opts.Batch), block)
 	if err != nil {
 		d.spent.back(r.Spent)
 	}
+	d.spent.add(unwanted)
+	f := Fetched{Messages: msgs, Now: now, Wake: now}
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
-	if err != nil || !d.opts.Reclaim || d.claimedLately(now, len(msgs) > 0) {
-		return msgs, now, now, d.told(err)
+	f.count(unwanted)
+	if err != nil || !d.opts.Reclaim || d.claimedLately(now, f.Events > 0) {
+		return f, d.told(err)
 	}
 	d.claimed = now
 	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, now)
 	for _, m := range orphans {
 		d.Tell(Activity{What: Claimed, Message: m})
 	}
-	if len(msgs) > 0 { // they are the desk's, whatever becomes of the claim
-		return append(msgs, orphans...), now, now, nil
+	if f.Events > 0 { // they are the desk's, whatever becomes of the claim
+		f.Messages = append(f.Messages, orphans...)
+		f.count(unwanted)
+		return f, nil
 	}
-	return orphans, now, wake, d.told(err)
+	f.Messages, f.Wake = orphans, wake
+	f.count(nil)
+	return f, d.told(err)
+}
+
+// count counts what was read, with what is no message.
+func (f *Fetched) count(unwanted []store.Spent) {
+	f.Events = len(f.Messages) + len(unwanted)
+	last := ""
+	var seen []string
+	saw := func(tenant string) {
+		if tenant != last && !slices.Contains(seen, tenant) {
+			seen = append(seen, tenant)
+		}
+		last = tenant
+	}
+	for i := range f.Messages {
+		saw(f.Messages[i].Tenant)
+	}
+	for i := range unwanted {
+		saw(unwanted[i].Tenant)
+	}
+	f.Tenants = len(seen)
 }
 
 // claimedLately reports whether it is too soon to look again for what dead consumers

@@ -66,7 +66,7 @@ func (o Options) check() error {
 
 // New is a timer service on what st holds.
 func New(st *store.Store, opts Options) (*Service, error) {
-	opts.Wants = concerns
+	opts.Wants = func(t event.Type) bool { return t == event.TimerSet || concerns(t) }
 	if opts.Block > 0 {
 		opts.Claim = opts.Lease / claims
 	}

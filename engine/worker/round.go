@@ -19,8 +19,8 @@ type round struct {
 	*Service
 
 	batch       []store.Message
-	executions  map[string]*execution // as they are once all is written
-	definitions map[string]*execution // by name and version: what an execution of it begins as
+	executions  map[address]*execution // as they are once all is written
+	definitions map[string]*execution  // by name and version: what an execution of it begins as
 	commits     []store.Commit
 	planned     []store.Message // that each of the commits answers
 }
@@ -28,7 +28,7 @@ type round struct {
 // work takes a batch through, and returns what of it is left to do after an error.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := &round{
-		Service: s, batch: batch, executions: make(map[string]*execution, len(batch)), definitions: map[string]*execution{},
+		Service: s, batch: batch, executions: make(map[address]*execution, len(batch)), definitions: map[string]*execution{},
 		commits: make([]store.Commit, 0, len(batch)), planned: make([]store.Message, 0, len(batch)),
 	}
 	defer r.keep()
@@ -73,10 +73,10 @@ func (r *round) broken(msgs []store.Message, err error) error {
 func (r *round) keep() {
 	for i := range r.batch {
 		m := &r.batch[i]
-		if x := r.executions[keyOf(*m)]; x != nil && !x.state.Status.Ended() {
+		if x := r.executions[addressOf(m)]; x != nil && !x.state.Status.Ended() {
 			r.cache.put(m.Tenant, m.Event.Execution, x)
 		}
-		delete(r.executions, keyOf(*m))
+		delete(r.executions, addressOf(m))
 	}
 }
 
@@ -88,10 +88,10 @@ const short = 200
 // looked for by itself.
 func (r *round) gather(ctx context.Context) error {
 	var missing []string
-	seen := make(map[string]bool, len(r.batch))
+	seen := make(map[address]bool, len(r.batch))
 	for i := range r.batch {
 		m := &r.batch[i]
-		key := keyOf(*m)
+		key := addressOf(m)
 		if seen[key] || !plain(*m) {
 			continue
 		}
@@ -111,7 +111,7 @@ func (r *round) gather(ctx context.Context) error {
 	}
 	for _, w := range found {
 		if x := r.whole(ctx, w); x != nil {
-			r.executions[w.Tenant+"/"+w.ID] = x
+			r.executions[address{w.Tenant, w.ID}] = x
 		}
 	}
 	return nil
@@ -145,7 +145,7 @@ func (r *round) plan(ctx context.Context, m store.Message) (bool, error) {
 	if x == nil || err != nil {
 		return false, r.redis(ctx, err)
 	}
-	key := keyOf(m)
+	key := addressOf(&m)
 	delete(r.executions, key) // until it is known that nothing is wrong with it
 	base := x.state.Version
 	var d decide.Decision
@@ -203,7 +203,7 @@ func (r *round) draft(x *execution, m store.Message, base int64, d *decide.Decis
 
 // find is the execution of a message; nil if it is not known how it stands.
 func (r *round) find(ctx context.Context, m store.Message) (*execution, error) {
-	if x := r.executions[keyOf(m)]; x != nil {
+	if x := r.executions[addressOf(&m)]; x != nil {
 		return x, nil
 	}
 	if x := r.known(m, m.Event.Execution); x != nil {
@@ -266,7 +266,7 @@ func (r *round) settle(c store.Commit, done store.Committing, m store.Message) b
 	if written {
 		r.committed(c)
 	} else {
-		delete(r.executions, keyOf(m))
+		delete(r.executions, addressOf(&m))
 	}
 	if written && c.Ack || fenced {
 		r.desk().Tell(delivery.Activity{What: delivery.Done, Message: m})
