@@ -80,7 +80,7 @@ func (m *machine) start() {
 			return
 		}
 	}
-	m.later(m.Root, func() { m.enter(m.Root, input) })
+	m.soon(agendum{node: m.Root, step: entering, data: input})
 }
 
 // scheduleTimeout sets the timer of the whole execution.
@@ -138,7 +138,7 @@ func (m *machine) end(status Status) {
 		m.Timeout = nil
 	}
 	m.Status, m.Root, m.inline, m.Keys, m.Seen = status, nil, nil, nil, nil
-	m.agenda, m.Paused, m.Held = nil, false, nil
+	m.agenda, m.ahead, m.Paused, m.Held = nil, 0, false, nil
 }
 
 // publishEnd tells the world, and an execution that waits for this one.

@@ -20,6 +20,7 @@ type Desk struct {
 	opts  Options
 	shelf Shelf
 	spent spent
+	quiet bool // the last Fill found nothing
 
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
@@ -109,6 +110,7 @@ func (d *Desk) Finish(ctx context.Context) error {
 // Without any, wake says when there may be something to claim.
 func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
 	f, err := d.Fetch(ctx, d.opts.Batch, block)
+	d.quiet = f.Events == 0
 	d.shelf.Put(f.Messages)
 	return f.Now, f.Wake, err
 }
@@ -117,6 +119,9 @@ func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Ti
 func (d *Desk) Empty() bool {
 	return len(d.shelf.Ahead()) == 0
 }
+
+// Quiet reports whether the last Fill found nothing, not even what is passed.
+func (d *Desk) Quiet() bool { return d.quiet }
 
 // Fetched is what was read at once.
 type Fetched struct {
@@ -137,7 +142,7 @@ func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (Fetch
 	if err != nil {
 		d.spent.back(r.Spent)
 	}
-	d.spent.add(unwanted)
+	defer func() { d.spent.add(unwanted) }()
 	f := Fetched{Messages: msgs, Now: now, Wake: now}
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.

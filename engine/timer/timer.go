@@ -111,7 +111,7 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 		} else if now, wake, err = s.await(ctx); wake.IsZero() && now.IsZero() {
 			return s.watch.clock(), err
 		}
-		if err != nil || s.desk.Empty() {
+		if err != nil || s.desk.Quiet() {
 			return earlier(wake, s.watch.upcoming()), err
 		}
 	}
@@ -130,7 +130,7 @@ func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
 		defer s.opts.Alarm(patience)()
 	}
 	now, wake, err = s.desk.Fill(ctx, patience)
-	s.idle = s.desk.Empty()
+	s.idle = s.desk.Quiet()
 	s.watch.arrived(s, now)
 	return now, wake, err
 }
