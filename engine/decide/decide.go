@@ -80,6 +80,12 @@ type Decision struct {
 	page page // that the data of its events is written on
 }
 
+// Next is an empty decision that is written behind this one, in the room that is
+// left there.
+func (d *Decision) Next() Decision {
+	return Decision{History: d.History[len(d.History):], Publish: d.Publish[len(d.Publish):], page: d.page}
+}
+
 // listen subscribes; a type that was unsubscribed in the same decision stays subscribed.
 func (d *Decision) listen(types []string) {
 	d.Unlisten = slices.DeleteFunc(d.Unlisten, func(t string) bool { return slices.Contains(types, t) })

@@ -66,7 +66,7 @@ func (m *machine) recordFailed(n *Node, p *event.Problem) {
 func (m *machine) taskMembers(n *Node, room int) []byte {
 	const names = 48
 	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + room
-	dst := append(m.d.page.room(size, len(m.d.History)), `{"task_id":`...)
+	dst := append(m.d.page.room(size), `{"task_id":`...)
 	dst = expr.AppendText(dst, n.id)
 	dst = append(dst, `,"task_name":`...)
 	dst = expr.AppendText(dst, n.task.Name)

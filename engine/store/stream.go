@@ -269,6 +269,9 @@ const (
 
 // recall takes what deliveries before this one have left with the event.
 func (m *Message) recall() {
+	if m.Event.Ext == nil {
+		return
+	}
 	if n, err := strconv.Atoi(m.Event.Ext[event.AttemptAttribute]); err == nil {
 		m.Attempt = n
 	}

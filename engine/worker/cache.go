@@ -14,6 +14,8 @@ type execution struct {
 	definition string // hash
 	kept       int64  // version of the snapshot in Redis
 	weight     int    // bytes of that snapshot
+
+	ext map[string]string // of requests, once there was one
 }
 
 // Cache keeps the states of executions between their steps, for the workers of
