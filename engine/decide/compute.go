@@ -239,7 +239,11 @@ func merge(base, more any) any {
 
 // completedOf reads the data of a task.completed.
 func completedOf(e event.Event) (event.Completed, error) {
-	var c event.Completed
+	c, ok := event.ScanCompleted(e.Data)
+	if ok {
+		return c, nil
+	}
+	c = event.Completed{}
 	if err := DecodeData(e, &c); err != nil {
 		return c, err
 	}

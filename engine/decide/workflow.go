@@ -16,8 +16,8 @@ func New() *State { return &State{open: map[string]*Node{}} }
 
 // begun takes over what the event of a start says.
 func (s *State) begun(e event.Event) error {
-	var started event.Started
-	if err := DecodeData(e, &started); err != nil {
+	started, err := startedOf(e)
+	if err != nil {
 		return err
 	}
 	input, err := decodeOr(started.Input, map[string]any{})
@@ -29,6 +29,15 @@ func (s *State) begun(e event.Event) error {
 	s.Parent, s.ParentTask, s.Depth = started.Parent, started.ParentTask, started.Depth
 	s.Input, s.Context = Data{input}, Data{map[string]any{}}
 	return nil
+}
+
+// startedOf reads the data of an execution.started.
+func startedOf(e event.Event) (event.Started, error) {
+	if s, ok := event.ScanStarted(e.Data); ok {
+		return s, nil
+	}
+	var s event.Started
+	return s, DecodeData(e, &s)
 }
 
 // takeStarted begins an execution.
