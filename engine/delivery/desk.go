@@ -22,6 +22,7 @@ type Desk struct {
 	spent spent
 	share portion
 	busy  lively
+	quiet bool // the last Fill found nothing
 
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
@@ -45,7 +46,7 @@ type Options struct {
 	Alarm func(time.Duration) (stop func())
 
 	// Wants says which events the service handles; all others are acknowledged, and
-	// come with nothing but their type. Nil: all are read whole.
+	// are no messages. Nil: it handles all.
 	Wants func(event.Type) bool
 }
 
@@ -88,7 +89,9 @@ func NewDesk(st *store.Store, opts Options) (*Desk, error) {
 
 // reader is who reads, for the tenants that are known by now.
 func (d *Desk) reader() store.Reader {
-	return store.Reader{Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants}
+	return store.Reader{
+		Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants, Often: d.opts.Block > 0,
+	}
 }
 
 // Held are the messages on the desk that were not handled yet, or not acknowledged.
@@ -112,9 +115,10 @@ func (d *Desk) Finish(ctx context.Context) error {
 // Fill gets new messages onto an empty desk, and waits for up to block for one.
 // Without any, wake says when there may be something to claim.
 func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
-	msgs, now, wake, err := d.Fetch(ctx, d.opts.Batch, block)
-	d.shelf.Put(msgs)
-	return now, wake, err
+	f, err := d.Fetch(ctx, d.opts.Batch, block)
+	d.quiet = f.Events == 0
+	d.shelf.Put(f.Messages)
+	return f.Now, f.Wake, err
 }
 
 // Empty reports whether the desk holds nothing.
@@ -122,58 +126,84 @@ func (d *Desk) Empty() bool {
 	return len(d.shelf.Ahead()) == 0
 }
 
+// Quiet reports whether the last Fill found nothing, not even what is passed.
+func (d *Desk) Quiet() bool { return d.quiet }
+
+// Fetched is what was read at once.
+type Fetched struct {
+	Messages []store.Message // that the service handles; all others are passed
+	Events   int             // of all types
+	Tenants  int             // whose they are
+	Now      time.Time       // of Redis
+	Wake     time.Time       // when to fetch again; with nothing at all, when there may be something to claim
+}
+
 // Fetch reads up to count new events, and waits for up to block for one; if there
-// are none, it claims those of dead consumers. With nothing at all, wake says when
-// there may be something to claim.
-func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs []store.Message, now, wake time.Time, err error) { //nolint:revive // function-result-limit: what there is, and when, is one reading of one clock
+// are none, it claims those of dead consumers.
+func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (Fetched, error) {
 	r := d.reader()
 	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
 	if some, patience := d.busy.next(r.Tenants, block); len(some) > 0 {
-		msgs, now, err = d.readSome(ctx, r, some, count, patience)
-		return msgs, now, now, err
+		return d.readSome(ctx, r, some, count, patience)
 	}
-	msgs, now, err = d.read(ctx, r, count, block)
-	d.busy.saw(msgs, now)
+	f, from, err := d.read(ctx, r, count, block)
+	d.busy.saw(from, f.Now)
+	if err == nil && !d.opts.Reclaim && f.Events == 0 {
+		f.Wake = time.Time{}
+	}
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
-	if err == nil && !d.opts.Reclaim && len(msgs) == 0 {
-		return nil, now, time.Time{}, nil
+	if err != nil || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {
+		return f, d.told(err)
 	}
-	if err != nil || !d.opts.Reclaim || d.claimedLately(now, len(r.Tenants), len(msgs) > 0) {
-		return msgs, now, now, d.told(err)
-	}
-	d.claimed = now
-	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, now)
-	for _, m := range orphans {
-		d.Tell(Activity{What: Claimed, Message: m})
-	}
-	if len(msgs) > 0 { // they are the desk's, whatever becomes of the claim
-		return append(msgs, orphans...), now, now, nil
-	}
-	return orphans, now, wake, d.told(err)
+	return d.claim(ctx, r, f, count)
 }
 
-// read gets new events, and acknowledges what is spent on the way.
-func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
-	r.Spent = d.spent.clear()
+// read gets new events, and says how many of which tenants. What is spent is
+// acknowledged on the way.
+func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, []tally, error) {
+	var unwanted []store.Spent
+	r.Spent, r.Unwanted = d.spent.clear(), &unwanted
 	msgs, now, err := d.Store.Read(ctx, r, count, block)
 	if err != nil {
 		d.spent.back(r.Spent)
 	}
-	d.share.saw(msgs, count)
-	return msgs, now, err
+	d.spent.add(unwanted)
+	from := tallies(msgs, unwanted)
+	d.share.saw(from, count)
+	return Fetched{Messages: msgs, Events: len(msgs) + len(unwanted), Tenants: len(from), Now: now, Wake: now}, from, err
 }
 
 // readSome does so for some of the tenants, and waits no longer than until all of
 // them are to be looked at again.
-func (d *Desk) readSome(ctx context.Context, r store.Reader, some []string, count int, patience time.Duration) ([]store.Message, time.Time, error) { //nolint:revive // argument-limit: those of a read, and of whom
+func (d *Desk) readSome(ctx context.Context, r store.Reader, some []string, count int, patience time.Duration) (Fetched, error) { //nolint:revive // argument-limit: those of a read, and of whom
 	if d.opts.Alarm != nil {
 		defer d.opts.Alarm(patience)()
 	}
 	r.Tenants = some
-	msgs, now, err := d.read(ctx, r, count, patience)
-	d.busy.at(now)
-	return msgs, now, d.told(err)
+	f, _, err := d.read(ctx, r, count, patience)
+	d.busy.at(f.Now)
+	return f, d.told(err)
+}
+
+// claim adds what dead consumers have left to what was read, which is the desk's
+// whatever becomes of the claim.
+func (d *Desk) claim(ctx context.Context, r store.Reader, f Fetched, count int) (Fetched, error) {
+	var unwanted []store.Spent
+	r.Unwanted = &unwanted
+	d.claimed = f.Now
+	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, f.Now)
+	d.spent.add(unwanted)
+	for _, m := range orphans {
+		d.Tell(Activity{What: Claimed, Message: m})
+	}
+	f.Messages = append(f.Messages, orphans...)
+	if f.Events > 0 {
+		f.Events += len(orphans) + len(unwanted)
+		return f, nil
+	}
+	f.Events, f.Tenants, f.Wake = len(orphans), len(tallies(orphans, nil)), wake
+	return f, d.told(err)
 }
 
 // claimedLately reports whether it is too soon to look again for what dead consumers

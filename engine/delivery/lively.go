@@ -1,10 +1,6 @@
 package delivery
 
-import (
-	"time"
-
-	"flunq.io/flunq/engine/store"
-)
+import "time"
 
 // lively are the tenants of whom something was read when all were last asked for. A
 // read of all costs by how many they are, even if one of them has a single event:
@@ -32,12 +28,10 @@ func (l *lively) next(all []string, block time.Duration) (some []string, patienc
 }
 
 // saw takes in a read of all.
-func (l *lively) saw(msgs []store.Message, now time.Time) {
+func (l *lively) saw(from []tally, now time.Time) {
 	l.tenants, l.asked, l.now = nil, now, now
-	for i := range msgs {
-		if n := len(l.tenants); n == 0 || l.tenants[n-1] != msgs[i].Tenant {
-			l.tenants = append(l.tenants, msgs[i].Tenant)
-		}
+	for _, t := range from {
+		l.tenants = append(l.tenants, t.tenant)
 	}
 }
 

@@ -12,14 +12,17 @@ import (
 // noon is when reads of tests begin.
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// events are some of each tenant.
-func events(each int, tenants ...string) (msgs []store.Message) {
+// events are some of each tenant, as they are counted.
+func events(each int, tenants ...string) []tally {
+	var msgs []store.Message
+	var unwanted []store.Spent
 	for _, tenant := range tenants {
-		for range each {
+		unwanted = append(unwanted, store.Spent{Tenant: tenant})
+		for range each - 1 {
 			msgs = append(msgs, store.Message{Tenant: tenant})
 		}
 	}
-	return msgs
+	return tallies(msgs, unwanted)
 }
 
 func names(n int) (out []string) {

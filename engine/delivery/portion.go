@@ -29,27 +29,49 @@ func (p *portion) of(tenants, most int) int {
 }
 
 // saw takes in what was read where it could be so many of each tenant.
-func (p *portion) saw(msgs []store.Message, count int) {
+func (p *portion) saw(from []tally, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	sum, most := 0, 0
+	for _, t := range from {
+		sum, most = sum+t.events, max(most, t.events)
+	}
 	switch {
-	case len(msgs) > room:
+	case sum > room:
 		p.size = count / 2
-	case full(msgs, count):
+	case most >= count: // there may be more of a tenant than was read
 		p.size = max(p.size, 2*count)
 	}
 }
 
-// full reports whether there may be more of a tenant than was read.
-func full(msgs []store.Message, count int) bool {
-	run := 0
-	for i := range msgs {
-		if i > 0 && msgs[i].Tenant != msgs[i-1].Tenant {
-			run = 0
+// tally is how many events of a tenant were read.
+type tally struct {
+	tenant string
+	events int
+}
+
+// tallies counts events that were read: messages, and those that are not wanted.
+func tallies(msgs []store.Message, unwanted []store.Spent) (out []tally) {
+	var places map[string]int
+	at := -1
+	saw := func(tenant string) {
+		if at < 0 {
+			out, at, places = []tally{{tenant: tenant}}, 0, map[string]int{tenant: 0}
+		} else if out[at].tenant != tenant {
+			place, known := places[tenant]
+			if !known {
+				place = len(out)
+				out, places[tenant] = append(out, tally{tenant: tenant}), place
+			}
+			at = place
 		}
-		if run++; run >= count {
-			return true
-		}
+		out[at].events++
 	}
-	return false
+	for i := range msgs {
+		saw(msgs[i].Tenant)
+	}
+	for i := range unwanted {
+		saw(unwanted[i].Tenant)
+	}
+	return out
 }

@@ -49,11 +49,28 @@ type Reader struct {
 	Group, Consumer string
 	Tenants         []string
 
-	// Wants says which events matter; nil: all. The messages of others have
-	// nothing but their id and their type.
-	Wants func(event.Type) bool
+	// Wants says which events matter; nil: all. Of the others no messages are made:
+	// they are noted in Unwanted.
+	Wants    func(event.Type) bool
+	Unwanted *[]Spent
 	// Spent is acknowledged on the way.
 	Spent []Spent
+	// Often says that it reads again and again, from a connection.
+	Often bool
+}
+
+// wants reports whether a message is made of an event of a type; of what has none it is.
+func (r *Reader) wants(t event.Type) bool { return r.Wants == nil || t == "" || r.Wants(t) }
+
+// pass notes an entry that does not matter, with room for others.
+func (r *Reader) pass(entry Spent, more int) {
+	if r.Unwanted == nil {
+		return
+	}
+	if len(*r.Unwanted) == cap(*r.Unwanted) {
+		*r.Unwanted = slices.Grow(*r.Unwanted, more)
+	}
+	*r.Unwanted = append(*r.Unwanted, entry)
 }
 
 // Spent is an entry that means nothing more to a group.
@@ -150,17 +167,22 @@ func (s *Store) read(ctx context.Context, r Reader, count int, block time.Durati
 	}
 	pipe := s.rdb.Pipeline()
 	s.queueAcks(ctx, pipe, r.Group, r.Spent)
-	entries := redis.NewRawCmd(ctx, args...)
-	_ = pipe.Process(ctx, entries) // Exec says what is wrong
+	entries := prompt(ctx, args)
+	if r.Often {
+		in := s.rooms.take()
+		defer s.rooms.back(in)
+		entries = in.waiting(ctx, args)
+	}
+	_ = pipe.Process(ctx, entries.Cmder) // Exec says what is wrong
 	clock := pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, time.Time{}, err
 	}
 	now := clock.Val().UTC()
-	if text := refusal(entries.Val()); text != "" {
+	if text := refusal(entries.text()); text != "" {
 		return nil, now, s.refused(ctx, r, text)
 	}
-	out, err := s.delivered(r, entries.Val(), now)
+	out, err := s.delivered(r, entries.text(), now)
 	return out, now, err
 }
 
@@ -194,12 +216,18 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 	for streams := in.streams(); streams > 0; streams-- {
 		name, n := in.stream()
 		tenant := asked.tenant(in.of(name))
-		out = slices.Grow(out, max(n, 0))
-		for range n {
+		for left := n; left > 0; left-- {
 			if in.entry(&entry); in.bad {
 				return nil, errReply
 			}
-			out = append(out, s.taken(r, tenant, &entry, now))
+			if !r.wants(event.TypeOf(entry.field("type"))) {
+				r.pass(Spent{tenant, entry.identifier()}, left)
+				continue
+			}
+			if len(out) == cap(out) {
+				out = slices.Grow(out, (left+1)/2) // about so many of them are wanted
+			}
+			out = append(out, s.message(r, tenant, entry.identifier(), entry.texts(), now))
 		}
 	}
 	if in.bad {
@@ -226,16 +254,6 @@ func (o *streamsOf) tenant(name []byte) string {
 		}
 	}
 	return ""
-}
-
-// taken is a message as far as its reader wants it.
-func (s *Store) taken(r Reader, tenant string, entry *rawEntry, now time.Time) Message {
-	if typ := event.Type(entry.field("type")); r.Wants != nil && typ != "" && !r.Wants(typ) {
-		m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: entry.identifier(), Read: now}
-		m.Event.Type = typ
-		return m
-	}
-	return s.message(r, tenant, entry.identifier(), entry.texts(), now)
 }
 
 // message reads an entry of these fields, in the order of their names. One that is
@@ -267,6 +285,9 @@ const (
 
 // recall takes what deliveries before this one have left with the event.
 func (m *Message) recall() {
+	if m.Event.Ext == nil {
+		return
+	}
 	if n, err := strconv.Atoi(m.Event.Ext[event.AttemptAttribute]); err == nil {
 		m.Attempt = n
 	}

@@ -62,7 +62,7 @@ func (o Options) check() error {
 
 // New is a timer service on what st holds.
 func New(st *store.Store, opts Options) (*Service, error) {
-	opts.Wants = concerns
+	opts.Wants = func(t event.Type) bool { return t == event.TimerSet || concerns(t) }
 	if opts.Block > 0 {
 		opts.Claim = opts.Lease / claims
 	}
@@ -107,7 +107,7 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 		} else if now, wake, err = s.await(ctx); wake.IsZero() && now.IsZero() {
 			return s.watch.clock(), err
 		}
-		if err != nil || s.desk.Empty() {
+		if err != nil || s.desk.Quiet() {
 			return earlier(wake, s.watch.upcoming()), err
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
 		defer s.opts.Alarm(patience)()
 	}
 	now, wake, err = s.desk.Fill(ctx, patience)
-	s.idle = s.desk.Empty()
+	s.idle = s.desk.Quiet()
 	s.watch.arrived(s, now)
 	return now, wake, err
 }

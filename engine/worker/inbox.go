@@ -22,7 +22,7 @@ type Inbox struct {
 	mu      sync.Mutex
 	waiting queues
 	batches [][]store.Message // in the hands of the workers
-	busy    map[string]bool   // executions of these
+	busy    map[address]bool  // executions of these
 	reading bool              // one of the workers reads, for all of them
 	changed chan struct{}
 }
@@ -37,7 +37,7 @@ func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{desk: desk, opts: opts, busy: map[string]bool{}, changed: make(chan struct{})}, nil
+	return &Inbox{desk: desk, opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
 }
 
 // concerns reports whether the worker takes events of a type.
@@ -92,24 +92,23 @@ func (b *Inbox) next() (batch []store.Message, read bool, changed <-chan struct{
 
 // read gets new messages, and takes a batch of them.
 func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
-	msgs, now, wake, err := b.desk.Fetch(ctx, b.opts.Batch, b.opts.Block)
+	f, err := b.desk.Fetch(ctx, b.opts.Batch, b.opts.Block)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
-	for i := range msgs {
-		switch m := &msgs[i]; {
-		case !concerns(m.Event.Type):
-			b.desk.Pass(*m)
-			wake = now // to acknowledge it
-		case !m.Claimed || !b.has(*m):
-			b.waiting.put(*m)
+	b.waiting.put(slices.DeleteFunc(f.Messages, func(m store.Message) bool {
+		if !concerns(m.Event.Type) {
+			b.desk.Pass(m)
+			f.Wake = f.Now // to acknowledge it
+			return true
 		}
-	}
+		return m.Claimed && b.has(m)
+	}))
 	b.broadcast()
 	if batch = b.pick(); len(batch) > 0 {
-		return batch, now, nil // an error comes again when there is nothing else
+		return batch, f.Now, nil // an error comes again when there is nothing else
 	}
-	return nil, wake, err
+	return nil, f.Wake, err
 }
 
 // pick begins a batch of what waits, if there is something that may begin now. Tenants
@@ -123,29 +122,35 @@ func (b *Inbox) pick() []store.Message {
 		}
 		b.batches = append(b.batches, batch)
 		for i := range batch {
-			b.busy[keyOf(batch[i])] = true
+			b.busy[addressOf(&batch[i])] = true
 		}
 		return batch
 	}
 	return nil
 }
 
-// split takes what may begin now from the messages of one tenant.
+// split takes what may begin now from the messages of one tenant. What is in the batch
+// stays where it is: it is much to copy.
 func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
-	held := map[string]bool{} // executions of which something has to wait
+	batch = msgs[:0]
+	var held map[address]bool // executions of which something has to wait
 	for i := range msgs {
 		m := &msgs[i]
 		if len(batch) >= b.opts.Batch || len(batch) > 0 && delivery.Suspect(batch[0]) {
-			return batch, append(rest, msgs[i:]...)
+			rest = append(rest, msgs[i:]...)
+			break
 		}
-		if key := keyOf(*m); b.busy[key] || held[key] || !b.joins(batch, *m) {
+		if key := addressOf(m); b.busy[key] || held[key] || !b.joins(batch, *m) {
+			if held == nil {
+				held = map[address]bool{}
+			}
 			held[key] = true
 			rest = append(rest, *m)
 		} else {
 			batch = append(batch, *m)
 		}
 	}
-	return batch, rest
+	return slices.Clip(batch), rest
 }
 
 // joins reports whether a message may be handled with a batch of its tenant: it is no
@@ -157,12 +162,15 @@ func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
 	return !delivery.Suspect(m)
 }
 
-// keyOf is the execution that a message is about; one from outside is about itself.
-func keyOf(m store.Message) string {
+// address names an execution.
+type address struct{ tenant, id string }
+
+// addressOf is the execution that a message is about; one from outside is about itself.
+func addressOf(m *store.Message) address {
 	if m.Event.Execution == "" || !strings.HasPrefix(string(m.Event.Type), event.Prefix) {
-		return m.Tenant + "//" + m.ID
+		return address{m.Tenant, "/" + m.ID}
 	}
-	return m.Tenant + "/" + m.Event.Execution
+	return address{m.Tenant, m.Event.Execution}
 }
 
 // done takes a batch back, and what of it is to be handled again.
@@ -170,8 +178,8 @@ func (b *Inbox) done(batch, again []store.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opts.Gate.Leave()
-	for _, m := range batch {
-		delete(b.busy, keyOf(m))
+	for i := range batch {
+		delete(b.busy, addressOf(&batch[i]))
 	}
 	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
 	b.waiting.back(again)

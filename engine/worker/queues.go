@@ -17,10 +17,21 @@ type queues struct {
 // tenants is how many have messages.
 func (q *queues) tenants() int { return len(q.turns) }
 
-// put adds a message behind those of its tenant.
-func (q *queues) put(m store.Message) {
-	q.add(m.Tenant, 1)
-	q.of[m.Tenant] = append(q.of[m.Tenant], m)
+// put adds messages behind those of their tenants. They are kept where they are.
+func (q *queues) put(msgs []store.Message) {
+	for len(msgs) > 0 {
+		tenant, n := msgs[0].Tenant, 1
+		for n < len(msgs) && msgs[n].Tenant == tenant {
+			n++
+		}
+		q.add(tenant, n)
+		if own := msgs[:n:n]; len(q.of[tenant]) == 0 {
+			q.of[tenant] = own
+		} else {
+			q.of[tenant] = append(q.of[tenant], own...)
+		}
+		msgs = msgs[n:]
+	}
 }
 
 // back puts messages of one tenant before all others of it; it is its turn.

@@ -27,9 +27,7 @@ func text(msgs []store.Message) string {
 func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	var q queues
-	for _, m := range told("a1", "a2", "a3", "a4", "b1", "c1", "c2") {
-		q.put(m)
-	}
+	q.put(told("a1", "a2", "a3", "a4", "b1", "c1", "c2"))
 	var order []string
 	for q.tenants() > 0 {
 		msgs := q.next()
@@ -46,9 +44,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 func TestWhatComesBackIsFirst(t *testing.T) {
 	t.Parallel()
 	var q queues
-	for _, m := range told("a1", "b1", "b2") {
-		q.put(m)
-	}
+	q.put(told("a1", "b1", "b2"))
 	q.back(told("b0"))
 	q.back(nil)
 	if got, want := text(q.all()), "b0 b1 b2 a1"; got != want || q.size != 4 || q.tenants() != 2 {
