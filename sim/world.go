@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,6 +14,7 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/memory"
 )
 
@@ -71,6 +73,12 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	w.client.AddHook(hook{w})
 	if cfg.bug != nil {
 		w.memory.Tamper = cfg.bug.script
+	} else if choice(cfg.Seed, "new redis", 0)%8 != 0 { //nolint:mnd // the others meet a Redis that knows no script
+		known, err := scripts()
+		if err != nil {
+			return nil, err
+		}
+		w.memory.Know(known)
 	}
 	w.calls = newCalls(w, cfg.Transport)
 	w.outward = w.transport()
@@ -84,6 +92,20 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	w.engine = w.crew[0].engine
 	return w, nil
 }
+
+// scripts are what a Redis knows that this engine has worked on before.
+//
+//nolint:gochecknoglobals // compiled once for all worlds; it does not change
+var scripts = sync.OnceValues(func() (*memory.Scripts, error) {
+	from := memory.New(Epoch())
+	client := from.Client()
+	for _, script := range store.Scripts() {
+		if err := script.Load(context.Background(), client).Err(); err != nil { //nolint:forbidigo // it does not wait
+			return nil, fmt.Errorf("load the scripts: %w", err)
+		}
+	}
+	return from.Scripts(), client.Close()
+})
 
 func (w *world) close() {
 	for _, s := range w.services {

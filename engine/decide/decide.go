@@ -51,7 +51,7 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 	}
 	env.root = &dsl.Task{Name: def.Document.Name, Kind: dsl.Do, Do: def.Do}
 	for ref, t := range def.Tasks() {
-		env.tables[ref] = newTable(t)
+		env.tables[ref] = &table{task: t}
 	}
 	return env
 }

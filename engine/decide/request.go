@@ -2,6 +2,7 @@ package decide
 
 import (
 	"slices"
+	"sync"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -10,13 +11,21 @@ import (
 
 // table is what a request for a task needs, worked out once.
 type table struct {
+	task   *dsl.Task
+	once   sync.Once
 	vars   []string // variables that its expressions use and the executor cannot know
 	config []byte   // the task as JSON
 }
 
-func newTable(t *dsl.Task) *table {
-	tab := &table{config: expr.Encode(t.Raw)}
-	for _, p := range programs(t) {
+// made is the table once it is needed: most tasks are never requested.
+func (tab *table) made() *table {
+	tab.once.Do(tab.make)
+	return tab
+}
+
+func (tab *table) make() {
+	tab.config = expr.Encode(tab.task.Raw)
+	for _, p := range programs(tab.task) {
 		for _, name := range p.Vars() {
 			switch name {
 			case "input", "secrets", "runtime", "authorization":
@@ -28,7 +37,6 @@ func newTable(t *dsl.Task) *table {
 		}
 	}
 	slices.Sort(tab.vars)
-	return tab
 }
 
 // programs are the expressions of the part of a task that an executor carries out.
@@ -78,7 +86,7 @@ func (m *machine) request(n *Node, e event.Event) (err error) {
 
 // requested is the data of a request that goes out.
 func (m *machine) requested(n *Node) ([]byte, error) {
-	tab := m.env.tables[n.task.Ref]
+	tab := m.env.tables[n.task.Ref].made()
 	data := m.taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = expr.AppendJSON(data, n.Input.V)

@@ -3,6 +3,7 @@ package memory
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"maps"
 	"strings"
 
 	"flunq.io/flunq/sim/lua"
@@ -20,10 +21,27 @@ func scriptCommands() map[string]command {
 // Source is the text of a script that was loaded, by what it is called; "" of one
 // that was not. It is the text as it was sent.
 func (s *Server) Source(sha string) string {
-	if known := s.scripts[sha]; known != nil {
+	if known := s.loaded(sha); known != nil {
 		return known.source
 	}
 	return ""
+}
+
+// Scripts are those that a server knows.
+type Scripts struct{ known map[string]*loaded }
+
+// Scripts are those that the server knows by now.
+func (s *Server) Scripts() *Scripts { return &Scripts{maps.Clone(s.scripts)} }
+
+// Know makes scripts known without loading them.
+func (s *Server) Know(scripts *Scripts) { s.known = scripts.known }
+
+// loaded is a script by what it is called; nil if it is not known.
+func (s *Server) loaded(name string) *loaded {
+	if l := s.scripts[name]; l != nil {
+		return l
+	}
+	return s.known[name]
 }
 
 // Slow are the scripts that were loaded and are left to gopher-lua: what each wants
@@ -59,7 +77,7 @@ func (s *Server) load(source string) (*loaded, string) {
 		sum := sha1.Sum([]byte(source))
 		name = hex.EncodeToString(sum[:])
 	}
-	if known := s.scripts[name]; known != nil {
+	if known := s.loaded(name); known != nil {
 		return known, ""
 	}
 	if s.Tamper != nil {
@@ -83,9 +101,9 @@ func (s *Server) eval(args []string) resp.Reply {
 
 // evalSHA is EVALSHA.
 func (s *Server) evalSHA(args []string) resp.Reply {
-	l := s.scripts[args[1]]
+	l := s.loaded(args[1])
 	if l == nil {
-		l = s.scripts[strings.ToLower(args[1])]
+		l = s.loaded(strings.ToLower(args[1]))
 	}
 	if l == nil {
 		return resp.Fail("NOSCRIPT No matching script. Please use EVAL.")
@@ -120,11 +138,12 @@ func (s *Server) script(args []string) resp.Reply {
 	case verb == "exists" && len(args) > 2:
 		out := make([]resp.Reply, len(args)-2)
 		for i, name := range args[2:] {
-			out[i] = resp.Bool(s.scripts[strings.ToLower(name)] != nil)
+			out[i] = resp.Bool(s.loaded(strings.ToLower(name)) != nil)
 		}
 		return resp.List(out...)
 	case verb == "flush" && len(args) <= 3:
 		clear(s.scripts)
+		s.known = nil
 		return resp.OK()
 	default:
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try SCRIPT HELP.")

@@ -29,7 +29,8 @@ type Server struct {
 	now      time.Time
 	ms       int64 // likewise, since 1970
 	scripts  map[string]*loaded
-	fields   []string // of the entries that were added last
+	known    map[string]*loaded // besides; it is not changed
+	fields   []string           // of the entries that were added last
 	*scratch
 
 	closed bool
