@@ -190,14 +190,10 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, err error) {
 	in := reply{text: text}
 	var entry rawEntry
+	asked := streamsOf{store: s, tenants: r.Tenants}
 	for streams := in.streams(); streams > 0; streams-- {
 		name, n := in.stream()
-		tenant := ""
-		for _, t := range r.Tenants {
-			if s.keys.stream(t) == string(in.of(name)) {
-				tenant = t
-			}
-		}
+		tenant := asked.tenant(in.of(name))
 		out = slices.Grow(out, max(n, 0))
 		for range n {
 			if in.entry(&entry); in.bad {
@@ -210,6 +206,26 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 		return nil, errReply
 	}
 	return out, nil
+}
+
+// streamsOf finds out whose streams a reply names. Redis names them in the order in
+// which they were asked for, so that all of them together are one walk.
+type streamsOf struct {
+	store   *Store
+	tenants []string
+	at      int
+}
+
+// tenant is whose stream has a name; "" if none of them has it.
+func (o *streamsOf) tenant(name []byte) string {
+	for range o.tenants {
+		tenant := o.tenants[o.at]
+		o.at = (o.at + 1) % len(o.tenants)
+		if o.store.keys.stream(tenant) == string(name) {
+			return tenant
+		}
+	}
+	return ""
 }
 
 // taken is a message as far as its reader wants it.
@@ -313,58 +329,6 @@ func (s *Store) decode(fields []string) (event.Event, error) {
 func (s *Store) fields(e event.Event) []string {
 	e.Data = s.sealer.Seal(e.Data)
 	return e.Fields()
-}
-
-// Orphans looks at what was delivered and not acknowledged: what its consumer
-// has left alone for a lease is delivered to this one. If there is nothing to
-// take, wake says when there may be; zero means that nothing is pending at all.
-func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []Message, wake time.Time, err error) {
-	for _, tenant := range r.Tenants {
-		first, oldest, err := s.leftAlone(ctx, tenant, r.Group, lease)
-		if err != nil {
-			return nil, wake, err
-		}
-		if first != "" {
-			msgs, err := s.claim(ctx, r, claim{tenant, first, lease, count}, now)
-			if err != nil {
-				return nil, wake, err
-			}
-			out = append(out, msgs...)
-		} else if oldest >= 0 {
-			if at := now.Add(lease - oldest); wake.IsZero() || at.Before(wake) {
-				wake = at
-			}
-		}
-	}
-	return out, wake, nil
-}
-
-// leftAlone finds the first entry that nobody has touched for a lease; "" if
-// there is none. Then oldest says for how long one has been left alone, negative
-// if nothing is pending.
-func (s *Store) leftAlone(ctx context.Context, tenant, group string, lease time.Duration) (first string, oldest time.Duration, err error) {
-	const look = 100
-	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Count: look}
-	entries, err := s.rdb.XPendingExt(ctx, args).Result()
-	if err != nil {
-		return "", 0, failed("look at what is pending", err)
-	}
-	oldest = -1
-	for _, entry := range entries {
-		if entry.Idle >= lease {
-			return entry.ID, entry.Idle, nil
-		}
-		oldest = max(oldest, entry.Idle)
-	}
-	if len(entries) < look {
-		return "", oldest, nil
-	}
-	// These are at work. Redis itself looks through those behind them.
-	args.Idle, args.Count = lease, 1
-	if entries, err = s.rdb.XPendingExt(ctx, args).Result(); err != nil || len(entries) == 0 {
-		return "", oldest, failed("look at what is pending", err)
-	}
-	return entries[0].ID, entries[0].Idle, nil
 }
 
 // Acknowledge acknowledges what a reader is done with.

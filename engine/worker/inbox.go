@@ -20,7 +20,7 @@ type Inbox struct {
 	opts delivery.Options
 
 	mu      sync.Mutex
-	waiting []store.Message
+	waiting queues
 	batches [][]store.Message // in the hands of the workers
 	busy    map[string]bool   // executions of these
 	reading bool              // one of the workers reads, for all of them
@@ -53,9 +53,10 @@ func concerns(t event.Type) bool {
 }
 
 // take hands out messages of one tenant, none if there are none; then wake says
-// when to ask again.
+// when to ask again. Who waits while another one reads comes back when that one does,
+// so that it is seen to live.
 func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
-	for {
+	for range 2 {
 		batch, read, changed := b.next()
 		switch {
 		case len(batch) > 0:
@@ -71,6 +72,7 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 			return nil, time.Time{}, nil
 		}
 	}
+	return nil, time.Time{}, nil
 }
 
 // next is a batch to begin; without one, whether to read, or what to wait for.
@@ -81,7 +83,7 @@ func (b *Inbox) next() (batch []store.Message, read bool, changed <-chan struct{
 		return batch, false, nil
 	}
 	// Reads that do not wait can be done side by side.
-	if b.reading && b.opts.Block > 0 || len(b.waiting) >= b.opts.Batch {
+	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch {
 		return nil, false, b.changed
 	}
 	b.reading = true
@@ -100,7 +102,7 @@ func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time
 			b.desk.Pass(*m)
 			wake = now // to acknowledge it
 		case !m.Claimed || !b.has(*m):
-			b.waiting = append(b.waiting, *m)
+			b.waiting.put(*m)
 		}
 	}
 	b.broadcast()
@@ -110,15 +112,31 @@ func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time
 	return nil, wake, err
 }
 
-// pick begins a batch of what waits, if there is something that may begin now.
+// pick begins a batch of what waits, if there is something that may begin now. Tenants
+// take turns.
 func (b *Inbox) pick() []store.Message {
-	var batch, rest []store.Message
+	for range b.waiting.tenants() {
+		batch, rest := b.split(b.waiting.next())
+		b.waiting.leave(rest)
+		if len(batch) == 0 {
+			continue
+		}
+		b.batches = append(b.batches, batch)
+		for i := range batch {
+			b.busy[keyOf(batch[i])] = true
+		}
+		return batch
+	}
+	return nil
+}
+
+// split takes what may begin now from the messages of one tenant.
+func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	held := map[string]bool{} // executions of which something has to wait
-	for i := range b.waiting {
-		m := &b.waiting[i]
+	for i := range msgs {
+		m := &msgs[i]
 		if len(batch) >= b.opts.Batch || len(batch) > 0 && delivery.Suspect(batch[0]) {
-			rest = append(rest, b.waiting[i:]...)
-			break
+			return batch, append(rest, msgs[i:]...)
 		}
 		if key := keyOf(*m); b.busy[key] || held[key] || !b.joins(batch, *m) {
 			held[key] = true
@@ -127,24 +145,16 @@ func (b *Inbox) pick() []store.Message {
 			batch = append(batch, *m)
 		}
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	b.waiting = rest
-	b.batches = append(b.batches, batch)
-	for i := range batch {
-		b.busy[keyOf(batch[i])] = true
-	}
-	return batch
+	return batch, rest
 }
 
-// joins reports whether a message may be handled with a batch: it is of the same
-// tenant, and no suspect, which is handled alone.
+// joins reports whether a message may be handled with a batch of its tenant: it is no
+// suspect, which is handled alone.
 func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
 		return b.opts.Gate.Enter(m)
 	}
-	return m.Tenant == batch[0].Tenant && !delivery.Suspect(m)
+	return !delivery.Suspect(m)
 }
 
 // keyOf is the execution that a message is about; one from outside is about itself.
@@ -164,7 +174,7 @@ func (b *Inbox) done(batch, again []store.Message) {
 		delete(b.busy, keyOf(m))
 	}
 	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
-	b.waiting = append(slices.Clone(again), b.waiting...)
+	b.waiting.back(again)
 	b.broadcast()
 }
 
@@ -176,7 +186,7 @@ func (b *Inbox) broadcast() {
 
 // has reports whether a claimed message is one of this process, which is at work still.
 func (b *Inbox) has(m store.Message) bool {
-	return slices.ContainsFunc(b.waiting, m.Same) ||
+	return b.waiting.has(m) ||
 		slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return slices.ContainsFunc(batch, m.Same) })
 }
 
@@ -187,5 +197,5 @@ func (b *Inbox) Finish(ctx context.Context) error { return b.desk.Finish(ctx) }
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Concat(append(slices.Clone(b.batches), b.waiting, b.desk.Held())...)
+	return slices.Concat(append(slices.Clone(b.batches), b.waiting.all(), b.desk.Held())...)
 }
