@@ -49,7 +49,8 @@ var arrows = map[string][]string{
 	"sim/resp":               {},
 	"sim/nodes":              {"engine/dsl", "engine/near"},
 	"sim/spec":               {"engine/...", "sim", "sim/nodes"},
-	"tui":                    {"engine"},
+	"tui":                    {"engine", "tui/quiet"},
+	"tui/quiet":              {},
 	"workflows":              {"engine/near"},
 }
 

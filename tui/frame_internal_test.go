@@ -32,7 +32,7 @@ func (endless) Page(_ context.Context, q Query) (Page, error) {
 }
 
 // A key and the frame after it take far less than the sixteen milliseconds that an
-// eye sees, and so do a page that has come and a tick.
+// eye sees.
 func BenchmarkFrame(b *testing.B) {
 	for name, keys := range map[string][]string{
 		"overview": {"1"}, "timers": {"3", "G"}, "sorted": {"2", "s", "s"}, "execution": {"2", "enter"},
@@ -49,6 +49,30 @@ func BenchmarkFrame(b *testing.B) {
 				m.Update(down)
 				if len(m.View()) == 0 {
 					b.Fatal("nothing is shown")
+				}
+			}
+		})
+	}
+}
+
+// A page that comes is taken up, sorted and shown within a frame, too.
+func BenchmarkPage(b *testing.B) {
+	for name, keys := range map[string][]string{"plain": {"3"}, "sorted": {"3", "s", "s"}} {
+		b.Run(name, func(b *testing.B) {
+			source := endless{newScripted()}
+			m := newModel(source, Options{Now: func() time.Time { return when }})
+			m.Update(tea.WindowSizeMsg{Width: 200, Height: 60})
+			settleAll(m, m.Init(), 0)
+			for _, k := range keys {
+				settleAll(m, m.key(k), 0)
+			}
+			t := m.places[1+int(Timers)].(*listScreen).table
+			for b.Loop() {
+				r := t.refresh()
+				page, err := source.Page(b.Context(), r.query)
+				m.Update(pageRead{t, r, page, err})
+				if len(m.View()) == 0 || len(t.rows) != r.query.Limit {
+					b.Fatalf("%d rows", len(t.rows))
 				}
 			}
 		})

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	_ "flunq.io/flunq/tui/quiet" // before bubbletea asks the terminal
 )
 
 // Options say how the screen looks, and where it is.

@@ -44,9 +44,9 @@ func (*world) filters(term *terminal) {
 	term.shows("order-0", "order-4", "broken", "waiting", "faulted")
 	term.keys("/")
 	term.write("order-3")
-	term.shows("order-3", "!order-4", "!broken")
+	term.shows("order-3", "test.nap", "!order-4", "!broken")
 	term.keys("Enter")
-	term.shows("order-3", "!order-4", "!broken")
+	term.shows("1 of 1", "order-3", "test.nap", "!order-4", "!broken")
 }
 
 func (*world) opens(term *terminal) {
@@ -64,8 +64,9 @@ func (w *world) fires(term *terminal) {
 	term.shows("order-0", "order-1", "wait")
 	term.keys("/")
 	term.write("execution:order-1")
-	term.shows("order-1", "!order-2")
+	term.shows("order-1", "/do/", "!order-2")
 	term.keys("Enter")
+	term.shows("1 of 1", "order-1", "/do/", "!order-2")
 	term.keys("f")
 	term.shows("fires now", "the execution goes on")
 	if x := must(w.store.Execution(w.Context(), tenant, "order-1"))(w); x.Status != "waiting" {
