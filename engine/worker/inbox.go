@@ -21,6 +21,7 @@ type Inbox struct {
 
 	mu      sync.Mutex
 	waiting queues
+	company company
 	batches [][]store.Message // in the hands of the workers
 	busy    map[string]bool   // executions of these
 	reading bool              // one of the workers reads, for all of them
@@ -96,6 +97,7 @@ func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
+	b.company.saw(msgs)
 	for i := range msgs {
 		switch m := &msgs[i]; {
 		case !concerns(m.Event.Type):
@@ -133,9 +135,10 @@ func (b *Inbox) pick() []store.Message {
 // split takes what may begin now from the messages of one tenant.
 func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	held := map[string]bool{} // executions of which something has to wait
+	most := b.company.share(b.opts.Batch)
 	for i := range msgs {
 		m := &msgs[i]
-		if len(batch) >= b.opts.Batch || len(batch) > 0 && delivery.Suspect(batch[0]) {
+		if len(batch) >= most || len(batch) > 0 && delivery.Suspect(batch[0]) {
 			return batch, append(rest, msgs[i:]...)
 		}
 		if key := keyOf(*m); b.busy[key] || held[key] || !b.joins(batch, *m) {
