@@ -176,7 +176,7 @@ func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.D
 
 // readSome does so for some of the tenants, and waits no longer than until all of
 // them are to be looked at again.
-func (d *Desk) readSome(ctx context.Context, r store.Reader, some []string, count int, patience time.Duration) (Fetched, error) { //nolint:revive // argument-limit: those of a read, and of whom
+func (d *Desk) readSome(ctx context.Context, r store.Reader, some []string, count int, patience time.Duration) (Fetched, error) {
 	if d.opts.Alarm != nil {
 		defer d.opts.Alarm(patience)()
 	}

@@ -92,7 +92,7 @@ func (s *Store) TrimAll(ctx context.Context, tenants []string, keep int, age tim
 
 // onEach runs a script on each of many keys, a number of them in one round trip, and
 // shows done what became of each. All errors come together.
-func (s *Store) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error { //nolint:revive // argument-limit: what, on what, and then
+func (s *Store) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error {
 	var errs []error
 	for page := range slices.Chunk(keys, together) {
 		replies := make([]*redis.Cmd, len(page))

@@ -21,6 +21,7 @@ type Inbox struct {
 
 	mu      sync.Mutex
 	waiting queues
+	company company
 	batches [][]store.Message // in the hands of the workers
 	busy    map[address]bool  // executions of these
 	reading bool              // one of the workers reads, for all of them
@@ -96,6 +97,7 @@ func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
+	b.company.saw(f.Messages)
 	b.waiting.put(slices.DeleteFunc(f.Messages, func(m store.Message) bool {
 		if !concerns(m.Event.Type) {
 			b.desk.Pass(m)
@@ -133,10 +135,11 @@ func (b *Inbox) pick() []store.Message {
 // stays where it is: it is much to copy.
 func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
+	most := b.company.share(b.opts.Batch)
 	var held map[address]bool // executions of which something has to wait
 	for i := range msgs {
 		m := &msgs[i]
-		if len(batch) >= b.opts.Batch || len(batch) > 0 && delivery.Suspect(batch[0]) {
+		if len(batch) >= most || len(batch) > 0 && delivery.Suspect(batch[0]) {
 			rest = append(rest, msgs[i:]...)
 			break
 		}
