@@ -82,12 +82,22 @@ type Message struct {
 	ID                      string
 	Event                   event.Event
 	Err                     error     // why the entry is no event, if so
-	Fields                  []string  // of the entry as it stands, in the order of their names
 	Attempt                 int       // deliveries that have failed before
 	Claimed                 bool      // it was left alone by whoever had it, perhaps by this very consumer
 	Deaths                  int       // consumers that have died with it, as far as that is known
 	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
+
+	fields []string // of the entry …
+	text   string   // … or their text: few are asked for them
+}
+
+// Fields are those of the entry as it stands, in the order of their names.
+func (m Message) Fields() []string {
+	if m.fields == nil && m.text != "" {
+		return fieldsOf(m.text)
+	}
+	return m.fields
 }
 
 // Same reports whether both are the same entry of the same stream.
@@ -231,7 +241,12 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 			if len(out) == cap(out) {
 				out = slices.Grow(out, (left+1)/2) // about so many of them are wanted
 			}
-			out = append(out, s.message(r, tenant, entry.identifier(), entry.texts(), now))
+			fields, text := entry.texts()
+			m := s.message(r, tenant, entry.identifier(), fields, now)
+			if len(fields)/2 <= mostFields {
+				m.fields, m.text = nil, text
+			}
+			out = append(out, m)
 		}
 	}
 	if in.bad {
@@ -243,15 +258,15 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 // message reads an entry of these fields, in the order of their names. One that is
 // no event comes with the reason.
 func (s *Store) message(r Reader, tenant, id string, fields []string, now time.Time) Message {
-	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Fields: fields, Read: now}
+	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, fields: fields, Read: now}
 	m.Event, m.Err = s.decode(fields)
 	m.Event.Tenant = tenant // whatever the sender says
 	m.recall()
-	if n := len(m.Fields) / 2; n > mostFields {
+	if n := len(fields) / 2; n > mostFields {
 		m.Err = fmt.Errorf("the entry has %d fields, more than %d", n, mostFields)
 		m.Event.Ext = nil
 		// No script takes so many: from here on they are one.
-		m.Fields = []string{packedField, string(event.Encode(object(m.Fields)))}
+		m.fields = []string{packedField, string(event.Encode(object(fields)))}
 	}
 	return m
 }
@@ -287,17 +302,18 @@ func (m *Message) recall() {
 }
 
 // field finds a field of the entry.
-func (m Message) field(name string) string { return object(m.Fields)[name] }
+func (m Message) field(name string) string { return object(m.Fields())[name] }
 
 // sent are the fields as they were sent, without what the store has added to
 // put them off.
 func (m Message) sent() []string {
-	out := make([]string, 0, len(m.Fields))
-	for i := 0; i+1 < len(m.Fields); i += 2 {
-		switch name := m.Fields[i]; name {
+	fields := m.Fields()
+	out := make([]string, 0, len(fields))
+	for i := 0; i+1 < len(fields); i += 2 {
+		switch name := fields[i]; name {
 		case event.AttemptAttribute, firstFailureField, firstEntryField:
 		default:
-			out = append(out, name, m.Fields[i+1])
+			out = append(out, name, fields[i+1])
 		}
 	}
 	return out

@@ -67,8 +67,8 @@ var messages = []check{
 			if m.Err == nil || m.Event.Type != c.typ {
 				t.Errorf("%v: error %v, type %q, want an error and %q", c.values, m.Err, m.Event.Type, c.typ)
 			}
-			if !slices.Equal(m.Fields, c.values) && !slices.Contains(c.values, "{") {
-				t.Errorf("fields %v, want %v", m.Fields, c.values)
+			if !slices.Equal(m.Fields(), c.values) && !slices.Contains(c.values, "{") {
+				t.Errorf("fields %v, want %v", m.Fields(), c.values)
 			}
 		}
 	}},
