@@ -49,6 +49,9 @@ type Plan struct {
 	Most   int         // so many by chance in one run; 12 if 0
 }
 
+// harmless reports whether nothing goes wrong.
+func (p *Plan) harmless() bool { return p == nil || len(p.Faults) == 0 && len(p.Kinds) == 0 }
+
 // Struck is a fault that happened.
 type Struck struct {
 	Fault
@@ -90,13 +93,6 @@ func wording(cmds []redis.Cmder) string {
 		words = append(words, cmd.Name())
 	}
 	return strings.Join(words, ", ")
-}
-
-// next are the faults of a service's command.
-func (w *world) next(s *service) []Fault {
-	s.commands++
-	w.sent[s.Name] = s.commands
-	return w.draw(s, s.commands, func(k FaultKind) bool { return k != CallLost })
 }
 
 // draw finds the faults that strike a service at a count of its commands or calls,
@@ -160,14 +156,11 @@ func (w *world) strike(f Fault, doing string) {
 }
 
 // faulty carries a command out as the faults that strike it have it.
-func (w *world) faulty(perform func() error, faults []Fault) error {
+func (w *world) faulty(x sending, faults []Fault) error {
 	has := func(kind FaultKind) bool {
 		return slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == kind })
 	}
 	s := w.current
-	if s == nil {
-		return perform()
-	}
 	if s.process.dead {
 		return errCrashed
 	}
@@ -178,7 +171,7 @@ func (w *world) faulty(perform func() error, faults []Fault) error {
 	if has(DropRequest) || w.clock.now.Before(w.outage) {
 		return errLost
 	}
-	err := perform()
+	err := w.perform(x)
 	if has(Duplicate) {
 		w.again()
 	}

@@ -43,9 +43,12 @@ func (w *world) boot(ctx context.Context, p *process) error {
 	p.engine.Library.Parse = w.parse
 	p.services = nil
 	for _, s := range p.engine.Services() {
-		it := newService(ctx, p, w.team(s), s)
-		it.called = p.life > 0 // others may have left it something to claim
-		p.services = append(p.services, it)
+		t := w.team(s)
+		it := newService(ctx, p, t, s)
+		if p.life > 0 {
+			w.call(it) // others may have left it something to claim
+		}
+		t.services, p.services = append(t.services, it), append(p.services, it)
 	}
 	w.services = append(w.services, p.services...)
 	return nil
@@ -65,7 +68,7 @@ func (w *world) parse(workflow string, text []byte) (*dsl.Definition, error) {
 
 // crash ends a process: nothing that it sends from here on arrives.
 func (w *world) crash(p *process, faults []Fault) {
-	p.dead = true
+	p.dead, w.bodies = true, true
 	for _, f := range faults {
 		if f.Kind == CrashBefore || f.Kind == CrashAfter {
 			p.again = later(p.again, w.clock.now.Add(f.Amount))
@@ -83,23 +86,36 @@ func (w *world) freeze(p *process, amount time.Duration) {
 // rouseAll lets everybody look whether there is something to claim, now or later.
 func (w *world) rouseAll() {
 	for _, s := range w.services {
-		s.called = true
+		w.call(s)
 	}
 }
 
 // clear takes the services of dead processes out.
 func (w *world) clear() {
+	w.bodies = false
 	for _, p := range w.crew {
 		if !p.dead || len(p.services) == 0 {
 			continue
 		}
 		for _, s := range p.services {
+			w.count(s)
 			w.current = s // so that what it sends while it ends does not arrive
 			s.stop()
 			w.current = nil
 		}
-		w.services = slices.DeleteFunc(w.services, func(s *service) bool { return s.process == p })
+		gone := func(s *service) bool { return s.process == p }
+		w.services, w.active = slices.DeleteFunc(w.services, gone), slices.DeleteFunc(w.active, gone)
+		for _, t := range w.teams {
+			t.services = slices.DeleteFunc(t.services, gone)
+		}
 		p.services = nil
+	}
+}
+
+// count notes how many commands a service has sent.
+func (w *world) count(s *service) {
+	if s.commands > 0 {
+		w.sent[s.Name] = s.commands
 	}
 }
 

@@ -3,8 +3,8 @@ package sim
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"iter"
+	"slices"
 	"time"
 
 	"flunq.io/flunq/engine"
@@ -18,9 +18,10 @@ type service struct {
 	team    *team
 	engine.Service
 
-	resume func() (struct{}, bool)
-	end    func()
-	yield  func(struct{}) bool
+	context context.Context //nolint:containedctx // that of its steps, until the first of them
+	next    func() (struct{}, bool)
+	end     func()
+	yield   func(struct{}) bool
 
 	hash uint64   // of its name
 	luck []uint64 // see world.luck
@@ -32,29 +33,46 @@ type service struct {
 	asleep   bool      // in the middle of a step, until wake
 	calling  bool      // in the middle of a step, until a call from outside is back
 	called   bool      // something was written that it may have to read
+	active   bool      // it is among the world's active ones
 	wake     time.Time // zero: none
 	err      error     // of the last step
 }
 
 func newService(ctx context.Context, p *process, team *team, s engine.Service) *service {
-	it := &service{process: p, team: team, Service: s, hash: hashed(s.Name), parked: true}
-	it.resume, it.end = iter.Pull(func(yield func(struct{}) bool) {
-		it.yield = yield
-		for {
-			it.wake, it.err = it.Step(ctx)
-			it.parked = true
-			if !yield(struct{}{}) {
-				return
-			}
-		}
-	})
-	return it
+	return &service{process: p, team: team, Service: s, context: ctx, hash: hashed(s.Name), parked: true}
 }
 
-func (s *service) stop() { s.end() }
+// resume lets a service go on, or begin: most of a world's never do.
+func (s *service) resume() {
+	if s.next == nil {
+		s.next, s.end = iter.Pull(s.steps)
+	}
+	s.next()
+}
+
+// steps does one step after the other.
+func (s *service) steps(yield func(struct{}) bool) {
+	s.yield = yield
+	for {
+		s.wake, s.err = s.Step(s.context)
+		s.parked = true
+		if !yield(struct{}{}) {
+			return
+		}
+	}
+}
+
+func (s *service) stop() {
+	if s.end != nil {
+		s.end()
+	}
+}
 
 // pause hands the turn back to the world; it is false once the world has ended.
 func (s *service) pause() bool { return s.yield(struct{}{}) }
+
+// free reports whether a service has nothing to do, and was not called either.
+func (s *service) free() bool { return s.parked && !s.called }
 
 // ready reports whether a service can have a turn now.
 func (s *service) ready(now time.Time) bool {
@@ -70,13 +88,33 @@ func (s *service) ready(now time.Time) bool {
 	}
 }
 
+// idle reports whether nothing but a call can give it a turn.
+func (s *service) idle() bool { return s.parked && !s.called && s.wake.IsZero() }
+
+// call gives a service a turn as soon as it can have one.
+func (w *world) call(s *service) {
+	s.called = true
+	if !s.active {
+		s.active = true
+		w.active = append(w.active, s)
+	}
+}
+
+// settle takes those out of the active ones that are idle by now.
+func (w *world) settle() {
+	w.active = slices.DeleteFunc(w.active, func(s *service) bool {
+		s.active = !s.idle()
+		return !s.active
+	})
+}
+
 // choose picks the service that has the next turn, nil if none is ready. It is a
 // function of the seed and of how often each service has had a turn, so that
 // leaving one out changes nothing for the others.
 func (w *world) choose() *service {
 	var best *service
 	var lowest uint64
-	for _, s := range w.services {
+	for _, s := range w.active {
 		if !s.ready(w.clock.now) || w.clock.now.Before(s.process.frozen) {
 			continue
 		}
@@ -101,9 +139,11 @@ func choice(seed uint64, name string, count uint64) uint64 {
 
 // hashed is a name as a number.
 func hashed(name string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	return h.Sum64()
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 1099511628211
+	}
+	return h
 }
 
 // mix is a number that follows from a seed, a hash and a count.
@@ -127,7 +167,15 @@ func (w *world) turn(s *service) {
 	w.current = s
 	s.resume()
 	w.current = nil
-	if !s.parked {
+	if s.parked {
+		w.parked(s)
+	}
+}
+
+// parked sees to a service that has ended a step.
+func (w *world) parked(s *service) {
+	if s.idle() && s.err == nil {
+		w.settle()
 		return
 	}
 	switch {
@@ -143,20 +191,29 @@ func (w *world) turn(s *service) {
 		w.failure = s.err
 		return
 	}
-	if !s.wake.IsZero() && !s.wake.After(w.clock.now) {
-		w.rouse(s) // where one found work, there may be more
+	if s.wake.IsZero() || s.wake.After(w.clock.now) {
+		return
 	}
+	until, through := w.through(s.team)
+	if !through {
+		w.rouse(s) // where one found work, there may be more
+		return
+	}
+	s.wake = until
+	s.team.behind++
+	w.settle()
 }
 
 // beforeRest gives those a turn that look after what is under way, before the
 // clock moves. It reports whether there was anybody.
 func (w *world) beforeRest() bool {
 	found := false
-	for _, s := range w.services {
-		if s.Group != "renewal" || !s.parked || !s.wake.IsZero() || !w.busy(s.process) {
+	for _, s := range w.renewals() {
+		if !s.parked || !s.wake.IsZero() || !w.busy(s.process) {
 			continue
 		}
-		s.called, found = true, true
+		w.call(s)
+		found = true
 	}
 	return found
 }
@@ -164,8 +221,8 @@ func (w *world) beforeRest() bool {
 // busy reports whether an executor of a process is in the middle of a step, and
 // its process on its feet.
 func (w *world) busy(p *process) bool {
-	for _, s := range p.services {
-		if s.Group == "executor" && !s.parked && !w.clock.now.Before(p.frozen) {
+	for _, s := range w.active {
+		if s.process == p && s.Group == "executor" && !s.parked && !w.clock.now.Before(p.frozen) {
 			return true
 		}
 	}
@@ -175,8 +232,8 @@ func (w *world) busy(p *process) bool {
 // nextWake is the earliest moment at which a service wants a turn; zero if there is none.
 func (w *world) nextWake() time.Time {
 	next := w.nextRise()
-	for _, s := range w.services {
-		if w.clock.now.Before(s.process.frozen) {
+	for _, s := range w.active {
+		if w.clock.now.Before(s.process.frozen) || w.vain(s) {
 			continue
 		}
 		if !s.wake.IsZero() && (s.parked || s.asleep) && (next.IsZero() || s.wake.Before(next)) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"flunq.io/flunq/engine"
@@ -141,9 +142,44 @@ func (w *world) options(p *process) engine.Options {
 	opts.Process = p.name()
 	opts.Tenants = []string{w.cfg.Tenant}
 	opts.Workers, opts.Executors, opts.Timers = 1, w.cfg.Executors, 1
+	if !w.cfg.callsOut() {
+		opts.Executors = 1 // it has nothing to do
+	}
 	opts.Block(0)
+	if w.lazy {
+		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // nobody dies
+	}
+	if w.cfg.Plan != nil {
+		batch := batchOf(w.cfg.Seed)
+		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
+	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe = w.observe
 	opts.Transport = w.outward
 	return opts
+}
+
+// callsOut reports whether tasks may go to an executor.
+func (cfg Config) callsOut() bool {
+	return cfg.Remote || callsOut(cfg.Definition) || slices.ContainsFunc(cfg.With, callsOut)
+}
+
+// callsOut reports whether a definition has a task that is more than decisions.
+func callsOut(def *dsl.Definition) bool {
+	for _, t := range def.Tasks() {
+		switch t.Kind {
+		case dsl.Set, dsl.Wait, dsl.Do, dsl.For, dsl.Fork, dsl.Switch, dsl.Try, dsl.Raise:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// batchOf is how many events the services of a search's world read at once: many,
+// as they usually do, or so few that what comes together is done by different ones.
+func batchOf(seed uint64) int {
+	usual := engine.Defaults().Worker.Batch
+	batches := []int{usual, 1, usual, 2}
+	return batches[choice(seed, "batch", 0)%uint64(len(batches))]
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/event"
 )
@@ -8,11 +10,15 @@ import (
 // team is the services of all processes that read as one consumer group.
 type team struct {
 	group    string
+	services []*service
 	concerns func(event.Type) bool // nil: they read no events
 	hash     uint64                // of its name
 	events   uint64                // that were written so far
 	behind   int                   // events that nobody was woken for
 }
+
+// reads is the name of the consumer group, as it stands in Redis.
+func (t *team) reads() string { return t.group + "-service" }
 
 // backlog is how many events gather before somebody reads them whom none of them
 // concerns: an idle engine would read them one by one, and acknowledge them, which
@@ -39,16 +45,11 @@ const timers = "flunq:timers:all"
 func (w *world) added(key string, fields []string) {
 	switch key {
 	case w.stream:
-		for i := 0; i+1 < len(fields); i += 2 {
-			if fields[i] == "type" {
-				w.published(event.Type(fields[i+1]))
-				return
-			}
-		}
-		w.published("")
+		w.published(typeOf(fields))
 	case timers:
 		for _, t := range w.teams {
-			if t.concerns != nil && t.concerns(event.TimerScheduled) {
+			// Whoever has done it itself knows, unless others have to be told.
+			if t.fires() && !(w.lazy && w.current != nil && w.current.team == t) {
 				w.notify(t)
 			}
 		}
@@ -80,22 +81,40 @@ func (w *world) early(t *team) bool {
 func (w *world) notify(t *team) {
 	t.behind = 0
 	var chosen *service
-	for _, s := range w.services {
-		if s.team != t || s.asleep || s.calling {
+	for _, s := range t.services {
+		if s.asleep || s.calling {
 			continue
 		}
-		if chosen == nil || s.parked && !chosen.parked {
+		if s.parked && w.cfg.Plan == nil {
+			w.call(s)
+			return
+		}
+		if chosen == nil || w.rather(s, chosen, t.events) {
 			chosen = s
 		}
 	}
 	if chosen != nil {
-		chosen.called = true
+		w.call(chosen)
+	}
+}
+
+// rather reports whether one service is woken rather than another one: who has
+// nothing to do and was not called either, and in a search whomever the seed says.
+func (w *world) rather(s, other *service, count uint64) bool {
+	switch {
+	case s.free() != other.free():
+		return s.free()
+	case s.parked != other.parked:
+		return s.parked
+	default:
+		return w.cfg.Plan != nil && mix(w.cfg.Seed, s.hash, count) < mix(w.cfg.Seed, other.hash, count)
 	}
 }
 
 // catchUp wakes those who have something to read when nothing else happens any
 // more. It reports whether there was anybody.
 func (w *world) catchUp() bool {
+	w.lazy = false
 	found := false
 	for _, t := range w.teams {
 		if t.behind > 0 {
@@ -106,12 +125,85 @@ func (w *world) catchUp() bool {
 	return found
 }
 
+// through reports whether a team has done all that concerns it, so that it need not
+// look for more before a moment, zero if there is none: what else it might read, or
+// has not acknowledged, can wait. Where something can go wrong, or others look for
+// what is left lying, it cannot.
+func (w *world) through(t *team) (until time.Time, ok bool) {
+	if !w.lazy || t.concerns == nil {
+		return until, false
+	}
+	if t.fires() {
+		if until = w.memory.First(timers); !until.IsZero() && !until.After(w.clock.now) {
+			return until, false
+		}
+	}
+	unread, pending := w.open(t)
+	return until, unread+pending == 0
+}
+
+// fires reports whether the team's timers are its own affair.
+func (t *team) fires() bool { return t.concerns != nil && t.concerns(event.TimerScheduled) }
+
+// open counts the events that concern a team and that it has not been given, or not
+// acknowledged.
+func (w *world) open(t *team) (unread, pending int) {
+	return w.memory.Open(w.stream, t.reads(), func(fields []string) bool { return t.concerns(typeOf(fields)) })
+}
+
+// share wakes others of a process for what one of them is about to read for all,
+// so that it is done side by side.
+func (w *world) share(by *service) {
+	if by.team.concerns == nil || len(by.team.services) <= len(w.crew) {
+		return // each is alone in its process
+	}
+	unread, _ := w.open(by.team)
+	for _, s := range by.team.services {
+		if unread < 2 { //nolint:mnd // one is its own
+			return
+		}
+		if s != by && s.process == by.process && s.parked {
+			w.call(s)
+			unread--
+		}
+	}
+}
+
+// typeOf is the type of an entry that is an event.
+func typeOf(fields []string) event.Type {
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == "type" {
+			return event.Type(fields[i+1])
+		}
+	}
+	return ""
+}
+
 // rouse wakes another service of the same team.
 func (w *world) rouse(of *service) {
-	for _, s := range w.services {
-		if s != of && s.team == of.team && s.parked && !s.called {
-			s.called = true
+	for _, s := range of.team.services {
+		if s != of && s.parked && !s.called {
+			w.call(s)
 			return
 		}
 	}
+}
+
+// vain reports whether a service would only look after what is left lying on
+// purpose: time that passes for its sake would pass for ever.
+func (w *world) vain(s *service) bool {
+	return w.lazy && s.team.group == renewal && !w.busy(s.process)
+}
+
+// renewal is the group of those who look after what is under way.
+const renewal = "renewal"
+
+// renewals are the services that look after what is under way.
+func (w *world) renewals() []*service {
+	for _, t := range w.teams {
+		if t.group == renewal {
+			return t.services
+		}
+	}
+	return nil
 }

@@ -11,16 +11,16 @@ import (
 )
 
 // trace is a hash of what happened, in its order.
-type trace struct{ hash hash.Hash }
+type trace struct {
+	hash hash.Hash
+	text []byte // of the event that is added
+}
 
 func newTrace() *trace { return &trace{hash: sha256.New()} }
 
 func (t *trace) add(e event.Event) {
-	for _, field := range e.Fields() {
-		t.hash.Write([]byte(field))
-		t.hash.Write([]byte{0})
-	}
-	t.hash.Write([]byte{1})
+	t.text = append(e.AppendFields(t.text[:0]), 1)
+	t.hash.Write(t.text)
 }
 
 func (t *trace) sum() string { return hex.EncodeToString(t.hash.Sum(nil)) }

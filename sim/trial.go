@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -23,6 +24,23 @@ type Trial struct {
 	Calls    map[string]uint64 // made by each executor
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
+}
+
+// lasted is how long it took until all had ended: what comes behind is the engine's
+// look at what others may have left.
+func (t *Trial) lasted() time.Duration {
+	last := time.Time{}
+	for _, end := range t.Ends {
+		if n := len(end.History); n > 0 && end.Status.Ended() {
+			last = later(last, end.History[n-1].Time)
+		} else {
+			return t.Elapsed
+		}
+	}
+	if len(t.Ends) == 0 {
+		return t.Elapsed
+	}
+	return last.Sub(t.Ends[0].History[0].Time)
 }
 
 // End is how one execution of a trial ended.
@@ -66,6 +84,9 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 		return nil, err
 	}
 	stop, broken := w.runOn(ctx)
+	for _, s := range w.services {
+		w.count(s)
+	}
 	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Broken: broken}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
@@ -112,8 +133,10 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		t.Ends = append(t.Ends, end)
 	}
 	if t.Stop == "" {
-		err = w.leftovers(ctx, note)
+		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note))
 	}
+	w.unprovoked(note)
+	t.Broken = append(t.Broken, w.breaches...)
 	return errors.Join(err, w.letters(ctx, note), w.outlived(ctx, note))
 }
 
@@ -190,12 +213,7 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 
 // follow holds a history against what decide makes of it.
 func (w *world) follow(ctx context.Context, x store.Execution, history []event.Event, broken breaks) {
-	for _, e := range history {
-		var fired event.Fired
-		if e.Type == event.TimerFired && decide.DecodeData(e, &fired) == nil && e.Time.Before(fired.ScheduledFor) {
-			broken("no timer is early", x.ID, "%s fired at %v, was due at %v", fired.TaskID, e.Time, fired.ScheduledFor)
-		}
-	}
+	w.punctual(x.ID, history, broken)
 	if x.Definition == "" {
 		return // it was refused
 	}

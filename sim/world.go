@@ -3,9 +3,9 @@ package sim
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,8 +25,12 @@ type world struct {
 	outward  http.RoundTripper
 	crew     []*process
 	services []*service // of the processes that live
+	active   []*service // of these, those that are not idle
+	bodies   bool       // of dead processes are to be taken out
 	teams    []*team
 	stream   string   // the key of the tenant's events
+	lazy     bool     // see through
+	next     *service // that was found to have the next turn; nil: none yet
 	current  *service // whose turn it is; nil while the world itself acts
 	clock    clock
 	arrivals []arrival // events from outside that are still to come, the next first
@@ -40,7 +44,9 @@ type world struct {
 	deeds  map[Deed]int      // calls that reached the world
 	turns  uint64            // that services have had
 
-	reached []Reached // the calls in their order
+	reached     []Reached         // the calls in their order
+	idempotency map[string]string // the keys of runs, and the runs of keys
+	breaches    []Violation       // promises that were seen to be broken on the way
 
 	living  int // executions that have begun and not ended
 	tasks   int
@@ -57,8 +63,9 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	w.memory = memory.New(cfg.Start)
+	w.lazy = cfg.Processes == 1 && cfg.Plan.harmless()
 	w.memory.Added = w.added
 	w.client = w.memory.Client()
 	w.client.AddHook(hook{w})
@@ -116,6 +123,11 @@ func (w *world) launch(ctx context.Context) error {
 		e.Tenant = w.cfg.Tenant
 		w.arrivals = append(w.arrivals, arrival{at, e})
 	}
+	if w.cfg.Plan != nil { // what comes at the same time comes in any order
+		slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
+			return cmp.Compare(choice(w.cfg.Seed, a.event.ID, 0), choice(w.cfg.Seed, b.event.ID, 0))
+		})
+	}
 	sortArrivals(w.arrivals)
 	return nil
 }
@@ -126,9 +138,16 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 		if stop := w.limit(ctx); stop != "" || w.failure != nil {
 			return stop, w.failure
 		}
-		if s := w.choose(); s != nil {
+		s := w.next // was chosen by the one before it
+		if s == nil {
+			s = w.choose()
+		}
+		if s != nil {
+			w.next = nil
 			w.turn(s)
-			w.clear()
+			if w.bodies {
+				w.clear()
+			}
 			continue
 		}
 		// Where things go wrong, ends go unheard: then all work is done to its end.
@@ -170,6 +189,9 @@ func (w *world) advance(ctx context.Context) (bool, error) {
 	}
 	if next.IsZero() && w.calls.open == 0 {
 		return false, nil
+	}
+	if !next.IsZero() {
+		next = later(next, w.clock.now) // a clock that jumps passes what was to come
 	}
 	now := w.clock.wait(ctx, next, w.calls)
 	w.clock.now = now
@@ -248,96 +270,4 @@ func (w *world) waiting(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return state.Awaits(), nil
-}
-
-// hook lets another service have its turn before each command.
-type hook struct{ w *world }
-
-// DialHook is redis.Hook's.
-func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook is redis.Hook's.
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := h.w.misbehave(ctx, cmd); err != nil {
-			cmd.SetErr(err)
-			return err
-		}
-		err := h.w.command(func() error { return h.perform(ctx, cmd, next) }, cmd)
-		if err != nil && cmd.Err() == nil {
-			cmd.SetErr(err)
-		}
-		return err
-	}
-}
-
-// perform lets Redis answer a command.
-func (h hook) perform(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-	if h.w.memory.Answer(cmd) {
-		return cmd.Err()
-	}
-	return next(ctx, cmd)
-}
-
-// ProcessPipelineHook is redis.Hook's.
-func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if err := h.w.misbehave(ctx, cmd); err != nil {
-				return err
-			}
-		}
-		return h.w.command(func() error { return h.performAll(ctx, cmds, next) }, cmds...)
-	}
-}
-
-// performAll lets Redis answer the commands of a pipeline. The error is the first of theirs.
-func (h hook) performAll(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
-	var first error
-	for i, cmd := range cmds {
-		if !h.w.memory.Answer(cmd) {
-			return cmp.Or(first, next(ctx, cmds[i:]))
-		}
-		first = cmp.Or(first, cmd.Err())
-	}
-	return first
-}
-
-// command carries out what a service, or the world itself, asks of Redis.
-func (w *world) command(perform func() error, cmds ...redis.Cmder) error {
-	s := w.current
-	if s != nil && s.process.dead {
-		return errCrashed
-	}
-	if err := w.pass(); err != nil {
-		return err
-	}
-	var faults []Fault
-	if s != nil {
-		faults = w.next(s)
-		for _, f := range faults {
-			w.strike(f, wording(cmds))
-		}
-		// What stands still goes on only when its time has come.
-		for w.clock.now.Before(s.process.frozen) {
-			if err := w.pass(); err != nil {
-				return err
-			}
-		}
-	}
-	return w.faulty(perform, faults)
-}
-
-// errStopped ends a service whose world has ended.
-var errStopped = errors.New("the simulation has ended")
-
-// pass is a point at which another service can have its turn.
-func (w *world) pass() error {
-	if w.current == nil {
-		return nil
-	}
-	if !w.current.pause() {
-		return errStopped
-	}
-	return nil
 }

@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"slices"
+
 	tea "github.com/charmbracelet/bubbletea"
 )
 
@@ -91,8 +93,8 @@ func (m *model) anywhere(k string) tea.Cmd {
 }
 
 // everywhere are the keys that mean the same everywhere.
-func everywhere() []hint {
-	return []hint{
+func (m *model) everywhere() []hint {
+	all := []hint{
 		{"1–5 tab", "go to a place", true},
 		{"esc", "back", true},
 		{":", "type a command", true},
@@ -101,4 +103,8 @@ func everywhere() []hint {
 		{"?", "these keys", true},
 		{"q", "quit", true},
 	}
+	if can(m.source, Emit) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(h hint) bool { return h.keys == "e" })
 }

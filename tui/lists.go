@@ -131,7 +131,11 @@ func (s *listScreen) count(r overviewRead) {
 
 // totalOf is how many rows a table has, 0 if that is not known.
 func totalOf(c Counts, kind Table) int64 {
-	return [...]int64{c.Open + c.Completed + c.Faulted + c.Cancelled, c.Timers, c.Dead, 0}[kind]
+	timers := c.Timers
+	if c.Shared {
+		timers = 0
+	}
+	return [...]int64{c.Open + c.Completed + c.Faulted + c.Cancelled, timers, c.Dead, 0}[kind]
 }
 
 // draw shows the table, and the pane beside or below it.

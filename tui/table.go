@@ -33,6 +33,7 @@ type table struct {
 
 	cursor, offset, height int
 	moved                  bool // somebody has moved the cursor
+	early                  int  // … by so much, before there was anything
 	toEnd                  bool
 	marked                 map[string]bool
 	widths                 []int
@@ -114,6 +115,7 @@ func (t *table) take(r *request, p Page, at time.Time) {
 	t.next = p.Next
 	t.arrange()
 	t.slide()
+	t.cursor, t.early = t.cursor+t.early, 0
 	if t.toEnd {
 		t.cursor = len(t.rows) - 1
 		t.toEnd = t.next != ""
@@ -210,13 +212,17 @@ func (t *table) mark() {
 // move moves the cursor.
 func (t *table) move(lines int) {
 	t.moved, t.toEnd = true, false
+	if !t.loaded {
+		t.early = max(0, t.early+lines)
+		return
+	}
 	t.cursor += lines
 	t.clamp()
 }
 
 // home goes to the beginning of the list, and stays there as it grows.
 func (t *table) home() {
-	t.moved, t.toEnd, t.cursor, t.offset = false, false, 0, 0
+	t.moved, t.toEnd, t.cursor, t.offset, t.early = false, false, 0, 0, 0
 	if len(t.above) > 0 || t.head != "" {
 		t.restart()
 	}
@@ -224,7 +230,7 @@ func (t *table) home() {
 
 // end goes to the end of the list, however far that is.
 func (t *table) end() {
-	t.moved, t.toEnd = true, t.next != ""
+	t.moved, t.toEnd = true, t.next != "" || !t.loaded
 	t.cursor = len(t.rows) - 1
 	t.clamp()
 }
@@ -236,7 +242,7 @@ func (t *table) restart() { t.jump("") }
 func (t *table) jump(cursor string) {
 	t.rows, t.head, t.next, t.above, t.past = nil, cursor, "", nil, 0
 	t.loaded, t.asked, t.looked, t.problem = false, false, 0, ""
-	t.moved, t.cursor, t.offset = false, 0, 0
+	t.moved, t.cursor, t.offset, t.early = false, 0, 0, 0
 	t.turn++
 }
 

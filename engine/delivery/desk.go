@@ -20,6 +20,8 @@ type Desk struct {
 	opts  Options
 	shelf Shelf
 	spent spent
+	share portion
+	busy  lively
 	quiet bool // the last Fill found nothing
 
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
@@ -38,6 +40,10 @@ type Options struct {
 	Retry           Policy
 	Gate            *Gate // shared by the instances of the service in a process
 	Observe         Observer
+
+	// Alarm, if set, sees to it that Redis does something after a time, unless it
+	// is stopped before: an idle Redis ends a read that waits up to 100 ms late.
+	Alarm func(time.Duration) (stop func())
 
 	// Wants says which events the service handles; all others are acknowledged, and
 	// are no messages. Nil: it handles all.
@@ -135,66 +141,97 @@ type Fetched struct {
 // Fetch reads up to count new events, and waits for up to block for one; if there
 // are none, it claims those of dead consumers.
 func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (Fetched, error) {
-	var unwanted []store.Spent
+	var notes store.Notes
 	r := d.reader()
-	r.Spent, r.Unwanted = d.spent.clear(), &unwanted
-	msgs, now, err := d.Store.Read(ctx, r, min(count, d.opts.Batch), block)
-	if err != nil {
-		d.spent.back(r.Spent)
+	r.Notes = &notes
+	defer func() { d.spent.add(notes.Unwanted) }()
+	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
+	if some, patience := d.busy.next(r.Tenants, block); len(some) > 0 {
+		r.Tenants = some
+		return d.readSome(ctx, r, count, patience)
 	}
-	defer func() { d.spent.add(unwanted) }()
-	f := Fetched{Messages: msgs, Now: now, Wake: now}
+	f, err := d.read(ctx, r, count, block)
+	d.busy.saw(notes.Found, f.Now)
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
-	f.count(unwanted)
-	if err != nil || !d.opts.Reclaim || d.claimedLately(now, f.Events > 0) {
-		return f, d.told(err)
-	}
-	d.claimed = now
-	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, now)
-	for _, m := range orphans {
-		d.Tell(Activity{What: Claimed, Message: m})
-	}
-	if f.Events > 0 { // they are the desk's, whatever becomes of the claim
-		f.Messages = append(f.Messages, orphans...)
-		f.count(unwanted)
+	if err == nil && !d.opts.Reclaim && f.Events == 0 {
+		f.Wake = time.Time{}
 		return f, nil
 	}
-	f.Messages, f.Wake = orphans, wake
-	f.count(nil)
+	if err != nil || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {
+		return f, d.told(err)
+	}
+	return d.claim(ctx, r, count, f)
+}
+
+// read gets new events, and acknowledges what is spent on the way.
+func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, error) {
+	r.Spent = d.spent.clear()
+	msgs, now, err := d.Store.Read(ctx, r, count, block)
+	if err != nil {
+		d.spent.back(r.Spent)
+		r.Notes.Found = nil
+	}
+	d.share.saw(r.Notes.Found, count)
+	f := Fetched{Messages: msgs, Now: now, Wake: now, Tenants: len(r.Notes.Found)}
+	for _, found := range r.Notes.Found {
+		f.Events += found.Events
+	}
+	return f, err
+}
+
+// readSome reads only some of the tenants, and waits no longer than until all of
+// them are to be looked at again.
+func (d *Desk) readSome(ctx context.Context, r store.Reader, count int, patience time.Duration) (Fetched, error) {
+	if d.opts.Alarm != nil {
+		defer d.opts.Alarm(patience)()
+	}
+	f, err := d.read(ctx, r, count, patience)
+	d.busy.at(f.Now)
 	return f, d.told(err)
 }
 
-// count counts what was read, with what is no message.
-func (f *Fetched) count(unwanted []store.Spent) {
-	f.Events = len(f.Messages) + len(unwanted)
+// claim adds to what was fetched what dead consumers have left.
+func (d *Desk) claim(ctx context.Context, r store.Reader, count int, f Fetched) (Fetched, error) {
+	d.claimed = f.Now
+	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, f.Now)
 	last := ""
-	var seen []string
-	saw := func(tenant string) {
-		if tenant != last && !slices.Contains(seen, tenant) {
-			seen = append(seen, tenant)
+	if n := len(r.Notes.Found); n > 0 {
+		last = r.Notes.Found[n-1].Tenant
+	}
+	for _, m := range orphans {
+		d.Tell(Activity{What: Claimed, Message: m})
+		if m.Tenant != last {
+			last = m.Tenant
+			f.Tenants++
 		}
-		last = tenant
 	}
-	for i := range f.Messages {
-		saw(f.Messages[i].Tenant)
+	fresh := f.Events > 0
+	f.Messages, f.Events = append(f.Messages, orphans...), f.Events+len(orphans)
+	if fresh { // they are the desk's, whatever becomes of the claim
+		return f, nil
 	}
-	for i := range unwanted {
-		saw(unwanted[i].Tenant)
-	}
-	f.Tenants = len(seen)
+	f.Wake = wake
+	return f, d.told(err)
 }
 
 // claimedLately reports whether it is too soon to look again for what dead consumers
-// have left.
-func (d *Desk) claimedLately(now time.Time, busy bool) bool { //nolint:revive // flag-parameter: who has work looks less often
+// of so many tenants have left. The more there are, the less often that is, so that a
+// second costs the same.
+func (d *Desk) claimedLately(now time.Time, tenants int, busy bool) bool { //nolint:revive // flag-parameter: who has work looks less often
 	pause := d.opts.Claim
+	if tenants > 1 && d.opts.Block > 0 {
+		pause = max(pause, min(time.Duration(tenants)*claimEach, d.opts.Lease/2))
+	}
 	if busy {
 		pause = d.opts.Lease / 2
 	}
 	since := now.Sub(d.claimed)
 	return since >= 0 && since < pause
 }
+
+// claimEach is how long one more tenant puts off the next look.
+const claimEach = 5 * time.Millisecond
 
 // Claim has the next Fetch look for what dead consumers have left.
 func (d *Desk) Claim() { d.claimed = time.Time{} }
@@ -276,11 +313,12 @@ func (d *Desk) Bury(ctx context.Context, m store.Message, dead event.Dead, publi
 type Roster struct {
 	mu    sync.Mutex
 	names []string
+	known map[string]bool
 }
 
 // NewRoster is a roster of some tenants.
 func NewRoster(names ...string) *Roster {
-	r := &Roster{}
+	r := &Roster{known: map[string]bool{}}
 	r.Add(names...)
 	return r
 }
@@ -298,7 +336,8 @@ func (r *Roster) Add(names ...string) (added []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range names {
-		if !slices.Contains(r.names, name) && !slices.Contains(added, name) && store.CheckTenant(name) == nil {
+		if !r.known[name] && store.CheckTenant(name) == nil {
+			r.known[name] = true
 			added = append(added, name)
 		}
 	}

@@ -49,10 +49,10 @@ type Reader struct {
 	Group, Consumer string
 	Tenants         []string
 
-	// Wants says which events matter; nil: all. Of the others no messages are made:
-	// they are noted in Unwanted.
-	Wants    func(event.Type) bool
-	Unwanted *[]Spent
+	// Wants says which events matter; nil: all. Of the others no messages are made.
+	Wants func(event.Type) bool
+	// Notes, if there are any, tell what was read besides messages.
+	Notes *Notes
 	// Spent is acknowledged on the way.
 	Spent []Spent
 	// Often says that it reads again and again, from a connection.
@@ -64,13 +64,32 @@ func (r *Reader) wants(t event.Type) bool { return r.Wants == nil || t == "" || 
 
 // pass notes an entry that does not matter, with room for others.
 func (r *Reader) pass(entry Spent, more int) {
-	if r.Unwanted == nil {
+	if r.Notes == nil {
 		return
 	}
-	if len(*r.Unwanted) == cap(*r.Unwanted) {
-		*r.Unwanted = slices.Grow(*r.Unwanted, more)
+	if n := r.Notes; len(n.Unwanted) == cap(n.Unwanted) {
+		n.Unwanted = slices.Grow(n.Unwanted, more)
 	}
-	*r.Unwanted = append(*r.Unwanted, entry)
+	r.Notes.Unwanted = append(r.Notes.Unwanted, entry)
+}
+
+// found notes how many entries a tenant had.
+func (r *Reader) found(tenant string, entries int) {
+	if r.Notes != nil && entries > 0 {
+		r.Notes.Found = append(r.Notes.Found, Found{tenant, entries})
+	}
+}
+
+// Notes are what was read besides messages.
+type Notes struct {
+	Unwanted []Spent // events of other types
+	Found    []Found // in the order of the tenants that had something
+}
+
+// Found is how many events of all types were read of a tenant.
+type Found struct {
+	Tenant string
+	Events int
 }
 
 // Spent is an entry that means nothing more to a group.
@@ -222,14 +241,11 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, err error) {
 	in := reply{text: text}
 	var entry rawEntry
+	asked := streamsOf{store: s, tenants: r.Tenants}
 	for streams := in.streams(); streams > 0; streams-- {
 		name, n := in.stream()
-		tenant := ""
-		for _, t := range r.Tenants {
-			if s.keys.stream(t) == string(in.of(name)) {
-				tenant = t
-			}
-		}
+		tenant := asked.tenant(in.of(name))
+		r.found(tenant, n)
 		for left := n; left > 0; left-- {
 			if in.entry(&entry); in.bad {
 				return nil, errReply
@@ -253,6 +269,26 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 		return nil, errReply
 	}
 	return out, nil
+}
+
+// streamsOf finds out whose streams a reply names. Redis names them in the order in
+// which they were asked for, so that all of them together are one walk.
+type streamsOf struct {
+	store   *Store
+	tenants []string
+	at      int
+}
+
+// tenant is whose stream has a name; "" if none of them has it.
+func (o *streamsOf) tenant(name []byte) string {
+	for range o.tenants {
+		tenant := o.tenants[o.at]
+		o.at = (o.at + 1) % len(o.tenants)
+		if o.store.keys.stream(tenant) == string(name) {
+			return tenant
+		}
+	}
+	return ""
 }
 
 // message reads an entry of these fields, in the order of their names. One that is
@@ -350,58 +386,6 @@ func (s *Store) decode(fields []string) (event.Event, error) {
 func (s *Store) fields(e event.Event) []string {
 	e.Data = s.sealer.Seal(e.Data)
 	return e.Fields()
-}
-
-// Orphans looks at what was delivered and not acknowledged: what its consumer
-// has left alone for a lease is delivered to this one. If there is nothing to
-// take, wake says when there may be; zero means that nothing is pending at all.
-func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []Message, wake time.Time, err error) {
-	for _, tenant := range r.Tenants {
-		first, oldest, err := s.leftAlone(ctx, tenant, r.Group, lease)
-		if err != nil {
-			return nil, wake, err
-		}
-		if first != "" {
-			msgs, err := s.claim(ctx, r, claim{tenant, first, lease, count}, now)
-			if err != nil {
-				return nil, wake, err
-			}
-			out = append(out, msgs...)
-		} else if oldest >= 0 {
-			if at := now.Add(lease - oldest); wake.IsZero() || at.Before(wake) {
-				wake = at
-			}
-		}
-	}
-	return out, wake, nil
-}
-
-// leftAlone finds the first entry that nobody has touched for a lease; "" if
-// there is none. Then oldest says for how long one has been left alone, negative
-// if nothing is pending.
-func (s *Store) leftAlone(ctx context.Context, tenant, group string, lease time.Duration) (first string, oldest time.Duration, err error) {
-	const look = 100
-	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Count: look}
-	entries, err := s.rdb.XPendingExt(ctx, args).Result()
-	if err != nil {
-		return "", 0, failed("look at what is pending", err)
-	}
-	oldest = -1
-	for _, entry := range entries {
-		if entry.Idle >= lease {
-			return entry.ID, entry.Idle, nil
-		}
-		oldest = max(oldest, entry.Idle)
-	}
-	if len(entries) < look {
-		return "", oldest, nil
-	}
-	// These are at work. Redis itself looks through those behind them.
-	args.Idle, args.Count = lease, 1
-	if entries, err = s.rdb.XPendingExt(ctx, args).Result(); err != nil || len(entries) == 0 {
-		return "", oldest, failed("look at what is pending", err)
-	}
-	return entries[0].ID, entries[0].Idle, nil
 }
 
 // Acknowledge acknowledges what a reader is done with.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,18 +13,25 @@ import (
 
 // Tenants are those that somebody has started, defined or prepared something for,
 // sorted.
-func (s *Store) Tenants(ctx context.Context) ([]string, error) {
-	names, err := s.rdb.SMembers(ctx, s.keys.tenants()).Result()
-	if err != nil {
-		return nil, failed("read the tenants", err)
-	}
-	var tenants []string
-	for _, name := range names {
-		if CheckTenant(name) == nil {
-			tenants = append(tenants, name)
+func (s *Store) Tenants(ctx context.Context) (tenants []string, err error) {
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		var names []string
+		if names, cursor, err = s.rdb.SScan(ctx, s.keys.tenants(), cursor, "", scanCount).Result(); err != nil {
+			return nil, failed("read the tenants", err)
+		}
+		for _, name := range names {
+			if CheckTenant(name) == nil {
+				tenants = append(tenants, name)
+			}
 		}
 	}
-	return sorted(tenants), nil
+	return slices.Compact(sorted(tenants)), nil
+}
+
+// TenantCount is how many there are of them, about: it differs when one has come.
+func (s *Store) TenantCount(ctx context.Context) (int64, error) {
+	n, err := s.rdb.SCard(ctx, s.keys.tenants()).Result()
+	return n, failed("count the tenants", err)
 }
 
 // FindTenants looks through all keys for streams of tenants, also of those that

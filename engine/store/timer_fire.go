@@ -249,7 +249,7 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 // firing are the keys and the arguments of fireScript for timers which are due from
 // a microsecond on that each has.
 func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (keys []string, args []any) {
-	f := &firing{store: s, streams: map[string]int{}}
+	f := &firing{store: s, streams: map[string]int{}, most: len(due)}
 	keys = append(make([]string, 0, 4), s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant))
 	latest := int64(math.MinInt64)
 	for i := range due {
@@ -278,6 +278,7 @@ func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (
 // firing is what fireScript is told of each timer.
 type firing struct {
 	store   *Store
+	most    int            // timers
 	streams map[string]int // their numbers
 	keys    []string       // of the streams …
 	tenants []string       // … and whose they are
@@ -333,7 +334,7 @@ func (f *firing) add(d *Due) {
 		}
 		if f.args == nil {
 			const each = 6
-			f.args = make([]any, 0, 100*each)
+			f.args = make([]any, 0, min(f.most, 100)*each)
 		}
 		f.args = append(f.args, f.of(d.Tenant), d.eventID(), d.Workflow, d.Execution, d.TaskID, data)
 	}

@@ -34,10 +34,6 @@ type Options struct {
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	Lookahead time.Duration // a wait ends so long before a timer is due, for a short one that ends just then
 	Watch     *Watch        // shared by the services of a process; nil: this one is alone
-
-	// Alarm, if set, sees to it that Redis does something after a time, unless it
-	// is stopped before: an idle Redis ends a read that waits up to 100 ms late.
-	Alarm func(time.Duration) (stop func())
 }
 
 // Defaults are the options of an ordinary deployment.

@@ -20,7 +20,7 @@ type Inbox struct {
 	opts delivery.Options
 
 	mu      sync.Mutex
-	waiting []store.Message
+	waiting queues
 	batches [][]store.Message // in the hands of the workers
 	busy    map[address]bool  // executions of these
 	reading bool              // one of the workers reads, for all of them
@@ -53,9 +53,10 @@ func concerns(t event.Type) bool {
 }
 
 // take hands out messages of one tenant, none if there are none; then wake says
-// when to ask again.
+// when to ask again. Who waits while another one reads comes back when that one does,
+// so that it is seen to live.
 func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
-	for {
+	for range 2 {
 		batch, read, changed := b.next()
 		switch {
 		case len(batch) > 0:
@@ -71,6 +72,7 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 			return nil, time.Time{}, nil
 		}
 	}
+	return nil, time.Time{}, nil
 }
 
 // next is a batch to begin; without one, whether to read, or what to wait for.
@@ -81,7 +83,7 @@ func (b *Inbox) next() (batch []store.Message, read bool, changed <-chan struct{
 		return batch, false, nil
 	}
 	// Reads that do not wait can be done side by side.
-	if b.reading && b.opts.Block > 0 || len(b.waiting) >= b.opts.Batch {
+	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch {
 		return nil, false, b.changed
 	}
 	b.reading = true
@@ -94,18 +96,17 @@ func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
-	if len(b.waiting) == 0 {
-		b.waiting = f.Messages[:0]
-	}
+	kept := f.Messages[:0]
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case !concerns(m.Event.Type):
 			b.desk.Pass(*m)
 			f.Wake = f.Now // to acknowledge it
 		case !m.Claimed || !b.has(*m):
-			b.waiting = append(b.waiting, *m)
+			kept = append(kept, *m)
 		}
 	}
+	b.waiting.put(kept)
 	b.broadcast()
 	if batch = b.pick(); len(batch) > 0 {
 		return batch, f.Now, nil // an error comes again when there is nothing else
@@ -113,15 +114,33 @@ func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time
 	return nil, f.Wake, err
 }
 
-// pick begins a batch of what waits, if there is something that may begin now. What
-// is in it stays where it is: it is much to copy.
+// pick begins a batch of what waits, if there is something that may begin now. Tenants
+// take turns.
 func (b *Inbox) pick() []store.Message {
-	batch, rest := b.waiting[:0], []store.Message(nil)
+	for range b.waiting.tenants() {
+		batch, rest := b.split(b.waiting.next())
+		b.waiting.leave(rest)
+		if len(batch) == 0 {
+			continue
+		}
+		b.batches = append(b.batches, batch)
+		for i := range batch {
+			b.busy[addressOf(&batch[i])] = true
+		}
+		return batch
+	}
+	return nil
+}
+
+// split takes what may begin now from the messages of one tenant. What is in the batch
+// stays where it is: it is much to copy.
+func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	var held map[address]bool // executions of which something has to wait
-	for i := range b.waiting {
-		m := &b.waiting[i]
+	batch = msgs[:0]
+	for i := range msgs {
+		m := &msgs[i]
 		if len(batch) >= b.opts.Batch || len(batch) > 0 && delivery.Suspect(batch[0]) {
-			rest = append(rest, b.waiting[i:]...)
+			rest = append(rest, msgs[i:]...)
 			break
 		}
 		if key := addressOf(m); b.busy[key] || held[key] || !b.joins(batch, *m) {
@@ -134,25 +153,16 @@ func (b *Inbox) pick() []store.Message {
 			batch = append(batch, *m)
 		}
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	batch = slices.Clip(batch)
-	b.waiting = rest
-	b.batches = append(b.batches, batch)
-	for i := range batch {
-		b.busy[addressOf(&batch[i])] = true
-	}
-	return batch
+	return slices.Clip(batch), rest
 }
 
-// joins reports whether a message may be handled with a batch: it is of the same
-// tenant, and no suspect, which is handled alone.
+// joins reports whether a message may be handled with a batch of its tenant: it is no
+// suspect, which is handled alone.
 func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
 		return b.opts.Gate.Enter(m)
 	}
-	return m.Tenant == batch[0].Tenant && !delivery.Suspect(m)
+	return !delivery.Suspect(m)
 }
 
 // address names an execution.
@@ -175,9 +185,7 @@ func (b *Inbox) done(batch, again []store.Message) {
 		delete(b.busy, addressOf(&batch[i]))
 	}
 	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
-	if len(again) > 0 {
-		b.waiting = append(slices.Clone(again), b.waiting...)
-	}
+	b.waiting.back(again)
 	b.broadcast()
 }
 
@@ -189,7 +197,7 @@ func (b *Inbox) broadcast() {
 
 // has reports whether a claimed message is one of this process, which is at work still.
 func (b *Inbox) has(m store.Message) bool {
-	return slices.ContainsFunc(b.waiting, m.Same) ||
+	return b.waiting.has(m) ||
 		slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return slices.ContainsFunc(batch, m.Same) })
 }
 
@@ -200,5 +208,5 @@ func (b *Inbox) Finish(ctx context.Context) error { return b.desk.Finish(ctx) }
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Concat(append(slices.Clone(b.batches), b.waiting, b.desk.Held())...)
+	return slices.Concat(append(slices.Clone(b.batches), b.waiting.all(), b.desk.Held())...)
 }

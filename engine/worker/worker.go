@@ -84,14 +84,11 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		return s.transition(ctx, m, m.Event, true)
 	}
-	executions, err := s.store.Listeners(ctx, m.Tenant, string(m.Event.Type))
+	err := s.store.EachListener(ctx, m.Tenant, string(m.Event.Type), func(id string) error {
+		return s.transition(ctx, m, decide.Received(m.Event, id), false)
+	})
 	if err != nil {
 		return err
-	}
-	for _, id := range executions {
-		if err := s.transition(ctx, m, decide.Received(m.Event, id), false); err != nil {
-			return err
-		}
 	}
 	return s.store.Settle(ctx, m)
 }

@@ -86,12 +86,18 @@ func (c *compiler) severalOf(e ast.Expr) several {
 		p := c.part(call)
 		return func(m *machine, f *frame) {
 			t, from, to := p.of(m, f)
+			if from >= 1 && to <= len(t.list) {
+				m.pile = append(m.pile, t.list[from-1:max(from-1, to)]...)
+				return
+			}
 			for i := from; i <= to; i++ {
 				m.pile = append(m.pile, t.get(number(float64(i))))
 			}
 		}
 	case "string.match":
 		return c.match(call)
+	case "string.byte":
+		return c.bytes(call)
 	case "string.find", "string.gsub", "pcall", "xpcall", "next", "select", "ipairs", "pairs":
 		leave("several values of %s", name)
 	}
@@ -122,7 +128,7 @@ func (c *compiler) call(e *ast.FuncCallExpr) expression {
 			reply := m.try(f, w)
 			return seen(&reply)
 		}
-	case "unpack", "string.match":
+	case "unpack", "string.match", "string.byte":
 		all := c.severalOf(e)
 		return func(m *machine, f *frame) value {
 			base := len(m.pile)
@@ -202,8 +208,9 @@ func (c *compiler) own(e *ast.FuncCallExpr) several {
 type words struct {
 	list
 
-	part *part
-	line int
+	fixed []string // those of the list that never change; "" of the others
+	part  *part
+	line  int
 }
 
 // part is unpack(list, from, to).
@@ -249,21 +256,29 @@ func (c *compiler) words(e *ast.FuncCallExpr) *words {
 			exprs = exprs[:n-1]
 		}
 	}
-	if w.part == nil {
-		w.list = c.list(exprs, len(exprs)+1)
-		return w
+	wanted := len(exprs) + 1
+	if w.part != nil {
+		wanted = len(exprs)
 	}
-	w.list = c.list(exprs, len(exprs))
+	w.list = c.list(exprs, wanted)
+	w.fixed = make([]string, len(w.exprs))
+	for i := range w.exprs {
+		if s, ok := exprs[i].(*ast.StringExpr); ok {
+			w.fixed[i] = s.Value
+		}
+	}
 	return w
 }
 
 // collect adds the words to those of the calls around this one; false if one is
 // neither a text nor a number.
 func (w *words) collect(m *machine, f *frame) bool {
-	for _, expr := range w.exprs {
-		s, ok := expr(m, f).text(argument)
-		if !ok {
-			return false
+	for i, s := range w.fixed {
+		if s == "" {
+			var ok bool
+			if s, ok = w.exprs[i](m, f).text(argument); !ok {
+				return false
+			}
 		}
 		m.words = append(m.words, s)
 	}

@@ -294,9 +294,9 @@ func (c *compiler) assignSeveral(s *ast.AssignStmt) statement {
 }
 
 func (c *compiler) while(s *ast.WhileStmt) statement {
-	condition, body := c.expression(s.Condition), c.block(s.Stmts)
+	condition, body := c.condition(s.Condition), c.block(s.Stmts)
 	return func(m *machine, f *frame) flow {
-		for condition(m, f).holds() {
+		for condition(m, f) {
 			switch run(m, f, body) {
 			case broken:
 				return onward
@@ -310,9 +310,9 @@ func (c *compiler) while(s *ast.WhileStmt) statement {
 }
 
 func (c *compiler) conditional(s *ast.IfStmt) statement {
-	condition, then, otherwise := c.expression(s.Condition), c.block(s.Then), c.block(s.Else)
+	condition, then, otherwise := c.condition(s.Condition), c.block(s.Then), c.block(s.Else)
 	return func(m *machine, f *frame) flow {
-		if condition(m, f).holds() {
+		if condition(m, f) {
 			return run(m, f, then)
 		}
 		return run(m, f, otherwise)

@@ -1,10 +1,6 @@
 package lua
 
-import (
-	"math"
-
-	"github.com/yuin/gopher-lua/ast"
-)
+import "github.com/yuin/gopher-lua/ast"
 
 // expression compiles one.
 func (c *compiler) expression(e ast.Expr) expression {
@@ -59,18 +55,22 @@ func (c *compiler) read(as string) expression {
 	}
 }
 
+// index compiles t[k]. The lists that scripts are given, and names, are quick to find.
 func (c *compiler) index(e *ast.AttrGetExpr) expression {
 	line := e.Line()
 	object := c.expression(e.Object)
-	if name, ok := e.Key.(*ast.NumberExpr); ok {
-		n, _ := parseNumber(name.Value)
-		place, key := int(n)-1, number(n)
+	switch key := e.Key.(type) {
+	case *ast.StringExpr:
+		name := text(key.Value)
+		return func(m *machine, f *frame) value { return load(object(m, f), name, line) }
+	case *ast.NumberExpr, *ast.ArithmeticOpExpr:
+		place := c.numeric(e.Key)
 		return func(m *machine, f *frame) value {
-			o := object(m, f)
-			if o.kind == isTable && place >= 0 && place < len(o.table.list) && float64(place+1) == n {
-				return o.table.list[place]
+			o, n := object(m, f), place(m, f)
+			if i := int(n) - 1; o.kind == isTable && i >= 0 && i < len(o.table.list) && float64(i+1) == n {
+				return o.table.list[i]
 			}
-			return load(o, key, line)
+			return load(o, number(n), line)
 		}
 	}
 	key := c.expression(e.Key)
@@ -96,6 +96,9 @@ func store(object, key, to value, line int) {
 	}
 	object.table.set(key, to)
 }
+
+// spare is how many fields get into a table that has some already.
+const spare = 2
 
 // construct compiles {a, b, c = d, [e] = f}.
 func (c *compiler) construct(e *ast.TableExpr) expression {
@@ -123,7 +126,7 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 			t.shorten()
 		}
 		if len(keys) > 0 {
-			t.pairs = make([]pair, 0, min(len(keys), fewPairs+1))
+			t.pairs = make([]pair, 0, min(len(keys)+spare, fewPairs+1))
 		}
 		o := value{kind: isTable, table: t}
 		for i, key := range keys {
@@ -155,20 +158,14 @@ func (c *compiler) operation(e ast.Expr) expression {
 			}
 			return right(m, f)
 		}
-	case *ast.RelationalOpExpr:
-		return c.relation(e)
+	case *ast.RelationalOpExpr, *ast.UnaryNotOpExpr:
+		holds := c.condition(e)
+		return func(m *machine, f *frame) value { return boolean(holds(m, f)) }
 	case *ast.StringConcatOpExpr:
 		return c.concat(e)
-	case *ast.ArithmeticOpExpr:
-		return c.arithmetic(e)
-	case *ast.UnaryMinusOpExpr:
-		operand, line := c.expression(e.Expr), e.Line()
-		return func(m *machine, f *frame) value {
-			return number(-numeric(operand(m, f), "attempt to perform arithmetic on a non-number value", line))
-		}
-	case *ast.UnaryNotOpExpr:
-		operand := c.expression(e.Expr)
-		return func(m *machine, f *frame) value { return boolean(!operand(m, f).holds()) }
+	case *ast.ArithmeticOpExpr, *ast.UnaryMinusOpExpr:
+		n := c.numeric(e)
+		return func(m *machine, f *frame) value { return number(n(m, f)) }
 	case *ast.UnaryLenOpExpr:
 		operand, line := c.expression(e.Expr), e.Line()
 		return func(m *machine, f *frame) value { return length(operand(m, f), line) }
@@ -216,101 +213,5 @@ func (c *compiler) concat(e *ast.StringConcatOpExpr) expression {
 		s := string(m.joined[base:])
 		m.joined = m.joined[:base]
 		return text(s)
-	}
-}
-
-// numeric is a value as a number, or the end of the script.
-func numeric(v value, message string, line int) float64 {
-	if v.kind == isNumber {
-		return v.num
-	}
-	n, ok := v.number()
-	if !ok {
-		fail(line, "%s", message)
-	}
-	return n
-}
-
-func (c *compiler) arithmetic(e *ast.ArithmeticOpExpr) expression {
-	left, right, line := c.expression(e.Lhs), c.expression(e.Rhs), e.Line()
-	operands := func(m *machine, f *frame) (a, b float64) {
-		const message = "attempt to perform arithmetic on a non-number value"
-		l := left(m, f)
-		r := right(m, f)
-		return numeric(l, message, line), numeric(r, message, line)
-	}
-	of := func(compute func(a, b float64) float64) expression {
-		return func(m *machine, f *frame) value { return number(compute(operands(m, f))) }
-	}
-	switch e.Operator {
-	case "+":
-		return of(func(a, b float64) float64 { return a + b })
-	case "-":
-		return of(func(a, b float64) float64 { return a - b })
-	case "*":
-		return of(func(a, b float64) float64 { return a * b })
-	case "/":
-		return of(func(a, b float64) float64 { return a / b })
-	case "%":
-		return of(func(a, b float64) float64 { return a - math.Floor(a/b)*b })
-	case "^":
-		return of(math.Pow)
-	default:
-		leave("operator %s", e.Operator)
-		return nil
-	}
-}
-
-func (c *compiler) relation(e *ast.RelationalOpExpr) expression {
-	left, right, line := c.expression(e.Lhs), c.expression(e.Rhs), e.Line()
-	of := func(holds func(a, b value) bool) expression {
-		return func(m *machine, f *frame) value {
-			a := left(m, f)
-			return boolean(holds(a, right(m, f)))
-		}
-	}
-	switch e.Operator {
-	case "==":
-		return of(func(a, b value) bool { return a == b })
-	case "~=":
-		return of(func(a, b value) bool { return a != b })
-	case "<":
-		return of(func(a, b value) bool { return less(a, b, line) })
-	case ">":
-		return of(func(a, b value) bool { return less(b, a, line) })
-	case "<=":
-		return of(func(a, b value) bool { return lessOrEqual(a, b, line) })
-	case ">=":
-		return of(func(a, b value) bool { return lessOrEqual(b, a, line) })
-	default:
-		leave("operator %s", e.Operator)
-		return nil
-	}
-}
-
-func less(a, b value, line int) bool {
-	if a.kind == isString && b.kind == isString {
-		return a.str < b.str
-	}
-	comparable2(a, b, line)
-	return a.num < b.num
-}
-
-func lessOrEqual(a, b value, line int) bool {
-	if a.kind == isString && b.kind == isString {
-		return a.str <= b.str
-	}
-	comparable2(a, b, line)
-	return a.num <= b.num
-}
-
-// comparable2 ends the script if two values are not two numbers.
-func comparable2(a, b value, line int) {
-	switch {
-	case a.kind == isNumber && b.kind == isNumber:
-	case a.kind == b.kind:
-		fail(line, "attempt to compare two %s values", a.kind)
-	default:
-		fail(line, "attempt to compare %s with %s", a.kind, b.kind)
 	}
 }

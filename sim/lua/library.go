@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
-	"github.com/yuin/gopher-lua/pm"
 )
 
 // library compiles the call of a function of Lua or Redis.
@@ -149,25 +148,46 @@ func (c *compiler) match(e *ast.FuncCallExpr) several {
 	if len(e.Args) != 2 { //nolint:mnd // text and pattern
 		leave("string.match of %d arguments", len(e.Args))
 	}
-	subject, pattern, line := c.expression(e.Args[0]), c.expression(e.Args[1]), e.Line()
+	p, ok := e.Args[1].(*ast.StringExpr)
+	if !ok || !plainPattern(p.Value) {
+		leave("string.match of a pattern that is not known")
+	}
+	subject, line := c.expression(e.Args[0]), e.Line()
 	return func(m *machine, f *frame) {
-		s := word(subject(m, f), line)
-		found, err := pm.Find(word(pattern(m, f), line), []byte(s), 0, 1)
-		if err != nil {
-			fail(line, "%s", err.Error())
+		m.matching.text, m.matching.pattern = word(subject(m, f), line), p.Value
+		m.pile = m.matching.found(m.pile)
+	}
+}
+
+// found adds what string.match returns: the captures, or all of the match.
+func (m *pattern) found(out []value) []value {
+	from, to, ok := m.find()
+	switch {
+	case !ok:
+		return append(out, value{})
+	case m.count == 0:
+		return append(out, text(m.text[from:to]))
+	}
+	for _, c := range m.captures[:m.count] {
+		if c.to == position {
+			out = append(out, number(float64(c.from+1)))
+			continue
 		}
-		if len(found) == 0 {
-			m.pile = append(m.pile, value{})
-			return
-		}
-		one := found[0]
-		first := min(2, one.CaptureLength()-2) // without captures it is all of it
-		for i := first; i < one.CaptureLength(); i += 2 {
-			if one.IsPosCapture(i) {
-				m.pile = append(m.pile, number(float64(one.Capture(i))))
-				continue
-			}
-			m.pile = append(m.pile, text(s[one.Capture(i):one.Capture(i+1)]))
+		out = append(out, text(m.text[c.from:c.to]))
+	}
+	return out
+}
+
+// bytes compiles string.byte(s, from, to).
+func (c *compiler) bytes(e *ast.FuncCallExpr) several {
+	const arguments = 3
+	if len(e.Args) != arguments {
+		leave("string.byte of %d arguments", len(e.Args))
+	}
+	part := cut(c.list(e.Args, len(e.Args)).exprs, e.Line())
+	return func(m *machine, f *frame) {
+		for _, b := range []byte(part(m, f).str) {
+			m.pile = append(m.pile, number(float64(b)))
 		}
 	}
 }
@@ -276,6 +296,11 @@ func format(args []expression, e *ast.FuncCallExpr) expression {
 		}
 		if !found {
 			break
+		}
+		if behind, ok := strings.CutPrefix(after, "%"); ok {
+			parts = append(parts, func(*machine, *frame) string { return "%" })
+			rest = behind
+			continue
 		}
 		if next >= len(args) {
 			leave("string.format of too few arguments")

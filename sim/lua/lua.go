@@ -53,42 +53,41 @@ func Compile(source string) (*Script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the script: %w", err)
 	}
-	proto, err := lua.Compile(body, chunk)
-	if err != nil {
+	sum := sha1.Sum([]byte(source))
+	s := &Script{SHA: hex.EncodeToString(sum[:]), Source: source}
+	s.program, s.Wants = compileProgram(body) // first: gopher-lua changes what was parsed
+	if s.proto, err = lua.Compile(body, chunk); err != nil {
 		return nil, fmt.Errorf("compile the script: %w", err)
 	}
-	sum := sha1.Sum([]byte(source))
-	s := &Script{SHA: hex.EncodeToString(sum[:]), Source: source, proto: proto}
-	s.program, s.Wants = compileProgram(body)
 	scripts.Store(source, s)
 	return s, nil
 }
 
-// Runner runs the scripts of one Redis, one at a time.
+// Runner runs the scripts of a Redis, one at a time.
 type Runner struct {
+	// Redis carries the commands of the scripts out. It keeps nothing of the slice
+	// that it gets.
+	Redis func(args []string) resp.Reply
+
 	machine machine
 	gopher  *gopher // nil until a script needs it
-}
-
-// NewRunner is a Runner whose scripts send their commands to redis, which keeps
-// nothing of the slice that it gets.
-func NewRunner(redis func(args []string) resp.Reply) *Runner {
-	return &Runner{machine: machine{redis: redis}}
 }
 
 // Run runs a script, which its errors call sha.
 func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
 	if s.program != nil {
+		r.machine.redis = r.Redis
 		return r.machine.run(s.program, sha, keys, argv)
 	}
 	if r.gopher == nil {
-		r.gopher = newGopher(r.machine.redis)
+		r.gopher = newGopher(r.Redis)
 	}
 	return r.gopher.run(s.proto, sha, keys, argv)
 }
 
-// Close frees what gopher-lua holds.
+// Close ends its work for one Redis: it can go on with another.
 func (r *Runner) Close() {
+	r.Redis, r.machine.redis = nil, nil
 	if r.gopher != nil {
 		r.gopher.state.Close()
 		r.gopher = nil

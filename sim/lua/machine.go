@@ -12,12 +12,14 @@ type machine struct {
 	redis func([]string) resp.Reply
 
 	keys, argv value
+	lists      [2]table // that these are
 	frames     []*frame // of the functions that are at work, and room for more
 	depth      int      // of the one that is at work
 	results    []value  // of the function that has ended last
 	pile       []value  // what is being put together
 	words      []string // likewise, of commands
 	joined     []byte   // likewise, of texts
+	matching   pattern
 }
 
 // frame is the variables of a function that is at work.
@@ -58,6 +60,15 @@ func (m *machine) enter(fn *function, up *frame, line int) *frame {
 	return f
 }
 
+// of makes a table a list of texts.
+func (t *table) of(texts []string) value {
+	t.list, t.pairs, t.more = t.list[:0], nil, nil
+	for _, s := range texts {
+		t.list = append(t.list, text(s))
+	}
+	return value{kind: isTable, table: t}
+}
+
 // failure ends a script.
 type failure struct {
 	message string
@@ -91,7 +102,7 @@ func (m *machine) run(p *program, sha string, keys, argv []string) (reply resp.R
 			reply = f.reply(sha)
 		}
 	}()
-	m.keys, m.argv = texts(keys), texts(argv)
+	m.keys, m.argv = m.lists[0].of(keys), m.lists[1].of(argv)
 	m.depth, m.results, m.pile, m.words, m.joined = -1, m.results[:0], m.pile[:0], m.words[:0], m.joined[:0]
 	f := m.enter(&function{slots: p.slots}, nil, 0)
 	if run(m, f, p.body) != returned || len(m.results) == 0 {

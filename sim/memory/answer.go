@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"strings"
@@ -20,16 +21,23 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.closed || !s.spell(cmd.Args()) {
+	if s.closed {
+		return false
+	}
+	if clock, ok := cmd.(*redis.TimeCmd); ok {
+		clock.SetVal(s.now.Truncate(time.Microsecond).Local())
+		return true
+	}
+	if !s.spell(cmd.Args()) {
 		return false
 	}
 	reply := s.carryOut(s.args)
+	raw, ok := cmd.(*redis.RawCmd)
 	switch {
+	case ok:
+		s.sent = reply.Append(s.sent[:0])
+		raw.SetVal(bytes.Clone(s.sent))
 	case reply.Kind == resp.Error:
-		if raw, ok := cmd.(*redis.RawCmd); ok {
-			raw.SetVal(reply.Append(nil))
-			return true
-		}
 		cmd.SetErr(refusal(reply.Text))
 	case !give(cmd, &reply):
 		cmd.SetErr(errors.New("in-memory redis: " + cmd.Name() + " has another reply than its command expects"))
@@ -95,9 +103,6 @@ func (s *Server) spell(args []any) bool {
 // give sets the result of a command; false if the reply is none that it can have.
 func give(cmd redis.Cmder, r *resp.Reply) bool {
 	switch cmd := cmd.(type) {
-	case *redis.RawCmd:
-		cmd.SetVal(r.Append(nil))
-		return true
 	case *redis.Cmd:
 		if r.Kind == resp.Nil || r.Kind == resp.NilArray {
 			cmd.SetErr(redis.Nil)
@@ -193,11 +198,6 @@ func giveTexts(cmd redis.Cmder, texts []string) bool {
 			out[i] = redis.Z{Member: texts[2*i], Score: score}
 		}
 		cmd.SetVal(out)
-	case *redis.TimeCmd:
-		seconds, err := strconv.ParseInt(texts[0], 10, 64)
-		micros, wrong := strconv.ParseInt(texts[1], 10, 64)
-		cmd.SetVal(time.Unix(seconds, micros*1000))
-		return err == nil && wrong == nil
 	default:
 		return len(texts) == 0 && giveArray(cmd, nil)
 	}

@@ -123,6 +123,29 @@ func (g *group) forget(at int) {
 	g.pending = slices.Delete(g.pending, at, at+1)
 }
 
+// Open counts the entries of a stream whose fields are of those that are meant: how
+// many of them a group has not been given, and how many it has not acknowledged.
+func (s *Server) Open(key, name string, meant func(fields []string) bool) (unread, pending int) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	st, _ := find[stream](s, key)
+	g := st.group(name)
+	if g == nil {
+		return 0, 0
+	}
+	for i := st.search(g.last.next()); i < len(st.entries); i++ {
+		if meant(st.entries[i].fields) {
+			unread++
+		}
+	}
+	for _, p := range g.pending {
+		if e := st.entry(p.streamID); e != nil && meant(e.fields) {
+			pending++
+		}
+	}
+	return unread, pending
+}
+
 func groupCommands() map[string]command {
 	return map[string]command{
 		"xgroup":     {(*Server).xgroup, -2},
@@ -264,27 +287,33 @@ func (s *Server) xreadGroup(args []string) resp.Reply { //nolint:revive // cogni
 		if g == nil {
 			return resp.Fail("NOGROUP No such key '" + key + "' or consumer group '" + args[2] + "' in XREADGROUP with GROUP option")
 		}
+		if r.ids[i] == ">" {
+			readers = append(readers, reader{stream: st, group: g, key: key, fresh: true})
+			continue
+		}
 		after, ok := streamIDOf(r.ids[i], 0)
 		switch {
 		case r.ids[i] == "$":
 			return resp.Fail("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
-		case r.ids[i] != ">" && !ok:
+		case !ok:
 			return resp.Fail(noStreamID)
 		}
-		readers = append(readers, reader{stream: st, group: g, key: key, fresh: r.ids[i] == ">", after: after})
+		readers = append(readers, reader{stream: st, group: g, key: key, after: after})
 	}
 	var out []resp.Reply
 	for _, one := range readers {
 		if one.fresh && !one.group.last.less(one.stream.last) {
 			continue // there is nothing new
 		}
-		if one.fresh && len(one.entries) == 0 {
+		if one.fresh && len(one.stream.entries) == 0 {
 			continue
 		}
-		c := one.join(args[3], s.ms)
-		entries := one.history(c, r.count)
+		c := one.group.join(args[3], s.ms)
+		var entries []resp.Reply
 		if one.fresh {
 			entries = one.new(c, r, s.ms)
+		} else {
+			entries = one.history(c, r.count)
 		}
 		if len(entries) > 0 || !one.fresh {
 			out = append(out, resp.List(resp.Text(one.key), resp.List(entries...)))
@@ -345,9 +374,6 @@ func (r reader) pass(id streamID) {
 
 // history is what is pending with a consumer.
 func (r reader) history(c *consumer, count int) []resp.Reply {
-	if r.fresh {
-		return nil
-	}
 	out := []resp.Reply{}
 	for _, p := range r.pending[r.group.search(r.after.next()):] {
 		if len(out) == count {

@@ -154,7 +154,7 @@ func (s *Server) claimingOf(args []string) (c claiming, bad string) {
 		return c, "ERR Invalid min-idle-time argument for XCLAIM"
 	}
 	args = args[1:]
-	for len(args) > 0 {
+	for len(args) > 0 && args[0] != "" && args[0][0] <= '9' { // else it is an option
 		id, ok := streamIDOf(args[0], 0)
 		if !ok {
 			break

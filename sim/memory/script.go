@@ -52,8 +52,13 @@ func (s *Server) load(source string) (*loaded, string) {
 	if err != nil && s.Tamper == nil {
 		return nil, "ERR Error compiling script (new function): " + err.Error()
 	}
-	sum := sha1.Sum([]byte(source))
-	name := hex.EncodeToString(sum[:])
+	name := ""
+	if err == nil {
+		name = program.SHA
+	} else {
+		sum := sha1.Sum([]byte(source))
+		name = hex.EncodeToString(sum[:])
+	}
 	if known := s.scripts[name]; known != nil {
 		return known, ""
 	}

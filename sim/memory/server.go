@@ -29,9 +29,9 @@ type Server struct {
 	now      time.Time
 	ms       int64 // likewise, since 1970
 	scripts  map[string]*loaded
-	runner   *lua.Runner
-	args     []string // of the command that is answered
-	closed   bool
+	*scratch
+
+	closed bool
 }
 
 // item is the value of a key: a *text, *hash, *set, *sorted, *list or *stream.
@@ -53,8 +53,8 @@ func (c command) takes(count int) bool {
 
 // New is an empty Redis whose clock shows start.
 func New(start time.Time) *Server {
-	s := &Server{commands: commands(), keys: map[string]*item{}, scripts: map[string]*loaded{}}
-	s.runner = lua.NewRunner(s.carryOut)
+	s := &Server{commands: commands(), keys: map[string]*item{}, scripts: map[string]*loaded{}, scratch: unused()}
+	s.runner.Redis = s.carryOut
 	s.setTime(start)
 	return s
 }
@@ -79,8 +79,32 @@ var commands = sync.OnceValue(func() map[string]command {
 func (s *Server) Close() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	if s.closed {
+		return
+	}
 	s.closed = true
 	s.runner.Close()
+	scratches.Put(s.scratch)
+	s.scratch = nil
+}
+
+// scratch is room for what a server does. It says nothing about it, and serves one
+// after the other.
+type scratch struct {
+	args   []string // of the command that is answered
+	sent   []byte   // its reply
+	runner lua.Runner
+}
+
+//nolint:gochecknoglobals // a pool of what is empty
+var scratches sync.Pool
+
+// unused is room that nobody uses.
+func unused() *scratch {
+	if s, ok := scratches.Get().(*scratch); ok {
+		return s
+	}
+	return &scratch{}
 }
 
 // SetTime moves the clock that TIME, stream ids, idle times and expiry follow.

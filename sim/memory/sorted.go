@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/sim/resp"
 )
@@ -27,6 +28,19 @@ func (r ranked) compare(other ranked) int {
 		return cmp.Compare(r.score, other.score)
 	}
 	return strings.Compare(r.member, other.member)
+}
+
+// First is the score of the first member of a sorted set, as a moment in seconds since
+// 1970, to the microsecond before it; zero if there is none.
+func (s *Server) First(key string) time.Time {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	z, _ := find[sorted](s, key)
+	if z == nil || len(z.ranked) == 0 {
+		return time.Time{}
+	}
+	const end = 4e18 // long after the last moment that there is
+	return time.UnixMicro(int64(math.Floor(max(-end, min(end, z.ranked[0].score*1e6))))).UTC()
 }
 
 // fewMembers is how many are found fast enough one after the other.

@@ -236,10 +236,11 @@ func (s *Server) xread(args []string) resp.Reply {
 		if r.ids[i] == ">" {
 			return resp.Fail("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
 		}
+		if r.ids[i] == "$" {
+			continue
+		}
 		after, ok := streamIDOf(r.ids[i], 0)
 		switch {
-		case r.ids[i] == "$":
-			continue
 		case !ok:
 			return resp.Fail(noStreamID)
 		case st == nil:

@@ -1,0 +1,38 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// A clock that jumps beyond an event from outside does not go back to it: whoever
+// was given something after the jump would seem to have it from the future.
+func TestClockNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	cfg := twoProcesses(t).withDefaults()
+	cfg.Plan = &Plan{Faults: []Fault{{Clock, "worker-sim-0", 1, time.Minute}}}
+	w, err := newWorld(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	if err := w.launch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		at := cfg.Start.Add(time.Duration(i+1) * 10 * time.Second)
+		w.arrivals = append(w.arrivals, arrival{at, event.Event{ID: at.String(), Source: "/test", Type: "com.x", Tenant: cfg.Tenant, Time: at}})
+	}
+	for last := w.clock.now; w.living > 0 || len(w.arrivals) > 0; last = w.clock.now {
+		if s := w.choose(); s != nil {
+			w.turn(s)
+		} else if moved, err := w.advance(t.Context()); err != nil || !moved {
+			t.Fatalf("after %v of all: %v", w.clock.now.Sub(cfg.Start), err)
+		}
+		if w.clock.now.Before(last) {
+			t.Fatalf("the clock went back from %v to %v", last, w.clock.now)
+		}
+	}
+}

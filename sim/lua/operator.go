@@ -1,0 +1,151 @@
+package lua
+
+import (
+	"math"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// computation is an expression that is a number, and decision one that is a condition.
+type (
+	computation func(m *machine, f *frame) float64
+	decision    func(m *machine, f *frame) bool
+)
+
+// numeric is a value as a number, or the end of the script.
+func numeric(v value, message string, line int) float64 {
+	if v.kind == isNumber {
+		return v.num
+	}
+	n, ok := v.number()
+	if !ok {
+		fail(line, "%s", message)
+	}
+	return n
+}
+
+const noNumber = "attempt to perform arithmetic on a non-number value"
+
+// numeric compiles an expression of which a number is wanted.
+func (c *compiler) numeric(e ast.Expr) computation {
+	switch e := e.(type) {
+	case *ast.NumberExpr:
+		n, ok := parseNumber(e.Value)
+		if !ok {
+			leave("number %s", e.Value)
+		}
+		return func(*machine, *frame) float64 { return n }
+	case *ast.ArithmeticOpExpr:
+		return c.arithmetic(e)
+	case *ast.UnaryMinusOpExpr:
+		operand := c.numeric(e.Expr)
+		return func(m *machine, f *frame) float64 { return -operand(m, f) }
+	}
+	expr, line := c.expression(e), e.Line()
+	return func(m *machine, f *frame) float64 { return numeric(expr(m, f), noNumber, line) }
+}
+
+func (c *compiler) arithmetic(e *ast.ArithmeticOpExpr) computation {
+	left, right := c.numeric(e.Lhs), c.numeric(e.Rhs)
+	switch e.Operator {
+	case "+":
+		return func(m *machine, f *frame) float64 { return left(m, f) + right(m, f) }
+	case "-":
+		return func(m *machine, f *frame) float64 { return left(m, f) - right(m, f) }
+	case "*":
+		return func(m *machine, f *frame) float64 { return left(m, f) * right(m, f) }
+	case "/":
+		return func(m *machine, f *frame) float64 { return left(m, f) / right(m, f) }
+	case "%":
+		return func(m *machine, f *frame) float64 {
+			a, b := left(m, f), right(m, f)
+			return a - math.Floor(a/b)*b
+		}
+	case "^":
+		return func(m *machine, f *frame) float64 { return math.Pow(left(m, f), right(m, f)) }
+	default:
+		leave("operator %s", e.Operator)
+		return nil
+	}
+}
+
+// condition compiles an expression of which only counts whether it holds.
+func (c *compiler) condition(e ast.Expr) decision {
+	switch e := e.(type) {
+	case *ast.LogicalOpExpr:
+		left, right := c.condition(e.Lhs), c.condition(e.Rhs)
+		if e.Operator == "and" {
+			return func(m *machine, f *frame) bool { return left(m, f) && right(m, f) }
+		}
+		return func(m *machine, f *frame) bool { return left(m, f) || right(m, f) }
+	case *ast.RelationalOpExpr:
+		return c.relation(e)
+	case *ast.UnaryNotOpExpr:
+		operand := c.condition(e.Expr)
+		return func(m *machine, f *frame) bool { return !operand(m, f) }
+	}
+	expr := c.expression(e)
+	return func(m *machine, f *frame) bool { return expr(m, f).holds() }
+}
+
+func (c *compiler) relation(e *ast.RelationalOpExpr) decision {
+	left, right, line := c.expression(e.Lhs), c.expression(e.Rhs), e.Line()
+	of := func(holds func(a, b value, line int) bool) decision {
+		return func(m *machine, f *frame) bool {
+			a := left(m, f)
+			return holds(a, right(m, f), line)
+		}
+	}
+	equal := e.Operator == "=="
+	switch e.Operator {
+	case "==", "~=":
+		if s, ok := e.Rhs.(*ast.StringExpr); ok {
+			return func(m *machine, f *frame) bool {
+				a := left(m, f)
+				return (a.kind == isString && a.str == s.Value) == equal
+			}
+		}
+		return func(m *machine, f *frame) bool {
+			a := left(m, f)
+			return (a == right(m, f)) == equal
+		}
+	case "<":
+		return of(less)
+	case ">":
+		return of(func(a, b value, line int) bool { return less(b, a, line) })
+	case "<=":
+		return of(lessOrEqual)
+	case ">=":
+		return of(func(a, b value, line int) bool { return lessOrEqual(b, a, line) })
+	default:
+		leave("operator %s", e.Operator)
+		return nil
+	}
+}
+
+func less(a, b value, line int) bool {
+	if a.kind == isString && b.kind == isString {
+		return a.str < b.str
+	}
+	checkNumbers(a, b, line)
+	return a.num < b.num
+}
+
+func lessOrEqual(a, b value, line int) bool {
+	if a.kind == isString && b.kind == isString {
+		return a.str <= b.str
+	}
+	checkNumbers(a, b, line)
+	return a.num <= b.num
+}
+
+// checkNumbers ends the script if two values cannot be compared.
+func checkNumbers(a, b value, line int) {
+	switch {
+	case a.kind == isNumber && b.kind == isNumber:
+	case a.kind == b.kind:
+		fail(line, "attempt to compare two %s values", a.kind)
+	default:
+		fail(line, "attempt to compare %s with %s", a.kind, b.kind)
+	}
+}

@@ -1,0 +1,40 @@
+package sim
+
+import (
+	"testing"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// What nobody acknowledges, since nothing goes wrong, is not looked after while
+// the execution only waits: neither for long nor for ever.
+func TestNothingToRenew(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("wait.yaml", []byte(`
+document: {dsl: '1.0.3', namespace: test, name: wait, version: '1.0.0'}
+do:
+  - ask: {call: http, with: {method: get, endpoint: "https://a.example"}}
+  - rest: {wait: P30D}
+  - again: {call: http, with: {method: get, endpoint: "https://a.example"}}
+  - hear: {listen: {to: {one: {with: {type: com.never}}}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mocks, err := ParseMocks("mocks.yaml", []byte(`
+http: [{match: {url: "https://a.example"}, respond: {latency: PT1M, body: {}}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(20) {
+		for _, plan := range []*Plan{nil, {}} {
+			for _, remote := range []bool{false, true} {
+				cfg := Config{Definition: def, Mocks: mocks, Seed: seed, Plan: plan, Remote: remote, turns: 1000}
+				if r, err := Run(t.Context(), cfg); err != nil || r.Stop != Never || r.Status != "waiting" {
+					t.Errorf("seed %d: it ends as %s, since %q, want waiting for ever: %v", seed, r.Status, r.Stop, err)
+				}
+			}
+		}
+	}
+}
