@@ -141,68 +141,77 @@ type Fetched struct {
 // Fetch reads up to count new events, and waits for up to block for one; if there
 // are none, it claims those of dead consumers.
 func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (Fetched, error) {
+	var notes store.Notes
 	r := d.reader()
+	r.Notes = &notes
+	defer func() { d.spent.add(notes.Unwanted) }()
 	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
 	if some, patience := d.busy.next(r.Tenants, block); len(some) > 0 {
-		return d.readSome(ctx, r, some, count, patience)
+		r.Tenants = some
+		return d.readSome(ctx, r, count, patience)
 	}
-	f, from, err := d.read(ctx, r, count, block)
-	d.busy.saw(from, f.Now)
-	if err == nil && !d.opts.Reclaim && f.Events == 0 {
-		f.Wake = time.Time{}
-	}
+	f, err := d.read(ctx, r, count, block)
+	d.busy.saw(notes.Found, f.Now)
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
+	if err == nil && !d.opts.Reclaim && f.Events == 0 {
+		f.Wake = time.Time{}
+		return f, nil
+	}
 	if err != nil || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {
 		return f, d.told(err)
 	}
-	return d.claim(ctx, r, f, count)
+	return d.claim(ctx, r, count, f)
 }
 
-// read gets new events, and says how many of which tenants. What is spent is
-// acknowledged on the way.
-func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, []tally, error) {
-	var unwanted []store.Spent
-	r.Spent, r.Unwanted = d.spent.clear(), &unwanted
+// read gets new events, and acknowledges what is spent on the way.
+func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, error) {
+	r.Spent = d.spent.clear()
 	msgs, now, err := d.Store.Read(ctx, r, count, block)
 	if err != nil {
 		d.spent.back(r.Spent)
+		r.Notes.Found = nil
 	}
-	d.spent.add(unwanted)
-	from := tallies(msgs, unwanted)
-	d.share.saw(from, count)
-	return Fetched{Messages: msgs, Events: len(msgs) + len(unwanted), Tenants: len(from), Now: now, Wake: now}, from, err
+	d.share.saw(r.Notes.Found, count)
+	f := Fetched{Messages: msgs, Now: now, Wake: now, Tenants: len(r.Notes.Found)}
+	for _, found := range r.Notes.Found {
+		f.Events += found.Events
+	}
+	return f, err
 }
 
-// readSome does so for some of the tenants, and waits no longer than until all of
+// readSome reads only some of the tenants, and waits no longer than until all of
 // them are to be looked at again.
-func (d *Desk) readSome(ctx context.Context, r store.Reader, some []string, count int, patience time.Duration) (Fetched, error) {
+func (d *Desk) readSome(ctx context.Context, r store.Reader, count int, patience time.Duration) (Fetched, error) {
 	if d.opts.Alarm != nil {
 		defer d.opts.Alarm(patience)()
 	}
-	r.Tenants = some
-	f, _, err := d.read(ctx, r, count, patience)
+	f, err := d.read(ctx, r, count, patience)
 	d.busy.at(f.Now)
 	return f, d.told(err)
 }
 
-// claim adds what dead consumers have left to what was read, which is the desk's
-// whatever becomes of the claim.
-func (d *Desk) claim(ctx context.Context, r store.Reader, f Fetched, count int) (Fetched, error) {
-	var unwanted []store.Spent
-	r.Unwanted = &unwanted
+// claim adds to what was fetched what dead consumers have left.
+func (d *Desk) claim(ctx context.Context, r store.Reader, count int, f Fetched) (Fetched, error) {
 	d.claimed = f.Now
 	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, f.Now)
-	d.spent.add(unwanted)
+	last := ""
+	if n := len(r.Notes.Found); n > 0 {
+		last = r.Notes.Found[n-1].Tenant
+	}
 	for _, m := range orphans {
 		d.Tell(Activity{What: Claimed, Message: m})
+		if m.Tenant != last {
+			last = m.Tenant
+			f.Tenants++
+		}
 	}
-	f.Messages = append(f.Messages, orphans...)
-	if f.Events > 0 {
-		f.Events += len(orphans) + len(unwanted)
+	fresh := f.Events > 0
+	f.Messages, f.Events = append(f.Messages, orphans...), f.Events+len(orphans)
+	if fresh { // they are the desk's, whatever becomes of the claim
 		return f, nil
 	}
-	f.Events, f.Tenants, f.Wake = len(orphans), len(tallies(orphans, nil)), wake
+	f.Wake = wake
 	return f, d.told(err)
 }
 

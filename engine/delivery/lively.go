@@ -1,6 +1,10 @@
 package delivery
 
-import "time"
+import (
+	"time"
+
+	"flunq.io/flunq/engine/store"
+)
 
 // lively are the tenants of whom something was read when all were last asked for. A
 // read of all costs by how many they are, even if one of them has a single event:
@@ -28,10 +32,10 @@ func (l *lively) next(all []string, block time.Duration) (some []string, patienc
 }
 
 // saw takes in a read of all.
-func (l *lively) saw(from []tally, now time.Time) {
+func (l *lively) saw(found []store.Found, now time.Time) {
 	l.tenants, l.asked, l.now = nil, now, now
-	for _, t := range from {
-		l.tenants = append(l.tenants, t.tenant)
+	for _, f := range found {
+		l.tenants = append(l.tenants, f.Tenant)
 	}
 }
 

@@ -12,17 +12,12 @@ import (
 // noon is when reads of tests begin.
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// events are some of each tenant, as they are counted.
-func events(each int, tenants ...string) []tally {
-	var msgs []store.Message
-	var unwanted []store.Spent
+// events are some of each tenant.
+func events(each int, tenants ...string) (found []store.Found) {
 	for _, tenant := range tenants {
-		unwanted = append(unwanted, store.Spent{Tenant: tenant})
-		for range each - 1 {
-			msgs = append(msgs, store.Message{Tenant: tenant})
-		}
+		found = append(found, store.Found{Tenant: tenant, Events: each})
 	}
-	return tallies(msgs, unwanted)
+	return found
 }
 
 func names(n int) (out []string) {

@@ -63,8 +63,8 @@ var deadLetters = []check{
 			l.SourceStream != streamKey || l.LastFailure.IsZero() || l.FirstFailure.IsZero() || l.Replayed != 0 || l.Err != nil {
 			t.Errorf("letter %+v", l)
 		}
-		if found, err := w.Letter(t.Context(), tenant, "", l.ID); err != nil || !slices.Equal(found.Fields, m.Fields) {
-			t.Errorf("found %+v, %v, want the fields %v", found, err, m.Fields)
+		if found, err := w.Letter(t.Context(), tenant, "", l.ID); err != nil || !slices.Equal(found.Fields, m.Fields()) {
+			t.Errorf("found %+v, %v, want the fields %v", found, err, m.Fields())
 		}
 	}},
 	{"a letter goes back byte for byte, and counts its replays", func(t *testing.T, w *world) {

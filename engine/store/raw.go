@@ -106,6 +106,7 @@ type rawEntry struct {
 	id     span
 	fields []span // name after name with its value; they are overwritten by the next entry
 	whole  span   // from the first field to the end of the last
+	named  []string
 }
 
 // entry reads an entry into the room of the one before.
@@ -135,20 +136,28 @@ func (e *rawEntry) field(name string) []byte {
 	return found
 }
 
-// texts are the fields in the order of their names. They share one text, so that
-// whoever keeps one keeps no more than its own entry.
-func (e *rawEntry) texts() []string {
-	text := string(e.reply.of(e.whole))
-	out := make([]string, 0, len(e.fields)+2*extraFields)
+// texts are the fields in the order of their names, until the next entry is read.
+// They share one text, so that whoever keeps one keeps no more than its own entry.
+func (e *rawEntry) texts() (fields []string, text string) {
+	text = string(e.reply.of(e.whole))
+	e.named = e.named[:0]
 	for i := 0; i+1 < len(e.fields); i += 2 {
 		name, value := e.fields[i], e.fields[i+1]
-		out = append(out, text[name.from-e.whole.from:name.to-e.whole.from], text[value.from-e.whole.from:value.to-e.whole.from])
+		e.named = append(e.named, text[name.from-e.whole.from:name.to-e.whole.from], text[value.from-e.whole.from:value.to-e.whole.from])
 	}
-	return sortFields(out)
+	return sortFields(e.named), text
 }
 
-// extraFields is room for what is added to an entry that is put off.
-const extraFields = 2
+// fieldsOf are the fields that the text of an entry has, in the order of their names.
+func fieldsOf(text string) []string {
+	in := reply{text: []byte(text)}
+	e := rawEntry{reply: &in, whole: span{0, len(text)}}
+	for in.at < len(text) && !in.bad {
+		e.fields = append(e.fields, in.bulk())
+	}
+	fields, _ := e.texts()
+	return fields
+}
 
 // sortFields puts fields into the order of their names; of those of one name only
 // the last one stays.

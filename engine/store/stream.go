@@ -49,10 +49,10 @@ type Reader struct {
 	Group, Consumer string
 	Tenants         []string
 
-	// Wants says which events matter; nil: all. Of the others no messages are made:
-	// they are noted in Unwanted.
-	Wants    func(event.Type) bool
-	Unwanted *[]Spent
+	// Wants says which events matter; nil: all. Of the others no messages are made.
+	Wants func(event.Type) bool
+	// Notes, if there are any, tell what was read besides messages.
+	Notes *Notes
 	// Spent is acknowledged on the way.
 	Spent []Spent
 	// Often says that it reads again and again, from a connection.
@@ -64,13 +64,32 @@ func (r *Reader) wants(t event.Type) bool { return r.Wants == nil || t == "" || 
 
 // pass notes an entry that does not matter, with room for others.
 func (r *Reader) pass(entry Spent, more int) {
-	if r.Unwanted == nil {
+	if r.Notes == nil {
 		return
 	}
-	if len(*r.Unwanted) == cap(*r.Unwanted) {
-		*r.Unwanted = slices.Grow(*r.Unwanted, more)
+	if n := r.Notes; len(n.Unwanted) == cap(n.Unwanted) {
+		n.Unwanted = slices.Grow(n.Unwanted, more)
 	}
-	*r.Unwanted = append(*r.Unwanted, entry)
+	r.Notes.Unwanted = append(r.Notes.Unwanted, entry)
+}
+
+// found notes how many entries a tenant had.
+func (r *Reader) found(tenant string, entries int) {
+	if r.Notes != nil && entries > 0 {
+		r.Notes.Found = append(r.Notes.Found, Found{tenant, entries})
+	}
+}
+
+// Notes are what was read besides messages.
+type Notes struct {
+	Unwanted []Spent // events of other types
+	Found    []Found // in the order of the tenants that had something
+}
+
+// Found is how many events of all types were read of a tenant.
+type Found struct {
+	Tenant string
+	Events int
 }
 
 // Spent is an entry that means nothing more to a group.
@@ -82,12 +101,22 @@ type Message struct {
 	ID                      string
 	Event                   event.Event
 	Err                     error     // why the entry is no event, if so
-	Fields                  []string  // of the entry as it stands, in the order of their names
 	Attempt                 int       // deliveries that have failed before
 	Claimed                 bool      // it was left alone by whoever had it, perhaps by this very consumer
 	Deaths                  int       // consumers that have died with it, as far as that is known
 	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
+
+	fields []string // of the entry …
+	text   string   // … or their text: few are asked for them
+}
+
+// Fields are those of the entry as it stands, in the order of their names.
+func (m Message) Fields() []string {
+	if m.fields == nil && m.text != "" {
+		return fieldsOf(m.text)
+	}
+	return m.fields
 }
 
 // Same reports whether both are the same entry of the same stream.
@@ -216,6 +245,7 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 	for streams := in.streams(); streams > 0; streams-- {
 		name, n := in.stream()
 		tenant := asked.tenant(in.of(name))
+		r.found(tenant, n)
 		for left := n; left > 0; left-- {
 			if in.entry(&entry); in.bad {
 				return nil, errReply
@@ -227,7 +257,12 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 			if len(out) == cap(out) {
 				out = slices.Grow(out, (left+1)/2) // about so many of them are wanted
 			}
-			out = append(out, s.message(r, tenant, entry.identifier(), entry.texts(), now))
+			fields, text := entry.texts()
+			m := s.message(r, tenant, entry.identifier(), fields, now)
+			if len(fields)/2 <= mostFields {
+				m.fields, m.text = nil, text
+			}
+			out = append(out, m)
 		}
 	}
 	if in.bad {
@@ -259,15 +294,15 @@ func (o *streamsOf) tenant(name []byte) string {
 // message reads an entry of these fields, in the order of their names. One that is
 // no event comes with the reason.
 func (s *Store) message(r Reader, tenant, id string, fields []string, now time.Time) Message {
-	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Fields: fields, Read: now}
+	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, fields: fields, Read: now}
 	m.Event, m.Err = s.decode(fields)
 	m.Event.Tenant = tenant // whatever the sender says
 	m.recall()
-	if n := len(m.Fields) / 2; n > mostFields {
+	if n := len(fields) / 2; n > mostFields {
 		m.Err = fmt.Errorf("the entry has %d fields, more than %d", n, mostFields)
 		m.Event.Ext = nil
 		// No script takes so many: from here on they are one.
-		m.Fields = []string{packedField, string(event.Encode(object(m.Fields)))}
+		m.fields = []string{packedField, string(event.Encode(object(fields)))}
 	}
 	return m
 }
@@ -303,17 +338,18 @@ func (m *Message) recall() {
 }
 
 // field finds a field of the entry.
-func (m Message) field(name string) string { return object(m.Fields)[name] }
+func (m Message) field(name string) string { return object(m.Fields())[name] }
 
 // sent are the fields as they were sent, without what the store has added to
 // put them off.
 func (m Message) sent() []string {
-	out := make([]string, 0, len(m.Fields))
-	for i := 0; i+1 < len(m.Fields); i += 2 {
-		switch name := m.Fields[i]; name {
+	fields := m.Fields()
+	out := make([]string, 0, len(fields))
+	for i := 0; i+1 < len(fields); i += 2 {
+		switch name := fields[i]; name {
 		case event.AttemptAttribute, firstFailureField, firstEntryField:
 		default:
-			out = append(out, name, m.Fields[i+1])
+			out = append(out, name, fields[i+1])
 		}
 	}
 	return out

@@ -67,8 +67,8 @@ var messages = []check{
 			if m.Err == nil || m.Event.Type != c.typ {
 				t.Errorf("%v: error %v, type %q, want an error and %q", c.values, m.Err, m.Event.Type, c.typ)
 			}
-			if !slices.Equal(m.Fields, c.values) && !slices.Contains(c.values, "{") {
-				t.Errorf("fields %v, want %v", m.Fields, c.values)
+			if !slices.Equal(m.Fields(), c.values) && !slices.Contains(c.values, "{") {
+				t.Errorf("fields %v, want %v", m.Fields(), c.values)
 			}
 		}
 	}},
@@ -147,13 +147,17 @@ var wants = []check{
 		must(t, w.Groups(t.Context(), tenant))
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
-		var unwanted []store.Spent
+		var notes store.Notes
 		r := reader(store.WorkerGroup, "w1")
-		r.Wants, r.Unwanted = func(typ event.Type) bool { return typ == "com.b" }, &unwanted
+		r.Wants, r.Notes = func(typ event.Type) bool { return typ == "com.b" }, &notes
 		msgs, _, err := w.Read(t.Context(), r, 10, 0)
 		must(t, err)
+		unwanted := notes.Unwanted
 		if len(msgs) != 1 || len(unwanted) != 1 || unwanted[0].Tenant != tenant || unwanted[0].ID == "" {
 			t.Fatalf("read %+v, noted %v, want one each", msgs, unwanted)
+		}
+		if want := []store.Found{{tenant, 2}}; !slices.Equal(notes.Found, want) {
+			t.Errorf("found %v, want %v", notes.Found, want)
 		}
 		if diff := cmp.Diff(b, msgs[0].Event); diff != "" {
 			t.Error(diff)

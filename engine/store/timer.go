@@ -94,7 +94,7 @@ func (s *Store) Retry(ctx context.Context, m Message, delay time.Duration) (mine
 	if err != nil {
 		return false, err
 	}
-	fields := object(m.Fields)
+	fields := object(m.Fields())
 	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
 	if fields[firstFailureField] == "" {
 		fields[firstFailureField] = now.Format(time.RFC3339Nano)

@@ -98,14 +98,17 @@ func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time
 	defer b.mu.Unlock()
 	b.reading = false
 	b.company.saw(f.Messages)
-	b.waiting.put(slices.DeleteFunc(f.Messages, func(m store.Message) bool {
-		if !concerns(m.Event.Type) {
-			b.desk.Pass(m)
+	kept := f.Messages[:0]
+	for i := range f.Messages {
+		switch m := &f.Messages[i]; {
+		case !concerns(m.Event.Type):
+			b.desk.Pass(*m)
 			f.Wake = f.Now // to acknowledge it
-			return true
+		case !m.Claimed || !b.has(*m):
+			kept = append(kept, *m)
 		}
-		return m.Claimed && b.has(m)
-	}))
+	}
+	b.waiting.put(kept)
 	b.broadcast()
 	if batch = b.pick(); len(batch) > 0 {
 		return batch, f.Now, nil // an error comes again when there is nothing else

@@ -17,7 +17,7 @@ type queues struct {
 // tenants is how many have messages.
 func (q *queues) tenants() int { return len(q.turns) }
 
-// put adds messages behind those of their tenants. They are kept where they are.
+// put adds messages behind those of their tenants. They are the queues' from then on.
 func (q *queues) put(msgs []store.Message) {
 	for len(msgs) > 0 {
 		tenant, n := msgs[0].Tenant, 1
@@ -25,10 +25,10 @@ func (q *queues) put(msgs []store.Message) {
 			n++
 		}
 		q.add(tenant, n)
-		if own := msgs[:n:n]; len(q.of[tenant]) == 0 {
-			q.of[tenant] = own
+		if waiting := q.of[tenant]; len(waiting) > 0 {
+			q.of[tenant] = append(waiting, msgs[:n]...)
 		} else {
-			q.of[tenant] = append(q.of[tenant], own...)
+			q.of[tenant] = slices.Clip(msgs[:n])
 		}
 		msgs = msgs[n:]
 	}
