@@ -57,6 +57,9 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	deed := Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String()
 	s := f.w.current
+	if s != nil && s.process.dead {
+		return nil, errCrashed // it goes on to its end, but nothing of it gets out
+	}
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.reach(deed)
 	f.w.keyed(from, req)

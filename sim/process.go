@@ -92,6 +92,9 @@ func (w *world) rouseAll() {
 
 // clear takes the services of dead processes out.
 func (w *world) clear() {
+	if !w.bodies {
+		return
+	}
 	w.bodies = false
 	for _, p := range w.crew {
 		if !p.dead || len(p.services) == 0 {

@@ -132,6 +132,15 @@ const (
 	breath = 5 * time.Millisecond
 )
 
+// upNext is the service that has the next turn, which may have been chosen already.
+func (w *world) upNext() *service {
+	s := w.next
+	if w.next = nil; s != nil {
+		return s
+	}
+	return w.choose()
+}
+
 // choice is a number that follows from a seed, a name and a count.
 func choice(seed uint64, name string, count uint64) uint64 {
 	return mix(seed, hashed(name), count)

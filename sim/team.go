@@ -49,7 +49,7 @@ func (w *world) added(key string, fields []string) {
 	case timers:
 		for _, t := range w.teams {
 			// Whoever has done it itself knows, unless others have to be told.
-			if t.fires() && !(w.lazy && w.current != nil && w.current.team == t) {
+			if self := w.lazy && w.current != nil && w.current.team == t; t.fires() && !self {
 				w.notify(t)
 			}
 		}

@@ -167,16 +167,9 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 		if stop := w.limit(ctx); stop != "" || w.failure != nil {
 			return stop, w.failure
 		}
-		s := w.next // was chosen by the one before it
-		if s == nil {
-			s = w.choose()
-		}
-		if s != nil {
-			w.next = nil
+		if s := w.upNext(); s != nil {
 			w.turn(s)
-			if w.bodies {
-				w.clear()
-			}
+			w.clear()
 			continue
 		}
 		// Where things go wrong, ends go unheard: then all work is done to its end.

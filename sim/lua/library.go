@@ -280,34 +280,16 @@ func raise(args []expression, e *ast.FuncCallExpr) expression {
 	}
 }
 
-// format compiles string.format with %d, %s and %.0f.
+// piece is a part of what string.format makes.
+type piece func(m *machine, f *frame) string
+
+// format compiles string.format with %d, %s, %.0f and %%.
 func format(args []expression, e *ast.FuncCallExpr) expression {
 	layout, ok := e.Args[0].(*ast.StringExpr)
 	if !ok {
 		leave("string.format of a computed layout")
 	}
-	line := e.Line()
-	var parts []func(m *machine, f *frame) string
-	rest, next := layout.Value, 1
-	for {
-		before, after, found := strings.Cut(rest, "%")
-		if before != "" {
-			parts = append(parts, func(*machine, *frame) string { return before })
-		}
-		if !found {
-			break
-		}
-		if behind, ok := strings.CutPrefix(after, "%"); ok {
-			parts = append(parts, func(*machine, *frame) string { return "%" })
-			rest = behind
-			continue
-		}
-		if next >= len(args) {
-			leave("string.format of too few arguments")
-		}
-		part, behind := verb(after, args[next], line)
-		parts, rest, next = append(parts, part), behind, next+1
-	}
+	parts := pieces(layout.Value, args[1:], e.Line())
 	return func(m *machine, f *frame) value {
 		if len(parts) == 1 {
 			return text(parts[0](m, f))
@@ -317,6 +299,29 @@ func format(args []expression, e *ast.FuncCallExpr) expression {
 			out.WriteString(part(m, f))
 		}
 		return text(out.String())
+	}
+}
+
+// pieces are the parts of a layout.
+func pieces(layout string, args []expression, line int) (parts []piece) {
+	fixed := func(s string) piece { return func(*machine, *frame) string { return s } }
+	for {
+		before, after, found := strings.Cut(layout, "%")
+		if before != "" {
+			parts = append(parts, fixed(before))
+		}
+		if !found {
+			return parts
+		}
+		if behind, ok := strings.CutPrefix(after, "%"); ok {
+			parts, layout = append(parts, fixed("%")), behind
+			continue
+		}
+		if len(args) == 0 {
+			leave("string.format of too few arguments")
+		}
+		part, behind := verb(after, args[0], line)
+		parts, layout, args = append(parts, part), behind, args[1:]
 	}
 }
 

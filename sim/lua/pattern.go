@@ -71,32 +71,38 @@ func (m *pattern) match(at int, p string) int {
 			return -1
 		}
 		n := thing(p)
-		rest := p[n:]
-		here := at < len(m.text) && means(p[:n], m.text[at])
-		switch {
-		case strings.HasPrefix(rest, "?"):
-			if here {
-				if end := m.match(at+1, rest[1:]); end >= 0 {
-					return end
-				}
-			}
-			p = rest[1:]
-			continue
-		case strings.HasPrefix(rest, "+"):
-			if !here {
-				return -1
-			}
-			return m.most(at+1, p[:n], rest[1:])
-		case strings.HasPrefix(rest, "*"):
-			return m.most(at, p[:n], rest[1:])
-		case strings.HasPrefix(rest, "-"):
-			return m.fewest(at, p[:n], rest[1:])
-		case !here:
+		one, rest := p[:n], p[n:]
+		if rest != "" && strings.IndexByte("?+*-", rest[0]) >= 0 {
+			return m.times(at, one, rest)
+		}
+		if at == len(m.text) || !means(one, m.text[at]) {
 			return -1
 		}
 		at, p = at+1, rest
 	}
 	return at
+}
+
+// times matches one thing as often as the first byte of the rest says, and then the rest.
+func (m *pattern) times(at int, one, rest string) int {
+	here := at < len(m.text) && means(one, m.text[at])
+	how, rest := rest[0], rest[1:]
+	switch {
+	case how == '*':
+		return m.most(at, one, rest)
+	case how == '-':
+		return m.fewest(at, one, rest)
+	case how == '+' && here:
+		return m.most(at+1, one, rest)
+	case how == '+':
+		return -1
+	}
+	if here {
+		if end := m.match(at+1, rest); end >= 0 {
+			return end
+		}
+	}
+	return m.match(at, rest)
 }
 
 func (m *pattern) begin(at int, p string) int {

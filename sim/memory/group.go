@@ -305,10 +305,10 @@ func (s *Server) xreadGroup(args []string) resp.Reply { //nolint:revive // cogni
 		if one.fresh && !one.group.last.less(one.stream.last) {
 			continue // there is nothing new
 		}
-		if one.fresh && len(one.stream.entries) == 0 {
+		if one.fresh && len(one.entries) == 0 {
 			continue
 		}
-		c := one.group.join(args[3], s.ms)
+		c := one.join(args[3], s.ms)
 		var entries []resp.Reply
 		if one.fresh {
 			entries = one.new(c, r, s.ms)

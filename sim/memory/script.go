@@ -70,13 +70,7 @@ func (s *Server) load(source string) (*loaded, string) {
 	if err != nil && s.Tamper == nil {
 		return nil, "ERR Error compiling script (new function): " + err.Error()
 	}
-	name := ""
-	if err == nil {
-		name = program.SHA
-	} else {
-		sum := sha1.Sum([]byte(source))
-		name = hex.EncodeToString(sum[:])
-	}
+	name := named(source, program)
 	if known := s.loaded(name); known != nil {
 		return known, ""
 	}
@@ -88,6 +82,15 @@ func (s *Server) load(source string) (*loaded, string) {
 	l := &loaded{program, name, source}
 	s.scripts[name] = l
 	return l, ""
+}
+
+// named is what a script is called; program may be nil.
+func named(source string, program *lua.Script) string {
+	if program != nil {
+		return program.SHA
+	}
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
 }
 
 // eval is EVAL.
