@@ -158,5 +158,5 @@ func (w *world) options(p *process) engine.Options {
 func batchOf(seed uint64) int {
 	usual := engine.Defaults().Worker.Batch
 	batches := []int{usual, 1, usual, 2}
-	return batches[choice(seed, "batch", 0)%uint64(len(batches))]
+	return batches[mix(seed, hashed("batch"), 0)%uint64(len(batches))]
 }
