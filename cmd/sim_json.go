@@ -18,6 +18,7 @@ type simJSON struct {
 	Seeds    int            `json:"seeds"`
 	Faults   map[string]int `json:"faults"`
 	Orders   int            `json:"orders"`
+	Trace    string         `json:"trace"`
 	Stopped  bool           `json:"stopped,omitempty"`
 	Outcomes []outcomeJSON  `json:"outcomes"`
 	Findings []findingJSON  `json:"findings"`
@@ -81,7 +82,7 @@ func (s *searcher) writeJSON(found []*searched) error {
 func (s *searcher) asJSON(got *searched) simJSON {
 	out := simJSON{
 		Workflow: got.search.Config.Definition.ID(), Test: got.name, Plain: got.Plain, Singles: got.Singles, Seeds: got.Seeds,
-		Faults: map[string]int{}, Orders: got.Orders, Stopped: got.Stopped,
+		Faults: map[string]int{}, Orders: got.Orders, Trace: got.Trace, Stopped: got.Stopped,
 		Outcomes: []outcomeJSON{}, Findings: []findingJSON{}, Hints: []hintJSON{},
 	}
 	for kind, n := range got.Faults {

@@ -60,6 +60,7 @@ type Report struct {
 	Last                  uint64
 	Faults                map[FaultKind]int
 	Orders                int       // distinct ones
+	Trace                 string    // hash of what happened in all runs: the same search gives the same
 	Seconds               int64     // virtual, of all runs
 	Outcomes              []Outcome // of the runs in which nothing went wrong, the most frequent first
 	Findings              []*Finding

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -128,10 +129,8 @@ func runs(tasks dsl.TaskList) bool {
 		if t.Kind == dsl.Run {
 			return true
 		}
-		for _, list := range inner(t) {
-			if runs(list) {
-				return true
-			}
+		if slices.ContainsFunc(inner(t), runs) {
+			return true
 		}
 	}
 	return false

@@ -3,9 +3,12 @@ package sim
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"maps"
 	"slices"
 	"strings"
@@ -24,6 +27,7 @@ type hunt struct {
 	hidden          mask                         // values that follow from the time at which a run starts
 	reads           bool                         // the document reads the clock
 	orders          map[uint64]struct{}
+	trace           hash.Hash // of the orders of all runs
 	found           map[string]*Finding
 	timeouts        map[string]*timeouts
 	repeated        map[Deed]*Repeat
@@ -62,7 +66,7 @@ type verdict struct {
 func newHunt(s *Search) *hunt {
 	return &hunt{
 		Search: s, report: &Report{Faults: map[FaultKind]int{}},
-		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, found: map[string]*Finding{},
+		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
 		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{},
 		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition),
 	}
@@ -307,6 +311,7 @@ func (h *hunt) note(v *verdict) {
 		h.report.Faults[kind]++
 	}
 	h.faults += len(v.struck)
+	h.trace.Write(binary.BigEndian.AppendUint64(nil, v.order))
 	if len(h.orders) < mostOrders {
 		h.orders[v.order] = struct{}{}
 	}
@@ -343,7 +348,7 @@ func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 	if err != nil && ctx.Err() != nil {
 		h.report.Stopped, err = true, nil
 	}
-	h.report.Orders = len(h.orders)
+	h.report.Orders, h.report.Trace = len(h.orders), hex.EncodeToString(h.trace.Sum(nil))
 	if err != nil {
 		return h.report, err
 	}

@@ -21,23 +21,7 @@ type retried struct {
 
 // retriesIn are such calls of a run.
 func retriesIn(t *Trial) []retried {
-	given := map[string]bool{} // up without an answer
-	for _, end := range t.Ends {
-		for _, e := range end.History {
-			var c event.Completed
-			if e.Type != event.TaskCompleted || decide.DecodeData(e, &c) != nil || c.Error == nil {
-				continue
-			}
-			given[end.ID+" "+e.Task] = event.ShortType(c.Error.Type) == event.Timeout
-		}
-	}
-	for _, s := range t.Struck {
-		if s.Task != "" {
-			given[s.Task] = true
-		}
-	}
-	counts := map[Deed]int{}
-	unanswered := map[Deed]bool{}
+	given, counts, unanswered := unansweredIn(t), map[Deed]int{}, map[Deed]bool{}
 	for d := range t.Deeds {
 		run := event.ParseRun(d.Task)
 		key := d
@@ -52,6 +36,26 @@ func retriesIn(t *Trial) []retried {
 		}
 	}
 	return out
+}
+
+// unansweredIn are the runs of tasks that were given up without an answer.
+func unansweredIn(t *Trial) map[string]bool {
+	given := map[string]bool{}
+	for _, end := range t.Ends {
+		for _, e := range end.History {
+			var c event.Completed
+			if e.Type != event.TaskCompleted || decide.DecodeData(e, &c) != nil || c.Error == nil {
+				continue
+			}
+			given[end.ID+" "+e.Task] = event.ShortType(c.Error.Type) == event.Timeout
+		}
+	}
+	for _, s := range t.Struck {
+		if s.Task != "" {
+			given[s.Task] = true
+		}
+	}
+	return given
 }
 
 func (h *hunt) countRetries(v *verdict) {

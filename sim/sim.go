@@ -182,5 +182,5 @@ func callsOut(def *dsl.Definition) bool {
 func batchOf(seed uint64) int {
 	usual := engine.Defaults().Worker.Batch
 	batches := []int{usual, 1, usual, 2}
-	return batches[choice(seed, "batch", 0)%uint64(len(batches))]
+	return batches[mix(seed, hashed("batch"), 0)%uint64(len(batches))]
 }

@@ -33,11 +33,11 @@ type Trial struct {
 func (t *Trial) lasted() time.Duration {
 	last := time.Time{}
 	for _, end := range t.Ends {
-		if n := len(end.History); n > 0 && end.Status.Ended() {
-			last = later(last, end.History[n-1].Time)
-		} else {
+		n := len(end.History)
+		if n == 0 || !end.Status.Ended() {
 			return t.Elapsed
 		}
+		last = later(last, end.History[n-1].Time)
 	}
 	if len(t.Ends) == 0 {
 		return t.Elapsed
@@ -143,7 +143,7 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 }
 
 // outlived looks for timers that fired after the end of their execution, which
-// takes all of them back. The stream has the order: what an event says of its own
+// takes all of them back, and for events that were published twice. The stream has the order: what an event says of its own
 // time is as old as the step that it comes from.
 func (w *world) outlived(ctx context.Context, broken breaks) error {
 	entries, err := w.client.XRange(ctx, w.stream, "-", "+").Result()
@@ -151,18 +151,31 @@ func (w *world) outlived(ctx context.Context, broken breaks) error {
 		return err
 	}
 	over, seen := map[string]bool{}, map[string]bool{}
+	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
 	for _, entry := range entries {
 		e, err := event.FromAttributes(entry.Values)
-		if err != nil || e.Execution == "" || seen[e.ID] {
+		if err != nil || e.Execution == "" {
 			continue
 		}
-		seen[e.ID] = true // a fault may have sent it twice
+		switch {
+		case seen[e.ID] && (twice || !single(e.Type)): // a fault may have sent it twice
+			continue
+		case seen[e.ID]:
+			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
+			continue
+		}
+		seen[e.ID] = true
 		if e.Type == event.TimerFired && over[e.Execution] {
 			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 		}
 		over[e.Execution] = over[e.Execution] || ended(e)
 	}
 	return nil
+}
+
+// single reports whether an event of a type is never sent again by the engine itself.
+func single(t event.Type) bool {
+	return t == event.TimerFired || t == event.TaskCompleted || t == event.TaskRequested
 }
 
 // breaks notes a broken promise.

@@ -26,11 +26,10 @@ type workload struct {
 	with                  []string
 	executions            int
 	acts                  []act
-	kinds                 []FaultKind       // all but Outage and Clock unless they are given
+	kinds                 []FaultKind       // all but Outage unless they are given
 	rate, seeds           uint64            // 60 and 120 unless they are given
 	most                  int               // faults; 8 if 0
 	want                  map[string]string // by execution: its status, and its output if that is given
-	remote                bool              // always
 }
 
 const day = 24 * time.Hour
@@ -187,6 +186,7 @@ do:
       fork:
         branches:
           - long: {wait: P30D}
+          - twin: {wait: P30D}
           - short: {for: {in: "[range(6)]"}, do: [{rest: {wait: PT90S}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: PT20M}}}]}
           - hours: {for: {in: "[range(3)]"}, do: [{rest: {wait: PT7H, timeout: {after: P1D}}}]}
   - end: {set: {n: 2}}
@@ -216,18 +216,17 @@ func TestWorkloads(t *testing.T) {
 	for _, l := range workloads() {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			cfg := l.config(t)
-			l.ends(t, try(t, cfg, Plan{}))
-			struck := 0
+			cfg, struck := l.config(t), 0
 			for seed := range cmp.Or(l.seeds, 120) {
-				cfg.Seed, cfg.Remote = seed, l.remote || seed%2 == 1
-				kinds := l.kinds
-				if kinds == nil {
-					kinds = []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Clock}
+				cfg.Seed, cfg.Remote = seed, seed%2 == 1
+				plan := l.plan()
+				if seed == 0 {
+					plan = Plan{}
 				}
-				got := try(t, cfg, Plan{Kinds: kinds, Rate: cmp.Or(l.rate, 60), Most: cmp.Or(l.most, 8)})
-				if struck += len(got.Struck); !l.ends(t, got) {
-					t.Fatalf("seed %d, struck %+v", seed, got.Struck)
+				got := try(t, cfg, plan)
+				struck += len(got.Struck)
+				if wrong := l.wrong(got); len(wrong) > 0 {
+					t.Fatalf("seed %d: %s, struck %+v", seed, strings.Join(wrong, "\n"), got.Struck)
 				}
 			}
 			t.Logf("%d faults", struck)
@@ -266,21 +265,29 @@ func (l workload) config(t *testing.T) Config {
 	return cfg
 }
 
-// ends reports whether a trial has kept all promises, and its executions ended as they are to.
-func (l workload) ends(t *testing.T, got *Trial) bool {
-	t.Helper()
+// plan is what goes wrong in a workload.
+func (l workload) plan() Plan {
+	kinds := l.kinds
+	if kinds == nil {
+		kinds = []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Clock}
+	}
+	return Plan{Kinds: kinds, Rate: cmp.Or(l.rate, 60), Most: cmp.Or(l.most, 8)}
+}
+
+// wrong says which promises a trial has not kept, and which executions did not end as they are to.
+func (l workload) wrong(got *Trial) (out []string) {
 	for _, v := range got.Broken {
-		t.Error(v)
+		out = append(out, v.Error())
 	}
 	for _, end := range got.Ends {
 		want, ok := l.want[end.ID]
 		text := string(end.Status) + " " + string(end.Output)
 		if !ok || !strings.HasPrefix(strings.TrimSpace(text), want) {
-			t.Errorf("%s is %s %v, want %q", end.ID, text, end.Error, want)
+			out = append(out, fmt.Sprintf("%s is %s %v, want %q", end.ID, text, end.Error, want))
 		}
 	}
 	if len(got.Ends) != len(l.want) {
-		t.Errorf("%d executions, want %d", len(got.Ends), len(l.want))
+		out = append(out, fmt.Sprintf("%d executions, want %d", len(got.Ends), len(l.want)))
 	}
-	return !t.Failed()
+	return out
 }

@@ -139,7 +139,7 @@ func (w *world) launch(ctx context.Context) error {
 	w.arrivals = w.expected()
 	if w.cfg.Plan != nil { // what comes at the same time comes in any order
 		slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
-			return cmp.Compare(choice(w.cfg.Seed, a.event.ID, 0), choice(w.cfg.Seed, b.event.ID, 0))
+			return cmp.Compare(mix(w.cfg.Seed, hashed(a.event.ID), 0), mix(w.cfg.Seed, hashed(b.event.ID), 0))
 		})
 	}
 	sortArrivals(w.arrivals)

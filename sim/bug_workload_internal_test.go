@@ -1,0 +1,63 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Mistakes that only some workloads show.
+var workloadBugs = []struct {
+	name string
+	bug  bug
+	on   string // the workload
+}{
+	{"a version that is too new is written upon", bug{script: replaced(
+		`if version ~= t.version then return 1 end`, `if tonumber(version) < tonumber(t.version) then return 1 end`)}, "suspended while"},
+	{"whoever has ended listens still", bug{script: replaced(`redis.call('SREM', KEYS[i], t.id) end`, `end`)}, "each hears"},
+	{"the commit does not take timers out", bug{script: func(source string) string {
+		source = strings.Replace(source, `if redis.call('ZREM', timers, member) == 0 and not unmove(timers, KEYS[t.key], tombstone) and t.shelf == 0 then`, `if t.shelf == 0 then`, 1)
+		return strings.Replace(source, `redis.call('ZREM', timers, member) == 0 and not unmove(timers, execution, tombstone) and kept`, `kept`, 1)
+	}}, "a child is cancelled with"},
+	{"a timer is set for one that has ended", bug{script: replaced(
+		`elseif status ~= 'completed' and status ~= 'faulted' and status ~= 'cancelled' then`, `else`)}, "a child is cancelled before"},
+	{"one of the timers that fire stays", bug{script: replaced(`if #fired > 0 then redis.call('ZREM', timers`,
+		`if #fired > 1 then table.remove(fired) end if #fired > 0 then redis.call('ZREM', timers`)}, "timers that are set"},
+	{"what was not read is passed by", bug{script: replaced(`if #rest == 0 and not rest['err'] then`, `if not rest['err'] then`)}, "timers that are set"},
+	{"an answer is given for another's message", bug{script: replaced(`if wrong == '' and mine[id] then`, `if wrong == '' then`)}, "suspended while"},
+	{"the first event is published twice", bug{script: replaced(`  for i = 1, t.publish do
+    done, at`, `  if t.publish > 0 then add(t, stream, '*', at) end
+  for i = 1, t.publish do
+    done, at`)}, "timers that are set"},
+	{"it is acknowledged before all of it is written", bug{script: replaced(`ARGV[at + 4] == '1'`, `ARGV[at + 2] ~= ''`)}, "each hears"},
+	{"what is handed back counts as a death", bug{script: replaced(`if idle < released and owner ~= me then`, `do deaths = deaths + 5`)}, "messages that die"},
+}
+
+// Every one of them is found within 2,000 seeds.
+func TestWorkloadBugs(t *testing.T) {
+	t.Parallel()
+	for _, b := range workloadBugs {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			i := slices.IndexFunc(workloads(), func(l workload) bool { return strings.HasPrefix(l.name, b.on) })
+			l := workloads()[i]
+			cfg := l.config(t)
+			cfg.bug = &b.bug
+			for seed := range uint64(2000) {
+				cfg.Seed, cfg.Remote = seed, seed%2 == 1
+				plan := l.plan()
+				switch seed % 3 {
+				case 0: // it may need no fault
+					plan = Plan{}
+				case 1: // or be covered by repeated events
+					plan.Kinds = slices.DeleteFunc(slices.Clone(plan.Kinds), func(k FaultKind) bool { return k == Duplicate })
+				}
+				if got := try(t, cfg, plan); len(l.wrong(got)) > 0 {
+					t.Logf("found at seed %d after %d faults: %v", seed, len(got.Struck), l.wrong(got)[0])
+					return
+				}
+			}
+			t.Error("it was not found")
+		})
+	}
+}
