@@ -186,8 +186,11 @@ func (e *Engine) reading(service string, r Reading, consumer string) delivery.Op
 	return opts
 }
 
-// cached is how many executions a process keeps the states of.
-const cached = 10_000
+// How many executions a process keeps the states of, and how much data of theirs.
+const (
+	cached      = 20_000
+	cachedBytes = 32 << 20
+)
 
 func (e *Engine) addWorkers() error {
 	if e.opts.Workers == 0 {
@@ -198,7 +201,7 @@ func (e *Engine) addWorkers() error {
 	if err != nil {
 		return err
 	}
-	cache, opts := worker.NewCache(cached), worker.Defaults()
+	cache, opts := worker.NewCache(cached, cachedBytes), worker.Defaults()
 	opts.Committed, opts.Trust = e.opts.Observe, e.opts.Retention.Finished.Shortest()/2
 	for i := range e.opts.Workers {
 		w := worker.New(e.Store, e.Library, cache, inbox, opts)

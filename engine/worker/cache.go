@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
 )
 
 // execution is a state as the worker knows it.
@@ -14,8 +15,23 @@ type execution struct {
 	definition string // hash
 	kept       int64  // version of the snapshot in Redis
 	weight     int    // bytes of that snapshot
+	since      int    // bytes of the history behind it
 
 	ext map[string]string // of requests, once there was one
+}
+
+// size is about how many bytes an execution is: those of its data as JSON, at most,
+// and what each one takes.
+func (x *execution) size() int {
+	const each = 1024
+	return each + x.weight + x.since
+}
+
+// grown counts entries that an execution has got.
+func (x *execution) grown(history []event.Event) {
+	for i := range history {
+		x.since += len(history[i].Data)
+	}
 }
 
 // Cache keeps the states of executions between their steps, for the workers of
@@ -25,17 +41,20 @@ type Cache struct {
 	mu       sync.Mutex
 	entries  map[address]*list.Element
 	order    *list.List // the one that was put last stands in front
+	size     int        // of all of them, in bytes
 	capacity int
+	room     int
 }
 
 type cached struct {
-	key address
-	x   *execution
+	key  address
+	x    *execution
+	size int
 }
 
-// NewCache keeps up to capacity executions.
-func NewCache(capacity int) *Cache {
-	return &Cache{entries: map[address]*list.Element{}, order: list.New(), capacity: capacity}
+// NewCache keeps up to capacity executions, and up to room bytes of their data, about.
+func NewCache(capacity, room int) *Cache {
+	return &Cache{entries: map[address]*list.Element{}, order: list.New(), capacity: capacity, room: room}
 }
 
 // take hands out a state, which then belongs to the caller alone; nil if there is none.
@@ -57,8 +76,10 @@ func (c *Cache) put(tenant, id string, x *execution) {
 	if old := c.entries[key]; old != nil {
 		c.remove(old)
 	}
-	c.entries[key] = c.order.PushFront(cached{key, x})
-	if c.order.Len() > c.capacity {
+	entry := cached{key, x, x.size()}
+	c.entries[key] = c.order.PushFront(entry)
+	c.size += entry.size
+	for c.order.Len() > c.capacity || c.size > c.room && c.order.Len() > 1 {
 		c.remove(c.order.Back())
 	}
 }
@@ -69,5 +90,6 @@ func (c *Cache) remove(element *list.Element) *execution {
 		return nil
 	}
 	delete(c.entries, entry.key)
+	c.size -= entry.size
 	return entry.x
 }

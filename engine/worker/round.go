@@ -146,6 +146,7 @@ func (r *round) whole(ctx context.Context, w store.Whole) *execution {
 	if x.state.Replay(env, w.History) != nil {
 		return nil
 	}
+	x.grown(w.History)
 	return x
 }
 

@@ -170,8 +170,8 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 	if err := s.addResult(&c, x); err != nil {
 		return c, delivery.As(delivery.Recoverable, err)
 	}
-	if c.State != nil {
-		x.kept, x.weight = st.Version, len(c.State)
+	if x.grown(c.History); c.State != nil {
+		x.kept, x.weight, x.since = st.Version, len(c.State), 0
 	}
 	return c, nil
 }
@@ -300,6 +300,7 @@ func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide
 		if err := x.state.Replay(env, entries); err != nil {
 			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s: %w", kept.ID, err))
 		}
+		x.grown(entries)
 	}
 	return x, nil
 }
