@@ -191,7 +191,7 @@ func commandText(service, commands string) string {
 		{"xack", "word that an event is done with"},
 		{"xrange", "read of a history"},
 		{"zrange", "look at the next timers"},
-		{"sunion", "look at who listens"},
+		{"sscan", "look at who listens"},
 		{"hgetall", "read of an execution"},
 		{"hmget", "read of an execution"},
 		{"time", "look at the clock"},
@@ -208,6 +208,9 @@ func (*searcher) raceMeaning(o *sim.Orders) string {
 	if o == nil {
 		return "What runs side by side ends in another order, and another outcome comes of it."
 	}
+	if text := eventMeaning(o); text != "" {
+		return text
+	}
 	first, second := o.Branches()
 	switch {
 	case first == nil || second == nil || first == second:
@@ -216,6 +219,30 @@ func (*searcher) raceMeaning(o *sim.Orders) string {
 		return fmt.Sprintf("The branches %s and %s of the fork %s run side by side and compete: whichever ends first wins.", first.Name, second.Name, o.Fork.Name)
 	default:
 		return fmt.Sprintf("The branches %s and %s of the fork %s run side by side, and what comes of it depends on which is faster.", first.Name, second.Name, o.Fork.Name)
+	}
+}
+
+// eventMeaning says so where events from outside are part of it; "" where they are not.
+func eventMeaning(o *sim.Orders) string {
+	var events, others []string
+	for _, side := range o.Sides {
+		for _, step := range side.Steps {
+			switch {
+			case !step.Marked:
+			case step.Run == "" && strings.HasPrefix(step.What, "event "):
+				events = append(events, step.What)
+			case step.Task != nil:
+				others = append(others, step.Task.Name+" "+step.What)
+			}
+		}
+	}
+	switch {
+	case len(events) == 0:
+		return ""
+	case len(others) == 0:
+		return "Events from outside come at the same time, and what comes of it depends on which is heard first."
+	default:
+		return "The " + events[0] + " from outside comes just when somebody begins, or ceases, to listen for it: it is heard in one\nrun and missed in the other, in which " + others[0] + "."
 	}
 }
 
@@ -257,7 +284,11 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *sim.Finding) {
 
 // sideHead says how often a run was seen, and how it comes about.
 func sideHead(side sim.Side) string {
-	head := fmt.Sprintf("%s, seed %d", grouped(side.Runs)+" runs", side.Scenario.Seed)
+	runs := grouped(side.Runs) + " runs"
+	if side.Runs == 1 {
+		runs = "1 run"
+	}
+	head := fmt.Sprintf("%s, seed %d", runs, side.Scenario.Seed)
 	if len(side.Scenario.Faults) > 0 {
 		head += ", " + faultCount(len(side.Scenario.Faults))
 	}

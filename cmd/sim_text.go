@@ -126,7 +126,7 @@ func heading(f *sim.Finding) (text, style string) {
 	case sim.Race:
 		return "the workflow races", red
 	default:
-		return "note: the workflow depends on time", yellow
+		return "note", yellow
 	}
 }
 
@@ -224,6 +224,9 @@ func (s *searcher) writeTask(w io.Writer, got *searched, f *sim.Finding) {
 		ref = f.Orders.Fork.Ref
 	}
 	doc := s.document(got.search.Config.Definition)
+	if strings.Contains(f.Execution, ".") {
+		return // a child's, which stands in another document
+	}
 	if at, ok := doc.place(ref); ok && ref != "" {
 		var frame bytes.Buffer
 		doc.frame(&frame, s.sh.outColor(), at)

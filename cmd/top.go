@@ -114,9 +114,9 @@ func (t *topScreen) options() tui.Options {
 	o.ASCII = o.ASCII || t.ascii
 	switch t.background.String() {
 	case "dark":
-		o.Background = tui.Dark
+		o.Background, o.Ask = tui.Dark, false
 	case "light":
-		o.Background = tui.Light
+		o.Background, o.Ask = tui.Light, false
 	}
 	if !t.sh.outColor() {
 		o.Background = tui.None

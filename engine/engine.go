@@ -175,11 +175,15 @@ func (e *Engine) add(s Service) { e.services = append(e.services, s) }
 
 // reading are the options of a service that reads as r says.
 func (e *Engine) reading(service string, r Reading, consumer string) delivery.Options {
-	return delivery.Options{
+	opts := delivery.Options{
 		Service: service, Group: r.Group, Consumer: consumer, Tenants: e.roster,
 		Batch: r.Batch, Block: r.Block, Reclaim: r.Reclaim,
 		Lease: e.opts.Lease, Retry: e.opts.Retry, Observe: e.opts.Activity,
 	}
+	if r.Block > 0 {
+		opts.Alarm = e.alarm
+	}
+	return opts
 }
 
 // cached is how many executions a process keeps the states of.
@@ -234,9 +238,6 @@ func (e *Engine) addTimers() error {
 			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch,
 		}
 		opts.Gate = gate
-		if opts.Block > 0 {
-			opts.Alarm = e.alarm
-		}
 		t, err := timer.New(e.Store, opts)
 		if err != nil {
 			return err

@@ -23,7 +23,8 @@ func DefaultRetention() Retention { return Retention{Entries: 10_000, Age: 10 * 
 const (
 	lookEvery = time.Second      // for tenants that have been made known, and to go on removing
 	tidyEvery = 10 * time.Second // trim streams
-	seekEvery = 5 * time.Minute  // among all keys, for streams that nobody has made known
+	readEvery = time.Minute      // all that have been made known, though their number is the same
+	seekEvery = 5 * time.Minute  // among all keys, for streams that nobody has made known; for consumers that are gone
 	idleAfter = time.Hour        // a consumer without work is gone
 	mostPages = 100              // of finished executions that one step looks at
 )
@@ -39,7 +40,9 @@ type housekeeping struct {
 	observe   delivery.Observer
 	name      string
 
-	tidied, sought, swept time.Time
+	tidied, known, sought, cleaned, swept time.Time
+
+	tenants int64 // that have been made known
 
 	left []string   // tenants that are still to be looked at for finished executions
 	walk store.Walk // where in the first of them
@@ -68,7 +71,7 @@ func (h *housekeeping) Step(ctx context.Context) (wake time.Time, err error) {
 	}
 	if (h.retention.Entries > 0 || h.retention.Age > 0) && now.Sub(h.tidied) > tidyEvery-lookEvery {
 		h.tidied = now
-		err = errors.Join(err, h.tidy(ctx))
+		err = errors.Join(err, h.tidy(ctx, now))
 	}
 	if h.retention.Finished.Bounded() {
 		err = errors.Join(err, h.forget(ctx, now))
@@ -104,7 +107,7 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 // find takes up tenants: those that were made known, and now and then those whose
 // streams stand in Redis without.
 func (h *housekeeping) find(ctx context.Context, now time.Time) error {
-	names, err := h.store.Tenants(ctx)
+	names, err := h.made(ctx, now)
 	if err == nil && now.Sub(h.sought) >= seekEvery {
 		h.sought = now
 		var more []string
@@ -117,14 +120,28 @@ func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 	return err
 }
 
+// made are the tenants that have been made known, if some may have come.
+func (h *housekeeping) made(ctx context.Context, now time.Time) ([]string, error) {
+	n, err := h.store.TenantCount(ctx)
+	if err != nil || n == h.tenants && now.Sub(h.known) < readEvery {
+		return nil, err
+	}
+	names, err := h.store.Tenants(ctx)
+	if err == nil {
+		h.tenants, h.known = n, now
+	}
+	return names, err
+}
+
 // tidy drops what nobody needs any more.
-func (h *housekeeping) tidy(ctx context.Context) error {
-	var errs []error
-	for _, tenant := range h.roster.Names() {
-		_, err := h.store.Trim(ctx, tenant, h.retention.Entries, h.retention.Age, h.groups...)
-		errs = append(errs, err, h.store.ForgetDeaths(ctx, tenant))
+func (h *housekeeping) tidy(ctx context.Context, now time.Time) error {
+	tenants := h.roster.Names()
+	_, err := h.store.TrimAll(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
+	errs := []error{err, h.store.ForgetDeaths(ctx, tenants...)}
+	if now.Sub(h.cleaned) >= seekEvery {
+		h.cleaned = now
 		for _, group := range h.groups {
-			errs = append(errs, h.store.SweepConsumers(ctx, tenant, group, idleAfter))
+			errs = append(errs, h.store.SweepConsumers(ctx, tenants, group, idleAfter))
 		}
 	}
 	return errors.Join(errs...)

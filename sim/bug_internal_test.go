@@ -16,20 +16,20 @@ var bugs = []struct {
 	text string // of the workflow that shows it, if not every one does
 }{
 	{"acknowledged before it is committed", bug{
-		script: replaced(`if entry ~= '' and not mine(entry) then return 2 end`, ``),
+		script: replaced(`if entry ~= '' and not mine[entry] and (all or look(stream, ARGV[1], ARGV[2], entry, entry, 1) == 0) then return 2 end`, ``),
 		ahead: func(source string, args []any) [][]any {
 			n := keysOf(args)
-			if !isCommit(source) || args[n+5] == "" {
+			if !isCommit(source) || args[n+7] == "" {
 				return nil
 			}
-			return [][]any{{"xack", args[0], args[n], args[n+5]}}
+			return [][]any{{"xack", args[0], args[n], args[n+7]}}
 		},
 	}, ""},
 	{"no check of the version", bug{script: replaced(`if version ~= t.version then return 1 end`, ``)}, ""},
-	{"a step is built upon one that was lost", bug{script: replaced(`lost[execution] and 1 or transition(at)`, `transition(at)`)}, wide},
+	{"a step is built upon one that was lost", bug{script: replaced(`lost[execution] and 1 or transition(`, `transition(`)}, wide},
 	{"no check of whose message it is", bug{
 		script: func(source string) string {
-			source = strings.Replace(source, `if entry ~= '' and not mine(entry) then return 2 end`, ``, 1)
+			source = strings.Replace(source, `if entry ~= '' and not mine[entry] and (all or look(stream, ARGV[1], ARGV[2], entry, entry, 1) == 0) then return 2 end`, ``, 1)
 			source = strings.Replace(source, `if version ~= t.version then return 1 end`, ``, 1)
 			source = strings.Replace(source, `if wrong == '' and mine[id] then`, `if wrong == '' then`, 1)
 			return strings.Replace(source, `if not mine() then return 0 end`, ``, 1)
@@ -57,7 +57,7 @@ func replaced(part, by string) func(string) string {
 	return func(source string) string { return strings.Replace(source, part, by, 1) }
 }
 
-func isCommit(source string) bool { return strings.Contains(source, `local function transition(at)`) }
+func isCommit(source string) bool { return strings.Contains(source, `local function transition(`) }
 
 // keysOf counts the keys of a script's arguments: what begins as keys do.
 func keysOf(args []any) int {

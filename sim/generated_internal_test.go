@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -16,6 +17,21 @@ type writer struct {
 	*rand.Rand
 	names int
 	lines strings.Builder
+	short bool // waits take no time to speak of, and nobody waits for days
+}
+
+// More documents, and more seeds of each, than an ordinary run of the tests has.
+var (
+	documents = flag.Uint64("documents", 80, "generated documents to simulate")
+	seeds     = flag.Uint64("seeds", 5, "seeds of each generated document")
+)
+
+// second is the unit of waits.
+func (w *writer) second(n int) string {
+	if w.short {
+		return fmt.Sprintf("PT0.%03dS", n)
+	}
+	return fmt.Sprintf("PT%dS", n)
 }
 
 func (w *writer) document() string {
@@ -41,14 +57,17 @@ func (w *writer) line(indent, format string, args ...any) {
 func (w *writer) task(indent, name string, depth int) {
 	kinds := 6
 	if depth > 0 {
-		kinds = 10
+		kinds = 12
+		if !w.short {
+			kinds = 13
+		}
 	}
 	in := indent + "    "
 	switch w.IntN(kinds) {
 	case 0:
 		w.line(indent, `- %s: {set: {n: "${ ((.n? // 0) | numbers // 0) + %d }", by: %s}}`, name, w.IntN(9), name)
 	case 1:
-		w.line(indent, `- %s: {wait: PT%dS}`, name, 1+w.IntN(100))
+		w.line(indent, `- %s: {wait: %s}`, name, w.second(1+w.IntN(100)))
 	case 2:
 		w.line(indent, `- %s: {call: http, with: {method: get, endpoint: "https://a.example/%s"}}`, name, name)
 	case 3:
@@ -73,7 +92,7 @@ func (w *writer) task(indent, name string, depth int) {
 		w.list(in+"  ", depth-1, 1+w.IntN(2))
 		w.line(in, `  - bad%s: {raise: {error: {type: https://a.example/bad, status: 500}}}`, name)
 		w.line(in, `catch:`)
-		w.line(in, `  retry: {delay: PT%dS, limit: {attempt: {count: %d}}}`, 1+w.IntN(5), 1+w.IntN(2))
+		w.line(in, `  retry: {delay: %s, limit: {attempt: {count: %d}}}`, w.second(1+w.IntN(5)), 1+w.IntN(2))
 		w.line(in, `  do:`)
 		w.line(in, `    - caught%s: {set: {caught: "${ $error.status }"}}`, name)
 	case 9:
@@ -81,7 +100,44 @@ func (w *writer) task(indent, name string, depth int) {
 		w.line(in, `timeout: {after: P300D}`)
 		w.line(in, `do:`)
 		w.list(in+"  ", depth-1, 1+w.IntN(3))
+	case 10:
+		w.line(indent, `- %s: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {n: %d}}}}`, name, w.IntN(9))
+	case 11:
+		w.line(indent, `- %s:`, name)
+		w.line(in, `fork:`)
+		w.line(in, `  compete: true`)
+		w.line(in, `  branches:`)
+		w.line(in, `    - never%s: {%s}`, name, []string{
+			`wait: P300D`, `listen: {to: {one: {with: {type: com.example.never}}}}`,
+			`run: {workflow: {namespace: test, name: sleeper, version: '1.0.0', input: {}}}`,
+		}[w.IntN(3)])
+		w.list(in+"    ", depth-1, 1)
+	case 12:
+		w.line(indent, `- %s:`, name)
+		w.line(in, `fork:`)
+		w.line(in, `  branches:`)
+		w.line(in, `    - hear%s: {listen: {to: {one: {with: {type: com.example.%s}}}}}`, name, name)
+		w.line(in, `    - say%s:`, name)
+		w.line(in, `        do:`)
+		w.line(in, `          - rest%s: {wait: P1D}`, name)
+		w.line(in, `          - tell%s: {emit: {event: {with: {type: com.example.%s, source: /test, time: '2026-01-01T00:00:00Z', data: {by: %s}}}}}`, name, name, name)
 	}
+}
+
+// children are the documents that generated ones run.
+func children(t *testing.T) (out []*dsl.Definition) {
+	t.Helper()
+	for _, text := range []string{
+		"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{one: {set: {n: '${ .n + 1 }'}}}, {two: {wait: PT0.1S}}]",
+		"document: {dsl: '1.0.3', namespace: test, name: sleeper, version: '1.0.0'}\ndo: [{two: {wait: P200D}}]",
+	} {
+		def, _, err := dsl.Parse("child.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, def)
+	}
+	return out
 }
 
 // Documents that nobody has thought of end, whatever goes wrong, as they do when
@@ -92,9 +148,8 @@ func TestGeneratedDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const documents, seeds = 80, 5
-	struck := 0
-	for n := range uint64(documents) {
+	struck, with := 0, children(t)
+	for n := range *documents {
 		w := &writer{Rand: rand.New(rand.NewPCG(n, 1))}
 		text := w.document()
 		def, _, err := dsl.Parse("generated.yaml", []byte(text))
@@ -102,14 +157,14 @@ func TestGeneratedDocuments(t *testing.T) {
 			t.Fatalf("document %d: %v\n%s", n, err, text)
 		}
 		cfg := Config{
-			Definition: def, ID: "x", Processes: 2, Executors: 3, Executions: 1 + int(n%2), Remote: n%3 == 0, Mocks: mocks,
+			Definition: def, ID: "x", Processes: 2, Executors: 3, Executions: 1 + int(n%2), Remote: n%3 == 0, Mocks: mocks, With: with,
 			MaxTime: 3000 * 24 * time.Hour,
 		}
 		plain := try(t, cfg, Plan{})
 		plan := Plan{Rate: 80, Most: 8, Kinds: []FaultKind{
 			CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Outage, Clock,
 		}}
-		for seed := range uint64(seeds) {
+		for seed := range *seeds {
 			cfg.Seed = seed
 			got := try(t, cfg, plan)
 			struck += len(got.Struck)
@@ -122,5 +177,5 @@ func TestGeneratedDocuments(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d documents, %d runs, %d faults", documents, documents*seeds, struck)
+	t.Logf("%d documents, %d runs, %d faults", *documents, *documents**seeds, struck)
 }

@@ -117,8 +117,8 @@ func (w *walk) openTask(n *decide.Node) OpenTask {
 	if len(n.Vars) > 0 {
 		out.Variables = map[string]json.RawMessage{}
 	}
-	for name, value := range n.Vars {
-		out.Variables[name] = expr.Encode(value.V)
+	for name, value := range n.Vars.All {
+		out.Variables[name] = expr.Encode(value)
 	}
 	if n.Own != nil {
 		out.Context = expr.Encode(n.Own.Context.V)

@@ -79,7 +79,8 @@ type Outcome struct {
 
 // How much is tried unless the search says so.
 const (
-	plainRuns      = 32
+	plainRuns      = 128
+	fewestRuns     = 8 // of those
 	usualSingles   = 5000
 	searchTurns    = 5_000_000
 	spareTurns     = 200_000

@@ -19,6 +19,7 @@ type facts struct {
 	failed   map[string]bool
 	fired    map[string]time.Duration // timeouts that came, by run: how long they were
 	received map[string]bool          // events from outside, by id
+	input    string                   // as it was started
 }
 
 // fact is a step: a run of a task that ended, a timer that fired, an event that came.
@@ -47,7 +48,9 @@ func factsOf(history []event.Event) *facts {
 	}
 	for _, e := range history {
 		if f.start.IsZero() {
-			f.start = e.Time
+			var begun event.Started
+			_ = decide.DecodeData(e, &begun) // what is no beginning has no input
+			f.start, f.input = e.Time, string(begun.Input)
 		}
 		f.take(e)
 	}

@@ -12,13 +12,12 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/expr"
 )
 
 // Hint is something that is wrong in no run, and worth a look.
 type Hint struct {
-	Kind string    // "timeout", "repeat" or "export"
+	Kind string    // "timeout", "catch", "retry", "repeat" or "export"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
@@ -71,13 +70,14 @@ func (h *hunt) countTimeouts(v *verdict) {
 
 // hints are all of them, in the order of the document.
 func (h *hunt) hints() []Hint {
-	var out []Hint
-	b := bounds{def: h.Config.Definition}
+	b := bounds{h.Config.Definition, h.turns}
+	out := h.wholeHint(b)
 	for _, t := range h.Config.Definition.Tasks() {
 		out = append(out, h.timeoutHint(b, t)...)
 		out = append(out, exportHint(t)...)
+		out = append(out, h.catchHint(t)...)
 	}
-	return append(out, h.repeatHint()...)
+	return append(append(out, h.retryHint()...), h.repeatHint()...)
 }
 
 // repeatHint tells of calls that were made again though nobody asked for it twice.
@@ -99,8 +99,10 @@ func (h *hunt) repeatHint() []Hint {
 }
 
 func (h *hunt) taskName(ref string) string {
-	if t := h.Config.Definition.Task(ref); t != nil {
-		return t.Name
+	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
+		if t := def.Task(ref); t != nil {
+			return t.Name
+		}
 	}
 	return ref
 }
@@ -128,134 +130,33 @@ func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	if why == "" {
 		return nil
 	}
-	runs := "was never set in " + runsText(h.report.Plain+h.report.Singles+h.report.Seeds)
-	if count != nil {
-		runs = fmt.Sprintf("was set %d times and never came", count.set)
-	}
-	return []Hint{{"timeout", t, fmt.Sprintf("the timeout of %s can never come: %s (it %s)", iso(limit), why, runs)}}
+	return []Hint{{"timeout", t, fmt.Sprintf("the timeout of %s can never come: %s (it %s)", iso(limit), why, h.setText(count))}}
 }
+
+// wholeHint does so with that of the workflow.
+func (h *hunt) wholeHint(b bounds) []Hint {
+	limit, ok := literal(b.def.Timeout)
+	longest, bounded := b.list(b.def.Do)
+	count := h.timeouts[""]
+	if !ok || !bounded || longest >= limit || count != nil && count.fired > 0 {
+		return nil
+	}
+	return []Hint{{"timeout", nil, fmt.Sprintf("the timeout of the workflow, %s, can never come: its tasks take %s at most%s (it %s)",
+		iso(limit), iso(longest), b.seen(b.def.Do), h.setText(count))}}
+}
+
+// setText says what became of a timeout.
+func (h *hunt) setText(count *timeouts) string {
+	if count == nil {
+		return "was never set in " + runsText(h.runs())
+	}
+	return fmt.Sprintf("was set %d times and never came", count.set)
+}
+
+// runs are how many there were.
+func (h *hunt) runs() int { return h.report.Plain + h.report.Singles + h.report.Seeds }
 
 func iso(d time.Duration) string { return dsl.Duration{Clock: d}.String() }
-
-// literal is a duration that the document states; false if it is computed.
-func literal(v *expr.Value) (time.Duration, bool) {
-	if v == nil {
-		return 0, false
-	}
-	data, ok := v.Constant()
-	if !ok {
-		return 0, false
-	}
-	d, err := dsl.ParseDuration(data)
-	if err != nil {
-		return 0, false
-	}
-	return d.From(Epoch()).Sub(Epoch()), true
-}
-
-// bounds says how long tasks can take at most.
-type bounds struct{ def *dsl.Definition }
-
-// task is how long a task can take, its own timeout aside, and why.
-func (b bounds) task(t *dsl.Task) (longest time.Duration, why string, ok bool) {
-	switch t.Kind {
-	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Inject, dsl.Emit:
-		return 0, "a " + string(t.Kind) + " task takes no time", true
-	case dsl.Wait:
-		d, ok := literal(t.Wait)
-		return d, "the wait is over after " + iso(d), ok
-	case dsl.Call:
-		return b.call(t)
-	case dsl.Do:
-		d, ok := b.list(t.Do)
-		return d, b.inside(d), ok
-	case dsl.For:
-		d, ok := b.list(t.Do)
-		return d, b.inside(d), ok && d == 0 // how often, nobody knows
-	case dsl.Fork:
-		for _, branch := range t.Fork.Branches {
-			d, ok := b.limited(branch)
-			if !ok {
-				return 0, "", false
-			}
-			longest = max(longest, d)
-		}
-		return longest, b.inside(longest), true
-	case dsl.Try:
-		d, ok := b.list(t.Try.Try)
-		more, ok2 := b.list(t.Try.Catch.Do)
-		return d + more, b.inside(d + more), ok && ok2 && t.Try.Catch.Retry == nil
-	default:
-		return 0, "", false
-	}
-}
-
-func (bounds) inside(d time.Duration) string {
-	if d == 0 {
-		return "what is inside takes no time"
-	}
-	return "what is inside takes " + iso(d) + " at most"
-}
-
-func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
-	if t.Call.Function != nil {
-		d, ok := b.limited(t.Call.Function)
-		return d, b.inside(d), ok
-	}
-	if t.Call.HTTP == nil {
-		return 0, "", false
-	}
-	limit := executor.DefaultLimits().Timeout
-	return limit, "a call is given up after " + iso(limit) + " anyway", true
-}
-
-// limited is how long a task can take, its timeout taken into account.
-func (b bounds) limited(t *dsl.Task) (time.Duration, bool) {
-	d, _, ok := b.task(t)
-	if limit, has := literal(t.Timeout); has && (!ok || limit < d) {
-		return limit, true
-	}
-	return d, ok
-}
-
-func (b bounds) list(tasks dsl.TaskList) (time.Duration, bool) {
-	total := time.Duration(0)
-	for i, t := range tasks {
-		d, ok := b.limited(t)
-		if !ok || back(tasks, i) {
-			return 0, false
-		}
-		total += d
-	}
-	return total, true
-}
-
-// back reports whether a task can jump back, so that what is before runs again.
-func back(tasks dsl.TaskList, i int) bool {
-	to := []string{tasks[i].Then}
-	for _, c := range tasks[i].Switch {
-		to = append(to, c.Then)
-	}
-	return slices.ContainsFunc(to, func(name string) bool {
-		at := tasks.Find(name)
-		return at >= 0 && at <= i
-	})
-}
-
-// outer is the shortest timeout of the tasks around a task, and of the workflow.
-func (b bounds) outer(t *dsl.Task) (time.Duration, string, bool) {
-	shortest, ok := literal(b.def.Timeout)
-	name := "the workflow"
-	for ref, o := range b.def.Tasks() {
-		if !strings.HasPrefix(t.Ref, ref+"/") {
-			continue
-		}
-		if d, has := literal(o.Timeout); has && (!ok || d < shortest) {
-			shortest, name, ok = d, o.Name, true
-		}
-	}
-	return shortest, name, ok
-}
 
 // exportHint tells of branches that export the same member of $context.
 func exportHint(t *dsl.Task) []Hint {

@@ -27,6 +27,8 @@ type hunt struct {
 	found           map[string]*Finding
 	timeouts        map[string]*timeouts
 	repeated        map[Deed]*Repeat
+	retried         map[string]*retried
+	turns           map[string]int // of loops, at most, by the tasks inside
 
 	seeds, faults int
 }
@@ -51,6 +53,8 @@ type verdict struct {
 	set      map[string]int // timeouts that were set, by task
 	fired    map[string]int // … and came
 	repeated []Deed
+	retried  []retried
+	turns    map[string]int
 
 	trial *Trial // of a run without faults, while those are gathered
 }
@@ -59,14 +63,20 @@ func newHunt(s *Search) *hunt {
 	return &hunt{
 		Search: s, report: &Report{Faults: map[FaultKind]int{}},
 		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, found: map[string]*Finding{},
-		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{}, reads: readsClock(s.Config.Definition),
+		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{},
+		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition),
 	}
 }
 
 // over reports whether the search has come to its end before its time.
 func (h *hunt) over(ctx context.Context) bool {
 	h.report.Stopped = h.report.Stopped || ctx.Err() != nil || h.More != nil && !h.More()
-	return h.report.Stopped || h.FailFast && len(h.found) > 0 || len(h.found) >= mostFindings
+	return h.report.Stopped || h.FailFast && h.failed() || len(h.found) >= mostFindings
+}
+
+// failed reports whether a failure was found: that a workflow depends on time is none.
+func (h *hunt) failed() bool {
+	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class != Late })
 }
 
 // ErrUnending is wrapped by the error about a workflow that does not end though
@@ -81,7 +91,7 @@ func (h *hunt) plain(ctx context.Context) error {
 	}
 	runs := plainRuns
 	if len(h.Kinds) > 0 {
-		runs = min(runs, int(min(h.Last-h.First, plainRuns))+plainRuns/4) //nolint:mnd // few seeds, few runs
+		runs = min(runs, int(min(h.Last-h.First, plainRuns))+fewestRuns) // few seeds, few runs
 	}
 	of := runs
 	seeds := func(yield func(Scenario) bool) {
@@ -205,7 +215,7 @@ func (h *hunt) show(phase string, runs, of int) {
 
 // weigh asks the promises and the user's expectations, and keeps what counts.
 func (h *hunt) weigh(t *Trial, sc Scenario) *verdict {
-	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Elapsed, trial: t, order: shorten(t.Order)}
+	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.lasted(), trial: t, order: shorten(t.Order)}
 	for _, s := range t.Struck {
 		v.struck = append(v.struck, s.Kind)
 	}
@@ -218,7 +228,7 @@ func (h *hunt) weigh(t *Trial, sc Scenario) *verdict {
 		}
 	}
 	v.set, v.fired = timeoutsIn(t.Ends)
-	v.repeated = repetitions(t)
+	v.repeated, v.retried, v.turns = repetitions(t), retriesIn(t), turnsIn(t.Ends)
 	return v
 }
 
@@ -310,6 +320,10 @@ func (h *hunt) note(v *verdict) {
 	}
 	h.countTimeouts(v)
 	h.countRepeats(v)
+	h.countRetries(v)
+	for ref, n := range v.turns {
+		h.turns[ref] = max(h.turns[ref], n)
+	}
 }
 
 // fail notes a failure: the first of its kind is a finding.

@@ -20,16 +20,16 @@ const (
 	Late        Class = "late"        // … on how long faults hold it up, or on an answer that they lose
 )
 
-// The rules about outcomes.
+// The rules about outcomes: what flunq promises, and what workflows come to.
 const (
 	ruleSame    = "the outcome is that of a run in which nothing goes wrong"
 	ruleEnds    = "every execution ends"
-	ruleOrder   = "the outcome does not depend on the order of things"
-	ruleTimeout = "the outcome does not depend on how long flunq is held up: a timeout"
-	ruleEvent   = "the outcome does not depend on how long flunq is held up: an event"
-	ruleAnswer  = "the outcome does not depend on an answer that was lost"
-	ruleFaster  = "the outcome does not depend on how long flunq is held up: which of two is faster"
-	ruleClock   = "the outcome does not depend on the clock"
+	ruleOrder   = "the outcome depends on the order of things"
+	ruleTimeout = "the outcome depends on how long flunq is held up: a timeout"
+	ruleEvent   = "the outcome depends on how long flunq is held up: an event"
+	ruleAnswer  = "the outcome depends on an answer that can be lost"
+	ruleFaster  = "the outcome depends on how long flunq is held up: which of two is faster"
+	ruleClock   = "the outcome depends on the clock"
 )
 
 // Finding is a way in which runs fail, and the smallest run that was found to do so.
@@ -80,6 +80,8 @@ func (f failure) signature() string {
 //     anybody listened;
 //   - a task failed whose call was carried out, but whose answer was lost;
 //   - its expressions ask for the time;
+//   - the same is true of a child that it waits for; a child for its part was given
+//     another input, or cancelled, by one that has gone another way;
 //   - things that run side by side ended in an order in which they end in no run
 //     with the usual outcome: a race of the workflow, if it took no longer than
 //     usual, else a matter of which of the two was held up.
@@ -88,8 +90,7 @@ func (f failure) signature() string {
 func (h *hunt) differing(t *Trial) []failure {
 	var out []failure
 	for _, end := range t.Ends {
-		known := h.known[sibling(end.ID)]
-		if known[h.hidden.key(end)] != nil || end.Status == "" {
+		if !h.odd(end) {
 			continue
 		}
 		if f, ok := h.attribute(t, end); ok {
@@ -97,6 +98,11 @@ func (h *hunt) differing(t *Trial) []failure {
 		}
 	}
 	return append(out, h.missing(t)...)
+}
+
+// odd reports whether an execution has ended as none does in which nothing goes wrong.
+func (h *hunt) odd(end End) bool {
+	return end.Status != "" && h.known[sibling(end.ID)][h.hidden.key(end)] == nil
 }
 
 // missing finds executions that nobody has started although all else went as usual.
@@ -131,6 +137,12 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 		return failure{}, false // a child of an execution that has gone another way
 	}
 	got, usual := factsOf(end.History), classes
+	if h.led(t, end, usual, got) {
+		return failure{}, false
+	}
+	if f, ok := h.ofChild(t, end); ok {
+		return f, true
+	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= h.bearable(t, usual, task) {
 			return fail(Late, ruleTimeout, event.ParseRun(task).Ref, "the timeout of %s came first", runName(task))
@@ -148,7 +160,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 	}
 	if first, second, ok := swapped(usual[0].facts, []*facts{got}); ok && end.Status.Ended() {
 		class, rule := Race, ruleOrder
-		if len(t.Struck) > 0 && got.since(second) != usual[0].facts[0].since(first) {
+		if len(t.Struck) > 0 && !sameTime(usual[0].facts[0], got, first, second) {
 			class, rule = Late, ruleFaster
 		}
 		return fail(class, rule, h.fork(end.ID, first, second), "%s came before %s", second.words(), first.words())

@@ -95,6 +95,11 @@ func (f *facts) since(step fact) time.Duration {
 	return f.steps[i].at.Sub(f.start)
 }
 
+// sameTime reports whether two steps came in two runs when they do.
+func sameTime(usual, got *facts, first, second fact) bool {
+	return got.since(first) == usual.since(first) && got.since(second) == usual.since(second)
+}
+
 // words are the step in a few words.
 func (f fact) words() string {
 	if f.task == "" {

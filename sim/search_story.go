@@ -36,10 +36,9 @@ func (h *hunt) explain(ctx context.Context, f *Finding) error {
 	if err != nil {
 		return err
 	}
-	for _, got := range h.failuresOf(t, f.Small) {
-		if got.signature() == f.signature {
-			f.Violation, f.Again = got.Violation, true
-		}
+	got := h.failuresOf(t, f.Small)
+	if i := slices.IndexFunc(got, func(x failure) bool { return x.signature() == f.signature }); i >= 0 {
+		f.Violation, f.Again = got[i].Violation, true
 	}
 	f.Again = f.Again || plainRace
 	f.Story = tell(t, seen)

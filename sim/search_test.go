@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim"
 )
@@ -125,16 +126,13 @@ do:
             do:
               - pause: {wait: "${ \"PT1S\" }"}
 `, "", sim.Search{})
-	told := map[string]bool{}
-	for _, h := range r.Hints {
-		told[h.Task.Name] = h.Kind == "timeout"
-	}
-	for _, name := range []string{"short", "none", "useful", "inner"} {
-		if !told[name] {
-			t.Errorf("no hint about %s", name)
+	told := hintsOf(r, "timeout")
+	for _, name := range []string{"short", "none", "useful", "inner", ""} {
+		if told[name] == "" {
+			t.Errorf("no hint about %q", name)
 		}
 	}
-	if len(told) != 4 || len(r.Findings) != 0 {
+	if len(told) != 5 || len(r.Findings) != 0 {
 		t.Errorf("hints %v, findings %v", told, r.Findings)
 	}
 }
@@ -232,5 +230,24 @@ func TestParseScenario(t *testing.T) {
 		if _, err := sim.ParseScenario([]byte(bad)); err == nil {
 			t.Errorf("%s was read", bad)
 		}
+	}
+}
+
+// A lost answer of a child's call, and whatever comes of it, is the workflow's affair.
+func TestSearchChild(t *testing.T) {
+	t.Parallel()
+	child := definition(t, "child.yaml", []byte(`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do:
+  - ask: {call: http, with: {method: GET, endpoint: "https://a.example/"}}
+`))
+	r := search(t, `
+do:
+  - first: {try: [{ask: {call: http, with: {method: GET, endpoint: "https://b.example/"}}}], catch: {as: why, do: [{sad: {set: {n: 0}}}]}}
+  - ask: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {n: "${ .n }"}}}}
+`, `http: [{match: {method: GET}, respond: {body: {n: 1}}}]`,
+		sim.Search{Kinds: []sim.FaultKind{sim.CallLost}, Config: sim.Config{With: []*dsl.Definition{child}}, Last: 200, Rate: 2})
+	if len(r.Findings) != 1 || r.Findings[0].Class != sim.Late || r.Findings[0].Execution != "sim" {
+		t.Errorf("findings %+v", r.Findings)
 	}
 }

@@ -71,6 +71,9 @@ func (s *service) stop() {
 // pause hands the turn back to the world; it is false once the world has ended.
 func (s *service) pause() bool { return s.yield(struct{}{}) }
 
+// free reports whether a service has nothing to do, and was not called either.
+func (s *service) free() bool { return s.parked && !s.called }
+
 // ready reports whether a service can have a turn now.
 func (s *service) ready(now time.Time) bool {
 	switch {

@@ -48,8 +48,9 @@ type Config struct {
 	Processes  int   // that share the work; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
 
-	turns  uint64 // that services may have; 0: any number
-	bug    *bug   // planted by the tests of the simulator itself
+	turns  uint64    // that services may have; 0: any number
+	bug    *bug      // planted by the tests of the simulator itself
+	acts   []arrival // of operators, likewise
 	record *recording
 	replay *Recording // what answers the calls, in the place of Mocks and Transport
 }
@@ -149,6 +150,10 @@ func (w *world) options(p *process) engine.Options {
 	if w.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // nobody dies
 	}
+	if w.cfg.Plan != nil {
+		batch := batchOf(w.cfg.Seed)
+		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
+	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe = w.observe
 	opts.Transport = w.outward
@@ -170,4 +175,12 @@ func callsOut(def *dsl.Definition) bool {
 		}
 	}
 	return false
+}
+
+// batchOf is how many events the services of a search's world read at once: many,
+// as they usually do, or so few that what comes together is done by different ones.
+func batchOf(seed uint64) int {
+	usual := engine.Defaults().Worker.Batch
+	batches := []int{usual, 1, usual, 2}
+	return batches[choice(seed, "batch", 0)%uint64(len(batches))]
 }

@@ -85,16 +85,29 @@ func (w *world) notify(t *team) {
 		if s.asleep || s.calling {
 			continue
 		}
-		if s.parked {
+		if s.parked && w.cfg.Plan == nil {
 			w.call(s)
 			return
 		}
-		if chosen == nil {
+		if chosen == nil || w.rather(s, chosen, t.events) {
 			chosen = s
 		}
 	}
 	if chosen != nil {
 		w.call(chosen)
+	}
+}
+
+// rather reports whether one service is woken rather than another one: who has
+// nothing to do and was not called either, and in a search whomever the seed says.
+func (w *world) rather(s, other *service, count uint64) bool {
+	switch {
+	case s.free() != other.free():
+		return s.free()
+	case s.parked != other.parked:
+		return s.parked
+	default:
+		return w.cfg.Plan != nil && mix(w.cfg.Seed, s.hash, count) < mix(w.cfg.Seed, other.hash, count)
 	}
 }
 

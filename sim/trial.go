@@ -1,15 +1,18 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -23,6 +26,23 @@ type Trial struct {
 	Calls    map[string]uint64 // made by each executor
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
+}
+
+// lasted is how long it took until all had ended: what comes behind is the engine's
+// look at what others may have left.
+func (t *Trial) lasted() time.Duration {
+	last := time.Time{}
+	for _, end := range t.Ends {
+		if n := len(end.History); n > 0 && end.Status.Ended() {
+			last = later(last, end.History[n-1].Time)
+		} else {
+			return t.Elapsed
+		}
+	}
+	if len(t.Ends) == 0 {
+		return t.Elapsed
+	}
+	return last.Sub(t.Ends[0].History[0].Time)
 }
 
 // End is how one execution of a trial ended.
@@ -115,8 +135,10 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		t.Ends = append(t.Ends, end)
 	}
 	if t.Stop == "" {
-		err = w.leftovers(ctx, note)
+		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note))
 	}
+	w.unprovoked(note)
+	t.Broken = append(t.Broken, w.breaches...)
 	return errors.Join(err, w.letters(ctx, note), w.outlived(ctx, note))
 }
 
@@ -193,12 +215,7 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 
 // follow holds a history against what decide makes of it.
 func (w *world) follow(ctx context.Context, x store.Execution, history []event.Event, broken breaks) {
-	for _, e := range history {
-		var fired event.Fired
-		if e.Type == event.TimerFired && decide.DecodeData(e, &fired) == nil && e.Time.Before(fired.ScheduledFor) {
-			broken("no timer is early", x.ID, "%s fired at %v, was due at %v", fired.TaskID, e.Time, fired.ScheduledFor)
-		}
-	}
+	w.punctual(x.ID, history, broken)
 	if x.Definition == "" {
 		return // it was refused
 	}
@@ -212,9 +229,15 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 	case err != nil:
 		broken("a history is a run of its definition", x.ID, "%v", err)
 	case string(state.Status) != x.Status:
-		broken("what is kept is what follows from the history", x.ID, "it is %s, its history says %s", x.Status, state.Status)
+		broken(ruleKept, x.ID, "it is %s, its history says %s", x.Status, state.Status)
+	case state.Status == decide.Completed && !bytes.Equal(expr.Encode(state.Output.V), x.Output):
+		broken(ruleKept, x.ID, "its output is %s, its history says %s", x.Output, expr.Encode(state.Output.V))
+	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
+		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
 	}
 }
+
+const ruleKept = "what is kept is what follows from the history"
 
 // leftovers looks for what stands in Redis though all has ended.
 func (w *world) leftovers(ctx context.Context, broken breaks) error {

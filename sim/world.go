@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +46,9 @@ type world struct {
 	deeds  map[Deed]int      // calls that reached the world
 	turns  uint64            // that services have had
 
-	reached []Reached // the calls in their order
+	reached     []Reached         // the calls in their order
+	idempotency map[string]string // the keys of runs, and the runs of keys
+	breaches    []Violation       // promises that were seen to be broken on the way
 
 	living  int // executions that have begun and not ended
 	tasks   int
@@ -61,7 +65,7 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	w.memory = memory.New(cfg.Start)
 	w.lazy = cfg.Processes == 1 && cfg.Plan.harmless()
 	w.memory.Added = w.added
@@ -132,17 +136,29 @@ func (w *world) launch(ctx context.Context) error {
 			return err
 		}
 	}
+	w.arrivals = w.expected()
+	if w.cfg.Plan != nil { // what comes at the same time comes in any order
+		slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
+			return cmp.Compare(choice(w.cfg.Seed, a.event.ID, 0), choice(w.cfg.Seed, b.event.ID, 0))
+		})
+	}
+	sortArrivals(w.arrivals)
+	return nil
+}
+
+// expected are the events that will come from outside.
+func (w *world) expected() []arrival {
+	out := slices.Clone(w.cfg.acts)
 	if w.cfg.Mocks == nil {
-		return nil
+		return out
 	}
 	for i, mock := range w.cfg.Mocks.Events {
 		at := w.cfg.Start.Add(mock.After)
 		e := mock.Event(i, at)
 		e.Tenant = w.cfg.Tenant
-		w.arrivals = append(w.arrivals, arrival{at, e})
+		out = append(out, arrival{at, e})
 	}
-	sortArrivals(w.arrivals)
-	return nil
+	return out
 }
 
 // run takes turns until all executions have ended, or nothing can happen any more.

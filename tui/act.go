@@ -3,7 +3,7 @@ package tui
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -53,7 +53,7 @@ func missing(a Action) (question, bool) {
 		q.about = []string{"When shall it fire? From now (10m, PT1H) or at a time (2026-01-02T15:04:05Z)."}
 	case Emit:
 		q.about = []string{`A CloudEvent as JSON: at least its type. {"type": "com.shop.paid", "data": {"order": 7}}`}
-		q.text = `{"type": "", "data": {}}`
+		q.text, q.ahead = `{"type": "", "data": {}}`, len(`", "data": {}}`)
 	case Record:
 		q.about = []string{"Into which file? 'flunq replay FILE --tui' shows it, with time to be moved back and forth."}
 		q.text = fileFor(a)
@@ -125,11 +125,15 @@ func (m *model) copy(text string) tea.Cmd {
 		return nil
 	}
 	m.say("copied "+text, false)
+	return m.write("\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(text))+"\x07", "copy")
+}
+
+// write tells the terminal something that is no part of the screen.
+func (m *model) write(text, why string) tea.Cmd {
 	out := m.options.Output
 	return func() tea.Msg {
-		_, err := fmt.Fprintf(out, "\x1b]52;c;%s\x07", base64.StdEncoding.EncodeToString([]byte(text)))
-		if err != nil {
-			return wantSay{"copy: " + err.Error(), true}
+		if _, err := io.WriteString(out, text); err != nil {
+			return wantSay{why + ": " + err.Error(), true}
 		}
 		return nil
 	}

@@ -15,6 +15,15 @@ type dialog interface {
 	wheel(lines int)
 }
 
+// clickable is a dialog of which some places, as it was drawn, stand for keys.
+type clickable interface{ keyAt(x, y int) string }
+
+// button is a place that stands for a key.
+type button struct {
+	at  area
+	key string
+}
+
 // box draws a frame in the middle of an area, over what is there, and is what is
 // inside of it.
 func (l look) box(a area, title string, w, h int) area {

@@ -46,7 +46,7 @@ func executionColumns() []column {
 
 func timerColumns() []column {
 	return []column{
-		{"DUE", 13, false, 0, false, func(r Row, now time.Time) string { return countdown(now, r.At) }, byTime},
+		{"DUE", 13, false, 0, false, func(r Row, now time.Time) string { return due(now, r) }, byTime},
 		{"STATE", 11, false, 100, false, func(r Row, _ time.Time) string { return string(r.State) }, byState},
 		{"KIND", 16, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind},
 		{"EXECUTION", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution},

@@ -45,6 +45,17 @@ func commands() []command {
 	return append(all, timeCommands()...)
 }
 
+// commands are those that can do something here.
+func (m *model) commands() []command {
+	moves := m.stand.Clock.Moves
+	verbs := []Verb{Fire, Cancel, Reschedule, Suspend, Resume, Retry, Replay, Drop, Emit, Record}
+	return slices.DeleteFunc(commands(), func(c command) bool {
+		verb := Verb(c.name)
+		ofTime := slices.ContainsFunc(timeCommands(), func(t command) bool { return t.name == c.name })
+		return slices.Contains(verbs, verb) && !can(m.source, verb) || ofTime && !moves
+	})
+}
+
 // timeCommands are those that move time.
 func timeCommands() []command {
 	simple := func(name string, verb MoveVerb, what string) command {
@@ -121,7 +132,7 @@ func (m *model) paint(name string) (cmd tea.Cmd, wrong string) {
 	if at < 0 {
 		return nil, "want dark, light or none"
 	}
-	m.look.theme = themeOf(Background(at))
+	m.look.theme, m.options.Background = themeOf(Background(at)), Background(at)
 	return tea.ClearScreen, ""
 }
 
@@ -132,7 +143,7 @@ func (m *model) run(line string) tea.Cmd {
 		return nil
 	}
 	m.typed.add(line)
-	found := matching(name)
+	found := matching(commands(), name)
 	if len(found) == 0 {
 		m.say("no command is called "+name+" (: shows them)", true)
 		return nil
@@ -145,8 +156,8 @@ func (m *model) run(line string) tea.Cmd {
 }
 
 // matching are the commands that begin so, those first that are called so.
-func matching(name string) []command {
-	found := slices.DeleteFunc(commands(), func(c command) bool {
+func matching(all []command, name string) []command {
+	found := slices.DeleteFunc(slices.Clone(all), func(c command) bool {
 		return !strings.HasPrefix(c.name, name) && c.short != name
 	})
 	rank := func(c command) int {

@@ -9,11 +9,14 @@ import (
 // commandLine is where a command is typed.
 type commandLine struct {
 	field  field
+	all    []command
 	before []string
 	back   int // how far one has gone back in those
 }
 
-func newCommandLine(m *model) *commandLine { return &commandLine{before: m.typed.lines} }
+func newCommandLine(m *model) *commandLine {
+	return &commandLine{all: m.commands(), before: m.typed.lines}
+}
 
 func (*commandLine) typing() bool { return true }
 func (*commandLine) wheel(int)    {}
@@ -62,7 +65,7 @@ func (c *commandLine) complete() {
 
 func (c *commandLine) found() []command {
 	name, _, _ := strings.Cut(c.field.text(), " ")
-	return matching(name)
+	return matching(c.all, name)
 }
 
 // draw shows the line at the bottom, and what it may become above it.

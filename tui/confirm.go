@@ -15,6 +15,7 @@ type confirmation struct {
 	planned Plan
 	wrong   string
 	scroll  scroll
+	buttons []button
 }
 
 // planMade answers a request for a plan.
@@ -68,6 +69,15 @@ func (c *confirmation) key(k string) (cmd tea.Cmd, open bool) {
 	return nil, true
 }
 
+func (c *confirmation) keyAt(x, y int) string {
+	for _, b := range c.buttons {
+		if b.at.holds(x, y) {
+			return b.key
+		}
+	}
+	return ""
+}
+
 func (c *confirmation) draw(a area, l look) {
 	room := min(max(40, a.w-12), 100, a.w-4)
 	text, how := c.lines(room)
@@ -111,16 +121,18 @@ func (c *confirmation) lines(room int) (text []string, how []ink) {
 func (c *confirmation) answers(in area, l look) {
 	y := in.h - 1
 	if !c.made || c.wrong != "" {
-		in.put(0, y, faint, "esc leaves it")
+		x := in.put(0, y, faint, "esc leaves it")
+		c.buttons = []button{{in.part(0, y, x, 1), "esc"}}
 		return
 	}
 	yes, how := " y yes ", good
 	if c.planned.Danger {
 		yes, how = " y yes, do it ", bad
 	}
-	x := in.put(0, y, how|selected, yes) + 2
-	x = in.put(x, y, plainInk|selected, " n no ") + 2
-	in.put(x, y, faint, c.scroll.rest(l))
+	x := in.put(0, y, how|selected, yes)
+	end := in.put(x+2, y, plainInk|selected, " n no ")
+	c.buttons = []button{{in.part(0, y, x, 1), "y"}, {in.part(x+2, y, end-x-2, 1), "n"}}
+	in.put(end+2, y, faint, c.scroll.rest(l))
 }
 
 // reading is a text that is too long for a line.
@@ -134,6 +146,8 @@ func (*reading) take(tea.Msg)      {}
 func (r *reading) wheel(lines int) { r.scroll.move(lines) }
 
 func (r *reading) key(k string) (cmd tea.Cmd, open bool) { return nil, r.scroll.key(k) }
+
+func (*reading) keyAt(int, int) string { return "esc" }
 
 func (r *reading) draw(a area, l look) {
 	room := min(max(40, a.w-12), 100, a.w-4)

@@ -5,6 +5,21 @@ import (
 	"time"
 )
 
+// What was not late when it was read is not called late, however old that is.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	for want, row := range map[string]Row{
+		"":           {State: Waiting},
+		"in 3s":      {State: Waiting, At: when.Add(2001 * time.Millisecond)},
+		"now":        {State: Waiting, At: when.Add(-time.Minute)},
+		"1m00s late": {State: Overdue, At: when.Add(-time.Minute)},
+	} {
+		if got := due(when, row); got != want {
+			t.Errorf("%v: %q, want %q", row, got, want)
+		}
+	}
+}
+
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{

@@ -99,7 +99,10 @@ func (s *executionScreen) arrange(all spot) {
 
 // tabs draws the names of the panes.
 func (s *executionScreen) tabs(a area, l look) {
-	x := a.put(0, 0, faint, l.pick("─", "-"))
+	x, apart := a.put(0, 0, faint, l.pick("─", "-")), " "
+	if a.w < s.tabsWidth() {
+		apart = ""
+	}
 	for p := range paneCount {
 		i := faint
 		if p == s.pane {
@@ -111,11 +114,20 @@ func (s *executionScreen) tabs(a area, l look) {
 		x = a.put(x, 0, faint, " ")
 		x = a.put(x, 0, i, s.paneTitle(p))
 		s.places.ends[p] = x
-		x = a.put(x, 0, faint, " ")
+		x = a.put(x, 0, faint, apart)
 	}
 	if x < a.w {
 		a.put(x, 0, faint, strings.Repeat(l.pick("─", "-"), a.w-x))
 	}
+}
+
+// tabsWidth is the room for the names of the panes.
+func (s *executionScreen) tabsWidth() int {
+	room := 2
+	for p := range paneCount {
+		room += width(s.paneTitle(p)) + 2
+	}
+	return room
 }
 
 // head says what the execution is and how it stands, in two rows, and the filter.

@@ -120,13 +120,13 @@ func TestExecutionKeys(t *testing.T) {
 		want any
 	}{
 		{"c", of(Cancel)},
-		{"s", of(Suspend)},
+		{"z", of(Suspend)},
 		{"u", of(Resume)},
-		{"r", of(Retry)},
-		{"o", of(Record)},
+		{"R", of(Retry)},
+		{"w", of(Record)},
 		{"F", timer(Fire, "t-1")},
 		{"C", timer(Cancel, "t-1")},
-		{"R", timer(Reschedule, "t-1")},
+		{"M", timer(Reschedule, "t-1")},
 		{"y", wantCopy{"order-7"}},
 		{"P", wantOpen{"parent-1"}},
 		{"tab tab tab enter down F", timer(Fire, "t-2")},

@@ -86,19 +86,19 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
 	case "c":
 		return s.want(Cancel), true
-	case "s":
+	case "z":
 		return s.want(Suspend), true
 	case "u":
 		return s.want(Resume), true
-	case "r":
+	case "R":
 		return s.want(Retry), true
-	case "o":
+	case "w":
 		return s.want(Record), true
 	case "F":
 		return s.wantTimer(Fire), true
 	case "C":
 		return s.wantTimer(Cancel), true
-	case "R":
+	case "M":
 		return s.wantTimer(Reschedule), true
 	case "y":
 		return give(wantCopy{s.id}), true
@@ -201,13 +201,15 @@ func (s *executionScreen) hints() []hint {
 	if s.inPane {
 		all = append(all, hint{"esc", "tree", false})
 	}
-	if _, ok := s.timer(); ok {
-		all = append(all, hint{"F", "fire", false}, hint{"C", "cancel timer", false}, hint{"R", "reschedule", false})
+	if _, ok := s.timer(); ok && can(s.src, Fire) {
+		all = append(all, hint{"F", "fire", false}, hint{"C", "cancel timer", false}, hint{"M", "move timer", false})
+	}
+	for _, d := range offered(s.src, Executions, s.now.Row) {
+		all = append(all, hint{d.key, d.what, d.verb == Record})
 	}
 	return append(all,
 		hint{"d", "data before/after", false}, hint{"f", "follow", false}, hint{"/", "filter", false},
-		hint{"c", "cancel", false}, hint{"s", "suspend", false}, hint{"u", "resume", false}, hint{"r", "retry", false},
-		hint{"o", "save the recording", true}, hint{"e", "open all", true}, hint{"E", "fold all", true},
+		hint{"e", "open all", true}, hint{"E", "fold all", true},
 		hint{"y", "copy the id", true}, hint{"P", "the parent", true},
 		hint{"g G", "first, last", true}, hint{"shift+tab", "pane before", true})
 }

@@ -98,11 +98,11 @@ func (s *executionScreen) drawTimers(a area, l look, now time.Time, focus bool) 
 		r := s.now.Timers[at]
 		sign := l.sign(r.State)
 		a.put(0, 0, sign.ink, sign.glyph)
-		due := plainInk
-		if r.At.Before(now) {
-			due = warn
+		how := plainInk
+		if r.State == Overdue {
+			how = warn
 		}
-		x := l.field(a, 2, 0, 12, due, countdown(now, r.At))
+		x := l.field(a, 2, 0, 12, how, due(now, r))
 		x = l.field(a, x+1, 0, 9, plainInk, r.Kind)
 		x = l.rest(a, x+1, plainInk, s.taskName(r.Task)) + 2
 		x = l.rest(a, x, faint, moment(now, r.At)) + 2

@@ -34,7 +34,7 @@ func (f *field) key(k string) {
 	case "delete", "ctrl+d":
 		f.cut(f.at, f.at+1)
 	case "ctrl+u":
-		f.cut(0, f.at)
+		f.set("")
 	case "ctrl+k":
 		f.cut(f.at, len(f.runes))
 	case "ctrl+w", "alt+backspace":

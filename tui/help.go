@@ -23,10 +23,10 @@ func (m *model) help() dialog {
 	p := &helpPage{title: "Keys: " + m.whereabouts()}
 	p.add("here", m.shown().hints())
 	p.add("time", m.timeHints())
-	p.add("everywhere", everywhere())
+	p.add("everywhere", m.everywhere())
 	p.add("mouse", []hint{{"click", "selects; on a place goes there", true}, {"twice", "opens", true}, {"wheel", "scrolls", true}})
 	var words []hint
-	for _, c := range commands() {
+	for _, c := range m.commands() {
 		words = append(words, hint{":" + strings.TrimSpace(c.name+" "+c.args), c.what, true})
 	}
 	p.add("commands", words)
@@ -43,6 +43,8 @@ func (*helpPage) take(tea.Msg)      {}
 func (p *helpPage) wheel(lines int) { p.scroll.move(lines) }
 
 func (p *helpPage) key(k string) (cmd tea.Cmd, open bool) { return nil, p.scroll.key(k) }
+
+func (*helpPage) keyAt(int, int) string { return "esc" }
 
 // draw shows the keys, in two columns where there is room.
 func (p *helpPage) draw(a area, l look) {

@@ -1,11 +1,18 @@
 package tui
 
 import (
+	"slices"
+
 	tea "github.com/charmbracelet/bubbletea"
 )
 
 // press takes a key, or several characters that came at once.
 func (m *model) press(k tea.KeyMsg) tea.Cmd {
+	if k.Alt && (k.Type == tea.KeyEsc || !m.typing()) {
+		// No key means anything together with alt there: it came fast behind an escape.
+		k.Alt = false
+		return tea.Batch(m.key("esc"), m.press(k))
+	}
 	if k.Type != tea.KeyRunes || k.Alt {
 		return m.key(k.String())
 	}
@@ -91,8 +98,8 @@ func (m *model) anywhere(k string) tea.Cmd {
 }
 
 // everywhere are the keys that mean the same everywhere.
-func everywhere() []hint {
-	return []hint{
+func (m *model) everywhere() []hint {
+	all := []hint{
 		{"1–5 tab", "go to a place", true},
 		{"esc", "back", true},
 		{":", "type a command", true},
@@ -101,4 +108,8 @@ func everywhere() []hint {
 		{"?", "these keys", true},
 		{"q", "quit", true},
 	}
+	if can(m.source, Emit) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(h hint) bool { return h.keys == "e" })
 }

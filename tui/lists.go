@@ -67,11 +67,14 @@ func (s *listScreen) next() tea.Cmd {
 	if s.flying || s.now.Sub(s.failedAt) < rereadFailed {
 		return nil
 	}
+	if r := s.table.want(); r != nil {
+		return s.send(r)
+	}
 	if s.table.loaded && (s.reread || s.table.stale(s.now) || s.goes && s.now.Sub(s.table.readAt) >= rereadGoing) {
 		s.reread = false
 		return s.send(s.table.refresh())
 	}
-	return s.send(s.table.want())
+	return nil
 }
 
 func (s *listScreen) send(r *request) tea.Cmd {
@@ -81,7 +84,9 @@ func (s *listScreen) send(r *request) tea.Cmd {
 	s.flying = true
 	source, table := s.source, s.table
 	return ask(func(ctx context.Context) tea.Msg {
+		begun := time.Now() //nolint:forbidigo // what an answer costs is no matter of the source's time
 		page, err := source.Page(ctx, r.query)
+		r.took = time.Since(begun) //nolint:forbidigo // as above
 		return pageRead{table, r, page, err}
 	})
 }
@@ -131,7 +136,11 @@ func (s *listScreen) count(r overviewRead) {
 
 // totalOf is how many rows a table has, 0 if that is not known.
 func totalOf(c Counts, kind Table) int64 {
-	return [...]int64{c.Open + c.Completed + c.Faulted + c.Cancelled, c.Timers, c.Dead, 0}[kind]
+	timers := c.Timers
+	if c.Shared {
+		timers = 0
+	}
+	return [...]int64{c.Open + c.Completed + c.Faulted + c.Cancelled, timers, c.Dead, 0}[kind]
 }
 
 // draw shows the table, and the pane beside or below it.

@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"slices"
+
 	tea "github.com/charmbracelet/bubbletea"
 )
 
@@ -126,7 +128,7 @@ func (s *listScreen) leave() (cmd tea.Cmd, handled bool) {
 	case s.pane != nil:
 		s.pane = nil
 	case t.toEnd:
-		t.toEnd = false
+		t.stay()
 	case len(t.marked) > 0:
 		clear(t.marked)
 	case t.typed != "":
@@ -180,6 +182,38 @@ type deedKey struct {
 	what string
 }
 
+// offered are the actions that make sense for a row, of those that a source can do.
+func offered(s Source, kind Table, row Row) []deedKey {
+	return slices.DeleteFunc(deeds(kind), func(d deedKey) bool {
+		return !can(s, d.verb) || kind == Executions && !suits(d.verb, row.State)
+	})
+}
+
+// offered are the actions for the row at the cursor, or for those that are marked,
+// which may stand in any way.
+func (s *listScreen) offered() []deedKey {
+	if len(s.table.marked) == 0 {
+		return offered(s.source, s.table.kind, s.table.current())
+	}
+	return slices.DeleteFunc(deeds(s.table.kind), func(d deedKey) bool { return !can(s.source, d.verb) })
+}
+
+// suits reports whether an action makes sense for an execution as it stands.
+func suits(v Verb, s State) bool {
+	switch v {
+	case Cancel:
+		return !s.Ended()
+	case Suspend:
+		return !s.Ended() && s != Suspended
+	case Resume:
+		return s == Suspended
+	case Retry:
+		return s == Faulted
+	default:
+		return true
+	}
+}
+
 // deeds are the actions on the rows of a table.
 func deeds(kind Table) []deedKey {
 	switch kind {
@@ -213,7 +247,7 @@ func (s *listScreen) hints() []hint {
 		return s.pane.hints()
 	}
 	hints := []hint{{"enter", "open", false}, {"/", "filter", false}, {"d", "detail", false}}
-	for _, d := range deeds(s.table.kind) {
+	for _, d := range s.offered() {
 		hints = append(hints, hint{d.key, d.what, d.verb == Record})
 	}
 	hints = append(hints, hint{"x", "mark", false}, hint{"s", "sort", false})

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -31,6 +32,7 @@ type model struct {
 	said   notice
 	moving movement
 	typed  typedBefore
+	asks   bool // the terminal for its background
 
 	canvas *canvas
 	frame  string
@@ -70,7 +72,7 @@ func newModel(source Source, options Options) *model {
 		options.Every = d.Every
 	}
 	m := &model{source: source, options: options, look: look{themeOf(options.Background), options.ASCII}}
-	m.places = append(m.places, newOverviewScreen())
+	m.places = append(m.places, newOverviewScreen(source))
 	for kind := range tableCount {
 		m.places = append(m.places, newListScreen(source, kind))
 	}
@@ -88,6 +90,9 @@ func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.readStand(), m.rest()}
 	if m.options.Title != "" {
 		cmds = append(cmds, tea.SetWindowTitle(m.options.Title))
+	}
+	if m.asks {
+		cmds = append(cmds, m.write(askBackground, "ask for the background"))
 	}
 	return tea.Batch(cmds...)
 }
@@ -112,6 +117,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.mouse(tea.MouseEvent(msg))
 	case asking:
 		return msg.answer
+	case backgroundTold:
+		return m.paintFor(msg.background)
 	case wantAction, wantMove, wantOpen, wantCopy, wantSay, wantBack, wantCommand:
 		return m.want(msg)
 	default:
@@ -181,6 +188,16 @@ func (m *model) answered(msg tea.Msg) tea.Cmd {
 	}
 	if m.dialog != nil {
 		m.dialog.take(msg)
+	}
+	if r, ok := msg.(planMade); ok && r.err != nil && m.dialog == dialog(r.of) && !errors.Is(r.err, ErrLost) {
+		p, ok := again(r.of)
+		switch {
+		case !can(m.source, r.of.action.Verb):
+			m.dialog = nil
+			m.say(r.err.Error(), true)
+		case ok:
+			m.dialog = p
+		}
 	}
 	return tea.Batch(append(cmds, m.tell(msg))...)
 }

@@ -116,9 +116,9 @@ func (m *model) moveOf(k string) (Move, bool) {
 	case "-":
 		return Move{Verb: Pace, Speed: m.speed(-1)}, true
 	case "[":
-		return Move{Verb: Seek, To: m.scrub(-1)}, true
+		return m.scrub(-1), true
 	case "]":
-		return Move{Verb: Seek, To: m.scrub(1)}, true
+		return m.scrub(1), true
 	}
 	return Move{}, false
 }
@@ -148,18 +148,23 @@ func (m *model) speed(step int) float64 {
 // scrubs is how many steps of the keys [ and ] the whole of a recording takes.
 const scrubs = 50
 
-// scrub is the time a step further on the timeline.
-func (m *model) scrub(step int) time.Time {
+// scrub is a step on the timeline: in time, or in events where all of them are of one
+// moment.
+func (m *model) scrub(step int) Move {
 	clock := m.stand.Clock
-	by := max(clock.End.Sub(clock.Start)/scrubs, time.Millisecond)
-	to := m.now().Add(time.Duration(step) * by)
-	switch {
-	case to.Before(clock.Start):
-		return clock.Start
-	case to.After(clock.End):
-		return clock.End
+	if whole := clock.End.Sub(clock.Start); whole > 0 {
+		by := max(whole/scrubs, time.Millisecond)
+		to := m.now().Add(time.Duration(step) * by)
+		if to.After(clock.End) {
+			to = clock.End
+		}
+		if to.Before(clock.Start) {
+			to = clock.Start
+		}
+		return Move{Verb: Seek, To: to}
 	}
-	return to
+	by := max(clock.Of/scrubs, 1)
+	return Move{Verb: Seek, To: clock.Start, Event: max(1, min(clock.At+step*by, clock.Of))}
 }
 
 // timeHints are the keys of the time bar.

@@ -80,7 +80,7 @@ func (m *model) header(a area) {
 // names are those of the places, as long as there is room for.
 func (m *model) names(room int) []string {
 	long, short, counted := []string{"Overview"}, []string{"Over"}, []string{"Overview"}
-	counts := [tableCount]int64{totalOf(m.stand.Counts, Executions), m.stand.Counts.Timers, m.stand.Counts.Dead}
+	counts := [tableCount]int64{totalOf(m.stand.Counts, Executions), totalOf(m.stand.Counts, Timers), m.stand.Counts.Dead}
 	for kind := range tableCount {
 		name := kind.title()
 		long, short = append(long, name), append(short, kind.short())

@@ -52,13 +52,23 @@ func (m *model) click(x, y int) tea.Cmd {
 	body := m.body(area{w: m.width, h: m.height})
 	switch {
 	case m.dialog != nil:
-		return nil
+		return m.clickDialog(x, y)
 	case y == 0:
 		return m.clickTab(x)
 	case y >= body.y && y < body.y+body.h:
 		return m.settle(m.shown().click(x, y-body.y, double))
 	case m.stand.Clock.Moves && y == m.height-2:
 		return m.scrubTo(x)
+	}
+	return nil
+}
+
+// clickDialog gives a dialog the key that a place of it stands for.
+func (m *model) clickDialog(x, y int) tea.Cmd {
+	if d, ok := m.dialog.(clickable); ok {
+		if k := d.keyAt(x, y); k != "" {
+			return m.answer(k)
+		}
 	}
 	return nil
 }
@@ -75,7 +85,7 @@ func (m *model) clickTab(x int) tea.Cmd {
 // scrubTo goes to the time that a place on the timeline stands for.
 func (m *model) scrubTo(x int) tea.Cmd {
 	if to, ok := m.moving.line.at(x); ok && m.stand.Clock.Seeks {
-		return m.move(Move{Verb: Seek, To: to})
+		return m.move(to)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 // overviewScreen shows how all of it stands: counts, rates, services, and what is
 // due next, runs now and failed last.
 type overviewScreen struct {
+	source Source
 	stand  Overview
 	loaded bool
 	events samples
@@ -36,8 +37,8 @@ const (
 	failedList
 )
 
-func newOverviewScreen() *overviewScreen {
-	return &overviewScreen{lists: [3]listing{
+func newOverviewScreen(source Source) *overviewScreen {
+	return &overviewScreen{source: source, lists: [3]listing{
 		{title: "Due next", none: "no timers"},
 		{title: "Running now", none: "nothing runs"},
 		{title: "Failed last", none: "nothing has failed"},
@@ -99,7 +100,7 @@ func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	case "right", "l", "pgdown":
 		s.jump(1)
 	case "enter", "o":
-		return give(wantOpen{executionIn(row)}), true
+		return openOf(row), true
 	case "y":
 		return give(wantCopy{row.ID}), true
 	case "Y":
@@ -146,6 +147,14 @@ func executionIn(row Row) string {
 	return row.ID
 }
 
+// openOf opens what a row is about: a dead letter of no execution is among the others.
+func openOf(row Row) tea.Cmd {
+	if row.State == Dead && row.Execution == "" {
+		return give(wantCommand{"dlq"})
+	}
+	return give(wantOpen{executionIn(row)})
+}
+
 // move moves the cursor, over the end of a list into the next one.
 func (s *overviewScreen) move(lines int) {
 	l := &s.lists[s.at]
@@ -182,7 +191,7 @@ func (s *overviewScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive 
 		}
 		s.at, l.cursor = i, l.offset+y-l.room.y
 		if double {
-			return give(wantOpen{executionIn(l.current())})
+			return openOf(l.current())
 		}
 	}
 	return nil
@@ -194,8 +203,9 @@ func (s *overviewScreen) wheel(lines int) {
 
 func (s *overviewScreen) hints() []hint {
 	hints := []hint{{"↑ ↓", "row", false}, {"← →", "list", false}, {"enter", "open", false}}
-	if table, ok := s.tableOf(s.lists[s.at].current()); ok {
-		for _, d := range deeds(table) {
+	row := s.lists[s.at].current()
+	if table, ok := s.tableOf(row); ok {
+		for _, d := range offered(s.source, table, row) {
 			hints = append(hints, hint{d.key, d.what, d.verb == Record})
 		}
 	}

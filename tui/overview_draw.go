@@ -54,7 +54,11 @@ type counted struct {
 func (s *overviewScreen) counts(a area, l look) int {
 	c := s.stand.Counts
 	first := []counted{{Running, c.Open, "open"}, {Completed, c.Completed, "completed"}, {Faulted, c.Faulted, "faulted"}, {Cancelled, c.Cancelled, "cancelled"}}
-	second := []counted{{Waiting, c.Timers, "timers"}, {Overdue, c.Overdue, "overdue"}, {Dead, c.Dead, "dead letters"}}
+	timers := "timers"
+	if c.Shared {
+		timers = "timers of all tenants"
+	}
+	second := []counted{{Waiting, c.Timers, timers}, {Overdue, c.Overdue, "overdue"}, {Dead, c.Dead, "dead letters"}}
 	x := drawCounts(a, l, 0, 0, first)
 	if x+countsWidth(second) <= a.w {
 		drawCounts(a, l, x+2, 0, second)

@@ -58,52 +58,68 @@ func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
 	if len(list.rows) == 0 {
 		a.put(2, 1, faint, list.none)
 	}
-	lead := list.leadOf()
+	room := list.columns(now)
 	for y := range list.room.h {
 		if list.offset+y >= len(list.rows) {
 			break
 		}
 		line := list.room.part(0, y, a.w, 1)
-		s.row(line, l, now, rowOf{list.rows[list.offset+y], at, lead})
+		s.row(line, l, now, rowOf{list.rows[list.offset+y], at, room})
 		if at == s.at && list.offset+y == list.cursor {
 			line.fill(0, selected)
 		}
 	}
 }
 
-// row shows a row of one of the lists; the lead is the room for the execution.
+// row shows a row of one of the lists.
 func (*overviewScreen) row(a area, l look, now time.Time, of rowOf) {
 	r, sign := of.row, l.sign(of.row.State)
 	switch of.list {
 	case dueList:
 		how := calm
-		if r.State == Overdue || now.After(r.At) {
-			how, sign = warn, l.sign(Overdue)
+		if r.State == Overdue {
+			how = warn
 		}
 		a.put(0, 0, how, sign.glyph)
-		cells(a, l, []part{{12, how, countdown(now, r.At)}, {15, faint, r.Kind}, {of.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
+		cells(a, l, []part{{of.room.time, how, due(now, r)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
 	case runningList:
 		a.put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{12, busy, since(now, r.At)}, {15, faint, r.Kind}, {of.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
+		cells(a, l, []part{{of.room.time, busy, since(now, r.At)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
 	default:
 		a.put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.lead, plainInk, executionIn(r)}, {a.w, bad, r.Note}})
+		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.room.lead, plainInk, subjectOf(r)}, {a.w, bad, r.Note}})
 	}
 }
 
 // rowOf is a row and where it is shown.
 type rowOf struct {
-	row        Row
-	list, lead int
+	row  Row
+	list int
+	room listRoom
 }
 
-// leadOf is the room for the executions of a list.
-func (l *listing) leadOf() int {
-	lead := 8
+// listRoom is the room for a time, a kind, and an execution.
+type listRoom struct{ time, what, lead int }
+
+// columns fits the columns to what a list shows; times may grow as they pass.
+func (l *listing) columns(now time.Time) listRoom {
+	room := listRoom{9, 5, 8}
 	for at := l.offset; at < min(len(l.rows), l.offset+l.room.h); at++ {
-		lead = max(lead, width(executionIn(l.rows[at])))
+		r := l.rows[at]
+		room.time = max(room.time, width(due(now, r)))
+		room.what = max(room.what, min(15, width(r.Kind)))
+		room.lead = max(room.lead, width(subjectOf(r)))
 	}
-	return min(lead, max(8, (l.room.w-30)/2))
+	room.lead = min(room.lead, max(8, (l.room.w-22)*3/5))
+	return room
+}
+
+// subjectOf names what a row is about: its execution, or the event that was in none.
+func subjectOf(r Row) string {
+	if r.State == Dead && r.Execution == "" {
+		return r.Kind
+	}
+	return executionIn(r)
 }
 
 // lastOf is when something ended, or else when it was.

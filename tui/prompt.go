@@ -7,6 +7,7 @@ type question struct {
 	title string
 	about []string
 	text  string // to begin with
+	ahead int    // characters of it behind the cursor
 	// taken takes what was typed, or says what is wrong with it.
 	taken func(text string) (cmd tea.Cmd, wrong string)
 }
@@ -19,9 +20,26 @@ type prompt struct {
 	wrong string
 }
 
+// again asks once more for what has turned out wrong, beginning with it.
+func again(c *confirmation) (*prompt, bool) {
+	typed := c.action
+	typed.Text = ""
+	q, ok := missing(typed)
+	if c.action.Text == "" || !ok {
+		return nil, false
+	}
+	if q.text != c.action.Text {
+		q.text, q.ahead = c.action.Text, 0
+	}
+	p := newPrompt(q)
+	p.wrong = c.wrong
+	return p, true
+}
+
 func newPrompt(q question) *prompt {
 	p := &prompt{question: q}
 	p.field.set(q.text)
+	p.field.at = max(0, p.field.at-q.ahead)
 	return p
 }
 
@@ -48,7 +66,8 @@ func (p *prompt) draw(a area, l look) {
 	for _, text := range p.about {
 		lines = append(lines, wrapped(text, room)...)
 	}
-	in := l.box(a, p.title, room, len(lines)+4)
+	wrong := wrapped(p.wrong, room)
+	in := l.box(a, p.title, room, len(lines)+2+max(2, len(wrong)))
 	for y, line := range lines {
 		in.put(0, y, plainInk, line)
 	}
@@ -56,7 +75,7 @@ func (p *prompt) draw(a area, l look) {
 	in.put(0, y, accent, l.pick("› ", "> "))
 	p.field.draw(in.part(2, y, in.w-2, 1), 0, 0)
 	if p.wrong != "" {
-		for i, line := range wrapped(p.wrong, in.w) {
+		for i, line := range wrong {
 			in.put(0, y+1+i, bad, line)
 		}
 		return

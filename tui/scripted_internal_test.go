@@ -107,6 +107,9 @@ func (s *scripted) Page(_ context.Context, q Query) (Page, error) {
 	from, _ := strconv.Atoi(q.After)
 	p := Page{}
 	all := s.rows[q.Table]
+	if q.Back {
+		return s.before(all, from-1, q), nil
+	}
 	at := from
 	for ; at < len(all) && len(p.Rows) < q.Limit; at++ {
 		r := all[at]
@@ -120,6 +123,26 @@ func (s *scripted) Page(_ context.Context, q Query) (Page, error) {
 		p.Next = strconv.Itoa(at)
 	}
 	return p, nil
+}
+
+// before is the page before a row; before the end if that is none.
+func (s *scripted) before(all []Row, at int, q Query) (p Page) {
+	if at < 0 {
+		at = len(all)
+	}
+	for at--; at >= 0 && len(p.Rows) < q.Limit; at-- {
+		r := all[at]
+		r.Cursor = strconv.Itoa(at + 1)
+		p.Looked++
+		if q.Filter.Match(r) {
+			p.Rows = append(p.Rows, r)
+		}
+	}
+	if at >= 0 {
+		p.Next = strconv.Itoa(at + 2)
+	}
+	slices.Reverse(p.Rows)
+	return p
 }
 
 func (s *scripted) Detail(_ context.Context, table Table, id string) (Detail, error) {

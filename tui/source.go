@@ -32,6 +32,18 @@ type Source interface {
 	Do(ctx context.Context, a Action) (said string, err error)
 }
 
+// Choosy is a Source that cannot do everything; the keys for what it cannot are not
+// offered.
+type Choosy interface {
+	Can(v Verb) bool
+}
+
+// can reports whether a source does such actions at all.
+func can(s Source, v Verb) bool {
+	choosy, ok := s.(Choosy)
+	return !ok || choosy.Can(v)
+}
+
 // Timekeeper is a Source whose time can be moved.
 type Timekeeper interface {
 	Move(ctx context.Context, m Move) (Clock, error)
@@ -85,6 +97,8 @@ type Overview struct {
 type Counts struct {
 	Open, Completed, Faulted, Cancelled int64
 	Timers, Overdue, Dead               int64
+
+	Shared bool // timers are counted over all tenants
 }
 
 // Service is one of the engine's services, in all its processes.
@@ -134,14 +148,20 @@ type Query struct {
 	Filter Filter
 	After  string // a Cursor; "" for the beginning
 	Limit  int
+
+	// Back asks for the rows before After that are next to it, in the order of the
+	// table; for the last ones of all if After is "".
+	Back bool
 }
 
 // Page is the answer to a Query. It may hold fewer rows than there are, since one
-// look takes in a bounded number: Next is where to go on, "" at the end.
+// look takes in a bounded number: Next is where to go on in the same direction, "" at
+// the end, or at the beginning.
 type Page struct {
 	Rows   []Row
 	Next   string
-	Looked int // rows that were looked at
+	Looked int       // rows that were looked at …
+	Until  time.Time // … up to those of this moment; zero if that is not known
 }
 
 // Detail is all that is known of something.
@@ -234,13 +254,15 @@ type Clock struct {
 	Start  time.Time
 	End    time.Time   // of what is known
 	Marks  []time.Time // of timers, to be seen on the timeline
+	At, Of int         // events that are shown, and that there are; 0 if that is not known
 }
 
 // Move moves the time of a Source.
 type Move struct {
 	Verb  MoveVerb
 	By    time.Duration // to advance
-	To    time.Time     // to seek
+	To    time.Time     // to seek …
+	Event int           // … or behind so many events, if that is not 0
 	Speed float64
 }
 

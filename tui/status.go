@@ -33,7 +33,7 @@ type link struct {
 // The pace of trying again.
 const (
 	firstTry = time.Second
-	lastTry  = 15 * time.Second
+	lastTry  = 5 * time.Second
 )
 
 // heard notes whether the source has answered. An answer that takes too long means

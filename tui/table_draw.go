@@ -163,7 +163,7 @@ func (t *table) emptiness() string {
 		return t.problem
 	case !t.loaded:
 		return "reading " + strings.ToLower(t.kind.title())
-	case t.next != "":
+	case t.next != "" || t.head != "":
 		return "looking: " + count(int64(t.looked)) + " so far"
 	case t.typed != "":
 		return "none of " + count(int64(t.looked)) + " matches " + t.typed + " (esc: all)"
@@ -186,9 +186,9 @@ func (t *table) foot(a area, l look, total int64) {
 		parts = append(parts, "sorted by "+strings.ToLower(columnsOf(t.kind)[t.sort-1].title)+t.among(total))
 	}
 	if t.toEnd {
-		parts = append(parts, "going to the end (esc stops)")
+		parts = append(parts, "going to the end")
 	}
-	if t.looked > mostLooks {
+	if rest*t.cost > seldom {
 		parts = append(parts, "r reads again")
 	}
 	text := strings.Join(parts, l.pick(" · ", " | "))
@@ -198,6 +198,9 @@ func (t *table) foot(a area, l look, total int64) {
 	}
 }
 
+// seldom is from when on one may want a table to be read again sooner.
+const seldom = 10 * time.Second
+
 // place is where the cursor is.
 func (t *table) place(total int64) string {
 	if len(t.rows) == 0 {
@@ -205,7 +208,14 @@ func (t *table) place(total int64) string {
 	}
 	at := int64(t.past + t.cursor + 1)
 	of := int64(t.past + len(t.rows))
+	left := int64(t.after + len(t.rows) - 1 - t.cursor)
 	switch {
+	case t.ended && t.typed == "" && total > left:
+		return count(total-left) + " of " + count(total)
+	case t.ended && left == 0:
+		return "the last one"
+	case t.ended:
+		return some(int(left), "row") + " before the end"
 	case t.typed == "" && total > 0:
 		of = max(total, of)
 		return count(at) + " of " + count(of)
@@ -217,7 +227,7 @@ func (t *table) place(total int64) string {
 }
 
 func (t *table) going() string {
-	if t.asked && t.next != "" {
+	if t.asked && (t.next != "" || t.head != "") {
 		return ", going on"
 	}
 	return ""

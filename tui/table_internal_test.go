@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -22,7 +24,8 @@ func many(n int) *scripted {
 func TestPaging(t *testing.T) {
 	t.Parallel()
 	const n = 6000
-	p := playing(t, many(n), 80, 24, Options{}).keys("3")
+	s := many(n)
+	p := playing(t, s, 80, 24, Options{}).keys("3")
 	table := p.m.places[1+int(Timers)].(*listScreen).table
 	check := func(want int) {
 		t.Helper()
@@ -38,8 +41,14 @@ func TestPaging(t *testing.T) {
 		check(at)
 		p.keys("pgdown")
 	}
+	p.keys("g", "j")
+	check(1)
+	asked := s.asked
 	p.keys("G")
 	check(n - 1)
+	if s.asked > asked+1 {
+		t.Errorf("the end took %d questions", s.asked-asked)
+	}
 	p.has(fmt.Sprintf("%s of %s", count(n), count(n)))
 	for at = n - 1; at > 0; at = max(0, at-19) {
 		check(at)
@@ -51,6 +60,54 @@ func TestPaging(t *testing.T) {
 	check(n - 1)
 	p.keys("g")
 	check(0)
+}
+
+// The end of a table that is filtered or sorted is that of what is left over, or was read.
+func TestEndOfPart(t *testing.T) {
+	t.Parallel()
+	p := playing(t, many(6000), 80, 24, Options{}).keys("3", "/", "'order-11", "enter", "G").has("order-1199", "111 of 111")
+	p.keys("/", "ctrl+u", "'order-", "enter", "G").has("order-5999", "the last one")
+	p.keys("k").has("1 row before the end").pass(10 * time.Second).has("1 row before the end")
+	p.keys("g").has("1 of 200 or more")
+	p.keys("esc", "s", "s", "G").has("sorted by state among the first 5,200", "5,200 of 6,000")
+	p.keys("S", "S").has("1 of 6,000").keys("G", "k", "k").has("5,998 of 6,000", "order-5999")
+}
+
+// stingy is a source that looks at few rows for a page.
+type stingy struct{ *scripted }
+
+func (s stingy) Page(ctx context.Context, q Query) (Page, error) {
+	filter := q.Filter
+	q.Filter, q.Limit = Filter{}, 500
+	p, err := s.scripted.Page(ctx, q)
+	p.Rows = slices.DeleteFunc(p.Rows, func(r Row) bool { return !filter.Match(r) })
+	return p, err
+}
+
+// What a filter leaves over of a long table is read again by itself, and only shown when
+// all of it is known.
+func TestReadAgain(t *testing.T) {
+	t.Parallel()
+	s := many(12_000)
+	p := playing(t, stingy{s}, 80, 24, Options{}).keys("3", "/", "'order-1177", "enter").has("order-11776", "1 of 11", "12,000 looked at")
+	table := p.m.places[1+int(Timers)].(*listScreen).table
+	s.rows[Timers] = s.rows[Timers][5000:]
+	p.pass(3*time.Second).has("1 of 10", "7,000 looked at")
+
+	// An answer that is only a part changes what it is about, and nothing else.
+	r := table.refresh()
+	table.take(r, Page{Next: "500", Looked: 500}, when)
+	p.has("1 of 10")
+	table.take(table.want(), Page{Next: "1000", Looked: 500, Until: s.rows[Timers][6772].At}, when)
+	p.has("1 of 7", "order-11773").lacks("order-11772")
+	for range 20 {
+		if r = table.want(); r == nil {
+			break
+		}
+		page, _ := (stingy{s}).Page(t.Context(), r.query)
+		table.take(r, page, when)
+	}
+	p.has("1 of 10", "7,000 looked at")
 }
 
 // The cursor stays on its row while rows come and go above it.

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -9,13 +10,17 @@ import (
 type timeline struct {
 	start, end time.Time
 	from, room int // of the bar, when it was drawn
+	events     int // that it stands for, where all happens at one moment
 }
 
 // draw shows the clock: whether it goes and how fast, the time, a bar with the
 // timers on it, and what is left.
 func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	t.start, t.end = c.Start, extent(c, now)
-	t.from, t.room = 0, 0
+	t.from, t.room, t.events = 0, 0, 0
+	if c.Seeks && !t.end.After(t.start) {
+		t.events = c.Of
+	}
 	if a.h < 1 {
 		return
 	}
@@ -28,7 +33,12 @@ func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	if a.w >= 60 {
 		right = a.right(0, faint, " "+now.UTC().Format("2006-01-02 15:04:05.000"))
 	}
-	if whole := " " + passed(t.end.Sub(c.Start)); c.Seeks && right-x > width(whole)+12 {
+	whole := " " + passed(t.end.Sub(c.Start))
+	if c.Of > 0 {
+		of := count(int64(c.Of))
+		whole = fmt.Sprintf(" %*s/%s%s", len(of), count(int64(c.At)), of, whole)
+	}
+	if c.Seeks && right-x > width(whole)+12 {
 		right -= width(whole)
 		a.put(right, 0, faint, whole)
 	}
@@ -37,6 +47,14 @@ func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	}
 	t.from, t.room = x, right-x
 	t.bar(a, l, c, now)
+}
+
+// times is a speed, for people.
+func times(speed float64) string {
+	if speed >= 100 {
+		return count(int64(speed + 0.5))
+	}
+	return strconv.FormatFloat(speed, 'g', 4, 64)
 }
 
 // extent is until when a bar goes: as far as something is known.
@@ -66,13 +84,16 @@ func (*timeline) pace(a area, l look, c Clock) int {
 		x = a.put(x, 0, i, word+" ")
 	}
 	if c.Speed != 0 && c.Speed != 1 {
-		x = a.put(x, 0, i, strconv.FormatFloat(c.Speed, 'g', 4, 64)+l.pick("× ", "x "))
+		x = a.put(x, 0, i, times(c.Speed)+l.pick("× ", "x "))
 	}
 	return x
 }
 
 func (t *timeline) bar(a area, l look, c Clock, now time.Time) {
 	head := t.cell(now)
+	if t.events > 0 {
+		head = c.At * (t.room - 1) / t.events
+	}
 	for x := range t.room {
 		if x <= head {
 			a.put(t.from+x, 0, accent, l.pick("━", "="))
@@ -81,7 +102,7 @@ func (t *timeline) bar(a area, l look, c Clock, now time.Time) {
 		}
 	}
 	for _, mark := range c.Marks {
-		if mark.Before(t.start) || mark.After(t.end) {
+		if mark.Before(t.start) || mark.After(t.end) || t.events > 0 {
 			continue
 		}
 		i := warn
@@ -103,13 +124,17 @@ func (t *timeline) cell(at time.Time) int {
 	return max(0, min(t.room-1, int(part*float64(t.room-1)+0.5)))
 }
 
-// at is the time that a place on the row stands for, if it is on the bar.
-func (t *timeline) at(x int) (time.Time, bool) {
+// at is the move to what a place on the row stands for, if it is on the bar.
+func (t *timeline) at(x int) (Move, bool) {
 	if x < t.from || x >= t.from+t.room || t.room <= 1 {
-		return time.Time{}, false
+		return Move{}, false
+	}
+	if t.events > 0 {
+		return Move{Verb: Seek, To: t.start, Event: t.events * (x - t.from) / (t.room - 1)}, true
 	}
 	whole := t.end.Sub(t.start)
-	return t.start.Add(time.Duration(float64(whole) * float64(x-t.from) / float64(t.room-1))), true
+	to := t.start.Add(time.Duration(float64(whole) * float64(x-t.from) / float64(t.room-1)))
+	return Move{Verb: Seek, To: to}, true
 }
 
 // passed is a time since the beginning.

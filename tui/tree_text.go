@@ -131,7 +131,7 @@ func (t *taskTree) timeOf(r *taskRun, how *treeLook) string {
 	if len(how.timers) > 0 && (r.state == Waiting || r.state == Retrying) {
 		// A timer may have been moved, which no event tells.
 		if timer, ok := how.timers[runName(t.tasks.at(r.key.task).Ref, r.key)]; ok {
-			return countdown(how.now, timer.At)
+			return due(how.now, timer)
 		}
 	}
 	switch {

@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Title      string // of the terminal's window
 	Background Background
+	Ask        bool // the terminal for its background: if it answers, that counts
 	ASCII      bool // nothing but ASCII
 	Mouse      bool
 
@@ -44,6 +45,8 @@ func (o Options) For(getenv func(name string) string) Options {
 		o.Background = None
 	case lightBackground(getenv("COLORFGBG")):
 		o.Background = Light
+	default:
+		o.Ask = term != "linux"
 	}
 	o.ASCII = o.ASCII || term == "linux" || term == "dumb" || !speaksUnicode(getenv)
 	return o
@@ -77,10 +80,17 @@ func Run(ctx context.Context, source Source, options Options) error {
 	if options.Mouse {
 		settings = append(settings, tea.WithMouseCellMotion())
 	}
-	if options.Input != nil {
+	var program *tea.Program
+	in, asks := listens(options)
+	switch {
+	case asks:
+		m.asks = true
+		settings = append(settings, tea.WithInput(&listener{File: in, told: func(b Background) { program.Send(backgroundTold{b}) }}))
+	case options.Input != nil:
 		settings = append(settings, tea.WithInput(options.Input))
 	}
-	_, err := tea.NewProgram(m, settings...).Run()
+	program = tea.NewProgram(m, settings...)
+	_, err := program.Run()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("show the screen: %w", err)
 	}

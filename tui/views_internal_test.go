@@ -43,13 +43,20 @@ func TestTimeline(t *testing.T) {
 		t.Error("left of the bar is a time")
 	}
 	for x := line.from; x < line.from+line.room; x++ {
-		at, ok := line.at(x)
-		if !ok || line.cell(at) != x-line.from {
-			t.Fatalf("a click on %d means %v, which is at %d", x-line.from, at, line.cell(at))
+		move, ok := line.at(x)
+		if !ok || line.cell(move.To) != x-line.from {
+			t.Fatalf("a click on %d means %v, which is at %d", x-line.from, move, line.cell(move.To))
 		}
 	}
-	if at, _ := line.at(line.from + line.room - 1); !at.Equal(c.End) {
-		t.Errorf("the end of the bar is %v, want %v", at, c.End)
+	if move, _ := line.at(line.from + line.room - 1); !move.To.Equal(c.End) {
+		t.Errorf("the end of the bar is %v, want %v", move.To, c.End)
+	}
+
+	// Where all happens at one moment, it is a line of events.
+	c.End, c.At, c.Of = start, 9, 18
+	show(80, start)
+	if move, ok := line.at(line.from + (line.room-1)/2); !ok || move.Event < 8 || move.Event > 9 {
+		t.Errorf("the middle of the bar is %+v", move)
 	}
 }
 

@@ -31,6 +31,8 @@ func took(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "-" + took(-d)
+	case d == 0:
+		return "0s"
 	case d < time.Millisecond:
 		return strconv.FormatInt(d.Microseconds(), 10) + "µs"
 	case d < time.Second:
@@ -48,11 +50,23 @@ func countdown(now, at time.Time) string {
 		return ""
 	}
 	left := at.Sub(now)
-	if left < 0 {
+	switch {
+	case left <= -time.Second:
 		return age(-left) + " late"
+	case left <= 0:
+		return "now"
 	}
 	// Whoever waits sees 1s until it is over.
 	return "in " + age(left+time.Second-time.Nanosecond)
+}
+
+// due is the time until a timer fires. One whose moment has passed since it was read
+// may have fired: that it is late its source has to say.
+func due(now time.Time, r Row) string {
+	if r.State != Overdue && !r.At.IsZero() && !now.Before(r.At) {
+		return "now"
+	}
+	return countdown(now, r.At)
 }
 
 // since is the time since a moment; none before it.

@@ -170,11 +170,17 @@ func (m *mover) seek(ctx context.Context) error {
 	if now.Sub(m.sought) < seekEvery {
 		return nil
 	}
-	streams, err := m.rdb.Keys(ctx, "tenant:*:events").Result()
-	if err != nil {
+	var streams []string
+	const page = 1000
+	found := m.rdb.ScanType(ctx, 0, "tenant:*:events", page, "stream").Iterator()
+	for found.Next(ctx) {
+		streams = append(streams, found.Val())
+	}
+	if err := found.Err(); err != nil {
 		return fmt.Errorf("look for streams: %w", err)
 	}
-	m.streams, m.sought = streams, now
+	slices.Sort(streams)
+	m.streams, m.sought = slices.Compact(streams), now
 	return nil
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // snapshotScript reads all keys at one moment. Of each it returns the name, the
-// type and what it holds; of a stream its entries, its last id and its groups.
+// type and what it holds; of a stream its entries, its last id and its groups. It is
+// for the Redis of 'flunq dev', which is in this process: nobody else has to wait.
 //
 //nolint:gochecknoglobals // a script is constant
 var snapshotScript = redis.NewScript(`

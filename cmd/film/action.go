@@ -8,6 +8,9 @@ import (
 	"flunq.io/flunq/tui"
 )
 
+// Can reports whether an action is one that a film can do: a recording of it.
+func (f *Film) Can(v tui.Verb) bool { return v == tui.Record && f.opts.Record != nil }
+
 // Plan says what an action will do. Nothing that has happened can be changed.
 func (f *Film) Plan(_ context.Context, a tui.Action) (tui.Plan, error) {
 	file, err := f.recordable(a)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"flunq.io/flunq/cmd/film"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
@@ -147,19 +149,33 @@ func ok[T any](v T, err error) T {
 	return v
 }
 
-// rows are all of a table, read in pages.
-func rows(t *testing.T, f *film.Film, table tui.Table, limit int) (all []tui.Row) {
+// rows are all of a table, read in pages, which are the same from its end to its beginning.
+func rows(t *testing.T, f *film.Film, table tui.Table, limit int) []tui.Row {
 	t.Helper()
-	for after := ""; ; {
-		page := ok(f.Page(t.Context(), tui.Query{Table: table, After: after, Limit: limit}))
-		for _, row := range page.Rows {
-			row.Cursor = ""
-			all = append(all, row)
+	q := tui.Query{Table: table, Limit: limit}
+	there := pages(t, f, q)
+	q.Back = true
+	if diff := cmp.Diff(there, pages(t, f, q)); diff != "" {
+		t.Errorf("table %d from the end: %s", table, diff)
+	}
+	return there
+}
+
+func pages(t *testing.T, f *film.Film, q tui.Query) (all []tui.Row) {
+	t.Helper()
+	for {
+		page := ok(f.Page(t.Context(), q))
+		for i := range page.Rows {
+			page.Rows[i].Cursor = ""
 		}
-		if page.Next == "" {
+		if q.Back {
+			all = append(page.Rows, all...)
+		} else {
+			all = append(all, page.Rows...)
+		}
+		if q.After = page.Next; q.After == "" {
 			return all
 		}
-		after = page.Next
 	}
 }
 

@@ -42,7 +42,7 @@ func (f *Film) move(m tui.Move, now time.Time) error {
 	case tui.Pace:
 		return f.pace(m.Speed)
 	case tui.Seek:
-		f.seek(m.To, now)
+		f.seekTo(m, now)
 	case tui.Advance:
 		f.seek(p.at.Add(m.By), now)
 	case tui.NextEvent:
@@ -68,6 +68,16 @@ func (f *Film) pace(speed float64) error {
 	}
 	f.playhead.speed, f.playhead.crowd = speed, 0
 	return nil
+}
+
+// seekTo goes behind so many events, or to a moment.
+func (f *Film) seekTo(m tui.Move, now time.Time) {
+	n := min(m.Event, len(f.frames))
+	if n <= 0 {
+		f.seek(m.To, now)
+		return
+	}
+	f.put(f.frames[n-1].at, n)
 }
 
 // seek goes to a moment, behind all that has happened by then.
@@ -137,6 +147,7 @@ func (f *Film) clock(now time.Time) tui.Clock {
 	return tui.Clock{
 		Moves: true, Seeks: true, Paused: f.playhead.paused, Speed: f.playhead.speed,
 		Start: f.opts.Start, End: f.edge(now), Marks: f.timerMarks(),
+		At: f.playhead.n, Of: len(f.frames),
 	}
 }
 

@@ -50,48 +50,65 @@ func (f *Film) timers(q tui.Query) (tui.Page, error) {
 	var page tui.Page
 	all := f.stage.pending()
 	from := 0
-	if q.After != "" {
+	switch {
+	case q.After == "" && q.Back:
+		from = len(all)
+	case q.After != "":
 		due, at, ok := strings.Cut(q.After, "/")
 		nanos, err := strconv.ParseInt(due, 10, 64)
 		frame, wrong := strconv.Atoi(at)
 		if !ok || err != nil || wrong != nil {
 			return page, fmt.Errorf("%q is no place in the table", q.After)
 		}
+		// Where the timer itself is, rows before it end there and those behind it begin.
+		itself := -1
+		if q.Back {
+			itself = 1
+		}
 		from, _ = slices.BinarySearchFunc(all, 0, func(t *span, _ int) int {
-			if cmp.Or(cmp.Compare(t.timer.Due().UnixNano(), nanos), cmp.Compare(t.from, frame)) <= 0 {
-				return -1
-			}
-			return 1
+			return cmp.Or(cmp.Compare(t.timer.Due().UnixNano(), nanos), cmp.Compare(t.from, frame), itself)
 		})
 	}
-	return filled(q, len(all)-from, func(i int) tui.Row { return f.timerRow(all[from+i]) }), nil
+	return filled(q, from, len(all), func(i int) tui.Row { return f.timerRow(all[i]) }), nil
 }
 
 // backwards are rows that are numbered as they came, the last one first.
 func backwards(q tui.Query, n int, row func(at int) tui.Row) (tui.Page, error) {
-	if q.After != "" {
+	from := 0
+	switch {
+	case q.After == "" && q.Back:
+		from = n
+	case q.After != "":
 		at, err := strconv.Atoi(q.After)
 		if err != nil || at < 0 {
 			return tui.Page{}, fmt.Errorf("%q is no place in the table", q.After)
 		}
-		n = min(n, at)
+		from = n - min(n, at)
+		if q.Back {
+			from = max(0, from-1)
+		}
 	}
-	return filled(q, n, func(i int) tui.Row {
+	return filled(q, from, n, func(i int) tui.Row {
 		r := row(n - 1 - i)
 		r.Cursor = strconv.Itoa(n - 1 - i)
 		return r
 	}), nil
 }
 
-// filled is a page of those of many rows that are meant.
-func filled(q tui.Query, many int, row func(i int) tui.Row) (page tui.Page) {
-	for i := range many {
+// filled is a page of those of many rows that are meant, from one on, or back from it.
+func filled(q tui.Query, from, many int, row func(i int) tui.Row) (page tui.Page) {
+	step, end := 1, many
+	if q.Back {
+		from, step, end = from-1, -1, -1
+		defer func() { slices.Reverse(page.Rows) }()
+	}
+	for i := from; i != end; i += step {
 		r := row(i)
 		page.Looked++
 		if q.Filter.Match(r) {
 			page.Rows = append(page.Rows, r)
 		}
-		if (len(page.Rows) == q.Limit || page.Looked == mostLooks) && i < many-1 {
+		if (len(page.Rows) == q.Limit || page.Looked == mostLooks) && i+step != end {
 			page.Next = r.Cursor
 			return page
 		}

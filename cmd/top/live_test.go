@@ -148,15 +148,29 @@ func TestPageOfExecutions(t *testing.T) {
 	}
 }
 
-// all is a table, page by page.
-func (w *world) all(q tui.Query) (rows []tui.Row) {
+// all is a table, page by page, which is the same from its end to its beginning.
+func (w *world) all(q tui.Query) []tui.Row {
+	w.Helper()
+	there := w.oneWay(q)
+	q.Back = true
+	if back := w.oneWay(q); q.After == "" && !slices.Equal(names(there), names(back)) {
+		w.Errorf("from the end: %v, want %v", names(back), names(there))
+	}
+	return there
+}
+
+func (w *world) oneWay(q tui.Query) (rows []tui.Row) {
 	w.Helper()
 	for {
 		page := w.page(q)
 		if len(page.Rows) > q.Limit {
 			w.Errorf("%d rows on a page of %d", len(page.Rows), q.Limit)
 		}
-		rows = append(rows, page.Rows...)
+		if q.Back {
+			rows = append(page.Rows, rows...)
+		} else {
+			rows = append(rows, page.Rows...)
+		}
 		if page.Next == "" {
 			return rows
 		}
@@ -204,6 +218,9 @@ func TestPageOfTimers(t *testing.T) {
 	}
 	// A timer that is gone is still a place to go on behind.
 	half := w.page(tui.Query{Table: tui.Timers, Limit: 40})
+	if first := w.page(tui.Query{Table: tui.Timers, Limit: 20}); first.Until.Before(first.Rows[18].At) || !first.Until.Before(first.Rows[19].At) {
+		t.Errorf("it was looked up to %v, %v", first.Until, first.Rows[19].At)
+	}
 	last := half.Rows[39]
 	p := must(w.store.Timer(t.Context(), tenant, last.ID))(t)
 	must(w.store.DropTimer(t.Context(), p))(t)

@@ -16,9 +16,9 @@ import (
 
 // What an overview lists, and looks at for it.
 const (
-	fewDue     = 12
-	fewRunning = 20
-	fewFailed  = 12
+	fewDue     = 24
+	fewRunning = 24
+	fewFailed  = 24
 	mostLooks  = 1000
 )
 
@@ -202,8 +202,8 @@ func (l *Live) service(g store.Group, names map[string]string) tui.Service {
 	return s
 }
 
-// late is from when on timers that are overdue are worth a word.
-const late = 5 * time.Second
+// tooLate is from when on timers that are overdue are worth a word.
+const tooLate = 5 * time.Second
 
 // notes adds what somebody should know.
 func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
@@ -213,9 +213,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		return err
 	}
 	others := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == l.opts.Tenant })
-	if len(others) > 0 && len(o.Due) > 0 {
-		note("timers are counted over all %d tenants", len(all))
-	}
+	o.Counts.Shared = len(others) > 0
 	if empty(o.Counts) && len(others) > 0 {
 		note("there is nothing of tenant %s here, but of %s: --tenant", l.opts.Tenant, strings.Join(others[:min(len(others), 5)], ", "))
 	}
@@ -232,7 +230,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	default:
 		note("no %s is alive: 'flunq serve --tenant %s'", strings.Join(missing, " and no "), l.opts.Tenant)
 	}
-	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > late {
+	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > tooLate {
 		note("timers are overdue by %s", o.Now.Sub(o.Due[0].At).Truncate(time.Second))
 	}
 	return nil

@@ -2,7 +2,11 @@ package top
 
 import (
 	"context"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
@@ -27,11 +31,32 @@ func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
 		tui.Executions: l.executions, tui.Timers: l.timers, tui.Letters: l.letters, tui.Events: l.events,
 	}[q.Table]
 	page, err := read(ctx, q)
+	page.Until = reached(page.Next)
 	return page, told(ctx, err)
 }
 
+// reached is the moment of a place in a table: the seconds at which a timer is due
+// with its text behind a space, or the milliseconds of when something was created or
+// written, with more behind a dash.
+func reached(cursor string) time.Time {
+	if seconds, _, ok := strings.Cut(cursor, " "); ok {
+		due, err := strconv.ParseFloat(seconds, 64)
+		if err != nil || math.Abs(due) > math.MaxInt32*1000 {
+			return time.Time{}
+		}
+		// What is of the same moment may be before it or behind it.
+		return time.UnixMicro(int64(due*1e6) - 1)
+	}
+	text, _, _ := strings.Cut(cursor, "-")
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms + 1)
+}
+
 func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Looks: dearLooks}
+	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Back: q.Back, Looks: dearLooks}
 	if q.Filter.Empty() {
 		query.Looks = q.Limit + mostLooks
 	}
@@ -75,7 +100,7 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	if err != nil {
 		return page, err
 	}
-	query := store.TimerQuery{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Looks: deepLooks / 2}
+	query := store.TimerQuery{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, Looks: deepLooks / 2}
 	if !q.Filter.Empty() {
 		query.Hopeless = func(text string) bool { return hopeless(q.Filter, text) }
 		query.Pass = func(p store.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
@@ -104,10 +129,8 @@ func hopeless(f tui.Filter, text string) bool {
 }
 
 func (l *Live) letters(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	query := store.LetterQuery{Tenant: l.opts.Tenant, Count: atOnce(q), Brief: true}
 	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
-		query.To = behind(after)
-		letters, next, err := l.store.Letters(ctx, query)
+		letters, next, err := l.store.Letters(ctx, l.entries(q, after))
 		for _, letter := range letters {
 			rows = append(rows, letterRow(letter))
 		}
@@ -117,7 +140,7 @@ func (l *Live) letters(ctx context.Context, q tui.Query) (page tui.Page, err err
 
 func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err error) {
 	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
-		found, next, err := l.store.Events(ctx, l.opts.Tenant, behind(after), atOnce(q))
+		found, next, err := l.store.Events(ctx, l.entries(q, after))
 		for _, p := range found {
 			rows = append(rows, eventRow(p))
 		}
@@ -125,25 +148,24 @@ func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	})
 }
 
-// atOnce is how many entries are read at once.
-func atOnce(q tui.Query) int {
-	if q.Filter.Empty() {
-		return q.Limit
+// entries are those of a stream to read next; a table begins with the newest.
+func (l *Live) entries(q tui.Query, after string) store.LetterQuery {
+	query := store.LetterQuery{Tenant: l.opts.Tenant, Count: q.Limit, Brief: true, Oldest: q.Back}
+	if !q.Filter.Empty() {
+		query.Count = streamAtOnce
 	}
-	return streamAtOnce
-}
-
-// behind is where to read on behind an entry; entries are read backwards.
-func behind(id string) string {
-	if id == "" {
-		return ""
+	if after != "" {
+		query = query.At("(" + after)
 	}
-	return "(" + id
+	return query
 }
 
 // stream fills a page with those rows of a stream that are meant.
 func stream(q tui.Query, read func(after string) (rows []tui.Row, more bool, err error)) (page tui.Page, err error) {
 	page.Next = q.After
+	if q.Back {
+		defer func() { slices.Reverse(page.Rows) }()
+	}
 	for page.Looked < streamLooks {
 		rows, more, err := read(page.Next)
 		if err != nil {

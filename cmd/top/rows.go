@@ -15,6 +15,9 @@ func executionRow(x store.Execution) tui.Row {
 	}
 }
 
+// late is from when on a timer is overdue: those before it are about to be taken.
+const late = time.Second
+
 func timerRow(p store.Pending, now time.Time) tui.Row {
 	row := tui.Row{
 		ID: p.ID, Cursor: p.Cursor(), State: tui.Waiting, Kind: string(p.Kind), Workflow: p.Workflow,
@@ -23,7 +26,7 @@ func timerRow(p store.Pending, now time.Time) tui.Row {
 	switch {
 	case p.Err != nil:
 		row.State, row.Kind, row.Note = tui.Broken, "", p.Err.Error()
-	case row.At.Before(now):
+	case now.Sub(row.At) >= late:
 		row.State = tui.Overdue
 	}
 	if !p.MovedTo.IsZero() && p.Err == nil {

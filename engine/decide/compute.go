@@ -15,6 +15,10 @@ import (
 // Ready reports whether a task waits to be computed by Advance.
 func (s *State) Ready() bool {
 	for len(s.inline) > 0 && (s.inline[0].closed || !s.inline[0].Inline) {
+		if s.inline[0] = nil; len(s.inline) == 1 {
+			s.inline = s.inline[:0]
+			break
+		}
 		s.inline = s.inline[1:]
 	}
 	return len(s.inline) > 0 && !s.Paused && !s.Status.Ended()
@@ -27,9 +31,10 @@ func (s *State) Advance(env *Env, d *Decision) error {
 		return nil
 	}
 	n := s.inline[0]
-	m := &machine{State: s, env: env, d: d}
-	c := env.compute(n.task, m.scope(n, n.Input.V), s.Execution, n.id)
-	e := m.event(event.TaskCompleted, n.id, c.encode(n))
+	m := s.machine(env, d)
+	defer m.rest()
+	c := env.compute(n.task, m.ownScope(n), s.Execution, n.id)
+	e := m.event(event.TaskCompleted, n.id, c.append(m.taskMembers(n, 96)))
 	s.append(d, e)
 	m.result(n, c.Completed, c.output)
 	m.run()
@@ -45,9 +50,8 @@ type computed struct {
 	output any
 }
 
-// encode writes the result as the executor does.
-func (c *computed) encode(n *Node) []byte {
-	data := taskMembers(n, 96)
+// append writes the result, behind what names the task, as the executor does.
+func (c *computed) append(data []byte) []byte {
 	if !c.Success {
 		data = append(data, `,"success":false,"error":`...)
 		data = append(data, event.Encode(c.Error)...)
@@ -57,7 +61,7 @@ func (c *computed) encode(n *Node) []byte {
 	data = expr.AppendJSON(data, c.output)
 	if c.Then != "" {
 		data = append(data, `,"then":`...)
-		data = expr.AppendJSON(data, c.Then)
+		data = expr.AppendText(data, c.Then)
 	}
 	return append(data, `,"duration_ms":0}`...)
 }
@@ -235,7 +239,11 @@ func merge(base, more any) any {
 
 // completedOf reads the data of a task.completed.
 func completedOf(e event.Event) (event.Completed, error) {
-	var c event.Completed
+	c, ok := event.ScanCompleted(e.Data)
+	if ok {
+		return c, nil
+	}
+	c = event.Completed{}
 	if err := DecodeData(e, &c); err != nil {
 		return c, err
 	}

@@ -76,6 +76,14 @@ type Decision struct {
 	Cancel   []event.Timer // to take out of the timers
 	Listen   []string      // types of events to be woken for from now on; "*" is all
 	Unlisten []string      // … and no longer
+
+	page page // that the data of its events is written on
+}
+
+// Next is an empty decision that is written behind this one, in the room that is
+// left there.
+func (d *Decision) Next() Decision {
+	return Decision{History: d.History[len(d.History):], Publish: d.Publish[len(d.Publish):], page: d.page}
 }
 
 // listen subscribes; a type that was unsubscribed in the same decision stays subscribed.
@@ -103,7 +111,8 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 	if e.Time.After(s.Now) {
 		s.Now = e.Time
 	}
-	m := &machine{State: s, env: env, d: d}
+	m := s.machine(env, d)
+	defer m.rest()
 	take, err := m.taker(e)
 	if err != nil || take == nil {
 		s.Now = before
@@ -130,34 +139,6 @@ func (s *State) append(d *Decision, e event.Event) {
 
 // few is how many entries most transitions have at most.
 const few = 8
-
-// machine is a State in the middle of one transition.
-type machine struct {
-	*State
-	env    *Env
-	d      *Decision
-	agenda []agendum
-	again  string // marks the run that begins next as one that is retried
-}
-
-// agendum is a step to take for a node, unless the node ends before.
-type agendum struct {
-	node *Node
-	step func()
-}
-
-// later puts off a step, so that loops of tasks do not become recursion.
-func (m *machine) later(n *Node, step func()) { m.agenda = append(m.agenda, agendum{n, step}) }
-
-func (m *machine) run() {
-	for len(m.agenda) > 0 && !m.Status.Ended() {
-		next := m.agenda[0]
-		m.agenda = m.agenda[1:]
-		if !next.node.closed {
-			next.step()
-		}
-	}
-}
 
 // taker finds what an event does, nil if it does nothing.
 func (m *machine) taker(e event.Event) (func(), error) {

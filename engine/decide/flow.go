@@ -166,7 +166,7 @@ func (m *machine) beginFunction(n *Node) error {
 	if depth(n) > maxFunctionDepth {
 		return event.NewProblem(event.Runtime, fmt.Sprintf("functions call each other more than %d deep", maxFunctionDepth))
 	}
-	m.later(n, func() { m.enter(n, input) })
+	m.soon(agendum{node: n, step: entering, data: input})
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (m *machine) complete(n *Node, raw any, directive string) {
 		directive = n.task.Then
 	}
 	parent := n.parent
-	m.later(parent, func() { m.childDone(parent, n, out, directive) })
+	m.soon(agendum{node: parent, step: childEnded, child: n, data: out, then: directive})
 }
 
 // finish applies output and export of a task.
@@ -272,7 +272,7 @@ func (m *machine) listDone(n *Node, out any) {
 	switch n.task.Kind {
 	case dsl.For:
 		n.For.Index++
-		m.later(n, func() { m.turn(n, out) })
+		m.soon(agendum{node: n, step: turning, data: out})
 	case dsl.Try:
 		then := ""
 		if n.Try.Catching {
@@ -334,10 +334,19 @@ func (m *machine) close(n *Node) {
 	siblings := n.parent.Children
 	for i, c := range siblings {
 		if c == n {
-			n.parent.Children = append(siblings[:i:i], siblings[i+1:]...)
+			n.parent.Children = without(siblings, i)
 			break
 		}
 	}
+}
+
+// without is a list without one of its nodes; the list itself may be in use.
+func without(siblings []*Node, i int) []*Node {
+	if len(siblings) == 1 {
+		siblings[0] = nil
+		return siblings[:0]
+	}
+	return append(siblings[:i:i], siblings[i+1:]...)
 }
 
 // drop takes a task that does not end well out of the active ones, with everything inside.

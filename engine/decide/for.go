@@ -23,7 +23,7 @@ func (m *machine) beginFor(n *Node) error {
 	}
 	n.For = &forState{Items: Data{items}}
 	input := n.Input.V
-	m.later(n, func() { m.turn(n, input) })
+	m.soon(agendum{node: n, step: turning, data: input})
 	return nil
 }
 
@@ -31,12 +31,12 @@ func (m *machine) beginFor(n *Node) error {
 func (m *machine) turn(n *Node, data any) {
 	f := n.task.For
 	items, _ := n.For.Items.V.([]any) // a restored empty list is null
-	n.Vars = nil
+	n.Vars = n.Vars[:0]
 	if n.For.Index >= len(items) {
 		m.complete(n, data, "")
 		return
 	}
-	n.Vars = map[string]Data{f.Each: {items[n.For.Index]}, f.At: {n.For.Index}}
+	n.Vars = n.Vars.bind(f.Each, items[n.For.Index]).bind(f.At, n.For.Index)
 	if f.While != nil {
 		ok, err := f.While.Test(m.scope(n, data))
 		if err != nil {

@@ -154,7 +154,7 @@ func (m *machine) takeReceived(e event.Event) (func(), error) {
 			continue
 		}
 		if take := m.hear(n, envelope); take != nil {
-			takers = append(takers, agendum{n, take})
+			takers = append(takers, agendum{node: n, step: func(*machine, agendum) { take() }})
 		}
 	}
 	if takers == nil {
@@ -267,7 +267,7 @@ func (m *machine) work(n *Node) {
 	}
 	item := l.Consumed[l.Handled]
 	l.Busy = true
-	n.Vars = map[string]Data{f.Item: item, f.At: {l.Handled}}
+	n.Vars = n.Vars[:0].bind(f.Item, item.V).bind(f.At, l.Handled)
 	if len(f.Do) == 0 {
 		m.handled(n, item.V)
 		return

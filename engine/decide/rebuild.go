@@ -79,8 +79,8 @@ func (d *Divergence) Error() string {
 
 // StartedWorkflow is which workflow an ExecutionStarted is for.
 func StartedWorkflow(e event.Event) (id, version string, err error) {
-	var started event.Started
-	if err := DecodeData(e, &started); err != nil {
+	started, err := startedOf(e)
+	if err != nil {
 		return "", "", err
 	}
 	return started.Namespace + "." + started.Name, started.Version, nil

@@ -15,10 +15,12 @@ const Prefix = "/flunq/"
 
 // event makes an event of this execution; its id tells the version it has in the history.
 func (m *machine) event(typ event.Type, task string, data []byte) event.Event {
+	var room [64]byte
+	id := append(append(room[:0], m.Execution...), '/')
 	return event.Event{
-		ID:     m.Execution + "/" + strconv.FormatInt(m.Version+1, 10),
+		ID:     string(strconv.AppendInt(id, m.Version+1, 10)),
 		Source: Source, Type: typ, Time: m.Now,
-		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: data,
+		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: m.d.page.keep(data),
 	}
 }
 
@@ -30,15 +32,15 @@ func (m *machine) record(typ event.Type, task string, data []byte) event.Event {
 }
 
 func (m *machine) recordRequested(n *Node) event.Event {
-	return m.record(event.TaskRequested, n.id, append(taskMembers(n, 1), '}'))
+	return m.record(event.TaskRequested, n.id, append(m.taskMembers(n, 1), '}'))
 }
 
 func (m *machine) recordSkipped(n *Node) {
-	m.record(event.TaskCompleted, n.id, append(taskMembers(n, 64), `,"success":true,"status":"skipped","duration_ms":0}`...))
+	m.record(event.TaskCompleted, n.id, append(m.taskMembers(n, 64), `,"success":true,"status":"skipped","duration_ms":0}`...))
 }
 
 func (m *machine) recordCancelled(n *Node) {
-	data := append(taskMembers(n, 96), `,"success":false,"status":"cancelled"`...)
+	data := append(m.taskMembers(n, 96), `,"success":false,"status":"cancelled"`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(data, n))
 }
 
@@ -47,7 +49,7 @@ func (m *machine) recordCompleted(n *Node, out any) {
 	if n.reported {
 		return
 	}
-	data := append(taskMembers(n, 96), `,"success":true,"output":`...)
+	data := append(m.taskMembers(n, 96), `,"success":true,"output":`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(expr.AppendJSON(data, out), n))
 }
 
@@ -55,19 +57,19 @@ func (m *machine) recordFailed(n *Node, p *event.Problem) {
 	if n.reported && n.failed {
 		return
 	}
-	data := append(taskMembers(n, 96), `,"success":false,"error":`...)
+	data := append(m.taskMembers(n, 96), `,"success":false,"error":`...)
 	m.record(event.TaskCompleted, n.id, m.appendDuration(append(data, event.Encode(p)...), n))
 }
 
 // taskMembers begins a JSON object with the members that name a task, with room for
 // so many bytes behind them.
-func taskMembers(n *Node, room int) []byte {
+func (m *machine) taskMembers(n *Node, room int) []byte {
 	const names = 48
 	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + room
-	dst := append(make([]byte, 0, size), `{"task_id":`...)
-	dst = expr.AppendJSON(dst, n.id)
+	dst := append(m.d.page.room(size), `{"task_id":`...)
+	dst = expr.AppendText(dst, n.id)
 	dst = append(dst, `,"task_name":`...)
-	dst = expr.AppendJSON(dst, n.task.Name)
+	dst = expr.AppendText(dst, n.task.Name)
 	dst = append(dst, `,"task_type":"`...)
 	dst = append(dst, n.task.Kind...)
 	return append(dst, '"')

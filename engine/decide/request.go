@@ -87,7 +87,7 @@ func (m *machine) request(n *Node, e event.Event) (err error) {
 // requested is the data of a request that goes out.
 func (m *machine) requested(n *Node) ([]byte, error) {
 	tab := m.env.tables[n.task.Ref].made()
-	data := taskMembers(n, 256)
+	data := m.taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = expr.AppendJSON(data, n.Input.V)
 	data = append(data, `,"config":`...)
@@ -105,7 +105,7 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 		data = append(data, `,"vars":`...)
 		data = expr.AppendJSON(data, vars)
 	}
-	return append(data, '}'), nil
+	return m.d.page.keep(append(data, '}')), nil
 }
 
 // takeCompleted takes the result of a task that was requested.

@@ -14,6 +14,8 @@ const RuntimeName = "flunq"
 
 // view is what the expressions of one task may see.
 type view struct {
+	expr.Scope
+
 	m         *machine
 	n         *Node
 	raw       any  // output as it came, once there is one
@@ -23,26 +25,27 @@ type view struct {
 
 // scope is what the expressions around a task see: dot is the value they work on.
 func (m *machine) scope(n *Node, dot any) *expr.Scope {
-	v := &view{m: m, n: n}
-	return &expr.Scope{Dot: dot, Now: m.Now, Var: v.value}
+	v := &view{Scope: expr.Scope{Dot: dot, Now: m.Now}, m: m, n: n}
+	v.Var = v.value
+	return &v.Scope
 }
 
 // outputScope is the scope of output.as (out is nil) and of export.as.
 func (m *machine) outputScope(n *Node, raw any, out *any) *expr.Scope {
-	v := &view{m: m, n: n, raw: raw, out: out, hasOutput: true}
-	s := &expr.Scope{Dot: raw, Now: m.Now, Var: v.value}
+	v := &view{Scope: expr.Scope{Dot: raw, Now: m.Now}, m: m, n: n, raw: raw, out: out, hasOutput: true}
+	v.Var = v.value
 	if out != nil {
-		s.Dot = *out
+		v.Dot = *out
 	}
-	return s
+	return &v.Scope
 }
 
 // value finds a variable. That it may be named here was checked when the
 // document was read; a name without a value is therefore the engine's fault.
 func (v *view) value(name string) (any, error) {
 	for n := v.n; n != nil; n = n.parent {
-		if bound, ok := n.Vars[name]; ok {
-			return bound.V, nil
+		if bound, ok := n.Vars.find(name); ok {
+			return bound, nil
 		}
 	}
 	switch name {

@@ -73,20 +73,20 @@ type State struct {
 	open   map[string]*Node // active tasks by task id
 	inline []*Node          // to be computed, in order
 	made   []event.Event    // by the last decision of a replay, not compared yet
+	idle   *machine         // between transitions
 }
 
 // Node is an active task: one that has begun and not ended.
 type Node struct {
 	Run       event.Run
 	StartedAt time.Time
-	Raw       Data            // input as it came
-	Input     Data            // input after input.from
-	Timers    []event.Timer   `json:",omitempty"`
-	Children  []*Node         `json:",omitempty"`
-	Vars      map[string]Data `json:",omitempty"` // bound for the tasks inside
-	Inline    bool            `json:",omitempty"` // to be computed by the worker itself
-	Own       *Scoped         `json:",omitempty"` // $context of a branch of a fork
-	Before    *Scoped         `json:",omitempty"` // $context as the task found it, once it has changed
+	Raw       Data          // input as it came
+	Input     Data          // input after input.from
+	Timers    []event.Timer `json:",omitempty"`
+	Children  []*Node       `json:",omitempty"`
+	Vars      bindings      `json:",omitempty"` // bound for the tasks inside
+	Own       *Scoped       `json:",omitempty"` // $context of a branch of a fork
+	Before    *Scoped       `json:",omitempty"` // $context as the task found it, once it has changed
 
 	At    int `json:",omitempty"` // index of the current task in a list, of the branch in a fork
 	Lap   int `json:",omitempty"` // jumps back in a list
@@ -98,15 +98,16 @@ type Node struct {
 	Try    *tryState    `json:",omitempty"`
 	Listen *listenState `json:",omitempty"`
 	Child  string       `json:",omitempty"` // execution that a run task waits for
-
-	task   *dsl.Task
-	parent *Node
-	id     string // Run as text
-	closed bool
-	cause  *Node // the task inside that it failed of, nil if the problem was its own
+	Inline bool         `json:",omitempty"` // to be computed by the worker itself
 
 	// The history has the task's own result, and whether it was a failure.
 	reported, failed bool
+
+	closed bool
+	task   *dsl.Task
+	parent *Node
+	id     string // Run as text
+	cause  *Node  // the task inside that it failed of, nil if the problem was its own
 }
 
 // Scoped is a $context where there may be none: null is one, too.

@@ -50,7 +50,7 @@ func (m *machine) attempt(n *Node) {
 		return
 	}
 	input := n.Input.V
-	m.later(n, func() { m.enter(n, input) })
+	m.soon(agendum{node: n, step: entering, data: input})
 }
 
 // attemptTimedOut interrupts an attempt.
@@ -111,13 +111,13 @@ func (m *machine) handle(n *Node, failure map[string]any) {
 	c := n.task.Try.Catch
 	m.cancelKind(n, event.TimeoutTimer, overallKey)
 	n.Try.Catching = true
-	n.Vars = map[string]Data{c.As: {failure}}
+	n.Vars = bindings{{c.As, failure}}
 	input := n.Input.V
 	if len(c.Do) == 0 {
 		m.complete(n, input, c.Then)
 		return
 	}
-	m.later(n, func() { m.enter(n, input) })
+	m.soon(agendum{node: n, step: entering, data: input})
 }
 
 // catches reports whether a try catches a problem.
@@ -134,7 +134,7 @@ func (m *machine) catches(n *Node, p *event.Problem, failure map[string]any) (bo
 // conditions evaluates when and exceptWhen on an error.
 func (m *machine) conditions(n *Node, when, exceptWhen *expr.Program, failure map[string]any) (bool, error) {
 	vars := n.Vars
-	n.Vars = map[string]Data{n.task.Try.Catch.As: {failure}}
+	n.Vars = bindings{{n.task.Try.Catch.As, failure}}
 	defer func() { n.Vars = vars }()
 	dot := withDetails(failure)
 	if when != nil {

@@ -16,8 +16,8 @@ func New() *State { return &State{open: map[string]*Node{}} }
 
 // begun takes over what the event of a start says.
 func (s *State) begun(e event.Event) error {
-	var started event.Started
-	if err := DecodeData(e, &started); err != nil {
+	started, err := startedOf(e)
+	if err != nil {
 		return err
 	}
 	input, err := decodeOr(started.Input, map[string]any{})
@@ -29,6 +29,15 @@ func (s *State) begun(e event.Event) error {
 	s.Parent, s.ParentTask, s.Depth = started.Parent, started.ParentTask, started.Depth
 	s.Input, s.Context = Data{input}, Data{map[string]any{}}
 	return nil
+}
+
+// startedOf reads the data of an execution.started.
+func startedOf(e event.Event) (event.Started, error) {
+	if s, ok := event.ScanStarted(e.Data); ok {
+		return s, nil
+	}
+	var s event.Started
+	return s, DecodeData(e, &s)
 }
 
 // takeStarted begins an execution.
@@ -80,7 +89,7 @@ func (m *machine) start() {
 			return
 		}
 	}
-	m.later(m.Root, func() { m.enter(m.Root, input) })
+	m.soon(agendum{node: m.Root, step: entering, data: input})
 }
 
 // scheduleTimeout sets the timer of the whole execution.
@@ -138,7 +147,7 @@ func (m *machine) end(status Status) {
 		m.Timeout = nil
 	}
 	m.Status, m.Root, m.inline, m.Keys, m.Seen = status, nil, nil, nil, nil
-	m.agenda, m.Paused, m.Held = nil, false, nil
+	m.agenda, m.ahead, m.Paused, m.Held = nil, 0, false, nil
 }
 
 // publishEnd tells the world, and an execution that waits for this one.

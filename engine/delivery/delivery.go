@@ -55,6 +55,22 @@ func ClassOf(ctx context.Context, err error) Class {
 	}
 }
 
+// ErrEarly is wrapped by the error about a message that came before what it is about.
+// That may lie with a process which has died: it takes a lease, or several, until
+// somebody else has it, and the message is not given up before.
+var ErrEarly = errors.New("it is not there yet")
+
+// early is how often such a message is delivered: over some minutes.
+const early = 12
+
+// attempts is how often a message is delivered that an error keeps from being handled.
+func (p Policy) attempts(cause error) int {
+	if errors.Is(cause, ErrEarly) {
+		return max(p.Attempts, early)
+	}
+	return p.Attempts
+}
+
 // Policy is how often and how soon a failed delivery is tried again.
 type Policy struct {
 	Attempts int           // deliveries before a message is given up; 1 to 100

@@ -123,6 +123,22 @@ func TestRecoverable(t *testing.T) {
 	}
 }
 
+// What comes before what it is about is waited for longer than a lease.
+func TestEarly(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.send(t, "a")
+	for range 11 {
+		must(t, d.work(t, func(ctx context.Context, m store.Message) error {
+			return d.Reject(ctx, m, delivery.As(delivery.Recoverable, fmt.Errorf("of %s: %w", m.Event.ID, delivery.ErrEarly)), event.EventDead)
+		}))
+		d.fire(t, 5*time.Minute)
+	}
+	if letters, _ := d.mini.Stream("tenant:acme:events:dlq"); len(letters) > 0 {
+		t.Errorf("%d letters", len(letters))
+	}
+}
+
 // fire delivers what was put off, which must be due within a time.
 func (d *desk) fire(t *testing.T, within time.Duration) {
 	t.Helper()

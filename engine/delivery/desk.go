@@ -20,6 +20,9 @@ type Desk struct {
 	opts  Options
 	shelf Shelf
 	spent spent
+	share portion
+	busy  lively
+	quiet bool // the last Fill found nothing
 
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
@@ -38,8 +41,12 @@ type Options struct {
 	Gate            *Gate // shared by the instances of the service in a process
 	Observe         Observer
 
+	// Alarm, if set, sees to it that Redis does something after a time, unless it
+	// is stopped before: an idle Redis ends a read that waits up to 100 ms late.
+	Alarm func(time.Duration) (stop func())
+
 	// Wants says which events the service handles; all others are acknowledged, and
-	// come with nothing but their type. Nil: all are read whole.
+	// are no messages. Nil: it handles all.
 	Wants func(event.Type) bool
 }
 
@@ -82,7 +89,9 @@ func NewDesk(st *store.Store, opts Options) (*Desk, error) {
 
 // reader is who reads, for the tenants that are known by now.
 func (d *Desk) reader() store.Reader {
-	return store.Reader{Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants}
+	return store.Reader{
+		Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants, Often: d.opts.Block > 0,
+	}
 }
 
 // Held are the messages on the desk that were not handled yet, or not acknowledged.
@@ -106,9 +115,10 @@ func (d *Desk) Finish(ctx context.Context) error {
 // Fill gets new messages onto an empty desk, and waits for up to block for one.
 // Without any, wake says when there may be something to claim.
 func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
-	msgs, now, wake, err := d.Fetch(ctx, d.opts.Batch, block)
-	d.shelf.Put(msgs)
-	return now, wake, err
+	f, err := d.Fetch(ctx, d.opts.Batch, block)
+	d.quiet = f.Events == 0
+	d.shelf.Put(f.Messages)
+	return f.Now, f.Wake, err
 }
 
 // Empty reports whether the desk holds nothing.
@@ -116,45 +126,103 @@ func (d *Desk) Empty() bool {
 	return len(d.shelf.Ahead()) == 0
 }
 
+// Quiet reports whether the last Fill found nothing, not even what is passed.
+func (d *Desk) Quiet() bool { return d.quiet }
+
+// Fetched is what was read at once.
+type Fetched struct {
+	Messages []store.Message // that the service handles; all others are passed
+	Events   int             // of all types
+	Tenants  int             // whose they are
+	Now      time.Time       // of Redis
+	Wake     time.Time       // when to fetch again; with nothing at all, when there may be something to claim
+}
+
 // Fetch reads up to count new events, and waits for up to block for one; if there
-// are none, it claims those of dead consumers. With nothing at all, wake says when
-// there may be something to claim.
-func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (msgs []store.Message, now, wake time.Time, err error) { //nolint:revive // function-result-limit: what there is, and when, is one reading of one clock
+// are none, it claims those of dead consumers.
+func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (Fetched, error) {
 	r := d.reader()
-	r.Spent = d.spent.clear()
-	msgs, now, err = d.Store.Read(ctx, r, min(count, d.opts.Batch), block)
-	if err != nil {
-		d.spent.back(r.Spent)
+	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
+	if some, patience := d.busy.next(r.Tenants, block); len(some) > 0 {
+		return d.readSome(ctx, r, some, count, patience)
+	}
+	f, from, err := d.read(ctx, r, count, block)
+	d.busy.saw(from, f.Now)
+	if err == nil && !d.opts.Reclaim && f.Events == 0 {
+		f.Wake = time.Time{}
 	}
 	// What dead consumers have left comes with what is new now and then, else it
 	// would wait for as long as there is something new.
-	if err == nil && !d.opts.Reclaim && len(msgs) == 0 {
-		return nil, now, time.Time{}, nil
+	if err != nil || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {
+		return f, d.told(err)
 	}
-	if err != nil || !d.opts.Reclaim || d.claimedLately(now, len(msgs) > 0) {
-		return msgs, now, now, d.told(err)
+	return d.claim(ctx, r, f, count)
+}
+
+// read gets new events, and says how many of which tenants. What is spent is
+// acknowledged on the way.
+func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, []tally, error) {
+	var unwanted []store.Spent
+	r.Spent, r.Unwanted = d.spent.clear(), &unwanted
+	msgs, now, err := d.Store.Read(ctx, r, count, block)
+	if err != nil {
+		d.spent.back(r.Spent)
 	}
-	d.claimed = now
-	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, now)
+	d.spent.add(unwanted)
+	from := tallies(msgs, unwanted)
+	d.share.saw(from, count)
+	return Fetched{Messages: msgs, Events: len(msgs) + len(unwanted), Tenants: len(from), Now: now, Wake: now}, from, err
+}
+
+// readSome does so for some of the tenants, and waits no longer than until all of
+// them are to be looked at again.
+func (d *Desk) readSome(ctx context.Context, r store.Reader, some []string, count int, patience time.Duration) (Fetched, error) { //nolint:revive // argument-limit: those of a read, and of whom
+	if d.opts.Alarm != nil {
+		defer d.opts.Alarm(patience)()
+	}
+	r.Tenants = some
+	f, _, err := d.read(ctx, r, count, patience)
+	d.busy.at(f.Now)
+	return f, d.told(err)
+}
+
+// claim adds what dead consumers have left to what was read, which is the desk's
+// whatever becomes of the claim.
+func (d *Desk) claim(ctx context.Context, r store.Reader, f Fetched, count int) (Fetched, error) {
+	var unwanted []store.Spent
+	r.Unwanted = &unwanted
+	d.claimed = f.Now
+	orphans, wake, err := d.Store.Orphans(ctx, r, d.opts.Lease, count, f.Now)
+	d.spent.add(unwanted)
 	for _, m := range orphans {
 		d.Tell(Activity{What: Claimed, Message: m})
 	}
-	if len(msgs) > 0 { // they are the desk's, whatever becomes of the claim
-		return append(msgs, orphans...), now, now, nil
+	f.Messages = append(f.Messages, orphans...)
+	if f.Events > 0 {
+		f.Events += len(orphans) + len(unwanted)
+		return f, nil
 	}
-	return orphans, now, wake, d.told(err)
+	f.Events, f.Tenants, f.Wake = len(orphans), len(tallies(orphans, nil)), wake
+	return f, d.told(err)
 }
 
 // claimedLately reports whether it is too soon to look again for what dead consumers
-// have left.
-func (d *Desk) claimedLately(now time.Time, busy bool) bool { //nolint:revive // flag-parameter: who has work looks less often
+// of so many tenants have left. The more there are, the less often that is, so that a
+// second costs the same.
+func (d *Desk) claimedLately(now time.Time, tenants int, busy bool) bool { //nolint:revive // flag-parameter: who has work looks less often
 	pause := d.opts.Claim
+	if tenants > 1 && d.opts.Block > 0 {
+		pause = max(pause, min(time.Duration(tenants)*claimEach, d.opts.Lease/2))
+	}
 	if busy {
 		pause = d.opts.Lease / 2
 	}
 	since := now.Sub(d.claimed)
 	return since >= 0 && since < pause
 }
+
+// claimEach is how long one more tenant puts off the next look.
+const claimEach = 5 * time.Millisecond
 
 // Claim has the next Fetch look for what dead consumers have left.
 func (d *Desk) Claim() { d.claimed = time.Time{} }
@@ -206,7 +274,7 @@ func (d *Desk) Reject(ctx context.Context, m store.Message, cause error, obituar
 // Again puts a message off that may be tried again, and reports whether it may.
 func (d *Desk) Again(ctx context.Context, m store.Message, cause error) (bool, error) {
 	class := ClassOf(ctx, cause)
-	if class == Permanent || m.Attempt+1 >= d.opts.Retry.Attempts {
+	if class == Permanent || m.Attempt+1 >= d.opts.Retry.attempts(cause) {
 		return false, nil
 	}
 	_, err := d.Store.Retry(ctx, m, d.opts.Retry.pause(m, class))
@@ -236,11 +304,12 @@ func (d *Desk) Bury(ctx context.Context, m store.Message, dead event.Dead, publi
 type Roster struct {
 	mu    sync.Mutex
 	names []string
+	known map[string]bool
 }
 
 // NewRoster is a roster of some tenants.
 func NewRoster(names ...string) *Roster {
-	r := &Roster{}
+	r := &Roster{known: map[string]bool{}}
 	r.Add(names...)
 	return r
 }
@@ -258,7 +327,8 @@ func (r *Roster) Add(names ...string) (added []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range names {
-		if !slices.Contains(r.names, name) && !slices.Contains(added, name) && store.CheckTenant(name) == nil {
+		if !r.known[name] && store.CheckTenant(name) == nil {
+			r.known[name] = true
 			added = append(added, name)
 		}
 	}

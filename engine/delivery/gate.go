@@ -95,6 +95,16 @@ func (s *spent) put(msgs []store.Message) {
 	}
 }
 
+func (s *spent) add(entries []store.Spent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.entries) == 0 {
+		s.entries = entries
+		return
+	}
+	s.entries = append(s.entries, entries...)
+}
+
 // back takes back what could not be acknowledged.
 func (s *spent) back(entries []store.Spent) {
 	s.mu.Lock()

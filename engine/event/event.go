@@ -44,6 +44,29 @@ const (
 	TimerDead Type = Prefix + "timer.dlq"
 )
 
+// TypeOf is the type that a text names, without keeping the text of one that is
+// often read.
+func TypeOf(text []byte) Type {
+	switch string(text) {
+	case string(ExecutionStarted):
+		return ExecutionStarted
+	case string(TaskRequested):
+		return TaskRequested
+	case string(TaskCompleted):
+		return TaskCompleted
+	case string(TimerScheduled):
+		return TimerScheduled
+	case string(TimerCancelled):
+		return TimerCancelled
+	case string(TimerFired):
+		return TimerFired
+	case string(WorkflowCompleted):
+		return WorkflowCompleted
+	default:
+		return Type(text)
+	}
+}
+
 // Event is a CloudEvent as the engine carries it.
 type Event struct {
 	ID        string

@@ -190,34 +190,26 @@ func (b *Inbox) rest(ctx context.Context, wait chan struct{}) bool {
 // read gets new events for all executors, and says how many requests there are
 // among them. If there is none, wake says when to read again.
 func (b *Inbox) read(ctx context.Context, count int) (requests int, wake time.Time, err error) {
-	msgs, now, wake, err := b.desk.Fetch(ctx, count, b.opts.Block)
+	f, err := b.desk.Fetch(ctx, count, b.opts.Block)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reading, b.idle = false, len(msgs) == 0
-	calls, tenants, passed := len(b.waiting), 0, msgs[:0]
-	last := ""
-	for i := range msgs {
-		if msgs[i].Tenant != last {
-			last = msgs[i].Tenant
-			tenants++
-		}
-		switch m := &msgs[i]; {
+	b.reading, b.idle = false, f.Events == 0
+	calls := len(b.waiting)
+	for i := range f.Messages {
+		switch m := &f.Messages[i]; {
 		case m.Event.Type != event.TaskRequested:
-			passed = append(passed, *m)
+			b.desk.Pass(*m)
+			f.Wake = f.Now // to acknowledge it
 		case !b.held[addressOf(m)]:
 			b.keep(&job{message: *m})
 			requests++
 		}
 	}
-	b.share.saw(len(msgs), len(b.waiting)-calls, tenants)
-	if len(passed) > 0 {
-		b.desk.Pass(passed...)
-		wake = now // to acknowledge them
-	}
+	b.share.saw(f.Events, len(b.waiting)-calls, f.Tenants)
 	if err != nil {
 		b.call() // this one rests now
 	}
-	return requests, wake, err
+	return requests, f.Wake, err
 }
 
 // keep has a request wait.

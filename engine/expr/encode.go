@@ -23,7 +23,10 @@ func AppendJSON(dst []byte, v any) []byte {
 	return e.out
 }
 
-// encoder holds the keys of all objects around the current one, so that
+// AppendText appends to dst what Encode writes of a text.
+func AppendText(dst []byte, s string) []byte { return appendString(dst, s) }
+
+// encoder holds the keys of all large objects around the current one, so that
 // sorting them allocates once per document rather than once per object.
 type encoder struct {
 	out  []byte
@@ -64,7 +67,33 @@ func (e *encoder) list(items []any) {
 	e.out = append(e.out, ']')
 }
 
+// few is how many members most objects have at most.
+const few = 8
+
+// object writes the members in the order of their keys.
 func (e *encoder) object(fields map[string]any) {
+	if len(fields) > few {
+		e.large(fields)
+		return
+	}
+	var room [few]string
+	keys := room[:0]
+	for key := range fields {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	e.out = append(e.out, '{')
+	for i, key := range keys {
+		if i > 0 {
+			e.out = append(e.out, ',')
+		}
+		e.out = append(appendString(e.out, key), ':')
+		e.value(fields[key])
+	}
+	e.out = append(e.out, '}')
+}
+
+func (e *encoder) large(fields map[string]any) {
 	start := len(e.keys)
 	for key := range fields {
 		e.keys = append(e.keys, key)

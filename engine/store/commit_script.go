@@ -7,16 +7,15 @@ import "github.com/redis/go-redis/v9"
 //
 // KEYS: stream, timers, and the indexes of open, of faulted, of completed and of
 // cancelled executions; then for each transition its execution, its history, and
-// the listeners to join and to leave. ARGV: group, consumer, tenant; then for each
-// transition the place behind its last argument, its first key, entry (” for
-// none), version, whether to acknowledge, the index that it ends in (0: it does not
-// end), the execution's id, its workflow, its score in the indexes, and how many
-// there are of: fields of the execution, history entries, events to publish, timers
-// to cancel, listeners to join and to leave; then these in turn, status first among
-// the fields, timers each as member and tombstone. An entry or event is the count of
-// its fields and these; or, since each argument costs, ” and only what differs
-// between those of one execution: its id, source, type, time, task (” for none),
-// data and definition (” for none).
+// the listeners to join and to leave. ARGV: group, consumer, tenant, the first and
+// the last entry that is answered (” for none), how many pending ones to look at;
+// then for each transition its counts, entry (” for none), version, the execution's id, its workflow and its
+// score in the indexes; then its fields, status first, history entries, events to
+// publish, and timers to cancel, each as member and tombstone. Since each argument
+// costs, the counts are bytes of one (see [counts]), and an entry or event is ” and
+// only what differs between those of one execution: its id, source, type, time, task
+// (” for none) and data; or @, which entry of the history it is, and its definition
+// (” for none); or the count of its fields and these.
 //
 // What could fail is looked at before anything is written; the first entry of the
 // history fails by itself if that is no history, or has the version already.
@@ -30,18 +29,11 @@ import "github.com/redis/go-redis/v9"
 // the message is not the consumer's any more, or what is wrong.
 //
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
-var commitScript = redis.NewScript(unmove + `
+var commitScript = redis.NewScript(ours + unmove + `
 local stream, timers, open, faulted = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local kinds, acks, lost = {}, {}, {}
+local kinds, acks, lost, marks, t = {}, {}, {}, {}, {}
 
-local function mine(entry)
-  local p = redis.pcall('XPENDING', stream, ARGV[1], entry, entry, 1)
-  if p['err'] then
-    if string.find(p['err'], 'NOGROUP', 1, true) then return false end
-    error(p['err'], 0)
-  end
-  return #p == 1 and p[1][2] == ARGV[2]
-end
+local all = ARGV[4] == '' or look(stream, ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]) < tonumber(ARGV[6])
 
 local function wrong(key, kind)
   local is = kinds[key]
@@ -52,7 +44,7 @@ local function wrong(key, kind)
   if is ~= 'none' and is ~= kind then return 'WRONGTYPE ' .. key .. ' is a ' .. is .. ', want a ' .. kind end
 end
 
-local function unsound(t)
+local function unsound()
   local bad = t.publish > 0 and wrong(stream, 'stream') or t.cancel > 0 and wrong(timers, 'zset')
     or t.shelf > 0 and wrong(KEYS[t.shelf], 'zset')
     or (t.shelf > 0 or t.retried or t.version == '0') and (wrong(open, 'zset') or wrong(faulted, 'zset'))
@@ -62,42 +54,46 @@ end
 
 -- A stream keeps the names of fields once for those that have the first one's: all of
 -- a history have a task, if only an empty one.
-local function add(t, key, entry, at)
-  local n = ARGV[at]
-  if n ~= '' then return redis.pcall('XADD', key, entry, unpack(ARGV, at + 1, at + n)), at + n + 1 end
-  local id, source, kind, time, task, data, definition = unpack(ARGV, at + 1, at + 7)
-  at = at + 8
+local function add(key, entry, at)
+  local n, from, behind, definition = ARGV[at], at, at + 7, ''
+  if n == '@' then
+    from, behind, definition = marks[tonumber(ARGV[at + 1])], at + 3, ARGV[at + 2]
+  elseif n ~= '' then
+    return redis.pcall('XADD', key, entry, unpack(ARGV, at + 1, at + n)), at + n + 1
+  end
+  local id, source, kind, time, task, data = unpack(ARGV, from + 1, from + 6)
   if task == '' and key == stream then
     return redis.pcall('XADD', key, entry, 'id', id, 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'data', data), at
+      'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'data', data), behind
   elseif definition == '' then
     return redis.pcall('XADD', key, entry, 'id', id, 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'taskid', task, 'data', data), at
+      'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'taskid', task, 'data', data), behind
   end
   return redis.pcall('XADD', key, entry, 'id', id, 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-    'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'taskid', task, 'data', data, 'definition', definition), at
+    'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'taskid', task, 'data', data, 'definition', definition), behind
 end
 
-local function append(t, at)
+local function append(at)
   local version, done = tonumber(t.version), nil
   for i = 1, t.history do
     version = version + 1
-    done, at = add(t, KEYS[t.key + 1], string.format('%d-0', version), at)
+    marks[i] = at
+    done, at = add(KEYS[t.key + 1], string.format('%d-0', version), at)
     if type(done) == 'table' and done['err'] then return at, done['err'] end
   end
-  return at, nil, string.format('%d', version)
+  return at, nil, version
 end
 
-local function publish(t, at)
+local function publish(at)
   local done
   for i = 1, t.publish do
-    done, at = add(t, stream, '*', at)
+    done, at = add(stream, '*', at)
     if type(done) == 'table' and done['err'] then error(done['err'], 0) end
   end
   return at
 end
 
-local function cancel(t, at)
+local function cancel(at)
   for i = 1, t.cancel do
     local member, tombstone = ARGV[at], ARGV[at + 1]
     if redis.call('ZREM', timers, member) == 0 and not unmove(timers, KEYS[t.key], tombstone) and t.shelf == 0 then
@@ -107,13 +103,13 @@ local function cancel(t, at)
   end
 end
 
-local function listen(t)
+local function listen()
   local first = t.key + 2
   for i = first, first + t.join - 1 do redis.call('SADD', KEYS[i], t.id) end
   for i = first + t.join, first + t.join + t.leave - 1 do redis.call('SREM', KEYS[i], t.id) end
 end
 
-local function file(t, status)
+local function file(status)
   local ended = t.shelf > 0
   if ended or t.retried then
     redis.call('ZADD', ended and KEYS[t.shelf] or open, t.score, t.id)
@@ -124,8 +120,7 @@ local function file(t, status)
   end
   if not ended then return end
   for _, name in ipairs(redis.call('HKEYS', KEYS[t.key])) do
-    local note = string.match(name, '^%a+:?')
-    if note == 'gone:' or note == 'moved:' or name == 'state' or name == 'state_version' then
+    if name == 'state' or name == 'state_version' or string.find(name, ':', 1, true) then
       redis.call('HDEL', KEYS[t.key], name)
     end
   end
@@ -134,46 +129,50 @@ end
 -- A stream has room set aside for what may follow, which is more than the whole
 -- history of a small execution; read back, it has none. Not every Redis can do this.
 local function compact(history)
-  local text = redis.pcall('DUMP', history)
-  if type(text) == 'string' then redis.pcall('RESTORE', history, '0', text, 'REPLACE') end
+  local copy = history .. ':copy'
+  if redis.pcall('COPY', history, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, history) end
 end
 
-local function transition(at)
-  local function number(n) return tonumber(ARGV[at + n]) end
-  local t = {key = number(1), version = ARGV[at + 3], shelf = number(5), id = ARGV[at + 6], workflow = ARGV[at + 7], score = ARGV[at + 8],
-    fields = number(9), history = number(10), publish = number(11), cancel = number(12), join = number(13), leave = number(14)}
-  local entry, acknowledge = ARGV[at + 2], ARGV[at + 4] == '1'
-  if entry ~= '' and not mine(entry) then return 2 end
+local function read(at)
+  local l1, l2, l3, k1, k2, h1, h2, p1, p2, c1, c2, j1, j2, v1, v2, fields, shelf, acknowledge = string.byte(ARGV[at], 1, 18)
+  t.fields, t.shelf, t.acknowledge = fields, shelf, acknowledge == 1
+  t.key, t.history, t.publish, t.cancel, t.join, t.leave = k1 * 256 + k2, h1 * 256 + h2, p1 * 256 + p2, c1 * 256 + c2, j1 * 256 + j2, v1 * 256 + v2
+  t.version, t.id, t.workflow, t.score = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
+  return at + l1 * 65536 + l2 * 256 + l3
+end
+
+local function transition(entry, fields)
+  if entry ~= '' and not mine[entry] and (all or look(stream, ARGV[1], ARGV[2], entry, entry, 1) == 0) then return 2 end
   local is = redis.pcall('HMGET', KEYS[t.key], 'version', 'status')
   if is['err'] then return is['err'] end
   local version, status = is[1] or '0', is[2]
   if version ~= t.version then return 1 end
   t.retried = t.history > 0 and status == 'faulted'
-  local bad = unsound(t)
+  local bad = unsound()
   if bad then return bad end
 
-  local fields = at + 15
-  local behind, failed, reached = append(t, fields + t.fields)
+  local behind, failed, reached = append(fields + t.fields)
   if failed then return failed end
   if t.retried then redis.call('HDEL', KEYS[t.key], 'output', 'error', 'ended') end
   if t.history > 0 or status ~= ARGV[fields + 1] then
-    redis.call('HSET', KEYS[t.key], 'version', reached, unpack(ARGV, fields, fields + t.fields - 1))
+    redis.call('HSET', KEYS[t.key], 'version', string.format('%d', reached), unpack(ARGV, fields, fields + t.fields - 1))
   end
-  cancel(t, publish(t, behind))
-  listen(t)
-  file(t, status)
-  if t.shelf > 0 and tonumber(reached) <= 50 then compact(KEYS[t.key + 1]) end
-  if acknowledge then acks[#acks + 1] = entry end
+  cancel(publish(behind))
+  listen()
+  file(status)
+  if t.shelf > 0 and reached <= 50 then compact(KEYS[t.key + 1]) end
+  if t.acknowledge then acks[#acks + 1] = entry end
   return 0
 end
 
-local at, out = 4, {}
+local at, out = 7, {}
 while at <= #ARGV do
-  local execution = KEYS[tonumber(ARGV[at + 1])]
-  local outcome = lost[execution] and 1 or transition(at)
+  local behind = read(at)
+  local execution = KEYS[t.key]
+  local outcome = lost[execution] and 1 or transition(ARGV[at + 1], at + 6)
   if outcome ~= 0 then lost[execution] = true end
   out[#out + 1] = outcome
-  at = tonumber(ARGV[at])
+  at = behind
 end
 if #acks > 0 then redis.call('XACK', stream, ARGV[1], unpack(acks)) end
 return out

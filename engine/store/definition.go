@@ -85,11 +85,31 @@ func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	ids, err := s.rdb.SMembers(ctx, s.keys.workflows(tenant)).Result()
+	ids, err := s.members(ctx, s.keys.workflows(tenant))
 	if err != nil {
 		return nil, failed("list the workflows", err)
 	}
-	return s.Versions(ctx, tenant, sorted(ids)...)
+	var out []Workflow
+	for page := range slices.Chunk(ids, together) {
+		found, err := s.Versions(ctx, tenant, page...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// members reads a set page by page, sorted.
+func (s *Store) members(ctx context.Context, key string) (all []string, err error) {
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		var page []string
+		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", scanCount).Result(); err != nil {
+			return nil, err //nolint:wrapcheck // whoever asks says for what
+		}
+		all = append(all, page...)
+	}
+	return slices.Compact(sorted(all)), nil
 }
 
 // Versions reads which versions of workflows there are; those that are not

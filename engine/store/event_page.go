@@ -39,22 +39,22 @@ end
 return entries
 `)
 
-// Events are up to count entries of a tenant's stream from an id on, "" for the
-// newest, the newest first; long data is left out. The id at which to go on comes
-// with them, "" at the end.
-func (s *Store) Events(ctx context.Context, tenant, from string, count int) (found []Published, next string, err error) {
-	if err := CheckTenant(tenant); err != nil {
+// Events are a page of the entries of a tenant's stream, the newest first; long data
+// is left out. The id at which to go on comes with them, "" at the end.
+func (s *Store) Events(ctx context.Context, q LetterQuery) (found []Published, next string, err error) {
+	if err := CheckTenant(q.Tenant); err != nil {
 		return nil, "", err
 	}
-	entries, err := s.entries(ctx, s.keys.stream(tenant), LetterQuery{To: from, Count: count, Brief: true})
+	q.Brief = true
+	entries, err := s.entries(ctx, s.keys.stream(q.Tenant), q)
 	if err != nil {
 		return nil, "", failed("read the events", err)
 	}
 	for _, e := range entries {
 		found = append(found, s.published(e))
 	}
-	if n := len(entries); n > 0 && n == count {
-		next = neighbour(entries[n-1].id, false)
+	if n := len(entries); n > 0 && n == q.Count {
+		next = neighbour(entries[n-1].id, q.Oldest)
 	}
 	return found, next, nil
 }

@@ -210,15 +210,3 @@ func anys(in []string) []any {
 	}
 	return out
 }
-
-// Listeners are the executions that wait for events of a type, or for any.
-func (s *Store) Listeners(ctx context.Context, tenant, eventType string) ([]string, error) {
-	if err := CheckTenant(tenant); err != nil {
-		return nil, err
-	}
-	ids, err := s.rdb.SUnion(ctx, s.keys.listeners(tenant, eventType), s.keys.listeners(tenant, "*")).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, failed("read who listens for "+eventType, err)
-	}
-	return sorted(ids), nil
-}

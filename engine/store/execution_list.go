@@ -40,6 +40,7 @@ type ExecutionQuery struct {
 	CreatedBefore time.Time
 	After         string // go on behind this cursor
 	Limit         int
+	Back          bool // those before the cursor that are next to it; the last of all without one
 
 	// PassID and Pass report whether an execution is meant, of which the id, or the
 	// outline is known. Nil are those that let all pass.
@@ -91,7 +92,7 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 	for looked, size := 0, min(q.Limit, mostAtOnce-1)+1; looked < cmp.Or(q.Looks, mostLooks); size = mostAtOnce {
 		entries, err := m.take(ctx, size)
 		if err != nil || len(entries) == 0 {
-			return p.found, "", err
+			return p.ordered(), "", err
 		}
 		looked += len(entries)
 		if q.PassID != nil {
@@ -99,10 +100,10 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 		}
 		executions, err := s.Outlines(ctx, tenant, ids(entries)...)
 		if err != nil || p.fill(entries, executions) {
-			return p.found, p.last, err
+			return p.ordered(), p.last, err
 		}
 	}
-	return p.found, m.last.cursor(), nil
+	return p.ordered(), m.last.cursor(), nil
 }
 
 // page is a list as far as it was read.
@@ -110,6 +111,14 @@ type page struct {
 	query ExecutionQuery
 	found []Execution
 	last  string // cursor of the last one
+}
+
+// ordered are those of the page in the order of all.
+func (p *page) ordered() []Execution {
+	if p.query.Back {
+		slices.Reverse(p.found)
+	}
+	return p.found
 }
 
 // fill takes those that are meant, and reports whether there are more than it holds.
@@ -219,6 +228,7 @@ type merged struct {
 	shelves []*shelf
 	last    indexed // taken so far
 	from    string  // the lowest score
+	back    bool    // from the end of the order to its beginning
 }
 
 // shelf is one index, as far as it was read.
@@ -232,19 +242,22 @@ type shelf struct {
 
 // merge begins to read the indexes that a query needs.
 func (s *Store) merge(tenant string, q ExecutionQuery) (*merged, error) {
-	m := &merged{store: s, last: indexed{math.MaxInt64, ""}, from: "-inf"}
+	m := &merged{store: s, last: indexed{math.MaxInt64, ""}, from: "-inf", back: q.Back}
 	if !q.CreatedAfter.IsZero() {
 		m.from = strconv.FormatInt(q.CreatedAfter.UnixMilli(), 10)
 	}
 	if !q.CreatedBefore.IsZero() {
 		m.last = indexed{q.CreatedBefore.UnixMilli() + 1, ""}
 	}
+	if q.Back {
+		m.last = indexed{math.MinInt64, ""}
+	}
 	if q.After != "" {
 		after, err := parseCursor(q.After)
 		if err != nil {
 			return nil, err
 		}
-		if after.behind(m.last) {
+		if m.follows(after, m.last) {
 			m.last = after
 		}
 	}
@@ -264,7 +277,7 @@ func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 		}
 		var first *shelf
 		for _, sh := range m.shelves {
-			if len(sh.buffer) > 0 && (first == nil || first.buffer[0].behind(sh.buffer[0])) {
+			if len(sh.buffer) > 0 && (first == nil || m.follows(first.buffer[0], sh.buffer[0])) {
 				first = sh
 			}
 		}
@@ -274,7 +287,7 @@ func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 		next := first.buffer[0]
 		first.buffer = first.buffer[1:]
 		// One that was moved from shelf to shelf meanwhile may stand on both.
-		if next.behind(m.last) {
+		if m.follows(next, m.last) {
 			out, m.last = append(out, next), next
 		}
 	}
@@ -291,8 +304,7 @@ func (m *merged) fill(ctx context.Context, n int) error {
 				continue
 			}
 			sh.count = max(sh.count, int64(n))
-			by := &redis.ZRangeBy{Max: strconv.FormatInt(sh.end.at, 10), Min: m.from, Count: sh.count}
-			replies[sh] = pipe.ZRevRangeByScoreWithScores(ctx, sh.key, by)
+			replies[sh] = m.read(ctx, pipe, sh)
 		}
 		if len(replies) == 0 {
 			return nil
@@ -301,17 +313,35 @@ func (m *merged) fill(ctx context.Context, n int) error {
 			return failed("list executions", err)
 		}
 		for sh, reply := range replies {
-			sh.take(reply.Val())
+			sh.take(reply.Val(), m.follows)
 		}
 	}
 }
 
+// read reads on in one index.
+func (m *merged) read(ctx context.Context, pipe redis.Pipeliner, sh *shelf) *redis.ZSliceCmd {
+	by := &redis.ZRangeBy{Max: strconv.FormatInt(sh.end.at, 10), Min: m.from, Count: sh.count}
+	if m.back {
+		by.Min, by.Max = by.Max, "+inf"
+		return pipe.ZRangeByScoreWithScores(ctx, sh.key, by)
+	}
+	return pipe.ZRevRangeByScoreWithScores(ctx, sh.key, by)
+}
+
+// follows reports whether e comes later than other in the way that is read.
+func (m *merged) follows(e, other indexed) bool {
+	if m.back {
+		e, other = other, e
+	}
+	return e.behind(other)
+}
+
 // take keeps what is behind the end. Where so many are of one moment that nothing
 // is, the next read is a larger one.
-func (sh *shelf) take(entries []redis.Z) {
+func (sh *shelf) take(entries []redis.Z, follows func(e, other indexed) bool) {
 	for _, entry := range entries {
 		id, _ := entry.Member.(string) // go-redis reads nothing else
-		if e := (indexed{int64(entry.Score), id}); e.behind(sh.end) {
+		if e := (indexed{int64(entry.Score), id}); follows(e, sh.end) {
 			sh.buffer = append(sh.buffer, e)
 		}
 	}

@@ -42,8 +42,18 @@ func (w *world) goes(t *testing.T, id, status string, version int64) {
 	w.commit(t, c, store.Committed)
 }
 
-// listed are the ids of all pages of a query.
+// listed are the ids of all pages of a query, which are the same from end to beginning.
 func (w *world) listed(t *testing.T, q store.ExecutionQuery) []string {
+	t.Helper()
+	there := w.listedOneWay(t, q)
+	q.Back = true
+	if back := w.listedOneWay(t, q); q.After == "" && !slices.Equal(there, back) {
+		t.Errorf("from the end: %s", cmp.Diff(there, back))
+	}
+	return there
+}
+
+func (w *world) listedOneWay(t *testing.T, q store.ExecutionQuery) []string {
 	t.Helper()
 	var out []string
 	for {
@@ -52,9 +62,14 @@ func (w *world) listed(t *testing.T, q store.ExecutionQuery) []string {
 		if len(found) > q.Limit {
 			t.Fatalf("a page of %d, want at most %d", len(found), q.Limit)
 		}
+		var page []string
 		for _, x := range found {
-			out = append(out, x.ID)
+			page = append(page, x.ID)
 		}
+		if q.Back {
+			page, out = out, page
+		}
+		out = append(out, page...)
 		if next == "" {
 			return out
 		}

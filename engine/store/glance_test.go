@@ -23,17 +23,33 @@ func (w *world) glance(t *testing.T, since string) store.Glance {
 	return g
 }
 
-// pages are all timers of the tenant that pass, page by page.
-func (w *world) pages(t *testing.T, q store.TimerQuery) (out []store.Pending) {
+// pages are all timers of the tenant that pass, page by page, which are the same from
+// end to beginning.
+func (w *world) pages(t *testing.T, q store.TimerQuery) []store.Pending {
 	t.Helper()
 	q.Tenant = tenant
+	there := w.pagesOneWay(t, q)
+	q.Back = true
+	same := func(a, b store.Pending) bool { return a.Member == b.Member }
+	if back := w.pagesOneWay(t, q); q.After == "" && !slices.EqualFunc(there, back, same) {
+		t.Errorf("from the end: %v, want %v", back, there)
+	}
+	return there
+}
+
+func (w *world) pagesOneWay(t *testing.T, q store.TimerQuery) (out []store.Pending) {
+	t.Helper()
 	for range 1000 {
 		page, err := w.TimerPage(t.Context(), q)
 		must(t, err)
 		if len(page.Timers) > q.Limit {
 			t.Fatalf("a page of %d, want at most %d", len(page.Timers), q.Limit)
 		}
-		out = append(out, page.Timers...)
+		if q.Back {
+			out = append(page.Timers, out...)
+		} else {
+			out = append(out, page.Timers...)
+		}
 		if page.Next == "" {
 			return out
 		}
@@ -130,7 +146,7 @@ var glances = []check{
 		var got []string
 		var longID string
 		for next := ""; ; {
-			found, more, err := w.Events(t.Context(), tenant, next, 3)
+			found, more, err := w.Events(t.Context(), store.LetterQuery{Tenant: tenant, To: next, Count: 3})
 			must(t, err)
 			for _, p := range found {
 				got = append(got, p.Event.ID+" "+string(p.Event.Data))
@@ -141,6 +157,11 @@ var glances = []check{
 			if next = more; next == "" {
 				break
 			}
+		}
+		oldest, more, err := w.Events(t.Context(), store.LetterQuery{Tenant: tenant, Count: 2, Oldest: true})
+		must(t, err)
+		if len(oldest) != 2 || oldest[0].Event.ID != "e0" || more == "" {
+			t.Errorf("the oldest: %v, %q", oldest, more)
 		}
 		want := []string{`e6 "short"`, `e5 "short"`, `e4 "short"`, `e3 `, `e2 "short"`, `e1 "short"`, `e0 "short"`}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -238,6 +259,10 @@ var timerPages = []check{
 			rest := w.pages(t, store.TimerQuery{Limit: 100, Looks: 100, After: p.Cursor()})
 			if len(rest) != len(all)-i-1 || len(rest) > 0 && rest[0].ID != all[i+1].ID {
 				t.Fatalf("behind timer %d: %d, want %d", i, len(rest), len(all)-i-1)
+			}
+			before := w.pages(t, store.TimerQuery{Limit: 7, Looks: 100, After: p.Cursor(), Back: true})
+			if len(before) != i || i > 0 && before[i-1].ID != all[i-1].ID {
+				t.Fatalf("before timer %d: %d", i, len(before))
 			}
 			_, score := store.TimerID(p.Timer)
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: p.Member}).Err())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -98,30 +97,6 @@ func claimed(item any) (id string, fields []string, deaths int, ok bool) { //nol
 func (s *Store) Alone(ctx context.Context, m Message) error {
 	err := s.rdb.HSet(ctx, s.keys.deaths(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
 	return failed("mark a suspect", err)
-}
-
-// ForgetDeaths drops what was noted of messages that are not pending any more.
-func (s *Store) ForgetDeaths(ctx context.Context, tenant string) error {
-	key := s.keys.deaths(tenant)
-	names, err := s.rdb.HKeys(ctx, key).Result()
-	if err != nil {
-		return failed("read the deaths", err)
-	}
-	for _, name := range names {
-		parts := strings.Fields(strings.TrimPrefix(name, "alone "))
-		if len(parts) != 2 {
-			continue
-		}
-		args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: parts[0], Start: parts[1], End: parts[1], Count: 1}
-		pending, err := s.rdb.XPendingExt(ctx, args).Result()
-		if err == nil && len(pending) == 0 {
-			err = s.rdb.HDel(ctx, key, name).Err()
-		}
-		if err != nil {
-			return failed("forget the deaths", err)
-		}
-	}
-	return nil
 }
 
 // renewScript sets for how long messages have been left alone: not at all, or so

@@ -10,6 +10,21 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
+// ours is for scripts that answer many messages of a consumer: which of them are
+// its own, by what it has pending between two entries.
+const ours = `
+local mine = {}
+local function look(stream, group, me, first, last, most)
+  local p = redis.pcall('XPENDING', stream, group, first, last, most, me)
+  if p['err'] then
+    if string.find(p['err'], 'NOGROUP', 1, true) then return 0 end
+    error(p['err'], 0)
+  end
+  for i = 1, #p do mine[p[i][1]] = true end
+  return #p
+end
+`
+
 // replyScript answers messages of one consumer with an event each, in their order:
 // one that is not the consumer's any more, because another has claimed it, or it
 // was acknowledged, or its group is gone, is left out and keeps no other. Of what
@@ -26,19 +41,9 @@ import (
 // each answer whether it was given.
 //
 //nolint:gochecknoglobals // see commitScript
-var replyScript = redis.NewScript(`
+var replyScript = redis.NewScript(ours + `
 local group, me = ARGV[1], ARGV[2]
-local mine = {}
-local function look(first, last, most)
-  local p = redis.pcall('XPENDING', KEYS[1], group, first, last, most, me)
-  if p['err'] then
-    if string.find(p['err'], 'NOGROUP', 1, true) then return 0 end
-    error(p['err'], 0)
-  end
-  for i = 1, #p do mine[p[i][1]] = true end
-  return #p
-end
-local all = look(ARGV[3], ARGV[4], ARGV[5]) < tonumber(ARGV[5])
+local all = look(KEYS[1], group, me, ARGV[3], ARGV[4], ARGV[5]) < tonumber(ARGV[5])
 
 local function add(at)
   local n = ARGV[at]
@@ -52,7 +57,7 @@ local at, wrong, out, acks = 10, '', {''}, {}
 for i = 1, tonumber(ARGV[6]) do
   local id, n = ARGV[at], ARGV[at + 1]
   local given = 0
-  if wrong == '' and not all and not mine[id] then look(id, id, 1) end
+  if wrong == '' and not all and not mine[id] then look(KEYS[1], group, me, id, id, 1) end
   if wrong == '' and mine[id] then
     local entry = add(at + 1)
     if type(entry) == 'table' and entry['err'] then

@@ -26,6 +26,7 @@ type Store struct {
 	keys   keys
 	sealer *Sealer
 	known  sync.Map // tenants that this Store has made known
+	rooms  rooms
 }
 
 // Options of a Store.

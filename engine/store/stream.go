@@ -49,11 +49,28 @@ type Reader struct {
 	Group, Consumer string
 	Tenants         []string
 
-	// Wants says which events matter; nil: all. The messages of others have
-	// nothing but their id and their type.
-	Wants func(event.Type) bool
+	// Wants says which events matter; nil: all. Of the others no messages are made:
+	// they are noted in Unwanted.
+	Wants    func(event.Type) bool
+	Unwanted *[]Spent
 	// Spent is acknowledged on the way.
 	Spent []Spent
+	// Often says that it reads again and again, from a connection.
+	Often bool
+}
+
+// wants reports whether a message is made of an event of a type; of what has none it is.
+func (r *Reader) wants(t event.Type) bool { return r.Wants == nil || t == "" || r.Wants(t) }
+
+// pass notes an entry that does not matter, with room for others.
+func (r *Reader) pass(entry Spent, more int) {
+	if r.Unwanted == nil {
+		return
+	}
+	if len(*r.Unwanted) == cap(*r.Unwanted) {
+		*r.Unwanted = slices.Grow(*r.Unwanted, more)
+	}
+	*r.Unwanted = append(*r.Unwanted, entry)
 }
 
 // Spent is an entry that means nothing more to a group.
@@ -150,17 +167,22 @@ func (s *Store) read(ctx context.Context, r Reader, count int, block time.Durati
 	}
 	pipe := s.rdb.Pipeline()
 	s.queueAcks(ctx, pipe, r.Group, r.Spent)
-	entries := redis.NewRawCmd(ctx, args...)
-	_ = pipe.Process(ctx, entries) // Exec says what is wrong
+	entries := prompt(ctx, args)
+	if r.Often {
+		in := s.rooms.take()
+		defer s.rooms.back(in)
+		entries = in.waiting(ctx, args)
+	}
+	_ = pipe.Process(ctx, entries.Cmder) // Exec says what is wrong
 	clock := pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, time.Time{}, err
 	}
 	now := clock.Val().UTC()
-	if text := refusal(entries.Val()); text != "" {
+	if text := refusal(entries.text()); text != "" {
 		return nil, now, s.refused(ctx, r, text)
 	}
-	out, err := s.delivered(r, entries.Val(), now)
+	out, err := s.delivered(r, entries.text(), now)
 	return out, now, err
 }
 
@@ -190,20 +212,22 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, err error) {
 	in := reply{text: text}
 	var entry rawEntry
+	asked := streamsOf{store: s, tenants: r.Tenants}
 	for streams := in.streams(); streams > 0; streams-- {
 		name, n := in.stream()
-		tenant := ""
-		for _, t := range r.Tenants {
-			if s.keys.stream(t) == string(in.of(name)) {
-				tenant = t
-			}
-		}
-		out = slices.Grow(out, max(n, 0))
-		for range n {
+		tenant := asked.tenant(in.of(name))
+		for left := n; left > 0; left-- {
 			if in.entry(&entry); in.bad {
 				return nil, errReply
 			}
-			out = append(out, s.taken(r, tenant, &entry, now))
+			if !r.wants(event.TypeOf(entry.field("type"))) {
+				r.pass(Spent{tenant, entry.identifier()}, left)
+				continue
+			}
+			if len(out) == cap(out) {
+				out = slices.Grow(out, (left+1)/2) // about so many of them are wanted
+			}
+			out = append(out, s.message(r, tenant, entry.identifier(), entry.texts(), now))
 		}
 	}
 	if in.bad {
@@ -212,14 +236,24 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 	return out, nil
 }
 
-// taken is a message as far as its reader wants it.
-func (s *Store) taken(r Reader, tenant string, entry *rawEntry, now time.Time) Message {
-	if typ := event.Type(entry.field("type")); r.Wants != nil && typ != "" && !r.Wants(typ) {
-		m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: entry.identifier(), Read: now}
-		m.Event.Type = typ
-		return m
+// streamsOf finds out whose streams a reply names. Redis names them in the order in
+// which they were asked for, so that all of them together are one walk.
+type streamsOf struct {
+	store   *Store
+	tenants []string
+	at      int
+}
+
+// tenant is whose stream has a name; "" if none of them has it.
+func (o *streamsOf) tenant(name []byte) string {
+	for range o.tenants {
+		tenant := o.tenants[o.at]
+		o.at = (o.at + 1) % len(o.tenants)
+		if o.store.keys.stream(tenant) == string(name) {
+			return tenant
+		}
 	}
-	return s.message(r, tenant, entry.identifier(), entry.texts(), now)
+	return ""
 }
 
 // message reads an entry of these fields, in the order of their names. One that is
@@ -251,6 +285,9 @@ const (
 
 // recall takes what deliveries before this one have left with the event.
 func (m *Message) recall() {
+	if m.Event.Ext == nil {
+		return
+	}
 	if n, err := strconv.Atoi(m.Event.Ext[event.AttemptAttribute]); err == nil {
 		m.Attempt = n
 	}
@@ -313,58 +350,6 @@ func (s *Store) decode(fields []string) (event.Event, error) {
 func (s *Store) fields(e event.Event) []string {
 	e.Data = s.sealer.Seal(e.Data)
 	return e.Fields()
-}
-
-// Orphans looks at what was delivered and not acknowledged: what its consumer
-// has left alone for a lease is delivered to this one. If there is nothing to
-// take, wake says when there may be; zero means that nothing is pending at all.
-func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []Message, wake time.Time, err error) {
-	for _, tenant := range r.Tenants {
-		first, oldest, err := s.leftAlone(ctx, tenant, r.Group, lease)
-		if err != nil {
-			return nil, wake, err
-		}
-		if first != "" {
-			msgs, err := s.claim(ctx, r, claim{tenant, first, lease, count}, now)
-			if err != nil {
-				return nil, wake, err
-			}
-			out = append(out, msgs...)
-		} else if oldest >= 0 {
-			if at := now.Add(lease - oldest); wake.IsZero() || at.Before(wake) {
-				wake = at
-			}
-		}
-	}
-	return out, wake, nil
-}
-
-// leftAlone finds the first entry that nobody has touched for a lease; "" if
-// there is none. Then oldest says for how long one has been left alone, negative
-// if nothing is pending.
-func (s *Store) leftAlone(ctx context.Context, tenant, group string, lease time.Duration) (first string, oldest time.Duration, err error) {
-	const look = 100
-	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Count: look}
-	entries, err := s.rdb.XPendingExt(ctx, args).Result()
-	if err != nil {
-		return "", 0, failed("look at what is pending", err)
-	}
-	oldest = -1
-	for _, entry := range entries {
-		if entry.Idle >= lease {
-			return entry.ID, entry.Idle, nil
-		}
-		oldest = max(oldest, entry.Idle)
-	}
-	if len(entries) < look {
-		return "", oldest, nil
-	}
-	// These are at work. Redis itself looks through those behind them.
-	args.Idle, args.Count = lease, 1
-	if entries, err = s.rdb.XPendingExt(ctx, args).Result(); err != nil || len(entries) == 0 {
-		return "", oldest, failed("look at what is pending", err)
-	}
-	return entries[0].ID, entries[0].Idle, nil
 }
 
 // Acknowledge acknowledges what a reader is done with.

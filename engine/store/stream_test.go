@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,22 +140,55 @@ var messages = []check{
 	}},
 }
 
-// What is not wanted comes with its id and its type, and all else whole.
+// What is not wanted is noted, and all else comes whole.
 var wants = []check{
 	{"events that are not wanted are not read", func(t *testing.T, w *world) {
 		a, b := happened("a", "com.a"), happened("b", "com.b")
 		must(t, w.Groups(t.Context(), tenant))
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
+		var unwanted []store.Spent
 		r := reader(store.WorkerGroup, "w1")
-		r.Wants = func(typ event.Type) bool { return typ == "com.b" }
+		r.Wants, r.Unwanted = func(typ event.Type) bool { return typ == "com.b" }, &unwanted
 		msgs, _, err := w.Read(t.Context(), r, 10, 0)
 		must(t, err)
-		if len(msgs) != 2 || cmp.Diff(msgs[0].Event, event.Event{Type: "com.a"}) != "" || msgs[0].ID == "" {
-			t.Fatalf("read %+v, want the type of the first", msgs)
+		if len(msgs) != 1 || len(unwanted) != 1 || unwanted[0].Tenant != tenant || unwanted[0].ID == "" {
+			t.Fatalf("read %+v, noted %v, want one each", msgs, unwanted)
 		}
-		if diff := cmp.Diff(b, msgs[1].Event); diff != "" {
+		if diff := cmp.Diff(b, msgs[0].Event); diff != "" {
 			t.Error(diff)
+		}
+		r.Spent = unwanted
+		must(t, w.Acknowledge(t.Context(), r))
+		if n := w.pending(t, store.WorkerGroup); n != 1 {
+			t.Errorf("%d pending, want 1", n)
+		}
+	}},
+	{"who reads often keeps what it has read", func(t *testing.T, w *world) {
+		r := reader(store.WorkerGroup, "w1")
+		r.Often = true
+		var all []store.Message
+		for _, size := range []int{1, 100_000, 2 << 20, 10} {
+			e := happened("of "+strconv.Itoa(size), "com.a")
+			e.Data = []byte(`"` + strings.Repeat(strconv.Itoa(size%7), size) + `"`)
+			must(t, w.Publish(t.Context(), e))
+			msgs, _, err := w.Read(t.Context(), r, 10, 0)
+			must(t, err)
+			all = append(all, msgs...)
+		}
+		msgs, _, err := w.Read(t.Context(), r, 10, time.Millisecond)
+		if err != nil || len(msgs) != 0 || len(all) != 4 {
+			t.Fatalf("%d messages, and then %v, %v", len(all), msgs, err)
+		}
+		for i, size := range []int{1, 100_000, 2 << 20, 10} {
+			want := `"` + strings.Repeat(strconv.Itoa(size%7), size) + `"`
+			if m := all[i]; m.Event.ID != "of "+strconv.Itoa(size) || string(m.Event.Data) != want || m.Err != nil {
+				t.Errorf("message %d is %s, %v", i, m.Event.ID, m.Err)
+			}
+		}
+		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.WorkerGroup).Err())
+		if msgs, _, err = w.Read(t.Context(), r, 10, 0); err != nil || len(msgs) != 4 {
+			t.Errorf("of a group that was gone: %d messages, %v", len(msgs), err)
 		}
 	}},
 }

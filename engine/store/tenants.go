@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,17 +14,17 @@ import (
 // Tenants are those that somebody has started, defined or prepared something for,
 // sorted.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
-	names, err := s.rdb.SMembers(ctx, s.keys.tenants()).Result()
+	names, err := s.members(ctx, s.keys.tenants())
 	if err != nil {
 		return nil, failed("read the tenants", err)
 	}
-	var tenants []string
-	for _, name := range names {
-		if CheckTenant(name) == nil {
-			tenants = append(tenants, name)
-		}
-	}
-	return sorted(tenants), nil
+	return slices.DeleteFunc(names, func(name string) bool { return CheckTenant(name) != nil }), nil
+}
+
+// TenantCount is how many there are of them, about: it differs when one has come.
+func (s *Store) TenantCount(ctx context.Context) (int64, error) {
+	n, err := s.rdb.SCard(ctx, s.keys.tenants()).Result()
+	return n, failed("count the tenants", err)
 }
 
 // FindTenants looks through all keys for streams of tenants, also of those that

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,8 @@ type TimerQuery struct {
 	Tenant string
 	After  string // go on behind this cursor
 	Limit  int
-	Looks  int // how many timers are looked at, at most
+	Back   bool // those before the cursor that are next to it; the last of all without one
+	Looks  int  // how many timers are looked at, at most
 
 	// Hopeless reports of a timer's text, as it stands, that it is not meant for
 	// sure; Pass whether the timer is meant. Nil are those that let all pass.
@@ -37,10 +39,10 @@ func cursorOf(score float64, member string) string {
 	return strconv.FormatFloat(score, 'g', -1, 64) + " " + member
 }
 
-// behindScript reads timers behind a place, also if its own timer is gone: that is
-// found in as many steps as the number of timers has digits, in base two.
+// behindScript reads timers behind a place, or before it, also if its own timer is
+// gone: that is found in as many steps as the number of timers has digits, in base two.
 //
-// KEYS: timers. ARGV: score, member, count.
+// KEYS: timers. ARGV: score, member, count, back or not.
 //
 //nolint:gochecknoglobals // see commitScript
 var behindScript = redis.NewScript(`
@@ -53,7 +55,7 @@ local function before(a, b)
 end
 local from = redis.call('ZRANK', KEYS[1], ARGV[2])
 if from then
-  from = from + 1
+  if ARGV[4] == 'on' then from = from + 1 end
 else
   from = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. ARGV[1])
   local to = redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[1])
@@ -62,7 +64,9 @@ else
     if before(ARGV[2], redis.call('ZRANGE', KEYS[1], middle, middle)[1]) then to = middle else from = middle + 1 end
   end
 end
-return redis.call('ZRANGE', KEYS[1], from, from + ARGV[3] - 1, 'WITHSCORES')
+if ARGV[4] == 'on' then return redis.call('ZRANGE', KEYS[1], from, from + ARGV[3] - 1, 'WITHSCORES') end
+if from == 0 then return {} end
+return redis.call('ZRANGE', KEYS[1], math.max(0, from - ARGV[3]), from - 1, 'WITHSCORES')
 `)
 
 // TimerPage reads timers in the order in which they fire; what one costs does not
@@ -86,6 +90,9 @@ func (s *Store) TimerPage(ctx context.Context, q TimerQuery) (page TimerPage, er
 			page.Next = ""
 		}
 		if full || page.Next == "" || page.Looked >= q.Looks {
+			if q.Back {
+				slices.Reverse(page.Timers)
+			}
 			return page, nil
 		}
 		q.After = page.Next
@@ -115,11 +122,19 @@ func (page *TimerPage) take(q TimerQuery, entries []redis.Z, now time.Time) (ful
 func (s *Store) timersBehind(ctx context.Context, q TimerQuery, count int) ([]redis.Z, error) {
 	key := s.keys.timers(q.Tenant)
 	if q.After == "" {
-		entries, err := s.rdb.ZRangeWithScores(ctx, key, 0, int64(count)-1).Result()
+		read := s.rdb.ZRangeWithScores
+		if q.Back {
+			read = s.rdb.ZRevRangeWithScores
+		}
+		entries, err := read(ctx, key, 0, int64(count)-1).Result()
 		return entries, failed("list the timers", err)
 	}
 	score, member, _ := strings.Cut(q.After, " ")
-	reply, err := behindScript.Run(ctx, s.rdb, []string{key}, score, member, count).Slice()
+	way := "on"
+	if q.Back {
+		way = "back"
+	}
+	reply, err := behindScript.Run(ctx, s.rdb, []string{key}, score, member, count, way).Slice()
 	if err != nil {
 		return nil, failed("list the timers", err)
 	}
@@ -130,6 +145,9 @@ func (s *Store) timersBehind(ctx context.Context, q TimerQuery, count int) ([]re
 			at = math.Inf(1)
 		}
 		entries = append(entries, redis.Z{Score: at, Member: l.text(0)})
+	}
+	if q.Back {
+		slices.Reverse(entries)
 	}
 	return entries, nil
 }

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,15 +66,54 @@ return redis.call('XTRIM', KEYS[1], 'MINID', '~', first, 'LIMIT', math.min(lengt
 // one that is not of ours, has read and acknowledged it and all before it. Nothing
 // goes unless all of the groups are there; without names these are the services' own.
 func (s *Store) Trim(ctx context.Context, tenant string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
-	if err := CheckTenant(tenant); err != nil {
-		return 0, err
-	}
+	return s.TrimAll(ctx, []string{tenant}, keep, age, groups...)
+}
+
+// TrimAll does that for many tenants, each as if it were alone.
+func (s *Store) TrimAll(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
 	if len(groups) == 0 {
 		groups = []string{WorkerGroup, ExecutorGroup, TimerGroup}
 	}
 	args := append([]any{max(keep, 0), max(age, 0).Milliseconds()}, anys(groups)...)
-	removed, err = trimScript.Run(ctx, s.rdb, []string{s.keys.stream(tenant)}, args...).Int64()
-	return removed, failed("trim the stream of "+tenant, err)
+	var streams []string
+	for _, tenant := range tenants {
+		if err := CheckTenant(tenant); err != nil {
+			return 0, err
+		}
+		streams = append(streams, s.keys.stream(tenant))
+	}
+	err = s.onEach(ctx, trimScript, streams, args, func(stream string, reply *redis.Cmd) error {
+		n, err := reply.Int64()
+		removed += n
+		return failed("trim "+stream, err)
+	})
+	return removed, err
+}
+
+// onEach runs a script on each of many keys, a number of them in one round trip, and
+// shows done what became of each. All errors come together.
+func (s *Store) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error { //nolint:revive // argument-limit: what, on what, and then
+	var errs []error
+	for page := range slices.Chunk(keys, together) {
+		replies := make([]*redis.Cmd, len(page))
+		for known := false; ; known = true {
+			pipe := s.rdb.Pipeline()
+			for i, key := range page {
+				replies[i] = script.EvalSha(ctx, pipe, []string{key}, args...)
+			}
+			_, err := pipe.Exec(ctx)
+			if !redis.HasErrorPrefix(err, "NOSCRIPT") || known || script.Load(ctx, s.rdb).Err() != nil {
+				break
+			}
+		}
+		for i, key := range page {
+			err := done(key, replies[i])
+			if errs = append(errs, err); Temporary(err) {
+				return errors.Join(errs...)
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // sweepScript removes consumers that hold nothing. KEYS: stream. ARGV: group,
@@ -100,10 +141,16 @@ return gone
 // SweepConsumers removes the consumers of a group that have nothing pending and
 // have not asked for anything for so long: processes that are gone. One that comes
 // back after all is made again by its next read.
-func (s *Store) SweepConsumers(ctx context.Context, tenant, group string, idle time.Duration) error {
-	if err := CheckTenant(tenant); err != nil {
-		return err
+func (s *Store) SweepConsumers(ctx context.Context, tenants []string, group string, idle time.Duration) error {
+	var streams []string
+	for _, tenant := range tenants {
+		if err := CheckTenant(tenant); err != nil {
+			return err
+		}
+		streams = append(streams, s.keys.stream(tenant))
 	}
-	err := sweepScript.Run(ctx, s.rdb, []string{s.keys.stream(tenant)}, group, max(idle, 0).Milliseconds()).Err()
-	return failed("remove consumers of "+group, err)
+	args := []any{group, max(idle, 0).Milliseconds()}
+	return s.onEach(ctx, sweepScript, streams, args, func(stream string, reply *redis.Cmd) error {
+		return failed("remove consumers of "+group+" of "+stream, reply.Err())
+	})
 }

@@ -197,11 +197,11 @@ var trims = []check{
 		busy := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "busy", Streams: []string{streamKey, ">"}, Count: 1, Block: -1}
 		must(t, w.rdb.XReadGroup(t.Context(), busy).Err())
 		w.done(t, store.WorkerGroup, w.take(t, store.WorkerGroup, 10)...)
-		must(t, w.SweepConsumers(t.Context(), tenant, store.WorkerGroup, time.Hour))
+		must(t, w.SweepConsumers(t.Context(), []string{tenant}, store.WorkerGroup, time.Hour))
 		if got := w.consumers(t); !slices.Equal(got, []string{"busy", "c"}) {
 			t.Errorf("consumers %v, want both", got)
 		}
-		must(t, w.SweepConsumers(t.Context(), tenant, store.WorkerGroup, 0))
+		must(t, w.SweepConsumers(t.Context(), []string{tenant}, store.WorkerGroup, 0))
 		want := []string{"busy"}
 		if w.mini != nil { // which does not know since when they are idle
 			want = []string{"busy", "c"}
@@ -212,8 +212,8 @@ var trims = []check{
 		if n := w.pending(t, store.WorkerGroup); n != 1 {
 			t.Errorf("%d pending, want 1", n)
 		}
-		must(t, w.SweepConsumers(t.Context(), tenant, "nobody", 0))
-		must(t, w.SweepConsumers(t.Context(), "nobody", store.WorkerGroup, 0))
+		must(t, w.SweepConsumers(t.Context(), []string{tenant}, "nobody", 0))
+		must(t, w.SweepConsumers(t.Context(), []string{"nobody"}, store.WorkerGroup, 0))
 	}},
 }
 

@@ -34,10 +34,6 @@ type Options struct {
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	Lookahead time.Duration // a wait ends so long before a timer is due, for a short one that ends just then
 	Watch     *Watch        // shared by the services of a process; nil: this one is alone
-
-	// Alarm, if set, sees to it that Redis does something after a time, unless it
-	// is stopped before: an idle Redis ends a read that waits up to 100 ms late.
-	Alarm func(time.Duration) (stop func())
 }
 
 // Defaults are the options of an ordinary deployment.
@@ -66,7 +62,7 @@ func (o Options) check() error {
 
 // New is a timer service on what st holds.
 func New(st *store.Store, opts Options) (*Service, error) {
-	opts.Wants = concerns
+	opts.Wants = func(t event.Type) bool { return t == event.TimerSet || concerns(t) }
 	if opts.Block > 0 {
 		opts.Claim = opts.Lease / claims
 	}
@@ -111,7 +107,7 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 		} else if now, wake, err = s.await(ctx); wake.IsZero() && now.IsZero() {
 			return s.watch.clock(), err
 		}
-		if err != nil || s.desk.Empty() {
+		if err != nil || s.desk.Quiet() {
 			return earlier(wake, s.watch.upcoming()), err
 		}
 	}
@@ -130,7 +126,7 @@ func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
 		defer s.opts.Alarm(patience)()
 	}
 	now, wake, err = s.desk.Fill(ctx, patience)
-	s.idle = s.desk.Empty()
+	s.idle = s.desk.Quiet()
 	s.watch.arrived(s, now)
 	return now, wake, err
 }

@@ -14,6 +14,8 @@ type execution struct {
 	definition string // hash
 	kept       int64  // version of the snapshot in Redis
 	weight     int    // bytes of that snapshot
+
+	ext map[string]string // of requests, once there was one
 }
 
 // Cache keeps the states of executions between their steps, for the workers of
@@ -21,26 +23,26 @@ type execution struct {
 // version check of the commit finds out.
 type Cache struct {
 	mu       sync.Mutex
-	entries  map[string]*list.Element
+	entries  map[address]*list.Element
 	order    *list.List // the one that was put last stands in front
 	capacity int
 }
 
 type cached struct {
-	key string
+	key address
 	x   *execution
 }
 
 // NewCache keeps up to capacity executions.
 func NewCache(capacity int) *Cache {
-	return &Cache{entries: map[string]*list.Element{}, order: list.New(), capacity: capacity}
+	return &Cache{entries: map[address]*list.Element{}, order: list.New(), capacity: capacity}
 }
 
 // take hands out a state, which then belongs to the caller alone; nil if there is none.
 func (c *Cache) take(tenant, id string) *execution {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	element := c.entries[tenant+"/"+id]
+	element := c.entries[address{tenant, id}]
 	if element == nil {
 		return nil
 	}
@@ -51,7 +53,7 @@ func (c *Cache) take(tenant, id string) *execution {
 func (c *Cache) put(tenant, id string, x *execution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := tenant + "/" + id
+	key := address{tenant, id}
 	if old := c.entries[key]; old != nil {
 		c.remove(old)
 	}

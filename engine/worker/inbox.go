@@ -20,9 +20,9 @@ type Inbox struct {
 	opts delivery.Options
 
 	mu      sync.Mutex
-	waiting []store.Message
+	waiting queues
 	batches [][]store.Message // in the hands of the workers
-	busy    map[string]bool   // executions of these
+	busy    map[address]bool  // executions of these
 	reading bool              // one of the workers reads, for all of them
 	changed chan struct{}
 }
@@ -37,7 +37,7 @@ func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{desk: desk, opts: opts, busy: map[string]bool{}, changed: make(chan struct{})}, nil
+	return &Inbox{desk: desk, opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
 }
 
 // concerns reports whether the worker takes events of a type.
@@ -53,9 +53,10 @@ func concerns(t event.Type) bool {
 }
 
 // take hands out messages of one tenant, none if there are none; then wake says
-// when to ask again.
+// when to ask again. Who waits while another one reads comes back when that one does,
+// so that it is seen to live.
 func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
-	for {
+	for range 2 {
 		batch, read, changed := b.next()
 		switch {
 		case len(batch) > 0:
@@ -71,6 +72,7 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 			return nil, time.Time{}, nil
 		}
 	}
+	return nil, time.Time{}, nil
 }
 
 // next is a batch to begin; without one, whether to read, or what to wait for.
@@ -81,7 +83,7 @@ func (b *Inbox) next() (batch []store.Message, read bool, changed <-chan struct{
 		return batch, false, nil
 	}
 	// Reads that do not wait can be done side by side.
-	if b.reading && b.opts.Block > 0 || len(b.waiting) >= b.opts.Batch {
+	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch {
 		return nil, false, b.changed
 	}
 	b.reading = true
@@ -90,69 +92,85 @@ func (b *Inbox) next() (batch []store.Message, read bool, changed <-chan struct{
 
 // read gets new messages, and takes a batch of them.
 func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
-	msgs, now, wake, err := b.desk.Fetch(ctx, b.opts.Batch, b.opts.Block)
+	f, err := b.desk.Fetch(ctx, b.opts.Batch, b.opts.Block)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
-	for i := range msgs {
-		switch m := &msgs[i]; {
-		case !concerns(m.Event.Type):
-			b.desk.Pass(*m)
-			wake = now // to acknowledge it
-		case !m.Claimed || !b.has(*m):
-			b.waiting = append(b.waiting, *m)
+	b.waiting.put(slices.DeleteFunc(f.Messages, func(m store.Message) bool {
+		if !concerns(m.Event.Type) {
+			b.desk.Pass(m)
+			f.Wake = f.Now // to acknowledge it
+			return true
 		}
-	}
+		return m.Claimed && b.has(m)
+	}))
 	b.broadcast()
 	if batch = b.pick(); len(batch) > 0 {
-		return batch, now, nil // an error comes again when there is nothing else
+		return batch, f.Now, nil // an error comes again when there is nothing else
 	}
-	return nil, wake, err
+	return nil, f.Wake, err
 }
 
-// pick begins a batch of what waits, if there is something that may begin now.
+// pick begins a batch of what waits, if there is something that may begin now. Tenants
+// take turns.
 func (b *Inbox) pick() []store.Message {
-	var batch, rest []store.Message
-	held := map[string]bool{} // executions of which something has to wait
-	for i := range b.waiting {
-		m := &b.waiting[i]
+	for range b.waiting.tenants() {
+		batch, rest := b.split(b.waiting.next())
+		b.waiting.leave(rest)
+		if len(batch) == 0 {
+			continue
+		}
+		b.batches = append(b.batches, batch)
+		for i := range batch {
+			b.busy[addressOf(&batch[i])] = true
+		}
+		return batch
+	}
+	return nil
+}
+
+// split takes what may begin now from the messages of one tenant. What is in the batch
+// stays where it is: it is much to copy.
+func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
+	batch = msgs[:0]
+	var held map[address]bool // executions of which something has to wait
+	for i := range msgs {
+		m := &msgs[i]
 		if len(batch) >= b.opts.Batch || len(batch) > 0 && delivery.Suspect(batch[0]) {
-			rest = append(rest, b.waiting[i:]...)
+			rest = append(rest, msgs[i:]...)
 			break
 		}
-		if key := keyOf(*m); b.busy[key] || held[key] || !b.joins(batch, *m) {
+		if key := addressOf(m); b.busy[key] || held[key] || !b.joins(batch, *m) {
+			if held == nil {
+				held = map[address]bool{}
+			}
 			held[key] = true
 			rest = append(rest, *m)
 		} else {
 			batch = append(batch, *m)
 		}
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	b.waiting = rest
-	b.batches = append(b.batches, batch)
-	for i := range batch {
-		b.busy[keyOf(batch[i])] = true
-	}
-	return batch
+	return slices.Clip(batch), rest
 }
 
-// joins reports whether a message may be handled with a batch: it is of the same
-// tenant, and no suspect, which is handled alone.
+// joins reports whether a message may be handled with a batch of its tenant: it is no
+// suspect, which is handled alone.
 func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
 		return b.opts.Gate.Enter(m)
 	}
-	return m.Tenant == batch[0].Tenant && !delivery.Suspect(m)
+	return !delivery.Suspect(m)
 }
 
-// keyOf is the execution that a message is about; one from outside is about itself.
-func keyOf(m store.Message) string {
+// address names an execution.
+type address struct{ tenant, id string }
+
+// addressOf is the execution that a message is about; one from outside is about itself.
+func addressOf(m *store.Message) address {
 	if m.Event.Execution == "" || !strings.HasPrefix(string(m.Event.Type), event.Prefix) {
-		return m.Tenant + "//" + m.ID
+		return address{m.Tenant, "/" + m.ID}
 	}
-	return m.Tenant + "/" + m.Event.Execution
+	return address{m.Tenant, m.Event.Execution}
 }
 
 // done takes a batch back, and what of it is to be handled again.
@@ -160,11 +178,11 @@ func (b *Inbox) done(batch, again []store.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opts.Gate.Leave()
-	for _, m := range batch {
-		delete(b.busy, keyOf(m))
+	for i := range batch {
+		delete(b.busy, addressOf(&batch[i]))
 	}
 	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
-	b.waiting = append(slices.Clone(again), b.waiting...)
+	b.waiting.back(again)
 	b.broadcast()
 }
 
@@ -176,7 +194,7 @@ func (b *Inbox) broadcast() {
 
 // has reports whether a claimed message is one of this process, which is at work still.
 func (b *Inbox) has(m store.Message) bool {
-	return slices.ContainsFunc(b.waiting, m.Same) ||
+	return b.waiting.has(m) ||
 		slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return slices.ContainsFunc(batch, m.Same) })
 }
 
@@ -187,5 +205,5 @@ func (b *Inbox) Finish(ctx context.Context) error { return b.desk.Finish(ctx) }
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Concat(append(slices.Clone(b.batches), b.waiting, b.desk.Held())...)
+	return slices.Concat(append(slices.Clone(b.batches), b.waiting.all(), b.desk.Held())...)
 }

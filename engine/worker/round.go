@@ -19,25 +19,40 @@ type round struct {
 	*Service
 
 	batch       []store.Message
-	executions  map[string]*execution // as they are once all is written
-	definitions map[string]*execution // by name and version: what an execution of it begins as
+	executions  map[address]*execution // as they are once all is written
+	definitions map[string]*execution  // by name and version: what an execution of it begins as
 	commits     []store.Commit
-	planned     []store.Message // that each of the commits answers
+	planned     []*store.Message // that each of the commits answers
+	paper       paper            // that they are written on
+}
+
+func newRound(s *Service) *round {
+	return &round{Service: s, executions: map[address]*execution{}, definitions: map[string]*execution{}}
+}
+
+// end forgets what the round was about, but for the memory that it took.
+func (r *round) end() {
+	r.keep()
+	clear(r.executions)
+	clear(r.definitions)
+	clear(r.commits)
+	clear(r.planned)
+	r.batch, r.commits, r.planned = nil, r.commits[:0], r.planned[:0]
 }
 
 // work takes a batch through, and returns what of it is left to do after an error.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
-	r := &round{
-		Service: s, batch: batch, executions: make(map[string]*execution, len(batch)), definitions: map[string]*execution{},
-		commits: make([]store.Commit, 0, len(batch)), planned: make([]store.Message, 0, len(batch)),
-	}
-	defer r.keep()
+	r := s.round
+	r.batch = batch
+	r.paper.fresh(s.opts)
+	defer r.end()
 	if err := r.gather(ctx); err != nil {
 		return batch, r.broken(batch, err)
 	}
 	from := 0 // all before it is done
-	for i, m := range batch {
-		s.desk().Tell(delivery.Activity{What: delivery.Began, Message: m})
+	for i := range batch {
+		m := &batch[i]
+		s.desk().Tell(delivery.Activity{What: delivery.Began, Message: *m})
 		if planned, err := r.plan(ctx, m); err != nil {
 			return batch[from:], r.broken(batch[from:], err)
 		} else if planned {
@@ -48,7 +63,7 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		}
 		from = i
 		r.keep()
-		if err := s.desk().Handle(ctx, m, s.handle); err != nil {
+		if err := s.desk().Handle(ctx, *m, s.handle); err != nil {
 			return batch[from:], err
 		}
 		from = i + 1
@@ -73,10 +88,10 @@ func (r *round) broken(msgs []store.Message, err error) error {
 func (r *round) keep() {
 	for i := range r.batch {
 		m := &r.batch[i]
-		if x := r.executions[keyOf(*m)]; x != nil && !x.state.Status.Ended() {
+		if x := r.executions[addressOf(m)]; x != nil && !x.state.Status.Ended() {
 			r.cache.put(m.Tenant, m.Event.Execution, x)
 		}
-		delete(r.executions, keyOf(*m))
+		delete(r.executions, addressOf(m))
 	}
 }
 
@@ -88,15 +103,15 @@ const short = 200
 // looked for by itself.
 func (r *round) gather(ctx context.Context) error {
 	var missing []string
-	seen := make(map[string]bool, len(r.batch))
+	seen := make(map[address]bool, len(r.batch))
 	for i := range r.batch {
 		m := &r.batch[i]
-		key := keyOf(*m)
-		if seen[key] || !plain(*m) {
+		key := addressOf(m)
+		if seen[key] || !plain(m) {
 			continue
 		}
 		seen[key] = true
-		if x := r.known(*m, m.Event.Execution); x != nil {
+		if x := r.known(m, m.Event.Execution); x != nil {
 			r.executions[key] = x
 		} else if m.Event.Type != event.ExecutionStarted {
 			missing = append(missing, m.Event.Execution)
@@ -111,7 +126,7 @@ func (r *round) gather(ctx context.Context) error {
 	}
 	for _, w := range found {
 		if x := r.whole(ctx, w); x != nil {
-			r.executions[w.Tenant+"/"+w.ID] = x
+			r.executions[address{w.Tenant, w.ID}] = x
 		}
 	}
 	return nil
@@ -137,7 +152,7 @@ func (r *round) whole(ctx context.Context, w store.Whole) *execution {
 // plan decides what a message comes to. It reports false if that is not known
 // before others have been written, or if the message needs to be by itself; what is
 // wrong with it is told by whoever takes it through then.
-func (r *round) plan(ctx context.Context, m store.Message) (bool, error) {
+func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 	if !plain(m) {
 		return false, nil
 	}
@@ -145,10 +160,10 @@ func (r *round) plan(ctx context.Context, m store.Message) (bool, error) {
 	if x == nil || err != nil {
 		return false, r.redis(ctx, err)
 	}
-	key := keyOf(m)
+	key := addressOf(m)
 	delete(r.executions, key) // until it is known that nothing is wrong with it
 	base := x.state.Version
-	var d decide.Decision
+	d := r.paper.sheet()
 	if _, err := apply(x, m.Event, &d); err != nil {
 		return false, r.redis(ctx, err)
 	}
@@ -167,17 +182,14 @@ func (r *round) plan(ctx context.Context, m store.Message) (bool, error) {
 		if r.executions[key] == nil {
 			return true, nil // it has been taken through by itself
 		}
-		base, d = x.state.Version, decide.Decision{History: make([]event.Event, 0, r.opts.Chunk+spare)}
+		base, d = x.state.Version, r.paper.sheet()
 	}
 }
 
 // plain reports whether a message is an event of the engine's own about an execution.
-func plain(m store.Message) bool {
-	return m.Err == nil && !delivery.Suspect(m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
+func plain(m *store.Message) bool {
+	return m.Err == nil && !delivery.Suspect(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
 }
-
-// spare is how many entries a commit may have beyond a chunk, as a rule.
-const spare = 8
 
 // redis is an error if it is Redis', or one of the way to it.
 func (*round) redis(ctx context.Context, err error) error {
@@ -189,7 +201,7 @@ func (*round) redis(ctx context.Context, err error) error {
 
 // draft goes on from what was decided, and plans the commit of it. It reports false
 // if that cannot be.
-func (r *round) draft(x *execution, m store.Message, base int64, d *decide.Decision) bool {
+func (r *round) draft(x *execution, m *store.Message, base int64, d *decide.Decision) bool {
 	if r.advance(x, d) != nil {
 		return false
 	}
@@ -197,13 +209,14 @@ func (r *round) draft(x *execution, m store.Message, base int64, d *decide.Decis
 	if err != nil {
 		return false
 	}
+	r.paper.used(d)
 	r.commits, r.planned = append(r.commits, c), append(r.planned, m)
 	return true
 }
 
 // find is the execution of a message; nil if it is not known how it stands.
-func (r *round) find(ctx context.Context, m store.Message) (*execution, error) {
-	if x := r.executions[keyOf(m)]; x != nil {
+func (r *round) find(ctx context.Context, m *store.Message) (*execution, error) {
+	if x := r.executions[addressOf(m)]; x != nil {
 		return x, nil
 	}
 	if x := r.known(m, m.Event.Execution); x != nil {
@@ -212,11 +225,11 @@ func (r *round) find(ctx context.Context, m store.Message) (*execution, error) {
 	if m.Event.Type == event.ExecutionStarted {
 		return r.begin(ctx, m) // or it has begun already, which the commit finds out
 	}
-	return r.load(ctx, m, m.Event)
+	return r.load(ctx, *m, m.Event)
 }
 
 // begin is an execution at its beginning.
-func (r *round) begin(ctx context.Context, m store.Message) (*execution, error) {
+func (r *round) begin(ctx context.Context, m *store.Message) (*execution, error) {
 	name, version, err := decide.StartedWorkflow(m.Event)
 	if err != nil {
 		return nil, delivery.As(delivery.Permanent, err)
@@ -230,7 +243,7 @@ func (r *round) begin(ctx context.Context, m store.Message) (*execution, error) 
 		r.definitions[name] = known
 	}
 	known := r.definitions[name]
-	return &execution{state: decide.New(), env: known.env, definition: known.definition}, nil
+	return &execution{state: decide.New(), env: known.env, definition: known.definition, ext: known.attributes()}, nil
 }
 
 // flush writes what was planned, and takes through by themselves the messages whose
@@ -240,19 +253,21 @@ func (r *round) flush(ctx context.Context) error {
 		return nil
 	}
 	commits, planned := r.commits, r.planned
+	defer clear(commits)
 	r.commits, r.planned = r.commits[:0], r.planned[:0]
 	done, err := r.store.CommitAll(ctx, commits)
 	if err != nil {
 		return err
 	}
-	var again []store.Message
-	for i, c := range commits {
-		if !r.settle(c, done[i], planned[i]) && (len(again) == 0 || !again[len(again)-1].Same(planned[i])) {
+	var again []*store.Message
+	for i := range commits {
+		if !r.settle(&commits[i], done[i], planned[i]) && (len(again) == 0 || again[len(again)-1] != planned[i]) {
 			again = append(again, planned[i])
 		}
 	}
+	r.paper.fresh(r.opts)
 	for _, m := range again {
-		if err := r.desk().Handle(ctx, m, r.handle); err != nil {
+		if err := r.desk().Handle(ctx, *m, r.handle); err != nil {
 			return err
 		}
 	}
@@ -260,16 +275,16 @@ func (r *round) flush(ctx context.Context) error {
 }
 
 // settle takes in what became of a commit, and reports whether its message is dealt with.
-func (r *round) settle(c store.Commit, done store.Committing, m store.Message) bool {
+func (r *round) settle(c *store.Commit, done store.Committing, m *store.Message) bool {
 	written := done.Err == nil && done.Outcome == store.Committed
 	fenced := done.Err == nil && done.Outcome == store.Fenced
 	if written {
 		r.committed(c)
 	} else {
-		delete(r.executions, keyOf(m))
+		delete(r.executions, addressOf(m))
 	}
 	if written && c.Ack || fenced {
-		r.desk().Tell(delivery.Activity{What: delivery.Done, Message: m})
+		r.desk().Tell(delivery.Activity{What: delivery.Done, Message: *m})
 	}
 	return written || fenced
 }

@@ -44,14 +44,14 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		return store.Fenced, err
 	}
 	if !applied && !x.state.Ready() {
-		return s.pass(ctx, x, step{m, ack, base, &d})
+		return s.pass(ctx, x, step{&m, ack, base, &d})
 	}
 	for {
 		if err := s.advance(x, &d); err != nil {
 			return store.Fenced, err
 		}
 		last := !x.state.Ready()
-		outcome, err := s.commit(ctx, x, step{m, ack && last, base, &d})
+		outcome, err := s.commit(ctx, x, step{&m, ack && last, base, &d})
 		if err != nil || outcome != store.Committed {
 			return outcome, err
 		}
@@ -80,7 +80,7 @@ func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error { 
 // that said so: then it is a conflict like any other.
 func (s *Service) pass(ctx context.Context, x *execution, d step) (store.Outcome, error) {
 	outcome, err := s.store.Commit(ctx, store.Commit{
-		Message: &d.message, Ack: d.ack, Tenant: x.state.Tenant, Execution: x.state.Execution,
+		Message: d.message, Ack: d.ack, Tenant: x.state.Tenant, Execution: x.state.Execution,
 		Version: d.base, Status: string(x.state.Status), Now: x.state.Now,
 	})
 	if err == nil && outcome == store.Committed {
@@ -131,7 +131,7 @@ const chunkBytes = 1 << 20
 
 // step is a decision that is to be written.
 type step struct {
-	message store.Message
+	message *store.Message
 	ack     bool  // nothing more is to be done for the message
 	base    int64 // version that the decision was made on
 	*decide.Decision
@@ -147,7 +147,7 @@ func (s *Service) commit(ctx context.Context, x *execution, d step) (store.Outco
 	if err != nil || outcome != store.Committed {
 		return outcome, err
 	}
-	s.committed(c)
+	s.committed(&c)
 	return outcome, nil
 }
 
@@ -157,11 +157,11 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 	st := x.state
 	for i := range d.Publish {
 		if d.Publish[i].Type == event.TaskRequested {
-			d.Publish[i].Ext = map[string]string{event.DefinitionAttribute: x.definition}
+			d.Publish[i].Ext = x.attributes()
 		}
 	}
 	c := store.Commit{
-		Message: &d.message, Ack: d.ack,
+		Message: d.message, Ack: d.ack,
 		Tenant: st.Tenant, Execution: st.Execution, Version: d.base,
 		History: d.History, Publish: d.Publish, Cancel: d.Cancel, Listen: d.Listen, Unlisten: d.Unlisten,
 		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask,
@@ -176,8 +176,16 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 	return c, nil
 }
 
+// attributes are those of a request. They are shared, and nobody changes them.
+func (x *execution) attributes() map[string]string {
+	if x.ext == nil {
+		x.ext = map[string]string{event.DefinitionAttribute: x.definition}
+	}
+	return x.ext
+}
+
 // committed shows what was written.
-func (s *Service) committed(c store.Commit) {
+func (s *Service) committed(c *store.Commit) {
 	if s.opts.Committed != nil && len(c.History) > 0 {
 		s.opts.Committed(c.Version, c.History)
 	}
@@ -212,7 +220,7 @@ func (x *execution) due() bool {
 
 // known is the state of an execution as the process has it from an earlier step; nil
 // if it has none, or one so old that its id may be another execution's by now.
-func (s *Service) known(m store.Message, id string) *execution {
+func (s *Service) known(m *store.Message, id string) *execution {
 	x := s.cache.take(m.Tenant, id)
 	if x != nil && s.opts.Trust > 0 && m.Entered().Sub(x.state.Now) > s.opts.Trust {
 		return nil
@@ -225,7 +233,7 @@ func (s *Service) known(m store.Message, id string) *execution {
 // such execution; one that begins has a new state.
 func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*execution, error) {
 	tenant := m.Tenant
-	if x := s.known(m, e.Execution); x != nil {
+	if x := s.known(&m, e.Execution); x != nil {
 		return x, nil
 	}
 	kept, err := s.store.Execution(ctx, tenant, e.Execution)
@@ -238,7 +246,7 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ex
 			return s.first(ctx, tenant, e)
 		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
 			// Its start may be on its way still; it is asked for again a little later.
-			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun", e.Execution))
+			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun: %w", e.Execution, delivery.ErrEarly))
 		default:
 			return nil, nil
 		}

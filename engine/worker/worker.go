@@ -22,6 +22,7 @@ type Service struct {
 	library *library.Library
 	cache   *Cache
 	opts    Options
+	round   *round // reused, as only one is made at a time
 }
 
 // Options of a Service.
@@ -42,7 +43,9 @@ func Defaults() Options { return Options{Chunk: 256} }
 
 // New is a worker on what arrives in an inbox. Workers of one process share a cache.
 func New(st *store.Store, lib *library.Library, cache *Cache, inbox *Inbox, opts Options) *Service {
-	return &Service{inbox: inbox, store: st, library: lib, cache: cache, opts: opts}
+	s := &Service{inbox: inbox, store: st, library: lib, cache: cache, opts: opts}
+	s.round = newRound(s)
+	return s
 }
 
 // Step takes one batch of messages through, if there are any. It says when it
@@ -81,14 +84,11 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		return s.transition(ctx, m, m.Event, true)
 	}
-	executions, err := s.store.Listeners(ctx, m.Tenant, string(m.Event.Type))
+	err := s.store.EachListener(ctx, m.Tenant, string(m.Event.Type), func(id string) error {
+		return s.transition(ctx, m, decide.Received(m.Event, id), false)
+	})
 	if err != nil {
 		return err
-	}
-	for _, id := range executions {
-		if err := s.transition(ctx, m, decide.Received(m.Event, id), false); err != nil {
-			return err
-		}
 	}
 	return s.store.Settle(ctx, m)
 }
@@ -148,7 +148,7 @@ func (s *Service) stub(x store.Execution) *decide.State {
 func (s *Service) commitOnce(ctx context.Context, c store.Commit) error {
 	outcome, err := s.store.Commit(ctx, c)
 	if err == nil && outcome == store.Committed {
-		s.committed(c)
+		s.committed(&c)
 	}
 	return err
 }

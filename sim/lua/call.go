@@ -96,6 +96,8 @@ func (c *compiler) severalOf(e ast.Expr) several {
 		}
 	case "string.match":
 		return c.match(call)
+	case "string.byte":
+		return c.bytes(call)
 	case "string.find", "string.gsub", "pcall", "xpcall", "next", "select", "ipairs", "pairs":
 		leave("several values of %s", name)
 	}
@@ -126,7 +128,7 @@ func (c *compiler) call(e *ast.FuncCallExpr) expression {
 			reply := m.try(f, w)
 			return m.room.seen(&reply)
 		}
-	case "unpack", "string.match":
+	case "unpack", "string.match", "string.byte":
 		all := c.severalOf(e)
 		return func(m *machine, f *frame) value {
 			base := len(m.pile)

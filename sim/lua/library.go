@@ -178,6 +178,20 @@ func (m *pattern) found(out []value) []value {
 	return out
 }
 
+// bytes compiles string.byte(s, from, to).
+func (c *compiler) bytes(e *ast.FuncCallExpr) several {
+	const arguments = 3
+	if len(e.Args) != arguments {
+		leave("string.byte of %d arguments", len(e.Args))
+	}
+	part := cut(c.list(e.Args, len(e.Args)).exprs, e.Line())
+	return func(m *machine, f *frame) {
+		for _, b := range []byte(part(m, f).str) {
+			m.pile = append(m.pile, number(float64(b)))
+		}
+	}
+}
+
 func extreme(name string, args []expression, line int) expression {
 	pick := math.Min
 	if name == "math.max" {

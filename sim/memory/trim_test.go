@@ -42,7 +42,7 @@ func TestMemoryTrims(t *testing.T) {
 	if err != nil || found[0].Length != 5 || found[0].Groups[0].Name != store.ExecutorGroup || found[0].Groups[0].Lag != 4 {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	if err := st.SweepConsumers(ctx, "acme", store.WorkerGroup, 0); err != nil {
+	if err := st.SweepConsumers(ctx, []string{"acme"}, store.WorkerGroup, 0); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the pictures of the README from real runs: ./testdata/pictures/make.sh [FLUNQ]
-# It takes a Chromium, and the fonts fonts-noto-core and fonts-dejavu-core.
+# It takes a Chromium, tmux, and the fonts fonts-noto-core and fonts-dejavu-core.
 set -euo pipefail
+flunq=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/../.."
 
-flunq=${1:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ -z "$flunq" ]; then
@@ -28,4 +28,5 @@ here=testdata/pictures
 picture run 1280 1000 1 report.png
 picture run 1280 1000 0 report-dark.png
 picture sim 1280 960 1 report-sim.png
+./testdata/pictures/top.sh "$flunq"
 ls -l $here/*.png

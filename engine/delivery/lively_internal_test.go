@@ -1,0 +1,90 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// noon is when reads of tests begin.
+func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+// events are some of each tenant, as they are counted.
+func events(each int, tenants ...string) []tally {
+	var msgs []store.Message
+	var unwanted []store.Spent
+	for _, tenant := range tenants {
+		unwanted = append(unwanted, store.Spent{Tenant: tenant})
+		for range each - 1 {
+			msgs = append(msgs, store.Message{Tenant: tenant})
+		}
+	}
+	return tallies(msgs, unwanted)
+}
+
+func names(n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("t%04d", i))
+	}
+	return out
+}
+
+// Between two reads of many tenants only those are read that had something.
+func TestLivelyTenantsAreReadInBetween(t *testing.T) {
+	t.Parallel()
+	all := names(1000) // read every 15 ms
+	var l lively
+	if some, _ := l.next(all, time.Second); some != nil {
+		t.Errorf("the first read is of %v, want all", some)
+	}
+	l.saw(events(3, "t0007", "t0100"), noon())
+	some, patience := l.next(all, time.Second)
+	if !slices.Equal(some, []string{"t0007", "t0100"}) || patience != 15*time.Millisecond {
+		t.Errorf("then %v are read for %v", some, patience)
+	}
+	l.at(noon().Add(6 * time.Millisecond))
+	if some, patience := l.next(all, 2*time.Millisecond); len(some) != 2 || patience != 2*time.Millisecond {
+		t.Errorf("who waits for less waits %v for %v", patience, some)
+	}
+	if some, _ := l.next(all, 0); some != nil {
+		t.Errorf("a read that does not wait is of %v, want all", some)
+	}
+	if some, _ := l.next(all[:50], time.Second); some != nil {
+		t.Errorf("of few tenants %v are read, want all", some)
+	}
+	l.at(noon().Add(15 * time.Millisecond))
+	if some, _ := l.next(all, time.Second); some != nil {
+		t.Errorf("after the pause %v are read, want all", some)
+	}
+	l.at(time.Time{})
+	if some, _ := l.next(all, time.Second); some != nil {
+		t.Errorf("after an error %v are read, want all", some)
+	}
+}
+
+// All tenants together bring no more than a process can hold, and one of many that
+// has much to do gets more at once.
+func TestPortionsOfManyTenants(t *testing.T) {
+	t.Parallel()
+	var p portion
+	if n := p.of(20, 100); n != 100 {
+		t.Errorf("of 20 tenants %d are read each, want 100", n)
+	}
+	p = portion{}
+	if n := p.of(1000, 100); n != fewer {
+		t.Errorf("of 1000 tenants %d are read each, want %d", n, fewer)
+	}
+	for _, want := range []int{8, 16, 32, 64, 100, 100} {
+		p.saw(events(p.of(1000, 100), "t0003"), p.of(1000, 100))
+		if n := p.of(1000, 100); n != want {
+			t.Fatalf("for one with much to do %d are read, want %d", n, want)
+		}
+	}
+	p.saw(events(3, names(1000)...), 100)
+	if n := p.of(1000, 100); n != 50 {
+		t.Errorf("after too many at once %d are read each, want 50", n)
+	}
+}

@@ -1,0 +1,38 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Workers and timer services come back from their steps though there is nothing to
+// do, also those that only wait while another one reads: they are no trouble.
+func TestIdleServicesAreSeenToLive(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		e := newEngine(t, rdb, "idle")
+		run(t, e)
+		lives := func(since time.Time) bool {
+			seen := 0
+			for _, h := range e.Health() {
+				if h.Group != "worker" && h.Group != "timer" {
+					continue
+				}
+				if !h.Since.After(since) {
+					return false
+				}
+				seen++
+			}
+			return seen > 0
+		}
+		began := time.Now()
+		for until := began.Add(20 * time.Second); !lives(began.Add(200 * time.Millisecond)); {
+			if time.Now().After(until) {
+				t.Fatalf("not all have come back from a step: %+v", e.Health())
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+}

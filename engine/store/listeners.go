@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Listeners are the executions that wait for events of a type, or for any, sorted.
+func (s *Store) Listeners(ctx context.Context, tenant, eventType string) (all []string, err error) {
+	err = s.EachListener(ctx, tenant, eventType, func(id string) error {
+		all = append(all, id)
+		return nil
+	})
+	return slices.Compact(sorted(all)), err
+}
+
+// listenerPage is how many of a set are read at once, about.
+const listenerPage = 500
+
+// EachListener calls do with each of the executions that Listeners are, page by page:
+// with those that wait all the time at least once, with others perhaps. It ends with
+// the first error.
+func (s *Store) EachListener(ctx context.Context, tenant, eventType string, do func(id string) error) error {
+	if err := CheckTenant(tenant); err != nil {
+		return err
+	}
+	left := []listening{{key: s.keys.listeners(tenant, eventType)}, {key: s.keys.listeners(tenant, "*")}}
+	for len(left) > 0 {
+		pipe := s.rdb.Pipeline()
+		for i := range left {
+			left[i].page = pipe.SScan(ctx, left[i].key, left[i].cursor, "", listenerPage)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return failed("read who listens for "+eventType, err)
+		}
+		var ids []string
+		for i := range left {
+			page, next := left[i].page.Val()
+			ids, left[i].cursor = append(ids, page...), next
+		}
+		for _, id := range slices.Compact(sorted(ids)) {
+			if err := do(id); err != nil {
+				return err
+			}
+		}
+		left = slices.DeleteFunc(left, func(l listening) bool { return l.cursor == 0 })
+	}
+	return nil
+}
+
+// listening is a walk through a set of listeners.
+type listening struct {
+	key    string
+	cursor uint64
+	page   *redis.ScanCmd
+}

@@ -1,0 +1,117 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// many is more than one page of anything.
+const many = 1234
+
+// deathsKey is where the deaths of the tenant are noted.
+const deathsKey = "tenant:acme:events:deaths"
+
+// nth are the names of many things, sorted.
+func nth(prefix string) (names []string) {
+	for i := range many {
+		names = append(names, fmt.Sprintf("%s%04d", prefix, i))
+	}
+	return names
+}
+
+// manies are promises about what there can be many of.
+var manies = []check{
+	{"many listeners are each told of once, those of two sets too", func(t *testing.T, w *world) {
+		all := nth("x")
+		for _, name := range all {
+			must(t, w.rdb.SAdd(t.Context(), "tenant:acme:listen:com.paid", name).Err())
+		}
+		must(t, w.rdb.SAdd(t.Context(), "tenant:acme:listen:*", "x0007", "y").Err())
+		got, err := w.Listeners(t.Context(), tenant, "com.paid")
+		must(t, err)
+		if want := append(slices.Clone(all), "y"); !slices.Equal(got, want) {
+			t.Errorf("%d listen, want %d", len(got), len(want))
+		}
+		enough, n := errors.New("enough"), 0
+		err = w.EachListener(t.Context(), tenant, "com.paid", func(string) error {
+			n++
+			return enough
+		})
+		if n != 1 || !errors.Is(err, enough) {
+			t.Errorf("after an error %d were told, %v", n, err)
+		}
+	}},
+	{"many tenants are known", func(t *testing.T, w *world) {
+		all := append([]string{tenant}, nth("t")...)
+		must(t, w.rdb.SAdd(t.Context(), "flunq:tenants", "No tenant!").Err())
+		for _, name := range all {
+			must(t, w.rdb.SAdd(t.Context(), "flunq:tenants", name).Err())
+		}
+		got, err := w.Tenants(t.Context())
+		must(t, err)
+		n, err := w.TenantCount(t.Context())
+		if n != many+2 || err != nil || !slices.Equal(got, all) {
+			t.Errorf("%d tenants are known and %d counted, %v, want %d", len(got), n, err, len(all))
+		}
+	}},
+	{"of many tenants each gets its own, a broken one keeps nothing from the others", func(t *testing.T, w *world) {
+		tenants := []string{"a", "b", "broken", "c"}
+		for i := range 200 {
+			tenants = append(tenants, fmt.Sprintf("t%03d", i))
+		}
+		r := store.Reader{Group: store.WorkerGroup, Consumer: "c", Tenants: tenants}
+		for _, name := range []string{"a", "c", "t150", "broken"} {
+			w.starting(t, name)
+		}
+		for _, name := range tenants {
+			must(t, w.Groups(t.Context(), name))
+		}
+		msgs, _, err := w.Read(t.Context(), r, 10, 0)
+		must(t, err)
+		if got, want := tenantsOf(msgs), []string{"a", "broken", "c", "t150"}; !slices.Equal(got, want) {
+			t.Errorf("there is something of %v, want %v", got, want)
+		}
+		must(t, w.Release(t.Context(), msgs...))
+		must(t, w.rdb.Set(t.Context(), "tenant:broken:events", "no stream", 0).Err())
+		now, err := w.Now(t.Context())
+		must(t, err)
+		claimed, _, err := w.Orphans(t.Context(), r, 30*time.Second, 10, now)
+		if got, want := tenantsOf(claimed), []string{"a", "c", "t150"}; !slices.Equal(got, want) || err == nil {
+			t.Errorf("%v is claimed, %v, want %v and an error", got, err, want)
+		}
+		if _, err := w.TrimAll(t.Context(), tenants, 0, 0); err == nil {
+			t.Error("who cannot be trimmed is not told")
+		}
+	}},
+	{"deaths of many are forgotten", func(t *testing.T, w *world) {
+		must(t, w.Groups(t.Context(), tenant))
+		for i := range many {
+			must(t, w.rdb.HSet(t.Context(), deathsKey, fmt.Sprintf("%s 1-%d", store.WorkerGroup, i), "1").Err())
+		}
+		must(t, w.ForgetDeaths(t.Context(), "nobody", tenant))
+		if n := w.rdb.HLen(t.Context(), deathsKey).Val(); n != 0 {
+			t.Errorf("%d are left", n)
+		}
+	}},
+}
+
+// starting has a tenant an event.
+func (w *world) starting(t *testing.T, tenant string) {
+	t.Helper()
+	must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:" + tenant + ":events", Values: []string{"id", "1", "type", "com.paid"}}).Err())
+}
+
+// tenantsOf are whose messages these are, in their order.
+func tenantsOf(msgs []store.Message) (tenants []string) {
+	for _, m := range msgs {
+		tenants = append(tenants, m.Tenant)
+	}
+	return tenants
+}

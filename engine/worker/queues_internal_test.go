@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"strings"
+	"testing"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// told are messages as tests write them: tenant and number.
+func told(texts ...string) (msgs []store.Message) {
+	for _, text := range texts {
+		msgs = append(msgs, store.Message{Tenant: text[:1], ID: text[1:]})
+	}
+	return msgs
+}
+
+func text(msgs []store.Message) string {
+	var out []string
+	for _, m := range msgs {
+		out = append(out, m.Tenant+m.ID)
+	}
+	return strings.Join(out, " ")
+}
+
+// Tenants take turns, whoever has how much; each one's messages keep their order.
+func TestTenantsTakeTurns(t *testing.T) {
+	t.Parallel()
+	var q queues
+	q.put(told("a1", "a2", "a3", "a4", "b1", "c1", "c2"))
+	var order []string
+	for q.tenants() > 0 {
+		msgs := q.next()
+		n := min(2, len(msgs))
+		order = append(order, text(msgs[:n]))
+		q.leave(msgs[n:])
+	}
+	if got, want := strings.Join(order, ", "), "a1 a2, b1, c1 c2, a3 a4"; got != want || q.size != 0 {
+		t.Errorf("the turns are %s, %d are left, want %s", got, q.size, want)
+	}
+}
+
+// What comes back is first, before what its tenant has besides.
+func TestWhatComesBackIsFirst(t *testing.T) {
+	t.Parallel()
+	var q queues
+	q.put(told("a1", "b1", "b2"))
+	q.back(told("b0"))
+	q.back(nil)
+	if got, want := text(q.all()), "b0 b1 b2 a1"; got != want || q.size != 4 || q.tenants() != 2 {
+		t.Errorf("%d messages of %d tenants wait: %s, want %s", q.size, q.tenants(), got, want)
+	}
+	if !q.has(told("b2")[0]) || q.has(told("a2")[0]) {
+		t.Error("it is not known what waits")
+	}
+}

@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+)
+
+// punctual looks for timers that fire early, or later than the faults explain.
+func (w *world) punctual(id string, history []event.Event, broken breaks) {
+	slack := time.Second
+	for _, s := range w.struck {
+		slack += s.Amount + costOfFault
+	}
+	set := map[string]time.Time{}
+	for _, e := range history {
+		var t event.Fired
+		if e.Type != event.TimerFired && e.Type != event.TimerScheduled || decide.DecodeData(e, &t) != nil {
+			continue
+		}
+		key := t.TaskID + " " + string(t.Kind) + " " + t.Key
+		if e.Type == event.TimerScheduled {
+			set[key] = e.Time
+			continue
+		}
+		if e.Time.Before(t.ScheduledFor) {
+			broken("no timer is early", id, "%s fired at %v, was due at %v", t.TaskID, e.Time, t.ScheduledFor)
+		}
+		if due := later(t.ScheduledFor, set[key]); e.Time.Sub(due) > slack {
+			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", t.TaskID, e.Time, due, slack)
+		}
+	}
+}
+
+// unprovoked looks for calls that reached the world twice although nothing went wrong.
+func (w *world) unprovoked(broken breaks) {
+	if len(w.struck) > 0 {
+		return
+	}
+	for d, n := range w.deeds {
+		if n > 1 {
+			broken("a call is made once where nothing goes wrong", d.Execution, "%s %s of %s reached the world %d times", d.Method, d.URL, d.Task, n)
+		}
+	}
+}
+
+// keyed notes the idempotency key of a call: that of one run of a task stays, over
+// all its deliveries and attempts, and is no other's.
+func (w *world) keyed(from executor.Origin, req *http.Request) {
+	key := req.Header.Get("Idempotency-Key")
+	if key == "" || strings.Contains(string(w.cfg.Definition.Source), "Idempotency-Key") {
+		return // or it is the document's affair
+	}
+	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
+	if known := w.idempotency[run]; known != "" && known != key {
+		w.breach("an idempotency key stays", from.Execution, "that of "+from.Run.String()+" was "+known+", and is "+key)
+	}
+	if other := w.idempotency["key "+key]; other != "" && other != run {
+		w.breach("an idempotency key is of one run", from.Execution, key+" is of "+other+" and of "+run)
+	}
+	w.idempotency[run], w.idempotency["key "+key] = key, run
+}
+
+// breach notes a broken promise while the world is at work.
+func (w *world) breach(rule, execution, detail string) {
+	w.breaches = append(w.breaches, Violation{rule, execution, detail})
+}
+
+// orphans looks for keys that nothing needs any more once all has ended.
+func (w *world) orphans(ctx context.Context, broken breaks) error {
+	tenant := "tenant:" + w.cfg.Tenant
+	keys, err := w.client.Keys(ctx, tenant+":listen:*").Result()
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		broken("nobody listens who has ended", "", "%s is left", key)
+	}
+	for _, id := range w.cfg.ids() {
+		names, err := w.client.HKeys(ctx, tenant+":execution:"+id).Result()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, "gone:") || strings.HasPrefix(name, "moved:") || name == "state" || name == "state_version" {
+				broken("an execution that has ended keeps no notes", id, "%s is left", name)
+			}
+		}
+	}
+	return nil
+}

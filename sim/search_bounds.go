@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/expr"
+)
+
+// literal is a duration that the document states; false if it is computed.
+func literal(v *expr.Value) (time.Duration, bool) {
+	if v == nil {
+		return 0, false
+	}
+	data, ok := v.Constant()
+	if !ok {
+		return 0, false
+	}
+	d, err := dsl.ParseDuration(data)
+	if err != nil {
+		return 0, false
+	}
+	return d.From(Epoch()).Sub(Epoch()), true
+}
+
+// bounds says how long tasks can take at most.
+type bounds struct {
+	def   *dsl.Definition
+	turns map[string]int // of the tasks in loops: how many were seen at most
+}
+
+// task is how long a task can take, its own timeout aside, and why.
+func (b bounds) task(t *dsl.Task) (longest time.Duration, why string, ok bool) {
+	switch t.Kind {
+	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Inject, dsl.Emit:
+		return 0, "a " + string(t.Kind) + " task takes no time", true
+	case dsl.Wait:
+		d, ok := literal(t.Wait)
+		return d, "the wait is over after " + iso(d), ok
+	case dsl.Call:
+		return b.call(t)
+	case dsl.Do:
+		d, ok := b.list(t.Do)
+		return d, b.inside(d) + b.seen(t.Do), ok
+	case dsl.For:
+		d, ok := b.list(t.Do)
+		turns := b.turnsOf(t)
+		return d * time.Duration(turns), b.inside(d*time.Duration(turns)) + b.seen(dsl.TaskList{t}), ok
+	case dsl.Fork:
+		for _, branch := range t.Fork.Branches {
+			d, ok := b.limited(branch)
+			if !ok {
+				return 0, "", false
+			}
+			longest = max(longest, d)
+		}
+		return longest, b.inside(longest), true
+	case dsl.Try:
+		d, ok := b.list(t.Try.Try)
+		more, ok2 := b.list(t.Try.Catch.Do)
+		return d + more, b.inside(d + more), ok && ok2 && t.Try.Catch.Retry == nil
+	default:
+		return 0, "", false
+	}
+}
+
+func (bounds) inside(d time.Duration) string {
+	if d == 0 {
+		return "what is inside takes no time"
+	}
+	return "what is inside takes " + iso(d) + " at most"
+}
+
+// turnsOf is how many turns of a loop were seen at most. How many there can be, nobody knows.
+func (b bounds) turnsOf(t *dsl.Task) int {
+	most := 0
+	for _, one := range t.Do {
+		most = max(most, b.turns[one.Ref])
+	}
+	return most
+}
+
+// seen says that a bound is about as many turns of loops as were seen.
+func (b bounds) seen(tasks dsl.TaskList) string {
+	for _, t := range tasks {
+		if t.Kind == dsl.For {
+			return fmt.Sprintf(", in as many turns of %s as were seen, %d", t.Name, b.turnsOf(t))
+		}
+		for _, list := range inner(t) {
+			if text := b.seen(list); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
+	if t.Call.Function != nil {
+		d, ok := b.limited(t.Call.Function)
+		return d, b.inside(d), ok
+	}
+	if t.Call.HTTP == nil {
+		return 0, "", false
+	}
+	limit := executor.DefaultLimits().Timeout
+	return limit, "a call is given up after " + iso(limit) + " anyway", true
+}
+
+// limited is how long a task can take, its timeout taken into account.
+func (b bounds) limited(t *dsl.Task) (time.Duration, bool) {
+	d, _, ok := b.task(t)
+	if limit, has := literal(t.Timeout); has && (!ok || limit < d) {
+		return limit, true
+	}
+	return d, ok
+}
+
+func (b bounds) list(tasks dsl.TaskList) (time.Duration, bool) {
+	total := time.Duration(0)
+	for i, t := range tasks {
+		d, ok := b.limited(t)
+		if !ok || back(tasks, i) {
+			return 0, false
+		}
+		total += d
+	}
+	return total, true
+}
+
+// back reports whether a task can jump back, so that what is before runs again.
+func back(tasks dsl.TaskList, i int) bool {
+	to := []string{tasks[i].Then}
+	for _, c := range tasks[i].Switch {
+		to = append(to, c.Then)
+	}
+	return slices.ContainsFunc(to, func(name string) bool {
+		at := tasks.Find(name)
+		return at >= 0 && at <= i
+	})
+}
+
+// outer is the shortest timeout of the tasks around a task, and of the workflow.
+func (b bounds) outer(t *dsl.Task) (time.Duration, string, bool) {
+	shortest, ok := literal(b.def.Timeout)
+	name := "the workflow"
+	for ref, o := range b.def.Tasks() {
+		if !strings.HasPrefix(t.Ref, ref+"/") {
+			continue
+		}
+		if d, has := literal(o.Timeout); has && (!ok || d < shortest) {
+			shortest, name, ok = d, o.Name, true
+		}
+	}
+	return shortest, name, ok
+}

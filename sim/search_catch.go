@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"fmt"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// catchHint tells of a catch that can never catch anything.
+func (h *hunt) catchHint(t *dsl.Task) []Hint {
+	if t.Kind != dsl.Try {
+		return nil
+	}
+	why := neverCaught(t)
+	if why == "" {
+		return nil
+	}
+	return []Hint{{"catch", t, fmt.Sprintf("its catch can never catch anything: %s (it caught nothing in %s)", why, runsText(h.runs()))}}
+}
+
+// troubles are what can go wrong inside some tasks.
+type troubles struct {
+	calls    bool            // what others do is part of it
+	timeouts bool            // some task has one
+	computed bool            // an error is raised whose type is computed
+	raised   map[string]bool // types that are raised, short where they can be
+	any      bool            // some task can fail at all
+}
+
+// in gathers the troubles of tasks and of those inside them.
+func (x *troubles) in(tasks dsl.TaskList) {
+	for _, t := range tasks {
+		x.timeouts = x.timeouts || t.Timeout != nil
+		switch t.Kind {
+		case dsl.Call, dsl.Run:
+			x.calls = true
+		case dsl.Raise:
+			x.raise(t.Raise)
+		default:
+		}
+		if _, ok := literal(t.Wait); t.Kind != dsl.Wait || !ok {
+			x.any = true
+		}
+		for _, list := range inner(t) {
+			x.in(list)
+		}
+	}
+}
+
+func (x *troubles) raise(e *dsl.ErrorTemplate) {
+	data, ok := e.Type.Constant()
+	name, text := data.(string)
+	if !ok || !text {
+		x.computed = true
+		return
+	}
+	x.raised[event.ShortType(name)] = true
+}
+
+// neverCaught says why the catch of a task catches nothing; "" if it may well.
+func neverCaught(t *dsl.Task) string {
+	x := troubles{raised: map[string]bool{}}
+	x.in(t.Try.Try)
+	with := t.Try.Catch.With
+	name, typed := with["type"].(string)
+	short := event.ShortType(name)
+	switch {
+	case !x.any && !x.timeouts:
+		return "nothing inside can fail"
+	case !typed || x.computed || x.raised[short]:
+		return ""
+	}
+	usual := event.NewProblem(short, "").Status
+	switch short {
+	case event.Communication, event.Authentication, event.Authorization:
+		if !x.calls {
+			return "nothing inside calls anybody, so that there is no " + short + " error"
+		}
+	case event.Timeout:
+		if !x.calls && !x.timeouts {
+			return "no task inside has a timeout"
+		}
+	default:
+		if usual == 0 && !x.calls {
+			return "nothing inside raises an error of the type " + name
+		}
+		if usual == 0 && !runs(t.Try.Try) {
+			return "nothing inside raises an error of the type " + name + ", and a call that fails has another one"
+		}
+	}
+	return badStatus(with["status"], short, usual)
+}
+
+// badStatus says why an error of a standard type never has a status.
+func badStatus(wanted any, short string, usual int) string {
+	const redirect = 300
+	status, ok := number(wanted)
+	switch {
+	case !ok || usual == 0 || status == usual:
+		return ""
+	case short == event.Communication && status < redirect:
+		return fmt.Sprintf("a call that is answered with the status %d has not failed", status)
+	case short == event.Communication:
+		return ""
+	default:
+		return fmt.Sprintf("an error of the type %s has the status %d, never %d", short, usual, status)
+	}
+}
+
+// number is a whole number, however the document has it.
+func number(v any) (int, bool) {
+	switch v := v.(type) {
+	case int:
+		return v, true
+	case int64:
+		return int(v), true
+	case float64:
+		return int(v), float64(int(v)) == v
+	default:
+		return 0, false
+	}
+}
+
+// runs reports whether there is a task that runs a workflow, whose errors nobody knows here.
+func runs(tasks dsl.TaskList) bool {
+	for _, t := range tasks {
+		if t.Kind == dsl.Run {
+			return true
+		}
+		for _, list := range inner(t) {
+			if runs(list) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,286 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// act is what an operator does: to which execution, when, and what.
+type act struct {
+	execution string
+	after     time.Duration
+	typ       event.Type
+}
+
+// workload is a document that leads the engine to its corners, and how its
+// executions end, whatever goes wrong.
+type workload struct {
+	name, document, mocks string
+	with                  []string
+	executions            int
+	acts                  []act
+	kinds                 []FaultKind       // all but Outage and Clock unless they are given
+	rate, seeds           uint64            // 60 and 120 unless they are given
+	most                  int               // faults; 8 if 0
+	want                  map[string]string // by execution: its status, and its output if that is given
+	remote                bool              // always
+}
+
+const day = 24 * time.Hour
+
+func workloads() []workload {
+	return []workload{
+		{
+			name: "suspended while things end, and resumed",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {wait: P1D}
+          - b: {do: [{one: {wait: P2D}}, {two: {set: {b: 1}}}]}
+          - c: {listen: {to: {one: {with: {type: com.example.x}}}}}
+          - d: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: P20D}}
+  - end: {set: "${ [.[1].b, .[2][0].n, .[3].n] }"}
+`,
+			mocks: `
+http: [{respond: {latency: PT3S, body: {n: 3}}}]
+events: [{after: P3D, type: com.example.x, source: /x, data: {n: 2}}]
+`,
+			acts: []act{{"x", 12 * time.Hour, event.ExecutionSuspended}, {"x", 10 * day, event.ExecutionResumed}},
+			want: map[string]string{"x": `completed [1,2,3]`},
+		},
+		{
+			name: "a child is cancelled with the branch that has lost",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: P9D}}]
+`},
+			document: `
+do:
+  - first:
+      fork:
+        compete: true
+        branches:
+          - slow: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+          - fast: {wait: P1D}
+  - second: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}, timeout: {after: P3D}}
+`,
+			want: map[string]string{"x": "faulted", "x.1": "cancelled", "x.2": "cancelled"},
+		},
+		{
+			// Found by generated documents: its start lay with a process that had died,
+			// and the cancellation was given up before anybody had it.
+			name: "a child is cancelled before it has begun",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: P200D}}]
+`},
+			document: `
+do:
+  - first:
+      fork:
+        compete: true
+        branches:
+          - never: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+          - fast: {set: {n: 1}}
+`,
+			rate: 30, seeds: 300,
+			kinds: []FaultKind{CrashBefore, CrashAfter, DropReply, Delay},
+			want:  map[string]string{"x": `completed {"n":1}`, "x.1": "cancelled"},
+		},
+		{
+			name: "cancelled by an operator, with its child",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: P9D}}]
+`},
+			document: `
+do:
+  - slow: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+`,
+			acts: []act{{"x", 3 * day, event.ExecutionCancelled}},
+			want: map[string]string{"x": "cancelled", "x.1": "cancelled"},
+		},
+		{
+			name: "each hears its own event, once",
+			document: `
+do:
+  - hear:
+      listen:
+        to:
+          any:
+            - with: {type: com.example.x}
+              correlate: {who: {from: .data.for, expect: "${ $workflow.id }"}}
+          until: length >= 2
+  - end: {set: "${ map(.n) | sort }"}
+`,
+			mocks: `
+events:
+  - {after: P1D, type: com.example.x, source: /x, data: {for: x, n: 1}}
+  - {after: P1D, type: com.example.x, source: /x, data: {for: x-2, n: 2}}
+  - {after: P2D, type: com.example.x, source: /x, data: {for: x-3, n: 3}}
+  - {after: P3D, type: com.example.x, source: /x, data: {for: x-3, n: 4}}
+  - {after: P4D, type: com.example.x, source: /x, data: {for: x-2, n: 5}}
+  - {after: P5D, type: com.example.x, source: /x, data: {for: x, n: 6}}
+`,
+			executions: 3, rate: 40, seeds: 200,
+			kinds: []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay},
+			want:  map[string]string{"x": `completed [1,6]`, "x-2": `completed [2,5]`, "x-3": `completed [3,4]`},
+		},
+		{
+			name: "long histories are rebuilt from snapshots",
+			document: `
+do:
+  - gather:
+      fork:
+        branches:
+          - tries:
+              try:
+                - begin: {set: {n: 0}}
+                - many: {for: {in: "[range(100)]"}, do: [{add: {set: {n: "${ (.n // 0) + 1 }"}}}]}
+                - rest: {wait: P1D}
+                - no: {raise: {error: {type: https://a.example/no, status: 500}}}
+              catch:
+                retry: {delay: PT1H, limit: {attempt: {count: 2}}}
+                do: [{end: {set: {caught: true}}}]
+          - hears:
+              listen: {to: {any: [{with: {type: com.example.x}}], until: length >= 3}}
+`,
+			mocks: `
+events:
+  - {after: PT2H, type: com.example.x, source: /x, data: 1}
+  - {after: PT30H, type: com.example.x, source: /x, data: 2}
+  - {after: PT60H, type: com.example.x, source: /x, data: 3}
+`,
+			rate: 30, most: 12, seeds: 60,
+			want: map[string]string{"x": `completed [{"caught":true},[1,2,3]]`},
+		},
+		{
+			name: "messages that die with their processes are done in the end",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {set: {n: 1}}
+          - b: {call: http, with: {method: get, endpoint: "https://a.example/"}}
+          - c: {wait: PT10S}
+  - end: {set: {n: 2}}
+`,
+			mocks: `http: [{respond: {latency: PT3S, body: {n: 3}}}]`,
+			kinds: []FaultKind{CrashBefore, CrashAfter}, rate: 8, most: 4, seeds: 300,
+			want: map[string]string{"x": `completed {"n":2}`},
+		},
+		{
+			name: "timers that are set while others are waited for",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - long: {wait: P30D}
+          - short: {for: {in: "[range(6)]"}, do: [{rest: {wait: PT90S}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: PT20M}}}]}
+          - hours: {for: {in: "[range(3)]"}, do: [{rest: {wait: PT7H, timeout: {after: P1D}}}]}
+  - end: {set: {n: 2}}
+`,
+			mocks: `http: [{respond: {latency: PT3S, body: {n: 3}}}]`,
+			want:  map[string]string{"x": `completed {"n":2}`},
+		},
+		{
+			name: "an event that one sends is heard by the other",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - hears: {listen: {to: {one: {with: {type: com.example.said, source: /me}}}}}
+          - says: {do: [{rest: {wait: P1D}}, {say: {emit: {event: {with: {type: com.example.said, source: /me, data: {n: 5}}}}}}, {later: {wait: P1D}}]}
+  - end: {set: "${ .[0][0].n }"}
+`,
+			want: map[string]string{"x": `completed 5`},
+		},
+	}
+}
+
+// The corners of the engine hold, whatever goes wrong.
+func TestWorkloads(t *testing.T) {
+	t.Parallel()
+	for _, l := range workloads() {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := l.config(t)
+			l.ends(t, try(t, cfg, Plan{}))
+			struck := 0
+			for seed := range cmp.Or(l.seeds, 120) {
+				cfg.Seed, cfg.Remote = seed, l.remote || seed%2 == 1
+				kinds := l.kinds
+				if kinds == nil {
+					kinds = []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Clock}
+				}
+				got := try(t, cfg, Plan{Kinds: kinds, Rate: cmp.Or(l.rate, 60), Most: cmp.Or(l.most, 8)})
+				if struck += len(got.Struck); !l.ends(t, got) {
+					t.Fatalf("seed %d, struck %+v", seed, got.Struck)
+				}
+			}
+			t.Logf("%d faults", struck)
+		})
+	}
+}
+
+// config is the world of a workload.
+func (l workload) config(t *testing.T) Config {
+	t.Helper()
+	parse := func(text string) *dsl.Definition {
+		def, _, err := dsl.Parse("workload.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return def
+	}
+	cfg := Config{
+		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
+		ID:         "x", Processes: 2, Executors: 2, Executions: l.executions,
+	}
+	for _, text := range l.with {
+		cfg.With = append(cfg.With, parse(text))
+	}
+	var err error
+	if cfg.Mocks, err = ParseMocks("mocks.yaml", []byte(l.mocks)); err != nil && l.mocks != "" {
+		t.Fatal(err)
+	}
+	for i, a := range l.acts {
+		at := Epoch().Add(a.after)
+		cfg.acts = append(cfg.acts, arrival{at, event.Event{
+			ID: fmt.Sprintf("%s/act/%d", a.execution, i), Source: decide.Prefix + "cli", Type: a.typ, Time: at,
+			Tenant: "default", Execution: a.execution, Data: event.Encode(event.Ended{Reason: "as planned"}),
+		}})
+	}
+	return cfg
+}
+
+// ends reports whether a trial has kept all promises, and its executions ended as they are to.
+func (l workload) ends(t *testing.T, got *Trial) bool {
+	t.Helper()
+	for _, v := range got.Broken {
+		t.Error(v)
+	}
+	for _, end := range got.Ends {
+		want, ok := l.want[end.ID]
+		text := string(end.Status) + " " + string(end.Output)
+		if !ok || !strings.HasPrefix(strings.TrimSpace(text), want) {
+			t.Errorf("%s is %s %v, want %q", end.ID, text, end.Error, want)
+		}
+	}
+	if len(got.Ends) != len(l.want) {
+		t.Errorf("%d executions, want %d", len(got.Ends), len(l.want))
+	}
+	return !t.Failed()
+}

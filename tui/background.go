@@ -1,0 +1,134 @@
+package tui
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// askBackground is what asks a terminal for the colour of its background (OSC 11).
+const askBackground = "\x1b]11;?\x1b\\"
+
+// backgroundTold is the terminal's answer. One that knows no answer stays silent, and
+// nobody waits for it.
+type backgroundTold struct{ background Background }
+
+// listener is a terminal whose answer about its background is taken out of what is
+// typed, since that looks like keys.
+type listener struct {
+	*os.File
+
+	held []byte // the beginning of an answer that has not come to its end
+	told func(Background)
+}
+
+// listens reports whether a terminal can be asked, and its answer be heard.
+func listens(o Options) (*os.File, bool) {
+	if !o.Ask || o.Background == None || runtime.GOOS == "windows" {
+		return nil, false
+	}
+	var in io.Reader = os.Stdin
+	if o.Input != nil {
+		in = o.Input
+	}
+	f, ok := in.(*os.File)
+	if !ok {
+		return nil, false
+	}
+	info, err := f.Stat()
+	return f, err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Read reads what is typed.
+func (l *listener) Read(p []byte) (int, error) {
+	if len(p) <= len(l.held) {
+		return copy(p, l.release()), nil
+	}
+	n, err := l.File.Read(p[len(l.held):])
+	if n <= 0 {
+		return n, err //nolint:wrapcheck // a reader's own
+	}
+	copy(p, l.held)
+	n += len(l.held)
+	text, held, colour := withoutAnswer(p[:n])
+	l.held = append(l.held[:0], held...)
+	if b, ok := backgroundOf(colour); ok {
+		l.told(b)
+	}
+	return copy(p, text), err //nolint:wrapcheck // a reader's own
+}
+
+func (l *listener) release() []byte {
+	held := l.held
+	l.held = nil
+	return held
+}
+
+// longestAnswer is how much is held back for the end of an answer.
+const longestAnswer = 64
+
+// withoutAnswer takes an answer out of what was read, and what may be the beginning
+// of one from its end.
+func withoutAnswer(read []byte) (text, held []byte, colour string) {
+	const begin = "\x1b]11;"
+	at := bytes.Index(read, []byte(begin))
+	if at < 0 {
+		// Two bytes may be a key, alt and a bracket.
+		for n := min(len(begin)-1, len(read)); n > 2; n-- {
+			if bytes.HasSuffix(read, []byte(begin[:n])) {
+				return read[:len(read)-n], bytes.Clone(read[len(read)-n:]), ""
+			}
+		}
+		return read, nil, ""
+	}
+	rest := read[at+len(begin):]
+	end := bytes.IndexAny(rest, "\a\x1b")
+	switch {
+	case end < 0 && len(rest) > longestAnswer:
+		return read, nil, ""
+	case end < 0, rest[end] == '\x1b' && end+1 == len(rest):
+		return read[:at], bytes.Clone(read[at:]), ""
+	}
+	colour = string(rest[:end])
+	after := rest[end+1:]
+	if rest[end] == '\x1b' {
+		after = bytes.TrimPrefix(after, []byte(`\`))
+	}
+	return append(bytes.Clone(read[:at]), after...), nil, colour
+}
+
+// backgroundOf reads "rgb:ffff/ffff/ffff", in which a part has one to four digits.
+func backgroundOf(colour string) (Background, bool) {
+	text, ok := strings.CutPrefix(colour, "rgb:")
+	parts := strings.Split(text, "/")
+	if !ok || len(parts) != 3 {
+		return 0, false
+	}
+	bright := 0.0
+	for i, weight := range []float64{0.299, 0.587, 0.114} {
+		n, err := strconv.ParseUint(parts[i], 16, 16)
+		if err != nil {
+			return 0, false
+		}
+		most := uint64(1)<<(4*len(parts[i])) - 1
+		bright += weight * float64(n) / float64(most)
+	}
+	if bright > 0.5 {
+		return Light, true
+	}
+	return Dark, true
+}
+
+// paintFor fits the colours to a background that the terminal has told.
+func (m *model) paintFor(b Background) tea.Cmd {
+	if m.options.Background == b {
+		return nil
+	}
+	m.options.Background, m.look.theme = b, themeOf(b)
+	return tea.ClearScreen
+}

@@ -1,0 +1,40 @@
+package tui
+
+import "testing"
+
+// An answer about the background is no text that was typed, whatever it comes with.
+func TestWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ read, text, held, colour string }{
+		"keys":            {"jk", "jk", "", ""},
+		"escape":          {"\x1b", "\x1b", "", ""},
+		"alt and bracket": {"\x1b]", "\x1b]", "", ""},
+		"bell":            {"\x1b]11;rgb:ffff/ffff/ffff\a", "", "", "rgb:ffff/ffff/ffff"},
+		"among keys":      {"j\x1b]11;rgb:00/00/00\x1b\\k", "jk", "", "rgb:00/00/00"},
+		"begun":           {"j\x1b]11;rgb:00", "j", "\x1b]11;rgb:00", ""},
+		"hardly begun":    {"j\x1b]1", "j", "\x1b]1", ""},
+		"half an end":     {"\x1b]11;rgb:0/0/0\x1b", "", "\x1b]11;rgb:0/0/0\x1b", ""},
+	} {
+		text, held, colour := withoutAnswer([]byte(c.read))
+		if string(text) != c.text || string(held) != c.held || colour != c.colour {
+			t.Errorf("%s: %q, %q, %q", name, text, held, colour)
+		}
+	}
+}
+
+func TestBackgroundOf(t *testing.T) {
+	t.Parallel()
+	for colour, want := range map[string]Background{
+		"rgb:ffff/ffff/ffff": Light, "rgb:fd/f6/e3": Light, "rgb:f/f/f": Light,
+		"rgb:0000/0000/0000": Dark, "rgb:1e1e/1e1e/2e2e": Dark, "rgb:00/2b/36": Dark,
+	} {
+		if got, ok := backgroundOf(colour); !ok || got != want {
+			t.Errorf("%s: %v, %v", colour, got, ok)
+		}
+	}
+	for _, colour := range []string{"", "red", "rgb:", "rgb:1/2", "rgb:x/y/z", "rgb:12345/0/0", "rgb:-1/0/0", "rgb://"} {
+		if got, ok := backgroundOf(colour); ok {
+			t.Errorf("%q: %v", colour, got)
+		}
+	}
+}

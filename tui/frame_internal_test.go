@@ -1,0 +1,77 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// endless is a source with a million rows in each table.
+type endless struct{ *scripted }
+
+func (endless) Page(_ context.Context, q Query) (Page, error) {
+	from, _ := strconv.Atoi(q.After)
+	if q.Back {
+		from = 1_000_000 - q.Limit
+	}
+	p := Page{Looked: q.Limit}
+	for at := from; at < min(from+q.Limit, 1_000_000); at++ {
+		p.Rows = append(p.Rows, Row{
+			ID: fmt.Sprintf("order-%07d", at), Cursor: strconv.Itoa(at + 1), State: Waiting, Kind: "wait", Workflow: "shop.order",
+			Execution: fmt.Sprintf("order-%07d", at/3), Task: "/do/1/each/do/0/pause", At: when.Add(time.Duration(at) * time.Second),
+		})
+	}
+	if from+q.Limit < 1_000_000 {
+		p.Next = strconv.Itoa(from + q.Limit)
+	}
+	return p, nil
+}
+
+// A key and the frame after it take far less than the sixteen milliseconds that an
+// eye sees, and so do a page that has come and a tick.
+func BenchmarkFrame(b *testing.B) {
+	for name, keys := range map[string][]string{
+		"overview": {"1"}, "timers": {"3", "G"}, "sorted": {"2", "s", "s"}, "execution": {"2", "enter"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			m := newModel(endless{newScripted()}, Options{Now: func() time.Time { return when }})
+			m.Update(tea.WindowSizeMsg{Width: 200, Height: 60})
+			settleAll(m, m.Init(), 0)
+			for _, k := range keys {
+				settleAll(m, m.key(k), 0)
+			}
+			down := tea.KeyMsg{Type: tea.KeyDown}
+			for b.Loop() {
+				m.Update(down)
+				if len(m.View()) == 0 {
+					b.Fatal("nothing is shown")
+				}
+			}
+		})
+	}
+}
+
+// settleAll does what commands want, but for ticks.
+func settleAll(m *model, cmd tea.Cmd, depth int) {
+	if cmd == nil || depth > 40 {
+		return
+	}
+	told := make(chan tea.Msg, 1)
+	go func() { told <- cmd() }()
+	select {
+	case msg := <-told:
+		if batch, ok := msg.(tea.BatchMsg); ok {
+			for _, c := range batch {
+				settleAll(m, c, depth+1)
+			}
+			return
+		}
+		_, next := m.Update(msg)
+		settleAll(m, next, depth+1)
+	case <-time.After(20 * time.Millisecond):
+	}
+}
