@@ -26,10 +26,10 @@ var workloadBugs = []struct {
 	{"what was not read is passed by", bug{script: replaced(`if #rest == 0 and not rest['err'] then`, `if not rest['err'] then`)}, "timers that are set"},
 	{"an answer is given for another's message", bug{script: replaced(`if wrong == '' and mine[id] then`, `if wrong == '' then`)}, "suspended while"},
 	{"the first event is published twice", bug{script: replaced(`  for i = 1, t.publish do
-    done, at`, `  if t.publish > 0 then add(t, stream, '*', at) end
+    done, at`, `  if t.publish > 0 then add(stream, '*', at) end
   for i = 1, t.publish do
     done, at`)}, "timers that are set"},
-	{"it is acknowledged before all of it is written", bug{script: replaced(`ARGV[at + 4] == '1'`, `ARGV[at + 2] ~= ''`)}, "each hears"},
+	{"it is acknowledged before all of it is written", bug{script: replaced(`acknowledge == 1`, `ARGV[at + 1] ~= ''`)}, "each hears"},
 	{"what is handed back counts as a death", bug{script: replaced(`if idle < released and owner ~= me then`, `do deaths = deaths + 5`)}, "messages that die"},
 }
 

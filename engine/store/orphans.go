@@ -15,7 +15,11 @@ import (
 func (s *Store) Orphans(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []Message, wake time.Time, err error) {
 	var errs []error
 	for tenants := range slices.Chunk(r.Tenants, together) {
-		for i, w := range s.pending(ctx, tenants, r.Group) {
+		looks, err := s.pending(ctx, tenants, r.Group)
+		if err != nil {
+			return out, wake, errors.Join(append(errs, err)...)
+		}
+		for i, w := range looks {
 			first, oldest, err := s.leftAlone(ctx, w, lease)
 			if first != "" {
 				var msgs []Message
@@ -46,15 +50,19 @@ const pendingLook = 100
 
 // pending looks at what is pending of some tenants. What is wrong with one of them
 // is told by leftAlone.
-func (s *Store) pending(ctx context.Context, tenants []string, group string) []waiting {
+func (s *Store) pending(ctx context.Context, tenants []string, group string) ([]waiting, error) {
 	out := make([]waiting, len(tenants))
 	pipe := s.rdb.Pipeline()
 	for i, tenant := range tenants {
 		out[i].args = redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Count: pendingLook}
 		out[i].entries = pipe.XPendingExt(ctx, &out[i].args)
 	}
-	_, _ = pipe.Exec(ctx)
-	return out
+	_, err := pipe.Exec(ctx)
+	told := func(w waiting) bool { return w.entries.Err() != nil }
+	if err != nil && !slices.ContainsFunc(out, told) {
+		return nil, failed("look at what is pending", err) // it went out to nobody
+	}
+	return out, nil
 }
 
 // leftAlone finds the first entry that nobody has touched for a lease; "" if
