@@ -281,7 +281,7 @@ func TestPageOfStreams(t *testing.T) {
 // are the answers.
 func TestLost(t *testing.T) {
 	t.Parallel()
-	server := redistest.Serve(t, "--appendonly", "yes")
+	server := redistest.Serve(t, "--appendonly", "yes", "--appendfsync", "always")
 	rdb := must(store.Dial(t.Context(), server.Options().Addr))(t)
 	t.Cleanup(func() { _ = rdb.Close() })
 	w := worldOn(t, rdb)
