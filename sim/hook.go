@@ -39,7 +39,13 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 				return err
 			}
 		}
-		return h.w.command(sending{ctx: ctx, all: cmds, nextAll: next})
+		err := h.w.command(sending{ctx: ctx, all: cmds, nextAll: next})
+		if errors.Is(err, errLost) || errors.Is(err, errCrashed) || errors.Is(err, errStopped) {
+			for _, cmd := range cmds { // as of a connection that breaks
+				cmd.SetErr(err)
+			}
+		}
+		return err
 	}
 }
 
