@@ -63,6 +63,10 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.reach(deed)
 	f.w.keyed(from, req)
+	if s != nil && deed.URL == f.w.cfg.lethal {
+		f.w.crash(s.process, nil)
+		return nil, errCrashed
+	}
 	known, ok := f.answers[key]
 	if !ok {
 		known = read(f.next.RoundTrip(req))

@@ -2,11 +2,13 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 )
@@ -39,7 +41,7 @@ func (w *world) punctual(id string, history []event.Event, broken breaks) {
 
 // unprovoked looks for calls that reached the world twice although nothing went wrong.
 func (w *world) unprovoked(broken breaks) {
-	if len(w.struck) > 0 {
+	if len(w.struck) > 0 || w.cfg.lethal != "" {
 		return
 	}
 	for d, n := range w.deeds {
@@ -64,6 +66,25 @@ func (w *world) keyed(from executor.Origin, req *http.Request) {
 		w.breach("an idempotency key is of one run", from.Execution, key+" is of "+other+" and of "+run)
 	}
 	w.idempotency[run], w.idempotency["key "+key] = key, run
+}
+
+// acted looks for work that is taken over from those who are alive and hear all
+// answers: they hold what they have until it is done.
+func (w *world) acted(a delivery.Activity) {
+	if a.What != delivery.Claimed {
+		return
+	}
+	for _, s := range w.struck {
+		if s.Kind != DropRequest && s.Kind != CallLost {
+			return
+		}
+	}
+	for _, p := range w.crew {
+		if p.life > 0 || p.dead {
+			return
+		}
+	}
+	w.breach("nobody takes what the living hold", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
 }
 
 // breach notes a broken promise while the world is at work.

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
 )
 
 // Config says what to simulate.
@@ -48,11 +49,13 @@ type Config struct {
 	Processes  int   // that share the work; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
 
-	turns  uint64    // that services may have; 0: any number
-	bug    *bug      // planted by the tests of the simulator itself
-	acts   []arrival // of operators, likewise
-	record *recording
-	replay *Recording // what answers the calls, in the place of Mocks and Transport
+	turns    uint64                    // that services may have; 0: any number
+	bug      *bug                      // planted by the tests of the simulator itself
+	acts     []arrival                 // of operators, likewise
+	lethal   string                    // whoever calls this dies of it, likewise
+	breakers func() *executor.Breakers // those of a process, likewise; nil: it has none
+	record   *recording
+	replay   *Recording // what answers the calls, in the place of Mocks and Transport
 }
 
 // ids are those of the executions that are started.
@@ -153,10 +156,14 @@ func (w *world) options(p *process) engine.Options {
 	if w.cfg.Plan != nil {
 		batch := batchOf(w.cfg.Seed)
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
+		opts.Activity = w.acted
 	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe = w.observe
 	opts.Transport = w.outward
+	if w.cfg.breakers != nil {
+		opts.Breakers = w.cfg.breakers()
+	}
 	return opts
 }
 

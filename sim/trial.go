@@ -158,7 +158,7 @@ func (w *world) outlived(ctx context.Context, broken breaks) error {
 			continue
 		}
 		switch {
-		case seen[e.ID] && (twice || !single(e.Type)): // a fault may have sent it twice
+		case seen[e.ID] && (twice || !single(e.Type) || e.Ext[event.AttemptAttribute] != ""): // a fault may have sent it twice, or it is tried again
 			continue
 		case seen[e.ID]:
 			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
@@ -250,6 +250,8 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 	}
 }
 
+const ruleGiven = "nothing is given up"
+
 const ruleKept = "what is kept is what follows from the history"
 
 // leftovers looks for what stands in Redis though all has ended.
@@ -286,7 +288,7 @@ func (w *world) leftovers(ctx context.Context, broken breaks) error {
 func (w *world) letters(ctx context.Context, broken breaks) error {
 	letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: w.cfg.Tenant, Count: 10})
 	for _, l := range letters {
-		broken("nothing is given up", l.Event.Execution, "%s %s by the %s: %s", l.Event.Type, l.Event.ID, l.Service, l.Reason)
+		broken(ruleGiven, l.Event.Execution, "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 	}
 	return err
 }

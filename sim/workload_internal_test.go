@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
 )
 
 // act is what an operator does: to which execution, when, and what.
@@ -17,6 +19,8 @@ type act struct {
 	execution string
 	after     time.Duration
 	typ       event.Type
+	task      string
+	data      any // as one says that ends an execution, unless it is given
 }
 
 // workload is a document that leads the engine to its corners, and how its
@@ -30,12 +34,19 @@ type workload struct {
 	rate, seeds           uint64            // 60 and 120 unless they are given
 	most                  int               // faults; 8 if 0
 	want                  map[string]string // by execution: its status, and its output if that is given
+	processes             int               // 2 if 0
+	lasts                 time.Duration     // where nothing goes wrong; 0: it does not matter
+	once                  bool              // each call reaches the world once, whatever goes wrong
+	calls                 int               // so many reach it where nothing goes wrong; 0: it does not matter
+	letters               []string          // what is given up: its event and by whom, after how often
+	lethal                string            // whoever calls this dies of it
+	breakers              *executor.BreakerOptions
 }
 
 const day = 24 * time.Hour
 
 func workloads() []workload {
-	return []workload{
+	return append(callWorkloads(), []workload{
 		{
 			name: "suspended while things end, and resumed",
 			document: `
@@ -53,7 +64,7 @@ do:
 http: [{respond: {latency: PT3S, body: {n: 3}}}]
 events: [{after: P3D, type: com.example.x, source: /x, data: {n: 2}}]
 `,
-			acts: []act{{"x", 12 * time.Hour, event.ExecutionSuspended}, {"x", 10 * day, event.ExecutionResumed}},
+			acts: []act{{execution: "x", after: 12 * time.Hour, typ: event.ExecutionSuspended}, {execution: "x", after: 10 * day, typ: event.ExecutionResumed}},
 			want: map[string]string{"x": `completed [1,2,3]`},
 		},
 		{
@@ -105,7 +116,7 @@ do: [{rest: {wait: P9D}}]
 do:
   - slow: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
 `,
-			acts: []act{{"x", 3 * day, event.ExecutionCancelled}},
+			acts: []act{{execution: "x", after: 3 * day, typ: event.ExecutionCancelled}},
 			want: map[string]string{"x": "cancelled", "x.1": "cancelled"},
 		},
 		{
@@ -207,7 +218,7 @@ do:
 `,
 			want: map[string]string{"x": `completed 5`},
 		},
-	}
+	}...)
 }
 
 // The corners of the engine hold, whatever goes wrong.
@@ -246,7 +257,7 @@ func (l workload) config(t *testing.T) Config {
 	}
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: 2, Executors: 2, Executions: l.executions,
+		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, lethal: l.lethal,
 	}
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))
@@ -257,10 +268,22 @@ func (l workload) config(t *testing.T) Config {
 	}
 	for i, a := range l.acts {
 		at := Epoch().Add(a.after)
+		if a.data == nil {
+			a.data = event.Ended{Reason: "as planned"}
+		}
 		cfg.acts = append(cfg.acts, arrival{at, event.Event{
 			ID: fmt.Sprintf("%s/act/%d", a.execution, i), Source: decide.Prefix + "cli", Type: a.typ, Time: at,
-			Tenant: "default", Execution: a.execution, Data: event.Encode(event.Ended{Reason: "as planned"}),
+			Tenant: "default", Execution: a.execution, Task: a.task, Data: event.Encode(a.data),
 		}})
+	}
+	if l.breakers != nil {
+		cfg.breakers = func() *executor.Breakers {
+			b, err := executor.NewBreakers(*l.breakers)
+			if err != nil {
+				t.Error(err)
+			}
+			return b
+		}
 	}
 	return cfg
 }
@@ -276,9 +299,22 @@ func (l workload) plan() Plan {
 
 // wrong says which promises a trial has not kept, and which executions did not end as they are to.
 func (l workload) wrong(got *Trial) (out []string) {
+	letters := slices.Clone(l.letters)
+	if n := len(got.Reached); l.lethal != "" && n != 5 {
+		out = append(out, fmt.Sprintf("%d have died, want 5", n))
+	}
 	for _, v := range got.Broken {
+		i := slices.IndexFunc(letters, func(text string) bool { return v.Rule == ruleGiven && strings.HasPrefix(v.Detail, text) })
+		if i >= 0 {
+			letters = slices.Delete(letters, i, i+1)
+			continue
+		}
 		out = append(out, v.Error())
 	}
+	for _, text := range letters {
+		out = append(out, "not given up: "+text)
+	}
+	out = append(out, l.measured(got)...)
 	for _, end := range got.Ends {
 		want, ok := l.want[end.ID]
 		text := string(end.Status) + " " + string(end.Output)
@@ -288,6 +324,23 @@ func (l workload) wrong(got *Trial) (out []string) {
 	}
 	if len(got.Ends) != len(l.want) {
 		out = append(out, fmt.Sprintf("%d executions, want %d", len(got.Ends), len(l.want)))
+	}
+	return out
+}
+
+// measured says what took too long, or was called too often.
+func (l workload) measured(got *Trial) (out []string) {
+	plain := len(got.Struck) == 0
+	if took := got.lasted(); plain && l.lasts > 0 && took != l.lasts {
+		out = append(out, fmt.Sprintf("it took %v, want %v", took, l.lasts))
+	}
+	if n := len(got.Reached); plain && l.calls > 0 && n != l.calls {
+		out = append(out, fmt.Sprintf("%d calls, want %d", n, l.calls))
+	}
+	for d, n := range got.Deeds {
+		if l.once && n > 1 {
+			out = append(out, fmt.Sprintf("%s was called %d times", d.Task, n))
+		}
 	}
 	return out
 }
