@@ -257,12 +257,7 @@ func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, 
 			if len(out) == cap(out) {
 				out = slices.Grow(out, (left+1)/2) // about so many of them are wanted
 			}
-			fields, text := entry.texts()
-			m := s.message(r, tenant, entry.identifier(), fields, now)
-			if len(fields)/2 <= mostFields {
-				m.fields, m.text = nil, text
-			}
-			out = append(out, m)
+			out = append(out, s.entered(r, tenant, &entry, now))
 		}
 	}
 	if in.bad {
@@ -289,6 +284,17 @@ func (o *streamsOf) tenant(name []byte) string {
 		}
 	}
 	return ""
+}
+
+// entered is the message that an entry is. Its fields are made again when somebody
+// asks for them.
+func (s *Store) entered(r Reader, tenant string, entry *rawEntry, now time.Time) Message {
+	fields, text := entry.texts()
+	m := s.message(r, tenant, entry.identifier(), fields, now)
+	if len(fields)/2 <= mostFields {
+		m.fields, m.text = nil, text
+	}
+	return m
 }
 
 // message reads an entry of these fields, in the order of their names. One that is
