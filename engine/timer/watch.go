@@ -137,7 +137,8 @@ func (w *Watch) wait(s *Service, o Options) (patience time.Duration, rest <-chan
 	if !covered {
 		patience = w.patience(o)
 	}
-	if back := w.now.Add(patience); w.sentinel == nil || back.Before(w.back) {
+	// Before anybody has asked for the time it is not known when that is.
+	if back := w.now.Add(patience); !w.now.IsZero() && (w.sentinel == nil || back.Before(w.back)) {
 		w.sentinel, w.back = s, back
 	}
 	return patience, nil

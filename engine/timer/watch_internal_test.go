@@ -97,3 +97,20 @@ func TestWatchWaits(t *testing.T) {
 		t.Error("b rests after the end")
 	}
 }
+
+// Who has begun to wait before anybody knew the time is not relied on.
+func TestWatchBeginsWithoutTime(t *testing.T) {
+	t.Parallel()
+	w, a, b := NewWatch(), &Service{}, &Service{}
+	o := Options{MaxSleep: sleep, Lookahead: 100 * time.Millisecond}
+	o.Block = 2 * time.Second
+	w.begin(a, sleep)
+	if patience, rest := w.wait(b, o); patience != o.Block || rest != nil {
+		t.Errorf("b waits %v beside a, which looks", patience)
+	}
+	w.saw(noon(), noon().Add(5*time.Millisecond))
+	w.end()
+	if patience, rest := w.wait(a, o); patience != 5*time.Millisecond || rest != nil {
+		t.Errorf("a waits %v for a timer that is due in 5 ms", patience)
+	}
+}
