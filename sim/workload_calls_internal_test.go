@@ -199,6 +199,9 @@ do:
 			name: "a host that fails is left alone, and asked again",
 			document: `
 do:
+  - early:
+      try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
+      catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}
   - first: 
       try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
       catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}
@@ -211,11 +214,26 @@ do:
 `,
 			mocks: `
 http:
-  - respond: [{status: 503}, {status: 503}, {status: 503}, {status: 503}, {body: 1}, {status: 503}, {status: 503}, {body: 2}, {status: 503}, {status: 503}, {body: 3}]
+  - respond: [{status: 503}, {status: 503}, {body: 0}, {status: 503}, {status: 503}, {status: 503}, {status: 503}, {body: 1}, {status: 503}, {status: 503}, {body: 2}, {status: 503}, {status: 503}, {body: 3}]
 `,
 			breakers: &executor.BreakerOptions{Failures: 3, Open: time.Minute, Probes: 1, Longest: 5 * time.Minute},
-			lasts:    180 * time.Second, calls: 11, processes: 1, seeds: 6, kinds: []FaultKind{},
+			lasts:    200 * time.Second, calls: 14, processes: 1, seeds: 6, kinds: []FaultKind{},
 			want: map[string]string{"x": `completed 3`},
+		},
+		{
+			name: "a host that has failed is asked by one at a time",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}], catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}}
+          - b: {do: [{rest: {wait: PT5S}}, {ask: {try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}], catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}}}]}
+`,
+			mocks:    `http: [{respond: [{status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {body: 1, latency: PT8S}]}]`,
+			breakers: &executor.BreakerOptions{Failures: 3, Open: time.Minute, Probes: 1, Longest: 5 * time.Minute},
+			lasts:    172 * time.Second, calls: 7, processes: 1, seeds: 6, kinds: []FaultKind{},
+			want: map[string]string{"x": `completed [1,1]`},
 		},
 		{
 			name:     "what cannot be done is given up in time",
