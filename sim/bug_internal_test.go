@@ -57,6 +57,31 @@ func replaced(part, by string) func(string) string {
 	return func(source string) string { return strings.Replace(source, part, by, 1) }
 }
 
+// planted is a bug that knows whether it has changed anything: the engine may have
+// moved away from under it.
+type planted struct {
+	bug
+
+	changed bool
+}
+
+func (b bug) counted() *planted {
+	p := &planted{bug: b}
+	p.script = func(source string) string {
+		out := b.script(source)
+		p.changed = p.changed || out != source
+		return out
+	}
+	return p
+}
+
+func (p *planted) check(t *testing.T) {
+	t.Helper()
+	if !p.changed {
+		t.Error("it is not in the scripts: they have changed")
+	}
+}
+
 func isCommit(source string) bool { return strings.Contains(source, `local function transition(`) }
 
 // keysOf counts the keys of a script's arguments: what begins as keys do.
@@ -96,9 +121,11 @@ func TestPlantedBugs(t *testing.T) {
 			}
 			cfg := Config{Definition: def, ID: "x", Remote: true, Processes: 2, Executors: 2}
 			plain := try(t, cfg, Plan{})
+			planted := b.bug.counted()
+			defer planted.check(t)
 			for seed := range uint64(2000) {
 				cfg := cfg
-				cfg.Seed, cfg.bug = seed, &b.bug
+				cfg.Seed, cfg.bug = seed, &planted.bug
 				if got := try(t, cfg, Plan{Kinds: Faults(), Rate: 60}); len(got.Broken) > 0 || got.Outcome != plain.Outcome {
 					t.Logf("found at seed %d after %d faults: %v", seed, len(got.Struck), got.Broken)
 					return

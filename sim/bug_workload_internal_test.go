@@ -29,7 +29,10 @@ var workloadBugs = []struct {
     done, at`, `  if t.publish > 0 then add(stream, '*', at) end
   for i = 1, t.publish do
     done, at`)}, "timers that are set"},
-	{"it is acknowledged before all of it is written", bug{script: replaced(`acknowledge == 1`, `ARGV[at + 1] ~= ''`)}, "each hears"},
+	{"it is acknowledged before all of it is written", bug{script: replaced(`fields, shelf, acknowledge == 1`, `fields, shelf, ARGV[at + 1] ~= ''`)}, "each hears"},
+	{"the answer to a call leaves its request pending", bug{script: replaced(`given, acks[#acks + 1], mine[id] = 1, id, nil`, `given, mine[id] = 1, nil`)}, "what takes longer"},
+	{"what failed once is told of for ever", bug{script: replaced(`if t.retried then redis.call('HDEL', KEYS[t.key], 'output', 'error', 'ended') end`, ``)}, "what has faulted"},
+	{"what kills is never given up", bug{script: replaced(`redis.call('HDEL', KEYS[2], 'alone ' .. field) == 1`, `false`)}, "what kills five"},
 	{"what is handed back counts as a death", bug{script: replaced(`if idle < released and owner ~= me then`, `do deaths = deaths + 5`)}, "messages that die"},
 }
 
@@ -42,7 +45,9 @@ func TestWorkloadBugs(t *testing.T) {
 			i := slices.IndexFunc(workloads(), func(l workload) bool { return strings.HasPrefix(l.name, b.on) })
 			l := workloads()[i]
 			cfg := l.config(t)
-			cfg.bug = &b.bug
+			planted := b.bug.counted()
+			cfg.bug = &planted.bug
+			defer planted.check(t)
 			for seed := range uint64(2000) {
 				cfg.Seed, cfg.Remote = seed, seed%2 == 1
 				plan := l.plan()

@@ -168,7 +168,7 @@ func (w *world) outlived(ctx context.Context, broken breaks) error {
 		if e.Type == event.TimerFired && over[e.Execution] {
 			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 		}
-		over[e.Execution] = over[e.Execution] || ended(e)
+		over[e.Execution] = (over[e.Execution] || ended(e)) && e.Type != event.ExecutionRetried
 	}
 	return nil
 }
@@ -245,6 +245,8 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		broken(ruleKept, x.ID, "it is %s, its history says %s", x.Status, state.Status)
 	case state.Status == decide.Completed && !bytes.Equal(expr.Encode(state.Output.V), x.Output):
 		broken(ruleKept, x.ID, "its output is %s, its history says %s", x.Output, expr.Encode(state.Output.V))
+	case state.Status == decide.Completed && len(x.Error) > 0:
+		broken(ruleKept, x.ID, "it is completed, and its error is %s", x.Error)
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
 		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
 	}

@@ -92,32 +92,116 @@ events: [{after: PT1M, type: com.example.x, source: /x}, {after: PT3M, type: com
 			want:  map[string]string{"x": `completed {"n":2}`, "x-2": `completed {"n":2}`, "x-3": `completed {"n":2}`},
 		},
 		{
-			name: "an event that comes again much later is the same one",
+			name: "what was before a snapshot is known behind it",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: PT1H}}, {end: {set: "${ $workflow.id }"}}]
+`},
 			document: `
+timeout: {after: P300D}
 do:
   - gather:
       fork:
         branches:
-          - many: {do: [{rest: {wait: P2D}}, {some: {for: {in: "[range(300)]"}, do: [{add: {set: {n: 1}}}]}}, {more: {wait: P1D}}]}
+          - many:
+              do:
+                - before: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+                - rest: {wait: P2D}
+                - some: {for: {in: "[range(300)]"}, do: [{add: {set: {n: 1}}}]}
+                - more: {wait: P1D}
+                - behind: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
           - hears: {listen: {to: {any: [{with: {type: com.example.x}}], until: length >= 3}}}
-  - end: {set: "${ .[1] }"}
+          - pairs:
+              listen:
+                to:
+                  all:
+                    - {with: {type: com.example.one}, correlate: {pair: {from: .data.pair}}}
+                    - {with: {type: com.example.other}, correlate: {pair: {from: .data.pair}}}
+          - limited: {timeout: {after: P250D}, do: [{rest: {wait: P10D}}]}
+  - end: {set: "${ [.[0], .[1], (.[2] | map(.n))] }"}
 `,
 			mocks: `
 events:
   - {after: P1D, id: one, type: com.example.x, source: /x, data: 1}
+  - {after: P1D, type: com.example.one, source: /x, data: {pair: a, n: 4}}
   - {after: P4D, id: one, type: com.example.x, source: /x, data: 1}
   - {after: P5D, id: two, type: com.example.x, source: /x, data: 2}
+  - {after: P5D, type: com.example.other, source: /x, data: {pair: b, n: 5}}
   - {after: P6D, id: two, type: com.example.x, source: /x, data: 2}
+  - {after: P6D, type: com.example.other, source: /x, data: {pair: a, n: 6}}
   - {after: P7D, id: one, type: com.example.x, source: /x, data: 1}
   - {after: P8D, id: three, type: com.example.x, source: /x, data: 3}
 `,
+			rate: 30, seeds: 40, lasts: 10 * day,
+			want: map[string]string{"x": `completed ["x.2",[1,2,3],[4,6]]`, "x.1": `completed "x.1"`, "x.2": `completed "x.2"`},
+		},
+		{
+			name: "what has faulted goes on where it fell",
+			document: `
+do:
+  - first: {set: {n: 1}, export: {as: {count: 1}}}
+  - outer:
+      try:
+        - inner:
+            timeout: {after: P20D}
+            do:
+              - rest: {wait: P1D}
+              - both:
+                  fork:
+                    branches:
+                      - a: {do: [{one: {set: {n: 1}, export: {as: {count: "${ $context.count + 1 }"}}}}, {ask: {call: http, with: {method: post, endpoint: "https://a.example/"}}}]}
+                      - b: {do: [{rest: {wait: PT1H}}, {end: {set: {m: 4}}}]}
+              - ask: {call: http, with: {method: post, endpoint: "https://a.example/"}}
+              - last: {try: [{rest: {wait: P100D}}], catch: {errors: {with: {type: https://a.example/no}}, do: [{no: {set: {n: 0}}}]}}
+      catch: {errors: {with: {status: 408}}, do: [{late: {set: "${ {count: $context.count, status: $error.status} }"}}]}
+`,
+			mocks: `http: [{respond: [{status: 500}, {latency: PT3S, body: {n: 2}}, {status: 500}, {status: 500}, {latency: PT3S, body: {n: 3}}]}]`,
+			acts: []act{
+				{execution: "x", after: 3 * day, typ: event.ExecutionRetried},
+				{execution: "x", after: 5 * day, typ: event.ExecutionRetried},
+				{execution: "x", after: 7 * day, typ: event.ExecutionRetried},
+			},
+			lasts: 27 * day, calls: 5,
+			want: map[string]string{"x": `completed {"count":2,"status":408}`},
+		},
+		{
+			name: "what comes while it is suspended is kept in its order",
+			document: `
+do:
+  - many: {for: {in: "[range(121)]"}, do: [{add: {set: {n: 1}}}]}
+  - hears: {listen: {to: {any: [{with: {type: com.example.x}}], until: length >= 5}}, export: {as: .}}
+  - others: {listen: {to: {any: [{with: {type: com.example.x}}], until: length >= 7}}}
+  - end: {set: "${ [$context, .] }"}
+`,
+			mocks: "events:\n" + `  - {after: P1D, type: com.example.x, source: /x, data: 0}
+  - {after: P3D, id: a, type: com.example.x, source: /x, data: 1}
+  - {after: P4D, id: b, type: com.example.x, source: /x, data: 2}
+  - {after: P5D, id: a, type: com.example.x, source: /x, data: 1}
+  - {after: P6D, type: com.example.x, source: /x, data: 3}
+  - {after: P7D, type: com.example.x, source: /x, data: 4}
+  - {after: P8D, type: com.example.x, source: /x, data: 5}
+  - {after: P9D, type: com.example.x, source: /x, data: 6}
+  - {after: P10D, type: com.example.x, source: /x, data: 7}
+  - {after: P11D, type: com.example.x, source: /x, data: 8}
+  - {after: P12D, type: com.example.x, source: /x, data: 9}
+  - {after: P13D, type: com.example.x, source: /x, data: 10}
+  - {after: P16D, id: b, type: com.example.x, source: /x, data: 2}
+  - {after: P17D, type: com.example.x, source: /x, data: 11}
+`,
+			acts: []act{
+				{execution: "x", after: 2 * day, typ: event.ExecutionSuspended},
+				{execution: "x", after: 15 * day, typ: event.ExecutionResumed},
+			},
 			rate: 30, seeds: 40,
-			want: map[string]string{"x": `completed [1,2,3]`},
+			want: map[string]string{"x": `completed [[0,1,2,3,4],[5,6,7,8,9,10,11]]`},
 		},
 		{
 			name: "a host that fails is left alone, and asked again",
 			document: `
 do:
+  - early:
+      try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
+      catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}
   - first: 
       try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
       catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}
@@ -130,11 +214,26 @@ do:
 `,
 			mocks: `
 http:
-  - respond: [{status: 503}, {status: 503}, {status: 503}, {status: 503}, {body: 1}, {status: 503}, {status: 503}, {body: 2}, {status: 503}, {status: 503}, {body: 3}]
+  - respond: [{status: 503}, {status: 503}, {body: 0}, {status: 503}, {status: 503}, {status: 503}, {status: 503}, {body: 1}, {status: 503}, {status: 503}, {body: 2}, {status: 503}, {status: 503}, {body: 3}]
 `,
 			breakers: &executor.BreakerOptions{Failures: 3, Open: time.Minute, Probes: 1, Longest: 5 * time.Minute},
-			lasts:    180 * time.Second, calls: 11, processes: 1, seeds: 6, kinds: []FaultKind{},
+			lasts:    200 * time.Second, calls: 14, processes: 1, seeds: 6, kinds: []FaultKind{},
 			want: map[string]string{"x": `completed 3`},
+		},
+		{
+			name: "a host that has failed is asked by one at a time",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}], catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}}
+          - b: {do: [{rest: {wait: PT5S}}, {ask: {try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}], catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}}}]}
+`,
+			mocks:    `http: [{respond: [{status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {body: 1, latency: PT8S}]}]`,
+			breakers: &executor.BreakerOptions{Failures: 3, Open: time.Minute, Probes: 1, Longest: 5 * time.Minute},
+			lasts:    172 * time.Second, calls: 7, processes: 1, seeds: 6, kinds: []FaultKind{},
+			want: map[string]string{"x": `completed [1,1]`},
 		},
 		{
 			name:     "what cannot be done is given up in time",

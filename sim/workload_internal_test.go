@@ -257,7 +257,7 @@ func (l workload) config(t *testing.T) Config {
 	}
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, lethal: l.lethal,
+		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, lethal: l.lethal, turns: 100_000,
 	}
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))
