@@ -1,0 +1,41 @@
+package decide
+
+import (
+	"errors"
+	"fmt"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Blame is the problem that a task's error stands for, in its full form. An error
+// that is not the workflow's own comes back as it is.
+func (env *Env) Blame(err error, ref string) (*event.Problem, error) {
+	var p *event.Problem
+	var missing *expr.MissingSecret
+	var failure *expr.Failure
+	if errors.As(err, &p) || errors.As(err, &missing) || errors.As(err, &failure) {
+		return env.Publishable(problemOf(err), ref), nil
+	}
+	return nil, err
+}
+
+// problemOf is the problem that an error stands for.
+func problemOf(err error) *event.Problem {
+	if p, ok := errors.AsType[*event.Problem](err); ok {
+		return p
+	}
+	if _, ok := errors.AsType[*expr.MissingSecret](err); ok {
+		return event.NewProblem(event.Authorization, err.Error())
+	}
+	return event.NewProblem(event.Expression, err.Error())
+}
+
+// invalid is the problem of data that its schema refuses.
+func invalid(what string, err error) *event.Problem {
+	return event.NewProblem(event.Validation, what+" does not match its schema: "+err.Error())
+}
+
+func unsupported(construct string) *event.Problem {
+	return event.NewProblem(event.Configuration, fmt.Sprintf("%q validates, but this version of flunq cannot run it", construct))
+}

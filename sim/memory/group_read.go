@@ -1,0 +1,153 @@
+package memory
+
+import (
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// xreadGroup is XREADGROUP.
+func (s *Server) xreadGroup(args []string) resp.Reply { //nolint:revive // cognitive-complexity: the options of a command are read in one place
+	if !strings.EqualFold(args[1], "group") {
+		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
+	}
+	r, bad := readingOf(args[4:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	readers := make([]reader, 0, 2)
+	for i, key := range r.keys {
+		st, ok := find[stream](s, key)
+		if !ok {
+			return resp.Fail(wrongType)
+		}
+		g := st.group(args[2])
+		if g == nil {
+			return resp.Fail("NOGROUP No such key '" + key + "' or consumer group '" + args[2] + "' in XREADGROUP with GROUP option")
+		}
+		if r.ids[i] == ">" {
+			readers = append(readers, reader{stream: st, group: g, key: key, fresh: true})
+			continue
+		}
+		after, ok := streamIDOf(r.ids[i], 0)
+		switch {
+		case r.ids[i] == "$":
+			return resp.Fail("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
+		case !ok:
+			return resp.Fail(noStreamID)
+		}
+		readers = append(readers, reader{stream: st, group: g, key: key, after: after})
+	}
+	var out []resp.Reply
+	for _, one := range readers {
+		if one.fresh && !one.group.last.less(one.stream.last) {
+			continue // there is nothing new
+		}
+		if one.fresh && len(one.entries) == 0 {
+			continue
+		}
+		c := one.join(args[3], s.ms)
+		var entries []resp.Reply
+		if one.fresh {
+			entries = one.new(c, r, s.ms)
+		} else {
+			entries = one.history(c, r.count)
+		}
+		if len(entries) > 0 || !one.fresh {
+			out = append(out, resp.List(resp.Text(one.key), resp.List(entries...)))
+		}
+	}
+	if len(out) == 0 {
+		return resp.Reply{Kind: resp.NilArray}
+	}
+	return resp.List(out...)
+}
+
+// reader is a stream that a consumer reads.
+type reader struct {
+	*stream
+	*group
+
+	key   string
+	fresh bool     // what nobody has been given …
+	after streamID // … or what is the consumer's already, from behind this
+}
+
+// new delivers what nobody has been given.
+func (r reader) new(c *consumer, how reading, now int64) []resp.Reply {
+	found := r.entries[r.stream.search(r.group.last.next()):]
+	found = found[:min(how.count, len(found))]
+	out := make([]resp.Reply, len(found))
+	for i := range found {
+		e := &found[i]
+		out[i] = e.reply()
+		r.pass(e.streamID)
+		if !how.noAck {
+			r.deliver(e, c, now)
+		}
+	}
+	return out
+}
+
+// deliver makes an entry pending; it may be already, where the group was set back.
+func (r reader) deliver(e *entry, c *consumer, now int64) {
+	if p := r.find(e.streamID); p != nil {
+		p.pass(c)
+		p.since, p.delivery = now, 1
+		return
+	}
+	r.give(pending{e.streamID, e.id, c, now, 1})
+}
+
+// pass counts an entry as read.
+func (r reader) pass(id streamID) {
+	switch {
+	case r.read != unknown && !r.gapsFrom(id):
+		r.read++
+	case r.added > 0:
+		r.read = r.distance(id)
+	}
+	r.group.last = id
+}
+
+// history is what is pending with a consumer.
+func (r reader) history(c *consumer, count int) []resp.Reply {
+	out := []resp.Reply{}
+	for _, p := range r.pending[r.group.search(r.after.next()):] {
+		if len(out) == count {
+			break
+		}
+		if p.owner != c {
+			continue
+		}
+		if e := r.entry(p.streamID); e != nil {
+			out = append(out, e.reply())
+			continue
+		}
+		out = append(out, resp.Reply{Kind: resp.Entry, Text: p.id})
+	}
+	return out
+}
+
+func (s *Server) xack(args []string) resp.Reply {
+	st, ok := find[stream](s, args[1])
+	if !ok {
+		return resp.Fail(wrongType)
+	}
+	g := st.group(args[2])
+	if g == nil {
+		return resp.Int(0)
+	}
+	n := 0
+	for _, text := range args[3:] {
+		id, ok := streamIDOf(text, 0)
+		if !ok {
+			return resp.Fail(noStreamID)
+		}
+		if at := g.search(id); at < len(g.pending) && g.pending[at].streamID == id {
+			g.forget(at)
+			n++
+		}
+	}
+	return resp.Int(n)
+}
