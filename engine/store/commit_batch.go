@@ -144,8 +144,9 @@ func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-pa
 	for i := range c.History {
 		b.addEvent(&c, &c.History[i])
 	}
+	kept := 0 // of the history, as far as it has been published
 	for i := range c.Publish {
-		b.addPublished(&c, &c.Publish[i])
+		kept = b.addPublished(&c, &c.Publish[i], kept)
 	}
 	for _, t := range c.Cancel {
 		b.args = append(b.args, member(t), tombstone(t))
@@ -205,21 +206,21 @@ func (b *commitBatch) addEvent(c *Commit, e *event.Event) {
 	b.args = append(b.args, "", &e.ID, &e.Source, (*string)(&e.Type), b.stamped, &e.Task, b.store.sealer.Seal(e.Data))
 }
 
-// addPublished adds an event to publish: most are entries of the history as well.
-func (b *commitBatch) addPublished(c *Commit, e *event.Event) {
+// addPublished adds an event to publish. Most are entries of the history as well, in
+// its order: one is looked for behind those before it, and the place behind it returned.
+func (b *commitBatch) addPublished(c *Commit, e *event.Event, from int) int {
 	definition := e.Ext[event.DefinitionAttribute]
 	bare := len(e.Ext) == 0 || len(e.Ext) == 1 && definition != "" && e.Task != ""
-	if bare && c.usual(e) {
-		for i := range c.History {
-			h := &c.History[i]
-			if h.ID == e.ID && len(h.Ext) == 0 && h.Type == e.Type && h.Source == e.Source && h.Task == e.Task &&
-				h.Time.Equal(e.Time) && h.Workflow == e.Workflow && bytes.Equal(h.Data, e.Data) {
-				b.args = append(b.args, "@", i+1, definition)
-				return
-			}
+	for i := from; i < len(c.History) && bare && c.usual(e); i++ {
+		h := &c.History[i]
+		if h.ID == e.ID && len(h.Ext) == 0 && h.Type == e.Type && h.Source == e.Source && h.Task == e.Task &&
+			h.Time.Equal(e.Time) && h.Workflow == e.Workflow && bytes.Equal(h.Data, e.Data) {
+			b.args = append(b.args, "@", i+1, definition)
+			return i + 1
 		}
 	}
 	b.addEvent(c, e)
+	return from
 }
 
 // appendEvent appends the fields of an event, behind their count.

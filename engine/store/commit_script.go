@@ -129,7 +129,7 @@ end
 -- A stream has room set aside for what may follow, which is more than the whole
 -- history of a small execution; read back, it has none. Not every Redis can do this.
 local function compact(history)
-  local copy = history .. ':copy'
+  local copy = history .. ':history' -- no execution has an id that ends like this
   if redis.pcall('COPY', history, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, history) end
 end
 
