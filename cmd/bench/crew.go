@@ -24,19 +24,20 @@ import (
 
 // duty says which services run, and how.
 type duty struct {
-	URL       string `json:"url"`
-	Tenant    string `json:"tenant"`
-	Workers   bool   `json:"workers"`
-	Executors bool   `json:"executors"`
-	Timers    bool   `json:"timers"`
-	Remote    bool   `json:"remote"` // tasks that only compute go through the stream
-	Idle      bool   `json:"idle"`   // reads wait as long as in a deployment: it does not matter how soon they end
+	URL       string   `json:"url"`
+	Tenant    string   `json:"tenant"`
+	Others    []string `json:"others"` // tenants besides
+	Workers   bool     `json:"workers"`
+	Executors bool     `json:"executors"`
+	Timers    bool     `json:"timers"`
+	Remote    bool     `json:"remote"` // tasks that only compute go through the stream
+	Idle      bool     `json:"idle"`   // reads wait as long as in a deployment: it does not matter how soon they end
 }
 
 // engine makes the services of a duty.
 func (d duty) engine(rdb *redis.Client, opts engine.Options) (*engine.Engine, error) {
 	opts.Process = "bench-" + strings.ToLower(rand.Text()[:8])
-	opts.Tenants, opts.Discover, opts.Remote = []string{d.Tenant}, false, d.Remote
+	opts.Tenants, opts.Discover, opts.Remote = append([]string{d.Tenant}, d.Others...), false, d.Remote
 	for n, on := range map[*int]bool{&opts.Workers: d.Workers, &opts.Executors: d.Executors, &opts.Timers: d.Timers} {
 		if !on {
 			*n = 0

@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 )
 
-// latency is how long a workflow of one task takes, at one and at many at a time.
+// latency is how long a workflow of one task takes, at one and at many at a time, and
+// beside many of another tenant.
 func (s *stage) latency(ctx context.Context) error {
 	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *stage) latency(ctx context.Context) error {
 		limit := bare.result("")
 		s.add(got.result(name).beside(limit.P50, fmt.Sprintf("four hops of bare commands (p99 %.2f ms)", limit.P99)))
 	}
-	return nil
+	return s.crowd(ctx)
 }
 
 // laps are executions one after the other, in some lanes, from the start of each
@@ -50,10 +50,7 @@ func (s *stage) laps(ctx context.Context, def *dsl.Definition, name string, lane
 	}
 	c.begin()
 	defer func() { err = errors.Join(err, c.end()) }()
-	return s.race(ctx, name, lanes, s.streamKey(), func(e redis.XMessage) (string, bool) {
-		id, _ := e.Values["executionid"].(string)
-		return id, e.Values["type"] == string(event.WorkflowCompleted)
-	}, func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
+	return s.race(ctx, name, lanes, s.streamKey(), completes, func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
 }
 
 // lap is one start that a reader is to see the end of.

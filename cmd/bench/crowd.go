@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// crowd is how long a workflow of one task takes while another tenant has many under
+// way, beside the same without those.
+func (s *stage) crowd(ctx context.Context) error {
+	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
+	if err != nil {
+		return err
+	}
+	n := s.opts.size(20_000, 300)
+	var both [2]Result
+	for i, crowd := range []int{0, n} {
+		name := fmt.Sprintf("%d a second in a crowd", perSecondInCrowd)
+		got, err := s.beside(ctx, def, crowd, name)
+		if err != nil {
+			return err
+		}
+		both[i] = got.result(name)
+	}
+	s.add(both[1].beside(both[0].P50, fmt.Sprintf("the same without %d of another tenant at once (p99 %.2f ms)", n, both[0].P99)))
+	return nil
+}
+
+// perSecondInCrowd is how many executions the tenant that is looked at starts.
+const perSecondInCrowd = 100
+
+// beside are executions that start at a steady pace, whether those before them have
+// ended or not, while the services work off what another tenant has started at once.
+func (s *stage) beside(ctx context.Context, def *dsl.Definition, crowd int, name string) (got times, err error) {
+	if err := s.fresh(ctx); err != nil {
+		return nil, err
+	}
+	others := *s
+	others.tenant = s.tenant + crowdSuffix
+	if err := others.store.Groups(ctx, others.tenant); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.define(ctx, def), others.start(ctx, def, crowd)); err != nil {
+		return nil, err
+	}
+	c, err := s.crew(ctx, duty{Others: []string{others.tenant}, Workers: true, Executors: true, Remote: true})
+	if err != nil {
+		return nil, err
+	}
+	c.begin()
+	defer func() { err = errors.Join(err, c.end()) }()
+	return s.pace(ctx, def, name, func(took time.Duration) (float64, error) {
+		if crowd == 0 {
+			return float64(took) / float64(s.opts.Duration), nil
+		}
+		counts, err := s.store.Counts(ctx, others.tenant)
+		return float64(counts.Completed) / float64(crowd), err
+	})
+}
+
+// pace starts executions until all is done, the share of which done says.
+func (s *stage) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (times, error) {
+	timed, cancel := context.WithTimeout(ctx, s.opts.Duration+stalled)
+	defer cancel()
+	laps := &lap{ended: map[string]chan struct{}{}}
+	reading, stop := context.WithCancel(timed)
+	read := make(chan error, 1)
+	go func() { read <- s.watch(reading, s.streamKey(), completes, laps) }()
+
+	p := paced{}
+	began := time.Now()
+	for i := 0; p.err() == nil; i++ {
+		share, err := done(time.Since(began))
+		s.tell(name, share)
+		if err != nil || share >= 1 {
+			p.note(0, err)
+			break
+		}
+		p.running.Go(func() {
+			took, err := laps.run(timed, fmt.Sprintf("x%d", i), func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
+			if i > 0 { // the first one wakes what sleeps
+				p.note(took, err)
+			}
+		})
+		p.note(0, pause(timed, time.Until(began.Add(time.Duration(i+1)*time.Second/perSecondInCrowd))))
+	}
+	p.running.Wait()
+	stop()
+	return p.times, errors.Join(p.err(), <-read)
+}
+
+// completes says which execution an entry is the end of.
+func completes(e redis.XMessage) (string, bool) {
+	id, _ := e.Values["executionid"].(string)
+	return id, e.Values["type"] == string(event.WorkflowCompleted)
+}
+
+// paced is what has become of executions side by side.
+type paced struct {
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	times times
+	wrong error
+}
+
+// note takes in how long one took, 0 for none, or what went wrong.
+func (p *paced) note(took time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wrong = errors.Join(p.wrong, err)
+	if took > 0 {
+		p.times = append(p.times, took)
+	}
+}
+
+func (p *paced) err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wrong
+}
