@@ -139,13 +139,17 @@ type Fetched struct {
 }
 
 // Fetch reads up to count new events, and waits for up to block for one; if there
-// are none, it claims those of dead consumers.
-func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration) (Fetched, error) {
+// are none, it claims those of dead consumers. Where some tenants have enough, it looks
+// at once what others have.
+func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration, enough ...string) (Fetched, error) {
 	var notes store.Notes
 	r := d.reader()
 	r.Notes = &notes
 	defer func() { d.spent.add(notes.Unwanted) }()
 	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
+	if len(enough) > 0 {
+		return d.fetchOthers(ctx, r, count, enough)
+	}
 	if some, patience := d.busy.next(r.Tenants, block); len(some) > 0 {
 		r.Tenants = some
 		return d.readSome(ctx, r, count, patience)

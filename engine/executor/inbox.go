@@ -27,11 +27,12 @@ type Inbox struct {
 
 	mu        sync.Mutex
 	held      map[address]bool // all that follows
-	waiting   []*job           // read, and not begun
-	lights    []*job           // likewise, of tasks that only compute
-	busy      []*job           // begun
-	calls     int              // of these, those that are done by one executor each
-	computing int              // executors that carry out light ones
+	waiting   line             // read, and not begun
+	lights    line             // likewise, of tasks that only compute
+	company   delivery.Company
+	busy      []*job // begun
+	calls     int    // of these, those that are done by one executor each
+	computing int    // executors that carry out light ones
 	share     share
 	reading   bool // one of the executors reads, for all of them
 	idle      bool // the last read found nothing
@@ -93,7 +94,7 @@ func (b *Inbox) next() move {
 		b.call()
 		return move{job: j}
 	}
-	stuck := len(b.waiting) > 0 || len(b.lights) > 0 && b.computing == 0 // it may not begin now
+	stuck := b.waiting.size > 0 || b.lights.size > 0 && b.computing == 0 // it may not begin now
 	switch {
 	case b.opts.Block == 0 && stuck:
 		return move{}
@@ -106,7 +107,7 @@ func (b *Inbox) next() move {
 
 // begin begins what is to be done next; nil if there is nothing that may begin now.
 func (b *Inbox) begin() *job {
-	if b.computing == 0 || len(b.waiting) == 0 && (b.idle || len(b.lights) >= b.opts.Batch) {
+	if b.computing == 0 || b.waiting.size == 0 && (b.idle || b.lights.size >= b.opts.Batch) {
 		if j := b.firstLight(); j != nil {
 			b.computing++
 			return j
@@ -115,13 +116,13 @@ func (b *Inbox) begin() *job {
 	return b.first()
 }
 
-// first begins the request that waits longest; nil if it may not begin now.
+// first begins the request whose turn it is; nil if it may not begin now.
 func (b *Inbox) first() *job {
-	if len(b.waiting) == 0 || !b.gate.Enter(b.waiting[0].message) {
+	j := b.waiting.first()
+	if j == nil || !b.gate.Enter(j.message) {
 		return nil
 	}
-	j := b.waiting[0]
-	b.waiting[0], b.waiting = nil, b.waiting[1:]
+	b.waiting.shift()
 	b.busy = append(b.busy, j)
 	b.calls++
 	return j
@@ -129,11 +130,11 @@ func (b *Inbox) first() *job {
 
 // firstLight does so with those that only compute.
 func (b *Inbox) firstLight() *job {
-	if len(b.lights) == 0 || !b.gate.Enter(b.lights[0].message) {
+	j := b.lights.first()
+	if j == nil || !b.gate.Enter(j.message) {
 		return nil
 	}
-	j := b.lights[0]
-	b.lights[0], b.lights = nil, b.lights[1:]
+	b.lights.shift()
 	b.busy = append(b.busy, j)
 	return j
 }
@@ -143,7 +144,7 @@ func (b *Inbox) firstLight() *job {
 func (b *Inbox) another(computed, data int) *job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if computed < mostComputed && data < mostData && !b.closed {
+	if computed < b.company.Share(mostComputed) && data < mostData && !b.closed {
 		if j := b.firstLight(); j != nil {
 			return j
 		}
@@ -161,8 +162,8 @@ const (
 
 // call wakes executors for what there is to do.
 func (b *Inbox) call() {
-	n := len(b.waiting)
-	if len(b.lights) > 0 && b.computing == 0 {
+	n := b.waiting.size
+	if b.lights.size > 0 && b.computing == 0 {
 		n++
 	}
 	if !b.reading {
@@ -194,7 +195,8 @@ func (b *Inbox) read(ctx context.Context, count int) (requests int, wake time.Ti
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading, b.idle = false, f.Events == 0
-	calls := len(b.waiting)
+	b.company.Saw(f.Messages)
+	calls := b.waiting.size
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case m.Event.Type != event.TaskRequested:
@@ -205,7 +207,7 @@ func (b *Inbox) read(ctx context.Context, count int) (requests int, wake time.Ti
 			requests++
 		}
 	}
-	b.share.saw(f.Events, len(b.waiting)-calls, f.Tenants)
+	b.share.saw(f.Events, b.waiting.size-calls, f.Tenants)
 	if err != nil {
 		b.call() // this one rests now
 	}
@@ -216,9 +218,9 @@ func (b *Inbox) read(ctx context.Context, count int) (requests int, wake time.Ti
 func (b *Inbox) keep(j *job) {
 	b.held[addressOf(&j.message)] = true
 	if j.light = b.light(&j.message); j.light {
-		b.lights = append(b.lights, j)
+		b.lights.put(j)
 	} else {
-		b.waiting = append(b.waiting, j)
+		b.waiting.put(j)
 	}
 }
 
@@ -243,7 +245,7 @@ func (b *Inbox) done(jobs ...*job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy = slices.DeleteFunc(b.busy, func(j *job) bool { return slices.Contains(jobs, j) })
-	again := len(b.waiting)
+	again := b.waiting.size
 	for _, j := range jobs {
 		b.gate.Leave()
 		if !j.light {
@@ -257,9 +259,9 @@ func (b *Inbox) done(jobs ...*job) {
 			continue
 		}
 		j.light = false // what is left of it is done by one executor
-		b.waiting = append(b.waiting, j)
+		b.waiting.put(j)
 	}
-	if len(b.waiting) > again {
+	if b.waiting.size > again {
 		b.call()
 	}
 }
@@ -272,7 +274,7 @@ func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []store.Message
-	for _, j := range slices.Concat(b.busy, b.waiting, b.lights) {
+	for _, j := range slices.Concat(b.busy, b.waiting.all(), b.lights.all()) {
 		out = append(out, j.message)
 	}
 	return append(out, b.desk.Held()...)
@@ -296,8 +298,8 @@ func (b *Inbox) Lost(msgs []store.Message) {
 		delete(b.held, addressOf(&j.message))
 		return true
 	}
-	b.waiting = slices.DeleteFunc(b.waiting, forget)
-	b.lights = slices.DeleteFunc(b.lights, forget)
+	b.waiting.drop(forget)
+	b.lights.drop(forget)
 	b.gate.Give() // if a suspect still waits, it says so again
 	b.call()
 }

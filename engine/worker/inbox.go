@@ -21,7 +21,7 @@ type Inbox struct {
 
 	mu      sync.Mutex
 	waiting queues
-	company company
+	company delivery.Company
 	batches [][]store.Message // in the hands of the workers
 	busy    map[address]bool  // executions of these
 	reading bool              // one of the workers reads, for all of them
@@ -62,8 +62,8 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 		switch {
 		case len(batch) > 0:
 			return batch, wake, nil
-		case read:
-			return b.read(ctx)
+		case read != nil:
+			return b.read(ctx, *read)
 		case b.opts.Block == 0:
 			return nil, time.Time{}, nil // whoever has what waits takes it up when it is done
 		}
@@ -76,28 +76,39 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 	return nil, time.Time{}, nil
 }
 
-// next is a batch to begin; without one, whether to read, or what to wait for.
-func (b *Inbox) next() (batch []store.Message, read bool, changed <-chan struct{}) {
+// ask is what to read.
+type ask struct {
+	enough []string // not of these tenants: there is enough of them
+}
+
+// next is a batch to begin; without one, what to read, or what to wait for. Who is not
+// alone is to wait for no batch of another: whether there is something is looked at
+// before each.
+func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if enough := b.waiting.with(b.company.Share(b.opts.Batch)); len(enough) > 0 && b.company.Any() && !b.reading {
+		b.reading = true
+		return nil, &ask{enough}, nil
+	}
 	if batch := b.pick(); len(batch) > 0 {
-		return batch, false, nil
+		return batch, nil, nil
 	}
 	// Reads that do not wait can be done side by side.
 	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch {
-		return nil, false, b.changed
+		return nil, nil, b.changed
 	}
 	b.reading = true
-	return nil, true, nil
+	return nil, &ask{}, nil
 }
 
 // read gets new messages, and takes a batch of them.
-func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
-	f, err := b.desk.Fetch(ctx, b.opts.Batch, b.opts.Block)
+func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake time.Time, err error) {
+	f, err := b.desk.Fetch(ctx, b.opts.Batch, b.opts.Block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
-	b.company.saw(f.Messages)
+	b.company.Saw(f.Messages)
 	kept := f.Messages[:0]
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
@@ -117,8 +128,11 @@ func (b *Inbox) read(ctx context.Context) (batch []store.Message, wake time.Time
 }
 
 // pick begins a batch of what waits, if there is something that may begin now. Tenants
-// take turns.
+// take turns, those first of whom nothing is in hand.
 func (b *Inbox) pick() []store.Message {
+	for _, batch := range b.batches {
+		b.waiting.last(batch[0].Tenant)
+	}
 	for range b.waiting.tenants() {
 		batch, rest := b.split(b.waiting.next())
 		b.waiting.leave(rest)
@@ -138,7 +152,7 @@ func (b *Inbox) pick() []store.Message {
 // stays where it is: it is much to copy.
 func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
-	most := b.company.share(b.opts.Batch)
+	most := b.company.Share(b.opts.Batch)
 	var held map[address]bool // executions of which something has to wait
 	for i := range msgs {
 		m := &msgs[i]

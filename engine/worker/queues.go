@@ -17,6 +17,16 @@ type queues struct {
 // tenants is how many have messages.
 func (q *queues) tenants() int { return len(q.turns) }
 
+// with are the tenants that have at least so many.
+func (q *queues) with(n int) (tenants []string) {
+	for _, tenant := range q.turns {
+		if len(q.of[tenant]) >= n {
+			tenants = append(tenants, tenant)
+		}
+	}
+	return tenants
+}
+
 // put adds messages behind those of their tenants. They are the queues' from then on.
 func (q *queues) put(msgs []store.Message) {
 	for len(msgs) > 0 {
@@ -54,6 +64,13 @@ func (q *queues) add(tenant string, n int) {
 		q.turns = append(q.turns, tenant)
 	}
 	q.size += n
+}
+
+// last has it be the turn of all others before a tenant's.
+func (q *queues) last(tenant string) {
+	if i := slices.Index(q.turns, tenant); i >= 0 && i < len(q.turns)-1 {
+		q.turns = append(slices.Delete(q.turns, i, i+1), tenant)
+	}
 }
 
 // next takes out all messages of the tenant whose turn it is.

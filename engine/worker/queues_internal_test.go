@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -53,37 +52,5 @@ func TestWhatComesBackIsFirst(t *testing.T) {
 	}
 	if !q.has(told("b2")[0]) || q.has(told("a2")[0]) {
 		t.Error("it is not known what waits")
-	}
-}
-
-// Whoever is alone is taken whole batches of; who has had company lately is not.
-func TestBatchesAreSmallerInCompany(t *testing.T) {
-	t.Parallel()
-	var c company
-	read := func(texts ...string) int {
-		msgs := told(texts...)
-		for i := range msgs {
-			msgs[i].Event.Type = event.TimerFired
-		}
-		c.saw(msgs)
-		return c.share(100)
-	}
-	if n := read("a1", "a2"); n != 100 {
-		t.Errorf("alone %d are taken, want 100", n)
-	}
-	if n := read("a3", "b1", "a4"); n != 25 {
-		t.Errorf("of two tenants %d are taken, want 25", n)
-	}
-	for range companyReads - 2 {
-		if n := read("a5"); n != 25 {
-			t.Fatalf("soon after that %d are taken, want 25", n)
-		}
-	}
-	read()
-	if n := read("a6"); n != 100 {
-		t.Errorf("long after that %d are taken, want 100", n)
-	}
-	if n := read("b2"); n != 25 || c.share(2) != 1 {
-		t.Errorf("when another one comes %d are taken, and %d of 2", n, c.share(2))
 	}
 }

@@ -1,0 +1,71 @@
+package executor
+
+import "slices"
+
+// line is requests that wait, those of each tenant in their order. Tenants take turns,
+// so that one with many requests does not keep the others waiting.
+type line struct {
+	size  int
+	turns []string // tenants that have some
+	of    map[string][]*job
+}
+
+// put adds a request behind those of its tenant.
+func (l *line) put(j *job) {
+	tenant := j.message.Tenant
+	if l.of == nil {
+		l.of = map[string][]*job{}
+	}
+	if len(l.of[tenant]) == 0 {
+		l.turns = append(l.turns, tenant)
+	}
+	l.of[tenant] = append(l.of[tenant], j)
+	l.size++
+}
+
+// first is the one whose turn it is; nil if there is none.
+func (l *line) first() *job {
+	if l.size == 0 {
+		return nil
+	}
+	return l.of[l.turns[0]][0]
+}
+
+// shift takes that one out; it is the turn of all other tenants before the next of
+// the same.
+func (l *line) shift() {
+	tenant := l.turns[0]
+	rest := l.of[tenant]
+	rest[0] = nil
+	l.size--
+	if len(l.turns) > 1 {
+		l.turns = l.turns[1:]
+		if len(rest) > 1 {
+			l.turns = append(l.turns, tenant)
+		}
+	} else if len(rest) == 1 {
+		l.turns = l.turns[:0]
+	}
+	if len(rest) == 1 {
+		delete(l.of, tenant)
+	} else {
+		l.of[tenant] = rest[1:]
+	}
+}
+
+// drop takes out those that are gone.
+func (l *line) drop(gone func(*job) bool) {
+	jobs := slices.DeleteFunc(l.all(), gone)
+	*l = line{}
+	for _, j := range jobs {
+		l.put(j)
+	}
+}
+
+// all are the requests of all tenants.
+func (l *line) all() (out []*job) {
+	for _, tenant := range l.turns {
+		out = append(out, l.of[tenant]...)
+	}
+	return out
+}

@@ -1,0 +1,50 @@
+package executor
+
+import (
+	"strings"
+	"testing"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// waiting is a line of requests, written as tenant and number.
+func waiting(texts ...string) *line {
+	l := &line{}
+	for _, text := range texts {
+		l.put(&job{message: store.Message{Tenant: text[:1], ID: text[1:]}})
+	}
+	return l
+}
+
+// emptied is the order in which a line's requests are begun.
+func emptied(l *line) string {
+	var out []string
+	for j := l.first(); j != nil; j = l.first() {
+		out = append(out, j.message.Tenant+j.message.ID)
+		l.shift()
+	}
+	return strings.Join(out, " ")
+}
+
+// Tenants take turns, whoever has how much; each one's requests keep their order.
+func TestTenantsTakeTurns(t *testing.T) {
+	t.Parallel()
+	l := waiting("a1", "a2", "a3", "b1", "c1", "c2")
+	if got, want := emptied(l), "a1 b1 c1 a2 c2 a3"; got != want || l.size != 0 || len(l.of) != 0 {
+		t.Errorf("the turns are %s, want %s, and %d are left", got, want, l.size)
+	}
+	l.put(&job{message: store.Message{Tenant: "a", ID: "4"}})
+	if got := emptied(l); got != "a4" {
+		t.Errorf("then comes %s, want a4", got)
+	}
+}
+
+// What is gone is in nobody's way.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	l := waiting("a1", "a2", "b1", "c1")
+	l.drop(func(j *job) bool { return j.message.ID == "1" })
+	if got := emptied(l); got != "a2" {
+		t.Errorf("%s are left, want a2", got)
+	}
+}
