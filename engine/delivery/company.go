@@ -1,35 +1,40 @@
 package delivery
 
-import "flunq.io/flunq/engine/store"
+import (
+	"time"
+
+	"flunq.io/flunq/engine/store"
+)
 
 // Company is whether several tenants have had work lately. Redis, and who works for
 // all of them, stand still for the others while they take a batch of one: of a tenant
 // that is not alone it is a small one.
 type Company struct {
-	last  string // whose work was read last
-	reads int    // from which on one is alone, if they bring nothing of another
+	last  string    // whose work was read last
+	until time.Time // when one is alone, if nobody else brings anything
+	now   time.Time
 }
 
 const (
-	companyReads = 100 // that bring work of one tenant only, until it is alone
-	shares       = 8   // into which a batch falls
+	companyTime = 5 * time.Second
+	shares      = 8 // into which a batch falls
 )
 
-// Saw takes in what was read.
-func (c *Company) Saw(msgs []store.Message) {
+// Saw takes in what was read at a time.
+func (c *Company) Saw(msgs []store.Message, now time.Time) {
 	for i := range msgs {
 		if m := &msgs[i]; m.Tenant != c.last {
 			if c.last != "" {
-				c.reads = companyReads
+				c.until = now.Add(companyTime)
 			}
 			c.last = m.Tenant
 		}
 	}
-	c.reads = max(c.reads-1, 0)
+	c.now = now
 }
 
 // Any reports whether there is more than one of them.
-func (c *Company) Any() bool { return c.reads > 0 }
+func (c *Company) Any() bool { return c.now.Before(c.until) }
 
 // Share is how much of a batch is taken at once.
 func (c *Company) Share(most int) int {

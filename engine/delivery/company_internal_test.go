@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"testing"
+	"time"
 
 	"flunq.io/flunq/engine/store"
 )
@@ -11,30 +12,30 @@ func TestBatchesAreSmallerInCompany(t *testing.T) {
 	t.Parallel()
 	const few = 100 / shares
 	var c Company
-	read := func(tenants ...string) int {
+	read := func(second int, tenants ...string) int {
 		var msgs []store.Message
 		for _, tenant := range tenants {
 			msgs = append(msgs, store.Message{Tenant: tenant})
 		}
-		c.Saw(msgs)
+		c.Saw(msgs, noon().Add(time.Duration(second)*time.Second))
 		return c.Share(100)
 	}
-	if n := read("a", "a"); n != 100 || c.Any() {
+	if n := read(0, "a", "a"); n != 100 || c.Any() {
 		t.Errorf("alone %d are taken, want 100", n)
 	}
-	if n := read("a", "b", "a"); n != few || !c.Any() {
+	if n := read(1, "a", "b", "a"); n != few || !c.Any() {
 		t.Errorf("of two tenants %d are taken, want %d", n, few)
 	}
-	for range companyReads - 2 {
-		if n := read("a"); n != few {
-			t.Fatalf("soon after that %d are taken, want %d", n, few)
-		}
+	if n := read(5, "a"); n != few || c.Share(2) != 1 {
+		t.Errorf("soon after that %d are taken, and %d of 2", n, c.Share(2))
 	}
-	read()
-	if n := read("a"); n != 100 {
+	if n := read(6, "a"); n != 100 {
 		t.Errorf("long after that %d are taken, want 100", n)
 	}
-	if n := read("b"); n != few || c.Share(2) != 1 {
-		t.Errorf("when another one comes %d are taken, and %d of 2", n, c.Share(2))
+	if n := read(60, "b"); n != few {
+		t.Errorf("when another one comes %d are taken, want %d", n, few)
+	}
+	if n := read(66); n != 100 {
+		t.Errorf("when nobody brings anything %d are taken, want 100", n)
 	}
 }

@@ -195,7 +195,7 @@ func (b *Inbox) read(ctx context.Context, count int) (requests int, wake time.Ti
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading, b.idle = false, f.Events == 0
-	b.company.Saw(f.Messages)
+	b.company.Saw(f.Messages, f.Now)
 	calls := b.waiting.size
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {

@@ -25,6 +25,7 @@ type Inbox struct {
 	batches [][]store.Message // in the hands of the workers
 	busy    map[address]bool  // executions of these
 	reading bool              // one of the workers reads, for all of them
+	looked  bool              // … what others have than those of whom there is enough, since a batch was done
 	changed chan struct{}
 }
 
@@ -81,21 +82,24 @@ type ask struct {
 	enough []string // not of these tenants: there is enough of them
 }
 
-// next is a batch to begin; without one, what to read, or what to wait for. Who is not
-// alone is to wait for no batch of another: whether there is something is looked at
-// before each.
+// next is a batch to begin; without one, what to read, or what to wait for. Where
+// several have work, whoever waits for a tenant's batch looks once what others have.
 func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if enough := b.waiting.with(b.company.Share(b.opts.Batch)); len(enough) > 0 && b.company.Any() && !b.reading {
-		b.reading = true
+	var enough []string
+	if b.company.Any() {
+		enough = b.waiting.with(b.company.Share(b.opts.Batch))
+	}
+	if len(enough) > 0 && !b.reading && !b.looked {
+		b.reading, b.looked = true, true
 		return nil, &ask{enough}, nil
 	}
 	if batch := b.pick(); len(batch) > 0 {
 		return batch, nil, nil
 	}
 	// Reads that do not wait can be done side by side.
-	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch {
+	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch || len(enough) > 0 {
 		return nil, nil, b.changed
 	}
 	b.reading = true
@@ -108,7 +112,7 @@ func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
-	b.company.Saw(f.Messages)
+	b.company.Saw(f.Messages, f.Now)
 	kept := f.Messages[:0]
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
@@ -128,13 +132,16 @@ func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake
 }
 
 // pick begins a batch of what waits, if there is something that may begin now. Tenants
-// take turns, those first of whom nothing is in hand.
+// take turns. Of one that is not alone a single batch is in hand: what several would
+// have Redis do stands before what the others want of it.
 func (b *Inbox) pick() []store.Message {
-	for _, batch := range b.batches {
-		b.waiting.last(batch[0].Tenant)
-	}
 	for range b.waiting.tenants() {
-		batch, rest := b.split(b.waiting.next())
+		waiting := b.waiting.next()
+		if b.company.Any() && b.inHand(waiting[0].Tenant) {
+			b.waiting.leave(waiting)
+			continue
+		}
+		batch, rest := b.split(waiting)
 		b.waiting.leave(rest)
 		if len(batch) == 0 {
 			continue
@@ -146,6 +153,11 @@ func (b *Inbox) pick() []store.Message {
 		return batch
 	}
 	return nil
+}
+
+// inHand reports whether a worker has a batch of a tenant.
+func (b *Inbox) inHand(tenant string) bool {
+	return slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return batch[0].Tenant == tenant })
 }
 
 // split takes what may begin now from the messages of one tenant. What is in the batch
@@ -197,6 +209,7 @@ func addressOf(m *store.Message) address {
 func (b *Inbox) done(batch, again []store.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.looked = false
 	b.opts.Gate.Leave()
 	for i := range batch {
 		delete(b.busy, addressOf(&batch[i]))

@@ -66,13 +66,6 @@ func (q *queues) add(tenant string, n int) {
 	q.size += n
 }
 
-// last has it be the turn of all others before a tenant's.
-func (q *queues) last(tenant string) {
-	if i := slices.Index(q.turns, tenant); i >= 0 && i < len(q.turns)-1 {
-		q.turns = append(slices.Delete(q.turns, i, i+1), tenant)
-	}
-}
-
 // next takes out all messages of the tenant whose turn it is.
 func (q *queues) next() []store.Message {
 	tenant := q.turns[0]
