@@ -56,6 +56,45 @@ func TestManyTenants(t *testing.T) {
 	})
 }
 
+// One that has many executions at once keeps nobody waiting, and loses none of them.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		const text = "document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}\ndo:\n  - one: {set: {n: 1}}\n  - two: {set: {n: 2}}\n"
+		def, _, err := dsl.Parse("case.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := engine.Defaults()
+		opts.Process, opts.Transport, opts.Remote, opts.Tenants = "crowd", http.DefaultTransport, true, []string{"many", "few"}
+		e, err := engine.New(rdb, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tenant := range opts.Tenants {
+			if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const crowd = 600
+		for i := range crowd {
+			if err := e.Start(t.Context(), "many", fmt.Sprint("x", i), def, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, e)
+		for i := range 5 {
+			if err := e.Start(t.Context(), "few", fmt.Sprint("x", i), def, nil); err != nil {
+				t.Fatal(err)
+			}
+			ends(t, e, "few", fmt.Sprint("x", i))
+		}
+		for i := range crowd {
+			ends(t, e, "many", fmt.Sprint("x", i))
+		}
+	})
+}
+
 // ends waits until an execution has completed.
 func ends(t *testing.T, e *engine.Engine, tenant, id string) {
 	t.Helper()

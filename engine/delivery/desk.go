@@ -139,8 +139,8 @@ type Fetched struct {
 }
 
 // Fetch reads up to count new events, and waits for up to block for one; if there
-// are none, it claims those of dead consumers. Where some tenants have enough, it looks
-// at once what others have.
+// are none, it claims those of dead consumers. Where some tenants have enough, it reads
+// the others only.
 func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration, enough ...string) (Fetched, error) {
 	var notes store.Notes
 	r := d.reader()
@@ -148,7 +148,7 @@ func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration, enough
 	defer func() { d.spent.add(notes.Unwanted) }()
 	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
 	if len(enough) > 0 {
-		return d.fetchOthers(ctx, r, count, enough)
+		return d.fetchOthers(ctx, r, ask{count, block, enough})
 	}
 	if some, patience := d.busy.next(r.Tenants, block); len(some) > 0 {
 		r.Tenants = some

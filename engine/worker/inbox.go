@@ -80,35 +80,49 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 // ask is what to read.
 type ask struct {
 	enough []string // not of these tenants: there is enough of them
+	block  time.Duration
 }
 
 // next is a batch to begin; without one, what to read, or what to wait for. Where
-// several have work, whoever waits for a tenant's batch looks once what others have.
+// several tenants have work, there is a look at what others have before each batch, and
+// whoever has nothing to do waits for that.
 func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var enough []string
-	if b.company.Any() {
-		enough = b.waiting.with(b.company.Share(b.opts.Batch))
-	}
+	enough := b.enough()
 	if len(enough) > 0 && !b.reading && !b.looked {
 		b.reading, b.looked = true, true
-		return nil, &ask{enough}, nil
+		return nil, &ask{enough, 0}, nil
 	}
 	if batch := b.pick(); len(batch) > 0 {
 		return batch, nil, nil
 	}
 	// Reads that do not wait can be done side by side.
-	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch || len(enough) > 0 {
+	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && len(enough) == 0 || len(enough) > 0 && b.opts.Block == 0 {
 		return nil, nil, b.changed
 	}
 	b.reading = true
-	return nil, &ask{}, nil
+	if len(enough) > 0 {
+		return nil, &ask{enough, min(b.opts.Block, patience)}, nil
+	}
+	return nil, &ask{block: b.opts.Block}, nil
+}
+
+// patience is how long a read waits that leaves out those of whom there is enough.
+const patience = 2 * time.Millisecond
+
+// enough are the tenants of whom nothing needs to be read now, where that would keep
+// others waiting.
+func (b *Inbox) enough() []string {
+	if !b.company.Any() {
+		return nil
+	}
+	return b.waiting.with(max(b.opts.Batch/2, 1))
 }
 
 // read gets new messages, and takes a batch of them.
 func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake time.Time, err error) {
-	f, err := b.desk.Fetch(ctx, b.opts.Batch, b.opts.Block, what.enough...)
+	f, err := b.desk.Fetch(ctx, b.opts.Batch, what.block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false

@@ -54,3 +54,16 @@ func TestWhatComesBackIsFirst(t *testing.T) {
 		t.Error("it is not known what waits")
 	}
 }
+
+// Of whom there is enough is known.
+func TestTenantsWithMuch(t *testing.T) {
+	t.Parallel()
+	var q queues
+	q.put(told("a1", "a2", "b1", "c1", "c2", "c3"))
+	if got := strings.Join(q.with(2), " "); got != "a c" {
+		t.Errorf("those with two or more are %q, want a and c", got)
+	}
+	if got := q.with(4); got != nil {
+		t.Errorf("those with four are %q", got)
+	}
+}
