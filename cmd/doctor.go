@@ -31,6 +31,8 @@ type finding struct {
 	Text     string   `json:"text"`
 	Remedy   string   `json:"remedy,omitempty"` // what to do, where something is to be done
 	Examples []string `json:"examples,omitempty"`
+
+	number, bytes int64 // of the finished executions that it is about
 }
 
 // diagnosis is what doctor says.
@@ -50,7 +52,10 @@ func newDoctorCommand(sh *shell) *cobra.Command {
 says of each what is wrong and what to do. It changes nothing.
 
 Each line is ok, warn, bad, or unknown where Redis does not tell. The exit code is 4 if
-something is bad, and 6 if Redis cannot be reached.`,
+something is bad, and 6 if Redis cannot be reached.
+
+Of many tenants that are well there is one line for all, and of many with the same trouble
+the first ones in full and the number of the others; --all and -o json show each.`,
 		Example: `  flunq doctor -A
   flunq doctor --redis-url redis://redis.internal:6379 -o json | jq '.findings[] | select(.state == "bad")'`,
 		GroupID:           groupOperate,
@@ -60,13 +65,15 @@ something is bad, and 6 if Redis cannot be reached.`,
 	d := &doctor{sh: sh, target: targetFlags(c, sh), now: time.Now}
 	format := outputFlag(c, "table", "json", "yaml")
 	c.Flags().BoolVarP(&d.everyone, "all-tenants", "A", false, "look at all tenants")
+	all := false
+	c.Flags().BoolVar(&all, "all", false, "a line for each finding, also where many tenants have the same")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		report, err := d.examine(c.Context())
 		if err != nil {
 			return err
 		}
 		if format.String() == "table" {
-			report.write(sh)
+			report.write(sh, all)
 		} else if err := writeValue(sh.Out, format.String(), report); err != nil {
 			return err
 		}
@@ -184,42 +191,6 @@ func (d *doctor) findTenants(ctx context.Context) {
 		slices.Sort(all)
 		d.tenants = slices.Compact(all)
 	}
-}
-
-// write is the diagnosis for people.
-func (r diagnosis) write(sh *shell) {
-	glyphs := map[health][3]string{ // with and without Unicode, and a style
-		isFine: {"✔", "+", green}, isUnknown: {"?", "?", ""}, isDoubtful: {"!", "!", yellow}, isBad: {"✘", "x", red},
-	}
-	plain, arrow := 0, "→"
-	if sh.ascii() {
-		plain, arrow = 1, "->"
-	}
-	widest, count := 0, map[health]int{}
-	for _, f := range r.Findings {
-		widest = max(widest, len(f.Check))
-		count[f.State]++
-	}
-	fmt.Fprintf(sh.Out, "%s (%s), %s\n", printable(r.Redis), printable(r.From), plural(len(r.Tenants), "tenant")+": "+printable(shortList(r.Tenants)))
-	for _, f := range r.Findings {
-		look := glyphs[f.State]
-		word := look[plain] + " " + fmt.Sprintf("%-7s", f.State)
-		if look[2] != "" {
-			word = paint(sh.outColor(), look[2], word)
-		}
-		text := f.Text
-		if f.Tenant != "" {
-			text = "tenant " + f.Tenant + ": " + text
-		}
-		fmt.Fprintf(sh.Out, "%s  %-*s  %s\n", word, widest, f.Check, oneLine(text))
-		if len(f.Examples) > 0 {
-			fmt.Fprintf(sh.Out, "%*s  %s\n", 11+widest, "", oneLine(shortList(f.Examples)))
-		}
-		if f.Remedy != "" {
-			fmt.Fprintf(sh.Out, "%*s  %s %s\n", 11+widest, "", arrow, oneLine(f.Remedy))
-		}
-	}
-	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], plural(count[isDoubtful], "warning"), count[isBad])
 }
 
 // shortList names a few of many.

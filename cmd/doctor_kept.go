@@ -24,10 +24,11 @@ func (d *doctor) kept(ctx context.Context, tenant string) {
 	if finished == 0 {
 		return
 	}
-	f := finding{Check: "finished", State: isFine, Tenant: tenant, Text: plural(int(finished), "finished execution")}
+	f := finding{Check: "finished", State: isFine, Tenant: tenant, number: finished, Text: plural(int(finished), "finished execution")}
 	size, err := d.remote.store.Weight(ctx, tenant)
 	if err == nil && size > 0 {
-		f.Text += ", some " + mebibytes(size*finished)
+		f.bytes = size * finished
+		f.Text += ", some " + mebibytes(f.bytes)
 	}
 	if keep.Bounded() {
 		f.Text += "; " + keptOf(keep)

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,9 +31,9 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 	d.lag(streams)
 	d.timers(ctx)
 	d.letters(ctx, streams)
+	d.stalled(ctx)
+	d.unlisted(ctx)
 	for _, tenant := range d.tenants {
-		d.stalled(ctx, tenant)
-		d.unlisted(ctx, tenant)
 		d.kept(ctx, tenant)
 	}
 	d.sumUp("finished", "no finished executions", "")
@@ -230,8 +231,19 @@ func (d *doctor) letters(ctx context.Context, streams []store.Stream) {
 }
 
 // stalled looks for executions that nothing carries on.
-func (d *doctor) stalled(ctx context.Context, tenant string) {
-	found, err := d.remote.store.Stalled(ctx, tenant, mostOpen, quietAfter)
+func (d *doctor) stalled(ctx context.Context) {
+	next, err := d.remote.store.Next(ctx, d.tenants)
+	if err != nil {
+		d.blind("next step", "", err)
+		return
+	}
+	for _, tenant := range d.tenants {
+		d.stalledOf(ctx, tenant, next)
+	}
+}
+
+func (d *doctor) stalledOf(ctx context.Context, tenant string, next store.Next) {
+	found, err := d.remote.store.Stalled(ctx, tenant, store.Seeking{Most: mostOpen, Quiet: quietAfter, Next: next})
 	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
 	switch {
 	case err != nil:
@@ -252,20 +264,20 @@ func (d *doctor) stalled(ctx context.Context, tenant string) {
 }
 
 // unlisted looks for executions that ps does not see.
-func (d *doctor) unlisted(ctx context.Context, tenant string) {
-	found, complete, err := d.remote.store.Unlisted(ctx, tenant, fewLooks)
+func (d *doctor) unlisted(ctx context.Context) {
+	found, complete, err := d.remote.store.Unlisted(ctx, d.tenants, fewLooks)
 	if err != nil {
-		d.blind("unlisted", tenant, err)
+		d.blind("unlisted", "", err)
 		return
 	}
-	if len(found) == 0 {
-		return
+	for _, tenant := range slices.Sorted(maps.Keys(found)) {
+		ids := found[tenant]
+		d.add(finding{
+			Check: "unlisted", State: isDoubtful, Tenant: tenant, Examples: ids,
+			Text:   fmt.Sprintf("%s not in the list of executions, as of an older flunq.io deployment%s", plural(len(ids), "execution"), asFar(complete)),
+			Remedy: fmt.Sprintf("flunq show %s --tenant %s shows it; what happens to it next puts it on the list", ids[0], tenant),
+		})
 	}
-	d.add(finding{
-		Check: "unlisted", State: isDoubtful, Tenant: tenant, Examples: found,
-		Text:   fmt.Sprintf("%s not in the list of executions, as of an older flunq.io deployment%s", plural(len(found), "execution"), asFar(complete)),
-		Remedy: fmt.Sprintf("flunq show %s --tenant %s shows it; what happens to it next puts it on the list", found[0], tenant),
-	})
 }
 
 // asFar says that not all keys were looked at.

@@ -34,7 +34,9 @@ func (w *world) lags(t *testing.T) (out []int64) {
 // stalled are the executions without a next step.
 func (w *world) stalled(t *testing.T) store.Stalled {
 	t.Helper()
-	out, err := w.Stalled(t.Context(), tenant, 10, 5*time.Minute)
+	next, err := w.Next(t.Context(), []string{tenant})
+	must(t, err)
+	out, err := w.Stalled(t.Context(), tenant, store.Seeking{Most: 10, Quiet: 5 * time.Minute, Next: next})
 	must(t, err)
 	return out
 }
@@ -190,10 +192,21 @@ var inspections = []check{
 		for id, status := range map[string]string{"old-1": "running", "old-2": "completed"} {
 			must(t, w.rdb.HSet(t.Context(), "tenant:acme:execution:"+id, "status", status, "version", "3").Err())
 		}
-		got, complete, err := w.Unlisted(t.Context(), tenant, 10)
-		must(t, err)
-		if !slices.Equal(got, []string{"old-1", "old-2"}) || !complete {
-			t.Errorf("found %v, %v", got, complete)
+		must(t, w.rdb.HSet(t.Context(), "tenant:other:execution:old-3", "status", "running", "version", "3").Err())
+		for _, of := range []struct {
+			tenants []string
+			want    map[string][]string
+		}{
+			{[]string{tenant}, map[string][]string{tenant: {"old-1", "old-2"}}},
+			{[]string{tenant, "other"}, map[string][]string{tenant: {"old-1", "old-2"}, "other": {"old-3"}}},
+			{[]string{tenant, "third"}, map[string][]string{tenant: {"old-1", "old-2"}}},
+			{nil, nil},
+		} {
+			got, complete, err := w.Unlisted(t.Context(), of.tenants, 10)
+			must(t, err)
+			if diff := cmp.Diff(of.want, got); diff != "" || !complete {
+				t.Errorf("of %v, %v: %s", of.tenants, complete, diff)
+			}
 		}
 	}},
 	{"too much to look through is said", func(t *testing.T, w *world) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,22 +21,54 @@ type Stalled struct {
 // that they belong to, of each group and set.
 const mostBusy = 1000
 
+// Seeking is how to look for executions without a next step.
+type Seeking struct {
+	Most  int           // are looked at, of each tenant
+	Quiet time.Duration // for which their history has said nothing
+	Next  Next
+}
+
+// Next are the executions that the next timers belong to.
+type Next map[ofTenant]bool
+
+// ofTenant names an execution.
+type ofTenant struct{ tenant, id string }
+
+// Next looks at the timers of tenants.
+func (s *Store) Next(ctx context.Context, tenants []string) (Next, error) {
+	out := Next{}
+	for _, tenant := range s.Shelves(tenants) {
+		timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, mostBusy-1).Result()
+		if err != nil {
+			return nil, failed("look at the timers", err)
+		}
+		for _, entry := range timers {
+			d := dueOf(entry, time.Time{})
+			out[ofTenant{d.Tenant, d.Execution}] = true
+		}
+	}
+	return out, nil
+}
+
 // Stalled looks for executions that are at work, by their status, but for which
 // nothing is under way: no event is unread or pending in any group and none of the
 // next timers is theirs, and their history has said nothing for so long. Those
 // that wait are not judged: they may wait for an event that anybody may send.
-func (s *Store) Stalled(ctx context.Context, tenant string, most int, quiet time.Duration) (Stalled, error) {
+func (s *Store) Stalled(ctx context.Context, tenant string, how Seeking) (Stalled, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return Stalled{}, err
 	}
 	pipe := s.rdb.Pipeline()
 	open := s.keys.executions(tenant, openShelf)
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
-	oldest := pipe.ZRange(ctx, open, 0, int64(most)-1)
+	oldest := pipe.ZRange(ctx, open, 0, int64(how.Most)-1)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Stalled{}, failed("list open executions", err)
 	}
 	out := Stalled{Looked: len(oldest.Val()), Open: count.Val()}
+	if out.Open == 0 {
+		return out, nil
+	}
 	busy, err := s.busy(ctx, tenant)
 	if errors.Is(err, errBusy) {
 		out.Unsure = err.Error()
@@ -49,11 +79,11 @@ func (s *Store) Stalled(ctx context.Context, tenant string, most int, quiet time
 	}
 	var idle []string
 	for _, id := range oldest.Val() {
-		if !busy[id] {
+		if !busy[id] && !how.Next[ofTenant{tenant, id}] {
 			idle = append(idle, id)
 		}
 	}
-	out.Found, err = s.silent(ctx, tenant, idle, clock.Val().Add(-quiet))
+	out.Found, err = s.silent(ctx, tenant, idle, clock.Val().Add(-how.Quiet))
 	return out, err
 }
 
@@ -62,15 +92,6 @@ var errBusy = errors.New("the services have much to do")
 // busy are the executions for which something is under way.
 func (s *Store) busy(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
-	timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, mostBusy-1).Result()
-	if err != nil {
-		return nil, failed("look at the timers", err)
-	}
-	for _, entry := range timers {
-		if d := dueOf(entry, time.Time{}); d.Tenant == tenant {
-			out[d.Execution] = true
-		}
-	}
 	streams, err := s.Streams(ctx, []string{tenant})
 	if err != nil {
 		return nil, err
@@ -148,60 +169,6 @@ func (s *Store) silent(ctx context.Context, tenant string, ids []string, since t
 		}
 		if last.Before(since) {
 			out = append(out, id)
-		}
-	}
-	return out, nil
-}
-
-// Unlisted are executions that stand in no list, as those of old deployments: they
-// are carried on when something happens to them, but nobody sees them. It looks at
-// all keys, at most so many times at a thousand; complete says whether that was enough.
-func (s *Store) Unlisted(ctx context.Context, tenant string, looks int) (found []string, complete bool, err error) {
-	if err := CheckTenant(tenant); err != nil {
-		return nil, false, err
-	}
-	prefix := s.keys.execution(tenant, "")
-	for cursor := uint64(0); looks > 0; looks-- {
-		names, next, err := s.rdb.ScanType(ctx, cursor, prefix+"*", scanCount, "hash").Result()
-		if err != nil {
-			return nil, false, failed("look for executions", err)
-		}
-		for i, name := range names {
-			names[i] = strings.TrimPrefix(name, prefix)
-		}
-		missing, err := s.unlisted(ctx, tenant, names)
-		if err != nil {
-			return nil, false, err
-		}
-		found = append(found, missing...)
-		if cursor = next; cursor == 0 {
-			complete = true
-			break
-		}
-	}
-	return slices.Compact(sorted(found)), complete, nil
-}
-
-// unlisted are those of some executions that do not stand where their status belongs.
-func (s *Store) unlisted(ctx context.Context, tenant string, ids []string) (out []string, err error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	known, err := s.Outlines(ctx, tenant, ids...)
-	if err != nil {
-		return nil, err
-	}
-	pipe := s.rdb.Pipeline()
-	listed := make([]*redis.FloatCmd, len(known))
-	for i, x := range known {
-		listed[i] = pipe.ZScore(ctx, s.keys.executions(tenant, shelfOf(x.Status)), x.ID)
-	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, failed("look for executions", err)
-	}
-	for i, x := range known {
-		if x.Status != "" && errors.Is(listed[i].Err(), redis.Nil) {
-			out = append(out, x.ID)
 		}
 	}
 	return out, nil

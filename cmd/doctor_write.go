@@ -1,0 +1,123 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+)
+
+// glyphs are how a verdict looks: with and without Unicode, and a style.
+func (h health) glyphs() [3]string {
+	switch h {
+	case isFine:
+		return [3]string{"✔", "+", green}
+	case isDoubtful:
+		return [3]string{"!", "!", yellow}
+	case isBad:
+		return [3]string{"✘", "x", red}
+	default:
+		return [3]string{"?", "?", ""}
+	}
+}
+
+// write is the diagnosis for people.
+func (r diagnosis) write(sh *shell, all bool) { //nolint:revive // flag-parameter: the flag of the command
+	plain, arrow := 0, "→"
+	if sh.ascii() {
+		plain, arrow = 1, "->"
+	}
+	widest, count := 0, map[health]int{}
+	for _, f := range r.Findings {
+		widest = max(widest, len(f.Check))
+		count[f.State]++
+	}
+	shown := r.Findings
+	if !all {
+		shown = gathered(shown)
+	}
+	fmt.Fprintf(sh.Out, "%s (%s), %s\n", printable(r.Redis), printable(r.From), plural(len(r.Tenants), "tenant")+": "+printable(shortList(r.Tenants)))
+	for _, f := range shown {
+		look := f.State.glyphs()
+		word := look[plain] + " " + fmt.Sprintf("%-7s", f.State)
+		if look[2] != "" {
+			word = paint(sh.outColor(), look[2], word)
+		}
+		text := f.Text
+		if f.Tenant != "" {
+			text = "tenant " + f.Tenant + ": " + text
+		}
+		fmt.Fprintf(sh.Out, "%s  %-*s  %s\n", word, widest, f.Check, oneLine(text))
+		if len(f.Examples) > 0 {
+			fmt.Fprintf(sh.Out, "%*s  %s\n", 11+widest, "", oneLine(shortList(f.Examples)))
+		}
+		if f.Remedy != "" {
+			fmt.Fprintf(sh.Out, "%*s  %s %s\n", 11+widest, "", arrow, oneLine(f.Remedy))
+		}
+	}
+	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], plural(count[isDoubtful], "warning"), count[isBad])
+}
+
+// mostAlike is how many findings of the same kind are shown each.
+const mostAlike = 10
+
+// gathered are the findings in fewer lines: one for all tenants that are well, and of
+// many with the same trouble the first ones, and behind them how many there are besides.
+func gathered(all []finding) (out []finding) {
+	for len(all) > 0 {
+		kind := all[0]
+		n := slices.IndexFunc(all, func(f finding) bool { return f.Check != kind.Check })
+		if n < 0 {
+			n = len(all)
+		}
+		for _, state := range []health{isBad, isDoubtful, isUnknown, isFine} {
+			var alike []finding
+			for _, f := range all[:n] {
+				if f.State == state {
+					alike = append(alike, f)
+				}
+			}
+			out = append(out, few(alike)...)
+		}
+		all = all[n:]
+	}
+	return out
+}
+
+// few are findings of one check and verdict.
+func few(alike []finding) []finding {
+	switch {
+	case len(alike) > 1 && alike[0].State == isFine && alike[0].Tenant != "":
+		return []finding{wellOf(alike)}
+	case len(alike) <= mostAlike+1:
+		return alike
+	}
+	rest := finding{Check: alike[0].Check, State: alike[0].State}
+	tenants := tenantsOf(alike[mostAlike:])
+	rest.Text = fmt.Sprintf("%d more like these, of %s: %s", len(alike)-mostAlike, plural(len(tenants), "tenant"), shortList(tenants))
+	rest.Remedy = "flunq doctor -A --all shows each"
+	return append(slices.Clone(alike[:mostAlike]), rest)
+}
+
+// wellOf is one finding instead of those of several tenants that are well.
+func wellOf(alike []finding) finding {
+	f := finding{Check: alike[0].Check, State: alike[0].State}
+	for _, one := range alike {
+		f.number, f.bytes = f.number+one.number, f.bytes+one.bytes
+	}
+	f.Text = plural(len(tenantsOf(alike)), "tenant") + " are well"
+	if f.number > 0 {
+		f.Text = fmt.Sprintf("%s of %s", plural(int(f.number), "finished execution"), plural(len(tenantsOf(alike)), "tenant"))
+	}
+	if f.bytes > 0 {
+		f.Text += ", some " + mebibytes(f.bytes)
+	}
+	return f
+}
+
+// tenantsOf are whom findings are about, sorted.
+func tenantsOf(findings []finding) (tenants []string) {
+	for _, f := range findings {
+		tenants = append(tenants, f.Tenant)
+	}
+	slices.Sort(tenants)
+	return slices.Compact(tenants)
+}
