@@ -64,6 +64,7 @@ type verdict struct {
 }
 
 func newHunt(s *Search) *hunt {
+	s.Config.judged = newJudged()
 	return &hunt{
 		Search: s, report: &Report{Faults: map[FaultKind]int{}},
 		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},

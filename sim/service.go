@@ -14,8 +14,9 @@ import (
 // service is one instance of a service as a coroutine: it runs until its next
 // command, then somebody else may have a turn.
 type service struct {
-	process *process
-	team    *team
+	process  *process
+	team     *team
+	consumer string // as which it reads
 	engine.Service
 
 	context context.Context //nolint:containedctx // that of its steps, until the first of them
@@ -39,7 +40,11 @@ type service struct {
 }
 
 func newService(ctx context.Context, p *process, team *team, s engine.Service) *service {
-	return &service{process: p, team: team, Service: s, context: ctx, hash: hashed(s.Name), parked: true}
+	consumer := team.group + "-" + p.name()
+	if team.fires() {
+		consumer = s.Name // each of them is one of its own
+	}
+	return &service{process: p, team: team, consumer: consumer, Service: s, context: ctx, hash: hashed(s.Name), parked: true}
 }
 
 // resume lets a service go on, or begin: most of a world's never do.
@@ -203,7 +208,7 @@ func (w *world) parked(s *service) {
 	if s.wake.IsZero() || s.wake.After(w.clock.now) {
 		return
 	}
-	until, through := w.through(s.team)
+	until, through := w.through(s)
 	if !through {
 		w.rouse(s) // where one found work, there may be more
 		return

@@ -55,6 +55,7 @@ type Config struct {
 	lethal   string                    // whoever calls this dies of it, likewise
 	breakers func() *executor.Breakers // those of a process, likewise; nil: it has none
 	record   *recording
+	judged   *judged    // ends that were found to be right, by all worlds of a search; nil: none
 	replay   *Recording // what answers the calls, in the place of Mocks and Transport
 }
 

@@ -111,25 +111,52 @@ func (w *world) rather(s, other *service, count uint64) bool {
 	}
 }
 
-// catchUp wakes those who have something to read when nothing else happens any
-// more. It reports whether there was anybody.
+// catchUp wakes those who have something to read, or to acknowledge, when nothing else
+// happens any more. It reports whether there was anybody.
 func (w *world) catchUp() bool {
+	lazy, found := w.lazy, false
 	w.lazy = false
-	found := false
 	for _, t := range w.teams {
-		if t.behind > 0 {
+		switch {
+		case t.behind == 0:
+			continue
+		case lazy:
+			w.wakeEach(t)
+		default:
 			w.notify(t)
-			found = true
 		}
+		found = true
 	}
 	return found
 }
 
-// through reports whether a team has done all that concerns it, so that it need not
-// look for more before a moment, zero if there is none: what else it might read, or
-// has not acknowledged, can wait. Where something can go wrong, or others look for
-// what is left lying, it cannot.
-func (w *world) through(t *team) (until time.Time, ok bool) {
+// wakeEach wakes one of a team in each process: what a process has put off nobody
+// else can do.
+func (w *world) wakeEach(t *team) {
+	t.behind = 0
+	var last *process
+	for _, s := range t.services {
+		if s.process != last {
+			w.call(s)
+			last = s.process
+		}
+	}
+}
+
+// lazy reports whether services of a world look for no more than there is: nothing
+// goes wrong in it, so that nobody leaves anything lying. Some look all the same
+// where there are others whose work it could be.
+func (cfg Config) lazy() bool {
+	const thorough = 8
+	return cfg.Plan.harmless() && cfg.lethal == "" && (cfg.Processes == 1 || choice(cfg.Seed, "lazy", 0)%thorough != 0)
+}
+
+// through reports whether a service, or others in its place, have done all that
+// concerns it, so that it need not look for more before a moment, zero if there is
+// none: what else it might read, or has not acknowledged, can wait. Where something
+// can go wrong, or others look for what is left lying, it cannot.
+func (w *world) through(s *service) (until time.Time, ok bool) {
+	t := s.team
 	if !w.lazy || t.concerns == nil {
 		return until, false
 	}
@@ -138,17 +165,18 @@ func (w *world) through(t *team) (until time.Time, ok bool) {
 			return until, false
 		}
 	}
-	unread, pending := w.open(t)
+	unread, pending := w.open(s)
 	return until, unread+pending == 0
 }
 
 // fires reports whether the team's timers are its own affair.
 func (t *team) fires() bool { return t.concerns != nil && t.concerns(event.TimerScheduled) }
 
-// open counts the events that concern a team and that it has not been given, or not
-// acknowledged.
-func (w *world) open(t *team) (unread, pending int) {
-	return w.memory.Open(w.stream, t.reads(), func(fields []string) bool { return t.concerns(typeOf(fields)) })
+// open counts the events that concern a service: those that its team has not been
+// given, and those that its process has been, and has not acknowledged.
+func (w *world) open(s *service) (unread, pending int) {
+	t := s.team
+	return w.memory.Open(w.stream, t.reads(), s.consumer, func(fields []string) bool { return t.concerns(typeOf(fields)) })
 }
 
 // share wakes others of a process for what one of them is about to read for all,
@@ -157,7 +185,7 @@ func (w *world) share(by *service) {
 	if by.team.concerns == nil || len(by.team.services) <= len(w.crew) {
 		return // each is alone in its process
 	}
-	unread, _ := w.open(by.team)
+	unread, _ := w.open(by)
 	for _, s := range by.team.services {
 		if unread < 2 { //nolint:mnd // one is its own
 			return

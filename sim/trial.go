@@ -123,12 +123,9 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	note := func(rule, execution, format string, args ...any) {
 		t.Broken = append(t.Broken, Violation{rule, execution, fmt.Sprintf(format, args...)})
 	}
-	ids, err := w.executions(ctx)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		end, err := w.inspect(ctx, id, note)
+	var err error
+	for _, id := range w.executions() {
+		end, err := w.ending(ctx, id, note)
 		if err != nil {
 			return err
 		}
@@ -139,26 +136,19 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	}
 	w.unprovoked(note)
 	t.Broken = append(t.Broken, w.breaches...)
-	return errors.Join(err, w.letters(ctx, note), w.outlived(ctx, note))
+	w.outlived(note)
+	return errors.Join(err, w.letters(ctx, note))
 }
 
 // outlived looks for timers that fired after the end of their execution, which
 // takes all of them back, and for events that were published twice. The stream has the order: what an event says of its own
 // time is as old as the step that it comes from.
-func (w *world) outlived(ctx context.Context, broken breaks) error {
-	entries, err := w.client.XRange(ctx, w.stream, "-", "+").Result()
-	if err != nil {
-		return err
-	}
+func (w *world) outlived(broken breaks) {
 	over, seen := map[string]bool{}, map[string]bool{}
 	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
-	for _, entry := range entries {
-		e, err := event.FromAttributes(entry.Values)
-		if err != nil || e.Execution == "" {
-			continue
-		}
+	for e := range w.publications() {
 		switch {
-		case seen[e.ID] && (twice || !single(e.Type) || e.Ext[event.AttemptAttribute] != ""): // a fault may have sent it twice, or it is tried again
+		case seen[e.ID] && (twice || !single(e.Type) || e.again): // a fault may have sent it twice, or it is tried again
 			continue
 		case seen[e.ID]:
 			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
@@ -168,9 +158,8 @@ func (w *world) outlived(ctx context.Context, broken breaks) error {
 		if e.Type == event.TimerFired && over[e.Execution] {
 			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 		}
-		over[e.Execution] = (over[e.Execution] || ended(e)) && e.Type != event.ExecutionRetried
+		over[e.Execution] = (over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried
 	}
-	return nil
 }
 
 // single reports whether an event of a type is never sent again by the engine itself.
@@ -182,23 +171,17 @@ func single(t event.Type) bool {
 type breaks func(rule, execution, format string, args ...any)
 
 // executions are the ids of all, sorted.
-func (w *world) executions(ctx context.Context) ([]string, error) {
+func (w *world) executions() []string {
 	known := map[string]bool{}
 	for _, id := range w.cfg.ids() {
 		known[id] = true
 	}
-	for after := ""; ; {
-		page, next, err := w.engine.Store.Executions(ctx, w.cfg.Tenant, store.ExecutionQuery{After: after, Limit: 1000})
-		if err != nil {
-			return nil, err
-		}
-		for _, x := range page {
-			known[x.ID] = true
-		}
-		if after = next; after == "" {
-			return slices.Sorted(maps.Keys(known)), nil
+	for _, list := range []string{"open", "completed", "faulted", "cancelled"} {
+		for _, id := range w.memory.Members("tenant:" + w.cfg.Tenant + ":executions:" + list) {
+			known[id] = true
 		}
 	}
+	return slices.Sorted(maps.Keys(known))
 }
 
 // inspect holds an execution against its history and its definition.
@@ -258,10 +241,6 @@ const ruleKept = "what is kept is what follows from the history"
 
 // leftovers looks for what stands in Redis though all has ended.
 func (w *world) leftovers(ctx context.Context, broken breaks) error {
-	shelves, err := w.engine.Store.Overdue(ctx, []string{w.cfg.Tenant}, 0)
-	if err != nil {
-		return err
-	}
 	counts, err := w.engine.Store.Counts(ctx, w.cfg.Tenant)
 	if err != nil {
 		return err
@@ -270,20 +249,15 @@ func (w *world) leftovers(ctx context.Context, broken breaks) error {
 		broken("every execution ends", "", "%d have not", counts.Open)
 		return nil // whoever has not ended may well wait for something
 	}
-	for _, shelf := range shelves {
-		if shelf.Count > 0 {
-			broken("no timer is left", "", "%d are", shelf.Count)
+	if n := len(w.memory.Members(timers)); n > 0 {
+		broken("no timer is left", "", "%d are", n)
+	}
+	for _, g := range w.memory.Groups(w.stream) {
+		if g.Pending > 0 || g.Unread > 0 {
+			broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
 		}
 	}
-	streams, err := w.engine.Store.Streams(ctx, []string{w.cfg.Tenant})
-	for _, s := range streams {
-		for _, g := range s.Groups {
-			if g.Pending > 0 || g.Lag > 0 {
-				broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Lag)
-			}
-		}
-	}
-	return err
+	return nil
 }
 
 // letters says what has been given up. Faults that pass are no reason to.

@@ -67,7 +67,7 @@ type arrival struct {
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	w.memory = memory.New(cfg.Start)
-	w.lazy = cfg.Processes == 1 && cfg.Plan.harmless()
+	w.lazy = cfg.lazy()
 	w.memory.Added = w.added
 	w.client = w.memory.Client()
 	w.client.AddHook(hook{w})

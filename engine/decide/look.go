@@ -1,6 +1,9 @@
 package decide
 
-import "flunq.io/flunq/engine/expr"
+import (
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
 
 // ScopeOf is what the expressions of an active task see, nil if no such task is active.
 func (s *State) ScopeOf(env *Env, taskID string) *expr.Scope {
@@ -10,4 +13,13 @@ func (s *State) ScopeOf(env *Env, taskID string) *expr.Scope {
 	}
 	m := &machine{State: s, env: env}
 	return m.scope(n, n.Input.V)
+}
+
+// Expects reports whether an event can mean something to the execution as it stands:
+// one about a task that is not active means nothing, or else the state is an old one.
+func (s *State) Expects(e event.Event) bool {
+	if e.Type != event.TaskCompleted && e.Type != event.TimerFired || e.Task == "" {
+		return true
+	}
+	return s.open[e.Task] != nil
 }

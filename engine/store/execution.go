@@ -107,8 +107,7 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	from := strconv.FormatInt(after+1, 10) + "-0"
-	entries := redis.NewRawCmd(ctx, "XRANGE", s.keys.history(tenant, id), from, "+", "COUNT", count)
+	entries := s.rangeOf(ctx, tenant, id, after, count)
 	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, failed("read the history of "+id, err)
 	}
@@ -177,6 +176,42 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		}
 	}
 	return out, nil
+}
+
+// Tail is what an execution's history has behind a version.
+type Tail struct {
+	ID      string
+	After   int64
+	History []event.Event
+	Err     error // why it could not be read
+}
+
+// Tails reads tails in one round trip, each up to so many entries.
+func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int) error {
+	if err := CheckTenant(tenant); err != nil {
+		return err
+	}
+	pipe, entries := s.rdb.Pipeline(), make([]*redis.RawCmd, len(tails))
+	for i, t := range tails {
+		entries[i] = s.rangeOf(ctx, tenant, t.ID, t.After, most)
+		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
+	}
+	if _, err := pipe.Exec(ctx); err != nil && Temporary(failed("", err)) {
+		return failed("read histories", err)
+	}
+	for i := range tails {
+		t := &tails[i]
+		if t.Err = entries[i].Err(); t.Err == nil {
+			t.History, t.Err = s.history(t.ID, entries[i].Val())
+		}
+	}
+	return nil
+}
+
+// rangeOf asks for up to count entries of a history, after a version.
+func (s *Store) rangeOf(ctx context.Context, tenant, id string, after int64, count int) *redis.RawCmd {
+	from := strconv.FormatInt(after+1, 10) + "-0"
+	return redis.NewRawCmd(ctx, "XRANGE", s.keys.history(tenant, id), from, "+", "COUNT", count)
 }
 
 // Bury gives a message up: it goes to the dead letters, and the events to the

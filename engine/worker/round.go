@@ -103,6 +103,7 @@ const short = 200
 // looked for by itself.
 func (r *round) gather(ctx context.Context) error {
 	var missing []string
+	var behind []store.Tail
 	seen := make(map[address]bool, len(r.batch))
 	for i := range r.batch {
 		m := &r.batch[i]
@@ -111,15 +112,51 @@ func (r *round) gather(ctx context.Context) error {
 			continue
 		}
 		seen[key] = true
-		if x := r.known(m, m.Event.Execution); x != nil {
-			r.executions[key] = x
-		} else if m.Event.Type != event.ExecutionStarted {
+		x := r.known(m, m.Event.Execution)
+		switch {
+		case x == nil && m.Event.Type != event.ExecutionStarted:
 			missing = append(missing, m.Event.Execution)
+		case x == nil:
+		case x.state.Expects(m.Event):
+			r.executions[key] = x
+		default:
+			r.executions[key] = x
+			behind = append(behind, store.Tail{ID: m.Event.Execution, After: x.state.Version})
 		}
+	}
+	if err := r.catchUp(ctx, behind); err != nil {
+		return err
 	}
 	if len(missing) < 2 {
 		return nil
 	}
+	return r.fetch(ctx, missing)
+}
+
+// catchUp takes in what others have made of executions that the process has: most that
+// do not expect an event are old. One that cannot be brought up to date is forgotten.
+func (r *round) catchUp(ctx context.Context, behind []store.Tail) error {
+	if len(behind) == 0 {
+		return nil
+	}
+	tenant := r.batch[0].Tenant
+	if err := r.store.Tails(ctx, tenant, behind, short); err != nil {
+		return r.redis(ctx, err)
+	}
+	for _, t := range behind {
+		key := address{tenant, t.ID}
+		x := r.executions[key]
+		if t.Err != nil || len(t.History) == short || x.state.Replay(x.env, t.History) != nil || x.state.Status.Ended() {
+			delete(r.executions, key)
+			continue
+		}
+		x.grown(t.History)
+	}
+	return nil
+}
+
+// fetch reads executions that the process does not have, together.
+func (r *round) fetch(ctx context.Context, missing []string) error {
 	found, err := r.store.Wholes(ctx, r.batch[0].Tenant, missing, short)
 	if err != nil {
 		return r.redis(ctx, err)

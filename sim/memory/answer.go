@@ -93,6 +93,10 @@ func (s *Server) spell(args []any) bool {
 			if arg {
 				word = "1"
 			}
+		case time.Time:
+			word = arg.Format(time.RFC3339Nano)
+		case time.Duration:
+			word = strconv.FormatInt(int64(arg), 10)
 		case nil:
 		default:
 			return false

@@ -124,8 +124,9 @@ func (g *group) forget(at int) {
 }
 
 // Open counts the entries of a stream whose fields are of those that are meant: how
-// many of them a group has not been given, and how many it has not acknowledged.
-func (s *Server) Open(key, name string, meant func(fields []string) bool) (unread, pending int) {
+// many of them a group has not been given, and how many one of its consumers has been,
+// and has not acknowledged.
+func (s *Server) Open(key, name, by string, meant func(fields []string) bool) (unread, pending int) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	st, _ := find[stream](s, key)
@@ -139,6 +140,9 @@ func (s *Server) Open(key, name string, meant func(fields []string) bool) (unrea
 		}
 	}
 	for _, p := range g.pending {
+		if p.owner.name != by {
+			continue
+		}
 		if e := st.entry(p.streamID); e != nil && meant(e.fields) {
 			pending++
 		}
