@@ -53,6 +53,10 @@ func (w *world) added(key string, fields []string) {
 				w.notify(t)
 			}
 		}
+	default:
+		if w.cfg.Plan != nil {
+			w.written(key, typeOf(fields))
+		}
 	}
 }
 
@@ -190,9 +194,9 @@ func (w *world) rouse(of *service) {
 }
 
 // vain reports whether a service would only look after what is left lying on
-// purpose: time that passes for its sake would pass for ever.
+// purpose, or remove what is old: time that passes for its sake would pass for ever.
 func (w *world) vain(s *service) bool {
-	return w.lazy && s.team.group == renewal && !w.busy(s.process)
+	return s.team.group == housekeeping || w.lazy && s.team.group == renewal && !w.busy(s.process)
 }
 
 // renewal is the group of those who look after what is under way.

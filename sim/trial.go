@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
@@ -135,17 +136,18 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		t.Ends = append(t.Ends, end)
 	}
 	if t.Stop == "" {
-		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note))
+		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note), w.strays(ctx, t.Ends, note))
 	}
 	w.unprovoked(note)
 	t.Broken = append(t.Broken, w.breaches...)
-	return errors.Join(err, w.letters(ctx, note), w.outlived(ctx, note))
+	return errors.Join(err, w.listed(ctx, t.Ends, note), w.letters(ctx, note), w.outlived(ctx, t.Ends, note))
 }
 
 // outlived looks for timers that fired after the end of their execution, which
-// takes all of them back, and for events that were published twice. The stream has the order: what an event says of its own
-// time is as old as the step that it comes from.
-func (w *world) outlived(ctx context.Context, broken breaks) error {
+// takes all of them back, for events that were published twice, and for ends that
+// were not published. The stream has the order: what an event says of its own time is
+// as old as the step that it comes from.
+func (w *world) outlived(ctx context.Context, ends []End, broken breaks) error {
 	entries, err := w.client.XRange(ctx, w.stream, "-", "+").Result()
 	if err != nil {
 		return err
@@ -169,6 +171,12 @@ func (w *world) outlived(ctx context.Context, broken breaks) error {
 			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 		}
 		over[e.Execution] = (over[e.Execution] || ended(e)) && e.Type != event.ExecutionRetried
+	}
+	trimmed := w.retention != engine.Retention{}
+	for _, end := range ends {
+		if n := len(end.History); n > 0 && !trimmed && end.Status.Ended() && !seen[end.History[n-1].ID] {
+			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
+		}
 	}
 	return nil
 }
@@ -205,6 +213,10 @@ func (w *world) executions(ctx context.Context) ([]string, error) {
 func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, error) {
 	end := End{ID: id}
 	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, id)
+	if errors.Is(err, store.ErrNotFound) && w.tidied.removed[id] {
+		end.Status = gone
+		return end, nil
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		broken("no execution is lost", id, "there is nothing of it in Redis")
 		return end, nil
@@ -222,6 +234,7 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 	if n := int64(len(end.History)); n != x.Version {
 		broken("a history has no gap", id, "it has %d entries, its version is %d", n, x.Version)
 	}
+	w.dated(x, end.History, broken)
 	w.follow(ctx, x, end.History, broken)
 	return end, nil
 }
