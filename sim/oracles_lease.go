@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -80,5 +81,24 @@ func (w *world) needless(a delivery.Activity) {
 		if w.others[key] && m.Event.Type == event.TaskRequested && (a.What == delivery.Began || a.Task == "call") {
 			w.breach("what is another's is let go of", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew to be another's", a.Consumer, a.What, m.Event.ID))
 		}
+	}
+}
+
+// kill has a process die of the event that kills whoever begins with it. A suspect is
+// begun twice, the second time by itself.
+func (w *world) kill(a delivery.Activity) {
+	m := a.Message
+	if w.cfg.deadly == "" || a.What != delivery.Began || m.Event.Type != w.cfg.deadly || delivery.Poison(m) != nil {
+		return
+	}
+	alone := !delivery.Suspect(m)
+	w.aside(func(ctx context.Context) (err error) {
+		if !alone {
+			alone, err = w.client.HExists(ctx, w.stream+":deaths", "alone "+m.Group+" "+m.ID).Result()
+		}
+		return err
+	})
+	if alone {
+		w.crash(w.current.process, nil)
 	}
 }

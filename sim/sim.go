@@ -53,6 +53,7 @@ type Config struct {
 	bug       *bug                      // planted by the tests of the simulator itself
 	acts      []arrival                 // of operators, likewise
 	lethal    string                    // whoever calls this dies of it, likewise
+	deadly    event.Type                // whoever begins with such an event does, likewise
 	breakers  func() *executor.Breakers // those of a process, likewise; nil: it has none
 	retention *engine.Retention         // likewise; nil: as the seed has it
 	record    *recording

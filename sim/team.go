@@ -46,6 +46,7 @@ func (w *world) added(key string, fields []string) {
 	switch key {
 	case w.stream:
 		w.published(typeOf(fields))
+		w.fired(fields)
 	case timers:
 		for _, t := range w.teams {
 			// Whoever has done it itself knows, unless others have to be told.

@@ -75,3 +75,22 @@ func (w *world) removed(key string) {
 
 // gone is the status of an execution that was removed as it should be.
 const gone decide.Status = "removed"
+
+// fired notes a timer that has fired for an execution that there is not.
+func (w *world) fired(fields []string) {
+	if w.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
+		return
+	}
+	values := map[string]any{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		values[fields[i]] = fields[i+1]
+	}
+	var data event.Fired
+	e, err := event.FromAttributes(values)
+	if err != nil || decide.DecodeData(e, &data) != nil {
+		return
+	}
+	if _, known := w.tidied.over[e.Execution]; !known {
+		w.foreign = append(w.foreign, fmt.Sprintf("%s %d", data.Key, data.ScheduledFor.YearDay()-1))
+	}
+}

@@ -27,6 +27,8 @@ type Trial struct {
 	Calls    map[string]uint64 // made by each executor
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
+
+	foreign []string // keys of the timers that have fired for none of the executions, and their days, sorted
 }
 
 // lasted is how long it took until all had ended: what comes behind is the engine's
@@ -90,7 +92,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	for _, s := range w.services {
 		w.count(s)
 	}
-	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Broken: broken}
+	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
@@ -140,14 +142,14 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	}
 	w.unprovoked(note)
 	t.Broken = append(t.Broken, w.breaches...)
-	return errors.Join(err, w.listed(ctx, t.Ends, note), w.letters(ctx, note), w.outlived(ctx, t.Ends, note))
+	return errors.Join(err, w.listed(ctx, t.Ends, note), w.letters(ctx, note), w.outlived(ctx, t, note))
 }
 
 // outlived looks for timers that fired after the end of their execution, which
 // takes all of them back, for events that were published twice, and for ends that
 // were not published. The stream has the order: what an event says of its own time is
 // as old as the step that it comes from.
-func (w *world) outlived(ctx context.Context, ends []End, broken breaks) error {
+func (w *world) outlived(ctx context.Context, t *Trial, broken breaks) error {
 	entries, err := w.client.XRange(ctx, w.stream, "-", "+").Result()
 	if err != nil {
 		return err
@@ -173,7 +175,7 @@ func (w *world) outlived(ctx context.Context, ends []End, broken breaks) error {
 		over[e.Execution] = (over[e.Execution] || ended(e)) && e.Type != event.ExecutionRetried
 	}
 	trimmed := w.retention != engine.Retention{}
-	for _, end := range ends {
+	for _, end := range t.Ends {
 		if n := len(end.History); n > 0 && !trimmed && end.Status.Ended() && !seen[end.History[n-1].ID] {
 			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
 		}

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -50,6 +51,7 @@ type world struct {
 	idempotency map[string]string // the keys of runs, and the runs of keys
 	breaches    []Violation       // promises that were seen to be broken on the way
 	others      map[string]bool   // messages that a process was told to be another's
+	foreign     []string          // see Trial
 	retention   engine.Retention
 	tidied      tidied
 
@@ -140,6 +142,9 @@ func (w *world) launch(ctx context.Context) error {
 		w.living++
 		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); err != nil {
 			return err
+		}
+		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); w.cfg.Plan != nil && !errors.Is(err, store.ErrExists) {
+			w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
 		}
 	}
 	w.arrivals = w.expected()
