@@ -60,6 +60,9 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s != nil && s.process.dead {
 		return nil, errCrashed // it goes on to its end, but nothing of it gets out
 	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err // nothing is sent
+	}
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.reach(deed)
 	f.w.keyed(from, req)

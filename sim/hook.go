@@ -27,6 +27,9 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if err != nil && cmd.Err() == nil {
 			cmd.SetErr(err)
 		}
+		if err == nil {
+			h.w.told(cmd)
+		}
 		return err
 	}
 }

@@ -71,6 +71,8 @@ func (w *world) keyed(from executor.Origin, req *http.Request) {
 // acted looks for work that is taken over from those who are alive and hear all
 // answers: they hold what they have until it is done.
 func (w *world) acted(a delivery.Activity) {
+	w.needless(a)
+	w.kill(a)
 	if a.What != delivery.Claimed {
 		return
 	}
@@ -101,17 +103,6 @@ func (w *world) orphans(ctx context.Context, broken breaks) error {
 	}
 	for _, key := range keys {
 		broken("nobody listens who has ended", "", "%s is left", key)
-	}
-	for _, id := range w.cfg.ids() {
-		names, err := w.client.HKeys(ctx, tenant+":execution:"+id).Result()
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if strings.HasPrefix(name, "gone:") || strings.HasPrefix(name, "moved:") || name == "state" || name == "state_version" {
-				broken("an execution that has ended keeps no notes", id, "%s is left", name)
-			}
-		}
 	}
 	return nil
 }

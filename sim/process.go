@@ -45,7 +45,7 @@ func (w *world) boot(ctx context.Context, p *process) error {
 	for _, s := range p.engine.Services() {
 		t := w.team(s)
 		it := newService(ctx, p, t, s)
-		if p.life > 0 {
+		if p.life > 0 || s.Group == housekeeping {
 			w.call(it) // others may have left it something to claim
 		}
 		t.services, p.services = append(t.services, it), append(p.services, it)

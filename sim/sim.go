@@ -49,14 +49,16 @@ type Config struct {
 	Processes  int   // that share the work; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
 
-	turns    uint64                    // that services may have; 0: any number
-	bug      *bug                      // planted by the tests of the simulator itself
-	acts     []arrival                 // of operators, likewise
-	lethal   string                    // whoever calls this dies of it, likewise
-	breakers func() *executor.Breakers // those of a process, likewise; nil: it has none
-	record   *recording
-	judged   *judged    // ends that were found to be right, by all worlds of a search; nil: none
-	replay   *Recording // what answers the calls, in the place of Mocks and Transport
+	turns     uint64                    // that services may have; 0: any number
+	bug       *bug                      // planted by the tests of the simulator itself
+	acts      []arrival                 // of operators, likewise
+	lethal    string                    // whoever calls this dies of it, likewise
+	deadly    event.Type                // whoever begins with such an event does, likewise
+	breakers  func() *executor.Breakers // those of a process, likewise; nil: it has none
+	retention *engine.Retention         // likewise; nil: as the seed has it
+	record    *recording
+	judged    *judged    // ends that were found to be right, by all worlds of a search; nil: none
+	replay    *Recording // what answers the calls, in the place of Mocks and Transport
 }
 
 // ids are those of the executions that are started.
@@ -160,7 +162,7 @@ func (w *world) options(p *process) engine.Options {
 		opts.Activity = w.acted
 	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
-	opts.Observe = w.observe
+	opts.Observe, opts.Retention = w.observe, w.retention
 	opts.Transport = w.outward
 	if w.cfg.breakers != nil {
 		opts.Breakers = w.cfg.breakers()

@@ -46,12 +46,17 @@ func (w *world) added(key string, fields []string) {
 	switch key {
 	case w.stream:
 		w.published(typeOf(fields))
+		w.fired(fields)
 	case timers:
 		for _, t := range w.teams {
 			// Whoever has done it itself knows, unless others have to be told.
 			if self := w.lazy && w.current != nil && w.current.team == t; t.fires() && !self {
 				w.notify(t)
 			}
+		}
+	default:
+		if w.cfg.Plan != nil {
+			w.written(key, typeOf(fields))
 		}
 	}
 }
@@ -148,7 +153,7 @@ func (w *world) wakeEach(t *team) {
 // where there are others whose work it could be.
 func (cfg Config) lazy() bool {
 	const thorough = 8
-	return cfg.Plan.harmless() && cfg.lethal == "" && (cfg.Processes == 1 || choice(cfg.Seed, "lazy", 0)%thorough != 0)
+	return cfg.Plan.harmless() && cfg.lethal == "" && cfg.deadly == "" && (cfg.Processes == 1 || choice(cfg.Seed, "lazy", 0)%thorough != 0)
 }
 
 // through reports whether a service, or others in its place, have done all that
@@ -218,9 +223,9 @@ func (w *world) rouse(of *service) {
 }
 
 // vain reports whether a service would only look after what is left lying on
-// purpose: time that passes for its sake would pass for ever.
+// purpose, or remove what is old: time that passes for its sake would pass for ever.
 func (w *world) vain(s *service) bool {
-	return w.lazy && s.team.group == renewal && !w.busy(s.process)
+	return s.team.group == housekeeping || w.lazy && s.team.group == renewal && !w.busy(s.process)
 }
 
 // renewal is the group of those who look after what is under way.

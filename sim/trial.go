@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
@@ -26,6 +27,8 @@ type Trial struct {
 	Calls    map[string]uint64 // made by each executor
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
+
+	foreign []string // keys of the timers that have fired for none of the executions, and their days, sorted
 }
 
 // lasted is how long it took until all had ended: what comes behind is the engine's
@@ -89,7 +92,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	for _, s := range w.services {
 		w.count(s)
 	}
-	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Broken: broken}
+	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
@@ -132,18 +135,19 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		t.Ends = append(t.Ends, end)
 	}
 	if t.Stop == "" {
-		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note))
+		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note), w.strays(ctx, t.Ends, note))
 	}
 	w.unprovoked(note)
 	t.Broken = append(t.Broken, w.breaches...)
-	w.outlived(note)
-	return errors.Join(err, w.letters(ctx, note))
+	w.outlived(t, note)
+	return errors.Join(err, w.listed(ctx, t.Ends, note), w.letters(ctx, note))
 }
 
 // outlived looks for timers that fired after the end of their execution, which
-// takes all of them back, and for events that were published twice. The stream has the order: what an event says of its own
-// time is as old as the step that it comes from.
-func (w *world) outlived(broken breaks) {
+// takes all of them back, for events that were published twice, and for ends that
+// were not published. The stream has the order: what an event says of its own time is
+// as old as the step that it comes from.
+func (w *world) outlived(t *Trial, broken breaks) {
 	over, seen := map[string]bool{}, map[string]bool{}
 	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
 	for e := range w.publications() {
@@ -159,6 +163,12 @@ func (w *world) outlived(broken breaks) {
 			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 		}
 		over[e.Execution] = (over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried
+	}
+	trimmed := w.retention != engine.Retention{}
+	for _, end := range t.Ends {
+		if n := len(end.History); n > 0 && !trimmed && end.Status.Ended() && !seen[end.History[n-1].ID] {
+			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
+		}
 	}
 }
 
@@ -188,6 +198,10 @@ func (w *world) executions() []string {
 func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, error) {
 	end := End{ID: id}
 	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, id)
+	if errors.Is(err, store.ErrNotFound) && w.tidied.removed[id] {
+		end.Status = gone
+		return end, nil
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		broken("no execution is lost", id, "there is nothing of it in Redis")
 		return end, nil
@@ -205,6 +219,7 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 	if n := int64(len(end.History)); n != x.Version {
 		broken("a history has no gap", id, "it has %d entries, its version is %d", n, x.Version)
 	}
+	w.dated(x, end.History, broken)
 	w.follow(ctx, x, end.History, broken)
 	return end, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -40,13 +41,16 @@ type workload struct {
 	calls                 int               // so many reach it where nothing goes wrong; 0: it does not matter
 	letters               []string          // what is given up: its event and by whom, after how often
 	lethal                string            // whoever calls this dies of it
+	deadly                event.Type        // whoever begins with such an event dies of it
+	fires                 []string          // timers of nobody: their key, and the day of the month before
+	retention             *engine.Retention // as the seed has it unless it is given
 	breakers              *executor.BreakerOptions
 }
 
 const day = 24 * time.Hour
 
 func workloads() []workload {
-	return append(callWorkloads(), []workload{
+	return append(append(callWorkloads(), restWorkloads()...), []workload{
 		{
 			name: "suspended while things end, and resumed",
 			document: `
@@ -257,7 +261,7 @@ func (l workload) config(t *testing.T) Config {
 	}
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, lethal: l.lethal, turns: 100_000,
+		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, lethal: l.lethal, deadly: l.deadly, retention: l.retention, turns: 100_000,
 	}
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))
@@ -315,15 +319,22 @@ func (l workload) wrong(got *Trial) (out []string) {
 		out = append(out, "not given up: "+text)
 	}
 	out = append(out, l.measured(got)...)
-	for _, end := range got.Ends {
+	if l.fires != nil && !slices.Equal(l.fires, got.foreign) {
+		out = append(out, fmt.Sprintf("%q have fired, want %q", got.foreign, l.fires))
+	}
+	ends := got.Ends
+	if l.retention != nil { // children are there, or not any more
+		ends = slices.DeleteFunc(slices.Clone(ends), func(end End) bool { return strings.Contains(end.ID, ".") })
+	}
+	for _, end := range ends {
 		want, ok := l.want[end.ID]
 		text := string(end.Status) + " " + string(end.Output)
 		if !ok || !strings.HasPrefix(strings.TrimSpace(text), want) {
 			out = append(out, fmt.Sprintf("%s is %s %v, want %q", end.ID, text, end.Error, want))
 		}
 	}
-	if len(got.Ends) != len(l.want) {
-		out = append(out, fmt.Sprintf("%d executions, want %d", len(got.Ends), len(l.want)))
+	if len(ends) != len(l.want) {
+		out = append(out, fmt.Sprintf("%d executions, want %d", len(ends), len(l.want)))
 	}
 	return out
 }

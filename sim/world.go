@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -49,6 +50,10 @@ type world struct {
 	reached     []Reached         // the calls in their order
 	idempotency map[string]string // the keys of runs, and the runs of keys
 	breaches    []Violation       // promises that were seen to be broken on the way
+	others      map[string]bool   // messages that a process was told to be another's
+	foreign     []string          // see Trial
+	retention   engine.Retention
+	tidied      tidied
 
 	living  int // executions that have begun and not ended
 	tasks   int
@@ -65,10 +70,13 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
-	w.memory = memory.New(cfg.Start)
+	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
 	w.lazy = cfg.lazy()
 	w.memory.Added = w.added
+	if cfg.Plan != nil {
+		w.watch()
+	}
 	w.client = w.memory.Client()
 	w.client.AddHook(hook{w})
 	if cfg.bug != nil {
@@ -134,6 +142,9 @@ func (w *world) launch(ctx context.Context) error {
 		w.living++
 		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); err != nil {
 			return err
+		}
+		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); w.cfg.Plan != nil && !errors.Is(err, store.ErrExists) {
+			w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
 		}
 	}
 	w.arrivals = w.expected()

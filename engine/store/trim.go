@@ -101,9 +101,11 @@ func (s *Store) onEach(ctx context.Context, script *redis.Script, keys []string,
 			for i, key := range page {
 				replies[i] = script.EvalSha(ctx, pipe, []string{key}, args...)
 			}
-			_, err := pipe.Exec(ctx)
-			if !redis.HasErrorPrefix(err, "NOSCRIPT") || known || script.Load(ctx, s.rdb).Err() != nil {
+			if _, err := pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") || known {
 				break
+			}
+			if err := script.Load(ctx, s.rdb).Err(); err != nil {
+				return failed("load a script", err)
 			}
 		}
 		for i, key := range page {

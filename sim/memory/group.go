@@ -197,7 +197,7 @@ func (s *Server) xgroup(args []string) resp.Reply {
 		g.join(args[4], s.ms)
 		return resp.Int(1)
 	default:
-		return g.leave(args[4])
+		return s.leave(g, args[4])
 	}
 }
 
@@ -261,12 +261,17 @@ func (st *stream) setGroup(g *group, args []string) resp.Reply {
 }
 
 // leave takes a consumer out, and what is pending with it.
-func (g *group) leave(name string) resp.Reply {
+func (s *Server) leave(g *group, name string) resp.Reply {
 	c := g.consumer(name)
 	if c == nil {
 		return resp.Int(0)
 	}
 	n := c.count
+	for _, p := range g.pending {
+		if p.owner == c && s.Watch.Lost != nil {
+			s.Watch.Lost(g.name, p.id)
+		}
+	}
 	g.pending = slices.DeleteFunc(g.pending, func(p *pending) bool { return p.owner == c })
 	g.consumers = slices.DeleteFunc(g.consumers, func(other *consumer) bool { return other == c })
 	return resp.Int(n)

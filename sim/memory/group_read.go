@@ -145,6 +145,7 @@ func (s *Server) xack(args []string) resp.Reply {
 			return resp.Fail(noStreamID)
 		}
 		if at := g.search(id); at < len(g.pending) && g.pending[at].streamID == id {
+			s.acknowledged(st, g, g.pending[at])
 			g.forget(at)
 			n++
 		}

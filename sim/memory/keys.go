@@ -33,6 +33,9 @@ func (s *Server) del(args []string) resp.Reply {
 	n := 0
 	for _, key := range args[1:] {
 		if s.item(key) != nil {
+			if s.Watch.Removed != nil {
+				s.Watch.Removed(key)
+			}
 			delete(s.keys, key)
 			n++
 		}

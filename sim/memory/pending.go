@@ -124,6 +124,7 @@ func (s *Server) xclaim(args []string) resp.Reply { //nolint:revive // cognitive
 		if p == nil {
 			p = g.give(pending{id, e.id, owner, s.ms, 0})
 		}
+		s.taken(g, p, owner)
 		p.claim(c, owner)
 		if c.just {
 			out = append(out, resp.Text(p.id))
@@ -276,6 +277,7 @@ func (s *Server) claimFrom(st *stream, g *group, c claiming, a autoClaim) resp.R
 		if owner == nil {
 			owner = g.join(a.consumer, s.ms)
 		}
+		s.taken(g, p, owner)
 		p.claim(c, owner)
 		count--
 		if c.just {

@@ -21,6 +21,8 @@ type Server struct {
 	// Added, if set, is told of each entry that is added to a stream, and of each
 	// command that adds to a sorted set. It must not send commands.
 	Added func(key string, fields []string)
+	// Watch is told of what happens to entries and keys that others may need.
+	Watch Watch
 
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex

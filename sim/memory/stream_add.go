@@ -53,7 +53,7 @@ func trimmingOf(args []string) (t trimming, rest []string, bad string) {
 }
 
 // trim takes the oldest entries out, and says how many.
-func (st *stream) trim(t trimming) int {
+func (s *Server) trim(st *stream, t trimming) int {
 	n := 0
 	switch t.by {
 	case "maxlen":
@@ -61,6 +61,7 @@ func (st *stream) trim(t trimming) int {
 	case "minid":
 		n = st.search(t.min)
 	}
+	s.lost(st, st.entries[:n])
 	st.entries = slices.Delete(st.entries, 0, n)
 	return n
 }
@@ -83,7 +84,7 @@ func (s *Server) xtrim(args []string) resp.Reply {
 	case st == nil:
 		return resp.Int(0)
 	}
-	return resp.Int(st.trim(t))
+	return resp.Int(s.trim(st, t))
 }
 
 func (s *Server) xadd(args []string) resp.Reply {
@@ -129,7 +130,7 @@ options:
 	if s.keys[key] == nil {
 		s.keys[key] = &item{value: st}
 	}
-	st.trim(t)
+	s.trim(st, t)
 	if s.Added != nil {
 		s.Added(key, rest[1:])
 	}

@@ -1,0 +1,53 @@
+package memory
+
+import "time"
+
+// Watch is told of what happens to entries and keys that others may need. What is
+// not set is told nothing; what is must not send commands.
+type Watch struct {
+	Taken        func(Entry, string, time.Duration) // by a consumer, once it was left alone for so long
+	Acknowledged func(Entry)
+	Lost         func(group, id string) // an entry that a group has not read, or not acknowledged
+	Removed      func(key string)
+}
+
+// Entry is one that is pending.
+type Entry struct {
+	Group, ID, Owner string
+	Fields           []string // none if it is not in its stream any more
+}
+
+// taken tells that an entry is about to be another consumer's.
+func (s *Server) taken(g *group, p *pending, to *consumer) {
+	if s.Watch.Taken != nil && p.owner != to {
+		s.Watch.Taken(Entry{Group: g.name, ID: p.id, Owner: p.owner.name}, to.name, time.Duration(s.ms-p.since)*time.Millisecond)
+	}
+}
+
+// acknowledged tells that an entry is about to be acknowledged.
+func (s *Server) acknowledged(st *stream, g *group, p *pending) {
+	if s.Watch.Acknowledged == nil {
+		return
+	}
+	e := Entry{Group: g.name, ID: p.id, Owner: p.owner.name}
+	if there := st.entry(p.streamID); there != nil {
+		e.Fields = there.fields
+	}
+	s.Watch.Acknowledged(e)
+}
+
+// lost tells of entries that are about to go, and that a group still needs.
+func (s *Server) lost(st *stream, going []entry) {
+	if s.Watch.Lost == nil {
+		return
+	}
+	for _, g := range st.groups {
+		for i := range going {
+			e := &going[i]
+			at := g.search(e.streamID)
+			if g.last.less(e.streamID) || at < len(g.pending) && g.pending[at].streamID == e.streamID {
+				s.Watch.Lost(g.name, e.id)
+			}
+		}
+	}
+}

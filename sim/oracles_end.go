@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// dated holds the times of an execution against those of its history.
+func (w *world) dated(x store.Execution, history []event.Event, broken breaks) {
+	if len(history) == 0 {
+		return
+	}
+	if first := history[0].Time; !x.CreatedAt.Equal(first) {
+		broken(ruleKept, x.ID, "it was created at %v, its history begins at %v", x.CreatedAt, first)
+	}
+	last := history[len(history)-1].Time
+	switch over := decide.Status(x.Status).Ended(); {
+	case over && !x.EndedAt.Equal(last):
+		broken(ruleKept, x.ID, "it has ended at %v, its history at %v", x.EndedAt, last)
+	case !over && !x.EndedAt.IsZero():
+		broken(ruleKept, x.ID, "it goes on, and has ended at %v", x.EndedAt)
+	}
+}
+
+// shelves are the lists of executions, and which statuses stand where.
+const (
+	openList      = "open"
+	completedList = "completed"
+	faultedList   = "faulted"
+	cancelledList = "cancelled"
+)
+
+// listed holds the lists of executions against what is kept of them: each stands
+// once, where its status belongs, by when it was created.
+func (w *world) listed(ctx context.Context, ends []End, broken breaks) error {
+	const rule = "every execution is listed by its status"
+	places := map[string]string{}
+	for _, list := range []string{openList, completedList, faultedList, cancelledList} {
+		entries, err := w.client.ZRangeWithScores(ctx, "tenant:"+w.cfg.Tenant+":executions:"+list, 0, -1).Result()
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			id, _ := entry.Member.(string) // go-redis reads nothing else
+			if other := places[id]; other != "" {
+				broken(rule, id, "it is among the %s ones and the %s ones", other, list)
+			}
+			places[id] = list
+			i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
+			if i < 0 {
+				broken(rule, id, "it is among the %s ones, and there is nothing of it", list)
+			} else if h := ends[i].History; len(h) > 0 && int64(entry.Score) != h[0].Time.UnixMilli() {
+				broken(rule, id, "it is listed as of %v, and began at %v", int64(entry.Score), h[0].Time)
+			}
+		}
+	}
+	for _, end := range ends {
+		want := openList
+		if end.Status.Ended() {
+			want = string(end.Status)
+		}
+		if end.Status != "" && end.Status != gone && places[end.ID] != want {
+			broken(rule, end.ID, "it is %s, and among the %q ones", end.Status, places[end.ID])
+		}
+	}
+	return nil
+}
+
+// known reports whether the engine says what a key is for.
+func (w *world) known(key string, ends []End) bool {
+	rest, ours := strings.CutPrefix(key, "tenant:"+w.cfg.Tenant+":")
+	if !ours {
+		return strings.HasPrefix(key, "flunq:timers:") || key == "flunq:tenants"
+	}
+	if rest == "workflows" || rest == "events" {
+		return true
+	}
+	for _, prefix := range []string{"events:", "executions:", "workflow:definition:", "listen:"} {
+		if strings.HasPrefix(rest, prefix) {
+			return true
+		}
+	}
+	id, isExecution := strings.CutPrefix(rest, "execution:")
+	id = strings.TrimSuffix(id, ":history")
+	return isExecution && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
+}
+
+// strays looks for keys that belong to nothing, and for notes of executions that have ended.
+func (w *world) strays(ctx context.Context, ends []End, broken breaks) error {
+	keys, err := w.client.Keys(ctx, "*").Result()
+	if err != nil {
+		return err
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if !w.known(key, ends) {
+			broken("no key is left over", "", "%s belongs to nothing", key)
+		}
+	}
+	for _, end := range ends {
+		names, err := w.client.HKeys(ctx, "tenant:"+w.cfg.Tenant+":execution:"+end.ID).Result()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if end.Status.Ended() && (strings.Contains(name, ":") || name == "state" || name == "state_version") {
+				broken("an execution that has ended keeps no notes", end.ID, "%s is left", name)
+			}
+		}
+	}
+	return nil
+}

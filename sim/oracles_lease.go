@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/memory"
+)
+
+// watch sees to it that what happens in Redis to the messages of others is looked at.
+func (w *world) watch() {
+	w.memory.Watch.Taken = w.taken
+	w.memory.Watch.Acknowledged = w.acknowledged
+	w.memory.Watch.Removed = w.removed
+	w.memory.Watch.Lost = func(group, id string) {
+		w.breach("nothing goes that a group still needs", "", "entry "+id+" has gone, and "+group+" was not done with it")
+	}
+}
+
+// taken looks for messages that are taken over before their lease has ended.
+func (w *world) taken(e memory.Entry, to string, idle time.Duration) {
+	if lease := engine.Defaults().Lease; idle < lease {
+		w.breach("a message is its consumer's for a lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
+	}
+}
+
+// acknowledged looks for messages that are acknowledged by others than whoever holds
+// them. What means nothing to a group is acknowledged by whoever has read it.
+func (w *world) acknowledged(e memory.Entry) {
+	s := w.current
+	if s == nil || e.Fields == nil {
+		return
+	}
+	if own := s.process.name(); consumerOf(e.Owner) != own && s.team.concerns != nil && s.team.concerns(typeOf(e.Fields)) {
+		w.breach("only who holds a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
+	}
+}
+
+// consumerOf is the process that a consumer belongs to.
+func consumerOf(name string) string {
+	_, rest, _ := strings.Cut(name, "-")
+	process, _, _ := strings.Cut(rest, "-")
+	return process
+}
+
+// told notes what a renewal was told to be another's by now.
+func (w *world) told(cmd redis.Cmder) {
+	s := w.current
+	reply, ok := cmd.(*redis.Cmd)
+	if s == nil || s.team.group != renewal || w.cfg.Plan == nil || !ok {
+		return
+	}
+	const consumer = 5 // among the arguments of a script with one key
+	lost, err := reply.StringSlice()
+	if args := cmd.Args(); err == nil && len(args) > consumer {
+		for _, id := range lost {
+			w.others[fmt.Sprint(args[consumer])+" "+id] = true
+		}
+	}
+}
+
+// needless looks for calls that are finished though whoever makes them was told, while
+// they were under way, that the request is another's.
+func (w *world) needless(a delivery.Activity) {
+	m := a.Message
+	if a.Service != "executor" {
+		return
+	}
+	key := a.Consumer + " " + m.ID
+	switch a.What { //nolint:exhaustive // the others say nothing of it
+	case delivery.Claimed:
+		delete(w.others, key)
+	case delivery.Began, delivery.Performed:
+		if w.others[key] && m.Event.Type == event.TaskRequested && (a.What == delivery.Began || a.Task == "call") {
+			w.breach("what is another's is let go of", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew to be another's", a.Consumer, a.What, m.Event.ID))
+		}
+	}
+}
+
+// kill has a process die of the event that kills whoever begins with it. A suspect is
+// begun twice, the second time by itself.
+func (w *world) kill(a delivery.Activity) {
+	m := a.Message
+	if w.cfg.deadly == "" || a.What != delivery.Began || m.Event.Type != w.cfg.deadly || delivery.Poison(m) != nil {
+		return
+	}
+	alone := !delivery.Suspect(m)
+	w.aside(func(ctx context.Context) (err error) {
+		if !alone {
+			alone, err = w.client.HExists(ctx, w.stream+":deaths", "alone "+m.Group+" "+m.ID).Result()
+		}
+		return err
+	})
+	if alone {
+		w.crash(w.current.process, nil)
+	}
+}

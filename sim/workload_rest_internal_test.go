@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// restWorkloads lead to what becomes of executions that have ended, of definitions
+// that are not the only ones, and of timers that nobody but their key can be found by.
+func restWorkloads() []workload {
+	keyed := func(key string, day int) any {
+		data := map[string]any{"task_id": "/t", "key": key}
+		if day > 0 {
+			data["fire_at"] = Epoch().AddDate(0, 0, day).Format(time.RFC3339Nano)
+		}
+		return data
+	}
+	set := func(after time.Duration, key string, at int) act {
+		return act{execution: "ghost", after: after, typ: event.TimerScheduled, task: "/t", data: keyed(key, at)}
+	}
+	back := func(after time.Duration, key string) act {
+		return act{execution: "ghost", after: after, typ: event.TimerCancelled, task: "/t", data: keyed(key, 0)}
+	}
+	return []workload{
+		{
+			name: "what has ended is removed in time, and nothing else",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: PT1H}}, {end: {set: "${ $workflow.id }"}}]
+`},
+			document: `
+do:
+  - kid: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+  - some: {if: "${ $workflow.id == \"x-3\" or $workflow.id == \"x-4\" }", call: http, with: {method: post, endpoint: "https://a.example/"}}
+  - days: {for: {in: "[range(if $workflow.id == \"x\" then 20 else 5 end)]"}, do: [{rest: {wait: P1D}}]}
+`,
+			mocks: `http: [{respond: [{status: 500, latency: PT3S}, {body: {n: 1}}]}]`,
+			acts: []act{
+				{execution: "x-2", after: day, typ: event.ExecutionCancelled},
+				{execution: "x-3", after: day, typ: event.ExecutionRetried},
+				{execution: "x-4", after: 2*day + time.Hour + 3*time.Second, typ: event.ExecutionRetried}, // as it is removed
+			},
+			retention:  &engine.Retention{Entries: 10, Age: time.Minute, Finished: store.Keep{Age: 2 * day}},
+			executions: 4, seeds: 30,
+			want: map[string]string{
+				"x": "completed", "x-2": "removed", "x-3": "removed", "x-4": "removed",
+			},
+		},
+		{
+			name: "each goes on with the definition that it began with",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{one: {wait: PT1M}}, {two: {set: {n: 2}}}, {three: {call: http, with: {method: get, endpoint: "https://a.example/"}}}, {four: {set: {n: 1}}}]
+`, `
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.10.0'}
+do: [{one: {set: {n: 1}}}, {two: {call: http, with: {method: get, endpoint: "https://b.example/"}}}, {three: {set: {n: 10}}}]
+`, `
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.9.0'}
+do: [{none: {set: {n: 9}}}]
+`, `
+document: {dsl: '1.0.3', namespace: test, name: workload, version: '2.0.0'}
+do: [{none: {set: {n: 0}}}]
+`},
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - first: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+          - latest: {run: {workflow: {namespace: test, name: child, version: latest, input: {}}}}
+          - own: {do: [{rest: {wait: PT1H}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]}
+  - end: {set: "${ map(.n) }"}
+`,
+			mocks: `http: [{respond: {latency: PT3S, body: {n: 3}}}]`,
+			seeds: 40,
+			want:  map[string]string{"x": `completed [1,10,3]`, "x.1": "completed", "x.2": "completed"},
+		},
+		{
+			name: "timers that are a hair apart",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {for: {in: "[range(5)]"}, do: [{rest: {wait: PT1S}}]}
+          - b: {for: {in: "[range(5)]"}, do: [{rest: {wait: PT1.0004S}}]}
+          - c: {for: {in: "[range(5)]"}, do: [{rest: {wait: PT1.000000001S}}]}
+          - d: {for: {in: "[range(5)]"}, do: [{rest: {wait: PT0.9996S}}]}
+`,
+			rate: 120, seeds: 30,
+			want: map[string]string{"x": "completed"},
+		},
+		{
+			name:     "one timer for each key, as it was set last",
+			document: "\ndo: [{rest: {wait: P10D}}]",
+			acts: []act{
+				set(day, "moved", 5), set(2*day, "moved", 9),
+				set(day, "taken back", 6), back(3*day, "taken back"),
+				set(day, "alone", 7),
+				back(day, "first taken back"), set(2*day, "first taken back", 8),
+				set(day, "both at once", 5), set(day+time.Second, "both at once", 9),
+				set(day, "at once taken back", 5), back(day+time.Second, "at once taken back"),
+			},
+			kinds: []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Delay, Clock},
+			fires: []string{"alone 7", "both at once 9", "first taken back 8", "moved 9"},
+			want:  map[string]string{"x": "completed"},
+		},
+		{
+			name: "an event that kills is given up, and kills nothing else",
+			document: `
+do:
+  - hears: {listen: {to: {any: [{with: {type: com.example.x}}], until: length >= 4}}}
+  - end: {set: "${ map(.) }"}
+`,
+			mocks: `
+events:
+  - {after: P1D, type: com.example.x, source: /x, data: 1}
+  - {after: P1D, id: kill, type: com.example.kill, source: /x}
+  - {after: P1D, type: com.example.x, source: /x, data: 2}
+  - {after: P1DT1S, type: com.example.x, source: /x, data: 3}
+  - {after: P2D, type: com.example.x, source: /x, data: 4}
+`,
+			deadly: "com.example.kill", kinds: []FaultKind{}, seeds: 20, executions: 2,
+			letters: []string{"com.example.kill kill by the worker-service after 5"},
+			want:    map[string]string{"x": "completed", "x-2": "completed"},
+		},
+	}
+}
