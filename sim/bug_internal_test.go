@@ -16,20 +16,24 @@ var bugs = []struct {
 	text string // of the workflow that shows it, if not every one does
 }{
 	{"acknowledged before it is committed", bug{
-		script: replaced(`if entry ~= '' and not mine[entry] and (all or look(stream, ARGV[1], ARGV[2], entry, entry, 1) == 0) then return 2 end`, ``),
+		script: replaced(`if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end`, ``),
 		ahead: func(source string, args []any) [][]any {
 			n := keysOf(args)
-			if !isCommit(source) || args[n+7] == "" {
+			if !isCommit(source) {
 				return nil
 			}
-			return [][]any{{"xack", args[0], args[n], args[n+7]}}
+			first, _ := args[n+6].(int)
+			if args[n+first] == "" {
+				return nil
+			}
+			return [][]any{{"xack", args[0], args[n], args[n+first]}}
 		},
 	}, ""},
 	{"no check of the version", bug{script: replaced(`if version ~= t.version then return 1 end`, ``)}, ""},
 	{"a step is built upon one that was lost", bug{script: replaced(`lost[execution] and 1 or transition(`, `transition(`)}, wide},
 	{"no check of whose message it is", bug{
 		script: func(source string) string {
-			source = strings.Replace(source, `if entry ~= '' and not mine[entry] and (all or look(stream, ARGV[1], ARGV[2], entry, entry, 1) == 0) then return 2 end`, ``, 1)
+			source = strings.Replace(source, `if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end`, ``, 1)
 			source = strings.Replace(source, `if version ~= t.version then return 1 end`, ``, 1)
 			source = strings.Replace(source, `if wrong == '' and mine[id] then`, `if wrong == '' then`, 1)
 			return strings.Replace(source, `if not mine() then return 0 end`, ``, 1)
@@ -50,7 +54,7 @@ var bugs = []struct {
 		},
 	}, ""},
 	{"what is claimed is not handled", bug{script: replaced(`out[#out + 1] = {id, tostring(deaths), claimed[1][2]}`, `redis.call('XACK', KEYS[1], group, id)`)}, ""},
-	{"a timer that was taken back is set", bug{script: replaced(`redis.call('HSET', KEYS[t.key], tombstone, '1')`, ``)}, ""},
+	{"a timer that was taken back is set", bug{script: replaced(`redis.call('HSET', keys[key], tombstone, '1')`, ``)}, ""},
 }
 
 func replaced(part, by string) func(string) string {

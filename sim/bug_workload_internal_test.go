@@ -14,9 +14,9 @@ var workloadBugs = []struct {
 }{
 	{"a version that is too new is written upon", bug{script: replaced(
 		`if version ~= t.version then return 1 end`, `if tonumber(version) < tonumber(t.version) then return 1 end`)}, "suspended while"},
-	{"whoever has ended listens still", bug{script: replaced(`redis.call('SREM', KEYS[i], t.id) end`, `end`)}, "each hears"},
+	{"whoever has ended listens still", bug{script: replaced(`redis.call('SREM', keys[i], id) end`, `end`)}, "each hears"},
 	{"the commit does not take timers out", bug{script: func(source string) string {
-		source = strings.Replace(source, `if redis.call('ZREM', timers, member) == 0 and not unmove(timers, KEYS[t.key], tombstone) and t.shelf == 0 then`, `if t.shelf == 0 then`, 1)
+		source = strings.Replace(source, `if redis.call('ZREM', timers, member) == 0 and not unmove(timers, keys[key], tombstone) and t.shelf == 0 then`, `if t.shelf == 0 then`, 1)
 		return strings.Replace(source, `redis.call('ZREM', timers, member) == 0 and not unmove(timers, execution, tombstone) and kept`, `kept`, 1)
 	}}, "a child is cancelled with"},
 	{"a timer is set for one that has ended", bug{script: replaced(
@@ -25,13 +25,11 @@ var workloadBugs = []struct {
 		`if #fired > 1 then table.remove(fired) end if #fired > 0 then redis.call('ZREM', timers`)}, "timers that are set"},
 	{"what was not read is passed by", bug{script: replaced(`if #rest == 0 and not rest['err'] then`, `if not rest['err'] then`)}, "timers that are set"},
 	{"an answer is given for another's message", bug{script: replaced(`if wrong == '' and mine[id] then`, `if wrong == '' then`)}, "suspended while"},
-	{"the first event is published twice", bug{script: replaced(`  for i = 1, t.publish do
-    done, at`, `  if t.publish > 0 then add(stream, '*', at) end
-  for i = 1, t.publish do
-    done, at`)}, "timers that are set"},
-	{"it is acknowledged before all of it is written", bug{script: replaced(`fields, shelf, acknowledge == 1`, `fields, shelf, ARGV[at + 1] ~= ''`)}, "each hears"},
+	{"the first event is published twice", bug{script: replaced(`  for i = t.history + 1, t.history + t.publish do`, `  if t.publish > 0 then add(stream, '*', t.history + 1, at) end
+  for i = t.history + 1, t.history + t.publish do`)}, "timers that are set"},
+	{"it is acknowledged before all of it is written", bug{script: replaced(`if t.acknowledge then`, `if entry ~= '' then`)}, "each hears"},
 	{"the answer to a call leaves its request pending", bug{script: replaced(`given, acks[#acks + 1], mine[id] = 1, id, nil`, `given, mine[id] = 1, nil`)}, "what takes longer"},
-	{"what failed once is told of for ever", bug{script: replaced(`if t.retried then redis.call('HDEL', KEYS[t.key], 'output', 'error', 'ended') end`, ``)}, "what has faulted"},
+	{"what failed once is told of for ever", bug{script: replaced(`if retried then redis.call('HDEL', keys[key], 'output', 'error', 'ended') end`, ``)}, "what has faulted"},
 	{"what kills is never given up", bug{script: replaced(`redis.call('HDEL', KEYS[2], 'alone ' .. field) == 1`, `false`)}, "what kills five"},
 	{"what is handed back counts as a death", bug{script: replaced(`if idle < released and owner ~= me then`, `do deaths = deaths + 5`)}, "messages that die"},
 }

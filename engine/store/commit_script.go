@@ -8,14 +8,17 @@ import "github.com/redis/go-redis/v9"
 // KEYS: stream, timers, and the indexes of open, of faulted, of completed and of
 // cancelled executions; then for each transition its execution, its history, and
 // the listeners to join and to leave. ARGV: group, consumer, tenant, the first and
-// the last entry that is answered (” for none), how many pending ones to look at;
-// then for each transition its counts, entry (” for none), version, the execution's id, its workflow and its
-// score in the indexes; then its fields, status first, history entries, events to
-// publish, and timers to cancel, each as member and tombstone. Since each argument
-// costs, the counts are bytes of one (see [counts]), and an entry or event is ” and
-// only what differs between those of one execution: its id, source, type, time, task
-// (” for none) and data; or @, which entry of the history it is, and its definition
-// (” for none); or the count of its fields and these.
+// the last entry that is answered (” for none), how many pending ones to look at,
+// and where the transitions begin; then the words; then each transition: its shape,
+// entry (” for none), the execution's id and its score in the indexes, and the texts
+// that are its own: those of its events' times, its fields, history entries, events
+// to publish, and timers to cancel, each as member and tombstone.
+//
+// Since each argument costs, what many of them would say is given once, as a word,
+// and a shape (see [shape]) says in bytes of which words a transition is made, and
+// where texts of its own stand between them: of an event of the execution like most
+// its id and its data, of any other all of its fields. Executions of one workflow
+// have the same shapes, so that each is read once.
 //
 // What could fail is looked at before anything is written; the first entry of the
 // history fails by itself if that is no history, or has the version already.
@@ -30,10 +33,22 @@ import "github.com/redis/go-redis/v9"
 //
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
 var commitScript = redis.NewScript(ours + unmove + `
-local stream, timers, open, faulted = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local kinds, acks, lost, marks, t = {}, {}, {}, {}, {}
+local keys, args = KEYS, ARGV -- globals take long to find
+local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
+local kinds, acks, lost, marks, shapes, written = {}, {}, {}, {}, {}, {}
+local t, key, own, id, score, retried -- the shape of the transition, its first key, where its own texts begin, less one, …
 
-local all = ARGV[4] == '' or look(stream, ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]) < tonumber(ARGV[6])
+-- Numbers take long to write, and most transitions have the same ones.
+local function number(n)
+  local text = written[n]
+  if not text then
+    text = string.format('%d', n)
+    written[n] = text
+  end
+  return text
+end
+
+local all = args[4] == '' or look(stream, args[1], args[2], args[4], args[5], args[6]) < tonumber(args[6])
 
 local function wrong(key, kind)
   local is = kinds[key]
@@ -46,48 +61,46 @@ end
 
 local function unsound()
   local bad = t.publish > 0 and wrong(stream, 'stream') or t.cancel > 0 and wrong(timers, 'zset')
-    or t.shelf > 0 and wrong(KEYS[t.shelf], 'zset')
-    or (t.shelf > 0 or t.retried or t.version == '0') and (wrong(open, 'zset') or wrong(faulted, 'zset'))
-  for i = t.key + 2, t.key + 1 + t.join + t.leave do bad = bad or wrong(KEYS[i], 'set') end
+    or t.shelf > 0 and wrong(keys[t.shelf], 'zset')
+    or (t.shelf > 0 or retried or t.version == '0') and (wrong(open, 'zset') or wrong(faulted, 'zset'))
+  for i = key + 2, key + 1 + t.join + t.leave do bad = bad or wrong(keys[i], 'set') end
   return bad
 end
 
 -- A stream keeps the names of fields once for those that have the first one's: all of
 -- a history have a task, if only an empty one.
-local function add(key, entry, at)
-  local n, from, behind, definition = ARGV[at], at, at + 7, ''
-  if n == '@' then
-    from, behind, definition = marks[tonumber(ARGV[at + 1])], at + 3, ARGV[at + 2]
-  elseif n ~= '' then
-    return redis.pcall('XADD', key, entry, unpack(ARGV, at + 1, at + n)), at + n + 1
+local function add(stream, entry, i, at)
+  local source, kind, time, task, again = t.source[i], t.kind[i], args[own + t.time[i]], t.task[i], t.again[i]
+  if not source then
+    return redis.pcall('XADD', stream, entry, unpack(args, at, at + kind - 1)), at + kind
   end
-  local id, source, kind, time, task, data = unpack(ARGV, from + 1, from + 6)
-  if task == '' and key == stream then
-    return redis.pcall('XADD', key, entry, 'id', id, 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'data', data), behind
-  elseif definition == '' then
-    return redis.pcall('XADD', key, entry, 'id', id, 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'taskid', task, 'data', data), behind
+  local from, behind = at, at + 2
+  if again then from, behind = marks[again], at end
+  if again and t.definition[i] ~= '' then
+    return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
+      'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1], 'definition', t.definition[i]), behind
+  elseif task ~= '' or i <= t.history then
+    return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
+      'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1]), behind
   end
-  return redis.pcall('XADD', key, entry, 'id', id, 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-    'tenantid', ARGV[3], 'workflowid', t.workflow, 'executionid', t.id, 'taskid', task, 'data', data, 'definition', definition), behind
+  return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
+    'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'data', args[from + 1]), behind
 end
 
 local function append(at)
   local version, done = tonumber(t.version), nil
   for i = 1, t.history do
-    version = version + 1
     marks[i] = at
-    done, at = add(KEYS[t.key + 1], string.format('%d-0', version), at)
+    done, at = add(keys[key + 1], number(version + i), i, at)
     if type(done) == 'table' and done['err'] then return at, done['err'] end
   end
-  return at, nil, version
+  return at
 end
 
 local function publish(at)
   local done
-  for i = 1, t.publish do
-    done, at = add(stream, '*', at)
+  for i = t.history + 1, t.history + t.publish do
+    done, at = add(stream, '*', i, at)
     if type(done) == 'table' and done['err'] then error(done['err'], 0) end
   end
   return at
@@ -95,33 +108,33 @@ end
 
 local function cancel(at)
   for i = 1, t.cancel do
-    local member, tombstone = ARGV[at], ARGV[at + 1]
-    if redis.call('ZREM', timers, member) == 0 and not unmove(timers, KEYS[t.key], tombstone) and t.shelf == 0 then
-      redis.call('HSET', KEYS[t.key], tombstone, '1')
+    local member, tombstone = args[at], args[at + 1]
+    if redis.call('ZREM', timers, member) == 0 and not unmove(timers, keys[key], tombstone) and t.shelf == 0 then
+      redis.call('HSET', keys[key], tombstone, '1')
     end
     at = at + 2
   end
 end
 
 local function listen()
-  local first = t.key + 2
-  for i = first, first + t.join - 1 do redis.call('SADD', KEYS[i], t.id) end
-  for i = first + t.join, first + t.join + t.leave - 1 do redis.call('SREM', KEYS[i], t.id) end
+  local first = key + 2
+  for i = first, first + t.join - 1 do redis.call('SADD', keys[i], id) end
+  for i = first + t.join, first + t.join + t.leave - 1 do redis.call('SREM', keys[i], id) end
 end
 
 local function file(status)
   local ended = t.shelf > 0
-  if ended or t.retried then
-    redis.call('ZADD', ended and KEYS[t.shelf] or open, t.score, t.id)
-    if ended then redis.call('ZREM', open, t.id) end
-    if t.retried and KEYS[t.shelf] ~= faulted then redis.call('ZREM', faulted, t.id) end
+  if ended or retried then
+    redis.call('ZADD', ended and keys[t.shelf] or open, score, id)
+    if ended then redis.call('ZREM', open, id) end
+    if retried and keys[t.shelf] ~= faulted then redis.call('ZREM', faulted, id) end
   elseif t.version == '0' and status ~= 'pending' then -- whoever has started it has filed it
-    redis.call('ZADD', open, 'NX', t.score, t.id)
+    redis.call('ZADD', open, 'NX', score, id)
   end
   if not ended then return end
-  for _, name in ipairs(redis.call('HKEYS', KEYS[t.key])) do
+  for _, name in ipairs(redis.call('HKEYS', keys[key])) do
     if name == 'state' or name == 'state_version' or string.find(name, ':', 1, true) then
-      redis.call('HDEL', KEYS[t.key], name)
+      redis.call('HDEL', keys[key], name)
     end
   end
 end
@@ -133,47 +146,82 @@ local function compact(history)
   if redis.pcall('COPY', history, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, history) end
 end
 
-local function read(at)
-  local l1, l2, l3, k1, k2, h1, h2, p1, p2, c1, c2, j1, j2, v1, v2, fields, shelf, acknowledge = string.byte(ARGV[at], 1, 18)
-  t.fields, t.shelf, t.acknowledge = fields, shelf, acknowledge == 1
-  t.key, t.history, t.publish, t.cancel, t.join, t.leave = k1 * 256 + k2, h1 * 256 + h2, p1 * 256 + p2, c1 * 256 + c2, j1 * 256 + j2, v1 * 256 + v2
-  t.version, t.id, t.workflow, t.score = ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
-  return at + l1 * 65536 + l2 * 256 + l3
+-- The texts of an execution's fields: those of each transition of its own are filled in.
+local function read_fields(s, shape, fields)
+  s.set, s.own = {'version', string.format('%d', s.reached)}, {}
+  for i = 1, fields do
+    local high, low = string.byte(shape, 20 + 2 * i, 21 + 2 * i)
+    s.set[i + 2] = high + low > 0 and args[high * 256 + low] or ''
+    if high + low == 0 then s.own[#s.own + 1] = i + 2 end
+  end
 end
 
-local function transition(entry, fields)
-  if entry ~= '' and not mine[entry] and (all or look(stream, ARGV[1], ARGV[2], entry, entry, 1) == 0) then return 2 end
-  local is = redis.pcall('HMGET', KEYS[t.key], 'version', 'status')
+local function read_events(s, shape, at)
+  local source, kind, time, task, again, definition = {}, {}, {}, {}, {}, {}
+  for i = 1, s.history + s.publish do
+    local how, a, b, c, d, e, f, g = string.byte(shape, at, at + 7)
+    if how == 0 then
+      source[i], kind[i], time[i], task[i] = false, a * 256 + b, 0, '' -- so many texts
+    elseif how == 1 then
+      source[i], kind[i], time[i], task[i] = args[a * 256 + b], args[c * 256 + d], e, args[f * 256 + g]
+    else
+      local n = a * 256 + b
+      source[i], kind[i], time[i], task[i] = source[n], kind[n], time[n], task[n]
+      again[i], definition[i] = n, args[c * 256 + d]
+    end
+    at = at + 8
+  end
+  s.source, s.kind, s.time, s.task, s.again, s.definition = source, kind, time, task, again, definition
+end
+
+local function read(shape)
+  local l1, l2, l3, h1, h2, p1, p2, c1, c2, j1, j2, v1, v2, fields, shelf, acknowledge, n1, n2, w1, w2, times = string.byte(shape, 1, 21)
+  local s = {
+    length = l1 * 65536 + l2 * 256 + l3, history = h1 * 256 + h2, publish = p1 * 256 + p2, cancel = c1 * 256 + c2,
+    join = j1 * 256 + j2, leave = v1 * 256 + v2, shelf = shelf, acknowledge = acknowledge == 1,
+    version = args[n1 * 256 + n2], workflow = args[w1 * 256 + w2], times = times,
+  }
+  s.reached = tonumber(s.version) + s.history
+  read_fields(s, shape, fields)
+  read_events(s, shape, 22 + 2 * fields)
+  shapes[shape] = s
+  return s
+end
+
+local function transition(entry)
+  if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end
+  local is = redis.pcall('HMGET', keys[key], 'version', 'status')
   if is['err'] then return is['err'] end
   local version, status = is[1] or '0', is[2]
   if version ~= t.version then return 1 end
-  t.retried = t.history > 0 and status == 'faulted'
+  retried = t.history > 0 and status == 'faulted'
   local bad = unsound()
   if bad then return bad end
 
-  local behind, failed, reached = append(fields + t.fields)
+  for i = 1, #t.own do t.set[t.own[i]] = args[own + t.times + i] end
+  local behind, failed = append(own + t.times + #t.own + 1)
   if failed then return failed end
-  if t.retried then redis.call('HDEL', KEYS[t.key], 'output', 'error', 'ended') end
-  if t.history > 0 or status ~= ARGV[fields + 1] then
-    redis.call('HSET', KEYS[t.key], 'version', string.format('%d', reached), unpack(ARGV, fields, fields + t.fields - 1))
-  end
+  if retried then redis.call('HDEL', keys[key], 'output', 'error', 'ended') end
+  if t.history > 0 or status ~= t.set[4] then redis.call('HSET', keys[key], unpack(t.set)) end
   cancel(publish(behind))
   listen()
   file(status)
-  if t.shelf > 0 and reached <= 50 then compact(KEYS[t.key + 1]) end
+  if t.shelf > 0 and t.reached <= 50 then compact(keys[key + 1]) end
   if t.acknowledge then acks[#acks + 1] = entry end
   return 0
 end
 
-local at, out = 7, {}
-while at <= #ARGV do
-  local behind = read(at)
-  local execution = KEYS[t.key]
-  local outcome = lost[execution] and 1 or transition(ARGV[at + 1], at + 6)
+local at, out = tonumber(args[7]), {}
+key = 7
+while at <= #args do
+  t = shapes[args[at]] or read(args[at])
+  id, score, own = args[at + 2], args[at + 3], at + 3
+  local execution = keys[key]
+  local outcome = lost[execution] and 1 or transition(args[at + 1])
   if outcome ~= 0 then lost[execution] = true end
   out[#out + 1] = outcome
-  at = behind
+  at, key = at + t.length, key + 2 + t.join + t.leave
 end
-if #acks > 0 then redis.call('XACK', stream, ARGV[1], unpack(acks)) end
+if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
 return out
 `)

@@ -239,6 +239,12 @@ func (s *Store) Bury(ctx context.Context, m Message, d event.Dead, publish []eve
 	return n == 1, failed("bury", err)
 }
 
+// appendEvent appends the fields of an event, behind their count.
+func (s *Store) appendEvent(args []any, e event.Event) []any {
+	fields := anys(s.fields(e))
+	return append(append(args, len(fields)), fields...)
+}
+
 func anys(in []string) []any {
 	out := make([]any, len(in))
 	for i, s := range in {

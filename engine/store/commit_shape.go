@@ -1,0 +1,192 @@
+package store
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// A shape is what a transition is made of, for commitScript: first its counts, then
+// the words that its execution's fields are, name after value, and then of each
+// event, those of the history first, how it is given and by which words. A word is
+// given by its place in two bytes; 0 for a text of the transition's own.
+const (
+	headBytes  = 21
+	wordBytes  = 2
+	eventBytes = 1 + 3*wordBytes + 1
+)
+
+// How an event is given. All have as many bytes.
+const (
+	byFields = 0 // how many texts its fields are; these are among the transition's own
+	byWords  = 1 // its source and type, which of the transition's times, and its task ('' for none); its id and data are the transition's own
+	byEntry  = 2 // which entry of the history it is, and its definition ('' for none)
+)
+
+// counts are how many a transition has of each kind.
+type counts struct {
+	length                                int // of its arguments, the shape included
+	history, publish, cancel, join, leave int
+	fields, shelf                         int
+	acknowledge                           bool
+	version, workflow                     int // words
+	times                                 int // of its events, the first texts of its own
+}
+
+// put writes them at the beginning of a shape.
+func (n counts) put(shape []byte) {
+	shape = append(shape, byte(n.length>>16), byte(n.length>>8), byte(n.length))
+	for _, count := range [...]int{n.history, n.publish, n.cancel, n.join, n.leave} {
+		shape = append(shape, byte(count>>8), byte(count))
+	}
+	acknowledge := byte(0)
+	if n.acknowledge {
+		acknowledge = 1
+	}
+	shape = append(shape, byte(n.fields), byte(n.shelf), acknowledge)
+	_ = append(appendWords(shape, n.version, n.workflow), byte(n.times))
+}
+
+func appendWords(shape []byte, places ...int) []byte {
+	for _, place := range places {
+		shape = append(shape, byte(place>>8), byte(place))
+	}
+	return shape
+}
+
+// words are the texts that many arguments of a batch would say, each of them once, by
+// their places among all arguments.
+type words struct {
+	places map[string]int
+	texts  []any
+}
+
+const mostWords = 1<<(8*wordBytes) - 1 - batchArguments
+
+// place is where a word is; 0 if there is no room for it.
+func (w *words) place(text string) int {
+	if at, known := w.places[text]; known {
+		return at
+	}
+	if len(w.texts) == mostWords {
+		return 0
+	}
+	w.texts = append(w.texts, text)
+	place := batchArguments + len(w.texts)
+	w.places[text] = place
+	return place
+}
+
+// addEvent adds an event, in few arguments if it is one of the execution like most.
+func (b *commitBatch) addEvent(c *Commit, e *event.Event) {
+	if c.usual(e) && len(e.Ext) == 0 {
+		source, kind, task, time := b.words.place(e.Source), b.words.place(string(e.Type)), b.words.place(e.Task), b.timeOf(e)
+		if min(source, kind, task, time) > 0 {
+			b.shape = append(appendWords(append(b.shape, byWords), source, kind), byte(time), byte(task>>8), byte(task))
+			b.args = append(b.args, &e.ID, b.store.sealer.Seal(e.Data))
+			return
+		}
+	}
+	fields := b.store.fields(*e)
+	b.shape = append(appendWords(append(b.shape, byFields), len(fields), 0, 0), 0)
+	for i := range fields {
+		b.args = append(b.args, &fields[i])
+	}
+}
+
+// mostTimes is how many a byte tells apart, besides none.
+const mostTimes = 255
+
+// addTimes adds the times of events, of which most have the same.
+func (b *commitBatch) addTimes(c *Commit) {
+	b.times = b.times[:0]
+	for _, events := range [][]event.Event{c.History, c.Publish} {
+		for i := range events {
+			if at := events[i].Time; b.timeOf(&events[i]) == 0 && len(b.times) < mostTimes {
+				b.times = append(b.times, at)
+				b.args = append(b.args, b.time(at))
+			}
+		}
+	}
+}
+
+// timeOf is which of the times that of an event is, from 1 on; 0 for none.
+func (b *commitBatch) timeOf(e *event.Event) int {
+	for i := len(b.times); i > 0; i-- {
+		if b.times[i-1].Equal(e.Time) {
+			return i
+		}
+	}
+	return 0
+}
+
+// time is a moment as text; many events in a row have the same one.
+func (b *commitBatch) time(at time.Time) string {
+	if !b.stamp.Equal(at) || b.stamped == "" {
+		b.stamp, b.stamped = at, at.UTC().Format(time.RFC3339Nano)
+	}
+	return b.stamped
+}
+
+// addPublished adds an event to publish. Most are entries of the history as well, in
+// its order: one is looked for behind those before it, and the place behind it returned.
+func (b *commitBatch) addPublished(c *Commit, e *event.Event, from int) int {
+	definition := e.Ext[event.DefinitionAttribute]
+	bare := len(e.Ext) == 0 || len(e.Ext) == 1 && definition != "" && e.Task != ""
+	for i := from; i < len(c.History) && bare && c.usual(e); i++ {
+		h := &c.History[i]
+		if h.ID == e.ID && len(h.Ext) == 0 && h.Type == e.Type && h.Source == e.Source && h.Task == e.Task &&
+			h.Time.Equal(e.Time) && h.Workflow == e.Workflow && bytes.Equal(h.Data, e.Data) {
+			if word := b.words.place(definition); word > 0 && b.givenByWords(i) {
+				b.shape = append(appendWords(append(b.shape, byEntry), i+1, word, 0), 0)
+				return i + 1
+			}
+		}
+	}
+	b.addEvent(c, e)
+	return from
+}
+
+// givenByWords reports whether an entry of the history is.
+func (b *commitBatch) givenByWords(i int) bool { return b.shape[b.events+i*eventBytes] == byWords }
+
+// addFields adds the fields of the execution that a commit sets, the status first.
+func (b *commitBatch) addFields(c *Commit) {
+	b.addText("status", true)
+	b.addText(c.Status, true)
+	add := func(name, value string, common bool) {
+		if value != "" {
+			b.addText(name, true)
+			b.addText(value, common)
+		}
+	}
+	if c.Version == 0 {
+		add("workflow", c.Workflow, true)
+		add("definition", c.Definition, true)
+		add("parent", c.Parent, false)
+		add("parent_task", c.ParentTask, true)
+		add("created", c.started().UTC().Format(time.RFC3339Nano), false)
+	}
+	add("output", string(b.store.sealer.Seal(c.Output)), false)
+	add("error", string(b.store.sealer.Seal(c.Error)), false)
+	if c.Ended {
+		add("ended", b.time(c.Now), false)
+	} else if c.State != nil {
+		add("state", string(b.store.sealer.Seal(c.State)), false)
+		add("state_version", strconv.FormatInt(c.Version+int64(len(c.History)), 10), false)
+	}
+}
+
+// addText adds a text, as a word if others say it as well.
+func (b *commitBatch) addText(text string, common bool) { //nolint:revive // flag-parameter: it is what is known of the text
+	place := 0
+	if common {
+		place = b.words.place(text)
+	}
+	if place == 0 {
+		b.args = append(b.args, text)
+	}
+	b.shape = appendWords(b.shape, place)
+}
