@@ -72,6 +72,7 @@ func (w *world) keyed(from executor.Origin, req *http.Request) {
 // answers: they hold what they have until it is done.
 func (w *world) acted(a delivery.Activity) {
 	w.needless(a)
+	w.beside(a)
 	w.kill(a)
 	if a.What != delivery.Claimed {
 		return

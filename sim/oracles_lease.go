@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,14 +29,35 @@ func (w *world) watch() {
 func (w *world) taken(e memory.Entry, to string, idle time.Duration) {
 	if lease := engine.Defaults().Lease; idle < lease {
 		w.breach("a message is its consumer's for a lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
+	} else if idle > lease+promptly && idle < handedBack && w.attentive(e) {
+		w.breach("what is left alone is taken over after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
 	}
+}
+
+// How late whoever has nothing else to do may be with a claim, and from which idle
+// time on a message was handed back.
+const (
+	promptly   = 10 * time.Second
+	handedBack = time.Hour
+)
+
+// attentive reports whether somebody could have looked for an entry all the time:
+// processes have died, but not all, and none has stood still.
+func (w *world) attentive(e memory.Entry) bool {
+	for _, s := range w.struck {
+		if !slices.Contains([]FaultKind{CrashBefore, CrashAfter, DropReply, Duplicate}, s.Kind) {
+			return false
+		}
+	}
+	return !strings.HasPrefix(e.Group, "executor") && // who may all be calling somebody
+		slices.ContainsFunc(w.crew, func(p *process) bool { return p.life == 0 && !p.dead })
 }
 
 // acknowledged looks for messages that are acknowledged by others than whoever holds
 // them. What means nothing to a group is acknowledged by whoever has read it.
 func (w *world) acknowledged(e memory.Entry) {
 	s := w.current
-	if s == nil || e.Fields == nil {
+	if s == nil || e.Fields == nil || typeOf(e.Fields) == event.TimerSet { // that one says nothing that could be lost
 		return
 	}
 	if own := s.process.name(); consumerOf(e.Owner) != own && s.team.concerns != nil && s.team.concerns(typeOf(e.Fields)) {
@@ -100,5 +122,23 @@ func (w *world) kill(a delivery.Activity) {
 	})
 	if alone {
 		w.crash(w.current.process, nil)
+	}
+}
+
+// beside looks for requests that are worked on beside a suspect, in one process.
+func (w *world) beside(a delivery.Activity) {
+	if a.Service != "executor" {
+		return
+	}
+	busy := w.begun[a.Consumer]
+	switch a.What { //nolint:exhaustive // the others begin and end nothing
+	case delivery.Began:
+		suspects := slices.ContainsFunc(busy, delivery.Suspect)
+		if len(busy) > 0 && (suspects || delivery.Suspect(a.Message)) {
+			w.breach("a suspect is worked on by itself", a.Message.Event.Execution, fmt.Sprintf("%s was begun beside %s", a.Message.Event.ID, busy[0].Event.ID))
+		}
+		w.begun[a.Consumer] = append(busy, a.Message)
+	case delivery.Done, delivery.Broken:
+		w.begun[a.Consumer] = slices.DeleteFunc(busy, a.Message.Same)
 	}
 }

@@ -160,6 +160,7 @@ func (w *world) options(p *process) engine.Options {
 		batch := batchOf(w.cfg.Seed)
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
 		opts.Activity = w.acted
+		opts.Workers, opts.Timers = w.cfg.several("workers"), w.cfg.several("timers")
 	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe, opts.Retention = w.observe, w.retention
@@ -185,6 +186,16 @@ func callsOut(def *dsl.Definition) bool {
 		}
 	}
 	return false
+}
+
+// several is how many services of a kind each of the processes of a search's world
+// has: one, or in some of them two, which then share what their process holds.
+func (cfg Config) several(kind string) int {
+	const one = 4 // of so many worlds
+	if cfg.Processes > 1 && choice(cfg.Seed, kind, 0)%one == 1 {
+		return 2
+	}
+	return 1
 }
 
 // batchOf is how many events the services of a search's world read at once: many,

@@ -127,5 +127,47 @@ events:
 			letters: []string{"com.example.kill kill by the worker-service after 5"},
 			want:    map[string]string{"x": "completed", "x-2": "completed"},
 		},
+		{
+			name: "a call that kills is made with nothing beside it",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - kill: {try: [{ask: {call: http, with: {method: get, endpoint: "https://kill.example/"}}}], catch: {as: e, do: [{end: {set: {n: 0}}}]}}
+          - a: {for: {in: "[range(6)]"}, do: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}, {set: {set: {n: 1}}}]}
+          - b: {for: {in: "[range(6)]"}, do: [{ask: {call: http, with: {method: get, endpoint: "https://b.example/"}}}, {set: {set: {n: 2}}}]}
+  - end: {set: "${ map(.n) }"}
+`,
+			mocks:  `http: [{respond: {latency: PT20S, body: {n: 3}}}]`,
+			lethal: "https://kill.example/", kinds: []FaultKind{}, seeds: 20,
+			letters: []string{"io.flunq.task.requested x/"},
+			want:    map[string]string{"x": "completed [0,1,2]"},
+		},
+		{
+			name: "an execution of which an event cannot be read ends",
+			document: `
+do: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
+`,
+			mocks:   `http: [{respond: {latency: PT1M, body: {n: 3}}}]`,
+			acts:    []act{{execution: "x-2", after: 30 * time.Second, typ: event.TaskCompleted, task: "/do/0/ask", data: "nonsense"}},
+			letters: []string{"io.flunq.task.completed x-2/act/0 by the worker-service after 1"},
+			kinds:   []FaultKind{DropRequest, Delay}, executions: 2, seeds: 20, processes: 1, most: 1,
+			want: map[string]string{"x": "completed", "x-2": "faulted"},
+		},
+		{
+			name: "what is heavy is rebuilt page by page",
+			document: `
+do:
+  - heavy: {set: {text: "${ \"0123456789\" * 12000 }"}, export: {as: .}}
+  - light: {set: {n: 0}}
+  - first: {for: {in: "[range(130)]"}, do: [{add: {set: {n: 1}}}]}
+  - more: {for: {in: "[range(600)]"}, do: [{add: {set: {n: 2}}}]}
+  - rest: {for: {in: "[range(4)]"}, do: [{rest: {wait: P1D}}]}
+  - end: {set: "${ $context.text | length }"}
+`,
+			seeds: 3, rate: 40, most: 6,
+			want: map[string]string{"x": "completed 120000"},
+		},
 	}
 }

@@ -47,11 +47,12 @@ type world struct {
 	deeds  map[Deed]int      // calls that reached the world
 	turns  uint64            // that services have had
 
-	reached     []Reached         // the calls in their order
-	idempotency map[string]string // the keys of runs, and the runs of keys
-	breaches    []Violation       // promises that were seen to be broken on the way
-	others      map[string]bool   // messages that a process was told to be another's
-	foreign     []string          // see Trial
+	reached     []Reached                  // the calls in their order
+	idempotency map[string]string          // the keys of runs, and the runs of keys
+	breaches    []Violation                // promises that were seen to be broken on the way
+	others      map[string]bool            // messages that a process was told to be another's
+	begun       map[string][]store.Message // requests that are worked on, by the consumer
+	foreign     []string                   // see Trial
 	retention   engine.Retention
 	tidied      tidied
 
@@ -70,7 +71,7 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, begun: map[string][]store.Message{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
 	w.lazy = cfg.lazy()
 	w.memory.Added = w.added
