@@ -49,6 +49,7 @@ type world struct {
 	reached     []Reached         // the calls in their order
 	idempotency map[string]string // the keys of runs, and the runs of keys
 	breaches    []Violation       // promises that were seen to be broken on the way
+	alone       isolation
 
 	living  int // executions that have begun and not ended
 	tasks   int
@@ -58,10 +59,11 @@ type world struct {
 	failure error
 }
 
-// arrival is an event from outside, and when it comes.
+// arrival is an event from outside, or what an operator does, and when it comes.
 type arrival struct {
 	at    time.Time
 	event event.Event
+	act   func(context.Context, *world) error // in the place of an event
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
@@ -156,7 +158,7 @@ func (w *world) expected() []arrival {
 		at := w.cfg.Start.Add(mock.After)
 		e := mock.Event(i, at)
 		e.Tenant = w.cfg.Tenant
-		out = append(out, arrival{at, e})
+		out = append(out, arrival{at: at, event: e})
 	}
 	return out
 }
@@ -228,7 +230,7 @@ func (w *world) advance(ctx context.Context) (bool, error) {
 // arrive publishes the events from outside whose time has come.
 func (w *world) arrive(ctx context.Context) error {
 	for len(w.arrivals) > 0 && !w.arrivals[0].at.After(w.clock.now) {
-		if err := w.engine.Store.Publish(ctx, w.arrivals[0].event); err != nil {
+		if err := w.receive(ctx, w.arrivals[0]); err != nil {
 			return fmt.Errorf("send event %s: %w", w.arrivals[0].event.ID, err)
 		}
 		if w.cfg.record != nil {
@@ -237,6 +239,14 @@ func (w *world) arrive(ctx context.Context) error {
 		w.arrivals = w.arrivals[1:]
 	}
 	return nil
+}
+
+// receive takes in what comes from outside.
+func (w *world) receive(ctx context.Context, a arrival) error {
+	if a.act != nil {
+		return a.act(ctx, w)
+	}
+	return w.engine.Store.Publish(ctx, a.event)
 }
 
 // result reads how the execution ended out of Redis.
