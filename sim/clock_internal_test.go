@@ -23,7 +23,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 	}
 	for i := range 3 {
 		at := cfg.Start.Add(time.Duration(i+1) * 10 * time.Second)
-		w.arrivals = append(w.arrivals, arrival{at, event.Event{ID: at.String(), Source: "/test", Type: "com.x", Tenant: cfg.Tenant, Time: at}})
+		w.arrivals = append(w.arrivals, arrival{at: at, event: event.Event{ID: at.String(), Source: "/test", Type: "com.x", Tenant: cfg.Tenant, Time: at}})
 	}
 	for last := w.clock.now; w.living > 0 || len(w.arrivals) > 0; last = w.clock.now {
 		if s := w.choose(); s != nil {

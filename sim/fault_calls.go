@@ -67,7 +67,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	f.w.reach(deed)
 	f.w.keyed(from, req)
 	if s != nil && deed.URL == f.w.cfg.lethal {
-		f.w.crash(s.process, nil)
+		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
 	}
 	known, ok := f.answers[key]

@@ -121,6 +121,7 @@ func (w *world) command(x sending) error {
 	if x.reads() {
 		w.share(s)
 	}
+	w.alone.sent(w, x.one)
 	return w.perform(x)
 }
 

@@ -124,21 +124,3 @@ func (w *world) kill(a delivery.Activity) {
 		w.crash(w.current.process, nil)
 	}
 }
-
-// beside looks for requests that are worked on beside a suspect, in one process.
-func (w *world) beside(a delivery.Activity) {
-	if a.Service != "executor" {
-		return
-	}
-	busy := w.begun[a.Consumer]
-	switch a.What { //nolint:exhaustive // the others begin and end nothing
-	case delivery.Began:
-		suspects := slices.ContainsFunc(busy, delivery.Suspect)
-		if len(busy) > 0 && (suspects || delivery.Suspect(a.Message)) {
-			w.breach("a suspect is worked on by itself", a.Message.Event.Execution, fmt.Sprintf("%s was begun beside %s", a.Message.Event.ID, busy[0].Event.ID))
-		}
-		w.begun[a.Consumer] = append(busy, a.Message)
-	case delivery.Done, delivery.Broken:
-		w.begun[a.Consumer] = slices.DeleteFunc(busy, a.Message.Same)
-	}
-}

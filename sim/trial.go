@@ -235,6 +235,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		broken("a definition stays", x.ID, "%v", err)
 		return
 	}
+	audit(env.Definition(), x.ID, history, broken)
 	state, err := decide.Rebuild(env, history)
 	switch {
 	case err != nil:

@@ -22,6 +22,8 @@ type act struct {
 	typ       event.Type
 	task      string
 	data      any // as one says that ends an execution, unless it is given
+
+	moved time.Duration // in the place of an event: when its timers of the task are due instead
 }
 
 // workload is a document that leads the engine to its corners, and how its
@@ -50,7 +52,7 @@ type workload struct {
 const day = 24 * time.Hour
 
 func workloads() []workload {
-	return append(append(callWorkloads(), restWorkloads()...), []workload{
+	return append(slices.Concat(callWorkloads(), restWorkloads(), cornerWorkloads()), []workload{
 		{
 			name: "suspended while things end, and resumed",
 			document: `
@@ -275,7 +277,11 @@ func (l workload) config(t *testing.T) Config {
 		if a.data == nil {
 			a.data = event.Ended{Reason: "as planned"}
 		}
-		cfg.acts = append(cfg.acts, arrival{at, event.Event{
+		if a.moved > 0 {
+			cfg.acts = append(cfg.acts, arrival{at: at, act: a.move})
+			continue
+		}
+		cfg.acts = append(cfg.acts, arrival{at: at, event: event.Event{
 			ID: fmt.Sprintf("%s/act/%d", a.execution, i), Source: decide.Prefix + "cli", Type: a.typ, Time: at,
 			Tenant: "default", Execution: a.execution, Task: a.task, Data: event.Encode(a.data),
 		}})
@@ -304,8 +310,7 @@ func (l workload) plan() Plan {
 // wrong says which promises a trial has not kept, and which executions did not end as they are to.
 func (l workload) wrong(got *Trial) (out []string) {
 	letters := slices.Clone(l.letters)
-	deaths := slices.DeleteFunc(slices.Clone(got.Reached), func(r Reached) bool { return r.URL != l.lethal })
-	if n := len(deaths); l.lethal != "" && n != 5 {
+	if n := l.died(got); l.lethal != "" && n != 5 {
 		out = append(out, fmt.Sprintf("%d have died, want 5", n))
 	}
 	for _, v := range got.Broken {
@@ -338,6 +343,16 @@ func (l workload) wrong(got *Trial) (out []string) {
 		out = append(out, fmt.Sprintf("%d executions, want %d", len(ends), len(l.want)))
 	}
 	return out
+}
+
+// died is how many processes called what they die of.
+func (l workload) died(got *Trial) (n int) {
+	for _, r := range got.Reached {
+		if r.URL == l.lethal {
+			n++
+		}
+	}
+	return n
 }
 
 // measured says what took too long, or was called too often.

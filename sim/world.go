@@ -47,12 +47,12 @@ type world struct {
 	deeds  map[Deed]int      // calls that reached the world
 	turns  uint64            // that services have had
 
-	reached     []Reached                  // the calls in their order
-	idempotency map[string]string          // the keys of runs, and the runs of keys
-	breaches    []Violation                // promises that were seen to be broken on the way
-	others      map[string]bool            // messages that a process was told to be another's
-	begun       map[string][]store.Message // requests that are worked on, by the consumer
-	foreign     []string                   // see Trial
+	reached     []Reached         // the calls in their order
+	idempotency map[string]string // the keys of runs, and the runs of keys
+	breaches    []Violation       // promises that were seen to be broken on the way
+	others      map[string]bool   // messages that a process was told to be another's
+	alone       isolation
+	foreign     []string // see Trial
 	retention   engine.Retention
 	tidied      tidied
 
@@ -64,14 +64,15 @@ type world struct {
 	failure error
 }
 
-// arrival is an event from outside, and when it comes.
+// arrival is an event from outside, or what an operator does, and when it comes.
 type arrival struct {
 	at    time.Time
 	event event.Event
+	act   func(context.Context, *world) error // in the place of an event
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, begun: map[string][]store.Message{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
 	w.lazy = cfg.lazy()
 	w.memory.Added = w.added
@@ -168,7 +169,7 @@ func (w *world) expected() []arrival {
 		at := w.cfg.Start.Add(mock.After)
 		e := mock.Event(i, at)
 		e.Tenant = w.cfg.Tenant
-		out = append(out, arrival{at, e})
+		out = append(out, arrival{at: at, event: e})
 	}
 	return out
 }
@@ -240,7 +241,7 @@ func (w *world) advance(ctx context.Context) (bool, error) {
 // arrive publishes the events from outside whose time has come.
 func (w *world) arrive(ctx context.Context) error {
 	for len(w.arrivals) > 0 && !w.arrivals[0].at.After(w.clock.now) {
-		if err := w.engine.Store.Publish(ctx, w.arrivals[0].event); err != nil {
+		if err := w.receive(ctx, w.arrivals[0]); err != nil {
 			return fmt.Errorf("send event %s: %w", w.arrivals[0].event.ID, err)
 		}
 		if w.cfg.record != nil {
@@ -249,6 +250,14 @@ func (w *world) arrive(ctx context.Context) error {
 		w.arrivals = w.arrivals[1:]
 	}
 	return nil
+}
+
+// receive takes in what comes from outside.
+func (w *world) receive(ctx context.Context, a arrival) error {
+	if a.act != nil {
+		return a.act(ctx, w)
+	}
+	return w.engine.Store.Publish(ctx, a.event)
 }
 
 // result reads how the execution ended out of Redis.

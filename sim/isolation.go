@@ -1,0 +1,64 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/delivery"
+)
+
+// isolation watches who is handled beside whom: a message that two processes have
+// died of is handled with nothing beside it, and no other one is.
+type isolation struct {
+	under  map[string]map[string]int // by consumer, the messages that it is handling, and their deaths
+	deaths map[string]int            // of messages that were claimed
+}
+
+// suspicious is how many have died of a message that is handled alone.
+const suspicious = 2
+
+// acted takes in what a service does with a message.
+func (i *isolation) acted(w *world, a delivery.Activity) {
+	if i.under == nil {
+		i.under, i.deaths = map[string]map[string]int{}, map[string]int{}
+	}
+	m := a.Message
+	by, id := a.Service+" "+a.Consumer, m.Group+" "+m.ID
+	switch a.What {
+	case delivery.Claimed:
+		i.deaths[id] = m.Deaths
+	case delivery.Began:
+		if i.under[by] == nil {
+			i.under[by] = map[string]int{}
+		}
+		for other, deaths := range i.under[by] {
+			if other != id && max(deaths, m.Deaths) >= suspicious {
+				w.breach("what has killed two is handled alone", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s beside another one: of these, %d have died", m.Event.Type, m.Event.ID, by, max(deaths, m.Deaths)))
+				break
+			}
+		}
+		i.under[by][id] = m.Deaths
+	case delivery.Done, delivery.Broken:
+		delete(i.under[by], id)
+	default:
+	}
+}
+
+// sent takes in that a service marks a message as one that it handles alone.
+func (i *isolation) sent(w *world, cmd redis.Cmder) {
+	if cmd == nil || cmd.Name() != "hset" {
+		return
+	}
+	const field = 2
+	args := cmd.Args()
+	name, ok := "", false
+	if len(args) > field {
+		name, _ = args[field].(string)
+		name, ok = strings.CutPrefix(name, "alone ")
+	}
+	if ok && i.deaths[name] < suspicious {
+		w.breach("who has not killed two is handled beside others", "", fmt.Sprintf("%s was set apart after %d deaths", name, i.deaths[name]))
+	}
+}

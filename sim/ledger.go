@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// ledger holds a history against what is true of every one, by the history and its
+// document alone, without what decide makes of them: decisions that are wrong in the
+// same way each time follow from themselves.
+type ledger struct {
+	def    *dsl.Definition
+	id     string
+	broken breaks
+
+	begun  map[string]bool      // runs, ever
+	open   map[string]event.Run // that have not ended
+	over   string               // the run that ended last
+	timers map[string]event.Timer
+	set    map[string]event.Event // the timers that a run ever set, by run, kind and key
+	fired  map[string]bool        // likewise, those that fired
+	tries  map[string]int         // retries that were set, by the run of their try
+
+	paused bool      // the execution is suspended
+	last   time.Time // at which a task began, or a timer was set
+
+	// Once an execution was suspended or retried, what it was told and what it does
+	// about it lie apart: from then on only its timers are looked at.
+	loose bool
+}
+
+// audit looks for what no history may tell.
+func audit(def *dsl.Definition, id string, history []event.Event, broken breaks) {
+	l := &ledger{
+		def: def, id: id, broken: broken, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
+		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{},
+	}
+	for _, e := range history {
+		l.take(e)
+	}
+}
+
+func (l *ledger) take(e event.Event) {
+	if e.Type != event.TimerCancelled {
+		l.tidy()
+	}
+	if e.Type == event.TaskRequested || e.Type == event.TimerScheduled {
+		l.dated(e)
+	}
+	switch e.Type {
+	case event.TaskRequested:
+		l.begins(e)
+	case event.TaskCompleted:
+		l.ends(e)
+	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
+		var t event.Timer
+		_ = decide.DecodeData(e, &t) // the engine's own data can be read
+		l.timer(e, t)
+	case event.EventReceived:
+		l.hears(e)
+	case event.ExecutionSuspended, event.ExecutionRetried, event.ExecutionResumed:
+		l.loose, l.open = true, map[string]event.Run{}
+		l.paused = e.Type == event.ExecutionSuspended
+	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		l.closes(e)
+	default:
+	}
+}
+
+// dated looks at what a decision has made: its time does not run back, and there is
+// none while the execution is suspended.
+func (l *ledger) dated(e event.Event) {
+	if l.paused {
+		l.broken("nothing begins in an execution that is suspended", l.id, "%s of %s is there", e.Type, runName(e.Task))
+	}
+	if e.Time.Before(l.last) {
+		l.broken("time does not run back", l.id, "%s of %s is from %v, what was before it from %v", e.Type, runName(e.Task), e.Time, l.last)
+	}
+	l.last = e.Time
+}
+
+// begins takes in that a run of a task begins.
+func (l *ledger) begins(e event.Event) {
+	if l.loose {
+		return
+	}
+	run := event.ParseRun(e.Task)
+	if l.begun[e.Task] {
+		l.broken("a run of a task begins once", l.id, "%s has begun twice", e.Task)
+	}
+	if around := l.around(run.Ref); around != "" && !l.within(around, run) {
+		l.broken("a task begins inside one that has not ended", l.id, "%s began, and no run of %s around it was there", e.Task, around)
+	}
+	l.begun[e.Task], l.open[e.Task] = true, run
+}
+
+// ends takes in that a run of a task has ended.
+func (l *ledger) ends(e event.Event) {
+	var c event.Completed
+	_ = decide.DecodeData(e, &c)
+	if l.loose || c.Status == "skipped" {
+		return
+	}
+	run, ok := l.open[e.Task]
+	if !ok {
+		if l.over != e.Task || c.Error == nil { // an output that is no good makes a failure of a success
+			l.broken("a run of a task ends once", l.id, "%s ended, and was not under way", e.Task)
+		}
+		return
+	}
+	delete(l.open, e.Task)
+	l.over = e.Task
+	for _, inside := range sortedKeys(l.open) {
+		if encloses(run, l.open[inside]) {
+			l.broken("nothing goes on inside a task that has ended", l.id, "%s ended, and %s had not", e.Task, inside)
+		}
+	}
+	if c.Success {
+		l.timely(e, run)
+	}
+}
+
+// tidy looks for timers of the run that ended last: they are taken back with it.
+func (l *ledger) tidy() {
+	if l.over == "" || l.loose {
+		return
+	}
+	for _, key := range sortedKeys(l.timers) {
+		if l.timers[key].TaskID == l.over {
+			l.broken("no timer outlives its task", l.id, "%s ended, and its %s timer stays", l.over, l.timers[key].Kind)
+			delete(l.timers, key)
+		}
+	}
+}
+
+// closes takes in the end of the execution.
+func (l *ledger) closes(e event.Event) {
+	var ended event.Ended
+	_ = decide.DecodeData(e, &ended)
+	if strings.HasPrefix(ended.Reason, "given up") { // nobody could decide what becomes of it
+		return
+	}
+	for _, task := range sortedKeys(l.open) {
+		l.broken("nothing goes on inside an execution that has ended", l.id, "%s had not ended", task)
+	}
+	for _, key := range sortedKeys(l.timers) {
+		l.broken("an execution takes back its timers", l.id, "the %s timer of %s stays", l.timers[key].Kind, runName(l.timers[key].TaskID))
+	}
+	l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
+}
+
+// hears takes in an event from outside: somebody has to listen.
+func (l *ledger) hears(e event.Event) {
+	if l.loose {
+		return
+	}
+	for _, run := range l.open {
+		if t := l.def.Task(run.Ref); t != nil && t.Kind == dsl.Listen {
+			return
+		}
+	}
+	l.broken("only who listens hears an event", l.id, "%s came, and no task listened", e.ID)
+}
+
+// around is the reference of the innermost task that holds another one in the
+// document; "" if there is none, or the task is one of a function.
+func (l *ledger) around(ref string) string {
+	for strings.HasPrefix(ref, "/do/") {
+		ref = ref[:strings.LastIndexByte(ref, '/')]
+		if t := l.def.Task(ref); t != nil {
+			return ref
+		}
+	}
+	return ""
+}
+
+// within reports whether a run is inside of one of a task that is under way.
+func (l *ledger) within(ref string, run event.Run) bool {
+	for _, o := range l.open {
+		if o.Ref == ref && encloses(o, run) {
+			return true
+		}
+	}
+	return false
+}
+
+// encloses reports whether a run stands within another one, as their names have it.
+func encloses(outer, inner event.Run) bool {
+	return strings.HasPrefix(inner.Ref, outer.Ref+"/") &&
+		under(outer.Iteration, inner.Iteration) && under(outer.Attempt, inner.Attempt)
+}
+
+func under(outer, inner string) bool {
+	return outer == "" || outer == inner || strings.HasPrefix(inner, outer+".")
+}

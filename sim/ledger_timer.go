@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// The keys of the timers that a try has for its attempts.
+const (
+	keyAttempt = "attempt"
+	keyOverall = "overall"
+)
+
+// slot names what a run sets timers for, one after the other.
+func slot(t event.Timer) string { return t.TaskID + " " + string(t.Kind) + " " + t.Key }
+
+// timer takes in that a timer was set, taken back, or has fired: exactly one that is set.
+func (l *ledger) timer(e event.Event, t event.Timer) {
+	key := slot(t) + " " + t.FireAt.String()
+	_, known := l.timers[key]
+	switch {
+	case e.Type == event.TimerScheduled:
+		l.schedules(e, t)
+		l.timers[key], l.set[slot(t)] = t, e
+		return
+	case e.Type == event.TimerFired && !known:
+		l.broken("only a timer that is set fires", l.id, "the %s timer of %s for %v fired, and was not set", t.Kind, runName(t.TaskID), t.FireAt)
+	case e.Type == event.TimerFired:
+		l.fired[slot(t)] = true
+	case !known && !l.loose:
+		l.broken("a timer is taken back once", l.id, "the %s timer of %s for %v was not set any more", t.Kind, runName(t.TaskID), t.FireAt)
+	}
+	delete(l.timers, key)
+}
+
+// schedules holds a timer that is set against the document: what it says in so many
+// words is what counts.
+func (l *ledger) schedules(e event.Event, t event.Timer) {
+	for _, other := range l.timers {
+		if slot(other) == slot(t) {
+			l.broken("a task has one timer of a kind", l.id, "the %s timer of %s was set again", t.Kind, runName(t.TaskID))
+		}
+	}
+	ref := event.ParseRun(t.TaskID).Ref
+	task := l.def.Task(ref)
+	if t.Kind == event.RetryTimer && task != nil && task.Kind == dsl.Try {
+		l.retries(e, t, task.Try.Catch.Retry)
+		return
+	}
+	var stated *expr.Value
+	switch {
+	case t.TaskID == "":
+		stated = l.def.Timeout
+	case task != nil:
+		stated = statedOf(task, t)
+	}
+	if want, ok := moment(stated, e.Time); ok && !want.Equal(t.FireAt) {
+		l.broken("a timer is set for when the document says", l.id, "the %s timer of %s is set for %v, want %v", t.Kind, runName(t.TaskID), t.FireAt, want)
+	}
+}
+
+// statedOf is the duration in the document that a timer of a task is set for.
+func statedOf(task *dsl.Task, t event.Timer) *expr.Value {
+	switch {
+	case t.Kind == event.WaitTimer:
+		return task.Wait
+	case t.Kind != event.TimeoutTimer:
+		return nil
+	case t.Key == "":
+		return task.Timeout
+	case task.Kind != dsl.Try || task.Try.Catch.Retry == nil:
+		return nil
+	case t.Key == keyAttempt:
+		return task.Try.Catch.Retry.AttemptDuration
+	case t.Key == keyOverall:
+		return task.Try.Catch.Retry.Duration
+	default:
+		return nil
+	}
+}
+
+// moment is when a duration is over that the document states; false if it is computed.
+func moment(stated *expr.Value, from time.Time) (time.Time, bool) {
+	if stated == nil {
+		return from, false
+	}
+	data, ok := stated.Constant()
+	if !ok {
+		return from, false
+	}
+	d, err := dsl.ParseDuration(data)
+	return d.From(from), err == nil
+}
+
+// retries holds a retry against its policy: there are only so many, and each comes
+// after the delay that the backoff makes of the first one, and within the jitter.
+func (l *ledger) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy) {
+	l.tries[t.TaskID]++
+	n := l.tries[t.TaskID]
+	if r == nil || r.AttemptCount > 0 && n > r.AttemptCount {
+		l.broken("a task is tried again as often as the document says", l.id, "%s is tried again %d times", t.TaskID, n)
+		return
+	}
+	once, ok := moment(r.Delay, e.Time)
+	if !ok {
+		return
+	}
+	delay := once.Sub(e.Time)
+	switch r.Backoff {
+	case "linear":
+		delay *= time.Duration(n)
+	case "exponential":
+		delay = time.Duration(float64(delay) * math.Pow(2, float64(n-1))) //nolint:mnd // it doubles
+	}
+	const longest = 365 * 24 * time.Hour
+	from, to := jitterOf(r)
+	if got := t.FireAt.Sub(e.Time); delay < longest && (got < delay+from || got > delay+to) {
+		l.broken("a retry comes when the document says", l.id, "retry %d of %s comes after %v, want %v to %v", n, t.TaskID, got, delay+from, delay+to)
+	}
+}
+
+// jitterOf are the bounds of what is added to a delay.
+func jitterOf(r *dsl.RetryPolicy) (from, to time.Duration) {
+	if r.JitterTo == nil {
+		return 0, 0
+	}
+	from, _ = literal(r.JitterFrom)
+	to, ok := literal(r.JitterTo)
+	if !ok {
+		return 0, math.MaxInt64 / 2 //nolint:mnd // no bound, and far from an overflow
+	}
+	return from, to
+}
+
+// timely holds the success of a task against its timers: a wait is over when its
+// timer has fired, and a task with a time limit has one until then.
+func (l *ledger) timely(e event.Event, run event.Run) {
+	task := l.def.Task(run.Ref)
+	if task == nil {
+		return
+	}
+	mine := func(kind event.TimerKind) string { return slot(event.Timer{TaskID: e.Task, Kind: kind}) }
+	if task.Kind == dsl.Wait && !l.fired[mine(event.WaitTimer)] {
+		l.broken("a wait ends when its time has come", l.id, "%s ended before", e.Task)
+	}
+	if _, limited := l.set[mine(event.TimeoutTimer)]; task.Timeout != nil && !limited {
+		l.broken("a task with a time limit has a timer", l.id, "%s ended, and had none", e.Task)
+	}
+	if l.fired[mine(event.TimeoutTimer)] {
+		l.broken("a task that has run out of time fails", l.id, "%s ended well", e.Task)
+	}
+}

@@ -1,0 +1,222 @@
+package sim
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/workflows"
+)
+
+// mutant is a mistake in the Go code of the engine: what becomes of a part of a
+// file, where $ is true while the mistake is made.
+type mutant struct {
+	name, file, part, by string
+
+	at string // where it is known to be found: a workload, or else a modelled document
+	n  uint64 // … and its seed, or the number of the document
+}
+
+// selected are the mutants of one run of the tests: all, as a rule.
+var selected = flag.String("mutants", "", "a regular expression of the mutants to look for")
+
+// plantedIn is the environment variable that says which mistake is made.
+const plantedIn = "FLUNQ_PLANTED"
+
+// overlay writes the engine with all mutants in it to a folder, and the file that
+// makes the go command build that one. Nothing of it is in the engine's own code.
+func overlay(t *testing.T, folder string) string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, replace := map[string]string{}, map[string]string{}
+	write := func(path, text string) {
+		to := filepath.Join(folder, strings.ReplaceAll(path, "/", "_"))
+		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replace[filepath.Join(root, "engine", path)] = to
+	}
+	for _, m := range mutants() {
+		if texts[m.file] == "" {
+			text, err := os.ReadFile(filepath.Join(root, "engine", m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[m.file] = string(text)
+		}
+		if strings.Count(texts[m.file], m.part) != 1 {
+			t.Fatalf("%s: what it changes stands %d times in %s", m.name, strings.Count(texts[m.file], m.part), m.file)
+		}
+		texts[m.file] = strings.Replace(texts[m.file], m.part, strings.ReplaceAll(m.by, "$", fmt.Sprintf("(planted == %q)", m.name)), 1)
+	}
+	for _, file := range sortedKeys(texts) {
+		write(file, texts[file])
+		at := filepath.Dir(file)
+		write(at+"/planted.go", fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar planted = os.Getenv(%q)\n", filepath.Base(at), plantedIn))
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(folder, "overlay.json")
+	if err := os.WriteFile(to, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// Every mutant is found.
+func TestMutants(t *testing.T) {
+	if os.Getenv(plantedIn) != "" {
+		t.Skip("this is the mutant itself")
+	}
+	t.Parallel()
+	folder := t.TempDir()
+	binary := filepath.Join(folder, "mutants.test")
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay(t, folder), "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	only := regexp.MustCompile(*selected)
+	for _, m := range mutants() {
+		if !only.MatchString(m.name) {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestMutant$", "-test.v")
+			run.Env = append(os.Environ(), plantedIn+"="+m.name)
+			out, err := run.CombinedOutput()
+			if err != nil {
+				t.Fatalf("it was not found: %v\n%s", err, out)
+			}
+			_, found, _ := strings.Cut(string(out), "found by ")
+			found, _, _ = strings.Cut(found, "\n")
+			t.Log(m.name + ": " + found)
+		})
+	}
+}
+
+// TestMutant looks for the mistake that is made. It is run by TestMutants.
+func TestMutant(t *testing.T) {
+	name := os.Getenv(plantedIn)
+	if name == "" {
+		t.Skip("no mistake is made")
+	}
+	all := mutants()
+	i := slices.IndexFunc(all, func(m mutant) bool { return m.name == name })
+	first := func(t *testing.T) string { return all[i].look(t) }
+	for _, look := range []func(*testing.T) string{first, lookAtModels, lookAtWorkloads, lookAtExamples} {
+		found := look(t)
+		if found == "" {
+			continue
+		}
+		found = strings.ReplaceAll(found, "\n", " ")
+		t.Log("found by " + found[:min(len(found), 300)])
+		return
+	}
+	t.Error("nothing is found")
+}
+
+// look looks where the mistake is known to be found; elsewhere is looked if that is
+// not true any more.
+func (m mutant) look(t *testing.T) string {
+	if m.at == "" {
+		return lookAtModel(t, m.n, offspring(t))
+	}
+	all := workloads()
+	i := slices.IndexFunc(all, func(l workload) bool { return l.name == m.at })
+	return all[i].look(t, m.n)
+}
+
+func lookAtModels(t *testing.T) string {
+	with := offspring(t)
+	for n := range uint64(200) {
+		if found := lookAtModel(t, n, with); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+func lookAtModel(t *testing.T, n uint64, with []*dsl.Definition) string {
+	m, ok := modelOf(t, n, with)
+	if !ok {
+		return ""
+	}
+	if wrong := m.wrong(try(t, m.cfg, Plan{})); len(wrong) > 0 {
+		return fmt.Sprintf("modelled document %d: %s", n, wrong[0])
+	}
+	return ""
+}
+
+func lookAtWorkloads(t *testing.T) string {
+	for seed := range uint64(30) {
+		for _, l := range workloads() {
+			if found := l.look(t, seed); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
+
+func (l workload) look(t *testing.T, seed uint64) string {
+	cfg, plan := l.config(t), l.plan()
+	cfg.Seed, cfg.Remote = seed, seed%2 == 1
+	if seed < 2 {
+		plan = Plan{}
+	}
+	if wrong := l.wrong(try(t, cfg, plan)); len(wrong) > 0 {
+		return fmt.Sprintf("workload %q, seed %d: %s", l.name, seed, wrong[0])
+	}
+	return ""
+}
+
+func lookAtExamples(t *testing.T) string {
+	for _, name := range workflows.Names() {
+		e, err := workflows.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed := func(text []byte) *dsl.Definition {
+			def, _, err := dsl.Parse(name, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return def
+		}
+		cfg := Config{Definition: parsed(e.Document), Input: e.Input, ID: "example", Seed: 1}
+		for _, child := range sortedKeys(e.With) {
+			cfg.With = append(cfg.With, parsed(e.With[child]))
+		}
+		if e.Mocks != nil {
+			if cfg.Mocks, err = ParseMocks(name, e.Mocks); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := try(t, cfg, Plan{})
+		want, err := expr.Decode(e.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if output, err := expr.Decode(got.Output); err != nil || !expr.Equal(want, output) {
+			return fmt.Sprintf("example %s: %s %s", name, got.Status, got.Output)
+		}
+		if len(got.Broken) > 0 {
+			return fmt.Sprintf("example %s: %v", name, got.Broken[0])
+		}
+	}
+	return ""
+}

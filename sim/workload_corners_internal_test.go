@@ -1,0 +1,208 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+)
+
+// cornerWorkloads lead where bugs were planted that nothing else found.
+func cornerWorkloads() []workload {
+	return []workload{
+		{
+			name: "a host that says when is left alone until then",
+			document: `
+do:
+  - seconds: &ask
+      try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
+      catch: {retry: {delay: PT10S, limit: {attempt: {count: 60}}}}
+  - date: *ask
+  - long: *ask
+  - short: *ask
+  - other: *ask
+`,
+			mocks: `
+http:
+  - respond:
+      - {status: 503}
+      - {status: 503, headers: {retry-after: '90'}}
+      - {body: 1}
+      - {status: 503}
+      - {status: 429, headers: {date: 'Thu, 01 Jan 2026 00:00:00 GMT', retry-after: 'Thu, 01 Jan 2026 00:01:30 GMT'}}
+      - {body: 2}
+      - {status: 503}
+      - {status: 503, headers: {retry-after: '3600'}}
+      - {body: 3}
+      - {status: 503}
+      - {status: 503, headers: {retry-after: '5'}}
+      - {body: 4}
+      - {status: 503}
+      - {status: 500, headers: {retry-after: '90'}}
+      - {body: 5}
+`,
+			breakers: &executor.BreakerOptions{Failures: 2, Open: 30 * time.Second, Probes: 1, Longest: 4 * time.Minute},
+			lasts:    (100 + 100 + 250 + 40 + 40) * time.Second, calls: 15, processes: 1, seeds: 4, kinds: []FaultKind{},
+			want: map[string]string{"x": `completed 5`},
+		},
+		{
+			name: "what one commit does not hold is gone on with",
+			document: `
+do:
+  - begin: {set: {n: 0}}
+  - many: {for: {in: "[range(300)]"}, do: [{add: {set: {n: "${ .n + 1 }"}}}]}
+`,
+			acts: []act{
+				{execution: "x", after: 10 * time.Second, typ: event.ExecutionSuspended},
+				{execution: "x", after: day, typ: event.ExecutionResumed},
+			},
+			rate: 15, most: 2, seeds: 24,
+			kinds: []FaultKind{CrashBefore, CrashAfter},
+			want:  map[string]string{"x": `completed {"n":300}`},
+		},
+		{
+			name: "retries are spread out",
+			document: `
+do:
+  - spread:
+      try: [{no: {raise: {error: {type: https://a.example/no, status: 500}}}}]
+      catch: {retry: {delay: PT10S, backoff: {linear: {}}, jitter: {from: PT2S, to: PT4S}, limit: {attempt: {count: 5}}}, do: [{end: {set: {n: 1}}}]}
+`,
+			seeds: 4, want: map[string]string{"x": `completed {"n":1}`},
+		},
+		{
+			name: "what began again begins with the context that it had",
+			document: `
+do:
+  - first: {set: {n: 1}, export: {as: {count: 1}}}
+  - slow:
+      timeout: {after: P2D}
+      do:
+        - add: {set: {n: 1}, export: {as: {count: "${ $context.count + 1 }"}}}
+        - rest: {wait: "${ if $workflow.startedAt.epoch.seconds + 86400 > now then \"P9D\" else \"P1D\" end }"}
+        - more: {set: {n: 1}, export: {as: {count: "${ $context.count + 10 }"}}}
+  - around:
+      do:
+        - add: {set: {n: 1}, export: {as: {count: "${ $context.count + 100 }"}}}
+        - ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}
+  - end: {set: "${ $context.count }"}
+`,
+			mocks: `http: [{respond: [{status: 500}, {status: 500}, {body: {n: 2}}]}]`,
+			acts: []act{
+				{execution: "x", after: 3 * day, typ: event.ExecutionRetried},
+				{execution: "x", after: 5 * day, typ: event.ExecutionRetried},
+				{execution: "x", after: 7 * day, typ: event.ExecutionRetried},
+			},
+			lasts: 7 * day, calls: 3, seeds: 40,
+			want: map[string]string{"x": `completed 112`},
+		},
+		{
+			name: "timers that an operator moves",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - early: {wait: P30D}
+          - late: {wait: P5D}
+          - done:
+              timeout: {after: P40D}
+              do: [{rest: {wait: P6D}}]
+          - tried:
+              try: [{no: {raise: {error: {type: https://a.example/no, status: 500}}}}]
+              catch: {retry: {delay: P20D, limit: {attempt: {count: 1}}}, do: [{end: {set: {n: 1}}}]}
+          - slow:
+              try: [{rest: {timeout: {after: P50D}, do: [{long: {wait: P90D}}]}}]
+              catch: {do: [{end: {set: {n: "${ $error.status }"}}}]}
+  - end: {set: "${ [.[2].n, .[3].n, .[4].n] }"}
+`,
+			acts: []act{
+				{execution: "x", after: day, task: "/do/0/all/fork/branches/0/early", moved: 2 * day},
+				{execution: "x", after: day, task: "/do/0/all/fork/branches/1/late", moved: 9 * day},
+				{execution: "x", after: day, task: "/do/0/all/fork/branches/2/done", moved: 45 * day},
+				{execution: "x", after: day, task: "/do/0/all/fork/branches/3/tried", moved: 3 * day},
+				{execution: "x", after: day, task: "/do/0/all/fork/branches/4/slow/try/0/rest", moved: 11 * day},
+				{execution: "x", after: 2 * day, task: "/do/0/all/fork/branches/1/late", moved: 12 * day},
+			},
+			lasts: 12 * day, seeds: 60, rate: 30,
+			kinds: []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay},
+			want:  map[string]string{"x": `completed [null,1,408]`},
+		},
+		{
+			name: "what kills is handled alone",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - kill:
+              try: [{ask: {call: http, with: {method: get, endpoint: "https://kill.example/"}}}]
+              catch: {do: [{end: {set: {n: 1}}}]}
+          - a: {call: http, with: {method: get, endpoint: "https://a.example/a"}}
+          - b: {call: http, with: {method: get, endpoint: "https://a.example/b"}}
+          - c: {do: [{rest: {wait: PT20S}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/c"}}}]}
+          - d: {do: [{rest: {wait: PT70S}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/d"}}}]}
+          - e: {for: {in: "[range(20)]"}, do: [{rest: {wait: PT11S}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/e"}}}]}
+  - end: {set: {n: 2}}
+`,
+			mocks:  `http: [{respond: {latency: PT9S, body: {n: 3}}}]`,
+			lethal: "https://kill.example/", kinds: []FaultKind{}, seeds: 12,
+			letters: []string{"io.flunq.task.requested x/"},
+			want:    map[string]string{"x": `completed {"n":2}`},
+		},
+		{
+			name: "one who ends does not deafen the others",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - one: {listen: {to: {one: {with: {type: com.example.x}}}}}
+          - three: {listen: {to: {any: [{with: {type: com.example.x}}], until: length >= 3}}}
+          - each:
+              listen:
+                to: {any: [{with: {type: com.example.x}}], until: {one: {with: {type: com.example.stop}}}}
+                read: envelope
+              foreach: {item: e, at: i, do: [{rest: {wait: PT1H}}, {take: {set: {n: "${ $e.data * 10 + $i }"}}}]}
+          - both: {listen: {to: {all: [{with: {type: com.example.y}}, {with: {type: com.example.x, data: "${ . >= 3 }"}}]}}}
+          - limited:
+              try: [{hear: {timeout: {after: P2D}, listen: {to: {one: {with: {type: com.example.z}}}}}}]
+              catch: {do: [{end: {listen: {to: {one: {with: {type: com.example.z}}}}}}]}
+  - end: {set: "${ [.[0], .[1], (.[2] | map(.n)), .[3], .[4]] }"}
+`,
+			mocks: `
+events:
+  - {after: P1D, type: com.example.x, source: /x, data: 1}
+  - {after: P3D, type: com.example.x, source: /x, data: 2}
+  - {after: P4D, type: com.example.x, source: /x, data: 3}
+  - {after: P5D, type: com.example.x, source: /x, data: 4}
+  - {after: P6D, type: com.example.stop, source: /x}
+  - {after: P7D, type: com.example.x, source: /x, data: 5}
+  - {after: P8D, type: com.example.y, source: /x, data: 6}
+  - {after: P9D, type: com.example.z, source: /x, data: 7}
+`,
+			lasts: 9 * day, seeds: 40, rate: 30,
+			kinds: []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Delay},
+			want:  map[string]string{"x": `completed [[1],[1,2,3],[10,21,32,43],[3,6],[7]]`},
+		},
+	}
+}
+
+// move sets the timers of a task for another moment, as flunq timers reschedule does.
+func (a act) move(ctx context.Context, w *world) error {
+	pending, _, err := w.engine.Store.Timers(ctx, store.TimerFilter{Tenant: w.cfg.Tenant, Execution: a.execution}, "", 1000)
+	if err != nil {
+		return err
+	}
+	for _, p := range pending {
+		if p.TaskID != a.task {
+			continue
+		}
+		if _, _, err := w.engine.Store.MoveTimer(ctx, p, w.cfg.Start.Add(a.moved)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
