@@ -3,7 +3,9 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -93,6 +96,99 @@ func TestCrowd(t *testing.T) {
 			ends(t, e, "many", fmt.Sprint("x", i))
 		}
 	})
+}
+
+// hosts answers calls one by one, and notes whom they were made to.
+type hosts struct {
+	called chan string
+	answer chan struct{}
+}
+
+// RoundTrip answers when it is told to.
+func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.called <- r.URL.Hostname()
+	<-h.answer
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}")), Request: r,
+	}, nil
+}
+
+// Who has many calls waiting keeps nobody from being next but one.
+func TestCrowdOfCalls(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		h := &hosts{called: make(chan string), answer: make(chan struct{})}
+		services := func(name string, workers, executors int) *engine.Engine {
+			opts := engine.Defaults()
+			opts.Process, opts.Transport, opts.Tenants = name, h, []string{"few", "many"}
+			opts.Workers, opts.Executors, opts.Timers = workers, executors, 0
+			e, err := engine.New(rdb, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(t, e)
+			return e
+		}
+		deciding := services("deciding", 2, 0)
+		begin := func(tenant string, n int) {
+			const text = "document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}\ndo:\n  - ask: {call: http, with: {method: get, endpoint: 'http://%s.test/'}}\n"
+			def, _, err := dsl.Parse("case.yaml", fmt.Appendf(nil, text, tenant))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := deciding.Library.Register(t.Context(), tenant, def); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				if err := deciding.Start(t.Context(), tenant, fmt.Sprint("x", i), def, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asked(t, rdb, tenant, n)
+		}
+		const crowd = 30
+		begin("many", crowd)
+		services("calling", 0, 1)
+		if got := <-h.called; got != "many.test" {
+			t.Fatalf("the first call is to %s", got)
+		}
+		begin("few", 1)
+		turn := 0
+		for i := range crowd {
+			h.answer <- struct{}{}
+			if got := <-h.called; got == "few.test" {
+				turn = i + 1
+			}
+		}
+		h.answer <- struct{}{}
+		if turn == 0 || turn > 2 {
+			t.Errorf("the call of the other tenant comes as number %d behind the one that was under way", turn)
+		}
+		ends(t, deciding, "few", "x0")
+	})
+}
+
+// asked waits until so many tasks of a tenant have been asked for.
+func asked(t *testing.T, rdb *redis.Client, tenant string, n int) {
+	t.Helper()
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		entries, err := rdb.XRange(t.Context(), "tenant:"+tenant+":events", "-", "+").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for _, entry := range entries {
+			if entry.Values["type"] == string(event.TaskRequested) {
+				got++
+			}
+		}
+		if got >= n {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%d of %d tasks of %s have been asked for", got, n, tenant)
+		}
+	}
 }
 
 // ends waits until an execution has completed.

@@ -54,8 +54,8 @@ func TestInterrupted(t *testing.T) {
 	if err == nil || ctx.Err() == nil {
 		t.Fatalf("Run = %v, want it interrupted", err)
 	}
-	if len(report.Results) != 2 || report.Results[0].Scenario != "latency" {
-		t.Errorf("results = %+v, want the two of latency", report.Results)
+	if len(report.Results) != 3 || report.Results[0].Scenario != "latency" {
+		t.Errorf("results = %+v, want the three of latency", report.Results)
 	}
 	rdb, err := store.Dial(t.Context(), server.URL)
 	if err != nil {

@@ -36,6 +36,7 @@ type Inbox struct {
 	share     share
 	reading   bool // one of the executors reads, for all of them
 	idle      bool // the last read found nothing
+	looked    bool // it has been looked what others have than those whose requests wait, since one was done
 	closed    bool // nothing is begun any more
 	asleep    sleepers
 }
@@ -55,9 +56,10 @@ func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 
 // move is what an executor does next.
 type move struct {
-	job  *job          // this; one that is light begins a batch
-	read int           // read so many events
-	wait chan struct{} // nothing, until this is closed
+	job    *job          // this; one that is light begins a batch
+	read   int           // read so many events …
+	enough []string      // … at once, and not of these tenants; none: of all
+	wait   chan struct{} // nothing, until this is closed
 }
 
 // take hands out a request, nil if there is none; then wake says when to ask again.
@@ -68,7 +70,7 @@ func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 		case m.job != nil:
 			return m.job, m.job.message.Read, nil
 		case m.read > 0:
-			requests, wake, err := b.read(ctx, m.read)
+			requests, wake, err := b.read(ctx, m)
 			if requests == 0 || err != nil {
 				return nil, wake, err
 			}
@@ -82,13 +84,19 @@ func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 
 // next says what an executor does next: tasks that only compute, if nobody sees to
 // them; else what is done by one executor each; else it reads. Where those that
-// compute do not keep up, or there was nothing else to read, it lends them a hand.
+// compute do not keep up, or there was nothing else to read, it lends them a hand. A
+// request is not kept from being read by those of another tenant that wait.
 func (b *Inbox) next() move {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asleep.awake()
 	if b.closed {
 		return move{}
+	}
+	most := b.share.count(b.size-b.calls, b.size, b.opts.Batch)
+	if b.waiting.size > 0 && !b.reading && !b.looked && len(b.opts.Tenants.Names()) > 1 {
+		b.reading, b.looked = true, true
+		return move{read: most, enough: slices.Clone(b.waiting.turns)}
 	}
 	if j := b.begin(); j != nil {
 		b.call()
@@ -102,7 +110,7 @@ func (b *Inbox) next() move {
 		return move{wait: b.asleep.one()}
 	}
 	b.reading = true
-	return move{read: b.share.count(b.size-b.calls, b.size, b.opts.Batch)}
+	return move{read: most}
 }
 
 // begin begins what is to be done next; nil if there is nothing that may begin now.
@@ -190,11 +198,15 @@ func (b *Inbox) rest(ctx context.Context, wait chan struct{}) bool {
 
 // read gets new events for all executors, and says how many requests there are
 // among them. If there is none, wake says when to read again.
-func (b *Inbox) read(ctx context.Context, count int) (requests int, wake time.Time, err error) {
-	f, err := b.desk.Fetch(ctx, count, b.opts.Block)
+func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Time, err error) {
+	block := b.opts.Block
+	if len(what.enough) > 0 {
+		block = 0
+	}
+	f, err := b.desk.Fetch(ctx, what.read, block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reading, b.idle = false, f.Events == 0
+	b.reading, b.idle = false, f.Events == 0 && len(what.enough) == 0
 	b.company.Saw(f.Messages, f.Now)
 	calls := b.waiting.size
 	for i := range f.Messages {
@@ -244,6 +256,7 @@ func (b *Inbox) begun(j *job, cancel context.CancelCauseFunc) {
 func (b *Inbox) done(jobs ...*job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.looked = false
 	b.busy = slices.DeleteFunc(b.busy, func(j *job) bool { return slices.Contains(jobs, j) })
 	again := b.waiting.size
 	for _, j := range jobs {

@@ -83,9 +83,9 @@ type ask struct {
 	block  time.Duration
 }
 
-// next is a batch to begin; without one, what to read, or what to wait for. Where
-// several tenants have work, there is a look at what others have before each batch, and
-// whoever has nothing to do waits for that.
+// next is a batch to begin; without one, what to read, or what to wait for. Before each
+// batch of a tenant of whom much waits there is a look at what others have, and while
+// several have work, whoever has nothing to do waits for that.
 func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,11 +98,12 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 		return batch, nil, nil
 	}
 	// Reads that do not wait can be done side by side.
-	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && len(enough) == 0 || len(enough) > 0 && b.opts.Block == 0 {
+	apart := len(enough) > 0 && b.company.Any()
+	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && !apart || apart && b.opts.Block == 0 {
 		return nil, nil, b.changed
 	}
 	b.reading = true
-	if len(enough) > 0 {
+	if apart {
 		return nil, &ask{enough, min(b.opts.Block, patience)}, nil
 	}
 	return nil, &ask{block: b.opts.Block}, nil
@@ -114,7 +115,7 @@ const patience = 2 * time.Millisecond
 // enough are the tenants of whom nothing needs to be read now, where that would keep
 // others waiting.
 func (b *Inbox) enough() []string {
-	if !b.company.Any() {
+	if len(b.opts.Tenants.Names()) < 2 {
 		return nil
 	}
 	return b.waiting.with(max(b.opts.Batch/2, 1))
