@@ -108,7 +108,7 @@ func (w *world) orphans(ctx context.Context, broken breaks) error {
 			return err
 		}
 		for _, name := range names {
-			if strings.HasPrefix(name, "gone:") || strings.HasPrefix(name, "moved:") || name == "state" || name == "state_version" {
+			if strings.HasPrefix(name, "gone:") || strings.HasPrefix(name, "moved:") || name == "notes" || name == "state" || name == "state_version" {
 				broken("an execution that has ended keeps no notes", id, "%s is left", name)
 			}
 		}

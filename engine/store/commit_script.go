@@ -110,7 +110,7 @@ local function cancel(at)
   for i = 1, t.cancel do
     local member, tombstone = args[at], args[at + 1]
     if redis.call('ZREM', timers, member) == 0 and not unmove(timers, keys[key], tombstone) and t.shelf == 0 then
-      redis.call('HSET', keys[key], tombstone, '1')
+      redis.call('HSET', keys[key], tombstone, '1', 'notes', '1')
     end
     at = at + 2
   end
@@ -131,11 +131,14 @@ local function file(status)
   elseif t.version == '0' and status ~= 'pending' then -- whoever has started it has filed it
     redis.call('ZADD', open, 'NX', score, id)
   end
-  if not ended then return end
+end
+
+-- What only matters to an execution that goes on: its snapshot, and the notes of its timers.
+local function forget(snapshot, notes)
+  if snapshot then redis.call('HDEL', keys[key], 'state', 'state_version') end
+  if not notes then return end
   for _, name in ipairs(redis.call('HKEYS', keys[key])) do
-    if name == 'state' or name == 'state_version' or string.find(name, ':', 1, true) then
-      redis.call('HDEL', keys[key], name)
-    end
+    if name == 'notes' or string.find(name, ':', 1, true) then redis.call('HDEL', keys[key], name) end
   end
 end
 
@@ -190,7 +193,7 @@ end
 
 local function transition(entry)
   if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end
-  local is = redis.pcall('HMGET', keys[key], 'version', 'status')
+  local is = redis.pcall('HMGET', keys[key], 'version', 'status', 'state_version', 'notes')
   if is['err'] then return is['err'] end
   local version, status = is[1] or '0', is[2]
   if version ~= t.version then return 1 end
@@ -206,6 +209,7 @@ local function transition(entry)
   cancel(publish(behind))
   listen()
   file(status)
+  if t.shelf > 0 then forget(is[3], is[4]) end
   if t.shelf > 0 and t.reached <= 50 then compact(keys[key + 1]) end
   if t.acknowledge then acks[#acks + 1] = entry end
   return 0
