@@ -15,7 +15,7 @@ import "github.com/redis/go-redis/v9"
 // to publish, and timers to cancel, each as member and tombstone.
 //
 // Since each argument costs, what many of them would say is given once, as a word,
-// and a shape (see [shape]) says in bytes of which words a transition is made, and
+// and a shape (see counts) says in bytes of which words a transition is made, and
 // where texts of its own stand between them: of an event of the execution like most
 // its id and its data, of any other all of its fields. Executions of one workflow
 // have the same shapes, so that each is read once.
@@ -36,7 +36,8 @@ var commitScript = redis.NewScript(ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
 local kinds, acks, lost, marks, shapes, written = {}, {}, {}, {}, {}, {}
-local t, key, own, id, score, retried -- the shape of the transition, its first key, where its own texts begin, less one, …
+local t, sources, types, times, tasks, again -- the shape of the transition, and what it says of each event
+local key, own, id, score, workflow, retried -- its first key, where its own texts begin, less one, …
 
 -- Numbers take long to write, and most transitions have the same ones.
 local function number(n)
@@ -70,21 +71,21 @@ end
 -- A stream keeps the names of fields once for those that have the first one's: all of
 -- a history have a task, if only an empty one.
 local function add(stream, entry, i, at)
-  local source, kind, time, task, again = t.source[i], t.kind[i], args[own + t.time[i]], t.task[i], t.again[i]
+  local source, kind, time, task, copied = sources[i], types[i], args[own + times[i]], tasks[i], again[i]
   if not source then
     return redis.pcall('XADD', stream, entry, unpack(args, at, at + kind - 1)), at + kind
   end
   local from, behind = at, at + 2
-  if again then from, behind = marks[again], at end
-  if again and t.definition[i] ~= '' then
+  if copied then from, behind = marks[copied], at end
+  if copied and t.definition[i] ~= '' then
     return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1], 'definition', t.definition[i]), behind
+      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1], 'definition', t.definition[i]), behind
   elseif task ~= '' or i <= t.history then
     return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1]), behind
+      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1]), behind
   end
   return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-    'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'data', args[from + 1]), behind
+    'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'data', args[from + 1]), behind
 end
 
 local function append(at)
@@ -219,6 +220,7 @@ local at, out = tonumber(args[7]), {}
 key = 7
 while at <= #args do
   t = shapes[args[at]] or read(args[at])
+  sources, types, times, tasks, again, workflow = t.source, t.kind, t.time, t.task, t.again, t.workflow
   id, score, own = args[at + 2], args[at + 3], at + 3
   local execution = keys[key]
   local outcome = lost[execution] and 1 or transition(args[at + 1])
