@@ -54,7 +54,7 @@ var bugs = []struct {
 		},
 	}, ""},
 	{"what is claimed is not handled", bug{script: replaced(`out[#out + 1] = {id, tostring(deaths), claimed[1][2]}`, `redis.call('XACK', KEYS[1], group, id)`)}, ""},
-	{"a timer that was taken back is set", bug{script: replaced(`redis.call('HSET', keys[key], tombstone, '1')`, ``)}, ""},
+	{"a timer that was taken back is set", bug{script: replaced(`redis.call('HSET', keys[key], tombstone, '1', 'notes', '1')`, ``)}, ""},
 }
 
 func replaced(part, by string) func(string) string {

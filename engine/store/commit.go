@@ -81,6 +81,7 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 			n++
 		}
 		done, err := b.run(ctx)
+		b.end()
 		if err != nil {
 			return nil, err
 		}

@@ -3,17 +3,17 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// Arguments of a batch before its transitions, of a transition before its texts,
-// and of an event, as a rule.
+// Arguments of a batch before its words, and of an event, as a rule; and words of a
+// transition besides those of its events, at most.
 const (
 	batchArguments = 7
-	headArguments  = 4
 	eventArguments = 2
-	fieldWords     = 32 // of a transition besides its events, at most
+	fieldWords     = 32
 )
 
 // commitBatch is the keys and arguments of a commitScript.
@@ -24,8 +24,10 @@ type commitBatch struct {
 	names   []string // of the executions, for errors
 	refused []error  // why one is not given to the script; nil if it is
 	keys    []string
-	args    []any
+	args    []any // of the transitions
 	words   words
+	all     []any // arguments, once all are known
+	shapes  map[string]string
 	shape   []byte      // of the transition that is being added …
 	events  int         // … where its events begin there …
 	times   []time.Time // … and those of them
@@ -36,9 +38,13 @@ type commitBatch struct {
 	stamped string    // … as text
 }
 
-// newCommitBatch begins one for transitions like these.
+// newCommitBatch begins one for transitions like these, in the memory of one before.
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
-	b := &commitBatch{store: s, tenant: commits[0].Tenant}
+	b, ok := s.batches.Get().(*commitBatch)
+	if !ok {
+		b = &commitBatch{store: s, words: words{places: map[string]int{}}, shapes: map[string]string{}}
+	}
+	b.tenant = commits[0].Tenant
 	for _, c := range commits {
 		if c.Message != nil {
 			b.owner = *c.Message
@@ -46,16 +52,30 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 		}
 	}
 	k := s.keys
-	b.keys = append(make([]string, 0, 6+2*min(len(commits), mostTransitions)),
+	b.keys = append(b.keys[:0],
 		k.stream(b.tenant), k.timers(b.tenant), k.executions(b.tenant, openShelf),
 		k.executions(b.tenant, faultedShelf), k.executions(b.tenant, completedShelf), k.executions(b.tenant, cancelledShelf))
-	size := 0
-	for _, c := range commits[:min(len(commits), mostTransitions)] {
-		size += headArguments + 4 + eventArguments*(len(c.History)+len(c.Publish)) + 2*len(c.Cancel)
-	}
-	b.args = make([]any, 0, min(size, mostArguments))
-	b.words.places = make(map[string]int, 16)
 	return b
+}
+
+// end gives the memory of a batch back, of which nobody uses anything any more. What
+// it held may go, and so does all of one that was much larger than most.
+func (b *commitBatch) end() {
+	if cap(b.args) > mostArguments {
+		return
+	}
+	for _, list := range [][]any{b.args, b.words.texts, b.all} {
+		clear(list)
+	}
+	clear(b.keys)
+	clear(b.names)
+	clear(b.refused)
+	clear(b.words.places)
+	clear(b.shapes)
+	b.owner, b.first, b.last = Message{}, "", ""
+	b.args, b.words.texts, b.all = b.args[:0], b.words.texts[:0], b.all[:0]
+	b.names, b.refused = b.names[:0], b.refused[:0]
+	b.store.batches.Put(b)
 }
 
 // shelfKey is the number of the key of the index that executions of a status end in.
@@ -139,15 +159,27 @@ func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-pa
 		join: len(c.Listen), leave: len(c.Unlisten), fields: (b.events - headBytes) / wordBytes, shelf: shelf, acknowledge: c.Ack && entry != "",
 		version: version, workflow: workflow, times: len(b.times),
 	}.put(b.shape[:0])
-	b.args[head] = string(b.shape)
+	b.args[head] = b.shapeText()
 	return true
+}
+
+// shapeText is the shape as text. Most transitions have that of one before.
+func (b *commitBatch) shapeText() string {
+	text, known := b.shapes[string(b.shape)]
+	if !known {
+		text = string(b.shape)
+		b.shapes[text] = text
+	}
+	return text
 }
 
 // arguments are all of them.
 func (b *commitBatch) arguments() []any {
 	from := batchArguments + len(b.words.texts)
-	out := append(make([]any, 0, from+len(b.args)), b.owner.Group, b.owner.Consumer, b.tenant, b.first, b.last, lookedAt(len(b.names)), from+1)
-	return append(append(out, b.words.texts...), b.args...)
+	b.all = append(slices.Grow(b.all[:0], from+len(b.args)),
+		b.owner.Group, b.owner.Consumer, b.tenant, b.first, b.last, lookedAt(len(b.names)), from+1)
+	b.all = append(append(b.all, b.words.texts...), b.args...)
+	return b.all
 }
 
 // run has the script make the transitions.

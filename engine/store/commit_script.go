@@ -15,7 +15,7 @@ import "github.com/redis/go-redis/v9"
 // to publish, and timers to cancel, each as member and tombstone.
 //
 // Since each argument costs, what many of them would say is given once, as a word,
-// and a shape (see [shape]) says in bytes of which words a transition is made, and
+// and a shape (see counts) says in bytes of which words a transition is made, and
 // where texts of its own stand between them: of an event of the execution like most
 // its id and its data, of any other all of its fields. Executions of one workflow
 // have the same shapes, so that each is read once.
@@ -36,7 +36,8 @@ var commitScript = redis.NewScript(ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
 local kinds, acks, lost, marks, shapes, written = {}, {}, {}, {}, {}, {}
-local t, key, own, id, score, retried -- the shape of the transition, its first key, where its own texts begin, less one, …
+local t, sources, types, times, tasks, again -- the shape of the transition, and what it says of each event
+local key, own, id, score, workflow, retried -- its first key, where its own texts begin, less one, …
 
 -- Numbers take long to write, and most transitions have the same ones.
 local function number(n)
@@ -70,21 +71,21 @@ end
 -- A stream keeps the names of fields once for those that have the first one's: all of
 -- a history have a task, if only an empty one.
 local function add(stream, entry, i, at)
-  local source, kind, time, task, again = t.source[i], t.kind[i], args[own + t.time[i]], t.task[i], t.again[i]
+  local source, kind, time, task, copied = sources[i], types[i], args[own + times[i]], tasks[i], again[i]
   if not source then
     return redis.pcall('XADD', stream, entry, unpack(args, at, at + kind - 1)), at + kind
   end
   local from, behind = at, at + 2
-  if again then from, behind = marks[again], at end
-  if again and t.definition[i] ~= '' then
+  if copied then from, behind = marks[copied], at end
+  if copied and t.definition[i] ~= '' then
     return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1], 'definition', t.definition[i]), behind
+      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1], 'definition', t.definition[i]), behind
   elseif task ~= '' or i <= t.history then
     return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1]), behind
+      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1]), behind
   end
   return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-    'tenantid', args[3], 'workflowid', t.workflow, 'executionid', id, 'data', args[from + 1]), behind
+    'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'data', args[from + 1]), behind
 end
 
 local function append(at)
@@ -110,7 +111,7 @@ local function cancel(at)
   for i = 1, t.cancel do
     local member, tombstone = args[at], args[at + 1]
     if redis.call('ZREM', timers, member) == 0 and not unmove(timers, keys[key], tombstone) and t.shelf == 0 then
-      redis.call('HSET', keys[key], tombstone, '1')
+      redis.call('HSET', keys[key], tombstone, '1', 'notes', '1')
     end
     at = at + 2
   end
@@ -131,11 +132,14 @@ local function file(status)
   elseif t.version == '0' and status ~= 'pending' then -- whoever has started it has filed it
     redis.call('ZADD', open, 'NX', score, id)
   end
-  if not ended then return end
+end
+
+-- What only matters to an execution that goes on: its snapshot, and the notes of its timers.
+local function forget(snapshot, notes)
+  if snapshot then redis.call('HDEL', keys[key], 'state', 'state_version') end
+  if not notes then return end
   for _, name in ipairs(redis.call('HKEYS', keys[key])) do
-    if name == 'state' or name == 'state_version' or string.find(name, ':', 1, true) then
-      redis.call('HDEL', keys[key], name)
-    end
+    if name == 'notes' or string.find(name, ':', 1, true) then redis.call('HDEL', keys[key], name) end
   end
 end
 
@@ -190,7 +194,7 @@ end
 
 local function transition(entry)
   if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end
-  local is = redis.pcall('HMGET', keys[key], 'version', 'status')
+  local is = redis.pcall('HMGET', keys[key], 'version', 'status', 'state_version', 'notes')
   if is['err'] then return is['err'] end
   local version, status = is[1] or '0', is[2]
   if version ~= t.version then return 1 end
@@ -206,6 +210,7 @@ local function transition(entry)
   cancel(publish(behind))
   listen()
   file(status)
+  if t.shelf > 0 then forget(is[3], is[4]) end
   if t.shelf > 0 and t.reached <= 50 then compact(keys[key + 1]) end
   if t.acknowledge then acks[#acks + 1] = entry end
   return 0
@@ -215,6 +220,7 @@ local at, out = tonumber(args[7]), {}
 key = 7
 while at <= #args do
   t = shapes[args[at]] or read(args[at])
+  sources, types, times, tasks, again, workflow = t.source, t.kind, t.time, t.task, t.again, t.workflow
   id, score, own = args[at + 2], args[at + 3], at + 3
   local execution = keys[key]
   local outcome = lost[execution] and 1 or transition(args[at + 1])

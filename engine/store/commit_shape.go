@@ -82,9 +82,9 @@ func (w *words) place(text string) int {
 // addEvent adds an event, in few arguments if it is one of the execution like most.
 func (b *commitBatch) addEvent(c *Commit, e *event.Event) {
 	if c.usual(e) && len(e.Ext) == 0 {
-		source, kind, task, time := b.words.place(e.Source), b.words.place(string(e.Type)), b.words.place(e.Task), b.timeOf(e)
-		if min(source, kind, task, time) > 0 {
-			b.shape = append(appendWords(append(b.shape, byWords), source, kind), byte(time), byte(task>>8), byte(task))
+		source, kind, task, moment := b.words.place(e.Source), b.words.place(string(e.Type)), b.words.place(e.Task), b.timeOf(e)
+		if min(source, kind, task, moment) > 0 {
+			b.shape = append(appendWords(append(b.shape, byWords), source, kind), byte(moment), byte(task>>8), byte(task))
 			b.args = append(b.args, &e.ID, b.store.sealer.Seal(e.Data))
 			return
 		}

@@ -128,6 +128,49 @@ var commits = []check{
 			t.Errorf("version %d, %v, want 250", x.Version, err)
 		}
 	}},
+	{"whatever events have in common, each is written as it is", func(t *testing.T, w *world) {
+		c := step(0, nil)
+		c.History, c.Publish = nil, nil
+		for i := range 300 { // more times than a shape tells apart
+			e := happened(fmt.Sprint("h", i), event.TaskRequested)
+			e.Time = e.Time.Add(time.Duration(i) * time.Second)
+			e.Source = fmt.Sprint("/test/", i%3)
+			if i%4 > 0 {
+				e.Task = fmt.Sprint("/do/", i%7)
+			}
+			if i%11 == 0 {
+				e.Ext = map[string]string{"odd": "1"}
+			}
+			if i%5 == 0 {
+				published := e
+				if e.Task != "" && e.Ext == nil {
+					published.Ext = map[string]string{event.DefinitionAttribute: "abc"}
+				}
+				c.Publish = append(c.Publish, published)
+			}
+			c.History = append(c.History, e)
+		}
+		other := step(300, nil)
+		done, err := w.CommitAll(t.Context(), []store.Commit{c, other})
+		must(t, err)
+		if done[0] != (store.Committing{}) || done[1] != (store.Committing{}) {
+			t.Fatalf("outcomes %v, want both committed", done)
+		}
+		history, err := w.History(t.Context(), tenant, execution, 0, 1000)
+		must(t, err)
+		if diff := cmp.Diff(append(slices.Clone(c.History), other.History...), history); diff != "" {
+			t.Error(diff)
+		}
+		published, _, err := w.Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
+		must(t, err)
+		var got []event.Event
+		for _, m := range published {
+			got = append(got, m.Event)
+		}
+		if diff := cmp.Diff(append(slices.Clone(c.Publish), other.Publish...), got); diff != "" {
+			t.Error(diff)
+		}
+	}},
 	{"a message that was claimed meanwhile is fenced", func(t *testing.T, w *world) {
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		stolen := w.steal(t, m)

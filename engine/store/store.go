@@ -22,11 +22,12 @@ var (
 
 // Store is what the services share, on one Redis.
 type Store struct {
-	rdb    redis.UniversalClient
-	keys   keys
-	sealer *Sealer
-	known  sync.Map // tenants that this Store has made known
-	rooms  rooms
+	rdb     redis.UniversalClient
+	keys    keys
+	sealer  *Sealer
+	known   sync.Map // tenants that this Store has made known
+	rooms   rooms
+	batches sync.Pool // of *commitBatch
 }
 
 // Options of a Store.

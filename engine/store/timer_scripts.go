@@ -40,10 +40,10 @@ end
 // exactly this one, wherever it was moved to.
 //
 // KEYS: stream, timers, keys, forgotten keys, then the execution of each message.
-// ARGV: group, consumer, the first and the last of the entries, then for each
-// message its entry, the timer's score, member and tombstone, and what to do: ” to
-// set a timer without a key; else 's' to set one or 'c' to take it back, its
-// identity, and its order.
+// ARGV: group, consumer, the first and the last of the entries, what to do for each
+// message, as one letter: 't' to set a timer without a key, 's' to set one with a
+// key, 'c' to take it back; then for each message its entry, the timer's score,
+// member and tombstone, and if it has a key or is taken back its identity and order.
 //
 // It returns the time, and what became of each: '1' it is done, '0' the message is not the
 // consumer's any more, '!' it cannot be done; and of these in turn why. What could
@@ -52,7 +52,8 @@ end
 //nolint:gochecknoglobals // see commitScript
 var setScript = redis.NewScript(unmove + keyed + `
 local stream, timers, keys, forgotten = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local pending = redis.pcall('XPENDING', stream, ARGV[1], ARGV[3], ARGV[4], 10000, ARGV[2])
+local args, executions = ARGV, KEYS -- globals take long to find
+local pending = redis.pcall('XPENDING', stream, args[1], args[3], args[4], 10000, args[2])
 if pending['err'] then
   if not string.find(pending['err'], 'NOGROUP', 1, true) then error(pending['err'], 0) end
   pending = {}
@@ -99,39 +100,40 @@ local function take(execution, member, tombstone, identity, order)
   end
 end
 
-local at = 5
-for i = 5, #KEYS do
-  local entry, score, member, tombstone, what = unpack(ARGV, at, at + 4)
+local at = 6
+for i = 1, #args[5] do
+  local execution, what = executions[i + 4], string.sub(args[5], i, i)
+  local entry, score, member, tombstone = args[at], args[at + 1], args[at + 2], args[at + 3]
   local identity, order = '', ''
-  at = at + 5
-  if what ~= '' then
-    identity, order = ARGV[at], ARGV[at + 1]
+  at = at + 4
+  if what ~= 't' then
+    identity, order = args[at], args[at + 1]
     at = at + 2
   end
-  local known = mine[entry] and redis.pcall('HMGET', KEYS[i], 'status', tombstone)
+  local known = mine[entry] and redis.pcall('HMGET', execution, 'status', tombstone)
   local why = known and (known['err'] or broken)
   if not known then
-    done[#done + 1] = '0'
+    done[i] = '0'
   elseif why then
-    done[#done + 1] = '!'
+    done[i] = '!'
     whys[#whys + 1] = why
   else
     local status = known[1]
     if what == 'c' then
-      take(KEYS[i], member, tombstone, identity, order)
+      take(execution, member, tombstone, identity, order)
     elseif status ~= 'completed' and status ~= 'faulted' and status ~= 'cancelled' then
       if known[2] then
-        redis.call('HDEL', KEYS[i], tombstone)
+        redis.call('HDEL', execution, tombstone)
       else
         set(score, member, identity, order)
       end
     end
-    done[#done + 1] = '1'
+    done[i] = '1'
     acks[#acks + 1] = entry
   end
 end
 flush()
-if #acks > 0 then redis.call('XACK', stream, ARGV[1], unpack(acks)) end
+if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
 local time = redis.call('TIME')
 return {time[1], time[2], table.concat(done), unpack(whys)}
 `)
@@ -253,7 +255,7 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[3])
 if ARGV[1] ~= ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[1]) end
 if string.sub(ARGV[4], 1, 1) == 'm' and redis.call('EXISTS', KEYS[4]) == 1 then
-  redis.call('HSET', KEYS[4], 'moved:' .. ARGV[6], ARGV[3])
+  redis.call('HSET', KEYS[4], 'moved:' .. ARGV[6], ARGV[3], 'notes', '1')
 else
   local kept = redis.call('HGET', KEYS[2], ARGV[4])
   redis.call('HSET', KEYS[2], ARGV[4], (kept and string.sub(kept, 1, 40) or ARGV[5]) .. ' ' .. ARGV[3])

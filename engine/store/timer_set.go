@@ -92,7 +92,8 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 	keys := append(make([]string, 0, len(places)+4),
 		s.keys.stream(tenant), s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant))
 	first := &wishes[places[0]]
-	args := append(make([]any, 0, 5*len(places)+4), first.Group, first.Consumer, first.ID, first.ID)
+	args := append(make([]any, 0, 4*len(places)+5), first.Group, first.Consumer, nil, nil, nil)
+	what := make([]byte, 0, len(places))
 	from, to := first.ID, first.ID
 	for _, place := range places {
 		w := &wishes[place]
@@ -102,9 +103,10 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 			to = w.ID
 		}
 		keys = append(keys, s.keys.execution(w.Timer.Tenant, w.Timer.Execution))
-		args = w.arguments(args)
+		letter := w.letter()
+		args, what = w.arguments(args, letter), append(what, letter)
 	}
-	args[2], args[3] = from, to
+	args[2], args[3], args[4] = from, to, string(what)
 	reply, err := setScript.Run(ctx, s.rdb, keys, args...).StringSlice()
 	if err != nil {
 		return now, err
@@ -112,18 +114,31 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 	return granted(reply, places, out)
 }
 
-// arguments are those of setScript.
-func (w *Wish) arguments(args []any) []any {
-	t := w.Timer
-	args = append(args, w.ID, formatScore(t.Due()), event.TimerText(&w.Timer), tombstone(t))
+// What setScript does for a message.
+const (
+	setTimer  = 't'
+	setKeyed  = 's'
+	takeTimer = 'c'
+)
+
+func (w *Wish) letter() byte {
 	switch {
 	case w.Back:
-		return append(args, "c", identity(t), w.order())
-	case t.Keyed():
-		return append(args, "s", identity(t), w.order())
+		return takeTimer
+	case w.Timer.Keyed():
+		return setKeyed
 	default:
-		return append(args, "")
+		return setTimer
 	}
+}
+
+// arguments are those of setScript.
+func (w *Wish) arguments(args []any, letter byte) []any {
+	args = append(args, &w.ID, formatScore(w.Timer.Due()), event.TimerText(&w.Timer), tombstone(w.Timer))
+	if letter == setTimer {
+		return args
+	}
+	return append(args, identity(w.Timer), w.order())
 }
 
 // granted reads what setScript says of wishes at some places, and when.

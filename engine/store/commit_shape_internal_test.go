@@ -1,0 +1,41 @@
+package store
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Where there is no room for another word, texts are the transition's own, and an
+// event is given by its fields.
+func TestNoRoomForWords(t *testing.T) {
+	t.Parallel()
+	s := &Store{}
+	c := Commit{Tenant: "t", Execution: "x", Workflow: "n.wf", Status: "running", Now: time.Unix(1, 0)}
+	e := event.Event{
+		ID: "e", Source: "/a", Type: event.TaskRequested, Time: time.Unix(1, 0), Tenant: "t", Workflow: "n.wf",
+		Execution: "x", Task: "/do/0", Data: []byte(`{}`),
+	}
+	c.History, c.Publish = []event.Event{e}, []event.Event{e}
+	b := s.newCommitBatch([]Commit{c})
+	for n := 0; b.words.place(strconv.Itoa(n)) > 0; n++ {
+	}
+	if n := len(b.words.texts); n != mostWords {
+		t.Fatalf("%d words, want %d", n, mostWords)
+	}
+	if !b.add(c, false) {
+		t.Fatal(b.refused)
+	}
+	for i := range 2 {
+		if how := b.shape[b.events+i*eventBytes]; how != byFields {
+			t.Errorf("event %d is given by %d, want by its fields", i, how)
+		}
+	}
+	other := c
+	other.Execution = "y"
+	if b.fits(other) {
+		t.Error("another transition fits")
+	}
+}
