@@ -1,0 +1,256 @@
+package sim_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/sim"
+	cases "flunq.io/flunq/sim/spec"
+)
+
+// The examples end on a real Redis as they do in the simulator: what a clock there
+// would bring about, an operator does, who fires the next timer, lets the next answer
+// through, or sends the next event whenever all else is done.
+func TestExamplesOnRedis(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	files, err := filepath.Glob("../workflows/*.test.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		suite, _, err := cases.NewLoader(os.ReadFile).Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range suite.Cases {
+			name := strings.TrimSuffix(filepath.Base(file), ".test.yaml")
+			t.Run(name+"/"+c.Name, func(t *testing.T) {
+				t.Parallel()
+				o := &operated{Case: c, def: suite.Workflow.Definition, tenant: fmt.Sprintf("%s-%d", name, i)}
+				for _, d := range suite.With {
+					o.with = append(o.with, d.Definition)
+				}
+				o.compare(t, rdb)
+			})
+		}
+	}
+}
+
+// operated is a case whose time an operator lets pass.
+type operated struct {
+	*cases.Case
+
+	def    *dsl.Definition
+	with   []*dsl.Definition
+	tenant string
+	engine *engine.Engine
+
+	mu      sync.Mutex // held while a mock answers
+	now     time.Duration
+	answers []*pending
+	events  []sim.EventMock
+	due     map[string]time.Duration // timers that are set
+}
+
+// pending is an answer that takes its time.
+type pending struct {
+	at      time.Duration
+	through chan struct{}
+}
+
+// one lets one mock answer at a time.
+func (o *operated) one(next http.RoundTripper) http.RoundTripper {
+	return transport(func(req *http.Request) (*http.Response, error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return next.RoundTrip(req)
+	})
+}
+
+// transport is a function as http.RoundTripper.
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip is http.RoundTripper's.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
+
+// sleep lets a mock's answer wait until the operator lets it through.
+func (o *operated) sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	p := &pending{o.now + d, make(chan struct{})}
+	o.answers = append(o.answers, p)
+	o.mu.Unlock()
+	defer o.mu.Lock()
+	select {
+	case <-p.through:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (o *operated) compare(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	mocks := o.Mocks
+	if mocks == nil {
+		mocks = &sim.Mocks{}
+	}
+	want, err := sim.Run(t.Context(), sim.Config{Definition: o.def, With: o.with, ID: "x", Input: o.Input, Mocks: mocks, Secrets: o.Secrets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.events, o.due = mocks.Events, map[string]time.Duration{}
+	opts := engine.Defaults()
+	opts.Process, opts.Tenants, opts.Secrets = o.tenant, []string{o.tenant}, o.Secrets
+	opts.Transport = executor.Outward(o.one(mocks.Transport(o.sleep, nil)))
+	opts.Block(10 * time.Millisecond)
+	if o.engine, err = engine.New(rdb, opts); err != nil {
+		t.Fatal(err)
+	}
+	got := o.run(t)
+	if string(want.Status) != got.Status {
+		t.Fatalf("it is %s %s, in the simulator %s %v", got.Status, got.Error, want.Status, want.Error)
+	}
+	if diff := gocmp.Diff(string(want.Output), string(got.Output)); diff != "" {
+		t.Errorf("output, -simulator +redis:\n%s", diff)
+	}
+	var problem *event.Problem
+	if len(got.Error) > 0 && json.Unmarshal(got.Error, &problem) != nil {
+		t.Errorf("error %s", got.Error)
+	}
+	if diff := gocmp.Diff(want.Error, problem); diff != "" {
+		t.Errorf("error, -simulator +redis:\n%s", diff)
+	}
+}
+
+// run is the execution once it has ended, or waits for what will never come.
+func (o *operated) run(t *testing.T) store.Execution {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	if err := o.engine.Prepare(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range append([]*dsl.Definition{o.def}, o.with...) {
+		if _, err := o.engine.Library.Register(ctx, o.tenant, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	defer func() {
+		stop()
+		o.mu.Lock()
+		for _, p := range o.answers { // nobody waits for these any more
+			close(p.through)
+		}
+		o.mu.Unlock()
+		wg.Wait()
+	}()
+	wg.Go(func() { _ = o.engine.Run(ctx, slog.New(slog.DiscardHandler)) })
+	if err := o.engine.Start(ctx, o.tenant, "x", o.def, o.Input); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		idle := o.idle(t)
+		x, err := o.engine.Store.Execution(ctx, o.tenant, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if decide.Status(x.Status).Ended() || idle && !o.pass(t) {
+			return x
+		}
+	}
+	t.Fatal("it does not end")
+	return store.Execution{}
+}
+
+// idle reports whether nothing is under way but answers that take their time.
+func (o *operated) idle(t *testing.T) bool {
+	t.Helper()
+	o.mu.Lock()
+	answers := len(o.answers)
+	o.mu.Unlock()
+	streams, err := o.engine.Store.Streams(t.Context(), []string{o.tenant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := int64(0)
+	for _, g := range streams[0].Groups {
+		// What means nothing to a group it acknowledges when it reads again.
+		busy += g.Pending + g.Lag
+	}
+	return busy == int64(answers)
+}
+
+// pass lets time pass until the next thing happens, and reports whether there is any.
+func (o *operated) pass(t *testing.T) bool {
+	t.Helper()
+	timers, _, err := o.engine.Store.Timers(t.Context(), store.TimerFilter{Tenant: o.tenant}, "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	moment := func(p store.Pending) time.Duration {
+		if _, known := o.due[p.Member]; !known {
+			o.due[p.Member] = o.now + time.Duration(p.DurationMS)*time.Millisecond
+		}
+		return o.due[p.Member]
+	}
+	slices.SortStableFunc(timers, func(a, b store.Pending) int { return int(moment(a) - moment(b)) })
+	slices.SortStableFunc(o.answers, func(a, b *pending) int { return int(a.at - b.at) })
+	next, do := time.Duration(-1), func() {}
+	sooner := func(at time.Duration, what func()) {
+		if next < 0 || at < next {
+			next, do = at, what
+		}
+	}
+	if len(o.answers) > 0 {
+		sooner(o.answers[0].at, func() {
+			close(o.answers[0].through)
+			o.answers = o.answers[1:]
+		})
+	}
+	if len(o.events) > 0 {
+		sooner(o.events[0].After, func() {
+			e := o.events[0].Event(len(o.Mocks.Events)-len(o.events), time.Now().UTC())
+			e.Tenant, o.events = o.tenant, o.events[1:]
+			if err := o.engine.Store.Publish(t.Context(), e); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if len(timers) > 0 {
+		sooner(moment(timers[0]), func() {
+			if _, err := o.engine.Store.FireNow(t.Context(), timers[0]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if next >= 0 {
+		o.now = max(o.now, next)
+	}
+	do()
+	return next >= 0
+}
