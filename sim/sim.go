@@ -40,8 +40,8 @@ type Config struct {
 	MaxTime  time.Duration // of the virtual clock; 0: none
 	MaxTasks int           // started; 0: none
 
-	// Observe, if set, is shown every event of a history as it is committed,
-	// and every exchange with a mock or the world.
+	// Observe, if set, is shown every event of a history as it is committed, in a
+	// slice that it must not keep, and Exchange every one with a mock or the world.
 	Observe  func([]event.Event)
 	Exchange func(Exchange)
 
