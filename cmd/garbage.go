@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"flunq.io/flunq/sim"
 )
 
 // swift lets the collector of garbage work less often: engines make much of it
@@ -28,28 +30,49 @@ const (
 // as swift has it while there is room, and more often where that would take much.
 // Whoever sets GOGC or GOMEMLIMIT decides.
 func (sh *shell) modest(ctx context.Context) {
-	if sh.Env("GOGC") != "" || sh.Env("GOMEMLIMIT") != "" {
+	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
+		go bound(ctx, slightMemory, roomy)
+	}
+}
+
+// What a process may take that runs worlds: so much, or this many times what it keeps.
+const (
+	worldsMemory = 96 << 20
+	worldsRoomy  = 5
+)
+
+// worlds has the collector work as suits a process that runs one world after the
+// other. Whoever sets GOGC or GOMEMLIMIT decides.
+func (sh *shell) worlds(ctx context.Context) {
+	if sh.Env("GOGC") != "" {
 		return
 	}
-	before := debug.SetMemoryLimit(slightMemory)
-	go func() {
-		defer debug.SetMemoryLimit(before)
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		kept := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		for limit := int64(slightMemory); ; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			metrics.Read(kept)
-			wanted := max(slightMemory, roomy*int64(kept[0].Value.Uint64()))
-			// Setting it stops the world for a moment: small changes are none.
-			if wanted > limit+limit/8 || wanted < limit-limit/8 || wanted == slightMemory && wanted != limit {
-				limit = wanted
-				debug.SetMemoryLimit(limit)
-			}
+	debug.SetGCPercent(sim.Garbage)
+	if sh.Env("GOMEMLIMIT") == "" {
+		go bound(ctx, worldsMemory, worldsRoomy)
+	}
+}
+
+// bound bounds what the process takes, until ctx ends: to what is little, or to so many
+// times what it keeps.
+func bound(ctx context.Context, little, times int64) {
+	before := debug.SetMemoryLimit(little)
+	defer debug.SetMemoryLimit(before)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	kept := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	for limit := little; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
-	}()
+		metrics.Read(kept)
+		wanted := max(little, times*int64(kept[0].Value.Uint64()))
+		// Setting it stops the world for a moment: small changes are none.
+		if wanted > limit+limit/8 || wanted < limit-limit/8 || wanted == little && wanted != limit {
+			limit = wanted
+			debug.SetMemoryLimit(limit)
+		}
+	}
 }

@@ -93,7 +93,7 @@ to play, or stands still at the moment of --at. Where it differs, it ends there.
 	f.BoolVar(&r.tui, "tui", false, "show the recording on the whole terminal, where its time can be moved back and forth")
 	f.StringVar(&r.report, "report", "", "`FILE` to write an HTML page to: timeline, graph, data, the difference")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.swift()
+		sh.worlds(c.Context())
 		r.again = commandOf(c, args)
 		return r.run(c.Context(), args)
 	}

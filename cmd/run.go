@@ -66,6 +66,7 @@ output is printed when the screen is left (q); a run that goes on until then is 
 	f.StringVar(&r.example, "example", "", "run the example of this `NAME`, with its mocks and input; without a name, list them")
 	f.Lookup("example").NoOptDefVal = listExamples
 	c.RunE = func(c *cobra.Command, args []string) error {
+		sh.worlds(c.Context())
 		r.again = commandOf(c, args)
 		return r.run(c.Context(), args)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -66,7 +64,7 @@ call is lost).`,
 	f.StringVar(&s.report, "report", "", "`FILE` to write an HTML page to: what was found, with timelines")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "tell races of the workflow, and do not fail because of them")
-	c.RunE = func(c *cobra.Command, args []string) error { sh.swift(); return s.run(c, args) }
+	c.RunE = func(c *cobra.Command, args []string) error { sh.worlds(c.Context()); return s.run(c, args) }
 	return c
 }
 
@@ -134,14 +132,8 @@ func (s *searcher) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer s.page.discard()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	return s.all(ctx, subjects)
 }
-
-// gcPercent suits many small worlds, each of which is garbage soon.
-const gcPercent = 400
 
 // base is the search that the flags describe.
 func (s *searcher) base(ctx context.Context, args []string) (sim.Search, error) {

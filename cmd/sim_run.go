@@ -75,7 +75,7 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	if s.duration > 0 {
 		search.More = func() bool { return time.Since(began) < s.duration }
 	}
-	p := &searchProgress{sh: s.sh, began: began, name: subject.name}
+	p := &searchProgress{sh: s.sh, began: began, name: subject.name, executions: s.executions}
 	search.Progress = p.show
 	report, err := s.search(ctx, search)
 	p.end(report)
@@ -163,6 +163,8 @@ type searchProgress struct {
 	last  time.Time
 	state sim.Progress
 	runs  int
+
+	executions int // of each run
 }
 
 // How often it does so: on a terminal, and elsewhere.
@@ -206,8 +208,12 @@ func (p *searchProgress) end(r *sim.Report) {
 		fmt.Fprint(p.sh.Err, "\r\x1b[K")
 	}
 	took := time.Since(p.began)
-	fmt.Fprintf(p.sh.Err, "%s seeds and %s other runs in %s: %.0f runs/s\n", grouped(r.Seeds), grouped(r.Plain+r.Singles),
-		took.Round(time.Millisecond), float64(r.Seeds+r.Plain+r.Singles)/took.Seconds())
+	rate := float64(r.Seeds+r.Plain+r.Singles) / took.Seconds()
+	text := fmt.Sprintf("%s seeds and %s other runs in %s: %.0f runs/s", grouped(r.Seeds), grouped(r.Plain+r.Singles), took.Round(time.Millisecond), rate)
+	if p.executions > 1 {
+		text += fmt.Sprintf(", %.0f executions/s", rate*float64(p.executions))
+	}
+	fmt.Fprintln(p.sh.Err, text)
 }
 
 // grouped writes a number with commas between the thousands.

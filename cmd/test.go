@@ -64,7 +64,10 @@ test file or a document is invalid, 2 if there are no tests.`,
 	f.Lookup("coverage").NoOptDefVal = "text"
 	offer(c, "coverage", t.coverage)
 	f.StringVar(&t.coverageFile, "coverage-file", "", "`FILE` for the coverage (default: stdout for text, coverage.html for html)")
-	c.RunE = func(c *cobra.Command, args []string) error { sh.swift(); return t.command(c.Context(), args) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		sh.worlds(c.Context())
+		return t.command(c.Context(), args)
+	}
 	return c
 }
 

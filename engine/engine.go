@@ -61,8 +61,8 @@ type Options struct {
 	Breakers  *executor.Breakers // nil: every call is made
 	Retention Retention          // zero: streams are left as they are
 
-	// Observe, if set, is shown what this process' workers committed, in order;
-	// Activity what its services do.
+	// Observe, if set, is shown what this process' workers committed, in order, in a
+	// slice that it must not keep; Activity what its services do.
 	Observe  func(after int64, entries []event.Event)
 	Activity delivery.Observer
 }

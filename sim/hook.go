@@ -28,7 +28,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			cmd.SetErr(err)
 		}
 		if err == nil {
-			h.w.told(cmd)
+			h.w.disowned(cmd)
 		}
 		return err
 	}

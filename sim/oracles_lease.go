@@ -72,8 +72,8 @@ func consumerOf(name string) string {
 	return process
 }
 
-// told notes what a renewal was told to be another's by now.
-func (w *world) told(cmd redis.Cmder) {
+// disowned notes what a renewal was told to be another's by now.
+func (w *world) disowned(cmd redis.Cmder) {
 	s := w.current
 	reply, ok := cmd.(*redis.Cmd)
 	if s == nil || s.team.group != renewal || w.cfg.Plan == nil || !ok {

@@ -13,7 +13,7 @@ import (
 // BenchmarkSeeds is trials of a document of ten steps, three of them waits, with
 // all faults at the usual rate: how many seeds a core tries in a second.
 func BenchmarkSeeds(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as flunq sim does
+	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // as flunq sim does
 	for _, rate := range []uint64{0, 100, 1000} {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
 			def, _, err := dsl.Parse("bench.yaml", []byte(head+tenSteps()))

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"runtime/debug"
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
@@ -11,6 +12,7 @@ import (
 // BenchmarkSearch is what flunq sim does by default with a document of ten steps,
 // three of them waits, one seed after the other.
 func BenchmarkSearch(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // as flunq sim does
 	for _, executions := range []int{1, 10, 100} {
 		for _, faults := range []bool{false, true} {
 			b.Run(fmt.Sprintf("executions=%d/faults=%v", executions, faults), func(b *testing.B) {

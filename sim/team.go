@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"flunq.io/flunq/engine"
@@ -68,17 +69,28 @@ func (w *world) published(typ event.Type) {
 			continue
 		}
 		t.events++
-		if t.behind++; t.concerns(typ) || t.behind >= backlog || w.early(t) {
+		if t.behind++; t.concerns(typ) && !w.told(t) || t.behind >= backlog || w.early(t) {
 			w.notify(t)
 		}
 	}
+}
+
+// told reports whether one of a team has been woken for what was written before, and
+// has not looked yet: it sees the rest, too. Where several could share it, it is the
+// seed's affair whether they do.
+func (w *world) told(t *team) bool {
+	const shared = 4
+	if !w.lazy || w.cfg.Plan != nil && mix(w.cfg.Seed, t.hash+1, t.events)%shared == 0 {
+		return false
+	}
+	return slices.ContainsFunc(t.services, func(s *service) bool { return s.parked && s.called })
 }
 
 // early reports whether a team is woken for an event that does not concern it:
 // where things go wrong, what it does then is in the way of others.
 func (w *world) early(t *team) bool {
 	const once = 8
-	return w.cfg.Plan != nil && mix(w.cfg.Seed, t.hash, t.events)%once == 0
+	return w.cfg.Plan != nil && !w.lazy && mix(w.cfg.Seed, t.hash, t.events)%once == 0
 }
 
 // notify wakes one of a team, since something was written: one that is idle, or

@@ -107,11 +107,13 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	entries := s.rangeOf(ctx, tenant, id, after, count)
+	in := s.rooms.take()
+	defer s.rooms.back(in)
+	entries := in.rangeOf(ctx, s.keys.history(tenant, id), after, count)
 	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, failed("read the history of "+id, err)
 	}
-	return s.history(id, entries.Val())
+	return s.history(id, entries.reply())
 }
 
 // history reads the reply of XRANGE.
@@ -122,7 +124,8 @@ func (s *Store) history(id string, text []byte) ([]event.Event, error) {
 	in := reply{text: text}
 	n := max(in.list(), 0)
 	out := make([]event.Event, 0, n)
-	var entry rawEntry
+	var few [fewSpans]span
+	entry := rawEntry{fields: few[:0]}
 	for range n {
 		if in.entry(&entry); in.bad {
 			break
@@ -153,11 +156,13 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	pipe := s.rdb.Pipeline()
-	fields, entries := make([]*redis.MapStringStringCmd, len(ids)), make([]*redis.RawCmd, len(ids))
+	pipe, fields := s.rdb.Pipeline(), make([]*redis.MapStringStringCmd, len(ids))
+	in := s.rooms.several(len(ids))
+	defer s.rooms.back(in...)
+	entries := make([]prompt, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.execution(tenant, id))
-		entries[i] = redis.NewRawCmd(ctx, "XRANGE", s.keys.history(tenant, id), "-", "+", "COUNT", most)
+		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, id), 0, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
 	}
 	if _, err := pipe.Exec(ctx); err != nil && Temporary(failed("", err)) {
@@ -171,7 +176,7 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		}
 		w.Output, w.Error = s.unsealed(fields[i].Val()["output"]), s.unsealed(fields[i].Val()["error"])
 		var err error
-		if w.History, err = s.history(id, entries[i].Val()); err == nil && int64(len(w.History)) == w.Version {
+		if w.History, err = s.history(id, entries[i].reply()); err == nil && int64(len(w.History)) == w.Version {
 			out = append(out, w)
 		}
 	}
@@ -191,9 +196,11 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	pipe, entries := s.rdb.Pipeline(), make([]*redis.RawCmd, len(tails))
+	in := s.rooms.several(len(tails))
+	defer s.rooms.back(in...)
+	pipe, entries := s.rdb.Pipeline(), make([]prompt, len(tails))
 	for i, t := range tails {
-		entries[i] = s.rangeOf(ctx, tenant, t.ID, t.After, most)
+		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, t.ID), t.After, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
 	}
 	if _, err := pipe.Exec(ctx); err != nil && Temporary(failed("", err)) {
@@ -202,16 +209,10 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	for i := range tails {
 		t := &tails[i]
 		if t.Err = entries[i].Err(); t.Err == nil {
-			t.History, t.Err = s.history(t.ID, entries[i].Val())
+			t.History, t.Err = s.history(t.ID, entries[i].reply())
 		}
 	}
 	return nil
-}
-
-// rangeOf asks for up to count entries of a history, after a version.
-func (s *Store) rangeOf(ctx context.Context, tenant, id string, after int64, count int) *redis.RawCmd {
-	from := strconv.FormatInt(after+1, 10) + "-0"
-	return redis.NewRawCmd(ctx, "XRANGE", s.keys.history(tenant, id), from, "+", "COUNT", count)
 }
 
 // Bury gives a message up: it goes to the dead letters, and the events to the

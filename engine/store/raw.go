@@ -109,6 +109,9 @@ type rawEntry struct {
 	named  []string
 }
 
+// fewSpans is how many fields most entries have at most, names and values.
+const fewSpans = 32
+
 // entry reads an entry into the room of the one before.
 func (r *reply) entry(e *rawEntry) {
 	e.reply, e.fields = r, e.fields[:0]
@@ -140,7 +143,9 @@ func (e *rawEntry) field(name string) []byte {
 // They share one text, so that whoever keeps one keeps no more than its own entry.
 func (e *rawEntry) texts() (fields []string, text string) {
 	text = string(e.reply.of(e.whole))
-	e.named = e.named[:0]
+	if e.named = e.named[:0]; cap(e.named) < len(e.fields) {
+		e.named = make([]string, 0, len(e.fields))
+	}
 	for i := 0; i+1 < len(e.fields); i += 2 {
 		name, value := e.fields[i], e.fields[i+1]
 		e.named = append(e.named, text[name.from-e.whole.from:name.to-e.whole.from], text[value.from-e.whole.from:value.to-e.whole.from])

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"io"
+	"strconv"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -26,11 +27,22 @@ func (r *rooms) take() *room {
 	return new(room)
 }
 
-// back takes a room back, of which nobody uses anything any more.
-func (r *rooms) back(used *room) {
-	if cap(used.text) <= mostKept {
-		used.text = used.text[:0]
-		r.spare.Put(used)
+// several are rooms for so many replies.
+func (r *rooms) several(n int) []*room {
+	out := make([]*room, n)
+	for i := range out {
+		out[i] = r.take()
+	}
+	return out
+}
+
+// back takes rooms back, of which nobody uses anything any more.
+func (r *rooms) back(used ...*room) {
+	for _, one := range used {
+		if cap(one.text) <= mostKept {
+			one.text = one.text[:0]
+			r.spare.Put(one)
+		}
 	}
 }
 
@@ -47,10 +59,34 @@ func (r *room) waiting(ctx context.Context, args []any) rawReply {
 }
 
 // prompt is a command that answers at once, as all do in the simulator: that gives
-// no connection to read from.
-func prompt(ctx context.Context, args []any) rawReply {
-	cmd := redis.NewRawCmd(ctx, args...)
-	return rawReply{cmd, cmd.Val}
+// no connection to read from, and writes into the room itself.
+type prompt struct {
+	*redis.RawCmd
+
+	room *room
+}
+
+// Room is where a Redis inside the process puts its reply.
+func (p prompt) Room() *[]byte { return &p.room.text }
+
+// reply is the reply, wherever it came from.
+func (p prompt) reply() []byte {
+	if val := p.Val(); len(val) > 0 {
+		return val
+	}
+	return p.room.text
+}
+
+// prompt is such a command.
+func (r *room) prompt(ctx context.Context, args []any) prompt {
+	r.text = r.text[:0]
+	return prompt{redis.NewRawCmd(ctx, args...), r}
+}
+
+// rangeOf asks for up to count entries of a history, after a version.
+func (r *room) rangeOf(ctx context.Context, history string, after int64, count int) prompt {
+	from := strconv.FormatInt(after+1, 10) + "-0"
+	return r.prompt(ctx, []any{"XRANGE", history, from, "+", "COUNT", count})
 }
 
 // Write appends a part of a reply.

@@ -153,10 +153,11 @@ func (s *Store) read(ctx context.Context, r Reader, count int, block time.Durati
 	}
 	pipe := s.rdb.Pipeline()
 	s.queueAcks(ctx, pipe, r.Group, r.Spent)
-	entries := prompt(ctx, args)
+	in := s.rooms.take()
+	defer s.rooms.back(in)
+	soon := in.prompt(ctx, args)
+	entries := rawReply{soon, soon.reply}
 	if r.Often {
-		in := s.rooms.take()
-		defer s.rooms.back(in)
 		entries = in.waiting(ctx, args)
 	}
 	_ = pipe.Process(ctx, entries.Cmder) // Exec says what is wrong
@@ -197,7 +198,8 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 // delivered reads the reply of XREADGROUP.
 func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, err error) {
 	in := reply{text: text}
-	var entry rawEntry
+	var few [fewSpans]span
+	entry := rawEntry{fields: few[:0]}
 	asked := streamsOf{store: s, tenants: r.Tenants}
 	for streams := in.streams(); streams > 0; streams-- {
 		name, n := in.stream()

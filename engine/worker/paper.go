@@ -10,25 +10,29 @@ import (
 type paper struct {
 	history, publish []event.Event   // all of it, to be used again
 	left             decide.Decision // what nothing is written on yet
+	entries          int             // that were written, here or elsewhere
 }
 
-// spare is how many entries a commit may have beyond a chunk, as a rule.
-const spare = 8
+// Paper is for few entries first, and for more where they are many: for a chunk, and as
+// many as a commit may have beyond one, as a rule.
+const (
+	fewEntries = 16
+	spare      = 8
+)
 
-// fresh is called when all that was written is committed: nobody looks at it again,
-// unless it is shown to somebody.
+// fresh is called when all that was written is committed: nobody looks at it again.
 func (p *paper) fresh(opts Options) {
-	switch {
-	case opts.Committed != nil:
-		p.left = decide.Decision{}
-		return
-	case p.history == nil:
-		p.history, p.publish = make([]event.Event, opts.Chunk+spare), make([]event.Event, opts.Chunk/2)
-	default:
+	size := len(p.history)
+	if p.entries > size || p.history == nil {
+		size = min(max(fewEntries, 2*p.entries), opts.Chunk+spare)
+	}
+	if size > len(p.history) {
+		p.history, p.publish = make([]event.Event, size), make([]event.Event, (size+1)/2)
+	} else {
 		clear(p.history[:max(0, len(p.history)-cap(p.left.History))])
 		clear(p.publish[:max(0, len(p.publish)-cap(p.left.Publish))])
 	}
-	p.left = decide.Decision{History: p.history[:0], Publish: p.publish[:0]}
+	p.left, p.entries = decide.Decision{History: p.history[:0], Publish: p.publish[:0]}, 0
 }
 
 // sheet is an empty decision.
@@ -36,7 +40,6 @@ func (p *paper) sheet() decide.Decision { return p.left }
 
 // used takes up what a decision has left.
 func (p *paper) used(d *decide.Decision) {
-	if p.history != nil {
-		p.left = d.Next()
-	}
+	p.entries += len(d.History)
+	p.left = d.Next()
 }

@@ -34,7 +34,8 @@ type Options struct {
 	Trust time.Duration
 
 	// Committed, if set, is shown what was committed behind a version, in order. What
-	// a lost reply, or the end of a process, kept from being known is not shown.
+	// a lost reply, or the end of a process, kept from being known is not shown. The
+	// slice is the worker's again after that.
 	Committed func(after int64, entries []event.Event)
 }
 

@@ -16,7 +16,8 @@ import (
 // through a connection would. It reports false, and has done nothing, if it does
 // not know such commands: then that way has to be gone.
 func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
-	if !answerable(cmd) {
+	room, direct := cmd.(interface{ Room() *[]byte }) // its reply is wanted as it is sent
+	if !direct && !answerable(cmd) {
 		return false
 	}
 	s.lock.Lock()
@@ -34,6 +35,10 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 	reply := s.carryOut(s.args)
 	raw, ok := cmd.(*redis.RawCmd)
 	switch {
+	case direct:
+		s.sent = reply.Append(s.sent[:0])
+		into := room.Room()
+		*into = append((*into)[:0], s.sent...)
 	case ok:
 		s.sent = reply.Append(s.sent[:0])
 		raw.SetVal(bytes.Clone(s.sent))
