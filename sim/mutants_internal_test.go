@@ -9,6 +9,7 @@ func mutants() []mutant {
 		{"a suspect after one death", "delivery/delivery.go", `return m.Deaths >= suspect`, `return m.Deaths >= suspect || $ && m.Deaths > 0`, "what kills five is given up", 0},
 		{"Retry-After is ignored", "executor/breaker_verdict.go", `if res.StatusCode != http.StatusServiceUnavailable &&`, `if $ || res.StatusCode != http.StatusServiceUnavailable &&`, "a host that says when is left alone until then", 0},
 		{"moved timers are not", "event/data.go", `if t.MovedTo.IsZero() {`, `if t.MovedTo.IsZero() || $ {`, "timers that an operator moves", 0},
+		{"timers of one key have no order", "store/timer.go", `return digits(ms) + digits(seq)`, "if $ {\n\t\treturn noOrder()\n\t}\n\treturn digits(ms) + digits(seq)", "of timers with one key the last counts", 0},
 
 		{"a timer is the same at another time", "decide/timer.go", `a.FireAt.Equal(b.FireAt)`, `($ || a.FireAt.Equal(b.FireAt))`, "retries are spread out", 2},
 		{"a timer that was taken back stays with its task", "decide/timer.go", "m.cancelTimer(t)\n\t\treturn true", "m.cancelTimer(t)\n\t\treturn !$", "", 1},

@@ -150,7 +150,7 @@ func (w *world) outlived(ctx context.Context, broken breaks) error {
 	if err != nil {
 		return err
 	}
-	over, seen := map[string]bool{}, map[string]bool{}
+	over, seen, keys, ends := map[string]bool{}, map[string]bool{}, keyed{}, map[string]time.Time{}
 	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
 	for _, entry := range entries {
 		e, err := event.FromAttributes(entry.Values)
@@ -169,7 +169,14 @@ func (w *world) outlived(ctx context.Context, broken breaks) error {
 			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 		}
 		over[e.Execution] = (over[e.Execution] || ended(e)) && e.Type != event.ExecutionRetried
+		if ended(e) {
+			ends[e.Execution] = e.Time.Add(-w.slack())
+		}
+		if !twice { // a word that comes again is the last one
+			keys.take(entry.ID, e, w.slack(), broken)
+		}
 	}
+	keys.left(ends, broken)
 	return nil
 }
 
