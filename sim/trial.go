@@ -245,7 +245,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		return
 	}
 	audit(env.Definition(), x.ID, history, broken)
-	state, err := decide.Rebuild(env, history)
+	state, err := w.rebuild(env, x.ID, history)
 	switch {
 	case err != nil:
 		broken("a history is a run of its definition", x.ID, "%v", err)
@@ -257,6 +257,39 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		broken(ruleKept, x.ID, "it is completed, and its error is %s", x.Error)
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
 		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
+	}
+}
+
+// rebuild folds a history into the state that it led to. Somewhere on the way the
+// state becomes a snapshot, which has to go on as what it was made of.
+func (w *world) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
+	state := decide.New()
+	cut := int(mix(w.cfg.Seed, hashed("snapshot "+id), uint64(len(history))) % uint64(len(history)+1))
+	if err := state.Replay(env, history[:cut]); err != nil {
+		return nil, err
+	}
+	for ; cut < len(history) && !state.Settled(); cut++ {
+		if err := state.Replay(env, history[cut:cut+1]); err != nil {
+			return nil, err
+		}
+	}
+	if cut == len(history) { // the end, too, is to be whole
+		return decide.Rebuild(env, history)
+	}
+	text, err := state.Snapshot()
+	if err == nil {
+		state, err = decide.Restore(env, text)
+	}
+	if err == nil {
+		err = state.Replay(env, history[cut:])
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("with a snapshot of version %d: %w", cut, err)
+	case !state.Settled():
+		return decide.Rebuild(env, history)
+	default:
+		return state, nil
 	}
 }
 

@@ -63,6 +63,22 @@ do:
 			want:  map[string]string{"x": `completed {"n":300}`},
 		},
 		{
+			name: "an end in a branch is the end of all",
+			document: `
+do:
+  - around:
+      do:
+        - all:
+            fork:
+              branches:
+                - fast: {do: [{rest: {wait: P1D}}, {end: {set: {n: 1}, export: {as: {n: 1}}, then: end}}, {never: {set: {n: 2}}}]}
+                - slow: {wait: P9D}
+            output: {as: "${ [.[0].n, .[1], $context.n] }"}
+  - never: {set: {n: 3}}
+`,
+			lasts: day, seeds: 20, want: map[string]string{"x": `completed [1,null,1]`},
+		},
+		{
 			name: "retries are spread out",
 			document: `
 do:
