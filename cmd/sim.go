@@ -158,7 +158,9 @@ func (s *searcher) base(ctx context.Context, args []string) (sim.Search, error) 
 	cfg.Seed, cfg.Transport, cfg.ID = 0, executor.NewTransport(localLimits()), ""
 	cfg.Processes, cfg.Executions = s.processes, s.executions
 	search.Config = cfg
-	search.Checks, err = s.checks(cfg)
+	if search.Checks, err = s.checks(cfg); err == nil {
+		search.Checks = append(search.Checks, s.known(cfg)...)
+	}
 	return search, err
 }
 

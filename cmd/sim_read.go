@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/spec"
+	"flunq.io/flunq/workflows"
 )
 
 // checks are the expectations that the flags name.
@@ -43,6 +45,26 @@ func (s *searcher) checks(cfg sim.Config) ([]sim.Check, error) {
 		out = append(out, sim.Once(strings.ToUpper(method), pattern))
 	}
 	return out, nil
+}
+
+// known expects of an example that it ends as the file beside it says, where nothing
+// goes wrong.
+func (s *searcher) known(cfg sim.Config) []sim.Check {
+	e, err := workflows.Load(s.world.example)
+	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.world.mocks != "" || s.world.start != "" {
+		return nil
+	}
+	return []sim.Check{{Of: func(t *sim.Trial) []sim.Violation {
+		want, err1 := expr.Decode(e.Output)
+		got, err2 := expr.Decode(t.Output)
+		if len(t.Struck) > 0 || errors.Join(err1, err2) == nil && expr.Equal(want, got) {
+			return nil
+		}
+		return []sim.Violation{{
+			Rule: "the example ends as it is known to", Execution: t.Execution,
+			Detail: fmt.Sprintf("it is %s with the output %s, want %s", t.Status, t.Output, bytes.TrimSpace(e.Output)),
+		}}
+	}}}
 }
 
 // subjects are the worlds to search: one, or that of each test.

@@ -31,7 +31,13 @@ var workloadBugs = []struct {
 	{"the answer to a call leaves its request pending", bug{script: replaced(`given, acks[#acks + 1], mine[id] = 1, id, nil`, `given, mine[id] = 1, nil`)}, "what takes longer"},
 	{"what failed once is told of for ever", bug{script: replaced(`if retried then redis.call('HDEL', keys[key], 'output', 'error', 'ended') end`, ``)}, "what has faulted"},
 	{"what kills is never given up", bug{script: replaced(`redis.call('HDEL', KEYS[2], 'alone ' .. field) == 1`, `false`)}, "what kills five"},
+	{"an older timer of a key takes the place of a newer one", bug{script: replaced(`if kept and string.sub(kept, 1, 40) >= order then return end`, ``)}, "of timers with one key"},
+	{"a timer that was moved is not taken back", bug{script: replacedAll(`local member = redis.call('HGET', execution, 'moved:' .. tombstone)`, `local member = false`)}, "timers that an operator"},
 	{"what is handed back counts as a death", bug{script: replaced(`if idle < released and owner ~= me then`, `do deaths = deaths + 5`)}, "messages that die"},
+}
+
+func replacedAll(part, by string) func(string) string {
+	return func(source string) string { return strings.ReplaceAll(source, part, by) }
 }
 
 // Every one of them is found within 2,000 seeds.

@@ -85,17 +85,18 @@ func (l *ledger) dated(e event.Event) {
 
 // begins takes in that a run of a task begins.
 func (l *ledger) begins(e event.Event) {
+	if l.begun[e.Task] {
+		l.broken("a run of a task begins once", l.id, "%s has begun twice", e.Task)
+	}
+	l.begun[e.Task] = true
 	if l.loose {
 		return
 	}
 	run := event.ParseRun(e.Task)
-	if l.begun[e.Task] {
-		l.broken("a run of a task begins once", l.id, "%s has begun twice", e.Task)
-	}
 	if around := l.around(run.Ref); around != "" && !l.within(around, run) {
 		l.broken("a task begins inside one that has not ended", l.id, "%s began, and no run of %s around it was there", e.Task, around)
 	}
-	l.begun[e.Task], l.open[e.Task] = true, run
+	l.open[e.Task] = run
 }
 
 // ends takes in that a run of a task has ended.

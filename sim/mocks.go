@@ -23,6 +23,8 @@ type Mocks struct {
 type HTTPMock struct {
 	Match   Match
 	Respond []Response // one for each request, the last one repeats; never empty
+	Keep    any        // what is there at first, of a mock that keeps what it is sent
+	Keeps   bool
 }
 
 // Match says which requests are meant; what is not written matches all.
@@ -82,6 +84,7 @@ func readHTTPMock(r *nodes.Reader, n *yaml.Node) HTTPMock {
 			}
 			r.Each("respond", func(n *yaml.Node) { mock.Respond = append(mock.Respond, readResponse(r, n)) })(n)
 		},
+		"keep": func(n *yaml.Node) { mock.Keep, mock.Keeps = r.Data(n), true },
 	}, nil)
 	if len(mock.Respond) == 0 {
 		mock.Respond = []Response{{Status: 200}}

@@ -29,6 +29,7 @@ type MockTransport struct {
 
 	mu    sync.Mutex
 	count []int // of requests that each mock has answered
+	kept  map[string]any
 }
 
 // Exchange is a request and what came of it.
@@ -77,7 +78,11 @@ func (t *MockTransport) answer(req *http.Request, exchange *Exchange) (*http.Res
 	for i, mock := range t.mocks {
 		if mock.Match.matches(req, body) {
 			exchange.Mock = i
-			return t.respond(req, mock.Respond[min(t.turn(i), len(mock.Respond)-1)])
+			r := mock.Respond[min(t.turn(i), len(mock.Respond)-1)]
+			if mock.Keeps {
+				return t.keep(req, body, i, r)
+			}
+			return t.respond(req, r)
 		}
 	}
 	if t.next == nil {
@@ -99,11 +104,22 @@ func (t *MockTransport) turn(mock int) int {
 }
 
 func (t *MockTransport) respond(req *http.Request, r Response) (*http.Response, error) {
-	if r.Latency > 0 && t.sleep != nil {
-		if err := t.sleep(req.Context(), r.Latency); err != nil {
-			return nil, err
-		}
+	if err := t.pass(req, r); err != nil {
+		return nil, err
 	}
+	return r.response(req)
+}
+
+// pass lets the latency of a response pass.
+func (t *MockTransport) pass(req *http.Request, r Response) error {
+	if r.Latency == 0 || t.sleep == nil {
+		return nil
+	}
+	return t.sleep(req.Context(), r.Latency)
+}
+
+// response is what the request gets.
+func (r Response) response(req *http.Request) (*http.Response, error) {
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
 	}

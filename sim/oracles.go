@@ -15,15 +15,7 @@ import (
 
 // punctual looks for timers that fire early, or later than the faults explain.
 func (w *world) punctual(id string, history []event.Event, broken breaks) {
-	slack := time.Second
-	for _, s := range w.struck {
-		slack += s.Amount + costOfFault
-	}
-	for _, r := range w.reached {
-		if r.URL == w.cfg.lethal {
-			slack += costOfFault
-		}
-	}
+	slack := w.slack()
 	set := map[string]time.Time{}
 	for _, e := range history {
 		var t event.Fired
@@ -43,6 +35,20 @@ func (w *world) punctual(id string, history []event.Event, broken breaks) {
 			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", t.TaskID, e.Time, due, slack)
 		}
 	}
+}
+
+// slack is how long the faults can have held something up.
+func (w *world) slack() time.Duration {
+	slack := time.Second
+	for _, s := range w.struck {
+		slack += s.Amount + costOfFault
+	}
+	for _, r := range w.reached {
+		if r.URL == w.cfg.lethal {
+			slack += costOfFault
+		}
+	}
+	return slack
 }
 
 // unprovoked looks for calls that reached the world twice although nothing went wrong.

@@ -148,7 +148,7 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 // were not published. The stream has the order: what an event says of its own time is
 // as old as the step that it comes from.
 func (w *world) outlived(t *Trial, broken breaks) {
-	over, seen := map[string]bool{}, map[string]bool{}
+	over, seen, keys, ends := map[string]bool{}, map[string]bool{}, keyed{}, map[string]time.Time{}
 	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
 	for e := range w.publications() {
 		switch {
@@ -163,7 +163,14 @@ func (w *world) outlived(t *Trial, broken breaks) {
 			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 		}
 		over[e.Execution] = (over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried
+		if ended(e.Event) {
+			ends[e.Execution] = e.Time.Add(-w.slack())
+		}
+		if !twice { // a word that comes again is the last one
+			keys.take(e.entry, e.Event, w.slack(), broken)
+		}
 	}
+	keys.left(ends, broken)
 	trimmed := w.retention != engine.Retention{}
 	for _, end := range t.Ends {
 		if n := len(end.History); n > 0 && !trimmed && end.Status.Ended() && !seen[end.History[n-1].ID] {
@@ -236,7 +243,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		return
 	}
 	audit(env.Definition(), x.ID, history, broken)
-	state, err := decide.Rebuild(env, history)
+	state, err := w.rebuild(env, x.ID, history)
 	switch {
 	case err != nil:
 		broken("a history is a run of its definition", x.ID, "%v", err)
@@ -248,6 +255,39 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		broken(ruleKept, x.ID, "it is completed, and its error is %s", x.Error)
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
 		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
+	}
+}
+
+// rebuild folds a history into the state that it led to. Somewhere on the way the
+// state becomes a snapshot, which has to go on as what it was made of.
+func (w *world) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
+	state := decide.New()
+	cut := int(mix(w.cfg.Seed, hashed("snapshot "+id), uint64(len(history))) % uint64(len(history)+1))
+	if err := state.Replay(env, history[:cut]); err != nil {
+		return nil, err
+	}
+	for ; cut < len(history) && !state.Settled(); cut++ {
+		if err := state.Replay(env, history[cut:cut+1]); err != nil {
+			return nil, err
+		}
+	}
+	if cut == len(history) { // the end, too, is to be whole
+		return decide.Rebuild(env, history)
+	}
+	text, err := state.Snapshot()
+	if err == nil {
+		state, err = decide.Restore(env, text)
+	}
+	if err == nil {
+		err = state.Replay(env, history[cut:])
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("with a snapshot of version %d: %w", cut, err)
+	case !state.Settled():
+		return decide.Rebuild(env, history)
+	default:
+		return state, nil
 	}
 }
 

@@ -2,8 +2,10 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"hash/maphash"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,22 +87,24 @@ func (w *world) judgedKey(id string) (judgedKey, bool) {
 
 // publication is what an entry of the stream says of its event.
 type publication struct {
-	event.Event // without its data
+	event.Event // data only of those about timers
 
-	again bool // it was put off before
+	entry string // its id in the stream
+	again bool   // it was put off before
 }
 
 // publications are the events of executions in the stream, in their order.
 func (w *world) publications() iter.Seq[publication] {
 	return func(yield func(publication) bool) {
-		w.memory.Each(w.stream, func(fields []string) bool {
-			p := publicationOf(fields)
+		w.memory.Each(w.stream, func(entry string, fields []string) bool {
+			p := publicationOf(entry, fields)
 			return p.Execution == "" || yield(p)
 		})
 	}
 }
 
-func publicationOf(fields []string) (p publication) {
+func publicationOf(entry string, fields []string) (p publication) {
+	p.entry = entry
 	for i := 0; i+1 < len(fields); i += 2 {
 		switch value := fields[i+1]; fields[i] {
 		case "id":
@@ -113,6 +117,10 @@ func publicationOf(fields []string) (p publication) {
 			p.Task = value
 		case "time":
 			p.Time, _ = time.Parse(time.RFC3339Nano, value) // the engine's own times can be read
+		case "data":
+			if strings.HasPrefix(string(p.Type), event.Prefix+"timer.") {
+				p.Data = json.RawMessage(value)
+			}
 		case event.AttemptAttribute:
 			p.again = value != ""
 		}

@@ -63,6 +63,22 @@ do:
 			want:  map[string]string{"x": `completed {"n":300}`},
 		},
 		{
+			name: "an end in a branch is the end of all",
+			document: `
+do:
+  - around:
+      do:
+        - all:
+            fork:
+              branches:
+                - fast: {do: [{rest: {wait: P1D}}, {end: {set: {n: 1}, export: {as: {n: 1}}, then: end}}, {never: {set: {n: 2}}}]}
+                - slow: {wait: P9D}
+            output: {as: "${ [.[0].n, .[1], $context.n] }"}
+  - never: {set: {n: 3}}
+`,
+			lasts: day, seeds: 20, want: map[string]string{"x": `completed [1,null,1]`},
+		},
+		{
 			name: "retries are spread out",
 			document: `
 do:
@@ -131,6 +147,22 @@ do:
 			want:  map[string]string{"x": `completed [null,1,408]`},
 		},
 		{
+			name:     "of timers with one key the last counts",
+			document: "\ndo: [{rest: {wait: P90D}}]",
+			acts: []act{
+				{execution: "x", after: day, typ: event.TimerScheduled, data: keyedTimer("a", 30)},
+				{execution: "x", after: day, typ: event.TimerScheduled, data: keyedTimer("a", 20)},
+				{execution: "x", after: day, typ: event.TimerScheduled, data: keyedTimer("a", 40)},
+				{execution: "x", after: 2 * day, typ: event.TimerScheduled, data: keyedTimer("b", 30)},
+				{execution: "x", after: 2 * day, typ: event.TimerScheduled, data: keyedTimer("c", 30)},
+				{execution: "x", after: 3 * day, typ: event.TimerCancelled, data: keyedTimer("b", 0)},
+				{execution: "x", after: 4 * day, typ: event.TimerScheduled, data: keyedTimer("c", 10)},
+			},
+			rate: 15, most: 6, seeds: 60,
+			kinds: []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Delay},
+			want:  map[string]string{"x": `completed`},
+		},
+		{
 			name: "what kills is handled alone",
 			document: `
 do:
@@ -188,6 +220,11 @@ events:
 			want:  map[string]string{"x": `completed [[1],[1,2,3],[10,21,32,43],[3,6],[7]]`},
 		},
 	}
+}
+
+// keyedTimer is one of a key that is due after some days.
+func keyedTimer(key string, days int) event.Timer {
+	return event.Timer{Execution: "x", TaskID: "/remind", FireAt: Epoch().Add(time.Duration(days) * day), Kind: event.WaitTimer, Key: key}
 }
 
 // move sets the timers of a task for another moment, as flunq timers reschedule does.

@@ -50,6 +50,10 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 	return nil
 }
 
+// Settled reports whether a replay stands between two transitions: all that the last
+// decision made has come.
+func (s *State) Settled() bool { return len(s.made) == 0 }
+
 // abandoned takes in that an execution was given up, see Abort: what was under way
 // is what a retry begins again.
 func (s *State) abandoned(env *Env, e event.Event) bool {

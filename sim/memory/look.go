@@ -10,7 +10,7 @@ import (
 
 // Each shows the fields of all entries of a stream, the oldest first, until show is
 // false. Nobody may change them, or send commands meanwhile.
-func (s *Server) Each(key string, show func(fields []string) bool) {
+func (s *Server) Each(key string, show func(id string, fields []string) bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	st, _ := find[stream](s, key)
@@ -18,7 +18,7 @@ func (s *Server) Each(key string, show func(fields []string) bool) {
 		return
 	}
 	for i := range st.entries {
-		if !show(st.entries[i].fields) {
+		if !show(st.entries[i].id, st.entries[i].fields) {
 			return
 		}
 	}

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+)
+
+// keyed follows the timers that have a key: of one that was set again, or taken
+// back, only the last word counts.
+type keyed map[string][]wish
+
+// wish is that a timer is set, or taken back.
+type wish struct {
+	event.Timer
+
+	at   time.Time // when its event came
+	back bool
+}
+
+// take takes in what an entry of the stream says of a timer, and reports one that
+// fires although there was another word on it long before.
+func (k keyed) take(entry string, e event.Event, slack time.Duration, broken breaks) {
+	if e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(`"key"`)) {
+		return
+	}
+	var t event.Timer
+	if decide.DecodeData(e, &t) != nil || !t.Keyed() {
+		return
+	}
+	id := fmt.Sprintf("%s %s %s", e.Execution, t.TaskID, t.Key)
+	text, _, _ := strings.Cut(entry, "-")
+	ms, _ := strconv.ParseInt(text, 10, 64) // Redis has written it
+	at := time.UnixMilli(ms).UTC()
+	if e.Type != event.TimerFired {
+		k[id] = append(k[id], wish{t, at, e.Type == event.TimerCancelled})
+		return
+	}
+	said := k[id]
+	for len(said) > 0 && !said[len(said)-1].FireAt.Equal(t.FireAt) {
+		last := said[len(said)-1]
+		if at.Sub(last.at) > slack {
+			broken("of timers with one key the last counts", e.Execution, "that of %s for %v fired, and there was a later word at %v", t.Key, t.FireAt, last.at)
+			return
+		}
+		said = said[:len(said)-1]
+	}
+	k[id] = nil
+}
+
+// left reports timers that have never fired, though their execution was there for them.
+func (k keyed) left(over map[string]time.Time, broken breaks) {
+	for _, id := range sortedKeys(k) {
+		n := len(k[id])
+		if n == 0 || k[id][n-1].back {
+			continue
+		}
+		last := k[id][n-1]
+		if end := over[last.Execution]; !end.IsZero() && end.After(later(last.at, last.Due())) {
+			broken("a timer with a key is not lost", last.Execution, "that of %s for %v has not fired", last.Key, last.FireAt)
+		}
+	}
+}
