@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// Each shows the fields of all entries of a stream, the oldest first, until show is
+// Each shows the ids and fields of all entries of a stream, the oldest first, until show is
 // false. Nobody may change them, or send commands meanwhile.
 func (s *Server) Each(key string, show func(id string, fields []string) bool) {
 	s.lock.Lock()
