@@ -165,7 +165,7 @@ func (w *world) wakeEach(t *team) {
 // where there are others whose work it could be.
 func (cfg Config) lazy() bool {
 	const thorough = 8
-	return cfg.Plan.harmless() && cfg.lethal == "" && cfg.deadly == "" && (cfg.Processes == 1 || choice(cfg.Seed, "lazy", 0)%thorough != 0)
+	return cfg.Plan.harmless() && cfg.lethal == "" && cfg.deadly == "" && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%thorough != 0)
 }
 
 // through reports whether a service, or others in its place, have done all that
