@@ -26,9 +26,7 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	context.AfterFunc(ctx, func() {
-		for _, closing := range e.closing {
-			closing()
-		}
+		e.Close()
 		select {
 		case <-time.After(grace):
 			cancel()
@@ -41,11 +39,19 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 		wg.Go(func() { loop(ctx, work, p, log.With("service", s.Group, "consumer", s.Name)) })
 	}
 	wg.Wait()
-	return e.release(context.WithoutCancel(ctx))
+	return e.Release(context.WithoutCancel(ctx))
 }
 
-// release hands back what was read and not handled, and the watch over the timers.
-func (e *Engine) release(ctx context.Context) error {
+// Close has the services begin nothing new: what they have begun goes on to its end.
+func (e *Engine) Close() {
+	for _, closing := range e.closing {
+		closing()
+	}
+}
+
+// Release hands back what was read and not handled, and the watch over the timers,
+// once the services do nothing any more. Others can take both over at once.
+func (e *Engine) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	var errs []error

@@ -25,6 +25,10 @@ const (
 	Outage      FaultKind = "outage"       // Redis is gone for a while
 	Clock       FaultKind = "clock"        // the clock of Redis jumps ahead
 	CallLost    FaultKind = "http"         // the call is carried out, and its answer lost
+
+	// Not among Faults, as nothing goes wrong: its process is told to stop, ends what it
+	// has begun, hands back what it has not, and another one comes after a while.
+	toldToStop FaultKind = "stop"
 )
 
 // Faults are all kinds, in their order.
@@ -67,6 +71,7 @@ const (
 	longestDelay  = 75 * time.Second
 	longestOutage = 20 * time.Second
 	longestJump   = 60 * time.Second
+	longestAway   = 10 * time.Minute
 )
 
 // amount is how long or how far a fault of a kind goes, drawn from a number.
@@ -81,6 +86,8 @@ func (k FaultKind) amount(n uint64) time.Duration {
 		return span(longestOutage)
 	case Clock:
 		return span(longestJump)
+	case toldToStop:
+		return span(longestAway)
 	default:
 		return 0
 	}
@@ -114,7 +121,7 @@ func (w *world) draw(s *service, count uint64, can func(FaultKind) bool) []Fault
 			continue
 		}
 		n := mix(w.cfg.Seed, w.luck(s)[i], count)
-		if n%cmp.Or(p.Rate, 200) == 0 {
+		if n%cmp.Or(p.Rate, 200) == 0 && (kind != toldToStop || w.replaceable(s.process)) {
 			w.drawn++
 			out = append(out, Fault{kind, s.Name, count, kind.amount(n >> 20)})
 		}
@@ -147,6 +154,8 @@ func (w *world) strike(f Fault, doing string) {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // as the command, or the call, is carried out
 	case Delay:
 		w.freeze(w.current.process, f.Amount)
+	case toldToStop:
+		w.dismiss(w.current.process, f.Amount)
 	case Outage:
 		w.outage = later(w.outage, w.clock.now.Add(f.Amount))
 	case Clock:

@@ -44,10 +44,8 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 		}
 		err := h.w.command(sending{ctx: ctx, all: cmds, nextAll: next})
 		if errors.Is(err, errLost) || errors.Is(err, errCrashed) || errors.Is(err, errStopped) {
-			for _, cmd := range cmds { // as the client does
-				if cmd.Err() == nil {
-					cmd.SetErr(err)
-				}
+			for _, cmd := range cmds { // as the client does, which has seen none of the replies
+				cmd.SetErr(err)
 			}
 		}
 		return err

@@ -41,7 +41,11 @@ func (w *world) punctual(id string, history []event.Event, broken breaks) {
 func (w *world) slack() time.Duration {
 	slack := time.Second
 	for _, s := range w.struck {
-		slack += s.Amount + costOfFault
+		if s.Kind == toldToStop { // others do its work
+			slack += 2 * grace
+		} else {
+			slack += s.Amount + costOfFault
+		}
 	}
 	for _, r := range w.reached {
 		if r.URL == w.cfg.lethal {
@@ -67,8 +71,14 @@ func (w *world) unprovoked(broken breaks) {
 // all its deliveries and attempts, and is no other's.
 func (w *world) keyed(from executor.Origin, req *http.Request) {
 	key := req.Header.Get("Idempotency-Key")
-	if key == "" || strings.Contains(string(w.cfg.Definition.Source), "Idempotency-Key") {
-		return // or it is the document's affair
+	if strings.Contains(string(w.cfg.Definition.Source), "Idempotency-Key") {
+		return // it is the document's affair
+	}
+	if key == "" {
+		if req.Method != http.MethodGet && req.Method != http.MethodHead {
+			w.breach("what changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
+		}
+		return
 	}
 	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
 	if known := w.idempotency[run]; known != "" && known != key {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -100,6 +101,16 @@ func (w *world) strays(ctx context.Context, ends []End, broken breaks) error {
 	for _, key := range keys {
 		if !w.known(key, ends) {
 			broken("no key is left over", "", "%s belongs to nothing", key)
+		}
+	}
+	keyed, err := w.client.HGetAll(ctx, "flunq:timers:keys").Result()
+	if err != nil {
+		return err
+	}
+	const order = 40 // digits, and a blank before the timer
+	for _, identity := range slices.Sorted(maps.Keys(keyed)) {
+		if len(keyed[identity]) > order+1 {
+			broken("no timer is left", "", "that of %s is known still", identity)
 		}
 	}
 	for _, end := range ends {

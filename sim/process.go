@@ -21,9 +21,11 @@ type process struct {
 	engine      *engine.Engine
 	services    []*service
 
-	dead   bool
-	again  time.Time // dead: until when
-	frozen time.Time // stands still until then
+	leaving bool      // it was told to stop
+	grace   time.Time // leaving: until when it may go on
+	dead    bool
+	again   time.Time // dead: until when
+	frozen  time.Time // stands still until then
 }
 
 // name is that of its consumers. One that is alone has the same in each run.
@@ -96,6 +98,7 @@ func (w *world) clear() {
 		return
 	}
 	w.bodies = false
+	w.depart()
 	for _, p := range w.crew {
 		if !p.dead || len(p.services) == 0 {
 			continue
@@ -124,6 +127,7 @@ func (w *world) count(s *service) {
 
 // reboot starts the processes again whose time has come.
 func (w *world) reboot(ctx context.Context) error {
+	w.clear()
 	for i, p := range w.crew {
 		if !p.dead || p.again.After(w.clock.now) {
 			continue

@@ -86,6 +86,8 @@ func (s *service) ready(now time.Time) bool {
 		return false
 	case s.asleep:
 		return !s.wake.After(now)
+	case s.parked && s.process.leaving:
+		return false
 	case s.parked:
 		return s.called || !s.wake.IsZero() && !s.wake.After(now)
 	default:
@@ -223,7 +225,7 @@ func (w *world) parked(s *service) {
 func (w *world) beforeRest() bool {
 	found := false
 	for _, s := range w.renewals() {
-		if !s.parked || !s.wake.IsZero() || !w.busy(s.process) {
+		if !s.parked || s.process.leaving || !s.wake.IsZero() || !w.busy(s.process) {
 			continue
 		}
 		w.call(s)
@@ -247,7 +249,7 @@ func (w *world) busy(p *process) bool {
 func (w *world) nextWake() time.Time {
 	next := w.nextRise()
 	for _, s := range w.active {
-		if w.clock.now.Before(s.process.frozen) || w.vain(s) {
+		if w.clock.now.Before(s.process.frozen) || w.vain(s) || s.parked && s.process.leaving {
 			continue
 		}
 		if !s.wake.IsZero() && (s.parked || s.asleep) && (next.IsZero() || s.wake.Before(next)) {
@@ -262,7 +264,7 @@ func (w *world) nextWake() time.Time {
 func (w *world) nextRise() time.Time {
 	var next time.Time
 	for _, p := range w.crew {
-		for _, at := range []time.Time{p.again, p.frozen} {
+		for _, at := range []time.Time{p.again, p.frozen, p.grace} {
 			if at.After(w.clock.now) && (next.IsZero() || at.Before(next)) {
 				next = at
 			}

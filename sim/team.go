@@ -99,7 +99,7 @@ func (w *world) notify(t *team) {
 	t.behind = 0
 	var chosen *service
 	for _, s := range t.services {
-		if s.asleep || s.calling {
+		if s.asleep || s.calling || s.process.leaving {
 			continue
 		}
 		if s.parked && w.cfg.Plan == nil {
@@ -227,7 +227,7 @@ func typeOf(fields []string) event.Type {
 // rouse wakes another service of the same team.
 func (w *world) rouse(of *service) {
 	for _, s := range of.team.services {
-		if s != of && s.parked && !s.called {
+		if s != of && s.parked && !s.called && !s.process.leaving {
 			w.call(s)
 			return
 		}

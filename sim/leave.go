@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// grace is how long a process may go on with what it has begun, as in the engine.
+const grace = 5 * time.Second
+
+// replaceable reports whether others do the work of a process while it is away.
+func (w *world) replaceable(p *process) bool {
+	return slices.ContainsFunc(w.crew, func(other *process) bool { return other != p && !other.dead && !other.leaving })
+}
+
+// dismiss tells a process to stop, in the place of which another one comes after a while.
+func (w *world) dismiss(p *process, away time.Duration) {
+	if p.leaving {
+		return
+	}
+	p.leaving, p.grace, w.bodies = true, w.clock.now.Add(grace), true
+	p.again = later(p.again, w.clock.now.Add(away))
+	p.engine.Close()
+}
+
+// depart ends the processes that have ended what they had begun: they hand back the rest.
+func (w *world) depart() {
+	for _, p := range w.crew {
+		if !p.leaving || p.dead || w.clock.now.Before(p.frozen) {
+			continue
+		}
+		w.bodies = true
+		if slices.ContainsFunc(p.services, func(s *service) bool {
+			calls := s.asleep || s.calling
+			return !s.parked && (!calls || w.clock.now.Before(p.grace))
+		}) {
+			continue
+		}
+		w.aside(func(ctx context.Context) error {
+			if err := p.engine.Release(ctx); err != nil {
+				return err
+			}
+			return w.handedOver(ctx, p)
+		})
+		p.dead = true
+		w.heir()
+	}
+}
+
+// heir has others read what was written for those who have gone: they wait in reads
+// of their own, as a rule.
+func (w *world) heir() {
+	for _, t := range w.teams {
+		if t.concerns == nil || len(t.services) == 0 {
+			continue
+		}
+		if unread, _ := w.open(t.services[0]); unread > 0 { // it is the same for all of them
+			w.notify(t)
+		}
+	}
+}
+
+// handedOver looks for messages that a process which has been told to stop has kept,
+// if it knew of all that it was given.
+func (w *world) handedOver(ctx context.Context, p *process) error {
+	if slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == DropReply }) {
+		return nil
+	}
+	for _, t := range w.teams {
+		if t.concerns == nil {
+			continue
+		}
+		args := &redis.XPendingExtArgs{Stream: w.stream, Group: t.reads(), Start: "-", End: "+", Count: 1000}
+		pending, err := w.client.XPendingExt(ctx, args).Result()
+		if err != nil {
+			return err
+		}
+		for _, entry := range pending {
+			if consumerOf(entry.Consumer) == p.name() && entry.Idle < handedBack {
+				w.breach("who is told to stop hands back what it holds", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
+			}
+		}
+	}
+	return nil
+}
