@@ -147,15 +147,15 @@ func (w *world) catchUp() bool {
 	return found
 }
 
-// wakeEach wakes one of a team in each process: what a process has put off nobody
-// else can do.
+// wakeEach wakes one of a team for each name under which they read: what was put off
+// under a name nobody else can do.
 func (w *world) wakeEach(t *team) {
 	t.behind = 0
-	var last *process
+	last := ""
 	for _, s := range t.services {
-		if s.process != last {
+		if s.consumer != last {
 			w.call(s)
-			last = s.process
+			last = s.consumer
 		}
 	}
 }
