@@ -160,6 +160,7 @@ local function read_fields(s, shape, fields)
   end
 end
 
+-- Of each event its words; false for the source of one that is given by its fields.
 local function read_events(s, shape, at)
   local source, kind, time, task, again, definition = {}, {}, {}, {}, {}, {}
   for i = 1, s.history + s.publish do
@@ -178,6 +179,7 @@ local function read_events(s, shape, at)
   s.source, s.kind, s.time, s.task, s.again, s.definition = source, kind, time, task, again, definition
 end
 
+-- What a shape says, in the order in which it is written.
 local function read(shape)
   local l1, l2, l3, h1, h2, p1, p2, c1, c2, j1, j2, v1, v2, fields, shelf, acknowledge, n1, n2, w1, w2, times = string.byte(shape, 1, 21)
   local s = {
