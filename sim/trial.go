@@ -161,11 +161,10 @@ func (w *world) outlived(ctx context.Context, t *Trial, broken breaks) error {
 		if err != nil || e.Execution == "" {
 			continue
 		}
-		switch {
-		case seen[e.ID] && (twice || !single(e.Type) || e.Ext[event.AttemptAttribute] != ""): // a fault may have sent it twice, or it is tried again
-			continue
-		case seen[e.ID]:
-			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
+		if seen[e.ID] {
+			if !twice && single(e) {
+				broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
+			}
 			continue
 		}
 		seen[e.ID] = true
@@ -174,18 +173,25 @@ func (w *world) outlived(ctx context.Context, t *Trial, broken breaks) error {
 		}
 		over[e.Execution] = (over[e.Execution] || ended(e)) && e.Type != event.ExecutionRetried
 	}
-	trimmed := w.retention != engine.Retention{}
-	for _, end := range t.Ends {
-		if n := len(end.History); n > 0 && !trimmed && end.Status.Ended() && !seen[end.History[n-1].ID] {
-			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
-		}
+	if w.retention == (engine.Retention{}) {
+		unpublished(t.Ends, seen, broken)
 	}
 	return nil
 }
 
-// single reports whether an event of a type is never sent again by the engine itself.
-func single(t event.Type) bool {
-	return t == event.TimerFired || t == event.TaskCompleted || t == event.TaskRequested
+// unpublished looks for executions of whose end nobody can know.
+func unpublished(ends []End, seen map[string]bool, broken breaks) {
+	for _, end := range ends {
+		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[end.History[n-1].ID] {
+			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
+		}
+	}
+}
+
+// single reports whether an event is of those that the engine does not send again by
+// itself: of a type of which there is but one, and not one that is tried again.
+func single(e event.Event) bool {
+	return (e.Type == event.TimerFired || e.Type == event.TaskCompleted || e.Type == event.TaskRequested) && e.Ext[event.AttemptAttribute] == ""
 }
 
 // breaks notes a broken promise.
