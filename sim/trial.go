@@ -161,22 +161,27 @@ func (w *world) outlived(ctx context.Context, t *Trial, broken breaks) error {
 		if err != nil || e.Execution == "" {
 			continue
 		}
+		if seen[e.ID] && !twice && single(e) {
+			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
+		}
 		if seen[e.ID] {
-			if !twice && single(e) {
-				broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
-			}
 			continue
 		}
 		seen[e.ID] = true
 		if e.Type == event.TimerFired && over[e.Execution] {
 			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 		}
-		over[e.Execution] = (over[e.Execution] || ended(e)) && e.Type != event.ExecutionRetried
+		over[e.Execution] = goesOver(over[e.Execution], e)
 	}
 	if w.retention == (engine.Retention{}) {
 		unpublished(t.Ends, seen, broken)
 	}
 	return nil
+}
+
+// goesOver reports whether an execution has ended with an event, or had before.
+func goesOver(over bool, e event.Event) bool {
+	return (over || ended(e)) && e.Type != event.ExecutionRetried
 }
 
 // unpublished looks for executions of whose end nobody can know.
