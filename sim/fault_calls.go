@@ -57,11 +57,8 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	deed := Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String()
 	s := f.w.current
-	if s != nil && s.process.dead {
-		return nil, errCrashed // it goes on to its end, but nothing of it gets out
-	}
-	if err := req.Context().Err(); err != nil {
-		return nil, err // nothing is sent
+	if err := f.unsent(req); err != nil {
+		return nil, err
 	}
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.reach(deed)
@@ -93,6 +90,14 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	again := *known.response
 	again.Body = io.NopCloser(bytes.NewReader(known.body))
 	return &again, nil
+}
+
+// unsent is why a request does not even go out, if so.
+func (f *faultyCalls) unsent(req *http.Request) error {
+	if s := f.w.current; s != nil && s.process.dead {
+		return errCrashed // it goes on to its end, but nothing of it gets out
+	}
+	return req.Context().Err() //nolint:wrapcheck // it is a transport's
 }
 
 // read takes an answer in whole.

@@ -36,10 +36,11 @@ const (
 	cancelledList = "cancelled"
 )
 
+const ruleListed = "every execution is listed by its status"
+
 // listed holds the lists of executions against what is kept of them: each stands
 // once, where its status belongs, by when it was created.
 func (w *world) listed(ctx context.Context, ends []End, broken breaks) error {
-	const rule = "every execution is listed by its status"
 	places := map[string]string{}
 	for _, list := range []string{openList, completedList, faultedList, cancelledList} {
 		entries, err := w.client.ZRangeWithScores(ctx, "tenant:"+w.cfg.Tenant+":executions:"+list, 0, -1).Result()
@@ -49,27 +50,32 @@ func (w *world) listed(ctx context.Context, ends []End, broken breaks) error {
 		for _, entry := range entries {
 			id, _ := entry.Member.(string) // go-redis reads nothing else
 			if other := places[id]; other != "" {
-				broken(rule, id, "it is among the %s ones and the %s ones", other, list)
+				broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
 			}
 			places[id] = list
 			i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
 			if i < 0 {
-				broken(rule, id, "it is among the %s ones, and there is nothing of it", list)
+				broken(ruleListed, id, "it is among the %s ones, and there is nothing of it", list)
 			} else if h := ends[i].History; len(h) > 0 && int64(entry.Score) != h[0].Time.UnixMilli() {
-				broken(rule, id, "it is listed as of %v, and began at %v", int64(entry.Score), h[0].Time)
+				broken(ruleListed, id, "it is listed as of %v, and began at %v", int64(entry.Score), h[0].Time)
 			}
 		}
 	}
+	misplaced(ends, places, broken)
+	return nil
+}
+
+// misplaced looks for executions that do not stand where they belong.
+func misplaced(ends []End, places map[string]string, broken breaks) {
 	for _, end := range ends {
 		want := openList
 		if end.Status.Ended() {
 			want = string(end.Status)
 		}
 		if end.Status != "" && end.Status != gone && places[end.ID] != want {
-			broken(rule, end.ID, "it is %s, and among the %q ones", end.Status, places[end.ID])
+			broken(ruleListed, end.ID, "it is %s, and among the %q ones", end.Status, places[end.ID])
 		}
 	}
-	return nil
 }
 
 // known reports whether the engine says what a key is for.
@@ -91,7 +97,7 @@ func (w *world) known(key string, ends []End) bool {
 	return isExecution && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
 }
 
-// strays looks for keys that belong to nothing, and for notes of executions that have ended.
+// strays looks for keys that belong to nothing, and for notes of what is over.
 func (w *world) strays(ctx context.Context, ends []End, broken breaks) error {
 	keys, err := w.client.Keys(ctx, "*").Result()
 	if err != nil {
@@ -113,13 +119,21 @@ func (w *world) strays(ctx context.Context, ends []End, broken breaks) error {
 			broken("no timer is left", "", "that of %s is known still", identity)
 		}
 	}
+	return w.notes(ctx, ends, broken)
+}
+
+// notes looks for what is still noted of executions that have ended.
+func (w *world) notes(ctx context.Context, ends []End, broken breaks) error {
 	for _, end := range ends {
-		names, err := w.client.HKeys(ctx, "tenant:"+w.cfg.Tenant+":execution:"+end.ID).Result()
+		if !end.Status.Ended() {
+			continue
+		}
+		names, err := w.client.HKeys(ctx, w.executionKey(end.ID)).Result()
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			if end.Status.Ended() && (strings.Contains(name, ":") || name == "state" || name == "state_version") {
+			if strings.Contains(name, ":") || name == "state" || name == "state_version" {
 				broken("an execution that has ended keeps no notes", end.ID, "%s is left", name)
 			}
 		}

@@ -152,7 +152,7 @@ func (h *hunt) scenario(seed uint64) Scenario {
 	return Scenario{
 		Seed: seed, Processes: h.Config.Processes, Executions: h.Config.Executions,
 		// Both ways that a deployment can be set to.
-		Remote: h.Config.Remote || choice(seed, "remote", 0)%2 == 1,
+		Remote: h.Config.Remote || choice(seed, "remote")%2 == 1,
 	}
 }
 

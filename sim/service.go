@@ -148,9 +148,9 @@ func (w *world) upNext() *service {
 	return w.choose()
 }
 
-// choice is a number that follows from a seed, a name and a count.
-func choice(seed uint64, name string, count uint64) uint64 {
-	return mix(seed, hashed(name), count)
+// choice is a number that follows from a seed and a name.
+func choice(seed uint64, name string) uint64 {
+	return mix(seed, hashed(name), 0)
 }
 
 // hashed is a name as a number.

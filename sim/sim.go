@@ -128,7 +128,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.Tenant = "default"
 	}
 	if cfg.ID == "" {
-		cfg.ID = fmt.Sprintf("run-%013x", choice(cfg.Seed, cfg.Definition.ID(), 0)>>12)
+		cfg.ID = fmt.Sprintf("run-%013x", choice(cfg.Seed, cfg.Definition.ID())>>12)
 	}
 	if cfg.Executors == 0 {
 		cfg.Executors = 64
@@ -192,7 +192,7 @@ func callsOut(def *dsl.Definition) bool {
 // has: one, or in some of them two, which then share what their process holds.
 func (cfg Config) several(kind string) int {
 	const one = 4 // of so many worlds
-	if cfg.Processes > 1 && choice(cfg.Seed, kind, 0)%one == 1 {
+	if cfg.Processes > 1 && choice(cfg.Seed, kind)%one == 1 {
 		return 2
 	}
 	return 1

@@ -20,7 +20,7 @@ func (cfg Config) tidies() engine.Retention {
 	if cfg.retention != nil {
 		return *cfg.retention
 	}
-	n := choice(cfg.Seed, housekeeping, 0)
+	n := choice(cfg.Seed, housekeeping)
 	if cfg.Plan == nil || cfg.Processes == 1 || n%one != 0 {
 		return engine.Retention{}
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
@@ -141,47 +140,6 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	t.Broken = append(t.Broken, w.breaches...)
 	w.outlived(t, note)
 	return errors.Join(err, w.listed(ctx, t.Ends, note), w.letters(ctx, note))
-}
-
-// outlived looks for timers that fired after the end of their execution, which
-// takes all of them back, for events that were published twice, and for ends that
-// were not published. The stream has the order: what an event says of its own time is
-// as old as the step that it comes from.
-func (w *world) outlived(t *Trial, broken breaks) {
-	over, seen, keys, ends := map[string]bool{}, map[string]bool{}, keyed{}, map[string]time.Time{}
-	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
-	for e := range w.publications() {
-		switch {
-		case seen[e.ID] && (twice || !single(e.Type) || e.again): // a fault may have sent it twice, or it is tried again
-			continue
-		case seen[e.ID]:
-			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
-			continue
-		}
-		seen[e.ID] = true
-		if e.Type == event.TimerFired && over[e.Execution] {
-			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
-		}
-		over[e.Execution] = (over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried
-		if ended(e.Event) {
-			ends[e.Execution] = e.Time.Add(-w.slack())
-		}
-		if !twice { // a word that comes again is the last one
-			keys.take(e.entry, e.Event, w.slack(), broken)
-		}
-	}
-	keys.left(ends, broken)
-	trimmed := w.retention != engine.Retention{}
-	for _, end := range t.Ends {
-		if n := len(end.History); n > 0 && !trimmed && end.Status.Ended() && !seen[end.History[n-1].ID] {
-			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
-		}
-	}
-}
-
-// single reports whether an event of a type is never sent again by the engine itself.
-func single(t event.Type) bool {
-	return t == event.TimerFired || t == event.TaskCompleted || t == event.TaskRequested
 }
 
 // breaks notes a broken promise.

@@ -2,14 +2,8 @@ package sim
 
 import (
 	"context"
-	"encoding/json"
 	"hash/maphash"
-	"iter"
-	"strings"
 	"sync"
-	"time"
-
-	"flunq.io/flunq/engine/event"
 )
 
 // judged are the ends of executions that all oracles were asked about, and found
@@ -83,47 +77,4 @@ func (w *world) judgedKey(id string) (judgedKey, bool) {
 	key := "tenant:" + w.cfg.Tenant + ":execution:" + id
 	ok := w.memory.Sum(&h, key) && w.memory.Sum(&h, key+":history")
 	return judgedKey{id, w.cfg.Remote, h.Sum64()}, ok
-}
-
-// publication is what an entry of the stream says of its event.
-type publication struct {
-	event.Event // data only of those about timers
-
-	entry string // its id in the stream
-	again bool   // it was put off before
-}
-
-// publications are the events of executions in the stream, in their order.
-func (w *world) publications() iter.Seq[publication] {
-	return func(yield func(publication) bool) {
-		w.memory.Each(w.stream, func(entry string, fields []string) bool {
-			p := publicationOf(entry, fields)
-			return p.Execution == "" || yield(p)
-		})
-	}
-}
-
-func publicationOf(entry string, fields []string) (p publication) {
-	p.entry = entry
-	for i := 0; i+1 < len(fields); i += 2 {
-		switch value := fields[i+1]; fields[i] {
-		case "id":
-			p.ID = value
-		case "type":
-			p.Type = event.Type(value)
-		case "executionid":
-			p.Execution = value
-		case "taskid":
-			p.Task = value
-		case "time":
-			p.Time, _ = time.Parse(time.RFC3339Nano, value) // the engine's own times can be read
-		case "data":
-			if strings.HasPrefix(string(p.Type), event.Prefix+"timer.") {
-				p.Data = json.RawMessage(value)
-			}
-		case event.AttemptAttribute:
-			p.again = value != ""
-		}
-	}
-	return p
 }

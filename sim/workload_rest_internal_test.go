@@ -156,6 +156,21 @@ do: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
 			want: map[string]string{"x": "completed", "x-2": "faulted"},
 		},
 		{
+			name: "who is told to stop hands over what it has begun",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {for: {in: "[range(4)]"}, do: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]}
+          - b: {for: {in: "[range(4)]"}, do: [{ask: {call: http, with: {method: get, endpoint: "https://b.example/"}}}, {rest: {wait: PT30S}}]}
+  - end: {set: {n: 2}}
+`,
+			mocks: `http: [{respond: {latency: PT20S, body: {n: 3}}}]`,
+			kinds: []FaultKind{toldToStop}, rate: 20, most: 6, seeds: 30,
+			want: map[string]string{"x": `completed {"n":2}`},
+		},
+		{
 			name: "what is heavy is rebuilt page by page",
 			document: `
 do:

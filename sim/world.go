@@ -83,7 +83,7 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	w.client.AddHook(hook{w})
 	if cfg.bug != nil {
 		w.memory.Tamper = cfg.bug.script
-	} else if choice(cfg.Seed, "new redis", 0)%8 != 0 { //nolint:mnd // the others meet a Redis that knows no script
+	} else if choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the others meet a Redis that knows no script
 		known, err := scripts()
 		if err != nil {
 			return nil, err

@@ -95,18 +95,9 @@ func (s *Store) TrimAll(ctx context.Context, tenants []string, keep int, age tim
 func (s *Store) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error {
 	var errs []error
 	for page := range slices.Chunk(keys, together) {
-		replies := make([]*redis.Cmd, len(page))
-		for known := false; ; known = true {
-			pipe := s.rdb.Pipeline()
-			for i, key := range page {
-				replies[i] = script.EvalSha(ctx, pipe, []string{key}, args...)
-			}
-			if _, err := pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") || known {
-				break
-			}
-			if err := script.Load(ctx, s.rdb).Err(); err != nil {
-				return failed("load a script", err)
-			}
+		replies, err := s.each(ctx, script, page, args)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
 		}
 		for i, key := range page {
 			err := done(key, replies[i])
@@ -116,6 +107,24 @@ func (s *Store) onEach(ctx context.Context, script *redis.Script, keys []string,
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// each runs a script on each of some keys in one round trip, or in a second one if
+// Redis does not know it yet. An error is that it cannot get to know it.
+func (s *Store) each(ctx context.Context, script *redis.Script, keys []string, args []any) ([]*redis.Cmd, error) {
+	replies := make([]*redis.Cmd, len(keys))
+	for known := false; ; known = true {
+		pipe := s.rdb.Pipeline()
+		for i, key := range keys {
+			replies[i] = script.EvalSha(ctx, pipe, []string{key}, args...)
+		}
+		if _, err := pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") || known {
+			return replies, nil // each says what is wrong with it
+		}
+		if err := script.Load(ctx, s.rdb).Err(); err != nil {
+			return nil, failed("load a script", err)
+		}
+	}
 }
 
 // sweepScript removes consumers that hold nothing. KEYS: stream. ARGV: group,

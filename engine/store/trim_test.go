@@ -1,13 +1,17 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
@@ -265,5 +269,40 @@ func (w *world) anyOrder(t *testing.T, random *rand.Rand) {
 		if had[group] += len(w.take(t, group, 10_000)); had[group] != added {
 			t.Fatalf("%s had %d entries of %d", group, had[group], added)
 		}
+	}
+}
+
+// unheard is a connection that is lost whenever a script is sent to be known.
+type unheard struct{ redis.Hook }
+
+func (unheard) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (unheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (unheard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "script" {
+			cmd.SetErr(io.EOF)
+			return io.EOF
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A script that Redis could not be told is trouble with the connection, which passes,
+// and not with the stream.
+func TestTrimIsNotHeard(t *testing.T) {
+	t.Parallel()
+	rdb, err := store.Dial(t.Context(), miniredis.RunT(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rdb.Close() })
+	rdb.AddHook(unheard{})
+	st := store.New(rdb, store.Options{})
+	if _, err := st.Trim(t.Context(), tenant, 0, 0); !store.Temporary(err) || strings.Contains(err.Error(), "NOSCRIPT") {
+		t.Errorf("error %v, want that of the connection", err)
 	}
 }

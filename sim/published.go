@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/event"
+)
+
+// outlived looks for timers that fired after the end of their execution, which
+// takes all of them back, for events that were published twice, and for ends that
+// were not published. The stream has the order: what an event says of its own time is
+// as old as the step that it comes from.
+func (w *world) outlived(t *Trial, broken breaks) {
+	over, seen, keys, ends := map[string]bool{}, map[string]bool{}, keyed{}, map[string]time.Time{}
+	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
+	for e := range w.publications() {
+		if seen[e.ID] && !twice && e.single() {
+			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
+		}
+		if seen[e.ID] {
+			continue
+		}
+		seen[e.ID] = true
+		if e.Type == event.TimerFired && over[e.Execution] {
+			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
+		}
+		over[e.Execution] = goesOver(over[e.Execution], e.Event)
+		if ended(e.Event) {
+			ends[e.Execution] = e.Time.Add(-w.slack())
+		}
+		if !twice { // a word that comes again is the last one
+			keys.take(e.entry, e.Event, w.slack(), broken)
+		}
+	}
+	keys.left(ends, broken)
+	if w.retention == (engine.Retention{}) {
+		unpublished(t.Ends, seen, broken)
+	}
+}
+
+// goesOver reports whether an execution has ended with an event, or had before.
+func goesOver(over bool, e event.Event) bool {
+	return (over || ended(e)) && e.Type != event.ExecutionRetried
+}
+
+// unpublished looks for executions of whose end nobody can know.
+func unpublished(ends []End, seen map[string]bool, broken breaks) {
+	for _, end := range ends {
+		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[end.History[n-1].ID] {
+			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
+		}
+	}
+}
+
+// single reports whether an event is of those that the engine does not send again by
+// itself: of a type of which there is but one, and not one that is tried again.
+func (p publication) single() bool {
+	return (p.Type == event.TimerFired || p.Type == event.TaskCompleted || p.Type == event.TaskRequested) && !p.again
+}
+
+// publication is what an entry of the stream says of its event.
+type publication struct {
+	event.Event // data only of those about timers
+
+	entry string // its id in the stream
+	again bool   // it was put off before
+}
+
+// publications are the events of executions in the stream, in their order.
+func (w *world) publications() iter.Seq[publication] {
+	return func(yield func(publication) bool) {
+		w.memory.Each(w.stream, func(entry string, fields []string) bool {
+			p := publicationOf(entry, fields)
+			return p.Execution == "" || yield(p)
+		})
+	}
+}
+
+func publicationOf(entry string, fields []string) (p publication) {
+	p.entry = entry
+	for i := 0; i+1 < len(fields); i += 2 {
+		switch value := fields[i+1]; fields[i] {
+		case "id":
+			p.ID = value
+		case "type":
+			p.Type = event.Type(value)
+		case "executionid":
+			p.Execution = value
+		case "taskid":
+			p.Task = value
+		case "time":
+			p.Time, _ = time.Parse(time.RFC3339Nano, value) // the engine's own times can be read
+		case "data":
+			if strings.HasPrefix(string(p.Type), event.Prefix+"timer.") {
+				p.Data = json.RawMessage(value)
+			}
+		case event.AttemptAttribute:
+			p.again = value != ""
+		}
+	}
+	return p
+}
