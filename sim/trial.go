@@ -142,49 +142,6 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	return errors.Join(err, w.letters(ctx, note), w.outlived(ctx, note))
 }
 
-// outlived looks for timers that fired after the end of their execution, which
-// takes all of them back, and for events that were published twice. The stream has the order: what an event says of its own
-// time is as old as the step that it comes from.
-func (w *world) outlived(ctx context.Context, broken breaks) error {
-	entries, err := w.client.XRange(ctx, w.stream, "-", "+").Result()
-	if err != nil {
-		return err
-	}
-	over, seen, keys, ends := map[string]bool{}, map[string]bool{}, keyed{}, map[string]time.Time{}
-	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
-	for _, entry := range entries {
-		e, err := event.FromAttributes(entry.Values)
-		if err != nil || e.Execution == "" {
-			continue
-		}
-		switch {
-		case seen[e.ID] && (twice || !single(e.Type) || e.Ext[event.AttemptAttribute] != ""): // a fault may have sent it twice, or it is tried again
-			continue
-		case seen[e.ID]:
-			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
-			continue
-		}
-		seen[e.ID] = true
-		if e.Type == event.TimerFired && over[e.Execution] {
-			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
-		}
-		over[e.Execution] = (over[e.Execution] || ended(e)) && e.Type != event.ExecutionRetried
-		if ended(e) {
-			ends[e.Execution] = e.Time.Add(-w.slack())
-		}
-		if !twice { // a word that comes again is the last one
-			keys.take(entry.ID, e, w.slack(), broken)
-		}
-	}
-	keys.left(ends, broken)
-	return nil
-}
-
-// single reports whether an event of a type is never sent again by the engine itself.
-func single(t event.Type) bool {
-	return t == event.TimerFired || t == event.TaskCompleted || t == event.TaskRequested
-}
-
 // breaks notes a broken promise.
 type breaks func(rule, execution, format string, args ...any)
 
