@@ -11,41 +11,59 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// outlived looks for timers that fired after the end of their execution, which
-// takes all of them back, for events that were published twice, and for ends that
-// were not published. The stream has the order: what an event says of its own time is
-// as old as the step that it comes from.
+// published follows the stream, which has the order: what an event says of its own
+// time is as old as the step that it comes from.
+type published struct {
+	broken breaks
+	slack  time.Duration
+	twice  bool // a fault may have sent an event twice
+
+	seen map[string]bool      // ids
+	over map[string]bool      // executions that have ended
+	ends map[string]time.Time // when they did, at the earliest
+	keys keyed
+}
+
+// outlived looks for timers that fired after the end of their execution, which takes
+// all of them back, or although there was another word on their key, for events that
+// were published twice, and for ends that were not published.
 func (w *world) outlived(t *Trial, broken breaks) {
-	over, seen, keys, ends := map[string]bool{}, map[string]bool{}, keyed{}, map[string]time.Time{}
-	twice := slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
+	p := published{
+		broken: broken, slack: w.slack(), seen: map[string]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{},
+		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
+	}
 	for e := range w.publications() {
-		if seen[e.ID] && !twice && e.single() {
-			broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
-		}
-		if seen[e.ID] {
-			continue
-		}
-		seen[e.ID] = true
-		if e.Type == event.TimerFired && over[e.Execution] {
-			broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
-		}
-		over[e.Execution] = goesOver(over[e.Execution], e.Event)
-		if ended(e.Event) {
-			ends[e.Execution] = e.Time.Add(-w.slack())
-		}
-		if !twice { // a word that comes again is the last one
-			keys.take(e.entry, e.Event, w.slack(), broken)
+		if p.first(e) {
+			p.take(e)
 		}
 	}
-	keys.left(ends, broken)
+	p.keys.left(p.ends, broken)
 	if w.retention == (engine.Retention{}) {
-		unpublished(t.Ends, seen, broken)
+		unpublished(t.Ends, p.seen, broken)
 	}
 }
 
-// goesOver reports whether an execution has ended with an event, or had before.
-func goesOver(over bool, e event.Event) bool {
-	return (over || ended(e)) && e.Type != event.ExecutionRetried
+// first reports whether an event is there for the first time.
+func (p *published) first(e publication) bool {
+	if p.seen[e.ID] && !p.twice && e.single() {
+		p.broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
+	}
+	again := p.seen[e.ID]
+	p.seen[e.ID] = true
+	return !again
+}
+
+func (p *published) take(e publication) {
+	if e.Type == event.TimerFired && p.over[e.Execution] {
+		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
+	}
+	p.over[e.Execution] = (p.over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried
+	if ended(e.Event) {
+		p.ends[e.Execution] = e.Time.Add(-p.slack)
+	}
+	if !p.twice { // a word that comes again is the last one
+		p.keys.take(e.entry, e.Event, p.slack, p.broken)
+	}
 }
 
 // unpublished looks for executions of whose end nobody can know.
