@@ -34,15 +34,15 @@ type tidied struct {
 }
 
 // written learns of an entry of an execution's history.
-func (w *world) written(key string, typ event.Type) {
+func (w *world) written(key string, e publication) {
 	rest, ok := strings.CutPrefix(key, w.executionKey(""))
 	id, isHistory := strings.CutSuffix(rest, ":history")
 	if !ok || !isHistory {
 		return
 	}
-	switch typ {
+	switch e.Type {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		w.tidied.over[id] = w.clock.now
+		w.tidied.over[id] = e.Time // whoever has decided it may have stood still before it was written
 	default: // it was retried, or has begun
 		w.tidied.over[id] = time.Time{}
 	}

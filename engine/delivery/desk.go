@@ -254,6 +254,9 @@ func (d *Desk) Handle(ctx context.Context, m store.Message, handle func(context.
 		if err := d.Store.Alone(ctx, m); err != nil {
 			return err
 		}
+		if ctx.Err() != nil { // meanwhile it has become another's, or this is to stop
+			return context.Cause(ctx)
+		}
 	}
 	d.Tell(Activity{What: Began, Message: m})
 	err := handle(ctx, m)
