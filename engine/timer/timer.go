@@ -95,6 +95,9 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	}
 	// A timer that cannot fire, or many that are due, keep nothing else from being done.
 	wake, rest := s.register(ctx, now, more)
+	if more { // nobody else in the process fires it
+		wake = now
+	}
 	return wake, errors.Join(err, rest)
 }
 
@@ -108,7 +111,7 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 			return s.watch.clock(), err
 		}
 		if err != nil || s.desk.Quiet() {
-			return earlier(wake, s.watch.upcoming()), err
+			return earlier(wake, s.watch.upcoming(s)), err
 		}
 	}
 	return now, s.desk.Together(ctx, s.wants, s.handle)

@@ -57,10 +57,14 @@ func (w *Watch) clock() time.Time {
 	return w.now
 }
 
-// upcoming is when the next timer is due, as far as is known; zero if none is.
-func (w *Watch) upcoming() time.Time {
+// upcoming is when the next timer is due, as far as is known; zero if none is, or
+// another service is about to see to it.
+func (w *Watch) upcoming(s *Service) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.duty != nil && w.duty != s {
+		return time.Time{}
+	}
 	return w.next
 }
 

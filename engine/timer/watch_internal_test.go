@@ -114,3 +114,20 @@ func TestWatchBeginsWithoutTime(t *testing.T) {
 		t.Errorf("a waits %v for a timer that is due in 5 ms", patience)
 	}
 }
+
+// Who is about to see to the timers is not hurried by others, which would find nothing to do.
+func TestWatchUpcoming(t *testing.T) {
+	t.Parallel()
+	w, a, b := watched(time.Second)
+	if got, want := w.upcoming(b), noon().Add(time.Second); !got.Equal(want) {
+		t.Errorf("the next timer is due at %v, want %v", got, want)
+	}
+	w.arrived(a, noon().Add(time.Second))
+	w.begin(a, sleep)
+	if got := w.upcoming(b); !got.IsZero() {
+		t.Errorf("while another one looks there is something to do at %v", got)
+	}
+	if got, want := w.upcoming(a), noon().Add(time.Second); !got.Equal(want) {
+		t.Errorf("whoever looks has to at %v, want %v", got, want)
+	}
+}

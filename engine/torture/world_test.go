@@ -169,23 +169,21 @@ func (w *world) start(id string, def *dsl.Definition, input any) {
 // these groups have pending or not read.
 func (w *world) atRest(groups ...string) string {
 	var left []string
-	if n, err := w.rdb.ZCard(w.t.Context(), timersKey).Result(); err != nil || n > 0 {
-		left = append(left, fmt.Sprintf("%d timers %v", n, err))
-	}
-	stream, err := w.rdb.XInfoStream(w.t.Context(), streamKey).Result()
-	if err != nil {
+	// All at one moment: what is in nobody's hands now may be a timer in an instant.
+	tx := w.rdb.TxPipeline()
+	timers, stream, known := tx.ZCard(w.t.Context(), timersKey), tx.XInfoStream(w.t.Context(), streamKey), tx.XInfoGroups(w.t.Context(), streamKey)
+	if _, err := tx.Exec(w.t.Context()); err != nil {
 		return err.Error()
 	}
-	known, err := w.rdb.XInfoGroups(w.t.Context(), streamKey).Result()
-	if err != nil {
-		return err.Error()
+	if n := timers.Val(); n > 0 {
+		left = append(left, fmt.Sprintf("%d timers", n))
 	}
-	for _, g := range known {
+	for _, g := range known.Val() {
 		if g.Pending > 0 {
 			left = append(left, fmt.Sprintf("%d pending of %s", g.Pending, g.Name))
 		}
-		if slices.Contains(groups, g.Name) && g.LastDeliveredID != stream.LastGeneratedID {
-			left = append(left, fmt.Sprintf("%s has read up to %s of %s", g.Name, g.LastDeliveredID, stream.LastGeneratedID))
+		if slices.Contains(groups, g.Name) && g.LastDeliveredID != stream.Val().LastGeneratedID {
+			left = append(left, fmt.Sprintf("%s has read up to %s of %s", g.Name, g.LastDeliveredID, stream.Val().LastGeneratedID))
 		}
 	}
 	return strings.Join(left, ", ")
