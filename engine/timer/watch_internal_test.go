@@ -59,7 +59,7 @@ func TestWatchHearsWhileItLooks(t *testing.T) {
 	w.begin(a, sleep)
 	w.hear(time.Time{}, noon().Add(time.Second))
 	w.saw(noon(), noon().Add(time.Hour))
-	if got := w.upcoming(); !got.Equal(noon().Add(time.Second)) {
+	if got := w.upcoming(a); !got.Equal(noon().Add(time.Second)) {
 		t.Errorf("the next is at %v, want a second after noon", got)
 	}
 }
