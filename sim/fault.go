@@ -121,12 +121,29 @@ func (w *world) draw(s *service, count uint64, can func(FaultKind) bool) []Fault
 			continue
 		}
 		n := mix(w.cfg.Seed, w.luck(s)[i], count)
-		if n%cmp.Or(p.Rate, 200) == 0 && (kind != toldToStop || w.replaceable(s.process)) {
+		if n%cmp.Or(p.Rate, 200) == 0 && w.bears(s, kind) {
 			w.drawn++
 			out = append(out, Fault{kind, s.Name, count, kind.amount(n >> 20)})
 		}
 	}
 	return out
+}
+
+// mostLives is how often a message may have been handed out before chance spares
+// whoever has it: what so many have died of is given up, and rightly so.
+const mostLives = 4
+
+// bears reports whether a fault by chance may strike a service now: what keeps a promise
+// from being kept that the engine does not make may not.
+func (w *world) bears(s *service, kind FaultKind) bool {
+	switch kind {
+	case toldToStop:
+		return w.replaceable(s.process)
+	case CrashBefore, CrashAfter, Delay, Outage, Clock:
+		return w.memory.Delivered(w.stream) < mostLives
+	default:
+		return true
+	}
 }
 
 // luck are the hashes that the plan's kinds of faults have for a service.

@@ -27,6 +27,7 @@ func (w *world) watch() {
 
 // taken looks for messages that are taken over before their lease has ended.
 func (w *world) taken(e memory.Entry, to string, idle time.Duration) {
+	delete(w.others, to+" "+e.ID)
 	if lease := engine.Defaults().Lease; idle < lease {
 		w.breach("a message is its consumer's for a lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
 	} else if idle > lease+promptly && idle < handedBack && w.attentive(e) {
@@ -97,8 +98,6 @@ func (w *world) needless(a delivery.Activity) {
 	}
 	key := a.Consumer + " " + m.ID
 	switch a.What { //nolint:exhaustive // the others say nothing of it
-	case delivery.Claimed:
-		delete(w.others, key)
 	case delivery.Began, delivery.Performed:
 		if w.others[key] && m.Event.Type == event.TaskRequested && (a.What == delivery.Began || a.Task == "call") {
 			w.breach("what is another's is let go of", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew to be another's", a.Consumer, a.What, m.Event.ID))

@@ -129,3 +129,20 @@ func sumText(h *maphash.Hash, text string) {
 
 // end is in no text in UTF-8.
 const end = 0xff
+
+// Delivered is how often the entry of a stream was handed out that was so the most, of
+// those that are pending.
+func (s *Server) Delivered(key string) (most int64) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	st, _ := find[stream](s, key)
+	if st == nil {
+		return 0
+	}
+	for _, g := range st.groups {
+		for _, p := range g.pending {
+			most = max(most, p.delivery)
+		}
+	}
+	return most
+}
