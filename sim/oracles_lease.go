@@ -98,8 +98,10 @@ func (w *world) needless(a delivery.Activity) {
 	}
 	key := a.Consumer + " " + m.ID
 	switch a.What { //nolint:exhaustive // the others say nothing of it
-	case delivery.Began, delivery.Performed:
-		if w.others[key] && m.Event.Type == event.TaskRequested && (a.What == delivery.Began || a.Task == "call") {
+	case delivery.Began: // it may have been read before others had it
+		delete(w.others, key)
+	case delivery.Performed:
+		if w.others[key] && m.Event.Type == event.TaskRequested && a.Task == "call" {
 			w.breach("what is another's is let go of", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew to be another's", a.Consumer, a.What, m.Event.ID))
 		}
 	}
