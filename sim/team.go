@@ -57,7 +57,7 @@ func (w *world) added(key string, fields []string) {
 		}
 	default:
 		if w.cfg.Plan != nil {
-			w.written(key, publicationOf("", fields))
+			w.written(key, fields)
 		}
 	}
 }

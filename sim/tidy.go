@@ -34,15 +34,15 @@ type tidied struct {
 }
 
 // written learns of an entry of an execution's history.
-func (w *world) written(key string, e publication) {
+func (w *world) written(key string, fields []string) {
 	rest, ok := strings.CutPrefix(key, w.executionKey(""))
 	id, isHistory := strings.CutSuffix(rest, ":history")
 	if !ok || !isHistory {
 		return
 	}
-	switch e.Type {
+	switch typeOf(fields) {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		w.tidied.over[id] = e.Time // whoever has decided it may have stood still before it was written
+		w.tidied.over[id] = publicationOf("", fields).Time // whoever has decided it may have stood still before it was written
 	default: // it was retried, or has begun
 		w.tidied.over[id] = time.Time{}
 	}
