@@ -132,7 +132,7 @@ func TestGrowsWhileItIsWatched(t *testing.T) {
 				if x, err := f.Execution(t.Context(), "run-1"); err == nil && x.Problem != "" && x.Version > 0 {
 					t.Errorf("version %d: %s", x.Version, x.Problem)
 				}
-				rows(t, f, tui.Events, 1000)
+				pages(t, f, tui.Query{Table: tui.Events, Limit: 1000}) // another moves it between two looks
 				verbs := []tui.MoveVerb{tui.NextEvent, tui.LastEvent, tui.Play}
 				_, _ = f.Move(t.Context(), tui.Move{Verb: verbs[i]}) // there may be nowhere to go
 			}
