@@ -164,9 +164,12 @@ func (w *world) wakeEach(t *team) {
 // goes wrong in it, so that nobody leaves anything lying. Some look all the same
 // where there are others whose work it could be.
 func (cfg Config) lazy() bool {
-	const thorough = 8
-	return cfg.Plan.harmless() && cfg.lethal == "" && cfg.deadly == "" && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%thorough != 0)
+	const once = 8
+	return cfg.harmless() && cfg.lethal == "" && cfg.deadly == "" && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
 }
+
+// harmless reports whether a world may be one in which nothing can go wrong.
+func (cfg Config) harmless() bool { return !cfg.thorough && cfg.Plan.harmless() }
 
 // through reports whether a service, or others in its place, have done all that
 // concerns it, so that it need not look for more before a moment, zero if there is
