@@ -50,8 +50,9 @@ func (w *world) added(key string, fields []string) {
 		w.fired(fields)
 	case timers:
 		for _, t := range w.teams {
-			// Whoever has done it itself knows, unless others have to be told.
-			if self := w.lazy && w.current != nil && w.current.team == t; t.fires() && !self {
+			// Whoever has done it itself knows. Others are told by an event, which only
+			// those do not read who look for no more than there is.
+			if self := w.current != nil && w.current.team == t; w.lazy && t.fires() && !self {
 				w.notify(t)
 			}
 		}
