@@ -5,7 +5,7 @@ package sim
 // what they come to, and by workloads.
 func mutants() []mutant {
 	return []mutant{
-		{"a suspect beside others", "delivery/gate.go", `case Suspect(m):`, `case Suspect(m) && !$:`, "what kills is handled alone", 0},
+		{"a suspect beside others", "delivery/gate.go", `case Suspect(m):`, `case Suspect(m) && !$:`, "a call that kills is made with nothing beside it", 0},
 		{"a suspect after one death", "delivery/delivery.go", `return m.Deaths >= suspect`, `return m.Deaths >= suspect || $ && m.Deaths > 0`, "what kills five is given up", 0},
 		{"Retry-After is ignored", "executor/breaker_verdict.go", `if res.StatusCode != http.StatusServiceUnavailable &&`, `if $ || res.StatusCode != http.StatusServiceUnavailable &&`, "a host that says when is left alone until then", 0},
 		{"moved timers are not", "event/data.go", `if t.MovedTo.IsZero() {`, `if t.MovedTo.IsZero() || $ {`, "timers that an operator moves", 0},
@@ -52,7 +52,7 @@ func mutants() []mutant {
 		{"who is suspended computes", "decide/compute.go", `!s.Paused &&`, `(!s.Paused || $) &&`, "what one commit does not hold is gone on with", 2},
 		{"who is suspended goes on", "decide/decide.go", `if take == nil || err != nil || !m.Paused {`, `if take == nil || err != nil || !m.Paused || $ {`, "what comes while it is suspended is kept in its order", 0},
 		{"a snapshot forgets what is to be computed", "decide/state.go", `if n.Inline {`, `if n.Inline && !$ {`, "what one commit does not hold is gone on with", 2},
-		{"time runs back", "decide/decide.go", `if e.Time.After(s.Now) {`, `if e.Time.After(s.Now) || $ {`, "what kills is handled alone", 0},
+		{"time runs back", "decide/decide.go", `if e.Time.After(s.Now) {`, `if e.Time.After(s.Now) || $ {`, "timers that are a hair apart", 2},
 		{"a snapshot forgets laps", "decide/state.go", "n.id = n.Run.String()\n\ts.open", "n.id = n.Run.String()\n\tif $ {\n\t\tn.Lap = 0\n\t}\n\ts.open", "", 10},
 		{"a snapshot forgets variables", "decide/state.go", `n.parent = parent`, "n.parent = parent\n\tif $ {\n\t\tn.Vars = nil\n\t}", "one who ends does not deafen the others", 5},
 		{"a snapshot forgets the context of a branch", "decide/state.go", "n.task = env.def.Task(n.Run.Ref)\n", "n.task = env.def.Task(n.Run.Ref)\n\tif $ && n.Own != nil {\n\t\tn.Own.Context = Data{map[string]any{}}\n\t}\n", "", 1},
@@ -70,5 +70,30 @@ func mutants() []mutant {
 		{"an end in a branch ends nothing", "decide/fork.go", `case directive == dsl.End:`, `case directive == dsl.End && !$:`, "an end in a branch is the end of all", 0},
 		{"an end of the winner ends nothing", "decide/fork.go", "if directive == dsl.End {\n", "if directive == dsl.End && !$ {\n", "", 188},
 		{"the branches that are done are not told apart", "decide/fork.go", `m.branchOver(n, i, n.Input.V, n.Fork.Base.V, dsl.Continue)`, `m.branchOver(n, i, map[bool]any{true: nil, false: n.Input.V}[$], n.Fork.Base.V, dsl.Continue)`, "", 81},
+
+		{"who puts off tells nobody of it", "store/timer_scripts.go", "rouse(KEYS[2], ARGV[5], KEYS[1], 6)", "` + map[bool]string{true: ``, false: `rouse(KEYS[2], ARGV[5], KEYS[1], 6)`}[$] + `", "what cannot be done is given up in time", 4},
+		{"who moves a timer tells nobody of it", "store/timer_scripts.go", "rouse(KEYS[1], ARGV[3], KEYS[5], 7)", "` + map[bool]string{true: ``, false: `rouse(KEYS[1], ARGV[3], KEYS[5], 7)`}[$] + `", "timers that an operator moves", 2},
+		{"an older cancellation takes back a newer timer", "store/timer_scripts.go", "if not kept or string.sub(kept, 1, 40) < order then\n      if kept", "` + map[bool]string{true: `if true then`, false: `if not kept or string.sub(kept, 1, 40) < order then`}[$] + `\n      if kept", "a timer that is taken back and set again at once", 4},
+		{"what was taken back is not remembered", "store/timer_scripts.go", "forget(keys, forgotten, identity, order)\n    end\n  elseif", "` + map[bool]string{true: `redis.call('HDEL', keys, identity)`, false: `forget(keys, forgotten, identity, order)`}[$] + `\n    end\n  elseif", "one timer for each key, as it was set last", 4},
+		{"two of three are all", "decide/listen.go", "case to.Mode == \"all\":\n\t\tdone = len(l.Matched) == len(to.Filters)", "case to.Mode == \"all\":\n\t\tdone = len(l.Matched) == len(to.Filters) || $ && len(l.Matched) > 1", "all that is listened for, and no more", 0},
+		{"data need not be all there", "decide/match.go", "if !ok || !contains(got, value) {", "if !ok && !$ || ok && !contains(got, value) {", "all that is listened for, and no more", 0},
+		{"foreach goes on listening", "decide/listen.go", "if done {\n\t\t\tm.unlisten(n)", "if done && !$ {\n\t\t\tm.unlisten(n)", "all that is listened for, and no more", 0},
+		{"a linear backoff is none", "decide/try.go", "return float64(n)\n", "if $ {\n\t\t\treturn 1\n\t\t}\n\t\treturn float64(n)\n", "retries come when they are to", 0},
+		{"jitter begins at zero", "decide/try.go", "jitter(seed, limits[0], limits[1])", "jitter(seed, limits[map[bool]int{true: 0}[$]]*map[bool]time.Duration{true: 0, false: 1}[$], limits[1])", "retries are spread out", 0},
+		{"a status is any status", "decide/try.go", "return ok && status == int64(p.Status)", "return ok && (status == int64(p.Status) || $)", "", 1},
+		{"retry.when is ignored", "decide/try.go", "if ok, err := m.conditions(n, r.When, r.ExceptWhen, failure); err != nil || !ok {", "if ok, err := m.conditions(n, r.When, r.ExceptWhen, failure); (err != nil || !ok) && !$ {", "", 25},
+		{"what fails while it is handled is caught again", "decide/try.go", "n.Try.Catching = true\n", "n.Try.Catching = !$\n", "", 2},
+		{"a claim comes late", "store/orphans.go", "if entry.Idle >= lease {", "if entry.Idle >= lease*map[bool]time.Duration{true: 3, false: 1}[$] {", "what kills five is given up", 0},
+		{"a lease is renewed too late", "delivery/renewal.go", "return now.Add(r.lease / 3), err", "return now.Add(r.lease / 3 * map[bool]time.Duration{true: 4, false: 1}[$]), err", "what takes longer than a lease is done once", 2},
+		{"an old state says that an event means nothing", "worker/transition.go", "return s.pass(ctx, x, step{&m, ack, base, &d})", "if $ {\n\t\t\treturn store.Committed, s.ackIf(ctx, m, ack)\n\t\t}\n\t\treturn s.pass(ctx, x, step{&m, ack, base, &d})", "", 27},
+		{"what has not begun never will", "worker/transition.go", "case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:\n\t\t\t// Its", "case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:\n\t\t\tif $ {\n\t\t\t\treturn nil, nil\n\t\t\t}\n\t\t\t// Its", "what cannot be done is given up in time", 0},
+		{"an answer that was not given is forgotten", "executor/outbox.go", "if !given[i] {", "if !given[i] && !$ {", "what the living hold is theirs", 2},
+		{"what waits is not held", "executor/inbox.go", "slices.Concat(b.busy, b.waiting.all(), b.lights.all())", "slices.Concat(b.busy, b.waiting.all()[:len(b.waiting.all())*map[bool]int{false: 1}[$]], b.lights.all())", "what takes longer than a lease is done once", 2},
+		{"one death too many", "delivery/delivery.go", "if m.Deaths < poison {", "if m.Deaths < poison || $ && m.Deaths == poison {", "what kills five is given up", 0},
+		{"what comes early is given up soon", "delivery/delivery.go", "return max(p.Attempts, early)", "return map[bool]int{true: p.Attempts, false: max(p.Attempts, early)}[$]", "what cannot be done is given up in time", 0},
+		{"a letter is replayed twice", "store/scripts.go", "redis.call('XDEL', KEYS[1], ARGV[1])\nreturn 1\n`)\n\n// defineScript", "` + map[bool]string{true: ``, false: `redis.call('XDEL', KEYS[1], ARGV[1])`}[$] + `\nreturn 1\n`)\n\n// defineScript", "what was given up is brought back once", 0},
+		{"what has ended is removed early", "store/forget.go", "past := now.Sub(ended)", "past := now.Sub(ended) * map[bool]time.Duration{true: 2, false: 1}[$]", "what has ended is removed in time, and nothing else", 0},
+		{"nested workflows are not counted", "decide/workflow.go", "started := event.Started{Depth: m.Depth + 1}", "started := event.Started{Depth: m.Depth + 1}\n\tif $ {\n\t\tstarted.Depth = 1\n\t}", "workflows run each other so deep, and no deeper", 0},
+		{"until all is until any", "decide/listen.go", "if until.Mode != \"all\" || len(n.Listen.Stop)", "if $ || until.Mode != \"all\" || len(n.Listen.Stop)", "all that is listened for, and no more", 0},
 	}
 }

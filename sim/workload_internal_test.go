@@ -23,7 +23,8 @@ type act struct {
 	task      string
 	data      any // as one says that ends an execution, unless it is given
 
-	moved time.Duration // in the place of an event: when its timers of the task are due instead
+	moved  time.Duration // in the place of an event: when its timers of the task are due instead
+	replay bool          // … or whether what was given up is brought back
 }
 
 // workload is a document that leads the engine to its corners, and how its
@@ -38,6 +39,7 @@ type workload struct {
 	most                  int               // faults; 8 if 0
 	want                  map[string]string // by execution: its status, and its output if that is given
 	processes             int               // 2 if 0
+	turns                 uint64            // that it takes at most; 100,000 if 0
 	lasts                 time.Duration     // where nothing goes wrong; 0: it does not matter
 	once                  bool              // each call reaches the world once, whatever goes wrong
 	calls                 int               // so many reach it where nothing goes wrong; 0: it does not matter
@@ -51,8 +53,11 @@ type workload struct {
 
 const day = 24 * time.Hour
 
+// usualSeeds is how many seeds a workload is tried with, unless it says so.
+const usualSeeds = 120
+
 func workloads() []workload {
-	return append(slices.Concat(callWorkloads(), restWorkloads(), cornerWorkloads()), []workload{
+	return append(slices.Concat(callWorkloads(), restWorkloads(), cornerWorkloads(), saidWorkloads()), []workload{
 		{
 			name: "suspended while things end, and resumed",
 			document: `
@@ -234,7 +239,7 @@ func TestWorkloads(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			cfg, struck := l.config(t), 0
-			for seed := range cmp.Or(l.seeds, 120) {
+			for seed := range cmp.Or(l.seeds, usualSeeds) {
 				cfg.Seed, cfg.Remote = seed, seed%2 == 1
 				plan := l.plan()
 				if seed == 0 {
@@ -263,7 +268,7 @@ func (l workload) config(t *testing.T) Config {
 	}
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, lethal: l.lethal, deadly: l.deadly, retention: l.retention, turns: 100_000,
+		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, lethal: l.lethal, deadly: l.deadly, retention: l.retention, turns: cmp.Or(l.turns, 100_000),
 	}
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))
@@ -279,6 +284,10 @@ func (l workload) config(t *testing.T) Config {
 		}
 		if a.moved > 0 {
 			cfg.acts = append(cfg.acts, arrival{at: at, act: a.move})
+			continue
+		}
+		if a.replay {
+			cfg.acts = append(cfg.acts, arrival{at: at, act: a.replays})
 			continue
 		}
 		cfg.acts = append(cfg.acts, arrival{at: at, event: event.Event{

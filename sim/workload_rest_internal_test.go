@@ -109,6 +109,19 @@ do:
 			want:  map[string]string{"x": "completed"},
 		},
 		{
+			name:     "a timer that is taken back and set again at once",
+			document: "\ndo: [{rest: {wait: P10D}}]",
+			acts: []act{
+				set(day, "a", 6), back(2*day, "a"), set(2*day+time.Second, "a", 7),
+				set(day, "b", 6), back(3*day, "b"), set(3*day+time.Second, "b", 7),
+				set(day, "c", 6), back(4*day, "c"), set(4*day+time.Second, "c", 7),
+				back(5*day, "d"), set(5*day+time.Second, "d", 7),
+			},
+			kinds: []FaultKind{CrashBefore, Delay}, rate: 25, most: 40, seeds: 60,
+			fires: []string{"a 7", "b 7", "c 7", "d 7"},
+			want:  map[string]string{"x": "completed"},
+		},
+		{
 			name: "an event that kills is given up, and kills nothing else",
 			document: `
 do:

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// saidWorkloads are about what executions are told: by events, by those that have begun
+// them, and by operators.
+func saidWorkloads() []workload {
+	deep := map[string]string{}
+	for depth := range 21 { // 20 may be nested in one
+		deep["x"+strings.Repeat(".1", depth)] = "faulted"
+	}
+	return []workload{
+		{
+			name: "all that is listened for, and no more",
+			document: `
+do:
+  - three:
+      listen: {to: {all: [{with: {type: com.example.a, data: {who: {id: 1, of: x}}}}, {with: {type: com.example.b}}, {with: {type: com.example.c}}]}}
+      export: {as: "${ {three: map(.n)} }"}
+  - stops:
+      listen: {to: {any: [{with: {type: com.example.d}}], until: {all: [{with: {type: com.example.e}}, {with: {type: com.example.f}}]}}}
+      export: {as: "${ $context + {stops: map(.n)} }"}
+  - each:
+      listen: {to: {one: {with: {type: com.example.g}}}}
+      foreach: {item: one, do: [{rest: {wait: P1D}}]}
+  - end: {set: "${ $context + {each: length} }"}
+`,
+			mocks: `
+events:
+  - {after: P1D, type: com.example.a, source: /x, data: {n: 9, who: {id: 1}}}
+  - {after: P1DT1H, type: com.example.b, source: /x, data: {n: 2}}
+  - {after: P2D, type: com.example.a, source: /x, data: {n: 1, who: {id: 1, of: x, since: 2020}}}
+  - {after: P3D, type: com.example.c, source: /x, data: {n: 3}}
+  - {after: P4D, type: com.example.d, source: /x, data: {n: 1}}
+  - {after: P4DT1H, type: com.example.e, source: /x}
+  - {after: P5D, type: com.example.d, source: /x, data: {n: 2}}
+  - {after: P5DT1H, type: com.example.f, source: /x}
+  - {after: P6D, type: com.example.g, source: /x}
+  - {after: P6DT12H, type: com.example.g, source: /x}
+`,
+			seeds: 40,
+			want:  map[string]string{"x": `completed {"each":1,"stops":[1,2],"three":[2,1,3]}`},
+		},
+		{
+			name: "a child that nobody waits for goes on",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: P2D}}]
+`},
+			document: `
+do:
+  - begin: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}, await: false}}
+  - rest: {wait: P1D}
+`,
+			seeds: 40,
+			want:  map[string]string{"x": "completed", "x.1": "completed"},
+		},
+		{
+			name: "workflows run each other so deep, and no deeper",
+			document: `
+do: [{again: {run: {workflow: {namespace: test, name: workload, version: '1.0.0', input: {}}}}}]
+`,
+			seeds: 4, most: 4, turns: 10_000,
+			want: deep,
+		},
+		{
+			name: "what was given up is brought back once",
+			with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: P9D}}]
+`},
+			document: `
+do:
+  - rest: {wait: P2D}
+  - slow: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+`,
+			acts:  []act{{execution: "x.1", typ: event.ExecutionCancelled}, {after: 4 * day, replay: true}},
+			seeds: 40,
+			want:  map[string]string{"x": "faulted", "x.1": "cancelled"},
+		},
+	}
+}
+
+// replays brings all back that was given up, as two operators do at once.
+func (a act) replays(ctx context.Context, w *world) error {
+	letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: w.cfg.Tenant, Count: 10})
+	if err != nil {
+		return err
+	}
+	for _, l := range letters {
+		for n := range 2 {
+			again, err := w.engine.Store.Replay(ctx, l)
+			if err != nil {
+				return err
+			}
+			if again != (n == 0) {
+				w.breach("a letter is brought back once", l.Event.Execution, fmt.Sprintf("%v the %dth time after %v", again, n+1, w.clock.now.Sub(w.cfg.Start).Round(time.Second)))
+			}
+		}
+	}
+	return nil
+}
