@@ -146,7 +146,10 @@ func (w *world) upNext() *service {
 	if w.next = nil; s != nil {
 		return s
 	}
-	return w.choose()
+	if s = w.choose(); s == nil && w.beside && w.relent() {
+		s = w.choose()
+	}
+	return s
 }
 
 // choice is a number that follows from a seed and a name.

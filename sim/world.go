@@ -187,9 +187,6 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 			w.clear()
 			continue
 		}
-		if w.beside && w.relent() {
-			continue
-		}
 		// Where things go wrong, ends go unheard: then all work is done to its end.
 		if w.living == 0 && w.cfg.Plan == nil {
 			return "", nil
