@@ -191,7 +191,7 @@ func TestTimersWithoutRedis(t *testing.T) {
 	w.ask(asked)
 	for _, id := range names("x", waiting) {
 		pause := from.Add(time.Duration(w.rand.Int64N(int64(span)))).Sub(w.now())
-		w.start(id, def, map[string]any{"pause": fmt.Sprintf("PT%.6fS", pause.Seconds())})
+		w.start(id, def, map[string]any{"pause": fmt.Sprintf("PT%.6fS", max(pause, time.Millisecond).Seconds())})
 	}
 	w.written()
 	w.during(from.Add(span).Sub(w.now()), doing, func(what string) {

@@ -313,8 +313,10 @@ func names(kind string, n int) []string {
 	return out
 }
 
-// during does things to the world at random moments of a span of time.
+// during does things to the world at random moments of a span of time, which may have
+// begun already.
 func (w *world) during(span time.Duration, doing map[string]int, do func(what string)) {
+	span = max(span, 500*time.Millisecond)
 	type moment struct {
 		at   time.Duration
 		what string
