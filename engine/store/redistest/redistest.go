@@ -25,6 +25,7 @@ const (
 	portAttempts = 5
 	startTime    = time.Minute // that a server may take to answer
 	startPause   = 25 * time.Millisecond
+	patience     = time.Minute // that an answer is waited for
 )
 
 // Start returns a client of an empty Redis of t's own. Without a redis-server
@@ -155,12 +156,13 @@ func freeAddr(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// connect makes a client that does nothing on its own and is closed with t.
+// connect makes a client that does nothing on its own, has time, and is closed with t.
 func connect(t testing.TB, opts *redis.Options) *redis.Client {
 	t.Helper()
 	own := *opts
 	own.DisableIdentity = true
 	own.MaxRetries = -1
+	own.DialTimeout, own.ReadTimeout, own.WriteTimeout = patience, patience, patience
 	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(&own)
 	t.Cleanup(func() { _ = client.Close() })
