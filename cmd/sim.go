@@ -34,9 +34,10 @@ workflow itself (another order, another outcome) is told apart from a failure of
 the engine. Calls are answered by --mocks alone.
 
 Faults: crash (a process dies and is started again), drop (a request to Redis or its
-reply is lost), dup (an event comes twice), delay (a process stands still), outage
-(Redis is gone for a while), clock (its clock jumps ahead), http (the answer of a
-call is lost).`,
+reply is lost), dup (an event comes twice), delay (a process stands still), stop (a
+process is told to stop: it ends what it has begun, hands back the rest, and another
+one comes after a while), outage (Redis is gone for a while), clock (its clock jumps
+ahead), http (the answer of a call is lost).`,
 		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
   flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.example/*'
   flunq sim order.yaml --input '{"n": 3}' --expect '.total == 6' --seeds 1:10000
@@ -205,13 +206,13 @@ func (s *searcher) seedRange() (first, last uint64, err error) {
 func faultGroups() map[string][]sim.FaultKind {
 	return map[string][]sim.FaultKind{
 		"crash": {sim.CrashBefore, sim.CrashAfter}, "drop": {sim.DropRequest, sim.DropReply}, "dup": {sim.Duplicate},
-		"delay": {sim.Delay}, "outage": {sim.Outage}, "clock": {sim.Clock}, "http": {sim.CallLost},
+		"delay": {sim.Delay}, "stop": {sim.ToldToStop}, "outage": {sim.Outage}, "clock": {sim.Clock}, "http": {sim.CallLost},
 		"all": sim.Faults(), "none": {},
 	}
 }
 
 func faultWords() []string {
-	return []string{"crash", "drop", "dup", "delay", "outage", "http", "clock"}
+	return []string{"crash", "drop", "dup", "delay", "stop", "outage", "http", "clock"}
 }
 
 func faultKinds(list string) ([]sim.FaultKind, error) {

@@ -192,6 +192,7 @@ func (cfg Config) inOrder() bool {
 // How long single faults last: longer than a lease where something stands still.
 const (
 	singleDelay  = 45 * time.Second
+	singleAway   = 5 * time.Minute
 	singleOutage = 20 * time.Second
 	singleJump   = 60 * time.Second
 )
@@ -268,6 +269,8 @@ func (k FaultKind) single() time.Duration {
 	switch k {
 	case Delay, CrashBefore, CrashAfter:
 		return singleDelay
+	case ToldToStop:
+		return singleAway
 	case Outage:
 		return singleOutage
 	case Clock:

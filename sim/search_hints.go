@@ -94,7 +94,7 @@ func (h *hunt) repeatHint() []Hint {
 		return nil
 	}
 	return []Hint{{"repeat", nil, fmt.Sprintf(
-		"calls reached the world more than once when an executor died, or was not heard of, after them: %s. "+
+		"calls reached the world more than once when an executor died, stopped, or was not heard of, after them: %s. "+
 			"Each time they carry the same Idempotency-Key header; a service that does not look at it does the deed twice. "+
 			"--once '%s %s' makes that a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
 }

@@ -129,17 +129,17 @@ func (h *hunt) plain(ctx context.Context) error {
 }
 
 // first runs the first seed twice, the second time later in the year: what
-// differs follows from the date, and is no concern of the search.
+// differs follows from the date, and is no concern of the search. Its services do
+// all that they do where something can go wrong, so that single faults meet it.
 func (h *hunt) first(ctx context.Context) (*Trial, error) {
-	sc := h.scenario(h.First)
-	exchange := h.Config.Exchange
-	h.Config.Exchange = func(x Exchange) {
+	cfg := h.scenario(h.First).Config(h.Config)
+	cfg.thorough = true
+	cfg.Exchange = func(x Exchange) {
 		if x.Mock < 0 && x.Err != nil {
 			h.report.Unmocked = append(h.report.Unmocked, x)
 		}
 	}
-	t, err := h.try(ctx, sc)
-	h.Config.Exchange = exchange
+	t, err := Try(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +147,7 @@ func (h *hunt) first(ctx context.Context) (*Trial, error) {
 	if t.Stop == "" {
 		h.Config.turns = spareTurns + spareFactor*sum(t.Commands)
 	}
-	later := h.Config
-	later.Start = later.Start.Add(shift)
-	cfg := sc.Config(later)
+	cfg.Start, cfg.Exchange, cfg.turns = cfg.Start.Add(shift), h.Config.Exchange, h.Config.turns
 	other, err := Try(ctx, cfg)
 	if err != nil {
 		return nil, err
