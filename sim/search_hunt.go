@@ -102,7 +102,11 @@ func (h *hunt) plain(ctx context.Context) error {
 	of := runs
 	seeds := func(yield func(Scenario) bool) {
 		for n := range uint64(runs) {
-			if !yield(h.scenario(h.First + n)) {
+			sc := h.scenario(h.First + n)
+			if h.inOrder && n >= fewestRuns {
+				sc = sc.slight(h.Config.Remote)
+			}
+			if !yield(sc) {
 				return
 			}
 		}
