@@ -183,10 +183,6 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 	return "", 0, false
 }
 
-// What a fault can cost beyond its own duration: a lease, after which the work of
-// whoever was struck is claimed, and the pauses of those that are busy elsewhere.
-const costOfFault = 90 * time.Second
-
 // bearable is how long the faults of a run can have made a task take.
 func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
@@ -196,7 +192,7 @@ func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
 		}
 	}
 	for _, s := range t.Struck {
-		longest += s.Amount + costOfFault
+		longest += max(s.cost(), costOfFault) // what was begun may have to be begun again
 	}
 	return longest
 }
