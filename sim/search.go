@@ -170,10 +170,11 @@ func (sc Scenario) slight(remote bool) Scenario { //nolint:revive // flag-parame
 	return sc
 }
 
-// inOrder reports whether whatever happens in a world follows upon what has happened
-// before: nothing runs side by side, is sent, or comes from outside.
+// inOrder reports whether whatever happens to an execution follows upon what has
+// happened to it before: nothing runs side by side, is sent, or comes from outside,
+// and several executions have nothing to do with one another.
 func (cfg Config) inOrder() bool {
-	if cfg.Executions > 1 || len(cfg.With) > 0 || len(cfg.acts) > 0 || cfg.Definition.Timeout != nil || cfg.Mocks != nil && len(cfg.Mocks.Events) > 0 {
+	if cfg.Executions > 1 && callsOut(cfg.Definition) || len(cfg.With) > 0 || len(cfg.acts) > 0 || cfg.Definition.Timeout != nil || cfg.Mocks != nil && len(cfg.Mocks.Events) > 0 {
 		return false
 	}
 	for _, t := range cfg.Definition.Tasks() {
