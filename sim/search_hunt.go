@@ -268,7 +268,7 @@ func (h *hunt) learn(v *verdict) {
 		}
 		c.outcome.Runs++
 		if len(c.facts) < mostFacts {
-			c.facts = append(c.facts, factsOf(end.History))
+			c.facts = append(c.facts, h.factsOf(v.trial, end))
 			c.scenarios = append(c.scenarios, v.scenario)
 		}
 	}

@@ -241,11 +241,23 @@ func field(fields []string, name string) string {
 // rouse wakes another service of the same team.
 func (w *world) rouse(of *service) {
 	for _, s := range of.team.services {
-		if s != of && s.parked && !s.called && !s.process.leaving {
+		if s != of && s.free() && !s.process.leaving {
 			w.call(s)
 			return
 		}
 	}
+}
+
+// relieve wakes another service for one that is in the middle of a step for long: one
+// of its process, where what was read waits, or else any.
+func (w *world) relieve(of *service) {
+	for _, s := range of.process.services {
+		if s != of && s.team == of.team && s.free() && !s.process.leaving {
+			w.call(s)
+			return
+		}
+	}
+	w.rouse(of)
 }
 
 // vain reports whether a service would only look after what is left lying on

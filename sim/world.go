@@ -33,6 +33,7 @@ type world struct {
 	teams    []*team
 	stream   string   // the key of the tenant's events
 	lazy     bool     // see through
+	beside   bool     // see tardy
 	next     *service // that was found to have the next turn; nil: none yet
 	current  *service // whose turn it is; nil while the world itself acts
 	clock    clock
@@ -48,6 +49,7 @@ type world struct {
 	turns  uint64            // that services have had
 
 	reached     []Reached         // the calls in their order
+	answered    []answered        // likewise, by when they were carried out
 	idempotency map[string]string // the keys of runs, and the runs of keys
 	breaches    []Violation       // promises that were seen to be broken on the way
 	others      map[string]bool   // messages that a process was told to be another's
@@ -74,7 +76,7 @@ type arrival struct {
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
-	w.lazy = cfg.lazy()
+	w.lazy, w.beside = cfg.lazy(), cfg.besides()
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
 		w.watch()
@@ -191,6 +193,9 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 		if s := w.upNext(); s != nil {
 			w.turn(s)
 			w.clear()
+			continue
+		}
+		if w.beside && w.relent() {
 			continue
 		}
 		// Where things go wrong, ends go unheard: then all work is done to its end.
