@@ -139,7 +139,25 @@ func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Messag
 	return out, now, err
 }
 
+// read takes what is known of the streams, and reads the others.
 func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
+	known, err := s.take(ctx, &r, count)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if !known.any {
+		return s.readNew(ctx, r, count, block)
+	}
+	if len(r.Tenants) == 0 {
+		return known.messages, known.now, nil
+	}
+	if msgs, now, err := s.readNew(ctx, r, count, 0); err == nil { // an error comes again
+		known.messages, known.now = append(known.messages, msgs...), now
+	}
+	return known.messages, known.now, nil
+}
+
+func (s *Store) readNew(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
 	args := append(make([]any, 0, 12), "XREADGROUP", "GROUP", r.Group, r.Consumer, "COUNT", count)
 	if block > 0 {
 		args = append(args, "BLOCK", min(block, longestBlock).Milliseconds())
@@ -196,33 +214,56 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 }
 
 // delivered reads the reply of XREADGROUP.
-func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, err error) {
-	in := reply{text: text}
-	var few [fewSpans]span
-	entry := rawEntry{fields: few[:0]}
+func (s *Store) delivered(r Reader, text []byte, now time.Time) ([]Message, error) {
+	d := delivered{store: s, reader: r, in: reply{text: text}, now: now}
 	asked := streamsOf{store: s, tenants: r.Tenants}
-	for streams := in.streams(); streams > 0; streams-- {
-		name, n := in.stream()
-		tenant := asked.tenant(in.of(name))
+	for streams := d.in.streams(); streams > 0; streams-- {
+		name, n := d.in.stream()
+		tenant := asked.tenant(d.in.of(name))
 		r.found(tenant, n)
-		for left := n; left > 0; left-- {
-			if in.entry(&entry); in.bad {
-				return nil, errReply
-			}
-			if !r.wants(event.TypeOf(entry.field("type"))) {
-				r.pass(Spent{tenant, entry.identifier()}, left)
-				continue
-			}
-			if len(out) == cap(out) {
-				out = slices.Grow(out, (left+1)/2) // about so many of them are wanted
-			}
-			out = append(out, s.entered(r, tenant, &entry, now))
-		}
+		d.stream(tenant, n)
 	}
-	if in.bad {
+	if d.in.bad {
 		return nil, errReply
 	}
-	return out, nil
+	return d.out, nil
+}
+
+// delivered is what a reader was given.
+type delivered struct {
+	store  *Store
+	reader Reader
+	in     reply
+	now    time.Time
+	out    []Message
+}
+
+// stream reads the entries of one of the streams.
+func (d *delivered) stream(tenant string, entries int) {
+	var few [fewSpans]span
+	entry := rawEntry{fields: few[:0]}
+	at := spot{tenant, d.reader.Group}
+	others, id := d.store.passages.begin(at, entries), ""
+	for left := entries; left > 0; left-- {
+		if d.in.entry(&entry); d.in.bad {
+			return
+		}
+		id = entry.identifier()
+		typ := event.TypeOf(entry.field("type"))
+		others.entry(id, &entry, typ)
+		if !d.reader.wants(typ) {
+			d.reader.pass(Spent{tenant, id}, left)
+			continue
+		}
+		if len(d.out) == cap(d.out) {
+			d.out = slices.Grow(d.out, (left+1)/2) // about so many of them are wanted
+		}
+		d.out = append(d.out, d.store.entered(d.reader, tenant, &entry, d.now))
+	}
+	if id != "" {
+		d.store.passages.given(at, id)
+	}
+	others.end()
 }
 
 // streamsOf finds out whose streams a reply names. Redis names them in the order in
