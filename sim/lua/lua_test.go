@@ -26,6 +26,7 @@ local t = {1, 2, x = 'y', ['z'] = 3, nil} return {#t, t.x, t['z'], t[1], t[3] ==
 local t = {} for i = 1, 5 do t[i] = i * i end t[6] = nil return {#t, t[5], t[6] == nil}
 local t = {} t[3] = 'c' t[2] = 'b' t[1] = 'a' return {#t, t[1] .. t[2] .. t[3]}
 local t = {} for i = 10, 1, -3 do t[#t + 1] = i end return t
+local s, n = 'text', 5 return {s['err'] == nil, s[1] == nil, s.x == nil, n}
 return {string.byte('abc', 2), string.byte('abc', -1), string.byte('abc', 0) == nil, string.byte('abc', 4) == nil}
 local a, b, c = string.byte('xyz', 1, 3) return {a, b, c}
 local n = 0 while true do n = n + 1 if n > 5 then break end end return n
