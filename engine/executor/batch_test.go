@@ -166,6 +166,33 @@ func TestLostBeforeComputed(t *testing.T) {
 	})
 }
 
+// A request that is ours again before what was begun for it has ended, since it was
+// another's, is done after that.
+func TestLostAndClaimedAgain(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSiteWith(t, rdb, 2, func(o *delivery.Options) { o.Block = 0 })
+		s.request(t, "ask", callTask)
+		s.call = func() {
+			s.call = nil
+			held := s.inbox.Held()
+			s.inbox.Lost(held)
+			must(t, rdb.Do(t.Context(), "XCLAIM", streamKey, store.ExecutorGroup, "e1", 0, held[0].ID, "IDLE", time.Hour.Milliseconds(), "JUSTID").Err())
+			s.step(t, 1)
+		}
+		s.step(t, 0)
+		if got := s.held(); len(got) != 1 {
+			t.Errorf("%v held, want the request", got)
+		}
+		s.step(t, 0)
+		s.wantReplies(t, "ask")
+		s.wantNothingLeft(t)
+		if n := s.calls.Load(); n != 2 {
+			t.Errorf("%d calls, want 2", n)
+		}
+	})
+}
+
 // Whatever Redis does in the middle of a batch, what was done is not done again,
 // and is reported once.
 func TestRedisFailsInBatch(t *testing.T) {
