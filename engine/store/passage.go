@@ -18,6 +18,7 @@ type passages struct {
 	wants map[string]func(event.Type) bool // by the groups that read here
 	last  map[spot]string                  // what each was given last, as far as it is known here
 	ahead map[spot][]passage               // in the order of the stream
+	apart map[spot]bool                    // something else comes before that: it is to be read
 }
 
 // spot is a group on the stream of a tenant.
@@ -51,13 +52,15 @@ func (p *passages) join(r *Reader, most int) (tenants []string) {
 		return nil
 	}
 	if p.wants == nil {
-		p.wants, p.last, p.ahead = map[string]func(event.Type) bool{}, map[spot]string{}, map[spot][]passage{}
+		p.wants, p.last = map[string]func(event.Type) bool{}, map[spot]string{}
+		p.ahead, p.apart = map[spot][]passage{}, map[spot]bool{}
 	}
 	if p.wants[r.Group] == nil {
 		p.wants[r.Group] = r.Wants
 	}
 	for _, tenant := range r.Tenants {
-		if len(tenants) < most && len(p.ahead) > 0 && len(p.ahead[spot{tenant, r.Group}]) > 0 {
+		at := spot{tenant, r.Group}
+		if len(tenants) < most && len(p.ahead) > 0 && len(p.ahead[at]) > 0 && !p.apart[at] {
 			tenants = append(tenants, tenant)
 		}
 	}
@@ -88,6 +91,7 @@ func (p *passages) given(at spot, last string) {
 		return
 	}
 	p.last[at] = last
+	delete(p.apart, at)
 	rest := p.ahead[at]
 	for len(rest) > 0 && !rest[0].drop(last) {
 		rest = rest[1:]
@@ -113,19 +117,22 @@ func (p *passage) drop(last string) bool {
 func (p *passages) moved(at spot, last string) {
 	if last != "" {
 		p.given(at, last)
-		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.ahead, at)
-	delete(p.last, at)
+	if last == "" {
+		delete(p.ahead, at)
+		delete(p.last, at)
+	} else if len(p.ahead[at]) > 0 {
+		p.apart[at] = true
+	}
 }
 
 // off has nothing overheard any more.
 func (p *passages) off() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.least, p.ahead, p.last = 0, nil, nil
+	p.least, p.ahead, p.last = 0, nil, nil // nobody joins again
 }
 
 // noting is a passage while it is read for one group, for all others.

@@ -74,6 +74,9 @@ func groupOf(t *testing.T, rdb *redis.Client, name string) redis.XInfoGroup {
 func TestTakenAsIfRead(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)
+	for _, script := range store.Scripts() {
+		must(t, script.Load(t.Context(), rdb).Err())
+	}
 	one, other := newSharer(rdb, "one"), newSharer(rdb, "other")
 	must(t, one.st.Groups(t.Context(), tenant))
 	for n, typ := range []event.Type{event.ExecutionStarted, event.TaskRequested, event.TimerScheduled, event.TaskRequested, event.WorkflowCompleted} {
