@@ -45,6 +45,10 @@ type Options struct {
 
 	Worker, Executor, Timer Reading
 
+	// Share is from how many events on what one of the services has read is not read
+	// again for the others; 0: it always is. Simulated 0 and 1.
+	Share int
+
 	Fires     int           // timers fired at once
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	Lookahead time.Duration // see timer.Options
@@ -75,6 +79,10 @@ type Reading struct {
 	Reclaim bool          // claim those of dead consumers
 }
 
+// share is about how many events are cheaper to move over than to read: that is a
+// script by itself.
+const share = 16
+
 // Defaults are the options of an ordinary deployment of one process.
 func Defaults() Options {
 	clock := timer.Defaults()
@@ -84,7 +92,7 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, Timers: 2,
+		Tenants: []string{"default"}, Workers: 4, Executors: 16, Timers: 2, Share: share,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
@@ -153,7 +161,7 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	st := store.New(rdb, store.Options{Secrets: opts.Secrets})
+	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share})
 	e := &Engine{Store: st, opts: opts, roster: delivery.NewRoster(opts.Tenants...)}
 	e.Library = library.New(st, decide.Options{
 		Secrets: opts.Secrets, Version: opts.Version, Remote: opts.Remote, Limits: opts.Limits,

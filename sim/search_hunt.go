@@ -26,6 +26,7 @@ type hunt struct {
 	known           map[string]map[string]*class // outcomes in which nothing went wrong: by execution, by key
 	hidden          mask                         // values that follow from the time at which a run starts
 	reads           bool                         // the document reads the clock
+	inOrder         bool                         // see Config.inOrder
 	orders          map[uint64]struct{}
 	trace           hash.Hash // of the orders of all runs
 	found           map[string]*Finding
@@ -69,7 +70,7 @@ func newHunt(s *Search) *hunt {
 		Search: s, report: &Report{Faults: map[FaultKind]int{}},
 		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
 		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{},
-		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition),
+		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: s.Config.inOrder(),
 	}
 }
 
@@ -101,7 +102,11 @@ func (h *hunt) plain(ctx context.Context) error {
 	of := runs
 	seeds := func(yield func(Scenario) bool) {
 		for n := range uint64(runs) {
-			if !yield(h.scenario(h.First + n)) {
+			sc := h.scenario(h.First + n)
+			if h.inOrder && n >= fewestRuns {
+				sc = sc.slight(h.Config.Remote)
+			}
+			if !yield(sc) {
 				return
 			}
 		}

@@ -59,6 +59,7 @@ func (s *service) resume() {
 // steps does one step after the other.
 func (s *service) steps(yield func(struct{}) bool) {
 	s.yield = yield
+	roomy()
 	for {
 		s.wake, s.err = s.Step(s.context)
 		s.parked = true
@@ -66,6 +67,15 @@ func (s *service) steps(yield func(struct{}) bool) {
 			return
 		}
 	}
+}
+
+// roomy makes the stack of a coroutine as large at once as most steps need it, which
+// otherwise would be copied each time that it doubles.
+//
+//go:noinline
+func roomy() byte {
+	var room [12 << 10]byte
+	return room[hashed("")%uint64(len(room))]
 }
 
 func (s *service) stop() {

@@ -154,12 +154,14 @@ func (w *world) options(p *process) engine.Options {
 		opts.Executors = 1 // it has nothing to do
 	}
 	opts.Block(0)
+	opts.Share = 0
 	if w.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // nobody dies
 	}
 	if w.cfg.Plan != nil {
 		batch := w.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
+		opts.Share = w.cfg.share()
 		opts.Activity = w.acted
 		opts.Workers, opts.Timers = w.cfg.several("workers"), w.cfg.several("timers")
 	}
@@ -171,6 +173,9 @@ func (w *world) options(p *process) engine.Options {
 	}
 	return opts
 }
+
+// share is from how many events on services share what one of them has read.
+func (cfg Config) share() int { return int(choice(cfg.Seed, "share") % 2) }
 
 // callsOut reports whether tasks may go to an executor.
 func (cfg Config) callsOut() bool {

@@ -267,12 +267,28 @@ func (w *world) leftovers(ctx context.Context, broken breaks) error {
 	if n := len(w.memory.Members(timers)); n > 0 {
 		broken("no timer is left", "", "%d are", n)
 	}
+	if w.brief() {
+		w.undone(broken)
+		return nil
+	}
 	for _, g := range w.memory.Groups(w.stream) {
 		if g.Pending > 0 || g.Unread > 0 {
 			broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
 		}
 	}
 	return nil
+}
+
+// undone looks for events that concern somebody who has not read or acknowledged them.
+func (w *world) undone(broken breaks) {
+	for _, s := range w.services {
+		if s.team.concerns == nil {
+			continue
+		}
+		if unread, pending := w.open(s); unread+pending > 0 {
+			broken("no work is left", "", "%s has %d events pending that concern it, and %d unread", s.Name, pending, unread)
+		}
+	}
 }
 
 // letters says what has been given up. Faults that pass are no reason to.

@@ -147,9 +147,7 @@ func (w *world) launch(ctx context.Context) error {
 		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); err != nil {
 			return err
 		}
-		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); w.cfg.Plan != nil && !errors.Is(err, store.ErrExists) {
-			w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
-		}
+		w.startAgain(ctx, id)
 	}
 	w.arrivals = w.expected()
 	if w.cfg.Plan != nil { // what comes at the same time comes in any order
@@ -159,6 +157,16 @@ func (w *world) launch(ctx context.Context) error {
 	}
 	sortArrivals(w.arrivals)
 	return nil
+}
+
+// startAgain starts an execution that has begun, as a client does that was not told.
+func (w *world) startAgain(ctx context.Context, id string) {
+	if w.cfg.Plan == nil || w.brief() {
+		return
+	}
+	if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); !errors.Is(err, store.ErrExists) {
+		w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
+	}
 }
 
 // expected are the events that will come from outside.
@@ -192,7 +200,7 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 			return "", nil
 		}
 		moved, err := w.advance(ctx)
-		if err != nil || !moved && ctx.Err() == nil && !w.catchUp() {
+		if err != nil || !moved && ctx.Err() == nil && (w.living == 0 && w.brief() || !w.catchUp()) {
 			return Never, err
 		}
 	}

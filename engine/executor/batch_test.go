@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -257,7 +258,7 @@ func TestCallsBeginBesideABatch(t *testing.T) {
 			if isReply(name) {
 				select {
 				case <-begun:
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience):
 					t.Error("the call did not begin before the batch was answered")
 				}
 			}
@@ -307,8 +308,21 @@ func TestTwoInboxes(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		one := newSite(t, rdb, 6, 10*time.Millisecond)
 		two := newSite(t, rdb, 6, 10*time.Millisecond)
-		slow := func() { time.Sleep(time.Millisecond) } // so that one alone is busy for a while
-		one.call, two.call = slow, slow
+		// Who calls waits for the other one, which has some left: none holds so many.
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		beside := func(other *site) func() {
+			return func() {
+				for other.calls.Load() == 0 {
+					select {
+					case <-ctx.Done():
+						return
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}
+		}
+		one.call, two.call = beside(two), beside(one)
 		ids := append(names("set", 200), names("ask", 200)...)
 		for i, id := range ids {
 			ref := setTask

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// Arguments of a batch before its words, and of an event, as a rule; and words of a
-// transition besides those of its events, at most.
+// Arguments of a batch before its words, and of an event, as a rule; and words of an
+// event, and of a transition besides, at most.
 const (
 	batchArguments = 7
 	eventArguments = 2
+	eventWords     = 5
 	fieldWords     = 32
 )
 
@@ -42,7 +43,7 @@ type commitBatch struct {
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	b, ok := s.batches.Get().(*commitBatch)
 	if !ok {
-		b = &commitBatch{store: s, words: words{places: map[string]int{}}, shapes: map[string]string{}}
+		b = &commitBatch{store: s, words: words{before: batchArguments, places: map[string]int{}}, shapes: map[string]string{}}
 	}
 	b.tenant = commits[0].Tenant
 	for _, c := range commits {
@@ -93,8 +94,9 @@ func shelfKey(status string) int {
 }
 
 func (b *commitBatch) fits(c Commit) bool {
-	n := eventArguments * (len(c.History) + len(c.Publish))
-	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+n < mostArguments && len(b.words.texts)+2*n+fieldWords < mostWords
+	n := len(c.History) + len(c.Publish)
+	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+eventArguments*n < mostArguments &&
+		len(b.words.texts)+eventWords*n+fieldWords < mostWords
 }
 
 // answered widens the range of the entries that the batch answers.

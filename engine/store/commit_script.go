@@ -17,8 +17,9 @@ import "github.com/redis/go-redis/v9"
 // Since each argument costs, what many of them would say is given once, as a word,
 // and a shape (see counts) says in bytes of which words a transition is made, and
 // where texts of its own stand between them: of an event of the execution like most
-// its id and its data, of any other all of its fields. Executions of one workflow
-// have the same shapes, so that each is read once.
+// its data, and its id if that does not begin with the execution's, of any other all
+// of its fields. Executions of one workflow have the same shapes, so that each is
+// read once.
 //
 // What could fail is looked at before anything is written; the first entry of the
 // history fails by itself if that is no history, or has the version already.
@@ -35,19 +36,9 @@ import "github.com/redis/go-redis/v9"
 var commitScript = redis.NewScript(ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
-local kinds, acks, lost, marks, shapes, written = {}, {}, {}, {}, {}, {}
-local t, sources, types, times, tasks, again -- the shape of the transition, and what it says of each event
-local key, own, id, score, workflow, retried -- its first key, where its own texts begin, less one, …
-
--- Numbers take long to write, and most transitions have the same ones.
-local function number(n)
-  local text = written[n]
-  if not text then
-    text = string.format('%d', n)
-    written[n] = text
-  end
-  return text
-end
+local kinds, acks, lost, shapes = {}, {}, {}, {}
+local ids, texts = {}, {} -- of the events of a transition that are said again
+local t, workflow, key, own, id, score, retried -- its shape, its workflow, its first key, where its own texts begin, less one, …
 
 local all = args[4] == '' or look(stream, args[1], args[2], args[4], args[5], args[6]) < tonumber(args[6])
 
@@ -68,32 +59,37 @@ local function unsound()
   return bad
 end
 
--- A stream keeps the names of fields once for those that have the first one's: all of
--- a history have a task, if only an empty one.
+-- Writes the event of a number, whose own texts begin at a place, and says where those
+-- behind them do.
 local function add(stream, entry, i, at)
-  local source, kind, time, task, copied = sources[i], types[i], args[own + times[i]], tasks[i], again[i]
-  if not source then
-    return redis.pcall('XADD', stream, entry, unpack(args, at, at + kind - 1)), at + kind
+  local event = t.events[i]
+  if event.texts then
+    return redis.pcall('XADD', stream, entry, unpack(args, at, at + event.texts - 1)), at + event.texts
   end
-  local from, behind = at, at + 2
-  if copied then from, behind = marks[copied], at end
-  if copied and t.definition[i] ~= '' then
-    return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1], 'definition', t.definition[i]), behind
-  elseif task ~= '' or i <= t.history then
-    return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', args[from + 1]), behind
+  local name, text, time, again = nil, nil, args[own + event.time], event.again
+  if again then
+    name, text = ids[again], texts[again]
+  else
+    if event.suffix then name = id .. event.suffix else name, at = args[at], at + 1 end
+    text, at = args[at], at + 1
+    if event.said then ids[i], texts[i] = name, text end
   end
-  return redis.pcall('XADD', stream, entry, 'id', args[from], 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
-    'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'data', args[from + 1]), behind
+  if event.definition then
+    return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', time,
+      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', event.task, 'data', text, 'definition', event.definition), at
+  elseif event.task then
+    return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', time,
+      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', event.task, 'data', text), at
+  end
+  return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', time,
+    'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'data', text), at
 end
 
 local function append(at)
-  local version, done = tonumber(t.version), nil
+  local history, done = keys[key + 1], nil
   for i = 1, t.history do
-    marks[i] = at
-    done, at = add(keys[key + 1], number(version + i), i, at)
-    if type(done) == 'table' and done['err'] then return at, done['err'] end
+    done, at = add(history, t.entries[i], i, at)
+    if done['err'] then return at, done['err'] end
   end
   return at
 end
@@ -102,7 +98,7 @@ local function publish(at)
   local done
   for i = t.history + 1, t.history + t.publish do
     done, at = add(stream, '*', i, at)
-    if type(done) == 'table' and done['err'] then error(done['err'], 0) end
+    if done['err'] then error(done['err'], 0) end
   end
   return at
 end
@@ -150,33 +146,40 @@ local function compact(history)
   if redis.pcall('COPY', history, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, history) end
 end
 
--- The texts of an execution's fields: those of each transition of its own are filled in.
+-- The texts of an execution's fields: those of each transition of its own, and its
+-- times, are filled in.
 local function read_fields(s, shape, fields)
-  s.set, s.own = {'version', string.format('%d', s.reached)}, {}
-  for i = 1, fields do
-    local high, low = string.byte(shape, 20 + 2 * i, 21 + 2 * i)
-    s.set[i + 2] = high + low > 0 and args[high * 256 + low] or ''
-    if high + low == 0 then s.own[#s.own + 1] = i + 2 end
+  s.set, s.own, s.dated = {'version', s.entries[s.history]}, {}, {}
+  for i = 3, fields + 2 do
+    local high, low = string.byte(shape, 16 + 2 * i, 17 + 2 * i)
+    s.set[i] = args[high * 256 + low] or ''
+    if high >= 128 then
+      s.dated[#s.dated + 1] = {i, high * 256 + low - 32768}
+    elseif high + low == 0 then
+      s.own[#s.own + 1] = i
+    end
   end
 end
 
--- Of each event its words; false for the source of one that is given by its fields.
+-- What is known of each event. A stream keeps the names of fields once for those that
+-- have the first one's: all of a history have a task, if only an empty one.
 local function read_events(s, shape, at)
-  local source, kind, time, task, again, definition = {}, {}, {}, {}, {}, {}
+  s.events = {}
   for i = 1, s.history + s.publish do
-    local how, a, b, c, d, e, f, g = string.byte(shape, at, at + 7)
-    if how == 0 then
-      source[i], kind[i], time[i], task[i] = false, a * 256 + b, 0, '' -- so many texts
-    elseif how == 1 then
-      source[i], kind[i], time[i], task[i] = args[a * 256 + b], args[c * 256 + d], e, args[f * 256 + g]
-    else
-      local n = a * 256 + b
-      source[i], kind[i], time[i], task[i] = source[n], kind[n], time[n], task[n]
-      again[i], definition[i] = n, args[c * 256 + d]
+    local how, a1, a2, b1, b2, time, c1, c2, d1, d2, e1, e2 = string.byte(shape, at, at + 11)
+    local a, b, c, d, e = a1 * 256 + a2, b1 * 256 + b2, c1 * 256 + c2, d1 * 256 + d2, e1 * 256 + e2
+    local event = {texts = how == 0 and a}
+    if how == 1 then
+      event = {source = args[a], kind = args[b], time = time, task = args[c], suffix = args[d], definition = args[e]}
+    elseif how == 2 then
+      local said = s.events[a]
+      said.said = true
+      event = {again = a, source = said.source, kind = said.kind, time = said.time, task = said.task, definition = args[b]}
     end
-    at = at + 8
+    if event.task == '' and i > s.history then event.task = nil end
+    s.events[i] = event
+    at = at + 12
   end
-  s.source, s.kind, s.time, s.task, s.again, s.definition = source, kind, time, task, again, definition
 end
 
 -- What a shape says, in the order in which it is written.
@@ -187,7 +190,9 @@ local function read(shape)
     join = j1 * 256 + j2, leave = v1 * 256 + v2, shelf = shelf, acknowledge = acknowledge == 1,
     version = args[n1 * 256 + n2], workflow = args[w1 * 256 + w2], times = times,
   }
-  s.reached = tonumber(s.version) + s.history
+  s.entries = {[0] = s.version} -- of the history
+  for i = 1, s.history do s.entries[i] = string.format('%d', s.version + i) end
+  s.few = s.version + s.history <= 50
   read_fields(s, shape, fields)
   read_events(s, shape, 22 + 2 * fields)
   shapes[shape] = s
@@ -196,7 +201,12 @@ end
 
 local function transition(entry)
   if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end
-  local is = redis.pcall('HMGET', keys[key], 'version', 'status', 'state_version', 'notes')
+  local is
+  if t.shelf > 0 then
+    is = redis.pcall('HMGET', keys[key], 'version', 'status', 'state_version', 'notes')
+  else
+    is = redis.pcall('HMGET', keys[key], 'version', 'status')
+  end
   if is['err'] then return is['err'] end
   local version, status = is[1] or '0', is[2]
   if version ~= t.version then return 1 end
@@ -204,6 +214,7 @@ local function transition(entry)
   local bad = unsound()
   if bad then return bad end
 
+  for i = 1, #t.dated do t.set[t.dated[i][1]] = args[own + t.dated[i][2]] end
   for i = 1, #t.own do t.set[t.own[i]] = args[own + t.times + i] end
   local behind, failed = append(own + t.times + #t.own + 1)
   if failed then return failed end
@@ -213,7 +224,7 @@ local function transition(entry)
   listen()
   file(status)
   if t.shelf > 0 then forget(is[3], is[4]) end
-  if t.shelf > 0 and t.reached <= 50 then compact(keys[key + 1]) end
+  if t.shelf > 0 and t.few then compact(keys[key + 1]) end
   if t.acknowledge then acks[#acks + 1] = entry end
   return 0
 end
@@ -222,7 +233,7 @@ local at, out = tonumber(args[7]), {}
 key = 7
 while at <= #args do
   t = shapes[args[at]] or read(args[at])
-  sources, types, times, tasks, again, workflow = t.source, t.kind, t.time, t.task, t.again, t.workflow
+  workflow = t.workflow
   id, score, own = args[at + 2], args[at + 3], at + 3
   local execution = keys[key]
   local outcome = lost[execution] and 1 or transition(args[at + 1])

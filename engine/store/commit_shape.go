@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/event"
@@ -11,18 +12,20 @@ import (
 // A shape is what a transition is made of, for commitScript: first its counts, then
 // the words that its execution's fields are, name after value, and then of each
 // event, those of the history first, how it is given and by which words. A word is
-// given by its place in two bytes; 0 for a text of the transition's own.
+// given by its place in two bytes; 0 for a text of the transition's own. A field may
+// be one of the transition's times as well: more than all places by its number.
 const (
 	headBytes  = 21
 	wordBytes  = 2
-	eventBytes = 1 + 3*wordBytes + 1
+	eventBytes = 1 + 5*wordBytes + 1
+	timed      = 1 << 15
 )
 
 // How an event is given. All have as many bytes.
 const (
 	byFields = 0 // how many texts its fields are; these are among the transition's own
-	byWords  = 1 // its source and type, which of the transition's times, and its task ('' for none); its id and data are the transition's own
-	byEntry  = 2 // which entry of the history it is, and its definition ('' for none)
+	byWords  = 1 // its source and type, which of the transition's times, its task ('' for none), what its id has behind the execution's (0: the id is the transition's own), and its definition (0: none); its data are the transition's own
+	byEntry  = 2 // which entry of the history it is, and its definition (0: none)
 )
 
 // counts are how many a transition has of each kind.
@@ -59,11 +62,12 @@ func appendWords(shape []byte, places ...int) []byte {
 // words are the texts that many arguments of a batch would say, each of them once, by
 // their places among all arguments.
 type words struct {
+	before int // arguments
 	places map[string]int
 	texts  []any
 }
 
-const mostWords = 1<<(8*wordBytes) - 1 - batchArguments
+const mostWords = timed - 1 - batchArguments
 
 // place is where a word is; 0 if there is no room for it.
 func (w *words) place(text string) int {
@@ -74,26 +78,56 @@ func (w *words) place(text string) int {
 		return 0
 	}
 	w.texts = append(w.texts, text)
-	place := batchArguments + len(w.texts)
+	place := w.before + len(w.texts)
 	w.places[text] = place
 	return place
 }
 
 // addEvent adds an event, in few arguments if it is one of the execution like most.
 func (b *commitBatch) addEvent(c *Commit, e *event.Event) {
-	if c.usual(e) && len(e.Ext) == 0 {
-		source, kind, task, moment := b.words.place(e.Source), b.words.place(string(e.Type)), b.words.place(e.Task), b.timeOf(e)
+	definition, bare := b.definition(e)
+	if c.usual(e) && bare {
+		source, kind, task, moment := b.words.place(e.Source), b.words.place(string(e.Type)), b.words.place(e.Task), b.timeOf(e.Time)
 		if min(source, kind, task, moment) > 0 {
-			b.shape = append(appendWords(append(b.shape, byWords), source, kind), byte(moment), byte(task>>8), byte(task))
-			b.args = append(b.args, &e.ID, b.store.sealer.Seal(e.Data))
+			b.shape = append(appendWords(append(b.shape, byWords), source, kind), byte(moment))
+			b.shape = appendWords(b.shape, task, b.suffix(c, e), definition)
+			b.args = append(b.args, b.store.sealer.Seal(e.Data))
 			return
 		}
 	}
 	fields := b.store.fields(*e)
-	b.shape = append(appendWords(append(b.shape, byFields), len(fields), 0, 0), 0)
+	b.addHow(byFields, len(fields), 0)
 	for i := range fields {
 		b.args = append(b.args, &fields[i])
 	}
+}
+
+// addHow adds how an event is given, if it is not by words.
+func (b *commitBatch) addHow(how byte, first, second int) {
+	b.shape = append(appendWords(append(b.shape, how), first, second, 0, 0, 0), 0)
+}
+
+// definition is the word for the definition that an event names, which its task needs;
+// 0 if it has none. It reports whether the event has no other attributes besides.
+func (b *commitBatch) definition(e *event.Event) (place int, bare bool) {
+	text := e.Ext[event.DefinitionAttribute]
+	if text == "" || e.Task == "" {
+		return 0, len(e.Ext) == 0
+	}
+	place = b.words.place(text)
+	return place, len(e.Ext) == 1 && place > 0
+}
+
+// suffix is the word for what an event's id has behind the execution's; 0 if it is
+// none like that: then it is a text of its own.
+func (b *commitBatch) suffix(c *Commit, e *event.Event) int {
+	if rest, ok := strings.CutPrefix(e.ID, c.Execution); ok {
+		if place := b.words.place(rest); place > 0 {
+			return place
+		}
+	}
+	b.args = append(b.args, &e.ID)
+	return 0
 }
 
 // mostTimes is how many a byte tells apart, besides none.
@@ -104,7 +138,7 @@ func (b *commitBatch) addTimes(c *Commit) {
 	b.times = b.times[:0]
 	for _, events := range [][]event.Event{c.History, c.Publish} {
 		for i := range events {
-			if at := events[i].Time; b.timeOf(&events[i]) == 0 && len(b.times) < mostTimes {
+			if at := events[i].Time; b.timeOf(at) == 0 && len(b.times) < mostTimes {
 				b.times = append(b.times, at)
 				b.args = append(b.args, b.time(at))
 			}
@@ -112,10 +146,10 @@ func (b *commitBatch) addTimes(c *Commit) {
 	}
 }
 
-// timeOf is which of the times that of an event is, from 1 on; 0 for none.
-func (b *commitBatch) timeOf(e *event.Event) int {
+// timeOf is which of the times one is, from 1 on; 0 for none.
+func (b *commitBatch) timeOf(at time.Time) int {
 	for i := len(b.times); i > 0; i-- {
-		if b.times[i-1].Equal(e.Time) {
+		if b.times[i-1].Equal(at) {
 			return i
 		}
 	}
@@ -133,14 +167,13 @@ func (b *commitBatch) time(at time.Time) string {
 // addPublished adds an event to publish. Most are entries of the history as well, in
 // its order: one is looked for behind those before it, and the place behind it returned.
 func (b *commitBatch) addPublished(c *Commit, e *event.Event, from int) int {
-	definition := e.Ext[event.DefinitionAttribute]
-	bare := len(e.Ext) == 0 || len(e.Ext) == 1 && definition != "" && e.Task != ""
+	definition, bare := b.definition(e)
 	for i := from; i < len(c.History) && bare && c.usual(e); i++ {
 		h := &c.History[i]
 		if h.ID == e.ID && len(h.Ext) == 0 && h.Type == e.Type && h.Source == e.Source && h.Task == e.Task &&
 			h.Time.Equal(e.Time) && h.Workflow == e.Workflow && bytes.Equal(h.Data, e.Data) {
-			if word := b.words.place(definition); word > 0 && b.givenByWords(i) {
-				b.shape = append(appendWords(append(b.shape, byEntry), i+1, word, 0), 0)
+			if b.givenByWords(i) {
+				b.addHow(byEntry, i+1, definition)
 				return i + 1
 			}
 		}
@@ -167,16 +200,26 @@ func (b *commitBatch) addFields(c *Commit) {
 		add("definition", c.Definition, true)
 		add("parent", c.Parent, false)
 		add("parent_task", c.ParentTask, true)
-		add("created", c.started().UTC().Format(time.RFC3339Nano), false)
+		b.addTimeOf("created", c.started())
 	}
 	add("output", string(b.store.sealer.Seal(c.Output)), false)
 	add("error", string(b.store.sealer.Seal(c.Error)), false)
 	if c.Ended {
-		add("ended", b.time(c.Now), false)
+		b.addTimeOf("ended", c.Now)
 	} else if c.State != nil {
 		add("state", string(b.store.sealer.Seal(c.State)), false)
 		add("state_version", strconv.FormatInt(c.Version+int64(len(c.History)), 10), false)
 	}
+}
+
+// addTimeOf adds a field that is a time, and mostly that of an event.
+func (b *commitBatch) addTimeOf(name string, at time.Time) {
+	b.addText(name, true)
+	if n := b.timeOf(at); n > 0 {
+		b.shape = appendWords(b.shape, timed+n)
+		return
+	}
+	b.addText(b.time(at), false)
 }
 
 // addText adds a text, as a word if others say it as well.

@@ -3,7 +3,8 @@ package store
 import (
 	"context"
 	"errors"
-	"slices"
+	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,32 +35,45 @@ end
 // and the last of them, and by themselves where there is too much of that.
 //
 // KEYS: stream. ARGV: group, consumer, first and last entry, how many pending ones
-// to look at, how many answers, the tenant, the source and the type that they have in
-// common; then each as its entry, and its event as the count of its fields and these,
-// or, since each argument costs, ” and only what is its own: id, time, workflow,
-// execution, task and data. It returns what went wrong, ” for nothing, and then for
+// to look at, the tenant, how many answers, and where they begin; then words, which many
+// of them say. Each is its entry, a shape, which says in bytes how many fields its event
+// has, and these; or, as each argument costs, which words are its source, type, time,
+// workflow and task, and what its id has behind that of the execution, and then only
+// the execution and the data. It returns what went wrong, ” for nothing, and then for
 // each answer whether it was given.
 //
 //nolint:gochecknoglobals // see commitScript
 var replyScript = redis.NewScript(ours + `
-local group, me = ARGV[1], ARGV[2]
-local all = look(KEYS[1], group, me, ARGV[3], ARGV[4], ARGV[5]) < tonumber(ARGV[5])
+local args, stream, group, me = ARGV, KEYS[1], ARGV[1], ARGV[2]
+local all = look(stream, group, me, args[3], args[4], args[5]) < tonumber(args[5])
+local shapes = {}
 
-local function add(at)
-  local n = ARGV[at]
-  if n ~= '' then return redis.pcall('XADD', KEYS[1], '*', unpack(ARGV, at + 1, at + n)) end
-  local id, time, workflow, execution, task, data = unpack(ARGV, at + 1, at + 6)
-  return redis.pcall('XADD', KEYS[1], '*', 'id', id, 'source', ARGV[8], 'specversion', '1.0', 'type', ARGV[9], 'time', time,
-    'tenantid', ARGV[7], 'workflowid', workflow, 'executionid', execution, 'taskid', task, 'data', data)
+local function read(shape)
+  local places = {string.byte(shape, 1, 12)}
+  local s = {}
+  for i = 1, #places / 2 do s[i] = places[2 * i - 1] * 256 + places[2 * i] end
+  if #s == 1 then
+    s = {fields = s[1], length = s[1] + 2}
+  else
+    s = {source = args[s[1]], kind = args[s[2]], time = args[s[3]], workflow = args[s[4]], task = args[s[5]], suffix = args[s[6]], length = 4}
+  end
+  shapes[shape] = s
+  return s
 end
 
-local at, wrong, out, acks = 10, '', {''}, {}
-for i = 1, tonumber(ARGV[6]) do
-  local id, n = ARGV[at], ARGV[at + 1]
+local function add(s, at)
+  if s.fields then return redis.pcall('XADD', stream, '*', unpack(args, at, at + s.fields - 1)) end
+  return redis.pcall('XADD', stream, '*', 'id', args[at] .. s.suffix, 'source', s.source, 'specversion', '1.0', 'type', s.kind,
+    'time', s.time, 'tenantid', args[6], 'workflowid', s.workflow, 'executionid', args[at], 'taskid', s.task, 'data', args[at + 1])
+end
+
+local at, wrong, out, acks = tonumber(args[8]), '', {''}, {}
+for i = 1, tonumber(args[7]) do
+  local id, s = args[at], shapes[args[at + 1]] or read(args[at + 1])
   local given = 0
-  if wrong == '' and not all and not mine[id] then look(KEYS[1], group, me, id, id, 1) end
+  if wrong == '' and not all and not mine[id] then look(stream, group, me, id, id, 1) end
   if wrong == '' and mine[id] then
-    local entry = add(at + 1)
+    local entry = add(s, at + 2)
     if type(entry) == 'table' and entry['err'] then
       wrong = entry['err']
     else
@@ -67,9 +81,9 @@ for i = 1, tonumber(ARGV[6]) do
     end
   end
   out[i + 1] = given
-  at = at + 2 + (n == '' and 6 or tonumber(n))
+  at = at + s.length
 end
-if #acks > 0 then redis.call('XACK', KEYS[1], group, unpack(acks)) end
+if #acks > 0 then redis.call('XACK', stream, group, unpack(acks)) end
 out[1] = wrong
 return out
 `)
@@ -136,12 +150,15 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 			last = a.Message.ID
 		}
 	}
-	const arguments = 8 // of an answer, mostly
-	args := append(make([]any, 0, 9+arguments*len(answers)), m.Group, m.Consumer, first, last, lookedAt(len(answers)),
-		len(answers), m.Tenant, answers[0].Event.Source, string(answers[0].Event.Type))
+	w := words{before: replyArguments, places: map[string]int{}}
+	own := make([]any, 0, 4*len(answers)) // their own arguments
 	for _, a := range answers {
-		args = s.appendAnswer(args, a, answers[0].Event)
+		own = s.appendAnswer(own, &w, a)
 	}
+	begin := replyArguments + len(w.texts) + 1
+	args := append(make([]any, 0, begin+len(own)), m.Group, m.Consumer, first, last, lookedAt(len(answers)),
+		m.Tenant, len(answers), begin)
+	args = append(append(args, w.texts...), own...)
 	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, args...).Slice()
 	if err != nil {
 		return err
@@ -158,23 +175,42 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 	return nil
 }
 
-// appendAnswer appends one of the answers that begin with a first one. Texts are
-// handed over where they are: each would be copied otherwise.
-func (s *Store) appendAnswer(args []any, a Answer, first *event.Event) []any {
+// replyArguments are those of a replyScript before its words.
+const replyArguments = 8
+
+// appendAnswer appends one of the answers. Texts are handed over where they are: each
+// would be copied otherwise.
+func (s *Store) appendAnswer(args []any, w *words, a Answer) []any {
 	e := a.Event
 	args = append(args, &a.Message.ID)
-	common := e.Source == first.Source && e.Type == first.Type && e.Tenant == a.Message.Tenant
-	whole := !slices.Contains([]string{e.ID, e.Source, string(e.Type), e.Workflow, e.Execution, e.Task}, "") &&
-		!e.Time.IsZero() && len(e.Data) > 0
-	if !common || !whole || len(e.Ext) > 0 {
-		fields := s.fields(*e)
-		args = append(args, len(fields))
-		for i := range fields {
-			args = append(args, &fields[i])
-		}
-		return args
+	if shape := shapeOf(w, a); shape != "" {
+		return append(args, shape, &e.Execution, s.sealer.Seal(e.Data))
 	}
-	return append(args, "", &e.ID, e.Time.UTC(), &e.Workflow, &e.Execution, &e.Task, s.sealer.Seal(e.Data))
+	fields := s.fields(*e)
+	args = append(args, string(appendWords(nil, len(fields))))
+	for i := range fields {
+		args = append(args, &fields[i])
+	}
+	return args
+}
+
+// shapeOf says of which words an answer is, if it is an event of an execution like
+// most; else it is empty.
+func shapeOf(w *words, a Answer) string {
+	e := a.Event
+	suffix, ok := strings.CutPrefix(e.ID, e.Execution)
+	if !ok || e.Execution == "" || e.Tenant != a.Message.Tenant || e.Time.IsZero() || len(e.Data) == 0 || len(e.Ext) > 0 {
+		return ""
+	}
+	var room [6 * wordBytes]byte
+	shape := room[:0]
+	for _, text := range [...]string{e.Source, string(e.Type), e.Time.UTC().Format(time.RFC3339Nano), e.Workflow, e.Task, suffix} {
+		if text == "" {
+			return ""
+		}
+		shape = appendWords(shape, w.place(text))
+	}
+	return string(shape)
 }
 
 // lookedAt is how many pending entries are looked at to find n at once: those of

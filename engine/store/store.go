@@ -28,17 +28,25 @@ type Store struct {
 	known   sync.Map // tenants that this Store has made known
 	rooms   rooms
 	batches sync.Pool // of *commitBatch
+
+	passages passages
 }
 
 // Options of a Store.
 type Options struct {
 	Cluster bool           // keys carry a hash tag around the tenant
 	Secrets map[string]any // sealed wherever they appear in what is written
+
+	// Share is from how many entries on a part of a stream that was read for one group
+	// is not read again for the others that this Store reads for; 0: it always is.
+	Share int
 }
 
 // New is a Store on an open client.
 func New(rdb redis.UniversalClient, opts Options) *Store {
-	return &Store{rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets)}
+	return &Store{
+		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), passages: passages{least: opts.Share},
+	}
 }
 
 // failure is an error that Redis is to blame for, or the way to it.

@@ -139,10 +139,61 @@ func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Messag
 	return out, now, err
 }
 
+// read takes what is known of the streams, and reads the others; if it was not what
+// follows, all of them.
 func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
-	args := append(make([]any, 0, 12), "XREADGROUP", "GROUP", r.Group, r.Consumer, "COUNT", count)
-	if block > 0 {
-		args = append(args, "BLOCK", min(block, longestBlock).Milliseconds())
+	takes := s.takes(r, count)
+	if len(takes) > 0 {
+		msgs, now, err := s.readBeside(ctx, without(r, takes), ask{count, 0}, takes)
+		if err != nil || len(msgs) > 0 || slices.ContainsFunc(takes, func(t taking) bool { return t.done }) {
+			return msgs, now, err
+		}
+		r.Spent = nil
+	}
+	return s.readBeside(ctx, r, ask{count, block}, nil)
+}
+
+// ask is how much to read at most, and for how long to wait for it.
+type ask struct {
+	count int
+	block time.Duration
+}
+
+// readBeside takes what is known, and reads the streams of the reader. An error of
+// these, where there are messages, comes again.
+func (s *Store) readBeside(ctx context.Context, r Reader, a ask, takes []taking) ([]Message, time.Time, error) {
+	pipe := s.rdb.Pipeline()
+	s.queueAcks(ctx, pipe, r.Group, r.Spent)
+	s.queueTakes(ctx, pipe, r, takes)
+	in := s.rooms.take()
+	defer s.rooms.back(in)
+	entries := s.queueRead(ctx, pipe, in, r, a)
+	clock := pipe.Time(ctx)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && (len(takes) == 0 || clock.Err() != nil) {
+		return nil, time.Time{}, err
+	}
+	now := clock.Val().UTC()
+	known, err := s.taken(ctx, r, takes, now)
+	if text := refusal(entries()); text != "" {
+		err = errors.Join(err, s.refused(ctx, r, text))
+	} else {
+		out, wrong := s.delivered(r, entries(), now)
+		known, err = append(known, out...), errors.Join(err, wrong)
+	}
+	if len(known) > 0 {
+		err = nil
+	}
+	return known, now, err
+}
+
+// queueRead has the streams of a reader read into a room, if there are any.
+func (s *Store) queueRead(ctx context.Context, pipe redis.Pipeliner, in *room, r Reader, a ask) (text func() []byte) {
+	if len(r.Tenants) == 0 {
+		return func() []byte { return nil }
+	}
+	args := append(make([]any, 0, 12), "XREADGROUP", "GROUP", r.Group, r.Consumer, "COUNT", a.count)
+	if a.block > 0 {
+		args = append(args, "BLOCK", min(a.block, longestBlock).Milliseconds())
 	}
 	args = append(args, "STREAMS")
 	for _, tenant := range r.Tenants {
@@ -151,26 +202,13 @@ func (s *Store) read(ctx context.Context, r Reader, count int, block time.Durati
 	for range r.Tenants {
 		args = append(args, ">")
 	}
-	pipe := s.rdb.Pipeline()
-	s.queueAcks(ctx, pipe, r.Group, r.Spent)
-	in := s.rooms.take()
-	defer s.rooms.back(in)
 	soon := in.prompt(ctx, args)
 	entries := rawReply{soon, soon.reply}
 	if r.Often {
 		entries = in.waiting(ctx, args)
 	}
 	_ = pipe.Process(ctx, entries.Cmder) // Exec says what is wrong
-	clock := pipe.Time(ctx)
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, time.Time{}, err
-	}
-	now := clock.Val().UTC()
-	if text := refusal(entries.text()); text != "" {
-		return nil, now, s.refused(ctx, r, text)
-	}
-	out, err := s.delivered(r, entries.text(), now)
-	return out, now, err
+	return entries.text
 }
 
 // refusal is the error that a reply is; "" if it is none.
@@ -196,33 +234,56 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 }
 
 // delivered reads the reply of XREADGROUP.
-func (s *Store) delivered(r Reader, text []byte, now time.Time) (out []Message, err error) {
-	in := reply{text: text}
-	var few [fewSpans]span
-	entry := rawEntry{fields: few[:0]}
+func (s *Store) delivered(r Reader, text []byte, now time.Time) ([]Message, error) {
+	d := delivered{store: s, reader: r, in: reply{text: text}, now: now}
 	asked := streamsOf{store: s, tenants: r.Tenants}
-	for streams := in.streams(); streams > 0; streams-- {
-		name, n := in.stream()
-		tenant := asked.tenant(in.of(name))
+	for streams := d.in.streams(); streams > 0; streams-- {
+		name, n := d.in.stream()
+		tenant := asked.tenant(d.in.of(name))
 		r.found(tenant, n)
-		for left := n; left > 0; left-- {
-			if in.entry(&entry); in.bad {
-				return nil, errReply
-			}
-			if !r.wants(event.TypeOf(entry.field("type"))) {
-				r.pass(Spent{tenant, entry.identifier()}, left)
-				continue
-			}
-			if len(out) == cap(out) {
-				out = slices.Grow(out, (left+1)/2) // about so many of them are wanted
-			}
-			out = append(out, s.entered(r, tenant, &entry, now))
-		}
+		d.stream(tenant, n)
 	}
-	if in.bad {
+	if d.in.bad {
 		return nil, errReply
 	}
-	return out, nil
+	return d.out, nil
+}
+
+// delivered is what a reader was given.
+type delivered struct {
+	store  *Store
+	reader Reader
+	in     reply
+	now    time.Time
+	out    []Message
+}
+
+// stream reads the entries of one of the streams.
+func (d *delivered) stream(tenant string, entries int) {
+	var few [fewSpans]span
+	entry := rawEntry{fields: few[:0]}
+	at := spot{tenant, d.reader.Group}
+	others, id := d.store.passages.begin(at, entries), ""
+	for left := entries; left > 0; left-- {
+		if d.in.entry(&entry); d.in.bad {
+			return
+		}
+		id = entry.identifier()
+		typ := event.TypeOf(entry.field("type"))
+		others.entry(id, &entry, typ)
+		if !d.reader.wants(typ) {
+			d.reader.pass(Spent{tenant, id}, left)
+			continue
+		}
+		if len(d.out) == cap(d.out) {
+			d.out = slices.Grow(d.out, (left+1)/2) // about so many of them are wanted
+		}
+		d.out = append(d.out, d.store.entered(d.reader, tenant, &entry, d.now))
+	}
+	if id != "" {
+		d.store.passages.given(at, id)
+	}
+	others.end()
 }
 
 // streamsOf finds out whose streams a reply names. Redis names them in the order in

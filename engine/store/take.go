@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// takeScript moves a group over entries that are known, as if its consumer had read
+// them and acknowledged all but those that it wants, unless they are not what follows
+// for the group: somebody else may have read them, or something else first.
+//
+// KEYS: stream. ARGV: group, consumer, the first and the last of the entries, how many
+// they are, and if any are wanted these, and the options of XCLAIM. It returns up to
+// where the group was given the stream before, if there is such a group, and the wanted
+// ones; those are left out that are not there any more. Without the last it did nothing.
+//
+//nolint:gochecknoglobals // see commitScript
+var takeScript = redis.NewScript(`
+local stream, group, first, last = KEYS[1], ARGV[1], ARGV[3], ARGV[4]
+local out, read = {}, nil
+for _, g in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+  if g[2] == group then out[1], read = g[8], g[10] end
+end
+if not out[1] then return out end
+local next = redis.call('XRANGE', stream, '(' .. out[1], '+', 'COUNT', 1)[1]
+if not next or next[1] ~= first then return out end
+out[2] = #ARGV > 5 and redis.call('XCLAIM', stream, group, ARGV[2], 0, unpack(ARGV, 6)) or {}
+if read then
+  redis.call('XGROUP', 'SETID', stream, group, last, 'ENTRIESREAD', read + ARGV[5])
+else
+  redis.call('XGROUP', 'SETID', stream, group, last)
+end
+return out
+`)
+
+// taking is what a reader may be given without reading it, of one tenant.
+type taking struct {
+	tenant  string
+	passage passage
+	reply   *redis.Cmd
+	done    bool
+}
+
+// mostTaken is of how many tenants that is at once.
+const mostTaken = 4
+
+// takes are what is known to be next for a reader.
+func (s *Store) takes(r Reader, count int) (takes []taking) {
+	for _, tenant := range s.passages.join(&r, mostTaken) {
+		if next := s.passages.next(spot{tenant, r.Group}, count); len(next.ids) > 0 { // else somebody was faster
+			takes = append(takes, taking{tenant: tenant, passage: next})
+		}
+	}
+	return takes
+}
+
+// without is a reader of all other tenants.
+func without(r Reader, takes []taking) Reader {
+	r.Tenants = slices.DeleteFunc(slices.Clone(r.Tenants), func(tenant string) bool {
+		return slices.ContainsFunc(takes, func(t taking) bool { return t.tenant == tenant })
+	})
+	return r
+}
+
+// queueTakes has a reader given what is known.
+func (s *Store) queueTakes(ctx context.Context, pipe redis.Pipeliner, r Reader, takes []taking) {
+	for i := range takes {
+		next := takes[i].passage
+		args := append(make([]any, 0, 7+len(next.wanted)), r.Group, r.Consumer, next.ids[next.gone], next.end(), len(next.ids)-next.gone)
+		for i := range next.wanted {
+			args = append(args, &next.ids[next.wanted[i].at])
+		}
+		if len(next.wanted) > 0 {
+			args = append(args, "FORCE", "JUSTID")
+		}
+		takes[i].reply = takeScript.EvalSha(ctx, pipe, []string{s.keys.stream(takes[i].tenant)}, args...)
+	}
+}
+
+// taken are the messages that a reader was given so, and why it was not, if that may
+// pass.
+func (s *Store) taken(ctx context.Context, r Reader, takes []taking, now time.Time) (out []Message, err error) {
+	for i := range takes {
+		t := &takes[i]
+		reply, wrong := t.reply.Slice()
+		if wrong != nil {
+			err = errors.Join(err, s.untaken(ctx, *t, r.Group, wrong))
+			continue
+		}
+		at := spot{t.tenant, r.Group}
+		if len(reply) < 2 { // something else follows
+			before := ""
+			if len(reply) == 1 {
+				before, _ = reply[0].(string)
+			}
+			s.passages.moved(at, before)
+			continue
+		}
+		t.done = true
+		s.passages.given(at, t.passage.end())
+		r.found(t.tenant, len(t.passage.ids)-t.passage.gone)
+		claimed, _ := reply[1].([]any)
+		for _, p := range t.passage.wanted {
+			if id := t.passage.ids[p.at]; slices.Contains(claimed, any(id)) {
+				out = append(out, s.piece(r, t.tenant, id, p.text, now))
+			}
+		}
+	}
+	return out, err
+}
+
+// untaken is why nothing could be taken, if that may pass. What is known is dropped, so
+// that the stream is read.
+func (s *Store) untaken(ctx context.Context, t taking, group string, err error) error {
+	_, said := errors.AsType[redis.Error](err)
+	switch {
+	case redis.HasErrorPrefix(err, "NOSCRIPT"):
+		err = takeScript.Load(ctx, s.rdb).Err()
+	case said && !temporary(err):
+		s.passages.off() // this Redis cannot do it
+		return nil
+	}
+	s.passages.moved(spot{t.tenant, group}, "")
+	return err
+}
+
+// piece is the message that an entry is which was read for another group.
+func (s *Store) piece(r Reader, tenant, id, text string, now time.Time) Message {
+	fields := fieldsOf(text)
+	m := s.message(r, tenant, id, fields, now)
+	if len(fields)/2 <= mostFields {
+		m.fields, m.text = nil, text
+	}
+	return m
+}

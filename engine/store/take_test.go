@@ -1,0 +1,211 @@
+package store_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// wanted is what each group is for, in these tests.
+var wanted = map[string][]event.Type{
+	store.WorkerGroup:   {event.ExecutionStarted, event.TaskCompleted},
+	store.ExecutorGroup: {event.TaskRequested},
+	store.TimerGroup:    {event.TimerScheduled},
+}
+
+// sharer is a process that reads for several groups.
+type sharer struct {
+	st   *store.Store
+	name string
+}
+
+func newSharer(rdb *redis.Client, name string) sharer {
+	return sharer{store.New(rdb, store.Options{Share: 1}), name}
+}
+
+// read reads for one of the groups, and acknowledges what that does not want.
+func (s sharer) read(t *testing.T, group string, count int) []store.Message {
+	t.Helper()
+	var notes store.Notes
+	r := store.Reader{Group: group, Consumer: s.name, Tenants: []string{tenant}, Notes: &notes}
+	r.Wants = func(typ event.Type) bool { return slices.Contains(wanted[group], typ) }
+	msgs, now, err := s.st.Read(t.Context(), r, count, 0)
+	must(t, err)
+	if now.IsZero() {
+		t.Error("read without a time")
+	}
+	r.Spent = notes.Unwanted
+	must(t, s.st.Acknowledge(t.Context(), r))
+	return msgs
+}
+
+// publish appends an event of a type.
+func (s sharer) publish(t *testing.T, n int, typ event.Type) {
+	t.Helper()
+	e := happened(fmt.Sprintf("e%d", n), typ)
+	e.Ext = map[string]string{"traceparent": "00-1"}
+	must(t, s.st.Publish(t.Context(), e))
+}
+
+// groupOf is how a group stands.
+func groupOf(t *testing.T, rdb *redis.Client, name string) redis.XInfoGroup {
+	t.Helper()
+	groups, err := rdb.XInfoGroups(t.Context(), streamKey).Result()
+	must(t, err)
+	i := slices.IndexFunc(groups, func(g redis.XInfoGroup) bool { return g.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no group %s", name)
+	}
+	return groups[i]
+}
+
+// What was read for one group is given to the others as if they had read it.
+func TestTakenAsIfRead(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	for _, script := range store.Scripts() {
+		must(t, script.Load(t.Context(), rdb).Err())
+	}
+	one, other := newSharer(rdb, "one"), newSharer(rdb, "other")
+	must(t, one.st.Groups(t.Context(), tenant))
+	for n, typ := range []event.Type{event.ExecutionStarted, event.TaskRequested, event.TimerScheduled, event.TaskRequested, event.WorkflowCompleted} {
+		one.publish(t, n, typ)
+	}
+	one.read(t, store.ExecutorGroup, 1) // it is known that it reads
+	if msgs := one.read(t, store.WorkerGroup, 100); len(msgs) != 1 {
+		t.Fatalf("%d messages for the worker, want 1", len(msgs))
+	}
+	must(t, rdb.ConfigResetStat(t.Context()).Err())
+	got := one.read(t, store.ExecutorGroup, 100)
+	if info := rdb.Info(t.Context(), "commandstats").Val(); len(got) != 2 || strings.Contains(info, "cmdstat_xreadgroup:") {
+		t.Errorf("%d messages, want 2, without a read of the stream: %s", len(got), info)
+	}
+	at := groupOf(t, rdb, store.ExecutorGroup)
+	if at.Pending != 2 || at.Lag != 0 || at.EntriesRead != 5 {
+		t.Errorf("the group is %+v, want 2 pending, and all 5 entries read", at)
+	}
+	must(t, rdb.XGroupSetID(t.Context(), streamKey, store.ExecutorGroup, "0").Err())
+	read := other.read(t, store.ExecutorGroup, 100)
+	ignored := cmp.Options{cmpopts.IgnoreFields(store.Message{}, "Read", "Consumer"), cmpopts.IgnoreUnexported(store.Message{})}
+	if diff := cmp.Diff(read, got, ignored); diff != "" {
+		t.Error(diff)
+	}
+	for i := range got {
+		if diff := cmp.Diff(read[i].Fields(), got[i].Fields()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Whoever reads what of a stream, and in which order, each group is given what it wants
+// of it once, in the order of the stream, and holds it until it is acknowledged.
+func TestTakenOnce(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	types := []event.Type{
+		event.ExecutionStarted, event.TaskRequested, event.TaskCompleted, event.TimerScheduled, event.WorkflowCompleted, "com.example.paid",
+	}
+	groups := []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
+	for seed := range uint64(30) {
+		must(t, rdb.FlushAll(t.Context()).Err())
+		chance := rand.New(rand.NewPCG(seed, 1))
+		processes := []sharer{newSharer(rdb, "p0"), newSharer(rdb, "p1"), {store.New(rdb, store.Options{}), "p2"}}
+		must(t, processes[0].st.Groups(t.Context(), tenant))
+		sent, got, gone := map[string][]string{}, map[string][]string{}, map[string]bool{}
+		take := func(s sharer, group string, count int) int {
+			msgs := s.read(t, group, count)
+			for _, m := range msgs {
+				if m.Consumer != s.name || m.Group != group {
+					t.Fatalf("seed %d: %s of %s was given a message of %s of %s", seed, s.name, group, m.Consumer, m.Group)
+				}
+				got[group] = append(got[group], m.Event.ID)
+			}
+			return len(msgs)
+		}
+		for n := range 120 {
+			if chance.IntN(2) == 0 {
+				typ := types[chance.IntN(len(types))]
+				processes[0].publish(t, n, typ)
+				for _, group := range groups {
+					if slices.Contains(wanted[group], typ) {
+						sent[group] = append(sent[group], fmt.Sprintf("e%d", n))
+					}
+				}
+				continue
+			}
+			take(processes[chance.IntN(len(processes))], groups[chance.IntN(len(groups))], 1+chance.IntN(7))
+			if chance.IntN(40) == 0 { // somebody deletes an entry, which nobody else need be given
+				if all := rdb.XRange(t.Context(), streamKey, "-", "+").Val(); len(all) > 0 {
+					one := all[chance.IntN(len(all))]
+					must(t, rdb.XDel(t.Context(), streamKey, one.ID).Err())
+					id, _ := one.Values["id"].(string)
+					gone[id] = true
+				}
+			}
+		}
+		for _, group := range groups {
+			for range 200 {
+				take(processes[chance.IntN(len(processes))], group, 7)
+			}
+			missing := slices.DeleteFunc(slices.Clone(sent[group]), func(id string) bool { return gone[id] && !slices.Contains(got[group], id) })
+			if diff := cmp.Diff(missing, got[group]); diff != "" {
+				t.Errorf("seed %d: %s (-sent +given): %s", seed, group, diff)
+			}
+			if at := groupOf(t, rdb, group); at.Pending != int64(len(got[group])) {
+				t.Errorf("seed %d: %s has %d pending, want %d", seed, group, at.Pending, len(got[group]))
+			}
+		}
+	}
+}
+
+// A group that is removed reads from the beginning, whatever was known.
+func TestTakenFromNobody(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	one := newSharer(rdb, "one")
+	must(t, one.st.Groups(t.Context(), tenant))
+	one.publish(t, 1, event.TaskRequested)
+	one.read(t, store.ExecutorGroup, 1)
+	one.publish(t, 2, event.TaskRequested)
+	one.read(t, store.WorkerGroup, 100)
+	must(t, rdb.XGroupDestroy(t.Context(), streamKey, store.ExecutorGroup).Err())
+	if msgs := one.read(t, store.ExecutorGroup, 100); len(msgs) != 2 {
+		t.Errorf("%d messages, want both", len(msgs))
+	}
+	must(t, rdb.Del(t.Context(), streamKey).Err())
+	if msgs := one.read(t, store.ExecutorGroup, 100); len(msgs) != 0 {
+		t.Errorf("%d messages of a stream that is gone", len(msgs))
+	}
+	one.publish(t, 3, event.TaskRequested)
+	one.read(t, store.WorkerGroup, 100)
+	if msgs := one.read(t, store.ExecutorGroup, 100); len(msgs) != 1 {
+		t.Errorf("%d messages of a stream that is new, want 1", len(msgs))
+	}
+}
+
+// A Redis that cannot move a group is read as ever.
+func TestTakenFromASmallRedis(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	one := newSharer(rdb, "one")
+	must(t, one.st.Groups(t.Context(), tenant))
+	one.read(t, store.ExecutorGroup, 100)
+	for n := range 3 {
+		one.publish(t, n, event.TaskRequested)
+		one.read(t, store.WorkerGroup, 100)
+		if msgs := one.read(t, store.ExecutorGroup, 100); len(msgs) != 1 {
+			t.Errorf("%d messages, want 1", len(msgs))
+		}
+	}
+}
