@@ -79,6 +79,7 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 
 // ask is what to read.
 type ask struct {
+	count  int
 	enough []string // not of these tenants: there is enough of them
 	block  time.Duration
 }
@@ -89,10 +90,10 @@ type ask struct {
 func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	enough := b.enough()
+	enough, count := b.enough(), b.company.Portion(b.opts.Batch)
 	if len(enough) > 0 && !b.reading && !b.looked {
 		b.reading, b.looked = true, true
-		return nil, &ask{enough, 0}, nil
+		return nil, &ask{count, enough, 0}, nil
 	}
 	if batch := b.pick(); len(batch) > 0 {
 		return batch, nil, nil
@@ -104,9 +105,9 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 	}
 	b.reading = true
 	if apart {
-		return nil, &ask{enough, min(b.opts.Block, patience)}, nil
+		return nil, &ask{count, enough, min(b.opts.Block, patience)}, nil
 	}
-	return nil, &ask{block: b.opts.Block}, nil
+	return nil, &ask{count: count, block: b.opts.Block}, nil
 }
 
 // patience is how long a read waits that leaves out those of whom there is enough.
@@ -123,7 +124,7 @@ func (b *Inbox) enough() []string {
 
 // read gets new messages, and takes a batch of them.
 func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake time.Time, err error) {
-	f, err := b.desk.Fetch(ctx, b.opts.Batch, what.block, what.enough...)
+	f, err := b.desk.Fetch(ctx, what.count, what.block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
