@@ -91,7 +91,8 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	enough, count := b.enough(), b.company.Portion(b.opts.Batch)
-	if len(enough) > 0 && !b.reading && !b.looked {
+	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // there is nobody else to read
+	if len(enough) > 0 && !all && !b.reading && !b.looked {
 		b.reading, b.looked = true, true
 		return nil, &ask{count, enough, 0}, nil
 	}
@@ -100,7 +101,7 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 	}
 	// Reads that do not wait can be done side by side.
 	apart := len(enough) > 0 && b.company.Any()
-	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && !apart || apart && b.opts.Block == 0 {
+	if all || b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && !apart || apart && b.opts.Block == 0 {
 		return nil, nil, b.changed
 	}
 	b.reading = true
