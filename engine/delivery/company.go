@@ -17,7 +17,8 @@ type Company struct {
 
 const (
 	companyTime = 5 * time.Second
-	shares      = 8 // into which a batch falls
+	shares      = 8 // into which a batch falls …
+	portions    = 4 // … and a read
 )
 
 // Saw takes in what was read at a time.
@@ -35,6 +36,15 @@ func (c *Company) Saw(msgs []store.Message, now time.Time) {
 
 // Any reports whether there is more than one of them.
 func (c *Company) Any() bool { return c.now.Before(c.until) }
+
+// Portion is how much is read at once of each of them: what is written out for one, and
+// taken in, is in the way of the others as well.
+func (c *Company) Portion(most int) int {
+	if !c.Any() {
+		return most
+	}
+	return max(most/portions, 1)
+}
 
 // Share is how much of a batch is taken at once.
 func (c *Company) Share(most int) int {

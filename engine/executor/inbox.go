@@ -93,7 +93,7 @@ func (b *Inbox) next() move {
 	if b.closed {
 		return move{}
 	}
-	most := b.share.count(b.size-b.calls, b.size, b.opts.Batch)
+	most := b.share.count(b.size-b.calls, b.size, b.company.Portion(b.opts.Batch))
 	if b.waiting.size > 0 && !b.reading && !b.looked && len(b.opts.Tenants.Names()) > 1 {
 		b.reading, b.looked = true, true
 		return move{read: most, enough: slices.Clone(b.waiting.turns)}

@@ -79,6 +79,7 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 
 // ask is what to read.
 type ask struct {
+	count  int
 	enough []string // not of these tenants: there is enough of them
 	block  time.Duration
 }
@@ -89,24 +90,25 @@ type ask struct {
 func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	enough := b.enough()
-	if len(enough) > 0 && !b.reading && !b.looked {
+	enough, count := b.enough(), b.company.Portion(b.opts.Batch)
+	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // there is nobody else to read
+	if len(enough) > 0 && !all && !b.reading && !b.looked {
 		b.reading, b.looked = true, true
-		return nil, &ask{enough, 0}, nil
+		return nil, &ask{count, enough, 0}, nil
 	}
 	if batch := b.pick(); len(batch) > 0 {
 		return batch, nil, nil
 	}
 	// Reads that do not wait can be done side by side.
 	apart := len(enough) > 0 && b.company.Any()
-	if b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && !apart || apart && b.opts.Block == 0 {
+	if all || b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && !apart || apart && b.opts.Block == 0 {
 		return nil, nil, b.changed
 	}
 	b.reading = true
 	if apart {
-		return nil, &ask{enough, min(b.opts.Block, patience)}, nil
+		return nil, &ask{count, enough, min(b.opts.Block, patience)}, nil
 	}
-	return nil, &ask{block: b.opts.Block}, nil
+	return nil, &ask{count: count, block: b.opts.Block}, nil
 }
 
 // patience is how long a read waits that leaves out those of whom there is enough.
@@ -123,7 +125,7 @@ func (b *Inbox) enough() []string {
 
 // read gets new messages, and takes a batch of them.
 func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake time.Time, err error) {
-	f, err := b.desk.Fetch(ctx, b.opts.Batch, what.block, what.enough...)
+	f, err := b.desk.Fetch(ctx, what.count, what.block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false

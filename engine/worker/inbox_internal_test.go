@@ -1,0 +1,48 @@
+package worker
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// While all tenants have enough waiting, and each a batch in hand, whoever has nothing
+// to do waits for one of these to be done: there is nothing to read.
+func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
+	t.Parallel()
+	b := Inbox{
+		opts: delivery.Options{Tenants: delivery.NewRoster("a", "b"), Batch: 8, Block: time.Second, Gate: &delivery.Gate{}},
+		busy: map[address]bool{}, changed: make(chan struct{}),
+	}
+	var msgs []store.Message
+	for _, tenant := range []string{"a", "b"} {
+		for n := range 8 {
+			e := event.Event{Type: event.TaskCompleted, Execution: fmt.Sprintf("x%d", n)}
+			msgs = append(msgs, store.Message{Tenant: tenant, ID: fmt.Sprintf("1-%d", n), Event: e})
+		}
+	}
+	b.company.Saw(msgs, time.Unix(1, 0))
+	b.waiting.put(msgs)
+	var batches [][]store.Message
+	for range 2 {
+		batch, read, _ := b.next()
+		if len(batch) == 0 || read != nil {
+			t.Fatalf("%d messages to handle, and %v to read, want a batch", len(batch), read)
+		}
+		batches = append(batches, batch)
+	}
+	batch, read, changed := b.next()
+	if len(batch) > 0 || read != nil || changed == nil {
+		t.Errorf("%d messages to handle, and %v to read, want to wait", len(batch), read)
+	}
+	b.done(batches[0], nil)
+	select {
+	case <-changed:
+	default:
+		t.Error("whoever waits is not told that a batch is done")
+	}
+}
