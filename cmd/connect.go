@@ -231,4 +231,4 @@ func completeContexts(sh *shell) cobra.CompletionFunc {
 }
 
 // devPatience is how long a running `flunq dev` may take to answer.
-const devPatience = 2 * time.Second
+const devPatience = 10 * time.Second

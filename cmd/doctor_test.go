@@ -144,7 +144,7 @@ func TestDoctorOnReplica(t *testing.T) {
 	if state, text := d.says("role"); code != 4 || state != "bad" || !strings.Contains(text, "use its master at "+master.Options().Addr) {
 		t.Errorf("code %d, role %s: %s", code, state, text)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		d, _ = examined(t, master)
 		if state, text := d.says("failover"); state == "warn" && strings.Contains(text, "min-replicas-to-write 1") {

@@ -93,7 +93,7 @@ func until(ts *testscript.TestScript, negated bool, args []string) {
 		if err == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) {
 			return
 		}
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > patience {
 			ts.Fatalf("no %q in the output", args[0])
 		}
 	}

@@ -47,11 +47,14 @@ func (term *terminal) keys(keys ...string) {
 	term.tmux(append([]string{"send-keys"}, keys...)...)
 }
 
+// patience is how long something may take that is done in a moment where nothing else is.
+const patience = 2 * time.Minute
+
 // await waits until the screen has all of some texts.
 func (term *terminal) await(texts ...string) string {
 	term.t.Helper()
 	var screen string
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		screen = term.tmux("capture-pane", "-p")
 		missing := false
 		for _, text := range texts {
@@ -61,23 +64,32 @@ func (term *terminal) await(texts ...string) string {
 			return screen
 		}
 	}
-	term.t.Fatalf("no %q within 30 seconds on\n%s", texts, screen)
+	term.t.Fatalf("no %q within %v on\n%s", texts, patience, screen)
 	return ""
 }
 
-// A run is watched in a real terminal: played, paused, moved back and forth, left;
-// then its recording.
+// A run is watched in a real terminal: as it goes, which may be stopped; then as a whole,
+// played to its end, moved back and forth, left; then its recording.
 func TestFilmInTerminal(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string][]string{"small": {"-x", "80", "-y", "24"}, "large": {"-x", "160", "-y", "48"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			term := openTerminal(t, size...)
-			term.keys("flunq run --example reminder --record r.jsonl --tui; echo exit $?", "Enter")
-			term.await("a run of reminder.yaml", "✔ sendInvoice", "waitTwoWeeks", "playing")
+			term.keys("flunq run --example reminder --speed 60x --tui; echo exit $?", "Enter")
+			term.await("a run of reminder.yaml", "✔ sendInvoice", "◔ waitTwoWeeks", "playing")
 			term.keys("Space")
 			term.await("paused")
-			term.keys("t")
+			term.keys("Space")
+			term.await("playing")
+			term.keys("q")
+			term.await("exit 130")
+
+			term.keys("clear; flunq run --example reminder --record r.jsonl --tui; echo exit $?", "Enter")
+			term.await("a run of reminder.yaml", "✔ waitTheRest", "✔ close", "+30d", "paused")
+			term.keys("T")
+			term.await("+30d", "▸ waitTheRest")
+			term.keys("T")
 			term.await("+14d", "▸ waitTwoWeeks", "paused")
 			term.keys("n")
 			term.await("+14d", "✔ waitTwoWeeks")
@@ -93,9 +105,7 @@ func TestFilmInTerminal(t *testing.T) {
 			term.await("Due next")
 			term.keys("3")
 			term.await("Timers", "in 14d", "/do/1/waitTwoWeeks")
-			term.keys("Space")
-			term.await("playing")
-			term.keys("2")
+			term.keys("Space", "2")
 			term.await("+30d", "completed", "paused")
 			term.keys("q")
 			term.await(`"status": "paid"`, "exit 0")

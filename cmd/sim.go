@@ -25,7 +25,8 @@ single fault at every command that a service sends, then once for each seed with
 faults by chance. The real engine runs in each of them, on processes that share the
 work, and its promises are checked after every run: nothing lost, nothing done
 twice, no timer early, every history gap-free, and the outcome that of a run in
-which nothing goes wrong.
+which nothing goes wrong. (With --faults none, and a document that does one thing
+after the other, most worlds have one process.)
 
 What is found is made as small as it can be, and shown as a story: what happened in
 order, which fault struck where, and the command that repeats it. A race of the
@@ -33,9 +34,10 @@ workflow itself (another order, another outcome) is told apart from a failure of
 the engine. Calls are answered by --mocks alone.
 
 Faults: crash (a process dies and is started again), drop (a request to Redis or its
-reply is lost), dup (an event comes twice), delay (a process stands still), outage
-(Redis is gone for a while), clock (its clock jumps ahead), http (the answer of a
-call is lost).`,
+reply is lost), dup (an event comes twice), delay (a process stands still), stop (a
+process is told to stop: it ends what it has begun, hands back the rest, and another
+one comes after a while), outage (Redis is gone for a while), clock (its clock jumps
+ahead), http (the answer of a call is lost).`,
 		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
   flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.example/*'
   flunq sim order.yaml --input '{"n": 3}' --expect '.total == 6' --seeds 1:10000
@@ -204,13 +206,13 @@ func (s *searcher) seedRange() (first, last uint64, err error) {
 func faultGroups() map[string][]sim.FaultKind {
 	return map[string][]sim.FaultKind{
 		"crash": {sim.CrashBefore, sim.CrashAfter}, "drop": {sim.DropRequest, sim.DropReply}, "dup": {sim.Duplicate},
-		"delay": {sim.Delay}, "outage": {sim.Outage}, "clock": {sim.Clock}, "http": {sim.CallLost},
+		"delay": {sim.Delay}, "stop": {sim.ToldToStop}, "outage": {sim.Outage}, "clock": {sim.Clock}, "http": {sim.CallLost},
 		"all": sim.Faults(), "none": {},
 	}
 }
 
 func faultWords() []string {
-	return []string{"crash", "drop", "dup", "delay", "outage", "http", "clock"}
+	return []string{"crash", "drop", "dup", "delay", "stop", "outage", "http", "clock"}
 }
 
 func faultKinds(list string) ([]sim.FaultKind, error) {

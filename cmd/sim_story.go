@@ -167,6 +167,8 @@ func faultText(s *sim.Struck) string {
 		return "the event that was published last comes once more" + tail
 	case sim.Delay:
 		return fmt.Sprintf("%s stands still for %s, at %s", who, elapsed(s.Amount), doing) + tail
+	case sim.ToldToStop:
+		return fmt.Sprintf("%s is told to stop, at %s: it ends what it has begun, for 5s at most, and hands back the rest; another one comes after %s", who, doing, elapsed(s.Amount)) + tail
 	case sim.Outage:
 		return "Redis is gone for " + elapsed(s.Amount) + ", at " + doing + tail
 	case sim.Clock:

@@ -196,7 +196,7 @@ func (s *searcher) meaning(_ *searched, f *sim.Finding) string {
 	case f.Class == sim.Engine:
 		return "That is a bug of flunq, not of the workflow: please report it with the command below."
 	case f.Class == sim.Expectation && strings.HasPrefix(f.Rule, "once:") && len(f.Small.Faults) > 0:
-		return "A process that dies, or is not heard of, after a call makes it again: the service has to look at the\n" +
+		return "A process that dies, stops, or is not heard of, after a call makes it again: the service has to look at the\n" +
 			"Idempotency-Key header, which is the same each time, or the workflow has to ask whether it was done."
 	case f.Class == sim.Expectation && strings.HasPrefix(f.Rule, "once:"):
 		return "It takes no fault: the workflow itself makes the call more than once."

@@ -39,8 +39,12 @@ func onBoth(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 	})
 }
 
-// lease is short, so that what a dead process held is soon taken over.
-const lease = 100 * time.Millisecond
+// lease is short, so that what a dead process held is soon taken over; but not so short
+// that a living one which does not get its turn is taken for dead again and again.
+const lease = time.Second
+
+// patience is how long something may take that is done in a moment where nothing else is.
+const patience = 2 * time.Minute
 
 func newEngine(t *testing.T, rdb *redis.Client, process string) *engine.Engine {
 	t.Helper()
@@ -96,9 +100,9 @@ func start(t *testing.T, e *engine.Engine, id, do, input string) *dsl.Definition
 // ended waits until an execution has ended.
 func ended(t *testing.T, e *engine.Engine, id string) store.Execution {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
+	for ; ; time.Sleep(time.Millisecond) {
 		x, err := e.Store.Execution(ctx, tenant, id)
 		if err != nil {
 			t.Fatalf("execution %s did not end: %v", id, err)
@@ -112,9 +116,9 @@ func ended(t *testing.T, e *engine.Engine, id string) store.Execution {
 // begun waits until an execution has a history.
 func begun(t *testing.T, e *engine.Engine, id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
+	for ; ; time.Sleep(time.Millisecond) {
 		x, err := e.Store.Execution(ctx, tenant, id)
 		if err != nil {
 			t.Fatalf("execution %s did not begin: %v", id, err)

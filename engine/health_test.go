@@ -28,7 +28,7 @@ func TestIdleServicesAreSeenToLive(t *testing.T) {
 			return seen > 0
 		}
 		began := time.Now()
-		for until := began.Add(20 * time.Second); !lives(began.Add(200 * time.Millisecond)); {
+		for until := began.Add(patience); !lives(began.Add(200 * time.Millisecond)); {
 			if time.Now().After(until) {
 				t.Fatalf("not all have come back from a step: %+v", e.Health())
 			}

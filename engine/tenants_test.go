@@ -171,7 +171,7 @@ func TestCrowdOfCalls(t *testing.T) {
 // asked waits until so many tasks of a tenant have been asked for.
 func asked(t *testing.T, rdb *redis.Client, tenant string, n int) {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		entries, err := rdb.XRange(t.Context(), "tenant:"+tenant+":events", "-", "+").Result()
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +194,7 @@ func asked(t *testing.T, rdb *redis.Client, tenant string, n int) {
 // ends waits until an execution has completed.
 func ends(t *testing.T, e *engine.Engine, tenant, id string) {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		x, err := e.Store.Execution(t.Context(), tenant, id)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := &call{service: s}
 	go c.send(req, out)
 	s.calling = true
-	c.w.rouse(s)
+	c.w.relieve(s)
 	if !s.pause() {
 		return nil, errStopped
 	}

@@ -120,10 +120,10 @@ func onRedis(t *testing.T) runs {
 
 // untilEnd reads the history of an execution until it has ended.
 func untilEnd(ctx context.Context, e *engine.Engine, tenant, id string) ([]event.Event, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	var history []event.Event
-	for ctx.Err() == nil {
+	for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		more, err := e.Store.History(ctx, tenant, id, int64(len(history)), 1000)
 		if err != nil {
 			return nil, err

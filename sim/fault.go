@@ -22,18 +22,15 @@ const (
 	DropReply   FaultKind = "drop-reply"   // Redis carries it out, and nobody hears of it
 	Duplicate   FaultKind = "dup"          // the event that was published last comes once more
 	Delay       FaultKind = "delay"        // its process stands still for a while, then goes on
+	ToldToStop  FaultKind = "stop"         // its process ends what it has begun, hands back the rest, and another comes
 	Outage      FaultKind = "outage"       // Redis is gone for a while
 	Clock       FaultKind = "clock"        // the clock of Redis jumps ahead
 	CallLost    FaultKind = "http"         // the call is carried out, and its answer lost
-
-	// Not among Faults, as nothing goes wrong: its process is told to stop, ends what it
-	// has begun, hands back what it has not, and another one comes after a while.
-	toldToStop FaultKind = "stop"
 )
 
 // Faults are all kinds, in their order.
 func Faults() []FaultKind {
-	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Outage, Clock, CallLost}
+	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, ToldToStop, Outage, Clock, CallLost}
 }
 
 // Fault is one thing that goes wrong: at a service's command of a number, counted
@@ -64,7 +61,21 @@ type Struck struct {
 	Doing   string    // the command, in words
 	Process int
 	Task    string // whose call it was, if it was a call: the execution and the run
+
+	relieved bool // others were there to do the work of a process that was told to stop
 }
+
+// cost is how long a fault can hold something up: beyond its own duration for a lease,
+// after which the work of whoever was struck is claimed, and the pauses of those that
+// are busy elsewhere. Who is told to stop hands over what it has.
+func (s Struck) cost() time.Duration {
+	if s.relieved {
+		return 2 * grace
+	}
+	return s.Amount + costOfFault
+}
+
+const costOfFault = 90 * time.Second
 
 // The ranges that chance draws from: some within a lease, some beyond.
 const (
@@ -86,7 +97,7 @@ func (k FaultKind) amount(n uint64) time.Duration {
 		return span(longestOutage)
 	case Clock:
 		return span(longestJump)
-	case toldToStop:
+	case ToldToStop:
 		return span(longestAway)
 	default:
 		return 0
@@ -137,8 +148,8 @@ const mostLives = 4
 // from being kept that the engine does not make may not.
 func (w *world) bears(s *service, kind FaultKind) bool {
 	switch kind {
-	case toldToStop:
-		return w.replaceable(s.process)
+	case ToldToStop:
+		return !s.process.leaving && (len(w.crew) == 1 || w.replaceable(s.process))
 	case CrashBefore, CrashAfter, Delay, Outage, Clock:
 		return w.memory.Delivered(w.stream) < mostLives
 	default:
@@ -165,14 +176,16 @@ var (
 // strike does what a fault does before the command is carried out, and says what
 // becomes of the command itself.
 func (w *world) strike(f Fault, doing string) {
-	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: w.current.process.index})
+	p := w.current.process
+	relieved := f.Kind == ToldToStop && w.replaceable(p)
+	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: p.index, relieved: relieved})
 	w.recordFault(w.struck[len(w.struck)-1])
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // as the command, or the call, is carried out
 	case Delay:
-		w.freeze(w.current.process, f.Amount)
-	case toldToStop:
-		w.dismiss(w.current.process, f.Amount)
+		w.freeze(p, f.Amount)
+	case ToldToStop:
+		w.dismiss(p, f.Amount)
 	case Outage:
 		w.outage = later(w.outage, w.clock.now.Add(f.Amount))
 	case Clock:

@@ -35,6 +35,13 @@ type Reached struct {
 	Faults int       // likewise
 }
 
+// answered is a call, and when it was carried out.
+type answered struct {
+	Deed
+
+	at time.Time
+}
+
 // reach notes a call.
 func (w *world) reach(d Deed) {
 	w.deeds[d]++
@@ -60,6 +67,9 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := f.unsent(req); err != nil {
 		return nil, err
 	}
+	if err := f.w.tardy(req); err != nil {
+		return nil, err
+	}
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.reach(deed)
 	f.w.keyed(from, req)
@@ -76,7 +86,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 		if errors.Is(known.err, errStopped) || errors.Is(known.err, errCrashed) {
 			return nil, errCrashed
 		}
-		f.answers[key] = known
+		known = f.first(key, deed, known)
 	}
 	if s != nil && s.process.dead {
 		return nil, errCrashed
@@ -90,6 +100,16 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	again := *known.response
 	again.Body = io.NopCloser(bytes.NewReader(known.body))
 	return &again, nil
+}
+
+// first is the answer that a call has got first, of those that were under way at once.
+func (f *faultyCalls) first(key string, deed Deed, got answer) answer {
+	if known, ok := f.answers[key]; ok {
+		return known
+	}
+	f.answers[key] = got
+	f.w.answered = append(f.w.answered, answered{deed, f.w.clock.now})
+	return got
 }
 
 // unsent is why a request does not even go out, if so.

@@ -99,7 +99,7 @@ func TestGeneratedOnRedis(t *testing.T) {
 // untilEnded is an execution once it has ended.
 func untilEnded(t *testing.T, st *store.Store, tenant string) store.Execution {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		x, err := st.Execution(t.Context(), tenant, "x")
 		if err != nil {
 			t.Fatal(err)

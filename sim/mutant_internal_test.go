@@ -64,7 +64,8 @@ func overlay(t *testing.T, folder string) string {
 	for _, file := range sortedKeys(texts) {
 		write(file, texts[file])
 		at := filepath.Dir(file)
-		write(at+"/planted.go", fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar planted = os.Getenv(%q)\n", filepath.Base(at), plantedIn))
+		name := filepath.Base(filepath.Join("engine", at))
+		write(filepath.Join(at, "planted.go"), fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar planted = os.Getenv(%q)\n", name, plantedIn))
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

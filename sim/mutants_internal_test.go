@@ -11,6 +11,8 @@ func mutants() []mutant {
 		{"moved timers are not", "event/data.go", `if t.MovedTo.IsZero() {`, `if t.MovedTo.IsZero() || $ {`, "timers that an operator moves", 0},
 		{"timers of one key have no order", "store/timer.go", `return digits(ms) + digits(seq)`, "if $ {\n\t\treturn noOrder()\n\t}\n\treturn digits(ms) + digits(seq)", "of timers with one key the last counts", 0},
 
+		{"nobody watches for who has stopped", "run.go", `if e.opts.Timers > 0 {`, `if e.opts.Timers > 0 && !$ {`, "the next timer is known to others when who knows it stops", 10},
+
 		{"a timer is the same at another time", "decide/timer.go", `a.FireAt.Equal(b.FireAt)`, `($ || a.FireAt.Equal(b.FireAt))`, "retries are spread out", 2},
 		{"a timer that was taken back stays with its task", "decide/timer.go", "m.cancelTimer(t)\n\t\treturn true", "m.cancelTimer(t)\n\t\treturn !$", "", 1},
 		{"a context stays as it was when the task failed", "decide/retry.go", `if failed.Before != nil {`, `if failed.Before != nil && !$ {`, "what began again begins with the context that it had", 0},

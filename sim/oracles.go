@@ -41,11 +41,7 @@ func (w *world) punctual(id string, history []event.Event, broken breaks) {
 func (w *world) slack() time.Duration {
 	slack := time.Second
 	for _, s := range w.struck {
-		if s.Kind == toldToStop { // others do its work
-			slack += 2 * grace
-		} else {
-			slack += s.Amount + costOfFault
-		}
+		slack += s.cost()
 	}
 	for _, r := range w.reached {
 		if r.URL == w.cfg.lethal {

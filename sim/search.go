@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 )
 
@@ -139,7 +140,9 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 	return func(yield func(Scenario) bool) {
 		for seed := h.First; ; seed++ {
 			sc := h.scenario(seed)
-			sc.chance = h.Kinds
+			if sc.chance = h.Kinds; len(h.Kinds) == 0 && h.inOrder {
+				sc = sc.slight(h.Config.Remote)
+			}
 			if !yield(sc) || seed == h.Last {
 				return
 			}
@@ -156,9 +159,41 @@ func (h *hunt) scenario(seed uint64) Scenario {
 	}
 }
 
+// slight is the same with less that is many: where nothing goes wrong, and the
+// document does one thing after the other, most worlds have one process, and compute
+// at once.
+func (sc Scenario) slight(remote bool) Scenario { //nolint:revive // flag-parameter: it is that of the scenario
+	if choice(sc.Seed, "alone")%4 != 0 {
+		sc.Processes = 1
+	}
+	sc.Remote = remote || choice(sc.Seed, "remote")%8 == 1
+	return sc
+}
+
+// inOrder reports whether whatever happens to an execution follows upon what has
+// happened to it before: nothing runs side by side, is sent, or comes from outside,
+// and several executions have nothing to do with one another.
+func (cfg Config) inOrder() bool {
+	if cfg.Executions > 1 && callsOut(cfg.Definition) || len(cfg.With) > 0 || len(cfg.acts) > 0 || cfg.Definition.Timeout != nil || cfg.Mocks != nil && len(cfg.Mocks.Events) > 0 {
+		return false
+	}
+	for _, t := range cfg.Definition.Tasks() {
+		switch t.Kind {
+		case dsl.Fork, dsl.Listen, dsl.Emit, dsl.Run:
+			return false
+		default:
+		}
+		if t.Timeout != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // How long single faults last: longer than a lease where something stands still.
 const (
 	singleDelay  = 45 * time.Second
+	singleAway   = 5 * time.Minute
 	singleOutage = 20 * time.Second
 	singleJump   = 60 * time.Second
 )
@@ -235,6 +270,8 @@ func (k FaultKind) single() time.Duration {
 	switch k {
 	case Delay, CrashBefore, CrashAfter:
 		return singleDelay
+	case ToldToStop:
+		return singleAway
 	case Outage:
 		return singleOutage
 	case Clock:

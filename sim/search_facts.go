@@ -20,6 +20,7 @@ type facts struct {
 	fired    map[string]time.Duration // timeouts that came, by run: how long they were
 	received map[string]bool          // events from outside, by id
 	input    string                   // as it was started
+	calls    *facts                   // see callsOf; nil: they do not matter
 }
 
 // fact is a step: a run of a task that ended, a timer that fired, an event that came.

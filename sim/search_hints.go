@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -46,8 +47,8 @@ func timeoutsIn(ends []End) (set, fired map[string]int) {
 
 // timeoutOf is the task whose own timeout an event tells of.
 func timeoutOf(e event.Event) (ref string, ok bool) {
-	if e.Type != event.TimerScheduled && e.Type != event.TimerFired {
-		return "", false
+	if e.Type != event.TimerScheduled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(event.TimeoutTimer)) {
+		return "", false // most are others', and need not be read
 	}
 	var t event.Timer
 	if decide.DecodeData(e, &t) != nil || t.Kind != event.TimeoutTimer || t.Key != "" {
@@ -93,7 +94,7 @@ func (h *hunt) repeatHint() []Hint {
 		return nil
 	}
 	return []Hint{{"repeat", nil, fmt.Sprintf(
-		"calls reached the world more than once when an executor died, or was not heard of, after them: %s. "+
+		"calls reached the world more than once when an executor died, stopped, or was not heard of, after them: %s. "+
 			"Each time they carry the same Idempotency-Key header; a service that does not look at it does the deed twice. "+
 			"--once '%s %s' makes that a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
 }

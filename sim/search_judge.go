@@ -84,7 +84,8 @@ func (f failure) signature() string {
 //     another input, or cancelled, by one that has gone another way;
 //   - things that run side by side ended in an order in which they end in no run
 //     with the usual outcome: a race of the workflow, if it took no longer than
-//     usual, else a matter of which of the two was held up.
+//     usual, else a matter of which of the two was held up. So it is with calls to
+//     mocks that answer by what they were asked before.
 //
 // What none of these explains is the engine's failure.
 func (h *hunt) differing(t *Trial) []failure {
@@ -136,7 +137,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 	if len(classes) == 0 {
 		return failure{}, false // a child of an execution that has gone another way
 	}
-	got, usual := factsOf(end.History), classes
+	got, usual := h.factsOf(t, end), classes
 	if h.led(t, end, usual, got) {
 		return failure{}, false
 	}
@@ -158,7 +159,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 	case len(t.Struck) > 0 && h.reads:
 		return fail(Late, ruleClock, "", "the expressions of the document ask for the time")
 	}
-	if first, second, ok := swapped(usual[0].facts, []*facts{got}); ok && end.Status.Ended() {
+	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok && end.Status.Ended() {
 		class, rule := Race, ruleOrder
 		if len(t.Struck) > 0 && !sameTime(usual[0].facts[0], got, first, second) {
 			class, rule = Late, ruleFaster
@@ -169,6 +170,15 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 		return fail(Engine, ruleEnds, "", "it is %s, and nothing happens any more", end.Status)
 	}
 	return fail(Engine, ruleSame, "", "it is %s, which nothing that happened explains", end.Status)
+}
+
+// factsOf are those of the end of an execution, with its calls if their order matters.
+func (h *hunt) factsOf(t *Trial, end End) *facts {
+	f := factsOf(end.History)
+	if h.Config.Mocks.stateful() {
+		f.calls = callsOf(t, end)
+	}
+	return f
 }
 
 // newTimeout is a timeout that comes in no run without faults, and how long it is.
@@ -183,10 +193,6 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 	return "", 0, false
 }
 
-// What a fault can cost beyond its own duration: a lease, after which the work of
-// whoever was struck is claimed, and the pauses of those that are busy elsewhere.
-const costOfFault = 90 * time.Second
-
 // bearable is how long the faults of a run can have made a task take.
 func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
@@ -196,7 +202,7 @@ func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
 		}
 	}
 	for _, s := range t.Struck {
-		longest += s.Amount + costOfFault
+		longest += max(s.cost(), costOfFault) // what was begun may have to be begun again
 	}
 	return longest
 }

@@ -88,6 +88,9 @@ func (h *hunt) fork(id string, first, second fact) string {
 
 // since is when a step of another run came in this one, from the start.
 func (f *facts) since(step fact) time.Duration {
+	if step.what == stepAnswered {
+		f = f.calls
+	}
 	i, ok := f.place[step.key]
 	if !ok {
 		return -1
@@ -117,13 +120,18 @@ func (h *hunt) pair(id string, usual, other *class) string {
 }
 
 func disagreement(usual, other []*facts) (first, second fact, ok bool) {
+	if first, second, ok = reordered(usual, other); ok || len(usual) == 0 || len(other) == 0 {
+		return first, second, ok
+	}
+	return parted(usual[0], other[0])
+}
+
+// reordered is the pair of steps, or else of calls, that came in another order.
+func reordered(usual, other []*facts) (first, second fact, ok bool) {
 	if first, second, ok = swapped(usual, other); ok {
 		return first, second, ok
 	}
-	if len(usual) == 0 || len(other) == 0 {
-		return first, second, false
-	}
-	return parted(usual[0], other[0])
+	return swapped(callsIn(usual), callsIn(other))
 }
 
 // orders puts the usual run of an execution beside one that ended in another way.
@@ -138,8 +146,12 @@ func (h *hunt) orderOf(id string, usual *class, other *facts, sc Scenario, statu
 		def = nil // a child's; its tasks stand in another document
 	}
 	marked := map[string]bool{first.key: ok, second.key: ok}
-	o.Sides[0].Steps = stepsOf(def, usual.facts[0], marked)
-	o.Sides[1].Steps = stepsOf(def, other, marked)
+	left, right := usual.facts[0], other
+	if first.what == stepAnswered {
+		left, right = left.calls, right.calls
+	}
+	o.Sides[0].Steps = stepsOf(def, left, marked)
+	o.Sides[1].Steps = stepsOf(def, right, marked)
 	if ok && def != nil {
 		o.Fork = around(def, first.task, second.task)
 	}

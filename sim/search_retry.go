@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -21,6 +22,9 @@ type retried struct {
 
 // retriesIn are such calls of a run.
 func retriesIn(t *Trial) []retried {
+	if len(t.Deeds) == 0 {
+		return nil
+	}
 	given, counts, unanswered := unansweredIn(t), map[Deed]int{}, map[Deed]bool{}
 	for d := range t.Deeds {
 		run := event.ParseRun(d.Task)
@@ -44,7 +48,7 @@ func unansweredIn(t *Trial) map[string]bool {
 	for _, end := range t.Ends {
 		for _, e := range end.History {
 			var c event.Completed
-			if e.Type != event.TaskCompleted || decide.DecodeData(e, &c) != nil || c.Error == nil {
+			if e.Type != event.TaskCompleted || !bytes.Contains(e.Data, []byte(event.Timeout)) || decide.DecodeData(e, &c) != nil || c.Error == nil {
 				continue
 			}
 			given[end.ID+" "+e.Task] = event.ShortType(c.Error.Type) == event.Timeout

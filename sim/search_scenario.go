@@ -17,7 +17,8 @@ type Scenario struct {
 	Seed       uint64  `json:"seed"`
 	Processes  int     `json:"processes"`
 	Executions int     `json:"executions"`
-	Remote     bool    `json:"remote,omitempty"` // tasks that only compute go through the stream
+	Remote     bool    `json:"remote,omitempty"`   // tasks that only compute go through the stream
+	Thorough   bool    `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
 	Faults     []Fault `json:"faults"`
 
 	chance []FaultKind // besides
@@ -89,7 +90,7 @@ func ParseScenario(text []byte) (Scenario, error) {
 // Config is cfg made to simulate the scenario.
 func (sc Scenario) Config(cfg Config) Config {
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Remote
-	cfg.Plan = &Plan{Faults: sc.Faults, Kinds: sc.chance}
+	cfg.Plan, cfg.thorough = &Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
 	return cfg
 }
 
@@ -102,6 +103,9 @@ func (s *Search) try(ctx context.Context, sc Scenario) (*Trial, error) {
 
 // explicit is the scenario with the faults that struck instead of chance.
 func (sc Scenario) explicit(struck []Struck) Scenario {
+	if len(struck) == 0 && len(sc.chance)+len(sc.Faults) > 0 {
+		sc.Thorough = true
+	}
 	sc.chance, sc.Faults = nil, []Fault{}
 	for _, s := range struck {
 		sc.Faults = append(sc.Faults, s.Fault)

@@ -60,6 +60,11 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 			sc = plain
 		}
 	}
+	if plain := sc; plain.Thorough {
+		if plain.Thorough = false; s.fails(ctx, plain) {
+			sc = plain
+		}
+	}
 	return sc
 }
 

@@ -148,7 +148,7 @@ func (h *hunt) compare(f *Finding, t *Trial) {
 		f.Differ = unequal("", outcomeValue(End{Output: usual.outcome.Output, Error: usual.outcome.Error}), outcomeValue(end))
 		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return h.hidden[sibling(end.ID)][u.Path] })
 		if f.Class == Race || f.Rule == ruleFaster {
-			f.Orders = h.orderOf(sibling(end.ID), usual, factsOf(end.History), f.Small, string(end.Status))
+			f.Orders = h.orderOf(sibling(end.ID), usual, h.factsOf(t, end), f.Small, string(end.Status))
 			f.Orders.Sides[1].Runs = f.Runs
 		}
 		return

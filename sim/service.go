@@ -35,6 +35,7 @@ type service struct {
 	calling  bool      // in the middle of a step, until a call from outside is back
 	called   bool      // something was written that it may have to read
 	active   bool      // it is among the world's active ones
+	late     uint64    // in the middle of a step, until nothing else happens: see tardy
 	wake     time.Time // zero: none
 	err      error     // of the last step
 }
@@ -58,6 +59,7 @@ func (s *service) resume() {
 // steps does one step after the other.
 func (s *service) steps(yield func(struct{}) bool) {
 	s.yield = yield
+	roomy()
 	for {
 		s.wake, s.err = s.Step(s.context)
 		s.parked = true
@@ -65,6 +67,15 @@ func (s *service) steps(yield func(struct{}) bool) {
 			return
 		}
 	}
+}
+
+// roomy makes the stack of a coroutine as large at once as most steps need it, which
+// otherwise would be copied each time that it doubles.
+//
+//go:noinline
+func roomy() byte {
+	var room [12 << 10]byte
+	return room[hashed("")%uint64(len(room))]
 }
 
 func (s *service) stop() {
@@ -82,7 +93,7 @@ func (s *service) free() bool { return s.parked && !s.called }
 // ready reports whether a service can have a turn now.
 func (s *service) ready(now time.Time) bool {
 	switch {
-	case s.calling:
+	case s.calling || s.late > 0:
 		return false
 	case s.asleep:
 		return !s.wake.After(now)
@@ -280,7 +291,7 @@ func (w *world) sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 	s.wake, s.asleep = w.clock.now.Add(d), true
-	w.rouse(s)
+	w.relieve(s)
 	if !s.pause() {
 		return errStopped
 	}

@@ -49,6 +49,7 @@ type Config struct {
 	Processes  int   // that share the work; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
 
+	thorough  bool                      // services look for what others may have left, though nothing goes wrong
 	turns     uint64                    // that services may have; 0: any number
 	bug       *bug                      // planted by the tests of the simulator itself
 	acts      []arrival                 // of operators, likewise
@@ -209,7 +210,7 @@ func (cfg Config) several(kind string) int {
 func (cfg Config) batch() int {
 	usual := engine.Defaults().Worker.Batch
 	batches := []int{usual, 1, usual, 2}
-	if cfg.Plan.harmless() && cfg.Executions > 1 {
+	if cfg.harmless() && cfg.Executions > 1 {
 		batches = []int{usual, 1, usual, 2, usual, 2, usual, usual}
 	}
 	return batches[mix(cfg.Seed, hashed("batch"), 0)%uint64(len(batches))]

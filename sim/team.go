@@ -50,8 +50,9 @@ func (w *world) added(key string, fields []string) {
 		w.fired(fields)
 	case timers:
 		for _, t := range w.teams {
-			// Whoever has done it itself knows, unless others have to be told.
-			if self := w.lazy && w.current != nil && w.current.team == t; t.fires() && !self {
+			// Whoever has done it itself knows. Others are told by an event, which only
+			// those do not read who look for no more than there is.
+			if self := w.current != nil && w.current.team == t; w.lazy && t.fires() && !self {
 				w.notify(t)
 			}
 		}
@@ -164,9 +165,19 @@ func (w *world) wakeEach(t *team) {
 // goes wrong in it, so that nobody leaves anything lying. Some look all the same
 // where there are others whose work it could be.
 func (cfg Config) lazy() bool {
-	const thorough = 8
-	return cfg.Plan.harmless() && cfg.lethal == "" && cfg.deadly == "" && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%thorough != 0)
+	const once = 8
+	return cfg.harmless() && cfg.lethal == "" && cfg.deadly == "" && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
 }
+
+// brief reports whether a world ends with its executions, and leaves what concerns
+// nobody any more unread: most of those in which nothing goes wrong do.
+func (w *world) brief() bool {
+	const whole = 8 // one in so many is not
+	return w.lazy && mix(w.cfg.Seed, hashed("brief"), 0)%whole != 0
+}
+
+// harmless reports whether a world may be one in which nothing can go wrong.
+func (cfg Config) harmless() bool { return !cfg.thorough && cfg.Plan.harmless() }
 
 // through reports whether a service, or others in its place, have done all that
 // concerns it, so that it need not look for more before a moment, zero if there is
@@ -215,10 +226,13 @@ func (w *world) share(by *service) {
 }
 
 // typeOf is the type of an entry that is an event.
-func typeOf(fields []string) event.Type {
+func typeOf(fields []string) event.Type { return event.Type(field(fields, "type")) }
+
+// field is that of an entry's fields that has a name; "" if there is none.
+func field(fields []string, name string) string {
 	for i := 0; i+1 < len(fields); i += 2 {
-		if fields[i] == "type" {
-			return event.Type(fields[i+1])
+		if fields[i] == name {
+			return fields[i+1]
 		}
 	}
 	return ""
@@ -227,11 +241,23 @@ func typeOf(fields []string) event.Type {
 // rouse wakes another service of the same team.
 func (w *world) rouse(of *service) {
 	for _, s := range of.team.services {
-		if s != of && s.parked && !s.called && !s.process.leaving {
+		if s != of && s.free() && !s.process.leaving {
 			w.call(s)
 			return
 		}
 	}
+}
+
+// relieve wakes another service for one that is in the middle of a step for long: one
+// of its process, where what was read waits, or else any.
+func (w *world) relieve(of *service) {
+	for _, s := range of.process.services {
+		if s != of && s.team == of.team && s.free() && !s.process.leaving {
+			w.call(s)
+			return
+		}
+	}
+	w.rouse(of)
 }
 
 // vain reports whether a service would only look after what is left lying on

@@ -81,6 +81,9 @@ func (w *world) fired(fields []string) {
 	if w.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
 		return
 	}
+	if _, known := w.tidied.over[field(fields, "executionid")]; known {
+		return // as most
+	}
 	values := map[string]any{}
 	for i := 0; i+1 < len(fields); i += 2 {
 		values[fields[i]] = fields[i+1]
@@ -90,7 +93,5 @@ func (w *world) fired(fields []string) {
 	if err != nil || decide.DecodeData(e, &data) != nil {
 		return
 	}
-	if _, known := w.tidied.over[e.Execution]; !known {
-		w.foreign = append(w.foreign, fmt.Sprintf("%s %d", data.Key, data.ScheduledFor.YearDay()-1))
-	}
+	w.foreign = append(w.foreign, fmt.Sprintf("%s %d", data.Key, data.ScheduledFor.YearDay()-1))
 }

@@ -27,7 +27,8 @@ type Trial struct {
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
 
-	foreign []string // keys of the timers that have fired for none of the executions, and their days, sorted
+	answered []answered // calls, in the order in which they were carried out
+	foreign  []string   // keys of the timers that have fired for none of the executions, and their days, sorted
 }
 
 // lasted is how long it took until all had ended: what comes behind is the engine's
@@ -91,7 +92,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	for _, s := range w.services {
 		w.count(s)
 	}
-	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
+	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, answered: w.answered, Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
@@ -266,12 +267,28 @@ func (w *world) leftovers(ctx context.Context, broken breaks) error {
 	if n := len(w.memory.Members(timers)); n > 0 {
 		broken("no timer is left", "", "%d are", n)
 	}
+	if w.brief() {
+		w.undone(broken)
+		return nil
+	}
 	for _, g := range w.memory.Groups(w.stream) {
 		if g.Pending > 0 || g.Unread > 0 {
 			broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
 		}
 	}
 	return nil
+}
+
+// undone looks for events that concern somebody who has not read or acknowledged them.
+func (w *world) undone(broken breaks) {
+	for _, s := range w.services {
+		if s.team.concerns == nil {
+			continue
+		}
+		if unread, pending := w.open(s); unread+pending > 0 {
+			broken("no work is left", "", "%s has %d events pending that concern it, and %d unread", s.Name, pending, unread)
+		}
+	}
 }
 
 // letters says what has been given up. Faults that pass are no reason to.

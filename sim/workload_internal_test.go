@@ -302,7 +302,7 @@ func (l workload) config(t *testing.T) Config {
 func (l workload) plan() Plan {
 	kinds := l.kinds
 	if kinds == nil {
-		kinds = []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Clock, toldToStop}
+		kinds = []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Clock, ToldToStop}
 	}
 	return Plan{Kinds: kinds, Rate: cmp.Or(l.rate, 60), Most: cmp.Or(l.most, 8)}
 }

@@ -167,7 +167,17 @@ do:
   - end: {set: {n: 2}}
 `,
 			mocks: `http: [{respond: {latency: PT20S, body: {n: 3}}}]`,
-			kinds: []FaultKind{toldToStop}, rate: 20, most: 6, seeds: 30,
+			kinds: []FaultKind{ToldToStop}, rate: 20, most: 6, seeds: 30,
+			want: map[string]string{"x": `completed {"n":2}`},
+		},
+		{
+			name: "the next timer is known to others when who knows it stops",
+			document: `
+do:
+  - rests: {for: {in: "[range(12)]"}, do: [{rest: {wait: PT3M}}]}
+  - end: {set: {n: 2}}
+`,
+			kinds: []FaultKind{ToldToStop}, rate: 20, most: 6, seeds: 60,
 			want: map[string]string{"x": `completed {"n":2}`},
 		},
 		{

@@ -33,6 +33,7 @@ type world struct {
 	teams    []*team
 	stream   string   // the key of the tenant's events
 	lazy     bool     // see through
+	beside   bool     // see tardy
 	next     *service // that was found to have the next turn; nil: none yet
 	current  *service // whose turn it is; nil while the world itself acts
 	clock    clock
@@ -48,6 +49,7 @@ type world struct {
 	turns  uint64            // that services have had
 
 	reached     []Reached         // the calls in their order
+	answered    []answered        // likewise, by when they were carried out
 	idempotency map[string]string // the keys of runs, and the runs of keys
 	breaches    []Violation       // promises that were seen to be broken on the way
 	others      map[string]bool   // messages that a process was told to be another's
@@ -74,7 +76,7 @@ type arrival struct {
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
-	w.lazy = cfg.lazy()
+	w.lazy, w.beside = cfg.lazy(), cfg.besides()
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
 		w.watch()
@@ -145,9 +147,7 @@ func (w *world) launch(ctx context.Context) error {
 		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); err != nil {
 			return err
 		}
-		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); w.cfg.Plan != nil && !errors.Is(err, store.ErrExists) {
-			w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
-		}
+		w.startAgain(ctx, id)
 	}
 	w.arrivals = w.expected()
 	if w.cfg.Plan != nil { // what comes at the same time comes in any order
@@ -157,6 +157,16 @@ func (w *world) launch(ctx context.Context) error {
 	}
 	sortArrivals(w.arrivals)
 	return nil
+}
+
+// startAgain starts an execution that has begun, as a client does that was not told.
+func (w *world) startAgain(ctx context.Context, id string) {
+	if w.cfg.Plan == nil || w.brief() {
+		return
+	}
+	if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); !errors.Is(err, store.ErrExists) {
+		w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
+	}
 }
 
 // expected are the events that will come from outside.
@@ -185,12 +195,15 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 			w.clear()
 			continue
 		}
+		if w.beside && w.relent() {
+			continue
+		}
 		// Where things go wrong, ends go unheard: then all work is done to its end.
 		if w.living == 0 && w.cfg.Plan == nil {
 			return "", nil
 		}
 		moved, err := w.advance(ctx)
-		if err != nil || !moved && ctx.Err() == nil && !w.catchUp() {
+		if err != nil || !moved && ctx.Err() == nil && (w.living == 0 && w.brief() || !w.catchUp()) {
 			return Never, err
 		}
 	}

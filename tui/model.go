@@ -74,7 +74,7 @@ func newModel(source Source, options Options) *model {
 	m := &model{source: source, options: options, look: look{themeOf(options.Background), options.ASCII}}
 	m.places = append(m.places, newOverviewScreen(source))
 	for kind := range tableCount {
-		m.places = append(m.places, newListScreen(source, kind))
+		m.places = append(m.places, newListScreen(source, kind, options.Now))
 	}
 	if at, ok := placeNamed(options.Place); ok {
 		m.place = at

@@ -48,7 +48,7 @@ func (empty) Overview(context.Context) (tui.Overview, error) {
 // Run ends when it is told to by a key or by its context.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	options := tui.Defaults()
 	options.Input, options.Output = strings.NewReader("?xq"), &bytes.Buffer{}

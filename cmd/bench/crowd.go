@@ -80,7 +80,7 @@ func (s *stage) pace(ctx context.Context, def *dsl.Definition, name string, done
 	for i := 0; p.err() == nil; i++ {
 		share, err := done(time.Since(began))
 		s.tell(name, share)
-		if err != nil || share >= 1 {
+		if err != nil || share >= 1 && i > 1 {
 			p.note(0, err)
 			break
 		}

@@ -57,14 +57,15 @@ func (s *stage) calls(ctx context.Context, url string) (float64, error) {
 	clients := max(s.opts.Engine.Executors, 1)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer client.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Duration/2)
-	defer cancel()
 	began := time.Now()
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
-			for call(ctx, client, url) == nil {
+			for i := 0; i == 0 || time.Since(began) < s.opts.Duration/2; i++ {
+				if call(ctx, client, url) != nil {
+					return
+				}
 				n.Add(1)
 			}
 		})

@@ -24,21 +24,19 @@ type plan struct {
 
 func (p plan) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
 
-// lead is how long before the first one the timers are set.
-const lead = 500 * time.Millisecond
+// lead is how long before the first one the timers are set, and the longest that is
+// tried where setting them takes longer than that.
+const (
+	lead     = 500 * time.Millisecond
+	mostLead = 30 * time.Second
+)
 
 // lateness is from when timers are due until their events arrive at a reader, at
 // so many a second, beside a loop that does the same by hand.
 func (s *stage) lateness(ctx context.Context, rate int) error {
 	p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()), 1)}
-	if err := s.fresh(ctx); err != nil {
-		return err
-	}
 	bare, err := s.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), s.rawKey("timers"), s.rawClock)
 	if err != nil {
-		return err
-	}
-	if err := s.fresh(ctx); err != nil {
 		return err
 	}
 	got, err := s.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), timersKey, s.services)
@@ -68,9 +66,6 @@ func (s *stage) crowded(ctx context.Context) error {
 	rate, crowd := s.opts.size(1000, 200), s.opts.size(10_000, 500)
 	var both [2]Result
 	for i, n := range []int{0, crowd} {
-		if err := s.fresh(ctx); err != nil {
-			return err
-		}
 		p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()/2), 1), crowd: n}
 		name := fmt.Sprintf("lateness at %d/s in a crowd", rate)
 		got, err := s.observe(ctx, p, name, timersKey, s.services)
@@ -87,22 +82,17 @@ func (s *stage) crowded(ctx context.Context) error {
 // have arrived.
 func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
 	s.tell(measuring, 0)
-	offset, err := s.clockOffset(ctx)
-	if err != nil {
+	if p.offset, err = s.clockOffset(ctx); err != nil {
 		return nil, err
 	}
-	p.offset = offset
-	p.first = time.Now().Add(offset + lead + time.Duration(p.n+p.crowd)*setTime).Truncate(time.Microsecond)
-	if err := s.set(ctx, key, p.n, p.due); err != nil {
-		return nil, err
-	}
-	others := *s
-	others.tenant = s.tenant + crowdSuffix
-	if err := others.set(ctx, key, p.crowd, func(int) time.Time { return p.due(p.n / 2) }); err != nil {
-		return nil, err
-	}
-	if late := time.Since(p.first.Add(-offset)); late > 0 {
-		return nil, fmt.Errorf("setting %d timers took %v too long", p.n, late)
+	late := time.Duration(1)
+	for wait := lead; late > 0; wait *= 2 {
+		if wait > mostLead {
+			return nil, fmt.Errorf("setting %d timers took %v too long", p.n, late)
+		}
+		if late, err = s.plant(ctx, &p, key, wait); err != nil {
+			return nil, err
+		}
 	}
 	firing, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -110,6 +100,24 @@ func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire
 	got, err = s.arrivals(ctx, p, measuring)
 	stop()
 	return got, errors.Join(err, <-done)
+}
+
+// plant sets the timers, the first of which is due after a while, and says by how much
+// that was too late.
+func (s *stage) plant(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
+	if err := s.fresh(ctx); err != nil {
+		return 0, err
+	}
+	p.first = time.Now().Add(p.offset + wait + time.Duration(p.n+p.crowd)*setTime).Truncate(time.Microsecond)
+	if err := s.set(ctx, key, p.n, p.due); err != nil {
+		return 0, err
+	}
+	others := *s
+	others.tenant = s.tenant + crowdSuffix
+	if err := others.set(ctx, key, p.crowd, func(int) time.Time { return p.due(p.n / 2) }); err != nil {
+		return 0, err
+	}
+	return time.Since(p.first.Add(-p.offset)), nil
 }
 
 // crowdSuffix ends the name of the tenant that has many timers at once.

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/store"
@@ -20,6 +22,7 @@ type Server struct {
 	URL string
 
 	folder  string
+	config  string
 	command *exec.Cmd
 	gone    chan struct{}
 }
@@ -27,7 +30,7 @@ type Server struct {
 // How often a server is tried on another port, and how long it may take to answer.
 const (
 	portAttempts = 5
-	startTime    = 10 * time.Second
+	startTime    = time.Minute
 	startPause   = 20 * time.Millisecond
 )
 
@@ -56,12 +59,17 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for redis-server: %w", err)
 	}
-	args := []string{"--port", port, "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--dir", folder}
+	config := filepath.Join(folder, "redis.conf") // its own: by this it is known
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, fmt.Errorf("make the settings of redis-server: %w", err)
+	}
+	args := []string{config, "--port", port, "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--dir", folder}
 	if fsync != "" {
 		args = append(args, "--appendonly", "yes", "--appendfsync", fsync)
 	}
 	s := &Server{
-		URL: "redis://127.0.0.1:" + port, folder: folder, gone: make(chan struct{}),
+		URL: "redis://127.0.0.1:" + port, folder: folder, config: config, gone: make(chan struct{}),
 		// Not the context's: it is still needed to tidy up after an interrupt.
 		command: exec.CommandContext(context.WithoutCancel(ctx), binary, args...),
 	}
@@ -84,9 +92,9 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 // answers waits until the server does.
 func (s *Server) answers(ctx context.Context) error {
 	for began := time.Now(); ; {
-		rdb, err := store.Dial(ctx, s.URL)
+		err := s.own(ctx)
 		if err == nil {
-			return rdb.Close()
+			return nil
 		}
 		if time.Since(began) > startTime {
 			return fmt.Errorf("redis-server does not answer: %w", err)
@@ -99,6 +107,21 @@ func (s *Server) answers(ctx context.Context) error {
 		case <-time.After(startPause):
 		}
 	}
+}
+
+// own wants that it is this server that answers: another program may have got the port
+// first, and its data are not to be touched.
+func (s *Server) own(ctx context.Context) error {
+	rdb, err := store.Dial(ctx, s.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rdb.Close() }()
+	info, err := rdb.Info(ctx, "server").Result()
+	if err == nil && !strings.Contains(info, "config_file:"+s.config+"\r\n") {
+		err = errors.New("another server has its port")
+	}
+	return err
 }
 
 // Close ends the server, and removes what it has written.

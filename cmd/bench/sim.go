@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -26,8 +28,9 @@ func simulated() workflow {
 	return workflow{name: "ten tasks, three of them waits", tasks: 10, text: document("simulated", tasks.String())}
 }
 
-// sim is simulated executions, and seeds with faults.
+// sim is simulated executions, a search for races, and seeds with faults.
 func (s *stage) sim(ctx context.Context) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // as flunq sim does
 	w := simulated()
 	alone, err := s.interpret(ctx, w.text)
 	if err != nil {
@@ -48,6 +51,11 @@ func (s *stage) sim(ctx context.Context) error {
 	}
 	s.add(Result{Name: w.name, Unit: "executions/s", Rate: runs.rate(), Count: runs.n}.beside(alone, limit))
 	s.add(Result{Name: w.name, Unit: "tasks/s", Rate: runs.rate() * float64(w.tasks), Count: runs.n * w.tasks}.beside(alone*float64(w.tasks), limit))
+	found, err := s.search(ctx, sim.Config{Definition: def, Processes: 2})
+	if err != nil {
+		return err
+	}
+	s.add(Result{Name: "the same, searched without faults", Unit: "executions/s", Rate: found.rate(), Count: found.n}.beside(alone, limit))
 	cfg.ID, cfg.Processes, cfg.Executors = "bench", 2, 2
 	trials, err := s.seeds(ctx, "seeds", func(ctx context.Context, seed uint64) (*sim.Result, error) {
 		cfg.Seed, cfg.Plan = seed, &sim.Plan{Kinds: sim.Faults()}
@@ -65,6 +73,27 @@ func (s *stage) sim(ctx context.Context) error {
 	}
 	s.add(Result{Name: "seeds with faults, two processes", Unit: "seeds/s", Rate: trials.rate(), Count: trials.n}.beside(alone, limit))
 	return nil
+}
+
+// search is what flunq sim --faults none does, on one core.
+func (s *stage) search(ctx context.Context, cfg sim.Config) (drained, error) {
+	began := time.Now()
+	over := func() bool { return time.Since(began) >= s.opts.Duration }
+	search := &sim.Search{
+		Config: cfg, First: 1, Last: math.MaxInt32, Parallel: 1,
+		More: func() bool { return !over() },
+		Progress: func(sim.Progress) {
+			s.tell("executions of a search", float64(time.Since(began))/float64(s.opts.Duration))
+		},
+	}
+	r, err := search.Run(ctx)
+	switch {
+	case firstError(ctx.Err(), err) != nil:
+		return drained{}, firstError(ctx.Err(), err)
+	case len(r.Findings) > 0:
+		return drained{}, fmt.Errorf("the search: %w", r.Findings[0].Violation)
+	}
+	return drained{n: r.Plain + r.Seeds, took: time.Since(began)}, nil
 }
 
 // seeds runs one seed after the other on one core.

@@ -50,6 +50,21 @@ func advance(t *testing.T, rdb *redis.Client, d time.Duration) dev.Move {
 	return m
 }
 
+// advanceAll advances until the end is come to: one advance takes only so much real time.
+func advanceAll(t *testing.T, rdb *redis.Client, d time.Duration) dev.Move {
+	t.Helper()
+	all := advance(t, rdb, d)
+	for began := time.Now(); !all.Done && time.Since(began) < patience; {
+		m := advance(t, rdb, max(0, all.Target.Sub(all.Now)+time.Millisecond-1))
+		all.Now, all.Done, all.Busy, all.Fired = m.Now, m.Done, m.Busy, all.Fired+m.Fired
+		all.Timers = append(all.Timers, m.Timers...)
+	}
+	return all
+}
+
+// patience is how long something may take that is done in a moment where nothing else is.
+const patience = 2 * time.Minute
+
 func timer(t *testing.T, rdb *redis.Client, id string, at time.Time) {
 	t.Helper()
 	member := event.Encode(event.Timer{Tenant: "default", Execution: id, TaskID: "/do/0/w", FireAt: at, Kind: event.WaitTimer})
@@ -79,7 +94,7 @@ func TestClock(t *testing.T) {
 	if err := rdb.Do(t.Context(), dev.Command, "RESUME").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !rdb.Time(t.Context()).Val().After(first); {
+	for deadline := time.Now().Add(patience); !rdb.Time(t.Context()).Val().After(first); {
 		if time.Now().After(deadline) {
 			t.Fatal("the clock does not go on")
 		}
@@ -100,7 +115,8 @@ func TestAdvance(t *testing.T) {
 	timer(t, rdb, "b", start().Add(48*time.Hour))
 	timer(t, rdb, "a", start().Add(24*time.Hour))
 	timer(t, rdb, "late", start().Add(96*time.Hour))
-	m := advance(t, rdb, 72*time.Hour)
+	rdb.Do(t.Context(), dev.Command, "PAUSE")
+	m := advanceAll(t, rdb, 72*time.Hour)
 	var fired []string
 	for _, f := range m.Timers {
 		fired = append(fired, f.Execution)
@@ -108,8 +124,8 @@ func TestAdvance(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b"}, fired); diff != "" || !m.Done || m.Fired != 2 {
 		t.Errorf("advance: %+v%s", m, diff)
 	}
-	if d := m.Now.Sub(m.From); d != 72*time.Hour {
-		t.Errorf("the clock was moved by %s", d)
+	if d := m.Now.Sub(m.From) - 72*time.Hour; d < 0 || d > 50*time.Millisecond { // a fraction with each advance
+		t.Errorf("the clock was moved by %s too much", d)
 	}
 	var at []string
 	for _, e := range rdb.XRange(t.Context(), "tenant:default:events", "-", "+").Val() {
@@ -131,7 +147,7 @@ func TestAdvanceRelay(t *testing.T) {
 	timer(t, rdb, "0", start().Add(time.Hour))
 	go func() {
 		for n := 1; n < 50; n++ {
-			read := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "w", Streams: []string{stream, ">"}, Block: 20 * time.Second}
+			read := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "w", Streams: []string{stream, ">"}, Block: patience}
 			msgs, err := rdb.XReadGroup(ctx, read).Result()
 			if err != nil {
 				return
@@ -141,15 +157,9 @@ func TestAdvanceRelay(t *testing.T) {
 				[]string{stream, "flunq:timers:all"}, start().Add(time.Duration(n+1)*time.Hour).Unix(), string(member), store.WorkerGroup, msgs[0].Messages[0].ID)
 		}
 	}()
-	fired := 0
-	for range 10 {
-		m := advance(t, rdb, start().Add(49*time.Hour+30*time.Minute).Sub(rdb.Time(ctx).Val()))
-		if fired += m.Fired; m.Done {
-			break
-		}
-	}
-	if fired != 49 {
-		t.Errorf("%d timers fired, want 49", fired)
+	m := advanceAll(t, rdb, start().Add(49*time.Hour+30*time.Minute).Sub(rdb.Time(ctx).Val()))
+	if m.Fired != 49 {
+		t.Errorf("%d timers fired, want 49", m.Fired)
 	}
 }
 
@@ -162,6 +172,9 @@ func TestAdvanceWaits(t *testing.T) {
 	rdb.XGroupCreateMkStream(ctx, "tenant:default:events", store.WorkerGroup, "0")
 	rdb.XGroupCreateMkStream(ctx, "tenant:default:events", "somebody", "0")
 	m := advance(t, rdb, 72*time.Hour)
+	for began := time.Now(); m.Busy == "" && !m.Done && time.Since(began) < patience; {
+		m = advance(t, rdb, max(0, m.Target.Sub(m.Now)))
+	}
 	if m.Done || !strings.Contains(m.Busy, store.WorkerGroup) || strings.Contains(m.Busy, "somebody") || m.Now.Sub(start()) > 25*time.Hour {
 		t.Errorf("with an event unread: %+v", m)
 	}
@@ -174,7 +187,7 @@ func TestAdvanceWaits(t *testing.T) {
 		t.Errorf("with an event pending: %+v", m)
 	}
 	rdb.XAck(ctx, "tenant:default:events", store.WorkerGroup, msgs[0].Messages[0].ID)
-	if m := advance(t, rdb, time.Hour); !m.Done {
+	if m := advanceAll(t, rdb, time.Hour); !m.Done {
 		t.Errorf("with all done: %+v", m)
 	}
 }
@@ -185,7 +198,7 @@ func TestSleep(t *testing.T) {
 	r, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
 	done := make(chan error, 1)
 	go func() { done <- r.Sleep(t.Context(), 3*time.Hour) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		advance(t, rdb, 2*time.Hour)

@@ -63,6 +63,9 @@ do:
 	b.quiet()
 }
 
+// patience is how long something may take that is done in a moment where nothing else is.
+const patience = 2 * time.Minute
+
 // browser is a page in headless Chromium, steered through a pipe.
 type browser struct {
 	t       *testing.T
@@ -104,11 +107,11 @@ func browse(t *testing.T, content []byte) *browser {
 		b.call(domain+".enable", nil)
 	}
 	b.call("Page.navigate", map[string]any{"url": "file://" + file})
-	for deadline := time.Now().Add(30 * time.Second); !b.loaded && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); !b.loaded && time.Now().Before(deadline); {
 		b.take(time.Second)
 	}
 	if !b.loaded {
-		t.Fatal("the page was not loaded within 30 seconds")
+		t.Fatalf("the page was not loaded within %v", patience)
 	}
 	return b
 }
@@ -176,7 +179,7 @@ func (b *browser) call(method string, params any) json.RawMessage {
 	if _, err := b.out.Write(append(text, 0)); err != nil {
 		b.t.Fatalf("%s: %v", method, err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if m := b.take(time.Second); m.ID == b.last {
 			if m.Error != nil {
 				b.t.Fatalf("%s: %s", method, m.Error)
@@ -184,7 +187,7 @@ func (b *browser) call(method string, params any) json.RawMessage {
 			return m.Result
 		}
 	}
-	b.t.Fatalf("%s: no answer within 30 seconds", method)
+	b.t.Fatalf("%s: no answer within %v", method, patience)
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (t *terminal) screen() string {
 func (t *terminal) shows(texts ...string) {
 	t.Helper()
 	var screen, missing string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
 		screen, missing = t.screen(), ""
 		for _, text := range texts {
 			unwanted, not := strings.CutPrefix(text, "!")
@@ -92,13 +92,13 @@ func (t *terminal) shows(texts ...string) {
 			return
 		}
 	}
-	t.Fatalf("%q is not so within 20 seconds on:\n%s", missing, screen)
+	t.Fatalf("%q is not so within %v on:\n%s", missing, patience, screen)
 }
 
 // over waits until flunq has ended, and the terminal with it.
 func (t *terminal) over() {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
 		if exec.Command("tmux", "-S", t.socket, "has-session").Run() != nil {
 			return
 		}

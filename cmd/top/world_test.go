@@ -97,12 +97,15 @@ func (w *world) start(id, name, do string) {
 	}
 }
 
+// patience is how long something may take that is done in a moment where nothing else is.
+const patience = 2 * time.Minute
+
 // until looks again and again, until something is as wanted.
 func (w *world) until(what string, done func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.Fatalf("not within 20 seconds: %s", what)
+			w.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func TestHostile(t *testing.T) {
 			if len(first) > 1000 {
 				t.Errorf("a mistake of %d bytes", len(first))
 			}
-			if limit := 30 * time.Second; took > limit {
+			if limit := 2 * time.Minute; took > limit { // it is a second where nothing else is done
 				t.Errorf("took %v", took)
 			}
 		})

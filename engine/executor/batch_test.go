@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -165,6 +166,33 @@ func TestLostBeforeComputed(t *testing.T) {
 	})
 }
 
+// A request that is ours again before what was begun for it has ended, since it was
+// another's, is done after that.
+func TestLostAndClaimedAgain(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		s := newSiteWith(t, rdb, 2, func(o *delivery.Options) { o.Block = 0 })
+		s.request(t, "ask", callTask)
+		s.call = func() {
+			s.call = nil
+			held := s.inbox.Held()
+			s.inbox.Lost(held)
+			must(t, rdb.Do(t.Context(), "XCLAIM", streamKey, store.ExecutorGroup, "e1", 0, held[0].ID, "IDLE", time.Hour.Milliseconds(), "JUSTID").Err())
+			s.step(t, 1)
+		}
+		s.step(t, 0)
+		if got := s.held(); len(got) != 1 {
+			t.Errorf("%v held, want the request", got)
+		}
+		s.step(t, 0)
+		s.wantReplies(t, "ask")
+		s.wantNothingLeft(t)
+		if n := s.calls.Load(); n != 2 {
+			t.Errorf("%d calls, want 2", n)
+		}
+	})
+}
+
 // Whatever Redis does in the middle of a batch, what was done is not done again,
 // and is reported once.
 func TestRedisFailsInBatch(t *testing.T) {
@@ -230,7 +258,7 @@ func TestCallsBeginBesideABatch(t *testing.T) {
 			if isReply(name) {
 				select {
 				case <-begun:
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience):
 					t.Error("the call did not begin before the batch was answered")
 				}
 			}
@@ -280,8 +308,21 @@ func TestTwoInboxes(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		one := newSite(t, rdb, 6, 10*time.Millisecond)
 		two := newSite(t, rdb, 6, 10*time.Millisecond)
-		slow := func() { time.Sleep(time.Millisecond) } // so that one alone is busy for a while
-		one.call, two.call = slow, slow
+		// Who calls waits for the other one, which has some left: none holds so many.
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		beside := func(other *site) func() {
+			return func() {
+				for other.calls.Load() == 0 {
+					select {
+					case <-ctx.Done():
+						return
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}
+		}
+		one.call, two.call = beside(two), beside(one)
 		ids := append(names("set", 200), names("ask", 200)...)
 		for i, id := range ids {
 			ref := setTask

@@ -78,7 +78,7 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	s.inbox.begun(j, cancel)
 	j.err = s.inbox.desk.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
 	if errors.Is(context.Cause(ctx), errLost) {
-		j.err = nil
+		j.undone, j.err = j.err != nil, nil
 	}
 	err := j.err
 	s.inbox.done(j)

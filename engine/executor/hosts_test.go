@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long a test waits for what has to come.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // await gets what has to come from a channel.
 func await[T any](t *testing.T, from <-chan T, what string) (got T) {

@@ -217,6 +217,8 @@ func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Ti
 		case !b.held[addressOf(m)]:
 			b.keep(&job{message: *m})
 			requests++
+		default:
+			b.regain(&job{message: *m})
 		}
 	}
 	b.share.saw(f.Events, b.waiting.size-calls, f.Tenants)
@@ -233,6 +235,15 @@ func (b *Inbox) keep(j *job) {
 		b.lights.put(j)
 	} else {
 		b.waiting.put(j)
+	}
+}
+
+// regain notes a request that is ours again while what was begun for it ends early.
+func (b *Inbox) regain(again *job) {
+	for _, j := range b.busy {
+		if j.lost && j.message.Same(again.message) {
+			j.again = again
+		}
 	}
 }
 
@@ -269,10 +280,14 @@ func (b *Inbox) done(jobs ...*job) {
 		}
 		if j.err == nil {
 			delete(b.held, addressOf(&j.message))
-			continue
 		}
-		j.light = false // what is left of it is done by one executor
-		b.waiting.put(j)
+		switch {
+		case j.err != nil:
+			j.light = false // what is left of it is done by one executor
+			b.waiting.put(j)
+		case j.undone && j.again != nil:
+			b.keep(j.again)
+		}
 	}
 	if b.waiting.size > again {
 		b.call()
@@ -301,6 +316,7 @@ func (b *Inbox) Lost(msgs []store.Message) {
 	lost := func(j *job) bool { return slices.ContainsFunc(msgs, j.message.Same) }
 	for _, j := range b.busy {
 		if lost(j) && j.cancel != nil {
+			j.lost = true
 			j.cancel(errLost)
 		}
 	}

@@ -19,6 +19,9 @@ type job struct {
 	err    error            // why that could not be sent
 
 	cancel context.CancelCauseFunc
+	lost   bool // it is to end early, as the request is another's …
+	undone bool // … and so it has …
+	again  *job // … though the request is ours again: what is to be done for it
 }
 
 // Source is the source of an executor's events.

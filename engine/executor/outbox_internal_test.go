@@ -100,7 +100,7 @@ func groupCommit(t *testing.T, rdb *redis.Client) {
 	for i, m := range msgs {
 		wg.Go(func() { errs[i] = o.send(ctx, []*job{{message: m, result: &event.Completed{Success: true}}}) })
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		o.mu.Lock()
 		waiting := len(o.waiting)
 		o.mu.Unlock()

@@ -80,6 +80,11 @@ const (
 
 func newSite(t testing.TB, rdb *redis.Client, size int, block time.Duration) *site {
 	t.Helper()
+	return newSiteWith(t, rdb, size, func(o *delivery.Options) { o.Block, o.Reclaim = block, false })
+}
+
+func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.Options)) *site {
+	t.Helper()
 	s := &site{rdb: rdb, told: map[delivery.What][]string{}}
 	tapped, err := store.Dial(t.Context(), rdb.Options().Addr)
 	must(t, err)
@@ -93,7 +98,8 @@ func newSite(t testing.TB, rdb *redis.Client, size int, block time.Duration) *si
 	s.hash, err = lib.Register(t.Context(), tenant, def)
 	must(t, err)
 	opts := delivery.Defaults("executor", store.ExecutorGroup)
-	opts.Consumer, opts.Tenants, opts.Block, opts.Reclaim, opts.Observe = "e1", delivery.NewRoster(tenant), block, false, s.observe
+	opts.Consumer, opts.Tenants, opts.Observe = "e1", delivery.NewRoster(tenant), s.observe
+	set(&opts)
 	s.inbox, err = executor.NewInbox(s.store, opts)
 	must(t, err)
 	caller := &executor.Caller{Transport: s, Limits: executor.DefaultLimits()}
@@ -241,7 +247,7 @@ func (s *site) wantNothingLeft(t testing.TB) {
 // until waits for something.
 func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}

@@ -154,7 +154,7 @@ local function read_fields(s, shape, fields)
     local high, low = string.byte(shape, 16 + 2 * i, 17 + 2 * i)
     s.set[i] = args[high * 256 + low] or ''
     if high >= 128 then
-      s.dated[i] = high * 256 + low - 32768
+      s.dated[#s.dated + 1] = {i, high * 256 + low - 32768}
     elseif high + low == 0 then
       s.own[#s.own + 1] = i
     end
@@ -214,7 +214,7 @@ local function transition(entry)
   local bad = unsound()
   if bad then return bad end
 
-  for i, time in pairs(t.dated) do t.set[i] = args[own + time] end
+  for i = 1, #t.dated do t.set[t.dated[i][1]] = args[own + t.dated[i][2]] end
   for i = 1, #t.own do t.set[t.own[i]] = args[own + t.times + i] end
   local behind, failed = append(own + t.times + #t.own + 1)
   if failed then return failed end

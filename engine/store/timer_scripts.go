@@ -159,8 +159,8 @@ local function standing(stream, name)
   if groups['err'] then return end
   for i = 1, #groups do
     local group = {}
-    for j = 1, #groups[i], 2 do group[groups[i][j]] = groups[i][j + 1] end
-    if group['name'] == name then
+    if groups[i][2] == name then -- the first thing that is said of each
+      for j = 1, #groups[i], 2 do group[groups[i][j]] = groups[i][j + 1] end
       local rest = redis.pcall('XRANGE', stream, '(' .. group['last-delivered-id'], '+', 'COUNT', 1)
       if #rest == 0 and not rest['err'] then return {read = group['entries-read'], more = 0} end
     end

@@ -41,16 +41,16 @@ if length <= keep then return 0 end
 local now = redis.call('TIME')
 local young = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000) - tonumber(ARGV[2])
 local first = string.format('%.0f-0', math.max(young, 0))
-local missing = {}
+local missing, left = {}, #ARGV - 2
 for i = 3, #ARGV do missing[ARGV[i]] = true end
 for _, reply in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
   local group = named(reply)
-  missing[group['name']] = nil
+  if missing[group['name']] then left = left - 1 end
   if before(group['last-delivered-id'], first) then first = group['last-delivered-id'] end
   local pending = redis.call('XPENDING', KEYS[1], group['name'])
   if pending[1] > 0 and before(pending[2], first) then first = pending[2] end
 end
-if next(missing) or first == '0-0' then return 0 end
+if left > 0 or first == '0-0' then return 0 end
 
 -- miniredis, which says little about a stream, takes no notice of a limit.
 if #redis.call('XINFO', 'STREAM', KEYS[1]) <= 4 then

@@ -148,7 +148,7 @@ func (c *crew) close() {
 	go func() { c.living.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience()):
 		c.t.Error("some processes do not stop")
 		for _, p := range c.members {
 			_ = p.command.Process.Kill()

@@ -34,7 +34,7 @@ func TestContention(t *testing.T) {
 	do, want := counting(branches, rounds)
 	began := time.Now()
 	w.start("x", w.define("counting", do), struct{}{})
-	w.settle(50*time.Second, everybody()...)
+	w.settle(everybody()...)
 
 	s, err := w.ended("x")
 	w.report("workers=%d rounds=%d versions=%d results=%d took=%v", processes*workers, branches*rounds, s.Version,
@@ -61,15 +61,17 @@ func TestStopped(t *testing.T) {
         - count: {set: {n: "${ $index + 1 }"}}
 `)
 	const want = `{"n":5}`
-	ids := names("x", stops*each)
+	var ids []string
 	held := 0
-	for i := range stops {
-		for _, id := range ids[i*each : (i+1)*each] {
-			w.start(id, def, map[string]any{"url": g.URL + "/" + id})
-		}
-		held += w.stop(w.anybody(3))
+	for range stops {
+		held += w.stop(w.anybody(3), func() {
+			for _, id := range names(fmt.Sprintf("x%d-", len(ids)), each) {
+				w.start(id, def, map[string]any{"url": g.URL + "/" + id})
+				ids = append(ids, id)
+			}
+		})
 	}
-	w.settle(30*time.Second, everybody()...)
+	w.settle(everybody()...)
 
 	wrong := 0
 	for _, id := range ids {
@@ -94,10 +96,14 @@ func TestStopped(t *testing.T) {
 }
 
 // stop holds a process up for three leases while it has work in its hands, and
-// says how much of it.
-func (w *world) stop(slot int) (held int) {
+// says how much of it. There is new work, and again if all of it was done too soon.
+func (w *world) stop(slot int, work func()) (held int) {
 	w.t.Helper()
-	w.until(20*time.Second, func() string {
+	work()
+	w.until(func() string {
+		if w.atRest(everybody()...) == "" {
+			work()
+		}
 		name := w.signal(slot, syscall.SIGSTOP)
 		if held = w.held(name); held > 0 {
 			return ""

@@ -19,7 +19,7 @@ func TestIdle(t *testing.T) {
 		w.put(w.plan(fmt.Sprintf("t%d-", part), 20_000, w.now().Add(time.Hour), 30*24*time.Hour))
 	}
 	w.run(1, role{Workers: 4, Executors: 16, Timers: 2, Lease: 30 * time.Second, Block: time.Second, Discover: true})
-	w.until(10*time.Second, func() string {
+	w.until(func() string {
 		info, err := w.rdb.InfoMap(t.Context(), "clients").Result()
 		w.must(err)
 		if n, _ := strconv.Atoi(info["Clients"]["blocked_clients"]); n < 2 {

@@ -35,7 +35,7 @@ func TestTasks(t *testing.T) {
 		w.start(next[0], def, map[string]any{"url": g.URL + folder(next[0]) + "/" + next[0]})
 		next = next[1:]
 	})
-	w.settle(size(20*time.Second, 35*time.Second), everybody()...)
+	w.settle(everybody()...)
 	w.judgeTasks(g, ids)
 }
 

@@ -165,7 +165,7 @@ func TestTimers(t *testing.T) {
 	w.put(foreign)
 	w.ask(asked)
 	w.during(from.Add(span).Sub(w.now()), map[string]int{"kill": kills}, func(string) { w.kill(w.anybody(2)) })
-	w.settle(20*time.Second, store.TimerGroup)
+	w.settle(store.TimerGroup)
 
 	fired := w.firings(tenant)
 	a, f := judge(asked, fired), judge(foreign, fired)
@@ -191,7 +191,7 @@ func TestTimersWithoutRedis(t *testing.T) {
 	w.ask(asked)
 	for _, id := range names("x", waiting) {
 		pause := from.Add(time.Duration(w.rand.Int64N(int64(span)))).Sub(w.now())
-		w.start(id, def, map[string]any{"pause": fmt.Sprintf("PT%.6fS", pause.Seconds())})
+		w.start(id, def, map[string]any{"pause": fmt.Sprintf("PT%.6fS", max(pause, time.Millisecond).Seconds())})
 	}
 	w.written()
 	w.during(from.Add(span).Sub(w.now()), doing, func(what string) {
@@ -202,7 +202,7 @@ func TestTimersWithoutRedis(t *testing.T) {
 		w.server.Kill()
 		w.server.Restart(t)
 	})
-	w.settle(20*time.Second, store.TimerGroup, store.WorkerGroup)
+	w.settle(store.TimerGroup, store.WorkerGroup)
 
 	waits := timers{}
 	for _, id := range names("x", waiting) {
@@ -234,7 +234,7 @@ func TestTimersWithoutRedis(t *testing.T) {
 // written waits until Redis has written what it was told.
 func (w *world) written() {
 	w.t.Helper()
-	w.until(10*time.Second, func() string {
+	w.until(func() string {
 		info, err := w.rdb.Info(w.t.Context(), "persistence").Result()
 		w.must(err)
 		if strings.Contains(info, "aof_buffer_length:0\r\n") && strings.Contains(info, "aof_pending_bio_fsync:0\r\n") {
@@ -255,7 +255,7 @@ func TestLateness(t *testing.T) {
 	// Nobody else talks to Redis meanwhile: each command wakes it, and with it those
 	// whose wait is over, which by itself it looks for ten times a second.
 	time.Sleep(from.Add(span).Sub(w.now()))
-	w.settle(20*time.Second, store.TimerGroup)
+	w.settle(store.TimerGroup)
 
 	v := judge(due, w.firings(tenant))
 	w.report("timers=%d %v", n, v)
@@ -284,7 +284,7 @@ func TestOldTimers(t *testing.T) {
 	w.must(err)
 	w.run(1, role{Workers: 1, Timers: 2})
 	time.Sleep(from.Add(span).Sub(w.now()))
-	w.settle(20*time.Second, store.TimerGroup)
+	w.settle(store.TimerGroup)
 
 	v := judge(due, w.firings(old))
 	w.report("timers=%d %v", n, v)

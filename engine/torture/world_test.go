@@ -129,17 +129,21 @@ func (w *world) want(what string, got, most int) {
 	}
 }
 
+// patience is how long something may take that a machine does in a few seconds which
+// has nothing else to do; a full run is on one that has not.
+func patience() time.Duration { return size(3*time.Minute, 50*time.Second) }
+
 // until waits until nothing is left to wait for; left says what is.
-func (w *world) until(limit time.Duration, left func() string) {
+func (w *world) until(left func() string) {
 	w.t.Helper()
-	deadline := time.Now().Add(limit)
+	deadline := time.Now().Add(patience())
 	for {
 		still := left()
 		if still == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("seed=%d: after %v there is left: %s", w.seed, limit, still)
+			w.t.Fatalf("seed=%d: after %v there is left: %s", w.seed, patience(), still)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -225,9 +229,9 @@ func (w *world) noLetters(expected ...string) (others int) {
 
 // settle waits until everything is done, stops the processes, and wants nothing to
 // be left then, either.
-func (w *world) settle(limit time.Duration, groups ...string) {
+func (w *world) settle(groups ...string) {
 	w.t.Helper()
-	w.until(limit, func() string { return w.atRest(groups...) })
+	w.until(func() string { return w.atRest(groups...) })
 	w.close()
 	if left := w.atRest(); left != "" {
 		w.t.Errorf("after the processes have stopped there is left: %s", left)
@@ -309,8 +313,10 @@ func names(kind string, n int) []string {
 	return out
 }
 
-// during does things to the world at random moments of a span of time.
+// during does things to the world at random moments of a span of time, which may have
+// begun already.
 func (w *world) during(span time.Duration, doing map[string]int, do func(what string)) {
+	span = max(span, 500*time.Millisecond)
 	type moment struct {
 		at   time.Duration
 		what string

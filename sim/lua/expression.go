@@ -81,10 +81,25 @@ func (c *compiler) index(e *ast.AttrGetExpr) expression {
 }
 
 func load(object, key value, line int) value {
-	if object.kind != isTable {
+	switch {
+	case object.kind == isTable:
+		return object.table.get(key)
+	case object.kind == isString && !inStrings(key):
+		return value{} // a text has the functions of the library string, and nothing else
+	default:
 		fail(line, "attempt to index a %s value", object.kind)
+		return value{}
 	}
-	return object.table.get(key)
+}
+
+// inStrings reports whether the library string has something by a name.
+func inStrings(key value) bool {
+	switch key.str {
+	case "byte", "char", "dump", "find", "format", "gmatch", "gsub", "len", "lower", "match", "rep", "reverse", "sub", "upper":
+		return key.kind == isString
+	default:
+		return false
+	}
 }
 
 func store(object, key, to value, line int) {

@@ -178,16 +178,35 @@ func (m *pattern) found(out []value) []value {
 	return out
 }
 
-// bytes compiles string.byte(s, from, to).
+// bytes compiles string.byte(s, from, to), or that of one place.
 func (c *compiler) bytes(e *ast.FuncCallExpr) several {
-	const arguments = 3
-	if len(e.Args) != arguments {
+	args := c.list(e.Args, len(e.Args)).exprs
+	switch len(args) {
+	case 2: //nolint:mnd // text and place
+		return byteAt(args[0], args[1], e.Line())
+	case 3: //nolint:mnd // text, from where, to where
+		part := cut(args, e.Line())
+		return func(m *machine, f *frame) {
+			for _, b := range []byte(part(m, f).str) {
+				m.pile = append(m.pile, number(float64(b)))
+			}
+		}
+	default:
 		leave("string.byte of %d arguments", len(e.Args))
+		return nil
 	}
-	part := cut(c.list(e.Args, len(e.Args)).exprs, e.Line())
+}
+
+// byteAt compiles string.byte(s, i).
+func byteAt(of, place expression, line int) several {
 	return func(m *machine, f *frame) {
-		for _, b := range []byte(part(m, f).str) {
-			m.pile = append(m.pile, number(float64(b)))
+		s := word(of(m, f), line)
+		i := int(numeric(place(m, f), "bad argument to 'byte' (number expected)", line))
+		if i < 0 {
+			i += len(s) + 1
+		}
+		if i >= 1 && i <= len(s) {
+			m.pile = append(m.pile, number(float64(s[i-1])))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package lua_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/resp"
 )
@@ -23,6 +26,9 @@ local t = {1, 2, x = 'y', ['z'] = 3, nil} return {#t, t.x, t['z'], t[1], t[3] ==
 local t = {} for i = 1, 5 do t[i] = i * i end t[6] = nil return {#t, t[5], t[6] == nil}
 local t = {} t[3] = 'c' t[2] = 'b' t[1] = 'a' return {#t, t[1] .. t[2] .. t[3]}
 local t = {} for i = 10, 1, -3 do t[#t + 1] = i end return t
+local s, n = 'text', 5 return {s['err'] == nil, s[1] == nil, s.x == nil, n}
+return {string.byte('abc', 2), string.byte('abc', -1), string.byte('abc', 0) == nil, string.byte('abc', 4) == nil}
+local a, b, c = string.byte('xyz', 1, 3) return {a, b, c}
 local n = 0 while true do n = n + 1 if n > 5 then break end end return n
 local n = 0 for i = 1, 3 do for j = 1, 3 do if j == 2 then break end n = n + 1 end end return n
 local out = {} for i, v in ipairs({'a', 'b', nil, 'd'}) do out[#out + 1] = i .. v end return out
@@ -134,6 +140,48 @@ func TestLikeScripts(t *testing.T) {
 		if diff := cmp.Diff(fmt.Sprint(want, commands), fmt.Sprint(got, sent)); diff != "" {
 			t.Errorf("%s\nas a script (-), as functions (+):\n%s", text, diff)
 		}
+	}
+}
+
+// All scripts of the engine become functions of Go: an interpreter takes many times
+// as long, and there are worlds in which each of them runs.
+func TestScriptsOfTheEngine(t *testing.T) {
+	t.Parallel()
+	for _, script := range store.Scripts() {
+		text := source(t, script)
+		s, err := lua.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Wants != "" {
+			t.Errorf("%s\nis left to gopher-lua: %s", text, s.Wants)
+		}
+	}
+}
+
+// source is the text of a script, as it is sent to Redis.
+func source(t *testing.T, script *redis.Script) (text string) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{})
+	defer func() { _ = client.Close() }()
+	client.AddHook(listener(func(cmd redis.Cmder) { text, _ = cmd.Args()[2].(string) }))
+	script.Load(t.Context(), client)
+	return text
+}
+
+// listener takes commands in the place of Redis.
+type listener func(redis.Cmder)
+
+func (l listener) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l listener) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l listener) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		l(cmd)
+		return nil
 	}
 }
 

@@ -136,7 +136,7 @@ type table struct {
 type pair struct{ key, value value }
 
 // fewPairs is how many are found fast enough one after the other.
-const fewPairs = 16
+const fewPairs = 24
 
 // place is where a key's value stands in the list, from 0 on; -1 if it does not.
 func (t *table) place(key value) int {

@@ -169,7 +169,7 @@ TTL str
 PERSIST str
 TTL str
 TTL none
-SET temp v EX 10
+SET temp v EX 200
 TTL temp
 DEL str none
 DEL h
@@ -193,6 +193,9 @@ func conduct(ctx context.Context, say func(ctx context.Context, args []any) (any
 			args[i] = word
 		}
 		reply, err := say(ctx, args)
+		if left, ok := reply.(int64); ok && words[0] == "TTL" && left > 0 {
+			reply = (left + 99) / 100 * 100 // seconds pass while it is asked
+		}
 		text := fmt.Sprintf("%s\n\t%v", strings.Join(words, " "), reply)
 		if err != nil && !errors.Is(err, redis.Nil) {
 			text = fmt.Sprintf("%s\n\terror: %v", strings.Join(words, " "), errorPrefix(err))

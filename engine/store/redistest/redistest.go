@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,9 @@ const (
 
 const (
 	portAttempts = 5
-	pingAttempts = 200
-	pingPause    = 25 * time.Millisecond
+	startTime    = time.Minute // that a server may take to answer
+	startPause   = 25 * time.Millisecond
+	patience     = time.Minute // that an answer is waited for
 )
 
 // Start returns a client of an empty Redis of t's own. Without a redis-server
@@ -98,10 +100,14 @@ func launch(t testing.TB, binary string, settings []string) *Server {
 	if err != nil {
 		t.Fatalf("split %s: %v", addr, err)
 	}
-	server := &Server{binary: binary, addr: addr, args: []string{
-		"--port", port, "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--dir", t.TempDir(),
-	}}
-	server.args = append(server.args, settings...)
+	folder := t.TempDir()
+	server := &Server{binary: binary, addr: addr, config: filepath.Join(folder, "redis.conf")}
+	if err := os.WriteFile(server.config, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server.args = append([]string{
+		server.config, "--port", port, "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--dir", folder,
+	}, settings...)
 	if !server.start(t) {
 		server.Kill()
 		return nil
@@ -111,24 +117,32 @@ func launch(t testing.TB, binary string, settings []string) *Server {
 }
 
 // answers waits until the server replies, or has ended.
-func answers(t testing.TB, opts *redis.Options, gone <-chan struct{}) bool {
+func (s *Server) answers(t testing.TB) bool {
 	t.Helper()
-	for range pingAttempts {
+	client := s.Client(t)
+	for began := time.Now(); time.Since(began) < startTime; {
 		// Only a port that accepts is asked: go-redis logs each vain attempt.
-		if conn, err := net.DialTimeout("tcp", opts.Addr, time.Second); err == nil {
+		if conn, err := net.DialTimeout("tcp", s.addr, time.Second); err == nil {
 			_ = conn.Close()
-			err := connect(t, opts).Ping(t.Context()).Err()
-			if err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
-				return err == nil
+			if s.own(t, client) && client.Ping(t.Context()).Err() == nil {
+				return true
 			}
 		}
 		select {
-		case <-gone:
+		case <-s.gone:
 			return false
-		case <-time.After(pingPause):
+		case <-time.After(startPause):
 		}
 	}
 	return false
+}
+
+// own reports whether it is this server that replies, and not the one of another test
+// that has got the port first.
+func (s *Server) own(t testing.TB, client *redis.Client) bool {
+	t.Helper()
+	info, err := client.Info(t.Context(), "server").Result()
+	return err == nil && strings.Contains(info, "config_file:"+s.config+"\r\n")
 }
 
 // freeAddr is an address that nothing listened on a moment ago.
@@ -142,12 +156,13 @@ func freeAddr(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// connect makes a client that does nothing on its own and is closed with t.
+// connect makes a client that does nothing on its own, has time, and is closed with t.
 func connect(t testing.TB, opts *redis.Options) *redis.Client {
 	t.Helper()
 	own := *opts
 	own.DisableIdentity = true
 	own.MaxRetries = -1
+	own.DialTimeout, own.ReadTimeout, own.WriteTimeout = patience, patience, patience
 	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(&own)
 	t.Cleanup(func() { _ = client.Close() })

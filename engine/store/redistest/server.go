@@ -10,6 +10,7 @@ import (
 // Server is a redis-server that a test may kill and start again.
 type Server struct {
 	binary, addr string
+	config       string // its own: by this it is known
 	args         []string
 	command      *exec.Cmd
 	gone         chan struct{}
@@ -61,5 +62,5 @@ func (s *Server) start(t testing.TB) bool {
 		_ = command.Wait()
 	}()
 	s.command, s.gone = command, gone
-	return answers(t, s.Options(), gone)
+	return s.answers(t)
 }

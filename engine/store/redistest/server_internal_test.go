@@ -1,0 +1,21 @@
+package redistest
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// A server whose port another has got first does not take the other for itself.
+func TestPortOfAnother(t *testing.T) {
+	t.Parallel()
+	first := Serve(t)
+	second := *first
+	second.config = filepath.Join(t.TempDir(), "redis.conf")
+	if !first.own(t, first.Client(t)) || second.own(t, first.Client(t)) {
+		t.Error("a server is not known by its own settings")
+	}
+	if second.start(t) {
+		t.Error("a server answers on the port of another")
+	}
+	<-second.gone
+}

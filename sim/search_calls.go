@@ -1,0 +1,40 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+)
+
+// stepAnswered is what a step is that is a call.
+const stepAnswered = "is answered"
+
+// callsOf are the calls of an execution, and of those that it has to do with, in the
+// order in which they were carried out. Histories tell when their answers were heard.
+func callsOf(t *Trial, end End) *facts {
+	f := &facts{place: map[string]int{}}
+	if len(end.History) > 0 {
+		f.start = end.History[0].Time
+	}
+	root, _, _ := strings.Cut(end.ID, ".")
+	for _, c := range t.answered {
+		if of, _, _ := strings.Cut(c.Execution, "."); of == root {
+			f.add(fact{"call " + sibling(c.Execution) + " " + c.Task + " " + c.Method + " " + c.URL, c.Task, stepAnswered, c.at})
+		}
+	}
+	return f
+}
+
+// stateful reports whether what a mock answers depends on what it was asked before.
+func (m *Mocks) stateful() bool {
+	return m != nil && slices.ContainsFunc(m.HTTP, func(mock HTTPMock) bool { return mock.Keeps || len(mock.Respond) > 1 })
+}
+
+// callsIn are those of the runs of which some are known.
+func callsIn(runs []*facts) (out []*facts) {
+	for _, f := range runs {
+		if f.calls != nil {
+			out = append(out, f.calls)
+		}
+	}
+	return out
+}
