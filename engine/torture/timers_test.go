@@ -210,7 +210,7 @@ func TestTimersWithoutRedis(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if n := s.count(event.TimerFired); n != 1 || s.Status != "completed" {
-			t.Errorf("execution %s is %s, its timer fired %d times", id, s.Status, n)
+			t.Errorf("execution %s is %s, its timer fired %d times: %s", id, s.Status, n, s.Error)
 		}
 		for _, e := range s.history {
 			var fired event.Fired
