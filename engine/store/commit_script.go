@@ -168,10 +168,12 @@ local function read_events(s, shape, at)
   for i = 1, s.history + s.publish do
     local how, a1, a2, b1, b2, time, c1, c2, d1, d2, e1, e2 = string.byte(shape, at, at + 11)
     local a, b, c, d, e = a1 * 256 + a2, b1 * 256 + b2, c1 * 256 + c2, d1 * 256 + d2, e1 * 256 + e2
-    local event = {texts = how == 0 and a}
-    if how == 1 then
+    local event
+    if how == 0 then
+      event = {texts = a}
+    elseif how == 1 then
       event = {source = args[a], kind = args[b], time = time, task = args[c], suffix = args[d], definition = args[e]}
-    elseif how == 2 then
+    else
       local said = s.events[a]
       said.said = true
       event = {again = a, source = said.source, kind = said.kind, time = said.time, task = said.task, definition = args[b]}

@@ -12,6 +12,7 @@ import (
 type program struct {
 	body  []statement
 	slots int // of its variables
+	sites int // at which fields are looked for
 }
 
 // statement is a statement that was compiled. f holds the variables of the
@@ -58,7 +59,7 @@ func compileProgram(chunk []ast.Stmt) (p *program, why string) {
 	}()
 	c := &compiler{}
 	body := c.block(chunk)
-	return &program{body: body, slots: c.most}, ""
+	return &program{body: body, slots: c.most, sites: c.sites}, ""
 }
 
 // compiler knows what the names mean at a place of a script.
@@ -67,6 +68,16 @@ type compiler struct {
 	names []name    // the innermost last
 	slots int       // in use
 	most  int       // … ever
+	sites int       // of the whole script, at which fields are looked for
+}
+
+// site is the number of one more place at which a field is looked for.
+func (c *compiler) site() int {
+	for c.outer != nil {
+		c = c.outer
+	}
+	c.sites++
+	return c.sites - 1
 }
 
 // name is a variable, or a function.

@@ -61,8 +61,14 @@ func (c *compiler) index(e *ast.AttrGetExpr) expression {
 	object := c.expression(e.Object)
 	switch key := e.Key.(type) {
 	case *ast.StringExpr:
-		name := text(key.Value)
-		return func(m *machine, f *frame) value { return load(object(m, f), name, line) }
+		name, site := text(key.Value), c.site()
+		return func(m *machine, f *frame) value {
+			o := object(m, f)
+			if o.kind != isTable || o.table.more != nil {
+				return load(o, name, line)
+			}
+			return o.table.field(name, &m.found[site])
+		}
 	case *ast.NumberExpr, *ast.ArithmeticOpExpr:
 		place := c.numeric(e.Key)
 		return func(m *machine, f *frame) value {
@@ -78,6 +84,22 @@ func (c *compiler) index(e *ast.AttrGetExpr) expression {
 		o := object(m, f)
 		return load(o, key(m, f), line)
 	}
+}
+
+// field finds a field, first where one of its name stood the last time: tables that
+// pass the same place of a script are alike.
+func (t *table) field(name value, at *uint8) value {
+	if i := int(*at); i < len(t.pairs) {
+		if p := &t.pairs[i]; p.key.kind == isString && p.key.str == name.str {
+			return p.value
+		}
+	}
+	i := t.find(name)
+	if i < 0 {
+		return value{}
+	}
+	*at = uint8(i) // there are few, see fewPairs
+	return t.pairs[i].value
 }
 
 func load(object, key value, line int) value {

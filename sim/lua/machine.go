@@ -19,6 +19,7 @@ type machine struct {
 	pile       []value  // what is being put together
 	words      []string // likewise, of commands
 	joined     []byte   // likewise, of texts
+	found      []uint8  // where a field stood when it was looked for last, by the place in the script
 	matching   pattern
 	room       room
 }
@@ -103,6 +104,9 @@ func (m *machine) run(p *program, sha string, keys, argv []string) (reply resp.R
 	}()
 	m.keys, m.argv = m.lists[0].of(keys), m.lists[1].of(argv)
 	m.room.clear()
+	if len(m.found) < p.sites {
+		m.found = make([]uint8, p.sites)
+	}
 	m.depth, m.results, m.pile, m.words, m.joined = -1, m.results[:0], m.pile[:0], m.words[:0], m.joined[:0]
 	f := m.enter(&function{slots: p.slots}, nil, 0)
 	if run(m, f, p.body) != returned || len(m.results) == 0 {
