@@ -162,7 +162,7 @@ func (h *hunt) scenario(seed uint64) Scenario {
 // slight is the same with less that is many: where nothing goes wrong, and the
 // document does one thing after the other, most worlds have one process, and compute
 // at once.
-func (sc Scenario) slight(remote bool) Scenario { //nolint:revive // flag-parameter: it is that of the scenario
+func (sc Scenario) slight(remote bool) Scenario {
 	if choice(sc.Seed, "alone")%4 != 0 {
 		sc.Processes = 1
 	}
