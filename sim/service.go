@@ -278,6 +278,9 @@ func (w *world) nextWake() time.Time {
 func (w *world) nextRise() time.Time {
 	var next time.Time
 	for _, p := range w.crew {
+		if p.dead && !p.again.After(w.clock.now) {
+			return w.clock.now // a clock that jumps has passed it
+		}
 		for _, at := range []time.Time{p.again, p.frozen, p.grace} {
 			if at.After(w.clock.now) && (next.IsZero() || at.Before(next)) {
 				next = at

@@ -1,0 +1,43 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+)
+
+// A clock that jumps past the moment at which a dead process is to be started again
+// does not keep it from being started, though nobody else has anything to do.
+func TestJumpPastTheStart(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("ten.yaml", []byte(`
+document: {dsl: '1.0.3', namespace: default, name: ten, version: '1.0.0'}
+do:
+  - a: {set: {x: 1}}
+  - b: {set: {x: '${ .x + 1 }'}}
+  - w1: {wait: {hours: 1}}
+  - c: {set: {x: '${ .x + 1 }'}}
+  - d: {set: {x: '${ .x + 1 }'}}
+  - w2: {wait: {hours: 1}}
+  - e: {set: {x: '${ .x + 1 }'}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial, err := sim.Try(t.Context(), sim.Config{
+		Definition: def, ID: "sim", Seed: 58476, Processes: 2, Executors: 4, Mocks: &sim.Mocks{}, Plan: &sim.Plan{Faults: []sim.Fault{
+			{Kind: sim.ToldToStop, Service: "worker-sim-0", Command: 13, Amount: time.Millisecond},
+			{Kind: sim.Delay, Service: "timer-sim-1", Command: 9, Amount: 72557 * time.Millisecond},
+			{Kind: sim.CrashAfter, Service: "timer-sim1.0-1", Command: 14, Amount: 45 * time.Second},
+			{Kind: sim.Clock, Service: "timer-sim-1", Command: 10, Amount: 10 * time.Second},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(trial.Struck) != 4 || trial.Status != "completed" || len(trial.Broken) > 0 {
+		t.Errorf("after %d faults it is %s, with %v", len(trial.Struck), trial.Status, trial.Broken)
+	}
+}
