@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // letterTrial tries in the simulator what would become of the executions of dead
@@ -107,7 +108,7 @@ func (t *letterTrial) config(ctx context.Context) (sim.Config, error) {
 		}
 	}
 	if cfg.Mocks == nil {
-		cfg.Mocks = &sim.Mocks{} // so that no call goes out
+		cfg.Mocks = &mock.Set{} // so that no call goes out
 	}
 	return cfg, nil
 }

@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/workflows"
 )
 
@@ -67,7 +68,7 @@ func (r *runner) readExample(ctx context.Context, cfg *sim.Config) error {
 		cfg.With = append(cfg.With, child.def)
 	}
 	if e.Mocks != nil {
-		if cfg.Mocks, err = sim.ParseMocks(e.Name+".mocks.yaml", e.Mocks); err != nil {
+		if cfg.Mocks, err = mock.Parse(e.Name+".mocks.yaml", e.Mocks); err != nil {
 			return fmt.Errorf("mocks of the example: %w", err)
 		}
 	}
@@ -147,7 +148,7 @@ func (r *runner) readMocks(ctx context.Context, cfg *sim.Config) error {
 	if err != nil {
 		return err
 	}
-	cfg.Mocks, err = sim.ParseMocks(r.mocks, text)
+	cfg.Mocks, err = mock.Parse(r.mocks, text)
 	return fail(exitMisuse, err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim/mock"
 )
 
 // calls are requests that really go out, each on a goroutine of its own while
@@ -96,7 +97,7 @@ func (w *world) transport() http.RoundTripper {
 		if !w.cfg.Onward {
 			next = nil
 		}
-		next = &mocked{w: w, next: next, each: map[string]*MockTransport{}}
+		next = &mocked{w: w, next: next, each: map[string]*mock.Transport{}}
 	}
 	if w.cfg.replay != nil {
 		next = w.cfg.replay.transport(w.sleep)

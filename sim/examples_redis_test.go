@@ -25,6 +25,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	cases "flunq.io/flunq/sim/spec"
 )
 
@@ -69,7 +70,7 @@ type operated struct {
 	mu      sync.Mutex // held while a mock answers
 	now     time.Duration
 	answers []*pending
-	events  []sim.EventMock
+	events  []mock.Event
 	due     map[string]time.Duration // timers that are set
 }
 
@@ -115,7 +116,7 @@ func (o *operated) compare(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	mocks := o.Mocks
 	if mocks == nil {
-		mocks = &sim.Mocks{}
+		mocks = &mock.Set{}
 	}
 	want, err := sim.Run(t.Context(), sim.Config{Definition: o.def, With: o.with, ID: "x", Input: o.Input, Mocks: mocks, Secrets: o.Secrets})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // example is one run of an official example, and how it has to end.
@@ -107,7 +108,7 @@ func (e example) check(t *testing.T, file string) {
 	}
 	cfg := e.config(t, file, src)
 	var calls []string
-	cfg.Exchange = func(x sim.Exchange) { calls = append(calls, x.Method+" "+x.URL) }
+	cfg.Exchange = func(x mock.Exchange) { calls = append(calls, x.Method+" "+x.URL) }
 	r, err := sim.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +130,7 @@ func (e example) config(t *testing.T, file string, src []byte) sim.Config {
 	if e.with != "" {
 		cfg.With = []*dsl.Definition{parsed(t, "with.yaml", []byte(e.with))}
 	}
-	mocks, err := sim.ParseMocks("mocks.yaml", []byte(e.mocks))
+	mocks, err := mock.Parse("mocks.yaml", []byte(e.mocks))
 	if err != nil {
 		t.Fatal(err)
 	}

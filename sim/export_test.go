@@ -8,6 +8,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // What is exported of a history says the same as a recording of the run itself,
@@ -22,7 +23,7 @@ do:
 	if err != nil {
 		t.Fatal(err)
 	}
-	mocks, err := sim.ParseMocks("mocks.yaml", []byte(`{events: [{after: PT5S, id: e-1, type: com.shop.paid, source: /shop, data: {order: 7}}]}`))
+	mocks, err := mock.Parse("mocks.yaml", []byte(`{events: [{after: PT5S, id: e-1, type: com.shop.paid, source: /shop, data: {order: 7}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

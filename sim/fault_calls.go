@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim/mock"
 )
 
 // faultyCalls lies between the executors and those that they call: it counts what
@@ -147,7 +148,7 @@ func (w *world) callFaults(s *service, task string) []Fault {
 type mocked struct {
 	w    *world
 	next http.RoundTripper
-	each map[string]*MockTransport
+	each map[string]*mock.Transport
 }
 
 // RoundTrip is http.RoundTripper's.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/mock"
 )
 
 // A process that has died calls nobody, whatever its services still do until they
@@ -19,7 +20,7 @@ do:
 	if err != nil {
 		t.Fatal(err)
 	}
-	mocks, err := ParseMocks("mocks.yaml", []byte(`
+	mocks, err := mock.Parse("mocks.yaml", []byte(`
 http: [{match: {method: POST}, respond: {body: {}}}]
 `))
 	if err != nil {

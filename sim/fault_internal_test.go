@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/mock"
 )
 
 const faulty = `
@@ -88,7 +89,7 @@ func TestEventsReachListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mocks, err := ParseMocks("mocks.yaml", []byte("events: [{after: P1D, type: com.example.paid, source: /shop}]"))
+	mocks, err := mock.Parse("mocks.yaml", []byte("events: [{after: P1D, type: com.example.paid, source: /shop}]"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/mock"
 )
 
 // writer writes random documents of all kinds of tasks whose outcome depends on
@@ -144,7 +145,7 @@ func children(t *testing.T) (out []*dsl.Definition) {
 // nothing does; and the same seed gives the same run.
 func TestGeneratedDocuments(t *testing.T) {
 	t.Parallel()
-	mocks, err := ParseMocks("mocks.yaml", []byte("http: [{respond: [{status: 200, latency: PT3S, body: {n: 1}}]}]"))
+	mocks, err := mock.Parse("mocks.yaml", []byte("http: [{respond: [{status: 200, latency: PT3S, body: {n: 1}}]}]"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/sim/mock"
 )
 
 // locked lets several call through what takes one call at a time.
@@ -35,7 +36,7 @@ func (l *locked) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestGeneratedOnRedis(t *testing.T) {
 	rdb := redistest.Start(t)
 	const count = 40
-	mocks, err := ParseMocks("mocks.yaml", []byte("http: [{respond: [{status: 200, body: {n: 1}}]}]"))
+	mocks, err := mock.Parse("mocks.yaml", []byte("http: [{respond: [{status: 200, body: {n: 1}}]}]"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // A clock that jumps past the moment at which a dead process is to be started again
@@ -27,7 +28,7 @@ do:
 		t.Fatal(err)
 	}
 	trial, err := sim.Try(t.Context(), sim.Config{
-		Definition: def, ID: "sim", Seed: 58476, Processes: 2, Executors: 4, Mocks: &sim.Mocks{}, Plan: &sim.Plan{Faults: []sim.Fault{
+		Definition: def, ID: "sim", Seed: 58476, Processes: 2, Executors: 4, Mocks: &mock.Set{}, Plan: &sim.Plan{Faults: []sim.Fault{
 			{Kind: sim.ToldToStop, Service: "worker-sim-0", Command: 13, Amount: time.Millisecond},
 			{Kind: sim.Delay, Service: "timer-sim-1", Command: 9, Amount: 72557 * time.Millisecond},
 			{Kind: sim.CrashAfter, Service: "timer-sim1.0-1", Command: 14, Amount: 45 * time.Second},

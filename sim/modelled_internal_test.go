@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/mock"
 )
 
 // modelled is a document that is known to come to something.
@@ -31,7 +32,7 @@ func modelOf(t *testing.T, n uint64, with []*dsl.Definition) (modelled, bool) {
 	if err != nil {
 		t.Fatalf("document %d: %v\n%s", n, err, text)
 	}
-	m, err := ParseMocks("mocks.yaml", []byte(mocks))
+	m, err := mock.Parse("mocks.yaml", []byte(mocks))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/workflows"
 )
 
@@ -207,7 +208,7 @@ func lookAtExamples(t *testing.T) string {
 			cfg.With = append(cfg.With, parsed(e.With[child]))
 		}
 		if e.Mocks != nil {
-			if cfg.Mocks, err = ParseMocks(name, e.Mocks); err != nil {
+			if cfg.Mocks, err = mock.Parse(name, e.Mocks); err != nil {
 				t.Fatal(err)
 			}
 		}

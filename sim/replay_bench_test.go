@@ -5,6 +5,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // small is a workflow of ten tasks: some compute, some call, some wait.
@@ -29,7 +30,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	mocks, err := sim.ParseMocks("mocks.yaml", []byte(`{http: [{respond: {body: {n: 7}}}]}`))
+	mocks, err := mock.Parse("mocks.yaml", []byte(`{http: [{respond: {body: {n: 7}}}]}`))
 	if err != nil {
 		b.Fatal(err)
 	}

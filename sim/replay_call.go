@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim/mock"
 )
 
 // checkCall performs a call again, with the recorded exchanges for the world. A
@@ -95,7 +96,7 @@ func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	call := a.calls[0]
 	a.calls = a.calls[1:]
-	body, err := readBody(req)
+	body, err := mock.Body(req)
 	if err != nil {
 		return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
 	}
@@ -195,7 +196,7 @@ func (t *replayTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), errNotRecorded)
 	}
 	t.used[key]++
-	if _, err := readBody(req); err != nil {
+	if _, err := mock.Body(req); err != nil {
 		return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
 	}
 	if calls[n].Open {

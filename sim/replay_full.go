@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/mock"
 )
 
 // simulate runs a recording again in the simulator, and compares what happens to
@@ -55,17 +56,17 @@ func (p *replay) config() Config {
 }
 
 // mocks are the events from outside, at their times.
-func (p *replay) mocks() *Mocks {
-	m := &Mocks{}
+func (p *replay) mocks() *mock.Set {
+	m := &mock.Set{}
 	for _, a := range p.arrivals {
-		mock := EventMock{
+		e := mock.Event{
 			After: a.at.Sub(p.header.Start), ID: a.ID, Type: string(a.Type), Source: a.Source, Time: a.Time,
 			Ext: a.Ext,
 		}
 		if len(a.Data) > 0 {
-			mock.Data, mock.HasData = dataOf(a.Data), true
+			e.Data, e.HasData = dataOf(a.Data), true
 		}
-		m.Events = append(m.Events, mock)
+		m.Events = append(m.Events, e)
 	}
 	return m
 }

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/workflows"
 )
 
@@ -47,7 +48,7 @@ func recordedText(t *testing.T, doc, mocks string, secrets map[string]any) []byt
 	t.Helper()
 	cfg := sim.Config{Definition: definition(t, "doc", []byte(head+doc)), ID: "x", Secrets: secrets}
 	var err error
-	if cfg.Mocks, err = sim.ParseMocks("mocks", []byte(mocks)); err != nil {
+	if cfg.Mocks, err = mock.Parse("mocks", []byte(mocks)); err != nil {
 		t.Fatal(err)
 	}
 	return recorded(t, cfg)

@@ -10,6 +10,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/mock"
 )
 
 // Search looks for a run of a workflow in which a promise is broken: some runs in
@@ -67,7 +68,7 @@ type Report struct {
 	Findings              []*Finding
 	Hints                 []Hint
 	Stopped               bool // before its end
-	Unmocked              []Exchange
+	Unmocked              []mock.Exchange
 }
 
 // Outcome is how a run can end.
@@ -103,7 +104,7 @@ func (s *Search) withDefaults() {
 		s.Config.ID = "sim" // one for all seeds: the output may tell it
 	}
 	if s.Config.Mocks == nil {
-		s.Config.Mocks = &Mocks{} // a search calls nobody thousands of times
+		s.Config.Mocks = &mock.Set{} // a search calls nobody thousands of times
 	}
 	s.Config.Onward, s.Config.Pace = false, 0
 	s.Config = s.Config.withDefaults()

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -22,11 +21,6 @@ func callsOf(t *Trial, end End) *facts {
 		}
 	}
 	return f
-}
-
-// stateful reports whether what a mock answers depends on what it was asked before.
-func (m *Mocks) stateful() bool {
-	return m != nil && slices.ContainsFunc(m.HTTP, func(mock HTTPMock) bool { return mock.Keeps || len(mock.Respond) > 1 })
 }
 
 // callsIn are those of the runs of which some are known.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/mock"
 )
 
 // hunt is a search under way.
@@ -138,7 +139,7 @@ func (h *hunt) plain(ctx context.Context) error {
 func (h *hunt) first(ctx context.Context) (*Trial, error) {
 	cfg := h.scenario(h.First).Config(h.Config)
 	cfg.thorough = true
-	cfg.Exchange = func(x Exchange) {
+	cfg.Exchange = func(x mock.Exchange) {
 		if x.Mock < 0 && x.Err != nil {
 			h.report.Unmocked = append(h.report.Unmocked, x)
 		}

@@ -175,7 +175,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 // factsOf are those of the end of an execution, with its calls if their order matters.
 func (h *hunt) factsOf(t *Trial, end End) *facts {
 	f := factsOf(end.History)
-	if h.Config.Mocks.stateful() {
+	if h.Config.Mocks.Stateful() {
 		f.calls = callsOf(t, end)
 	}
 	return f

@@ -12,6 +12,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim/mock"
 )
 
 // Once expects that the calls of a method ("" or * for any) to a URL (with * for
@@ -50,7 +51,7 @@ func (d Deed) matches(method, pattern string) bool {
 		return false
 	}
 	u, err := url.Parse(d.URL)
-	return err == nil && matchURL(pattern, u)
+	return err == nil && mock.MatchURL(pattern, u)
 }
 
 // Always expects that an expression is true of every execution: of its output,

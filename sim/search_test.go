@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // search looks through seeds of a document.
@@ -15,7 +16,7 @@ func search(t *testing.T, doc, mocks string, s sim.Search) *sim.Report {
 	s.Config.Definition = definition(t, "search.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: search, version: '1.0.0'}\n"+doc))
 	if mocks != "" {
 		var err error
-		if s.Config.Mocks, err = sim.ParseMocks("mocks.yaml", []byte(mocks)); err != nil {
+		if s.Config.Mocks, err = mock.Parse("mocks.yaml", []byte(mocks)); err != nil {
 			t.Fatal(err)
 		}
 	}

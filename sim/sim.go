@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim/mock"
 )
 
 // Config says what to simulate.
@@ -27,7 +28,7 @@ type Config struct {
 	Tenant     string            // "default" if empty
 	Seed       uint64
 	Start      time.Time // of the virtual clock; Epoch() if zero
-	Mocks      *Mocks    // nil: calls go out through Transport
+	Mocks      *mock.Set // nil: calls go out through Transport
 	Onward     bool      // what no mock answers goes out, too
 	Transport  http.RoundTripper
 	Secrets    map[string]any
@@ -43,7 +44,7 @@ type Config struct {
 	// Observe, if set, is shown every event of a history as it is committed, in a
 	// slice that it must not keep, and Exchange every one with a mock or the world.
 	Observe  func([]event.Event)
-	Exchange func(Exchange)
+	Exchange func(mock.Exchange)
 
 	Plan       *Plan // of what goes wrong; nil: nothing
 	Processes  int   // that share the work; 1 if 0

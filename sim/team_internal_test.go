@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/mock"
 )
 
 // What nobody acknowledges, since nothing goes wrong, is not looked after while
@@ -22,7 +23,7 @@ do:
 	if err != nil {
 		t.Fatal(err)
 	}
-	mocks, err := ParseMocks("mocks.yaml", []byte(`
+	mocks, err := mock.Parse("mocks.yaml", []byte(`
 http: [{match: {url: "https://a.example"}, respond: {latency: PT1M, body: {}}}]
 `))
 	if err != nil {

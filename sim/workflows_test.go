@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/workflows"
 )
 
@@ -24,7 +25,7 @@ func exampleConfig(t *testing.T, name string) (sim.Config, workflows.Example) {
 		cfg.With = append(cfg.With, definition(t, child, text))
 	}
 	if e.Mocks != nil {
-		if cfg.Mocks, err = sim.ParseMocks(name, e.Mocks); err != nil {
+		if cfg.Mocks, err = mock.Parse(name, e.Mocks); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +91,7 @@ do:
 // The same seed gives the same order of things, another one may give another.
 func TestSameSeedSameOrder(t *testing.T) {
 	t.Parallel()
-	mocks, err := sim.ParseMocks("mocks.yaml", []byte("http: [{respond: [{status: 200, body: 1}]}]"))
+	mocks, err := mock.Parse("mocks.yaml", []byte("http: [{respond: [{status: 200, body: 1}]}]"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim/mock"
 )
 
 // act is what an operator does: to which execution, when, and what.
@@ -274,7 +275,7 @@ func (l workload) config(t *testing.T) Config {
 		cfg.With = append(cfg.With, parse(text))
 	}
 	var err error
-	if cfg.Mocks, err = ParseMocks("mocks.yaml", []byte(l.mocks)); err != nil && l.mocks != "" {
+	if cfg.Mocks, err = mock.Parse("mocks.yaml", []byte(l.mocks)); err != nil && l.mocks != "" {
 		t.Fatal(err)
 	}
 	for i, a := range l.acts {

@@ -11,7 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/workflows"
 )
 
@@ -36,7 +36,7 @@ func TestExamplesAreComplete(t *testing.T) {
 		if len(e.Summary) < 20 || len(e.Summary) > 100 || !strings.HasSuffix(e.Summary, ".") {
 			t.Errorf("%s: summary is %q", name, e.Summary)
 		}
-		if _, err := sim.ParseMocks(name+".mocks.yaml", e.Mocks); err != nil {
+		if _, err := mock.Parse(name+".mocks.yaml", e.Mocks); err != nil {
 			t.Error(err)
 		}
 		if !json.Valid(e.Output) || e.Input != nil && !json.Valid(e.Input) {

@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/tui"
 	"flunq.io/flunq/workflows"
 )
@@ -41,7 +42,7 @@ func example(t *testing.T, name string) run {
 		cfg.With = append(cfg.With, parsed(t, file, e.With[file]))
 	}
 	if e.Mocks != nil {
-		if cfg.Mocks, err = sim.ParseMocks(name, e.Mocks); err != nil {
+		if cfg.Mocks, err = mock.Parse(name, e.Mocks); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/workflows"
 )
 
@@ -224,9 +225,9 @@ func parsed(t *testing.T, text string) sim.Config {
 	return sim.Config{Definition: def, Seed: 1, Version: "devel"}
 }
 
-func mocks(t *testing.T, text string) *sim.Mocks {
+func mocks(t *testing.T, text string) *mock.Set {
 	t.Helper()
-	m, err := sim.ParseMocks("mocks.yaml", []byte(text))
+	m, err := mock.Parse("mocks.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

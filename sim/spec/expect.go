@@ -8,7 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/near"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/sim/nodes"
 )
 
@@ -30,7 +30,7 @@ type Expect struct {
 // request is what is expected to go out.
 type request struct {
 	node, timesAt *yaml.Node
-	match         sim.Match
+	match         mock.Match
 	times         []bound // none: once at least
 }
 
@@ -161,7 +161,7 @@ func (r *reading) task(n *yaml.Node) {
 
 func (r *reading) request(n *yaml.Node) request {
 	q := request{node: n}
-	fields := sim.MatchFields(r.Reader, &q.match)
+	fields := mock.MatchFields(r.Reader, &q.match)
 	fields["times"] = func(n *yaml.Node) { q.times, q.timesAt = counts(r.Reader, n, "times"), n }
 	r.Object(n, "a request", fields, nil)
 	return q

@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/sim/nodes"
 )
 
@@ -33,7 +33,7 @@ type tree struct {
 	err    error
 
 	value *any
-	mock  *sim.Mocks
+	mock  *mock.Set
 	part  *part
 }
 
@@ -50,9 +50,9 @@ func (t *tree) data() (any, error) {
 }
 
 // mocks is the file as mocks, read the first time.
-func (t *tree) mocks() (*sim.Mocks, error) {
+func (t *tree) mocks() (*mock.Set, error) {
 	if t.mock == nil {
-		t.mock = sim.ReadMocks(t.reader, t.root)
+		t.mock = mock.Read(t.reader, t.root)
 		t.err = t.reader.Err()
 	}
 	return t.mock, t.err

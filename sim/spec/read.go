@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/sim/nodes"
 )
 
@@ -127,7 +128,7 @@ func (r *reading) tree(n *yaml.Node, name string) *tree {
 // settings are what a case and the file as a whole may say alike.
 type settings struct {
 	Case
-	ownMocks  *sim.Mocks
+	ownMocks  *mock.Set
 	hasEvents bool // also if there are none in the list
 }
 
@@ -185,7 +186,7 @@ func fileName(n *yaml.Node) (string, bool) {
 // mocks reads mocks in place, or the name of their file.
 func (r *reading) mocks(n *yaml.Node, s *settings) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		s.ownMocks, s.hasEvents = sim.ReadMocks(r.Reader, n), member(n, "events") != nil
+		s.ownMocks, s.hasEvents = mock.Read(r.Reader, n), member(n, "events") != nil
 		return
 	}
 	t := r.tree(n, strings.TrimPrefix(n.Value, "@"))
@@ -292,8 +293,8 @@ func (r *reading) testCase(n *yaml.Node, shared settings) *Case {
 
 // together are the mocks of a case: its own answers come first, its own events
 // take the place of those of the file as a whole.
-func together(own, shared settings) *sim.Mocks {
-	all := &sim.Mocks{}
+func together(own, shared settings) *mock.Set {
+	all := &mock.Set{}
 	for _, s := range []settings{own, shared} {
 		if s.ownMocks != nil {
 			all.HTTP = slices.Concat(all.HTTP, s.ownMocks.HTTP)

@@ -3,12 +3,12 @@ package spec
 import (
 	"fmt"
 
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // tally counts requests that are alike, in the order in which they first went out.
-func tally(sent []sim.Exchange) (names []string, counts map[string]int, first map[string]sim.Exchange) {
-	counts, first = map[string]int{}, map[string]sim.Exchange{}
+func tally(sent []mock.Exchange) (names []string, counts map[string]int, first map[string]mock.Exchange) {
+	counts, first = map[string]int{}, map[string]mock.Exchange{}
 	for _, x := range sent {
 		name := x.Method + " " + x.URL
 		if counts[name]++; counts[name] == 1 {
@@ -22,7 +22,7 @@ func tally(sent []sim.Exchange) (names []string, counts map[string]int, first ma
 const maxSent = 10
 
 // sentLines are the requests that went out, with '+'.
-func sentLines(sent []sim.Exchange) []Line {
+func sentLines(sent []mock.Exchange) []Line {
 	names, counts, _ := tally(sent)
 	var out []Line
 	for i, name := range names {
@@ -35,7 +35,7 @@ func sentLines(sent []sim.Exchange) []Line {
 }
 
 // also tells which requests there were, beside one that differs.
-func also(sent []sim.Exchange) []Line {
+func also(sent []mock.Exchange) []Line {
 	lines := sentLines(sent)
 	for i := range lines {
 		lines[i] = Line{' ', "went out: " + lines[i].Text}
@@ -47,7 +47,7 @@ func also(sent []sim.Exchange) []Line {
 }
 
 // summary is the requests as a test file expects them.
-func summary(sent []sim.Exchange) []any {
+func summary(sent []mock.Exchange) []any {
 	names, counts, first := tally(sent)
 	out := []any{}
 	for _, name := range names {

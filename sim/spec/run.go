@@ -12,13 +12,14 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // Outcome is what happened in one run of a case.
 type Outcome struct {
 	*sim.Result
 	Seed     uint64
-	Requests []sim.Exchange
+	Requests []mock.Exchange
 	History  []event.Event // of the execution and those that it started, in order
 }
 
@@ -67,7 +68,7 @@ func (c *Case) once(ctx context.Context, cfg sim.Config, seed uint64) (*Outcome,
 	cfg.Mocks, cfg.Onward = c.Mocks, c.Network
 	cfg.MaxTime, cfg.MaxTasks = c.Until, maxTasks
 	cfg.Observe = func(events []event.Event) { o.History = append(o.History, events...) }
-	cfg.Exchange = func(x sim.Exchange) { o.Requests = append(o.Requests, x) }
+	cfg.Exchange = func(x mock.Exchange) { o.Requests = append(o.Requests, x) }
 	var err error
 	o.Result, err = sim.Run(ctx, cfg)
 	return o, err

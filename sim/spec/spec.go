@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
 // Suite is a test file with all that it names, read once for all its cases.
@@ -42,7 +42,7 @@ type Case struct {
 	Name    string
 	At      Place
 	Input   json.RawMessage
-	Mocks   *sim.Mocks
+	Mocks   *mock.Set
 	Secrets map[string]any
 	Seeds   []uint64
 	Start   time.Time

@@ -1,4 +1,4 @@
-package sim
+package mock
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// EventMock is a CloudEvent that arrives from outside.
-type EventMock struct {
+// Event is a CloudEvent that arrives from outside.
+type Event struct {
 	After time.Duration // since the start of the run
 
 	ID, Type, Source, Subject   string
@@ -27,7 +27,7 @@ type EventMock struct {
 
 // Event is the mock as the engine carries it, when it arrives at the given
 // time. Its place among the events, counted from 0, makes the id where none is written.
-func (e EventMock) Event(place int, at time.Time) event.Event {
+func (e Event) Event(place int, at time.Time) event.Event {
 	out := event.Event{ID: e.ID, Type: event.Type(e.Type), Source: e.Source, Time: e.Time, Ext: map[string]string{}}
 	if out.ID == "" {
 		out.ID = fmt.Sprintf("mock-%d", place+1)
@@ -52,8 +52,8 @@ func (e EventMock) Event(place int, at time.Time) event.Event {
 	return out
 }
 
-func readEventMock(r *nodes.Reader, n *yaml.Node) EventMock {
-	var e EventMock
+func readEvent(r *nodes.Reader, n *yaml.Node) Event {
+	var e Event
 	text := func(name string, to *string) func(*yaml.Node) {
 		return func(n *yaml.Node) { *to = r.Text(n, name) }
 	}
@@ -96,7 +96,7 @@ func readEventMock(r *nodes.Reader, n *yaml.Node) EventMock {
 }
 
 // extension takes a further attribute.
-func readExtension(r *nodes.Reader, e *EventMock, key, value *yaml.Node) {
+func readExtension(r *nodes.Reader, e *Event, key, value *yaml.Node) {
 	name := key.Value
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		r.Errorf(key, "attribute %q: want a name of lower-case letters and digits", name)

@@ -1,9 +1,12 @@
-package sim
+// Package mock answers the calls of workflows and sends them events, in place of the
+// world: what a mocks file says, on the clock of the run.
+package mock
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,15 +15,15 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// Mocks answers a workflow's calls and sends it events, in place of the world.
+// Set answers a workflow's calls and sends it events, in place of the world.
 // It never changes once it is parsed: one can serve any number of runs.
-type Mocks struct {
-	HTTP   []HTTPMock
-	Events []EventMock
+type Set struct {
+	HTTP   []HTTP
+	Events []Event
 }
 
-// HTTPMock answers the requests that match it.
-type HTTPMock struct {
+// HTTP answers the requests that match it.
+type HTTP struct {
 	Match   Match
 	Respond []Response // one for each request, the last one repeats; never empty
 	Keep    any        // what is there at first, of a mock that keeps what it is sent
@@ -49,32 +52,37 @@ type Response struct {
 	Error   string
 }
 
-// ParseMocks reads a mocks file in YAML or JSON. Its error names every mistake
+// Stateful reports whether what it answers depends on what it was asked before.
+func (m *Set) Stateful() bool {
+	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Keeps || len(h.Respond) > 1 })
+}
+
+// Parse reads a mocks file in YAML or JSON. Its error names every mistake
 // with its place, each on a line that begins with name.
-func ParseMocks(name string, src []byte) (*Mocks, error) {
+func Parse(name string, src []byte) (*Set, error) {
 	r := nodes.New(name, src)
-	m := ReadMocks(r, r.Root())
+	m := Read(r, r.Root())
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// ReadMocks reads mocks that are a part of another file; their mistakes are the
+// Read reads mocks that are a part of another file; their mistakes are the
 // reader's. A nil node is a file without mocks.
-func ReadMocks(r *nodes.Reader, n *yaml.Node) *Mocks {
-	m := &Mocks{}
+func Read(r *nodes.Reader, n *yaml.Node) *Set {
+	m := &Set{}
 	if n != nil && n.ShortTag() != "!!null" {
 		r.Object(n, "mocks", nodes.Fields{
-			"http":   r.Each("http", func(n *yaml.Node) { m.HTTP = append(m.HTTP, readHTTPMock(r, n)) }),
-			"events": r.Each("events", func(n *yaml.Node) { m.Events = append(m.Events, readEventMock(r, n)) }),
+			"http":   r.Each("http", func(n *yaml.Node) { m.HTTP = append(m.HTTP, readHTTP(r, n)) }),
+			"events": r.Each("events", func(n *yaml.Node) { m.Events = append(m.Events, readEvent(r, n)) }),
 		}, nil)
 	}
 	return m
 }
 
-func readHTTPMock(r *nodes.Reader, n *yaml.Node) HTTPMock {
-	var mock HTTPMock
+func readHTTP(r *nodes.Reader, n *yaml.Node) HTTP {
+	var mock HTTP
 	r.Object(n, "http mock", nodes.Fields{
 		"match": func(n *yaml.Node) { mock.Match = readMatch(r, n) },
 		"respond": func(n *yaml.Node) {

@@ -1,4 +1,4 @@
-package sim
+package mock
 
 import (
 	"bytes"
@@ -18,12 +18,12 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// MockTransport answers requests for one run of a workflow.
-type MockTransport struct {
+// Transport answers requests for one run of a workflow.
+type Transport struct {
 	// Observe, if set before the first request, sees every exchange when it is over.
 	Observe func(Exchange)
 
-	mocks []HTTPMock
+	mocks []HTTP
 	sleep func(ctx context.Context, d time.Duration) error
 	next  http.RoundTripper
 
@@ -52,12 +52,12 @@ type sent struct {
 // latency has passed by sleep. What none matches goes to next; without next it
 // fails with an error that says which mock is missing. Each Transport counts
 // requests for itself.
-func (m *Mocks) Transport(sleep func(ctx context.Context, d time.Duration) error, next http.RoundTripper) *MockTransport {
-	return &MockTransport{mocks: m.HTTP, sleep: sleep, next: next, count: make([]int, len(m.HTTP))}
+func (m *Set) Transport(sleep func(ctx context.Context, d time.Duration) error, next http.RoundTripper) *Transport {
+	return &Transport{mocks: m.HTTP, sleep: sleep, next: next, count: make([]int, len(m.HTTP))}
 }
 
 // RoundTrip is http.RoundTripper's.
-func (t *MockTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	exchange := Exchange{Method: req.Method, URL: req.URL.Redacted(), Task: executor.OriginOf(req).Run.Ref, Mock: -1}
 	resp, err := t.answer(req, &exchange)
 	if exchange.Err = err; err == nil {
@@ -69,8 +69,8 @@ func (t *MockTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (t *MockTransport) answer(req *http.Request, exchange *Exchange) (*http.Response, error) {
-	body, err := readBody(req)
+func (t *Transport) answer(req *http.Request, exchange *Exchange) (*http.Response, error) {
+	body, err := Body(req)
 	if err != nil {
 		return nil, fmt.Errorf("read the body of %s %s: %w", exchange.Method, exchange.URL, err)
 	}
@@ -96,14 +96,14 @@ func (t *MockTransport) answer(req *http.Request, exchange *Exchange) (*http.Res
 }
 
 // turn counts a request of a mock and says how many there were before.
-func (t *MockTransport) turn(mock int) int {
+func (t *Transport) turn(mock int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count[mock]++
 	return t.count[mock] - 1
 }
 
-func (t *MockTransport) respond(req *http.Request, r Response) (*http.Response, error) {
+func (t *Transport) respond(req *http.Request, r Response) (*http.Response, error) {
 	if err := t.pass(req, r); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (t *MockTransport) respond(req *http.Request, r Response) (*http.Response, 
 }
 
 // pass lets the latency of a response pass.
-func (t *MockTransport) pass(req *http.Request, r Response) error {
+func (t *Transport) pass(req *http.Request, r Response) error {
 	if r.Latency == 0 || t.sleep == nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (r Response) content() (content []byte, kind string) {
 const shown = 10
 
 // missing tells what to add to the mocks file.
-func (t *MockTransport) missing(e Exchange) error {
+func (t *Transport) missing(e Exchange) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "no mock answers %s %s", e.Method, e.URL)
 	if e.Task != "" {
@@ -183,7 +183,8 @@ func (t *MockTransport) missing(e Exchange) error {
 	return errors.New(out.String())
 }
 
-func readBody(req *http.Request) ([]byte, error) {
+// Body reads what a request sends, and closes it; of one without a body it is nil.
+func Body(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil
 	}
@@ -204,7 +205,7 @@ func (x Exchange) Body() []byte {
 
 func (m Match) matches(req *http.Request, body []byte) bool {
 	return (m.Method == "" || m.Method == strings.ToUpper(req.Method)) &&
-		(m.URL == "" || matchURL(m.URL, req.URL)) &&
+		(m.URL == "" || MatchURL(m.URL, req.URL)) &&
 		(m.Task == "" || matchText(m.Task, executor.OriginOf(req).Run.Ref)) &&
 		m.matchesQuery(req.URL.Query()) && m.matchesHeaders(req.Header) &&
 		(!m.HasBody || matchBody(m.Body, body))
@@ -228,7 +229,8 @@ func (m Match) matchesHeaders(header http.Header) bool {
 	return true
 }
 
-func matchURL(want string, got *url.URL) bool {
+// MatchURL says whether a URL is one that the pattern means, with its query or without.
+func MatchURL(want string, got *url.URL) bool {
 	bare := *got
 	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
 	return matchText(want, got.String()) || matchText(want, bare.String())

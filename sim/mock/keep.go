@@ -1,4 +1,4 @@
-package sim
+package mock
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // replaces some of its members, DELETE removes it, so that nothing is found any
 // more. Each URL has its own, without its query. What is done is done when the
 // latency has passed; a response that is a failure does nothing.
-func (t *MockTransport) keep(req *http.Request, body []byte, mock int, r Response) (*http.Response, error) {
+func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (*http.Response, error) {
 	if err := t.pass(req, r); err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func (t *MockTransport) keep(req *http.Request, body []byte, mock int, r Respons
 }
 
 // stored does what a request asks for, and is the response with what is there then.
-func (t *MockTransport) stored(req *http.Request, body []byte, mock int, r Response) Response {
+func (t *Transport) stored(req *http.Request, body []byte, mock int, r Response) Response {
 	bare := *req.URL
 	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
 	key := fmt.Sprintf("%d %s", mock, bare.String())

@@ -1,4 +1,4 @@
-package sim_test
+package mock_test
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 )
 
-func TestParseMocks(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `
 http:
@@ -28,13 +28,13 @@ http:
 events:
   - {after: P1DT12H, type: com.example.paid, source: /shop, data: {order: 7}, priority: 3}
 `)
-	want := &sim.Mocks{
-		HTTP: []sim.HTTPMock{{
-			Match: sim.Match{
+	want := &mock.Set{
+		HTTP: []mock.HTTP{{
+			Match: mock.Match{
 				Method: "GET", URL: "https://petstore.example/pet/*", Task: "/do/0/getPet",
 				Query: map[string][]string{"a": {"1"}, "b": {"x", "y"}},
 			},
-			Respond: []sim.Response{
+			Respond: []mock.Response{
 				{Status: 503, Latency: 200 * time.Millisecond},
 				{
 					Status: 200, Headers: map[string]string{"etag": `"1"`},
@@ -42,9 +42,9 @@ events:
 				},
 			},
 		}, {
-			Respond: []sim.Response{{Status: 200, Error: "timeout"}},
+			Respond: []mock.Response{{Status: 200, Error: "timeout"}},
 		}},
-		Events: []sim.EventMock{{
+		Events: []mock.Event{{
 			After: 36 * time.Hour, Type: "com.example.paid", Source: "/shop",
 			Data: map[string]any{"order": 7}, HasData: true, Ext: map[string]string{"priority": "3"},
 		}},
@@ -54,19 +54,19 @@ events:
 	}
 }
 
-func TestParseMocksOfNothing(t *testing.T) {
+func TestParseOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{"", "# later\n", "{}", "http: []\n", "\t{\n\t}\n"} {
-		if m, err := sim.ParseMocks("m.yaml", []byte(src)); err != nil || len(m.HTTP)+len(m.Events) != 0 {
-			t.Errorf("ParseMocks(%q) = %v, %v", src, m, err)
+		if m, err := mock.Parse("m.yaml", []byte(src)); err != nil || len(m.HTTP)+len(m.Events) != 0 {
+			t.Errorf("Parse(%q) = %v, %v", src, m, err)
 		}
 	}
 }
 
 // Every mistake is reported in one go, each where it is.
-func TestParseMocksMistakes(t *testing.T) {
+func TestParseMistakes(t *testing.T) {
 	t.Parallel()
-	_, err := sim.ParseMocks("m.yaml", []byte(`
+	_, err := mock.Parse("m.yaml", []byte(`
 http:
   - match: {methd: get, url: /pets, task: getPet}
     respond: {status: 99, error: no, body: x}
@@ -104,7 +104,7 @@ m.yaml:12:1: mocks has no key "event", did you mean "events"?`
 	}
 }
 
-func TestParseMocksSyntax(t *testing.T) {
+func TestParseSyntax(t *testing.T) {
 	t.Parallel()
 	var layers strings.Builder
 	layers.WriteString("a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n")
@@ -121,9 +121,9 @@ func TestParseMocksSyntax(t *testing.T) {
 		"http:\n- respond: {body: .nan}": `m.yaml:2:19: ".nan": JSON has no such number`,
 		bomb:                             "too large: more than 200000 values",
 	} {
-		_, err := sim.ParseMocks("m.yaml", []byte(src))
+		_, err := mock.Parse("m.yaml", []byte(src))
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ParseMocks(%.40q) = %v, want %s", src, err, want)
+			t.Errorf("Parse(%.40q) = %v, want %s", src, err, want)
 		}
 	}
 }
@@ -146,8 +146,8 @@ events:
 			Ext: map[string]string{"priority": "3"},
 		},
 	}
-	for i, mock := range m.Events {
-		if diff := cmp.Diff(want[i], mock.Event(i, at)); diff != "" {
+	for i, e := range m.Events {
+		if diff := cmp.Diff(want[i], e.Event(i, at)); diff != "" {
 			t.Errorf("event %d differs (-want +got):\n%s", i, diff)
 		}
 	}
@@ -214,9 +214,9 @@ http:
 `)
 	for range 2 {
 		var slept time.Duration
-		var seen []sim.Exchange
+		var seen []mock.Exchange
 		transport := m.Transport(func(_ context.Context, d time.Duration) error { slept += d; return nil }, nil)
-		transport.Observe = func(e sim.Exchange) { seen = append(seen, e) }
+		transport.Observe = func(e mock.Exchange) { seen = append(seen, e) }
 		for i, want := range []string{"503 ", "connection refused", `201 {"id":1}`, `201 {"id":1}`} {
 			resp, err := transport.RoundTrip(request(t, "GET https://a.example/ Flunq-Origin:exec_/do/0/a"))
 			var got string
@@ -285,9 +285,9 @@ func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return
 
 func noSleep(context.Context, time.Duration) error { return nil }
 
-func parse(t *testing.T, src string) *sim.Mocks {
+func parse(t *testing.T, src string) *mock.Set {
 	t.Helper()
-	m, err := sim.ParseMocks("m.yaml", []byte(src))
+	m, err := mock.Parse("m.yaml", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,53 @@
+package sim_test
+
+import (
+	"testing"
+
+	"flunq.io/flunq/sim"
+)
+
+const lostUpdate = `do:
+  - both:
+      fork:
+        branches:
+          - one: &add
+              do:
+                - read: {call: http, with: {method: get, endpoint: "https://shop.example/stock"}}
+                - write: {call: http, with: {method: put, endpoint: "https://shop.example/stock", body: {n: "${ .n + 1 }"}}}
+          - two: *add
+  - end: {call: http, with: {method: get, endpoint: "https://shop.example/stock"}}
+`
+
+// Two branches that read, add and write lose an update where their calls cross.
+func TestSearchFindsALostUpdate(t *testing.T) {
+	t.Parallel()
+	r := search(t, lostUpdate, `http: [{match: {url: "https://shop.example/stock"}, keep: {n: 0}}]`, sim.Search{Last: 50})
+	if len(r.Outcomes) != 2 || len(r.Findings) != 1 {
+		t.Fatalf("outcomes %v, findings %v", r.Outcomes, r.Findings)
+	}
+	if rarer := r.Outcomes[1].Runs; rarer < r.Plain/5 {
+		t.Errorf("%d of %d runs come to the rarer outcome", rarer, r.Plain)
+	}
+	f := r.Findings[0]
+	if f.Class != sim.Race || f.Task != "/do/0/both" || f.Orders == nil {
+		t.Errorf("%s %v %s", f.Class, f.Violation, f.Task)
+	}
+}
+
+// Calls that take as long as each other cross in the same way each time, unless a
+// fault holds one of them up: that is told as such, also where only their own order is
+// another one.
+func TestSearchTellsAnOrderOfCalls(t *testing.T) {
+	t.Parallel()
+	r := search(t, lostUpdate,
+		`http: [{match: {url: "https://shop.example/stock"}, keep: {n: 0}, respond: [{latency: PT0.1S}]}]`,
+		sim.Search{Kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.Delay, sim.Clock}, Singles: 50, Last: 250})
+	if len(r.Outcomes) != 1 || len(r.Findings) == 0 {
+		t.Errorf("%d outcomes, %d findings", len(r.Outcomes), len(r.Findings))
+	}
+	for _, f := range r.Findings {
+		if f.Class != sim.Late {
+			t.Errorf("%s: %v", f.Class, f.Violation)
+		}
+	}
+}
