@@ -59,6 +59,94 @@ func TestManyTenants(t *testing.T) {
 	})
 }
 
+// Tenants call things alike: documents, executions, their children, and what they listen
+// for. Each has its own.
+func TestTenantsNameThingsAlike(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		opts := engine.Defaults()
+		opts.Process, opts.Transport, opts.Remote, opts.Tenants = "alike", http.DefaultTransport, true, []string{"one", "two", "three"}
+		e, err := engine.New(rdb, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, e)
+		const executions = 20
+		for _, tenant := range opts.Tenants {
+			registerAlike(t, e, tenant)
+		}
+		for i := range executions {
+			for _, tenant := range opts.Tenants {
+				start := engine.Beginning{Tenant: tenant, ID: fmt.Sprint("x", i), Namespace: "test", Name: "case", Input: fmt.Appendf(nil, `{"in":%q}`, tenant)}
+				if err := engine.Begin(t.Context(), e.Store, start); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, tenant := range opts.Tenants {
+			listens(t, e, tenant, executions)
+			heard := event.Event{ID: "1", Source: "/test", Type: "com.example.x", Tenant: tenant, Time: time.Now(), Data: fmt.Appendf(nil, "%q", tenant)}
+			if err := e.Store.Publish(t.Context(), heard); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range executions {
+			for _, tenant := range opts.Tenants {
+				id := fmt.Sprint("x", i)
+				ends(t, e, tenant, id)
+				x, err := e.Store.Execution(t.Context(), tenant, id)
+				if want := fmt.Sprintf(`{"child":%[1]q,"heard":%[1]q,"in":%[1]q,"is":%[1]q}`, tenant); err != nil || string(x.Output) != want {
+					t.Errorf("%s of %s: %s, %v", id, tenant, x.Output, err)
+				}
+			}
+		}
+	})
+}
+
+// registerAlike registers a workflow and its child that say whose they are.
+func registerAlike(t *testing.T, e *engine.Engine, tenant string) {
+	t.Helper()
+	for _, text := range []string{`document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do:
+  - rest: {wait: PT0.1S}
+  - say: {set: {child: %s}}
+`, `document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}
+do:
+  - all:
+      fork:
+        branches:
+          - hear: {listen: {to: {one: {with: {type: com.example.x}}}}}
+          - run: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+          - remote: {set: {in: "${ $workflow.input.in }"}}
+  - end: {set: '${ { is: %q, heard: .[0][0], child: .[1].child, in: .[2].in } }'}
+`} {
+		def, _, err := dsl.Parse("case.yaml", fmt.Appendf(nil, text, tenant))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// listens waits until so many executions of a tenant listen.
+func listens(t *testing.T, e *engine.Engine, tenant string, executions int) {
+	t.Helper()
+	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		ids, err := e.Store.Listeners(t.Context(), tenant, "com.example.x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) == executions {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%d executions of %s listen", len(ids), tenant)
+		}
+	}
+}
+
 // One that has many executions at once keeps nobody waiting, and loses none of them.
 func TestCrowd(t *testing.T) {
 	t.Parallel()

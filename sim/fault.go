@@ -151,7 +151,7 @@ func (w *world) bears(s *service, kind FaultKind) bool {
 	case ToldToStop:
 		return !s.process.leaving && (len(w.crew) == 1 || w.replaceable(s.process))
 	case CrashBefore, CrashAfter, Delay, Outage, Clock:
-		return w.memory.Delivered(w.stream) < mostLives
+		return !slices.ContainsFunc(w.streams, func(stream string) bool { return w.memory.Delivered(stream) >= mostLives })
 	default:
 		return true
 	}

@@ -13,7 +13,7 @@ import (
 // died of is handled with nothing beside it, and no other one is.
 type isolation struct {
 	under  map[string]map[string]int // by consumer, the messages that it is handling, and their deaths
-	deaths map[string]int            // of messages that were claimed
+	deaths map[string]int            // of messages that were claimed, by where they are noted
 }
 
 // suspicious is how many have died of a message that is handled alone.
@@ -25,7 +25,7 @@ func (i *isolation) acted(w *world, a delivery.Activity) {
 		i.under, i.deaths = map[string]map[string]int{}, map[string]int{}
 	}
 	m := a.Message
-	by, id := a.Service+" "+a.Consumer, m.Group+" "+m.ID
+	by, id := a.Service+" "+a.Consumer, streamOf(m.Tenant)+":deaths "+m.Group+" "+m.ID
 	switch a.What {
 	case delivery.Claimed:
 		i.deaths[id] = m.Deaths
@@ -51,14 +51,13 @@ func (i *isolation) sent(w *world, cmd redis.Cmder) {
 	if cmd == nil || cmd.Name() != "hset" {
 		return
 	}
-	const field = 2
+	const key, field = 1, 2
 	args := cmd.Args()
-	name, ok := "", false
-	if len(args) > field {
-		name, _ = args[field].(string)
-		name, ok = strings.CutPrefix(name, "alone ")
+	if len(args) <= field {
+		return
 	}
-	if ok && i.deaths[name] < suspicious {
-		w.breach("who has not killed two is handled beside others", "", fmt.Sprintf("%s was set apart after %d deaths", name, i.deaths[name]))
+	name, ok := strings.CutPrefix(fmt.Sprint(args[field]), "alone ")
+	if deaths := i.deaths[fmt.Sprint(args[key])+" "+name]; ok && deaths < suspicious {
+		w.breach("who has not killed two is handled beside others", "", fmt.Sprintf("%s was set apart after %d deaths", name, deaths))
 	}
 }

@@ -74,16 +74,23 @@ func (w *world) handedOver(ctx context.Context, p *process) error {
 		if t.concerns == nil {
 			continue
 		}
-		args := &redis.XPendingExtArgs{Stream: w.stream, Group: t.reads(), Start: "-", End: "+", Count: 1000}
-		pending, err := w.client.XPendingExt(ctx, args).Result()
-		if err != nil {
-			return err
-		}
-		for _, entry := range pending {
-			if consumerOf(entry.Consumer) == p.name() && entry.Idle < handedBack {
-				w.breach("who is told to stop hands back what it holds", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
+		for _, stream := range w.streams {
+			if err := w.handedOverOf(ctx, p, t, stream); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// handedOverOf looks for them in one stream, among those of one team.
+func (w *world) handedOverOf(ctx context.Context, p *process, t *team, stream string) error {
+	args := &redis.XPendingExtArgs{Stream: stream, Group: t.reads(), Start: "-", End: "+", Count: 1000}
+	pending, err := w.client.XPendingExt(ctx, args).Result()
+	for _, entry := range pending {
+		if consumerOf(entry.Consumer) == p.name() && entry.Idle < handedBack {
+			w.breach("who is told to stop hands back what it holds", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
+		}
+	}
+	return err
 }

@@ -95,5 +95,10 @@ func mutants() []mutant {
 		{"what has ended is removed early", "store/forget.go", "past := now.Sub(ended)", "past := now.Sub(ended) * map[bool]time.Duration{true: 2, false: 1}[$]", "what has ended is removed in time, and nothing else", 0},
 		{"nested workflows are not counted", "decide/workflow.go", "started := event.Started{Depth: m.Depth + 1}", "started := event.Started{Depth: m.Depth + 1}\n\tif $ {\n\t\tstarted.Depth = 1\n\t}", "workflows run each other so deep, and no deeper", 0},
 		{"until all is until any", "decide/listen.go", "if until.Mode != \"all\" || len(n.Listen.Stop)", "if $ || until.Mode != \"all\" || len(n.Listen.Stop)", "all that is listened for, and no more", 0},
+
+		{"a request is known by its number alone", "executor/job.go", `return address{m.Tenant, m.ID}`, `return address{map[bool]string{false: m.Tenant}[$], m.ID}`, "tenants that do the same have nothing of one another", 0},
+		{"leases are those of one tenant", "store/lease.go", `o := owner{m.Tenant, m.Group, m.Consumer}`, `o := owner{map[bool]string{false: m.Tenant}[$], m.Group, m.Consumer}`, "tenants have nothing of one another", 0},
+		{"what fires goes to the first tenant", "store/timer_scripts.go", `entry = redis.pcall('XADD', KEYS[stream + 3],`, "entry = redis.pcall('XADD', KEYS[` + map[bool]string{true: `4`, false: `stream + 3`}[$] + `],", "tenants have nothing of one another", 0},
+		{"what is taken over is the first tenant's", "store/take.go", `s.piece(r, t.tenant, id, p.text, now)`, `s.piece(r, map[bool]string{true: takes[0].tenant, false: t.tenant}[$], id, p.text, now)`, "tenants that do the same have nothing of one another", 16},
 	}
 }

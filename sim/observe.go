@@ -43,7 +43,7 @@ func (w *world) missed(ctx context.Context) {
 func (w *world) unheard(ctx context.Context, id string, count int64) {
 	current := w.current
 	w.current = nil // it is the world that reads
-	events, err := w.engine.Store.History(ctx, w.cfg.Tenant, id, w.seen[id], int(count))
+	events, err := w.engine.Store.History(ctx, w.tenantOf(id), id, w.seen[id], int(count))
 	w.current = current
 	if err == nil { // else the oracles find out
 		w.show(id, events)

@@ -115,8 +115,7 @@ func (w *world) breach(rule, execution, detail string) {
 
 // orphans looks for keys that nothing needs any more once all has ended.
 func (w *world) orphans(ctx context.Context, broken breaks) error {
-	tenant := "tenant:" + w.cfg.Tenant
-	keys, err := w.client.Keys(ctx, tenant+":listen:*").Result()
+	keys, err := w.client.Keys(ctx, "tenant:*:listen:*").Result()
 	if err != nil {
 		return err
 	}

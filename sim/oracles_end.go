@@ -28,13 +28,13 @@ func (w *world) dated(x store.Execution, history []event.Event, broken breaks) {
 	}
 }
 
-// shelves are the lists of executions, and which statuses stand where.
-const (
-	openList      = "open"
-	completedList = "completed"
-	faultedList   = "faulted"
-	cancelledList = "cancelled"
-)
+// The lists of executions: openList, and one for each status in which they end.
+const openList = "open"
+
+func shelves() []string { return []string{openList, "completed", "faulted", "cancelled"} }
+
+// shelf is the key of a list.
+func shelf(tenant, list string) string { return "tenant:" + tenant + ":executions:" + list }
 
 const ruleListed = "every execution is listed by its status"
 
@@ -42,27 +42,37 @@ const ruleListed = "every execution is listed by its status"
 // once, where its status belongs, by when it was created.
 func (w *world) listed(ctx context.Context, ends []End, broken breaks) error {
 	places := map[string]string{}
-	for _, list := range []string{openList, completedList, faultedList, cancelledList} {
-		entries, err := w.client.ZRangeWithScores(ctx, "tenant:"+w.cfg.Tenant+":executions:"+list, 0, -1).Result()
-		if err != nil {
-			return err
-		}
-		for _, entry := range entries {
-			id, _ := entry.Member.(string) // go-redis reads nothing else
-			if other := places[id]; other != "" {
-				broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
+	for _, tenant := range w.tenants {
+		for _, list := range shelves() {
+			entries, err := w.client.ZRangeWithScores(ctx, shelf(tenant, list), 0, -1).Result()
+			if err != nil {
+				return err
 			}
-			places[id] = list
-			i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
-			if i < 0 {
-				broken(ruleListed, id, "it is among the %s ones, and there is nothing of it", list)
-			} else if h := ends[i].History; len(h) > 0 && int64(entry.Score) != h[0].Time.UnixMilli() {
-				broken(ruleListed, id, "it is listed as of %v, and began at %v", int64(entry.Score), h[0].Time)
+			for _, entry := range entries {
+				id, _ := entry.Member.(string) // go-redis reads nothing else
+				if other := places[id]; other != "" {
+					broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
+				}
+				if places[id] = list; w.tenantOf(id) != tenant {
+					broken(ruleApart, id, "it is listed by tenant %s", tenant)
+				}
+				begun(id, list, entry.Score, ends, broken)
 			}
 		}
 	}
 	misplaced(ends, places, broken)
 	return nil
+}
+
+// begun holds a place in a list, and the moment by which it stands there, against what
+// is kept of an execution.
+func begun(id, list string, at float64, ends []End, broken breaks) {
+	i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
+	if i < 0 {
+		broken(ruleListed, id, "it is among the %s ones, and there is nothing of it", list)
+	} else if h := ends[i].History; len(h) > 0 && int64(at) != h[0].Time.UnixMilli() {
+		broken(ruleListed, id, "it is listed as of %v, and began at %v", int64(at), h[0].Time)
+	}
 }
 
 // misplaced looks for executions that do not stand where they belong.
@@ -80,10 +90,16 @@ func misplaced(ends []End, places map[string]string, broken breaks) {
 
 // known reports whether the engine says what a key is for.
 func (w *world) known(key string, ends []End) bool {
-	rest, ours := strings.CutPrefix(key, "tenant:"+w.cfg.Tenant+":")
-	if !ours {
-		return strings.HasPrefix(key, "flunq:timers:") || key == "flunq:tenants"
+	for _, tenant := range w.tenants {
+		if rest, ours := strings.CutPrefix(key, "tenant:"+tenant+":"); ours {
+			return w.knownOf(tenant, rest, ends)
+		}
 	}
+	return strings.HasPrefix(key, "flunq:timers:") || key == "flunq:tenants"
+}
+
+// knownOf reports it of a key of a tenant.
+func (w *world) knownOf(tenant, rest string, ends []End) bool {
 	if rest == "workflows" || rest == "events" {
 		return true
 	}
@@ -94,7 +110,7 @@ func (w *world) known(key string, ends []End) bool {
 	}
 	id, isExecution := strings.CutPrefix(rest, "execution:")
 	id = strings.TrimSuffix(id, ":history")
-	return isExecution && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
+	return isExecution && w.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
 }
 
 // strays looks for keys that belong to nothing, and for notes of what is over.
@@ -128,7 +144,7 @@ func (w *world) notes(ctx context.Context, ends []End, broken breaks) error {
 		if !end.Status.Ended() {
 			continue
 		}
-		names, err := w.client.HKeys(ctx, w.executionKey(end.ID)).Result()
+		names, err := w.client.HKeys(ctx, executionKey(w.tenantOf(end.ID), end.ID)).Result()
 		if err != nil {
 			return err
 		}

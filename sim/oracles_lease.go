@@ -27,7 +27,7 @@ func (w *world) watch() {
 
 // taken looks for messages that are taken over before their lease has ended.
 func (w *world) taken(e memory.Entry, to string, idle time.Duration) {
-	delete(w.others, to+" "+e.ID)
+	delete(w.others, held(to, e.Stream, e.ID))
 	if lease := engine.Defaults().Lease; idle < lease {
 		w.breach("a message is its consumer's for a lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
 	} else if idle > lease+promptly && idle < handedBack && w.attentive(e) {
@@ -80,14 +80,17 @@ func (w *world) disowned(cmd redis.Cmder) {
 	if s == nil || s.team.group != renewal || w.cfg.Plan == nil || !ok {
 		return
 	}
-	const consumer = 5 // among the arguments of a script with one key
+	const key, consumer = 3, 5 // among the arguments of a script with one key
 	lost, err := reply.StringSlice()
 	if args := cmd.Args(); err == nil && len(args) > consumer {
 		for _, id := range lost {
-			w.others[fmt.Sprint(args[consumer])+" "+id] = true
+			w.others[held(fmt.Sprint(args[consumer]), fmt.Sprint(args[key]), id)] = true
 		}
 	}
 }
+
+// held is a message in the hands of a consumer.
+func held(consumer, stream, id string) string { return consumer + " " + stream + " " + id }
 
 // needless looks for calls that are finished though whoever makes them was told, while
 // they were under way, that the request is another's.
@@ -96,7 +99,7 @@ func (w *world) needless(a delivery.Activity) {
 	if a.Service != "executor" {
 		return
 	}
-	key := a.Consumer + " " + m.ID
+	key := held(a.Consumer, streamOf(m.Tenant), m.ID)
 	switch a.What { //nolint:exhaustive // the others say nothing of it
 	case delivery.Began: // it may have been read before others had it
 		delete(w.others, key)
@@ -117,7 +120,7 @@ func (w *world) kill(a delivery.Activity) {
 	alone := !delivery.Suspect(m)
 	w.aside(func(ctx context.Context) (err error) {
 		if !alone {
-			alone, err = w.client.HExists(ctx, w.stream+":deaths", "alone "+m.Group+" "+m.ID).Result()
+			alone, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
 		}
 		return err
 	})

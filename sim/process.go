@@ -145,7 +145,7 @@ func (w *world) reboot(ctx context.Context) error {
 // that was not told of its success.
 func (w *world) again() {
 	w.aside(func(ctx context.Context) error {
-		key := w.stream
+		key := w.youngest
 		entries, err := w.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
 		if err != nil || len(entries) == 0 {
 			return err

@@ -33,6 +33,9 @@ func (w *world) outlived(t *Trial, broken breaks) {
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
 	}
 	for e := range w.publications() {
+		if home := w.tenantOf(e.Execution); home != e.Tenant {
+			broken(ruleApart, e.Execution, "%s %s stands in the stream of %s", e.Type, e.ID, e.Tenant)
+		}
 		if p.first(e) {
 			p.take(e)
 		}
@@ -83,19 +86,23 @@ func (p publication) single() bool {
 
 // publication is what an entry of the stream says of its event.
 type publication struct {
-	event.Event // data only of those about timers
+	event.Event // data only of those about timers; the tenant is that of the stream
 
 	entry string // its id in the stream
 	again bool   // it was put off before
 }
 
-// publications are the events of executions in the stream, in their order.
+// publications are the events of executions in the streams, in their order there.
 func (w *world) publications() iter.Seq[publication] {
 	return func(yield func(publication) bool) {
-		w.memory.Each(w.stream, func(entry string, fields []string) bool {
-			p := publicationOf(entry, fields)
-			return p.Execution == "" || yield(p)
-		})
+		for i, more := 0, true; i < len(w.tenants) && more; i++ {
+			w.memory.Each(w.streams[i], func(entry string, fields []string) bool {
+				p := publicationOf(entry, fields)
+				p.Tenant = w.tenants[i]
+				more = p.Execution == "" || yield(p)
+				return more
+			})
+		}
 	}
 }
 

@@ -143,6 +143,8 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 			sc := h.scenario(seed)
 			if sc.chance = h.Kinds; len(h.Kinds) == 0 && h.inOrder {
 				sc = sc.slight(h.Config.Remote)
+			} else if len(h.Config.acts) == 0 {
+				sc = sc.inCompany()
 			}
 			if !yield(sc) || seed == h.Last {
 				return

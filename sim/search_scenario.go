@@ -17,6 +17,7 @@ type Scenario struct {
 	Seed       uint64  `json:"seed"`
 	Processes  int     `json:"processes"`
 	Executions int     `json:"executions"`
+	Tenants    int     `json:"tenants,omitempty"`  // over which the executions are spread; one if 0
 	Remote     bool    `json:"remote,omitempty"`   // tasks that only compute go through the stream
 	Thorough   bool    `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
 	Faults     []Fault `json:"faults"`
@@ -67,6 +68,7 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 const (
 	mostProcesses  = 64
 	mostExecutions = 10_000
+	mostTenants    = 1_000
 )
 
 // ParseScenario reads what a Scenario is written as.
@@ -84,12 +86,15 @@ func ParseScenario(text []byte) (Scenario, error) {
 		return sc, fmt.Errorf("read the plan: %d processes and %d executions, want 1 to %d and 1 to %d",
 			sc.Processes, sc.Executions, mostProcesses, mostExecutions)
 	}
+	if sc.Tenants < 0 || sc.Tenants > mostTenants {
+		return sc, fmt.Errorf("read the plan: %d tenants, want 1 to %d", sc.Tenants, mostTenants)
+	}
 	return sc, nil
 }
 
 // Config is cfg made to simulate the scenario.
 func (sc Scenario) Config(cfg Config) Config {
-	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Remote
+	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
 	cfg.Plan, cfg.thorough = &Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
 	return cfg
 }

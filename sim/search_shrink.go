@@ -47,6 +47,9 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 			break
 		}
 	}
+	if sc.Tenants > 1 {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Tenants = 0 })
+	}
 	for n := 1; n < sc.Processes; n++ {
 		less := sc
 		if less.Processes = n; s.fails(ctx, less) {
@@ -55,15 +58,20 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 		}
 	}
 	sc.Faults = s.fewer(ctx, sc)
-	if plain := sc; plain.Remote && !s.Config.Remote {
-		if plain.Remote = false; s.fails(ctx, plain) {
-			sc = plain
-		}
+	if sc.Remote && !s.Config.Remote {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Remote = false })
 	}
-	if plain := sc; plain.Thorough {
-		if plain.Thorough = false; s.fails(ctx, plain) {
-			sc = plain
-		}
+	if sc.Thorough {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Thorough = false })
+	}
+	return sc
+}
+
+// without leaves something out of a scenario, if it fails all the same.
+func (s *shrinking) without(ctx context.Context, sc Scenario, leave func(*Scenario)) Scenario {
+	less := sc
+	if leave(&less); s.fails(ctx, less) {
+		return less
 	}
 	return sc
 }

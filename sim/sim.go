@@ -49,6 +49,7 @@ type Config struct {
 	Plan       *Plan // of what goes wrong; nil: nothing
 	Processes  int   // that share the work; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
+	Tenants    int   // over which they are spread, Tenant and such as it; 1 if 0
 
 	thorough  bool                      // services look for what others may have left, though nothing goes wrong
 	turns     uint64                    // that services may have; 0: any number
@@ -149,7 +150,7 @@ func (cfg Config) withDefaults() Config {
 func (w *world) options(p *process) engine.Options {
 	opts := engine.Defaults()
 	opts.Process = p.name()
-	opts.Tenants = []string{w.cfg.Tenant}
+	opts.Tenants = w.tenants
 	opts.Workers, opts.Executors, opts.Timers = 1, w.cfg.Executors, 1
 	if !w.cfg.callsOut() {
 		opts.Executors = 1 // it has nothing to do

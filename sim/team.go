@@ -44,11 +44,12 @@ const timers = "flunq:timers:all"
 // added learns from Redis of an entry of a stream, or a member of a sorted set, and
 // wakes those whom it concerns.
 func (w *world) added(key string, fields []string) {
-	switch key {
-	case w.stream:
+	switch {
+	case w.isStream(key):
+		w.youngest = key
 		w.published(typeOf(fields))
 		w.fired(fields)
-	case timers:
+	case key == timers:
 		for _, t := range w.teams {
 			// Whoever has done it itself knows. Others are told by an event, which only
 			// those do not read who look for no more than there is.
@@ -204,7 +205,11 @@ func (t *team) fires() bool { return t.concerns != nil && t.concerns(event.Timer
 // given, and those that its process has been, and has not acknowledged.
 func (w *world) open(s *service) (unread, pending int) {
 	t := s.team
-	return w.memory.Open(w.stream, t.reads(), s.consumer, func(fields []string) bool { return t.concerns(typeOf(fields)) })
+	for _, stream := range w.streams {
+		u, p := w.memory.Open(stream, t.reads(), s.consumer, func(fields []string) bool { return t.concerns(typeOf(fields)) })
+		unread, pending = unread+u, pending+p
+	}
+	return unread, pending
 }
 
 // share wakes others of a process for what one of them is about to read for all,

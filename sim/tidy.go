@@ -35,9 +35,8 @@ type tidied struct {
 
 // written learns of an entry of an execution's history.
 func (w *world) written(key string, fields []string) {
-	rest, ok := strings.CutPrefix(key, w.executionKey(""))
-	id, isHistory := strings.CutSuffix(rest, ":history")
-	if !ok || !isHistory {
+	id, history, ok := w.executionIn(key)
+	if !ok || !history {
 		return
 	}
 	switch typeOf(fields) {
@@ -48,14 +47,12 @@ func (w *world) written(key string, fields []string) {
 	}
 }
 
-func (w *world) executionKey(id string) string { return "tenant:" + w.cfg.Tenant + ":execution:" + id }
-
 // removed looks for executions that are removed too early, or while what has begun
 // them goes on.
 func (w *world) removed(key string) {
 	const rule = "nothing is removed that is to be kept"
-	id, ok := strings.CutPrefix(key, w.executionKey(""))
-	if !ok || strings.HasSuffix(id, ":history") {
+	id, history, ok := w.executionIn(key)
+	if !ok || history {
 		return
 	}
 	w.tidied.removed[id] = true

@@ -152,9 +152,11 @@ func (w *world) executions() []string {
 	for _, id := range w.cfg.ids() {
 		known[id] = true
 	}
-	for _, list := range []string{"open", "completed", "faulted", "cancelled"} {
-		for _, id := range w.memory.Members("tenant:" + w.cfg.Tenant + ":executions:" + list) {
-			known[id] = true
+	for _, tenant := range w.tenants {
+		for _, list := range shelves() {
+			for _, id := range w.memory.Members(shelf(tenant, list)) {
+				known[id] = true
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(known))
@@ -163,7 +165,7 @@ func (w *world) executions() []string {
 // inspect holds an execution against its history and its definition.
 func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, error) {
 	end := End{ID: id}
-	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, id)
+	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), id)
 	if errors.Is(err, store.ErrNotFound) && w.tidied.removed[id] {
 		end.Status = gone
 		return end, nil
@@ -178,7 +180,7 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 	end.Status = decide.Status(x.Status)
 	end.Output, end.Error = x.Output, problem(x.Error)
 	end.Outcome = outcome(&Result{Status: end.Status, Output: end.Output, Error: end.Error})
-	if end.History, err = w.engine.Store.History(ctx, w.cfg.Tenant, id, 0, int(x.Version)+1); err != nil {
+	if end.History, err = w.engine.Store.History(ctx, w.tenantOf(id), id, 0, int(x.Version)+1); err != nil {
 		broken("a history has no gap", id, "%v", err)
 		return end, nil
 	}
@@ -196,7 +198,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 	if x.Definition == "" {
 		return // it was refused
 	}
-	env, err := w.engine.Library.Hash(ctx, w.cfg.Tenant, x.Workflow, x.Definition)
+	env, err := w.engine.Library.Hash(ctx, w.tenantOf(x.ID), x.Workflow, x.Definition)
 	if err != nil {
 		broken("a definition stays", x.ID, "%v", err)
 		return
@@ -256,12 +258,16 @@ const ruleKept = "what is kept is what follows from the history"
 
 // leftovers looks for what stands in Redis though all has ended.
 func (w *world) leftovers(ctx context.Context, broken breaks) error {
-	counts, err := w.engine.Store.Counts(ctx, w.cfg.Tenant)
-	if err != nil {
-		return err
+	open := int64(0)
+	for _, tenant := range w.tenants {
+		counts, err := w.engine.Store.Counts(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		open += counts.Open
 	}
-	if counts.Open > 0 {
-		broken("every execution ends", "", "%d have not", counts.Open)
+	if open > 0 {
+		broken("every execution ends", "", "%d have not", open)
 		return nil // whoever has not ended may well wait for something
 	}
 	if n := len(w.memory.Members(timers)); n > 0 {
@@ -271,9 +277,11 @@ func (w *world) leftovers(ctx context.Context, broken breaks) error {
 		w.undone(broken)
 		return nil
 	}
-	for _, g := range w.memory.Groups(w.stream) {
-		if g.Pending > 0 || g.Unread > 0 {
-			broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
+	for _, stream := range w.streams {
+		for _, g := range w.memory.Groups(stream) {
+			if g.Pending > 0 || g.Unread > 0 {
+				broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
+			}
 		}
 	}
 	return nil
@@ -293,11 +301,16 @@ func (w *world) undone(broken breaks) {
 
 // letters says what has been given up. Faults that pass are no reason to.
 func (w *world) letters(ctx context.Context, broken breaks) error {
-	letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: w.cfg.Tenant, Count: 10})
-	for _, l := range letters {
-		broken(ruleGiven, l.Event.Execution, "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
+	for _, tenant := range w.tenants {
+		letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: tenant, Count: 10})
+		if err != nil {
+			return err
+		}
+		for _, l := range letters {
+			broken(ruleGiven, l.Event.Execution, "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
+		}
 	}
-	return err
+	return nil
 }
 
 // problem reads an error as Redis has it; nil if there is none.

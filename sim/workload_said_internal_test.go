@@ -86,7 +86,45 @@ do:
 			seeds: 40,
 			want:  map[string]string{"x": "faulted", "x.1": "cancelled"},
 		},
+		besides("tenants have nothing of one another", 3),
+		besides("tenants that do the same have nothing of one another", 4), // their entries have the same numbers
 	}
+}
+
+// besides is so many executions of two tenants, side by side.
+func besides(name string, executions int) workload {
+	l := workload{
+		name: name,
+		with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: P2D}}]
+`},
+		document: `
+do:
+  - all:
+      fork:
+        branches:
+          - rest: {wait: PT1H}
+          - count: {set: {n: 1}}
+          - ask: {call: http, with: {method: post, endpoint: "https://a.example/"}}
+          - hear: {listen: {to: {one: {with: {type: com.example.x}}}}}
+          - run: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+  - end: {set: "${ [$workflow.id, .[2].n, .[3][0]] }"}
+`,
+		mocks: `
+http: [{respond: {latency: PT1M40S, body: {n: 3}}}]
+events: [{after: P1D, type: com.example.x, source: /x, data: 4}]
+`,
+		executions: executions, tenants: 2, lasts: 2 * day, seeds: 60, want: map[string]string{},
+	}
+	for i := range executions {
+		id := "x"
+		if i > 0 {
+			id = fmt.Sprintf("x-%d", i+1)
+		}
+		l.want[id], l.want[id+".1"] = fmt.Sprintf("completed [%q,3,4]", id), "completed"
+	}
+	return l
 }
 
 // replays brings all back that was given up, as two operators do at once.

@@ -31,7 +31,9 @@ type world struct {
 	active   []*service // of these, those that are not idle
 	bodies   bool       // of dead processes are to be taken out
 	teams    []*team
-	stream   string   // the key of the tenant's events
+	tenants  []string
+	streams  []string // the keys of their events
+	youngest string   // of these, where the last event was written
 	lazy     bool     // see through
 	beside   bool     // see tardy
 	next     *service // that was found to have the next turn; nil: none yet
@@ -74,7 +76,10 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, stream: "tenant:" + cfg.Tenant + ":events", trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	for _, tenant := range w.tenants {
+		w.streams = append(w.streams, streamOf(tenant))
+	}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
 	w.lazy, w.beside = cfg.lazy(), cfg.besides()
 	w.memory.Added = w.added
@@ -134,17 +139,19 @@ func (w *world) launch(ctx context.Context) error {
 	if err := w.engine.Prepare(ctx); err != nil {
 		return err
 	}
-	for _, def := range w.cfg.With {
-		if _, err := w.engine.Library.Register(ctx, w.cfg.Tenant, def); err != nil {
+	for _, tenant := range w.tenants {
+		for _, def := range w.cfg.With {
+			if _, err := w.engine.Library.Register(ctx, tenant, def); err != nil {
+				return err
+			}
+		}
+		if _, err := w.engine.Library.Register(ctx, tenant, w.cfg.Definition); err != nil {
 			return err
 		}
 	}
-	if _, err := w.engine.Library.Register(ctx, w.cfg.Tenant, w.cfg.Definition); err != nil {
-		return err
-	}
 	for _, id := range w.cfg.ids() {
 		w.living++
-		if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); err != nil {
+		if err := w.engine.Start(ctx, w.tenantOf(id), id, w.cfg.Definition, w.cfg.Input); err != nil {
 			return err
 		}
 		w.startAgain(ctx, id)
@@ -164,7 +171,7 @@ func (w *world) startAgain(ctx context.Context, id string) {
 	if w.cfg.Plan == nil || w.brief() {
 		return
 	}
-	if err := w.engine.Start(ctx, w.cfg.Tenant, id, w.cfg.Definition, w.cfg.Input); !errors.Is(err, store.ErrExists) {
+	if err := w.engine.Start(ctx, w.tenantOf(id), id, w.cfg.Definition, w.cfg.Input); !errors.Is(err, store.ErrExists) {
 		w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
 	}
 }
@@ -178,8 +185,9 @@ func (w *world) expected() []arrival {
 	for i, mock := range w.cfg.Mocks.Events {
 		at := w.cfg.Start.Add(mock.After)
 		e := mock.Event(i, at)
-		e.Tenant = w.cfg.Tenant
-		out = append(out, arrival{at: at, event: e})
+		for _, e.Tenant = range w.tenants {
+			out = append(out, arrival{at: at, event: e})
+		}
 	}
 	return out
 }

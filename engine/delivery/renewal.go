@@ -39,15 +39,26 @@ func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 			continue
 		}
 		some = true
-		lost, wrong := r.store.Renew(ctx, held...)
-		if len(lost) > 0 && h.Lost != nil {
-			h.Lost(lost)
-		}
-		err = errors.Join(err, wrong)
+		err = errors.Join(err, r.renew(ctx, h, held))
 	}
 	if !some || err != nil {
 		return time.Time{}, err
 	}
 	now, err := r.store.Now(ctx)
 	return now.Add(r.lease / 3), err
+}
+
+// renew renews what a service holds. What it has lost it is told of at once, not only
+// when Redis has been asked about the messages of all tenants.
+func (r *Renewal) renew(ctx context.Context, h Holder, held []store.Message) error {
+	for _, part := range store.ByOwner(held) {
+		lost, err := r.store.Renew(ctx, part...)
+		if len(lost) > 0 && h.Lost != nil {
+			h.Lost(lost)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -71,7 +71,7 @@ func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 			return m.job, m.job.message.Read, nil
 		case m.read > 0:
 			requests, wake, err := b.read(ctx, m)
-			if requests == 0 || err != nil {
+			if err != nil || requests == 0 && len(m.enough) == 0 { // what it has enough of is there still
 				return nil, wake, err
 			}
 		case m.wait == nil:

@@ -130,29 +130,33 @@ func (s *Store) Release(ctx context.Context, msgs ...Message) error {
 	return err
 }
 
-// owned is whose messages a script can renew at once.
-type owned struct{ tenant, group, consumer string }
+// ByOwner parts messages by whose they are: those of one part are renewed at once.
+func ByOwner(msgs []Message) (parts [][]Message) {
+	type owner struct{ tenant, group, consumer string }
+	places := map[owner]int{}
+	for _, m := range msgs {
+		o := owner{m.Tenant, m.Group, m.Consumer}
+		at, known := places[o]
+		if !known {
+			at = len(parts)
+			places[o], parts = at, append(parts, nil)
+		}
+		parts[at] = append(parts[at], m)
+	}
+	return parts
+}
 
 func (s *Store) setIdle(ctx context.Context, idle time.Duration, msgs []Message) (lost []Message, err error) {
-	var owners []owned
-	held := map[owned][]Message{}
-	for _, m := range msgs {
-		o := owned{m.Tenant, m.Group, m.Consumer}
-		if len(held[o]) == 0 {
-			owners = append(owners, o)
-		}
-		held[o] = append(held[o], m)
-	}
-	for _, o := range owners {
-		args := []any{o.group, o.consumer, idle.Milliseconds()}
-		for _, m := range held[o] {
+	for _, part := range ByOwner(msgs) {
+		args := []any{part[0].Group, part[0].Consumer, idle.Milliseconds()}
+		for _, m := range part {
 			args = append(args, m.ID)
 		}
-		ids, err := renewScript.Run(ctx, s.rdb, []string{s.keys.stream(o.tenant)}, args...).StringSlice()
+		ids, err := renewScript.Run(ctx, s.rdb, []string{s.keys.stream(part[0].Tenant)}, args...).StringSlice()
 		if err != nil {
 			return lost, failed("renew or release a lease", err)
 		}
-		for _, m := range held[o] {
+		for _, m := range part {
 			if slices.Contains(ids, m.ID) {
 				lost = append(lost, m)
 			}

@@ -10,6 +10,7 @@ import (
 
 // group is a consumer group of a stream.
 type group struct {
+	stream    string // its key
 	name      string
 	last      streamID // that was delivered
 	read      int64    // entries, of all that were ever added; unknown if it is negative
@@ -221,7 +222,7 @@ func (s *Server) createGroup(st *stream, g *group, args []string) resp.Reply {
 		st, _ = ensure[stream](s, args[2])
 	}
 	place, _ := slices.BinarySearchFunc(st.groups, args[3], func(g *group, name string) int { return cmp.Compare(g.name, name) })
-	st.groups = slices.Insert(st.groups, place, &group{name: args[3], last: at, read: read})
+	st.groups = slices.Insert(st.groups, place, &group{stream: args[2], name: args[3], last: at, read: read})
 	return resp.OK()
 }
 

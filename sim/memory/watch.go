@@ -13,14 +13,14 @@ type Watch struct {
 
 // Entry is one that is pending.
 type Entry struct {
-	Group, ID, Owner string
-	Fields           []string // none if it is not in its stream any more
+	Stream, Group, ID, Owner string
+	Fields                   []string // none if it is not in its stream any more
 }
 
 // taken tells that an entry is about to be another consumer's.
 func (s *Server) taken(g *group, p *pending, to *consumer) {
 	if s.Watch.Taken != nil && p.owner != to {
-		s.Watch.Taken(Entry{Group: g.name, ID: p.id, Owner: p.owner.name}, to.name, time.Duration(s.ms-p.since)*time.Millisecond)
+		s.Watch.Taken(Entry{Stream: g.stream, Group: g.name, ID: p.id, Owner: p.owner.name}, to.name, time.Duration(s.ms-p.since)*time.Millisecond)
 	}
 }
 
@@ -29,7 +29,7 @@ func (s *Server) acknowledged(st *stream, g *group, p *pending) {
 	if s.Watch.Acknowledged == nil {
 		return
 	}
-	e := Entry{Group: g.name, ID: p.id, Owner: p.owner.name}
+	e := Entry{Stream: g.stream, Group: g.name, ID: p.id, Owner: p.owner.name}
 	if there := st.entry(p.streamID); there != nil {
 		e.Fields = there.fields
 	}
