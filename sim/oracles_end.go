@@ -50,18 +50,24 @@ func (w *world) listed(ctx context.Context, ends []End, broken breaks) error {
 			}
 			for _, entry := range entries {
 				id, _ := entry.Member.(string) // go-redis reads nothing else
-				if other := places[id]; other != "" {
-					broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
-				}
-				if places[id] = list; w.tenantOf(id) != tenant {
+				if w.tenantOf(id) != tenant {
 					broken(ruleApart, id, "it is listed by tenant %s", tenant)
 				}
 				begun(id, list, entry.Score, ends, broken)
+				shelved(id, list, places, broken)
 			}
 		}
 	}
 	misplaced(ends, places, broken)
 	return nil
+}
+
+// shelved notes where an execution stands, and looks whether it stood elsewhere.
+func shelved(id, list string, places map[string]string, broken breaks) {
+	if other := places[id]; other != "" {
+		broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
+	}
+	places[id] = list
 }
 
 // begun holds a place in a list, and the moment by which it stands there, against what
