@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/event"
 )
 
@@ -38,9 +37,7 @@ func (w *world) outlived(t *Trial, broken breaks) {
 		}
 	}
 	p.keys.left(p.ends, broken)
-	if w.retention == (engine.Retention{}) {
-		unpublished(t.Ends, p.seen, broken)
-	}
+	unpublished(t.Ends, p.seen, broken)
 }
 
 // first reports whether an event is there for the first time.
@@ -89,13 +86,30 @@ type publication struct {
 	again bool   // it was put off before
 }
 
-// publications are the events of executions in the stream, in their order.
+// publications are the events of executions that were ever in the stream, in their
+// order. Who looks for what is there twice, or after an end, has to know what was
+// trimmed: the first of two may be gone.
 func (w *world) publications() iter.Seq[publication] {
 	return func(yield func(publication) bool) {
+		for _, p := range w.past {
+			if !yield(p) {
+				return
+			}
+		}
 		w.memory.Each(w.stream, func(entry string, fields []string) bool {
 			p := publicationOf(entry, fields)
 			return p.Execution == "" || yield(p)
 		})
+	}
+}
+
+// trimmed keeps what was published and has left the stream.
+func (w *world) trimmed(key, entry string, fields []string) {
+	if key != w.stream {
+		return
+	}
+	if p := publicationOf(entry, fields); p.Execution != "" {
+		w.past = append(w.past, p)
 	}
 }
 
