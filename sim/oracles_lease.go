@@ -20,6 +20,7 @@ func (w *world) watch() {
 	w.memory.Watch.Taken = w.taken
 	w.memory.Watch.Acknowledged = w.acknowledged
 	w.memory.Watch.Removed = w.removed
+	w.memory.Watch.Trimmed = w.trimmed
 	w.memory.Watch.Lost = func(group, id string) {
 		w.breach("nothing goes that a group still needs", "", "entry "+id+" has gone, and "+group+" was not done with it")
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/event"
 )
 
@@ -41,9 +40,7 @@ func (w *world) outlived(t *Trial, broken breaks) {
 		}
 	}
 	p.keys.left(p.ends, broken)
-	if w.retention == (engine.Retention{}) {
-		unpublished(t.Ends, p.seen, broken)
-	}
+	unpublished(t.Ends, p.seen, broken)
 }
 
 // first reports whether an event is there for the first time.
@@ -92,9 +89,16 @@ type publication struct {
 	again bool   // it was put off before
 }
 
-// publications are the events of executions in the streams, in their order there.
+// publications are the events of executions that were ever in the streams, in their
+// order there. Who looks for what is there twice, or after an end, has to know what was
+// trimmed: the first of two may be gone.
 func (w *world) publications() iter.Seq[publication] {
 	return func(yield func(publication) bool) {
+		for _, p := range w.past {
+			if !yield(p) {
+				return
+			}
+		}
 		for i, more := 0, true; i < len(w.tenants) && more; i++ {
 			w.memory.Each(w.streams[i], func(entry string, fields []string) bool {
 				p := publicationOf(entry, fields)
@@ -103,6 +107,18 @@ func (w *world) publications() iter.Seq[publication] {
 				return more
 			})
 		}
+	}
+}
+
+// trimmed keeps what was published and has left its stream.
+func (w *world) trimmed(key, entry string, fields []string) {
+	at := slices.Index(w.streams, key)
+	if at < 0 {
+		return
+	}
+	if p := publicationOf(entry, fields); p.Execution != "" {
+		p.Tenant = w.tenants[at]
+		w.past = append(w.past, p)
 	}
 }
 

@@ -59,6 +59,7 @@ type world struct {
 	foreign     []string // see Trial
 	retention   engine.Retention
 	tidied      tidied
+	past        []publication // that were trimmed
 
 	living  int // executions that have begun and not ended
 	tasks   int

@@ -311,9 +311,22 @@ func (d *Desk) Dead(m store.Message, cause error) event.Dead {
 func (d *Desk) Bury(ctx context.Context, m store.Message, dead event.Dead, publish []event.Event) error {
 	_, err := d.Store.Bury(ctx, m, dead, publish)
 	if err == nil {
-		d.Tell(Activity{What: Buried, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
+		d.buried(m, dead)
 	}
 	return err
+}
+
+// GiveUp gives up the message that a commit answers, with what is committed.
+func (d *Desk) GiveUp(ctx context.Context, c store.Commit, dead event.Dead) (store.Outcome, error) {
+	outcome, err := d.Store.GiveUp(ctx, c, dead)
+	if err == nil && outcome == store.Committed {
+		d.buried(*c.Message, dead)
+	}
+	return outcome, err
+}
+
+func (d *Desk) buried(m store.Message, dead event.Dead) {
+	d.Tell(Activity{What: Buried, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
 }
 
 // Roster is the tenants whose work is done. It may grow.

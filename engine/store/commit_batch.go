@@ -35,6 +35,8 @@ type commitBatch struct {
 
 	first, last string // of the entries that are answered
 
+	letter []any // of the message that the only transition answers; none if it is not given up
+
 	stamp   time.Time // of the last event
 	stamped string    // … as text
 }
@@ -73,7 +75,7 @@ func (b *commitBatch) end() {
 	clear(b.refused)
 	clear(b.words.places)
 	clear(b.shapes)
-	b.owner, b.first, b.last = Message{}, "", ""
+	b.owner, b.first, b.last, b.letter = Message{}, "", "", nil
 	b.args, b.words.texts, b.all = b.args[:0], b.words.texts[:0], b.all[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
 	b.store.batches.Put(b)
@@ -177,19 +179,23 @@ func (b *commitBatch) shapeText() string {
 
 // arguments are all of them.
 func (b *commitBatch) arguments() []any {
-	from := batchArguments + len(b.words.texts)
+	from := batchArguments + len(b.words.texts) + len(b.letter)
 	b.all = append(slices.Grow(b.all[:0], from+len(b.args)),
 		b.owner.Group, b.owner.Consumer, b.tenant, b.first, b.last, lookedAt(len(b.names)), from+1)
-	b.all = append(append(b.all, b.words.texts...), b.args...)
+	b.all = append(append(append(b.all, b.words.texts...), b.letter...), b.args...)
 	return b.all
 }
 
 // run has the script make the transitions.
 func (b *commitBatch) run(ctx context.Context) ([]Committing, error) {
 	var done []any
+	script := commitScript
+	if len(b.letter) > 0 {
+		script = giveUpScript
+	}
 	if len(b.args) > 0 {
 		var err error
-		if done, err = commitScript.Run(ctx, b.store.rdb, b.keys, b.arguments()...).Slice(); err != nil {
+		if done, err = script.Run(ctx, b.store.rdb, b.keys, b.arguments()...).Slice(); err != nil {
 			return nil, failed("commit", err)
 		}
 	}

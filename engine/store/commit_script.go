@@ -33,7 +33,9 @@ import "github.com/redis/go-redis/v9"
 // the message is not the consumer's any more, or what is wrong.
 //
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
-var commitScript = redis.NewScript(ours + unmove + `
+var commitScript = redis.NewScript(transitions)
+
+const transitions = ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
 local kinds, acks, lost, shapes = {}, {}, {}, {}
@@ -245,4 +247,4 @@ while at <= #args do
 end
 if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
 return out
-`)
+`

@@ -215,31 +215,6 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	return nil
 }
 
-// Bury gives a message up: it goes to the dead letters, and the events to the
-// stream. It reports false, and does nothing, if the message is not the
-// consumer's any more.
-func (s *Store) Bury(ctx context.Context, m Message, d event.Dead, publish []event.Event) (mine bool, err error) {
-	now, err := s.Now(ctx)
-	if err != nil {
-		return false, err
-	}
-	last := now.Format(time.RFC3339Nano)
-	first := m.field(firstFailureField)
-	if first == "" {
-		first = last
-	}
-	letter := append(anys(m.sent()),
-		"reason", string(s.sealer.Seal([]byte(d.Reason))), "attempts", strconv.Itoa(d.Attempts), "service", d.Service,
-		"source_stream", s.keys.stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
-	args := append([]any{m.Group, m.ID, m.Consumer, len(letter)}, letter...)
-	for _, e := range publish {
-		args = s.appendEvent(args, e)
-	}
-	keys := []string{s.keys.stream(m.Tenant), s.keys.dead(m.Tenant)}
-	n, err := buryScript.Run(ctx, s.rdb, keys, args...).Int()
-	return n == 1, failed("bury", err)
-}
-
 // appendEvent appends the fields of an event, behind their count.
 func (s *Store) appendEvent(args []any, e event.Event) []any {
 	fields := anys(s.fields(e))

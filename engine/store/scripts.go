@@ -47,23 +47,6 @@ redis.call('ZADD', KEYS[3], ARGV[1], ARGV[2])
 return 1
 `)
 
-// buryScript gives a message up. KEYS: stream, dead letters. ARGV: group, entry,
-// consumer, then the dead letter and each event to publish, each as the count of its
-// fields and these.
-//
-//nolint:gochecknoglobals // see commitScript
-var buryScript = redis.NewScript(mine + `
-if not mine() then return 0 end
-local at, key = 4, KEYS[2]
-while at <= #ARGV do
-  local n = tonumber(ARGV[at])
-  redis.call('XADD', key, '*', unpack(ARGV, at + 1, at + n))
-  at, key = at + n + 1, KEYS[1]
-end
-redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
-return 1
-`)
-
 // replayScript takes a letter back into the stream it came from. KEYS: the
 // letter's stream, the event's. ARGV: letter, then the event's fields.
 //

@@ -53,7 +53,7 @@ func trimmingOf(args []string) (t trimming, rest []string, bad string) {
 }
 
 // trim takes the oldest entries out, and says how many.
-func (s *Server) trim(st *stream, t trimming) int {
+func (s *Server) trim(key string, st *stream, t trimming) int {
 	n := 0
 	switch t.by {
 	case "maxlen":
@@ -62,6 +62,7 @@ func (s *Server) trim(st *stream, t trimming) int {
 		n = st.search(t.min)
 	}
 	s.lost(st, st.entries[:n])
+	s.trimmed(key, st.entries[:n])
 	st.entries = slices.Delete(st.entries, 0, n)
 	return n
 }
@@ -84,7 +85,7 @@ func (s *Server) xtrim(args []string) resp.Reply {
 	case st == nil:
 		return resp.Int(0)
 	}
-	return resp.Int(s.trim(st, t))
+	return resp.Int(s.trim(args[1], st, t))
 }
 
 func (s *Server) xadd(args []string) resp.Reply {
@@ -130,7 +131,7 @@ options:
 	if s.keys[key] == nil {
 		s.keys[key] = &item{value: st}
 	}
-	s.trim(st, t)
+	s.trim(key, st, t)
 	if s.Added != nil {
 		s.Added(key, rest[1:])
 	}

@@ -8,6 +8,7 @@ type Watch struct {
 	Taken        func(Entry, string, time.Duration) // by a consumer, once it was left alone for so long
 	Acknowledged func(Entry)
 	Lost         func(group, id string) // an entry that a group has not read, or not acknowledged
+	Trimmed      func(key, id string, fields []string)
 	Removed      func(key string)
 }
 
@@ -49,5 +50,15 @@ func (s *Server) lost(st *stream, going []entry) {
 				s.Watch.Lost(g.name, e.id)
 			}
 		}
+	}
+}
+
+// trimmed tells of entries that are about to go.
+func (s *Server) trimmed(key string, going []entry) {
+	if s.Watch.Trimmed == nil {
+		return
+	}
+	for i := range going {
+		s.Watch.Trimmed(key, going[i].id, going[i].fields)
 	}
 }

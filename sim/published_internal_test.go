@@ -1,0 +1,55 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// What was trimmed is known still: a timer that fires again for a copy of its event is
+// the one that fired before, and one that fires after the end is one too many.
+func TestPublishedKnowsWhatWasTrimmed(t *testing.T) {
+	t.Parallel()
+	fired, ended := [2]string{"x/do/0/w/wait/1", string(event.TimerFired)}, [2]string{"x/4", string(event.WorkflowCompleted)}
+	for _, c := range []struct {
+		name    string
+		entries [][2]string
+		kept    string // how many entries stay before the last one comes
+		faults  []FaultKind
+		want    []string
+	}{
+		{"it fires again", [][2]string{fired, ended, fired}, "1", []FaultKind{Duplicate}, nil},
+		{"it fires again for no reason", [][2]string{fired, ended, fired}, "1", nil, []string{"an event is published once"}},
+		{"another one fires", [][2]string{ended, {"x/do/0/w/wait/2", string(event.TimerFired)}}, "0", nil, []string{"no timer outlives its execution"}},
+	} {
+		cfg := twoProcesses(t).withDefaults()
+		cfg.Plan = &Plan{}
+		w, err := newWorld(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.close)
+		for i, e := range c.entries {
+			if i == len(c.entries)-1 {
+				if err := w.client.Do(t.Context(), "xtrim", w.streams[0], "maxlen", c.kept).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			values := []any{"id", e[0], "type", e[1], "executionid", "x", "time", "2026-01-01T00:00:00Z"}
+			if err := w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: w.streams[0], Values: values}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, kind := range c.faults {
+			w.struck = append(w.struck, Struck{Fault: Fault{Kind: kind}})
+		}
+		var got []string
+		w.outlived(&Trial{}, func(rule, _, _ string, _ ...any) { got = append(got, rule) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: broken %q, want %q", c.name, got, c.want)
+		}
+	}
+}
