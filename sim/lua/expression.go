@@ -64,17 +64,17 @@ func (c *compiler) index(e *ast.AttrGetExpr) expression {
 		name, site := text(key.Value), c.site()
 		return func(m *machine, f *frame) value {
 			o := object(m, f)
-			if o.kind != isTable || o.table.more != nil {
+			if o.kind() != isTable || o.is.more != nil {
 				return load(o, name, line)
 			}
-			return o.table.field(name, &m.found[site])
+			return o.is.field(name, &m.found[site])
 		}
 	case *ast.NumberExpr, *ast.ArithmeticOpExpr:
 		place := c.numeric(e.Key)
 		return func(m *machine, f *frame) value {
 			o, n := object(m, f), place(m, f)
-			if i := int(n) - 1; o.kind == isTable && i >= 0 && i < len(o.table.list) && float64(i+1) == n {
-				return o.table.list[i]
+			if i := int(n) - 1; o.kind() == isTable && i >= 0 && i < len(o.is.list) && float64(i+1) == n {
+				return o.is.list[i]
 			}
 			return load(o, number(n), line)
 		}
@@ -90,7 +90,7 @@ func (c *compiler) index(e *ast.AttrGetExpr) expression {
 // pass the same place of a script are alike.
 func (t *table) field(name value, at *uint8) value {
 	if i := int(*at); i < len(t.pairs) {
-		if p := &t.pairs[i]; p.key.kind == isString && p.key.str == name.str {
+		if p := &t.pairs[i]; p.key.is == &aText && p.key.str == name.str {
 			return p.value
 		}
 	}
@@ -104,12 +104,12 @@ func (t *table) field(name value, at *uint8) value {
 
 func load(object, key value, line int) value {
 	switch {
-	case object.kind == isTable:
-		return object.table.get(key)
-	case object.kind == isString && !inStrings(key):
+	case object.kind() == isTable:
+		return object.is.get(key)
+	case object.is == &aText && !inStrings(key):
 		return value{} // a text has the functions of the library string, and nothing else
 	default:
-		fail(line, "attempt to index a %s value", object.kind)
+		fail(line, "attempt to index a %s value", object.kind())
 		return value{}
 	}
 }
@@ -118,7 +118,7 @@ func load(object, key value, line int) value {
 func inStrings(key value) bool {
 	switch key.str {
 	case "byte", "char", "dump", "find", "format", "gmatch", "gsub", "len", "lower", "match", "rep", "reverse", "sub", "upper":
-		return key.kind == isString
+		return key.is == &aText
 	default:
 		return false
 	}
@@ -126,12 +126,12 @@ func inStrings(key value) bool {
 
 func store(object, key, to value, line int) {
 	switch {
-	case object.kind != isTable:
-		fail(line, "attempt to index a %s value", object.kind)
-	case key.kind == isNil:
+	case object.kind() != isTable:
+		fail(line, "attempt to index a %s value", object.kind())
+	case key.is == nil:
 		fail(line, "table index is nil")
 	}
-	object.table.set(key, to)
+	object.is.set(key, to)
 }
 
 // construct compiles {a, b, c = d, [e] = f}.
@@ -159,7 +159,7 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 			m.pile = m.pile[:base]
 			t.shorten()
 		}
-		o := value{kind: isTable, table: t}
+		o := value{is: t}
 		for i, key := range keys {
 			k := key(m, f)
 			store(o, k, values[i](m, f), line)
@@ -207,13 +207,13 @@ func (c *compiler) operation(e ast.Expr) expression {
 }
 
 func length(v value, line int) value {
-	switch v.kind {
+	switch v.kind() {
 	case isString:
 		return number(float64(len(v.str)))
 	case isTable:
-		return number(float64(len(v.table.list)))
+		return number(float64(len(v.is.list)))
 	default:
-		fail(line, "attempt to get length of a %s value", v.kind)
+		fail(line, "attempt to get length of a %s value", v.kind())
 		return value{}
 	}
 }
@@ -237,7 +237,7 @@ func (c *compiler) concat(e *ast.StringConcatOpExpr) expression {
 			v := part(m, f)
 			s, ok := v.text(written)
 			if !ok {
-				fail(line, "attempt to concatenate a %s value", v.kind)
+				fail(line, "attempt to concatenate a %s value", v.kind())
 			}
 			m.joined = append(m.joined, s...)
 		}

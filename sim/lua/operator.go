@@ -14,7 +14,7 @@ type (
 
 // numeric is a value as a number, or the end of the script.
 func numeric(v value, message string, line int) float64 {
-	if v.kind == isNumber {
+	if v.is == &aNumber {
 		return v.num
 	}
 	n, ok := v.number()
@@ -102,7 +102,7 @@ func (c *compiler) relation(e *ast.RelationalOpExpr) decision {
 		if s, ok := e.Rhs.(*ast.StringExpr); ok {
 			return func(m *machine, f *frame) bool {
 				a := left(m, f)
-				return (a.kind == isString && a.str == s.Value) == equal
+				return (a.is == &aText && a.str == s.Value) == equal
 			}
 		}
 		return func(m *machine, f *frame) bool {
@@ -124,7 +124,7 @@ func (c *compiler) relation(e *ast.RelationalOpExpr) decision {
 }
 
 func less(a, b value, line int) bool {
-	if a.kind == isString && b.kind == isString {
+	if a.is == &aText && b.is == &aText {
 		return a.str < b.str
 	}
 	checkNumbers(a, b, line)
@@ -132,7 +132,7 @@ func less(a, b value, line int) bool {
 }
 
 func lessOrEqual(a, b value, line int) bool {
-	if a.kind == isString && b.kind == isString {
+	if a.is == &aText && b.is == &aText {
 		return a.str <= b.str
 	}
 	checkNumbers(a, b, line)
@@ -142,10 +142,10 @@ func lessOrEqual(a, b value, line int) bool {
 // checkNumbers ends the script if two values cannot be compared.
 func checkNumbers(a, b value, line int) {
 	switch {
-	case a.kind == isNumber && b.kind == isNumber:
-	case a.kind == b.kind:
-		fail(line, "attempt to compare two %s values", a.kind)
+	case a.is == &aNumber && b.is == &aNumber:
+	case a.kind() == b.kind():
+		fail(line, "attempt to compare two %s values", a.kind())
 	default:
-		fail(line, "attempt to compare %s with %s", a.kind, b.kind)
+		fail(line, "attempt to compare %s with %s", a.kind(), b.kind())
 	}
 }
