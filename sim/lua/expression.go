@@ -58,12 +58,12 @@ func (c *compiler) read(as string) expression {
 // index compiles t[k]. The lists that scripts are given, and names, are quick to find.
 func (c *compiler) index(e *ast.AttrGetExpr) expression {
 	line := e.Line()
-	object := c.expression(e.Object)
+	object := c.operand(e.Object)
 	switch key := e.Key.(type) {
 	case *ast.StringExpr:
 		name, site := text(key.Value), c.site()
 		return func(m *machine, f *frame) value {
-			o := object(m, f)
+			o := object.of(m, f)
 			if o.kind() != isTable || o.is.more != nil {
 				return load(o, name, line)
 			}
@@ -72,18 +72,41 @@ func (c *compiler) index(e *ast.AttrGetExpr) expression {
 	case *ast.NumberExpr, *ast.ArithmeticOpExpr:
 		place := c.numeric(e.Key)
 		return func(m *machine, f *frame) value {
-			o, n := object(m, f), place(m, f)
+			o, n := object.of(m, f), place(m, f)
 			if i := int(n) - 1; o.kind() == isTable && i >= 0 && i < len(o.is.list) && float64(i+1) == n {
 				return o.is.list[i]
 			}
 			return load(o, number(n), line)
 		}
 	}
-	key := c.expression(e.Key)
+	key := c.operand(e.Key)
 	return func(m *machine, f *frame) value {
-		o := object(m, f)
-		return load(o, key(m, f), line)
+		o := object.of(m, f)
+		return load(o, key.of(m, f), line)
 	}
+}
+
+// operand is an expression of which most are variables: those need no call.
+type operand struct {
+	expr expression // nil: it is a variable …
+	slot int // … of the function itself
+}
+
+// operand compiles one.
+func (c *compiler) operand(e ast.Expr) operand {
+	if ident, ok := e.(*ast.IdentExpr); ok {
+		if n, level := c.resolve(ident.Value); n != nil && n.function == nil && level == 0 {
+			return operand{slot: n.slot}
+		}
+	}
+	return operand{expr: c.expression(e)}
+}
+
+func (o operand) of(m *machine, f *frame) value {
+	if o.expr != nil {
+		return o.expr(m, f)
+	}
+	return f.vars[o.slot]
 }
 
 // field finds a field, first where one of its name stood the last time: tables that

@@ -41,12 +41,18 @@ func (c *compiler) numeric(e ast.Expr) computation {
 		operand := c.numeric(e.Expr)
 		return func(m *machine, f *frame) float64 { return -operand(m, f) }
 	}
-	expr, line := c.expression(e), e.Line()
-	return func(m *machine, f *frame) float64 { return numeric(expr(m, f), noNumber, line) }
+	expr, line := c.operand(e), e.Line()
+	return func(m *machine, f *frame) float64 { return numeric(expr.of(m, f), noNumber, line) }
 }
 
 func (c *compiler) arithmetic(e *ast.ArithmeticOpExpr) computation {
 	left, right := c.numeric(e.Lhs), c.numeric(e.Rhs)
+	if e.Operator == "*" {
+		if n, ok := e.Rhs.(*ast.NumberExpr); ok {
+			by, _ := parseNumber(n.Value)
+			return func(m *machine, f *frame) float64 { return left(m, f) * by }
+		}
+	}
 	switch e.Operator {
 	case "+":
 		return func(m *machine, f *frame) float64 { return left(m, f) + right(m, f) }
@@ -84,16 +90,16 @@ func (c *compiler) condition(e ast.Expr) decision {
 		operand := c.condition(e.Expr)
 		return func(m *machine, f *frame) bool { return !operand(m, f) }
 	}
-	expr := c.expression(e)
-	return func(m *machine, f *frame) bool { return expr(m, f).holds() }
+	expr := c.operand(e)
+	return func(m *machine, f *frame) bool { return expr.of(m, f).holds() }
 }
 
 func (c *compiler) relation(e *ast.RelationalOpExpr) decision {
-	left, right, line := c.expression(e.Lhs), c.expression(e.Rhs), e.Line()
+	left, right, line := c.operand(e.Lhs), c.operand(e.Rhs), e.Line()
 	of := func(holds func(a, b value, line int) bool) decision {
 		return func(m *machine, f *frame) bool {
-			a := left(m, f)
-			return holds(a, right(m, f), line)
+			a := left.of(m, f)
+			return holds(a, right.of(m, f), line)
 		}
 	}
 	equal := e.Operator == "=="
@@ -101,13 +107,13 @@ func (c *compiler) relation(e *ast.RelationalOpExpr) decision {
 	case "==", "~=":
 		if s, ok := e.Rhs.(*ast.StringExpr); ok {
 			return func(m *machine, f *frame) bool {
-				a := left(m, f)
+				a := left.of(m, f)
 				return (a.is == &aText && a.str == s.Value) == equal
 			}
 		}
 		return func(m *machine, f *frame) bool {
-			a := left(m, f)
-			return (a == right(m, f)) == equal
+			a := left.of(m, f)
+			return (a == right.of(m, f)) == equal
 		}
 	case "<":
 		return of(less)
