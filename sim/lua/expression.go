@@ -89,7 +89,7 @@ func (c *compiler) index(e *ast.AttrGetExpr) expression {
 // operand is an expression of which most are variables: those need no call.
 type operand struct {
 	expr expression // nil: it is a variable …
-	slot int // … of the function itself
+	slot int        // … of the function itself
 }
 
 // operand compiles one.
