@@ -68,6 +68,7 @@ func (b *commitBatch) end() {
 	for _, list := range [][]any{b.args, b.words.texts, b.all} {
 		clear(list)
 	}
+	clear(b.words.known)
 	clear(b.keys)
 	clear(b.names)
 	clear(b.refused)
@@ -75,6 +76,7 @@ func (b *commitBatch) end() {
 	clear(b.shapes)
 	b.owner, b.first, b.last = Message{}, "", ""
 	b.args, b.words.texts, b.all = b.args[:0], b.words.texts[:0], b.all[:0]
+	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
 	b.store.batches.Put(b)
 }
