@@ -12,9 +12,15 @@ import (
 // isolation watches who is handled beside whom: a message that two processes have
 // died of is handled with nothing beside it, and no other one is.
 type isolation struct {
-	under  map[string]map[string]int // by consumer, the messages that it is handling, and their deaths
-	deaths map[string]int            // of messages that were claimed, by where they are noted
+	under  map[handler]map[handled]int // the messages that somebody is handling, and their deaths
+	deaths map[string]int              // of messages that were claimed, by where they are noted
 }
+
+// handler is who handles messages.
+type handler struct{ service, consumer string }
+
+// handled is a message that is handled.
+type handled struct{ tenant, group, id string }
 
 // suspicious is how many have died of a message that is handled alone.
 const suspicious = 2
@@ -22,20 +28,20 @@ const suspicious = 2
 // acted takes in what a service does with a message.
 func (i *isolation) acted(w *world, a delivery.Activity) {
 	if i.under == nil {
-		i.under, i.deaths = map[string]map[string]int{}, map[string]int{}
+		i.under, i.deaths = map[handler]map[handled]int{}, map[string]int{}
 	}
 	m := a.Message
-	by, id := a.Service+" "+a.Consumer, streamOf(m.Tenant)+":deaths "+m.Group+" "+m.ID
+	by, id := handler{a.Service, a.Consumer}, handled{m.Tenant, m.Group, m.ID}
 	switch a.What {
 	case delivery.Claimed:
-		i.deaths[id] = m.Deaths
+		i.deaths[streamOf(m.Tenant)+":deaths "+m.Group+" "+m.ID] = m.Deaths
 	case delivery.Began:
 		if i.under[by] == nil {
-			i.under[by] = map[string]int{}
+			i.under[by] = map[handled]int{}
 		}
 		for other, deaths := range i.under[by] {
 			if other != id && max(deaths, m.Deaths) >= suspicious {
-				w.breach("what has killed two is handled alone", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s beside another one: of these, %d have died", m.Event.Type, m.Event.ID, by, max(deaths, m.Deaths)))
+				w.breach("what has killed two is handled alone", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one: of these, %d have died", m.Event.Type, m.Event.ID, by.service, by.consumer, max(deaths, m.Deaths)))
 				break
 			}
 		}

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -40,26 +38,20 @@ const ruleListed = "every execution is listed by its status"
 
 // listed holds the lists of executions against what is kept of them: each stands
 // once, where its status belongs, by when it was created.
-func (w *world) listed(ctx context.Context, ends []End, broken breaks) error {
+func (w *world) listed(ends []End, broken breaks) {
 	places := map[string]string{}
 	for _, tenant := range w.tenants {
 		for _, list := range shelves() {
-			entries, err := w.client.ZRangeWithScores(ctx, shelf(tenant, list), 0, -1).Result()
-			if err != nil {
-				return err
-			}
-			for _, entry := range entries {
-				id, _ := entry.Member.(string) // go-redis reads nothing else
+			w.memory.Ranked(shelf(tenant, list), func(id string, score float64) {
 				if w.tenantOf(id) != tenant {
 					broken(ruleApart, id, "it is listed by tenant %s", tenant)
 				}
-				begun(id, list, entry.Score, ends, broken)
+				begun(id, list, score, ends, broken)
 				shelved(id, list, places, broken)
-			}
+			})
 		}
 	}
 	misplaced(ends, places, broken)
-	return nil
 }
 
 // shelved notes where an execution stands, and looks whether it stood elsewhere.
@@ -120,45 +112,31 @@ func (w *world) knownOf(tenant, rest string, ends []End) bool {
 }
 
 // strays looks for keys that belong to nothing, and for notes of what is over.
-func (w *world) strays(ctx context.Context, ends []End, broken breaks) error {
-	keys, err := w.client.Keys(ctx, "*").Result()
-	if err != nil {
-		return err
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+func (w *world) strays(ends []End, broken breaks) {
+	for _, key := range w.memory.Keys("") {
 		if !w.known(key, ends) {
 			broken("no key is left over", "", "%s belongs to nothing", key)
 		}
 	}
-	keyed, err := w.client.HGetAll(ctx, "flunq:timers:keys").Result()
-	if err != nil {
-		return err
-	}
 	const order = 40 // digits, and a blank before the timer
-	for _, identity := range slices.Sorted(maps.Keys(keyed)) {
-		if len(keyed[identity]) > order+1 {
+	w.memory.Fields("flunq:timers:keys", func(identity, timer string) {
+		if len(timer) > order+1 {
 			broken("no timer is left", "", "that of %s is known still", identity)
 		}
-	}
-	return w.notes(ctx, ends, broken)
+	})
+	w.notes(ends, broken)
 }
 
 // notes looks for what is still noted of executions that have ended.
-func (w *world) notes(ctx context.Context, ends []End, broken breaks) error {
+func (w *world) notes(ends []End, broken breaks) {
 	for _, end := range ends {
 		if !end.Status.Ended() {
 			continue
 		}
-		names, err := w.client.HKeys(ctx, executionKey(w.tenantOf(end.ID), end.ID)).Result()
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
+		w.memory.Fields(executionKey(w.tenantOf(end.ID), end.ID), func(name, _ string) {
 			if strings.Contains(name, ":") || name == "state" || name == "state_version" {
 				broken("an execution that has ended keeps no notes", end.ID, "%s is left", name)
 			}
-		}
+		})
 	}
-	return nil
 }

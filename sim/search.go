@@ -166,7 +166,7 @@ func (h *hunt) scenario(seed uint64) Scenario {
 // document does one thing after the other, most worlds have one process, and compute
 // at once.
 func (sc Scenario) slight(remote bool) Scenario {
-	if choice(sc.Seed, "alone")%4 != 0 {
+	if choice(sc.Seed, "alone")%8 != 0 {
 		sc.Processes = 1
 	}
 	sc.Remote = remote || choice(sc.Seed, "remote")%8 == 1

@@ -135,12 +135,15 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		t.Ends = append(t.Ends, end)
 	}
 	if t.Stop == "" {
-		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note), w.strays(ctx, t.Ends, note))
+		err = w.leftovers(ctx, note)
+		w.orphans(note)
+		w.strays(t.Ends, note)
 	}
 	w.unprovoked(note)
 	t.Broken = append(t.Broken, w.breaches...)
 	w.outlived(t, note)
-	return errors.Join(err, w.listed(ctx, t.Ends, note), w.letters(ctx, note))
+	w.listed(t.Ends, note)
+	return errors.Join(err, w.letters(ctx, note))
 }
 
 // breaks notes a broken promise.

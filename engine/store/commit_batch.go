@@ -70,6 +70,7 @@ func (b *commitBatch) end() {
 	for _, list := range [][]any{b.args, b.words.texts, b.all} {
 		clear(list)
 	}
+	clear(b.words.known)
 	clear(b.keys)
 	clear(b.names)
 	clear(b.refused)
@@ -77,6 +78,7 @@ func (b *commitBatch) end() {
 	clear(b.shapes)
 	b.owner, b.first, b.last, b.letter = Message{}, "", "", nil
 	b.args, b.words.texts, b.all = b.args[:0], b.words.texts[:0], b.all[:0]
+	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
 	b.store.batches.Put(b)
 }

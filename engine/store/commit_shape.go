@@ -64,7 +64,8 @@ func appendWords(shape []byte, places ...int) []byte {
 type words struct {
 	before int // arguments
 	places map[string]int
-	texts  []any
+	known  []string // them
+	texts  []any    // likewise, each by its address
 }
 
 const mostWords = timed - 1 - batchArguments
@@ -77,7 +78,8 @@ func (w *words) place(text string) int {
 	if len(w.texts) == mostWords {
 		return 0
 	}
-	w.texts = append(w.texts, text)
+	w.known = append(w.known, text)
+	w.texts = append(w.texts, &w.known[len(w.known)-1]) // one that moves on stays where it was, too
 	place := w.before + len(w.texts)
 	w.places[text] = place
 	return place

@@ -316,10 +316,10 @@ func (c *compiler) conditional(s *ast.IfStmt) statement {
 
 // tabled is an argument that has to be a table.
 func tabled(v value, of string, line int) *table {
-	if v.kind != isTable {
-		fail(line, "bad argument #1 to '%s' (table expected, got %s)", of, v.kind)
+	if v.kind() != isTable {
+		fail(line, "bad argument #1 to '%s' (table expected, got %s)", of, v.kind())
 	}
-	return v.table
+	return v.is
 }
 
 func (c *compiler) giveBack(s *ast.ReturnStmt) statement {

@@ -58,39 +58,62 @@ func (c *compiler) read(as string) expression {
 // index compiles t[k]. The lists that scripts are given, and names, are quick to find.
 func (c *compiler) index(e *ast.AttrGetExpr) expression {
 	line := e.Line()
-	object := c.expression(e.Object)
+	object := c.operand(e.Object)
 	switch key := e.Key.(type) {
 	case *ast.StringExpr:
 		name, site := text(key.Value), c.site()
 		return func(m *machine, f *frame) value {
-			o := object(m, f)
-			if o.kind != isTable || o.table.more != nil {
+			o := object.of(m, f)
+			if o.kind() != isTable || o.is.more != nil {
 				return load(o, name, line)
 			}
-			return o.table.field(name, &m.found[site])
+			return o.is.field(name, &m.found[site])
 		}
 	case *ast.NumberExpr, *ast.ArithmeticOpExpr:
 		place := c.numeric(e.Key)
 		return func(m *machine, f *frame) value {
-			o, n := object(m, f), place(m, f)
-			if i := int(n) - 1; o.kind == isTable && i >= 0 && i < len(o.table.list) && float64(i+1) == n {
-				return o.table.list[i]
+			o, n := object.of(m, f), place(m, f)
+			if i := int(n) - 1; o.kind() == isTable && i >= 0 && i < len(o.is.list) && float64(i+1) == n {
+				return o.is.list[i]
 			}
 			return load(o, number(n), line)
 		}
 	}
-	key := c.expression(e.Key)
+	key := c.operand(e.Key)
 	return func(m *machine, f *frame) value {
-		o := object(m, f)
-		return load(o, key(m, f), line)
+		o := object.of(m, f)
+		return load(o, key.of(m, f), line)
 	}
+}
+
+// operand is an expression of which most are variables: those need no call.
+type operand struct {
+	expr expression // nil: it is a variable …
+	slot int        // … of the function itself
+}
+
+// operand compiles one.
+func (c *compiler) operand(e ast.Expr) operand {
+	if ident, ok := e.(*ast.IdentExpr); ok {
+		if n, level := c.resolve(ident.Value); n != nil && n.function == nil && level == 0 {
+			return operand{slot: n.slot}
+		}
+	}
+	return operand{expr: c.expression(e)}
+}
+
+func (o operand) of(m *machine, f *frame) value {
+	if o.expr != nil {
+		return o.expr(m, f)
+	}
+	return f.vars[o.slot]
 }
 
 // field finds a field, first where one of its name stood the last time: tables that
 // pass the same place of a script are alike.
 func (t *table) field(name value, at *uint8) value {
 	if i := int(*at); i < len(t.pairs) {
-		if p := &t.pairs[i]; p.key.kind == isString && p.key.str == name.str {
+		if p := &t.pairs[i]; p.key.is == &aText && p.key.str == name.str {
 			return p.value
 		}
 	}
@@ -104,12 +127,12 @@ func (t *table) field(name value, at *uint8) value {
 
 func load(object, key value, line int) value {
 	switch {
-	case object.kind == isTable:
-		return object.table.get(key)
-	case object.kind == isString && !inStrings(key):
+	case object.kind() == isTable:
+		return object.is.get(key)
+	case object.is == &aText && !inStrings(key):
 		return value{} // a text has the functions of the library string, and nothing else
 	default:
-		fail(line, "attempt to index a %s value", object.kind)
+		fail(line, "attempt to index a %s value", object.kind())
 		return value{}
 	}
 }
@@ -118,7 +141,7 @@ func load(object, key value, line int) value {
 func inStrings(key value) bool {
 	switch key.str {
 	case "byte", "char", "dump", "find", "format", "gmatch", "gsub", "len", "lower", "match", "rep", "reverse", "sub", "upper":
-		return key.kind == isString
+		return key.is == &aText
 	default:
 		return false
 	}
@@ -126,12 +149,12 @@ func inStrings(key value) bool {
 
 func store(object, key, to value, line int) {
 	switch {
-	case object.kind != isTable:
-		fail(line, "attempt to index a %s value", object.kind)
-	case key.kind == isNil:
+	case object.kind() != isTable:
+		fail(line, "attempt to index a %s value", object.kind())
+	case key.is == nil:
 		fail(line, "table index is nil")
 	}
-	object.table.set(key, to)
+	object.is.set(key, to)
 }
 
 // construct compiles {a, b, c = d, [e] = f}.
@@ -159,7 +182,7 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 			m.pile = m.pile[:base]
 			t.shorten()
 		}
-		o := value{kind: isTable, table: t}
+		o := value{is: t}
 		for i, key := range keys {
 			k := key(m, f)
 			store(o, k, values[i](m, f), line)
@@ -207,13 +230,13 @@ func (c *compiler) operation(e ast.Expr) expression {
 }
 
 func length(v value, line int) value {
-	switch v.kind {
+	switch v.kind() {
 	case isString:
 		return number(float64(len(v.str)))
 	case isTable:
-		return number(float64(len(v.table.list)))
+		return number(float64(len(v.is.list)))
 	default:
-		fail(line, "attempt to get length of a %s value", v.kind)
+		fail(line, "attempt to get length of a %s value", v.kind())
 		return value{}
 	}
 }
@@ -237,7 +260,7 @@ func (c *compiler) concat(e *ast.StringConcatOpExpr) expression {
 			v := part(m, f)
 			s, ok := v.text(written)
 			if !ok {
-				fail(line, "attempt to concatenate a %s value", v.kind)
+				fail(line, "attempt to concatenate a %s value", v.kind())
 			}
 			m.joined = append(m.joined, s...)
 		}

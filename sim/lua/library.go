@@ -62,7 +62,7 @@ func one(name string, arg expression, line int) expression {
 	case "tostring":
 		return func(m *machine, f *frame) value { return text(shown(arg(m, f), line)) }
 	case "type":
-		return func(m *machine, f *frame) value { return text(arg(m, f).kind.String()) }
+		return func(m *machine, f *frame) value { return text(arg(m, f).kind().String()) }
 	case "redis.status_reply", "redis.error_reply":
 		return func(m *machine, f *frame) value { return status(m, name, arg(m, f)) }
 	case "table.concat":
@@ -88,7 +88,7 @@ func one(name string, arg expression, line int) expression {
 // status is redis.status_reply or redis.error_reply.
 func status(m *machine, name string, v value) value {
 	switch {
-	case v.kind != isString:
+	case v.is != &aText:
 		return m.room.single("err", "ERR wrong number or type of arguments")
 	case name == "redis.status_reply":
 		return m.room.single("ok", v.str)
@@ -104,14 +104,14 @@ func status(m *machine, name string, v value) value {
 func word(v value, line int) string {
 	s, ok := v.text(written)
 	if !ok {
-		fail(line, "bad argument (string expected, got %s)", v.kind)
+		fail(line, "bad argument (string expected, got %s)", v.kind())
 	}
 	return s
 }
 
 // shown is what tostring makes of a value.
 func shown(v value, line int) string {
-	switch v.kind { //nolint:exhaustive // the others are shown as what they are
+	switch v.kind() { //nolint:exhaustive // the others are shown as what they are
 	case isNil:
 		return "nil"
 	case isBool:
@@ -132,7 +132,7 @@ func join(list, between expression, line int) expression {
 		for i := range t.list {
 			s, ok := t.list[i].text(written)
 			if !ok {
-				fail(line, "invalid value (%s) at index %d in table for 'concat'", t.list[i].kind, i+1)
+				fail(line, "invalid value (%s) at index %d in table for 'concat'", t.list[i].kind(), i+1)
 			}
 			if i > 0 {
 				out.WriteString(separator)
@@ -282,13 +282,13 @@ func raise(args []expression, e *ast.FuncCallExpr) expression {
 	return func(m *machine, f *frame) value {
 		v := args[0](m, f)
 		switch {
-		case v.kind == isTable:
-			message := v.table.get(text("err"))
-			if message.kind != isString {
+		case v.kind() == isTable:
+			message := v.is.get(text("err"))
+			if message.is != &aText {
 				message = text("nil")
 			}
 			panic(&failure{message: message.str, line: 1, table: true})
-		case v.kind == isString && level(m, f).num == 1:
+		case v.is == &aText && level(m, f).num == 1:
 			fail(line, "%s", v.str)
 		}
 		message, ok := v.text(written)

@@ -71,7 +71,7 @@ func (c *compiler) each(s *ast.GenericForStmt) statement {
 	c.names, c.slots = c.names[:known], slots
 	return func(m *machine, f *frame) flow {
 		t := tabled(list(m, f), "ipairs", line)
-		for i := 1; i <= len(t.list) && t.list[i-1].kind != isNil; i++ {
+		for i := 1; i <= len(t.list) && t.list[i-1].is != nil; i++ {
 			f.vars[index], f.vars[element] = number(float64(i)), t.list[i-1]
 			if how, over := lap(m, f, body); over {
 				return how

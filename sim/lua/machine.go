@@ -66,7 +66,8 @@ func (m *machine) enter(fn *function, up *frame, line int) *frame {
 func (t *table) of(texts []string) value {
 	t.empty()
 	t.add(texts)
-	return value{kind: isTable, table: t}
+	t.kind = isTable
+	return value{is: t}
 }
 
 // failure ends a script.

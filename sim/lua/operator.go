@@ -14,7 +14,7 @@ type (
 
 // numeric is a value as a number, or the end of the script.
 func numeric(v value, message string, line int) float64 {
-	if v.kind == isNumber {
+	if v.is == &aNumber {
 		return v.num
 	}
 	n, ok := v.number()
@@ -41,12 +41,18 @@ func (c *compiler) numeric(e ast.Expr) computation {
 		operand := c.numeric(e.Expr)
 		return func(m *machine, f *frame) float64 { return -operand(m, f) }
 	}
-	expr, line := c.expression(e), e.Line()
-	return func(m *machine, f *frame) float64 { return numeric(expr(m, f), noNumber, line) }
+	expr, line := c.operand(e), e.Line()
+	return func(m *machine, f *frame) float64 { return numeric(expr.of(m, f), noNumber, line) }
 }
 
 func (c *compiler) arithmetic(e *ast.ArithmeticOpExpr) computation {
 	left, right := c.numeric(e.Lhs), c.numeric(e.Rhs)
+	if e.Operator == "*" {
+		if n, ok := e.Rhs.(*ast.NumberExpr); ok {
+			by, _ := parseNumber(n.Value)
+			return func(m *machine, f *frame) float64 { return left(m, f) * by }
+		}
+	}
 	switch e.Operator {
 	case "+":
 		return func(m *machine, f *frame) float64 { return left(m, f) + right(m, f) }
@@ -84,16 +90,16 @@ func (c *compiler) condition(e ast.Expr) decision {
 		operand := c.condition(e.Expr)
 		return func(m *machine, f *frame) bool { return !operand(m, f) }
 	}
-	expr := c.expression(e)
-	return func(m *machine, f *frame) bool { return expr(m, f).holds() }
+	expr := c.operand(e)
+	return func(m *machine, f *frame) bool { return expr.of(m, f).holds() }
 }
 
 func (c *compiler) relation(e *ast.RelationalOpExpr) decision {
-	left, right, line := c.expression(e.Lhs), c.expression(e.Rhs), e.Line()
+	left, right, line := c.operand(e.Lhs), c.operand(e.Rhs), e.Line()
 	of := func(holds func(a, b value, line int) bool) decision {
 		return func(m *machine, f *frame) bool {
-			a := left(m, f)
-			return holds(a, right(m, f), line)
+			a := left.of(m, f)
+			return holds(a, right.of(m, f), line)
 		}
 	}
 	equal := e.Operator == "=="
@@ -101,13 +107,13 @@ func (c *compiler) relation(e *ast.RelationalOpExpr) decision {
 	case "==", "~=":
 		if s, ok := e.Rhs.(*ast.StringExpr); ok {
 			return func(m *machine, f *frame) bool {
-				a := left(m, f)
-				return (a.kind == isString && a.str == s.Value) == equal
+				a := left.of(m, f)
+				return (a.is == &aText && a.str == s.Value) == equal
 			}
 		}
 		return func(m *machine, f *frame) bool {
-			a := left(m, f)
-			return (a == right(m, f)) == equal
+			a := left.of(m, f)
+			return (a == right.of(m, f)) == equal
 		}
 	case "<":
 		return of(less)
@@ -124,7 +130,7 @@ func (c *compiler) relation(e *ast.RelationalOpExpr) decision {
 }
 
 func less(a, b value, line int) bool {
-	if a.kind == isString && b.kind == isString {
+	if a.is == &aText && b.is == &aText {
 		return a.str < b.str
 	}
 	checkNumbers(a, b, line)
@@ -132,7 +138,7 @@ func less(a, b value, line int) bool {
 }
 
 func lessOrEqual(a, b value, line int) bool {
-	if a.kind == isString && b.kind == isString {
+	if a.is == &aText && b.is == &aText {
 		return a.str <= b.str
 	}
 	checkNumbers(a, b, line)
@@ -142,10 +148,10 @@ func lessOrEqual(a, b value, line int) bool {
 // checkNumbers ends the script if two values cannot be compared.
 func checkNumbers(a, b value, line int) {
 	switch {
-	case a.kind == isNumber && b.kind == isNumber:
-	case a.kind == b.kind:
-		fail(line, "attempt to compare two %s values", a.kind)
+	case a.is == &aNumber && b.is == &aNumber:
+	case a.kind() == b.kind():
+		fail(line, "attempt to compare two %s values", a.kind())
 	default:
-		fail(line, "attempt to compare %s with %s", a.kind, b.kind)
+		fail(line, "attempt to compare %s with %s", a.kind(), b.kind())
 	}
 }

@@ -31,7 +31,7 @@ func (r *room) clear() {
 // table is an empty one.
 func (r *room) table() *table {
 	if r.used == len(r.tables) {
-		r.tables = append(r.tables, &table{})
+		r.tables = append(r.tables, &table{kind: isTable})
 	}
 	t := r.tables[r.used]
 	r.used++
@@ -51,14 +51,14 @@ func (t *table) empty() {
 func (r *room) single(name, content string) value {
 	t := r.table()
 	t.pairs = append(t.pairs, pair{text(name), text(content)})
-	return value{kind: isTable, table: t}
+	return value{is: t}
 }
 
 // texts is a list of texts.
 func (r *room) texts(list []string) value {
 	t := r.table()
 	t.add(list)
-	return value{kind: isTable, table: t}
+	return value{is: t}
 }
 
 // add adds texts to a list.
@@ -86,7 +86,7 @@ func (r *room) seen(reply *resp.Reply) value {
 		for i := range reply.List {
 			t.list = append(t.list, r.seen(&reply.List[i]))
 		}
-		return value{kind: isTable, table: t}
+		return value{is: t}
 	case resp.Bulks:
 		return r.texts(reply.Texts)
 	case resp.Entry:
@@ -96,7 +96,7 @@ func (r *room) seen(reply *resp.Reply) value {
 		}
 		t := r.table()
 		t.list = append(t.list, text(reply.Text), fields)
-		return value{kind: isTable, table: t}
+		return value{is: t}
 	default:
 		return boolean(false)
 	}

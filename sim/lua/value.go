@@ -8,13 +8,22 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// value is what a variable of a program holds. The zero value is nil.
+// value is what a variable of a program holds. The zero value is nil. It is small
+// enough that the compiler keeps it in registers.
 type value struct {
-	kind  kind
-	num   float64 // of a number; 1 is true
-	str   string
-	table *table
+	is  *table  // a table, or one that stands for its kind; nil: nil
+	num float64 // of a number; 1 is true
+	str string
 }
+
+// What is of values that are no tables. Nothing is ever in them.
+//
+//nolint:gochecknoglobals // marks
+var (
+	aBoolean = table{kind: isBool}
+	aNumber  = table{kind: isNumber}
+	aText    = table{kind: isString}
+)
 
 type kind uint8
 
@@ -31,23 +40,30 @@ func (k kind) String() string {
 	return [...]string{"nil", "boolean", "number", "string", "table"}[k]
 }
 
-func number(n float64) value { return value{kind: isNumber, num: n} }
+func number(n float64) value { return value{is: &aNumber, num: n} }
 
-func text(s string) value { return value{kind: isString, str: s} }
+func text(s string) value { return value{is: &aText, str: s} }
+
+func (v value) kind() kind {
+	if v.is == nil {
+		return isNil
+	}
+	return v.is.kind
+}
 
 func boolean(is bool) value { //nolint:revive // flag-parameter: it is the value
 	if is {
-		return value{kind: isBool, num: 1}
+		return value{is: &aBoolean, num: 1}
 	}
-	return value{kind: isBool}
+	return value{is: &aBoolean}
 }
 
 // holds reports whether a condition of the value is met.
-func (v value) holds() bool { return v.kind > isBool || v.kind == isBool && v.num != 0 }
+func (v value) holds() bool { return v.is != nil && (v.is != &aBoolean || v.num != 0) }
 
 // number is the value as a number, texts that are one as well.
 func (v value) number() (float64, bool) {
-	switch v.kind {
+	switch v.kind() {
 	case isNumber:
 		return v.num, true
 	case isString:
@@ -59,7 +75,7 @@ func (v value) number() (float64, bool) {
 
 // text is the value as it is joined to others, with so many digits.
 func (v value) text(digits int) (string, bool) {
-	switch v.kind {
+	switch v.kind() {
 	case isString:
 		return v.str, true
 	case isNumber:
@@ -128,6 +144,7 @@ func digits(s string) (float64, bool) {
 
 // table is a Lua table: what stands under 1, 2, 3 …, and all else.
 type table struct {
+	kind  kind // isTable, but for those that stand for other kinds
 	list  []value
 	pairs []pair
 	more  map[value]value // all else, once it is much
@@ -140,7 +157,7 @@ const fewPairs = 24
 
 // place is where a key's value stands in the list, from 0 on; -1 if it does not.
 func (t *table) place(key value) int {
-	if key.kind != isNumber {
+	if key.is != &aNumber {
 		return -1
 	}
 	if i := int(key.num); float64(i) == key.num && i >= 1 && i <= len(t.list) {
@@ -164,9 +181,9 @@ func (t *table) get(key value) value {
 
 // find is the place of a key among the pairs; -1 if it is not among them.
 func (t *table) find(key value) int {
-	if key.kind == isString {
+	if key.is == &aText {
 		for i := range t.pairs {
-			if k := &t.pairs[i].key; k.kind == isString && k.str == key.str {
+			if k := &t.pairs[i].key; k.is == &aText && k.str == key.str {
 				return i
 			}
 		}
@@ -186,8 +203,8 @@ func (t *table) set(key, to value) {
 		t.shorten()
 		return
 	}
-	if key.kind == isNumber && key.num == float64(len(t.list)+1) {
-		if to.kind != isNil {
+	if key.is == &aNumber && key.num == float64(len(t.list)+1) {
+		if to.is != nil {
 			t.list = append(t.list, to)
 			t.take()
 		}
@@ -198,7 +215,7 @@ func (t *table) set(key, to value) {
 
 // shorten drops the end of the list that is nil.
 func (t *table) shorten() {
-	for n := len(t.list); n > 0 && t.list[n-1].kind == isNil; n-- {
+	for n := len(t.list); n > 0 && t.list[n-1].is == nil; n-- {
 		t.list = t.list[:n-1]
 	}
 }
@@ -208,7 +225,7 @@ func (t *table) take() {
 	for len(t.pairs) > 0 || len(t.more) > 0 {
 		key := number(float64(len(t.list) + 1))
 		next := t.get(key)
-		if next.kind == isNil {
+		if next.is == nil {
 			return
 		}
 		t.put(key, value{})
@@ -219,7 +236,7 @@ func (t *table) take() {
 // put sets what does not stand in the list.
 func (t *table) put(key, to value) {
 	if t.more != nil {
-		if to.kind == isNil {
+		if to.is == nil {
 			delete(t.more, key)
 			return
 		}
@@ -230,14 +247,14 @@ func (t *table) put(key, to value) {
 		t.pairs[i].value = to
 		return
 	}
-	if to.kind == isNil {
+	if to.is == nil {
 		return
 	}
 	t.pairs = append(t.pairs, pair{key, to})
 	if len(t.pairs) > fewPairs {
 		t.more = make(map[value]value, len(t.pairs))
 		for _, p := range t.pairs {
-			if p.value.kind != isNil {
+			if p.value.is != nil {
 				t.more[p.key] = p.value
 			}
 		}
@@ -248,7 +265,7 @@ func (t *table) put(key, to value) {
 // reply is what a script returns as a reply: an array ends before its first nil,
 // and a number loses its fraction, as the manual of Redis warns.
 func (v value) reply() resp.Reply {
-	switch v.kind {
+	switch v.kind() {
 	case isString:
 		return resp.Text(v.str)
 	case isNumber:
@@ -259,22 +276,22 @@ func (v value) reply() resp.Reply {
 		}
 		return resp.Reply{}
 	case isTable:
-		return v.table.reply()
+		return v.is.reply()
 	default:
 		return resp.Reply{}
 	}
 }
 
 func (t *table) reply() resp.Reply {
-	if failure := t.get(text("err")); failure.kind == isString {
+	if failure := t.get(text("err")); failure.is == &aText {
 		return resp.Fail(failure.str)
 	}
-	if status := t.get(text("ok")); status.kind == isString {
+	if status := t.get(text("ok")); status.is == &aText {
 		return resp.Reply{Kind: resp.Status, Text: status.str}
 	}
 	list := make([]resp.Reply, 0, len(t.list))
 	for _, v := range t.list {
-		if v.kind == isNil {
+		if v.is == nil {
 			break
 		}
 		list = append(list, v.reply())

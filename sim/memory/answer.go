@@ -32,7 +32,8 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 	if !s.spell(cmd.Args()) {
 		return false
 	}
-	reply := s.carryOut(s.args)
+	reply := &s.reply
+	*reply = s.carryOut(s.args)
 	raw, ok := cmd.(*redis.RawCmd)
 	switch {
 	case direct:
@@ -44,7 +45,7 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 		raw.SetVal(bytes.Clone(s.sent))
 	case reply.Kind == resp.Error:
 		cmd.SetErr(refusal(reply.Text))
-	case !give(cmd, &reply):
+	case !give(cmd, reply):
 		cmd.SetErr(errors.New("in-memory redis: " + cmd.Name() + " has another reply than its command expects"))
 	}
 	return true

@@ -64,8 +64,22 @@ func (s *Server) Members(key string) []string {
 	return out
 }
 
-// Names shows the names of the fields of a hash. Nobody may send commands meanwhile.
-func (s *Server) Names(key string, show func(name string)) {
+// Ranked shows the members of a sorted set and their scores, in their order. Nobody may
+// send commands meanwhile.
+func (s *Server) Ranked(key string, show func(member string, score float64)) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	z, _ := find[sorted](s, key)
+	if z == nil {
+		return
+	}
+	for i := range z.ranked {
+		show(z.ranked[i].member, z.ranked[i].score)
+	}
+}
+
+// Fields shows the fields of a hash, in their order. Nobody may send commands meanwhile.
+func (s *Server) Fields(key string, show func(name, value string)) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	h, _ := find[hash](s, key)
@@ -73,7 +87,7 @@ func (s *Server) Names(key string, show func(name string)) {
 		return
 	}
 	for i := 0; i < len(h.pairs); i += 2 {
-		show(h.pairs[i])
+		show(h.pairs[i], h.pairs[i+1])
 	}
 }
 

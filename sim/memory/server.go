@@ -88,6 +88,7 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	s.runner.Close()
+	s.reply = resp.Reply{}
 	scratches.Put(s.scratch)
 	s.scratch = nil
 }
@@ -95,8 +96,9 @@ func (s *Server) Close() {
 // scratch is room for what a server does. It says nothing about it, and serves one
 // after the other.
 type scratch struct {
-	args   []string // of the command that is answered
-	sent   []byte   // its reply
+	args   []string   // of the command that is answered
+	reply  resp.Reply // to it …
+	sent   []byte     // … as it is sent
 	runner lua.Runner
 }
 
