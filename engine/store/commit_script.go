@@ -104,11 +104,24 @@ end
 -- A stream keeps the names of fields once for those that have the first one's: all of
 -- a history have a task, if only an empty one.
 local function append(at)
-  local history, done = keys[key + 1], nil
+  local args, history, events, entries, done = args, keys[key + 1], t.events, t.entries, nil
   counted = id .. '/'
   for i = 1, t.history do
-    local event, entry, name, text = t.events[i], t.entries[i], nil, nil
-    if event.source then
+    local event, entry, name, text = events[i], entries[i], nil, nil
+    if event.usual then
+      if event.task then
+        task = event.task
+      elseif event.fresh then
+        task, at = args[at], at + 1
+      end
+      if event.behind then
+        text = event.before .. task .. event.behind
+      else
+        text, at = args[at], at + 1
+      end
+      done = redis.pcall('XADD', history, entry, 'id', counted .. entry, 'source', event.source, 'specversion', '1.0', 'type', event.kind,
+        'time', args[own + event.time], 'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', text)
+    elseif event.source then
       name, task, text, at = given(event, entry, at)
       if event.said then ids[i], tasks[i], texts[i] = name, task, text end
       done = add(history, entry, event, name, task, text, event.definition)
@@ -219,7 +232,7 @@ local function read_forms(shape, at, count)
     forms[i] = {
       source = args[a1 * 256 + a2], kind = args[b1 * 256 + b2], time = time, definition = args[e1 * 256 + e2],
       task = now < 32768 and args[now] or nil, fresh = now == 0, suffix = suffix < 32768 and args[suffix] or nil, counted = suffix == 32768,
-      before = args[f1 * 256 + f2], behind = args[g1 * 256 + g2],
+      before = args[f1 * 256 + f2], behind = args[g1 * 256 + g2], usual = suffix == 32768 and e1 + e2 == 0,
     }
     at = at + 15
   end
@@ -240,7 +253,7 @@ local function read_events(s, shape, at, count)
     local again = a1 * 256 + a2
     s.published[i] = {event = forms[form]}
     if again > 0 then
-      s.events[again].said = true
+      s.events[again].said, s.events[again].usual = true, false
       s.published[i] = {event = s.events[again], again = again, definition = args[b1 * 256 + b2]}
     end
     at = at + 5
