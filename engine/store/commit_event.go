@@ -90,11 +90,26 @@ func (b *commitBatch) addFormed(c *Commit, e *event.Event, version int64) byte {
 		b.args = append(b.args, &e.Task)
 	}
 	if f.behind == 0 {
-		b.args = append(b.args, data)
+		b.args = append(b.args, b.textOf(data, e))
 	}
 	b.task = e.Task
 	return n
 }
+
+// textOf hands data over as they are in the event, if they are: a copy of them would
+// have to be made otherwise.
+func (b *commitBatch) textOf(data []byte, e *event.Event) any {
+	if b.store.sealer == nil {
+		return (*held)(&e.Data)
+	}
+	return data
+}
+
+// held is a text that a command finds where it is kept.
+type held []byte
+
+// MarshalBinary is the text.
+func (h *held) MarshalBinary() ([]byte, error) { return *h, nil }
 
 // suffix is how an event's id is given.
 func (b *commitBatch) suffix(c *Commit, e *event.Event, version int64) int {
