@@ -125,7 +125,7 @@ func (b *commitBatch) suffix(c *Commit, e *event.Event, version int64) int {
 }
 
 // taskOf is how an event's task is given: where many have one of their own, that is no word.
-func (b *commitBatch) taskOf(task string, share bool) int { //nolint:revive // flag-parameter: it is what is known of the transition
+func (b *commitBatch) taskOf(task string, share bool) int {
 	switch {
 	case task != "" && share && task == b.task:
 		return derived
