@@ -27,8 +27,8 @@ var workloadBugs = []workloadBug{
 		`if #fired > 1 then table.remove(fired) end if #fired > 0 then redis.call('ZREM', timers`)}, "timers that are set"},
 	{"what was not read is passed by", bug{script: replaced(`if #rest == 0 and not rest['err'] then`, `if not rest['err'] then`)}, "timers that are set"},
 	{"an answer is given for another's message", bug{script: replaced(`if wrong == '' and mine[id] then`, `if wrong == '' then`)}, "suspended while"},
-	{"the first event is published twice", bug{script: replaced(`  for i = t.history + 1, t.history + t.publish do`, `  if t.publish > 0 then add(stream, '*', t.history + 1, at) end
-  for i = t.history + 1, t.history + t.publish do`)}, "timers that are set"},
+	{"the first event is published twice", bug{script: replaced(`    if done['err'] then error`, `    if i == 1 and name then add(stream, '*', event, name, task, text, event.definition) end
+    if done['err'] then error`)}, "timers that are set"},
 	{"it is acknowledged before all of it is written", bug{script: replaced(`if t.acknowledge then`, `if entry ~= '' then`)}, "each hears"},
 	{"the answer to a call leaves its request pending", bug{script: replaced(`given, acks[#acks + 1], mine[id] = 1, id, nil`, `given, mine[id] = 1, nil`)}, "what takes longer"},
 	{"what failed once is told of for ever", bug{script: replaced(`if retried then redis.call('HDEL', keys[key], 'output', 'error', 'ended') end`, ``)}, "what has faulted"},

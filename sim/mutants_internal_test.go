@@ -36,7 +36,7 @@ func mutants() []mutant {
 		{"exit goes on", "decide/flow.go", `case dsl.Exit:`, "case dsl.Exit:\n\t\tif $ {\n\t\t\tm.next(parent, parent.At+1, out)\n\t\t\treturn\n\t\t}", "", 1},
 		{"an end takes no output along", "decide/flow.go", `m.complete(n, out, dsl.End)`, "if $ {\n\t\tm.close(n)\n\t\tm.unwind(n.parent, out)\n\t\treturn\n\t}\n\tm.complete(n, out, dsl.End)", "", 80},
 		{"laps are not told apart", "decide/flow.go", `if index <= parent.At {`, `if index <= parent.At && !$ {`, "", 3},
-		{"export sees what output.as does not", "decide/flow.go", `t.Export.As.Eval(m.outputScope(n, raw, &out))`, `t.Export.As.Eval(m.outputScope(n, raw, map[bool]*any{true: &raw, false: &out}[$]))`, "", 5},
+		{"export sees what output.as does not", "decide/flow.go", `export.As.Eval(m.outputScope(n, raw, &out))`, `export.As.Eval(m.outputScope(n, raw, map[bool]*any{true: &raw, false: &out}[$]))`, "", 5},
 		{"a loop has no time limit", "decide/flow.go", `if t.Timeout == nil {`, `if t.Timeout == nil || $ && t.Kind == dsl.For {`, "", 3},
 		{"what is inside goes on", "decide/flow.go", "m.dropChildren(n)\n\tif l :=", "if !$ {\n\t\tm.dropChildren(n)\n\t}\n\tif l :=", "", 5},
 		{"a child lives on", "decide/flow.go", `if n.Child != "" {`, `if n.Child != "" && !$ {`, "", 40},

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"flunq.io/flunq/engine/expr"
 )
 
 // bindings are variables and their values, few of them. Their JSON is an object.
@@ -45,11 +47,11 @@ func (b bindings) All(yield func(name string, value any) bool) {
 
 // MarshalJSON writes them in the order of their names.
 func (b bindings) MarshalJSON() ([]byte, error) {
-	object := make(map[string]Data, len(b))
+	object := make(map[string]any, len(b))
 	for _, one := range b {
-		object[one.name] = Data{one.value}
+		object[one.name] = one.value
 	}
-	return json.Marshal(object)
+	return expr.Encode(object), nil
 }
 
 // UnmarshalJSON reads them.

@@ -15,13 +15,18 @@ import (
 // Ready reports whether a task waits to be computed by Advance.
 func (s *State) Ready() bool {
 	for len(s.inline) > 0 && (s.inline[0].closed || !s.inline[0].Inline) {
-		if s.inline[0] = nil; len(s.inline) == 1 {
-			s.inline = s.inline[:0]
-			break
-		}
-		s.inline = s.inline[1:]
+		s.shift()
 	}
 	return len(s.inline) > 0 && !s.Paused && !s.Status.Ended()
+}
+
+// shift takes out the first task that waits to be computed.
+func (s *State) shift() {
+	if s.inline[0] = nil; len(s.inline) == 1 {
+		s.inline = s.inline[:0]
+		return
+	}
+	s.inline = s.inline[1:]
 }
 
 // Advance carries out the first task that waits to be computed, and takes in
@@ -31,6 +36,7 @@ func (s *State) Advance(env *Env, d *Decision) error {
 		return nil
 	}
 	n := s.inline[0]
+	s.shift() // first, so that the list need not grow for the next one
 	m := s.machine(env, d)
 	defer m.rest()
 	c := env.compute(n.task, m.ownScope(n), s.Execution, n.id)

@@ -214,21 +214,26 @@ func (m *machine) finish(n *Node, raw any) (out any, err error) {
 	if t.Export.As == nil && t.Export.Schema == nil {
 		return out, nil
 	}
-	context := out
-	if t.Export.As != nil {
-		if context, err = t.Export.As.Eval(m.outputScope(n, raw, &out)); err != nil {
-			return nil, err
+	return out, m.export(n, raw, out)
+}
+
+// export updates $context by the output of a task.
+func (m *machine) export(n *Node, raw, out any) (err error) {
+	export, context := &n.task.Export, out
+	if export.As != nil {
+		if context, err = export.As.Eval(m.outputScope(n, raw, &out)); err != nil {
+			return err
 		}
 	}
-	if t.Export.Schema != nil {
-		if err := t.Export.Schema.Validate(context); err != nil {
-			return nil, invalid("export", err)
+	if export.Schema != nil {
+		if err := export.Schema.Validate(context); err != nil {
+			return invalid("export", err)
 		}
 	}
-	if t.Export.As != nil {
+	if export.As != nil {
 		m.setContext(n, expr.Canonical(context))
 	}
-	return out, nil
+	return nil
 }
 
 // childDone lets a parent go on after a child has ended well.

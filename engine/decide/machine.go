@@ -13,6 +13,7 @@ type machine struct {
 	ahead  int    // of the agenda; all before it is done
 	again  string // marks the run that begins next as one that is retried
 	own    view   // of the task that is computed
+	ids    serials
 }
 
 // machine begins a transition.

@@ -15,13 +15,44 @@ const Prefix = "/flunq/"
 
 // event makes an event of this execution; its id tells the version it has in the history.
 func (m *machine) event(typ event.Type, task string, data []byte) event.Event {
-	var room [64]byte
-	id := append(append(room[:0], m.Execution...), '/')
 	return event.Event{
-		ID:     string(strconv.AppendInt(id, m.Version+1, 10)),
+		ID:     m.serial(),
 		Source: Source, Type: typ, Time: m.Now,
 		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: m.d.page.keep(data),
 	}
+}
+
+// serials are the ids of events yet to come, cut from one text.
+type serials struct {
+	version int64 // of the first
+	text    string
+}
+
+// batch is how many ids are made at once where there are many.
+const batch = 16
+
+// serial is the id of the next entry of the history.
+func (m *machine) serial() string {
+	version := m.Version + 1
+	if m.ids.text == "" || m.ids.version != version {
+		count := int64(1)
+		if len(m.d.History) >= few {
+			count = batch
+		}
+		var room [512]byte
+		text := room[:0]
+		for v := version; v < version+count; v++ {
+			text = strconv.AppendInt(append(append(text, m.Execution...), '/'), v, 10)
+		}
+		m.ids = serials{version, string(text)}
+	}
+	length := len(m.Execution) + 2
+	for v := version; v >= 10; v /= 10 {
+		length++
+	}
+	id := m.ids.text[:length]
+	m.ids = serials{version + 1, m.ids.text[length:]}
+	return id
 }
 
 // record appends an event to the history.

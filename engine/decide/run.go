@@ -19,24 +19,51 @@ func (n *Node) place() {
 	n.Run.Ref = n.task.Ref
 	n.Run.Iteration, n.Gap = p.Run.Iteration, p.Gap
 	n.Run.Attempt, n.Spare = p.Run.Attempt, p.Spare
+	var room [128]byte
+	text := append(room[:0], p.Run.Iteration...)
 	switch p.task.Kind {
 	case dsl.Fork:
 		n.id = n.Run.String()
 		return
 	case dsl.For:
-		n.Run.Iteration, n.Gap = join(n.Run.Iteration, strconv.Itoa(p.For.Index)), 0
+		text, n.Gap = strconv.AppendInt(segment(text), int64(p.For.Index), 10), 0
 	case dsl.Listen:
-		n.Run.Iteration, n.Gap = join(n.Run.Iteration, strconv.Itoa(p.Listen.Handled)), 0
+		text, n.Gap = strconv.AppendInt(segment(text), int64(p.Listen.Handled), 10), 0
 	case dsl.Call:
-		n.Run.Iteration, n.Gap = join(n.Run.Iteration, event.EscapeRef(p.Run.Ref)), 0
+		text, n.Gap = append(segment(text), event.EscapeRef(p.Run.Ref)...), 0
 	case dsl.Try:
 		n.placeAttempt()
 	}
 	if p.Lap == 0 {
 		n.Gap++
 	} else {
-		zeros := strings.Repeat("r0.", n.Gap)
-		n.Run.Iteration, n.Gap = join(n.Run.Iteration, zeros+"r"+strconv.Itoa(p.Lap)), 0
+		for text = segment(text); n.Gap > 0; n.Gap-- {
+			text = append(text, "r0."...)
+		}
+		text = strconv.AppendInt(append(text, 'r'), int64(p.Lap), 10)
+	}
+	n.name(text)
+}
+
+// segment begins another one of a path.
+func segment(path []byte) []byte {
+	if len(path) == 0 {
+		return path
+	}
+	return append(path, '.')
+}
+
+// name gives the run its iteration, and its id.
+func (n *Node) name(iteration []byte) {
+	if len(iteration) > len(n.parent.Run.Iteration) {
+		// One text is both.
+		var room [256]byte
+		id := append(append(append(room[:0], event.EscapeRef(n.Run.Ref)...), '#'), iteration...)
+		n.id = string(id)
+		n.Run.Iteration = n.id[len(id)-len(iteration):]
+		if n.Run.Attempt == "" {
+			return
+		}
 	}
 	n.id = n.Run.String()
 }

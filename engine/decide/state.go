@@ -49,8 +49,8 @@ type State struct {
 	Status     Status
 	Now        time.Time // of the last event
 	StartedAt  time.Time
-	Input      Data // as it came
-	Context    Data
+	Input      Data   `json:",omitzero"` // as it came
+	Context    Data   `json:",omitzero"`
 	Root       *Node  `json:",omitempty"`
 	Tasks      int    // started so far
 	Children   int    // executions started so far
@@ -67,7 +67,7 @@ type State struct {
 	Fallen *Fallen       `json:",omitempty"` // once faulted: where it goes on if it is retried
 	Again  int           `json:",omitempty"` // how often it was
 
-	Output Data           // once completed
+	Output Data           `json:",omitzero"`  // once completed
 	Error  *event.Problem `json:",omitempty"` // once faulted
 
 	open   map[string]*Node // active tasks by task id
@@ -80,8 +80,8 @@ type State struct {
 type Node struct {
 	Run       event.Run
 	StartedAt time.Time
-	Raw       Data          // input as it came
-	Input     Data          // input after input.from
+	Raw       Data          `json:",omitzero"` // input as it came
+	Input     Data          `json:",omitzero"` // input after input.from
 	Timers    []event.Timer `json:",omitempty"`
 	Children  []*Node       `json:",omitempty"`
 	Vars      bindings      `json:",omitempty"` // bound for the tasks inside
@@ -112,9 +112,6 @@ type Node struct {
 
 // Scoped is a $context where there may be none: null is one, too.
 type Scoped struct{ Context Data }
-
-// Snapshot is the state as JSON, for Restore.
-func (s *State) Snapshot() ([]byte, error) { return json.Marshal(s) }
 
 // Restore reads a Snapshot of an execution of env's definition.
 func Restore(env *Env, snapshot []byte) (*State, error) {

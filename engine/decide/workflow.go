@@ -352,6 +352,9 @@ func (s *State) phase() Status {
 	if s.Paused {
 		return Suspended
 	}
+	if last := len(s.inline) - 1; last >= 0 && s.inline[last].Inline && !s.inline[last].closed {
+		return Running
+	}
 	for _, n := range s.open {
 		if n.Inline || n.requestable() {
 			return Running

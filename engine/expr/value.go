@@ -79,8 +79,8 @@ func (v *Value) Eval(s *Scope) (any, error) {
 	switch v.kind {
 	case programKind:
 		data, err := v.program.Eval(s)
-		if failure := (*Failure)(nil); v.loose && errors.As(err, &failure) {
-			return v.literal, nil
+		if v.loose && err != nil {
+			return v.itself(err)
 		}
 		return data, err
 	case objectKind:
@@ -106,6 +106,14 @@ func (v *Value) Eval(s *Scope) (any, error) {
 	default:
 		return v.literal, nil
 	}
+}
+
+// itself is the text of a loose Value whose program fails.
+func (v *Value) itself(err error) (any, error) {
+	if failure := (*Failure)(nil); errors.As(err, &failure) {
+		return v.literal, nil
+	}
+	return nil, err
 }
 
 // Programs yields the programs inside, in the order of the document.

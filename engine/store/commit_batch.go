@@ -12,8 +12,8 @@ import (
 // event, and of a transition besides, at most.
 const (
 	batchArguments = 7
-	eventArguments = 2
-	eventWords     = 5
+	eventArguments = 3
+	eventWords     = 7
 	fieldWords     = 32
 )
 
@@ -29,9 +29,13 @@ type commitBatch struct {
 	words   words
 	all     []any // arguments, once all are known
 	shapes  map[string]string
-	shape   []byte      // of the transition that is being added …
-	events  int         // … where its events begin there …
-	times   []time.Time // … and those of them
+	shape   []byte // of the transition that is being added, once all of it is known …
+	fields  []byte // … and parts of it: the fields of its execution …
+	times   []time.Time
+	forms   []form
+	entries []byte // … the forms of its history …
+	said    []byte // … and what is published
+	task    string // of the event before
 
 	first, last string // of the entries that are answered
 
@@ -74,9 +78,10 @@ func (b *commitBatch) end() {
 	clear(b.keys)
 	clear(b.names)
 	clear(b.refused)
+	clear(b.forms)
 	clear(b.words.places)
 	clear(b.shapes)
-	b.owner, b.first, b.last, b.letter = Message{}, "", "", nil
+	b.owner, b.first, b.last, b.task, b.letter = Message{}, "", "", "", nil
 	b.args, b.words.texts, b.all = b.args[:0], b.words.texts[:0], b.all[:0]
 	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
@@ -146,25 +151,19 @@ func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-pa
 	}
 	b.args = append(b.args, nil, entry, c.Execution, c.started().UnixMilli())
 	version, workflow := b.words.place(strconv.FormatInt(c.Version, 10)), b.words.place(c.workflow())
-	b.shape = append(b.shape[:0], make([]byte, headBytes)...)
 	b.addTimes(&c)
 	b.addFields(&c)
-	b.events = len(b.shape)
-	for i := range c.History {
-		b.addEvent(&c, &c.History[i])
-	}
-	kept := 0 // of the history, as far as it has been published
-	for i := range c.Publish {
-		kept = b.addPublished(&c, &c.Publish[i], kept)
-	}
+	b.addEvents(&c)
 	for _, t := range c.Cancel {
 		b.args = append(b.args, member(t), tombstone(t))
 	}
-	counts{
+	b.shape = counts{
 		length: len(b.args) - head, history: len(c.History), publish: len(c.Publish), cancel: len(c.Cancel),
-		join: len(c.Listen), leave: len(c.Unlisten), fields: (b.events - headBytes) / wordBytes, shelf: shelf, acknowledge: c.Ack && entry != "",
-		version: version, workflow: workflow, times: len(b.times),
-	}.put(b.shape[:0])
+		join: len(c.Listen), leave: len(c.Unlisten), fields: len(b.fields) / wordBytes, shelf: shelf, acknowledge: c.Ack && entry != "",
+		version: version, workflow: workflow, times: len(b.times), forms: len(b.forms),
+	}.append(b.shape[:0])
+	b.shape = b.appendForms(append(b.shape, b.fields...))
+	b.shape = append(append(b.shape, b.entries...), b.said...)
 	b.args[head] = b.shapeText()
 	return true
 }

@@ -15,11 +15,13 @@ import "github.com/redis/go-redis/v9"
 // to publish, and timers to cancel, each as member and tombstone.
 //
 // Since each argument costs, what many of them would say is given once, as a word,
-// and a shape (see counts) says in bytes of which words a transition is made, and
-// where texts of its own stand between them: of an event of the execution like most
-// its data, and its id if that does not begin with the execution's, of any other all
-// of its fields. Executions of one workflow have the same shapes, so that each is
-// read once.
+// and a shape (see counts) says in bytes of which words a transition is made, of which
+// forms its events are, and where texts of its own stand between them: of an event of
+// the execution like most its id, if that says more than its number in the history, its
+// task, if that is no word and not the one of the event before it, and its data, if
+// those say more than the task; of any other how many texts its fields are, and these.
+// Executions of one workflow have the same shapes, so that each is read once, and the
+// events of a loop the same few forms.
 //
 // What could fail is looked at before anything is written; the first entry of the
 // history fails by itself if that is no history, or has the version already.
@@ -39,8 +41,10 @@ const transitions = ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
 local kinds, acks, lost, shapes = {}, {}, {}, {}
-local ids, texts = {}, {} -- of the events of a transition that are said again
+local ids, tasks, texts = {}, {}, {} -- of the events of a transition that are said again
+local digits = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}
 local t, workflow, key, own, id, score, retried -- its shape, its workflow, its first key, where its own texts begin, less one, …
+local counted, task -- what an id has before its number, the task of the event before
 
 local all = args[4] == '' or look(stream, args[1], args[2], args[4], args[5], args[6]) < tonumber(args[6])
 
@@ -61,45 +65,88 @@ local function unsound()
   return bad
 end
 
--- Writes the event of a number, whose own texts begin at a place, and says where those
--- behind them do.
-local function add(stream, entry, i, at)
-  local event = t.events[i]
-  if event.texts then
-    return redis.pcall('XADD', stream, entry, unpack(args, at, at + event.texts - 1)), at + event.texts
+-- Writes an event that is known.
+local function add(stream, entry, event, name, task, text, definition)
+  if definition then
+    return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', args[own + event.time],
+      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', text, 'definition', definition)
+  elseif task then
+    return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', args[own + event.time],
+      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', text)
   end
-  local name, text, time, again = nil, nil, args[own + event.time], event.again
-  if again then
-    name, text = ids[again], texts[again]
-  else
-    if event.suffix then name = id .. event.suffix else name, at = args[at], at + 1 end
-    text, at = args[at], at + 1
-    if event.said then ids[i], texts[i] = name, text end
-  end
-  if event.definition then
-    return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', time,
-      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', event.task, 'data', text, 'definition', event.definition), at
-  elseif event.task then
-    return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', time,
-      'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', event.task, 'data', text), at
-  end
-  return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', time,
-    'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'data', text), at
+  return redis.pcall('XADD', stream, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind, 'time', args[own + event.time],
+    'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'data', text)
 end
 
+-- Writes an event whose fields are all given, at a place, and says what is behind them.
+local function copy(stream, entry, at)
+  local behind = at + 1 + args[at]
+  return redis.pcall('XADD', stream, entry, unpack(args, at + 1, behind - 1)), behind
+end
+
+-- The id, task and data of an event whose own texts begin at a place, and what is behind them.
+local function given(event, entry, at)
+  local name, text
+  if event.counted then
+    name = counted .. entry
+  elseif event.suffix then
+    name = id .. event.suffix
+  else
+    name, at = args[at], at + 1
+  end
+  if event.task then
+    task = event.task
+  elseif event.fresh then
+    task, at = args[at], at + 1
+  end
+  if event.behind then return name, task, event.before .. task .. event.behind, at end
+  return name, task, args[at], at + 1
+end
+
+-- A stream keeps the names of fields once for those that have the first one's: all of
+-- a history have a task, if only an empty one.
 local function append(at)
-  local history, done = keys[key + 1], nil
+  local args, history, events, entries, done = args, keys[key + 1], t.events, t.entries, nil
+  counted = id .. '/'
   for i = 1, t.history do
-    done, at = add(history, t.entries[i], i, at)
+    local event, entry, name, text = events[i], entries[i], nil, nil
+    if event.usual then
+      if event.task then
+        task = event.task
+      elseif event.fresh then
+        task, at = args[at], at + 1
+      end
+      if event.behind then
+        text = event.before .. task .. event.behind
+      else
+        text, at = args[at], at + 1
+      end
+      done = redis.pcall('XADD', history, entry, 'id', counted .. entry, 'source', event.source, 'specversion', '1.0', 'type', event.kind,
+        'time', args[own + event.time], 'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', text)
+    elseif event.source then
+      name, task, text, at = given(event, entry, at)
+      if event.said then ids[i], tasks[i], texts[i] = name, task, text end
+      done = add(history, entry, event, name, task, text, event.definition)
+    else
+      done, at = copy(history, entry, at)
+    end
     if done['err'] then return at, done['err'] end
   end
   return at
 end
 
 local function publish(at)
-  local done
-  for i = t.history + 1, t.history + t.publish do
-    done, at = add(stream, '*', i, at)
+  for i = 1, t.publish do
+    local published, done, name, text = t.published[i], nil, nil, nil
+    local event, again = published.event, published.again
+    if again then
+      done = add(stream, '*', event, ids[again], tasks[again], texts[again], published.definition)
+    elseif event.source then
+      name, task, text, at = given(event, '', at)
+      done = add(stream, '*', event, name, task ~= '' and task, text, event.definition)
+    else
+      done, at = copy(stream, '*', at)
+    end
     if done['err'] then error(done['err'], 0) end
   end
   return at
@@ -153,7 +200,7 @@ end
 local function read_fields(s, shape, fields)
   s.set, s.own, s.dated = {'version', s.entries[s.history]}, {}, {}
   for i = 3, fields + 2 do
-    local high, low = string.byte(shape, 16 + 2 * i, 17 + 2 * i)
+    local high, low = string.byte(shape, 17 + 2 * i, 18 + 2 * i)
     s.set[i] = args[high * 256 + low] or ''
     if high >= 128 then
       s.dated[#s.dated + 1] = {i, high * 256 + low - 32768}
@@ -163,42 +210,70 @@ local function read_fields(s, shape, fields)
   end
 end
 
--- What is known of each event. A stream keeps the names of fields once for those that
--- have the first one's: all of a history have a task, if only an empty one.
-local function read_events(s, shape, at)
-  s.events = {}
-  for i = 1, s.history + s.publish do
-    local how, a1, a2, b1, b2, time, c1, c2, d1, d2, e1, e2 = string.byte(shape, at, at + 11)
-    local a, b, c, d, e = a1 * 256 + a2, b1 * 256 + b2, c1 * 256 + c2, d1 * 256 + d2, e1 * 256 + e2
-    local event
-    if how == 0 then
-      event = {texts = a}
-    elseif how == 1 then
-      event = {source = args[a], kind = args[b], time = time, task = args[c], suffix = args[d], definition = args[e]}
-    else
-      local said = s.events[a]
-      said.said = true
-      event = {again = a, source = said.source, kind = said.kind, time = said.time, task = said.task, definition = args[b]}
+-- The entries of the history, a digit at a time.
+local function read_entries(s)
+  local tens = math.floor(s.version / 10)
+  local ones, head = s.version - 10 * tens, tens > 0 and string.format('%d', tens) or ''
+  s.entries = {[0] = s.version}
+  for i = 1, s.history do
+    ones = ones + 1
+    if ones == 10 then
+      tens, ones = tens + 1, 0
+      head = string.format('%d', tens)
     end
-    if event.task == '' and i > s.history then event.task = nil end
-    s.events[i] = event
-    at = at + 12
+    s.entries[i] = head .. digits[ones]
+  end
+end
+
+-- What is known of events of each form: nothing, if their fields are given.
+local function read_forms(shape, at, count)
+  local forms = {[0] = {}}
+  for i = 1, count do
+    local a1, a2, b1, b2, time, c1, c2, d1, d2, e1, e2, f1, f2, g1, g2 = string.byte(shape, at, at + 14)
+    local now, suffix = c1 * 256 + c2, d1 * 256 + d2
+    forms[i] = {
+      source = args[a1 * 256 + a2], kind = args[b1 * 256 + b2], time = time, definition = args[e1 * 256 + e2],
+      task = now < 32768 and args[now] or nil, fresh = now == 0, suffix = suffix < 32768 and args[suffix] or nil, counted = suffix == 32768,
+      before = args[f1 * 256 + f2], behind = args[g1 * 256 + g2], usual = suffix == 32768 and e1 + e2 == 0,
+    }
+    at = at + 15
+  end
+  return forms, at
+end
+
+local function read_events(s, shape, at, count)
+  local forms
+  forms, at = read_forms(shape, at, count)
+  s.events, s.published = {}, {}
+  for from = 0, s.history - 1, 100 do
+    local some = {string.byte(shape, at + from, at + math.min(from + 100, s.history) - 1)}
+    for i = 1, #some do s.events[from + i] = forms[some[i]] end
+  end
+  at = at + s.history
+  for i = 1, s.publish do
+    local form, a1, a2, b1, b2 = string.byte(shape, at, at + 4)
+    local again = a1 * 256 + a2
+    s.published[i] = {event = forms[form]}
+    if again > 0 then
+      s.events[again].said, s.events[again].usual = true, false
+      s.published[i] = {event = s.events[again], again = again, definition = args[b1 * 256 + b2]}
+    end
+    at = at + 5
   end
 end
 
 -- What a shape says, in the order in which it is written.
 local function read(shape)
-  local l1, l2, l3, h1, h2, p1, p2, c1, c2, j1, j2, v1, v2, fields, shelf, acknowledge, n1, n2, w1, w2, times = string.byte(shape, 1, 21)
+  local l1, l2, l3, h1, h2, p1, p2, c1, c2, j1, j2, v1, v2, fields, shelf, acknowledge, n1, n2, w1, w2, times, forms = string.byte(shape, 1, 22)
   local s = {
     length = l1 * 65536 + l2 * 256 + l3, history = h1 * 256 + h2, publish = p1 * 256 + p2, cancel = c1 * 256 + c2,
     join = j1 * 256 + j2, leave = v1 * 256 + v2, shelf = shelf, acknowledge = acknowledge == 1,
     version = args[n1 * 256 + n2], workflow = args[w1 * 256 + w2], times = times,
   }
-  s.entries = {[0] = s.version} -- of the history
-  for i = 1, s.history do s.entries[i] = string.format('%d', s.version + i) end
   s.few = s.version + s.history <= 50
+  read_entries(s)
   read_fields(s, shape, fields)
-  read_events(s, shape, 22 + 2 * fields)
+  read_events(s, shape, 23 + 2 * fields, forms)
   shapes[shape] = s
   return s
 end

@@ -1,31 +1,23 @@
 package store
 
 import (
-	"bytes"
 	"strconv"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/event"
 )
 
 // A shape is what a transition is made of, for commitScript: first its counts, then
-// the words that its execution's fields are, name after value, and then of each
-// event, those of the history first, how it is given and by which words. A word is
-// given by its place in two bytes; 0 for a text of the transition's own. A field may
+// the words that its execution's fields are, name after value, then the forms of its
+// events, then which form each entry of the history has, and then of each event to
+// publish its form, or which entry of the history it is, and its definition then. A word
+// is given by its place in two bytes; 0 for a text of the transition's own. A field may
 // be one of the transition's times as well: more than all places by its number.
 const (
-	headBytes  = 21
-	wordBytes  = 2
-	eventBytes = 1 + 5*wordBytes + 1
-	timed      = 1 << 15
-)
-
-// How an event is given. All have as many bytes.
-const (
-	byFields = 0 // how many texts its fields are; these are among the transition's own
-	byWords  = 1 // its source and type, which of the transition's times, its task ('' for none), what its id has behind the execution's (0: the id is the transition's own), and its definition (0: none); its data are the transition's own
-	byEntry  = 2 // which entry of the history it is, and its definition (0: none)
+	headBytes = 22
+	wordBytes = 2
+	formBytes = 7*wordBytes + 1
+	timed     = 1 << 15
 )
 
 // counts are how many a transition has of each kind.
@@ -36,10 +28,11 @@ type counts struct {
 	acknowledge                           bool
 	version, workflow                     int // words
 	times                                 int // of its events, the first texts of its own
+	forms                                 int
 }
 
-// put writes them at the beginning of a shape.
-func (n counts) put(shape []byte) {
+// append writes them at the beginning of a shape.
+func (n counts) append(shape []byte) []byte {
 	shape = append(shape, byte(n.length>>16), byte(n.length>>8), byte(n.length))
 	for _, count := range [...]int{n.history, n.publish, n.cancel, n.join, n.leave} {
 		shape = append(shape, byte(count>>8), byte(count))
@@ -49,7 +42,7 @@ func (n counts) put(shape []byte) {
 		acknowledge = 1
 	}
 	shape = append(shape, byte(n.fields), byte(n.shelf), acknowledge)
-	_ = append(appendWords(shape, n.version, n.workflow), byte(n.times))
+	return append(appendWords(shape, n.version, n.workflow), byte(n.times), byte(n.forms))
 }
 
 func appendWords(shape []byte, places ...int) []byte {
@@ -75,6 +68,18 @@ func (w *words) place(text string) int {
 	if at, known := w.places[text]; known {
 		return at
 	}
+	return w.add(text)
+}
+
+// placeOf is where a text is as a word.
+func (w *words) placeOf(text []byte) int {
+	if at, known := w.places[string(text)]; known {
+		return at
+	}
+	return w.add(string(text))
+}
+
+func (w *words) add(text string) int {
 	if len(w.texts) == mostWords {
 		return 0
 	}
@@ -83,30 +88,6 @@ func (w *words) place(text string) int {
 	place := w.before + len(w.texts)
 	w.places[text] = place
 	return place
-}
-
-// addEvent adds an event, in few arguments if it is one of the execution like most.
-func (b *commitBatch) addEvent(c *Commit, e *event.Event) {
-	definition, bare := b.definition(e)
-	if c.usual(e) && bare {
-		source, kind, task, moment := b.words.place(e.Source), b.words.place(string(e.Type)), b.words.place(e.Task), b.timeOf(e.Time)
-		if min(source, kind, task, moment) > 0 {
-			b.shape = append(appendWords(append(b.shape, byWords), source, kind), byte(moment))
-			b.shape = appendWords(b.shape, task, b.suffix(c, e), definition)
-			b.args = append(b.args, b.store.sealer.Seal(e.Data))
-			return
-		}
-	}
-	fields := b.store.fields(*e)
-	b.addHow(byFields, len(fields), 0)
-	for i := range fields {
-		b.args = append(b.args, &fields[i])
-	}
-}
-
-// addHow adds how an event is given, if it is not by words.
-func (b *commitBatch) addHow(how byte, first, second int) {
-	b.shape = append(appendWords(append(b.shape, how), first, second, 0, 0, 0), 0)
 }
 
 // definition is the word for the definition that an event names, which its task needs;
@@ -118,18 +99,6 @@ func (b *commitBatch) definition(e *event.Event) (place int, bare bool) {
 	}
 	place = b.words.place(text)
 	return place, len(e.Ext) == 1 && place > 0
-}
-
-// suffix is the word for what an event's id has behind the execution's; 0 if it is
-// none like that: then it is a text of its own.
-func (b *commitBatch) suffix(c *Commit, e *event.Event) int {
-	if rest, ok := strings.CutPrefix(e.ID, c.Execution); ok {
-		if place := b.words.place(rest); place > 0 {
-			return place
-		}
-	}
-	b.args = append(b.args, &e.ID)
-	return 0
 }
 
 // mostTimes is how many a byte tells apart, besides none.
@@ -166,29 +135,9 @@ func (b *commitBatch) time(at time.Time) string {
 	return b.stamped
 }
 
-// addPublished adds an event to publish. Most are entries of the history as well, in
-// its order: one is looked for behind those before it, and the place behind it returned.
-func (b *commitBatch) addPublished(c *Commit, e *event.Event, from int) int {
-	definition, bare := b.definition(e)
-	for i := from; i < len(c.History) && bare && c.usual(e); i++ {
-		h := &c.History[i]
-		if h.ID == e.ID && len(h.Ext) == 0 && h.Type == e.Type && h.Source == e.Source && h.Task == e.Task &&
-			h.Time.Equal(e.Time) && h.Workflow == e.Workflow && bytes.Equal(h.Data, e.Data) {
-			if b.givenByWords(i) {
-				b.addHow(byEntry, i+1, definition)
-				return i + 1
-			}
-		}
-	}
-	b.addEvent(c, e)
-	return from
-}
-
-// givenByWords reports whether an entry of the history is.
-func (b *commitBatch) givenByWords(i int) bool { return b.shape[b.events+i*eventBytes] == byWords }
-
 // addFields adds the fields of the execution that a commit sets, the status first.
 func (b *commitBatch) addFields(c *Commit) {
+	b.fields = b.fields[:0]
 	b.addText("status", true)
 	b.addText(c.Status, true)
 	add := func(name, value string, common bool) {
@@ -218,7 +167,7 @@ func (b *commitBatch) addFields(c *Commit) {
 func (b *commitBatch) addTimeOf(name string, at time.Time) {
 	b.addText(name, true)
 	if n := b.timeOf(at); n > 0 {
-		b.shape = appendWords(b.shape, timed+n)
+		b.fields = appendWords(b.fields, timed+n)
 		return
 	}
 	b.addText(b.time(at), false)
@@ -233,5 +182,5 @@ func (b *commitBatch) addText(text string, common bool) { //nolint:revive // fla
 	if place == 0 {
 		b.args = append(b.args, text)
 	}
-	b.shape = appendWords(b.shape, place)
+	b.fields = appendWords(b.fields, place)
 }

@@ -28,9 +28,9 @@ func TestNoRoomForWords(t *testing.T) {
 	if !b.add(c, false) {
 		t.Fatal(b.refused)
 	}
-	for i := range 2 {
-		if how := b.shape[b.events+i*eventBytes]; how != byFields {
-			t.Errorf("event %d is given by %d, want by its fields", i, how)
+	for i, form := range []byte{b.entries[0], b.said[0]} {
+		if form != 0 {
+			t.Errorf("event %d has form %d, want it given by its fields", i, form)
 		}
 	}
 	other := c

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +169,58 @@ var commits = []check{
 			got = append(got, m.Event)
 		}
 		if diff := cmp.Diff(append(slices.Clone(c.Publish), other.Publish...), got); diff != "" {
+			t.Error(diff)
+		}
+	}},
+	{"a loop is written as it is, whatever else happens in it", func(t *testing.T, w *world) {
+		first := step(0, nil)
+		first.History, first.Publish = first.History[:1], nil
+		c := step(1, nil)
+		c.History, c.Publish = nil, nil
+		for i := range 400 { // beyond the entries that are short, and a page of them
+			e := happened(fmt.Sprintf("%s/%d", execution, i+2), event.TaskRequested)
+			e.Task = fmt.Sprintf("/do/0/loop/do/%d/t#%d", i%2, i/2)
+			e.Data = fmt.Appendf(nil, `{"task_id":%q,"task_name":"t","task_type":"set"}`, e.Task)
+			switch {
+			case i%2 == 1:
+				e.Type = event.TaskCompleted
+				e.Task = c.History[i-1].Task
+				e.Data = fmt.Appendf(nil, `{"task_id":%q,"success":true,"output":{"n":%d}}`, e.Task, i)
+			case i%50 == 0: // its own words
+				e.Data = fmt.Appendf(nil, `{"task_id":%q,"task_name":"u%d","task_type":"set"}`, e.Task, i)
+			case i%70 == 0:
+				e.Task, e.ID = "/do/0/\"#"+strconv.Itoa(i), "other"
+			case i%90 == 0:
+				e.Data = nil
+			case i%130 == 0:
+				e.Task = ""
+			}
+			c.History = append(c.History, e)
+			if i%60 < 4 {
+				c.Publish = append(c.Publish, e)
+			}
+			if i%100 == 3 {
+				e.ID, e.Task = "p"+strconv.Itoa(i), "/do/9"
+				c.Publish = append(c.Publish, e)
+			}
+		}
+		done, err := w.CommitAll(t.Context(), []store.Commit{first, c})
+		must(t, err)
+		if done[0] != (store.Committing{}) || done[1] != (store.Committing{}) {
+			t.Fatalf("outcomes %v, want both committed", done)
+		}
+		history, err := w.History(t.Context(), tenant, execution, 1, 1000)
+		must(t, err)
+		if diff := cmp.Diff(c.History, history); diff != "" {
+			t.Error(diff)
+		}
+		published, _, err := w.Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
+		must(t, err)
+		var got []event.Event
+		for _, m := range published {
+			got = append(got, m.Event)
+		}
+		if diff := cmp.Diff(c.Publish, got); diff != "" {
 			t.Error(diff)
 		}
 	}},

@@ -13,8 +13,9 @@ type paper struct {
 	entries          int             // that were written, here or elsewhere
 }
 
-// Paper is for few entries first, and for more where they are many: for a chunk, and as
-// many as a commit may have beyond one, as a rule.
+// Paper is for few entries first, and for more where they are many: for the end of one
+// execution's and a chunk of the next one's, and as many as a commit may have beyond
+// those, as a rule.
 const (
 	fewEntries = 16
 	spare      = 8
@@ -24,7 +25,7 @@ const (
 func (p *paper) fresh(opts Options) {
 	size := len(p.history)
 	if p.entries > size || p.history == nil {
-		size = min(max(fewEntries, 2*p.entries), opts.Chunk+spare)
+		size = min(max(fewEntries, 2*p.entries), 2*(opts.Chunk+spare))
 	}
 	if size > len(p.history) {
 		p.history, p.publish = make([]event.Event, size), make([]event.Event, (size+1)/2)

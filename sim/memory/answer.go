@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"strconv"
 	"strings"
@@ -104,6 +105,12 @@ func (s *Server) spell(args []any) bool {
 		case time.Duration:
 			word = strconv.FormatInt(int64(arg), 10)
 		case nil:
+		case encoding.BinaryMarshaler:
+			text, err := arg.MarshalBinary()
+			if err != nil {
+				return false
+			}
+			word = string(text)
 		default:
 			return false
 		}

@@ -1,0 +1,64 @@
+package decide
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// Snapshot is the state as JSON, for Restore. What may be large is written by hand:
+// encoding/json would go through all of it once more.
+func (s *State) Snapshot() ([]byte, error) {
+	light := *s
+	light.Input, light.Context, light.Output, light.Root = Data{}, Data{}, Data{}, nil
+	out, err := json.Marshal(&light)
+	if err != nil {
+		return nil, err
+	}
+	out = appendData(out[:len(out)-1], `,"Input":`, s.Input)
+	out = appendData(out, `,"Context":`, s.Context)
+	out = appendData(out, `,"Output":`, s.Output)
+	if s.Root != nil {
+		if out, err = appendNode(append(out, `,"Root":`...), s.Root); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, '}'), nil
+}
+
+// appendData writes a value, unless it is null.
+func appendData(out []byte, name string, d Data) []byte {
+	if d.V == nil {
+		return out
+	}
+	return expr.AppendJSON(append(out, name...), d.V)
+}
+
+// appendNode writes a task and those inside.
+func appendNode(out []byte, n *Node) ([]byte, error) {
+	light := *n
+	light.Raw, light.Input, light.Children, light.For = Data{}, Data{}, nil, nil
+	text, err := json.Marshal(&light)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, text[:len(text)-1]...)
+	out = appendData(out, `,"Raw":`, n.Raw)
+	out = appendData(out, `,"Input":`, n.Input)
+	if f := n.For; f != nil {
+		out = strconv.AppendInt(append(out, `,"For":{"Index":`...), int64(f.Index), 10)
+		out = append(appendData(out, `,"Items":`, f.Items), '}')
+	}
+	before := `,"Children":[`
+	for _, child := range n.Children {
+		if out, err = appendNode(append(out, before...), child); err != nil {
+			return nil, err
+		}
+		before = ","
+	}
+	if len(n.Children) > 0 {
+		out = append(out, ']')
+	}
+	return append(out, '}'), nil
+}
