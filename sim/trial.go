@@ -134,13 +134,22 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		}
 		t.Ends = append(t.Ends, end)
 	}
-	if t.Stop == "" {
+	if t.Stop == "" && w.over(t.Ends) {
 		err = errors.Join(w.leftovers(ctx, note), w.orphans(ctx, note), w.strays(ctx, t.Ends, note))
 	}
 	w.unprovoked(note)
 	t.Broken = append(t.Broken, w.breaches...)
 	w.outlived(t, note)
 	return errors.Join(err, w.listed(ctx, t.Ends, note), w.letters(ctx, note))
+}
+
+// over reports whether all executions that were started have ended: what one that waits
+// may still need is not left over, and why it waits is for who knows the other runs.
+func (w *world) over(ends []End) bool {
+	ids := w.cfg.ids()
+	return !slices.ContainsFunc(ends, func(end End) bool {
+		return slices.Contains(ids, end.ID) && !end.Status.Ended() && end.Status != gone
+	})
 }
 
 // breaks notes a broken promise.
