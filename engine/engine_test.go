@@ -228,6 +228,42 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
+// Where it cannot be said any more that it does not listen, it ends all the same.
+func TestDeadLetterOfWhoeverListens(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		e := newEngine(t, rdb, "one")
+		for _, id := range []string{"x", "y"} {
+			start(t, e, id, "do:\n  - ear: {listen: {to: {one: {with: {type: never}}}}}\n", "{}")
+		}
+		run(t, e)
+		begun(t, e, "x")
+		begun(t, e, "y")
+		const key = "tenant:default:listen:never"
+		fault := func(id string) {
+			t.Helper()
+			broken := event.Event{
+				ID: "broken-" + id, Source: "/test", Type: event.TimerFired, Tenant: tenant, Execution: id,
+				Data: []byte(`{"task_id": 7}`), Time: time.Unix(0, 0),
+			}
+			if err := e.Store.Publish(t.Context(), broken); err != nil {
+				t.Fatal(err)
+			}
+			if x := ended(t, e, id); x.Status != string(decide.Faulted) {
+				t.Errorf("%s is %s", id, x.Status)
+			}
+		}
+		fault("x")
+		if ids, err := rdb.SMembers(t.Context(), key).Result(); err != nil || len(ids) != 1 || ids[0] != "y" {
+			t.Errorf("%v listen, %v, want y", ids, err)
+		}
+		if err := rdb.Set(t.Context(), key, "mine", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		fault("y")
+	})
+}
+
 // A child of which there is no definition faults, and its parent with it.
 func TestUnknownChild(t *testing.T) {
 	t.Parallel()

@@ -134,7 +134,7 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		}
 		t.Ends = append(t.Ends, end)
 	}
-	if t.Stop == "" {
+	if t.Stop == "" && w.over(t.Ends) {
 		err = w.leftovers(ctx, note)
 		w.orphans(note)
 		w.strays(t.Ends, note)
@@ -144,6 +144,15 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	w.outlived(t, note)
 	w.listed(t.Ends, note)
 	return errors.Join(err, w.letters(ctx, note))
+}
+
+// over reports whether all executions that were started have ended: what one that waits
+// may still need is not left over, and why it waits is for who knows the other runs.
+func (w *world) over(ends []End) bool {
+	ids := w.cfg.ids()
+	return !slices.ContainsFunc(ends, func(end End) bool {
+		return slices.Contains(ids, end.ID) && !end.Status.Ended() && end.Status != gone
+	})
 }
 
 // breaks notes a broken promise.

@@ -3,6 +3,7 @@ package decide
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -243,6 +244,21 @@ func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	m.Error = m.env.Publishable(dead.Problem(), "/")
 	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error, Reason: aborted})
 	return d
+}
+
+// Release is what an execution that is given up lets go of, as far as others have to
+// know: its timers, what it listens for, and the executions that it waits for. The
+// state is worth nothing after that.
+func (s *State) Release(env *Env, now time.Time) Decision {
+	if s.Root == nil {
+		return Decision{}
+	}
+	var d Decision
+	s.Now = now
+	m := &machine{State: s, d: &d, env: env}
+	m.end(Faulted)
+	announced := func(e event.Event) bool { return e.Type != event.ExecutionCancelled }
+	return Decision{Cancel: d.Cancel, Unlisten: d.Unlisten, Publish: slices.DeleteFunc(d.Publish, announced)}
 }
 
 // aborted is the reason of a failure that no decision was about.

@@ -4,8 +4,6 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -109,56 +107,4 @@ func (s *Service) reject(ctx context.Context, m store.Message, cause error) erro
 		}
 	}
 	return s.desk().Bury(ctx, m, dead, nil)
-}
-
-// abort faults an execution whose events cannot be worked on, and gives the event up
-// with it. It reports false if the event is to be given up by itself.
-func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (over bool, err error) {
-	for range conflicts {
-		c, err := s.fault(ctx, m, dead)
-		if c == nil || err != nil {
-			return false, err
-		}
-		outcome, err := s.desk().GiveUp(ctx, *c, dead)
-		if err == nil && outcome == store.Committed {
-			s.committed(c)
-		}
-		if err != nil || outcome != store.Conflict {
-			return err == nil, err
-		}
-	}
-	return true, fmt.Errorf("execution %s cannot be ended: %d workers in a row were faster", m.Event.Execution, conflicts)
-}
-
-// fault is the commit that ends an execution as it stands, without deciding; nil if
-// there is none, or it has ended.
-func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (*store.Commit, error) {
-	x, err := s.store.Execution(ctx, m.Tenant, m.Event.Execution)
-	if errors.Is(err, store.ErrNotFound) || err == nil && decide.Status(x.Status).Ended() {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	state := s.stub(x)
-	d := state.Abort(now, dead)
-	c := &store.Commit{
-		Message: &m, Tenant: x.Tenant, Execution: x.ID, Version: x.Version,
-		History: d.History, Publish: d.Publish, Status: string(state.Status), Ended: true, Now: now, Started: x.CreatedAt,
-	}
-	c.Error, err = decide.EncodeProblem(state.Error)
-	return c, err
-}
-
-// stub is what can be known of an execution without its history.
-func (s *Service) stub(x store.Execution) *decide.State {
-	st := decide.New()
-	st.Tenant, st.Workflow, st.Execution = x.Tenant, x.Workflow, x.ID
-	st.Version, st.Status, st.StartedAt = x.Version, decide.Status(x.Status), x.CreatedAt
-	st.Parent, st.ParentTask = x.Parent, x.ParentTask
-	return st
 }
