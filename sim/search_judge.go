@@ -90,15 +90,23 @@ func (f failure) signature() string {
 // What none of these explains is the engine's failure.
 func (h *hunt) differing(t *Trial) []failure {
 	var out []failure
+	odd := false // whoever ended in another way need not have started others
 	for _, end := range t.Ends {
-		if !h.odd(end) {
+		if h.known[sibling(end.ID)][h.hidden.key(end)] != nil {
+			continue
+		}
+		odd = true
+		if end.Status == "" {
 			continue
 		}
 		if f, ok := h.attribute(t, end); ok {
 			out = append(out, f)
 		}
 	}
-	return append(out, h.missing(t)...)
+	if odd {
+		return out
+	}
+	return h.missing(t)
 }
 
 // odd reports whether an execution has ended as none does in which nothing goes wrong.
@@ -111,9 +119,6 @@ func (h *hunt) missing(t *Trial) []failure {
 	there := map[string]bool{}
 	for _, end := range t.Ends {
 		there[sibling(end.ID)] = true
-		if h.known[sibling(end.ID)][h.hidden.key(end)] == nil {
-			return nil // whoever ended in another way need not have started it
-		}
 	}
 	var out []failure
 	for _, id := range sortedKeys(h.known) {

@@ -68,14 +68,7 @@ func (s *Server) xinfo(args []string) resp.Reply {
 	}
 	switch verb {
 	case "groups":
-		out := make([]resp.Reply, len(st.groups))
-		for i, g := range st.groups {
-			out[i] = resp.List(
-				resp.Text("name"), resp.Text(g.name), resp.Text("consumers"), resp.Int(len(g.consumers)),
-				resp.Text("pending"), resp.Int(len(g.pending)), resp.Text("last-delivered-id"), resp.Text(g.last.String()),
-				resp.Text("entries-read"), counted(g.read), resp.Text("lag"), st.lag(g))
-		}
-		return resp.List(out...)
+		return s.describeGroups(st)
 	case "consumers":
 		g := st.group(args[3])
 		if g == nil {
@@ -92,6 +85,22 @@ func (s *Server) xinfo(args []string) resp.Reply {
 	default:
 		return resp.Fail("ERR unknown subcommand '" + args[1] + "'. Try XINFO HELP.")
 	}
+}
+
+// describeGroups is XINFO GROUPS.
+func (s *Server) describeGroups(st *stream) resp.Reply {
+	const facts = 12 // about each, with their names
+	n := len(st.groups)
+	out := s.some(n + n*facts)
+	all := out[n:n]
+	for i, g := range st.groups {
+		all = append(all,
+			resp.Text("name"), resp.Text(g.name), resp.Text("consumers"), resp.Int(len(g.consumers)),
+			resp.Text("pending"), resp.Int(len(g.pending)), resp.Text("last-delivered-id"), resp.Text(g.last.String()),
+			resp.Text("entries-read"), counted(g.read), resp.Text("lag"), st.lag(g))
+		out[i] = resp.List(all[i*facts:]...)
+	}
+	return resp.List(out[:n]...)
 }
 
 // describe is XINFO STREAM.

@@ -97,7 +97,7 @@ func hashCommands() map[string]command {
 		"hincrby": {(*Server).hincrBy, 4},
 		"hdel":    {(*Server).hdel, -3},
 		"hget":    {onHash((*hash).hget), 3},
-		"hmget":   {onHash((*hash).hmget), -3},
+		"hmget":   {(*Server).hmget, -3},
 		"hstrlen": {onHash((*hash).hstrlen), 3},
 		"hexists": {onHash((*hash).hexists), 3},
 		"hgetall": {onHash((*hash).hgetAll), 2},
@@ -129,8 +129,12 @@ func (h *hash) hget(args []string) resp.Reply {
 	return resp.Reply{}
 }
 
-func (h *hash) hmget(args []string) resp.Reply {
-	out := make([]resp.Reply, len(args)-2)
+func (s *Server) hmget(args []string) resp.Reply {
+	h, ok := find[hash](s, args[1])
+	if !ok {
+		return resp.Fail(wrongType)
+	}
+	out := s.some(len(args) - 2)
 	for i, field := range args[2:] {
 		if value, ok := h.get(field); ok {
 			out[i] = resp.Text(value)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"maps"
+	"slices"
 	"strings"
 
 	"flunq.io/flunq/sim/lua"
@@ -126,7 +127,20 @@ func (s *Server) run(l *loaded, args []string) resp.Reply {
 	case count > int64(len(args)):
 		return resp.Fail("ERR Number of keys can't be greater than number of args")
 	}
+	s.scripted = true
+	defer func() { s.scripted = false }()
 	return s.runner.Run(l.Script, l.name, args[:count], args[count:])
+}
+
+// some are so many replies, all of them empty, for a list. A script has taken in what
+// a command replied before it sends the next one, whose list takes the place of it.
+func (s *Server) some(count int) []resp.Reply {
+	if !s.scripted {
+		return make([]resp.Reply, count)
+	}
+	s.parts = slices.Grow(s.parts[:0], count)[:count]
+	clear(s.parts)
+	return s.parts
 }
 
 // script is SCRIPT LOAD, EXISTS and FLUSH.

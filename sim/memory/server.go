@@ -33,6 +33,7 @@ type Server struct {
 	scripts  map[string]*loaded
 	known    map[string]*loaded // besides; it is not changed
 	fields   []string           // of the entries that were added last
+	scripted bool               // commands are those of a script
 	*scratch
 
 	closed bool
@@ -89,6 +90,7 @@ func (s *Server) Close() {
 	s.closed = true
 	s.runner.Close()
 	s.reply = resp.Reply{}
+	clear(s.parts)
 	scratches.Put(s.scratch)
 	s.scratch = nil
 }
@@ -96,9 +98,10 @@ func (s *Server) Close() {
 // scratch is room for what a server does. It says nothing about it, and serves one
 // after the other.
 type scratch struct {
-	args   []string   // of the command that is answered
-	reply  resp.Reply // to it …
-	sent   []byte     // … as it is sent
+	args   []string     // of the command that is answered
+	reply  resp.Reply   // to it …
+	sent   []byte       // … as it is sent
+	parts  []resp.Reply // of the reply to a script's last command
 	runner lua.Runner
 }
 
