@@ -154,7 +154,7 @@ type mocked struct {
 // RoundTrip is http.RoundTripper's.
 func (m *mocked) RoundTrip(req *http.Request) (*http.Response, error) {
 	root, _, _ := strings.Cut(executor.OriginOf(req).Execution, ".")
-	if len(m.w.cfg.ids()) == 1 {
+	if len(m.w.ids) == 1 {
 		root = ""
 	}
 	mocks := m.each[root]

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -13,9 +12,7 @@ import (
 // does not keep it from being started, though nobody else has anything to do.
 func TestJumpPastTheStart(t *testing.T) {
 	t.Parallel()
-	def, _, err := dsl.Parse("ten.yaml", []byte(`
-document: {dsl: '1.0.3', namespace: default, name: ten, version: '1.0.0'}
-do:
+	withstands(t, 58476, `
   - a: {set: {x: 1}}
   - b: {set: {x: '${ .x + 1 }'}}
   - w1: {wait: {hours: 1}}
@@ -23,22 +20,26 @@ do:
   - d: {set: {x: '${ .x + 1 }'}}
   - w2: {wait: {hours: 1}}
   - e: {set: {x: '${ .x + 1 }'}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`,
+		sim.Fault{Kind: sim.ToldToStop, Service: "worker-sim-0", Command: 13, Amount: time.Millisecond},
+		sim.Fault{Kind: sim.Delay, Service: "timer-sim-1", Command: 9, Amount: 72557 * time.Millisecond},
+		sim.Fault{Kind: sim.CrashAfter, Service: "timer-sim1.0-1", Command: 14, Amount: 45 * time.Second},
+		sim.Fault{Kind: sim.Clock, Service: "timer-sim-1", Command: 10, Amount: 10 * time.Second},
+	)
+}
+
+// withstands wants tasks to be completed in the world of a seed, whatever goes wrong,
+// and all of that to go wrong.
+func withstands(t *testing.T, seed uint64, tasks string, faults ...sim.Fault) {
+	t.Helper()
+	def := definition(t, "ten.yaml", []byte("document: {dsl: '1.0.3', namespace: default, name: ten, version: '1.0.0'}\ndo:"+tasks))
 	trial, err := sim.Try(t.Context(), sim.Config{
-		Definition: def, ID: "sim", Seed: 58476, Processes: 2, Executors: 4, Mocks: &mock.Set{}, Plan: &sim.Plan{Faults: []sim.Fault{
-			{Kind: sim.ToldToStop, Service: "worker-sim-0", Command: 13, Amount: time.Millisecond},
-			{Kind: sim.Delay, Service: "timer-sim-1", Command: 9, Amount: 72557 * time.Millisecond},
-			{Kind: sim.CrashAfter, Service: "timer-sim1.0-1", Command: 14, Amount: 45 * time.Second},
-			{Kind: sim.Clock, Service: "timer-sim-1", Command: 10, Amount: 10 * time.Second},
-		}},
+		Definition: def, ID: "sim", Seed: seed, Processes: 2, Executors: 4, Mocks: &mock.Set{}, Plan: &sim.Plan{Faults: faults},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(trial.Struck) != 4 || trial.Status != "completed" || len(trial.Broken) > 0 {
+	if len(trial.Struck) != len(faults) || trial.Status != "completed" || len(trial.Broken) > 0 {
 		t.Errorf("after %d faults it is %s, with %v", len(trial.Struck), trial.Status, trial.Broken)
 	}
 }

@@ -27,7 +27,7 @@ func (w *world) missed(ctx context.Context) {
 	if len(w.struck) == 0 {
 		return
 	}
-	ids := w.cfg.ids()
+	ids := slices.Clone(w.ids)
 	for _, id := range slices.Sorted(maps.Keys(w.seen)) {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -62,7 +62,7 @@ func (w *world) show(id string, events []event.Event) {
 		case event.TaskRequested:
 			w.tasks++
 		case event.ExecutionStarted:
-			if !slices.Contains(w.cfg.ids(), e.Execution) {
+			if !slices.Contains(w.ids, e.Execution) {
 				w.living++
 			}
 		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:

@@ -29,7 +29,7 @@ func (sc Scenario) inCompany() Scenario {
 // tenantOf is the tenant of an execution, or of what has started it.
 func (w *world) tenantOf(id string) string {
 	if len(w.tenants) > 1 {
-		for i, root := range w.cfg.ids() {
+		for i, root := range w.ids {
 			if rest, ok := strings.CutPrefix(id, root); ok && (rest == "" || rest[0] == '.') {
 				return w.tenants[i%len(w.tenants)]
 			}

@@ -149,9 +149,8 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 // over reports whether all executions that were started have ended: what one that waits
 // may still need is not left over, and why it waits is for who knows the other runs.
 func (w *world) over(ends []End) bool {
-	ids := w.cfg.ids()
 	return !slices.ContainsFunc(ends, func(end End) bool {
-		return slices.Contains(ids, end.ID) && !end.Status.Ended() && end.Status != gone
+		return slices.Contains(w.ids, end.ID) && !end.Status.Ended() && end.Status != gone
 	})
 }
 
@@ -161,7 +160,7 @@ type breaks func(rule, execution, format string, args ...any)
 // executions are the ids of all, sorted.
 func (w *world) executions() []string {
 	known := map[string]bool{}
-	for _, id := range w.cfg.ids() {
+	for _, id := range w.ids {
 		known[id] = true
 	}
 	for _, tenant := range w.tenants {

@@ -31,7 +31,8 @@ type world struct {
 	active   []*service // of these, those that are not idle
 	bodies   bool       // of dead processes are to be taken out
 	teams    []*team
-	tenants  []string
+	ids      []string // of the executions that are started
+	tenants  []string // that they are spread over
 	streams  []string // the keys of their events
 	youngest string   // of these, where the last event was written
 	lazy     bool     // see through
@@ -77,7 +78,7 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range w.tenants {
 		w.streams = append(w.streams, streamOf(tenant))
 	}
@@ -150,7 +151,7 @@ func (w *world) launch(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, id := range w.cfg.ids() {
+	for _, id := range w.ids {
 		w.living++
 		if err := w.engine.Start(ctx, w.tenantOf(id), id, w.cfg.Definition, w.cfg.Input); err != nil {
 			return err

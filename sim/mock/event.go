@@ -95,7 +95,7 @@ func readEvent(r *nodes.Reader, n *yaml.Node) Event {
 	return e
 }
 
-// extension takes a further attribute.
+// readExtension takes a further attribute.
 func readExtension(r *nodes.Reader, e *Event, key, value *yaml.Node) {
 	name := key.Value
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {

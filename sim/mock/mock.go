@@ -195,7 +195,7 @@ func jsonText(v any) string {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("sim: %T in mocks: %v", v, err))
+		panic(fmt.Sprintf("mock: %T in mocks: %v", v, err))
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
