@@ -191,12 +191,14 @@ func (c *compiler) own(e *ast.FuncCallExpr) several {
 			v := arg(m, f)
 			inner.vars[i] = v
 		}
+		known := len(args.exprs)
 		if args.rest != nil {
-			base, known := len(m.pile), len(args.exprs)
+			base := len(m.pile)
 			args.rest(m, f)
-			copy(inner.vars[known:fn.params], m.pile[base:])
+			known += copy(inner.vars[known:fn.params], m.pile[base:])
 			m.pile = m.pile[:base]
 		}
+		clear(inner.vars[known:fn.params])
 		if run(m, inner, fn.body) != returned {
 			m.results = m.results[:0]
 		}

@@ -1,6 +1,10 @@
 package lua
 
-import "github.com/yuin/gopher-lua/ast"
+import (
+	"slices"
+
+	"github.com/yuin/gopher-lua/ast"
+)
 
 // expression compiles one.
 func (c *compiler) expression(e ast.Expr) expression {
@@ -161,12 +165,16 @@ func store(object, key, to value, line int) {
 func (c *compiler) construct(e *ast.TableExpr) expression {
 	var inList []ast.Expr
 	var keys, values []expression
+	names := []value{} // the keys, while all of them are names
 	for _, field := range e.Fields {
 		if field.Key == nil {
 			inList = append(inList, field.Value)
 			continue
 		}
 		keys, values = append(keys, c.expression(field.Key)), append(values, c.expression(field.Value))
+		if name, ok := field.Key.(*ast.StringExpr); ok && !slices.Contains(names, text(name.Value)) {
+			names = append(names, text(name.Value))
+		}
 	}
 	if n := len(e.Fields); n > 0 && e.Fields[n-1].Key != nil {
 		// Only the very last field gives all of its values.
@@ -174,21 +182,37 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 	}
 	l := c.elements(inList)
 	line := e.Line()
-	return func(m *machine, f *frame) value {
-		t := m.room.table()
-		if len(l.exprs) > 0 || l.rest != nil {
-			base := l.push(m, f)
-			t.list = append(t.list, m.pile[base:]...)
-			m.pile = m.pile[:base]
-			t.shorten()
+	if len(names) == len(keys) && len(names) <= fewPairs {
+		return func(m *machine, f *frame) value {
+			t := m.list(f, &l)
+			for i, of := range values {
+				if v := of(m, f); v.is != nil {
+					t.pairs = append(t.pairs, pair{names[i], v})
+				}
+			}
+			return value{is: t}
 		}
-		o := value{is: t}
+	}
+	return func(m *machine, f *frame) value {
+		o := value{is: m.list(f, &l)}
 		for i, key := range keys {
 			k := key(m, f)
 			store(o, k, values[i](m, f), line)
 		}
 		return o
 	}
+}
+
+// list is a new table of what a list holds.
+func (m *machine) list(f *frame, l *list) *table {
+	t := m.room.table()
+	if len(l.exprs) > 0 || l.rest != nil {
+		base := l.push(m, f)
+		t.list = append(t.list, m.pile[base:]...)
+		m.pile = m.pile[:base]
+		t.shorten()
+	}
+	return t
 }
 
 // elements compiles those of a list; a nil at its end says that the last has one

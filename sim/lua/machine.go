@@ -44,7 +44,8 @@ const (
 	someSlots = 24
 )
 
-// enter makes room for the variables of a function.
+// enter makes room for the variables of a function, which hold anything: each is set
+// where it is declared.
 func (m *machine) enter(fn *function, up *frame, line int) *frame {
 	m.depth++
 	if m.depth > deepest {
@@ -58,7 +59,6 @@ func (m *machine) enter(fn *function, up *frame, line int) *frame {
 		f.vars = make([]value, fn.slots)
 	}
 	f.vars, f.up = f.vars[:fn.slots], up
-	clear(f.vars)
 	return f
 }
 

@@ -47,6 +47,9 @@ func (c *compiler) numeric(e ast.Expr) computation {
 
 func (c *compiler) arithmetic(e *ast.ArithmeticOpExpr) computation {
 	left, right := c.numeric(e.Lhs), c.numeric(e.Rhs)
+	if pair := c.pair(e); pair != nil {
+		return pair
+	}
 	if e.Operator == "*" {
 		if n, ok := e.Rhs.(*ast.NumberExpr); ok {
 			by, _ := parseNumber(n.Value)
@@ -72,6 +75,29 @@ func (c *compiler) arithmetic(e *ast.ArithmeticOpExpr) computation {
 	default:
 		leave("operator %s", e.Operator)
 		return nil
+	}
+}
+
+// pair compiles a * 256 + b of two variables, as which scripts read numbers of two
+// bytes, at once; nil if it is something else.
+func (c *compiler) pair(e *ast.ArithmeticOpExpr) computation {
+	product, ok := e.Lhs.(*ast.ArithmeticOpExpr)
+	if !ok || e.Operator != "+" || product.Operator != "*" {
+		return nil
+	}
+	factor, ok := product.Rhs.(*ast.NumberExpr)
+	high, low := c.operand(product.Lhs), c.operand(e.Rhs)
+	if !ok || high.expr != nil || low.expr != nil {
+		return nil
+	}
+	by, _ := parseNumber(factor.Value)
+	line := e.Line()
+	return func(_ *machine, f *frame) float64 {
+		a, b := &f.vars[high.slot], &f.vars[low.slot]
+		if a.is == &aNumber && b.is == &aNumber {
+			return a.num*by + b.num
+		}
+		return numeric(*a, noNumber, line)*by + numeric(*b, noNumber, line)
 	}
 }
 
