@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -45,13 +46,18 @@ type commitBatch struct {
 	stamped string    // … as text
 }
 
+// batches are those that nobody uses, see rooms.
+//
+//nolint:gochecknoglobals // a pool of what is empty
+var batches sync.Pool
+
 // newCommitBatch begins one for transitions like these, in the memory of one before.
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
-	b, ok := s.batches.Get().(*commitBatch)
+	b, ok := batches.Get().(*commitBatch)
 	if !ok {
-		b = &commitBatch{store: s, words: words{before: batchArguments, places: map[string]int{}}, shapes: map[string]string{}}
+		b = &commitBatch{words: words{before: batchArguments, places: map[string]int{}}, shapes: map[string]string{}}
 	}
-	b.tenant = commits[0].Tenant
+	b.store, b.tenant = s, commits[0].Tenant
 	for _, c := range commits {
 		if c.Message != nil {
 			b.owner = *c.Message
@@ -81,11 +87,11 @@ func (b *commitBatch) end() {
 	clear(b.forms)
 	clear(b.words.places)
 	clear(b.shapes)
-	b.owner, b.first, b.last, b.task, b.letter = Message{}, "", "", "", nil
+	b.store, b.owner, b.first, b.last, b.task, b.letter = nil, Message{}, "", "", "", nil
 	b.args, b.words.texts, b.all = b.args[:0], b.words.texts[:0], b.all[:0]
 	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
-	b.store.batches.Put(b)
+	batches.Put(b)
 }
 
 // shelfKey is the number of the key of the index that executions of a status end in.

@@ -22,12 +22,10 @@ var (
 
 // Store is what the services share, on one Redis.
 type Store struct {
-	rdb     redis.UniversalClient
-	keys    keys
-	sealer  *Sealer
-	known   sync.Map // tenants that this Store has made known
-	rooms   rooms
-	batches sync.Pool // of *commitBatch
+	rdb    redis.UniversalClient
+	keys   keys
+	sealer *Sealer
+	known  sync.Map // tenants that this Store has made known
 
 	passages passages
 }
