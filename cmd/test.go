@@ -17,7 +17,7 @@ import (
 )
 
 func newTestCommand(sh *shell) *cobra.Command {
-	t := &tester{sh: sh, coverage: newChoice("", "text", "html"), annotations: newChoice("auto", "github", "none")}
+	t := &tester{sh: sh, coverage: newChoice("", "text", "html"), annotations: newChoice("auto", "github", "none"), read: readForTest, loaded: func(*testFile) {}}
 	c := &cobra.Command{
 		Use:   "test [PATH…]",
 		Short: "Run the tests beside workflows",
@@ -81,7 +81,8 @@ type tester struct {
 	update, watch                 bool
 
 	pattern *regexp.Regexp
-	loaded  func(*testFile) // if set, is told of each file that was read
+	read    func(file string) ([]byte, error) // that a test needs
+	loaded  func(*testFile)                   // is told of each test file that was read
 }
 
 func (t *tester) command(ctx context.Context, args []string) error {

@@ -95,13 +95,11 @@ func (c *testCase) virtual() time.Duration {
 
 // load reads the test files. Mistakes keep a file from being run, not the others.
 func (b *batch) load(files []string) error {
-	loader := spec.NewLoader(readForTest)
+	loader := spec.NewLoader(b.read)
 	for _, name := range files {
 		f := &testFile{name: name}
 		f.suite, f.needs, f.err = loader.Load(name)
-		if b.loaded != nil {
-			b.loaded(f)
-		}
+		b.loaded(f)
 		b.files = append(b.files, f)
 		if f.err != nil {
 			if !errors.Is(f.err, dsl.ErrInvalid) {

@@ -14,7 +14,8 @@ const watchTests = 500 * time.Millisecond
 
 // follow runs the tests, and again those that a change affects, until ctx ends.
 func (t *tester) follow(ctx context.Context, args []string) error {
-	w := &watched{tester: t, args: args, state: map[string]string{}, needs: map[string][]string{}}
+	w := &watched{tester: t, args: args, state: map[string]string{}, needs: map[string][]string{}, stamps: map[string]string{}}
+	t.read, t.loaded = w.readStamped, w.ran
 	if _, err := testFiles(args); err != nil {
 		return err
 	}
@@ -33,10 +34,11 @@ func (t *tester) follow(ctx context.Context, args []string) error {
 // watched is what --watch knows of the files.
 type watched struct {
 	*tester
-	args  []string
-	needs map[string][]string // files that a test file was read from
-	state map[string]string   // of a test file and all that it needs, when it was last run
-	told  string              // what was last said to be wrong
+	args   []string
+	needs  map[string][]string // files that a test file was read from
+	state  map[string]string   // of a test file and all that it needs, when it was last run
+	stamps map[string]string   // of each file, from before it was read for this run
+	told   string              // what was last said to be wrong
 }
 
 // look runs the test files of which something has changed.
@@ -51,9 +53,8 @@ func (w *watched) look(ctx context.Context) {
 	}
 	w.told = ""
 	var affected []string
-	before := map[string]string{}
 	for _, file := range files {
-		if before[file] = w.signature(file); before[file] != w.state[file] {
+		if w.signature(file, stamp) != w.state[file] {
 			affected = append(affected, file)
 		}
 	}
@@ -63,14 +64,7 @@ func (w *watched) look(ctx context.Context) {
 	if len(w.state) > 0 {
 		w.sh.hint("%s  changed: %s", time.Now().Format(time.TimeOnly), printable(strings.Join(affected, ", ")))
 	}
-	w.loaded = func(f *testFile) {
-		known := w.needs[f.name]
-		w.needs[f.name] = slices.Compact(slices.Sorted(slices.Values(f.needs)))
-		w.state[f.name] = before[f.name]
-		if !slices.Equal(known, w.needs[f.name]) {
-			w.state[f.name] = w.signature(f.name)
-		}
-	}
+	clear(w.stamps)
 	if _, err := w.batch(ctx, affected); err != nil && ctx.Err() == nil {
 		w.sh.report(err)
 	}
@@ -79,20 +73,44 @@ func (w *watched) look(ctx context.Context) {
 	}
 }
 
+// ran keeps what a test file was read from: a change to any of it that came after
+// that has it run again.
+func (w *watched) ran(f *testFile) {
+	w.needs[f.name] = slices.Compact(slices.Sorted(slices.Values(f.needs)))
+	w.state[f.name] = w.signature(f.name, func(name string) string {
+		if known, ok := w.stamps[name]; ok {
+			return known
+		}
+		return stamp(name)
+	})
+}
+
+// readStamped reads a file that a test needs, and keeps how it was before.
+func (w *watched) readStamped(file string) ([]byte, error) {
+	if _, known := w.stamps[file]; !known {
+		w.stamps[file] = stamp(file)
+	}
+	return readForTest(file)
+}
+
 // signature tells the state of a test file and all that it needs.
-func (w *watched) signature(file string) string {
+func (w *watched) signature(file string, of func(name string) string) string {
 	needs := w.needs[file]
 	if needs == nil {
 		needs = []string{file}
 	}
 	var out strings.Builder
 	for _, name := range needs {
-		info, err := os.Stat(name)
-		if err != nil {
-			fmt.Fprintf(&out, "%s gone\n", name)
-			continue
-		}
-		fmt.Fprintf(&out, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintf(&out, "%s %s\n", name, of(name))
 	}
 	return out.String()
+}
+
+// stamp tells states of a file apart.
+func stamp(file string) string {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "gone"
+	}
+	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
 }
