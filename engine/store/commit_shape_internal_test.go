@@ -25,7 +25,7 @@ func TestNoRoomForWords(t *testing.T) {
 	if n := len(b.words.texts); n != mostWords {
 		t.Fatalf("%d words, want %d", n, mostWords)
 	}
-	if !b.add(c, false) {
+	if !b.add(&c, false) {
 		t.Fatal(b.refused)
 	}
 	for i, form := range []byte{b.entries[0], b.said[0]} {
@@ -35,7 +35,7 @@ func TestNoRoomForWords(t *testing.T) {
 	}
 	other := c
 	other.Execution = "y"
-	if b.fits(other) {
+	if b.fits(&other) {
 		t.Error("another transition fits")
 	}
 }

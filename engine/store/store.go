@@ -24,6 +24,7 @@ var (
 type Store struct {
 	rdb     redis.UniversalClient
 	keys    keys
+	homes   homes
 	sealer  *Sealer
 	known   sync.Map // tenants that this Store has made known
 	rooms   rooms
