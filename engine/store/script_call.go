@@ -32,3 +32,17 @@ func callOf(ctx context.Context, script *redis.Script, keys int, list []any) *re
 	cmd.SetFirstKeyPos(beforeKeys)
 	return cmd
 }
+
+// textList is a list for a call, many of which are texts that are made for it: these
+// stand in a list of their own, where each is found by its address.
+type textList struct {
+	list  []any
+	texts []string
+}
+
+func (l *textList) add(texts ...string) {
+	for _, text := range texts {
+		l.texts = append(l.texts, text) // a text that moves on stays where it was, too
+		l.list = append(l.list, &l.texts[len(l.texts)-1])
+	}
+}
