@@ -113,7 +113,7 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, failed("read the history of "+id, err)
 	}
-	return s.history(id, entries.reply())
+	return s.history(id, in.reply())
 }
 
 // history reads the reply of XRANGE.
@@ -159,7 +159,7 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.MapStringStringCmd, len(ids))
 	in := s.rooms.several(len(ids))
 	defer s.rooms.back(in...)
-	entries := make([]prompt, len(ids))
+	entries := make([]*prompt, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.execution(tenant, id))
 		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, id), 0, most)
@@ -176,7 +176,7 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		}
 		w.Output, w.Error = s.unsealed(fields[i].Val()["output"]), s.unsealed(fields[i].Val()["error"])
 		var err error
-		if w.History, err = s.history(id, entries[i].reply()); err == nil && int64(len(w.History)) == w.Version {
+		if w.History, err = s.history(id, in[i].reply()); err == nil && int64(len(w.History)) == w.Version {
 			out = append(out, w)
 		}
 	}
@@ -198,7 +198,7 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	}
 	in := s.rooms.several(len(tails))
 	defer s.rooms.back(in...)
-	pipe, entries := s.rdb.Pipeline(), make([]prompt, len(tails))
+	pipe, entries := s.rdb.Pipeline(), make([]*prompt, len(tails))
 	for i, t := range tails {
 		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, t.ID), t.After, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
@@ -209,7 +209,7 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	for i := range tails {
 		t := &tails[i]
 		if t.Err = entries[i].Err(); t.Err == nil {
-			t.History, t.Err = s.history(t.ID, entries[i].reply())
+			t.History, t.Err = s.history(t.ID, in[i].reply())
 		}
 	}
 	return nil

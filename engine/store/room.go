@@ -15,7 +15,10 @@ import (
 type rooms struct{ spare sync.Pool }
 
 // room holds one reply.
-type room struct{ text []byte }
+type room struct {
+	text  []byte
+	asked prompt // for it; nothing if it is waited for
+}
 
 // mostKept is how large a room is at most that is used again.
 const mostKept = 1 << 20
@@ -39,23 +42,21 @@ func (r *rooms) several(n int) []*room {
 // back takes rooms back, of which nobody uses anything any more.
 func (r *rooms) back(used ...*room) {
 	for _, one := range used {
-		if cap(one.text) <= mostKept {
-			one.text = one.text[:0]
+		if one.empty() {
 			r.spare.Put(one)
 		}
 	}
 }
 
-// rawReply is a command and, once it was carried out, its reply as Redis has sent it.
-type rawReply struct {
-	redis.Cmder
-
-	text func() []byte
+// empty makes it ready for another reply. It reports false if it has become too large.
+func (r *room) empty() bool {
+	r.text, r.asked = r.text[:0], prompt{}
+	return cap(r.text) <= mostKept
 }
 
 // waiting is a command whose reply is read into a room.
-func (r *room) waiting(ctx context.Context, args []any) rawReply {
-	return rawReply{redis.NewRawWriteToCmd(ctx, r, args...), func() []byte { return r.text }}
+func (r *room) waiting(ctx context.Context, args []any) redis.Cmder {
+	return redis.NewRawWriteToCmd(ctx, r, args...)
 }
 
 // prompt is a command that answers at once, as all do in the simulator: that gives
@@ -67,26 +68,28 @@ type prompt struct {
 }
 
 // Room is where a Redis inside the process puts its reply.
-func (p prompt) Room() *[]byte { return &p.room.text }
-
-// reply is the reply, wherever it came from.
-func (p prompt) reply() []byte {
-	if val := p.Val(); len(val) > 0 {
-		return val
-	}
-	return p.room.text
-}
+func (p *prompt) Room() *[]byte { return &p.room.text }
 
 // prompt is such a command.
-func (r *room) prompt(ctx context.Context, args []any) prompt {
-	r.text = r.text[:0]
-	return prompt{redis.NewRawCmd(ctx, args...), r}
+func (r *room) prompt(ctx context.Context, args []any) *prompt {
+	r.text, r.asked = r.text[:0], prompt{redis.NewRawCmd(ctx, args...), r}
+	return &r.asked
+}
+
+// reply is the reply, wherever it came from.
+func (r *room) reply() []byte {
+	if r.asked.RawCmd != nil {
+		if val := r.asked.Val(); len(val) > 0 {
+			return val
+		}
+	}
+	return r.text
 }
 
 // rangeOf asks for up to count entries of a history, after a version.
-func (r *room) rangeOf(ctx context.Context, history string, after int64, count int) prompt {
+func (r *room) rangeOf(ctx context.Context, history string, after int64, count int) *prompt {
 	from := strconv.FormatInt(after+1, 10) + "-0"
-	return r.prompt(ctx, []any{"XRANGE", history, from, "+", "COUNT", count})
+	return r.prompt(ctx, []any{"xrange", &history, from, "+", "count", count})
 }
 
 // Write appends a part of a reply.

@@ -22,13 +22,16 @@ var (
 
 // Store is what the services share, on one Redis.
 type Store struct {
-	rdb     redis.UniversalClient
-	keys    keys
-	homes   homes
-	sealer  *Sealer
-	known   sync.Map // tenants that this Store has made known
-	rooms   rooms
-	batches sync.Pool // of *commitBatch
+	rdb    redis.UniversalClient
+	keys   keys
+	homes  homes
+	sealer *Sealer
+	known  sync.Map // tenants that this Store has made known
+	rooms  rooms
+
+	batches  sync.Pool // of *commitBatch
+	trips    sync.Pool // of *roundTrip
+	readings sync.Pool // of *reading
 
 	passages passages
 }

@@ -54,9 +54,10 @@ func (s *Store) Look(ctx context.Context, tenant string, limit int) (Look, error
 	if err := CheckTenant(tenant); err != nil {
 		return Look{}, err
 	}
-	pipe := s.rdb.Pipeline()
-	l := s.look(ctx, pipe, tenant, limit)
-	if _, err := pipe.Exec(ctx); err != nil {
+	trip := s.roundTrip()
+	defer s.end(trip)
+	l := s.look(ctx, trip, tenant, limit)
+	if err := trip.send(ctx); err != nil {
 		return Look{}, failed("look for due timers", err)
 	}
 	return l.read(), nil
@@ -71,26 +72,25 @@ type looking struct {
 }
 
 // look asks for the timers that have been due for longest.
-func (s *Store) look(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int) *looking {
-	return &looking{
-		first:   limit,
-		entries: pipe.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, int64(limit)),
-		clock:   pipe.Time(ctx),
-	}
+func (s *Store) look(ctx context.Context, trip *roundTrip, tenant string, limit int) looking {
+	entries := redis.NewZSliceCmd(ctx, trip.list("zrange", &s.home(tenant).timers, 0, limit, "withscores")...)
+	trip.add(entries)
+	return looking{first: limit, entries: entries, clock: trip.time(ctx)}
 }
 
 // lookAround asks for these, and as well for those that have become due only just.
 // Where many are due at once they would wait for all that have been for longer.
-func (s *Store) lookAround(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, now time.Time) *looking {
-	by := &redis.ZRangeBy{Min: "-inf", Max: formatScore(now), Count: int64(limit / 2)}
-	latest := pipe.ZRevRangeByScoreWithScores(ctx, s.keys.timers(tenant), by)
-	l := s.look(ctx, pipe, tenant, limit-limit/2)
+func (s *Store) lookAround(ctx context.Context, trip *roundTrip, tenant string, limit int, now time.Time) looking {
+	latest := redis.NewZSliceCmd(ctx, trip.list(
+		"zrevrangebyscore", &s.home(tenant).timers, formatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
+	trip.add(latest)
+	l := s.look(ctx, trip, tenant, limit-limit/2)
 	l.latest = latest
 	return l
 }
 
 // read reads the replies.
-func (l *looking) read() Look {
+func (l looking) read() Look {
 	out := Look{Now: l.clock.Val().UTC()}
 	soon := score(out.Now.Add(time.Second))
 	entries := l.entries.Val()
@@ -124,7 +124,7 @@ func earliest(known, at time.Time) time.Time {
 
 // mix adds those that have become due last, as far as they do not stand before the
 // first one that is left out.
-func (l *looking) mix(out *Look, left redis.Z) {
+func (l looking) mix(out *Look, left redis.Z) {
 	if l.latest == nil {
 		return
 	}
@@ -204,16 +204,16 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 	}
 	keys, list := s.firing(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
-		pipe := s.rdb.Pipeline()
+		trip, l := s.roundTrip(), looking{}
 		reply := callOf(ctx, fireScript, keys, list)
-		_ = pipe.Process(ctx, reply) // Exec says what is wrong
-		var l *looking
+		trip.add(reply)
 		if seen.More && limit > 1 && len(seen.Due) >= limit {
-			l = s.lookAround(ctx, pipe, tenant, limit, seen.Now)
+			l = s.lookAround(ctx, trip, tenant, limit, seen.Now)
 		} else {
-			l = s.look(ctx, pipe, tenant, limit)
+			l = s.look(ctx, trip, tenant, limit)
 		}
-		_, err := pipe.Exec(ctx)
+		err := trip.send(ctx)
+		s.end(trip)
 		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") && !known {
 			err = fireScript.Load(ctx, s.rdb).Err()
 			if err == nil {

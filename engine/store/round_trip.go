@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// roundTrip is commands that are sent at once, on a pipeline and in lists that are
+// used again.
+type roundTrip struct {
+	pipe redis.Pipeliner
+	cmds []redis.Cmder
+	args []any // of all commands
+}
+
+func (s *Store) roundTrip() *roundTrip {
+	t, ok := s.trips.Get().(*roundTrip)
+	if !ok {
+		t = &roundTrip{pipe: s.rdb.Pipeline()}
+	}
+	return t
+}
+
+// list is the arguments of a command. Texts are best given by their addresses: each
+// would be put into a box otherwise.
+func (t *roundTrip) list(args ...any) []any {
+	from := len(t.args)
+	t.args = append(t.args, args...)
+	return t.args[from:len(t.args):len(t.args)]
+}
+
+// add takes up a command.
+func (t *roundTrip) add(cmd redis.Cmder) { t.cmds = append(t.cmds, cmd) }
+
+// time asks for Redis' own time.
+func (t *roundTrip) time(ctx context.Context) *redis.TimeCmd {
+	clock := redis.NewTimeCmd(ctx, t.list("time")...)
+	t.add(clock)
+	return clock
+}
+
+// send has the commands carried out. An error is the first of theirs.
+func (t *roundTrip) send(ctx context.Context) error {
+	_ = t.pipe.BatchProcess(ctx, t.cmds...) // Exec says what is wrong
+	_, err := t.pipe.Exec(ctx)
+	return err //nolint:wrapcheck // whoever asks says for what
+}
+
+// forget makes it ready for other commands. It reports false if it has become much
+// larger than most.
+func (t *roundTrip) forget() bool {
+	clear(t.cmds)
+	clear(t.args)
+	t.cmds, t.args = t.cmds[:0], t.args[:0]
+	return cap(t.args) <= mostArguments
+}
+
+// end gives a round trip back, of which nobody uses anything any more.
+func (s *Store) end(t *roundTrip) {
+	if t.forget() {
+		s.trips.Put(t)
+	}
+}
