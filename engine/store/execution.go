@@ -130,7 +130,7 @@ func (s *Store) history(id string, text []byte) ([]event.Event, error) {
 		if in.entry(&entry); in.bad {
 			break
 		}
-		fields, _ := entry.texts()
+		fields, _, _ := entry.texts()
 		e, err := s.decode(fields)
 		if err != nil {
 			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.identifier(), err)

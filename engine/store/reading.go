@@ -13,7 +13,7 @@ import (
 
 // reading is what a reader is given at once, in the memory of a reading before.
 type reading struct {
-	roundTrip
+	*roundTrip
 
 	store  *Store
 	reader Reader
@@ -28,7 +28,7 @@ type reading struct {
 func (s *Store) reading(r Reader) *reading {
 	q, ok := s.readings.Get().(*reading)
 	if !ok {
-		q = &reading{store: s, roundTrip: roundTrip{pipe: s.rdb.Pipeline()}}
+		q = &reading{store: s, roundTrip: s.newTrip()}
 		q.entry.fields = q.few[:0]
 	}
 	q.reader = r

@@ -17,9 +17,14 @@ type roundTrip struct {
 func (s *Store) roundTrip() *roundTrip {
 	t, ok := s.trips.Get().(*roundTrip)
 	if !ok {
-		t = &roundTrip{pipe: s.rdb.Pipeline()}
+		t = s.newTrip()
 	}
 	return t
+}
+
+func (s *Store) newTrip() *roundTrip {
+	const cmds, args = 4, 32 // as a rule
+	return &roundTrip{pipe: s.rdb.Pipeline(), cmds: make([]redis.Cmder, 0, cmds), args: make([]any, 0, args)}
 }
 
 // list is the arguments of a command. Texts are best given by their addresses: each

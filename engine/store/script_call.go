@@ -15,7 +15,7 @@ const beforeKeys = 3
 // each key by itself.
 func (s *Store) call(ctx context.Context, script *redis.Script, keys int, list []any) *redis.Cmd {
 	cmd := callOf(ctx, script, keys, list)
-	if err := s.rdb.Process(ctx, cmd); !redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err := s.rdb.Process(ctx, cmd); err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return cmd
 	}
 	names := make([]string, keys)

@@ -177,7 +177,10 @@ func (s *Store) readBeside(ctx context.Context, r Reader, a ask, takes []taking)
 		err = errors.Join(err, s.refused(ctx, r, text))
 	} else {
 		out, wrong := q.delivered(now)
-		known, err = append(known, out...), errors.Join(err, wrong)
+		if err = errors.Join(err, wrong); len(known) > 0 {
+			out = append(known, out...)
+		}
+		known = out
 	}
 	if len(known) > 0 {
 		err = nil

@@ -214,7 +214,7 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 		}
 		err := trip.send(ctx)
 		s.end(trip)
-		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") && !known {
+		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			err = fireScript.Load(ctx, s.rdb).Err()
 			if err == nil {
 				continue
