@@ -51,11 +51,11 @@ type commitBatch struct {
 
 // newCommitBatch begins one for transitions like these, in the memory of one before.
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
-	b, ok := s.batches.Get().(*commitBatch)
+	b, ok := s.memory.batches.Get().(*commitBatch)
 	if !ok {
-		b = &commitBatch{store: s, words: words{before: batchArguments, places: map[string]int{}}, shapes: map[string]string{}}
+		b = &commitBatch{words: words{before: batchArguments, places: map[string]int{}}, shapes: map[string]string{}}
 	}
-	b.tenant, b.home = commits[0].Tenant, s.home(commits[0].Tenant)
+	b.store, b.tenant, b.home = s, commits[0].Tenant, s.home(commits[0].Tenant)
 	for i := range commits {
 		if m := commits[i].Message; m != nil {
 			b.group, b.consumer = m.Group, m.Consumer
@@ -85,7 +85,9 @@ func (b *commitBatch) end() {
 	b.keys, b.args, b.words.texts, b.all = b.keys[:0], b.args[:0], b.words.texts[:0], b.all[:0]
 	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
-	b.store.batches.Put(b)
+	memory := b.store.memory
+	b.store, b.home = nil, nil
+	memory.batches.Put(b)
 }
 
 // shelfKey is the number of the key of the index that executions of a status end in.

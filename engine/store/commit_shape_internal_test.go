@@ -12,7 +12,7 @@ import (
 // event is given by its fields.
 func TestNoRoomForWords(t *testing.T) {
 	t.Parallel()
-	s := &Store{}
+	s := New(nil, Options{})
 	c := Commit{Tenant: "t", Execution: "x", Workflow: "n.wf", Status: "running", Now: time.Unix(1, 0)}
 	e := event.Event{
 		ID: "e", Source: "/a", Type: event.TaskRequested, Time: time.Unix(1, 0), Tenant: "t", Workflow: "n.wf",

@@ -107,8 +107,8 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	in := s.rooms.take()
-	defer s.rooms.back(in)
+	in := s.memory.rooms.take()
+	defer s.memory.rooms.back(in)
 	entries := in.rangeOf(ctx, s.keys.history(tenant, id), after, count)
 	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, failed("read the history of "+id, err)
@@ -157,8 +157,8 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		return nil, err
 	}
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.MapStringStringCmd, len(ids))
-	in := s.rooms.several(len(ids))
-	defer s.rooms.back(in...)
+	in := s.memory.rooms.several(len(ids))
+	defer s.memory.rooms.back(in...)
 	entries := make([]*prompt, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.execution(tenant, id))
@@ -196,8 +196,8 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	in := s.rooms.several(len(tails))
-	defer s.rooms.back(in...)
+	in := s.memory.rooms.several(len(tails))
+	defer s.memory.rooms.back(in...)
 	pipe, entries := s.rdb.Pipeline(), make([]*prompt, len(tails))
 	for i, t := range tails {
 		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, t.ID), t.After, most)

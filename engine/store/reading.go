@@ -13,9 +13,8 @@ import (
 
 // reading is what a reader is given at once, in the memory of a reading before.
 type reading struct {
-	*roundTrip
+	roundTrip
 
-	store  *Store
 	reader Reader
 	room   room // of the reply
 	in     reply
@@ -26,12 +25,12 @@ type reading struct {
 }
 
 func (s *Store) reading(r Reader) *reading {
-	q, ok := s.readings.Get().(*reading)
+	q, ok := s.memory.readings.Get().(*reading)
 	if !ok {
-		q = &reading{store: s, roundTrip: s.newTrip()}
+		q = &reading{}
 		q.entry.fields = q.few[:0]
 	}
-	q.reader = r
+	q.store, q.reader = s, r
 	return q
 }
 
@@ -39,8 +38,8 @@ func (s *Store) reading(r Reader) *reading {
 func (q *reading) end() {
 	clear(q.entry.named)
 	q.reader, q.in, q.out = Reader{}, reply{}, nil
-	if q.forget() && q.room.empty() {
-		q.store.readings.Put(q)
+	if memory := q.store.memory; q.forget() && q.room.empty() {
+		memory.readings.Put(q)
 	}
 }
 

@@ -9,22 +9,18 @@ import (
 // roundTrip is commands that are sent at once, on a pipeline and in lists that are
 // used again.
 type roundTrip struct {
-	pipe redis.Pipeliner
-	cmds []redis.Cmder
-	args []any // of all commands
+	store *Store
+	cmds  []redis.Cmder
+	args  []any // of all commands
 }
 
 func (s *Store) roundTrip() *roundTrip {
-	t, ok := s.trips.Get().(*roundTrip)
+	t, ok := s.memory.trips.Get().(*roundTrip)
 	if !ok {
-		t = s.newTrip()
+		t = &roundTrip{}
 	}
+	t.store = s
 	return t
-}
-
-func (s *Store) newTrip() *roundTrip {
-	const cmds, args = 4, 32 // as a rule
-	return &roundTrip{pipe: s.rdb.Pipeline(), cmds: make([]redis.Cmder, 0, cmds), args: make([]any, 0, args)}
 }
 
 // list is the arguments of a command. Texts are best given by their addresses: each
@@ -47,8 +43,13 @@ func (t *roundTrip) time(ctx context.Context) *redis.TimeCmd {
 
 // send has the commands carried out. An error is the first of theirs.
 func (t *roundTrip) send(ctx context.Context) error {
-	_ = t.pipe.BatchProcess(ctx, t.cmds...) // Exec says what is wrong
-	_, err := t.pipe.Exec(ctx)
+	pipe, ok := t.store.pipes.Get().(redis.Pipeliner)
+	if !ok {
+		pipe = t.store.rdb.Pipeline()
+	}
+	defer t.store.pipes.Put(pipe)
+	_ = pipe.BatchProcess(ctx, t.cmds...) // Exec says what is wrong
+	_, err := pipe.Exec(ctx)
 	return err //nolint:wrapcheck // whoever asks says for what
 }
 
@@ -57,13 +58,13 @@ func (t *roundTrip) send(ctx context.Context) error {
 func (t *roundTrip) forget() bool {
 	clear(t.cmds)
 	clear(t.args)
-	t.cmds, t.args = t.cmds[:0], t.args[:0]
+	t.store, t.cmds, t.args = nil, t.cmds[:0], t.args[:0]
 	return cap(t.args) <= mostArguments
 }
 
 // end gives a round trip back, of which nobody uses anything any more.
-func (s *Store) end(t *roundTrip) {
-	if t.forget() {
-		s.trips.Put(t)
+func (t *roundTrip) end() {
+	if memory := t.store.memory; t.forget() {
+		memory.trips.Put(t)
 	}
 }

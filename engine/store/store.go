@@ -27,11 +27,8 @@ type Store struct {
 	homes  homes
 	sealer *Sealer
 	known  sync.Map // tenants that this Store has made known
-	rooms  rooms
-
-	batches  sync.Pool // of *commitBatch
-	trips    sync.Pool // of *roundTrip
-	readings sync.Pool // of *reading
+	memory *Memory
+	pipes  sync.Pool // of redis.Pipeliner
 
 	passages passages
 }
@@ -41,6 +38,9 @@ type Options struct {
 	Cluster bool           // keys carry a hash tag around the tenant
 	Secrets map[string]any // sealed wherever they appear in what is written
 
+	// Memory is what the Store works in; nil: its own.
+	Memory *Memory
+
 	// Share is from how many entries on a part of a stream that was read for one group
 	// is not read again for the others that this Store reads for; 0: it always is.
 	Share int
@@ -48,8 +48,13 @@ type Options struct {
 
 // New is a Store on an open client.
 func New(rdb redis.UniversalClient, opts Options) *Store {
+	memory := opts.Memory
+	if memory == nil {
+		memory = new(Memory)
+	}
 	return &Store{
-		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), passages: passages{least: opts.Share},
+		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory,
+		passages: passages{least: opts.Share},
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *Store) Look(ctx context.Context, tenant string, limit int) (Look, error
 		return Look{}, err
 	}
 	trip := s.roundTrip()
-	defer s.end(trip)
+	defer trip.end()
 	l := s.look(ctx, trip, tenant, limit)
 	if err := trip.send(ctx); err != nil {
 		return Look{}, failed("look for due timers", err)
@@ -213,7 +213,7 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 			l = s.look(ctx, trip, tenant, limit)
 		}
 		err := trip.send(ctx)
-		s.end(trip)
+		trip.end()
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			err = fireScript.Load(ctx, s.rdb).Err()
 			if err == nil {
