@@ -65,6 +65,8 @@ type Options struct {
 	Breakers  *executor.Breakers // nil: every call is made
 	Retention Retention          // zero: streams are left as they are
 
+	Memory *store.Memory // that Stores work in, shared with other engines; nil: its own
+
 	// Observe, if set, is shown what this process' workers committed, in order, in a
 	// slice that it must not keep; Activity what its services do.
 	Observe  func(after int64, entries []event.Event)
@@ -161,7 +163,7 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share})
+	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share, Memory: opts.Memory})
 	e := &Engine{Store: st, opts: opts, roster: delivery.NewRoster(opts.Tenants...)}
 	e.Library = library.New(st, decide.Options{
 		Secrets: opts.Secrets, Version: opts.Version, Remote: opts.Remote, Limits: opts.Limits,

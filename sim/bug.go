@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,7 +20,7 @@ func (w *world) misbehave(ctx context.Context, cmd redis.Cmder) error {
 	if w.cfg.bug == nil || w.cfg.bug.ahead == nil || w.current == nil {
 		return nil
 	}
-	args := cmd.Args()
+	args := spelled(cmd.Args())
 	if cmd.Name() != "evalsha" && cmd.Name() != "eval" || len(args) < 3 {
 		return nil
 	}
@@ -33,4 +34,15 @@ func (w *world) misbehave(ctx context.Context, cmd redis.Cmder) error {
 		}
 	}
 	return nil
+}
+
+// spelled are arguments with the texts themselves where they are given by their addresses.
+func spelled(args []any) []any {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if text, ok := arg.(*string); ok {
+			out[i] = *text
+		}
+	}
+	return out
 }

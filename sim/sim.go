@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -169,12 +170,17 @@ func (w *world) options(p *process) engine.Options {
 	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe, opts.Retention = w.observe, w.retention
-	opts.Transport = w.outward
+	opts.Transport, opts.Memory = w.outward, &memories
 	if w.cfg.breakers != nil {
 		opts.Breakers = w.cfg.breakers()
 	}
 	return opts
 }
+
+// memories are what the Stores of all worlds work in.
+//
+//nolint:gochecknoglobals // pools of what is empty
+var memories store.Memory
 
 // share is from how many events on services share what one of them has read. Where
 // nothing can go wrong few do: there it comes to the same.

@@ -86,6 +86,12 @@ func (d *Decision) Next() Decision {
 	return Decision{History: d.History[len(d.History):], Publish: d.Publish[len(d.Publish):], page: d.page}
 }
 
+// On is an empty decision that is written on other paper, and its data behind that of
+// this one.
+func (d *Decision) On(history, publish []event.Event) Decision {
+	return Decision{History: history[:0], Publish: publish[:0], page: d.page}
+}
+
 // listen subscribes; a type that was unsubscribed in the same decision stays subscribed.
 func (d *Decision) listen(types []string) {
 	d.Unlisten = slices.DeleteFunc(d.Unlisten, func(t string) bool { return slices.Contains(types, t) })

@@ -28,16 +28,19 @@ type serials struct {
 	text    string
 }
 
-// batch is how many ids are made at once where there are many.
-const batch = 16
+// How many ids are made at once, and how many where there are many.
+const (
+	fewIDs  = 4
+	manyIDs = 16
+)
 
 // serial is the id of the next entry of the history.
 func (m *machine) serial() string {
 	version := m.Version + 1
 	if m.ids.text == "" || m.ids.version != version {
-		count := int64(1)
+		count := int64(fewIDs)
 		if len(m.d.History) >= few {
-			count = batch
+			count = manyIDs
 		}
 		var room [512]byte
 		text := room[:0]

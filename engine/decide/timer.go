@@ -82,8 +82,8 @@ func (m *machine) cancelKind(n *Node, kind event.TimerKind, key string) {
 // takeFired takes a timer that has fired. One that was taken back, or set
 // again for another time, means nothing.
 func (m *machine) takeFired(e event.Event) (func(), error) {
-	var fired event.Fired
-	if err := DecodeData(e, &fired); err != nil {
+	fired, err := firedOf(e)
+	if err != nil {
 		return nil, err
 	}
 	if t := m.Timeout; t != nil && sameTimer(*t, fired.Timer) {
@@ -105,6 +105,16 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 		n.Timers = slices.Delete(n.Timers, i, i+1)
 		m.elapse(n, t)
 	}, nil
+}
+
+// firedOf is what TimerFired says.
+func firedOf(e event.Event) (event.Fired, error) {
+	if fired, quick := event.ScanFired(string(e.Data)); quick {
+		return fired, nil
+	}
+	fired := new(event.Fired)
+	err := DecodeData(e, fired)
+	return *fired, err
 }
 
 func sameTimer(a, b event.Timer) bool {

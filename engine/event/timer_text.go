@@ -87,6 +87,27 @@ func plainText(s string) bool {
 // false of all else, which json.Unmarshal may read all the same.
 func ScanTimer(text string) (t Timer, ok bool) {
 	s := scanner{rest: text, good: true}
+	t = s.timer()
+	return t, s.good && s.rest == "}" && strings.HasPrefix(text, "{")
+}
+
+// ScanFired reads the data of TimerFired in the same way.
+func ScanFired(text string) (f Fired, ok bool) {
+	s := scanner{rest: text, good: true}
+	f.Timer = s.timer()
+	f.ScheduledFor = s.time(`,"scheduled_for":"`)
+	f.FiredAt = s.time(`,"fired_at":"`)
+	return f, s.good && s.rest == "}" && strings.HasPrefix(text, "{")
+}
+
+// scanner reads a text from its beginning on.
+type scanner struct {
+	rest string
+	good bool
+}
+
+// timer reads the members of a timer.
+func (s *scanner) timer() (t Timer) {
 	t.Tenant = s.text(`{"tenant_id":"`)
 	t.Workflow = s.text(`,"workflow_id":"`)
 	t.Execution = s.text(`,"execution_id":"`)
@@ -97,13 +118,7 @@ func ScanTimer(text string) (t Timer, ok bool) {
 	t.Kind = TimerKind(s.text(`,"kind":"`))
 	t.Key = s.text(`,"key":"`)
 	t.MovedTo = s.time(`,"moved_to":"`)
-	return t, s.good && s.rest == "}" && strings.HasPrefix(text, "{")
-}
-
-// scanner reads a text from its beginning on.
-type scanner struct {
-	rest string
-	good bool
+	return t
 }
 
 // text reads a member that is a text; a missing one is "".

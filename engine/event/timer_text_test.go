@@ -48,6 +48,10 @@ func TestScanTimer(t *testing.T) {
 		if got, ok := event.ScanTimer(string(event.Encode(timer))); !ok || !cmp.Equal(got, timer) {
 			t.Errorf("timer %d: got %+v, %t", i, got, ok)
 		}
+		fired := event.Fired{Timer: timer, ScheduledFor: timer.Due(), FiredAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
+		if got, ok := event.ScanFired(event.FiredText(&fired)); !ok || !cmp.Equal(got, fired) {
+			t.Errorf("fired %d: got %+v, %t", i, got, ok)
+		}
 	}
 	for _, text := range []string{
 		"", "}", "{", `,"fire_at":"2026-01-01T00:00:00Z"}`, `{"tenant_id":"acme","fire_at":""}`,
@@ -56,6 +60,9 @@ func TestScanTimer(t *testing.T) {
 	} {
 		if got, ok := event.ScanTimer(text); ok {
 			t.Errorf("ScanTimer(%q) = %+v", text, got)
+		}
+		if got, ok := event.ScanFired(strings.Replace(text, "}", `,"scheduled_for":"2026-01-01T00:00:00Z","fired_at":"soon"}`, 1)); ok {
+			t.Errorf("ScanFired(%q…) = %+v", text, got)
 		}
 	}
 }

@@ -47,9 +47,9 @@ func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, er
 	defer b.end()
 	letter := s.letterOn(*c.Message, d, c.Now)
 	b.letter = append(letter, len(letter))
-	b.add(c, false)
+	b.add(&c, false)
 	b.keys = append(b.keys, s.keys.dead(c.Tenant))
-	done, err := b.run(ctx)
+	done, err := b.run(ctx, nil)
 	if err != nil {
 		return Fenced, err
 	}

@@ -68,42 +68,49 @@ const (
 // One that does not come about keeps none but those of its own execution behind it:
 // they are conflicts. All are of one tenant, and answer messages of one consumer.
 // With an error it is not known which were written.
-func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, error) {
-	out := make([]Committing, 0, len(commits))
-	lost := map[string]bool{} // executions
+func (s *Store) CommitAll(ctx context.Context, commits []Commit) (out []Committing, err error) {
+	out = make([]Committing, 0, len(commits))
+	var lost map[string]bool // executions
+	lose := func(execution string) {
+		if lost == nil {
+			lost = map[string]bool{}
+		}
+		lost[execution] = true
+	}
 	for len(commits) > 0 {
 		b := s.newCommitBatch(commits)
 		n := 0
-		for n < len(commits) && b.fits(commits[n]) {
-			if !b.add(commits[n], lost[commits[n].Execution]) {
-				lost[commits[n].Execution] = true
+		for n < len(commits) && b.fits(&commits[n]) {
+			if !b.add(&commits[n], lost[commits[n].Execution]) {
+				lose(commits[n].Execution)
 			}
 			n++
 		}
-		done, err := b.run(ctx)
+		from := len(out)
+		out, err = b.run(ctx, out)
 		b.end()
 		if err != nil {
 			return nil, err
 		}
-		for i, d := range done {
+		for i, d := range out[from:] {
 			if d.Err != nil || d.Outcome != Committed {
-				lost[commits[i].Execution] = true
+				lose(commits[i].Execution)
 			}
 		}
-		out, commits = append(out, done...), commits[n:]
+		commits = commits[n:]
 	}
 	return out, nil
 }
 
 // check says what the script could only find out half way through.
-func (c Commit) check(b *commitBatch) error {
+func (c *Commit) check(b *commitBatch) error {
 	if err := checkExecution(c.Tenant, c.Execution); err != nil {
 		return err
 	}
 	if c.Tenant != b.tenant {
 		return fmt.Errorf("%w: a commit of tenant %s among those of %s", ErrName, c.Tenant, b.tenant)
 	}
-	if m := c.Message; m != nil && (m.Tenant != c.Tenant || m.Group != b.owner.Group || m.Consumer != b.owner.Consumer) {
+	if m := c.Message; m != nil && (m.Tenant != c.Tenant || m.Group != b.group || m.Consumer != b.consumer) {
 		return fmt.Errorf("%w: a message of tenant %s cannot commit an execution of %s", ErrName, m.Tenant, c.Tenant)
 	}
 	if n := max(len(c.History), len(c.Publish), len(c.Cancel), len(c.Listen), len(c.Unlisten)); n > mostParts {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -18,25 +17,29 @@ const (
 	fieldWords     = 32
 )
 
+// tenantKeys are the keys of a batch before those of its executions.
+const tenantKeys = 6
+
 // commitBatch is the keys and arguments of a commitScript.
 type commitBatch struct {
-	store   *Store
-	tenant  string
-	owner   Message
-	names   []string // of the executions, for errors
-	refused []error  // why one is not given to the script; nil if it is
-	keys    []string
-	args    []any // of the transitions
-	words   words
-	all     []any // arguments, once all are known
-	shapes  map[string]string
-	shape   []byte // of the transition that is being added, once all of it is known …
-	fields  []byte // … and parts of it: the fields of its execution …
-	times   []time.Time
-	forms   []form
-	entries []byte // … the forms of its history …
-	said    []byte // … and what is published
-	task    string // of the event before
+	store           *Store
+	tenant          string
+	home            *home
+	group, consumer string   // whose messages are answered; empty: there are none
+	names           []string // of the executions, for errors
+	refused         []error  // why one is not given to the script; nil if it is
+	keys            []string // of the executions
+	args            []any    // of the transitions
+	words           words
+	all             []any // arguments, once all are known
+	shapes          map[string]string
+	shape           []byte // of the transition that is being added, once all of it is known …
+	fields          []byte // … and parts of it: the fields of its execution …
+	times           []time.Time
+	forms           []form
+	entries         []byte // … the forms of its history …
+	said            []byte // … and what is published
+	task            string // of the event before
 
 	first, last string // of the entries that are answered
 
@@ -46,28 +49,19 @@ type commitBatch struct {
 	stamped string    // … as text
 }
 
-// batches are those that nobody uses, see rooms.
-//
-//nolint:gochecknoglobals // a pool of what is empty
-var batches sync.Pool
-
 // newCommitBatch begins one for transitions like these, in the memory of one before.
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
-	b, ok := batches.Get().(*commitBatch)
+	b, ok := s.memory.batches.Get().(*commitBatch)
 	if !ok {
 		b = &commitBatch{words: words{before: batchArguments, places: map[string]int{}}, shapes: map[string]string{}}
 	}
-	b.store, b.tenant = s, commits[0].Tenant
-	for _, c := range commits {
-		if c.Message != nil {
-			b.owner = *c.Message
+	b.store, b.tenant, b.home = s, commits[0].Tenant, s.home(commits[0].Tenant)
+	for i := range commits {
+		if m := commits[i].Message; m != nil {
+			b.group, b.consumer = m.Group, m.Consumer
 			break
 		}
 	}
-	k := s.keys
-	b.keys = append(b.keys[:0],
-		k.stream(b.tenant), k.timers(b.tenant), k.executions(b.tenant, openShelf),
-		k.executions(b.tenant, faultedShelf), k.executions(b.tenant, completedShelf), k.executions(b.tenant, cancelledShelf))
 	return b
 }
 
@@ -87,11 +81,13 @@ func (b *commitBatch) end() {
 	clear(b.forms)
 	clear(b.words.places)
 	clear(b.shapes)
-	b.store, b.owner, b.first, b.last, b.task, b.letter = nil, Message{}, "", "", "", nil
-	b.args, b.words.texts, b.all = b.args[:0], b.words.texts[:0], b.all[:0]
+	b.group, b.consumer, b.first, b.last, b.task, b.letter = "", "", "", "", "", nil
+	b.keys, b.args, b.words.texts, b.all = b.keys[:0], b.args[:0], b.words.texts[:0], b.all[:0]
 	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
-	batches.Put(b)
+	memory := b.store.memory
+	b.store, b.home = nil, nil
+	memory.batches.Put(b)
 }
 
 // shelfKey is the number of the key of the index that executions of a status end in.
@@ -108,7 +104,7 @@ func shelfKey(status string) int {
 	}
 }
 
-func (b *commitBatch) fits(c Commit) bool {
+func (b *commitBatch) fits(c *Commit) bool {
 	n := len(c.History) + len(c.Publish)
 	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+eventArguments*n < mostArguments &&
 		len(b.words.texts)+eventWords*n+fieldWords < mostWords
@@ -129,7 +125,7 @@ var errLost = errors.New("one before it did not come about")
 
 // add takes up a transition, unless it cannot be written, or one that it is decided
 // on is lost, and reports whether it did.
-func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-parameter: it is what is known of the execution
+func (b *commitBatch) add(c *Commit, lost bool) bool { //nolint:revive // flag-parameter: it is what is known of the execution
 	b.names = append(b.names, c.Execution)
 	err := c.check(b)
 	if err == nil && lost {
@@ -140,7 +136,8 @@ func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-pa
 		return false
 	}
 	k, head := b.store.keys, len(b.args)
-	b.keys = append(b.keys, k.execution(c.Tenant, c.Execution), k.history(c.Tenant, c.Execution))
+	execution, history := b.home.execution(c.Execution)
+	b.keys = append(b.keys, execution, history)
 	for _, typ := range c.Listen {
 		b.keys = append(b.keys, k.listeners(c.Tenant, typ))
 	}
@@ -155,11 +152,11 @@ func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-pa
 	if c.Ended {
 		shelf = shelfKey(c.Status)
 	}
-	b.args = append(b.args, nil, entry, c.Execution, c.started().UnixMilli())
+	b.args = append(b.args, nil, entry, &b.names[len(b.names)-1], c.started().UnixMilli())
 	version, workflow := b.words.place(strconv.FormatInt(c.Version, 10)), b.words.place(c.workflow())
-	b.addTimes(&c)
-	b.addFields(&c)
-	b.addEvents(&c)
+	b.addTimes(c)
+	b.addFields(c)
+	b.addEvents(c)
 	for _, t := range c.Cancel {
 		b.args = append(b.args, member(t), tombstone(t))
 	}
@@ -184,17 +181,21 @@ func (b *commitBatch) shapeText() string {
 	return text
 }
 
-// arguments are all of them.
-func (b *commitBatch) arguments() []any {
-	from := batchArguments + len(b.words.texts) + len(b.letter)
-	b.all = append(slices.Grow(b.all[:0], from+len(b.args)),
-		b.owner.Group, b.owner.Consumer, b.tenant, b.first, b.last, lookedAt(len(b.names)), from+1)
+// list is all keys and arguments, behind room for what stands before them.
+func (b *commitBatch) list() []any {
+	h, from := b.home, batchArguments+len(b.words.texts)+len(b.letter)
+	b.all = append(slices.Grow(b.all[:0], beforeKeys+tenantKeys+len(b.keys)+from+len(b.args)),
+		nil, nil, nil, &h.stream, &h.timers, &h.open, &h.faulted, &h.completed, &h.cancelled)
+	for i := range b.keys {
+		b.all = append(b.all, &b.keys[i])
+	}
+	b.all = append(b.all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), from+1)
 	b.all = append(append(append(b.all, b.words.texts...), b.letter...), b.args...)
 	return b.all
 }
 
-// run has the script make the transitions.
-func (b *commitBatch) run(ctx context.Context) ([]Committing, error) {
+// run has the script make the transitions, and adds what became of them.
+func (b *commitBatch) run(ctx context.Context, out []Committing) ([]Committing, error) {
 	var done []any
 	script := commitScript
 	if len(b.letter) > 0 {
@@ -202,18 +203,17 @@ func (b *commitBatch) run(ctx context.Context) ([]Committing, error) {
 	}
 	if len(b.args) > 0 {
 		var err error
-		if done, err = script.Run(ctx, b.store.rdb, b.keys, b.arguments()...).Slice(); err != nil {
+		if done, err = b.store.call(ctx, script, tenantKeys+len(b.keys), b.list()).Slice(); err != nil {
 			return nil, failed("commit", err)
 		}
 	}
-	out := make([]Committing, len(b.names))
 	for i, name := range b.names {
 		switch {
 		case errors.Is(b.refused[i], errLost):
-			out[i].Outcome = Conflict
+			out = append(out, Committing{Outcome: Conflict})
 			continue
 		case b.refused[i] != nil:
-			out[i] = Committing{Fenced, b.refused[i]}
+			out = append(out, Committing{Fenced, b.refused[i]})
 			continue
 		}
 		if len(done) == 0 {
@@ -221,9 +221,9 @@ func (b *commitBatch) run(ctx context.Context) ([]Committing, error) {
 		}
 		switch result := done[0].(type) {
 		case int64:
-			out[i].Outcome = Outcome(result)
+			out = append(out, Committing{Outcome: Outcome(result)})
 		case string:
-			out[i] = Committing{Fenced, failed("commit "+name, errors.New(result))}
+			out = append(out, Committing{Fenced, failed("commit "+name, errors.New(result))})
 		default:
 			return nil, failed("commit "+name, errReply)
 		}

@@ -12,7 +12,7 @@ import (
 // event is given by its fields.
 func TestNoRoomForWords(t *testing.T) {
 	t.Parallel()
-	s := &Store{}
+	s := New(nil, Options{})
 	c := Commit{Tenant: "t", Execution: "x", Workflow: "n.wf", Status: "running", Now: time.Unix(1, 0)}
 	e := event.Event{
 		ID: "e", Source: "/a", Type: event.TaskRequested, Time: time.Unix(1, 0), Tenant: "t", Workflow: "n.wf",
@@ -25,7 +25,7 @@ func TestNoRoomForWords(t *testing.T) {
 	if n := len(b.words.texts); n != mostWords {
 		t.Fatalf("%d words, want %d", n, mostWords)
 	}
-	if !b.add(c, false) {
+	if !b.add(&c, false) {
 		t.Fatal(b.refused)
 	}
 	for i, form := range []byte{b.entries[0], b.said[0]} {
@@ -35,7 +35,7 @@ func TestNoRoomForWords(t *testing.T) {
 	}
 	other := c
 	other.Execution = "y"
-	if b.fits(other) {
+	if b.fits(&other) {
 		t.Error("another transition fits")
 	}
 }

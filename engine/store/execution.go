@@ -107,13 +107,13 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	in := takeRoom()
-	defer leaveRooms(in)
+	in := s.memory.rooms.take()
+	defer s.memory.rooms.back(in)
 	entries := in.rangeOf(ctx, s.keys.history(tenant, id), after, count)
 	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, failed("read the history of "+id, err)
 	}
-	return s.history(id, entries.reply())
+	return s.history(id, in.reply())
 }
 
 // history reads the reply of XRANGE.
@@ -130,7 +130,7 @@ func (s *Store) history(id string, text []byte) ([]event.Event, error) {
 		if in.entry(&entry); in.bad {
 			break
 		}
-		fields, _ := entry.texts()
+		fields, _, _ := entry.texts()
 		e, err := s.decode(fields)
 		if err != nil {
 			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.identifier(), err)
@@ -157,9 +157,9 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		return nil, err
 	}
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.MapStringStringCmd, len(ids))
-	in := takeRooms(len(ids))
-	defer leaveRooms(in...)
-	entries := make([]prompt, len(ids))
+	in := s.memory.rooms.several(len(ids))
+	defer s.memory.rooms.back(in...)
+	entries := make([]*prompt, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.execution(tenant, id))
 		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, id), 0, most)
@@ -176,7 +176,7 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		}
 		w.Output, w.Error = s.unsealed(fields[i].Val()["output"]), s.unsealed(fields[i].Val()["error"])
 		var err error
-		if w.History, err = s.history(id, entries[i].reply()); err == nil && int64(len(w.History)) == w.Version {
+		if w.History, err = s.history(id, in[i].reply()); err == nil && int64(len(w.History)) == w.Version {
 			out = append(out, w)
 		}
 	}
@@ -196,9 +196,9 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	in := takeRooms(len(tails))
-	defer leaveRooms(in...)
-	pipe, entries := s.rdb.Pipeline(), make([]prompt, len(tails))
+	in := s.memory.rooms.several(len(tails))
+	defer s.memory.rooms.back(in...)
+	pipe, entries := s.rdb.Pipeline(), make([]*prompt, len(tails))
 	for i, t := range tails {
 		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, t.ID), t.After, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
@@ -209,7 +209,7 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	for i := range tails {
 		t := &tails[i]
 		if t.Err = entries[i].Err(); t.Err == nil {
-			t.History, t.Err = s.history(t.ID, entries[i].reply())
+			t.History, t.Err = s.history(t.ID, in[i].reply())
 		}
 	}
 	return nil

@@ -55,8 +55,8 @@ func (m Message) Obituary(typ event.Type, dead event.Dead) event.Event {
 // entered is the message that an entry is. Its fields are made again when somebody
 // asks for them.
 func (s *Store) entered(r Reader, tenant string, entry *rawEntry, now time.Time) Message {
-	fields, text := entry.texts()
-	m := s.message(r, tenant, entry.identifier(), fields, now)
+	fields, id, text := entry.texts()
+	m := s.message(r, tenant, id, fields, now)
 	if len(fields)/2 <= mostFields {
 		m.fields, m.text = nil, text
 	}

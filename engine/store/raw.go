@@ -139,10 +139,12 @@ func (e *rawEntry) field(name string) []byte {
 	return found
 }
 
-// texts are the fields in the order of their names, until the next entry is read.
-// They share one text, so that whoever keeps one keeps no more than its own entry.
-func (e *rawEntry) texts() (fields []string, text string) {
-	text = string(e.reply.of(e.whole))
+// texts are the fields in the order of their names, until the next entry is read, the
+// id, and the text of all fields. They share one text, so that whoever keeps one keeps
+// no more than its own entry.
+func (e *rawEntry) texts() (fields []string, id, text string) {
+	text = string(e.reply.of(span{e.id.from, e.whole.to}))
+	id, text = text[:e.id.to-e.id.from], text[e.whole.from-e.id.from:]
 	if e.named = e.named[:0]; cap(e.named) < len(e.fields) {
 		e.named = make([]string, 0, len(e.fields))
 	}
@@ -150,7 +152,7 @@ func (e *rawEntry) texts() (fields []string, text string) {
 		name, value := e.fields[i], e.fields[i+1]
 		e.named = append(e.named, text[name.from-e.whole.from:name.to-e.whole.from], text[value.from-e.whole.from:value.to-e.whole.from])
 	}
-	return sortFields(e.named), text
+	return sortFields(e.named), id, text
 }
 
 // fieldsOf are the fields that the text of an entry has, in the order of their names.
@@ -160,7 +162,7 @@ func fieldsOf(text string) []string {
 	for in.at < len(text) && !in.bad {
 		e.fields = append(e.fields, in.bulk())
 	}
-	fields, _ := e.texts()
+	fields, _, _ := e.texts()
 	return fields
 }
 

@@ -9,58 +9,54 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// room is memory that replies of streams are read into, again and again. Without one
-// go-redis lets a text grow until it holds the reply, which takes five times as much of
-// it each time.
-type room struct{ text []byte }
+// rooms are memory that replies of streams are read into, again and again. Without
+// one go-redis lets a text grow until it holds the reply, which takes five times as
+// much of it each time.
+type rooms struct{ spare sync.Pool }
 
-// rooms are those that nobody uses. One pool serves all stores: a pool is kept by the
-// runtime until the second collection of garbage after its last use, and with it would
-// be the store that it is a part of, and all that this refers to. The simulator makes
-// thousands of them in a second.
-//
-//nolint:gochecknoglobals // a pool of what is empty
-var rooms sync.Pool
+// room holds one reply.
+type room struct {
+	text  []byte
+	asked prompt // for it; nothing if it is waited for
+}
 
 // mostKept is how large a room is at most that is used again.
 const mostKept = 1 << 20
 
-func takeRoom() *room {
-	if kept, ok := rooms.Get().(*room); ok {
+func (r *rooms) take() *room {
+	if kept, ok := r.spare.Get().(*room); ok {
 		return kept
 	}
 	return new(room)
 }
 
-// takeRooms are rooms for so many replies.
-func takeRooms(n int) []*room {
+// several are rooms for so many replies.
+func (r *rooms) several(n int) []*room {
 	out := make([]*room, n)
 	for i := range out {
-		out[i] = takeRoom()
+		out[i] = r.take()
 	}
 	return out
 }
 
-// leaveRooms takes rooms back, of which nobody uses anything any more.
-func leaveRooms(used ...*room) {
+// back takes rooms back, of which nobody uses anything any more.
+func (r *rooms) back(used ...*room) {
 	for _, one := range used {
-		if cap(one.text) <= mostKept {
-			one.text = one.text[:0]
-			rooms.Put(one)
+		if one.empty() {
+			r.spare.Put(one)
 		}
 	}
 }
 
-// rawReply is a command and, once it was carried out, its reply as Redis has sent it.
-type rawReply struct {
-	redis.Cmder
-
-	text func() []byte
+// empty makes it ready for another reply. It reports false if it has become too large.
+func (r *room) empty() bool {
+	r.text, r.asked = r.text[:0], prompt{}
+	return cap(r.text) <= mostKept
 }
 
 // waiting is a command whose reply is read into a room.
-func (r *room) waiting(ctx context.Context, args []any) rawReply {
-	return rawReply{redis.NewRawWriteToCmd(ctx, r, args...), func() []byte { return r.text }}
+func (r *room) waiting(ctx context.Context, args []any) redis.Cmder {
+	return redis.NewRawWriteToCmd(ctx, r, args...)
 }
 
 // prompt is a command that answers at once, as all do in the simulator: that gives
@@ -72,26 +68,28 @@ type prompt struct {
 }
 
 // Room is where a Redis inside the process puts its reply.
-func (p prompt) Room() *[]byte { return &p.room.text }
-
-// reply is the reply, wherever it came from.
-func (p prompt) reply() []byte {
-	if val := p.Val(); len(val) > 0 {
-		return val
-	}
-	return p.room.text
-}
+func (p *prompt) Room() *[]byte { return &p.room.text }
 
 // prompt is such a command.
-func (r *room) prompt(ctx context.Context, args []any) prompt {
-	r.text = r.text[:0]
-	return prompt{redis.NewRawCmd(ctx, args...), r}
+func (r *room) prompt(ctx context.Context, args []any) *prompt {
+	r.text, r.asked = r.text[:0], prompt{redis.NewRawCmd(ctx, args...), r}
+	return &r.asked
+}
+
+// reply is the reply, wherever it came from.
+func (r *room) reply() []byte {
+	if r.asked.RawCmd != nil {
+		if val := r.asked.Val(); len(val) > 0 {
+			return val
+		}
+	}
+	return r.text
 }
 
 // rangeOf asks for up to count entries of a history, after a version.
-func (r *room) rangeOf(ctx context.Context, history string, after int64, count int) prompt {
+func (r *room) rangeOf(ctx context.Context, history string, after int64, count int) *prompt {
 	from := strconv.FormatInt(after+1, 10) + "-0"
-	return r.prompt(ctx, []any{"XRANGE", history, from, "+", "COUNT", count})
+	return r.prompt(ctx, []any{"xrange", &history, from, "+", "count", count})
 }
 
 // Write appends a part of a reply.

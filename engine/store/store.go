@@ -24,8 +24,11 @@ var (
 type Store struct {
 	rdb    redis.UniversalClient
 	keys   keys
+	homes  homes
 	sealer *Sealer
 	known  sync.Map // tenants that this Store has made known
+	memory *Memory
+	pipes  pipes
 
 	passages passages
 }
@@ -35,6 +38,9 @@ type Options struct {
 	Cluster bool           // keys carry a hash tag around the tenant
 	Secrets map[string]any // sealed wherever they appear in what is written
 
+	// Memory is what the Store works in; nil: its own.
+	Memory *Memory
+
 	// Share is from how many entries on a part of a stream that was read for one group
 	// is not read again for the others that this Store reads for; 0: it always is.
 	Share int
@@ -42,8 +48,13 @@ type Options struct {
 
 // New is a Store on an open client.
 func New(rdb redis.UniversalClient, opts Options) *Store {
+	memory := opts.Memory
+	if memory == nil {
+		memory = new(Memory)
+	}
 	return &Store{
-		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), passages: passages{least: opts.Share},
+		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory,
+		passages: passages{least: opts.Share},
 	}
 }
 

@@ -162,61 +162,30 @@ type ask struct {
 // readBeside takes what is known, and reads the streams of the reader. An error of
 // these, where there are messages, comes again.
 func (s *Store) readBeside(ctx context.Context, r Reader, a ask, takes []taking) ([]Message, time.Time, error) {
-	pipe := s.rdb.Pipeline()
-	s.queueAcks(ctx, pipe, r.Group, r.Spent)
-	s.queueTakes(ctx, pipe, r, takes)
-	in := takeRoom()
-	defer leaveRooms(in)
-	entries := s.queueRead(ctx, pipe, in, r, a)
-	clock := pipe.Time(ctx)
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && (len(takes) == 0 || clock.Err() != nil) {
+	q := s.reading(r)
+	defer q.end()
+	q.acknowledge(ctx)
+	q.take(ctx, takes)
+	q.ask(ctx, a)
+	clock := q.time(ctx)
+	if err := q.send(ctx); err != nil && !errors.Is(err, redis.Nil) && (len(takes) == 0 || clock.Err() != nil) {
 		return nil, time.Time{}, err
 	}
 	now := clock.Val().UTC()
 	known, err := s.taken(ctx, r, takes, now)
-	if text := refusal(entries()); text != "" {
+	if text := refusal(q.room.reply()); text != "" {
 		err = errors.Join(err, s.refused(ctx, r, text))
 	} else {
-		out, wrong := s.delivered(r, entries(), now)
-		known, err = append(known, out...), errors.Join(err, wrong)
+		out, wrong := q.delivered(now)
+		if err = errors.Join(err, wrong); len(known) > 0 {
+			out = append(known, out...)
+		}
+		known = out
 	}
 	if len(known) > 0 {
 		err = nil
 	}
 	return known, now, err
-}
-
-// queueRead has the streams of a reader read into a room, if there are any.
-func (s *Store) queueRead(ctx context.Context, pipe redis.Pipeliner, in *room, r Reader, a ask) (text func() []byte) {
-	if len(r.Tenants) == 0 {
-		return func() []byte { return nil }
-	}
-	args := append(make([]any, 0, 12), "XREADGROUP", "GROUP", r.Group, r.Consumer, "COUNT", a.count)
-	if a.block > 0 {
-		args = append(args, "BLOCK", min(a.block, longestBlock).Milliseconds())
-	}
-	args = append(args, "STREAMS")
-	for _, tenant := range r.Tenants {
-		args = append(args, s.keys.stream(tenant))
-	}
-	for range r.Tenants {
-		args = append(args, ">")
-	}
-	soon := in.prompt(ctx, args)
-	entries := rawReply{soon, soon.reply}
-	if r.Often {
-		entries = in.waiting(ctx, args)
-	}
-	_ = pipe.Process(ctx, entries.Cmder) // Exec says what is wrong
-	return entries.text
-}
-
-// refusal is the error that a reply is; "" if it is none.
-func refusal(text []byte) string {
-	if len(text) == 0 || text[0] != '-' {
-		return ""
-	}
-	return strings.TrimSpace(string(text[1:]))
 }
 
 // refused is why a read was refused. The client does not look into raw replies: it
@@ -233,100 +202,15 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 	return errors.New(text)
 }
 
-// delivered reads the reply of XREADGROUP.
-func (s *Store) delivered(r Reader, text []byte, now time.Time) ([]Message, error) {
-	d := delivered{store: s, reader: r, in: reply{text: text}, now: now}
-	asked := streamsOf{store: s, tenants: r.Tenants}
-	for streams := d.in.streams(); streams > 0; streams-- {
-		name, n := d.in.stream()
-		tenant := asked.tenant(d.in.of(name))
-		r.found(tenant, n)
-		d.stream(tenant, n)
-	}
-	if d.in.bad {
-		return nil, errReply
-	}
-	return d.out, nil
-}
-
-// delivered is what a reader was given.
-type delivered struct {
-	store  *Store
-	reader Reader
-	in     reply
-	now    time.Time
-	out    []Message
-}
-
-// stream reads the entries of one of the streams.
-func (d *delivered) stream(tenant string, entries int) {
-	var few [fewSpans]span
-	entry := rawEntry{fields: few[:0]}
-	at := spot{tenant, d.reader.Group}
-	others, id := d.store.passages.begin(at, entries), ""
-	for left := entries; left > 0; left-- {
-		if d.in.entry(&entry); d.in.bad {
-			return
-		}
-		id = entry.identifier()
-		typ := event.TypeOf(entry.field("type"))
-		others.entry(id, &entry, typ)
-		if !d.reader.wants(typ) {
-			d.reader.pass(Spent{tenant, id}, left)
-			continue
-		}
-		if len(d.out) == cap(d.out) {
-			d.out = slices.Grow(d.out, (left+1)/2) // about so many of them are wanted
-		}
-		d.out = append(d.out, d.store.entered(d.reader, tenant, &entry, d.now))
-	}
-	if id != "" {
-		d.store.passages.given(at, id)
-	}
-	others.end()
-}
-
-// streamsOf finds out whose streams a reply names. Redis names them in the order in
-// which they were asked for, so that all of them together are one walk.
-type streamsOf struct {
-	store   *Store
-	tenants []string
-	at      int
-}
-
-// tenant is whose stream has a name; "" if none of them has it.
-func (o *streamsOf) tenant(name []byte) string {
-	for range o.tenants {
-		tenant := o.tenants[o.at]
-		o.at = (o.at + 1) % len(o.tenants)
-		if o.store.keys.stream(tenant) == string(name) {
-			return tenant
-		}
-	}
-	return ""
-}
-
 // Acknowledge acknowledges what a reader is done with.
 func (s *Store) Acknowledge(ctx context.Context, r Reader) error {
 	if len(r.Spent) == 0 {
 		return nil
 	}
-	pipe := s.rdb.Pipeline()
-	s.queueAcks(ctx, pipe, r.Group, r.Spent)
-	_, err := pipe.Exec(ctx)
-	return failed("acknowledge", err)
-}
-
-func (s *Store) queueAcks(ctx context.Context, pipe redis.Pipeliner, group string, rest []Spent) {
-	for len(rest) > 0 {
-		tenant := rest[0].Tenant
-		var ids []string
-		for len(rest) > 0 && rest[0].Tenant == tenant {
-			ids = append(ids, rest[0].ID)
-			rest = rest[1:]
-		}
-		pipe.XAck(ctx, s.keys.stream(tenant), group, ids...)
-	}
+	q := s.reading(r)
+	defer q.end()
+	q.acknowledge(ctx)
+	return failed("acknowledge", q.send(ctx))
 }
 
 // Publish appends an event to its tenant's stream.

@@ -66,18 +66,21 @@ func without(r Reader, takes []taking) Reader {
 	return r
 }
 
-// queueTakes has a reader given what is known.
-func (s *Store) queueTakes(ctx context.Context, pipe redis.Pipeliner, r Reader, takes []taking) {
+// take has a reader given what is known.
+func (q *reading) take(ctx context.Context, takes []taking) {
 	for i := range takes {
-		next := takes[i].passage
-		args := append(make([]any, 0, 7+len(next.wanted)), r.Group, r.Consumer, next.ids[next.gone], next.end(), len(next.ids)-next.gone)
+		next := &takes[i].passage
+		from := len(q.args)
+		q.args = append(q.args, nil, nil, nil, &q.store.home(takes[i].tenant).stream,
+			&q.reader.Group, &q.reader.Consumer, &next.ids[next.gone], &next.ids[len(next.ids)-1], len(next.ids)-next.gone)
 		for i := range next.wanted {
-			args = append(args, &next.ids[next.wanted[i].at])
+			q.args = append(q.args, &next.ids[next.wanted[i].at])
 		}
 		if len(next.wanted) > 0 {
-			args = append(args, "FORCE", "JUSTID")
+			q.args = append(q.args, "FORCE", "JUSTID")
 		}
-		takes[i].reply = takeScript.EvalSha(ctx, pipe, []string{s.keys.stream(takes[i].tenant)}, args...)
+		takes[i].reply = callOf(ctx, takeScript, 1, q.args[from:len(q.args):len(q.args)])
+		q.add(takes[i].reply)
 	}
 }
 

@@ -54,9 +54,10 @@ func (s *Store) Look(ctx context.Context, tenant string, limit int) (Look, error
 	if err := CheckTenant(tenant); err != nil {
 		return Look{}, err
 	}
-	pipe := s.rdb.Pipeline()
-	l := s.look(ctx, pipe, tenant, limit)
-	if _, err := pipe.Exec(ctx); err != nil {
+	trip := s.roundTrip()
+	defer trip.end()
+	l := s.look(ctx, trip, tenant, limit)
+	if err := trip.send(ctx); err != nil {
 		return Look{}, failed("look for due timers", err)
 	}
 	return l.read(), nil
@@ -71,26 +72,25 @@ type looking struct {
 }
 
 // look asks for the timers that have been due for longest.
-func (s *Store) look(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int) *looking {
-	return &looking{
-		first:   limit,
-		entries: pipe.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, int64(limit)),
-		clock:   pipe.Time(ctx),
-	}
+func (s *Store) look(ctx context.Context, trip *roundTrip, tenant string, limit int) looking {
+	entries := redis.NewZSliceCmd(ctx, trip.list("zrange", &s.home(tenant).timers, 0, limit, "withscores")...)
+	trip.add(entries)
+	return looking{first: limit, entries: entries, clock: trip.time(ctx)}
 }
 
 // lookAround asks for these, and as well for those that have become due only just.
 // Where many are due at once they would wait for all that have been for longer.
-func (s *Store) lookAround(ctx context.Context, pipe redis.Pipeliner, tenant string, limit int, now time.Time) *looking {
-	by := &redis.ZRangeBy{Min: "-inf", Max: formatScore(now), Count: int64(limit / 2)}
-	latest := pipe.ZRevRangeByScoreWithScores(ctx, s.keys.timers(tenant), by)
-	l := s.look(ctx, pipe, tenant, limit-limit/2)
+func (s *Store) lookAround(ctx context.Context, trip *roundTrip, tenant string, limit int, now time.Time) looking {
+	latest := redis.NewZSliceCmd(ctx, trip.list(
+		"zrevrangebyscore", &s.home(tenant).timers, formatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
+	trip.add(latest)
+	l := s.look(ctx, trip, tenant, limit-limit/2)
 	l.latest = latest
 	return l
 }
 
 // read reads the replies.
-func (l *looking) read() Look {
+func (l looking) read() Look {
 	out := Look{Now: l.clock.Val().UTC()}
 	soon := score(out.Now.Add(time.Second))
 	entries := l.entries.Val()
@@ -124,7 +124,7 @@ func earliest(known, at time.Time) time.Time {
 
 // mix adds those that have become due last, as far as they do not stand before the
 // first one that is left out.
-func (l *looking) mix(out *Look, left redis.Z) {
+func (l looking) mix(out *Look, left redis.Z) {
 	if l.latest == nil {
 		return
 	}
@@ -202,18 +202,19 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 	if err := CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
-	keys, args := s.firing(tenant, seen.Group, seen.Due, dueMicros)
+	keys, list := s.firing(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
-		pipe := s.rdb.Pipeline()
-		reply := fireScript.EvalSha(ctx, pipe, keys, args...)
-		var l *looking
+		trip, l := s.roundTrip(), looking{}
+		reply := callOf(ctx, fireScript, keys, list)
+		trip.add(reply)
 		if seen.More && limit > 1 && len(seen.Due) >= limit {
-			l = s.lookAround(ctx, pipe, tenant, limit, seen.Now)
+			l = s.lookAround(ctx, trip, tenant, limit, seen.Now)
 		} else {
-			l = s.look(ctx, pipe, tenant, limit)
+			l = s.look(ctx, trip, tenant, limit)
 		}
-		_, err := pipe.Exec(ctx)
-		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") && !known {
+		err := trip.send(ctx)
+		trip.end()
+		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			err = fireScript.Load(ctx, s.rdb).Err()
 			if err == nil {
 				continue
@@ -229,8 +230,8 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 
 // fire publishes timers from a microsecond on that each has.
 func (s *Store) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
-	keys, args := s.firing(tenant, "", due, from)
-	return firedOf(fireScript.Run(ctx, s.rdb, keys, args...))
+	keys, list := s.firing(tenant, "", due, from)
+	return firedOf(s.call(ctx, fireScript, keys, list))
 }
 
 // firedOf reads what fireScript replies.
@@ -246,11 +247,12 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	return int(n), err
 }
 
-// firing are the keys and the arguments of fireScript for timers which are due from
-// a microsecond on that each has.
-func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (keys []string, args []any) {
-	f := &firing{store: s, streams: map[string]int{}, most: len(due)}
-	keys = append(make([]string, 0, 4), s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant))
+// firing is the call of fireScript for timers which are due from a microsecond on that
+// each has: how many keys it has, and these with the arguments.
+func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
+	const own, told, each = 3, 4, 6 // keys, and arguments of all timers and of most
+	f := &firing{store: s, streams: map[string]int{}}
+	f.list, f.texts = make([]any, 0, each*len(due)), make([]string, 0, 2*len(due))
 	latest := int64(math.MinInt64)
 	for i := range due {
 		d := &due[i]
@@ -258,31 +260,36 @@ func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (
 		if d.Err != nil {
 			f.entry(s.keys.dead(tenant), "", "", s.letter(d))
 		} else {
-			f.add(d)
+			f.timer(d)
 		}
 	}
-	const each = 7 // arguments of most timers
-	args = append(make([]any, 0, each*len(due)+8), "", latest, len(due), group)
-	if len(due) > 0 {
-		args[0] = due[0].now.Format(time.RFC3339Nano)
+	h, keys := s.home(tenant), own+len(f.keys)
+	list = append(make([]any, beforeKeys, beforeKeys+keys+told+len(f.keys)+len(due)+len(f.list)), &h.timers, &h.timerKeys, &h.forgottenKeys)
+	for i := range f.keys {
+		list = append(list, &f.keys[i])
 	}
-	for _, name := range f.tenants {
-		args = append(args, name)
+	at := ""
+	if len(due) > 0 {
+		at = due[0].now.Format(time.RFC3339Nano)
+	}
+	list = append(list, at, latest, len(due), group)
+	for i := range f.tenants {
+		list = append(list, &f.tenants[i])
 	}
 	for i := range due {
-		args = append(args, due[i].Member)
+		list = append(list, &due[i].Member)
 	}
-	return append(keys, f.keys...), append(args, f.args...)
+	return keys, append(list, f.list...)
 }
 
 // firing is what fireScript is told of each timer.
 type firing struct {
+	textList
+
 	store   *Store
-	most    int            // timers
 	streams map[string]int // their numbers
 	keys    []string       // of the streams …
 	tenants []string       // … and whose they are
-	args    []any
 
 	last       string // tenant of the timer before …
 	lastStream int    // … and the number of its stream
@@ -302,28 +309,26 @@ func (f *firing) stream(key, tenant string) int {
 // of is the number of a tenant's stream.
 func (f *firing) of(tenant string) int {
 	if f.lastStream == 0 || tenant != f.last {
-		f.last, f.lastStream = tenant, f.stream(f.store.keys.stream(tenant), tenant)
+		f.last, f.lastStream = tenant, f.stream(f.store.home(tenant).stream, tenant)
 	}
 	return f.lastStream
 }
 
 // entry adds a timer that publishes just these fields.
 func (f *firing) entry(key, tenant, name string, fields []string) {
-	f.args = append(f.args, -f.stream(key, tenant), name, len(fields))
-	for _, field := range fields {
-		f.args = append(f.args, field)
-	}
+	f.list = append(f.list, -f.stream(key, tenant), name, len(fields))
+	f.add(fields...)
 }
 
-// add adds a timer: a delivery publishes the entry that is to be delivered again,
+// timer adds a timer: a delivery publishes the entry that is to be delivered again,
 // all others TimerFired.
-func (f *firing) add(d *Due) {
+func (f *firing) timer(d *Due) {
 	name := noted(d.Timer)
 	switch {
 	case d.again != nil:
-		f.entry(f.store.keys.stream(d.Tenant), d.Tenant, name, listed(d.again))
+		f.entry(f.store.home(d.Tenant).stream, d.Tenant, name, listed(d.again))
 	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
-		f.entry(f.store.keys.stream(d.Tenant), d.Tenant, name, f.store.fields(event.Event{
+		f.entry(f.store.home(d.Tenant).stream, d.Tenant, name, f.store.fields(event.Event{
 			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.now,
 			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(d.firedText()),
 		}))
@@ -332,11 +337,10 @@ func (f *firing) add(d *Due) {
 		if f.store.sealer != nil {
 			data = string(f.store.sealer.Seal(json.RawMessage(data)))
 		}
-		if f.args == nil {
-			const each = 6
-			f.args = make([]any, 0, min(f.most, 100)*each)
-		}
-		f.args = append(f.args, f.of(d.Tenant), d.eventID(), d.Workflow, d.Execution, d.TaskID, data)
+		f.list = append(f.list, f.of(d.Tenant))
+		f.add(d.eventID())
+		f.list = append(f.list, &d.Workflow, &d.Execution, &d.TaskID)
+		f.add(data)
 	}
 }
 

@@ -89,11 +89,12 @@ func tenantsOf(wishes []Wish) (names []string) {
 
 // grant grants the wishes at some places, all of which are a tenant's.
 func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes []Wish, out []Granted) (now time.Time, err error) {
-	keys := append(make([]string, 0, len(places)+4),
-		s.keys.stream(tenant), s.keys.timers(tenant), s.keys.timerKeys(tenant), s.keys.forgottenKeys(tenant))
-	first := &wishes[places[0]]
-	args := append(make([]any, 0, 4*len(places)+5), first.Group, first.Consumer, nil, nil, nil)
-	what := make([]byte, 0, len(places))
+	const keys, each = 4, 6 // of the tenant, and texts of a wish at most
+	h, first, what := s.home(tenant), &wishes[places[0]], make([]byte, 0, len(places))
+	l := textList{
+		list:  append(make([]any, beforeKeys, beforeKeys+keys+5+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys),
+		texts: make([]string, 0, 3+each*len(places)),
+	}
 	from, to := first.ID, first.ID
 	for _, place := range places {
 		w := &wishes[place]
@@ -102,12 +103,15 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 		} else if compareIDs(w.ID, to) > 0 {
 			to = w.ID
 		}
-		keys = append(keys, s.keys.execution(w.Timer.Tenant, w.Timer.Execution))
-		letter := w.letter()
-		args, what = w.arguments(args, letter), append(what, letter)
+		l.add(s.home(w.Timer.Tenant).executions + w.Timer.Execution)
+		what = append(what, w.letter())
 	}
-	args[2], args[3], args[4] = from, to, string(what)
-	reply, err := setScript.Run(ctx, s.rdb, keys, args...).StringSlice()
+	l.list = append(l.list, &first.Group, &first.Consumer)
+	l.add(from, to, string(what))
+	for i, place := range places {
+		wishes[place].arguments(&l, what[i])
+	}
+	reply, err := s.call(ctx, setScript, keys+len(places), l.list).StringSlice()
 	if err != nil {
 		return now, err
 	}
@@ -133,12 +137,12 @@ func (w *Wish) letter() byte {
 }
 
 // arguments are those of setScript.
-func (w *Wish) arguments(args []any, letter byte) []any {
-	args = append(args, &w.ID, formatScore(w.Timer.Due()), event.TimerText(&w.Timer), tombstone(w.Timer))
-	if letter == setTimer {
-		return args
+func (w *Wish) arguments(l *textList, letter byte) {
+	l.list = append(l.list, &w.ID)
+	l.add(formatScore(w.Timer.Due()), event.TimerText(&w.Timer), tombstone(w.Timer))
+	if letter != setTimer {
+		l.add(identity(w.Timer), w.order())
 	}
-	return append(args, identity(w.Timer), w.order())
 }
 
 // granted reads what setScript says of wishes at some places, and when.

@@ -27,6 +27,7 @@ type Inbox struct {
 	reading bool              // one of the workers reads, for all of them
 	looked  bool              // … what others have than those of whom there is enough, since a batch was done
 	changed chan struct{}
+	awaited bool // by somebody
 }
 
 // NewInbox is the inbox of one process.
@@ -102,6 +103,7 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 	// Reads that do not wait can be done side by side.
 	apart := len(enough) > 0 && b.company.Any()
 	if all || b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && !apart || apart && b.opts.Block == 0 {
+		b.awaited = true
 		return nil, nil, b.changed
 	}
 	b.reading = true
@@ -238,8 +240,10 @@ func (b *Inbox) done(batch, again []store.Message) {
 
 // broadcast wakes all workers that wait.
 func (b *Inbox) broadcast() {
-	close(b.changed)
-	b.changed = make(chan struct{})
+	if b.awaited {
+		close(b.changed)
+		b.changed, b.awaited = make(chan struct{}), false
+	}
 }
 
 // has reports whether a claimed message is one of this process, which is at work still.

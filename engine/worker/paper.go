@@ -33,7 +33,7 @@ func (p *paper) fresh(opts Options) {
 		clear(p.history[:max(0, len(p.history)-cap(p.left.History))])
 		clear(p.publish[:max(0, len(p.publish)-cap(p.left.Publish))])
 	}
-	p.left, p.entries = decide.Decision{History: p.history[:0], Publish: p.publish[:0]}, 0
+	p.left, p.entries = p.left.On(p.history, p.publish), 0
 }
 
 // sheet is an empty decision.

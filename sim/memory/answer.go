@@ -34,7 +34,9 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 		return false
 	}
 	reply := &s.reply
+	s.fleeting = true
 	*reply = s.carryOut(s.args)
+	s.fleeting = false
 	raw, ok := cmd.(*redis.RawCmd)
 	switch {
 	case direct:

@@ -15,6 +15,7 @@ type group struct {
 	last      streamID // that was delivered
 	read      int64    // entries, of all that were ever added; unknown if it is negative
 	pending   []*pending
+	spare     []pending   // for those to come
 	consumers []*consumer // by their names
 }
 
@@ -101,7 +102,12 @@ func (g *group) find(id streamID) *pending {
 // give makes an entry pending that was none.
 func (g *group) give(p pending) *pending {
 	p.owner.count++
-	it := &p
+	if len(g.spare) == 0 {
+		const some = 8
+		g.spare = make([]pending, some)
+	}
+	it := &g.spare[0]
+	*it, g.spare = p, g.spare[1:]
 	g.pending = slices.Insert(g.pending, g.search(p.streamID), it)
 	return it
 }
@@ -118,7 +124,11 @@ func (g *group) forget(at int) {
 	g.pending[at].owner.count--
 	if at == 0 { // most are acknowledged in their order
 		g.pending[0] = nil
-		g.pending = g.pending[1:]
+		if len(g.pending) == 1 {
+			g.pending = g.pending[:0]
+		} else {
+			g.pending = g.pending[1:]
+		}
 		return
 	}
 	g.pending = slices.Delete(g.pending, at, at+1)

@@ -96,7 +96,7 @@ func (s *Server) describeGroups(st *stream) resp.Reply {
 	for i, g := range st.groups {
 		all = append(all,
 			resp.Text("name"), resp.Text(g.name), resp.Text("consumers"), resp.Int(len(g.consumers)),
-			resp.Text("pending"), resp.Int(len(g.pending)), resp.Text("last-delivered-id"), resp.Text(g.last.String()),
+			resp.Text("pending"), resp.Int(len(g.pending)), resp.Text("last-delivered-id"), resp.Text(st.text(g.last)),
 			resp.Text("entries-read"), counted(g.read), resp.Text("lag"), st.lag(g))
 		out[i] = resp.List(all[i*facts:]...)
 	}

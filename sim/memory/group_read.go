@@ -38,7 +38,7 @@ func (s *Server) xreadGroup(args []string) resp.Reply { //nolint:revive // cogni
 		}
 		readers = append(readers, reader{stream: st, group: g, key: key, after: after})
 	}
-	var out []resp.Reply
+	out := s.some(len(readers))[:0]
 	for _, one := range readers {
 		if one.fresh && !one.group.last.less(one.stream.last) {
 			continue // there is nothing new
@@ -49,12 +49,12 @@ func (s *Server) xreadGroup(args []string) resp.Reply { //nolint:revive // cogni
 		c := one.join(args[3], s.ms)
 		var entries []resp.Reply
 		if one.fresh {
-			entries = one.new(c, r, s.ms)
+			entries = one.new(s, c, r)
 		} else {
 			entries = one.history(c, r.count)
 		}
 		if len(entries) > 0 || !one.fresh {
-			out = append(out, resp.List(resp.Text(one.key), resp.List(entries...)))
+			out = append(out, s.list(resp.Text(one.key), resp.List(entries...)))
 		}
 	}
 	if len(out) == 0 {
@@ -74,16 +74,16 @@ type reader struct {
 }
 
 // new delivers what nobody has been given.
-func (r reader) new(c *consumer, how reading, now int64) []resp.Reply {
+func (r reader) new(s *Server, c *consumer, how reading) []resp.Reply {
 	found := r.entries[r.stream.search(r.group.last.next()):]
 	found = found[:min(how.count, len(found))]
-	out := make([]resp.Reply, len(found))
+	out := s.some(len(found))
 	for i := range found {
 		e := &found[i]
 		out[i] = e.reply()
 		r.pass(e.streamID)
 		if !how.noAck {
-			r.deliver(e, c, now)
+			r.deliver(e, c, s.ms)
 		}
 	}
 	return out

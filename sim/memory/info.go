@@ -51,8 +51,11 @@ func selectDB(_ *Server, args []string) resp.Reply {
 
 // clock is TIME.
 func (s *Server) clock([]string) resp.Reply {
-	micros := int64(s.now.Nanosecond()) / 1000
-	return resp.Strings([]string{strconv.FormatInt(s.now.Unix(), 10), strconv.FormatInt(micros, 10)})
+	if s.time == nil {
+		micros := int64(s.now.Nanosecond()) / 1000
+		s.time = []string{strconv.FormatInt(s.now.Unix(), 10), strconv.FormatInt(micros, 10)}
+	}
+	return resp.Strings(s.time)
 }
 
 // info says what programs ask a server about itself.

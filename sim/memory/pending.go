@@ -52,15 +52,16 @@ func (s *Server) xpending(args []string) resp.Reply { //nolint:revive // cogniti
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	out := []resp.Reply{}
-	for _, p := range g.pending[g.search(from):] {
+	found := g.pending[g.search(from):]
+	out := s.some(int(max(0, min(count, int64(len(found))))))[:0]
+	for _, p := range found {
 		if int64(len(out)) >= count || to.less(p.streamID) {
 			break
 		}
 		if s.ms-p.since < idle || len(rest) == 4 && p.owner.name != rest[3] {
 			continue
 		}
-		out = append(out, resp.List(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(s.ms-p.since, 0))), counted(p.delivery)))
+		out = append(out, s.list(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(s.ms-p.since, 0))), counted(p.delivery)))
 	}
 	return resp.List(out...)
 }

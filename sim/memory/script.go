@@ -127,20 +127,30 @@ func (s *Server) run(l *loaded, args []string) resp.Reply {
 	case count > int64(len(args)):
 		return resp.Fail("ERR Number of keys can't be greater than number of args")
 	}
-	s.scripted = true
-	defer func() { s.scripted = false }()
+	defer func(before bool) { s.fleeting = before }(s.fleeting)
+	s.fleeting = true
 	return s.runner.Run(l.Script, l.name, args[:count], args[count:])
 }
 
 // some are so many replies, all of them empty, for a list. A script has taken in what
-// a command replied before it sends the next one, whose list takes the place of it.
+// a command replied before it sends the next one, whose lists take the place of it, and
+// so has who answers a client.
 func (s *Server) some(count int) []resp.Reply {
-	if !s.scripted {
+	if !s.fleeting {
 		return make([]resp.Reply, count)
 	}
-	s.parts = slices.Grow(s.parts[:0], count)[:count]
-	clear(s.parts)
-	return s.parts
+	n := len(s.parts)
+	s.parts = slices.Grow(s.parts, count)[:n+count]
+	out := s.parts[n : n+count : n+count]
+	clear(out)
+	return out
+}
+
+// list is a list of some replies.
+func (s *Server) list(parts ...resp.Reply) resp.Reply {
+	out := s.some(len(parts))
+	copy(out, parts)
+	return resp.List(out...)
 }
 
 // script is SCRIPT LOAD, EXISTS and FLUSH.

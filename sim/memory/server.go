@@ -32,8 +32,9 @@ type Server struct {
 	ms       int64 // likewise, since 1970
 	scripts  map[string]*loaded
 	known    map[string]*loaded // besides; it is not changed
+	time     []string           // what TIME replies; nil: nobody has asked since the clock was set
 	fields   []string           // of the entries that were added last
-	scripted bool               // commands are those of a script
+	fleeting bool               // nobody keeps a reply beyond the next command
 	*scratch
 
 	closed bool
@@ -90,7 +91,9 @@ func (s *Server) Close() {
 	s.closed = true
 	s.runner.Close()
 	s.reply = resp.Reply{}
-	clear(s.parts)
+	clear(s.parts[:cap(s.parts)])
+	s.vacate()
+	s.fields = nil
 	scratches.Put(s.scratch)
 	s.scratch = nil
 }
@@ -101,8 +104,11 @@ type scratch struct {
 	args   []string     // of the command that is answered
 	reply  resp.Reply   // to it …
 	sent   []byte       // … as it is sent
-	parts  []resp.Reply // of the reply to a script's last command
+	parts  []resp.Reply // of the reply to the last command, where it is fleeting
 	runner lua.Runner
+
+	blocks [][]string // that fields of entries stand in
+	begun  int        // of these
 }
 
 //nolint:gochecknoglobals // a pool of what is empty
@@ -123,7 +129,7 @@ func (s *Server) SetTime(t time.Time) {
 	s.setTime(t)
 }
 
-func (s *Server) setTime(t time.Time) { s.now, s.ms = t, t.UnixMilli() }
+func (s *Server) setTime(t time.Time) { s.now, s.ms, s.time = t, t.UnixMilli(), nil }
 
 // Now is the time that was set last.
 func (s *Server) Now() time.Time {
@@ -152,6 +158,7 @@ func (s *Server) carryOut(args []string) resp.Reply {
 	case !c.takes(len(args)):
 		return resp.Fail("ERR wrong number of arguments for '" + strings.ToLower(args[0]) + "' command")
 	default:
+		s.parts = s.parts[:0]
 		return c.run(s, args)
 	}
 }

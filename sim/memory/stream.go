@@ -121,6 +121,14 @@ func (st *stream) entry(id streamID) *entry {
 	return nil
 }
 
+// text is an id as it is sent.
+func (st *stream) text(id streamID) string {
+	if e := st.entry(id); e != nil {
+		return e.id
+	}
+	return id.String()
+}
+
 // first is the id of the first entry there is.
 func (st *stream) first() streamID {
 	if len(st.entries) == 0 {
@@ -185,9 +193,9 @@ func (s *Server) xrange(args []string) resp.Reply {
 	}
 	found := st.entries[start:max(start, end)]
 	if reverse {
-		return replyReversed(found, count)
+		return s.entriesReversed(found, count)
 	}
-	return entriesReply(found[:min(count, len(found))])
+	return s.entries(found[:min(count, len(found))])
 }
 
 // rangeCount reads COUNT n; without it there is no limit.
@@ -205,16 +213,17 @@ func rangeCount(args []string) (count int, bad string) {
 	return int(max(n, 0)), ""
 }
 
-func entriesReply(entries []entry) resp.Reply {
-	out := make([]resp.Reply, len(entries))
+// entries are some as a reply.
+func (s *Server) entries(entries []entry) resp.Reply {
+	out := s.some(len(entries))
 	for i := range entries {
 		out[i] = entries[i].reply()
 	}
 	return resp.List(out...)
 }
 
-func replyReversed(entries []entry, count int) resp.Reply {
-	out := make([]resp.Reply, min(count, len(entries)))
+func (s *Server) entriesReversed(entries []entry, count int) resp.Reply {
+	out := s.some(min(count, len(entries)))
 	for i := range out {
 		out[i] = entries[len(entries)-1-i].reply()
 	}
@@ -247,7 +256,7 @@ func (s *Server) xread(args []string) resp.Reply {
 			continue
 		}
 		if found := st.entries[st.search(after.next()):]; len(found) > 0 {
-			out = append(out, resp.List(resp.Text(key), entriesReply(found[:min(r.count, len(found))])))
+			out = append(out, resp.List(resp.Text(key), s.entries(found[:min(r.count, len(found))])))
 		}
 	}
 	if len(out) == 0 {

@@ -140,16 +140,36 @@ options:
 
 // kept are fields for good. Those of several entries share what they stand in.
 func (s *Server) kept(fields []string) []string {
-	const few, many = 64, 256
+	const few = 64
 	if len(fields) > few {
 		return slices.Clone(fields)
 	}
 	if cap(s.fields)-len(s.fields) < len(fields) {
-		s.fields = make([]string, 0, many)
+		s.fields = s.block()
 	}
 	n := len(s.fields)
 	s.fields = append(s.fields, fields...)
 	return s.fields[n:len(s.fields):len(s.fields)]
+}
+
+// block is an empty block for fields of entries.
+func (s *scratch) block() []string {
+	const size = 256
+	if s.begun == len(s.blocks) {
+		s.blocks = append(s.blocks, make([]string, 0, size))
+	}
+	s.begun++
+	return s.blocks[s.begun-1]
+}
+
+// vacate takes out what stands in the blocks, and lets go of those that few need.
+func (s *scratch) vacate() {
+	const most = 64
+	for i := range s.blocks[:s.begun] {
+		clear(s.blocks[i][:cap(s.blocks[i])])
+	}
+	clear(s.blocks[min(most, len(s.blocks)):])
+	s.blocks, s.begun = s.blocks[:min(most, len(s.blocks))], 0
 }
 
 func (st *stream) add(e entry) {

@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// reading is what a reader is given at once, in the memory of a reading before.
+type reading struct {
+	roundTrip
+
+	reader Reader
+	room   room // of the reply
+	in     reply
+	entry  rawEntry
+	few    [fewSpans]span // of the entry
+	now    time.Time
+	out    []Message
+}
+
+func (s *Store) reading(r Reader) *reading {
+	q, ok := s.memory.readings.Get().(*reading)
+	if !ok {
+		q = &reading{}
+		q.entry.fields = q.few[:0]
+	}
+	q.store, q.reader = s, r
+	return q
+}
+
+// end gives the memory of a reading back, but for the messages.
+func (q *reading) end() {
+	clear(q.entry.named)
+	q.reader, q.in, q.out = Reader{}, reply{}, nil
+	if memory := q.store.memory; q.forget() && q.room.empty() {
+		memory.readings.Put(q)
+	}
+}
+
+// acknowledge acknowledges what is spent, on the way.
+func (q *reading) acknowledge(ctx context.Context) {
+	for rest := q.reader.Spent; len(rest) > 0; {
+		tenant := rest[0].Tenant
+		from := len(q.args)
+		q.args = append(q.args, "xack", &q.store.home(tenant).stream, &q.reader.Group)
+		for len(rest) > 0 && rest[0].Tenant == tenant {
+			q.args = append(q.args, &rest[0].ID)
+			rest = rest[1:]
+		}
+		q.add(redis.NewIntCmd(ctx, q.args[from:len(q.args):len(q.args)]...))
+	}
+}
+
+// ask has the streams read, if there are any.
+func (q *reading) ask(ctx context.Context, a ask) {
+	if len(q.reader.Tenants) == 0 {
+		return
+	}
+	from := len(q.args)
+	q.args = append(q.args, "xreadgroup", "group", &q.reader.Group, &q.reader.Consumer, "count", a.count)
+	if a.block > 0 {
+		q.args = append(q.args, "block", min(a.block, longestBlock).Milliseconds())
+	}
+	q.args = append(q.args, "streams")
+	for _, tenant := range q.reader.Tenants {
+		q.args = append(q.args, &q.store.home(tenant).stream)
+	}
+	for range q.reader.Tenants {
+		q.args = append(q.args, ">")
+	}
+	args := q.args[from:len(q.args):len(q.args)]
+	if q.reader.Often {
+		q.add(q.room.waiting(ctx, args))
+	} else {
+		q.add(q.room.prompt(ctx, args))
+	}
+}
+
+// delivered reads the reply of XREADGROUP.
+func (q *reading) delivered(now time.Time) ([]Message, error) {
+	q.in, q.now = reply{text: q.room.reply()}, now
+	asked := streamsOf{store: q.store, tenants: q.reader.Tenants}
+	for streams := q.in.streams(); streams > 0; streams-- {
+		name, n := q.in.stream()
+		tenant := asked.tenant(q.in.of(name))
+		q.reader.found(tenant, n)
+		q.stream(tenant, n)
+	}
+	if q.in.bad {
+		return nil, errReply
+	}
+	return q.out, nil
+}
+
+// stream reads the entries of one of the streams.
+func (q *reading) stream(tenant string, entries int) {
+	at := spot{tenant, q.reader.Group}
+	others, id := q.store.passages.begin(at, entries), ""
+	for left := entries; left > 0; left-- {
+		if q.in.entry(&q.entry); q.in.bad {
+			return
+		}
+		id = q.entry.identifier()
+		typ := event.TypeOf(q.entry.field("type"))
+		others.entry(id, &q.entry, typ)
+		if !q.reader.wants(typ) {
+			q.reader.pass(Spent{tenant, id}, left)
+			continue
+		}
+		if len(q.out) == cap(q.out) {
+			q.out = slices.Grow(q.out, (left+1)/2) // about so many of them are wanted
+		}
+		q.out = append(q.out, q.store.entered(q.reader, tenant, &q.entry, q.now))
+	}
+	if id != "" {
+		q.store.passages.given(at, id)
+	}
+	others.end()
+}
+
+// streamsOf finds out whose streams a reply names. Redis names them in the order in
+// which they were asked for, so that all of them together are one walk.
+type streamsOf struct {
+	store   *Store
+	tenants []string
+	at      int
+}
+
+// tenant is whose stream has a name; "" if none of them has it.
+func (o *streamsOf) tenant(name []byte) string {
+	for range o.tenants {
+		tenant := o.tenants[o.at]
+		o.at = (o.at + 1) % len(o.tenants)
+		if o.store.home(tenant).stream == string(name) {
+			return tenant
+		}
+	}
+	return ""
+}
+
+// refusal is the error that a reply is; "" if it is none.
+func refusal(text []byte) string {
+	if len(text) == 0 || text[0] != '-' {
+		return ""
+	}
+	return strings.TrimSpace(string(text[1:]))
+}
