@@ -153,11 +153,15 @@ func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]W
 }
 
 func (s *Store) field(ctx context.Context, key, name string) (string, error) {
-	value, err := s.rdb.HGet(ctx, key, name).Result()
-	if errors.Is(err, redis.Nil) {
+	value := redis.NewStringCmd(ctx, "hget", &key, &name)
+	switch err := s.rdb.Process(ctx, value); {
+	case err == nil:
+		return value.Val(), nil
+	case errors.Is(err, redis.Nil):
 		return "", ErrNotFound
+	default:
+		return "", failed("read "+key, err)
 	}
-	return value, failed("read "+key, err)
 }
 
 // newer compares semantic versions: positive if a is newer than b. A release is

@@ -26,7 +26,6 @@ type Store struct {
 	keys   keys
 	homes  homes
 	sealer *Sealer
-	known  sync.Map // tenants that this Store has made known
 	memory *Memory
 	pipes  sync.Pool // of redis.Pipeliner
 

@@ -33,7 +33,9 @@ func (s *Store) Groups(ctx context.Context, tenant string, groups ...string) err
 }
 
 func (s *Store) group(ctx context.Context, tenant, group string) error {
-	err := s.rdb.XGroupCreateMkStream(ctx, s.keys.stream(tenant), group, "0").Err()
+	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.home(tenant).stream, &group, "0", "mkstream")
+	made.SetFirstKeyPos(2) //nolint:mnd // behind the two words
+	err := s.rdb.Process(ctx, made)
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
 		return nil
 	}
