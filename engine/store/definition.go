@@ -30,11 +30,13 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return "", err
 		}
-		args := []any{latest, id, "text:" + hash, text, "version:" + version, hash}
+		const keys, most = 2, 10 // of these and all texts
+		l := textList{list: make([]any, beforeKeys, beforeKeys+most), texts: make([]string, 0, most)}
+		l.add(key, s.keys.workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
 		if latest == "" || newer(version, latest) >= 0 {
-			args = append(args, "latest", version)
+			l.add("latest", version)
 		}
-		done, err := defineScript.Run(ctx, s.rdb, []string{key, s.keys.workflows(tenant)}, args...).Int()
+		done, err := s.call(ctx, defineScript, keys, l.list).Int()
 		if err != nil || done == 1 {
 			return hash, failed("define "+id, err)
 		}

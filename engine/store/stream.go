@@ -73,15 +73,21 @@ func (r *Reader) pass(entry Spent, more int) {
 
 // found notes how many entries a tenant had.
 func (r *Reader) found(tenant string, entries int) {
-	if r.Notes != nil && entries > 0 {
-		r.Notes.Found = append(r.Notes.Found, Found{tenant, entries})
+	if r.Notes == nil || entries == 0 {
+		return
 	}
+	if r.Notes.Found == nil {
+		r.Notes.Found = r.Notes.one[:0]
+	}
+	r.Notes.Found = append(r.Notes.Found, Found{tenant, entries})
 }
 
 // Notes are what was read besides messages.
 type Notes struct {
 	Unwanted []Spent // events of other types
 	Found    []Found // in the order of the tenants that had something
+
+	one [1]Found // as it is mostly
 }
 
 // Found is how many events of all types were read of a tenant.

@@ -205,6 +205,7 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 	keys, list := s.firing(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
 		trip, l := s.roundTrip(), looking{}
+		defer trip.end() // there are two of them at most
 		reply := callOf(ctx, fireScript, keys, list)
 		trip.add(reply)
 		if seen.More && limit > 1 && len(seen.Due) >= limit {
@@ -213,7 +214,6 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 			l = s.look(ctx, trip, tenant, limit)
 		}
 		err := trip.send(ctx)
-		trip.end()
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			err = fireScript.Load(ctx, s.rdb).Err()
 			if err == nil {
@@ -252,7 +252,7 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
 	const own, told, each = 3, 4, 6 // keys, and arguments of all timers and of most
 	f := &firing{store: s, streams: map[string]int{}}
-	f.list, f.texts = make([]any, 0, each*len(due)), make([]string, 0, 2*len(due))
+	f.list, f.texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
 	latest := int64(math.MinInt64)
 	for i := range due {
 		d := &due[i]
@@ -263,23 +263,25 @@ func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (
 			f.timer(d)
 		}
 	}
-	h, keys := s.home(tenant), own+len(f.keys)
-	list = append(make([]any, beforeKeys, beforeKeys+keys+told+len(f.keys)+len(due)+len(f.list)), &h.timers, &h.timerKeys, &h.forgottenKeys)
-	for i := range f.keys {
-		list = append(list, &f.keys[i])
+	h, keys, all := s.home(tenant), own+len(f.to), f.list
+	f.list = append(make([]any, beforeKeys, beforeKeys+keys+told+len(f.to)+len(due)+len(all)), &h.timers, &h.timerKeys, &h.forgottenKeys)
+	for i := range f.to {
+		f.list = append(f.list, &f.to[i].key)
 	}
 	at := ""
 	if len(due) > 0 {
 		at = due[0].now.Format(time.RFC3339Nano)
 	}
-	list = append(list, at, latest, len(due), group)
-	for i := range f.tenants {
-		list = append(list, &f.tenants[i])
+	f.add(at)
+	f.list = append(f.list, latest, len(due))
+	f.add(group)
+	for i := range f.to {
+		f.list = append(f.list, &f.to[i].tenant)
 	}
 	for i := range due {
-		list = append(list, &due[i].Member)
+		f.list = append(f.list, &due[i].Member)
 	}
-	return keys, append(list, f.list...)
+	return keys, append(f.list, all...)
 }
 
 // firing is what fireScript is told of each timer.
@@ -288,19 +290,21 @@ type firing struct {
 
 	store   *Store
 	streams map[string]int // their numbers
-	keys    []string       // of the streams …
-	tenants []string       // … and whose they are
+	to      []target
 
 	last       string // tenant of the timer before …
 	lastStream int    // … and the number of its stream
 }
 
+// target is a stream that is published to.
+type target struct{ key, tenant string }
+
 // stream is the number of a stream.
 func (f *firing) stream(key, tenant string) int {
 	n, known := f.streams[key]
 	if !known {
-		f.keys, f.tenants = append(f.keys, key), append(f.tenants, tenant)
-		n = len(f.keys)
+		f.to = append(f.to, target{key, tenant})
+		n = len(f.to)
 		f.streams[key] = n
 	}
 	return n
