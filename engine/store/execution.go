@@ -46,9 +46,9 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	l.add(e.Workflow)
 	l.list = append(l.list, "created")
 	l.add(e.Time.UTC().Format(time.RFC3339Nano))
-	event := s.fields(e)
-	for i := range event {
-		l.list = append(l.list, &event[i])
+	said := s.fields(e)
+	for i := range said {
+		l.list = append(l.list, &said[i])
 	}
 	done, err := s.call(ctx, startScript, keys, l.list).Int()
 	if err != nil {
