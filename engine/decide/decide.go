@@ -45,13 +45,15 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 	if opts.Limits == (Limits{}) {
 		opts.Limits = DefaultLimits()
 	}
-	env := &Env{def: def, opts: opts, tables: map[string]*table{}, base: event.BaseV1}
+	env := &Env{def: def, opts: opts, tables: make(map[string]*table, def.Size()), base: event.BaseV1}
 	if newerThan103(def.Document.DSL) {
 		env.base = event.BaseMain
 	}
 	env.root = &dsl.Task{Name: def.Document.Name, Kind: dsl.Do, Do: def.Do}
+	tables := make([]table, 0, def.Size())
 	for ref, t := range def.Tasks() {
-		env.tables[ref] = &table{task: t}
+		tables = append(tables, table{task: t})
+		env.tables[ref] = &tables[len(tables)-1]
 	}
 	return env
 }

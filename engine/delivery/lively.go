@@ -10,9 +10,9 @@ import (
 // read of all costs by how many they are, even if one of them has a single event:
 // where they are many, all are asked for now and then, and these in between.
 type lively struct {
-	tenants []string
-	asked   time.Time // when all were last read, by Redis' clock
-	now     time.Time
+	found []store.Found
+	asked time.Time // when all were last read, by Redis' clock
+	now   time.Time
 }
 
 const (
@@ -28,20 +28,20 @@ func (l *lively) next(all []string, block time.Duration) (some []string, patienc
 	if block == 0 || pause < pauseFrom || since < 0 || since >= pause {
 		return nil, 0
 	}
-	return l.tenants, min(block, max((pause-since).Round(time.Millisecond), time.Millisecond))
+	for _, f := range l.found {
+		some = append(some, f.Tenant)
+	}
+	return some, min(block, max((pause-since).Round(time.Millisecond), time.Millisecond))
 }
 
 // saw takes in a read of all.
 func (l *lively) saw(found []store.Found, now time.Time) {
-	l.tenants, l.asked, l.now = nil, now, now
-	for _, f := range found {
-		l.tenants = append(l.tenants, f.Tenant)
-	}
+	l.found, l.asked, l.now = found, now, now
 }
 
 // at takes in what the time is by now; zero if that is not known.
 func (l *lively) at(now time.Time) {
 	if l.now = now; now.IsZero() {
-		l.tenants = nil
+		l.found = nil
 	}
 }

@@ -53,6 +53,9 @@ func (d *Definition) Tasks() iter.Seq2[string, *Task] {
 	}
 }
 
+// Size is how many tasks the document has.
+func (d *Definition) Size() int { return len(d.refs) }
+
 // Document identifies a workflow.
 type Document struct {
 	DSL, Namespace, Name, Version string

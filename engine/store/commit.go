@@ -70,19 +70,13 @@ const (
 // With an error it is not known which were written.
 func (s *Store) CommitAll(ctx context.Context, commits []Commit) (out []Committing, err error) {
 	out = make([]Committing, 0, len(commits))
-	var lost map[string]bool // executions
-	lose := func(execution string) {
-		if lost == nil {
-			lost = map[string]bool{}
-		}
-		lost[execution] = true
-	}
+	lost := map[string]bool{} // executions
 	for len(commits) > 0 {
 		b := s.newCommitBatch(commits)
 		n := 0
 		for n < len(commits) && b.fits(&commits[n]) {
 			if !b.add(&commits[n], lost[commits[n].Execution]) {
-				lose(commits[n].Execution)
+				lost[commits[n].Execution] = true
 			}
 			n++
 		}
@@ -94,7 +88,7 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) (out []Committi
 		}
 		for i, d := range out[from:] {
 			if d.Err != nil || d.Outcome != Committed {
-				lose(commits[i].Execution)
+				lost[commits[i].Execution] = true
 			}
 		}
 		commits = commits[n:]

@@ -144,10 +144,10 @@ func (b *commitBatch) add(c *Commit, lost bool) bool { //nolint:revive // flag-p
 	for _, typ := range c.Unlisten {
 		b.keys = append(b.keys, k.listeners(c.Tenant, typ))
 	}
-	entry, shelf := "", 0
+	entry, shelf := any(""), 0
 	if c.Message != nil {
-		entry = c.Message.ID
-		b.answered(entry)
+		entry = &c.Message.ID
+		b.answered(c.Message.ID)
 	}
 	if c.Ended {
 		shelf = shelfKey(c.Status)
@@ -162,7 +162,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool { //nolint:revive // flag-p
 	}
 	b.shape = counts{
 		length: len(b.args) - head, history: len(c.History), publish: len(c.Publish), cancel: len(c.Cancel),
-		join: len(c.Listen), leave: len(c.Unlisten), fields: len(b.fields) / wordBytes, shelf: shelf, acknowledge: c.Ack && entry != "",
+		join: len(c.Listen), leave: len(c.Unlisten), fields: len(b.fields) / wordBytes, shelf: shelf, acknowledge: c.Ack && c.Message != nil,
 		version: version, workflow: workflow, times: len(b.times), forms: len(b.forms),
 	}.append(b.shape[:0])
 	b.shape = b.appendForms(append(b.shape, b.fields...))

@@ -30,11 +30,13 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return "", err
 		}
-		args := []any{latest, id, "text:" + hash, text, "version:" + version, hash}
+		const keys, most = 2, 10 // of these and all texts
+		l := textList{list: make([]any, beforeKeys, beforeKeys+most), texts: make([]string, 0, most)}
+		l.add(key, s.keys.workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
 		if latest == "" || newer(version, latest) >= 0 {
-			args = append(args, "latest", version)
+			l.add("latest", version)
 		}
-		done, err := defineScript.Run(ctx, s.rdb, []string{key, s.keys.workflows(tenant)}, args...).Int()
+		done, err := s.call(ctx, defineScript, keys, l.list).Int()
 		if err != nil || done == 1 {
 			return hash, failed("define "+id, err)
 		}
@@ -153,11 +155,15 @@ func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]W
 }
 
 func (s *Store) field(ctx context.Context, key, name string) (string, error) {
-	value, err := s.rdb.HGet(ctx, key, name).Result()
-	if errors.Is(err, redis.Nil) {
+	value := redis.NewStringCmd(ctx, "hget", &key, &name)
+	switch err := s.rdb.Process(ctx, value); {
+	case err == nil:
+		return value.Val(), nil
+	case errors.Is(err, redis.Nil):
 		return "", ErrNotFound
+	default:
+		return "", failed("read "+key, err)
 	}
-	return value, failed("read "+key, err)
 }
 
 // newer compares semantic versions: positive if a is newer than b. A release is

@@ -32,19 +32,25 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	if err := checkExecution(e.Tenant, e.Execution); err != nil {
 		return err
 	}
-	fields := []any{
-		"status", "pending", "version", "0", "workflow", e.Workflow,
-		"created", e.Time.UTC().Format(time.RFC3339Nano),
-	}
-	args := append([]any{e.Time.UnixMilli(), e.Execution, len(fields)}, fields...)
-	for _, field := range s.fields(e) {
-		args = append(args, field)
-	}
 	if err := s.know(ctx, e.Tenant); err != nil {
 		return err
 	}
-	keys := []string{s.keys.stream(e.Tenant), s.keys.execution(e.Tenant, e.Execution), s.keys.executions(e.Tenant, openShelf)}
-	done, err := startScript.Run(ctx, s.rdb, keys, args...).Int()
+	const keys, own, fields, each = 3, 6, 8, 40 // of the execution, and room for those of the event
+	l := textList{list: make([]any, beforeKeys, each), texts: make([]string, 0, own)}
+	h := s.home(e.Tenant)
+	key, _ := h.execution(e.Execution)
+	l.add(h.stream, key, h.open)
+	l.list = append(l.list, e.Time.UnixMilli())
+	l.add(e.Execution)
+	l.list = append(l.list, fields, "status", "pending", "version", "0", "workflow")
+	l.add(e.Workflow)
+	l.list = append(l.list, "created")
+	l.add(e.Time.UTC().Format(time.RFC3339Nano))
+	said := s.fields(e)
+	for i := range said {
+		l.list = append(l.list, &said[i])
+	}
+	done, err := s.call(ctx, startScript, keys, l.list).Int()
 	if err != nil {
 		return failed("start "+e.Execution, err)
 	}

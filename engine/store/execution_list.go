@@ -176,15 +176,18 @@ func (s *Store) Counts(ctx context.Context, tenant string) (c Counts, err error)
 	if err := CheckTenant(tenant); err != nil {
 		return c, err
 	}
-	pipe := s.rdb.Pipeline()
-	var cards []*redis.IntCmd
-	for _, shelf := range (ExecutionQuery{}).shelves() {
-		cards = append(cards, pipe.ZCard(ctx, s.keys.executions(tenant, shelf)))
+	trip, h := s.roundTrip(), s.home(tenant)
+	defer trip.end()
+	card := func(key *string) *redis.IntCmd {
+		cmd := redis.NewIntCmd(ctx, trip.list("zcard", key)...)
+		trip.add(cmd)
+		return cmd
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	open, completed, faulted, cancelled := card(&h.open), card(&h.completed), card(&h.faulted), card(&h.cancelled)
+	if err := trip.send(ctx); err != nil {
 		return c, failed("count executions", err)
 	}
-	return Counts{cards[0].Val(), cards[1].Val(), cards[2].Val(), cards[3].Val()}, nil
+	return Counts{Open: open.Val(), Completed: completed.Val(), Faulted: faulted.Val(), Cancelled: cancelled.Val()}, nil
 }
 
 // indexed is an execution as an index has it.

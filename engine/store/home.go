@@ -1,12 +1,17 @@
 package store
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
-// home is the names of the keys of a tenant that each step needs, made once.
+// home is what each step needs of a tenant: the names of its keys, made once.
 type home struct {
 	stream, timers, timerKeys, forgottenKeys string
 	open, faulted, completed, cancelled      string // indexes of executions
 	executions                               string // what the names of executions begin with
+
+	known atomic.Bool // the Store has made the tenant known
 }
 
 // homes are those of the tenants that a Store has met.
@@ -15,7 +20,7 @@ type homes struct {
 	known map[string]*home
 }
 
-// home is that of a tenant. Nobody changes it.
+// home is that of a tenant.
 func (s *Store) home(tenant string) *home {
 	s.homes.mu.RLock()
 	h := s.homes.known[tenant]

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -12,7 +13,8 @@ import (
 type roundTrip struct {
 	store *Store
 	cmds  []redis.Cmder
-	args  []any // of all commands
+	args  []any          // of all commands
+	clock *redis.TimeCmd // for Redis' own time, which nearly all ask for
 }
 
 func (s *Store) roundTrip() *roundTrip {
@@ -35,11 +37,15 @@ func (t *roundTrip) list(args ...any) []any {
 // add takes up a command.
 func (t *roundTrip) add(cmd redis.Cmder) { t.cmds = append(t.cmds, cmd) }
 
-// time asks for Redis' own time.
+// time asks for Redis' own time, which is to be read before the trip ends.
 func (t *roundTrip) time(ctx context.Context) *redis.TimeCmd {
-	clock := redis.NewTimeCmd(ctx, t.list("time")...)
-	t.add(clock)
-	return clock
+	if t.clock == nil {
+		t.clock = redis.NewTimeCmd(context.WithoutCancel(ctx), "time")
+	}
+	t.clock.SetErr(nil)
+	t.clock.SetVal(time.Time{})
+	t.add(t.clock)
+	return t.clock
 }
 
 // send has the commands carried out. An error is the first of theirs.

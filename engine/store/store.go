@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,7 +25,6 @@ type Store struct {
 	keys   keys
 	homes  homes
 	sealer *Sealer
-	known  sync.Map // tenants that this Store has made known
 	memory *Memory
 	pipes  pipes
 

@@ -33,7 +33,9 @@ func (s *Store) Groups(ctx context.Context, tenant string, groups ...string) err
 }
 
 func (s *Store) group(ctx context.Context, tenant, group string) error {
-	err := s.rdb.XGroupCreateMkStream(ctx, s.keys.stream(tenant), group, "0").Err()
+	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.home(tenant).stream, &group, "0", "mkstream")
+	made.SetFirstKeyPos(2) //nolint:mnd // behind the two words
+	err := s.rdb.Process(ctx, made)
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
 		return nil
 	}
@@ -71,15 +73,21 @@ func (r *Reader) pass(entry Spent, more int) {
 
 // found notes how many entries a tenant had.
 func (r *Reader) found(tenant string, entries int) {
-	if r.Notes != nil && entries > 0 {
-		r.Notes.Found = append(r.Notes.Found, Found{tenant, entries})
+	if r.Notes == nil || entries == 0 {
+		return
 	}
+	if r.Notes.Found == nil {
+		r.Notes.Found = r.Notes.one[:0]
+	}
+	r.Notes.Found = append(r.Notes.Found, Found{tenant, entries})
 }
 
 // Notes are what was read besides messages.
 type Notes struct {
 	Unwanted []Spent // events of other types
 	Found    []Found // in the order of the tenants that had something
+
+	one [1]Found // as it is mostly
 }
 
 // Found is how many events of all types were read of a tenant.

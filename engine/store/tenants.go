@@ -43,13 +43,14 @@ func (s *Store) FindTenants(ctx context.Context) ([]string, error) {
 
 // know notes that there is a tenant, before something is written for it.
 func (s *Store) know(ctx context.Context, tenant string) error {
-	if _, known := s.known.Load(tenant); known {
+	h := s.home(tenant)
+	if h.known.Load() {
 		return nil
 	}
 	if err := s.rdb.SAdd(ctx, s.keys.tenants(), tenant).Err(); err != nil {
 		return failed("make a tenant known", err)
 	}
-	s.known.Store(tenant, true)
+	h.known.Store(true)
 	return nil
 }
 

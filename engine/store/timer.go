@@ -21,7 +21,9 @@ func member(t event.Timer) string { return event.TimerText(&t) }
 // tombstone is the field of an execution that says a timer was taken back
 // before it was set.
 func tombstone(t event.Timer) string {
-	return "gone:" + t.TaskID + " " + string(t.Kind) + " " + t.Key + " " + strconv.FormatInt(t.FireAt.UnixNano(), 10)
+	out := append(append(append(make([]byte, 0, 128), "gone:"...), t.TaskID...), ' ') //nolint:mnd // room for most
+	out = append(append(append(append(out, t.Kind...), ' '), t.Key...), ' ')
+	return string(strconv.AppendInt(out, t.FireAt.UnixNano(), 10))
 }
 
 // identity is what a timer is found by among the keys: one with a key by that,

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -87,6 +86,14 @@ func (s *Store) lookAround(ctx context.Context, trip *roundTrip, tenant string, 
 	l := s.look(ctx, trip, tenant, limit-limit/2)
 	l.latest = latest
 	return l
+}
+
+// lookAfter asks for the one or the other, by what was seen before.
+func (s *Store) lookAfter(ctx context.Context, trip *roundTrip, tenant string, seen Look, limit int) looking {
+	if seen.More && limit > 1 && len(seen.Due) >= limit {
+		return s.lookAround(ctx, trip, tenant, limit, seen.Now)
+	}
+	return s.look(ctx, trip, tenant, limit)
 }
 
 // read reads the replies.
@@ -204,16 +211,12 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 	}
 	keys, list := s.firing(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
-		trip, l := s.roundTrip(), looking{}
+		trip := s.roundTrip()
+		defer trip.end() // there are two of them at most
 		reply := callOf(ctx, fireScript, keys, list)
 		trip.add(reply)
-		if seen.More && limit > 1 && len(seen.Due) >= limit {
-			l = s.lookAround(ctx, trip, tenant, limit, seen.Now)
-		} else {
-			l = s.look(ctx, trip, tenant, limit)
-		}
+		l := s.lookAfter(ctx, trip, tenant, seen, limit)
 		err := trip.send(ctx)
-		trip.end()
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			err = fireScript.Load(ctx, s.rdb).Err()
 			if err == nil {
@@ -245,129 +248,4 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 		err = failed("fire", errors.New(wrong))
 	}
 	return int(n), err
-}
-
-// firing is the call of fireScript for timers which are due from a microsecond on that
-// each has: how many keys it has, and these with the arguments.
-func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
-	const own, told, each = 3, 4, 6 // keys, and arguments of all timers and of most
-	f := &firing{store: s, streams: map[string]int{}}
-	f.list, f.texts = make([]any, 0, each*len(due)), make([]string, 0, 2*len(due))
-	latest := int64(math.MinInt64)
-	for i := range due {
-		d := &due[i]
-		latest = max(latest, from(d))
-		if d.Err != nil {
-			f.entry(s.keys.dead(tenant), "", "", s.letter(d))
-		} else {
-			f.timer(d)
-		}
-	}
-	h, keys := s.home(tenant), own+len(f.keys)
-	list = append(make([]any, beforeKeys, beforeKeys+keys+told+len(f.keys)+len(due)+len(f.list)), &h.timers, &h.timerKeys, &h.forgottenKeys)
-	for i := range f.keys {
-		list = append(list, &f.keys[i])
-	}
-	at := ""
-	if len(due) > 0 {
-		at = due[0].now.Format(time.RFC3339Nano)
-	}
-	list = append(list, at, latest, len(due), group)
-	for i := range f.tenants {
-		list = append(list, &f.tenants[i])
-	}
-	for i := range due {
-		list = append(list, &due[i].Member)
-	}
-	return keys, append(list, f.list...)
-}
-
-// firing is what fireScript is told of each timer.
-type firing struct {
-	textList
-
-	store   *Store
-	streams map[string]int // their numbers
-	keys    []string       // of the streams …
-	tenants []string       // … and whose they are
-
-	last       string // tenant of the timer before …
-	lastStream int    // … and the number of its stream
-}
-
-// stream is the number of a stream.
-func (f *firing) stream(key, tenant string) int {
-	n, known := f.streams[key]
-	if !known {
-		f.keys, f.tenants = append(f.keys, key), append(f.tenants, tenant)
-		n = len(f.keys)
-		f.streams[key] = n
-	}
-	return n
-}
-
-// of is the number of a tenant's stream.
-func (f *firing) of(tenant string) int {
-	if f.lastStream == 0 || tenant != f.last {
-		f.last, f.lastStream = tenant, f.stream(f.store.home(tenant).stream, tenant)
-	}
-	return f.lastStream
-}
-
-// entry adds a timer that publishes just these fields.
-func (f *firing) entry(key, tenant, name string, fields []string) {
-	f.list = append(f.list, -f.stream(key, tenant), name, len(fields))
-	f.add(fields...)
-}
-
-// timer adds a timer: a delivery publishes the entry that is to be delivered again,
-// all others TimerFired.
-func (f *firing) timer(d *Due) {
-	name := noted(d.Timer)
-	switch {
-	case d.again != nil:
-		f.entry(f.store.home(d.Tenant).stream, d.Tenant, name, listed(d.again))
-	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
-		f.entry(f.store.home(d.Tenant).stream, d.Tenant, name, f.store.fields(event.Event{
-			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.now,
-			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(d.firedText()),
-		}))
-	default:
-		data := d.firedText()
-		if f.store.sealer != nil {
-			data = string(f.store.sealer.Seal(json.RawMessage(data)))
-		}
-		f.list = append(f.list, f.of(d.Tenant))
-		f.add(d.eventID())
-		f.list = append(f.list, &d.Workflow, &d.Execution, &d.TaskID)
-		f.add(data)
-	}
-}
-
-// eventID is that of the event that the timer publishes.
-func (d *Due) eventID() string {
-	out := make([]byte, 0, 128)
-	out = append(append(append(append(append(append(out, d.Execution...), d.TaskID...), '/'), d.Kind...), d.Key...), '/')
-	return string(strconv.AppendInt(out, d.FireAt.UnixNano(), 10))
-}
-
-// firedText is the data of TimerFired.
-func (d *Due) firedText() string {
-	if !d.plain {
-		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.now})
-	}
-	const layout = time.RFC3339Nano
-	out := append(make([]byte, 0, 384), d.Member[:len(d.Member)-1]...)
-	out = d.Due().AppendFormat(append(out, `,"scheduled_for":"`...), layout)
-	out = d.now.AppendFormat(append(out, `","fired_at":"`...), layout)
-	return string(append(out, `"}`...))
-}
-
-// letter is the dead letter of what cannot be a timer.
-func (s *Store) letter(d *Due) []string {
-	at := d.now.Format(time.RFC3339Nano)
-	return []string{
-		"timer", d.Member, "reason", d.Err.Error(), "attempts", "1", "service", TimerGroup,
-		"first_failure", at, "last_failure", at,
-	}
 }

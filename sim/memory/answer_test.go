@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -25,5 +26,27 @@ func TestAnswerSpellsTimes(t *testing.T) {
 		if got := server.Do("get", key); got.Text != want {
 			t.Errorf("%s is %q, want %q", key, got.Text, want)
 		}
+	}
+}
+
+// What the entries of one server stood in serves those of the next, which sees nothing of it.
+func TestNothingOutlivesAServer(t *testing.T) {
+	t.Parallel()
+	for round := range 3 {
+		server := memory.New(time.Unix(0, 0))
+		for i := range 100 {
+			text := strconv.Itoa(1000*round + i)
+			server.Do("xadd", "s", "*", "number", text, "again", text)
+		}
+		found := redis.NewXMessageSliceCmd(t.Context(), "xrange", "s", "-", "+")
+		if !server.Answer(found) || len(found.Val()) != 100 {
+			t.Fatalf("round %d: %d entries, %v", round, len(found.Val()), found.Err())
+		}
+		for i, entry := range found.Val() {
+			if want := strconv.Itoa(1000*round + i); entry.Values["number"] != want || entry.Values["again"] != want {
+				t.Errorf("round %d: entry %d is %v", round, i, entry.Values)
+			}
+		}
+		server.Close()
 	}
 }
