@@ -41,6 +41,7 @@ func (w *world) outlived(t *Trial, broken breaks) {
 	}
 	p.keys.left(p.ends, broken)
 	unpublished(t.Ends, p.seen, broken)
+	related(t.Ends, p.seen, broken)
 }
 
 // first reports whether an event is there for the first time.

@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
 )
@@ -20,7 +21,26 @@ func (h *hunt) led(t *Trial, end End, usual []*class, got *facts) bool {
 		return true
 	}
 	parent := slices.IndexFunc(t.Ends, func(e End) bool { return e.ID == end.ID[:at] })
-	return end.Status == decide.Cancelled && parent >= 0 && h.odd(t.Ends[parent])
+	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && h.odd(t.Ends[parent])
+}
+
+// cancelled reports whether an execution is cancelled in all runs without faults.
+func cancelled(usual []*class) bool {
+	return !slices.ContainsFunc(usual, func(c *class) bool { return c.outcome.Status != string(decide.Cancelled) })
+}
+
+// uncancelled reports by how much a child has outlived the task that has started it, if
+// it has ended by itself, and is cancelled then where nothing goes wrong.
+func (h *hunt) uncancelled(t *Trial, end End, usual []*class, got *facts) (late time.Duration, ok bool) {
+	if len(t.Struck) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
+		return 0, false
+	}
+	parent := slices.IndexFunc(t.Ends, func(e End) bool { return e.ID == end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))] })
+	if parent < 0 || len(end.History) == 0 {
+		return 0, false
+	}
+	over, ok := factsOf(t.Ends[parent].History).ended[got.above]
+	return end.History[len(end.History)-1].Time.Sub(over), ok
 }
 
 // ofChild is the failure of an execution that has ended in another way because one
