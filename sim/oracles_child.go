@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -9,7 +10,7 @@ import (
 
 // related looks for children whose end their parent was not told of, and for those that
 // were not told that nobody waits for them any more.
-func related(ends []End, published map[string]bool, broken breaks) {
+func (w *world) related(ends []End, published map[stated]bool, broken breaks) {
 	for _, end := range ends {
 		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
 			continue
@@ -18,12 +19,13 @@ func related(ends []End, published map[string]bool, broken breaks) {
 		if decide.DecodeData(end.History[0], &begun) != nil || begun.ParentTask == "" {
 			continue
 		}
-		if end.Status.Ended() && !published[end.ID+"/parent"] {
-			broken("who has started an execution is told how it ends", end.ID, "%s was not told", begun.Parent)
+		id, parent := w.idOf(end.ID), end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))]
+		if end.Status.Ended() && !published[stated{parent, id + "/parent"}] {
+			broken("who has started an execution is told how it ends", end.ID, "%s was not told", parent)
 		}
-		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == begun.Parent })
-		if at >= 0 && forsaken(ends[at].History, begun.ParentTask, end.ID) && !published[end.ID+"/cancel"] {
-			broken("a child that nobody waits for is cancelled", end.ID, "%s of %s ended before it", begun.ParentTask, begun.Parent)
+		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == parent })
+		if at >= 0 && forsaken(ends[at].History, begun.ParentTask, id) && !published[stated{end.ID, id + "/cancel"}] {
+			broken("a child that nobody waits for is cancelled", end.ID, "%s of %s ended before it", begun.ParentTask, parent)
 		}
 	}
 }

@@ -199,23 +199,20 @@ func (s *Service) addResult(c *store.Commit, x *execution) (err error) {
 		c.Output = expr.Encode(st.Output.V)
 	case st.Error != nil:
 		c.Error, err = decide.EncodeProblem(st.Error)
-	case x.due():
+	case x.due(s.opts.Snapshots):
 		c.State, err = st.Snapshot()
 	}
 	return err
 }
 
 // Snapshots are written so seldom that they cost less than the history itself:
-// after snapshotEvery entries, or more where the state is large.
-const (
-	snapshotEvery  = 256
-	snapshotWeight = 64 // bytes of snapshot for each entry
-)
+// after so many entries as the options say, or more where the state is large.
+const snapshotWeight = 64 // bytes of snapshot for each entry
 
 // due reports whether reading the history from the last snapshot on has become
 // more work than a new snapshot is.
-func (x *execution) due() bool {
-	return x.state.Version-x.kept >= max(snapshotEvery, int64(x.weight/snapshotWeight))
+func (x *execution) due(every int) bool {
+	return x.state.Version-x.kept >= max(int64(every), int64(x.weight/snapshotWeight))
 }
 
 // known is the state of an execution as the process has it from an earlier step; nil
