@@ -17,10 +17,11 @@ type published struct {
 	slack  time.Duration
 	twice  bool // a fault may have sent an event twice
 
-	seen map[stated]bool
-	over map[string]bool      // executions that have ended
-	ends map[string]time.Time // when they did, at the earliest
-	keys keyed
+	seen  map[stated]bool
+	again map[stated]bool      // tasks with a timer that a fault had set twice
+	over  map[string]bool      // executions that have ended
+	ends  map[string]time.Time // when they did, at the earliest
+	keys  keyed
 }
 
 // stated is an event by the execution that it is about, and its id.
@@ -31,7 +32,7 @@ type stated struct{ execution, id string }
 // were published twice, and for ends that were not published.
 func (w *world) outlived(t *Trial, broken breaks) {
 	p := published{
-		broken: broken, slack: w.slack(), seen: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{},
+		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{},
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
 	}
 	for e := range w.publications() {
@@ -54,12 +55,15 @@ func (p *published) first(e publication) bool {
 		p.broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
 	}
 	again := p.seen[id]
+	if again && e.Type == event.TimerScheduled { // of two the first took the note with it that it was taken back
+		p.again[stated{e.Execution, e.Task}] = true
+	}
 	p.seen[id] = true
 	return !again
 }
 
 func (p *published) take(e publication) {
-	if e.Type == event.TimerFired && p.over[e.Execution] {
+	if e.Type == event.TimerFired && p.over[e.Execution] && !p.again[stated{e.Execution, e.Task}] {
 		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 	}
 	p.over[e.Execution] = (p.over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried

@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
 )
 
 // led reports whether a child has ended in another way because of the one that has
@@ -22,6 +25,29 @@ func (h *hunt) led(t *Trial, end End, usual []*class, got *facts) bool {
 	}
 	parent := slices.IndexFunc(t.Ends, func(e End) bool { return e.ID == end.ID[:at] })
 	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && h.odd(t.Ends[parent])
+}
+
+// begins reports whether an execution is to be there, by what has started it: that may
+// have ended in the same way before it came so far.
+func (h *hunt) begins(t *Trial, id string) bool {
+	at := strings.LastIndexByte(id, '.')
+	if at < 0 {
+		return true
+	}
+	number, _ := strconv.Atoi(id[at+1:]) // the engine has made it
+	return slices.ContainsFunc(t.Ends, func(end End) bool {
+		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
+	})
+}
+
+// runsIn is how many tasks of a history run a workflow.
+func runsIn(history []event.Event) (n int) {
+	for _, e := range history {
+		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
+			n++
+		}
+	}
+	return n
 }
 
 // cancelled reports whether an execution is cancelled in all runs without faults.

@@ -18,7 +18,7 @@ type facts struct {
 	ended    map[string]time.Time
 	failed   map[string]bool
 	fired    map[string]time.Duration // timeouts that came, by run: how long they were
-	spared   map[string]time.Duration // timeouts that were taken back when they were due: how long ago that was
+	spared   map[string]time.Duration // timeouts that were taken back: how long after they were due
 	received map[string]bool          // events from outside, by id
 	input    string                   // as it was started
 	above    string                   // the run of its parent that has started it
@@ -98,8 +98,11 @@ func (f *facts) take(e event.Event) {
 	case event.TimerCancelled:
 		var t event.Timer
 		_ = decide.DecodeData(e, &t)
-		if over := e.Time.Sub(t.Due()); over >= 0 && t.Kind == event.TimeoutTimer {
-			f.spared[t.TaskID] = max(f.spared[t.TaskID], over)
+		if known, ok := f.spared[t.TaskID]; t.Kind == event.TimeoutTimer {
+			f.spared[t.TaskID] = e.Time.Sub(t.Due())
+			if ok {
+				f.spared[t.TaskID] = max(known, f.spared[t.TaskID])
+			}
 		}
 	case event.EventReceived:
 		came := arrived(e)

@@ -131,7 +131,7 @@ func (h *hunt) missing(t *Trial) []failure {
 		for _, c := range h.known[id] {
 			runs += c.outcome.Runs
 		}
-		if !there[id] && runs >= h.report.Plain*max(h.Config.Executions, 1) {
+		if !there[id] && h.begins(t, id) && runs >= h.report.Plain*max(h.Config.Executions, 1) {
 			out = append(out, failure{Class: Engine, Violation: Violation{"no execution is lost", id, "nobody has started it"}})
 		}
 	}
@@ -167,7 +167,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 		return fail(Engine, "a timeout comes only if what it watches takes that long", event.ParseRun(task).Ref,
 			"that of %s after %v came, which the faults do not explain", runName(task), long)
 	}
-	if task, late, ok := spared(usual, got); ok && len(t.Struck) > 0 {
+	if task, late, ok := spared(t, usual, got); ok && len(t.Struck) > 0 {
 		if late <= h.held(t) {
 			return fail(Late, ruleTimeout, event.ParseRun(task).Ref, "the timeout of %s was due, and what it watches came first", runName(task))
 		}
@@ -217,9 +217,16 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 }
 
 // spared is a timeout that comes in a run without faults, and was due here when it was
-// taken back: since when.
-func spared(usual []*class, got *facts) (task string, late time.Duration, ok bool) {
+// taken back: since when. What was done while Redis could not be asked for the time has
+// ended, by its history, before it was done.
+func spared(t *Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
+	undated := slices.ContainsFunc(t.Struck, func(s Struck) bool {
+		return s.Kind == Outage || (s.Kind == DropRequest || s.Kind == DropReply) && strings.HasPrefix(s.Service, "executor")
+	})
 	for _, task := range sortedKeys(got.spared) {
+		if got.spared[task] < 0 && !undated {
+			continue
+		}
 		if slices.ContainsFunc(usual, func(c *class) bool {
 			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
 		}) {

@@ -51,6 +51,10 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 			return store.Fenced, err
 		}
 		last := !x.state.Ready()
+		if !last && !ack {
+			// When the event comes once more the execution may not listen any more.
+			d.Publish, last = append(d.Publish, further(x.state)), true
+		}
 		outcome, err := s.commit(ctx, x, step{&m, ack && last, base, &d})
 		if err != nil || outcome != store.Committed {
 			return outcome, err
@@ -60,6 +64,15 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 			return outcome, nil
 		}
 		base, d = x.state.Version, decide.Decision{}
+	}
+}
+
+// further is an event that means nothing by itself: whoever takes it goes on with what
+// is left to do.
+func further(st *decide.State) event.Event {
+	return event.Event{
+		ID: fmt.Sprintf("%s/%d/further", st.Execution, st.Version), Source: decide.Source, Type: event.TaskCompleted, Time: st.Now,
+		Tenant: st.Tenant, Workflow: st.Workflow, Execution: st.Execution, Data: []byte("{}"),
 	}
 }
 
