@@ -32,6 +32,9 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 	if n := f.Small.Tenants; n > 1 {
 		executions += fmt.Sprintf(" of %d tenants", n)
 	}
+	if f.Small.Twins {
+		executions += " with the same ids"
+	}
 	fmt.Fprintf(w, "   what happened, with %s on %s and seed %d:\n", executions, processes, f.Small.Seed)
 	if !f.Again {
 		fmt.Fprintf(w, "   (this run did not fail in the same way again)\n")

@@ -207,9 +207,11 @@ func (s *searcher) meaning(_ *searched, f *sim.Finding) string {
 	case f.Orders != nil:
 		return s.raceMeaning(f.Orders) + " A fault held one of them up."
 	case strings.Contains(f.Rule, "timeout"):
-		return "Faults held flunq up for longer than the timeout allows; the workflow did what it says it does then."
+		return "Faults held flunq up for longer than the timeout allows, or the timeout itself; the workflow did what it says it does then."
 	case strings.Contains(f.Rule, "event"):
 		return "Faults held flunq up while an event came: nobody listened yet, or any more. That is no failure of flunq."
+	case strings.Contains(f.Rule, "cancel"):
+		return "Faults held up the word that it is not wanted any more: it went on as far as it came. That is no failure of flunq."
 	case strings.Contains(f.Rule, "answer"):
 		return "The call was carried out, and the answer lost on its way back; the workflow saw a communication error."
 	default:

@@ -11,6 +11,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,8 @@ type Options struct {
 	Fires     int           // timers fired at once
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	Lookahead time.Duration // see timer.Options
+	Chunk     int           // history entries in one commit, about; 0: 256; simulated 1 to 256
+	Snapshots int           // entries behind which a snapshot is written, at least; 0: 256; simulated 1 to 256
 	Lease     time.Duration // after which the messages of a silent consumer are claimed; simulated 1s to 1m
 	Retry     delivery.Policy
 
@@ -212,6 +215,7 @@ func (e *Engine) addWorkers() error {
 		return err
 	}
 	cache, opts := worker.NewCache(cached, cachedBytes), worker.Defaults()
+	opts.Chunk, opts.Snapshots = cmp.Or(e.opts.Chunk, opts.Chunk), cmp.Or(e.opts.Snapshots, opts.Snapshots)
 	opts.Committed, opts.Trust = e.opts.Observe, e.opts.Retention.Finished.Shortest()/2
 	for i := range e.opts.Workers {
 		w := worker.New(e.Store, e.Library, cache, inbox, opts)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -61,7 +60,7 @@ var errNoAnswer = errors.New("connection reset by peer")
 
 // RoundTrip is http.RoundTripper's.
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
-	from := executor.OriginOf(req)
+	from := f.w.originOf(req)
 	deed := Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String()
 	s := f.w.current
@@ -153,7 +152,7 @@ type mocked struct {
 
 // RoundTrip is http.RoundTripper's.
 func (m *mocked) RoundTrip(req *http.Request) (*http.Response, error) {
-	root, _, _ := strings.Cut(executor.OriginOf(req).Execution, ".")
+	root, _, _ := strings.Cut(m.w.originOf(req).Execution, ".")
 	if len(m.w.ids) == 1 {
 		root = ""
 	}

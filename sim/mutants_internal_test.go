@@ -86,6 +86,8 @@ func mutants() []mutant {
 		{"a claim comes late", "store/orphans.go", "if entry.Idle >= lease {", "if entry.Idle >= lease*map[bool]time.Duration{true: 3, false: 1}[$] {", "what kills five is given up", 0},
 		{"a lease is renewed too late", "delivery/renewal.go", "return now.Add(r.lease / 3), err", "return now.Add(r.lease / 3 * map[bool]time.Duration{true: 4, false: 1}[$]), err", "what takes longer than a lease is done once", 2},
 		{"an old state says that an event means nothing", "worker/transition.go", "return s.pass(ctx, x, step{&m, ack, base, &d})", "if $ {\n\t\t\treturn store.Committed, s.ackIf(ctx, m, ack)\n\t\t}\n\t\treturn s.pass(ctx, x, step{&m, ack, base, &d})", "", 27},
+		{"what an event has begun is left", "worker/transition.go", `if !last && !ack {`, `if !last && !ack && !$ {`, "what an event has begun is gone on with", 2},
+		{"each part of a long step acknowledges", "worker/round.go", `step{m, !x.state.Ready(), base, d}`, `step{m, !x.state.Ready() || $, base, d}`, "what one commit does not hold is gone on with", 0},
 		{"what has not begun never will", "worker/transition.go", "case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:\n\t\t\t// Its", "case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:\n\t\t\tif $ {\n\t\t\t\treturn nil, nil\n\t\t\t}\n\t\t\t// Its", "what cannot be done is given up in time", 0},
 		{"an answer that was not given is forgotten", "executor/outbox.go", "if !given[i] {", "if !given[i] && !$ {", "what the living hold is theirs", 2},
 		{"what waits is not held", "executor/inbox.go", "slices.Concat(b.busy, b.waiting.all(), b.lights.all())", "slices.Concat(b.busy, b.waiting.all()[:len(b.waiting.all())*map[bool]int{false: 1}[$]], b.lights.all())", "what takes longer than a lease is done once", 2},
@@ -97,6 +99,7 @@ func mutants() []mutant {
 		{"until all is until any", "decide/listen.go", "if until.Mode != \"all\" || len(n.Listen.Stop)", "if $ || until.Mode != \"all\" || len(n.Listen.Stop)", "all that is listened for, and no more", 0},
 
 		{"a request is known by its number alone", "executor/job.go", `return address{m.Tenant, m.ID}`, `return address{map[bool]string{false: m.Tenant}[$], m.ID}`, "tenants that do the same have nothing of one another", 0},
+		{"a state is kept by its id alone", "worker/cache.go", `element := c.entries[address{tenant, id}]`, "for key := range c.entries {\n\t\tif $ && key.id == id {\n\t\t\ttenant = min(tenant, key.tenant)\n\t\t}\n\t}\n\telement := c.entries[address{tenant, id}]", "tenants have executions of the same ids", 0},
 		{"leases are those of one tenant", "store/lease.go", `o := owner{m.Tenant, m.Group, m.Consumer}`, `o := owner{map[bool]string{false: m.Tenant}[$], m.Group, m.Consumer}`, "tenants have nothing of one another", 0},
 		{"what fires goes to the first tenant", "store/timer_scripts.go", `entry = redis.pcall('XADD', KEYS[stream + 3],`, "entry = redis.pcall('XADD', KEYS[` + map[bool]string{true: `4`, false: `stream + 3`}[$] + `],", "tenants have nothing of one another", 0},
 		{"what is taken over is the first tenant's", "store/take.go", `s.piece(r, t.tenant, id, p.text, now)`, `s.piece(r, map[bool]string{true: takes[0].tenant, false: t.tenant}[$], id, p.text, now)`, "tenants that do the same have nothing of one another", 16},

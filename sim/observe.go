@@ -12,7 +12,7 @@ import (
 // shows it. What was committed without its worker getting to know, which is what a
 // lost reply means, is shown before it.
 func (w *world) observe(after int64, events []event.Event) {
-	id := events[0].Execution
+	id := w.label(events[0].Tenant, events[0].Execution)
 	if after > w.seen[id] {
 		w.unheard(context.Background(), id, after-w.seen[id]) //nolint:forbidigo // an observer is given none
 	}
@@ -43,7 +43,7 @@ func (w *world) missed(ctx context.Context) {
 func (w *world) unheard(ctx context.Context, id string, count int64) {
 	current := w.current
 	w.current = nil // it is the world that reads
-	events, err := w.engine.Store.History(ctx, w.tenantOf(id), id, w.seen[id], int(count))
+	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), w.seen[id], int(count))
 	w.current = current
 	if err == nil { // else the oracles find out
 		w.show(id, events)
@@ -62,7 +62,7 @@ func (w *world) show(id string, events []event.Event) {
 		case event.TaskRequested:
 			w.tasks++
 		case event.ExecutionStarted:
-			if !slices.Contains(w.ids, e.Execution) {
+			if !slices.Contains(w.ids, id) {
 				w.living++
 			}
 		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
@@ -70,6 +70,18 @@ func (w *world) show(id string, events []event.Event) {
 		}
 	}
 	if w.cfg.Observe != nil {
-		w.cfg.Observe(events)
+		w.cfg.Observe(called(events, id))
 	}
+}
+
+// called are events as those of an execution that the world calls so.
+func called(events []event.Event, label string) []event.Event {
+	if len(events) == 0 || events[0].Execution == label {
+		return events
+	}
+	out := slices.Clone(events)
+	for i := range out {
+		out[i].Execution = label
+	}
+	return out
 }

@@ -43,6 +43,7 @@ func (w *world) listed(ends []End, broken breaks) {
 	for _, tenant := range w.tenants {
 		for _, list := range shelves() {
 			w.memory.Ranked(shelf(tenant, list), func(id string, score float64) {
+				id = w.label(tenant, id)
 				if w.tenantOf(id) != tenant {
 					broken(ruleApart, id, "it is listed by tenant %s", tenant)
 				}
@@ -107,7 +108,7 @@ func (w *world) knownOf(tenant, rest string, ends []End) bool {
 		}
 	}
 	id, isExecution := strings.CutPrefix(rest, "execution:")
-	id = strings.TrimSuffix(id, ":history")
+	id = w.label(tenant, strings.TrimSuffix(id, ":history"))
 	return isExecution && w.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
 }
 
@@ -133,7 +134,7 @@ func (w *world) notes(ends []End, broken breaks) {
 		if !end.Status.Ended() {
 			continue
 		}
-		w.memory.Fields(executionKey(w.tenantOf(end.ID), end.ID), func(name, _ string) {
+		w.memory.Fields(w.keyOf(end.ID), func(name, _ string) {
 			if strings.Contains(name, ":") || name == "state" || name == "state_version" {
 				broken("an execution that has ended keeps no notes", end.ID, "%s is left", name)
 			}

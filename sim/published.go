@@ -17,18 +17,22 @@ type published struct {
 	slack  time.Duration
 	twice  bool // a fault may have sent an event twice
 
-	seen map[string]bool      // ids
-	over map[string]bool      // executions that have ended
-	ends map[string]time.Time // when they did, at the earliest
-	keys keyed
+	seen  map[stated]bool
+	again map[stated]bool      // tasks with a timer that a fault had set twice
+	over  map[string]bool      // executions that have ended
+	ends  map[string]time.Time // when they did, at the earliest
+	keys  keyed
 }
+
+// stated is an event by the execution that it is about, and its id.
+type stated struct{ execution, id string }
 
 // outlived looks for timers that fired after the end of their execution, which takes
 // all of them back, or although there was another word on their key, for events that
 // were published twice, and for ends that were not published.
 func (w *world) outlived(t *Trial, broken breaks) {
 	p := published{
-		broken: broken, slack: w.slack(), seen: map[string]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{},
+		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{},
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
 	}
 	for e := range w.publications() {
@@ -41,20 +45,25 @@ func (w *world) outlived(t *Trial, broken breaks) {
 	}
 	p.keys.left(p.ends, broken)
 	unpublished(t.Ends, p.seen, broken)
+	w.related(t.Ends, p.seen, broken)
 }
 
 // first reports whether an event is there for the first time.
 func (p *published) first(e publication) bool {
-	if p.seen[e.ID] && !p.twice && e.single() {
+	id := stated{e.Execution, e.ID}
+	if p.seen[id] && !p.twice && e.single() {
 		p.broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
 	}
-	again := p.seen[e.ID]
-	p.seen[e.ID] = true
+	again := p.seen[id]
+	if again && e.Type == event.TimerScheduled { // of two the first took the note with it that it was taken back
+		p.again[stated{e.Execution, e.Task}] = true
+	}
+	p.seen[id] = true
 	return !again
 }
 
 func (p *published) take(e publication) {
-	if e.Type == event.TimerFired && p.over[e.Execution] {
+	if e.Type == event.TimerFired && p.over[e.Execution] && !p.again[stated{e.Execution, e.Task}] {
 		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 	}
 	p.over[e.Execution] = (p.over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried
@@ -67,9 +76,9 @@ func (p *published) take(e publication) {
 }
 
 // unpublished looks for executions of whose end nobody can know.
-func unpublished(ends []End, seen map[string]bool, broken breaks) {
+func unpublished(ends []End, seen map[stated]bool, broken breaks) {
 	for _, end := range ends {
-		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[end.History[n-1].ID] {
+		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[stated{end.ID, end.History[n-1].ID}] {
 			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
 		}
 	}
@@ -102,7 +111,7 @@ func (w *world) publications() iter.Seq[publication] {
 		for i, more := 0, true; i < len(w.tenants) && more; i++ {
 			w.memory.Each(w.streams[i], func(entry string, fields []string) bool {
 				p := publicationOf(entry, fields)
-				p.Tenant = w.tenants[i]
+				p.Tenant, p.Execution = w.tenants[i], w.label(w.tenants[i], p.Execution)
 				more = p.Execution == "" || yield(p)
 				return more
 			})
@@ -117,7 +126,7 @@ func (w *world) trimmed(key, entry string, fields []string) {
 		return
 	}
 	if p := publicationOf(entry, fields); p.Execution != "" {
-		p.Tenant = w.tenants[at]
+		p.Tenant, p.Execution = w.tenants[at], w.label(w.tenants[at], p.Execution)
 		w.past = append(w.past, p)
 	}
 }

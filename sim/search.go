@@ -216,6 +216,9 @@ func (h *hunt) singles() iter.Seq[Scenario] {
 				continue
 			}
 			sc := h.scenario(h.First)
+			if len(h.Config.acts) == 0 {
+				sc = sc.besides(f)
+			}
 			sc.Faults = []Fault{f}
 			if !yield(sc) {
 				return

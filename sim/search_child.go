@@ -1,10 +1,14 @@
 package sim
 
 import (
+	"bytes"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
 )
 
 // led reports whether a child has ended in another way because of the one that has
@@ -20,7 +24,49 @@ func (h *hunt) led(t *Trial, end End, usual []*class, got *facts) bool {
 		return true
 	}
 	parent := slices.IndexFunc(t.Ends, func(e End) bool { return e.ID == end.ID[:at] })
-	return end.Status == decide.Cancelled && parent >= 0 && h.odd(t.Ends[parent])
+	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && h.odd(t.Ends[parent])
+}
+
+// begins reports whether an execution is to be there, by what has started it: that may
+// have ended in the same way before it came so far.
+func (h *hunt) begins(t *Trial, id string) bool {
+	at := strings.LastIndexByte(id, '.')
+	if at < 0 {
+		return true
+	}
+	number, _ := strconv.Atoi(id[at+1:]) // the engine has made it
+	return slices.ContainsFunc(t.Ends, func(end End) bool {
+		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
+	})
+}
+
+// runsIn is how many tasks of a history run a workflow.
+func runsIn(history []event.Event) (n int) {
+	for _, e := range history {
+		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
+			n++
+		}
+	}
+	return n
+}
+
+// cancelled reports whether an execution is cancelled in all runs without faults.
+func cancelled(usual []*class) bool {
+	return !slices.ContainsFunc(usual, func(c *class) bool { return c.outcome.Status != string(decide.Cancelled) })
+}
+
+// uncancelled reports by how much a child has outlived the task that has started it, if
+// it has ended by itself, and is cancelled then where nothing goes wrong.
+func (h *hunt) uncancelled(t *Trial, end End, usual []*class, got *facts) (late time.Duration, ok bool) {
+	if len(t.Struck) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
+		return 0, false
+	}
+	parent := slices.IndexFunc(t.Ends, func(e End) bool { return e.ID == end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))] })
+	if parent < 0 || len(end.History) == 0 {
+		return 0, false
+	}
+	over, ok := factsOf(t.Ends[parent].History).ended[got.above]
+	return end.History[len(end.History)-1].Time.Sub(over), ok
 }
 
 // ofChild is the failure of an execution that has ended in another way because one

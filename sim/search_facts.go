@@ -18,8 +18,10 @@ type facts struct {
 	ended    map[string]time.Time
 	failed   map[string]bool
 	fired    map[string]time.Duration // timeouts that came, by run: how long they were
+	spared   map[string]time.Duration // timeouts that were taken back: how long after they were due
 	received map[string]bool          // events from outside, by id
 	input    string                   // as it was started
+	above    string                   // the run of its parent that has started it
 	calls    *facts                   // see callsOf; nil: they do not matter
 }
 
@@ -45,13 +47,13 @@ const (
 func factsOf(history []event.Event) *facts {
 	f := &facts{
 		place: map[string]int{}, begun: map[string]time.Time{}, ended: map[string]time.Time{},
-		failed: map[string]bool{}, fired: map[string]time.Duration{}, received: map[string]bool{},
+		failed: map[string]bool{}, fired: map[string]time.Duration{}, spared: map[string]time.Duration{}, received: map[string]bool{},
 	}
 	for _, e := range history {
 		if f.start.IsZero() {
 			var begun event.Started
 			_ = decide.DecodeData(e, &begun) // what is no beginning has no input
-			f.start, f.input = e.Time, string(begun.Input)
+			f.start, f.input, f.above = e.Time, string(begun.Input), begun.ParentTask
 		}
 		f.take(e)
 	}
@@ -93,6 +95,15 @@ func (f *facts) take(e event.Event) {
 		default:
 		}
 		f.add(fact{"timer " + string(t.Kind) + t.Key + " " + t.TaskID, t.TaskID, what, e.Time})
+	case event.TimerCancelled:
+		var t event.Timer
+		_ = decide.DecodeData(e, &t)
+		if known, ok := f.spared[t.TaskID]; t.Kind == event.TimeoutTimer {
+			f.spared[t.TaskID] = e.Time.Sub(t.Due())
+			if ok {
+				f.spared[t.TaskID] = max(known, f.spared[t.TaskID])
+			}
+		}
 	case event.EventReceived:
 		came := arrived(e)
 		f.received[came.Source+" "+came.ID] = true

@@ -130,6 +130,9 @@ func (h *hunt) plain(ctx context.Context) error {
 		return err
 	}
 	h.usual()
+	if slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }) {
+		return nil // it may be why it does not end
+	}
 	return h.unending(first)
 }
 

@@ -28,6 +28,7 @@ const (
 	ruleTimeout = "the outcome depends on how long flunq is held up: a timeout"
 	ruleEvent   = "the outcome depends on how long flunq is held up: an event"
 	ruleAnswer  = "the outcome depends on an answer that can be lost"
+	ruleCancel  = "the outcome depends on how long flunq is held up: a cancel"
 	ruleFaster  = "the outcome depends on how long flunq is held up: which of two is faster"
 	ruleClock   = "the outcome depends on the clock"
 )
@@ -76,12 +77,16 @@ func (f failure) signature() string {
 //   - a timeout came that comes in no run without faults. It is the workflow's if
 //     the faults can have held up what it watches for that long, and the engine's
 //     if they cannot;
+//   - or one did not come that comes in the others: by the time that it was due, what
+//     it watches had ended. Faults can have held it up likewise, or put the clock
+//     ahead so far that both were due;
 //   - an event from outside did not reach it, or another one did: it came before
 //     anybody listened;
 //   - a task failed whose call was carried out, but whose answer was lost;
 //   - its expressions ask for the time;
 //   - the same is true of a child that it waits for; a child for its part was given
-//     another input, or cancelled, by one that has gone another way;
+//     another input, or cancelled, by one that has gone another way, or has ended
+//     before the word reached it that it was to be cancelled;
 //   - things that run side by side ended in an order in which they end in no run
 //     with the usual outcome: a race of the workflow, if it took no longer than
 //     usual, else a matter of which of the two was held up. So it is with calls to
@@ -126,7 +131,7 @@ func (h *hunt) missing(t *Trial) []failure {
 		for _, c := range h.known[id] {
 			runs += c.outcome.Runs
 		}
-		if !there[id] && runs >= h.report.Plain*max(h.Config.Executions, 1) {
+		if !there[id] && h.begins(t, id) && runs >= h.report.Plain*max(h.Config.Executions, 1) {
 			out = append(out, failure{Class: Engine, Violation: Violation{"no execution is lost", id, "nobody has started it"}})
 		}
 	}
@@ -146,6 +151,12 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 	if h.led(t, end, usual, got) {
 		return failure{}, false
 	}
+	if late, ok := h.uncancelled(t, end, usual, got); ok {
+		if late <= h.held(t) {
+			return fail(Late, ruleCancel, "", "it has ended before it was told to, as what has started it did not wait any more")
+		}
+		return fail(Engine, "who is cancelled goes on only until it is told", "", "it has ended %v after it was to be cancelled, which the faults do not explain", late)
+	}
 	if f, ok := h.ofChild(t, end); ok {
 		return f, true
 	}
@@ -155,6 +166,13 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", event.ParseRun(task).Ref,
 			"that of %s after %v came, which the faults do not explain", runName(task), long)
+	}
+	if task, late, ok := spared(t, usual, got); ok && len(t.Struck) > 0 {
+		if late <= h.held(t) {
+			return fail(Late, ruleTimeout, event.ParseRun(task).Ref, "the timeout of %s was due, and what it watches came first", runName(task))
+		}
+		return fail(Engine, "a timeout comes when it is due", event.ParseRun(task).Ref,
+			"that of %s was taken back %v after that, which the faults do not explain", runName(task), late)
 	}
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
@@ -198,6 +216,34 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 	return "", 0, false
 }
 
+// spared is a timeout that comes in a run without faults, and was due here when it was
+// taken back: since when. What was done while Redis could not be asked for the time has
+// ended, by its history, before it was done.
+func spared(t *Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
+	undated := slices.ContainsFunc(t.Struck, func(s Struck) bool {
+		return s.Kind == Outage || (s.Kind == DropRequest || s.Kind == DropReply) && strings.HasPrefix(s.Service, "executor")
+	})
+	for _, task := range sortedKeys(got.spared) {
+		if got.spared[task] < 0 && !undated {
+			continue
+		}
+		if slices.ContainsFunc(usual, func(c *class) bool {
+			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
+		}) {
+			return task, got.spared[task], true
+		}
+	}
+	return "", 0, false
+}
+
+// held is how long the faults of a run can have held something up.
+func (*hunt) held(t *Trial) (long time.Duration) {
+	for _, s := range t.Struck {
+		long += max(s.cost(), costOfFault) // what was begun may have to be begun again
+	}
+	return long
+}
+
 // bearable is how long the faults of a run can have made a task take.
 func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
@@ -206,10 +252,7 @@ func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
 			longest = max(longest, f.lasted(task))
 		}
 	}
-	for _, s := range t.Struck {
-		longest += max(s.cost(), costOfFault) // what was begun may have to be begun again
-	}
-	return longest
+	return longest + h.held(t)
 }
 
 // lostAnswer is a task that failed because the answer to its call was lost; "" if

@@ -18,6 +18,7 @@ type Scenario struct {
 	Processes  int     `json:"processes"`
 	Executions int     `json:"executions"`
 	Tenants    int     `json:"tenants,omitempty"`  // over which the executions are spread; one if 0
+	Twins      bool    `json:"twins,omitempty"`    // these have executions of the same ids
 	Remote     bool    `json:"remote,omitempty"`   // tasks that only compute go through the stream
 	Thorough   bool    `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
 	Faults     []Fault `json:"faults"`
@@ -95,6 +96,7 @@ func ParseScenario(text []byte) (Scenario, error) {
 // Config is cfg made to simulate the scenario.
 func (sc Scenario) Config(cfg Config) Config {
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
+	cfg.Twins = sc.Twins
 	cfg.Plan, cfg.thorough = &Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
 	return cfg
 }

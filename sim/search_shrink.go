@@ -48,7 +48,10 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 		}
 	}
 	if sc.Tenants > 1 {
-		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Tenants = 0 })
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Tenants, sc.Twins = 0, false })
+	}
+	if sc.Twins {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Twins = false })
 	}
 	for n := 1; n < sc.Processes; n++ {
 		less := sc

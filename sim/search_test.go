@@ -252,3 +252,35 @@ do:
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
+
+// A child that is cancelled where nothing goes wrong may have ended when the word
+// comes, and what a timeout watches may be over when that comes, of which both were due:
+// that is how long faults held them up, and no failure.
+func TestSearchLateEnds(t *testing.T) {
+	t.Parallel()
+	child := definition(t, "child.yaml", []byte(`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do:
+  - nap: {wait: PT30S}
+  - tell: {set: {done: true}}
+`))
+	r := search(t, `
+do:
+  - wanted:
+      try: [{kid: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {n: 1}}}, timeout: {after: PT5S}}}]
+      catch: {do: [{late: {set: {late: true}}}]}
+  - rest: {wait: PT40S}
+`, "", sim.Search{Kinds: sim.Faults(), Singles: 700, Last: 5, Config: sim.Config{With: []*dsl.Definition{child}}})
+	rules := map[string]bool{}
+	for _, f := range r.Findings {
+		rules[f.Rule] = true
+		if f.Class != sim.Late {
+			t.Errorf("%s: %v", f.Class, f.Violation)
+		}
+	}
+	for _, rule := range []string{"the outcome depends on how long flunq is held up: a cancel", "the outcome depends on how long flunq is held up: a timeout"} {
+		if !rules[rule] {
+			t.Errorf("%s: not found", rule)
+		}
+	}
+}

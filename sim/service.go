@@ -27,6 +27,8 @@ type service struct {
 	hash uint64   // of its name
 	luck []uint64 // see world.luck
 
+	tenant string // of the message that it has begun with last
+
 	turns    uint64
 	commands uint64    // so far, of this life of its process
 	calls    uint64    // likewise

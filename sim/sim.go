@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,6 +52,7 @@ type Config struct {
 	Processes  int   // that share the work; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
 	Tenants    int   // over which they are spread, Tenant and such as it; 1 if 0
+	Twins      bool  // each tenant has executions of the same ids
 
 	thorough  bool                      // services look for what others may have left, though nothing goes wrong
 	turns     uint64                    // that services may have; 0: any number
@@ -166,6 +168,7 @@ func (w *world) options(p *process) engine.Options {
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
 		opts.Share = w.cfg.share()
 		opts.Activity = w.acted
+		opts.Chunk, opts.Snapshots, opts.Fires = w.cfg.pieces("chunk"), w.cfg.pieces("snapshots"), cmp.Or(w.cfg.pieces("fires"), opts.Fires)
 		opts.Workers, opts.Timers = w.cfg.several("workers"), w.cfg.several("timers")
 	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
@@ -218,6 +221,16 @@ func (cfg Config) several(kind string) int {
 		return 2
 	}
 	return 1
+}
+
+// pieces are how large the pieces are in which something is done that is done at once as
+// a rule: 0 stands for that. What is small is done at once in almost all worlds.
+func (cfg Config) pieces(what string) int {
+	const one, most = 8, 12 // of so many worlds, up to so many
+	if n := choice(cfg.Seed, what); n%one == 1 {
+		return int(n/one%most) + 1
+	}
+	return 0
 }
 
 // batch is how many events the services of a search's world read at once: many, as

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/executor"
 )
 
 // How calls that go out side by side are late, by the seed: none is, any is, or those
@@ -40,7 +39,7 @@ func (w *world) tardy(req *http.Request) error {
 // lateness is how late a call is; what is less so arrives before. It is 0 if it is not.
 func (w *world) lateness(req *http.Request) uint64 {
 	const few = 4
-	from := executor.OriginOf(req)
+	from := w.originOf(req)
 	switch way := choice(w.cfg.Seed, "late") % lateWays; {
 	case way == lateCalls:
 		return mix(w.cfg.Seed, hashed(from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String()), way) % few

@@ -166,7 +166,7 @@ func (w *world) executions() []string {
 	for _, tenant := range w.tenants {
 		for _, list := range shelves() {
 			for _, id := range w.memory.Members(shelf(tenant, list)) {
-				known[id] = true
+				known[w.label(tenant, id)] = true
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (w *world) executions() []string {
 // inspect holds an execution against its history and its definition.
 func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, error) {
 	end := End{ID: id}
-	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), id)
+	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) && w.tidied.removed[id] {
 		end.Status = gone
 		return end, nil
@@ -191,15 +191,17 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 	end.Status = decide.Status(x.Status)
 	end.Output, end.Error = x.Output, problem(x.Error)
 	end.Outcome = outcome(&Result{Status: end.Status, Output: end.Output, Error: end.Error})
-	if end.History, err = w.engine.Store.History(ctx, w.tenantOf(id), id, 0, int(x.Version)+1); err != nil {
+	if end.History, err = w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version)+1); err != nil {
 		broken("a history has no gap", id, "%v", err)
 		return end, nil
 	}
 	if n := int64(len(end.History)); n != x.Version {
 		broken("a history has no gap", id, "it has %d entries, its version is %d", n, x.Version)
 	}
+	x.ID = id
 	w.dated(x, end.History, broken)
 	w.follow(ctx, x, end.History, broken)
+	end.History = called(end.History, id)
 	return end, nil
 }
 
@@ -227,6 +229,8 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		broken(ruleKept, x.ID, "it is completed, and its error is %s", x.Error)
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
 		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
+	default:
+		w.listening(ctx, x.ID, state, broken)
 	}
 }
 
@@ -318,7 +322,7 @@ func (w *world) letters(ctx context.Context, broken breaks) error {
 			return err
 		}
 		for _, l := range letters {
-			broken(ruleGiven, l.Event.Execution, "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
+			broken(ruleGiven, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (w *world) ending(ctx context.Context, id string, broken breaks) (End, erro
 func (w *world) judgedKey(id string) (judgedKey, bool) {
 	var h maphash.Hash
 	h.SetSeed(w.cfg.judged.seed)
-	key := executionKey(w.tenantOf(id), id)
+	key := w.keyOf(id)
 	ok := w.memory.Sum(&h, key) && w.memory.Sum(&h, key+":history")
 	return judgedKey{id, w.cfg.Remote, h.Sum64()}, ok
 }

@@ -63,6 +63,21 @@ do:
 			want:  map[string]string{"x": `completed {"n":300}`},
 		},
 		{
+			// Found by worlds in which a commit holds little: what an event had begun was
+			// left when its worker died in the middle, as nobody listened any more.
+			name: "what an event has begun is gone on with",
+			document: `
+do:
+  - hear: {listen: {to: {one: {with: {type: com.example.x}}}}}
+  - begin: {set: {n: 0}}
+  - many: {for: {in: "[range(400)]"}, do: [{add: {set: {n: "${ .n + 1 }"}}}]}
+`,
+			mocks: `events: [{after: P1D, type: com.example.x, source: /x}]`,
+			rate:  10, most: 30, seeds: 60,
+			kinds: []FaultKind{CrashBefore, CrashAfter, DropRequest},
+			want:  map[string]string{"x": `completed {"n":400}`},
+		},
+		{
 			name: "an end in a branch is the end of all",
 			document: `
 do:

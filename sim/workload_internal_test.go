@@ -33,7 +33,8 @@ type act struct {
 type workload struct {
 	name, document, mocks string
 	with                  []string
-	executions, tenants   int // one each if 0
+	executions, tenants   int  // one each if 0
+	twins                 bool // each of the tenants has executions of the same ids
 	acts                  []act
 	kinds                 []FaultKind       // all but Outage unless they are given
 	rate, seeds           uint64            // 60 and 120 unless they are given
@@ -269,7 +270,7 @@ func (l workload) config(t *testing.T) Config {
 	}
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, lethal: l.lethal, deadly: l.deadly, retention: l.retention, turns: cmp.Or(l.turns, 100_000),
+		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, lethal: l.lethal, deadly: l.deadly, retention: l.retention, turns: cmp.Or(l.turns, 100_000),
 	}
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))

@@ -88,6 +88,7 @@ do:
 		},
 		besides("tenants have nothing of one another", 3),
 		besides("tenants that do the same have nothing of one another", 4), // their entries have the same numbers
+		twins(besides("tenants have executions of the same ids", 4)),
 	}
 }
 
@@ -124,6 +125,13 @@ events: [{after: P1D, type: com.example.x, source: /x, data: 4}]
 		}
 		l.want[id], l.want[id+".1"] = fmt.Sprintf("completed [%q,3,4]", id), "completed"
 	}
+	return l
+}
+
+// twins has the second tenant's executions have the ids of the first one's.
+func twins(l workload) workload {
+	l.twins = true
+	l.want["x-2"], l.want["x-4"] = l.want["x"], l.want["x-3"]
 	return l
 }
 

@@ -153,7 +153,7 @@ func (w *world) launch(ctx context.Context) error {
 	}
 	for _, id := range w.ids {
 		w.living++
-		if err := w.engine.Start(ctx, w.tenantOf(id), id, w.cfg.Definition, w.cfg.Input); err != nil {
+		if err := w.engine.Start(ctx, w.tenantOf(id), w.idOf(id), w.cfg.Definition, w.cfg.Input); err != nil {
 			return err
 		}
 		w.startAgain(ctx, id)
@@ -173,7 +173,7 @@ func (w *world) startAgain(ctx context.Context, id string) {
 	if w.cfg.Plan == nil || w.brief() {
 		return
 	}
-	if err := w.engine.Start(ctx, w.tenantOf(id), id, w.cfg.Definition, w.cfg.Input); !errors.Is(err, store.ErrExists) {
+	if err := w.engine.Start(ctx, w.tenantOf(id), w.idOf(id), w.cfg.Definition, w.cfg.Input); !errors.Is(err, store.ErrExists) {
 		w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
 	}
 }

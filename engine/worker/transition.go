@@ -51,6 +51,10 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 			return store.Fenced, err
 		}
 		last := !x.state.Ready()
+		if !last && !ack {
+			// When the event comes once more the execution may not listen any more.
+			d.Publish, last = append(d.Publish, further(x.state)), true
+		}
 		outcome, err := s.commit(ctx, x, step{&m, ack && last, base, &d})
 		if err != nil || outcome != store.Committed {
 			return outcome, err
@@ -60,6 +64,15 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 			return outcome, nil
 		}
 		base, d = x.state.Version, decide.Decision{}
+	}
+}
+
+// further is an event that means nothing by itself: whoever takes it goes on with what
+// is left to do.
+func further(st *decide.State) event.Event {
+	return event.Event{
+		ID: fmt.Sprintf("%s/%d/further", st.Execution, st.Version), Source: decide.Source, Type: event.TaskCompleted, Time: st.Now,
+		Tenant: st.Tenant, Workflow: st.Workflow, Execution: st.Execution, Data: []byte("{}"),
 	}
 }
 
@@ -199,23 +212,20 @@ func (s *Service) addResult(c *store.Commit, x *execution) (err error) {
 		c.Output = expr.Encode(st.Output.V)
 	case st.Error != nil:
 		c.Error, err = decide.EncodeProblem(st.Error)
-	case x.due():
+	case x.due(s.opts.Snapshots):
 		c.State, err = st.Snapshot()
 	}
 	return err
 }
 
 // Snapshots are written so seldom that they cost less than the history itself:
-// after snapshotEvery entries, or more where the state is large.
-const (
-	snapshotEvery  = 256
-	snapshotWeight = 64 // bytes of snapshot for each entry
-)
+// after so many entries as the options say, or more where the state is large.
+const snapshotWeight = 64 // bytes of snapshot for each entry
 
 // due reports whether reading the history from the last snapshot on has become
 // more work than a new snapshot is.
-func (x *execution) due() bool {
-	return x.state.Version-x.kept >= max(snapshotEvery, int64(x.weight/snapshotWeight))
+func (x *execution) due(every int) bool {
+	return x.state.Version-x.kept >= max(int64(every), int64(x.weight/snapshotWeight))
 }
 
 // known is the state of an execution as the process has it from an earlier step; nil

@@ -26,7 +26,8 @@ type Service struct {
 
 // Options of a Service.
 type Options struct {
-	Chunk int // history entries in one commit, about; 10 to 1000
+	Chunk     int // history entries in one commit, about; 1 to 1000
+	Snapshots int // entries behind which a snapshot is written, or more where the state is large; 1 to 1000
 
 	// Trust is for how long a state is used again without being read. Executions must
 	// be kept longer than that once they have ended; 0: they are never removed.
@@ -39,7 +40,7 @@ type Options struct {
 }
 
 // Defaults are the options of an ordinary deployment.
-func Defaults() Options { return Options{Chunk: 256} }
+func Defaults() Options { return Options{Chunk: 256, Snapshots: 256} }
 
 // New is a worker on what arrives in an inbox. Workers of one process share a cache.
 func New(st *store.Store, lib *library.Library, cache *Cache, inbox *Inbox, opts Options) *Service {
