@@ -80,11 +80,12 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 			}
 			n++
 		}
-		done, err := b.run(ctx)
+		done, written, err := b.run(ctx)
 		b.end()
 		if err != nil {
 			return nil, err
 		}
+		s.wrote(commits, done, written)
 		for i, d := range done {
 			if d.Err != nil || d.Outcome != Committed {
 				lost[commits[i].Execution] = true

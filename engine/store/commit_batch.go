@@ -11,7 +11,7 @@ import (
 // Arguments of a batch before its words, and of an event, as a rule; and words of an
 // event, and of a transition besides, at most.
 const (
-	batchArguments = 7
+	batchArguments = 8
 	eventArguments = 3
 	eventWords     = 7
 	fieldWords     = 32
@@ -38,6 +38,7 @@ type commitBatch struct {
 	task    string // of the event before
 
 	first, last string // of the entries that are answered
+	published   int    // events
 
 	letter []any // of the message that the only transition answers; none if it is not given up
 
@@ -81,7 +82,7 @@ func (b *commitBatch) end() {
 	clear(b.forms)
 	clear(b.words.places)
 	clear(b.shapes)
-	b.owner, b.first, b.last, b.task, b.letter = Message{}, "", "", "", nil
+	b.owner, b.first, b.last, b.task, b.letter, b.published = Message{}, "", "", "", nil, 0
 	b.args, b.words.texts, b.all = b.args[:0], b.words.texts[:0], b.all[:0]
 	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
@@ -151,6 +152,7 @@ func (b *commitBatch) add(c Commit, lost bool) bool { //nolint:revive // flag-pa
 	}
 	b.args = append(b.args, nil, entry, c.Execution, c.started().UnixMilli())
 	version, workflow := b.words.place(strconv.FormatInt(c.Version, 10)), b.words.place(c.workflow())
+	b.published += len(c.Publish)
 	b.addTimes(&c)
 	b.addFields(&c)
 	b.addEvents(&c)
@@ -182,25 +184,33 @@ func (b *commitBatch) shapeText() string {
 func (b *commitBatch) arguments() []any {
 	from := batchArguments + len(b.words.texts) + len(b.letter)
 	b.all = append(slices.Grow(b.all[:0], from+len(b.args)),
-		b.owner.Group, b.owner.Consumer, b.tenant, b.first, b.last, lookedAt(len(b.names)), from+1)
+		b.owner.Group, b.owner.Consumer, b.tenant, b.first, b.last, lookedAt(len(b.names)), from+1, b.told())
 	b.all = append(append(append(b.all, b.words.texts...), b.letter...), b.args...)
 	return b.all
 }
 
-// run has the script make the transitions.
-func (b *commitBatch) run(ctx context.Context) ([]Committing, error) {
+// told says whether it matters which entries are written to the stream.
+func (b *commitBatch) told() string {
+	if b.store.passages.overhears(b.published) {
+		return "1"
+	}
+	return ""
+}
+
+// run has the script make the transitions, and returns what became of them, and if that
+// was to be told the entries that were written to the stream.
+func (b *commitBatch) run(ctx context.Context) (out []Committing, written []any, err error) {
 	var done []any
 	script := commitScript
 	if len(b.letter) > 0 {
 		script = giveUpScript
 	}
 	if len(b.args) > 0 {
-		var err error
 		if done, err = script.Run(ctx, b.store.rdb, b.keys, b.arguments()...).Slice(); err != nil {
-			return nil, failed("commit", err)
+			return nil, nil, failed("commit", err)
 		}
 	}
-	out := make([]Committing, len(b.names))
+	out = make([]Committing, len(b.names))
 	for i, name := range b.names {
 		switch {
 		case errors.Is(b.refused[i], errLost):
@@ -211,7 +221,7 @@ func (b *commitBatch) run(ctx context.Context) ([]Committing, error) {
 			continue
 		}
 		if len(done) == 0 {
-			return nil, failed("commit", errReply)
+			return nil, nil, failed("commit", errReply)
 		}
 		switch result := done[0].(type) {
 		case int64:
@@ -219,9 +229,40 @@ func (b *commitBatch) run(ctx context.Context) ([]Committing, error) {
 		case string:
 			out[i] = Committing{Fenced, failed("commit "+name, errors.New(result))}
 		default:
-			return nil, failed("commit "+name, errReply)
+			return nil, nil, failed("commit "+name, errReply)
 		}
 		done = done[1:]
 	}
-	return out, nil
+	if len(done) > 0 {
+		written, _ = done[0].([]any)
+	}
+	return out, written, nil
+}
+
+// wrote notes what transitions have written to the stream: those that were made, as
+// far as it is told.
+func (s *Store) wrote(commits []Commit, done []Committing, written []any) {
+	var note *noting
+	if len(written) > 0 {
+		note = s.writes(commits[0].Tenant, len(written))
+	}
+	if note == nil {
+		return
+	}
+	for i := range done {
+		if done[i].Err != nil || done[i].Outcome != Committed {
+			continue
+		}
+		for j := range commits[i].Publish {
+			if len(written) == 0 {
+				return
+			}
+			entry, _ := written[0].(string)
+			note.written(entry, s, &commits[i].Publish[j])
+			written = written[1:]
+		}
+	}
+	if len(written) == 0 {
+		note.end()
+	}
 }

@@ -9,7 +9,7 @@ import "github.com/redis/go-redis/v9"
 // cancelled executions; then for each transition its execution, its history, and
 // the listeners to join and to leave. ARGV: group, consumer, tenant, the first and
 // the last entry that is answered (” for none), how many pending ones to look at,
-// and where the transitions begin; then the words; then each transition: its shape,
+// where the transitions begin, and whether to tell what is written; then the words; then each transition: its shape,
 // entry (” for none), the execution's id and its score in the indexes, and the texts
 // that are its own: those of its events' times, its fields, history entries, events
 // to publish, and timers to cancel, each as member and tombstone.
@@ -32,7 +32,8 @@ import "github.com/redis/go-redis/v9"
 // decided on what that one would have made, whatever version another has made.
 //
 // It returns for each transition 0 if it is done, 1 if the version is another, 2 if
-// the message is not the consumer's any more, or what is wrong.
+// the message is not the consumer's any more, or what is wrong; and then, if that is to
+// be told, the entries that were written to the stream.
 //
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
 var commitScript = redis.NewScript(transitions)
@@ -41,6 +42,7 @@ const transitions = ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
 local kinds, acks, lost, shapes = {}, {}, {}, {}
+local told = args[8] == '1' and {} -- what is written to the stream
 local ids, tasks, texts = {}, {}, {} -- of the events of a transition that are said again
 local digits = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}
 local t, workflow, key, own, id, score, retried -- its shape, its workflow, its first key, where its own texts begin, less one, …
@@ -148,6 +150,7 @@ local function publish(at)
       done, at = copy(stream, '*', at)
     end
     if done['err'] then error(done['err'], 0) end
+    if told then told[#told + 1] = done end
   end
   return at
 end
@@ -321,5 +324,6 @@ while at <= #args do
   at, key = at + t.length, key + 2 + t.join + t.leave
 end
 if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
+if told then out[#out + 1] = told end
 return out
 `

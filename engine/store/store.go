@@ -37,8 +37,9 @@ type Options struct {
 	Cluster bool           // keys carry a hash tag around the tenant
 	Secrets map[string]any // sealed wherever they appear in what is written
 
-	// Share is from how many entries on a part of a stream that was read for one group
-	// is not read again for the others that this Store reads for; 0: it always is.
+	// Share is from how many entries on a part of a stream that was read for one group,
+	// or written at once, is not read for the others that this Store reads for; 0: it
+	// always is.
 	Share int
 }
 
