@@ -145,8 +145,9 @@ end
 -- Those that have ended go from the open ones to where they belong, all at once.
 local function shelve()
   for shelf = 3, 6 do
-    local those, names = ended[shelf], {}
+    local those = ended[shelf]
     if those then
+      local names = {}
       redis.call('ZADD', keys[shelf], unpack(those))
       for i = 2, #those, 2 do names[i / 2] = those[i] end
       redis.call('ZREM', open, unpack(names))

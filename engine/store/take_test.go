@@ -210,7 +210,7 @@ func TestWrittenIsTaken(t *testing.T) {
 		t.Fatalf("%d messages for the executor, want 2", len(got))
 	}
 	given, err := one.st.Replies(t.Context(), []store.Answer{
-		{&got[0], ptr(happened("e4", event.TaskCompleted))}, {&got[0], ptr(happened("e5", event.TaskCompleted))}, {&got[1], ptr(happened("e6", event.TaskCompleted))},
+		{&got[0], new(happened("e4", event.TaskCompleted))}, {&got[0], new(happened("e5", event.TaskCompleted))}, {&got[1], new(happened("e6", event.TaskCompleted))},
 	})
 	must(t, err)
 	if diff := cmp.Diff([]bool{true, false, true}, given); diff != "" {
@@ -234,8 +234,6 @@ func TestWrittenIsTaken(t *testing.T) {
 		}
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // A group that is removed reads from the beginning, whatever was known.
 func TestTakenFromNobody(t *testing.T) {
