@@ -6,10 +6,10 @@ var restBugs = []workloadBug{
 	{"it is claimed from whoever is at work", bug{script: func(source string) string {
 		return replaced(`group, me, lease, id`, `group, me, 0, id`)(replaced(`'IDLE', ARGV[3], ARGV[5]`, `'IDLE', 0, ARGV[5]`)(source))
 	}}, "what has ended"},
-	{"whoever has ended is open for ever", bug{script: replaced(`if ended then redis.call('ZREM', open, id) end`, ``)}, "cancelled by"},
+	{"whoever has ended is open for ever", bug{script: replaced(`redis.call('ZREM', open, unpack(names))`, ``)}, "cancelled by"},
 	{"whoever has ended is in no list", bug{script: replaced(
-		`redis.call('ZADD', ended and keys[t.shelf] or open, score, id)`, `if not ended then redis.call('ZADD', open, score, id) end`)}, "cancelled by"},
-	{"whoever goes on is among the faulted", bug{script: replaced(`if retried and keys[t.shelf] ~= faulted then redis.call('ZREM', faulted, id) end`, ``)}, "what has faulted"},
+		`redis.call('ZADD', keys[shelf], unpack(those))`, ``)}, "cancelled by"},
+	{"whoever goes on is among the faulted", bug{script: replaced(`if keys[t.shelf] ~= faulted then redis.call('ZREM', faulted, id) end`, ``)}, "what has faulted"},
 	{"notes of timers stay", bug{script: replaced(`or string.find(name, ':', 1, true) then`, `then`)}, "timers that come due"},
 	{"one begins twice", bug{script: replaced(`if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end`, ``)}, "cancelled by"},
 	{"what is pending is trimmed", bug{script: replaced(`if pending[1] > 0 and before(pending[2], first) then first = pending[2] end`, ``)}, "what has ended"},

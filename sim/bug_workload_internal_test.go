@@ -27,11 +27,13 @@ var workloadBugs = []workloadBug{
 		`if #fired > 1 then table.remove(fired) end if #fired > 0 then redis.call('ZREM', timers`)}, "timers that are set"},
 	{"what was not read is passed by", bug{script: replaced(`if #rest == 0 and not rest['err'] then`, `if not rest['err'] then`)}, "timers that are set"},
 	{"an answer is given for another's message", bug{script: replaced(`if wrong == '' and mine[id] then`, `if wrong == '' then`)}, "suspended while"},
-	{"the first event is published twice", bug{script: replaced(`    if done['err'] then error`, `    if i == 1 and name then add(stream, '*', event, name, task, text, event.definition) end
-    if done['err'] then error`)}, "timers that are set"},
+	{"the first event is published twice", bug{script: replaced(`    if done['err'] then
+      shelve`, `    if i == 1 and name then add(stream, '*', event, name, task, text, event.definition) end
+    if done['err'] then
+      shelve`)}, "timers that are set"},
 	{"it is acknowledged before all of it is written", bug{script: replaced(`if t.acknowledge then`, `if entry ~= '' then`)}, "each hears"},
-	{"the answer to a call leaves its request pending", bug{script: replaced(`given, acks[#acks + 1], mine[id] = 1, id, nil`, `given, mine[id] = 1, nil`)}, "what takes longer"},
-	{"what failed once is told of for ever", bug{script: replaced(`if retried then redis.call('HDEL', keys[key], 'output', 'error', 'ended') end`, ``)}, "what has faulted"},
+	{"the answer to a call leaves its request pending", bug{script: replaced(`given, acks[#acks + 1], mine[id] = entry, id, nil`, `given, mine[id] = entry, nil`)}, "what takes longer"},
+	{"what failed once is told of for ever", bug{script: replaced(`if retried then redis.call('HDEL', execution, 'output', 'error', 'ended') end`, ``)}, "what has faulted"},
 	{"what kills is never given up", bug{script: replaced(`redis.call('HDEL', KEYS[2], 'alone ' .. field) == 1`, `false`)}, "what kills five"},
 	{"an older timer of a key takes the place of a newer one", bug{script: replaced(`if kept and string.sub(kept, 1, 40) >= order then return end`, ``)}, "of timers with one key"},
 	{"a timer that was moved is not taken back", bug{script: replacedAll(`local member = redis.call('HGET', execution, 'moved:' .. tombstone)`, `local member = false`)}, "timers that an operator"},

@@ -136,13 +136,14 @@ func (b *Inbox) first() *job {
 	return j
 }
 
-// firstLight does so with those that only compute.
+// firstLight does so with those that only compute, of which a tenant's are done one
+// after the other, as far as a batch goes: their answers are one script.
 func (b *Inbox) firstLight() *job {
 	j := b.lights.first()
 	if j == nil || !b.gate.Enter(j.message) {
 		return nil
 	}
-	b.lights.shift()
+	b.lights.pull()
 	b.busy = append(b.busy, j)
 	return j
 }
@@ -157,6 +158,7 @@ func (b *Inbox) another(computed, data int) *job {
 			return j
 		}
 	}
+	b.lights.turn()
 	b.computing--
 	b.call()
 	return nil

@@ -7,6 +7,7 @@ import "slices"
 type line struct {
 	size  int
 	turns []string // tenants that have some
+	begun bool     // the first of them has had a part of its turn
 	of    map[string][]*job
 }
 
@@ -34,23 +35,34 @@ func (l *line) first() *job {
 // shift takes that one out; it is the turn of all other tenants before the next of
 // the same.
 func (l *line) shift() {
+	l.pull()
+	l.turn()
+}
+
+// pull takes that one out; it is still the turn of the same tenant, if it has more.
+func (l *line) pull() {
 	tenant := l.turns[0]
 	rest := l.of[tenant]
 	rest[0] = nil
 	l.size--
-	if len(l.turns) > 1 {
-		l.turns = l.turns[1:]
-		if len(rest) > 1 {
-			l.turns = append(l.turns, tenant)
-		}
-	} else if len(rest) == 1 {
-		l.turns = l.turns[:0]
-	}
-	if len(rest) == 1 {
-		delete(l.of, tenant)
-	} else {
+	if l.begun = len(rest) > 1; l.begun {
 		l.of[tenant] = rest[1:]
+		return
 	}
+	delete(l.of, tenant)
+	if len(l.turns) == 1 {
+		l.turns = l.turns[:0]
+	} else {
+		l.turns = l.turns[1:]
+	}
+}
+
+// turn ends the turn of a tenant that has begun.
+func (l *line) turn() {
+	if l.begun && len(l.turns) > 1 {
+		l.turns = append(l.turns[1:], l.turns[0])
+	}
+	l.begun = false
 }
 
 // drop takes out those that are gone.

@@ -39,6 +39,21 @@ func TestTenantsTakeTurns(t *testing.T) {
 	}
 }
 
+// A tenant's turn may be longer than one request; then it is that of the others.
+func TestTurnsAreEnded(t *testing.T) {
+	t.Parallel()
+	l := waiting("a1", "a2", "a3", "b1", "c1", "c2")
+	l.pull()
+	l.pull()
+	l.turn()
+	l.turn()
+	l.pull() // all that b has
+	l.turn()
+	if got, want := emptied(l), "c1 a3 c2"; got != want {
+		t.Errorf("then come %s, want %s", got, want)
+	}
+}
+
 // What is gone is in nobody's way.
 func TestDropped(t *testing.T) {
 	t.Parallel()

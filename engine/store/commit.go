@@ -80,12 +80,13 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) (out []Committi
 			}
 			n++
 		}
-		from := len(out)
-		out, err = b.run(ctx, out)
+		from, written := len(out), []any(nil)
+		out, written, err = b.run(ctx, out)
 		b.end()
 		if err != nil {
 			return nil, err
 		}
+		s.wrote(commits, out[from:], written)
 		for i, d := range out[from:] {
 			if d.Err != nil || d.Outcome != Committed {
 				lost[commits[i].Execution] = true

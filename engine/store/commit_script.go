@@ -9,7 +9,7 @@ import "github.com/redis/go-redis/v9"
 // cancelled executions; then for each transition its execution, its history, and
 // the listeners to join and to leave. ARGV: group, consumer, tenant, the first and
 // the last entry that is answered (” for none), how many pending ones to look at,
-// and where the transitions begin; then the words; then each transition: its shape,
+// where the transitions begin, and whether to tell what is written; then the words; then each transition: its shape,
 // entry (” for none), the execution's id and its score in the indexes, and the texts
 // that are its own: those of its events' times, its fields, history entries, events
 // to publish, and timers to cancel, each as member and tombstone.
@@ -32,7 +32,8 @@ import "github.com/redis/go-redis/v9"
 // decided on what that one would have made, whatever version another has made.
 //
 // It returns for each transition 0 if it is done, 1 if the version is another, 2 if
-// the message is not the consumer's any more, or what is wrong.
+// the message is not the consumer's any more, or what is wrong; and then, if that is to
+// be told, the entries that were written to the stream.
 //
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
 var commitScript = redis.NewScript(transitions)
@@ -40,7 +41,8 @@ var commitScript = redis.NewScript(transitions)
 const transitions = ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
-local kinds, acks, lost, shapes = {}, {}, {}, {}
+local kinds, acks, lost, shapes, ended = {}, {}, {}, {}, {}
+local told = args[8] == '1' and {} -- what is written to the stream
 local ids, tasks, texts = {}, {}, {} -- of the events of a transition that are said again
 local digits = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}
 local t, workflow, key, own, id, score, retried -- its shape, its workflow, its first key, where its own texts begin, less one, …
@@ -126,13 +128,32 @@ local function append(at)
     elseif event.source then
       name, task, text, at = given(event, entry, at)
       if event.said then ids[i], tasks[i], texts[i] = name, task, text end
-      done = add(history, entry, event, name, task, text, event.definition)
+      if event.definition then
+        done = add(history, entry, event, name, task, text, event.definition)
+      else
+        done = redis.pcall('XADD', history, entry, 'id', name, 'source', event.source, 'specversion', '1.0', 'type', event.kind,
+          'time', args[own + event.time], 'tenantid', args[3], 'workflowid', workflow, 'executionid', id, 'taskid', task, 'data', text)
+      end
     else
       done, at = copy(history, entry, at)
     end
     if done['err'] then return at, done['err'] end
   end
   return at
+end
+
+-- Those that have ended go from the open ones to where they belong, all at once.
+local function shelve()
+  for shelf = 3, 6 do
+    local those = ended[shelf]
+    if those then
+      local names = {}
+      redis.call('ZADD', keys[shelf], unpack(those))
+      for i = 2, #those, 2 do names[i / 2] = those[i] end
+      redis.call('ZREM', open, unpack(names))
+      ended[shelf] = nil
+    end
+  end
 end
 
 local function publish(at)
@@ -147,7 +168,11 @@ local function publish(at)
     else
       done, at = copy(stream, '*', at)
     end
-    if done['err'] then error(done['err'], 0) end
+    if done['err'] then
+      shelve()
+      error(done['err'], 0)
+    end
+    if told then told[#told + 1] = done end
   end
   return at
 end
@@ -169,12 +194,20 @@ local function listen()
 end
 
 local function file(status)
-  local ended = t.shelf > 0
-  if ended or retried then
-    redis.call('ZADD', ended and keys[t.shelf] or open, score, id)
-    if ended then redis.call('ZREM', open, id) end
-    if retried and keys[t.shelf] ~= faulted then redis.call('ZREM', faulted, id) end
-  elseif t.version == '0' and status ~= 'pending' then -- whoever has started it has filed it
+  if retried then
+    shelve()
+    redis.call('ZADD', t.shelf > 0 and keys[t.shelf] or open, score, id)
+    if t.shelf > 0 then redis.call('ZREM', open, id) end
+    if keys[t.shelf] ~= faulted then redis.call('ZREM', faulted, id) end
+  elseif t.shelf > 0 then
+    local those = ended[t.shelf]
+    if not those then
+      those = {}
+      ended[t.shelf] = those
+    end
+    those[#those + 1] = score
+    those[#those + 1] = id
+  elseif status ~= 'pending' then -- whoever has started it has filed it
     redis.call('ZADD', open, 'NX', score, id)
   end
 end
@@ -203,7 +236,8 @@ local function read_fields(s, shape, fields)
     local high, low = string.byte(shape, 17 + 2 * i, 18 + 2 * i)
     s.set[i] = args[high * 256 + low] or ''
     if high >= 128 then
-      s.dated[#s.dated + 1] = {i, high * 256 + low - 32768}
+      s.dated[#s.dated + 1] = i
+      s.dated[#s.dated + 1] = high * 256 + low - 32768
     elseif high + low == 0 then
       s.own[#s.own + 1] = i
     end
@@ -270,9 +304,10 @@ local function read(shape)
     join = j1 * 256 + j2, leave = v1 * 256 + v2, shelf = shelf, acknowledge = acknowledge == 1,
     version = args[n1 * 256 + n2], workflow = args[w1 * 256 + w2], times = times,
   }
-  s.few = s.version + s.history <= 50
+  s.few, s.listens, s.files = s.version + s.history <= 50, s.join + s.leave > 0, s.shelf > 0 or s.version == '0'
   read_entries(s)
   read_fields(s, shape, fields)
+  s.first = times + #s.own + 1 -- of the texts of its own, that of its events
   read_events(s, shape, 23 + 2 * fields, forms)
   shapes[shape] = s
   return s
@@ -280,30 +315,38 @@ end
 
 local function transition(entry)
   if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end
-  local is
-  if t.shelf > 0 then
-    is = redis.pcall('HMGET', keys[key], 'version', 'status', 'state_version', 'notes')
+  local t, execution, own, is = t, keys[key], own, nil
+  local ends = t.shelf > 0
+  if ends then
+    is = redis.pcall('HMGET', execution, 'version', 'status', 'state_version', 'notes')
   else
-    is = redis.pcall('HMGET', keys[key], 'version', 'status')
+    is = redis.pcall('HMGET', execution, 'version', 'status')
   end
   if is['err'] then return is['err'] end
   local version, status = is[1] or '0', is[2]
   if version ~= t.version then return 1 end
-  retried = t.history > 0 and status == 'faulted'
-  local bad = unsound()
-  if bad then return bad end
+  retried = status == 'faulted' and t.history > 0
+  if retried or not t.sound then -- what is so for one is so for all of its shape
+    local bad = unsound()
+    if bad then return bad end
+    t.sound = not t.listens
+  end
 
-  for i = 1, #t.dated do t.set[t.dated[i][1]] = args[own + t.dated[i][2]] end
-  for i = 1, #t.own do t.set[t.own[i]] = args[own + t.times + i] end
-  local behind, failed = append(own + t.times + #t.own + 1)
+  local set, dated, texts, from = t.set, t.dated, t.own, own + t.times
+  for i = 1, #dated, 2 do set[dated[i]] = args[own + dated[i + 1]] end
+  for i = 1, #texts do set[texts[i]] = args[from + i] end
+  local behind, failed = append(own + t.first)
   if failed then return failed end
-  if retried then redis.call('HDEL', keys[key], 'output', 'error', 'ended') end
-  if t.history > 0 or status ~= t.set[4] then redis.call('HSET', keys[key], unpack(t.set)) end
-  cancel(publish(behind))
-  listen()
-  file(status)
-  if t.shelf > 0 then forget(is[3], is[4]) end
-  if t.shelf > 0 and t.few then compact(keys[key + 1]) end
+  if retried then redis.call('HDEL', execution, 'output', 'error', 'ended') end
+  if t.history > 0 or status ~= set[4] then redis.call('HSET', execution, unpack(set)) end
+  if t.publish > 0 then behind = publish(behind) end
+  if t.cancel > 0 then cancel(behind) end
+  if t.listens then listen() end
+  if t.files or retried then file(status) end
+  if ends then
+    if is[3] or is[4] then forget(is[3], is[4]) end
+    if t.few then compact(keys[key + 1]) end
+  end
   if t.acknowledge then acks[#acks + 1] = entry end
   return 0
 end
@@ -320,6 +363,8 @@ while at <= #args do
   out[#out + 1] = outcome
   at, key = at + t.length, key + 2 + t.join + t.leave
 end
+shelve()
 if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
+if told then out[#out + 1] = told end
 return out
 `

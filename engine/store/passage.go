@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// passages are parts of streams that the process has read for one of its groups, and
-// that others of them have not been given yet. Most of a stream does not concern a
-// group: instead of reading, and acknowledging, all of it once more it is moved over
-// what is known, and given what it wants of that (see takeScript).
+// passages are parts of streams that the process has read for one of its groups, or has
+// written at once, and that groups of it have not been given yet. Most of a stream does
+// not concern a group: instead of reading, and acknowledging, all of it once more it is
+// moved over what is known, and given what it wants of that (see takeScript).
 type passages struct {
 	least int // entries of a passage: one of fewer is sooner read again
 
@@ -33,8 +33,9 @@ type passage struct {
 
 // piece is an entry that a group wants.
 type piece struct {
-	at   int // its place among the ids
-	text string
+	at     int      // its place among the ids
+	text   string   // of an entry that was read …
+	fields []string // … or the fields of one that was written, in the order of their names
 }
 
 // mostPassages is how many a group is behind at most. What is not overheard is read.
@@ -135,7 +136,7 @@ func (p *passages) off() {
 	p.least, p.ahead, p.last = 0, nil, nil // nobody joins again
 }
 
-// noting is a passage while it is read for one group, for all others.
+// noting is a passage while it is read for one group, for all others, or was written.
 type noting struct {
 	passages *passages
 	tenant   string
@@ -150,7 +151,7 @@ type overheard struct {
 	wanted []piece
 }
 
-// begin begins to note what was read for a group; nil if nobody needs it.
+// begin begins to note what was read for a group, or for none; nil if nobody needs it.
 func (p *passages) begin(at spot, entries int) *noting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +182,21 @@ func (n *noting) entry(id string, e *rawEntry, typ event.Type) {
 			if text == "" {
 				text = string(e.reply.of(e.whole))
 			}
-			o.wanted = append(o.wanted, piece{len(n.ids), text})
+			o.wanted = append(o.wanted, piece{at: len(n.ids), text: text})
+		}
+	}
+	n.ids = append(n.ids, id)
+}
+
+// written notes the next one, which the process has written itself.
+func (n *noting) written(id string, s *Store, e *event.Event) {
+	var fields []string
+	for i := range n.others {
+		if o := &n.others[i]; o.wants(e.Type) {
+			if fields == nil {
+				fields = sortFields(s.fields(*e))
+			}
+			o.wanted = append(o.wanted, piece{at: len(n.ids), fields: fields})
 		}
 	}
 	n.ids = append(n.ids, id)
@@ -189,7 +204,7 @@ func (n *noting) entry(id string, e *rawEntry, typ event.Type) {
 
 // end has the others know, as far as they have not been given it meanwhile.
 func (n *noting) end() {
-	if n == nil {
+	if n == nil || len(n.ids) == 0 {
 		return
 	}
 	p := n.passages
@@ -200,14 +215,44 @@ func (n *noting) end() {
 	}
 	for _, o := range n.others {
 		at := spot{n.tenant, o.group}
-		one := passage{ids: n.ids, wanted: o.wanted}
-		behind := p.ahead[at]
-		follows := len(behind) == 0 || compareIDs(behind[len(behind)-1].end(), n.ids[0]) < 0
-		if one.drop(p.last[at]) && follows {
-			p.ahead[at] = append(slices.Clip(behind), one)
+		if one := (passage{ids: n.ids, wanted: o.wanted}); one.drop(p.last[at]) {
+			p.ahead[at] = insert(p.ahead[at], one)
 		}
 	}
 }
 
+// insert puts a passage to its place among others, of which none has an entry that
+// another has as well.
+func insert(list []passage, one passage) []passage {
+	at := len(list)
+	for at > 0 && compareIDs(list[at-1].first(), one.first()) > 0 {
+		at--
+	}
+	if at > 0 && !one.drop(list[at-1].end()) {
+		return list
+	}
+	end := at // of those that it holds
+	for end < len(list) && !list[end].drop(one.end()) {
+		end++
+	}
+	return slices.Replace(list, at, end, one)
+}
+
+// first is the first entry that is left.
+func (p *passage) first() string { return p.ids[p.gone] }
+
 // end is the last entry.
 func (p *passage) end() string { return p.ids[len(p.ids)-1] }
+
+// writes begins to note so many entries that were written to the stream of a tenant at
+// once; nil if nobody needs it.
+func (s *Store) writes(tenant string, entries int) *noting {
+	return s.passages.begin(spot{tenant: tenant}, entries)
+}
+
+// overhears reports whether it matters which entries are written.
+func (p *passages) overhears(entries int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.least > 0 && entries >= p.least && len(p.wants) > 0
+}

@@ -40,7 +40,7 @@ end
 // has, and these; or, as each argument costs, which words are its source, type, time,
 // workflow and task, and what its id has behind that of the execution, and then only
 // the execution and the data. It returns what went wrong, ” for nothing, and then for
-// each answer whether it was given.
+// each answer the entry that it is, 0 if it was not given.
 //
 //nolint:gochecknoglobals // see commitScript
 var replyScript = redis.NewScript(ours + `
@@ -77,7 +77,7 @@ for i = 1, tonumber(args[7]) do
     if type(entry) == 'table' and entry['err'] then
       wrong = entry['err']
     else
-      given, acks[#acks + 1], mine[id] = 1, id, nil
+      given, acks[#acks + 1], mine[id] = entry, id, nil
     end
   end
   out[i + 1] = given
@@ -166,9 +166,14 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 	if len(out) != 1+len(answers) {
 		return errReply
 	}
+	note := s.writes(m.Tenant, len(answers))
 	for i, was := range out[1:] {
-		given[i] = was == int64(1)
+		var entry string
+		if entry, given[i] = was.(string); given[i] && note != nil {
+			note.written(entry, s, answers[i].Event)
+		}
 	}
+	note.end()
 	if wrong, _ := out[0].(string); wrong != "" {
 		return errors.New(wrong)
 	}

@@ -39,8 +39,9 @@ type Options struct {
 	// Memory is what the Store works in; nil: its own.
 	Memory *Memory
 
-	// Share is from how many entries on a part of a stream that was read for one group
-	// is not read again for the others that this Store reads for; 0: it always is.
+	// Share is from how many entries on a part of a stream that was read for one group,
+	// or written at once, is not read for the others that this Store reads for; 0: it
+	// always is.
 	Share int
 }
 

@@ -107,9 +107,10 @@ func (s *Store) taken(ctx context.Context, r Reader, takes []taking, now time.Ti
 		s.passages.given(at, t.passage.end())
 		r.found(t.tenant, len(t.passage.ids)-t.passage.gone)
 		claimed, _ := reply[1].([]any)
-		for _, p := range t.passage.wanted {
-			if id := t.passage.ids[p.at]; slices.Contains(claimed, any(id)) {
-				out = append(out, s.piece(r, t.tenant, id, p.text, now))
+		for i := range t.passage.wanted { // they come in the same order
+			p := &t.passage.wanted[i]
+			if id := t.passage.ids[p.at]; len(claimed) > 0 && claimed[0] == any(id) {
+				out, claimed = append(out, s.piece(r, t.tenant, id, p, now)), claimed[1:]
 			}
 		}
 	}
@@ -131,12 +132,15 @@ func (s *Store) untaken(ctx context.Context, t taking, group string, err error) 
 	return err
 }
 
-// piece is the message that an entry is which was read for another group.
-func (s *Store) piece(r Reader, tenant, id, text string, now time.Time) Message {
-	fields := fieldsOf(text)
+// piece is the message that an entry is which was read for another group, or written.
+func (s *Store) piece(r Reader, tenant, id string, p *piece, now time.Time) Message {
+	fields := p.fields
+	if fields == nil {
+		fields = fieldsOf(p.text)
+	}
 	m := s.message(r, tenant, id, fields, now)
-	if len(fields)/2 <= mostFields {
-		m.fields, m.text = nil, text
+	if p.fields == nil && len(fields)/2 <= mostFields {
+		m.fields, m.text = nil, p.text
 	}
 	return m
 }

@@ -58,6 +58,22 @@ func (s sharer) publish(t *testing.T, n int, typ event.Type) {
 	must(t, s.st.Publish(t.Context(), e))
 }
 
+// commit publishes events in a transition.
+func (s sharer) commit(t *testing.T, events ...event.Event) {
+	t.Helper()
+	c := step(0, nil)
+	c.Execution = "x" + events[0].ID
+	for i := range events {
+		events[i].Execution = c.Execution
+	}
+	c.History, c.Publish = events[:1], events
+	done, err := s.st.CommitAll(t.Context(), []store.Commit{c, c, step(7, nil)}) // the others are not made
+	must(t, err)
+	if done[0].Outcome != store.Committed || done[1].Outcome != store.Conflict || done[2].Outcome != store.Conflict {
+		t.Fatalf("committed: %v", done)
+	}
+}
+
 // groupOf is how a group stands.
 func groupOf(t *testing.T, rdb *redis.Client, name string) redis.XInfoGroup {
 	t.Helper()
@@ -136,7 +152,11 @@ func TestTakenOnce(t *testing.T) {
 		for n := range 120 {
 			if chance.IntN(2) == 0 {
 				typ := types[chance.IntN(len(types))]
-				processes[0].publish(t, n, typ)
+				if chance.IntN(2) == 0 {
+					processes[0].publish(t, n, typ)
+				} else {
+					processes[chance.IntN(len(processes))].commit(t, happened(fmt.Sprintf("e%d", n), typ), happened("", event.TimerFired))
+				}
 				for _, group := range groups {
 					if slices.Contains(wanted[group], typ) {
 						sent[group] = append(sent[group], fmt.Sprintf("e%d", n))
@@ -164,6 +184,52 @@ func TestTakenOnce(t *testing.T) {
 			}
 			if at := groupOf(t, rdb, group); at.Pending != int64(len(got[group])) {
 				t.Errorf("seed %d: %s has %d pending, want %d", seed, group, at.Pending, len(got[group]))
+			}
+		}
+	}
+}
+
+// What a process has written is given to its groups as if they had read it.
+func TestWrittenIsTaken(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	for _, script := range store.Scripts() {
+		must(t, script.Load(t.Context(), rdb).Err())
+	}
+	one, other := newSharer(rdb, "one"), newSharer(rdb, "other")
+	must(t, one.st.Groups(t.Context(), tenant))
+	for _, group := range []string{store.WorkerGroup, store.ExecutorGroup} {
+		one.read(t, group, 1) // it is known that it reads
+	}
+	asked, fails := happened("e1", event.TaskRequested), happened("e2", event.WorkflowFailed)
+	asked.Ext, asked.Task = map[string]string{event.DefinitionAttribute: "abc"}, "/do/0/a"
+	one.commit(t, asked, fails, happened("e3", event.TaskRequested))
+	must(t, rdb.ConfigResetStat(t.Context()).Err())
+	got := one.read(t, store.ExecutorGroup, 100)
+	if len(got) != 2 {
+		t.Fatalf("%d messages for the executor, want 2", len(got))
+	}
+	given, err := one.st.Replies(t.Context(), []store.Answer{
+		{&got[0], new(happened("e4", event.TaskCompleted))}, {&got[0], new(happened("e5", event.TaskCompleted))}, {&got[1], new(happened("e6", event.TaskCompleted))},
+	})
+	must(t, err)
+	if diff := cmp.Diff([]bool{true, false, true}, given); diff != "" {
+		t.Error(diff)
+	}
+	answers := append(one.read(t, store.WorkerGroup, 100), one.read(t, store.WorkerGroup, 100)...)
+	if info := rdb.Info(t.Context(), "commandstats").Val(); len(answers) != 2 || strings.Contains(info, "cmdstat_xreadgroup:") {
+		t.Errorf("%d answers, want 2, without a read of the stream: %s", len(answers), info)
+	}
+	for group, msgs := range map[string][]store.Message{store.ExecutorGroup: got, store.WorkerGroup: answers} {
+		must(t, rdb.XGroupSetID(t.Context(), streamKey, group, "0").Err())
+		read := other.read(t, group, 100)
+		ignored := cmp.Options{cmpopts.IgnoreFields(store.Message{}, "Read", "Consumer"), cmpopts.IgnoreUnexported(store.Message{})}
+		if diff := cmp.Diff(read, msgs, ignored); diff != "" {
+			t.Error(diff)
+		}
+		for i := range msgs {
+			if diff := cmp.Diff(read[i].Fields(), msgs[i].Fields()); diff != "" {
+				t.Error(diff)
 			}
 		}
 	}
