@@ -3,9 +3,11 @@ package sim
 import (
 	"context"
 	"slices"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 )
 
 // listening looks for tasks that listen though nobody would tell them of an event: those
@@ -52,4 +54,78 @@ func typesIn(filters []dsl.EventFilter) (types []string) {
 		}
 	}
 	return types
+}
+
+// heard looks for events from outside that did not reach an execution which listened for
+// them all the time, by their type alone.
+func (w *world) heard(end End, broken breaks) {
+	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
+		return
+	}
+	for _, l := range listensIn(w.cfg.Definition, end.History) {
+		for i, m := range w.cfg.Mocks.Events {
+			at := w.cfg.Start.Add(m.After)
+			e := m.Event(i, at)
+			if !l.to(string(e.Type)) || at.Before(l.from.Add(w.slack())) || !l.until.IsZero() && l.until.Before(at.Add(w.slack())) {
+				continue
+			}
+			taken := event.Event{Type: event.EventReceived, ID: e.Source + " " + e.ID}
+			if !slices.ContainsFunc(end.History, func(e event.Event) bool { return e.Type == taken.Type && e.ID == taken.ID }) {
+				broken("an event reaches who listens for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, runName(l.task), l.from)
+			}
+		}
+	}
+}
+
+// listen is a task that has listened for events of some types, whatever they say.
+type listen struct {
+	task        string
+	types       []string // none: all
+	from, until time.Time
+}
+
+// to reports whether events of a type are among them.
+func (l *listen) to(typ string) bool { return len(l.types) == 0 || slices.Contains(l.types, typ) }
+
+// listensIn are those of an execution that nobody has suspended or retried, by its history.
+func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
+	for _, e := range history {
+		switch e.Type { //nolint:exhaustive // the others say nothing of it
+		case event.TaskRequested:
+			task := def.Task(event.ParseRun(e.Task).Ref)
+			if types, ok := simply(task); ok {
+				all = append(all, listen{task: e.Task, types: types, from: e.Time})
+			}
+		case event.TaskCompleted:
+			for i := range all {
+				if all[i].task == e.Task {
+					all[i].until = e.Time
+				}
+			}
+		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+			for i := range all {
+				if all[i].until.IsZero() {
+					all[i].until = e.Time
+				}
+			}
+		case event.ExecutionSuspended, event.ExecutionRetried:
+			return nil
+		}
+	}
+	return all
+}
+
+// simply are the types that a task listens for until it ends, if it looks at nothing else.
+func simply(t *dsl.Task) (types []string, ok bool) {
+	if t == nil || t.Kind != dsl.Listen || t.Listen.Foreach != nil || t.Listen.To.Mode == "all" {
+		return nil, false
+	}
+	for _, f := range t.Listen.To.Filters {
+		named := typesIn([]dsl.EventFilter{f})
+		if len(f.With) != 1 || len(named) != 1 || len(f.Correlate) > 0 {
+			return nil, false
+		}
+		types = append(types, named...)
+	}
+	return types, true
 }

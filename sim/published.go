@@ -46,6 +46,9 @@ func (w *world) outlived(t *Trial, broken breaks) {
 	p.keys.left(p.ends, broken)
 	unpublished(t.Ends, p.seen, broken)
 	w.related(t.Ends, p.seen, broken)
+	for _, end := range t.Ends {
+		w.heard(end, broken)
+	}
 }
 
 // first reports whether an event is there for the first time.
