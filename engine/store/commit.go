@@ -68,8 +68,8 @@ const (
 // One that does not come about keeps none but those of its own execution behind it:
 // they are conflicts. All are of one tenant, and answer messages of one consumer.
 // With an error it is not known which were written.
-func (s *Store) CommitAll(ctx context.Context, commits []Commit) (out []Committing, err error) {
-	out = make([]Committing, 0, len(commits))
+func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, error) {
+	out := make([]Committing, 0, len(commits))
 	lost := map[string]bool{} // executions
 	for len(commits) > 0 {
 		b := s.newCommitBatch(commits)
@@ -80,19 +80,19 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) (out []Committi
 			}
 			n++
 		}
-		from, written := len(out), []any(nil)
-		out, written, err = b.run(ctx, out)
+		all, written, err := b.run(ctx, out)
 		b.end()
 		if err != nil {
 			return nil, err
 		}
-		s.wrote(commits, out[from:], written)
-		for i, d := range out[from:] {
+		done := all[len(out):]
+		s.wrote(commits, done, written)
+		for i, d := range done {
 			if d.Err != nil || d.Outcome != Committed {
 				lost[commits[i].Execution] = true
 			}
 		}
-		commits = commits[n:]
+		out, commits = all, commits[n:]
 	}
 	return out, nil
 }

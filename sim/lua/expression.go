@@ -165,34 +165,22 @@ func store(object, key, to value, line int) {
 func (c *compiler) construct(e *ast.TableExpr) expression {
 	var inList []ast.Expr
 	var keys, values []expression
-	names := []value{} // the keys, while all of them are names
 	for _, field := range e.Fields {
 		if field.Key == nil {
 			inList = append(inList, field.Value)
 			continue
 		}
 		keys, values = append(keys, c.expression(field.Key)), append(values, c.expression(field.Value))
-		if name, ok := field.Key.(*ast.StringExpr); ok && !slices.Contains(names, text(name.Value)) {
-			names = append(names, text(name.Value))
-		}
 	}
 	if n := len(e.Fields); n > 0 && e.Fields[n-1].Key != nil {
 		// Only the very last field gives all of its values.
 		inList = append(inList, nil)
 	}
 	l := c.elements(inList)
-	line := e.Line()
-	if len(names) == len(keys) && len(names) <= fewPairs {
-		return func(m *machine, f *frame) value {
-			t := m.list(f, &l)
-			for i, of := range values {
-				if v := of(m, f); v.is != nil {
-					t.pairs = append(t.pairs, pair{names[i], v})
-				}
-			}
-			return value{is: t}
-		}
+	if names := namesOf(e); len(names) == len(keys) && len(names) <= fewPairs {
+		return c.record(l, names, values)
 	}
+	line := e.Line()
 	return func(m *machine, f *frame) value {
 		o := value{is: m.list(f, &l)}
 		for i, key := range keys {
@@ -200,6 +188,29 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 			store(o, k, values[i](m, f), line)
 		}
 		return o
+	}
+}
+
+// namesOf are the keys that are names, each once.
+func namesOf(e *ast.TableExpr) (names []value) {
+	for _, field := range e.Fields {
+		if name, ok := field.Key.(*ast.StringExpr); ok && !slices.Contains(names, text(name.Value)) {
+			names = append(names, text(name.Value))
+		}
+	}
+	return names
+}
+
+// record compiles a table of a list and a few names, of which none is looked for.
+func (*compiler) record(l list, names []value, values []expression) expression {
+	return func(m *machine, f *frame) value {
+		t := m.list(f, &l)
+		for i, of := range values {
+			if v := of(m, f); v.is != nil {
+				t.pairs = append(t.pairs, pair{names[i], v})
+			}
+		}
+		return value{is: t}
 	}
 }
 
