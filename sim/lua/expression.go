@@ -178,7 +178,7 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 	}
 	l := c.elements(inList)
 	if names := namesOf(e); len(names) == len(keys) && len(names) <= fewPairs {
-		return c.record(l, names, values)
+		return record(l, names, values)
 	}
 	line := e.Line()
 	return func(m *machine, f *frame) value {
@@ -202,7 +202,7 @@ func namesOf(e *ast.TableExpr) (names []value) {
 }
 
 // record compiles a table of a list and a few names, of which none is looked for.
-func (*compiler) record(l list, names []value, values []expression) expression {
+func record(l list, names []value, values []expression) expression {
 	return func(m *machine, f *frame) value {
 		t := m.list(f, &l)
 		for i, of := range values {
