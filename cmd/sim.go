@@ -26,8 +26,8 @@ faults by chance. The real engine runs in each of them, on processes that share 
 work, and its promises are checked after every run: nothing lost, nothing done
 twice, no timer early, every history gap-free, and the outcome that of a run in
 which nothing goes wrong. (With --faults none, and a document that does one thing
-after the other, most worlds have one process. Else one seed of eight has the workflow
-run in two tenants side by side, so twice at least.)
+after the other, most worlds have one process. Else one seed of eight, and one single
+fault of sixteen, has the workflow run in two tenants side by side, so twice at least.)
 
 What is found is made as small as it can be, and shown as a story: what happened in
 order, which fault struck where, and the command that repeats it. A race of the

@@ -65,16 +65,18 @@ func (w *world) heard(end End, broken breaks) {
 	for _, l := range listensIn(w.cfg.Definition, end.History) {
 		for i, m := range w.cfg.Mocks.Events {
 			at := w.cfg.Start.Add(m.After)
-			e := m.Event(i, at)
-			if !l.to(string(e.Type)) || at.Before(l.from.Add(w.slack())) || !l.until.IsZero() && l.until.Before(at.Add(w.slack())) {
-				continue
-			}
-			taken := event.Event{Type: event.EventReceived, ID: e.Source + " " + e.ID}
-			if !slices.ContainsFunc(end.History, func(e event.Event) bool { return e.Type == taken.Type && e.ID == taken.ID }) {
+			if e := m.Event(i, at); l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
 				broken("an event reaches who listens for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, runName(l.task), l.from)
 			}
 		}
 	}
+}
+
+// reached reports whether an event from outside stands in a history.
+func reached(history []event.Event, e event.Event) bool {
+	return slices.ContainsFunc(history, func(h event.Event) bool {
+		return h.Type == event.EventReceived && h.ID == e.Source+" "+e.ID
+	})
 }
 
 // listen is a task that has listened for events of some types, whatever they say.
@@ -84,8 +86,12 @@ type listen struct {
 	from, until time.Time
 }
 
-// to reports whether events of a type are among them.
-func (l *listen) to(typ string) bool { return len(l.types) == 0 || slices.Contains(l.types, typ) }
+// within reports whether an event of a type that comes at a time, or so much before or
+// after it, is among them.
+func (l *listen) within(typ string, at time.Time, slack time.Duration) bool {
+	return (len(l.types) == 0 || slices.Contains(l.types, typ)) &&
+		!at.Before(l.from.Add(slack)) && (l.until.IsZero() || !l.until.Before(at.Add(slack)))
+}
 
 // listensIn are those of an execution that nobody has suspended or retried, by its history.
 func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
@@ -97,22 +103,23 @@ func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
 				all = append(all, listen{task: e.Task, types: types, from: e.Time})
 			}
 		case event.TaskCompleted:
-			for i := range all {
-				if all[i].task == e.Task {
-					all[i].until = e.Time
-				}
-			}
+			over(all, e.Time, e.Task)
 		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-			for i := range all {
-				if all[i].until.IsZero() {
-					all[i].until = e.Time
-				}
-			}
+			over(all, e.Time, "")
 		case event.ExecutionSuspended, event.ExecutionRetried:
 			return nil
 		}
 	}
 	return all
+}
+
+// over ends the listening of a task, or of all.
+func over(all []listen, at time.Time, task string) {
+	for i := range all {
+		if l := &all[i]; l.until.IsZero() && (task == "" || l.task == task) {
+			l.until = at
+		}
+	}
 }
 
 // simply are the types that a task listens for until it ends, if it looks at nothing else.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,9 +56,26 @@ func cancelled(usual []*class) bool {
 	return !slices.ContainsFunc(usual, func(c *class) bool { return c.outcome.Status != string(decide.Cancelled) })
 }
 
+// outlived is the failure of a child that has ended by itself, and is cancelled where
+// nothing goes wrong.
+func (h *hunt) outlived(t *Trial, end End, usual []*class, got *facts) (failure, bool) {
+	late, ok := h.uncancelled(t, end, usual, got)
+	switch {
+	case !ok:
+		return failure{}, false
+	case late <= h.held(t):
+		return failure{Class: Late, Violation: Violation{ruleCancel, end.ID, "it has ended before it was told to, as what has started it did not wait any more"}}, true
+	default:
+		return failure{Class: Engine, Violation: Violation{
+			"who is cancelled goes on only until it is told", end.ID,
+			fmt.Sprintf("it has ended %v after it was to be cancelled, which the faults do not explain", late),
+		}}, true
+	}
+}
+
 // uncancelled reports by how much a child has outlived the task that has started it, if
 // it has ended by itself, and is cancelled then where nothing goes wrong.
-func (h *hunt) uncancelled(t *Trial, end End, usual []*class, got *facts) (late time.Duration, ok bool) {
+func (*hunt) uncancelled(t *Trial, end End, usual []*class, got *facts) (late time.Duration, ok bool) {
 	if len(t.Struck) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
 	}

@@ -130,9 +130,6 @@ func (h *hunt) plain(ctx context.Context) error {
 		return err
 	}
 	h.usual()
-	if slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }) {
-		return nil // it may be why it does not end
-	}
 	return h.unending(first)
 }
 
@@ -180,6 +177,8 @@ func (h *hunt) unending(t *Trial) error {
 	switch {
 	case t.Stop == "" || t.Stop == Stuck || t.Stop == Interrupt:
 		return nil
+	case slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }):
+		return nil // that may be why
 	case t.Stop == Never && len(t.Waiting) > 0:
 		return fmt.Errorf("%w: it waits for something that will never come:\n  %s", ErrUnending, strings.Join(t.Waiting, "\n  "))
 	default:

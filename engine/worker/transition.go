@@ -50,11 +50,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		if err := s.advance(x, &d); err != nil {
 			return store.Fenced, err
 		}
-		last := !x.state.Ready()
-		if !last && !ack {
-			// When the event comes once more the execution may not listen any more.
-			d.Publish, last = append(d.Publish, further(x.state)), true
-		}
+		last := s.last(x, step{&m, ack, base, &d})
 		outcome, err := s.commit(ctx, x, step{&m, ack && last, base, &d})
 		if err != nil || outcome != store.Committed {
 			return outcome, err
@@ -65,6 +61,17 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		}
 		base, d = x.state.Version, decide.Decision{}
 	}
+}
+
+// last reports whether a commit is the last one of a step. What an event from outside has
+// begun is left to an event of its own after the first: when that one comes once more
+// the execution may not listen any more.
+func (*Service) last(x *execution, d step) bool {
+	over := !x.state.Ready()
+	if !over && !d.ack {
+		d.Publish, over = append(d.Publish, further(x.state)), true
+	}
+	return over
 }
 
 // further is an event that means nothing by itself: whoever takes it goes on with what

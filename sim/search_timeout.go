@@ -1,0 +1,86 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// timedOut is the failure of an execution that has ended in another way because a
+// timeout came that comes in no run without faults, or one did not that does.
+func (h *hunt) timedOut(t *Trial, end End, usual []*class, got *facts) (failure, bool) {
+	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
+		return failure{class, Violation{rule, end.ID, fmt.Sprintf(format, args...)}, event.ParseRun(task).Ref}, true
+	}
+	if task, long, ok := newTimeout(usual, got); ok {
+		if long <= h.bearable(t, usual, task) {
+			return fail(Late, ruleTimeout, task, "the timeout of %s came first", runName(task))
+		}
+		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
+			"that of %s after %v came, which the faults do not explain", runName(task), long)
+	}
+	task, late, ok := spared(t, usual, got)
+	switch {
+	case !ok || len(t.Struck) == 0:
+		return failure{}, false
+	case late <= h.held(t):
+		return fail(Late, ruleTimeout, task, "the timeout of %s was due, and what it watches came first", runName(task))
+	default:
+		return fail(Engine, "a timeout comes when it is due", task,
+			"that of %s was taken back %v after that, which the faults do not explain", runName(task), late)
+	}
+}
+
+// newTimeout is a timeout that comes in no run without faults, and how long it is.
+func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok bool) {
+	for _, task := range sortedKeys(got.fired) {
+		if !slices.ContainsFunc(usual, func(c *class) bool {
+			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
+		}) {
+			return task, got.fired[task], true
+		}
+	}
+	return "", 0, false
+}
+
+// spared is a timeout that comes in a run without faults, and was due here when it was
+// taken back: since when. What was done while Redis could not be asked for the time has
+// ended, by its history, before it was done.
+func spared(t *Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
+	undated := slices.ContainsFunc(t.Struck, func(s Struck) bool {
+		return s.Kind == Outage || (s.Kind == DropRequest || s.Kind == DropReply) && strings.HasPrefix(s.Service, "executor")
+	})
+	for _, task := range sortedKeys(got.spared) {
+		if got.spared[task] < 0 && !undated {
+			continue
+		}
+		if slices.ContainsFunc(usual, func(c *class) bool {
+			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
+		}) {
+			return task, got.spared[task], true
+		}
+	}
+	return "", 0, false
+}
+
+// held is how long the faults of a run can have held something up.
+func (*hunt) held(t *Trial) (long time.Duration) {
+	for _, s := range t.Struck {
+		long += max(s.cost(), costOfFault) // what was begun may have to be begun again
+	}
+	return long
+}
+
+// bearable is how long the faults of a run can have made a task take.
+func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
+	longest := time.Duration(0)
+	for _, c := range usual {
+		for _, f := range c.facts {
+			longest = max(longest, f.lasted(task))
+		}
+	}
+	return longest + h.held(t)
+}
