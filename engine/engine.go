@@ -46,8 +46,8 @@ type Options struct {
 
 	Worker, Executor, Timer Reading
 
-	// Share is from how many events on what one of the services has read or written is not read
-	// again for the others; 0: it always is. Simulated 0 and 1.
+	// Share is from how many events on what one of the services has read or written is
+	// not read again for the others; 0: it always is. Simulated 0 and 1.
 	Share int
 
 	Fires     int           // timers fired at once

@@ -9,10 +9,11 @@ import "github.com/redis/go-redis/v9"
 // cancelled executions; then for each transition its execution, its history, and
 // the listeners to join and to leave. ARGV: group, consumer, tenant, the first and
 // the last entry that is answered (” for none), how many pending ones to look at,
-// where the transitions begin, and whether to tell what is written; then the words; then each transition: its shape,
-// entry (” for none), the execution's id and its score in the indexes, and the texts
-// that are its own: those of its events' times, its fields, history entries, events
-// to publish, and timers to cancel, each as member and tombstone.
+// where the transitions begin, and whether to tell what is written; then the words;
+// then each transition: its shape, entry (” for none), the execution's id and its score
+// in the indexes, and the texts that are its own: those of its events' times, its
+// fields, history entries, events to publish, and timers to cancel, each as member and
+// tombstone.
 //
 // Since each argument costs, what many of them would say is given once, as a word,
 // and a shape (see counts) says in bytes of which words a transition is made, of which

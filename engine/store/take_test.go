@@ -86,15 +86,22 @@ func groupOf(t *testing.T, rdb *redis.Client, name string) redis.XInfoGroup {
 	return groups[i]
 }
 
-// What was read for one group is given to the others as if they had read it.
-func TestTakenAsIfRead(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t)
+// twoSharers are two processes on a Redis that knows the scripts.
+func twoSharers(t *testing.T) (rdb *redis.Client, one, other sharer) {
+	t.Helper()
+	rdb = redistest.Start(t)
 	for _, script := range store.Scripts() {
 		must(t, script.Load(t.Context(), rdb).Err())
 	}
-	one, other := newSharer(rdb, "one"), newSharer(rdb, "other")
+	one, other = newSharer(rdb, "one"), newSharer(rdb, "other")
 	must(t, one.st.Groups(t.Context(), tenant))
+	return rdb, one, other
+}
+
+// What was read for one group is given to the others as if they had read it.
+func TestTakenAsIfRead(t *testing.T) {
+	t.Parallel()
+	rdb, one, other := twoSharers(t)
 	for n, typ := range []event.Type{event.ExecutionStarted, event.TaskRequested, event.TimerScheduled, event.TaskRequested, event.WorkflowCompleted} {
 		one.publish(t, n, typ)
 	}
@@ -192,12 +199,7 @@ func TestTakenOnce(t *testing.T) {
 // What a process has written is given to its groups as if they had read it.
 func TestWrittenIsTaken(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t)
-	for _, script := range store.Scripts() {
-		must(t, script.Load(t.Context(), rdb).Err())
-	}
-	one, other := newSharer(rdb, "one"), newSharer(rdb, "other")
-	must(t, one.st.Groups(t.Context(), tenant))
+	rdb, one, other := twoSharers(t)
 	for _, group := range []string{store.WorkerGroup, store.ExecutorGroup} {
 		one.read(t, group, 1) // it is known that it reads
 	}
