@@ -86,7 +86,7 @@ func mutants() []mutant {
 		{"a claim comes late", "store/orphans.go", "if entry.Idle >= lease {", "if entry.Idle >= lease*map[bool]time.Duration{true: 3, false: 1}[$] {", "what kills five is given up", 0},
 		{"a lease is renewed too late", "delivery/renewal.go", "return now.Add(r.lease / 3), err", "return now.Add(r.lease / 3 * map[bool]time.Duration{true: 4, false: 1}[$]), err", "what takes longer than a lease is done once", 2},
 		{"an old state says that an event means nothing", "worker/transition.go", "return s.pass(ctx, x, step{&m, ack, base, &d})", "if $ {\n\t\t\treturn store.Committed, s.ackIf(ctx, m, ack)\n\t\t}\n\t\treturn s.pass(ctx, x, step{&m, ack, base, &d})", "", 27},
-		{"what an event has begun is left", "worker/transition.go", `if !over && !d.ack {`, `if !over && !d.ack && !$ {`, "what an event has begun is gone on with", 2},
+		{"what an event has begun is left", "worker/transition.go", `if d.ack {`, `if d.ack || $ {`, "what an event has begun is gone on with", 2},
 		{"each part of a long step acknowledges", "worker/round.go", `step{m, !x.state.Ready(), base, d}`, `step{m, !x.state.Ready() || $, base, d}`, "what one commit does not hold is gone on with", 0},
 		{"what has not begun never will", "worker/transition.go", "case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:\n\t\t\t// Its", "case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:\n\t\t\tif $ {\n\t\t\t\treturn nil, nil\n\t\t\t}\n\t\t\t// Its", "what cannot be done is given up in time", 0},
 		{"an answer that was not given is forgotten", "executor/outbox.go", "if !given[i] {", "if !given[i] && !$ {", "what the living hold is theirs", 2},

@@ -152,11 +152,7 @@ var commits = []check{
 			c.History = append(c.History, e)
 		}
 		other := step(300, nil)
-		done, err := w.CommitAll(t.Context(), []store.Commit{c, other})
-		must(t, err)
-		if done[0] != (store.Committing{}) || done[1] != (store.Committing{}) {
-			t.Fatalf("outcomes %v, want both committed", done)
-		}
+		w.commitBoth(t, c, other)
 		history, err := w.History(t.Context(), tenant, execution, 0, 1000)
 		must(t, err)
 		if diff := cmp.Diff(append(slices.Clone(c.History), other.History...), history); diff != "" {
@@ -204,11 +200,7 @@ var commits = []check{
 				c.Publish = append(c.Publish, e)
 			}
 		}
-		done, err := w.CommitAll(t.Context(), []store.Commit{first, c})
-		must(t, err)
-		if done[0] != (store.Committing{}) || done[1] != (store.Committing{}) {
-			t.Fatalf("outcomes %v, want both committed", done)
-		}
+		w.commitBoth(t, first, c)
 		history, err := w.History(t.Context(), tenant, execution, 1, 1000)
 		must(t, err)
 		if diff := cmp.Diff(c.History, history); diff != "" {
@@ -380,4 +372,14 @@ var starts = []check{
 			t.Errorf("history %v, %v, want none", h, err)
 		}
 	}},
+}
+
+// commitBoth makes two transitions, which come about.
+func (w *world) commitBoth(t *testing.T, first, second store.Commit) {
+	t.Helper()
+	done, err := w.CommitAll(t.Context(), []store.Commit{first, second})
+	must(t, err)
+	if done[0] != (store.Committing{}) || done[1] != (store.Committing{}) {
+		t.Fatalf("outcomes %v, want both committed", done)
+	}
 }

@@ -50,7 +50,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		if err := s.advance(x, &d); err != nil {
 			return store.Fenced, err
 		}
-		last := s.last(x, step{&m, ack, base, &d})
+		last := handOn(x, step{&m, ack, base, &d})
 		outcome, err := s.commit(ctx, x, step{&m, ack && last, base, &d})
 		if err != nil || outcome != store.Committed {
 			return outcome, err
@@ -63,15 +63,18 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 	}
 }
 
-// last reports whether a commit is the last one of a step. What an event from outside has
-// begun is left to an event of its own after the first: when that one comes once more
-// the execution may not listen any more.
-func (*Service) last(x *execution, d step) bool {
-	over := !x.state.Ready()
-	if !over && !d.ack {
-		d.Publish, over = append(d.Publish, further(x.state)), true
+// handOn leaves what an event from outside has begun, and one commit does not hold, to an
+// event of its own: when that from outside comes once more the execution may not listen
+// any more. It reports whether the commit is the last one of the step.
+func handOn(x *execution, d step) (last bool) {
+	if !x.state.Ready() {
+		return true
 	}
-	return over
+	if d.ack {
+		return false
+	}
+	d.Publish = append(d.Publish, further(x.state))
+	return true
 }
 
 // further is an event that means nothing by itself: whoever takes it goes on with what
