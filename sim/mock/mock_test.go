@@ -252,6 +252,10 @@ func TestTransportWithoutMock(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("error is %v\nwant     %s", err, want)
 	}
+	_, err = m.Transport(noSleep, nil).RoundTrip(request(t, "GET https://a.example/"))
+	if want := "GET https://a.example/* (its * stands for at least one character)"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want it to say %s", err, want)
+	}
 }
 
 // What no mock answers reaches the next transport whole.

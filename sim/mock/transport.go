@@ -176,6 +176,9 @@ func (t *Transport) missing(e Exchange) error {
 		default:
 			fmt.Fprintf(&out, ", %s", mock.Match)
 		}
+		if strings.Contains(mock.Match.URL, "*") && strings.ReplaceAll(mock.Match.URL, "*", "") == e.URL {
+			out.WriteString(" (its * stands for at least one character)")
+		}
 	}
 	if len(t.mocks) == 0 {
 		out.WriteString("; there are none so far")
