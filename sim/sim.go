@@ -54,6 +54,9 @@ type Config struct {
 	Tenants    int   // over which they are spread, Tenant and such as it; 1 if 0
 	Twins      bool  // each tenant has executions of the same ids
 
+	Acts   []Act  // of operators, who let go on in the end what rests
+	Deadly uint64 // whoever begins with the message dies that is begun with as the so-manieth; 0: none is
+
 	thorough  bool                      // services look for what others may have left, though nothing goes wrong
 	turns     uint64                    // that services may have; 0: any number
 	bug       *bug                      // planted by the tests of the simulator itself

@@ -27,6 +27,14 @@ type Trial struct {
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
 
+	rested  time.Duration   // how long operators let executions rest
+	deaths  int             // of the message that processes die of
+	begun   uint64          // messages
+	killer  event.Type      // of that message
+	victim  string          // the execution that the message is about that processes die of; "" if there is none
+	told    map[string]bool // executions that operators told something
+	retried map[string]int  // likewise, to go on where they failed
+
 	answered []answered // calls, in the order in which they were carried out
 	foreign  []string   // keys of the timers that have fired for none of the executions, and their days, sorted
 }
@@ -96,6 +104,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
+	w.operated(t)
 	if t.Result, err = w.result(ctx, stop); err != nil {
 		return nil, err
 	}
@@ -316,15 +325,23 @@ func (w *world) undone(broken breaks) {
 
 // letters says what has been given up. Faults that pass are no reason to.
 func (w *world) letters(ctx context.Context, broken breaks) error {
+	mourned := 0
 	for _, tenant := range w.tenants {
 		letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: tenant, Count: 10})
 		if err != nil {
 			return err
 		}
 		for _, l := range letters {
+			if own, vain := w.doomed(tenant, l.Event); own || vain {
+				if own {
+					mourned++
+				}
+				continue
+			}
 			broken(ruleGiven, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 		}
 	}
+	w.mourned(mourned, broken)
 	return nil
 }
 

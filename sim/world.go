@@ -60,6 +60,8 @@ type world struct {
 	foreign     []string // see Trial
 	retention   engine.Retention
 	tidied      tidied
+	operators   operators
+	victim      victim
 	past        []publication // that were trimmed
 
 	living  int // executions that have begun and not ended
@@ -78,7 +80,7 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range w.tenants {
 		w.streams = append(w.streams, streamOf(tenant))
 	}
@@ -180,7 +182,7 @@ func (w *world) startAgain(ctx context.Context, id string) {
 
 // expected are the events that will come from outside.
 func (w *world) expected() []arrival {
-	out := slices.Clone(w.cfg.acts)
+	out := slices.Concat(w.cfg.acts, w.planned())
 	if w.cfg.Mocks == nil {
 		return out
 	}
@@ -210,6 +212,9 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 			return "", nil
 		}
 		moved, err := w.advance(ctx)
+		if err == nil && !moved && ctx.Err() == nil {
+			moved, err = w.attend(ctx)
+		}
 		if err != nil || !moved && ctx.Err() == nil && (w.living == 0 && w.brief() || !w.catchUp()) {
 			return Never, err
 		}

@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+)
+
+// Act is what an operator does to an execution, if there is such a one by then.
+type Act struct {
+	What      Deal
+	Execution string        // as the world calls it
+	After     time.Duration // since the start
+}
+
+// Deal is a kind of Act.
+type Deal string
+
+// What operators do.
+const (
+	Suspend Deal = "suspend"
+	Resume  Deal = "resume"
+	Cancel  Deal = "cancel"
+	Retry   Deal = "retry"
+)
+
+// typ is the event that tells an execution of it; "" if there is no such deal.
+func (d Deal) typ() event.Type {
+	return map[Deal]event.Type{
+		Suspend: event.ExecutionSuspended, Resume: event.ExecutionResumed,
+		Cancel: event.ExecutionCancelled, Retry: event.ExecutionRetried,
+	}[d]
+}
+
+// writtenAct is an Act as people read it.
+type writtenAct struct {
+	What      Deal   `json:"what"`
+	Execution string `json:"execution"`
+	After     string `json:"after"`
+}
+
+// MarshalJSON writes a duration as Go does.
+func (a Act) MarshalJSON() ([]byte, error) {
+	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()}) //nolint:wrapcheck // strings
+}
+
+// UnmarshalJSON reads it.
+func (a *Act) UnmarshalJSON(text []byte) error {
+	var w writtenAct
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&w); err != nil {
+		return fmt.Errorf("what an operator does: %w", err)
+	}
+	after, err := time.ParseDuration(w.After)
+	if err != nil || after < 0 || w.What.typ() == "" {
+		return fmt.Errorf("what an operator does: %q after %q, want one of suspend, resume, cancel, retry after a time such as 45s", w.What, w.After)
+	}
+	*a = Act{w.What, w.Execution, after}
+	return nil
+}
+
+// operators are what those do who look after the executions of a world: what was
+// planned, and what is due once nothing else happens any more.
+type operators struct {
+	acts    int                  // so far
+	paused  map[string]time.Time // executions that were told to rest, and since when
+	rested  time.Duration        // how long all of them did in all
+	retried map[string]int       // executions that were told to go on where they failed: how often
+	told    map[string]bool      // executions that were told anything
+}
+
+func newOperators() operators {
+	return operators{paused: map[string]time.Time{}, retried: map[string]int{}, told: map[string]bool{}}
+}
+
+// planned are the acts of a world as what comes from outside.
+func (w *world) planned() (out []arrival) {
+	for _, a := range w.cfg.Acts {
+		at := w.cfg.Start.Add(a.After)
+		out = append(out, arrival{at: at, act: func(ctx context.Context, w *world) error { return w.operate(ctx, a.What, a.Execution) }})
+	}
+	return out
+}
+
+// operate does to an execution what an operator does.
+func (w *world) operate(ctx context.Context, what Deal, id string) error {
+	there, err := w.client.Exists(ctx, w.keyOf(id)).Result()
+	if err != nil || there == 0 {
+		return err
+	}
+	o := &w.operators
+	o.acts++
+	switch since, resting := o.paused[id]; {
+	case what == Suspend && !resting:
+		o.paused[id] = w.clock.now
+	case what == Resume && resting:
+		o.rested += w.clock.now.Sub(since)
+		delete(o.paused, id)
+	}
+	o.told[id] = true
+	return w.engine.Store.Publish(ctx, event.Event{
+		ID: fmt.Sprintf("%s/act/%d", w.idOf(id), o.acts), Source: decide.Prefix + "cli", Type: what.typ(), Time: w.clock.now,
+		Tenant: w.tenantOf(id), Execution: w.idOf(id), Data: event.Encode(event.Ended{Reason: "as planned"}),
+	})
+}
+
+// mostRetries is how often an operator retries an execution.
+const mostRetries = 2
+
+// attend lets the executions go on that were told to rest, and those that failed, once
+// nothing else happens. It reports whether there was any.
+func (w *world) attend(ctx context.Context) (bool, error) {
+	if len(w.cfg.Acts) == 0 && w.cfg.Deadly == 0 {
+		return false, nil
+	}
+	found := false
+	for _, id := range w.executions() {
+		status, err := w.client.HGet(ctx, w.keyOf(id), "status").Result()
+		if err != nil {
+			continue // it was removed
+		}
+		what := Deal("")
+		switch retries := w.operators.retried[id]; {
+		case status == string(decide.Suspended):
+			what = Resume
+		case status == string(decide.Faulted) && w.cfg.Deadly > 0 && retries < mostRetries && slices.Contains(w.ids, id):
+			what = Retry
+			w.operators.retried[id]++
+		default:
+			continue
+		}
+		found = true
+		if err := w.operate(ctx, what, id); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// victim is a message that whoever begins with it dies of, until it is given up.
+type victim struct {
+	begun  uint64 // messages that somebody has begun with
+	of     handled
+	event  event.Event
+	deaths int
+}
+
+// doom has whoever begins with the message die that was begun with as the plan has it.
+func (w *world) doom(a delivery.Activity) {
+	if a.What != delivery.Began || w.cfg.Plan == nil {
+		return
+	}
+	v, m := &w.victim, a.Message
+	v.begun++
+	if v.begun == w.cfg.Deadly {
+		v.of, v.event = handled{m.Tenant, m.Group, m.ID}, m.Event
+	}
+	if v.of.id == "" || v.of != (handled{m.Tenant, m.Group, m.ID}) || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
+		return
+	}
+	v.deaths++
+	w.crash(w.current.process, nil)
+}
+
+// ruleDeadly is that of what processes die of.
+const ruleDeadly = "what processes die of is given up, once"
+
+// doomed reports whether a letter is about the message that processes die of, which is
+// given up in good order, or of the word that what it would have begun is to end.
+func (w *world) doomed(tenant string, e event.Event) (own, vain bool) {
+	v := &w.victim
+	if v.of.id == "" || v.of.tenant != tenant || v.event.Execution != e.Execution {
+		return false, false
+	}
+	return v.event.ID == e.ID, v.event.Type == event.ExecutionStarted && e.Type == event.ExecutionCancelled
+}
+
+// mourned holds the letters of the message that processes die of against their deaths.
+func (w *world) mourned(letters int, broken breaks) {
+	const enough = 5
+	if v := &w.victim; v.of.id != "" && (letters != 1 || v.deaths != enough) {
+		broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of it", v.deaths, v.event.Type, v.event.ID, letters)
+	}
+}
+
+// operated says in a trial what operators did, and what was done to it.
+func (w *world) operated(t *Trial) {
+	o, v := &w.operators, &w.victim
+	t.rested, t.told, t.retried, t.deaths, t.begun = o.rested, o.told, o.retried, v.deaths, v.begun
+	if v.of.id != "" {
+		t.victim, t.killer = w.label(v.of.tenant, v.event.Execution), v.event.Type
+	}
+}
