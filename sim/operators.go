@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 // Act is what an operator does to an execution, if there is such a one by then.
@@ -70,15 +71,15 @@ func (a *Act) UnmarshalJSON(text []byte) error {
 // operators are what those do who look after the executions of a world: what was
 // planned, and what is due once nothing else happens any more.
 type operators struct {
-	acts    int                  // so far
-	paused  map[string]time.Time // executions that were told to rest, and since when
-	rested  time.Duration        // how long all of them did in all
-	retried map[string]int       // executions that were told to go on where they failed: how often
-	told    map[string]bool      // executions that were told anything
+	acts     int                  // so far
+	paused   map[string]time.Time // executions that were told to rest, and since when
+	rested   time.Duration        // how long all of them did in all
+	retried  map[string]int       // executions that were told to go on where they failed: how often
+	replayed int                  // letters that were brought back
 }
 
 func newOperators() operators {
-	return operators{paused: map[string]time.Time{}, retried: map[string]int{}, told: map[string]bool{}}
+	return operators{paused: map[string]time.Time{}, retried: map[string]int{}}
 }
 
 // planned are the acts of a world as what comes from outside.
@@ -105,7 +106,6 @@ func (w *world) operate(ctx context.Context, what Deal, id string) error {
 		o.rested += w.clock.now.Sub(since)
 		delete(o.paused, id)
 	}
-	o.told[id] = true
 	return w.engine.Store.Publish(ctx, event.Event{
 		ID: fmt.Sprintf("%s/act/%d", w.idOf(id), o.acts), Source: decide.Prefix + "cli", Type: what.typ(), Time: w.clock.now,
 		Tenant: w.tenantOf(id), Execution: w.idOf(id), Data: event.Encode(event.Ended{Reason: "as planned"}),
@@ -120,6 +120,9 @@ const mostRetries = 2
 func (w *world) attend(ctx context.Context) (bool, error) {
 	if len(w.cfg.Acts) == 0 && w.cfg.Deadly == 0 {
 		return false, nil
+	}
+	if found, err := w.replay(ctx); found || err != nil {
+		return found, err
 	}
 	found := false
 	for _, id := range w.executions() {
@@ -145,57 +148,122 @@ func (w *world) attend(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// victim is a message that whoever begins with it dies of, until it is given up.
+// victims are messages of which whoever begins with them dies, until they are given up.
+type victims struct {
+	begun uint64 // messages that somebody has begun with
+	all   []*victim
+}
+
 type victim struct {
-	begun  uint64 // messages that somebody has begun with
 	of     handled
 	event  event.Event
 	deaths int
 }
 
-// doom has whoever begins with the message die that was begun with as the plan has it.
+// find is the victim that a message is; nil if it is none.
+func (v *victims) find(m store.Message) *victim {
+	of := handled{m.Tenant, m.Group, m.ID}
+	if i := slices.IndexFunc(v.all, func(v *victim) bool { return v.of == of }); i >= 0 {
+		return v.all[i]
+	}
+	return nil
+}
+
+// about reports whether there is a victim that is an event of an id.
+func (v *victims) about(id string) bool {
+	return slices.ContainsFunc(v.all, func(v *victim) bool { return v.event.ID == id })
+}
+
+// deaths are those of all.
+func (v *victims) deaths() (n int) {
+	for _, one := range v.all {
+		n += one.deaths
+	}
+	return n
+}
+
+// doom has whoever begins with the message die that was begun with as the plan has it,
+// and in some worlds with its like once its execution was retried.
 func (w *world) doom(a delivery.Activity) {
 	if a.What != delivery.Began || w.cfg.Plan == nil {
 		return
 	}
-	v, m := &w.victim, a.Message
+	v, m := &w.victims, a.Message
 	v.begun++
-	if v.begun == w.cfg.Deadly {
-		v.of, v.event = handled{m.Tenant, m.Group, m.ID}, m.Event
+	it := v.find(m)
+	if it == nil && (v.begun == w.cfg.Deadly || len(v.all) == 1 && w.alike(v.all[0], m)) {
+		it = &victim{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event}
+		v.all = append(v.all, it)
 	}
-	if v.of.id == "" || v.of != (handled{m.Tenant, m.Group, m.ID}) || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
+	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
 		return
 	}
-	v.deaths++
+	it.deaths++
 	w.crash(w.current.process, nil)
+}
+
+// alike reports whether a message is what a victim was, in an execution that was retried
+// for its sake.
+func (w *world) alike(v *victim, m store.Message) bool {
+	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
+		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && choice(w.cfg.Seed, "killed twice")%2 == 0
 }
 
 // ruleDeadly is that of what processes die of.
 const ruleDeadly = "what processes die of is given up, once"
 
-// doomed reports whether a letter is about the message that processes die of, which is
+// doomed reports whether a letter is about a message that processes die of, which is
 // given up in good order, or of the word that what it would have begun is to end.
 func (w *world) doomed(tenant string, e event.Event) (own, vain bool) {
-	v := &w.victim
-	if v.of.id == "" || v.of.tenant != tenant || v.event.Execution != e.Execution {
-		return false, false
+	for _, v := range w.victims.all {
+		if v.of.tenant == tenant && v.event.Execution == e.Execution {
+			own = own || v.event.ID == e.ID
+			vain = vain || v.event.Type == event.ExecutionStarted && e.Type == event.ExecutionCancelled
+		}
 	}
-	return v.event.ID == e.ID, v.event.Type == event.ExecutionStarted && e.Type == event.ExecutionCancelled
+	return own, vain
 }
 
-// mourned holds the letters of the message that processes die of against their deaths.
+// mourned holds the letters of messages that processes die of against their deaths.
 func (w *world) mourned(letters int, broken breaks) {
 	const enough = 5
-	if v := &w.victim; v.of.id != "" && (letters != 1 || v.deaths != enough) {
-		broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of it", v.deaths, v.event.Type, v.event.ID, letters)
+	letters += w.operators.replayed
+	for _, v := range w.victims.all {
+		if v.deaths != enough || letters != len(w.victims.all) {
+			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.deaths, v.event.Type, v.event.ID, letters, len(w.victims.all))
+		}
 	}
+}
+
+// replay brings the letters back of what processes died of, each once, in some worlds.
+func (w *world) replay(ctx context.Context) (found bool, err error) {
+	if len(w.victims.all) <= w.operators.replayed || choice(w.cfg.Seed, "replay")%2 == 0 {
+		return false, nil
+	}
+	for _, tenant := range w.tenants {
+		letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: tenant, Count: 10})
+		if err != nil {
+			return found, err
+		}
+		for _, l := range letters {
+			if own, _ := w.doomed(tenant, l.Event); !own {
+				continue
+			}
+			if again, err := w.engine.Store.Replay(ctx, l); err != nil || !again {
+				return found, err
+			}
+			w.operators.replayed++
+			found = true
+		}
+	}
+	return found, nil
 }
 
 // operated says in a trial what operators did, and what was done to it.
 func (w *world) operated(t *Trial) {
-	o, v := &w.operators, &w.victim
-	t.rested, t.told, t.retried, t.deaths, t.begun = o.rested, o.told, o.retried, v.deaths, v.begun
-	if v.of.id != "" {
-		t.victim, t.killer = w.label(v.of.tenant, v.event.Execution), v.event.Type
+	o, v := &w.operators, &w.victims
+	t.rested, t.retried, t.deaths, t.begun = o.rested, o.retried, v.deaths(), v.begun
+	if len(v.all) > 0 {
+		t.victim, t.killer = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
 	}
 }

@@ -42,7 +42,7 @@ func (w *world) slack() time.Duration {
 	for _, s := range w.struck {
 		slack += s.cost()
 	}
-	slack += w.operators.rested + time.Duration(w.victim.deaths)*costOfFault
+	slack += w.operators.rested + time.Duration(w.victims.deaths())*costOfFault
 	for _, r := range w.reached {
 		if r.URL == w.cfg.lethal {
 			slack += costOfFault

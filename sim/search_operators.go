@@ -160,4 +160,3 @@ func (h *hunt) altered(t *Trial, end End, sc Scenario) bool {
 		return touched(a.Execution) && (a.Execution != end.ID || a.What == Cancel || a.What == Retry)
 	})
 }
-

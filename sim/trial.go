@@ -27,13 +27,12 @@ type Trial struct {
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
 
-	rested  time.Duration   // how long operators let executions rest
-	deaths  int             // of the message that processes die of
-	begun   uint64          // messages
-	killer  event.Type      // of that message
-	victim  string          // the execution that the message is about that processes die of; "" if there is none
-	told    map[string]bool // executions that operators told something
-	retried map[string]int  // likewise, to go on where they failed
+	rested  time.Duration  // how long operators let executions rest
+	deaths  int            // of the message that processes die of
+	begun   uint64         // messages
+	killer  event.Type     // of that message
+	victim  string         // the execution that the message is about that processes die of; "" if there is none
+	retried map[string]int // executions that operators told to go on where they failed
 
 	answered []answered // calls, in the order in which they were carried out
 	foreign  []string   // keys of the timers that have fired for none of the executions, and their days, sorted

@@ -61,7 +61,7 @@ type world struct {
 	retention   engine.Retention
 	tidied      tidied
 	operators   operators
-	victim      victim
+	victims     victims
 	past        []publication // that were trimmed
 
 	living  int // executions that have begun and not ended
