@@ -236,6 +236,16 @@ func (cfg Config) pieces(what string) int {
 	return 0
 }
 
+// pages is how many of what is scanned Redis replies at once, which is its own affair:
+// 0 stands for all of it.
+func (cfg Config) pages() int {
+	const one, most = 4, 3 // of so many worlds, up to so many
+	if n := choice(cfg.Seed, "pages"); n%one == 1 {
+		return int(n/one%most) + 1
+	}
+	return 0
+}
+
 // batch is how many events the services of a search's world read at once: many, as
 // they usually do, or so few that what comes together is done by different ones. Of
 // many executions without faults some race in any world.

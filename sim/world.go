@@ -88,6 +88,7 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	w.lazy, w.beside = cfg.lazy(), cfg.besides()
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
+		w.memory.Page = cfg.pages()
 		w.watch()
 	}
 	w.client = w.memory.Client()
