@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
@@ -152,6 +153,7 @@ func (w *world) attend(ctx context.Context) (bool, error) {
 type victims struct {
 	begun uint64 // messages that somebody has begun with
 	all   []*victim
+	along bool // others were given up as well
 }
 
 type victim struct {
@@ -213,15 +215,19 @@ func (w *world) alike(v *victim, m store.Message) bool {
 const ruleDeadly = "what processes die of is given up, once"
 
 // doomed reports whether a letter is about a message that processes die of, which is
-// given up in good order, or of the word that what it would have begun is to end.
-func (w *world) doomed(tenant string, e event.Event) (own, vain bool) {
+// given up in good order, or of what such a one takes along: the word that what it would
+// have begun is to end, and what another service of the process does alone meanwhile.
+func (w *world) doomed(tenant string, l store.Letter) (own, along bool) {
 	for _, v := range w.victims.all {
-		if v.of.tenant == tenant && v.event.Execution == e.Execution {
-			own = own || v.event.ID == e.ID
-			vain = vain || v.event.Type == event.ExecutionStarted && e.Type == event.ExecutionCancelled
+		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
+			w.victims.along, along = true, true
+		}
+		if v.of.tenant == tenant && v.event.Execution == l.Event.Execution {
+			own = own || v.event.ID == l.Event.ID
+			along = along || v.event.Type == event.ExecutionStarted && l.Event.Type == event.ExecutionCancelled
 		}
 	}
-	return own, vain
+	return own, along
 }
 
 // mourned holds the letters of messages that processes die of against their deaths.
@@ -246,7 +252,7 @@ func (w *world) replay(ctx context.Context) (found bool, err error) {
 			return found, err
 		}
 		for _, l := range letters {
-			if own, _ := w.doomed(tenant, l.Event); !own {
+			if own, _ := w.doomed(tenant, l); !own {
 				continue
 			}
 			if again, err := w.engine.Store.Replay(ctx, l); err != nil || !again {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -41,19 +42,14 @@ events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
 func TestWhateverProcessesDieOf(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2} {
-		cfg := crowded(t)
-		cfg.Processes, cfg.Remote = processes, processes == 2
-		cfg.Seed = uint64(processes)
 		of := map[event.Type]int{}
 		for n := uint64(1); ; n++ {
-			cfg.Deadly = n
-			got := try(t, cfg, Plan{})
+			got, wrong := dying(t, processes, n)
 			if got.deaths == 0 {
 				break
 			}
-			of[got.killer]++
-			if len(got.Broken) > 0 || !got.Ends[0].Status.Ended() && got.retried["x"] == 0 && got.killer != "com.example.x" {
-				t.Errorf("%d processes, message %d, %s: %s %v", processes, n, got.killer, got.Ends[0].Status, got.Broken)
+			if of[got.killer]++; wrong != "" {
+				t.Error(wrong)
 			}
 		}
 		if len(of) < 6 || of[event.ExecutionStarted] < 3 {
@@ -62,10 +58,31 @@ func TestWhateverProcessesDieOf(t *testing.T) {
 	}
 }
 
+// dying is a run in which processes die of a message, and what is wrong with it.
+func dying(t *testing.T, processes int, n uint64) (got *Trial, wrong string) {
+	t.Helper()
+	cfg := crowded(t)
+	cfg.Processes, cfg.Remote, cfg.Seed, cfg.Deadly = processes, processes == 2, uint64(processes), n
+	got = try(t, cfg, Plan{})
+	over := got.Ends[0].Status.Ended() || got.retried["x"] > 0 || got.killer == "com.example.x"
+	if len(got.Broken) > 0 || !over {
+		wrong = fmt.Sprintf("%d processes die of message %d, %s: %s %v", processes, n, got.killer, got.Ends[0].Status, got.Broken)
+	}
+	return got, wrong
+}
+
 // Whenever an operator lets an execution rest, and go on, it comes to the same; and
 // whenever it is cancelled it ends.
 func TestWheneverOperatorsAct(t *testing.T) {
 	t.Parallel()
+	if wrong := operating(t); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// operating is what is wrong where operators are at work.
+func operating(t *testing.T) string {
+	t.Helper()
 	plain := try(t, crowded(t), Plan{})
 	var moments []time.Duration
 	for _, end := range plain.Ends {
@@ -84,14 +101,39 @@ func TestWheneverOperatorsAct(t *testing.T) {
 				cfg.Acts = cfg.Acts[:1]
 			}
 			if got := try(t, cfg, Plan{}); len(got.Broken) > 0 || got.Outcome != plain.Outcome {
-				t.Errorf("%s rests after %v: %s %s %v", of, at, got.Status, got.Output, got.Broken)
+				return fmt.Sprintf("%s rests after %v: %s %s %v", of, at, got.Status, got.Output, got.Broken)
 			}
 			cfg.Acts = []Act{{Cancel, of, at}}
+			if i%3 == 1 { // it rests then
+				cfg.Acts = []Act{{Suspend, of, at - min(at, time.Millisecond)}, {Cancel, of, at}}
+			}
 			got := try(t, cfg, Plan{})
 			last := got.Ends[0].History[len(got.Ends[0].History)-1].Time.Sub(Epoch())
 			if len(got.Broken) > 0 || of == "x" && at < plain.lasted() && (got.Status != decide.Cancelled || last > at+time.Second) {
-				t.Errorf("%s is cancelled after %v: %s %v", of, at, got.Status, got.Broken)
+				return fmt.Sprintf("%s is cancelled after %v: %s %v", of, at, got.Status, got.Broken)
 			}
 		}
 	}
+	return ""
+}
+
+// crowd is where mistakes are found about what operators do, and processes die of.
+const crowd = "a crowd"
+
+func lookAtCrowd(t *testing.T) string {
+	if wrong := operating(t); wrong != "" {
+		return wrong
+	}
+	for processes := range 2 {
+		for n := uint64(1); ; n++ {
+			got, wrong := dying(t, processes+1, n)
+			if wrong != "" {
+				return wrong
+			}
+			if got.deaths == 0 {
+				break
+			}
+		}
+	}
+	return ""
 }

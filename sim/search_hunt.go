@@ -67,7 +67,7 @@ type verdict struct {
 }
 
 func newHunt(s *Search) *hunt {
-	s.Config.judged = newJudged()
+	s.Config.judged, s.Config.abroad = newJudged(), abroad(s.Config)
 	return &hunt{
 		Search: s, report: &Report{Faults: map[FaultKind]int{}},
 		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},

@@ -153,7 +153,7 @@ func (h *hunt) waits(end End, usual []*class) bool {
 // or to those that it has started.
 func (h *hunt) altered(t *Trial, end End, sc Scenario) bool {
 	touched := func(id string) bool { _, ok := below(id, end.ID); return ok }
-	if t.victim == "" && sc.Deadly > 0 || touched(t.victim) || t.retried[end.ID] > 0 {
+	if t.along || t.victim == "" && sc.Deadly > 0 || touched(t.victim) || t.retried[end.ID] > 0 {
 		return true
 	}
 	return slices.ContainsFunc(sc.Acts, func(a Act) bool {

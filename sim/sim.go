@@ -66,8 +66,9 @@ type Config struct {
 	breakers  func() *executor.Breakers // those of a process, likewise; nil: it has none
 	retention *engine.Retention         // likewise; nil: as the seed has it
 	record    *recording
-	judged    *judged    // ends that were found to be right, by all worlds of a search; nil: none
-	replay    *Recording // what answers the calls, in the place of Mocks and Transport
+	abroad    []*dsl.Definition // as other tenants have them than the first; nil: all have the same
+	judged    *judged           // ends that were found to be right, by all worlds of a search; nil: none
+	replay    *Recording        // what answers the calls, in the place of Mocks and Transport
 }
 
 // ids are those of the executions that are started.

@@ -31,6 +31,7 @@ type Trial struct {
 	deaths  int            // of the message that processes die of
 	begun   uint64         // messages
 	killer  event.Type     // of that message
+	along   bool           // other messages were given up with it
 	victim  string         // the execution that the message is about that processes die of; "" if there is none
 	retried map[string]int // executions that operators told to go on where they failed
 
@@ -151,7 +152,7 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	t.Broken = append(t.Broken, w.breaches...)
 	w.outlived(t, note)
 	w.listed(t.Ends, note)
-	return errors.Join(err, w.letters(ctx, note))
+	return errors.Join(err, w.letters(ctx, t, note))
 }
 
 // over reports whether all executions that were started have ended: what one that waits
@@ -224,6 +225,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		broken("a definition stays", x.ID, "%v", err)
 		return
 	}
+	w.native(ctx, x, broken)
 	audit(env.Definition(), x.ID, history, broken)
 	state, err := w.rebuild(env, x.ID, history)
 	switch {
@@ -323,7 +325,7 @@ func (w *world) undone(broken breaks) {
 }
 
 // letters says what has been given up. Faults that pass are no reason to.
-func (w *world) letters(ctx context.Context, broken breaks) error {
+func (w *world) letters(ctx context.Context, t *Trial, broken breaks) error {
 	mourned := 0
 	for _, tenant := range w.tenants {
 		letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: tenant, Count: 10})
@@ -331,7 +333,7 @@ func (w *world) letters(ctx context.Context, broken breaks) error {
 			return err
 		}
 		for _, l := range letters {
-			if own, vain := w.doomed(tenant, l.Event); own || vain {
+			if own, along := w.doomed(tenant, l); own || along {
 				if own {
 					mourned++
 				}
@@ -341,6 +343,7 @@ func (w *world) letters(ctx context.Context, broken breaks) error {
 		}
 	}
 	w.mourned(mourned, broken)
+	t.along = w.victims.along
 	return nil
 }
 
