@@ -50,6 +50,9 @@ func attended(sc sim.Scenario) (text string) {
 	for _, act := range sc.Acts {
 		text += fmt.Sprintf(", told to %s %s after %v", act.What, printable(act.Execution), act.After)
 	}
+	if sc.Slow {
+		text += ", where calls take long"
+	}
 	if sc.Deadly > 0 {
 		text += fmt.Sprintf(", where processes die of message %d", sc.Deadly)
 	}

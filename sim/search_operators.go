@@ -26,7 +26,8 @@ func sceneOf(t *Trial) scene {
 }
 
 // operated has operators at work in some of the worlds in which things go wrong, or has
-// a message in them that processes die of. In most of these nothing else goes wrong.
+// a message in them that processes die of, or calls that take long. In half of these
+// nothing else goes wrong.
 func (h *hunt) operated(sc Scenario) Scenario {
 	const once = 8
 	if len(h.Kinds) == 0 || len(h.scene.cast) == 0 || choice(sc.Seed, "operated")%once != 1 {
@@ -37,8 +38,13 @@ func (h *hunt) operated(sc Scenario) Scenario {
 		sc.chance = nil
 	}
 	n >>= 8
-	if n%3 == 0 && h.scene.begun > 0 { //nolint:mnd // a third of them
+	switch way := n % 3; { //nolint:mnd // thirds
+	case way == 0 && h.scene.begun > 0:
 		sc.Deadly, sc.chance = 1+(n>>8)%h.scene.begun, nil
+		return sc
+	case way == 1 && len(h.calls) > 0:
+		sc.Slow = true
+		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k FaultKind) bool { return k != DropRequest && k != DropReply })
 		return sc
 	}
 	if sc.chance != nil { // a word that comes again when another one was said is a new one
@@ -47,6 +53,9 @@ func (h *hunt) operated(sc Scenario) Scenario {
 	sc.Acts = h.acts(sc.Seed)
 	return sc
 }
+
+// slowness is how long calls take where they are slow: longer than two leases.
+const slowness = 100 * time.Second
 
 // acts are what operators do in the world of a seed: they let an execution rest, and go
 // on, or end it, or else anything.
@@ -78,7 +87,7 @@ func (h *hunt) acts(seed uint64) []Act {
 }
 
 // attended reports whether there is somebody who does what is not in the document.
-func (sc Scenario) attended() bool { return len(sc.Acts) > 0 || sc.Deadly > 0 }
+func (sc Scenario) attended() bool { return len(sc.Acts) > 0 || sc.Deadly > 0 || sc.Slow }
 
 // odds are the failures of a run that its ends show.
 func (h *hunt) odds(t *Trial, sc Scenario) []failure {
@@ -88,8 +97,12 @@ func (h *hunt) odds(t *Trial, sc Scenario) []failure {
 	// What rests is held up as by faults.
 	held := *t
 	held.Struck = slices.Clone(t.Struck)
-	if t.rested > 0 || t.deaths > 0 {
-		held.Struck = append(held.Struck, Struck{Fault: Fault{Kind: Delay, Amount: t.rested + time.Duration(t.deaths)*costOfFault}})
+	long := t.rested + time.Duration(t.deaths)*costOfFault
+	if sc.Slow {
+		long += time.Duration(len(t.Reached)) * slowness
+	}
+	if long > 0 {
+		held.Struck = append(held.Struck, Struck{Fault: Fault{Kind: Delay, Amount: long}})
 	}
 	var out []failure
 	for _, end := range t.Ends {

@@ -64,6 +64,9 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 	if sc.Deadly > 0 {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Deadly = 0 })
 	}
+	if sc.Slow {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Slow = false })
+	}
 	for i := len(sc.Acts) - 1; i >= 0; i-- {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Acts = slices.Delete(slices.Clone(sc.Acts), i, i+1) })
 	}

@@ -55,6 +55,7 @@ type Config struct {
 	Twins      bool  // each tenant has executions of the same ids
 
 	Acts   []Act  // of operators, who let go on in the end what rests
+	Slow   bool   // calls take longer than leases
 	Deadly uint64 // whoever begins with the message dies that is begun with as the so-manieth; 0: none is
 
 	thorough  bool                      // services look for what others may have left, though nothing goes wrong
