@@ -38,7 +38,9 @@ Faults: crash (a process dies and is started again), drop (a request to Redis or
 reply is lost), dup (an event comes twice), delay (a process stands still), stop (a
 process is told to stop: it ends what it has begun, hands back the rest, and another
 one comes after a while), outage (Redis is gone for a while), clock (its clock jumps
-ahead), http (the answer of a call is lost).`,
+ahead), http (the answer of a call is lost). In one seed of eight there is more: operators
+suspend, resume, cancel and retry, processes die of some message until it is given up,
+or calls take longer than leases; --expect, --once and the hints are not about these.`,
 		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
   flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.example/*'
   flunq sim order.yaml --input '{"n": 3}' --expect '.total == 6' --seeds 1:10000

@@ -35,7 +35,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 	if f.Small.Twins {
 		executions += " with the same ids"
 	}
-	fmt.Fprintf(w, "   what happened, with %s on %s and seed %d:\n", executions, processes, f.Small.Seed)
+	fmt.Fprintf(w, "   what happened, with %s on %s and seed %d%s:\n", executions, processes, f.Small.Seed, attended(f.Small))
 	if !f.Again {
 		fmt.Fprintf(w, "   (this run did not fail in the same way again)\n")
 	}
@@ -43,6 +43,20 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 		fmt.Fprint(w, "   "+got.hide(line.text))
 	}
 	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.hide(f.Error()))))
+}
+
+// attended says what operators did, and what processes died of.
+func attended(sc sim.Scenario) (text string) {
+	for _, act := range sc.Acts {
+		text += fmt.Sprintf(", told to %s %s after %v", act.What, printable(act.Execution), act.After)
+	}
+	if sc.Slow {
+		text += ", where calls take long"
+	}
+	if sc.Deadly > 0 {
+		text += fmt.Sprintf(", where processes die of message %d", sc.Deadly)
+	}
+	return text
 }
 
 // story tells a finding line by line.

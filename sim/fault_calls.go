@@ -77,6 +77,11 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
 	}
+	if f.w.cfg.Slow {
+		if err := f.w.answering(req.Context(), slowness); err != nil {
+			return nil, err
+		}
+	}
 	known, ok := f.answers[key]
 	if !ok {
 		known = read(f.next.RoundTrip(req))

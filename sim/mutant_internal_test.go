@@ -120,7 +120,7 @@ func TestMutant(t *testing.T) {
 	all := mutants()
 	i := slices.IndexFunc(all, func(m mutant) bool { return m.name == name })
 	first := func(t *testing.T) string { return all[i].look(t) }
-	for _, look := range []func(*testing.T) string{first, lookAtModels, lookAtWorkloads, lookAtExamples} {
+	for _, look := range []func(*testing.T) string{first, lookAtModels, lookAtWorkloads, lookAtCrowd, lookAtExamples} {
 		found := look(t)
 		if found == "" {
 			continue
@@ -135,8 +135,11 @@ func TestMutant(t *testing.T) {
 // look looks where the mistake is known to be found; elsewhere is looked if that is
 // not true any more.
 func (m mutant) look(t *testing.T) string {
-	if m.at == "" {
+	switch m.at {
+	case "":
 		return lookAtModel(t, m.n, offspring(t))
+	case crowd:
+		return lookAtCrowd(t)
 	}
 	all := workloads()
 	i := slices.IndexFunc(all, func(l workload) bool { return l.name == m.at })

@@ -42,6 +42,7 @@ func (w *world) slack() time.Duration {
 	for _, s := range w.struck {
 		slack += s.cost()
 	}
+	slack += w.operators.rested + time.Duration(w.victims.deaths())*costOfFault
 	for _, r := range w.reached {
 		if r.URL == w.cfg.lethal {
 			slack += costOfFault
@@ -52,7 +53,7 @@ func (w *world) slack() time.Duration {
 
 // unprovoked looks for calls that reached the world twice although nothing went wrong.
 func (w *world) unprovoked(broken breaks) {
-	if len(w.struck) > 0 || w.cfg.lethal != "" {
+	if len(w.struck) > 0 || w.cfg.lethal != "" || w.cfg.Deadly > 0 {
 		return
 	}
 	for d, n := range w.deeds {
@@ -95,6 +96,7 @@ func (w *world) acted(a delivery.Activity) {
 	w.needless(a)
 	w.alone.acted(w, a)
 	w.kill(a)
+	w.doom(a)
 	if a.What != delivery.Claimed {
 		return
 	}

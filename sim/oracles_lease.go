@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/memory"
 )
 
@@ -111,13 +112,17 @@ func (w *world) needless(a delivery.Activity) {
 	}
 }
 
-// kill has a process die of the event that kills whoever begins with it. A suspect is
-// begun twice, the second time by itself.
+// kill has a process die of the event that kills whoever begins with it.
 func (w *world) kill(a delivery.Activity) {
 	m := a.Message
-	if w.cfg.deadly == "" || a.What != delivery.Began || m.Event.Type != w.cfg.deadly || delivery.Poison(m) != nil {
-		return
+	if w.cfg.deadly != "" && a.What == delivery.Began && m.Event.Type == w.cfg.deadly && delivery.Poison(m) == nil && w.inEarnest(m) {
+		w.crash(w.current.process, nil)
 	}
+}
+
+// inEarnest reports whether a message that was begun with is handled now: a suspect is
+// begun twice, the second time by itself.
+func (w *world) inEarnest(m store.Message) bool {
 	alone := !delivery.Suspect(m)
 	w.aside(func(ctx context.Context) (err error) {
 		if !alone {
@@ -125,7 +130,5 @@ func (w *world) kill(a delivery.Activity) {
 		}
 		return err
 	})
-	if alone {
-		w.crash(w.current.process, nil)
-	}
+	return alone
 }

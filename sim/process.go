@@ -59,7 +59,7 @@ func (w *world) boot(ctx context.Context, p *process) error {
 // parse knows the documents that were parsed before the simulation began: they do
 // not change, and every process of every world would parse them again.
 func (w *world) parse(workflow string, text []byte) (*dsl.Definition, error) {
-	for _, def := range append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...) {
+	for _, def := range slices.Concat([]*dsl.Definition{w.cfg.Definition}, w.cfg.With, w.cfg.abroad) {
 		if bytes.Equal(def.Source, text) {
 			return def, nil
 		}

@@ -144,7 +144,7 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 			if sc.chance = h.Kinds; len(h.Kinds) == 0 && h.inOrder {
 				sc = sc.slight(h.Config.Remote)
 			} else if len(h.Config.acts) == 0 {
-				sc = sc.inCompany()
+				sc = h.operated(sc.inCompany())
 			}
 			if !yield(sc) || seed == h.Last {
 				return

@@ -21,6 +21,9 @@ type Scenario struct {
 	Twins      bool    `json:"twins,omitempty"`    // these have executions of the same ids
 	Remote     bool    `json:"remote,omitempty"`   // tasks that only compute go through the stream
 	Thorough   bool    `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
+	Acts       []Act   `json:"acts,omitempty"`     // of operators
+	Deadly     uint64  `json:"deadly,omitempty"`   // whoever begins with this message dies, by when it is begun with
+	Slow       bool    `json:"slow,omitempty"`     // calls take longer than leases
 	Faults     []Fault `json:"faults"`
 
 	chance []FaultKind // besides
@@ -96,7 +99,7 @@ func ParseScenario(text []byte) (Scenario, error) {
 // Config is cfg made to simulate the scenario.
 func (sc Scenario) Config(cfg Config) Config {
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
-	cfg.Twins = sc.Twins
+	cfg.Twins, cfg.Acts, cfg.Deadly, cfg.Slow = sc.Twins, sc.Acts, sc.Deadly, sc.Slow
 	cfg.Plan, cfg.thorough = &Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
 	return cfg
 }

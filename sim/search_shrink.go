@@ -34,7 +34,7 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 
 // failuresOf is all that is wrong with a run.
 func (h *hunt) failuresOf(t *Trial, sc Scenario) []failure {
-	return append(h.weigh(t, sc).failures, h.differing(t)...)
+	return append(h.weigh(t, sc).failures, h.odds(t, sc)...)
 }
 
 // smaller makes the world of a failing scenario smaller, and then leaves out
@@ -61,6 +61,15 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 		}
 	}
 	sc.Faults = s.fewer(ctx, sc)
+	if sc.Deadly > 0 {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Deadly = 0 })
+	}
+	if sc.Slow {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Slow = false })
+	}
+	for i := len(sc.Acts) - 1; i >= 0; i-- {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Acts = slices.Delete(slices.Clone(sc.Acts), i, i+1) })
+	}
 	if sc.Remote && !s.Config.Remote {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Remote = false })
 	}

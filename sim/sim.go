@@ -54,6 +54,10 @@ type Config struct {
 	Tenants    int   // over which they are spread, Tenant and such as it; 1 if 0
 	Twins      bool  // each tenant has executions of the same ids
 
+	Acts   []Act  // of operators, who let go on in the end what rests
+	Slow   bool   // calls take longer than leases
+	Deadly uint64 // whoever begins with the message dies that is begun with as the so-manieth; 0: none is
+
 	thorough  bool                      // services look for what others may have left, though nothing goes wrong
 	turns     uint64                    // that services may have; 0: any number
 	bug       *bug                      // planted by the tests of the simulator itself
@@ -63,8 +67,9 @@ type Config struct {
 	breakers  func() *executor.Breakers // those of a process, likewise; nil: it has none
 	retention *engine.Retention         // likewise; nil: as the seed has it
 	record    *recording
-	judged    *judged    // ends that were found to be right, by all worlds of a search; nil: none
-	replay    *Recording // what answers the calls, in the place of Mocks and Transport
+	abroad    []*dsl.Definition // as other tenants have them than the first; nil: all have the same
+	judged    *judged           // ends that were found to be right, by all worlds of a search; nil: none
+	replay    *Recording        // what answers the calls, in the place of Mocks and Transport
 }
 
 // ids are those of the executions that are started.
@@ -228,6 +233,16 @@ func (cfg Config) several(kind string) int {
 func (cfg Config) pieces(what string) int {
 	const one, most = 8, 12 // of so many worlds, up to so many
 	if n := choice(cfg.Seed, what); n%one == 1 {
+		return int(n/one%most) + 1
+	}
+	return 0
+}
+
+// pages is how many of what is scanned Redis replies at once, which is its own affair:
+// 0 stands for all of it.
+func (cfg Config) pages() int {
+	const one, most = 4, 3 // of so many worlds, up to so many
+	if n := choice(cfg.Seed, "pages"); n%one == 1 {
 		return int(n/one%most) + 1
 	}
 	return 0

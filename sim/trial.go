@@ -27,6 +27,14 @@ type Trial struct {
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
 
+	rested  time.Duration  // how long operators let executions rest
+	deaths  int            // of the message that processes die of
+	begun   uint64         // messages
+	killer  event.Type     // of that message
+	along   bool           // other messages were given up with it
+	victim  string         // the execution that the message is about that processes die of; "" if there is none
+	retried map[string]int // executions that operators told to go on where they failed
+
 	answered []answered // calls, in the order in which they were carried out
 	foreign  []string   // keys of the timers that have fired for none of the executions, and their days, sorted
 }
@@ -96,6 +104,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
+	w.operated(t)
 	if t.Result, err = w.result(ctx, stop); err != nil {
 		return nil, err
 	}
@@ -143,7 +152,7 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	t.Broken = append(t.Broken, w.breaches...)
 	w.outlived(t, note)
 	w.listed(t.Ends, note)
-	return errors.Join(err, w.letters(ctx, note))
+	return errors.Join(err, w.letters(ctx, t, note))
 }
 
 // over reports whether all executions that were started have ended: what one that waits
@@ -216,6 +225,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 		broken("a definition stays", x.ID, "%v", err)
 		return
 	}
+	w.native(ctx, x, broken)
 	audit(env.Definition(), x.ID, history, broken)
 	state, err := w.rebuild(env, x.ID, history)
 	switch {
@@ -315,16 +325,25 @@ func (w *world) undone(broken breaks) {
 }
 
 // letters says what has been given up. Faults that pass are no reason to.
-func (w *world) letters(ctx context.Context, broken breaks) error {
+func (w *world) letters(ctx context.Context, t *Trial, broken breaks) error {
+	mourned := 0
 	for _, tenant := range w.tenants {
 		letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: tenant, Count: 10})
 		if err != nil {
 			return err
 		}
 		for _, l := range letters {
+			if own, along := w.doomed(tenant, l); own || along {
+				if own {
+					mourned++
+				}
+				continue
+			}
 			broken(ruleGiven, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 		}
 	}
+	w.mourned(mourned, broken)
+	t.along = w.victims.along
 	return nil
 }
 

@@ -275,6 +275,9 @@ func (l workload) config(t *testing.T) Config {
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))
 	}
+	if l.tenants > 1 {
+		cfg.abroad = abroad(cfg)
+	}
 	var err error
 	if cfg.Mocks, err = mock.Parse("mocks.yaml", []byte(l.mocks)); err != nil && l.mocks != "" {
 		t.Fatal(err)

@@ -50,6 +50,31 @@ do:
 			},
 		},
 		{
+			name: "who runs a workflow that there is not fails once",
+			document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {try: [{none: &none {run: {workflow: {namespace: test, name: none, version: '1.0.0', input: {}}}}}], catch: {do: [{end: {set: {n: 1}}}]}}
+          - b: {try: [{none: *none}], catch: {do: [{end: {set: {n: 2}}}]}}
+  - end: {set: "${ map(.n) }"}
+`,
+			rate: 12, seeds: 60,
+			want: map[string]string{"x": "completed [1,2]", "x.1": "faulted", "x.2": "faulted"},
+		},
+		{
+			name: "of each tenant the newest are kept",
+			document: `
+do: [{days: {for: {in: "[range(if $workflow.id == \"x\" then 20 else 1 end)]"}, do: [{rest: {wait: P1D}}]}}]
+`,
+			retention:  &engine.Retention{Entries: 10, Age: time.Minute, Finished: store.Keep{Count: 1, Least: 2 * day}},
+			executions: 6, tenants: 2, seeds: 20,
+			want: map[string]string{
+				"x": "completed", "x-2": "removed", "x-3": "removed", "x-4": "removed", "x-5": "completed", "x-6": "completed",
+			},
+		},
+		{
 			name: "each goes on with the definition that it began with",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}

@@ -44,6 +44,11 @@ func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) 
 // there is none, or it has ended.
 func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (*store.Commit, error) {
 	x, err := s.store.Execution(ctx, m.Tenant, m.Event.Execution)
+	if x.Version == 0 && (err == nil || errors.Is(err, store.ErrNotFound)) && m.Event.Type == event.ExecutionStarted {
+		if c, err := s.refusal(m, dead); err == nil {
+			return c, nil
+		}
+	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && decide.Status(x.Status).Ended() {
 		return nil, nil
 	}
@@ -71,6 +76,18 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 		return nil, err
 	}
 	return c, nil
+}
+
+// refusal is the commit of an execution that fails as it is to begin, so that whoever
+// waits for it gets to know.
+func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, error) {
+	var d decide.Decision
+	state, err := decide.Refuse(m.Event, dead.Problem(), &d)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.transitionOf(&execution{state: state}, step{&m, true, 0, &d})
+	return &c, err
 }
 
 // release adds what an execution has to take back that ends, as far as that can be told

@@ -120,6 +120,9 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 		}
 	}()
 	if e.Type == event.ExecutionStarted && x.env == nil {
+		if x.state.Status != "" { // it was refused before, in the same round
+			return false, nil
+		}
 		p := event.NewProblem(event.Configuration, "workflow "+startedName(e)+" is not registered")
 		x.state, err = decide.Refuse(e, p, d)
 		return err == nil, delivery.As(delivery.Permanent, err)

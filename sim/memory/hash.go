@@ -104,7 +104,7 @@ func hashCommands() map[string]command {
 		"hkeys":   {onHash(func(h *hash, _ []string) resp.Reply { return resp.Strings(h.each(0)) }), 2},
 		"hvals":   {onHash(func(h *hash, _ []string) resp.Reply { return resp.Strings(h.each(1)) }), 2},
 		"hlen":    {onHash(func(h *hash, _ []string) resp.Reply { return resp.Int(len(h.pairs) / 2) }), 2},
-		"hscan":   {onHash((*hash).hscan), -3},
+		"hscan":   {func(s *Server, args []string) resp.Reply { return onHash(s.hscan)(s, args) }, -3},
 	}
 }
 
@@ -152,7 +152,7 @@ func (h *hash) hexists(args []string) resp.Reply { return resp.Bool(h.at(args[2]
 
 func (h *hash) hgetAll([]string) resp.Reply { return resp.Strings(slices.Clone(h.pairs)) }
 
-func (h *hash) hscan(args []string) resp.Reply {
+func (s *Server) hscan(h *hash, args []string) resp.Reply {
 	pattern, kind, bad := scanOptions(args[3:])
 	if bad != "" || kind != "" {
 		return resp.Fail(syntax)
@@ -163,7 +163,7 @@ func (h *hash) hscan(args []string) resp.Reply {
 			out = append(out, h.pairs[i], h.pairs[i+1])
 		}
 	}
-	return page(args[2], out)
+	return s.page(args[2], out, 2) //nolint:mnd // a name and its value
 }
 
 func (s *Server) hset(args []string) resp.Reply {

@@ -100,19 +100,7 @@ func (s *Server) scan(args []string) resp.Reply {
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	return page(args[1], s.matching(pattern, kind))
-}
-
-// page is the reply of all that scans: the first page has everything.
-func page(cursor string, all []string) resp.Reply {
-	n, err := strconv.ParseUint(cursor, 10, 64)
-	switch {
-	case err != nil:
-		return resp.Fail("ERR invalid cursor")
-	case n != 0:
-		all = nil
-	}
-	return resp.List(resp.Text("0"), resp.Strings(all))
+	return s.page(args[1], s.matching(pattern, kind), 1)
 }
 
 // scanOptions reads MATCH, COUNT and TYPE.

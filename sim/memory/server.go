@@ -24,6 +24,9 @@ type Server struct {
 	// Watch is told of what happens to entries and keys that others may need.
 	Watch Watch
 
+	// Page is how many of what is scanned are replied at once; 0: all.
+	Page int
+
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex
 	commands map[string]command

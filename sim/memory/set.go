@@ -22,7 +22,7 @@ func setCommands() map[string]command {
 		"scard":      {onSet(func(m *set, _ []string) resp.Reply { return resp.Int(len(m.members)) }), 2},
 		"sismember":  {onSet(func(m *set, args []string) resp.Reply { return resp.Bool(m.has(args[2])) }), 3},
 		"smismember": {onSet((*set).smisMember), -3},
-		"sscan":      {onSet((*set).sscan), -3},
+		"sscan":      {func(s *Server, args []string) resp.Reply { return onSet(s.sscan)(s, args) }, -3},
 		"sunion":     {setOf(func(n, _ int) bool { return n > 0 }), -2},
 		"sinter":     {setOf(func(n, of int) bool { return n == of }), -2},
 	}
@@ -50,13 +50,13 @@ func (m *set) smisMember(args []string) resp.Reply {
 	return resp.List(out...)
 }
 
-func (m *set) sscan(args []string) resp.Reply {
+func (s *Server) sscan(m *set, args []string) resp.Reply {
 	pattern, kind, bad := scanOptions(args[3:])
 	if bad != "" || kind != "" {
 		return resp.Fail(syntax)
 	}
 	found := slices.DeleteFunc(slices.Clone(m.members), func(member string) bool { return !glob(pattern, member) })
-	return page(args[2], found)
+	return s.page(args[2], found, 1)
 }
 
 // setOf is SUNION and SINTER: what is in as many of the sets as is wanted.

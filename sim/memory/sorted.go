@@ -114,7 +114,7 @@ func sortedCommands() map[string]command {
 		"zcount":           {onSorted((*sorted).zcount), 4},
 		"zrank":            {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2], 1) }), 3},
 		"zrevrank":         {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2], -1) }), 3},
-		"zscan":            {onSorted((*sorted).zscan), -3},
+		"zscan":            {func(s *Server, args []string) resp.Reply { return onSorted(s.zscan)(s, args) }, -3},
 		"zrange":           {onSorted((*sorted).zrange), -4},
 		"zrevrange":        {onSorted((*sorted).zrange), -4},
 		"zrangebyscore":    {onSorted((*sorted).zrange), -4},
@@ -197,7 +197,7 @@ func (z *sorted) rank(member string, way int) resp.Reply {
 	return resp.Int(at)
 }
 
-func (z *sorted) zscan(args []string) resp.Reply {
+func (s *Server) zscan(z *sorted, args []string) resp.Reply {
 	pattern, kind, bad := scanOptions(args[3:])
 	if bad != "" || kind != "" {
 		return resp.Fail(syntax)
@@ -208,7 +208,7 @@ func (z *sorted) zscan(args []string) resp.Reply {
 			out = append(out, r.member, written(r.score))
 		}
 	}
-	return page(args[2], out)
+	return s.page(args[2], out, 2) //nolint:mnd // a member and its score
 }
 
 func (s *Server) zrem(args []string) resp.Reply {

@@ -1,0 +1,44 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+)
+
+// abroad are definitions as another tenant has them: of the same names and versions, and
+// that say the same, in texts of their own.
+func abroad(cfg Config) []*dsl.Definition {
+	var out []*dsl.Definition
+	for _, def := range append([]*dsl.Definition{cfg.Definition}, cfg.With...) {
+		text := append([]byte("# of another tenant\n"), def.Source...)
+		own, _, err := dsl.Parse(def.ID(), text)
+		if err != nil || own.ID() != def.ID() {
+			return nil // then they are the same
+		}
+		out = append(out, own)
+	}
+	return out
+}
+
+// definitions are those that a tenant registers, those of others first.
+func (w *world) definitions(tenant string) []*dsl.Definition {
+	own := append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...)
+	if tenant != w.cfg.Tenant && len(w.cfg.abroad) > 0 {
+		own = w.cfg.abroad
+	}
+	return append(own[1:len(own):len(own)], own[0])
+}
+
+// native looks whether the definition of an execution is one of its tenant.
+func (w *world) native(ctx context.Context, x store.Execution, broken breaks) {
+	if len(w.cfg.abroad) == 0 || len(w.tenants) == 1 {
+		return
+	}
+	key := fmt.Sprintf("tenant:%s:workflow:definition:%s", w.tenantOf(x.ID), x.Workflow)
+	if there, err := w.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
+		broken(ruleApart, x.ID, "its definition %s is another tenant's", x.Definition)
+	}
+}

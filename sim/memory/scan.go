@@ -1,0 +1,52 @@
+package memory
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// page is the reply of all that scans: what is behind a cursor, each so many texts
+// wide. What is there all the time is on a page, whatever comes and goes meanwhile.
+func (s *Server) page(cursor string, all []string, width int) resp.Reply {
+	from, err := strconv.ParseUint(cursor, 10, 64)
+	switch {
+	case err != nil:
+		return resp.Fail("ERR invalid cursor")
+	case s.Page == 0 && from == 0:
+		return resp.List(resp.Text("0"), resp.Strings(all))
+	case s.Page == 0:
+		return resp.List(resp.Text("0"), resp.Strings(nil))
+	}
+	return scanned(from, slices.Collect(slices.Chunk(all, width)), s.Page)
+}
+
+// scanned are those whose place is a cursor's or behind it: so many, and all of the
+// same place.
+func scanned(from uint64, all [][]string, count int) resp.Reply {
+	slices.SortStableFunc(all, func(a, b []string) int { return cmp.Compare(place(a), place(b)) })
+	var found []string
+	last := uint64(0)
+	for _, one := range all {
+		at := place(one)
+		if at < from {
+			continue
+		}
+		if count <= 0 && at != last {
+			return resp.List(resp.Text(strconv.FormatUint(at, 10)), resp.Strings(found))
+		}
+		found, last = append(found, one...), at
+		count--
+	}
+	return resp.List(resp.Text("0"), resp.Strings(found))
+}
+
+// place is where something stands among all that is scanned; never 0.
+func place(one []string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(one[0])) // it never fails
+	return h.Sum64() | 1
+}

@@ -1,0 +1,275 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// Act is what an operator does to an execution, if there is such a one by then.
+type Act struct {
+	What      Deal
+	Execution string        // as the world calls it
+	After     time.Duration // since the start
+}
+
+// Deal is a kind of Act.
+type Deal string
+
+// What operators do.
+const (
+	Suspend Deal = "suspend"
+	Resume  Deal = "resume"
+	Cancel  Deal = "cancel"
+	Retry   Deal = "retry"
+)
+
+// typ is the event that tells an execution of it; "" if there is no such deal.
+func (d Deal) typ() event.Type {
+	return map[Deal]event.Type{
+		Suspend: event.ExecutionSuspended, Resume: event.ExecutionResumed,
+		Cancel: event.ExecutionCancelled, Retry: event.ExecutionRetried,
+	}[d]
+}
+
+// writtenAct is an Act as people read it.
+type writtenAct struct {
+	What      Deal   `json:"what"`
+	Execution string `json:"execution"`
+	After     string `json:"after"`
+}
+
+// MarshalJSON writes a duration as Go does.
+func (a Act) MarshalJSON() ([]byte, error) {
+	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()}) //nolint:wrapcheck // strings
+}
+
+// UnmarshalJSON reads it.
+func (a *Act) UnmarshalJSON(text []byte) error {
+	var w writtenAct
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&w); err != nil {
+		return fmt.Errorf("what an operator does: %w", err)
+	}
+	after, err := time.ParseDuration(w.After)
+	if err != nil || after < 0 || w.What.typ() == "" {
+		return fmt.Errorf("what an operator does: %q after %q, want one of suspend, resume, cancel, retry after a time such as 45s", w.What, w.After)
+	}
+	*a = Act{w.What, w.Execution, after}
+	return nil
+}
+
+// operators are what those do who look after the executions of a world: what was
+// planned, and what is due once nothing else happens any more.
+type operators struct {
+	acts     int                  // so far
+	paused   map[string]time.Time // executions that were told to rest, and since when
+	rested   time.Duration        // how long all of them did in all
+	retried  map[string]int       // executions that were told to go on where they failed: how often
+	replayed int                  // letters that were brought back
+}
+
+func newOperators() operators {
+	return operators{paused: map[string]time.Time{}, retried: map[string]int{}}
+}
+
+// planned are the acts of a world as what comes from outside.
+func (w *world) planned() (out []arrival) {
+	for _, a := range w.cfg.Acts {
+		at := w.cfg.Start.Add(a.After)
+		out = append(out, arrival{at: at, act: func(ctx context.Context, w *world) error { return w.operate(ctx, a.What, a.Execution) }})
+	}
+	return out
+}
+
+// operate does to an execution what an operator does.
+func (w *world) operate(ctx context.Context, what Deal, id string) error {
+	there, err := w.client.Exists(ctx, w.keyOf(id)).Result()
+	if err != nil || there == 0 {
+		return err
+	}
+	o := &w.operators
+	o.acts++
+	switch since, resting := o.paused[id]; {
+	case what == Suspend && !resting:
+		o.paused[id] = w.clock.now
+	case what == Resume && resting:
+		o.rested += w.clock.now.Sub(since)
+		delete(o.paused, id)
+	}
+	return w.engine.Store.Publish(ctx, event.Event{
+		ID: fmt.Sprintf("%s/act/%d", w.idOf(id), o.acts), Source: decide.Prefix + "cli", Type: what.typ(), Time: w.clock.now,
+		Tenant: w.tenantOf(id), Execution: w.idOf(id), Data: event.Encode(event.Ended{Reason: "as planned"}),
+	})
+}
+
+// mostRetries is how often an operator retries an execution.
+const mostRetries = 2
+
+// attend lets the executions go on that were told to rest, and those that failed, once
+// nothing else happens. It reports whether there was any.
+func (w *world) attend(ctx context.Context) (bool, error) {
+	if len(w.cfg.Acts) == 0 && w.cfg.Deadly == 0 {
+		return false, nil
+	}
+	if found, err := w.replay(ctx); found || err != nil {
+		return found, err
+	}
+	found := false
+	for _, id := range w.executions() {
+		status, err := w.client.HGet(ctx, w.keyOf(id), "status").Result()
+		if err != nil {
+			continue // it was removed
+		}
+		what := Deal("")
+		switch retries := w.operators.retried[id]; {
+		case status == string(decide.Suspended):
+			what = Resume
+		case status == string(decide.Faulted) && w.cfg.Deadly > 0 && retries < mostRetries && slices.Contains(w.ids, id):
+			what = Retry
+			w.operators.retried[id]++
+		default:
+			continue
+		}
+		found = true
+		if err := w.operate(ctx, what, id); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// victims are messages of which whoever begins with them dies, until they are given up.
+type victims struct {
+	begun uint64 // messages that somebody has begun with
+	all   []*victim
+	along bool // others were given up as well
+}
+
+type victim struct {
+	of     handled
+	event  event.Event
+	deaths int
+}
+
+// find is the victim that a message is; nil if it is none.
+func (v *victims) find(m store.Message) *victim {
+	of := handled{m.Tenant, m.Group, m.ID}
+	if i := slices.IndexFunc(v.all, func(v *victim) bool { return v.of == of }); i >= 0 {
+		return v.all[i]
+	}
+	return nil
+}
+
+// about reports whether there is a victim that is an event of an id.
+func (v *victims) about(id string) bool {
+	return slices.ContainsFunc(v.all, func(v *victim) bool { return v.event.ID == id })
+}
+
+// deaths are those of all.
+func (v *victims) deaths() (n int) {
+	for _, one := range v.all {
+		n += one.deaths
+	}
+	return n
+}
+
+// doom has whoever begins with the message die that was begun with as the plan has it,
+// and in some worlds with its like once its execution was retried.
+func (w *world) doom(a delivery.Activity) {
+	if a.What != delivery.Began || w.cfg.Plan == nil {
+		return
+	}
+	v, m := &w.victims, a.Message
+	v.begun++
+	it := v.find(m)
+	if it == nil && (v.begun == w.cfg.Deadly || len(v.all) == 1 && w.alike(v.all[0], m)) {
+		it = &victim{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event}
+		v.all = append(v.all, it)
+	}
+	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
+		return
+	}
+	it.deaths++
+	w.crash(w.current.process, nil)
+}
+
+// alike reports whether a message is what a victim was, in an execution that was retried
+// for its sake.
+func (w *world) alike(v *victim, m store.Message) bool {
+	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
+		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && choice(w.cfg.Seed, "killed twice")%2 == 0
+}
+
+// ruleDeadly is that of what processes die of.
+const ruleDeadly = "what processes die of is given up, once"
+
+// doomed reports whether a letter is about a message that processes die of, which is
+// given up in good order, or of what such a one takes along: the word that what it would
+// have begun is to end, and what another service of the process does alone meanwhile.
+func (w *world) doomed(tenant string, l store.Letter) (own, along bool) {
+	for _, v := range w.victims.all {
+		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
+			w.victims.along, along = true, true
+		}
+		if v.of.tenant == tenant && v.event.Execution == l.Event.Execution {
+			own = own || v.event.ID == l.Event.ID
+			along = along || v.event.Type == event.ExecutionStarted && l.Event.Type == event.ExecutionCancelled
+		}
+	}
+	return own, along
+}
+
+// mourned holds the letters of messages that processes die of against their deaths.
+func (w *world) mourned(letters int, broken breaks) {
+	const enough = 5
+	letters += w.operators.replayed
+	for _, v := range w.victims.all {
+		if v.deaths != enough || letters != len(w.victims.all) {
+			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.deaths, v.event.Type, v.event.ID, letters, len(w.victims.all))
+		}
+	}
+}
+
+// replay brings the letters back of what processes died of, each once, in some worlds.
+func (w *world) replay(ctx context.Context) (found bool, err error) {
+	if len(w.victims.all) <= w.operators.replayed || choice(w.cfg.Seed, "replay")%2 == 0 {
+		return false, nil
+	}
+	for _, tenant := range w.tenants {
+		letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: tenant, Count: 10})
+		if err != nil {
+			return found, err
+		}
+		for _, l := range letters {
+			if own, _ := w.doomed(tenant, l); !own {
+				continue
+			}
+			if again, err := w.engine.Store.Replay(ctx, l); err != nil || !again {
+				return found, err
+			}
+			w.operators.replayed++
+			found = true
+		}
+	}
+	return found, nil
+}
+
+// operated says in a trial what operators did, and what was done to it.
+func (w *world) operated(t *Trial) {
+	o, v := &w.operators, &w.victims
+	t.rested, t.retried, t.deaths, t.begun = o.rested, o.retried, v.deaths(), v.begun
+	if len(v.all) > 0 {
+		t.victim, t.killer = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
+	}
+}

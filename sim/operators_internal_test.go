@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+)
+
+// crowded has all that messages are about: calls, timers, events, children, and what
+// goes on beside them.
+func crowded(t *testing.T) Config {
+	t.Helper()
+	return workload{
+		document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {do: [{rest: {wait: P1D}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: P9D}}}]}
+          - b: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+          - c: {listen: {to: {one: {with: {type: com.example.x}}}}}
+          - d: {try: [{none: {run: {workflow: {namespace: test, name: none, version: '1.0.0', input: {}}}}}], catch: {do: [{end: {set: {n: 4}}}]}}
+  - end: {set: "${ [.[0].n, .[1].n, .[2][0], .[3].n] }"}
+`,
+		with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: PT5H}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
+`},
+		mocks: `
+http: [{respond: {latency: PT3S, body: {n: 3}}}]
+events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
+`,
+	}.config(t)
+}
+
+// Whichever message processes die of, it is given up, once, and its execution ends: and
+// so does one that waits for it.
+func TestWhateverProcessesDieOf(t *testing.T) {
+	t.Parallel()
+	for _, processes := range []int{1, 2} {
+		of := map[event.Type]int{}
+		for n := uint64(1); ; n++ {
+			got, wrong := dying(t, processes, n)
+			if got.deaths == 0 {
+				break
+			}
+			if of[got.killer]++; wrong != "" {
+				t.Error(wrong)
+			}
+		}
+		if len(of) < 6 || of[event.ExecutionStarted] < 3 {
+			t.Errorf("%d processes: they died of %v only", processes, of)
+		}
+	}
+}
+
+// dying is a run in which processes die of a message, and what is wrong with it.
+func dying(t *testing.T, processes int, n uint64) (got *Trial, wrong string) {
+	t.Helper()
+	cfg := crowded(t)
+	cfg.Processes, cfg.Remote, cfg.Seed, cfg.Deadly = processes, processes == 2, uint64(processes), n
+	got = try(t, cfg, Plan{})
+	over := got.Ends[0].Status.Ended() || got.retried["x"] > 0 || got.killer == "com.example.x"
+	if len(got.Broken) > 0 || !over {
+		wrong = fmt.Sprintf("%d processes die of message %d, %s: %s %v", processes, n, got.killer, got.Ends[0].Status, got.Broken)
+	}
+	return got, wrong
+}
+
+// Whenever an operator lets an execution rest, and go on, it comes to the same; and
+// whenever it is cancelled it ends.
+func TestWheneverOperatorsAct(t *testing.T) {
+	t.Parallel()
+	if wrong := operating(t); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// operating is what is wrong where operators are at work.
+func operating(t *testing.T) string {
+	t.Helper()
+	plain := try(t, crowded(t), Plan{})
+	var moments []time.Duration
+	for _, end := range plain.Ends {
+		for _, e := range end.History {
+			at := e.Time.Sub(Epoch())
+			moments = append(moments, at, at+time.Second)
+		}
+	}
+	slices.Sort(moments)
+	for i, at := range slices.Compact(moments) {
+		for _, of := range []string{"x", "x.1"} {
+			cfg := crowded(t)
+			cfg.Seed, cfg.Remote = uint64(i), i%2 == 1
+			cfg.Acts = []Act{{Suspend, of, at}, {Resume, of, at + 30*time.Hour}}
+			if i%3 == 0 { // whoever looks after it finds that it rests
+				cfg.Acts = cfg.Acts[:1]
+			}
+			if got := try(t, cfg, Plan{}); len(got.Broken) > 0 || got.Outcome != plain.Outcome {
+				return fmt.Sprintf("%s rests after %v: %s %s %v", of, at, got.Status, got.Output, got.Broken)
+			}
+			cfg.Acts = []Act{{Cancel, of, at}}
+			if i%3 == 1 { // it rests then
+				cfg.Acts = []Act{{Suspend, of, at - min(at, time.Millisecond)}, {Cancel, of, at}}
+			}
+			got := try(t, cfg, Plan{})
+			last := got.Ends[0].History[len(got.Ends[0].History)-1].Time.Sub(Epoch())
+			if len(got.Broken) > 0 || of == "x" && at < plain.lasted() && (got.Status != decide.Cancelled || last > at+time.Second) {
+				return fmt.Sprintf("%s is cancelled after %v: %s %v", of, at, got.Status, got.Broken)
+			}
+		}
+	}
+	return ""
+}
+
+// crowd is where mistakes are found about what operators do, and processes die of.
+const crowd = "a crowd"
+
+func lookAtCrowd(t *testing.T) string {
+	if wrong := operating(t); wrong != "" {
+		return wrong
+	}
+	for processes := range 2 {
+		for n := uint64(1); ; n++ {
+			got, wrong := dying(t, processes+1, n)
+			if wrong != "" {
+				return wrong
+			}
+			if got.deaths == 0 {
+				break
+			}
+		}
+	}
+	return ""
+}

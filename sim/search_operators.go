@@ -1,0 +1,175 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+)
+
+// scene is what a run is like in which nothing goes wrong, for those who take part in
+// other ones.
+type scene struct {
+	lasts time.Duration
+	cast  []string // its executions
+	begun uint64   // messages
+}
+
+func sceneOf(t *Trial) scene {
+	s := scene{lasts: t.lasted(), begun: t.begun}
+	for _, end := range t.Ends {
+		s.cast = append(s.cast, end.ID)
+	}
+	return s
+}
+
+// operated has operators at work in some of the worlds in which things go wrong, or has
+// a message in them that processes die of, or calls that take long. In half of these
+// nothing else goes wrong.
+func (h *hunt) operated(sc Scenario) Scenario {
+	const once = 8
+	if len(h.Kinds) == 0 || len(h.scene.cast) == 0 || choice(sc.Seed, "operated")%once != 1 {
+		return sc
+	}
+	n := choice(sc.Seed, "deals")
+	if n%2 == 0 { //nolint:mnd // one half of them
+		sc.chance = nil
+	}
+	n >>= 8
+	switch way := n % 3; { //nolint:mnd // thirds
+	case way == 0 && h.scene.begun > 0:
+		sc.Deadly, sc.chance = 1+(n>>8)%h.scene.begun, nil
+		return sc
+	case way == 1 && len(h.calls) > 0:
+		sc.Slow = true
+		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k FaultKind) bool { return k != DropRequest && k != DropReply })
+		return sc
+	}
+	if sc.chance != nil { // a word that comes again when another one was said is a new one
+		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k FaultKind) bool { return k == Duplicate })
+	}
+	sc.Acts = h.acts(sc.Seed)
+	return sc
+}
+
+// slowness is how long calls take where they are slow: longer than two leases.
+const slowness = 100 * time.Second
+
+// acts are what operators do in the world of a seed: they let an execution rest, and go
+// on, or end it, or else anything.
+func (h *hunt) acts(seed uint64) []Act {
+	at := func(i uint64) time.Duration {
+		n := mix(seed, hashed("act"), i)
+		span := h.scene.lasts + time.Second
+		if n%4 == 0 { //nolint:mnd // some come at once
+			span = time.Second
+		}
+		return time.Duration(n>>8) % span //nolint:gosec // it is no larger than 2^56
+	}
+	of := h.scene.cast[choice(seed, "acted upon")%uint64(len(h.scene.cast))]
+	if choice(seed, "acted upon first")%2 == 0 {
+		of = h.scene.cast[0]
+	}
+	n := choice(seed, "act")
+	acts := []Act{{Suspend, of, at(0)}, {Resume, of, at(0) + at(1)}}
+	switch n % 4 { //nolint:mnd // ways
+	case 0:
+		acts = []Act{{Cancel, of, at(0)}}
+	case 1:
+		deals := []Deal{Suspend, Resume, Suspend, Resume, Cancel, Retry}
+		for i := range uint64(3) { //nolint:mnd // some more
+			acts = append(acts, Act{deals[(n>>(8*i+8))%uint64(len(deals))], of, at(2 + i)})
+		}
+	}
+	return acts
+}
+
+// attended reports whether there is somebody who does what is not in the document.
+func (sc Scenario) attended() bool { return len(sc.Acts) > 0 || sc.Deadly > 0 || sc.Slow }
+
+// odds are the failures of a run that its ends show.
+func (h *hunt) odds(t *Trial, sc Scenario) []failure {
+	if !sc.attended() {
+		return h.differing(t)
+	}
+	// What rests is held up as by faults.
+	held := *t
+	held.Struck = slices.Clone(t.Struck)
+	long := t.rested + time.Duration(t.deaths)*costOfFault
+	if sc.Slow {
+		long += time.Duration(len(t.Reached)) * slowness
+	}
+	if long > 0 {
+		held.Struck = append(held.Struck, Struck{Fault: Fault{Kind: Delay, Amount: long}})
+	}
+	var out []failure
+	for _, end := range t.Ends {
+		if strings.Contains(end.ID, ".") { // others say what became of it
+			continue
+		}
+		if f, ok := h.oddEnd(&held, end, sc); ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// oddEnd is what is wrong with the end of an execution in a run in which operators are
+// at work.
+func (h *hunt) oddEnd(t *Trial, end End, sc Scenario) (failure, bool) {
+	fail := func(rule, format string, args ...any) (failure, bool) {
+		return failure{Engine, Violation{rule, end.ID, fmt.Sprintf(format, args...)}, ""}, true
+	}
+	classes := h.classes(sibling(end.ID))
+	at, cancelled := cancelledAt(sc, end)
+	switch {
+	case end.Status == "" || end.Status == gone || len(classes) == 0 || len(end.History) == 0:
+		return failure{}, false
+	case end.Status == decide.Cancelled && cancelled:
+		return failure{}, false
+	case !end.Status.Ended() && !h.waits(end, classes):
+		return fail(ruleEnds, "it is %s, and nothing happens any more", end.Status)
+	case cancelled && (!end.Status.Ended() || at.Add(h.held(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
+		return fail("who is cancelled ends", "it was told to %v after its start, and is %s", at.Sub(end.History[0].Time), end.Status)
+	case h.altered(t, end, sc):
+		return failure{}, false
+	}
+	if h.known[sibling(end.ID)][h.hidden.key(end)] != nil {
+		return failure{}, false
+	}
+	f, ok := h.attribute(t, end)
+	return f, ok && f.Class == Engine
+}
+
+// cancelledAt is when an operator cancelled an execution that went on.
+func cancelledAt(sc Scenario, end End) (at time.Time, ok bool) {
+	if len(end.History) == 0 {
+		return at, false
+	}
+	for _, a := range sc.Acts {
+		if a.What == Cancel && a.Execution == end.ID {
+			return end.History[0].Time.Add(a.After), true
+		}
+	}
+	return at, false
+}
+
+// waits reports whether an execution may wait for ever: it does so where nothing goes
+// wrong, or events came while it did not listen.
+func (h *hunt) waits(end End, usual []*class) bool {
+	return otherEvents(usual, h.factsOf(&Trial{}, end)) || slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() })
+}
+
+// altered reports whether an execution may end in another way for what was done to it,
+// or to those that it has started.
+func (h *hunt) altered(t *Trial, end End, sc Scenario) bool {
+	touched := func(id string) bool { _, ok := below(id, end.ID); return ok }
+	if t.along || t.victim == "" && sc.Deadly > 0 || touched(t.victim) || t.retried[end.ID] > 0 {
+		return true
+	}
+	return slices.ContainsFunc(sc.Acts, func(a Act) bool {
+		return touched(a.Execution) && (a.Execution != end.ID || a.What == Cancel || a.What == Retry)
+	})
+}
