@@ -27,6 +27,7 @@ type Message struct {
 
 	fields []string // of the entry …
 	text   string   // … or their text: few are asked for them
+	after  string   // the entry behind which its consumer was given it, with nothing in between; "": not known
 }
 
 // Fields are those of the entry as it stands, in the order of their names.
