@@ -117,9 +117,10 @@ func (q *reading) stream(tenant string, entries int) {
 		if len(q.out) == cap(q.out) {
 			q.out = slices.Grow(q.out, (left+1)/2) // about so many of them are wanted
 		}
-		m := q.store.entered(q.reader, tenant, &q.entry, q.now)
-		m.after, before = before, m.ID
-		q.out = append(q.out, m)
+		q.out = append(q.out, Message{Tenant: tenant, Read: q.now, after: before})
+		m := &q.out[len(q.out)-1]
+		q.store.entered(m, &q.reader, &q.entry)
+		before = m.ID
 	}
 	if id != "" {
 		q.store.passages.given(at, id)

@@ -14,6 +14,7 @@ import (
 type Wish struct {
 	*Message
 	Timer event.Timer
+	Text  string // of the timer, as event.TimerText has it; "": it is not known yet
 	Back  bool
 }
 
@@ -151,8 +152,11 @@ func (s *Store) wanted(l *textList, places []int, wishes []Wish) {
 		l.list = append(l.list, &wishes[place].ID)
 	}
 	for _, place := range places {
-		t := &wishes[place].Timer
-		l.add(formatScore(t.Due()), event.TimerText(t))
+		w := &wishes[place]
+		if l.add(formatScore(w.Timer.Due())); w.Text == "" {
+			w.Text = event.TimerText(&w.Timer)
+		}
+		l.list = append(l.list, &w.Text)
 	}
 	for _, place := range places {
 		l.add(tombstone(wishes[place].Timer))
