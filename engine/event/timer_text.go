@@ -182,7 +182,7 @@ func (s *scanner) number(name string) (n int64) {
 		n = 10*n + int64(rest[digits]-'0')
 		digits++
 	}
-	const most = 18 // an int64 holds all of so many
+	const most = 18                                     // an int64 holds all of so many
 	if digits == 0 || digits > most || rest[0] == '0' { // 0 is left out
 		s.good = false
 	}

@@ -126,7 +126,7 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 }
 
 // leastRun is of how many messages it is worth while to ask for all at once.
-const leastRun = 8
+const leastRun = 4
 
 // What setScript does for a message.
 const (
