@@ -27,7 +27,7 @@ type Message struct {
 	fields []string // of the entry …
 	text   string   // … or their text: few are asked for them
 	data   string   // of the event, as it stands in that text
-	after  string   // the entry behind which its consumer was given it, with nothing in between; "": not known
+	after  string   // the entry that its consumer was given before it, and none in between; "": not known
 }
 
 // Fields are those of the entry as it stands, in the order of their names.
