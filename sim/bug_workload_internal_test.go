@@ -22,7 +22,7 @@ var workloadBugs = []workloadBug{
 		return strings.Replace(source, `redis.call('ZREM', timers, member) == 0 and not unmove(timers, execution, tombstone) and kept`, `kept`, 1)
 	}}, "a child is cancelled with"},
 	{"a timer is set for one that has ended", bug{script: replaced(
-		`elseif status ~= 'completed' and status ~= 'faulted' and status ~= 'cancelled' then`, `else`)}, "a child is cancelled before"},
+		`local ended = {completed = true, faulted = true, cancelled = true}`, `local ended = {}`)}, "a child is cancelled before"},
 	{"one of the timers that fire stays", bug{script: replaced(`if #fired > 0 then redis.call('ZREM', timers`,
 		`if #fired > 1 then table.remove(fired) end if #fired > 0 then redis.call('ZREM', timers`)}, "timers that are set"},
 	{"what was not read is passed by", bug{script: replaced(`if #rest == 0 and not rest['err'] then`, `if not rest['err'] then`)}, "timers that are set"},

@@ -83,12 +83,12 @@ func plainText(s string) bool {
 	return true
 }
 
-// ScanTimer reads the JSON of a timer that stands there as Encode writes it. It is
+// ScanTimer reads the JSON of a timer that stands there just as Encode writes it. It is
 // false of all else, which json.Unmarshal may read all the same.
 func ScanTimer(text string) (t Timer, ok bool) {
 	s := scanner{rest: text, good: true}
 	t = s.timer()
-	return t, s.good && s.rest == "}" && strings.HasPrefix(text, "{")
+	return t, s.good && s.rest == "}"
 }
 
 // ScanFired reads the data of TimerFired in the same way.
@@ -97,7 +97,7 @@ func ScanFired(text string) (f Fired, ok bool) {
 	f.Timer = s.timer()
 	f.ScheduledFor = s.time(`,"scheduled_for":"`)
 	f.FiredAt = s.time(`,"fired_at":"`)
-	return f, s.good && s.rest == "}" && strings.HasPrefix(text, "{")
+	return f, s.good && s.rest == "}"
 }
 
 // scanner reads a text from its beginning on.
@@ -108,21 +108,27 @@ type scanner struct {
 
 // timer reads the members of a timer.
 func (s *scanner) timer() (t Timer) {
-	t.Tenant = s.text(`{"tenant_id":"`)
+	before := len(s.rest)
+	t.Tenant = s.any(`{"tenant_id":"`)
+	s.good = s.good && len(s.rest) < before // it is always there
 	t.Workflow = s.text(`,"workflow_id":"`)
 	t.Execution = s.text(`,"execution_id":"`)
 	t.TaskID = s.text(`,"task_id":"`)
 	t.TaskName = s.text(`,"task_name":"`)
+	before = len(s.rest)
 	t.FireAt = s.time(`,"fire_at":"`)
+	s.good = s.good && len(s.rest) < before
 	t.DurationMS = s.number(`,"duration_ms":`)
 	t.Kind = TimerKind(s.text(`,"kind":"`))
 	t.Key = s.text(`,"key":"`)
+	before = len(s.rest)
 	t.MovedTo = s.time(`,"moved_to":"`)
+	s.good = s.good && t.MovedTo.IsZero() == (len(s.rest) == before)
 	return t
 }
 
-// text reads a member that is a text; a missing one is "".
-func (s *scanner) text(name string) string {
+// any reads a member that is a text; a missing one is "".
+func (s *scanner) any(name string) string {
 	rest, found := strings.CutPrefix(s.rest, name)
 	if !found {
 		return ""
@@ -136,6 +142,14 @@ func (s *scanner) text(name string) string {
 	return rest[:end]
 }
 
+// text reads a member that is left out where its text is empty.
+func (s *scanner) text(name string) string {
+	before := len(s.rest)
+	text := s.any(name)
+	s.good = s.good && (text != "" || len(s.rest) == before)
+	return text
+}
+
 // time reads a member that is a moment in UTC.
 func (s *scanner) time(name string) (at time.Time) {
 	if !strings.HasPrefix(s.rest, name) {
@@ -145,7 +159,16 @@ func (s *scanner) time(name string) (at time.Time) {
 	if at.UnmarshalText([]byte(text)) != nil || !strings.HasSuffix(text, "Z") {
 		s.good = false
 	}
+	s.good = s.good && shortest(text)
 	return at
+}
+
+// shortest reports whether a moment is written with no more, and no fewer, digits than
+// it is by Encode.
+func shortest(moment string) bool {
+	const whole, most = len("2006-01-02T15:04:05Z"), len("2006-01-02T15:04:05.123456789Z")
+	n := len(moment)
+	return n == whole || n > whole && n <= most && moment[whole-1] == '.' && moment[n-2] != '0'
 }
 
 // number reads a member that is a number of few digits.
@@ -159,8 +182,8 @@ func (s *scanner) number(name string) (n int64) {
 		n = 10*n + int64(rest[digits]-'0')
 		digits++
 	}
-	const most = 18 // an int64 holds all of so many
-	if digits == 0 || digits > most || digits > 1 && rest[0] == '0' {
+	const most = 18                                     // an int64 holds all of so many
+	if digits == 0 || digits > most || rest[0] == '0' { // 0 is left out
 		s.good = false
 	}
 	s.rest = rest[digits:]

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -27,6 +26,8 @@ type Message struct {
 
 	fields []string // of the entry …
 	text   string   // … or their text: few are asked for them
+	data   string   // of the event, as it stands in that text
+	after  string   // the entry that its consumer was given before it, and none in between; "": not known
 }
 
 // Fields are those of the entry as it stands, in the order of their names.
@@ -35,6 +36,14 @@ func (m Message) Fields() []string {
 		return fieldsOf(m.text)
 	}
 	return m.fields
+}
+
+// Data is the text of the event's data.
+func (m *Message) Data() string {
+	if m.data != "" {
+		return m.data
+	}
+	return string(m.Event.Data)
 }
 
 // Same reports whether both are the same entry of the same stream.
@@ -52,24 +61,36 @@ func (m Message) Obituary(typ event.Type, dead event.Dead) event.Event {
 	}
 }
 
-// entered is the message that an entry is. Its fields are made again when somebody
-// asks for them.
-func (s *Store) entered(r Reader, tenant string, entry *rawEntry, now time.Time) Message {
+// entered makes of m the message that an entry is. Its fields are made again when
+// somebody asks for them.
+func (s *Store) entered(m *Message, r *Reader, entry *rawEntry) {
 	fields, id, text := entry.texts()
-	m := s.message(r, tenant, id, fields, now)
-	if len(fields)/2 <= mostFields {
-		m.fields, m.text = nil, text
+	if len(fields)/2 > mostFields {
+		*m = s.message(*r, m.Tenant, id, sortFields(fields), m.Read)
+		return
 	}
-	return m
+	m.Group, m.Consumer, m.ID, m.text = r.Group, r.Consumer, id, text
+	s.understand(m, fields)
+	if s.sealer == nil {
+		m.data = dataOf(fields)
+	}
+}
+
+// dataOf is the field of an event's data.
+func dataOf(fields []string) (data string) {
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == "data" {
+			data = fields[i+1]
+		}
+	}
+	return data
 }
 
 // message reads an entry of these fields, in the order of their names. One that is
 // no event comes with the reason.
 func (s *Store) message(r Reader, tenant, id string, fields []string, now time.Time) Message {
 	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, fields: fields, Read: now}
-	m.Event, m.Err = s.decode(fields)
-	m.Event.Tenant = tenant // whatever the sender says
-	m.recall()
+	s.understand(&m, fields)
 	if n := len(fields) / 2; n > mostFields {
 		m.Err = fmt.Errorf("the entry has %d fields, more than %d", n, mostFields)
 		m.Event.Ext = nil
@@ -77,6 +98,13 @@ func (s *Store) message(r Reader, tenant, id string, fields []string, now time.T
 		m.fields = []string{packedField, string(event.Encode(object(fields)))}
 	}
 	return m
+}
+
+// understand reads the event of an entry; of fields of one name the last one counts.
+func (s *Store) understand(m *Message, fields []string) {
+	m.Event, m.Err = s.decode(fields)
+	m.Event.Tenant = m.Tenant // whatever the sender says
+	m.recall()
 }
 
 // mostFields is how many fields an entry may have: scripts take them all at once,
@@ -148,7 +176,7 @@ func listed(fields map[string]string) []string {
 func (s *Store) decode(fields []string) (event.Event, error) {
 	e, err := event.FromFields(fields)
 	e.Data = s.sealer.Unseal(e.Data)
-	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
+	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !event.Valid(e.Data) {
 		err = errors.New("its data is no JSON")
 	}
 	return e, err

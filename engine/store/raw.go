@@ -139,9 +139,9 @@ func (e *rawEntry) field(name string) []byte {
 	return found
 }
 
-// texts are the fields in the order of their names, until the next entry is read, the
-// id, and the text of all fields. They share one text, so that whoever keeps one keeps
-// no more than its own entry.
+// texts are the fields, until the next entry is read, the id, and the text of all
+// fields. They share one text, so that whoever keeps one keeps no more than its own
+// entry.
 func (e *rawEntry) texts() (fields []string, id, text string) {
 	text = string(e.reply.of(span{e.id.from, e.whole.to}))
 	id, text = text[:e.id.to-e.id.from], text[e.whole.from-e.id.from:]
@@ -152,7 +152,7 @@ func (e *rawEntry) texts() (fields []string, id, text string) {
 		name, value := e.fields[i], e.fields[i+1]
 		e.named = append(e.named, text[name.from-e.whole.from:name.to-e.whole.from], text[value.from-e.whole.from:value.to-e.whole.from])
 	}
-	return sortFields(e.named), id, text
+	return e.named, id, text
 }
 
 // fieldsOf are the fields that the text of an entry has, in the order of their names.
@@ -163,7 +163,7 @@ func fieldsOf(text string) []string {
 		e.fields = append(e.fields, in.bulk())
 	}
 	fields, _, _ := e.texts()
-	return fields
+	return sortFields(fields)
 }
 
 // sortFields puts fields into the order of their names; of those of one name only

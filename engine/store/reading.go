@@ -101,7 +101,7 @@ func (q *reading) delivered(now time.Time) ([]Message, error) {
 // stream reads the entries of one of the streams.
 func (q *reading) stream(tenant string, entries int) {
 	at := spot{tenant, q.reader.Group}
-	others, id := q.store.passages.begin(at, entries), ""
+	others, id, before := q.store.passages.begin(at, entries), "", ""
 	for left := entries; left > 0; left-- {
 		if q.in.entry(&q.entry); q.in.bad {
 			return
@@ -111,12 +111,16 @@ func (q *reading) stream(tenant string, entries int) {
 		others.entry(id, &q.entry, typ)
 		if !q.reader.wants(typ) {
 			q.reader.pass(Spent{tenant, id}, left)
+			before = ""
 			continue
 		}
 		if len(q.out) == cap(q.out) {
 			q.out = slices.Grow(q.out, (left+1)/2) // about so many of them are wanted
 		}
-		q.out = append(q.out, q.store.entered(q.reader, tenant, &q.entry, q.now))
+		q.out = append(q.out, Message{Tenant: tenant, Read: q.now, after: before})
+		m := &q.out[len(q.out)-1]
+		q.store.entered(m, &q.reader, &q.entry)
+		before = m.ID
 	}
 	if id != "" {
 		q.store.passages.given(at, id)

@@ -107,10 +107,13 @@ func (s *Store) taken(ctx context.Context, r Reader, takes []taking, now time.Ti
 		s.passages.given(at, t.passage.end())
 		r.found(t.tenant, len(t.passage.ids)-t.passage.gone)
 		claimed, _ := reply[1].([]any)
+		before := ""
 		for i := range t.passage.wanted { // they come in the same order
 			p := &t.passage.wanted[i]
 			if id := t.passage.ids[p.at]; len(claimed) > 0 && claimed[0] == any(id) {
-				out, claimed = append(out, s.piece(r, t.tenant, id, p, now)), claimed[1:]
+				m := s.piece(r, t.tenant, id, p, now)
+				m.after, before = before, id
+				out, claimed = append(out, m), claimed[1:]
 			}
 		}
 	}

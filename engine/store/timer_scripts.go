@@ -31,6 +31,25 @@ local function rouse(timers, member, stream, from)
 end
 `
 
+// whole is for scripts that answer messages which follow one another: whether a consumer
+// has just these n. Nothing before the first of them, nothing behind the last, and n in
+// all says it of any number at once. It does not say so of 0.
+const whole = `
+local function whole(stream, group, me, first, last, n)
+  if n == 0 then return false end
+  local all = redis.pcall('XPENDING', stream, group)
+  if all['err'] then return false end
+  local has = 0
+  for _, owner in ipairs(all[4] or {}) do
+    if owner[1] == me then has = tonumber(owner[2]) end
+  end
+  if has ~= n then return false end
+  local head = redis.call('XPENDING', stream, group, '-', first, 2, me)
+  local tail = redis.call('XPENDING', stream, group, last, '+', 2, me)
+  return #head == 1 and head[1][1] == first and #tail == 1 and tail[1][1] == last
+end
+`
+
 // setScript sets timers and takes them back, as messages of one consumer ask, in
 // their order, and acknowledges those that are still the consumer's.
 //
@@ -42,24 +61,30 @@ end
 // KEYS: stream, timers, keys, forgotten keys, then the execution of each message.
 // ARGV: group, consumer, the first and the last of the entries, what to do for each
 // message, as one letter: 't' to set a timer without a key, 's' to set one with a
-// key, 'c' to take it back; then for each message its entry, the timer's score,
-// member and tombstone, and if it has a key or is taken back its identity and order.
+// key, 'c' to take it back; how many messages there are if between the first and the
+// last the consumer was given nothing else, or 0; the entries; of each timer its score
+// and member; their tombstones; and of those that have a key or are taken back the
+// identity and order.
 //
 // It returns the time, and what became of each: '1' it is done, '0' the message is not the
 // consumer's any more, '!' it cannot be done; and of these in turn why. What could
 // fail is looked at before anything is written for a message.
 //
 //nolint:gochecknoglobals // see commitScript
-var setScript = redis.NewScript(unmove + keyed + `
+var setScript = redis.NewScript(unmove + keyed + whole + `
 local stream, timers, keys, forgotten = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local args, executions = ARGV, KEYS -- globals take long to find
-local pending = redis.pcall('XPENDING', stream, args[1], args[3], args[4], 10000, args[2])
-if pending['err'] then
-  if not string.find(pending['err'], 'NOGROUP', 1, true) then error(pending['err'], 0) end
-  pending = {}
+local args, executions, n = ARGV, KEYS, #ARGV[5] -- globals take long to find
+local entries, places, tombstones, rest = 6, 5 + n, 6 + 3 * n, 7 + 4 * n
+local mine = nil -- all
+if not whole(stream, args[1], args[2], args[3], args[4], tonumber(args[6])) then
+  local pending = redis.pcall('XPENDING', stream, args[1], args[3], args[4], 10000, args[2])
+  if pending['err'] then
+    if not string.find(pending['err'], 'NOGROUP', 1, true) then error(pending['err'], 0) end
+    pending = {}
+  end
+  mine = {}
+  for i = 1, #pending do mine[pending[i][1]] = true end
 end
-local mine = {}
-for i = 1, #pending do mine[pending[i][1]] = true end
 
 local function wrong(key, kind)
   local is = redis.call('TYPE', key)['ok']
@@ -67,18 +92,12 @@ local function wrong(key, kind)
 end
 local broken = wrong(timers, 'zset') or wrong(keys, 'hash') or wrong(forgotten, 'zset')
 
-local adds, acks, done, whys = {}, {}, {}, {}
-local function flush()
-  if #adds > 0 then redis.call('ZADD', timers, unpack(adds)) end
-  adds = {}
+local begun = nil -- the first of those that are set at once
+local function flush(before)
+  if begun then redis.call('ZADD', timers, unpack(args, places + 2 * begun, places + 2 * before - 1)) end
+  begun = nil
 end
 local function set(score, member, identity, order)
-  if identity == '' then
-    adds[#adds + 1] = score
-    adds[#adds + 1] = member
-    return
-  end
-  flush()
   local kept = redis.call('HGET', keys, identity)
   if kept and string.sub(kept, 1, 40) >= order then return end
   redis.call('ZADD', timers, score, member)
@@ -87,7 +106,6 @@ local function set(score, member, identity, order)
   redis.call('ZREM', forgotten, identity)
 end
 local function take(execution, member, tombstone, identity, order)
-  flush()
   local kept = redis.call('HGET', keys, identity)
   if string.sub(identity, 1, 1) == 'k' then
     if not kept or string.sub(kept, 1, 40) < order then
@@ -100,42 +118,44 @@ local function take(execution, member, tombstone, identity, order)
   end
 end
 
-local at = 6
-for i = 1, #args[5] do
-  local execution, what = executions[i + 4], string.sub(args[5], i, i)
-  local entry, score, member, tombstone = args[at], args[at + 1], args[at + 2], args[at + 3]
-  local identity, order = '', ''
-  at = at + 4
-  if what ~= 't' then
-    identity, order = args[at], args[at + 1]
-    at = at + 2
-  end
-  local known = mine[entry] and redis.pcall('HMGET', execution, 'status', tombstone)
+local ended = {completed = true, faulted = true, cancelled = true}
+local done, left, whys = {}, 0, {}
+for i = 1, n do
+  local execution, tombstone, what = executions[i + 4], args[tombstones + i], string.sub(args[5], i, i)
+  local known = (not mine or mine[args[entries + i]]) and redis.pcall('HMGET', execution, 'status', tombstone)
   local why = known and (known['err'] or broken)
-  if not known then
-    done[i] = '0'
-  elseif why then
-    done[i] = '!'
-    whys[#whys + 1] = why
+  local usual = known and not why and what == 't' and not known[2] and not ended[known[1]]
+  if usual then
+    begun = begun or i
   else
-    local status = known[1]
-    if what == 'c' then
-      take(execution, member, tombstone, identity, order)
-    elseif status ~= 'completed' and status ~= 'faulted' and status ~= 'cancelled' then
-      if known[2] then
-        redis.call('HDEL', execution, tombstone)
-      else
-        set(score, member, identity, order)
-      end
-    end
-    done[i] = '1'
-    acks[#acks + 1] = entry
+    flush(i)
   end
+  if not known or why then
+    done[i], left = known and '!' or '0', left + 1
+    whys[#whys + 1] = why
+  elseif what == 'c' then
+    take(execution, args[places + 2 * i + 1], tombstone, args[rest], args[rest + 1])
+  elseif not usual and not ended[known[1]] then
+    if known[2] then
+      redis.call('HDEL', execution, tombstone)
+    else
+      set(args[places + 2 * i], args[places + 2 * i + 1], args[rest], args[rest + 1])
+    end
+  end
+  if what ~= 't' then rest = rest + 2 end
 end
-flush()
-if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
+flush(n + 1)
+if left == 0 then
+  redis.call('XACK', stream, args[1], unpack(args, entries + 1, entries + n))
+else
+  local acks = {}
+  for i = 1, n do
+    if not done[i] then done[i], acks[#acks + 1] = '1', args[entries + i] end
+  end
+  if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
+end
 local time = redis.call('TIME')
-return {time[1], time[2], table.concat(done), unpack(whys)}
+return {time[1], time[2], left == 0 and string.rep('1', n) or table.concat(done), unpack(whys)}
 `)
 
 // retryScript puts a message off. KEYS: stream, timers. ARGV: group, entry, consumer,

@@ -14,6 +14,7 @@ import (
 type Wish struct {
 	*Message
 	Timer event.Timer
+	Text  string // of the timer, as event.TimerText has it; "": it is not known yet
 	Back  bool
 }
 
@@ -92,31 +93,40 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 	const keys, each = 4, 6 // of the tenant, and texts of a wish at most
 	h, first, what := s.home(tenant), &wishes[places[0]], make([]byte, 0, len(places))
 	l := textList{
-		list:  append(make([]any, beforeKeys, beforeKeys+keys+5+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys),
+		list:  append(make([]any, beforeKeys, beforeKeys+keys+6+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys),
 		texts: make([]string, 0, 3+each*len(places)),
 	}
 	from, to := first.ID, first.ID
-	for _, place := range places {
+	run := len(places)
+	for i, place := range places {
 		w := &wishes[place]
 		if compareIDs(w.ID, from) < 0 {
 			from = w.ID
 		} else if compareIDs(w.ID, to) > 0 {
 			to = w.ID
 		}
+		if i > 0 && (w.after == "" || w.after != wishes[places[i-1]].ID) {
+			run = 0
+		}
 		l.add(s.home(w.Timer.Tenant).executions + w.Timer.Execution)
 		what = append(what, w.letter())
 	}
+	if run < leastRun {
+		run = 0
+	}
 	l.list = append(l.list, &first.Group, &first.Consumer)
 	l.add(from, to, string(what))
-	for i, place := range places {
-		wishes[place].arguments(&l, what[i])
-	}
+	l.list = append(l.list, run)
+	s.wanted(&l, places, wishes)
 	reply, err := s.call(ctx, setScript, keys+len(places), l.list).StringSlice()
 	if err != nil {
 		return now, err
 	}
 	return granted(reply, places, out)
 }
+
+// leastRun is of how many messages it is worth while to ask for all at once.
+const leastRun = 4
 
 // What setScript does for a message.
 const (
@@ -136,12 +146,25 @@ func (w *Wish) letter() byte {
 	}
 }
 
-// arguments are those of setScript.
-func (w *Wish) arguments(l *textList, letter byte) {
-	l.list = append(l.list, &w.ID)
-	l.add(formatScore(w.Timer.Due()), event.TimerText(&w.Timer), tombstone(w.Timer))
-	if letter != setTimer {
-		l.add(identity(w.Timer), w.order())
+// wanted are the arguments of setScript that are of the messages.
+func (s *Store) wanted(l *textList, places []int, wishes []Wish) {
+	for _, place := range places {
+		l.list = append(l.list, &wishes[place].ID)
+	}
+	for _, place := range places {
+		w := &wishes[place]
+		if l.add(formatScore(w.Timer.Due())); w.Text == "" {
+			w.Text = event.TimerText(&w.Timer)
+		}
+		l.list = append(l.list, &w.Text)
+	}
+	for _, place := range places {
+		l.add(tombstone(wishes[place].Timer))
+	}
+	for _, place := range places {
+		if w := &wishes[place]; w.letter() != setTimer {
+			l.add(identity(w.Timer), w.order())
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
@@ -129,6 +131,35 @@ var wishGroups = []check{
 		}
 		if got := w.granted(t, all); got != "---" || w.timers(t) != 2 {
 			t.Errorf("granted again: %s, %d timers", got, w.timers(t))
+		}
+	}},
+	{"of many in a row one that was claimed is left out, whatever else the consumer has", func(t *testing.T, w *world) {
+		for _, other := range []string{"before", "behind", "nothing"} {
+			if other == "before" { // as many as were asked for are the consumer's
+				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
+				_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+				must(t, err)
+			}
+			var asks []ask
+			for i := range 6 {
+				asks = append(asks, ask{timer: timer(time.Duration(i))})
+			}
+			all, before := w.wishes(t, asks...), w.pending(t, store.TimerGroup)
+			if other == "behind" {
+				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
+				_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+				must(t, err)
+				before++
+			}
+			must(t, w.rdb.XClaim(t.Context(), &redis.XClaimArgs{
+				Stream: streamKey, Group: store.TimerGroup, Consumer: "thief", Messages: []string{all[2].ID},
+			}).Err())
+			if got := w.granted(t, all); got != "++-+++" || w.pending(t, store.TimerGroup) != before-5 {
+				t.Errorf("with another %s: granted %s, %d pending of %d", other, got, w.pending(t, store.TimerGroup), before)
+			}
+		}
+		if n := w.timers(t); n != 5 {
+			t.Errorf("%d timers, want 5", n)
 		}
 	}},
 	{"a group that is gone has no wishes", func(t *testing.T, w *world) {

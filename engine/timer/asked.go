@@ -20,31 +20,39 @@ type asked struct {
 	Duration string `json:"duration"`
 }
 
-// timerOf reads the timer of an event. Producers may leave out what the event
-// itself says, and say for how long instead of until when.
-func timerOf(m *store.Message) (event.Timer, error) {
+// timerOf reads the timer of an event, and its text if that stands there as it is to
+// be. Producers may leave out what the event itself says, and say for how long instead
+// of until when.
+func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	if m.Err != nil {
-		return event.Timer{}, m.Err
+		return t, "", m.Err
 	}
-	t, quick := event.ScanTimer(string(m.Event.Data))
-	var err error
-	if quick = quick && !t.FireAt.IsZero(); !quick {
-		t, err = readTimer(m)
+	text = m.Data()
+	t, quick := event.ScanTimer(text)
+	if !quick || t.FireAt.IsZero() {
+		text = ""
+		if t, err = readTimer(m); err != nil {
+			return t, "", err
+		}
 	}
-	if err != nil {
-		return t, err
+	if t.Tenant != m.Tenant || !t.MovedTo.IsZero() {
+		t.Tenant, t.MovedTo, text = m.Tenant, time.Time{}, ""
 	}
-	t.Tenant, t.Event, t.MovedTo = m.Tenant, nil, time.Time{}
-	t.Execution = cmp.Or(t.Execution, m.Event.Execution)
+	fill := func(to *string, with string) {
+		if *to == "" && with != "" {
+			*to, text = with, ""
+		}
+	}
+	fill(&t.Execution, m.Event.Execution)
 	if t.Execution == m.Event.Execution {
-		t.Workflow = cmp.Or(t.Workflow, m.Event.Workflow)
+		fill(&t.Workflow, m.Event.Workflow)
 	}
-	t.TaskID = cmp.Or(t.TaskID, m.Event.Task)
-	t.Kind = cmp.Or(t.Kind, event.WaitTimer)
-	if t.Kind == event.DeliveryTimer {
-		return t, fmt.Errorf("the timer of event %s is of kind delivery, which only the engine sets: leave kind out", m.Event.ID)
+	fill(&t.TaskID, m.Event.Task)
+	fill((*string)(&t.Kind), string(event.WaitTimer))
+	if t.Event = nil; t.Kind == event.DeliveryTimer {
+		return t, "", fmt.Errorf("the timer of event %s is of kind delivery, which only the engine sets: leave kind out", m.Event.ID)
 	}
-	return t, nil
+	return t, text, nil
 }
 
 // readTimer reads it in any of the forms that producers write.

@@ -15,11 +15,12 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	wishes := s.wishes[:0]
 	defer func() { s.wishes = wishes; clear(wishes) }()
 	for i := range msgs {
-		t, err := wished(&msgs[i])
-		if err == nil {
-			wishes = append(wishes, store.Wish{Message: &msgs[i], Timer: t, Back: msgs[i].Event.Type == event.TimerCancelled})
-		} else if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
-			return err
+		wishes = append(wishes, store.Wish{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled})
+		if err := understand(&wishes[len(wishes)-1]); err != nil {
+			wishes = wishes[:len(wishes)-1]
+			if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
+				return err
+			}
 		}
 	}
 	if len(wishes) == 0 {
@@ -48,13 +49,14 @@ func soonest(wishes []store.Wish) (at time.Time) {
 	return at
 }
 
-// wished is the timer that a message asks for; an error is its own.
-func wished(m *store.Message) (event.Timer, error) {
-	if err := delivery.Poison(*m); err != nil {
-		return event.Timer{}, err
+// understand takes the timer that a message asks for into its wish; an error is the
+// message's own.
+func understand(w *store.Wish) (err error) {
+	if err := delivery.Poison(*w.Message); err != nil {
+		return err
 	}
-	t, err := timerOf(m)
-	return t, delivery.As(delivery.Permanent, err)
+	w.Timer, w.Text, err = timerOf(w.Message)
+	return delivery.As(delivery.Permanent, err)
 }
 
 // settle tells what became of a wish, or deals with its message.
