@@ -72,7 +72,7 @@ func TestPortionsOfManyTenants(t *testing.T) {
 	if n := p.of(1000, 100); n != fewer {
 		t.Errorf("of 1000 tenants %d are read each, want %d", n, fewer)
 	}
-	for _, want := range []int{16, 32, 64, 100, 100} {
+	for _, want := range []int{8, 16, 32, 64, 100, 100} {
 		p.saw(events(p.of(1000, 100), "t0003"), p.of(1000, 100))
 		if n := p.of(1000, 100); n != want {
 			t.Fatalf("for one with much to do %d are read, want %d", n, want)

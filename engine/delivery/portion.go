@@ -16,7 +16,7 @@ type portion struct {
 
 const (
 	room  = 2000 // events of all tenants in one read, about
-	fewer = 8    // of each of them at least: smaller pieces take as many scripts more
+	fewer = 4    // of each of them at least
 )
 
 // of is the portion of each of so many tenants.
