@@ -77,21 +77,9 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
 	}
-	if f.w.cfg.Slow {
-		if err := f.w.answering(req.Context(), slowness); err != nil {
-			return nil, err
-		}
-	}
-	known, ok := f.answers[key]
-	if !ok {
-		known = read(f.next.RoundTrip(req))
-		if req.Context().Err() != nil { // whoever called has hung up, which is no answer
-			return nil, req.Context().Err()
-		}
-		if errors.Is(known.err, errStopped) || errors.Is(known.err, errCrashed) {
-			return nil, errCrashed
-		}
-		known = f.first(key, deed, known)
+	known, err := f.ask(req, key, deed)
+	if err != nil {
+		return nil, err
 	}
 	if s != nil && s.process.dead {
 		return nil, errCrashed
@@ -105,6 +93,26 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	again := *known.response
 	again.Body = io.NopCloser(bytes.NewReader(known.body))
 	return &again, nil
+}
+
+// ask makes a call that was not answered before. The error is that nobody waits for it.
+func (f *faultyCalls) ask(req *http.Request, key string, deed Deed) (answer, error) {
+	if f.w.cfg.Slow {
+		if err := f.w.answering(req.Context(), slowness); err != nil {
+			return answer{}, err
+		}
+	}
+	if known, ok := f.answers[key]; ok {
+		return known, nil
+	}
+	got := read(f.next.RoundTrip(req))
+	if err := req.Context().Err(); err != nil { // whoever called has hung up, which is no answer
+		return got, err //nolint:wrapcheck // it is a transport's
+	}
+	if errors.Is(got.err, errStopped) || errors.Is(got.err, errCrashed) {
+		return got, errCrashed
+	}
+	return f.first(key, deed, got), nil
 }
 
 // first is the answer that a call has got first, of those that were under way at once.

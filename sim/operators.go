@@ -76,11 +76,12 @@ type operators struct {
 	paused   map[string]time.Time // executions that were told to rest, and since when
 	rested   time.Duration        // how long all of them did in all
 	retried  map[string]int       // executions that were told to go on where they failed: how often
+	reopened map[string]bool      // executions that were told so, which end again
 	replayed int                  // letters that were brought back
 }
 
 func newOperators() operators {
-	return operators{paused: map[string]time.Time{}, retried: map[string]int{}}
+	return operators{paused: map[string]time.Time{}, retried: map[string]int{}, reopened: map[string]bool{}}
 }
 
 // planned are the acts of a world as what comes from outside.
@@ -106,6 +107,10 @@ func (w *world) operate(ctx context.Context, what Deal, id string) error {
 	case what == Resume && resting:
 		o.rested += w.clock.now.Sub(since)
 		delete(o.paused, id)
+	case what == Resume: // the word that it is to rest may have come late
+		o.rested += w.clock.now.Sub(w.cfg.Start)
+	case what == Retry:
+		o.reopened[w.idOf(id)] = true
 	}
 	return w.engine.Store.Publish(ctx, event.Event{
 		ID: fmt.Sprintf("%s/act/%d", w.idOf(id), o.acts), Source: decide.Prefix + "cli", Type: what.typ(), Time: w.clock.now,
@@ -131,7 +136,7 @@ func (w *world) attend(ctx context.Context) (bool, error) {
 		if err != nil {
 			continue // it was removed
 		}
-		what := Deal("")
+		var what Deal
 		switch retries := w.operators.retried[id]; {
 		case status == string(decide.Suspended):
 			what = Resume

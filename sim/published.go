@@ -17,13 +17,14 @@ type published struct {
 	slack  time.Duration
 	twice  bool // a fault may have sent an event twice
 
-	seen    map[stated]bool
-	again   map[stated]bool      // tasks with a timer that a fault had set twice
-	victims *victims             // which may have been brought back
-	loose   string               // an execution that nobody could decide about, so that its timers stay
-	over    map[string]bool      // executions that have ended
-	ends    map[string]time.Time // when they did, at the earliest
-	keys    keyed
+	seen     map[stated]bool
+	again    map[stated]bool      // tasks with a timer that a fault had set twice
+	reopened map[string]bool      // executions that were retried, and so end twice
+	victims  *victims             // which may have been brought back
+	loose    string               // an execution that nobody could decide about, so that its timers stay
+	over     map[string]bool      // executions that have ended
+	ends     map[string]time.Time // when they did, at the earliest
+	keys     keyed
 }
 
 // stated is an event by the execution that it is about, and its id.
@@ -34,7 +35,7 @@ type stated struct{ execution, id string }
 // were published twice, and for ends that were not published.
 func (w *world) outlived(t *Trial, broken breaks) {
 	p := published{
-		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, loose: t.victim, victims: &w.victims,
+		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, loose: t.victim, victims: &w.victims, reopened: w.operators.reopened,
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
 	}
 	for e := range w.publications() {
@@ -56,7 +57,7 @@ func (w *world) outlived(t *Trial, broken breaks) {
 // first reports whether an event is there for the first time.
 func (p *published) first(e publication) bool {
 	id := stated{e.Execution, e.ID}
-	if p.seen[id] && !p.twice && e.single() && !p.victims.about(e.ID) {
+	if p.seen[id] && !p.twice && e.single() && !p.victims.about(e.ID) && !p.reopened[strings.TrimSuffix(e.ID, "/parent")] {
 		p.broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
 	}
 	again := p.seen[id]

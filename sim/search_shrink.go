@@ -61,20 +61,26 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 		}
 	}
 	sc.Faults = s.fewer(ctx, sc)
+	sc = s.unattended(ctx, sc)
+	if sc.Remote && !s.Config.Remote {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Remote = false })
+	}
+	if sc.Thorough {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Thorough = false })
+	}
+	return sc
+}
+
+// unattended leaves out what is neither in the document nor a fault.
+func (s *shrinking) unattended(ctx context.Context, sc Scenario) Scenario {
 	if sc.Deadly > 0 {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Deadly = 0 })
 	}
 	if sc.Slow {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Slow = false })
 	}
-	for i := len(sc.Acts) - 1; i >= 0; i-- {
+	for i := range slices.Backward(sc.Acts) {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Acts = slices.Delete(slices.Clone(sc.Acts), i, i+1) })
-	}
-	if sc.Remote && !s.Config.Remote {
-		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Remote = false })
-	}
-	if sc.Thorough {
-		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Thorough = false })
 	}
 	return sc
 }

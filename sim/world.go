@@ -209,14 +209,20 @@ func (w *world) run(ctx context.Context) (Stop, error) {
 		if w.living == 0 && w.cfg.Plan == nil {
 			return "", nil
 		}
-		moved, err := w.advance(ctx)
-		if err == nil && !moved && ctx.Err() == nil {
-			moved, err = w.attend(ctx)
-		}
-		if err != nil || !moved && ctx.Err() == nil && (w.living == 0 && w.brief() || !w.catchUp()) {
+		if moved, err := w.move(ctx); err != nil || !moved && ctx.Err() == nil && (w.living == 0 && w.brief() || !w.catchUp()) {
 			return Never, err
 		}
 	}
+}
+
+// move goes on to the next moment; if there is none operators look whether somebody
+// waits for them. It reports false if nothing came of that.
+func (w *world) move(ctx context.Context) (bool, error) {
+	moved, err := w.advance(ctx)
+	if err == nil && !moved && ctx.Err() == nil {
+		return w.attend(ctx)
+	}
+	return moved, err
 }
 
 // limit is why the simulation is not to go on, if so.
@@ -333,7 +339,7 @@ func (w *world) waiting(ctx context.Context) ([]string, error) {
 	}
 	state, err := decide.Rebuild(env, history)
 	if err != nil && w.cfg.Plan != nil {
-		return nil, nil //nolint:nilerr // the oracles say so
+		return nil, nil // the oracles say so
 	}
 	if err != nil {
 		return nil, err
