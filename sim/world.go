@@ -84,6 +84,9 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
 	w.lazy, w.beside = cfg.lazy(), cfg.besides()
+	if cfg.harmless() { // as are most of those of a search
+		w.memory.Recall()
+	}
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
 		w.watch()
