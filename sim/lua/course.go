@@ -78,10 +78,13 @@ const (
 
 // place is that of what a script is given, nil if nothing is to be known about it yet.
 func (r *Runner) place(s *Script, keys, argv []string) *place {
+	c := &r.courses
 	if !r.Recalls {
+		if c.places != nil { // the next one will not, either: what is kept costs memory
+			r.courses, r.taken = courses{}, nil
+		}
 		return nil
 	}
-	c := &r.courses
 	if c.places == nil {
 		c.seed, c.places = maphash.MakeSeed(), make([]place, mostCourses)
 	}
