@@ -11,7 +11,7 @@ import (
 
 // hook lets another service have its turn before each command, and has the
 // in-memory Redis answer it.
-type hook struct{ w *world }
+type hook struct{ *line }
 
 // DialHook is redis.Hook's.
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -19,16 +19,16 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook is redis.Hook's.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := h.w.misbehave(ctx, cmd); err != nil {
+		if err := h.world.misbehave(ctx, cmd); err != nil {
 			cmd.SetErr(err)
 			return err
 		}
-		err := h.w.command(sending{ctx: ctx, one: cmd, nextOne: next})
+		err := h.world.command(sending{ctx: ctx, one: cmd, nextOne: next})
 		if err != nil && cmd.Err() == nil {
 			cmd.SetErr(err)
 		}
 		if err == nil {
-			h.w.disowned(cmd)
+			h.world.disowned(cmd)
 		}
 		return err
 	}
@@ -38,11 +38,11 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
-			if err := h.w.misbehave(ctx, cmd); err != nil {
+			if err := h.world.misbehave(ctx, cmd); err != nil {
 				return err
 			}
 		}
-		err := h.w.command(sending{ctx: ctx, all: cmds, nextAll: next})
+		err := h.world.command(sending{ctx: ctx, all: cmds, nextAll: next})
 		if errors.Is(err, errLost) || errors.Is(err, errCrashed) || errors.Is(err, errStopped) {
 			for _, cmd := range cmds { // as the client does, which has seen none of the replies
 				cmd.SetErr(err)

@@ -23,7 +23,8 @@ import (
 type world struct {
 	cfg      Config
 	memory   *memory.Server
-	client   *redis.Client
+	line     *line
+	client   *redis.Client  // that of the line
 	engine   *engine.Engine // of the first process, whose store and library the world uses
 	outward  http.RoundTripper
 	crew     []*process
@@ -86,13 +87,15 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
 	w.lazy, w.beside = cfg.lazy(), cfg.besides()
+	if cfg.harmless() { // as are most of those of a search
+		w.memory.Recall()
+	}
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
 		w.memory.Page = cfg.pages()
 		w.watch()
 	}
-	w.client = w.memory.Client()
-	w.client.AddHook(hook{w})
+	w.connect()
 	if cfg.bug != nil {
 		w.memory.Tamper = cfg.bug.script
 	} else if choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the others meet a Redis that knows no script
@@ -134,8 +137,7 @@ func (w *world) close() {
 		s.stop()
 	}
 	w.calls.stop()
-	// The in-memory Redis ends with the process' memory; an error of its end is nobody's concern.
-	_ = w.client.Close()
+	w.line.hangUp()
 	w.memory.Close()
 }
 

@@ -52,7 +52,7 @@ func (m *machine) scheduleAt(n *Node, kind event.TimerKind, key string, at time.
 
 // announce tells the timer service about a timer.
 func (m *machine) announce(typ event.Type, t event.Timer) {
-	m.d.Publish = append(m.d.Publish, m.record(typ, t.TaskID, event.Encode(t)))
+	m.d.Publish = append(m.d.Publish, m.record(typ, t.TaskID, event.EncodeTimer(&t)))
 }
 
 // cancelTimers takes back all timers of a task.

@@ -6,13 +6,16 @@ import (
 	"time"
 )
 
-// TimerText is the JSON of a timer, as Encode writes it.
-func TimerText(t *Timer) string {
+// EncodeTimer is the JSON of a timer, as Encode writes it.
+func EncodeTimer(t *Timer) []byte {
 	if out, ok := appendTimer(make([]byte, 0, timerRoom), t); ok {
-		return string(append(out, '}'))
+		return append(out, '}')
 	}
-	return string(Encode(t))
+	return Encode(t)
 }
+
+// TimerText is the same as a text.
+func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
 
 // FiredText is the JSON of the data of TimerFired, as Encode writes it.
 func FiredText(f *Fired) string {

@@ -68,14 +68,22 @@ type Runner struct {
 	// Redis carries the commands of the scripts out. It keeps nothing of the slice
 	// that it gets.
 	Redis func(args []string) resp.Reply
+	// Recalls says that what scripts are given is mostly what they were given before, by
+	// others too: how they went then is known.
+	Recalls bool
 
 	machine machine
+	courses courses
+	taken   []*step // see walk
 	gopher  *gopher // nil until a script needs it
 }
 
 // Run runs a script, which its errors call sha.
 func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
 	if s.program != nil {
+		if p := r.place(s, keys, argv); p != nil {
+			return r.again(p, s, sha, keys, argv)
+		}
 		r.machine.redis = r.Redis
 		return r.machine.run(s.program, sha, keys, argv)
 	}
@@ -87,7 +95,7 @@ func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
 
 // Close ends its work for one Redis: it can go on with another.
 func (r *Runner) Close() {
-	r.Redis, r.machine.redis = nil, nil
+	r.Redis, r.machine.redis, r.Recalls = nil, nil, false
 	if r.gopher != nil {
 		r.gopher.state.Close()
 		r.gopher = nil

@@ -40,9 +40,8 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 	raw, ok := cmd.(*redis.RawCmd)
 	switch {
 	case direct:
-		s.sent = reply.Append(s.sent[:0])
 		into := room.Room()
-		*into = append((*into)[:0], s.sent...)
+		*into = reply.Append((*into)[:0])
 	case ok:
 		s.sent = reply.Append(s.sent[:0])
 		raw.SetVal(bytes.Clone(s.sent))

@@ -9,12 +9,15 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
+// Client is a client of the server.
+func (s *Server) Client() *redis.Client { return Client(s.Dial) }
+
 // Client is a client that does nothing by itself: it looks up no name, repeats no
 // command, starts no goroutine and reads no clock.
-func (s *Server) Client() *redis.Client {
+func Client(dial func() net.Conn) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379",
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return s.Dial(), nil },
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return dial(), nil },
 		Protocol:                 2,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

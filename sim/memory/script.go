@@ -37,6 +37,10 @@ func (s *Server) Scripts() *Scripts { return &Scripts{maps.Clone(s.scripts)} }
 // Know makes scripts known without loading them.
 func (s *Server) Know(scripts *Scripts) { s.known = scripts.known }
 
+// Recall says that others have done most of what the server will be asked for: what
+// becomes of its scripts is known, as far as they are given the same.
+func (s *Server) Recall() { s.runner.Recalls = true }
+
 // loaded is a script by what it is called; nil if it is not known.
 func (s *Server) loaded(name string) *loaded {
 	if l := s.scripts[name]; l != nil {

@@ -30,6 +30,7 @@ type Server struct {
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex
 	commands map[string]command
+	latest   word // that began a command
 	keys     map[string]*item
 	now      time.Time
 	ms       int64 // likewise, since 1970
@@ -54,6 +55,12 @@ type item struct {
 type command struct {
 	run   func(s *Server, args []string) resp.Reply
 	arity int
+}
+
+// word is what begins a command, and means it.
+type word struct {
+	name string
+	command
 }
 
 func (c command) takes(count int) bool {
@@ -151,10 +158,7 @@ func (s *Server) Do(args ...string) resp.Reply {
 // carryOut is the way of every command, those of scripts too. It keeps nothing of
 // the slice args.
 func (s *Server) carryOut(args []string) resp.Reply {
-	c, ok := s.commands[args[0]]
-	if !ok {
-		c, ok = s.commands[strings.ToLower(args[0])]
-	}
+	c, ok := s.command(args[0])
 	switch {
 	case !ok:
 		return resp.Fail("ERR unknown command '" + args[0] + "': the simulator does not have it")
@@ -164,6 +168,20 @@ func (s *Server) carryOut(args []string) resp.Reply {
 		s.parts = s.parts[:0]
 		return c.run(s, args)
 	}
+}
+
+// command is that of a name: scripts send many in a row that have the same one.
+func (s *Server) command(name string) (c command, ok bool) {
+	if name == s.latest.name {
+		return s.latest.command, true
+	}
+	if c, ok = s.commands[name]; !ok {
+		c, ok = s.commands[strings.ToLower(name)]
+	}
+	if ok {
+		s.latest = word{name, c}
+	}
+	return c, ok
 }
 
 // What mistakes are answered with.

@@ -1,0 +1,210 @@
+package lua
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// course is how a script has gone that was given the same more than once. Its commands
+// and its reply follow from that and from what its commands are answered: as long as the
+// answers are known the commands are sent, and the script need not run.
+type course struct {
+	script     *Script
+	sha        string
+	keys, argv []string
+	begin      step
+	size       int // of all steps, in words and answers
+}
+
+// step is where a script stands after an answer, and what it does next.
+type step struct {
+	answer resp.Reply // to the command before
+	words  []string   // of the next command; nil: it ends, and replies what next says
+	next   *step      // after an answer to that …
+	other  *step      // … and after another answer to the command before
+}
+
+// after is the step after an answer; nil if it is not known.
+func (s *step) after(answer *resp.Reply) *step {
+	for next := s.next; next != nil; next = next.other {
+		if same(answer, &next.answer) {
+			return next
+		}
+	}
+	return nil
+}
+
+// is reports whether it is that of a script which is given these.
+func (c *course) is(s *Script, sha string, keys, argv []string) bool {
+	return c.script == s && c.sha == sha && slices.Equal(c.keys, keys) && slices.Equal(c.argv, argv)
+}
+
+// add makes a step known, if there is room for it.
+func (c *course) add(before *step, answer *resp.Reply) *step {
+	next := &step{answer: keep(answer)}
+	if c.room(extent(answer)) {
+		before.next, next.other = next, before.next
+	}
+	return next
+}
+
+// room takes room for something. It reports false if there is none.
+func (c *course) room(size int) bool {
+	c.size += size
+	return c.size <= mostInCourse
+}
+
+// courses are those that are known: most worlds of a search begin alike, and those in
+// which nothing goes wrong go on so. Each has a place that follows from what its script
+// is given, where it stays until something else comes there.
+type courses struct {
+	seed   maphash.Seed
+	places []place
+}
+
+// place is where a course is kept.
+type place struct {
+	sum    uint64 // of what was given last
+	course *course
+}
+
+// So many courses are kept, each of so many words and answers at most.
+const (
+	mostCourses  = 1024
+	mostInCourse = 2048
+)
+
+// place is that of what a script is given, nil if nothing is to be known about it yet.
+func (r *Runner) place(s *Script, keys, argv []string) *place {
+	c := &r.courses
+	if !r.Recalls {
+		if c.places != nil { // the next one will not, either: what is kept costs memory
+			r.courses, r.taken = courses{}, nil
+		}
+		return nil
+	}
+	if c.places == nil {
+		c.seed, c.places = maphash.MakeSeed(), make([]place, mostCourses)
+	}
+	const odd = 0x9e3779b97f4a7c15
+	sum := maphash.String(c.seed, s.SHA)
+	for _, words := range [...][]string{keys, argv} {
+		for _, word := range words {
+			sum = (sum ^ maphash.String(c.seed, word)) * odd
+		}
+	}
+	p := &c.places[sum%mostCourses]
+	if p.sum != sum {
+		*p = place{sum: sum}
+		return nil
+	}
+	return p
+}
+
+// walk is the way of a script along its course.
+type walk struct {
+	*course
+
+	redis func([]string) resp.Reply
+	taken []*step
+	said  int // so many commands, by the script itself
+}
+
+// follow sends the commands that are known, and says what the script replies if it
+// ends with them.
+func (w *walk) follow() *resp.Reply {
+	at := &w.begin
+	w.taken = append(w.taken[:0], at)
+	for at.words != nil {
+		answer := w.redis(at.words)
+		next := at.after(&answer)
+		if next == nil {
+			next = w.add(at, &answer)
+		}
+		w.taken, at = append(w.taken, next), next
+	}
+	if at.next == nil {
+		return nil
+	}
+	return &at.next.answer
+}
+
+// say is Redis for a script that runs: the first of its commands were sent already.
+func (w *walk) say(words []string) resp.Reply {
+	if w.said++; w.said < len(w.taken) {
+		return w.taken[w.said].answer
+	}
+	answer := w.redis(words)
+	at := w.taken[len(w.taken)-1]
+	if w.room(len(words)) {
+		at.words = slices.Clone(words)
+	}
+	w.taken = append(w.taken, w.add(at, &answer))
+	return answer
+}
+
+// again runs a script that was given the same before.
+func (r *Runner) again(p *place, s *Script, sha string, keys, argv []string) resp.Reply {
+	if p.course == nil || !p.course.is(s, sha, keys, argv) {
+		p.course = &course{script: s, sha: sha, keys: slices.Clone(keys), argv: slices.Clone(argv)}
+	}
+	w := walk{course: p.course, redis: r.Redis, taken: r.taken}
+	reply := w.follow()
+	if reply == nil {
+		r.machine.redis = w.say
+		out := r.machine.run(s.program, sha, keys, argv)
+		reply = &w.add(w.taken[len(w.taken)-1], &out).answer
+	}
+	r.taken = w.taken
+	return *reply
+}
+
+// same reports whether two replies say the same.
+func same(a, b *resp.Reply) bool {
+	if a.Kind != b.Kind {
+		return false
+	}
+	switch a.Kind {
+	case resp.Integer:
+		return a.Int == b.Int
+	case resp.Status, resp.Error, resp.Bulk:
+		return a.Text == b.Text
+	case resp.Array:
+		return sameList(a.List, b.List)
+	default:
+		return a.Text == b.Text && (a.Texts == nil) == (b.Texts == nil) && slices.Equal(a.Texts, b.Texts)
+	}
+}
+
+func sameList(a, b []resp.Reply) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !same(&a[i], &b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// keep is a copy of a reply that lasts.
+func keep(reply *resp.Reply) resp.Reply {
+	out := *reply
+	out.Texts, out.List = slices.Clone(out.Texts), slices.Clone(out.List)
+	for i := range out.List {
+		out.List[i] = keep(&out.List[i])
+	}
+	return out
+}
+
+// extent is how much there is of a reply.
+func extent(reply *resp.Reply) int {
+	n := 1 + len(reply.Texts)
+	for i := range reply.List {
+		n += extent(&reply.List[i])
+	}
+	return n
+}
