@@ -74,7 +74,7 @@ func (a *Act) UnmarshalJSON(text []byte) error {
 type operators struct {
 	acts     int                  // so far
 	paused   map[string]time.Time // executions that were told to rest, and since when
-	rested   time.Duration        // how long all of them did in all
+	rested   time.Duration        // how long all of them did in all, and letters
 	retried  map[string]int       // executions that were told to go on where they failed: how often
 	reopened map[string]bool      // executions that were told so, which end again
 	replayed int                  // letters that were brought back
@@ -164,6 +164,7 @@ type victims struct {
 type victim struct {
 	of     handled
 	event  event.Event
+	since  time.Time // it was begun with
 	deaths int
 }
 
@@ -199,7 +200,7 @@ func (w *world) doom(a delivery.Activity) {
 	v.begun++
 	it := v.find(m)
 	if it == nil && (v.begun == w.cfg.Deadly || len(v.all) == 1 && w.alike(v.all[0], m)) {
-		it = &victim{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event}
+		it = &victim{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: w.clock.now}
 		v.all = append(v.all, it)
 	}
 	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
@@ -264,6 +265,7 @@ func (w *world) replay(ctx context.Context) (found bool, err error) {
 				return found, err
 			}
 			w.operators.replayed++
+			w.operators.rested += w.clock.now.Sub(w.victims.all[0].since) // as the letter did
 			found = true
 		}
 	}
