@@ -46,17 +46,18 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 }
 
 // attended says what operators did, and what processes died of.
-func attended(sc sim.Scenario) (text string) {
+func attended(sc sim.Scenario) string {
+	var text strings.Builder
 	for _, act := range sc.Acts {
-		text += fmt.Sprintf(", told to %s %s after %v", act.What, printable(act.Execution), act.After)
+		fmt.Fprintf(&text, ", told to %s %s after %v", act.What, printable(act.Execution), act.After)
 	}
 	if sc.Slow {
-		text += ", where calls take long"
+		text.WriteString(", where calls take long")
 	}
 	if sc.Deadly > 0 {
-		text += fmt.Sprintf(", where processes die of message %d", sc.Deadly)
+		fmt.Fprintf(&text, ", where processes die of message %d", sc.Deadly)
 	}
-	return text
+	return text.String()
 }
 
 // story tells a finding line by line.
