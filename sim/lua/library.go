@@ -25,6 +25,8 @@ func (c *compiler) library(name string, e *ast.FuncCallExpr) expression {
 		return extreme(name, args, e.Line())
 	case name == "string.sub" && (len(args) == 2 || len(args) == 3):
 		return cut(args, e.Line())
+	case name == "string.rep" && len(args) == 2:
+		return repeat(args, e.Line())
 	case name == "table.insert" && len(args) == 2:
 		line := e.Line()
 		return func(m *machine, f *frame) value {
@@ -246,6 +248,15 @@ func cut(args []expression, line int) expression {
 			return text("")
 		}
 		return text(s[from-1 : to])
+	}
+}
+
+// repeat compiles string.rep.
+func repeat(args []expression, line int) expression {
+	return func(m *machine, f *frame) value {
+		s := word(args[0](m, f), line)
+		n := numeric(args[1](m, f), "bad argument to 'rep' (number expected)", line)
+		return text(strings.Repeat(s, max(int(n), 0)))
 	}
 }
 

@@ -43,6 +43,7 @@ local t = {} t[1], t[2] = 'a', 'b' local i = 1 i, t[i] = 2, 'z' return {i, t[1],
 return {unpack({1, 2, 3}, 2)}
 local a, b = unpack({'x', 'y'}) return a .. b
 return {string.sub('hello', 2, 3), string.sub('hello', -3), string.sub('hello', 3, 2), string.sub('hello', 0, 99), string.sub('hello', -99, -4)}
+return {string.rep('ab', 3), string.rep('x', 0), string.rep('x', -1), string.rep('x', 2.7)}
 return {string.len('abc'), string.upper('aB'), string.lower('aB'), #'four'}
 return {string.format('%d-%s|%.0f%%', 3, 'x', 12345678901) }
 return {string.find('a.b', '.', 1, true), tostring(string.find('ab', 'c', 1, true))}
