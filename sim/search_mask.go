@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"flunq.io/flunq/engine/event"
 )
@@ -40,17 +43,29 @@ func (m mask) key(end End) string {
 	return string(sum[:])
 }
 
-// outcomeValue is how an execution ended, as a value.
+// outcomeValue is how an execution ended, as a value. Where its own id stands in it, as
+// in an event that it has sent, it has the one that it would have if it were the first.
 func outcomeValue(end End) any {
 	out := map[string]any{}
 	var output, problem any
-	if json.Unmarshal(end.Output, &output) == nil {
+	if json.Unmarshal(asFirst(end.ID, end.Output), &output) == nil {
 		out["output"] = output
 	}
-	if end.Error != nil && json.Unmarshal(event.Encode(end.Error), &problem) == nil {
+	if end.Error != nil && json.Unmarshal(asFirst(end.ID, event.Encode(end.Error)), &problem) == nil {
 		out["error"] = problem
 	}
 	return out
+}
+
+// asFirst is a text of an execution, or of one that it has begun, with the id of its first
+// sibling in the place of its own.
+func asFirst(id string, text []byte) []byte {
+	root, _, _ := strings.Cut(id, ".")
+	first := sibling(root)
+	if root == first || !bytes.Contains(text, []byte(root)) {
+		return text
+	}
+	return regexp.MustCompile(regexp.QuoteMeta(root)+`\b`).ReplaceAllLiteral(text, []byte(first))
 }
 
 func masked(path string, v any, places map[string]bool) any {
