@@ -2,11 +2,14 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 )
 
 // scene is what a run is like in which nothing goes wrong, for those who take part in
@@ -157,9 +160,26 @@ func cancelledAt(sc Scenario, end End) (at time.Time, ok bool) {
 }
 
 // waits reports whether an execution may wait for ever: it does so where nothing goes
-// wrong, or events came while it did not listen.
+// wrong, or events came while it did not listen, or it listens, and what else it would
+// have gone on with has failed.
 func (h *hunt) waits(end End, usual []*class) bool {
-	return otherEvents(usual, h.factsOf(&Trial{}, end)) || slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() })
+	return otherEvents(usual, h.factsOf(&Trial{}, end)) || h.listens(end) ||
+		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() })
+}
+
+// listens reports whether the last that is told of some task is that it listens.
+func (h *hunt) listens(end End) bool {
+	open := map[string]bool{}
+	for _, e := range end.History {
+		switch e.Type { //nolint:exhaustive // the others say nothing of it
+		case event.TaskRequested:
+			t := h.Config.Definition.Task(event.ParseRun(e.Task).Ref)
+			open[e.Task] = t != nil && t.Kind == dsl.Listen
+		case event.TaskCompleted:
+			delete(open, e.Task)
+		}
+	}
+	return slices.Contains(slices.Collect(maps.Values(open)), true)
 }
 
 // altered reports whether an execution may end in another way for what was done to it,

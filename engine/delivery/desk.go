@@ -203,6 +203,8 @@ func (d *Desk) claim(ctx context.Context, r store.Reader, count int, f Fetched) 
 	if n := len(r.Notes.Found); n > 0 {
 		last = r.Notes.Found[n-1].Tenant
 	}
+	// Who stands still between the two finds there what it has just read.
+	orphans = slices.DeleteFunc(orphans, func(m store.Message) bool { return slices.ContainsFunc(f.Messages, m.Same) })
 	for _, m := range orphans {
 		d.Tell(Activity{What: Claimed, Message: m})
 		if m.Tenant != last {
