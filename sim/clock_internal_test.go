@@ -36,3 +36,27 @@ func TestClockNeverGoesBack(t *testing.T) {
 		}
 	}
 }
+
+// The clock jumps by more than a lease between what a service reads and its look for what
+// others have left: it finds its own messages there, and handles them once. Else a timer
+// would be set behind the word that it is not needed any more.
+func TestReadAndLeftAtOnce(t *testing.T) {
+	t.Parallel()
+	l := workload{document: `
+do:
+  - brief: {do: [{at: {set: {n: 1}}}], timeout: {after: P300D}}
+  - rest: {wait: P1D}
+`}
+	for seed := range uint64(8) {
+		cfg := l.config(t)
+		cfg.Seed = seed
+		for service, commands := range try(t, cfg, Plan{}).Commands {
+			for n := uint64(1); n <= commands; n++ {
+				got := try(t, cfg, Plan{Faults: []Fault{{Clock, service, n, 45 * time.Second}}})
+				if len(got.Broken) > 0 || got.Status != "completed" {
+					t.Errorf("seed %d, command %d of %s: %s %v", seed, n, service, got.Status, got.Broken)
+				}
+			}
+		}
+	}
+}

@@ -284,3 +284,17 @@ do:
 		}
 	}
 }
+
+// What ends with its own id, as one that has sent an event last, ends as usual in another
+// tenant too, where it is called otherwise.
+func TestSearchOwnID(t *testing.T) {
+	t.Parallel()
+	r := search(t, `
+do:
+  - note: {set: {me: "${ $workflow.id }"}}
+  - tell: {emit: {event: {with: {type: com.example.done, source: /x, time: '2026-01-01T00:00:00Z'}}}, output: {as: "${ [., $input] }"}}
+`, "", sim.Search{Kinds: sim.Faults(), Singles: 60, Last: 60})
+	for _, f := range r.Findings {
+		t.Errorf("%s: %v", f.Class, f.Violation)
+	}
+}
