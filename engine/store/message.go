@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -176,7 +177,7 @@ func listed(fields map[string]string) []string {
 func (s *Store) decode(fields []string) (event.Event, error) {
 	e, err := event.FromFields(fields)
 	e.Data = s.sealer.Unseal(e.Data)
-	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !event.Valid(e.Data) {
+	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
 		err = errors.New("its data is no JSON")
 	}
 	return e, err
