@@ -102,7 +102,7 @@ func mutants() []mutant {
 		{"who waits for what was given up waits on", "decide/workflow.go", "case n != nil:\n\t\treturn func() { m.fail(n, p) }, nil", "case n != nil && !$:\n\t\treturn func() { m.fail(n, p) }, nil", crowd, 0},
 		{"a start that is given up is told to nobody", "worker/abort.go", `m.Event.Type == event.ExecutionStarted {`, `m.Event.Type == event.ExecutionStarted && !$ {`, crowd, 0},
 		{"a child that is given up has no parent", "worker/abort.go", `st.Parent, st.ParentTask = x.Parent, x.ParentTask`, "if !$ {\n\t\tst.Parent, st.ParentTask = x.Parent, x.ParentTask\n\t}", crowd, 0},
-		{"nobody is told of a timer that is given up", "timer/set.go", "if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead)", "if err := s.desk.Reject(ctx, msgs[i], err, map[bool]event.Type{false: event.TimerDead}[$])", crowd, 0},
+		{"nobody is told of a timer that is given up", "timer/set.go", "} else if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead)", "} else if err := s.desk.Reject(ctx, msgs[i], err, map[bool]event.Type{false: event.TimerDead}[$])", crowd, 0},
 		{"a letter is written, and its message stays", "store/bury.go", "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])\nreturn 1", "` + map[bool]string{true: ``, false: `redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`}[$] + `\nreturn 1", crowd, 0},
 		{"each retry is the first", "decide/retry.go", "m.Again++", "if !$ {\n\t\t\tm.Again++\n\t\t}", crowd, 0},
 		{"only the first of what was held goes on", "decide/suspend.go", "for _, e := range held {", "for i, e := range held {\n\t\t\tif $ && i > 0 {\n\t\t\t\tbreak\n\t\t\t}", "suspended while things end, and resumed", 0},

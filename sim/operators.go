@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -56,9 +55,7 @@ func (a Act) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads it.
 func (a *Act) UnmarshalJSON(text []byte) error {
 	var w writtenAct
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&w); err != nil {
+	if err := decodeStrictly(text, &w); err != nil {
 		return fmt.Errorf("what an operator does: %w", err)
 	}
 	after, err := time.ParseDuration(w.After)

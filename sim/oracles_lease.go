@@ -115,7 +115,7 @@ func (w *world) needless(a delivery.Activity) {
 // kill has a process die of the event that kills whoever begins with it.
 func (w *world) kill(a delivery.Activity) {
 	m := a.Message
-	if w.cfg.deadly != "" && a.What == delivery.Began && m.Event.Type == w.cfg.deadly && delivery.Poison(m) == nil && w.inEarnest(m) {
+	if w.cfg.fatal != "" && a.What == delivery.Began && m.Event.Type == w.cfg.fatal && delivery.Poison(m) == nil && w.inEarnest(m) {
 		w.crash(w.current.process, nil)
 	}
 }

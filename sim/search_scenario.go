@@ -22,7 +22,7 @@ type Scenario struct {
 	Remote     bool    `json:"remote,omitempty"`   // tasks that only compute go through the stream
 	Thorough   bool    `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
 	Acts       []Act   `json:"acts,omitempty"`     // of operators
-	Deadly     uint64  `json:"deadly,omitempty"`   // whoever begins with this message dies, by when it is begun with
+	Deadly     uint64  `json:"deadly,omitempty"`   // of all messages that are begun with, the one that whoever does so dies of
 	Slow       bool    `json:"slow,omitempty"`     // calls take longer than leases
 	Faults     []Fault `json:"faults"`
 
@@ -49,9 +49,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads it.
 func (f *Fault) UnmarshalJSON(text []byte) error {
 	var w writtenFault
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&w); err != nil {
+	if err := decodeStrictly(text, &w); err != nil {
 		return fmt.Errorf("a fault: %w", err)
 	}
 	if !slices.Contains(Faults(), w.Kind) {
@@ -78,13 +76,8 @@ const (
 // ParseScenario reads what a Scenario is written as.
 func ParseScenario(text []byte) (Scenario, error) {
 	sc := Scenario{Processes: 1, Executions: 1}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&sc); err != nil {
+	if err := decodeStrictly(text, &sc); err != nil {
 		return sc, fmt.Errorf("read the plan: %w", err)
-	}
-	if dec.More() {
-		return sc, errors.New("read the plan: there is more than one value")
 	}
 	if sc.Processes < 1 || sc.Processes > mostProcesses || sc.Executions < 1 || sc.Executions > mostExecutions {
 		return sc, fmt.Errorf("read the plan: %d processes and %d executions, want 1 to %d and 1 to %d",
@@ -94,6 +87,19 @@ func ParseScenario(text []byte) (Scenario, error) {
 		return sc, fmt.Errorf("read the plan: %d tenants, want 1 to %d", sc.Tenants, mostTenants)
 	}
 	return sc, nil
+}
+
+// decodeStrictly reads JSON that has no members but known ones, and nothing behind it.
+func decodeStrictly(text []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err //nolint:wrapcheck // whoever asks says of what
+	}
+	if dec.More() {
+		return errors.New("there is more than one value")
+	}
+	return nil
 }
 
 // Config is cfg made to simulate the scenario.

@@ -56,14 +56,14 @@ type Config struct {
 
 	Acts   []Act  // of operators, who let go on in the end what rests
 	Slow   bool   // calls take longer than leases
-	Deadly uint64 // whoever begins with the message dies that is begun with as the so-manieth; 0: none is
+	Deadly uint64 // of all messages that are begun with, the one that whoever does so dies of; 0: none
 
 	thorough  bool                      // services look for what others may have left, though nothing goes wrong
 	turns     uint64                    // that services may have; 0: any number
 	bug       *bug                      // planted by the tests of the simulator itself
 	acts      []arrival                 // of operators, likewise
 	lethal    string                    // whoever calls this dies of it, likewise
-	deadly    event.Type                // whoever begins with such an event does, likewise
+	fatal     event.Type                // whoever begins with such an event does, likewise
 	breakers  func() *executor.Breakers // those of a process, likewise; nil: it has none
 	retention *engine.Retention         // likewise; nil: as the seed has it
 	record    *recording
@@ -173,7 +173,9 @@ func (w *world) options(p *process) engine.Options {
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
 		opts.Share = w.cfg.share()
 		opts.Activity = w.acted
-		opts.Chunk, opts.Snapshots, opts.Fires = w.cfg.pieces("chunk"), w.cfg.pieces("snapshots"), cmp.Or(w.cfg.pieces("fires"), opts.Fires)
+		const one, most = 8, 12 // what is small is done at once in almost all worlds
+		opts.Chunk, opts.Snapshots = w.cfg.pieces("chunk", one, most), w.cfg.pieces("snapshots", one, most)
+		opts.Fires = cmp.Or(w.cfg.pieces("fires", one, most), opts.Fires)
 		opts.Workers, opts.Timers = w.cfg.several("workers"), w.cfg.several("timers")
 	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
@@ -229,21 +231,10 @@ func (cfg Config) several(kind string) int {
 }
 
 // pieces are how large the pieces are in which something is done that is done at once as
-// a rule: 0 stands for that. What is small is done at once in almost all worlds.
-func (cfg Config) pieces(what string) int {
-	const one, most = 8, 12 // of so many worlds, up to so many
+// a rule, for which 0 stands: in one of so many worlds they are up to so large.
+func (cfg Config) pieces(what string, one, most uint64) int {
 	if n := choice(cfg.Seed, what); n%one == 1 {
-		return int(n/one%most) + 1
-	}
-	return 0
-}
-
-// pages is how many of what is scanned Redis replies at once, which is its own affair:
-// 0 stands for all of it.
-func (cfg Config) pages() int {
-	const one, most = 4, 3 // of so many worlds, up to so many
-	if n := choice(cfg.Seed, "pages"); n%one == 1 {
-		return int(n/one%most) + 1
+		return int(n/one%most) + 1 //nolint:gosec // most is small
 	}
 	return 0
 }

@@ -167,7 +167,7 @@ func (w *world) wakeEach(t *team) {
 // where there are others whose work it could be.
 func (cfg Config) lazy() bool {
 	const once = 8
-	return cfg.harmless() && cfg.lethal == "" && cfg.deadly == "" && cfg.Deadly == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
+	return cfg.harmless() && cfg.lethal == "" && cfg.fatal == "" && cfg.Deadly == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
 }
 
 // brief reports whether a world ends with its executions, and leaves what concerns

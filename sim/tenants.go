@@ -30,10 +30,9 @@ func (sc Scenario) inCompany() Scenario {
 	return sc
 }
 
-// besides is the world of a single fault, with company in some.
+// besides is the world that a single fault comes to, with company in some.
 func (sc Scenario) besides(f Fault) Scenario {
 	const once = 16
-	sc.Faults = []Fault{f}
 	if n := mix(sc.Seed, hashed("tenants "+string(f.Kind)+" "+f.Service), f.Command); n%once == 1 {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
 		sc.Twins = n/once%2 == 1

@@ -47,7 +47,7 @@ type workload struct {
 	calls                 int               // so many reach it where nothing goes wrong; 0: it does not matter
 	letters               []string          // what is given up: its event and by whom, after how often
 	lethal                string            // whoever calls this dies of it
-	deadly                event.Type        // whoever begins with such an event dies of it
+	fatal                 event.Type        // whoever begins with such an event dies of it
 	fires                 []string          // timers of nobody: their key, and the day of the month before
 	retention             *engine.Retention // as the seed has it unless it is given
 	breakers              *executor.BreakerOptions
@@ -270,7 +270,7 @@ func (l workload) config(t *testing.T) Config {
 	}
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, lethal: l.lethal, deadly: l.deadly, retention: l.retention, turns: cmp.Or(l.turns, 100_000),
+		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, lethal: l.lethal, fatal: l.fatal, retention: l.retention, turns: cmp.Or(l.turns, 100_000),
 	}
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))

@@ -161,7 +161,7 @@ events:
   - {after: P1DT1S, type: com.example.x, source: /x, data: 3}
   - {after: P2D, type: com.example.x, source: /x, data: 4}
 `,
-			deadly: "com.example.kill", kinds: []FaultKind{}, seeds: 20, executions: 2,
+			fatal: "com.example.kill", kinds: []FaultKind{}, seeds: 20, executions: 2,
 			letters: []string{"com.example.kill kill by the worker-service after 5"},
 			want:    map[string]string{"x": "completed", "x-2": "completed"},
 		},

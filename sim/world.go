@@ -92,7 +92,7 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	}
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
-		w.memory.Page = cfg.pages()
+		w.memory.Page = cfg.pieces("pages", 4, 3) //nolint:mnd // it is Redis' own affair
 		w.watch()
 	}
 	w.connect()

@@ -49,7 +49,8 @@ func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	}
 	fill(&t.TaskID, m.Event.Task)
 	fill((*string)(&t.Kind), string(event.WaitTimer))
-	if t.Event = nil; t.Kind == event.DeliveryTimer {
+	t.Event = nil
+	if t.Kind == event.DeliveryTimer {
 		return t, "", fmt.Errorf("the timer of event %s is of kind delivery, which only the engine sets: leave kind out", m.Event.ID)
 	}
 	return t, text, nil

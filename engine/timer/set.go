@@ -15,12 +15,11 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	wishes := s.wishes[:0]
 	defer func() { s.wishes = wishes; clear(wishes) }()
 	for i := range msgs {
-		wishes = append(wishes, store.Wish{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled})
-		if err := understand(&wishes[len(wishes)-1]); err != nil {
-			wishes = wishes[:len(wishes)-1]
-			if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
-				return err
-			}
+		w := store.Wish{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
+		if err := understand(&w); err == nil {
+			wishes = append(wishes, w)
+		} else if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
+			return err
 		}
 	}
 	if len(wishes) == 0 {
