@@ -54,15 +54,15 @@ func (e *Export) Add(history []event.Event) error {
 	for _, one := range history {
 		e.trace.add(one)
 		if one.Type == event.EventReceived {
-			e.rec.event("event", arrived(one))
+			e.rec.event("event", Arrived(one))
 		}
 		e.rec.event("history", one)
 	}
 	return e.flush()
 }
 
-// arrived is the event from outside that a history tells of.
-func arrived(e event.Event) event.Event {
+// Arrived is the event from outside that a history tells of.
+func Arrived(e event.Event) event.Event {
 	out := event.Event{Tenant: e.Tenant, Time: e.Time}
 	v, err := expr.Decode(e.Data)
 	envelope, ok := v.(map[string]any)

@@ -65,17 +65,18 @@ type Struck struct {
 	relieved bool // others were there to do the work of a process that was told to stop
 }
 
-// cost is how long a fault can hold something up: beyond its own duration for a lease,
+// Cost is how long a fault can hold something up: beyond its own duration for a lease,
 // after which the work of whoever was struck is claimed, and the pauses of those that
-// are busy elsewhere. Who is told to stop hands over what it has.
-func (s Struck) cost() time.Duration {
+// are busy elsewhere, see Recovery. Who is told to stop hands over what it has.
+func (s Struck) Cost() time.Duration {
 	if s.relieved {
 		return 2 * grace
 	}
-	return s.Amount + costOfFault
+	return s.Amount + Recovery
 }
 
-const costOfFault = 90 * time.Second
+// Recovery is how long it can take until others do the work of whoever was struck.
+const Recovery = 90 * time.Second
 
 // The ranges that chance draws from: some within a lease, some beyond.
 const (

@@ -35,11 +35,11 @@ type Reached struct {
 	Faults int       // likewise
 }
 
-// answered is a call, and when it was carried out.
-type answered struct {
+// Answered is a call, and when it was carried out.
+type Answered struct {
 	Deed
 
-	at time.Time
+	At time.Time
 }
 
 // reach notes a call.
@@ -121,7 +121,7 @@ func (f *faultyCalls) first(key string, deed Deed, got answer) answer {
 		return known
 	}
 	f.answers[key] = got
-	f.w.answered = append(f.w.answered, answered{deed, f.w.clock.now})
+	f.w.answered = append(f.w.answered, Answered{deed, f.w.clock.now})
 	return got
 }
 
@@ -187,3 +187,6 @@ func (w *world) answering(ctx context.Context, d time.Duration) error {
 	}
 	return err
 }
+
+// slowness is how long calls take where they are slow: longer than two leases.
+const slowness = 100 * time.Second

@@ -3,6 +3,8 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,3 +68,5 @@ func (k keyed) left(over map[string]time.Time, broken breaks) {
 		}
 	}
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

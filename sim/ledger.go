@@ -75,10 +75,10 @@ func (l *ledger) take(e event.Event) {
 // none while the execution is suspended.
 func (l *ledger) dated(e event.Event) {
 	if l.paused {
-		l.broken("nothing begins in an execution that is suspended", l.id, "%s of %s is there", e.Type, runName(e.Task))
+		l.broken("nothing begins in an execution that is suspended", l.id, "%s of %s is there", e.Type, RunName(e.Task))
 	}
 	if e.Time.Before(l.last) {
-		l.broken("time does not run back", l.id, "%s of %s is from %v, what was before it from %v", e.Type, runName(e.Task), e.Time, l.last)
+		l.broken("time does not run back", l.id, "%s of %s is from %v, what was before it from %v", e.Type, RunName(e.Task), e.Time, l.last)
 	}
 	l.last = e.Time
 }
@@ -150,7 +150,7 @@ func (l *ledger) closes(e event.Event) {
 		l.broken("nothing goes on inside an execution that has ended", l.id, "%s had not ended", task)
 	}
 	for _, key := range sortedKeys(l.timers) {
-		l.broken("an execution takes back its timers", l.id, "the %s timer of %s stays", l.timers[key].Kind, runName(l.timers[key].TaskID))
+		l.broken("an execution takes back its timers", l.id, "the %s timer of %s stays", l.timers[key].Kind, RunName(l.timers[key].TaskID))
 	}
 	l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
 }
@@ -198,4 +198,12 @@ func encloses(outer, inner event.Run) bool {
 
 func under(outer, inner string) bool {
 	return outer == "" || outer == inner || strings.HasPrefix(inner, outer+".")
+}
+
+// RunName is how messages call a run of a task.
+func RunName(task string) string {
+	if task == "" {
+		return "the workflow"
+	}
+	return task
 }

@@ -28,11 +28,11 @@ func (l *ledger) timer(e event.Event, t event.Timer) {
 		l.timers[key], l.set[slot(t)] = t, e
 		return
 	case e.Type == event.TimerFired && !known:
-		l.broken("only a timer that is set fires", l.id, "the %s timer of %s for %v fired, and was not set", t.Kind, runName(t.TaskID), t.FireAt)
+		l.broken("only a timer that is set fires", l.id, "the %s timer of %s for %v fired, and was not set", t.Kind, RunName(t.TaskID), t.FireAt)
 	case e.Type == event.TimerFired:
 		l.fired[slot(t)] = true
 	case !known && !l.loose:
-		l.broken("a timer is taken back once", l.id, "the %s timer of %s for %v was not set any more", t.Kind, runName(t.TaskID), t.FireAt)
+		l.broken("a timer is taken back once", l.id, "the %s timer of %s for %v was not set any more", t.Kind, RunName(t.TaskID), t.FireAt)
 	}
 	delete(l.timers, key)
 }
@@ -42,7 +42,7 @@ func (l *ledger) timer(e event.Event, t event.Timer) {
 func (l *ledger) schedules(e event.Event, t event.Timer) {
 	for _, other := range l.timers {
 		if slot(other) == slot(t) {
-			l.broken("a task has one timer of a kind", l.id, "the %s timer of %s was set again", t.Kind, runName(t.TaskID))
+			l.broken("a task has one timer of a kind", l.id, "the %s timer of %s was set again", t.Kind, RunName(t.TaskID))
 		}
 	}
 	ref := event.ParseRun(t.TaskID).Ref
@@ -59,7 +59,7 @@ func (l *ledger) schedules(e event.Event, t event.Timer) {
 		stated = statedOf(task, t)
 	}
 	if want, ok := moment(stated, e.Time); ok && !want.Equal(t.FireAt) {
-		l.broken("a timer is set for when the document says", l.id, "the %s timer of %s is set for %v, want %v", t.Kind, runName(t.TaskID), t.FireAt, want)
+		l.broken("a timer is set for when the document says", l.id, "the %s timer of %s is set for %v, want %v", t.Kind, RunName(t.TaskID), t.FireAt, want)
 	}
 }
 
@@ -128,8 +128,8 @@ func jitterOf(r *dsl.RetryPolicy) (from, to time.Duration) {
 	if r.JitterTo == nil {
 		return 0, 0
 	}
-	from, _ = literal(r.JitterFrom)
-	to, ok := literal(r.JitterTo)
+	from, _ = LiteralDuration(r.JitterFrom)
+	to, ok := LiteralDuration(r.JitterTo)
 	if !ok {
 		return 0, math.MaxInt64 / 2 //nolint:mnd // no bound, and far from an overflow
 	}
@@ -153,4 +153,20 @@ func (l *ledger) timely(e event.Event, run event.Run) {
 	if l.fired[mine(event.TimeoutTimer)] {
 		l.broken("a task that has run out of time fails", l.id, "%s ended well", e.Task)
 	}
+}
+
+// LiteralDuration is a duration that the document states; false if it is computed.
+func LiteralDuration(v *expr.Value) (time.Duration, bool) {
+	if v == nil {
+		return 0, false
+	}
+	data, ok := v.Constant()
+	if !ok {
+		return 0, false
+	}
+	d, err := dsl.ParseDuration(data)
+	if err != nil {
+		return 0, false
+	}
+	return d.From(Epoch()).Sub(Epoch()), true
 }

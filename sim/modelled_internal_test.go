@@ -37,7 +37,7 @@ func modelOf(t *testing.T, n uint64, with []*dsl.Definition) (modelled, bool) {
 		t.Fatal(err)
 	}
 	return modelled{text, Config{
-		Definition: def, ID: "x", Processes: 2, Executors: 64, Mocks: m, With: with, Remote: n%3 == 0, Seed: n, turns: 100_000,
+		Definition: def, ID: "x", Processes: 2, Executors: 64, Mocks: m, With: with, Remote: n%3 == 0, Seed: n, MaxTurns: 100_000,
 		MaxTime: 100 * 24 * time.Hour,
 	}, want}, true
 }
@@ -47,7 +47,7 @@ func (m modelled) wrong(got *Trial) (out []string) {
 	for _, v := range got.Broken {
 		out = append(out, v.Error())
 	}
-	if took := got.lasted(); took != m.want.at {
+	if took := got.Lasted(); took != m.want.at {
 		out = append(out, fmt.Sprintf("it took %v, want %v", took, m.want.at))
 	}
 	if m.want.err != nil {

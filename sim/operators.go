@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,32 +37,6 @@ func (d Deal) typ() event.Type {
 		Suspend: event.ExecutionSuspended, Resume: event.ExecutionResumed,
 		Cancel: event.ExecutionCancelled, Retry: event.ExecutionRetried,
 	}[d]
-}
-
-// writtenAct is an Act as people read it.
-type writtenAct struct {
-	What      Deal   `json:"what"`
-	Execution string `json:"execution"`
-	After     string `json:"after"`
-}
-
-// MarshalJSON writes a duration as Go does.
-func (a Act) MarshalJSON() ([]byte, error) {
-	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()}) //nolint:wrapcheck // strings
-}
-
-// UnmarshalJSON reads it.
-func (a *Act) UnmarshalJSON(text []byte) error {
-	var w writtenAct
-	if err := decodeStrictly(text, &w); err != nil {
-		return fmt.Errorf("what an operator does: %w", err)
-	}
-	after, err := time.ParseDuration(w.After)
-	if err != nil || after < 0 || w.What.typ() == "" {
-		return fmt.Errorf("what an operator does: %q after %q, want one of suspend, resume, cancel, retry after a time such as 45s", w.What, w.After)
-	}
-	*a = Act{w.What, w.Execution, after}
-	return nil
 }
 
 // operators are what those do who look after the executions of a world: what was
@@ -211,7 +184,7 @@ func (w *world) doom(a delivery.Activity) {
 // for its sake.
 func (w *world) alike(v *victim, m store.Message) bool {
 	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
-		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && choice(w.cfg.Seed, "killed twice")%2 == 0
+		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && Choice(w.cfg.Seed, "killed twice")%2 == 0
 }
 
 // ruleDeadly is that of what processes die of.
@@ -246,7 +219,7 @@ func (w *world) mourned(letters int, broken breaks) {
 
 // replay brings the letters back of what processes died of, each once, in some worlds.
 func (w *world) replay(ctx context.Context) (found bool, err error) {
-	if len(w.victims.all) <= w.operators.replayed || choice(w.cfg.Seed, "replay")%2 == 0 {
+	if len(w.victims.all) <= w.operators.replayed || Choice(w.cfg.Seed, "replay")%2 == 0 {
 		return false, nil
 	}
 	for _, tenant := range w.tenants {
@@ -269,11 +242,28 @@ func (w *world) replay(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// operated says in a trial what operators did, and what was done to it.
-func (w *world) operated(t *Trial) {
+// Operated is what befell the executions of a trial that is neither in a document nor a
+// fault: what operators did, and the message that processes died of.
+type Operated struct {
+	Held    time.Duration  // how long it can have held them up, and calls that are slow, too
+	Retried map[string]int // executions that were told to go on where they failed: how often
+	Begun   uint64         // messages that somebody has begun with
+	Victim  string         // the execution that the message is about that processes died of; "" if there is none
+	Along   bool           // other messages were given up with that one
+
+	killer event.Type // of that message
+	deaths int
+}
+
+// operated is what operators did in a world, and what was done to it.
+func (w *world) operated() Operated {
 	o, v := &w.operators, &w.victims
-	t.rested, t.retried, t.deaths, t.begun = o.rested, o.retried, v.deaths(), v.begun
-	if len(v.all) > 0 {
-		t.victim, t.killer = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
+	out := Operated{Held: o.rested + time.Duration(v.deaths())*Recovery, Retried: o.retried, Begun: v.begun, deaths: v.deaths()}
+	if w.cfg.Slow {
+		out.Held += time.Duration(len(w.reached)) * slowness
 	}
+	if len(v.all) > 0 {
+		out.Victim, out.killer = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
+	}
+	return out
 }

@@ -45,10 +45,10 @@ func TestWhateverProcessesDieOf(t *testing.T) {
 		of := map[event.Type]int{}
 		for n := uint64(1); ; n++ {
 			got, wrong := dying(t, processes, n)
-			if got.deaths == 0 {
+			if got.Operated.deaths == 0 {
 				break
 			}
-			if of[got.killer]++; wrong != "" {
+			if of[got.Operated.killer]++; wrong != "" {
 				t.Error(wrong)
 			}
 		}
@@ -64,9 +64,9 @@ func dying(t *testing.T, processes int, n uint64) (got *Trial, wrong string) {
 	cfg := crowded(t)
 	cfg.Processes, cfg.Remote, cfg.Seed, cfg.Deadly = processes, processes == 2, uint64(processes), n
 	got = try(t, cfg, Plan{})
-	over := got.Ends[0].Status.Ended() || got.retried["x"] > 0 || got.killer == "com.example.x"
+	over := got.Ends[0].Status.Ended() || got.Operated.Retried["x"] > 0 || got.Operated.killer == "com.example.x"
 	if len(got.Broken) > 0 || !over {
-		wrong = fmt.Sprintf("%d processes die of message %d, %s: %s %v", processes, n, got.killer, got.Ends[0].Status, got.Broken)
+		wrong = fmt.Sprintf("%d processes die of message %d, %s: %s %v", processes, n, got.Operated.killer, got.Ends[0].Status, got.Broken)
 	}
 	return got, wrong
 }
@@ -109,7 +109,7 @@ func operating(t *testing.T) string {
 			}
 			got := try(t, cfg, Plan{})
 			last := got.Ends[0].History[len(got.Ends[0].History)-1].Time.Sub(Epoch())
-			if len(got.Broken) > 0 || of == "x" && at < plain.lasted() && (got.Status != decide.Cancelled || last > at+time.Second) {
+			if len(got.Broken) > 0 || of == "x" && at < plain.Lasted() && (got.Status != decide.Cancelled || last > at+time.Second) {
 				return fmt.Sprintf("%s is cancelled after %v: %s %v", of, at, got.Status, got.Broken)
 			}
 		}
@@ -130,7 +130,7 @@ func lookAtCrowd(t *testing.T) string {
 			if wrong != "" {
 				return wrong
 			}
-			if got.deaths == 0 {
+			if got.Operated.deaths == 0 {
 				break
 			}
 		}

@@ -40,12 +40,12 @@ func (w *world) punctual(id string, history []event.Event, broken breaks) {
 func (w *world) slack() time.Duration {
 	slack := time.Second
 	for _, s := range w.struck {
-		slack += s.cost()
+		slack += s.Cost()
 	}
-	slack += w.operators.rested + time.Duration(w.victims.deaths())*costOfFault
+	slack += w.operators.rested + time.Duration(w.victims.deaths())*Recovery
 	for _, r := range w.reached {
 		if r.URL == w.cfg.lethal {
-			slack += costOfFault
+			slack += Recovery
 		}
 	}
 	return slack

@@ -81,7 +81,7 @@ func misplaced(ends []End, places map[string]string, broken breaks) {
 		if end.Status.Ended() {
 			want = string(end.Status)
 		}
-		if end.Status != "" && end.Status != gone && places[end.ID] != want {
+		if end.Status != "" && end.Status != Removed && places[end.ID] != want {
 			broken(ruleListed, end.ID, "it is %s, and among the %q ones", end.Status, places[end.ID])
 		}
 	}

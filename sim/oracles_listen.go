@@ -27,7 +27,7 @@ func (w *world) listening(ctx context.Context, id string, state *decide.State, b
 		}
 		for _, typ := range typesIn(filters) {
 			if !w.hears(ctx, id, typ) && !w.hears(ctx, id, "*") {
-				broken("who listens is told", id, "%s waits for %s, and stands on no list for it", runName(n.Run.String()), typ)
+				broken("who listens is told", id, "%s waits for %s, and stands on no list for it", RunName(n.Run.String()), typ)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (w *world) heard(end End, broken breaks) {
 		for i, m := range w.cfg.Mocks.Events {
 			at := w.cfg.Start.Add(m.After)
 			if e := m.Event(i, at); !w.victims.about(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
-				broken("an event reaches who listens for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, runName(l.task), l.from)
+				broken("an event reaches who listens for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, RunName(l.task), l.from)
 			}
 		}
 	}

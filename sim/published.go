@@ -35,7 +35,7 @@ type stated struct{ execution, id string }
 // were published twice, and for ends that were not published.
 func (w *world) outlived(t *Trial, broken breaks) {
 	p := published{
-		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, loose: t.victim, victims: &w.victims, reopened: w.operators.reopened,
+		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, loose: t.Operated.Victim, victims: &w.victims, reopened: w.operators.reopened,
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
 	}
 	for e := range w.publications() {
@@ -160,4 +160,9 @@ func publicationOf(entry string, fields []string) (p publication) {
 		}
 	}
 	return p
+}
+
+// ended reports whether an event is the end of an execution.
+func ended(e event.Event) bool {
+	return e.Type == event.WorkflowCompleted || e.Type == event.WorkflowFailed || e.Type == event.WorkflowCancelled
 }

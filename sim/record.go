@@ -210,3 +210,19 @@ func (r *recording) line(v any) {
 	}
 	r.err = err
 }
+
+// faultLine is a fault in a recording.
+type faultLine struct {
+	Record  string    `json:"record"` // "fault"
+	At      time.Time `json:"at"`
+	Fault   Fault     `json:"fault"`
+	Doing   string    `json:"doing,omitempty"`
+	Process int       `json:"process"`
+}
+
+// recordFault writes a fault into the recording, if there is one.
+func (w *world) recordFault(s Struck) {
+	if w.cfg.record != nil {
+		w.cfg.record.line(faultLine{"fault", s.At, s.Fault, s.Doing, s.Process})
+	}
+}

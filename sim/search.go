@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (s *Search) withDefaults() {
 	s.Parallel = cmp.Or(s.Parallel, runtime.GOMAXPROCS(0))
 	s.Config.MaxTasks = cmp.Or(s.Config.MaxTasks, searchTasks)
 	s.Config.Executors = cmp.Or(s.Config.Executors, searchExecutor)
-	s.Config.turns = searchTurns
+	s.Config.MaxTurns = searchTurns
 	if s.Config.ID == "" {
 		s.Config.ID = "sim" // one for all seeds: the output may tell it
 	}
@@ -107,7 +108,7 @@ func (s *Search) withDefaults() {
 		s.Config.Mocks = &mock.Set{} // a search calls nobody thousands of times
 	}
 	s.Config.Onward, s.Config.Pace = false, 0
-	s.Config = s.Config.withDefaults()
+	s.Config = s.Config.Prepared()
 }
 
 // Run searches. The report holds what is known when ctx ends, or an error comes:
@@ -143,7 +144,7 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 			sc := h.scenario(seed)
 			if sc.chance = h.Kinds; len(h.Kinds) == 0 && h.inOrder {
 				sc = sc.slight(h.Config.Remote)
-			} else if len(h.Config.acts) == 0 {
+			} else {
 				sc = h.operated(sc.inCompany())
 			}
 			if !yield(sc) || seed == h.Last {
@@ -158,7 +159,7 @@ func (h *hunt) scenario(seed uint64) Scenario {
 	return Scenario{
 		Seed: seed, Processes: h.Config.Processes, Executions: h.Config.Executions,
 		// Both ways that a deployment can be set to.
-		Remote: h.Config.Remote || choice(seed, "remote")%2 == 1,
+		Remote: h.Config.Remote || Choice(seed, "remote")%2 == 1,
 	}
 }
 
@@ -167,18 +168,18 @@ func (h *hunt) scenario(seed uint64) Scenario {
 // at once.
 func (sc Scenario) slight(remote bool) Scenario {
 	const most = 16 // all but one in so many
-	if choice(sc.Seed, "alone")%most != 0 {
+	if Choice(sc.Seed, "alone")%most != 0 {
 		sc.Processes = 1
 	}
-	sc.Remote = remote || choice(sc.Seed, "remote")%most == 1
+	sc.Remote = remote || Choice(sc.Seed, "remote")%most == 1
 	return sc
 }
 
 // inOrder reports whether whatever happens to an execution follows upon what has
 // happened to it before: nothing runs side by side, is sent, or comes from outside,
 // and several executions have nothing to do with one another.
-func (cfg Config) inOrder() bool {
-	if cfg.Executions > 1 && callsOut(cfg.Definition) || len(cfg.With) > 0 || len(cfg.acts) > 0 || cfg.Definition.Timeout != nil || cfg.Mocks != nil && len(cfg.Mocks.Events) > 0 {
+func inOrder(cfg Config) bool {
+	if cfg.Executions > 1 && CallsOut(cfg.Definition) || len(cfg.With) > 0 || cfg.Definition.Timeout != nil || cfg.Mocks != nil && len(cfg.Mocks.Events) > 0 {
 		return false
 	}
 	for _, t := range cfg.Definition.Tasks() {
@@ -216,9 +217,7 @@ func (h *hunt) singles() iter.Seq[Scenario] {
 				continue
 			}
 			sc := h.scenario(h.First)
-			if len(h.Config.acts) == 0 {
-				sc = sc.besides(f)
-			}
+			sc = sc.besides(f)
 			sc.Faults = []Fault{f}
 			if !yield(sc) {
 				return
@@ -251,7 +250,7 @@ func (h *hunt) everyFault() iter.Seq[Fault] {
 func faultsAt(counts map[string]uint64, kinds []FaultKind, yield func(Fault) bool) bool {
 	for service, n := range each(counts) {
 		for _, kind := range kinds {
-			if !yield(Fault{kind, service, n, kind.single()}) {
+			if !yield(Fault{kind, service, n, single(kind)}) {
 				return false
 			}
 		}
@@ -262,7 +261,7 @@ func faultsAt(counts map[string]uint64, kinds []FaultKind, yield func(Fault) boo
 // each are the numbers of commands of each service, from 1 on.
 func each(counts map[string]uint64) iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
-		for _, service := range sortedKeys(counts) {
+		for _, service := range slices.Sorted(maps.Keys(counts)) {
 			for n := uint64(1); n <= counts[service]; n++ {
 				if !yield(service, n) {
 					return
@@ -273,7 +272,7 @@ func each(counts map[string]uint64) iter.Seq2[string, uint64] {
 }
 
 // single is how long, or how far, a fault goes that is the only one.
-func (k FaultKind) single() time.Duration {
+func single(k FaultKind) time.Duration {
 	switch k {
 	case Delay, CrashBefore, CrashAfter:
 		return singleDelay

@@ -8,24 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/expr"
 )
-
-// literal is a duration that the document states; false if it is computed.
-func literal(v *expr.Value) (time.Duration, bool) {
-	if v == nil {
-		return 0, false
-	}
-	data, ok := v.Constant()
-	if !ok {
-		return 0, false
-	}
-	d, err := dsl.ParseDuration(data)
-	if err != nil {
-		return 0, false
-	}
-	return d.From(Epoch()).Sub(Epoch()), true
-}
 
 // bounds says how long tasks can take at most.
 type bounds struct {
@@ -39,7 +22,7 @@ func (b bounds) task(t *dsl.Task) (longest time.Duration, why string, ok bool) {
 	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Inject, dsl.Emit:
 		return 0, "a " + string(t.Kind) + " task takes no time", true
 	case dsl.Wait:
-		d, ok := literal(t.Wait)
+		d, ok := LiteralDuration(t.Wait)
 		return d, "the wait is over after " + iso(d), ok
 	case dsl.Call:
 		return b.call(t)
@@ -114,7 +97,7 @@ func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
 // limited is how long a task can take, its timeout taken into account.
 func (b bounds) limited(t *dsl.Task) (time.Duration, bool) {
 	d, _, ok := b.task(t)
-	if limit, has := literal(t.Timeout); has && (!ok || limit < d) {
+	if limit, has := LiteralDuration(t.Timeout); has && (!ok || limit < d) {
 		return limit, true
 	}
 	return d, ok
@@ -146,13 +129,13 @@ func back(tasks dsl.TaskList, i int) bool {
 
 // outer is the shortest timeout of the tasks around a task, and of the workflow.
 func (b bounds) outer(t *dsl.Task) (time.Duration, string, bool) {
-	shortest, ok := literal(b.def.Timeout)
+	shortest, ok := LiteralDuration(b.def.Timeout)
 	name := "the workflow"
 	for ref, o := range b.def.Tasks() {
 		if !strings.HasPrefix(t.Ref, ref+"/") {
 			continue
 		}
-		if d, has := literal(o.Timeout); has && (!ok || d < shortest) {
+		if d, has := LiteralDuration(o.Timeout); has && (!ok || d < shortest) {
 			shortest, name, ok = d, o.Name, true
 		}
 	}

@@ -15,9 +15,9 @@ func callsOf(t *Trial, end End) *facts {
 		f.start = end.History[0].Time
 	}
 	root, _, _ := strings.Cut(end.ID, ".")
-	for _, c := range t.answered {
+	for _, c := range t.Answered {
 		if of, _, _ := strings.Cut(c.Execution, "."); of == root {
-			f.add(fact{"call " + sibling(c.Execution) + " " + c.Task + " " + c.Method + " " + c.URL, c.Task, stepAnswered, c.at})
+			f.add(fact{"call " + sibling(c.Execution) + " " + c.Task + " " + c.Method + " " + c.URL, c.Task, stepAnswered, c.At})
 		}
 	}
 	return f

@@ -40,7 +40,7 @@ func (x *troubles) in(tasks dsl.TaskList) {
 			x.raise(t.Raise)
 		default:
 		}
-		if _, ok := literal(t.Wait); t.Kind != dsl.Wait || !ok {
+		if _, ok := LiteralDuration(t.Wait); t.Kind != dsl.Wait || !ok {
 			x.any = true
 		}
 		for _, list := range inner(t) {

@@ -105,7 +105,7 @@ func (f *facts) take(e event.Event) {
 			}
 		}
 	case event.EventReceived:
-		came := arrived(e)
+		came := Arrived(e)
 		f.received[came.Source+" "+came.ID] = true
 		f.add(fact{"event " + came.Source + " " + came.ID, "", "event " + string(came.Type), e.Time})
 	default:

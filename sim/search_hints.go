@@ -85,7 +85,7 @@ func (h *hunt) hints() []Hint {
 func (h *hunt) repeatHint() []Hint {
 	var calls []string
 	var first *Repeat
-	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), Deed.compare) {
+	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), compareDeeds) {
 		r := h.repeated[key]
 		first = cmp.Or(first, r)
 		calls = append(calls, fmt.Sprintf("%s (%s %s, in %s)", h.taskName(r.Task), r.Method, r.URL, runsText(r.Runs)))
@@ -117,7 +117,7 @@ func runsText(n int) string {
 
 // timeoutHint tells of a timeout that can never come.
 func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
-	limit, ok := literal(t.Timeout)
+	limit, ok := LiteralDuration(t.Timeout)
 	count := h.timeouts[t.Ref]
 	if !ok || count != nil && count.fired > 0 {
 		return nil
@@ -136,7 +136,7 @@ func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
 
 // wholeHint does so with that of the workflow.
 func (h *hunt) wholeHint(b bounds) []Hint {
-	limit, ok := literal(b.def.Timeout)
+	limit, ok := LiteralDuration(b.def.Timeout)
 	longest, bounded := b.list(b.def.Do)
 	count := h.timeouts[""]
 	if !ok || !bounded || longest >= limit || count != nil && count.fired > 0 {

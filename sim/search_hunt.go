@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -27,7 +26,7 @@ type hunt struct {
 	known           map[string]map[string]*class // outcomes in which nothing went wrong: by execution, by key
 	hidden          mask                         // values that follow from the time at which a run starts
 	reads           bool                         // the document reads the clock
-	inOrder         bool                         // see Config.inOrder
+	inOrder         bool                         // see the function
 	orders          map[uint64]struct{}
 	trace           hash.Hash // of the orders of all runs
 	found           map[string]*Finding
@@ -67,12 +66,11 @@ type verdict struct {
 }
 
 func newHunt(s *Search) *hunt {
-	s.Config.judged, s.Config.abroad = newJudged(), abroad(s.Config)
 	return &hunt{
 		Search: s, report: &Report{Faults: map[FaultKind]int{}},
 		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
 		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{},
-		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: s.Config.inOrder(),
+		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
 	}
 }
 
@@ -139,7 +137,7 @@ func (h *hunt) plain(ctx context.Context) error {
 // all that they do where something can go wrong, so that single faults meet it.
 func (h *hunt) first(ctx context.Context) (*Trial, error) {
 	cfg := h.scenario(h.First).Config(h.Config)
-	cfg.thorough = true
+	cfg.Thorough = true
 	cfg.Exchange = func(x mock.Exchange) {
 		if x.Mock < 0 && x.Err != nil {
 			h.report.Unmocked = append(h.report.Unmocked, x)
@@ -151,9 +149,9 @@ func (h *hunt) first(ctx context.Context) (*Trial, error) {
 	}
 	h.commands, h.calls, h.scene = t.Commands, t.Calls, sceneOf(t)
 	if t.Stop == "" {
-		h.Config.turns = spareTurns + spareFactor*sum(t.Commands)
+		h.Config.MaxTurns = spareTurns + spareFactor*sum(t.Commands)
 	}
-	cfg.Start, cfg.Exchange, cfg.turns = cfg.Start.Add(shift), h.Config.Exchange, h.Config.turns
+	cfg.Start, cfg.Exchange, cfg.MaxTurns = cfg.Start.Add(shift), h.Config.Exchange, h.Config.MaxTurns
 	other, err := Try(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -227,7 +225,7 @@ func (h *hunt) show(phase string, runs, of int) {
 
 // weigh asks the promises and the user's expectations, and keeps what counts.
 func (h *hunt) weigh(t *Trial, sc Scenario) *verdict {
-	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.lasted(), trial: t, order: shorten(t.Order)}
+	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
 	for _, s := range t.Struck {
 		v.struck = append(v.struck, s.Kind)
 	}
@@ -300,7 +298,7 @@ func (h *hunt) usual() {
 	for _, c := range h.classes(id) {
 		h.report.Outcomes = append(h.report.Outcomes, c.outcome)
 	}
-	for _, id := range sortedKeys(h.known) {
+	for _, id := range slices.Sorted(maps.Keys(h.known)) {
 		all := h.classes(id)
 		for _, c := range all[1:] {
 			f := failure{Class: Race, Violation: Violation{Rule: ruleOrder, Execution: id}, task: h.pair(id, all[0], c)}
@@ -374,9 +372,4 @@ func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 	})
 	h.report.Hints = h.hints()
 	return h.report, nil
-}
-
-// ended reports whether an event is the end of an execution.
-func ended(e event.Event) bool {
-	return e.Type == event.WorkflowCompleted || e.Type == event.WorkflowFailed || e.Type == event.WorkflowCancelled
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -125,7 +126,7 @@ func (h *hunt) missing(t *Trial) []failure {
 		there[sibling(end.ID)] = true
 	}
 	var out []failure
-	for _, id := range sortedKeys(h.known) {
+	for _, id := range slices.Sorted(maps.Keys(h.known)) {
 		runs := 0
 		for _, c := range h.known[id] {
 			runs += c.outcome.Runs
@@ -161,7 +162,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 	}
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
-		return fail(Late, ruleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", runName(lost))
+		return fail(Late, ruleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", RunName(lost))
 	case len(t.Struck) > 0 && otherEvents(usual, got):
 		return fail(Late, ruleEvent, "", "other events reached it: some came before anybody listened, or after all was over")
 	case len(t.Struck) > 0 && h.reads:
@@ -206,18 +207,10 @@ func lostAnswer(t *Trial, id string, got *facts) string {
 func otherEvents(usual []*class, got *facts) bool {
 	for _, c := range usual {
 		for _, f := range c.facts {
-			if len(f.received) == len(got.received) && !slices.ContainsFunc(sortedKeys(got.received), func(id string) bool { return !f.received[id] }) {
+			if len(f.received) == len(got.received) && !slices.ContainsFunc(slices.Sorted(maps.Keys(got.received)), func(id string) bool { return !f.received[id] }) {
 				return false
 			}
 		}
 	}
 	return true
-}
-
-// runName is how messages call a run of a task.
-func runName(task string) string {
-	if task == "" {
-		return "the workflow"
-	}
-	return task
 }

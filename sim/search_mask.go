@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -127,7 +129,7 @@ func unequalMembers(path string, x, y map[string]any) []Unequal {
 		names[name] = true
 	}
 	var out []Unequal
-	for _, name := range sortedKeys(names) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		out = append(out, unequal(path+"/"+name, x[name], y[name])...)
 	}
 	return out

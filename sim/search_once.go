@@ -22,7 +22,7 @@ func Once(method, pattern string) Check {
 		counts := map[Deed]int{}
 		tasks := map[Deed]string{}
 		for deed, n := range t.Deeds {
-			if !deed.matches(method, pattern) {
+			if !matches(deed, method, pattern) {
 				continue
 			}
 			call := Deed{Execution: deed.Execution, Method: deed.Method, URL: deed.URL}
@@ -30,7 +30,7 @@ func Once(method, pattern string) Check {
 			tasks[call] = max(tasks[call], deed.Task)
 		}
 		var out []Violation
-		for _, call := range slices.SortedFunc(maps.Keys(counts), Deed.compare) {
+		for _, call := range slices.SortedFunc(maps.Keys(counts), compareDeeds) {
 			if n := counts[call]; n > 1 {
 				out = append(out, Violation{
 					Rule: "once: " + strings.TrimSpace(method+" "+pattern), Execution: call.Execution,
@@ -42,11 +42,11 @@ func Once(method, pattern string) Check {
 	}}
 }
 
-func (d Deed) compare(o Deed) int {
+func compareDeeds(d, o Deed) int {
 	return cmp.Or(cmp.Compare(d.Execution, o.Execution), cmp.Compare(d.Task, o.Task), cmp.Compare(d.Method, o.Method), cmp.Compare(d.URL, o.URL))
 }
 
-func (d Deed) matches(method, pattern string) bool {
+func matches(d Deed, method, pattern string) bool {
 	if method != "" && method != "*" && !strings.EqualFold(method, d.Method) {
 		return false
 	}
@@ -120,7 +120,7 @@ type Repeat struct {
 // for the same run of their task.
 func repetitions(t *Trial) []Deed {
 	var out []Deed
-	for _, d := range slices.SortedFunc(maps.Keys(t.Deeds), Deed.compare) {
+	for _, d := range slices.SortedFunc(maps.Keys(t.Deeds), compareDeeds) {
 		if t.Deeds[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
 			out = append(out, d)
 		}

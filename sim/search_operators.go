@@ -21,7 +21,7 @@ type scene struct {
 }
 
 func sceneOf(t *Trial) scene {
-	s := scene{lasts: t.lasted(), begun: t.begun}
+	s := scene{lasts: t.Lasted(), begun: t.Operated.Begun}
 	for _, end := range t.Ends {
 		s.cast = append(s.cast, end.ID)
 	}
@@ -33,10 +33,10 @@ func sceneOf(t *Trial) scene {
 // nothing else goes wrong.
 func (h *hunt) operated(sc Scenario) Scenario {
 	const once = 8
-	if len(h.Kinds) == 0 || len(h.scene.cast) == 0 || choice(sc.Seed, "operated")%once != 1 {
+	if len(h.Kinds) == 0 || len(h.scene.cast) == 0 || Choice(sc.Seed, "operated")%once != 1 {
 		return sc
 	}
-	n := choice(sc.Seed, "deals")
+	n := Choice(sc.Seed, "deals")
 	if n%2 == 0 { //nolint:mnd // one half of them
 		sc.chance = nil
 	}
@@ -57,25 +57,22 @@ func (h *hunt) operated(sc Scenario) Scenario {
 	return sc
 }
 
-// slowness is how long calls take where they are slow: longer than two leases.
-const slowness = 100 * time.Second
-
 // acts are what operators do in the world of a seed: they let an execution rest, and go
 // on, or end it, or else anything.
 func (h *hunt) acts(seed uint64) []Act {
 	at := func(i uint64) time.Duration {
-		n := mix(seed, hashed("act"), i)
+		n := Draw(seed, "act", i)
 		span := h.scene.lasts + time.Second
 		if n%4 == 0 { //nolint:mnd // some come at once
 			span = time.Second
 		}
 		return time.Duration(n>>8) % span //nolint:gosec // it is no larger than 2^56
 	}
-	of := h.scene.cast[choice(seed, "acted upon")%uint64(len(h.scene.cast))]
-	if choice(seed, "acted upon first")%2 == 0 {
+	of := h.scene.cast[Choice(seed, "acted upon")%uint64(len(h.scene.cast))]
+	if Choice(seed, "acted upon first")%2 == 0 {
 		of = h.scene.cast[0]
 	}
-	n := choice(seed, "act")
+	n := Choice(seed, "act")
 	acts := []Act{{Suspend, of, at(0)}, {Resume, of, at(0) + at(1)}}
 	switch n % 4 { //nolint:mnd // ways
 	case 0:
@@ -100,11 +97,7 @@ func (h *hunt) odds(t *Trial, sc Scenario) []failure {
 	// What rests is held up as by faults.
 	held := *t
 	held.Struck = slices.Clone(t.Struck)
-	long := t.rested + time.Duration(t.deaths)*costOfFault
-	if sc.Slow {
-		long += time.Duration(len(t.Reached)) * slowness
-	}
-	if long > 0 {
+	if long := t.Operated.Held; long > 0 {
 		held.Struck = append(held.Struck, Struck{Fault: Fault{Kind: Delay, Amount: long}})
 	}
 	var out []failure
@@ -128,7 +121,7 @@ func (h *hunt) oddEnd(t *Trial, end End, sc Scenario) (failure, bool) {
 	classes := h.classes(sibling(end.ID))
 	at, cancelled := cancelledAt(sc, end)
 	switch {
-	case end.Status == "" || end.Status == gone || len(classes) == 0 || len(end.History) == 0:
+	case end.Status == "" || end.Status == Removed || len(classes) == 0 || len(end.History) == 0:
 		return failure{}, false
 	case end.Status == decide.Cancelled && cancelled:
 		return failure{}, false
@@ -185,8 +178,9 @@ func (h *hunt) listens(end End) bool {
 // altered reports whether an execution may end in another way for what was done to it,
 // or to those that it has started.
 func (h *hunt) altered(t *Trial, end End, sc Scenario) bool {
-	touched := func(id string) bool { _, ok := below(id, end.ID); return ok }
-	if t.along || t.victim == "" && sc.Deadly > 0 || touched(t.victim) || t.retried[end.ID] > 0 {
+	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
+	o := &t.Operated
+	if o.Along || o.Victim == "" && sc.Deadly > 0 || touched(o.Victim) || o.Retried[end.ID] > 0 {
 		return true
 	}
 	return slices.ContainsFunc(sc.Acts, func(a Act) bool {

@@ -108,7 +108,7 @@ func (f fact) words() string {
 	if f.task == "" {
 		return f.what
 	}
-	return runName(f.task) + " " + f.what
+	return RunName(f.task) + " " + f.what
 }
 
 // pair names what races in two classes of runs.

@@ -34,7 +34,7 @@ func retriesIn(t *Trial) []retried {
 		unanswered[key] = unanswered[key] || given[d.Execution+" "+d.Task]
 	}
 	var out []retried
-	for _, d := range slices.SortedFunc(maps.Keys(counts), Deed.compare) {
+	for _, d := range slices.SortedFunc(maps.Keys(counts), compareDeeds) {
 		if counts[d] > 1 && unanswered[d] && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
 			out = append(out, retried{Task: event.ParseRun(d.Task).Ref, Method: d.Method, URL: d.URL, most: counts[d]})
 		}

@@ -1,14 +1,8 @@
 package sim
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"time"
 )
 
 // Scenario is one world that a search tries, and what goes wrong in it. As a file
@@ -29,43 +23,6 @@ type Scenario struct {
 	chance []FaultKind // besides
 }
 
-// writtenFault is a Fault as people read it.
-type writtenFault struct {
-	Kind    FaultKind `json:"kind"`
-	Service string    `json:"service"`
-	Command uint64    `json:"command"`
-	Amount  string    `json:"amount,omitempty"`
-}
-
-// MarshalJSON writes a duration as Go does.
-func (f Fault) MarshalJSON() ([]byte, error) {
-	w := writtenFault{Kind: f.Kind, Service: f.Service, Command: f.Command}
-	if f.Amount > 0 {
-		w.Amount = f.Amount.String()
-	}
-	return json.Marshal(w) //nolint:wrapcheck // strings and a number
-}
-
-// UnmarshalJSON reads it.
-func (f *Fault) UnmarshalJSON(text []byte) error {
-	var w writtenFault
-	if err := decodeStrictly(text, &w); err != nil {
-		return fmt.Errorf("a fault: %w", err)
-	}
-	if !slices.Contains(Faults(), w.Kind) {
-		return fmt.Errorf("a fault of kind %q: want one of %v", w.Kind, Faults())
-	}
-	*f = Fault{Kind: w.Kind, Service: w.Service, Command: w.Command}
-	if w.Amount == "" {
-		return nil
-	}
-	var err error
-	if f.Amount, err = time.ParseDuration(w.Amount); err != nil || f.Amount < 0 {
-		return fmt.Errorf("a fault's amount %q: want one such as 45s", w.Amount)
-	}
-	return nil
-}
-
 // The most of what a file may ask for.
 const (
 	mostProcesses  = 64
@@ -76,7 +33,7 @@ const (
 // ParseScenario reads what a Scenario is written as.
 func ParseScenario(text []byte) (Scenario, error) {
 	sc := Scenario{Processes: 1, Executions: 1}
-	if err := decodeStrictly(text, &sc); err != nil {
+	if err := ReadStrictly(text, &sc); err != nil {
 		return sc, fmt.Errorf("read the plan: %w", err)
 	}
 	if sc.Processes < 1 || sc.Processes > mostProcesses || sc.Executions < 1 || sc.Executions > mostExecutions {
@@ -89,24 +46,11 @@ func ParseScenario(text []byte) (Scenario, error) {
 	return sc, nil
 }
 
-// decodeStrictly reads JSON that has no members but known ones, and nothing behind it.
-func decodeStrictly(text []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err //nolint:wrapcheck // whoever asks says of what
-	}
-	if dec.More() {
-		return errors.New("there is more than one value")
-	}
-	return nil
-}
-
 // Config is cfg made to simulate the scenario.
 func (sc Scenario) Config(cfg Config) Config {
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
 	cfg.Twins, cfg.Acts, cfg.Deadly, cfg.Slow = sc.Twins, sc.Acts, sc.Deadly, sc.Slow
-	cfg.Plan, cfg.thorough = &Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
+	cfg.Plan, cfg.Thorough = &Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
 	return cfg
 }
 
@@ -129,4 +73,23 @@ func (sc Scenario) explicit(struck []Struck) Scenario {
 	return sc
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+// inCompany has the executions of some seeds run in two tenants, side by side: one
+// that nobody asked for if there would be but one.
+func (sc Scenario) inCompany() Scenario {
+	const once = 8
+	if Choice(sc.Seed, "tenants")%once == 1 {
+		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
+		sc.Twins = Choice(sc.Seed, "twins")%2 == 1
+	}
+	return sc
+}
+
+// besides is the world that a single fault comes to, with company in some.
+func (sc Scenario) besides(f Fault) Scenario {
+	const once = 16
+	if n := Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 {
+		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
+		sc.Twins = n/once%2 == 1
+	}
+	return sc
+}

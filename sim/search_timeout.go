@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,26 +18,26 @@ func (h *hunt) timedOut(t *Trial, end End, usual []*class, got *facts) (failure,
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= h.bearable(t, usual, task) {
-			return fail(Late, ruleTimeout, task, "the timeout of %s came first", runName(task))
+			return fail(Late, ruleTimeout, task, "the timeout of %s came first", RunName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
-			"that of %s after %v came, which the faults do not explain", runName(task), long)
+			"that of %s after %v came, which the faults do not explain", RunName(task), long)
 	}
 	task, late, ok := spared(t, usual, got)
 	switch {
 	case !ok || len(t.Struck) == 0:
 		return failure{}, false
 	case late <= h.held(t):
-		return fail(Late, ruleTimeout, task, "the timeout of %s was due, and what it watches came first", runName(task))
+		return fail(Late, ruleTimeout, task, "the timeout of %s was due, and what it watches came first", RunName(task))
 	default:
 		return fail(Engine, "a timeout comes when it is due", task,
-			"that of %s was taken back %v after that, which the faults do not explain", runName(task), late)
+			"that of %s was taken back %v after that, which the faults do not explain", RunName(task), late)
 	}
 }
 
 // newTimeout is a timeout that comes in no run without faults, and how long it is.
 func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok bool) {
-	for _, task := range sortedKeys(got.fired) {
+	for _, task := range slices.Sorted(maps.Keys(got.fired)) {
 		if !slices.ContainsFunc(usual, func(c *class) bool {
 			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
 		}) {
@@ -53,7 +54,7 @@ func spared(t *Trial, usual []*class, got *facts) (task string, late time.Durati
 	undated := slices.ContainsFunc(t.Struck, func(s Struck) bool {
 		return s.Kind == Outage || (s.Kind == DropRequest || s.Kind == DropReply) && strings.HasPrefix(s.Service, "executor")
 	})
-	for _, task := range sortedKeys(got.spared) {
+	for _, task := range slices.Sorted(maps.Keys(got.spared)) {
 		if got.spared[task] < 0 && !undated && !repeated(t, task) {
 			continue
 		}
@@ -80,7 +81,7 @@ func repeated(t *Trial, task string) bool {
 // held is how long the faults of a run can have held something up.
 func (*hunt) held(t *Trial) (long time.Duration) {
 	for _, s := range t.Struck {
-		long += max(s.cost(), costOfFault) // what was begun may have to be begun again
+		long += max(s.Cost(), Recovery) // what was begun may have to be begun again
 	}
 	return long
 }

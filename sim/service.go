@@ -164,9 +164,14 @@ func (w *world) upNext() *service {
 	return s
 }
 
-// choice is a number that follows from a seed and a name.
-func choice(seed uint64, name string) uint64 {
-	return mix(seed, hashed(name), 0)
+// Choice is a number that follows from a seed and a name.
+func Choice(seed uint64, name string) uint64 {
+	return Draw(seed, name, 0)
+}
+
+// Draw is the Choice of a count: one of many that have a name in common.
+func Draw(seed uint64, name string, count uint64) uint64 {
+	return mix(seed, hashed(name), count)
 }
 
 // hashed is a name as a number.

@@ -42,6 +42,7 @@ type Config struct {
 
 	MaxTime  time.Duration // of the virtual clock; 0: none
 	MaxTasks int           // started; 0: none
+	MaxTurns uint64        // that services may have; 0: any number
 
 	// Observe, if set, is shown every event of a history as it is committed, in a
 	// slice that it must not keep, and Exchange every one with a mock or the world.
@@ -54,12 +55,11 @@ type Config struct {
 	Tenants    int   // over which they are spread, Tenant and such as it; 1 if 0
 	Twins      bool  // each tenant has executions of the same ids
 
-	Acts   []Act  // of operators, who let go on in the end what rests
-	Slow   bool   // calls take longer than leases
-	Deadly uint64 // of all messages that are begun with, the one that whoever does so dies of; 0: none
+	Acts     []Act  // of operators, who let go on in the end what rests
+	Slow     bool   // calls take longer than leases
+	Thorough bool   // services look for what others may have left, though nothing goes wrong
+	Deadly   uint64 // of all messages that are begun with, the one that whoever does so dies of; 0: none
 
-	thorough  bool                      // services look for what others may have left, though nothing goes wrong
-	turns     uint64                    // that services may have; 0: any number
 	bug       *bug                      // planted by the tests of the simulator itself
 	acts      []arrival                 // of operators, likewise
 	lethal    string                    // whoever calls this dies of it, likewise
@@ -131,6 +131,14 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	return w.result(ctx, stop)
 }
 
+// Prepared is cfg for many simulations that differ in what goes wrong only: they share
+// what need not be found out by each.
+func (cfg Config) Prepared() Config {
+	cfg = cfg.withDefaults()
+	cfg.judged, cfg.abroad = newJudged(), abroad(cfg)
+	return cfg
+}
+
 func (cfg Config) withDefaults() Config {
 	if cfg.Start.IsZero() {
 		cfg.Start = Epoch()
@@ -139,7 +147,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.Tenant = "default"
 	}
 	if cfg.ID == "" {
-		cfg.ID = fmt.Sprintf("run-%013x", choice(cfg.Seed, cfg.Definition.ID())>>12)
+		cfg.ID = fmt.Sprintf("run-%013x", Choice(cfg.Seed, cfg.Definition.ID())>>12)
 	}
 	if cfg.Executors == 0 {
 		cfg.Executors = 64
@@ -196,7 +204,7 @@ var memories store.Memory
 // nothing can go wrong few do: there it comes to the same.
 func (cfg Config) share() int {
 	const seldom = 8
-	n := choice(cfg.Seed, "share")
+	n := Choice(cfg.Seed, "share")
 	if cfg.harmless() && n%seldom != 1 {
 		return engine.Defaults().Share
 	}
@@ -205,11 +213,11 @@ func (cfg Config) share() int {
 
 // callsOut reports whether tasks may go to an executor.
 func (cfg Config) callsOut() bool {
-	return cfg.Remote || callsOut(cfg.Definition) || slices.ContainsFunc(cfg.With, callsOut)
+	return cfg.Remote || CallsOut(cfg.Definition) || slices.ContainsFunc(cfg.With, CallsOut)
 }
 
-// callsOut reports whether a definition has a task that is more than decisions.
-func callsOut(def *dsl.Definition) bool {
+// CallsOut reports whether a definition has a task that is more than decisions.
+func CallsOut(def *dsl.Definition) bool {
 	for _, t := range def.Tasks() {
 		switch t.Kind {
 		case dsl.Set, dsl.Wait, dsl.Do, dsl.For, dsl.Fork, dsl.Switch, dsl.Try, dsl.Raise:
@@ -224,7 +232,7 @@ func callsOut(def *dsl.Definition) bool {
 // has: one, or in some of them two, which then share what their process holds.
 func (cfg Config) several(kind string) int {
 	const one = 4 // of so many worlds
-	if cfg.Processes > 1 && choice(cfg.Seed, kind)%one == 1 {
+	if cfg.Processes > 1 && Choice(cfg.Seed, kind)%one == 1 {
 		return 2
 	}
 	return 1
@@ -233,7 +241,7 @@ func (cfg Config) several(kind string) int {
 // pieces are how large the pieces are in which something is done that is done at once as
 // a rule, for which 0 stands: in one of so many worlds they are up to so large.
 func (cfg Config) pieces(what string, one, most uint64) int {
-	if n := choice(cfg.Seed, what); n%one == 1 {
+	if n := Choice(cfg.Seed, what); n%one == 1 {
 		return int(n/one%most) + 1 //nolint:gosec // most is small
 	}
 	return 0

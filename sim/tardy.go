@@ -40,7 +40,7 @@ func (w *world) tardy(req *http.Request) error {
 func (w *world) lateness(req *http.Request) uint64 {
 	const few = 4
 	from := w.originOf(req)
-	switch way := choice(w.cfg.Seed, "late") % lateWays; {
+	switch way := Choice(w.cfg.Seed, "late") % lateWays; {
 	case way == lateCalls:
 		return mix(w.cfg.Seed, hashed(from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String()), way) % few
 	case way >= lateBranches:

@@ -178,7 +178,7 @@ func (w *world) brief() bool {
 }
 
 // harmless reports whether a world may be one in which nothing can go wrong.
-func (cfg Config) harmless() bool { return !cfg.thorough && cfg.Plan.harmless() }
+func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.harmless() }
 
 // through reports whether a service, or others in its place, have done all that
 // concerns it, so that it need not look for more before a moment, zero if there is

@@ -32,7 +32,7 @@ http: [{match: {url: "https://a.example"}, respond: {latency: PT1M, body: {}}}]
 	for seed := range uint64(20) {
 		for _, plan := range []*Plan{nil, {}} {
 			for _, remote := range []bool{false, true} {
-				cfg := Config{Definition: def, Mocks: mocks, Seed: seed, Plan: plan, Remote: remote, turns: 1000}
+				cfg := Config{Definition: def, Mocks: mocks, Seed: seed, Plan: plan, Remote: remote, MaxTurns: 1000}
 				if r, err := Run(t.Context(), cfg); err != nil || r.Stop != Never || r.Status != "waiting" {
 					t.Errorf("seed %d: it ends as %s, since %q, want waiting for ever: %v", seed, r.Status, r.Stop, err)
 				}

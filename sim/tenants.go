@@ -19,27 +19,6 @@ func (cfg Config) tenants() []string {
 	return out
 }
 
-// inCompany has the executions of some seeds run in two tenants, side by side: one
-// that nobody asked for if there would be but one.
-func (sc Scenario) inCompany() Scenario {
-	const once = 8
-	if choice(sc.Seed, "tenants")%once == 1 {
-		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
-		sc.Twins = choice(sc.Seed, "twins")%2 == 1
-	}
-	return sc
-}
-
-// besides is the world that a single fault comes to, with company in some.
-func (sc Scenario) besides(f Fault) Scenario {
-	const once = 16
-	if n := mix(sc.Seed, hashed("tenants "+string(f.Kind)+" "+f.Service), f.Command); n%once == 1 {
-		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
-		sc.Twins = n/once%2 == 1
-	}
-	return sc
-}
-
 // label is what the world calls an execution of a tenant. Where tenants have executions
 // of the same ids, that of another than the first is called as it would be if they had not.
 func (w *world) label(tenant, id string) string {

@@ -20,7 +20,7 @@ func (cfg Config) tidies() engine.Retention {
 	if cfg.retention != nil {
 		return *cfg.retention
 	}
-	n := choice(cfg.Seed, housekeeping)
+	n := Choice(cfg.Seed, housekeeping)
 	if cfg.Plan == nil || cfg.Processes == 1 || n%one != 0 {
 		return engine.Retention{}
 	}
@@ -70,8 +70,8 @@ func (w *world) removed(key string) {
 	}
 }
 
-// gone is the status of an execution that was removed as it should be.
-const gone decide.Status = "removed"
+// Removed is the status of an execution that was removed as it should be.
+const Removed decide.Status = "removed"
 
 // fired notes a timer that has fired for an execution that there is not.
 func (w *world) fired(fields []string) {

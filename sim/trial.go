@@ -26,22 +26,15 @@ type Trial struct {
 	Calls    map[string]uint64 // made by each executor
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
+	Answered []Answered        // likewise, by when they were carried out
+	Operated Operated          // what else befell the executions
 
-	rested  time.Duration  // how long operators let executions rest
-	deaths  int            // of the message that processes die of
-	begun   uint64         // messages
-	killer  event.Type     // of that message
-	along   bool           // other messages were given up with it
-	victim  string         // the execution that the message is about that processes die of; "" if there is none
-	retried map[string]int // executions that operators told to go on where they failed
-
-	answered []answered // calls, in the order in which they were carried out
-	foreign  []string   // keys of the timers that have fired for none of the executions, and their days, sorted
+	foreign []string // keys of the timers that have fired for none of the executions, and their days, sorted
 }
 
-// lasted is how long it took until all had ended: what comes behind is the engine's
+// Lasted is how long it took until all had ended: what comes behind is the engine's
 // look at what others may have left.
-func (t *Trial) lasted() time.Duration {
+func (t *Trial) Lasted() time.Duration {
 	last := time.Time{}
 	for _, end := range t.Ends {
 		n := len(end.History)
@@ -100,11 +93,10 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	for _, s := range w.services {
 		w.count(s)
 	}
-	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, answered: w.answered, Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
+	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Operated: w.operated(), Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
-	w.operated(t)
 	if t.Result, err = w.result(ctx, stop); err != nil {
 		return nil, err
 	}
@@ -159,7 +151,7 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 // may still need is not left over, and why it waits is for who knows the other runs.
 func (w *world) over(ends []End) bool {
 	return !slices.ContainsFunc(ends, func(end End) bool {
-		return slices.Contains(w.ids, end.ID) && !end.Status.Ended() && end.Status != gone
+		return slices.Contains(w.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
 	})
 }
 
@@ -187,7 +179,7 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 	end := End{ID: id}
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) && w.tidied.removed[id] {
-		end.Status = gone
+		end.Status = Removed
 		return end, nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
@@ -343,7 +335,7 @@ func (w *world) letters(ctx context.Context, t *Trial, broken breaks) error {
 		}
 	}
 	w.mourned(mourned, broken)
-	t.along = w.victims.along
+	t.Operated.Along = w.victims.along
 	return nil
 }
 

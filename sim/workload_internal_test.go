@@ -270,7 +270,7 @@ func (l workload) config(t *testing.T) Config {
 	}
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, lethal: l.lethal, fatal: l.fatal, retention: l.retention, turns: cmp.Or(l.turns, 100_000),
+		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, lethal: l.lethal, fatal: l.fatal, retention: l.retention, MaxTurns: cmp.Or(l.turns, 100_000),
 	}
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))
@@ -372,7 +372,7 @@ func (l workload) died(got *Trial) (n int) {
 // measured says what took too long, or was called too often.
 func (l workload) measured(got *Trial) (out []string) {
 	plain := len(got.Struck) == 0
-	if took := got.lasted(); plain && l.lasts > 0 && took != l.lasts {
+	if took := got.Lasted(); plain && l.lasts > 0 && took != l.lasts {
 		out = append(out, fmt.Sprintf("it took %v, want %v", took, l.lasts))
 	}
 	if n := len(got.Reached); plain && l.calls > 0 && n != l.calls {

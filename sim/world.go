@@ -53,7 +53,7 @@ type world struct {
 	turns  uint64            // that services have had
 
 	reached     []Reached         // the calls in their order
-	answered    []answered        // likewise, by when they were carried out
+	answered    []Answered        // likewise, by when they were carried out
 	idempotency map[string]string // the keys of runs, and the runs of keys
 	breaches    []Violation       // promises that were seen to be broken on the way
 	others      map[string]bool   // messages that a process was told to be another's
@@ -98,7 +98,7 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	w.connect()
 	if cfg.bug != nil {
 		w.memory.Tamper = cfg.bug.script
-	} else if choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the others meet a Redis that knows no script
+	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the others meet a Redis that knows no script
 		known, err := scripts()
 		if err != nil {
 			return nil, err
@@ -234,7 +234,7 @@ func (w *world) limit(ctx context.Context) Stop {
 		return Interrupt
 	case w.cfg.MaxTasks > 0 && w.tasks > w.cfg.MaxTasks:
 		return TasksUp
-	case w.cfg.turns > 0 && w.turns > w.cfg.turns:
+	case w.cfg.MaxTurns > 0 && w.turns > w.cfg.MaxTurns:
 		return Stuck
 	case w.cfg.MaxTime > 0 && w.clock.now.Sub(w.cfg.Start) > w.cfg.MaxTime:
 		return TimeUp
