@@ -7,6 +7,7 @@ import (
 
 	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 // mostShown is how many runs the report of a search shows.
@@ -81,7 +82,7 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) { 
 }
 
 // addFinding adds a finding and the runs that show it.
-func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *searched, f *sim.Finding, index int) {
+func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *searched, f *search.Finding, index int) {
 	text, _ := heading(f)
 	out := &report.Finding{
 		Heading: text, Mood: report.Careful, Rule: printable(got.hide(f.Rule)), Counts: s.countsOf(got, f),
@@ -118,11 +119,11 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 }
 
 // countsOf says in how many runs something was found, and with what.
-func (*searcher) countsOf(got *searched, f *sim.Finding) string {
+func (*searcher) countsOf(got *searched, f *search.Finding) string {
 	return fmt.Sprintf("In %s of %s runs%s.", grouped(f.Runs), grouped(got.Plain+got.Singles+got.Seeds), reduced(f))
 }
 
-func sideOf(got *searched, side sim.Side) report.Side {
+func sideOf(got *searched, side search.Side) report.Side {
 	const most = 40
 	out := report.Side{Head: sideHead(side)}
 	for i, step := range side.Steps {
@@ -139,8 +140,8 @@ func sideOf(got *searched, side sim.Side) report.Side {
 // shownRun is a run that a report is to show.
 type shownRun struct {
 	name     string
-	scenario sim.Scenario
-	finding  *sim.Finding // nil: it is none
+	scenario search.Scenario
+	finding  *search.Finding // nil: it is none
 	of       *report.Finding
 }
 
@@ -178,7 +179,7 @@ func recordInto(ctx context.Context, cfg sim.Config, told *report.Recording) (er
 // addPlain adds a run in which nothing goes wrong.
 func (s *searcher) addPlain(ctx context.Context, page *report.Report, got *searched) {
 	cfg := got.search.Config
-	sc := sim.Scenario{Seed: got.search.First, Processes: cfg.Processes, Executions: cfg.Executions}
+	sc := search.Scenario{Seed: got.search.First, Processes: cfg.Processes, Executions: cfg.Executions}
 	s.addRun(ctx, page, got, shownRun{name: "without faults", scenario: sc})
 }
 

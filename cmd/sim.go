@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 func newSimCommand(sh *shell) *cobra.Command {
@@ -116,7 +117,7 @@ func (s *searcher) arguments(c *cobra.Command, args []string) error {
 // subject is one world to search, and what it is called.
 type subject struct {
 	name   string // of the test case; "" where there is none
-	search sim.Search
+	search search.Search
 }
 
 func (s *searcher) run(c *cobra.Command, args []string) error {
@@ -141,32 +142,32 @@ func (s *searcher) run(c *cobra.Command, args []string) error {
 }
 
 // base is the search that the flags describe.
-func (s *searcher) base(ctx context.Context, args []string) (sim.Search, error) {
-	search := sim.Search{Rate: s.rate, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast}
+func (s *searcher) base(ctx context.Context, args []string) (search.Search, error) {
+	base := search.Search{Rate: s.rate, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast}
 	if err := s.numbers(); err != nil {
-		return search, err
+		return base, err
 	}
 	var err error
-	if search.First, search.Last, err = s.seedRange(); err != nil {
-		return search, err
+	if base.First, base.Last, err = s.seedRange(); err != nil {
+		return base, err
 	}
-	if search.Kinds, err = faultKinds(s.faults); err != nil {
-		return search, err
+	if base.Kinds, err = faultKinds(s.faults); err != nil {
+		return base, err
 	}
 	if s.world.example == "" && len(args) == 0 {
-		return search, misusef("sim: no file given")
+		return base, misusef("sim: no file given")
 	}
 	cfg, err := s.world.config(ctx, args)
 	if err != nil {
-		return search, err
+		return base, err
 	}
 	cfg.Seed, cfg.Transport, cfg.ID = 0, executor.NewTransport(localLimits()), ""
 	cfg.Processes, cfg.Executions = s.processes, s.executions
-	search.Config = cfg
-	if search.Checks, err = s.checks(cfg); err == nil {
-		search.Checks = append(search.Checks, s.known(cfg)...)
+	base.Config = cfg
+	if base.Checks, err = s.checks(cfg); err == nil {
+		base.Checks = append(base.Checks, s.known(cfg)...)
 	}
-	return search, err
+	return base, err
 }
 
 func (s *searcher) numbers() error {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 // simJSON is what a search has found, for programs.
@@ -33,16 +33,16 @@ type outcomeJSON struct {
 }
 
 type findingJSON struct {
-	Class     sim.Class    `json:"class"`
-	Failure   bool         `json:"failure"`
-	Rule      string       `json:"rule"`
-	Detail    string       `json:"detail,omitempty"`
-	Execution string       `json:"execution,omitempty"`
-	Task      string       `json:"task,omitempty"`
-	Runs      int          `json:"runs"`
-	Plan      sim.Scenario `json:"plan"`
-	Differ    []differJSON `json:"differ,omitempty"`
-	Again     string       `json:"again"`
+	Class     search.Class    `json:"class"`
+	Failure   bool            `json:"failure"`
+	Rule      string          `json:"rule"`
+	Detail    string          `json:"detail,omitempty"`
+	Execution string          `json:"execution,omitempty"`
+	Task      string          `json:"task,omitempty"`
+	Runs      int             `json:"runs"`
+	Plan      search.Scenario `json:"plan"`
+	Differ    []differJSON    `json:"differ,omitempty"`
+	Again     string          `json:"again"`
 }
 
 type differJSON struct {

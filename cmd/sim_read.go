@@ -15,23 +15,24 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 	"flunq.io/flunq/sim/spec"
 	"flunq.io/flunq/workflows"
 )
 
 // checks are the expectations that the flags name.
-func (s *searcher) checks(cfg sim.Config) ([]sim.Check, error) {
-	var out []sim.Check
+func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
+	var out []search.Check
 	input, err := expr.Decode(cfg.Input)
 	if err != nil {
 		input = map[string]any{}
 	}
 	for _, source := range s.expect {
-		p, err := expr.Compile(source, sim.ExpectVariable)
+		p, err := expr.Compile(source, search.ExpectVariable)
 		if err != nil {
 			return nil, misusef("--expect %q: %v", source, err)
 		}
-		out = append(out, sim.Always(source, p, input))
+		out = append(out, search.Always(source, p, input))
 	}
 	for _, call := range s.once {
 		method, pattern, spaced := strings.Cut(strings.TrimSpace(call), " ")
@@ -42,19 +43,19 @@ func (s *searcher) checks(cfg sim.Config) ([]sim.Check, error) {
 		if pattern == "" || pattern[0] != '*' && !strings.Contains(pattern, "://") {
 			return nil, misusef("--once %q: want a method and a URL, such as 'POST https://pay.example/*'", call)
 		}
-		out = append(out, sim.Once(strings.ToUpper(method), pattern))
+		out = append(out, search.Once(strings.ToUpper(method), pattern))
 	}
 	return out, nil
 }
 
 // known expects of an example that it ends as the file beside it says, where nothing
 // goes wrong.
-func (s *searcher) known(cfg sim.Config) []sim.Check {
+func (s *searcher) known(cfg sim.Config) []search.Check {
 	e, err := workflows.Load(s.world.example)
 	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.world.mocks != "" || s.world.start != "" {
 		return nil
 	}
-	return []sim.Check{{Of: func(t *sim.Trial) []sim.Violation {
+	return []search.Check{{Of: func(t *sim.Trial) []sim.Violation {
 		want, err1 := expr.Decode(e.Output)
 		got, err2 := expr.Decode(t.Output)
 		if len(t.Struck) > 0 || errors.Join(err1, err2) == nil && expr.Equal(want, got) {
@@ -68,7 +69,7 @@ func (s *searcher) known(cfg sim.Config) []sim.Check {
 }
 
 // subjects are the worlds to search: one, or that of each test.
-func (s *searcher) subjects(ctx context.Context, base sim.Search) ([]subject, error) {
+func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject, error) {
 	if s.test == "" {
 		return []subject{{search: base}}, nil
 	}
@@ -95,7 +96,7 @@ func (s *searcher) subjects(ctx context.Context, base sim.Search) ([]subject, er
 }
 
 // caseSearch is the search in the world of a test.
-func caseSearch(base sim.Search, suite *spec.Suite, c *spec.Case) sim.Search {
+func caseSearch(base search.Search, suite *spec.Suite, c *spec.Case) search.Search {
 	cfg := &base.Config
 	for _, d := range suite.With {
 		if !slices.ContainsFunc(cfg.With, func(def *dsl.Definition) bool { return def.ID() == d.Definition.ID() }) {
@@ -103,7 +104,7 @@ func caseSearch(base sim.Search, suite *spec.Suite, c *spec.Case) sim.Search {
 		}
 	}
 	cfg.Input, cfg.Mocks, cfg.Secrets, cfg.Start = c.Input, c.Mocks, c.Secrets, c.Start
-	base.Checks = append(slices.Clone(base.Checks), sim.Check{Of: func(t *sim.Trial) []sim.Violation { return caseViolations(c, t) }})
+	base.Checks = append(slices.Clone(base.Checks), search.Check{Of: func(t *sim.Trial) []sim.Violation { return caseViolations(c, t) }})
 	return base
 }
 
@@ -128,15 +129,15 @@ func caseViolations(c *spec.Case, t *sim.Trial) []sim.Violation {
 }
 
 // scenario reads --plan.
-func (s *searcher) scenario(ctx context.Context) (sim.Scenario, error) {
+func (s *searcher) scenario(ctx context.Context) (search.Scenario, error) {
 	text := []byte(s.plan)
 	if !strings.HasPrefix(strings.TrimSpace(s.plan), "{") {
 		var err error
 		if text, err = readDocument(ctx, s.sh, s.plan); err != nil {
-			return sim.Scenario{}, err
+			return search.Scenario{}, err
 		}
 	}
-	sc, err := sim.ParseScenario(text)
+	sc, err := search.ParseScenario(text)
 	return sc, fail(exitMisuse, err)
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 // all searches each world, and says by its error what was found.
@@ -53,10 +53,10 @@ func (s *searcher) all(ctx context.Context, subjects []subject) error {
 // searched is a search that is over.
 type searched struct {
 	subject
-	*sim.Report
+	*search.Report
 
-	saved map[*sim.Finding]string // files of plans
-	hide  func(string) string     // what is secret
+	saved map[*search.Finding]string // files of plans
+	hide  func(string) string        // what is secret
 }
 
 // failed reports whether something was found that is a failure.
@@ -64,40 +64,39 @@ func (s *searcher) failed(got *searched) bool {
 	return slices.ContainsFunc(got.Findings, s.counts)
 }
 
-func (s *searcher) counts(f *sim.Finding) bool {
-	return f.Class == sim.Engine || f.Class == sim.Expectation || f.Class == sim.Race && !s.allowRaces
+func (s *searcher) counts(f *search.Finding) bool {
+	return f.Class == search.Engine || f.Class == search.Expectation || f.Class == search.Race && !s.allowRaces
 }
 
 // one searches a world.
 func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) {
 	began := time.Now()
-	search := &subject.search
 	if s.duration > 0 {
-		search.More = func() bool { return time.Since(began) < s.duration }
+		subject.search.More = func() bool { return time.Since(began) < s.duration }
 	}
 	p := &searchProgress{sh: s.sh, began: began, name: subject.name, executions: s.executions}
-	search.Progress = p.show
-	report, err := s.search(ctx, search)
+	subject.search.Progress = p.show
+	report, err := s.search(ctx, &subject.search)
 	p.end(report)
 	switch {
-	case errors.Is(err, sim.ErrUnending):
+	case errors.Is(err, search.ErrUnending):
 		return nil, fail(exitLimit, fmt.Errorf("%w\nsend what it waits for with an events entry in --mocks, or give the task a timeout", err))
 	case err != nil:
 		return nil, err
 	}
-	got := &searched{subject: subject, Report: report, saved: map[*sim.Finding]string{}, hide: hiding(search.Config.Secrets)}
+	got := &searched{subject: subject, Report: report, saved: map[*search.Finding]string{}, hide: hiding(subject.search.Config.Secrets)}
 	return got, s.keep(ctx, got)
 }
 
-func (s *searcher) search(ctx context.Context, search *sim.Search) (*sim.Report, error) {
+func (s *searcher) search(ctx context.Context, base *search.Search) (*search.Report, error) {
 	if s.plan == "" {
-		return search.Run(ctx)
+		return base.Run(ctx)
 	}
 	sc, err := s.scenario(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return search.Repeat(ctx, sc)
+	return base.Repeat(ctx, sc)
 }
 
 // hiding puts *** in the place of secrets.
@@ -144,7 +143,7 @@ func (s *searcher) keep(ctx context.Context, got *searched) error {
 }
 
 // repeat is the command that runs a finding again.
-func (s *searcher) repeat(got *searched, f *sim.Finding) string {
+func (s *searcher) repeat(got *searched, f *search.Finding) string {
 	if file := got.saved[f]; file != "" {
 		return s.again + " --plan " + quote(file)
 	}
@@ -161,7 +160,7 @@ type searchProgress struct {
 	began time.Time
 	name  string
 	last  time.Time
-	state sim.Progress
+	state search.Progress
 	runs  int
 
 	executions int // of each run
@@ -173,7 +172,7 @@ const (
 	tellEvery   = 10 * time.Second
 )
 
-func (p *searchProgress) show(state sim.Progress) {
+func (p *searchProgress) show(state search.Progress) {
 	p.state = state
 	p.runs++
 	every := tellEvery
@@ -200,7 +199,7 @@ func (p *searchProgress) show(state sim.Progress) {
 	fmt.Fprintln(p.sh.Err, text)
 }
 
-func (p *searchProgress) end(r *sim.Report) {
+func (p *searchProgress) end(r *search.Report) {
 	if p.sh.quiet || r == nil {
 		return
 	}

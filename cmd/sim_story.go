@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 // told is a line of a story.
@@ -21,7 +22,7 @@ type told struct {
 }
 
 // writeStory shows what happened in order, with the faults where they struck.
-func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
+func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 	processes, executions := "1 process", "1 execution"
 	if n := f.Small.Processes; n > 1 {
 		processes = fmt.Sprintf("%d processes", n)
@@ -46,7 +47,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *sim.Finding) {
 }
 
 // attended says what operators did, and what processes died of.
-func attended(sc sim.Scenario) string {
+func attended(sc search.Scenario) string {
 	var text strings.Builder
 	for _, act := range sc.Acts {
 		fmt.Fprintf(&text, ", told to %s %s after %v", act.What, printable(act.Execution), act.After)
@@ -61,7 +62,7 @@ func attended(sc sim.Scenario) string {
 }
 
 // story tells a finding line by line.
-func (s *searcher) story(got *searched, f *sim.Finding, on bool) []told {
+func (s *searcher) story(got *searched, f *search.Finding, on bool) []told {
 	cfg := got.search.Config
 	sh := *s.sh
 	var out bytes.Buffer
@@ -227,7 +228,7 @@ func commandText(service, commands string) string {
 }
 
 // raceMeaning says who races with whom.
-func (*searcher) raceMeaning(o *sim.Orders) string {
+func (*searcher) raceMeaning(o *search.Orders) string {
 	if o == nil {
 		return "What runs side by side ends in another order, and another outcome comes of it."
 	}
@@ -246,7 +247,7 @@ func (*searcher) raceMeaning(o *sim.Orders) string {
 }
 
 // eventMeaning says so where events from outside are part of it; "" where they are not.
-func eventMeaning(o *sim.Orders) string {
+func eventMeaning(o *search.Orders) string {
 	var events, others []string
 	for _, side := range o.Sides {
 		for _, step := range side.Steps {
@@ -277,7 +278,7 @@ const (
 )
 
 // writeOrders shows two runs side by side, from shortly before they part.
-func (s *searcher) writeOrders(w io.Writer, got *searched, f *sim.Finding) {
+func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	o := f.Orders
 	left, right := sideLines(o.Sides[0]), sideLines(o.Sides[1])
 	heads := [2]string{}
@@ -306,7 +307,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *sim.Finding) {
 }
 
 // sideHead says how often a run was seen, and how it comes about.
-func sideHead(side sim.Side) string {
+func sideHead(side search.Side) string {
 	runs := grouped(side.Runs) + " runs"
 	if side.Runs == 1 {
 		runs = "1 run"
@@ -325,7 +326,7 @@ func at(lines []string, i int) string {
 	return lines[i]
 }
 
-func firstMark(side sim.Side) int {
+func firstMark(side search.Side) int {
 	for i, step := range side.Steps {
 		if step.Marked {
 			return i
@@ -334,7 +335,7 @@ func firstMark(side sim.Side) int {
 	return 0
 }
 
-func sideLines(side sim.Side) []string {
+func sideLines(side search.Side) []string {
 	var out []string
 	for _, step := range side.Steps {
 		mark := "  "
@@ -346,7 +347,7 @@ func sideLines(side sim.Side) []string {
 	return out
 }
 
-func stepText(t *dsl.Task, step sim.Step) string {
+func stepText(t *dsl.Task, step search.Step) string {
 	if t == nil {
 		return strings.TrimSpace(step.Run + " " + step.What)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 // write shows people what a search has found.
@@ -88,7 +89,7 @@ func ages(seconds int64) string {
 	return elapsed(time.Duration(seconds) * time.Second)
 }
 
-func (*searcher) share(got *searched, o sim.Outcome) string {
+func (*searcher) share(got *searched, o search.Outcome) string {
 	if len(got.Outcomes) < 2 { //nolint:mnd // alone, it is that of all
 		return ""
 	}
@@ -98,7 +99,7 @@ func (*searcher) share(got *searched, o sim.Outcome) string {
 // longestOutput is how much of an output a line shows.
 const longestOutput = 160
 
-func (*searcher) outcomeText(got *searched, o sim.Outcome) string {
+func (*searcher) outcomeText(got *searched, o search.Outcome) string {
 	text := o.Status
 	switch {
 	case o.Error != nil:
@@ -117,23 +118,23 @@ func short(text string) string {
 }
 
 // headings are what the classes are to people.
-func heading(f *sim.Finding) (text, style string) {
+func heading(f *search.Finding) (text, style string) {
 	switch f.Class {
-	case sim.Engine:
+	case search.Engine:
 		return "flunq broke a promise", red
-	case sim.Expectation:
+	case search.Expectation:
 		return "not as expected", red
-	case sim.Race:
+	case search.Race:
 		return "the workflow races", red
 	default:
 		return "note", yellow
 	}
 }
 
-func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *sim.Finding) {
+func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Finding) {
 	on := s.sh.outColor()
 	text, style := heading(f)
-	if f.Class == sim.Race && s.allowRaces {
+	if f.Class == search.Race && s.allowRaces {
 		style = yellow
 	}
 	say := func(format string, args ...any) {
@@ -149,7 +150,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *sim.Findin
 	switch {
 	case f.Orders != nil:
 		s.writeOrders(w, got, f)
-	case f.Class != sim.Late || s.plan != "":
+	case f.Class != search.Late || s.plan != "":
 		s.writeStory(w, got, f)
 	}
 	s.writeDiffer(w, got, f)
@@ -157,7 +158,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *sim.Findin
 }
 
 // more says how many other tasks a finding is about.
-func more(f *sim.Finding) string {
+func more(f *search.Finding) string {
 	switch n := len(f.Tasks) - 1; {
 	case n < 1:
 		return ""
@@ -168,7 +169,7 @@ func more(f *sim.Finding) string {
 	}
 }
 
-func reduced(f *sim.Finding) string {
+func reduced(f *search.Finding) string {
 	if len(f.Seen.Faults) == 0 {
 		return fmt.Sprintf(", the first with seed %d; it takes no fault", f.Seen.Seed)
 	}
@@ -191,18 +192,18 @@ func faultCount(n int) string {
 }
 
 // meaning says in a sentence what to make of a finding.
-func (s *searcher) meaning(_ *searched, f *sim.Finding) string {
+func (s *searcher) meaning(_ *searched, f *search.Finding) string {
 	switch {
-	case f.Class == sim.Engine:
+	case f.Class == search.Engine:
 		return "That is a bug of flunq, not of the workflow: please report it with the command below."
-	case f.Class == sim.Expectation && strings.HasPrefix(f.Rule, "once:") && len(f.Small.Faults) > 0:
+	case f.Class == search.Expectation && strings.HasPrefix(f.Rule, "once:") && len(f.Small.Faults) > 0:
 		return "A process that dies, stops, or is not heard of, after a call makes it again: the service has to look at the\n" +
 			"Idempotency-Key header, which is the same each time, or the workflow has to ask whether it was done."
-	case f.Class == sim.Expectation && strings.HasPrefix(f.Rule, "once:"):
+	case f.Class == search.Expectation && strings.HasPrefix(f.Rule, "once:"):
 		return "It takes no fault: the workflow itself makes the call more than once."
-	case f.Class == sim.Expectation:
+	case f.Class == search.Expectation:
 		return "The workflow did not do what is expected of it."
-	case f.Class == sim.Race:
+	case f.Class == search.Race:
 		return s.raceMeaning(f.Orders)
 	case f.Orders != nil:
 		return s.raceMeaning(f.Orders) + " A fault held one of them up."
@@ -220,7 +221,7 @@ func (s *searcher) meaning(_ *searched, f *sim.Finding) string {
 }
 
 // writeTask shows the line of the document that a finding is about.
-func (s *searcher) writeTask(w io.Writer, got *searched, f *sim.Finding) {
+func (s *searcher) writeTask(w io.Writer, got *searched, f *search.Finding) {
 	ref, _, pair := strings.Cut(f.Task, " ")
 	if pair && f.Orders != nil && f.Orders.Fork != nil {
 		ref = f.Orders.Fork.Ref
@@ -248,7 +249,7 @@ func shifted(text, by string) string {
 const mostDiffer = 8
 
 // writeDiffer shows how the outcome differs from the usual one.
-func (*searcher) writeDiffer(w io.Writer, got *searched, f *sim.Finding) {
+func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
 	if f.Status[0] != f.Status[1] {
 		fmt.Fprintf(w, "   status: %s, usually %s\n", f.Status[1], f.Status[0])
 	}

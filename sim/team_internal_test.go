@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"maps"
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
@@ -38,27 +37,5 @@ http: [{match: {url: "https://a.example"}, respond: {latency: PT1M, body: {}}}]
 				}
 			}
 		}
-	}
-}
-
-// The commands of a search's first run, at which single faults strike, are those of a
-// run in which something can go wrong.
-func TestFirstRunIsThorough(t *testing.T) {
-	t.Parallel()
-	cfg := twoProcesses(t)
-	s := Search{Config: cfg, First: 1, Last: 1}
-	s.withDefaults()
-	h := newHunt(&s)
-	if _, err := h.first(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	sc := h.scenario(1)
-	sc.Faults = []Fault{{Kind: DropReply, Service: "nobody", Command: 1}}
-	want, err := s.try(t.Context(), sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !maps.Equal(h.commands, want.Commands) {
-		t.Errorf("faults at %v, want %v", h.commands, want.Commands)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 // simulated is ten tasks, three of which wait for a day.
@@ -79,14 +80,14 @@ func (s *stage) sim(ctx context.Context) error {
 func (s *stage) search(ctx context.Context, cfg sim.Config) (drained, error) {
 	began := time.Now()
 	over := func() bool { return time.Since(began) >= s.opts.Duration }
-	search := &sim.Search{
+	base := &search.Search{
 		Config: cfg, First: 1, Last: math.MaxInt32, Parallel: 1,
 		More: func() bool { return !over() },
-		Progress: func(sim.Progress) {
+		Progress: func(search.Progress) {
 			s.tell("executions of a search", float64(time.Since(began))/float64(s.opts.Duration))
 		},
 	}
-	r, err := search.Run(ctx)
+	r, err := base.Run(ctx)
 	switch {
 	case firstError(ctx.Err(), err) != nil:
 		return drained{}, firstError(ctx.Err(), err)

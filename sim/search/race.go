@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // Orders are two runs of a workflow that races, side by side.
@@ -108,7 +109,7 @@ func (f fact) words() string {
 	if f.task == "" {
 		return f.what
 	}
-	return RunName(f.task) + " " + f.what
+	return sim.RunName(f.task) + " " + f.what
 }
 
 // pair names what races in two classes of runs.

@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"regexp"
@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // facts are what a history says of when things happened, and in which order.
@@ -105,7 +106,7 @@ func (f *facts) take(e event.Event) {
 			}
 		}
 	case event.EventReceived:
-		came := Arrived(e)
+		came := sim.Arrived(e)
 		f.received[came.Source+" "+came.ID] = true
 		f.add(fact{"event " + came.Source + " " + came.ID, "", "event " + string(came.Type), e.Time})
 	default:

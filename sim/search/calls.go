@@ -1,7 +1,9 @@
-package sim
+package search
 
 import (
 	"strings"
+
+	"flunq.io/flunq/sim"
 )
 
 // stepAnswered is what a step is that is a call.
@@ -9,7 +11,7 @@ const stepAnswered = "is answered"
 
 // callsOf are the calls of an execution, and of those that it has to do with, in the
 // order in which they were carried out. Histories tell when their answers were heard.
-func callsOf(t *Trial, end End) *facts {
+func callsOf(t *sim.Trial, end sim.End) *facts {
 	f := &facts{place: map[string]int{}}
 	if len(end.History) > 0 {
 		f.start = end.History[0].Time

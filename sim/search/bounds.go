@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim"
 )
 
 // bounds says how long tasks can take at most.
@@ -22,7 +23,7 @@ func (b bounds) task(t *dsl.Task) (longest time.Duration, why string, ok bool) {
 	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Inject, dsl.Emit:
 		return 0, "a " + string(t.Kind) + " task takes no time", true
 	case dsl.Wait:
-		d, ok := LiteralDuration(t.Wait)
+		d, ok := sim.LiteralDuration(t.Wait)
 		return d, "the wait is over after " + iso(d), ok
 	case dsl.Call:
 		return b.call(t)
@@ -97,7 +98,7 @@ func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
 // limited is how long a task can take, its timeout taken into account.
 func (b bounds) limited(t *dsl.Task) (time.Duration, bool) {
 	d, _, ok := b.task(t)
-	if limit, has := LiteralDuration(t.Timeout); has && (!ok || limit < d) {
+	if limit, has := sim.LiteralDuration(t.Timeout); has && (!ok || limit < d) {
 		return limit, true
 	}
 	return d, ok
@@ -129,13 +130,13 @@ func back(tasks dsl.TaskList, i int) bool {
 
 // outer is the shortest timeout of the tasks around a task, and of the workflow.
 func (b bounds) outer(t *dsl.Task) (time.Duration, string, bool) {
-	shortest, ok := LiteralDuration(b.def.Timeout)
+	shortest, ok := sim.LiteralDuration(b.def.Timeout)
 	name := "the workflow"
 	for ref, o := range b.def.Tasks() {
 		if !strings.HasPrefix(t.Ref, ref+"/") {
 			continue
 		}
-		if d, has := LiteralDuration(o.Timeout); has && (!ok || d < shortest) {
+		if d, has := sim.LiteralDuration(o.Timeout); has && (!ok || d < shortest) {
 			shortest, name, ok = d, o.Name, true
 		}
 	}

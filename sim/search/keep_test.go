@@ -1,9 +1,10 @@
-package sim_test
+package search_test
 
 import (
 	"testing"
 
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 const lostUpdate = `do:
@@ -21,7 +22,7 @@ const lostUpdate = `do:
 // Two branches that read, add and write lose an update where their calls cross.
 func TestSearchFindsALostUpdate(t *testing.T) {
 	t.Parallel()
-	r := search(t, lostUpdate, `http: [{match: {url: "https://shop.example/stock"}, keep: {n: 0}}]`, sim.Search{Last: 50})
+	r := look(t, lostUpdate, `http: [{match: {url: "https://shop.example/stock"}, keep: {n: 0}}]`, search.Search{Last: 50})
 	if len(r.Outcomes) != 2 || len(r.Findings) != 1 {
 		t.Fatalf("outcomes %v, findings %v", r.Outcomes, r.Findings)
 	}
@@ -29,7 +30,7 @@ func TestSearchFindsALostUpdate(t *testing.T) {
 		t.Errorf("%d of %d runs come to the rarer outcome", rarer, r.Plain)
 	}
 	f := r.Findings[0]
-	if f.Class != sim.Race || f.Task != "/do/0/both" || f.Orders == nil {
+	if f.Class != search.Race || f.Task != "/do/0/both" || f.Orders == nil {
 		t.Errorf("%s %v %s", f.Class, f.Violation, f.Task)
 	}
 }
@@ -39,14 +40,14 @@ func TestSearchFindsALostUpdate(t *testing.T) {
 // another one.
 func TestSearchTellsAnOrderOfCalls(t *testing.T) {
 	t.Parallel()
-	r := search(t, lostUpdate,
+	r := look(t, lostUpdate,
 		`http: [{match: {url: "https://shop.example/stock"}, keep: {n: 0}, respond: [{latency: PT0.1S}]}]`,
-		sim.Search{Kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.Delay, sim.Clock}, Singles: 50, Last: 250})
+		search.Search{Kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.Delay, sim.Clock}, Singles: 50, Last: 250})
 	if len(r.Outcomes) != 1 || len(r.Findings) == 0 {
 		t.Errorf("%d outcomes, %d findings", len(r.Outcomes), len(r.Findings))
 	}
 	for _, f := range r.Findings {
-		if f.Class != sim.Late {
+		if f.Class != search.Late {
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}

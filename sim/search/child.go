@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"bytes"
@@ -10,11 +10,12 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // led reports whether a child has ended in another way because of the one that has
 // started it: it was given another input, or was cancelled by it.
-func (h *hunt) led(t *Trial, end End, usual []*class, got *facts) bool {
+func (h *hunt) led(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	at := strings.LastIndexByte(end.ID, '.')
 	if at < 0 {
 		return false
@@ -24,19 +25,19 @@ func (h *hunt) led(t *Trial, end End, usual []*class, got *facts) bool {
 	}) {
 		return true
 	}
-	parent := slices.IndexFunc(t.Ends, func(e End) bool { return e.ID == end.ID[:at] })
+	parent := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == end.ID[:at] })
 	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && h.odd(t.Ends[parent])
 }
 
 // begins reports whether an execution is to be there, by what has started it: that may
 // have ended in the same way before it came so far.
-func (h *hunt) begins(t *Trial, id string) bool {
+func (h *hunt) begins(t *sim.Trial, id string) bool {
 	at := strings.LastIndexByte(id, '.')
 	if at < 0 {
 		return true
 	}
 	number, _ := strconv.Atoi(id[at+1:]) // the engine has made it
-	return slices.ContainsFunc(t.Ends, func(end End) bool {
+	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
 		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
 	})
 }
@@ -58,28 +59,28 @@ func cancelled(usual []*class) bool {
 
 // outlived is the failure of a child that has ended by itself, and is cancelled where
 // nothing goes wrong.
-func (h *hunt) outlived(t *Trial, end End, usual []*class, got *facts) (failure, bool) {
+func (h *hunt) outlived(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	late, ok := h.uncancelled(t, end, usual, got)
 	switch {
 	case !ok:
 		return failure{}, false
 	case late <= h.held(t):
-		return failure{Class: Late, Violation: Violation{ruleCancel, end.ID, "it has ended before it was told to, as what has started it did not wait any more"}}, true
+		return failure{Class: Late, Violation: sim.Violation{Rule: ruleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
 	default:
-		return failure{Class: Engine, Violation: Violation{
-			"who is cancelled goes on only until it is told", end.ID,
-			fmt.Sprintf("it has ended %v after it was to be cancelled, which the faults do not explain", late),
+		return failure{Class: Engine, Violation: sim.Violation{
+			Rule: "who is cancelled goes on only until it is told", Execution: end.ID,
+			Detail: fmt.Sprintf("it has ended %v after it was to be cancelled, which the faults do not explain", late),
 		}}, true
 	}
 }
 
 // uncancelled reports by how much a child has outlived the task that has started it, if
 // it has ended by itself, and is cancelled then where nothing goes wrong.
-func (*hunt) uncancelled(t *Trial, end End, usual []*class, got *facts) (late time.Duration, ok bool) {
+func (*hunt) uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
 	if len(t.Struck) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
 	}
-	parent := slices.IndexFunc(t.Ends, func(e End) bool { return e.ID == end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))] })
+	parent := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))] })
 	if parent < 0 || len(end.History) == 0 {
 		return 0, false
 	}
@@ -89,7 +90,7 @@ func (*hunt) uncancelled(t *Trial, end End, usual []*class, got *facts) (late ti
 
 // ofChild is the failure of an execution that has ended in another way because one
 // has that it has started.
-func (h *hunt) ofChild(t *Trial, end End) (failure, bool) {
+func (h *hunt) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 	for _, child := range t.Ends {
 		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
 		if !ok || strings.Contains(rest, ".") || !h.odd(child) {

@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // scene is what a run is like in which nothing goes wrong, for those who take part in
@@ -20,7 +21,7 @@ type scene struct {
 	begun uint64   // messages
 }
 
-func sceneOf(t *Trial) scene {
+func sceneOf(t *sim.Trial) scene {
 	s := scene{lasts: t.Lasted(), begun: t.Operated.Begun}
 	for _, end := range t.Ends {
 		s.cast = append(s.cast, end.ID)
@@ -33,10 +34,10 @@ func sceneOf(t *Trial) scene {
 // nothing else goes wrong.
 func (h *hunt) operated(sc Scenario) Scenario {
 	const once = 8
-	if len(h.Kinds) == 0 || len(h.scene.cast) == 0 || Choice(sc.Seed, "operated")%once != 1 {
+	if len(h.Kinds) == 0 || len(h.scene.cast) == 0 || sim.Choice(sc.Seed, "operated")%once != 1 {
 		return sc
 	}
-	n := Choice(sc.Seed, "deals")
+	n := sim.Choice(sc.Seed, "deals")
 	if n%2 == 0 { //nolint:mnd // one half of them
 		sc.chance = nil
 	}
@@ -47,11 +48,11 @@ func (h *hunt) operated(sc Scenario) Scenario {
 		return sc
 	case way == 1 && len(h.calls) > 0:
 		sc.Slow = true
-		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k FaultKind) bool { return k != DropRequest && k != DropReply })
+		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k sim.FaultKind) bool { return k != sim.DropRequest && k != sim.DropReply })
 		return sc
 	}
 	if sc.chance != nil { // a word that comes again when another one was said is a new one
-		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k FaultKind) bool { return k == Duplicate })
+		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k sim.FaultKind) bool { return k == sim.Duplicate })
 	}
 	sc.Acts = h.acts(sc.Seed)
 	return sc
@@ -59,28 +60,28 @@ func (h *hunt) operated(sc Scenario) Scenario {
 
 // acts are what operators do in the world of a seed: they let an execution rest, and go
 // on, or end it, or else anything.
-func (h *hunt) acts(seed uint64) []Act {
+func (h *hunt) acts(seed uint64) []sim.Act {
 	at := func(i uint64) time.Duration {
-		n := Draw(seed, "act", i)
+		n := sim.Draw(seed, "act", i)
 		span := h.scene.lasts + time.Second
 		if n%4 == 0 { //nolint:mnd // some come at once
 			span = time.Second
 		}
 		return time.Duration(n>>8) % span //nolint:gosec // it is no larger than 2^56
 	}
-	of := h.scene.cast[Choice(seed, "acted upon")%uint64(len(h.scene.cast))]
-	if Choice(seed, "acted upon first")%2 == 0 {
+	of := h.scene.cast[sim.Choice(seed, "acted upon")%uint64(len(h.scene.cast))]
+	if sim.Choice(seed, "acted upon first")%2 == 0 {
 		of = h.scene.cast[0]
 	}
-	n := Choice(seed, "act")
-	acts := []Act{{Suspend, of, at(0)}, {Resume, of, at(0) + at(1)}}
+	n := sim.Choice(seed, "act")
+	acts := []sim.Act{{What: sim.Suspend, Execution: of, After: at(0)}, {What: sim.Resume, Execution: of, After: at(0) + at(1)}}
 	switch n % 4 { //nolint:mnd // ways
 	case 0:
-		acts = []Act{{Cancel, of, at(0)}}
+		acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at(0)}}
 	case 1:
-		deals := []Deal{Suspend, Resume, Suspend, Resume, Cancel, Retry}
+		deals := []sim.Deal{sim.Suspend, sim.Resume, sim.Suspend, sim.Resume, sim.Cancel, sim.Retry}
 		for i := range uint64(3) { //nolint:mnd // some more
-			acts = append(acts, Act{deals[(n>>(8*i+8))%uint64(len(deals))], of, at(2 + i)})
+			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
 		}
 	}
 	return acts
@@ -90,7 +91,7 @@ func (h *hunt) acts(seed uint64) []Act {
 func (sc Scenario) attended() bool { return len(sc.Acts) > 0 || sc.Deadly > 0 || sc.Slow }
 
 // odds are the failures of a run that its ends show.
-func (h *hunt) odds(t *Trial, sc Scenario) []failure {
+func (h *hunt) odds(t *sim.Trial, sc Scenario) []failure {
 	if !sc.attended() {
 		return h.differing(t)
 	}
@@ -98,7 +99,7 @@ func (h *hunt) odds(t *Trial, sc Scenario) []failure {
 	held := *t
 	held.Struck = slices.Clone(t.Struck)
 	if long := t.Operated.Held; long > 0 {
-		held.Struck = append(held.Struck, Struck{Fault: Fault{Kind: Delay, Amount: long}})
+		held.Struck = append(held.Struck, sim.Struck{Fault: sim.Fault{Kind: sim.Delay, Amount: long}})
 	}
 	var out []failure
 	for _, end := range t.Ends {
@@ -114,14 +115,14 @@ func (h *hunt) odds(t *Trial, sc Scenario) []failure {
 
 // oddEnd is what is wrong with the end of an execution in a run in which operators are
 // at work.
-func (h *hunt) oddEnd(t *Trial, end End, sc Scenario) (failure, bool) {
+func (h *hunt) oddEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	fail := func(rule, format string, args ...any) (failure, bool) {
-		return failure{Engine, Violation{rule, end.ID, fmt.Sprintf(format, args...)}, ""}, true
+		return failure{Engine, sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, ""}, true
 	}
 	classes := h.classes(sibling(end.ID))
 	at, cancelled := cancelledAt(sc, end)
 	switch {
-	case end.Status == "" || end.Status == Removed || len(classes) == 0 || len(end.History) == 0:
+	case end.Status == "" || end.Status == sim.Removed || len(classes) == 0 || len(end.History) == 0:
 		return failure{}, false
 	case end.Status == decide.Cancelled && cancelled:
 		return failure{}, false
@@ -140,12 +141,12 @@ func (h *hunt) oddEnd(t *Trial, end End, sc Scenario) (failure, bool) {
 }
 
 // cancelledAt is when an operator cancelled an execution that went on.
-func cancelledAt(sc Scenario, end End) (at time.Time, ok bool) {
+func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 	if len(end.History) == 0 {
 		return at, false
 	}
 	for _, a := range sc.Acts {
-		if a.What == Cancel && a.Execution == end.ID {
+		if a.What == sim.Cancel && a.Execution == end.ID {
 			return end.History[0].Time.Add(a.After), true
 		}
 	}
@@ -155,13 +156,13 @@ func cancelledAt(sc Scenario, end End) (at time.Time, ok bool) {
 // waits reports whether an execution may wait for ever: it does so where nothing goes
 // wrong, or events came while it did not listen, or it listens, and what else it would
 // have gone on with has failed.
-func (h *hunt) waits(end End, usual []*class) bool {
-	return otherEvents(usual, h.factsOf(&Trial{}, end)) || h.listens(end) ||
+func (h *hunt) waits(end sim.End, usual []*class) bool {
+	return otherEvents(usual, h.factsOf(&sim.Trial{}, end)) || h.listens(end) ||
 		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() })
 }
 
 // listens reports whether the last that is told of some task is that it listens.
-func (h *hunt) listens(end End) bool {
+func (h *hunt) listens(end sim.End) bool {
 	open := map[string]bool{}
 	for _, e := range end.History {
 		switch e.Type { //nolint:exhaustive // the others say nothing of it
@@ -177,13 +178,13 @@ func (h *hunt) listens(end End) bool {
 
 // altered reports whether an execution may end in another way for what was done to it,
 // or to those that it has started.
-func (h *hunt) altered(t *Trial, end End, sc Scenario) bool {
+func (h *hunt) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
 	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
 	o := &t.Operated
 	if o.Along || o.Victim == "" && sc.Deadly > 0 || touched(o.Victim) || o.Retried[end.ID] > 0 {
 		return true
 	}
-	return slices.ContainsFunc(sc.Acts, func(a Act) bool {
-		return touched(a.Execution) && (a.Execution != end.ID || a.What == Cancel || a.What == Retry)
+	return slices.ContainsFunc(sc.Acts, func(a sim.Act) bool {
+		return touched(a.Execution) && (a.Execution != end.ID || a.What == sim.Cancel || a.What == sim.Retry)
 	})
 }

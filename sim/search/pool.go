@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"context"

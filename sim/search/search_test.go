@@ -1,4 +1,4 @@
-package sim_test
+package search_test
 
 import (
 	"strings"
@@ -8,12 +8,13 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
+	"flunq.io/flunq/sim/search"
 )
 
-// search looks through seeds of a document.
-func search(t *testing.T, doc, mocks string, s sim.Search) *sim.Report {
+// look searches seeds of a document.
+func look(t *testing.T, doc, mocks string, s search.Search) *search.Report {
 	t.Helper()
-	s.Config.Definition = definition(t, "search.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: search, version: '1.0.0'}\n"+doc))
+	s.Config.Definition = document(t, "search", doc)
 	if mocks != "" {
 		var err error
 		if s.Config.Mocks, err = mock.Parse("mocks.yaml", []byte(mocks)); err != nil {
@@ -40,6 +41,17 @@ func search(t *testing.T, doc, mocks string, s sim.Search) *sim.Report {
 	return r
 }
 
+// document is one of a name that does some tasks.
+func document(t testing.TB, name, tasks string) *dsl.Definition {
+	t.Helper()
+	text := "document: {dsl: '1.0.3', namespace: test, name: " + name + ", version: '1.0.0'}\n" + tasks
+	def, _, err := dsl.Parse(name+".yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return def
+}
+
 const competing = `
 do:
   - first:
@@ -53,8 +65,8 @@ do:
 // Branches that compete race, and the two orders are shown.
 func TestSearchRace(t *testing.T) {
 	t.Parallel()
-	r := search(t, competing, `http: [{match: {method: GET}, respond: {body: {}}}]`, sim.Search{})
-	if len(r.Findings) != 1 || r.Findings[0].Class != sim.Race {
+	r := look(t, competing, `http: [{match: {method: GET}, respond: {body: {}}}]`, search.Search{})
+	if len(r.Findings) != 1 || r.Findings[0].Class != search.Race {
 		t.Fatalf("findings %+v, want a race", r.Findings)
 	}
 	f := r.Findings[0]
@@ -73,7 +85,7 @@ func TestSearchRace(t *testing.T) {
 // Branches that export the same member do not race: that of the last one stays.
 func TestSearchExports(t *testing.T) {
 	t.Parallel()
-	r := search(t, `
+	r := look(t, `
 do:
   - both:
       fork:
@@ -81,7 +93,7 @@ do:
           - a: {set: {v: 1}, export: {as: "${ {winner: .v} }"}}
           - b: {set: {v: 2}, export: {as: {winner: "${ .v }"}}}
   - tell: {set: "${ $context.winner }"}
-`, "", sim.Search{Kinds: sim.Faults(), Singles: 200})
+`, "", search.Search{Kinds: sim.Faults(), Singles: 200})
 	if len(r.Findings) != 0 {
 		t.Errorf("findings %+v", r.Findings)
 	}
@@ -101,8 +113,8 @@ func TestSearchOnce(t *testing.T) {
 	t.Parallel()
 	mocks := `http: [{match: {method: POST}, respond: {body: {ok: true}, latency: PT1S}}]`
 	kinds := []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply}
-	r := search(t, charging, mocks, sim.Search{Kinds: kinds, Checks: []sim.Check{sim.Once("POST", "https://pay.example/*")}})
-	if len(r.Findings) != 1 || r.Findings[0].Class != sim.Expectation || len(r.Findings[0].Small.Faults) != 1 || !r.Findings[0].Again {
+	r := look(t, charging, mocks, search.Search{Kinds: kinds, Checks: []search.Check{search.Once("POST", "https://pay.example/*")}})
+	if len(r.Findings) != 1 || r.Findings[0].Class != search.Expectation || len(r.Findings[0].Small.Faults) != 1 || !r.Findings[0].Again {
 		t.Fatalf("findings %+v", r.Findings)
 	}
 	if len(r.Hints) != 1 || r.Hints[0].Kind != "repeat" {
@@ -113,7 +125,7 @@ func TestSearchOnce(t *testing.T) {
 // A timeout that can never come is told.
 func TestSearchTimeouts(t *testing.T) {
 	t.Parallel()
-	r := search(t, `
+	r := look(t, `
 timeout: {after: P1D}
 do:
   - short: {wait: PT5S, timeout: {after: PT10M}}
@@ -126,7 +138,7 @@ do:
             timeout: {after: PT1H}
             do:
               - pause: {wait: "${ \"PT1S\" }"}
-`, "", sim.Search{})
+`, "", search.Search{})
 	told := hintsOf(r, "timeout")
 	for _, name := range []string{"short", "none", "useful", "inner", ""} {
 		if told[name] == "" {
@@ -141,15 +153,15 @@ do:
 // A timeout that comes because a process stood still is the workflow's affair.
 func TestSearchLate(t *testing.T) {
 	t.Parallel()
-	r := search(t, `
+	r := look(t, `
 do:
   - ask: {call: http, with: {method: GET, endpoint: "https://a.example/"}, timeout: {after: PT10S}}
-`, `http: [{match: {method: GET}, respond: {body: {}, latency: PT2S}}]`, sim.Search{Kinds: sim.Faults()})
+`, `http: [{match: {method: GET}, respond: {body: {}, latency: PT2S}}]`, search.Search{Kinds: sim.Faults()})
 	if len(r.Findings) == 0 {
 		t.Fatal("nothing found")
 	}
 	for _, f := range r.Findings {
-		if f.Class != sim.Late {
+		if f.Class != search.Late {
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}
@@ -166,8 +178,8 @@ func TestSearchShrinks(t *testing.T) {
 		}
 		return nil
 	}
-	r := search(t, tenSteps(), "", sim.Search{
-		Kinds: sim.Faults(), Rate: 20, Singles: 1, First: 3, Last: 12, Checks: []sim.Check{{Of: struck}},
+	r := look(t, tenSteps(), "", search.Search{
+		Kinds: sim.Faults(), Rate: 20, Singles: 1, First: 3, Last: 12, Checks: []search.Check{{Of: struck}},
 		Config: sim.Config{Executions: 5, Processes: 3},
 	})
 	if len(r.Findings) != 1 {
@@ -182,13 +194,13 @@ func TestSearchShrinks(t *testing.T) {
 // What the user expects of the output is asked of every run.
 func TestSearchExpect(t *testing.T) {
 	t.Parallel()
-	p, err := expr.Compile(`. == "express" and $status == "completed"`, sim.ExpectVariable)
+	p, err := expr.Compile(`. == "express" and $status == "completed"`, search.ExpectVariable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := search(t, competing, `http: [{match: {method: GET}, respond: {body: {}}}]`,
-		sim.Search{Checks: []sim.Check{sim.Always(p.Source(), p, nil)}})
-	if len(r.Findings) != 2 || r.Findings[0].Class != sim.Expectation {
+	r := look(t, competing, `http: [{match: {method: GET}, respond: {body: {}}}]`,
+		search.Search{Checks: []search.Check{search.Always(p.Source(), p, nil)}})
+	if len(r.Findings) != 2 || r.Findings[0].Class != search.Expectation {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
@@ -197,11 +209,11 @@ func TestSearchExpect(t *testing.T) {
 // long things took is nobody's failure.
 func TestSearchClock(t *testing.T) {
 	t.Parallel()
-	r := search(t, `
+	r := look(t, `
 do:
   - pause: {wait: PT1S}
   - tell: {set: {at: "${ now }", day: "${ now | todate }", n: 1}}
-`, "", sim.Search{})
+`, "", search.Search{})
 	if len(r.Findings) != 0 || len(r.Outcomes) != 1 {
 		t.Errorf("findings %+v, %d outcomes", r.Findings, len(r.Outcomes))
 	}
@@ -212,7 +224,7 @@ func TestSearchParallel(t *testing.T) {
 	t.Parallel()
 	var orders []int
 	for _, parallel := range []int{1, 3} {
-		r := search(t, tenSteps(), "", sim.Search{Kinds: sim.Faults(), Singles: 40, Parallel: parallel})
+		r := look(t, tenSteps(), "", search.Search{Kinds: sim.Faults(), Singles: 40, Parallel: parallel})
 		orders = append(orders, r.Orders, len(r.Findings), r.Faults[sim.Delay])
 	}
 	if orders[0] != orders[3] || orders[1] != orders[4] || orders[2] != orders[5] {
@@ -223,12 +235,12 @@ func TestSearchParallel(t *testing.T) {
 // A scenario reads as it is written.
 func TestParseScenario(t *testing.T) {
 	t.Parallel()
-	sc, err := sim.ParseScenario([]byte(`{"seed":7,"processes":2,"executions":1,"faults":[{"kind":"delay","service":"worker-sim-0","command":3,"amount":"45s"}]}`))
+	sc, err := search.ParseScenario([]byte(`{"seed":7,"processes":2,"executions":1,"faults":[{"kind":"delay","service":"worker-sim-0","command":3,"amount":"45s"}]}`))
 	if err != nil || sc.Faults[0].Amount.Seconds() != 45 {
 		t.Fatalf("%+v, %v", sc, err)
 	}
 	for _, bad := range []string{`{"seeds":1}`, `{"faults":[{"kind":"x"}]}`, `{"processes":0}`, `{} {}`, `{"faults":[{"kind":"delay","amount":"1 day"}]}`} {
-		if _, err := sim.ParseScenario([]byte(bad)); err == nil {
+		if _, err := search.ParseScenario([]byte(bad)); err == nil {
 			t.Errorf("%s was read", bad)
 		}
 	}
@@ -237,18 +249,17 @@ func TestParseScenario(t *testing.T) {
 // A lost answer of a child's call, and whatever comes of it, is the workflow's affair.
 func TestSearchChild(t *testing.T) {
 	t.Parallel()
-	child := definition(t, "child.yaml", []byte(`
-document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+	child := document(t, "child", `
 do:
   - ask: {call: http, with: {method: GET, endpoint: "https://a.example/"}}
-`))
-	r := search(t, `
+`)
+	r := look(t, `
 do:
   - first: {try: [{ask: {call: http, with: {method: GET, endpoint: "https://b.example/"}}}], catch: {as: why, do: [{sad: {set: {n: 0}}}]}}
   - ask: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {n: "${ .n }"}}}}
 `, `http: [{match: {method: GET}, respond: {body: {n: 1}}}]`,
-		sim.Search{Kinds: []sim.FaultKind{sim.CallLost}, Config: sim.Config{With: []*dsl.Definition{child}}, Last: 200, Rate: 2})
-	if len(r.Findings) != 1 || r.Findings[0].Class != sim.Late || r.Findings[0].Execution != "sim" {
+		search.Search{Kinds: []sim.FaultKind{sim.CallLost}, Config: sim.Config{With: []*dsl.Definition{child}}, Last: 200, Rate: 2})
+	if len(r.Findings) != 1 || r.Findings[0].Class != search.Late || r.Findings[0].Execution != "sim" {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
@@ -258,23 +269,22 @@ do:
 // that is how long faults held them up, and no failure.
 func TestSearchLateEnds(t *testing.T) {
 	t.Parallel()
-	child := definition(t, "child.yaml", []byte(`
-document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+	child := document(t, "child", `
 do:
   - nap: {wait: PT30S}
   - tell: {set: {done: true}}
-`))
-	r := search(t, `
+`)
+	r := look(t, `
 do:
   - wanted:
       try: [{kid: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {n: 1}}}, timeout: {after: PT5S}}}]
       catch: {do: [{late: {set: {late: true}}}]}
   - rest: {wait: PT40S}
-`, "", sim.Search{Kinds: sim.Faults(), Singles: 700, Last: 5, Config: sim.Config{With: []*dsl.Definition{child}}})
+`, "", search.Search{Kinds: sim.Faults(), Singles: 700, Last: 5, Config: sim.Config{With: []*dsl.Definition{child}}})
 	rules := map[string]bool{}
 	for _, f := range r.Findings {
 		rules[f.Rule] = true
-		if f.Class != sim.Late {
+		if f.Class != search.Late {
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}
@@ -289,11 +299,11 @@ do:
 // tenant too, where it is called otherwise.
 func TestSearchOwnID(t *testing.T) {
 	t.Parallel()
-	r := search(t, `
+	r := look(t, `
 do:
   - note: {set: {me: "${ $workflow.id }"}}
   - tell: {emit: {event: {with: {type: com.example.done, source: /x, time: '2026-01-01T00:00:00Z'}}}, output: {as: "${ [., $input] }"}}
-`, "", sim.Search{Kinds: sim.Faults(), Singles: 60, Last: 60})
+`, "", search.Search{Kinds: sim.Faults(), Singles: 60, Last: 60})
 	for _, f := range r.Findings {
 		t.Errorf("%s: %v", f.Class, f.Violation)
 	}

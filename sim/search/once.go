@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"cmp"
@@ -12,27 +12,28 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
 
 // Once expects that the calls of a method ("" or * for any) to a URL (with * for
 // one or more characters) reach the world at most once per execution.
 func Once(method, pattern string) Check {
-	return Check{Of: func(t *Trial) []Violation {
-		counts := map[Deed]int{}
-		tasks := map[Deed]string{}
+	return Check{Of: func(t *sim.Trial) []sim.Violation {
+		counts := map[sim.Deed]int{}
+		tasks := map[sim.Deed]string{}
 		for deed, n := range t.Deeds {
 			if !matches(deed, method, pattern) {
 				continue
 			}
-			call := Deed{Execution: deed.Execution, Method: deed.Method, URL: deed.URL}
+			call := sim.Deed{Execution: deed.Execution, Method: deed.Method, URL: deed.URL}
 			counts[call] += n
 			tasks[call] = max(tasks[call], deed.Task)
 		}
-		var out []Violation
+		var out []sim.Violation
 		for _, call := range slices.SortedFunc(maps.Keys(counts), compareDeeds) {
 			if n := counts[call]; n > 1 {
-				out = append(out, Violation{
+				out = append(out, sim.Violation{
 					Rule: "once: " + strings.TrimSpace(method+" "+pattern), Execution: call.Execution,
 					Detail: fmt.Sprintf("%s %s reached the world %d times (task %s)", call.Method, call.URL, n, tasks[call]),
 				})
@@ -42,11 +43,11 @@ func Once(method, pattern string) Check {
 	}}
 }
 
-func compareDeeds(d, o Deed) int {
+func compareDeeds(d, o sim.Deed) int {
 	return cmp.Or(cmp.Compare(d.Execution, o.Execution), cmp.Compare(d.Task, o.Task), cmp.Compare(d.Method, o.Method), cmp.Compare(d.URL, o.URL))
 }
 
-func matches(d Deed, method, pattern string) bool {
+func matches(d sim.Deed, method, pattern string) bool {
 	if method != "" && method != "*" && !strings.EqualFold(method, d.Method) {
 		return false
 	}
@@ -57,8 +58,8 @@ func matches(d Deed, method, pattern string) bool {
 // Always expects that an expression is true of every execution: of its output,
 // with $status, $error and $input.
 func Always(source string, p *expr.Program, input any) Check {
-	return Check{Of: func(t *Trial) []Violation {
-		var out []Violation
+	return Check{Of: func(t *sim.Trial) []sim.Violation {
+		var out []sim.Violation
 		for _, end := range t.Ends {
 			if strings.Contains(end.ID, ".") {
 				continue // a child's
@@ -66,21 +67,21 @@ func Always(source string, p *expr.Program, input any) Check {
 			ok, err := p.Test(scopeOf(end, input))
 			switch {
 			case err != nil:
-				out = append(out, Violation{"expect: " + source, end.ID, fmt.Sprintf("%v; it is %s with the output %s", err, end.Status, orNone(end.Output))})
+				out = append(out, sim.Violation{Rule: "expect: " + source, Execution: end.ID, Detail: fmt.Sprintf("%v; it is %s with the output %s", err, end.Status, orNone(end.Output))})
 			case !ok:
-				out = append(out, Violation{"expect: " + source, end.ID, fmt.Sprintf("it is %s with the output %s", end.Status, orNone(end.Output))})
+				out = append(out, sim.Violation{Rule: "expect: " + source, Execution: end.ID, Detail: fmt.Sprintf("it is %s with the output %s", end.Status, orNone(end.Output))})
 			}
 		}
 		return out
 	}}
 }
 
-func scopeOf(end End, input any) *expr.Scope {
+func scopeOf(end sim.End, input any) *expr.Scope {
 	output, err := expr.Decode(end.Output)
 	if err != nil {
 		output = nil
 	}
-	return &expr.Scope{Dot: output, Now: Epoch(), Var: func(name string) (any, error) {
+	return &expr.Scope{Dot: output, Now: sim.Epoch(), Var: func(name string) (any, error) {
 		switch name {
 		case "status":
 			return string(end.Status), nil
@@ -118,8 +119,8 @@ type Repeat struct {
 
 // repetitions are the calls of a run that are no safe ones, and were made again
 // for the same run of their task.
-func repetitions(t *Trial) []Deed {
-	var out []Deed
+func repetitions(t *sim.Trial) []sim.Deed {
+	var out []sim.Deed
 	for _, d := range slices.SortedFunc(maps.Keys(t.Deeds), compareDeeds) {
 		if t.Deeds[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
 			out = append(out, d)
@@ -130,7 +131,7 @@ func repetitions(t *Trial) []Deed {
 
 func (h *hunt) countRepeats(v *verdict) {
 	for _, d := range v.repeated {
-		key := Deed{Task: event.ParseRun(d.Task).Ref, Method: d.Method}
+		key := sim.Deed{Task: event.ParseRun(d.Task).Ref, Method: d.Method}
 		r := h.repeated[key]
 		if r == nil {
 			r = &Repeat{Task: key.Task, Method: d.Method, URL: d.URL, Scenario: v.scenario}

@@ -1,8 +1,10 @@
-package sim
+package search
 
 import (
 	"context"
 	"slices"
+
+	"flunq.io/flunq/sim"
 )
 
 // mostTries bounds the runs that making one failure smaller may take.
@@ -33,7 +35,7 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 }
 
 // failuresOf is all that is wrong with a run.
-func (h *hunt) failuresOf(t *Trial, sc Scenario) []failure {
+func (h *hunt) failuresOf(t *sim.Trial, sc Scenario) []failure {
 	return append(h.weigh(t, sc).failures, h.odds(t, sc)...)
 }
 
@@ -104,15 +106,15 @@ func halves(n int) []int {
 }
 
 // fewer leaves out faults by delta debugging.
-func (s *shrinking) fewer(ctx context.Context, sc Scenario) []Fault {
+func (s *shrinking) fewer(ctx context.Context, sc Scenario) []sim.Fault {
 	faults := sc.Faults
-	with := func(f []Fault) bool {
+	with := func(f []sim.Fault) bool {
 		less := sc
 		less.Faults = f
 		return s.fails(ctx, less)
 	}
-	if len(faults) > 0 && with([]Fault{}) {
-		return []Fault{}
+	if len(faults) > 0 && with([]sim.Fault{}) {
+		return []sim.Fault{}
 	}
 	for parts := 2; len(faults) > 1; {
 		reduced := false
@@ -137,7 +139,7 @@ func (s *shrinking) fewer(ctx context.Context, sc Scenario) []Fault {
 }
 
 // shorter lets faults last no longer than they must: not at all, if that will do.
-func shorter(faults []Fault, with func([]Fault) bool) []Fault {
+func shorter(faults []sim.Fault, with func([]sim.Fault) bool) []sim.Fault {
 	for i := range faults {
 		if faults[i].Amount == 0 {
 			continue

@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -26,12 +27,12 @@ type hunt struct {
 	known           map[string]map[string]*class // outcomes in which nothing went wrong: by execution, by key
 	hidden          mask                         // values that follow from the time at which a run starts
 	reads           bool                         // the document reads the clock
-	inOrder         bool                         // see the function
+	inOrder         bool                         // what happens to an execution follows upon what has happened to it before
 	orders          map[uint64]struct{}
 	trace           hash.Hash // of the orders of all runs
 	found           map[string]*Finding
 	timeouts        map[string]*timeouts
-	repeated        map[Deed]*Repeat
+	repeated        map[sim.Deed]*Repeat
 	retried         map[string]*retried
 	turns           map[string]int // of loops, at most, by the tasks inside
 	scene           scene
@@ -52,24 +53,24 @@ const mostFacts = 16
 // verdict is what a run has come to. It is small: a hundred thousand pass.
 type verdict struct {
 	scenario Scenario // with the faults that struck in the place of chance
-	struck   []FaultKind
+	struck   []sim.FaultKind
 	order    uint64
 	elapsed  time.Duration
 	failures []failure
 	set      map[string]int // timeouts that were set, by task
 	fired    map[string]int // … and came
-	repeated []Deed
+	repeated []sim.Deed
 	retried  []retried
 	turns    map[string]int
 
-	trial *Trial // of a run without faults, while those are gathered
+	trial *sim.Trial // of a run without faults, while those are gathered
 }
 
 func newHunt(s *Search) *hunt {
 	return &hunt{
-		Search: s, report: &Report{Faults: map[FaultKind]int{}},
+		Search: s, report: &Report{Faults: map[sim.FaultKind]int{}},
 		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
-		timeouts: map[string]*timeouts{}, repeated: map[Deed]*Repeat{},
+		timeouts: map[string]*timeouts{}, repeated: map[sim.Deed]*Repeat{},
 		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
 	}
 }
@@ -135,7 +136,7 @@ func (h *hunt) plain(ctx context.Context) error {
 // first runs the first seed twice, the second time later in the year: what
 // differs follows from the date, and is no concern of the search. Its services do
 // all that they do where something can go wrong, so that single faults meet it.
-func (h *hunt) first(ctx context.Context) (*Trial, error) {
+func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 	cfg := h.scenario(h.First).Config(h.Config)
 	cfg.Thorough = true
 	cfg.Exchange = func(x mock.Exchange) {
@@ -143,7 +144,7 @@ func (h *hunt) first(ctx context.Context) (*Trial, error) {
 			h.report.Unmocked = append(h.report.Unmocked, x)
 		}
 	}
-	t, err := Try(ctx, cfg)
+	t, err := sim.Try(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func (h *hunt) first(ctx context.Context) (*Trial, error) {
 		h.Config.MaxTurns = spareTurns + spareFactor*sum(t.Commands)
 	}
 	cfg.Start, cfg.Exchange, cfg.MaxTurns = cfg.Start.Add(shift), h.Config.Exchange, h.Config.MaxTurns
-	other, err := Try(ctx, cfg)
+	other, err := sim.Try(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -172,13 +173,13 @@ func sum(counts map[string]uint64) uint64 {
 }
 
 // unending says why a workflow does not end though nothing goes wrong.
-func (h *hunt) unending(t *Trial) error {
+func (h *hunt) unending(t *sim.Trial) error {
 	switch {
-	case t.Stop == "" || t.Stop == Stuck || t.Stop == Interrupt:
+	case t.Stop == "" || t.Stop == sim.Stuck || t.Stop == sim.Interrupt:
 		return nil
 	case slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }):
 		return nil // that may be why
-	case t.Stop == Never && len(t.Waiting) > 0:
+	case t.Stop == sim.Never && len(t.Waiting) > 0:
 		return fmt.Errorf("%w: it waits for something that will never come:\n  %s", ErrUnending, strings.Join(t.Waiting, "\n  "))
 	default:
 		return fmt.Errorf("%w: stopped by --%s after %d tasks and %v", ErrUnending, t.Stop, t.Tasks, t.Elapsed)
@@ -224,7 +225,7 @@ func (h *hunt) show(phase string, runs, of int) {
 }
 
 // weigh asks the promises and the user's expectations, and keeps what counts.
-func (h *hunt) weigh(t *Trial, sc Scenario) *verdict {
+func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
 	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
 	for _, s := range t.Struck {
 		v.struck = append(v.struck, s.Kind)
@@ -301,7 +302,7 @@ func (h *hunt) usual() {
 	for _, id := range slices.Sorted(maps.Keys(h.known)) {
 		all := h.classes(id)
 		for _, c := range all[1:] {
-			f := failure{Class: Race, Violation: Violation{Rule: ruleOrder, Execution: id}, task: h.pair(id, all[0], c)}
+			f := failure{Class: Race, Violation: sim.Violation{Rule: ruleOrder, Execution: id}, task: h.pair(id, all[0], c)}
 			h.fail(f, c.scenarios[0], c.outcome.Runs)
 		}
 	}

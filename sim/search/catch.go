@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // catchHint tells of a catch that can never catch anything.
@@ -40,7 +41,7 @@ func (x *troubles) in(tasks dsl.TaskList) {
 			x.raise(t.Raise)
 		default:
 		}
-		if _, ok := LiteralDuration(t.Wait); t.Kind != dsl.Wait || !ok {
+		if _, ok := sim.LiteralDuration(t.Wait); t.Kind != dsl.Wait || !ok {
 			x.any = true
 		}
 		for _, list := range inner(t) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 	"flunq.io/flunq/workflows"
 )
 
@@ -15,7 +16,7 @@ func TestSearchWorkflows(t *testing.T) {
 			t.Parallel()
 			cfg, _ := exampleConfig(t, name)
 			cfg.Processes = 2
-			s := sim.Search{
+			s := search.Search{
 				Config: cfg, First: 1, Last: 50, Singles: 50, Parallel: 1,
 				Kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply, sim.Duplicate},
 			}
@@ -24,7 +25,7 @@ func TestSearchWorkflows(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range r.Findings {
-				if f.Class != sim.Late {
+				if f.Class != search.Late {
 					t.Errorf("%s: %v: %+v", f.Class, f.Violation, f.Small)
 				}
 			}

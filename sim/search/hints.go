@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim"
 )
 
 // Hint is something that is wrong in no run, and worth a look.
@@ -27,7 +28,7 @@ type Hint struct {
 type timeouts struct{ set, fired int }
 
 // timeoutsIn counts the timeouts of a run.
-func timeoutsIn(ends []End) (set, fired map[string]int) {
+func timeoutsIn(ends []sim.End) (set, fired map[string]int) {
 	set, fired = map[string]int{}, map[string]int{}
 	for _, end := range ends {
 		if strings.Contains(end.ID, ".") {
@@ -117,7 +118,7 @@ func runsText(n int) string {
 
 // timeoutHint tells of a timeout that can never come.
 func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
-	limit, ok := LiteralDuration(t.Timeout)
+	limit, ok := sim.LiteralDuration(t.Timeout)
 	count := h.timeouts[t.Ref]
 	if !ok || count != nil && count.fired > 0 {
 		return nil
@@ -136,7 +137,7 @@ func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
 
 // wholeHint does so with that of the workflow.
 func (h *hunt) wholeHint(b bounds) []Hint {
-	limit, ok := LiteralDuration(b.def.Timeout)
+	limit, ok := sim.LiteralDuration(b.def.Timeout)
 	longest, bounded := b.list(b.def.Do)
 	count := h.timeouts[""]
 	if !ok || !bounded || longest >= limit || count != nil && count.fired > 0 {

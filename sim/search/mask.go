@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // mask are places in outcomes, as JSON pointers, that follow from the moment at
@@ -19,7 +20,7 @@ import (
 type mask map[string]map[string]bool
 
 // maskOf compares the ends of a run with those of the same run at another time.
-func maskOf(ends, later []End) mask {
+func maskOf(ends, later []sim.End) mask {
 	m := mask{}
 	for i, end := range ends {
 		if i >= len(later) || later[i].ID != end.ID || later[i].Status != end.Status {
@@ -35,7 +36,7 @@ func maskOf(ends, later []End) mask {
 }
 
 // key is the same for ends that differ in masked places only.
-func (m mask) key(end End) string {
+func (m mask) key(end sim.End) string {
 	places := m[sibling(end.ID)]
 	text, err := json.Marshal(masked("", outcomeValue(end), places))
 	if err != nil {
@@ -47,7 +48,7 @@ func (m mask) key(end End) string {
 
 // outcomeValue is how an execution ended, as a value. Where its own id stands in it, as
 // in an event that it has sent, it has the one that it would have if it were the first.
-func outcomeValue(end End) any {
+func outcomeValue(end sim.End) any {
 	out := map[string]any{}
 	var output, problem any
 	if json.Unmarshal(asFirst(end.ID, end.Output), &output) == nil {

@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"fmt"
@@ -8,30 +8,31 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // timedOut is the failure of an execution that has ended in another way because a
 // timeout came that comes in no run without faults, or one did not that does.
-func (h *hunt) timedOut(t *Trial, end End, usual []*class, got *facts) (failure, bool) {
+func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
-		return failure{class, Violation{rule, end.ID, fmt.Sprintf(format, args...)}, event.ParseRun(task).Ref}, true
+		return failure{class, sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, event.ParseRun(task).Ref}, true
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= h.bearable(t, usual, task) {
-			return fail(Late, ruleTimeout, task, "the timeout of %s came first", RunName(task))
+			return fail(Late, ruleTimeout, task, "the timeout of %s came first", sim.RunName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
-			"that of %s after %v came, which the faults do not explain", RunName(task), long)
+			"that of %s after %v came, which the faults do not explain", sim.RunName(task), long)
 	}
 	task, late, ok := spared(t, usual, got)
 	switch {
 	case !ok || len(t.Struck) == 0:
 		return failure{}, false
 	case late <= h.held(t):
-		return fail(Late, ruleTimeout, task, "the timeout of %s was due, and what it watches came first", RunName(task))
+		return fail(Late, ruleTimeout, task, "the timeout of %s was due, and what it watches came first", sim.RunName(task))
 	default:
 		return fail(Engine, "a timeout comes when it is due", task,
-			"that of %s was taken back %v after that, which the faults do not explain", RunName(task), late)
+			"that of %s was taken back %v after that, which the faults do not explain", sim.RunName(task), late)
 	}
 }
 
@@ -50,9 +51,9 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 // spared is a timeout that comes in a run without faults, and was due here when it was
 // taken back: since when. What was done while Redis could not be asked for the time has
 // ended, by its history, before it was done.
-func spared(t *Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
-	undated := slices.ContainsFunc(t.Struck, func(s Struck) bool {
-		return s.Kind == Outage || (s.Kind == DropRequest || s.Kind == DropReply) && strings.HasPrefix(s.Service, "executor")
+func spared(t *sim.Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
+	undated := slices.ContainsFunc(t.Struck, func(s sim.Struck) bool {
+		return s.Kind == sim.Outage || (s.Kind == sim.DropRequest || s.Kind == sim.DropReply) && strings.HasPrefix(s.Service, "executor")
 	})
 	for _, task := range slices.Sorted(maps.Keys(got.spared)) {
 		if got.spared[task] < 0 && !undated && !repeated(t, task) {
@@ -69,7 +70,7 @@ func spared(t *Trial, usual []*class, got *facts) (task string, late time.Durati
 
 // repeated reports whether the call of a task was made again: one that has taken long
 // the first time is answered at once then.
-func repeated(t *Trial, task string) bool {
+func repeated(t *sim.Trial, task string) bool {
 	for d, n := range t.Deeds {
 		if n > 1 && d.Task == task {
 			return true
@@ -79,15 +80,15 @@ func repeated(t *Trial, task string) bool {
 }
 
 // held is how long the faults of a run can have held something up.
-func (*hunt) held(t *Trial) (long time.Duration) {
+func (*hunt) held(t *sim.Trial) (long time.Duration) {
 	for _, s := range t.Struck {
-		long += max(s.Cost(), Recovery) // what was begun may have to be begun again
+		long += max(s.Cost(), sim.Recovery) // what was begun may have to be begun again
 	}
 	return long
 }
 
 // bearable is how long the faults of a run can have made a task take.
-func (h *hunt) bearable(t *Trial, usual []*class, task string) time.Duration {
+func (h *hunt) bearable(t *sim.Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
 	for _, c := range usual {
 		for _, f := range c.facts {

@@ -1,14 +1,14 @@
-package sim_test
+package search_test
 
 import (
 	"strings"
 	"testing"
 
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
 )
 
 // hintsOf are the hints of a kind, by the names of their tasks.
-func hintsOf(r *sim.Report, kind string) map[string]string {
+func hintsOf(r *search.Report, kind string) map[string]string {
 	out := map[string]string{}
 	for _, h := range r.Hints {
 		name := ""
@@ -26,7 +26,7 @@ func hintsOf(r *sim.Report, kind string) map[string]string {
 func TestSearchCatches(t *testing.T) {
 	t.Parallel()
 	base := "https://serverlessworkflow.io/spec/1.0.0/errors/"
-	r := search(t, `
+	r := look(t, `
 do:
   - quiet: {try: [{rest: {wait: PT1S}}], catch: {as: e}}
   - local: {try: [{one: {set: {n: 1}}}], catch: {errors: {with: {type: `+base+`communication}}}}
@@ -35,7 +35,7 @@ do:
   - late: {try: [{one: {set: {n: 1}}}], catch: {errors: {with: {type: `+base+`timeout}}}}
   - works: {try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}], catch: {errors: {with: {type: `+base+`communication, status: 503}}}}
   - raised: {try: [{bad: {raise: {error: {type: https://me.example/bad, status: 400}}}}], catch: {errors: {with: {type: https://me.example/bad}}}}
-`, `http: [{respond: {body: {}}}]`, sim.Search{})
+`, `http: [{respond: {body: {}}}]`, search.Search{})
 	got := hintsOf(r, "catch")
 	for name, want := range map[string]string{
 		"quiet": "nothing inside can fail", "local": "nothing inside calls anybody", "typo": "nothing inside raises",
@@ -54,14 +54,14 @@ do:
 // A timeout is told that is longer than all the turns of a loop, also the workflow's.
 func TestSearchLoopTimeouts(t *testing.T) {
 	t.Parallel()
-	r := search(t, `
+	r := look(t, `
 timeout: {after: P1D}
 do:
   - outer:
       timeout: {after: PT1H}
       do:
         - loop: {for: {in: "[range(5)]"}, do: [{nap: {wait: PT1M}}]}
-`, "", sim.Search{})
+`, "", search.Search{})
 	got := hintsOf(r, "timeout")
 	if !strings.Contains(got["outer"], "PT5M at most, in as many turns of loop as were seen, 5") || !strings.Contains(got[""], "the timeout of the workflow, PT24H") {
 		t.Errorf("hints %v", got)
@@ -72,12 +72,12 @@ do:
 // told, without any fault.
 func TestSearchRetries(t *testing.T) {
 	t.Parallel()
-	r := search(t, `
+	r := look(t, `
 do:
   - pay:
       try: [{charge: {call: http, with: {method: post, endpoint: "https://bank.example/"}, timeout: {after: PT2S}}}]
       catch: {retry: {delay: PT1S, limit: {attempt: {count: 3}}}}
-`, `http: [{respond: [{latency: PT3S, body: {}}, {latency: PT1S, body: {}}]}]`, sim.Search{})
+`, `http: [{respond: [{latency: PT3S, body: {}}, {latency: PT1S, body: {}}]}]`, search.Search{})
 	if got := hintsOf(r, "retry")["charge"]; !strings.Contains(got, "up to 2 times for one task") || !strings.Contains(got, "without any fault") {
 		t.Errorf("hint %q", got)
 	}
@@ -86,11 +86,11 @@ do:
 // Events that come at the same time come in any order.
 func TestSearchEvents(t *testing.T) {
 	t.Parallel()
-	r := search(t, `
+	r := look(t, `
 do:
   - hear: {listen: {to: {any: [{with: {type: a}}, {with: {type: b}}]}}}
-`, `events: [{after: PT5S, type: a, source: /x, data: a}, {after: PT5S, type: b, source: /x, data: b}]`, sim.Search{})
-	if len(r.Findings) != 1 || r.Findings[0].Class != sim.Race || len(r.Outcomes) != 2 {
+`, `events: [{after: PT5S, type: a, source: /x, data: a}, {after: PT5S, type: b, source: /x, data: b}]`, search.Search{})
+	if len(r.Findings) != 1 || r.Findings[0].Class != search.Race || len(r.Outcomes) != 2 {
 		t.Errorf("findings %+v, outcomes %+v", r.Findings, r.Outcomes)
 	}
 }

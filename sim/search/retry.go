@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // retried is a call that the workflow itself makes again, though it may have been
@@ -21,11 +22,11 @@ type retried struct {
 }
 
 // retriesIn are such calls of a run.
-func retriesIn(t *Trial) []retried {
+func retriesIn(t *sim.Trial) []retried {
 	if len(t.Deeds) == 0 {
 		return nil
 	}
-	given, counts, unanswered := unansweredIn(t), map[Deed]int{}, map[Deed]bool{}
+	given, counts, unanswered := unansweredIn(t), map[sim.Deed]int{}, map[sim.Deed]bool{}
 	for d := range t.Deeds {
 		run := event.ParseRun(d.Task)
 		key := d
@@ -43,7 +44,7 @@ func retriesIn(t *Trial) []retried {
 }
 
 // unansweredIn are the runs of tasks that were given up without an answer.
-func unansweredIn(t *Trial) map[string]bool {
+func unansweredIn(t *sim.Trial) map[string]bool {
 	given := map[string]bool{}
 	for _, end := range t.Ends {
 		for _, e := range end.History {
@@ -99,7 +100,7 @@ func (h *hunt) retryHint() []Hint {
 }
 
 // turnsIn counts the turns of loops in a run, by the tasks inside.
-func turnsIn(ends []End) map[string]int {
+func turnsIn(ends []sim.End) map[string]int {
 	out := map[string]int{}
 	for _, end := range ends {
 		if strings.Contains(end.ID, ".") {

@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // Class says whose failure something is.
@@ -36,7 +37,7 @@ const (
 // Finding is a way in which runs fail, and the smallest run that was found to do so.
 type Finding struct {
 	Class Class
-	Violation
+	sim.Violation
 	Task   string         // that it is about, if there is one
 	Runs   int            // that failed so
 	Tasks  map[string]int // likewise, by task
@@ -55,7 +56,7 @@ type Finding struct {
 // failure is what is wrong with one run.
 type failure struct {
 	Class Class
-	Violation
+	sim.Violation
 	task string
 }
 
@@ -93,7 +94,7 @@ func (f failure) signature() string {
 //     mocks that answer by what they were asked before.
 //
 // What none of these explains is the engine's failure.
-func (h *hunt) differing(t *Trial) []failure {
+func (h *hunt) differing(t *sim.Trial) []failure {
 	var out []failure
 	odd := false // whoever ended in another way need not have started others
 	for _, end := range t.Ends {
@@ -115,12 +116,12 @@ func (h *hunt) differing(t *Trial) []failure {
 }
 
 // odd reports whether an execution has ended as none does in which nothing goes wrong.
-func (h *hunt) odd(end End) bool {
+func (h *hunt) odd(end sim.End) bool {
 	return end.Status != "" && h.known[sibling(end.ID)][h.hidden.key(end)] == nil
 }
 
 // missing finds executions that nobody has started although all else went as usual.
-func (h *hunt) missing(t *Trial) []failure {
+func (h *hunt) missing(t *sim.Trial) []failure {
 	there := map[string]bool{}
 	for _, end := range t.Ends {
 		there[sibling(end.ID)] = true
@@ -132,16 +133,16 @@ func (h *hunt) missing(t *Trial) []failure {
 			runs += c.outcome.Runs
 		}
 		if !there[id] && h.begins(t, id) && runs >= h.report.Plain*max(h.Config.Executions, 1) {
-			out = append(out, failure{Class: Engine, Violation: Violation{"no execution is lost", id, "nobody has started it"}})
+			out = append(out, failure{Class: Engine, Violation: sim.Violation{Rule: "no execution is lost", Execution: id, Detail: "nobody has started it"}})
 		}
 	}
 	return out
 }
 
 // attribute says why an execution ended in another way.
-func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
+func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
-		return failure{class, Violation{rule, end.ID, fmt.Sprintf(format, args...)}, task}, true
+		return failure{class, sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task}, true
 	}
 	classes := h.classes(sibling(end.ID))
 	if len(classes) == 0 {
@@ -162,7 +163,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 	}
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
-		return fail(Late, ruleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", RunName(lost))
+		return fail(Late, ruleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", sim.RunName(lost))
 	case len(t.Struck) > 0 && otherEvents(usual, got):
 		return fail(Late, ruleEvent, "", "other events reached it: some came before anybody listened, or after all was over")
 	case len(t.Struck) > 0 && h.reads:
@@ -182,7 +183,7 @@ func (h *hunt) attribute(t *Trial, end End) (failure, bool) {
 }
 
 // factsOf are those of the end of an execution, with its calls if their order matters.
-func (h *hunt) factsOf(t *Trial, end End) *facts {
+func (h *hunt) factsOf(t *sim.Trial, end sim.End) *facts {
 	f := factsOf(end.History)
 	if h.Config.Mocks.Stateful() {
 		f.calls = callsOf(t, end)
@@ -192,10 +193,10 @@ func (h *hunt) factsOf(t *Trial, end End) *facts {
 
 // lostAnswer is a task that failed because the answer to its call was lost; "" if
 // there is none.
-func lostAnswer(t *Trial, id string, got *facts) string {
+func lostAnswer(t *sim.Trial, id string, got *facts) string {
 	for _, s := range t.Struck {
 		execution, task, _ := strings.Cut(s.Task, " ")
-		if s.Kind == CallLost && execution == id && got.failed[task] {
+		if s.Kind == sim.CallLost && execution == id && got.failed[task] {
 			return task
 		}
 	}

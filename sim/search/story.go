@@ -1,4 +1,4 @@
-package sim
+package search
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // Scene is something that happened in a run: an event of a history, a fault, or
 // a call that reached the world.
 type Scene struct {
 	Event   *event.Event
-	Struck  *Struck
-	Reached *Reached
+	Struck  *sim.Struck
+	Reached *sim.Reached
 }
 
 // roundAmounts are those that a failure is tried with, the shortest first.
@@ -47,19 +48,19 @@ func (h *hunt) explain(ctx context.Context, f *Finding) error {
 }
 
 // watch runs a scenario and keeps the ids of the events as they were committed.
-func (h *hunt) watch(ctx context.Context, sc Scenario) (t *Trial, seen []string, err error) {
+func (h *hunt) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
 	cfg := sc.Config(h.Config)
 	cfg.Observe = func(events []event.Event) {
 		for _, e := range events {
 			seen = append(seen, e.Execution+" "+e.ID)
 		}
 	}
-	t, err = Try(ctx, cfg)
+	t, err = sim.Try(ctx, cfg)
 	return t, seen, err
 }
 
 // tell puts the histories and the faults in one order.
-func tell(t *Trial, seen []string) []Scene {
+func tell(t *sim.Trial, seen []string) []Scene {
 	var all []event.Event
 	for _, end := range t.Ends {
 		all = append(all, end.History...)
@@ -90,7 +91,7 @@ type aside struct {
 }
 
 // asides are the faults and the calls in their order.
-func asides(t *Trial) []aside {
+func asides(t *sim.Trial) []aside {
 	var out []aside
 	calls := t.Reached
 	upTo := func(faults int) {
@@ -134,18 +135,18 @@ func mingle(all []event.Event, asides []aside, seen []string) []Scene {
 
 // compare says how the outcome differs from the usual one, and in a race what
 // came in which order.
-func (h *hunt) compare(f *Finding, t *Trial) {
+func (h *hunt) compare(f *Finding, t *sim.Trial) {
 	for _, end := range t.Ends {
 		if f.Execution != "" && end.ID != f.Execution {
 			continue
 		}
 		all := h.classes(sibling(end.ID))
-		if len(all) == 0 || h.hidden.key(end) == h.hidden.key(End{ID: end.ID, Status: end.Status, Output: all[0].outcome.Output, Error: all[0].outcome.Error}) {
+		if len(all) == 0 || h.hidden.key(end) == h.hidden.key(sim.End{ID: end.ID, Status: end.Status, Output: all[0].outcome.Output, Error: all[0].outcome.Error}) {
 			continue
 		}
 		usual := all[0]
 		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
-		f.Differ = unequal("", outcomeValue(End{Output: usual.outcome.Output, Error: usual.outcome.Error}), outcomeValue(end))
+		f.Differ = unequal("", outcomeValue(sim.End{Output: usual.outcome.Output, Error: usual.outcome.Error}), outcomeValue(end))
 		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return h.hidden[sibling(end.ID)][u.Path] })
 		if f.Class == Race || f.Rule == ruleFaster {
 			f.Orders = h.orderOf(sibling(end.ID), usual, h.factsOf(t, end), f.Small, string(end.Status))

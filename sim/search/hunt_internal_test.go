@@ -1,0 +1,44 @@
+package search
+
+import (
+	"maps"
+	"testing"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+)
+
+// The commands of a search's first run, at which single faults strike, are those of a
+// run in which something can go wrong.
+func TestFirstRunIsThorough(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("first.yaml", []byte(`
+document: {dsl: '1.0.3', namespace: test, name: first, version: '1.0.0'}
+do:
+  - both:
+      fork:
+        branches:
+          - slow: {wait: PT5S, timeout: {after: P1D}}
+          - quick: {set: {n: 1}}
+  - again: {set: {n: 2}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sim.Config{Definition: def, Remote: true, Processes: 2, Executors: 2}
+	s := Search{Config: cfg, First: 1, Last: 1}
+	s.withDefaults()
+	h := newHunt(&s)
+	if _, err := h.first(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sc := h.scenario(1)
+	sc.Faults = []sim.Fault{{Kind: sim.DropReply, Service: "nobody", Command: 1}}
+	want, err := s.try(t.Context(), sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(h.commands, want.Commands) {
+		t.Errorf("faults at %v, want %v", h.commands, want.Commands)
+	}
+}

@@ -1,0 +1,76 @@
+package search
+
+import (
+	"context"
+	"fmt"
+
+	"flunq.io/flunq/sim"
+)
+
+// Scenario is one world that a search tries, and what goes wrong in it. As a file
+// it repeats the run.
+type Scenario struct {
+	Seed       uint64      `json:"seed"`
+	Processes  int         `json:"processes"`
+	Executions int         `json:"executions"`
+	Tenants    int         `json:"tenants,omitempty"`  // over which the executions are spread; one if 0
+	Twins      bool        `json:"twins,omitempty"`    // these have executions of the same ids
+	Remote     bool        `json:"remote,omitempty"`   // tasks that only compute go through the stream
+	Thorough   bool        `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
+	Acts       []sim.Act   `json:"acts,omitempty"`     // of operators
+	Deadly     uint64      `json:"deadly,omitempty"`   // of all messages that are begun with, the one that whoever does so dies of
+	Slow       bool        `json:"slow,omitempty"`     // calls take longer than leases
+	Faults     []sim.Fault `json:"faults"`
+
+	chance []sim.FaultKind // besides
+}
+
+// The most of what a file may ask for.
+const (
+	mostProcesses  = 64
+	mostExecutions = 10_000
+	mostTenants    = 1_000
+)
+
+// ParseScenario reads what a Scenario is written as.
+func ParseScenario(text []byte) (Scenario, error) {
+	sc := Scenario{Processes: 1, Executions: 1}
+	if err := sim.ReadStrictly(text, &sc); err != nil {
+		return sc, fmt.Errorf("read the plan: %w", err)
+	}
+	if sc.Processes < 1 || sc.Processes > mostProcesses || sc.Executions < 1 || sc.Executions > mostExecutions {
+		return sc, fmt.Errorf("read the plan: %d processes and %d executions, want 1 to %d and 1 to %d",
+			sc.Processes, sc.Executions, mostProcesses, mostExecutions)
+	}
+	if sc.Tenants < 0 || sc.Tenants > mostTenants {
+		return sc, fmt.Errorf("read the plan: %d tenants, want 1 to %d", sc.Tenants, mostTenants)
+	}
+	return sc, nil
+}
+
+// Config is cfg made to simulate the scenario.
+func (sc Scenario) Config(cfg sim.Config) sim.Config {
+	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
+	cfg.Twins, cfg.Acts, cfg.Deadly, cfg.Slow = sc.Twins, sc.Acts, sc.Deadly, sc.Slow
+	cfg.Plan, cfg.Thorough = &sim.Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
+	return cfg
+}
+
+// try runs a scenario.
+func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
+	cfg := sc.Config(s.Config)
+	cfg.Plan.Rate = s.Rate
+	return sim.Try(ctx, cfg)
+}
+
+// explicit is the scenario with the faults that struck instead of chance.
+func (sc Scenario) explicit(struck []sim.Struck) Scenario {
+	if len(struck) == 0 && len(sc.chance)+len(sc.Faults) > 0 {
+		sc.Thorough = true
+	}
+	sc.chance, sc.Faults = nil, []sim.Fault{}
+	for _, s := range struck {
+		sc.Faults = append(sc.Faults, s.Fault)
+	}
+	return sc
+}
