@@ -109,7 +109,7 @@ const (
 	TimeUp    Stop = "max-time"  // Config.MaxTime
 	TasksUp   Stop = "max-steps" // Config.MaxTasks
 	Interrupt Stop = "interrupt" // the context ended
-	Stuck     Stop = "stuck"     // services have turns for ever; see Search
+	Stuck     Stop = "stuck"     // Config.MaxTurns: services would have turns for ever
 )
 
 // Run simulates one execution to its end. An error is the engine's or the
