@@ -245,14 +245,14 @@ func (w *world) replay(ctx context.Context) (found bool, err error) {
 // Operated is what befell the executions of a trial that is neither in a document nor a
 // fault: what operators did, and the message that processes died of.
 type Operated struct {
-	Held    time.Duration  // how long it can have held them up, and calls that are slow, too
+	Held    time.Duration  // how long all that, and slow calls, can have held them up
 	Retried map[string]int // executions that were told to go on where they failed: how often
 	Begun   uint64         // messages that somebody has begun with
 	Victim  string         // the execution that the message is about that processes died of; "" if there is none
 	Along   bool           // other messages were given up with that one
 
 	killer event.Type // of that message
-	deaths int
+	deaths int        // likewise
 }
 
 // operated is what operators did in a world, and what was done to it.
