@@ -50,6 +50,10 @@ type Options struct {
 	// not read again for the others; 0: it always is. Simulated 0 and 1.
 	Share int
 
+	// Lend is of how many full reads on timer services that work off a backlog are shown
+	// events before they are given them, that many reads at once; 0: never.
+	Lend int
+
 	Fires     int           // timers fired at once
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	Lookahead time.Duration // see timer.Options
@@ -88,6 +92,10 @@ type Reading struct {
 // script by itself.
 const share = 16
 
+// lend is how many reads of a backlog are made at once: each waits for the one before
+// it, and the more it is, the longer Redis does nothing else.
+const lend = 5
+
 // Defaults are the options of an ordinary deployment of one process.
 func Defaults() Options {
 	clock := timer.Defaults()
@@ -97,7 +105,7 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, Timers: 2, Share: share,
+		Tenants: []string{"default"}, Workers: 4, Executors: 16, Timers: 2, Share: share, Lend: lend,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
@@ -166,7 +174,7 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share, Memory: opts.Memory})
+	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share, Lend: opts.Lend, Memory: opts.Memory})
 	e := &Engine{Store: st, opts: opts, roster: delivery.NewRoster(opts.Tenants...)}
 	e.Library = library.New(st, decide.Options{
 		Secrets: opts.Secrets, Version: opts.Version, Remote: opts.Remote, Limits: opts.Limits,

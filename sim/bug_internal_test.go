@@ -55,9 +55,9 @@ var bugs = []struct {
 	}, ""},
 	{"what is claimed is not handled", bug{script: replaced(`out[#out + 1] = {id, tostring(deaths), claimed[1][2]}`, `redis.call('XACK', KEYS[1], group, id)`)}, ""},
 	{"what another has read is not held", bug{script: replaced(
-		`out[2] = #ARGV > 5 and redis.call('XCLAIM', stream, group, ARGV[2], 0, unpack(ARGV, 6)) or {}`, `out[2] = {unpack(ARGV, 6)}`)}, ""},
+		`local claimed = #ARGV > 5 and redis.call('XCLAIM', stream, group, ARGV[2], 0, unpack(ARGV, 6)) or {}`, `local claimed = {unpack(ARGV, 6)}`)}, ""},
 	{"what another has read is taken for what is next", bug{script: replaced(
-		`if not next or next[1] ~= first then return out end`, ``)}, ""},
+		`if not next then return {at} end`, ``)}, ""},
 	{"a timer that was taken back is set", bug{script: replaced(`redis.call('HSET', keys[key], tombstone, '1', 'notes', '1')`, ``)}, ""},
 }
 

@@ -19,7 +19,7 @@ var workloadBugs = []workloadBug{
 	{"whoever has ended listens still", bug{script: replaced(`redis.call('SREM', keys[i], id) end`, `end`)}, "each hears"},
 	{"the commit does not take timers out", bug{script: func(source string) string {
 		source = strings.Replace(source, `if redis.call('ZREM', timers, member) == 0 and not unmove(timers, keys[key], tombstone) and t.shelf == 0 then`, `if t.shelf == 0 then`, 1)
-		return strings.Replace(source, `redis.call('ZREM', timers, member) == 0 and not unmove(timers, execution, tombstone) and kept`, `kept`, 1)
+		return strings.Replace(source, `redis.call('ZREM', timers, member) == 1 or unmove(timers, execution, tombstone)`, `false`, 1)
 	}}, "a child is cancelled with"},
 	{"a timer is set for one that has ended", bug{script: replaced(
 		`local ended = {completed = true, faulted = true, cancelled = true}`, `local ended = {}`)}, "a child is cancelled before"},

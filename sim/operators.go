@@ -136,6 +136,7 @@ type victim struct {
 	event  event.Event
 	since  time.Time // it was begun with
 	deaths int
+	lent   int // deaths before it was given to anybody, which nobody can count
 }
 
 // find is the victim that a message is; nil if it is none.
@@ -155,7 +156,7 @@ func (v *victims) about(id string) bool {
 // deaths are those of all.
 func (v *victims) deaths() (n int) {
 	for _, one := range v.all {
-		n += one.deaths
+		n += one.deaths + one.lent
 	}
 	return n
 }
@@ -168,6 +169,9 @@ func (w *world) doom(a delivery.Activity) {
 	}
 	v, m := &w.victims, a.Message
 	v.begun++
+	if m.Loan() != nil && !w.inEarnest(m) {
+		return
+	}
 	it := v.find(m)
 	if it == nil && (v.begun == w.cfg.Deadly || len(v.all) == 1 && w.alike(v.all[0], m)) {
 		it = &victim{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: w.clock.now}
@@ -176,7 +180,11 @@ func (w *world) doom(a delivery.Activity) {
 	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
 		return
 	}
-	it.deaths++
+	if m.Loan() != nil {
+		it.lent++
+	} else {
+		it.deaths++
+	}
 	w.crash(w.current.process, nil)
 }
 
@@ -206,13 +214,15 @@ func (w *world) doomed(tenant string, l store.Letter) (own, along bool) {
 	return own, along
 }
 
-// mourned holds the letters of messages that processes die of against their deaths.
+// mourned holds the letters of messages that processes die of against their deaths. A
+// process is given events before any are lent to it, so that each can die of one that
+// was not its own but once.
 func (w *world) mourned(letters int, broken breaks) {
 	const enough = 5
 	letters += w.operators.replayed
 	for _, v := range w.victims.all {
-		if v.deaths != enough || letters != len(w.victims.all) {
-			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.deaths, v.event.Type, v.event.ID, letters, len(w.victims.all))
+		if v.deaths != enough || v.lent > max(w.cfg.Processes, 1) || letters != len(w.victims.all) {
+			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and %d before they were given it, and there are %d letters of %d such", v.deaths, v.event.Type, v.event.ID, v.lent, letters, len(w.victims.all))
 		}
 	}
 }

@@ -211,6 +211,12 @@ func (cfg Config) share() int {
 	return int(n % 2) //nolint:mnd // every other world
 }
 
+// lend is of how many full reads on events are lent.
+func (cfg Config) lend() int {
+	of := []int{1, engine.Defaults().Lend, 1, 2}
+	return of[Choice(cfg.Seed, "lend")%uint64(len(of))]
+}
+
 // callsOut reports whether tasks may go to an executor.
 func (cfg Config) callsOut() bool {
 	return cfg.Remote || CallsOut(cfg.Definition) || slices.ContainsFunc(cfg.With, CallsOut)

@@ -25,11 +25,20 @@ type Message struct {
 	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
 
-	fields []string // of the entry …
-	text   string   // … or their text: few are asked for them
-	data   string   // of the event, as it stands in that text
-	after  string   // the entry that its consumer was given before it, and none in between; "": not known
+	fields []string     // of the entry …
+	text   string       // … or their text: few are asked for them
+	data   string       // of the event, as it stands in that text
+	after  string       // the entry that its consumer was given before it, and none in between; "": not known
+	timer  *event.Timer // that the data is, if it stands there as the engine writes it
+	loan   *Loan        // that it is of; nil: its consumer was given it
 }
+
+// Timer is the timer that its data is, as the engine writes one; nil if it is none, or
+// is written in another way.
+func (m *Message) Timer() *event.Timer { return m.timer }
+
+// Loan is the loan that the message is of; nil if its consumer was given it.
+func (m *Message) Loan() *Loan { return m.loan }
 
 // Fields are those of the entry as it stands, in the order of their names.
 func (m Message) Fields() []string {
@@ -71,10 +80,10 @@ func (s *Store) entered(m *Message, r *Reader, entry *rawEntry) {
 		return
 	}
 	m.Group, m.Consumer, m.ID, m.text = r.Group, r.Consumer, id, text
-	s.understand(m, fields)
 	if s.sealer == nil {
 		m.data = dataOf(fields)
 	}
+	s.understand(m, fields)
 }
 
 // dataOf is the field of an event's data.
@@ -103,9 +112,23 @@ func (s *Store) message(r Reader, tenant, id string, fields []string, now time.T
 
 // understand reads the event of an entry; of fields of one name the last one counts.
 func (s *Store) understand(m *Message, fields []string) {
-	m.Event, m.Err = s.decode(fields)
+	if m.Event, m.Err = s.attributes(fields); m.Err == nil && !m.scan() {
+		m.Err = checkData(&m.Event)
+	}
 	m.Event.Tenant = m.Tenant // whatever the sender says
 	m.recall()
+}
+
+// scan reads the timer of an event about one, if it stands there as the engine writes it.
+func (m *Message) scan() bool {
+	if t := m.Event.Type; t != event.TimerScheduled && t != event.TimerCancelled {
+		return false
+	}
+	t, ok := event.ScanTimer(m.Data())
+	if ok {
+		m.timer = &t
+	}
+	return ok
 }
 
 // mostFields is how many fields an entry may have: scripts take them all at once,
@@ -175,12 +198,26 @@ func listed(fields map[string]string) []string {
 }
 
 func (s *Store) decode(fields []string) (event.Event, error) {
-	e, err := event.FromFields(fields)
-	e.Data = s.sealer.Unseal(e.Data)
-	if err == nil && strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
-		err = errors.New("its data is no JSON")
+	e, err := s.attributes(fields)
+	if err == nil {
+		err = checkData(&e)
 	}
 	return e, err
+}
+
+// attributes reads an event, whatever its data is.
+func (s *Store) attributes(fields []string) (event.Event, error) {
+	e, err := event.FromFields(fields)
+	e.Data = s.sealer.Unseal(e.Data)
+	return e, err //nolint:wrapcheck // it says which attribute
+}
+
+// checkData is what is wrong with the data of an event.
+func checkData(e *event.Event) error {
+	if strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
+		return errors.New("its data is no JSON")
+	}
+	return nil
 }
 
 // fields are the fields of an event's entry, with its secrets sealed.

@@ -17,6 +17,8 @@ type reading struct {
 
 	reader Reader
 	room   room // of the reply
+	ahead  room // of what is shown
+	count  int
 	in     reply
 	entry  rawEntry
 	few    [fewSpans]span // of the entry
@@ -38,7 +40,7 @@ func (s *Store) reading(r Reader) *reading {
 func (q *reading) end() {
 	clear(q.entry.named)
 	q.reader, q.in, q.out = Reader{}, reply{}, nil
-	if memory := q.store.memory; q.forget() && q.room.empty() {
+	if memory := q.store.memory; q.forget() && q.room.empty() && q.ahead.empty() {
 		memory.readings.Put(q)
 	}
 }
@@ -74,11 +76,53 @@ func (q *reading) ask(ctx context.Context, a ask) {
 	for range q.reader.Tenants {
 		q.args = append(q.args, ">")
 	}
+	q.count = a.count
+	q.into(ctx, &q.room, from)
+}
+
+// into adds the command of which the arguments begin there, with room for its reply.
+func (q *reading) into(ctx context.Context, in *room, from int) {
 	args := q.args[from:len(q.args):len(q.args)]
 	if q.reader.Often {
-		q.add(q.room.waiting(ctx, args))
+		q.add(in.waiting(ctx, args))
 	} else {
-		q.add(q.room.prompt(ctx, args))
+		q.add(in.prompt(ctx, args))
+	}
+}
+
+// show has the reader shown what it is to be shown, if anything.
+func (q *reading) show(ctx context.Context, p *preview) {
+	if p == nil {
+		return
+	}
+	from := len(q.args)
+	q.args = append(q.args, "xrange", &q.store.home(p.spot.tenant).stream, &p.after, "+", "count", p.count)
+	q.into(ctx, &q.ahead, from)
+}
+
+// shown takes in what the reader was shown. Why it was not, a read will say.
+func (q *reading) shown(p *preview, now time.Time) {
+	if p == nil {
+		return
+	}
+	q.in, q.now = reply{text: q.ahead.reply()}, now
+	n := 0
+	if len(q.in.text) > 0 && refusal(q.in.text) == "" {
+		n = max(q.in.list(), 0)
+	}
+	first, last := q.stream(p.spot, n, true)
+	if q.in.bad {
+		n = 0
+	}
+	loan := q.store.lending.end(p, first, last, n)
+	if loan == nil {
+		q.out = nil
+		return
+	}
+	q.reader.found(p.spot.tenant, n)
+	q.reader.Notes.Loan = loan
+	for i := range q.out {
+		q.out[i].loan = loan
 	}
 }
 
@@ -88,9 +132,12 @@ func (q *reading) delivered(now time.Time) ([]Message, error) {
 	asked := streamsOf{store: q.store, tenants: q.reader.Tenants}
 	for streams := q.in.streams(); streams > 0; streams-- {
 		name, n := q.in.stream()
-		tenant := asked.tenant(q.in.of(name))
-		q.reader.found(tenant, n)
-		q.stream(tenant, n)
+		at := spot{asked.tenant(q.in.of(name)), q.reader.Group}
+		q.reader.found(at.tenant, n)
+		if _, last := q.stream(at, n, false); last != "" {
+			q.store.passages.given(at, last)
+			q.full(at, n, last)
+		}
 	}
 	if q.in.bad {
 		return nil, errReply
@@ -98,19 +145,31 @@ func (q *reading) delivered(now time.Time) ([]Message, error) {
 	return q.out, nil
 }
 
-// stream reads the entries of one of the streams.
-func (q *reading) stream(tenant string, entries int) {
-	at := spot{tenant, q.reader.Group}
+// full notes that there is more of a stream, and that it is the only one.
+func (q *reading) full(at spot, entries int, last string) {
+	if r := &q.reader; r.Lend && r.Notes != nil && len(r.Notes.Found) == 1 && entries == q.count {
+		q.store.lending.full(at, last)
+	}
+}
+
+// stream reads the entries of one of the streams, which may be shown only. The last is
+// empty if they cannot be read.
+func (q *reading) stream(at spot, entries int, shown bool) (first, last string) { //nolint:revive // flag-parameter: what is shown is not acknowledged
+	tenant := at.tenant
 	others, id, before := q.store.passages.begin(at, entries), "", ""
 	for left := entries; left > 0; left-- {
 		if q.in.entry(&q.entry); q.in.bad {
-			return
+			return "", ""
 		}
-		id = q.entry.identifier()
+		if id = q.entry.identifier(); first == "" {
+			first = id
+		}
 		typ := event.TypeOf(q.entry.field("type"))
 		others.entry(id, &q.entry, typ)
 		if !q.reader.wants(typ) {
-			q.reader.pass(Spent{tenant, id}, left)
+			if !shown {
+				q.reader.pass(Spent{tenant, id}, left)
+			}
 			before = ""
 			continue
 		}
@@ -122,10 +181,8 @@ func (q *reading) stream(tenant string, entries int) {
 		q.store.entered(m, &q.reader, &q.entry)
 		before = m.ID
 	}
-	if id != "" {
-		q.store.passages.given(at, id)
-	}
 	others.end()
+	return first, id
 }
 
 // streamsOf finds out whose streams a reply names. Redis names them in the order in

@@ -29,6 +29,7 @@ type Store struct {
 	pipes  pipes
 
 	passages passages
+	lending  lending
 }
 
 // Options of a Store.
@@ -43,6 +44,11 @@ type Options struct {
 	// or written at once, is not read for the others that this Store reads for; 0: it
 	// always is.
 	Share int
+
+	// Lend is how many full reads are made of a stream before its entries are lent, and
+	// how many of them a loan is at most: a process that died of one is given all of it
+	// when it is back. 0: nothing is lent.
+	Lend int
 }
 
 // New is a Store on an open client.
@@ -53,7 +59,7 @@ func New(rdb redis.UniversalClient, opts Options) *Store {
 	}
 	return &Store{
 		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory,
-		passages: passages{least: opts.Share},
+		passages: passages{least: opts.Share}, lending: lending{reads: opts.Lend, pause: opts.Lend},
 	}
 }
 

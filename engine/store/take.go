@@ -9,6 +9,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// following is for scripts that move a group over entries that are known: whether an
+// entry is what follows for it, up to where it was given the stream before, and how
+// many entries that were, if Redis knows.
+const following = `
+local function follows(stream, group, first)
+  local at, read = nil, nil
+  for _, g in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+    if g[2] == group then at, read = g[8], g[10] end
+  end
+  local next = at and redis.call('XRANGE', stream, '(' .. at, '+', 'COUNT', 1)[1]
+  return next and next[1] == first, at, read
+end
+local function move(stream, group, last, read, entries)
+  if read then
+    redis.call('XGROUP', 'SETID', stream, group, last, 'ENTRIESREAD', read + entries)
+  else
+    redis.call('XGROUP', 'SETID', stream, group, last)
+  end
+end
+`
+
 // takeScript moves a group over entries that are known, as if its consumer had read
 // them and acknowledged all but those that it wants, unless they are not what follows
 // for the group: somebody else may have read them, or something else first.
@@ -19,22 +40,13 @@ import (
 // ones; those are left out that are not there any more. Without the last it did nothing.
 //
 //nolint:gochecknoglobals // see commitScript
-var takeScript = redis.NewScript(`
-local stream, group, first, last = KEYS[1], ARGV[1], ARGV[3], ARGV[4]
-local out, read = {}, nil
-for _, g in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-  if g[2] == group then out[1], read = g[8], g[10] end
-end
-if not out[1] then return out end
-local next = redis.call('XRANGE', stream, '(' .. out[1], '+', 'COUNT', 1)[1]
-if not next or next[1] ~= first then return out end
-out[2] = #ARGV > 5 and redis.call('XCLAIM', stream, group, ARGV[2], 0, unpack(ARGV, 6)) or {}
-if read then
-  redis.call('XGROUP', 'SETID', stream, group, last, 'ENTRIESREAD', read + ARGV[5])
-else
-  redis.call('XGROUP', 'SETID', stream, group, last)
-end
-return out
+var takeScript = redis.NewScript(following + `
+local stream, group = KEYS[1], ARGV[1]
+local next, at, read = follows(stream, group, ARGV[3])
+if not next then return {at} end
+local claimed = #ARGV > 5 and redis.call('XCLAIM', stream, group, ARGV[2], 0, unpack(ARGV, 6)) or {}
+move(stream, group, ARGV[4], read, ARGV[5])
+return {at, claimed}
 `)
 
 // taking is what a reader may be given without reading it, of one tenant.

@@ -5,7 +5,8 @@ import "github.com/redis/go-redis/v9"
 // keyed is for scripts about timers of which there is one for each key: a hash
 // says which, as the order of the event that set it (40 digits), a blank and the
 // member. When that is gone, the order stays for an hour, so that an older event
-// which is delivered late does not set its timer after all.
+// which is delivered late does not set its timer after all. So does that of another
+// timer which was taken back before it was set, if no execution has notes of it.
 const keyed = `
 local function forget(keys, forgotten, identity, order)
   local now = tonumber(redis.call('TIME')[1])
@@ -60,23 +61,33 @@ end
 //
 // KEYS: stream, timers, keys, forgotten keys, then the execution of each message.
 // ARGV: group, consumer, the first and the last of the entries, what to do for each
-// message, as one letter: 't' to set a timer without a key, 's' to set one with a
-// key, 'c' to take it back; how many messages there are if between the first and the
-// last the consumer was given nothing else, or 0; the entries; of each timer its score
-// and member; their tombstones; and of those that have a key or are taken back the
-// identity and order.
+// message, as one letter: 't' to set a timer without a key if nobody has notes of
+// such, 's' to set any, 'c' to take it back; how many messages there are if between
+// the first and the last the consumer was given nothing else, or 0; how many entries
+// there are from the first to the last if they are a loan, or 0; unless they are, the
+// entries; of each timer its score and member; and of those with another letter than
+// 't' the tombstone, identity and order.
 //
 // It returns the time, and what became of each: '1' it is done, '0' the message is not the
-// consumer's any more, '!' it cannot be done; and of these in turn why. What could
-// fail is looked at before anything is written for a message.
+// consumer's any more, '!' it cannot be done, and of these in turn why; '?' it was not
+// tried, as for the first of these more has to be known than was said. What could
+// fail is looked at before anything is written for a message, and of a loan for any: all of
+// it is done, or nothing, and all is '0' or '?'.
 //
 //nolint:gochecknoglobals // see commitScript
-var setScript = redis.NewScript(unmove + keyed + whole + `
+var setScript = redis.NewScript(unmove + keyed + whole + following + `
 local stream, timers, keys, forgotten = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local args, executions, n = ARGV, KEYS, #ARGV[5] -- globals take long to find
-local entries, places, tombstones, rest = 6, 5 + n, 6 + 3 * n, 7 + 4 * n
-local mine = nil -- all
-if not whole(stream, args[1], args[2], args[3], args[4], tonumber(args[6])) then
+local args, executions, n, lent = ARGV, KEYS, #ARGV[5], tonumber(ARGV[7]) -- globals take long to find
+local entries, places = 7, lent > 0 and 6 or 6 + n
+local rest = places + 2 * n + 2
+local time = redis.call('TIME')
+local function nothing(what) return {time[1], time[2], string.rep(what, n)} end
+local mine, read = nil, nil -- all
+if lent > 0 then
+  local next, _
+  next, _, read = follows(stream, args[1], args[3])
+  if not next then return nothing('0') end
+elseif not whole(stream, args[1], args[2], args[3], args[4], tonumber(args[6])) then
   local pending = redis.pcall('XPENDING', stream, args[1], args[3], args[4], 10000, args[2])
   if pending['err'] then
     if not string.find(pending['err'], 'NOGROUP', 1, true) then error(pending['err'], 0) end
@@ -97,34 +108,61 @@ local function flush(before)
   if begun then redis.call('ZADD', timers, unpack(args, places + 2 * begun, places + 2 * before - 1)) end
   begun = nil
 end
+-- When a timer without a key was forgotten last: no identity is so short.
+local lately = not broken and redis.call('ZSCORE', forgotten, 'm')
+local forgets = lately and tonumber(lately) > time[1] - 3600
 local function set(score, member, identity, order)
   local kept = redis.call('HGET', keys, identity)
   if kept and string.sub(kept, 1, 40) >= order then return end
   redis.call('ZADD', timers, score, member)
+  if string.sub(identity, 1, 1) ~= 'k' then return end
   if kept and string.sub(kept, 42) ~= member then redis.call('ZREM', timers, string.sub(kept, 42)) end
   redis.call('HSET', keys, identity, order .. ' ' .. member)
   redis.call('ZREM', forgotten, identity)
 end
-local function take(execution, member, tombstone, identity, order)
+local function take(execution, score, member, tombstone, identity, order, status)
   local kept = redis.call('HGET', keys, identity)
   if string.sub(identity, 1, 1) == 'k' then
     if not kept or string.sub(kept, 1, 40) < order then
       if kept then redis.call('ZREM', timers, string.sub(kept, 42)) end
       forget(keys, forgotten, identity, order)
     end
-  elseif redis.call('ZREM', timers, member) == 0 and not unmove(timers, execution, tombstone) and kept then
+  elseif redis.call('ZREM', timers, member) == 1 or unmove(timers, execution, tombstone) then
+    return
+  elseif kept and #kept > 41 then
     redis.call('ZREM', timers, string.sub(kept, 42))
     forget(keys, forgotten, identity, string.sub(kept, 1, 40))
+  elseif not status and tonumber(score) > tonumber(time[1]) then
+    forget(keys, forgotten, identity, order)
+    redis.call('ZADD', forgotten, time[1], 'm')
+    forgets = true
   end
 end
 
 local ended = {completed = true, faulted = true, cancelled = true}
-local done, left, whys = {}, 0, {}
+local done, left, whys, tried = {}, 0, {}, n
+-- Timers that other programs ask for are of no executions.
+local none = redis.call('EXISTS', executions[5]) == 0 and redis.call('EXISTS', unpack(executions, 5)) == 0 and {}
+local function unsure(known) return not ended[known[1]] and (known[2] or forgets and not known[1]) end
+local looks, at = {}, rest
 for i = 1, n do
-  local execution, tombstone, what = executions[i + 4], args[tombstones + i], string.sub(args[5], i, i)
-  local known = (not mine or mine[args[entries + i]]) and redis.pcall('HMGET', execution, 'status', tombstone)
+  local what = string.sub(args[5], i, i)
+  local tombstone = what == 't' and 'notes' or args[at]
+  local known = (not mine or mine[args[entries + i]]) and (none or redis.pcall('HMGET', executions[i + 4], 'status', tombstone))
+  if lent > 0 and (known['err'] or broken) then return nothing('0') end
+  if lent > 0 and what == 't' and unsure(known) then return nothing('?') end
+  looks[i] = known
+  if what ~= 't' then at = at + 3 end
+end
+for i = 1, n do
+  local execution, what, known = executions[i + 4], string.sub(args[5], i, i), looks[i]
+  local tombstone = what == 't' and 'notes' or args[rest]
   local why = known and (known['err'] or broken)
-  local usual = known and not why and what == 't' and not known[2] and not ended[known[1]]
+  local usual = known and not why and what == 't' and not ended[known[1]]
+  if usual and lent == 0 and unsure(known) then
+    tried = i - 1
+    break
+  end
   if usual then
     begun = begun or i
   else
@@ -134,18 +172,19 @@ for i = 1, n do
     done[i], left = known and '!' or '0', left + 1
     whys[#whys + 1] = why
   elseif what == 'c' then
-    take(execution, args[places + 2 * i + 1], tombstone, args[rest], args[rest + 1])
+    take(execution, args[places + 2 * i], args[places + 2 * i + 1], tombstone, args[rest + 1], args[rest + 2], known[1])
   elseif not usual and not ended[known[1]] then
-    if known[2] then
-      redis.call('HDEL', execution, tombstone)
-    else
-      set(args[places + 2 * i], args[places + 2 * i + 1], args[rest], args[rest + 1])
+    if not known[2] or redis.call('HDEL', execution, tombstone) == 0 then
+      set(args[places + 2 * i], args[places + 2 * i + 1], args[rest + 1], args[rest + 2])
     end
   end
-  if what ~= 't' then rest = rest + 2 end
+  if what ~= 't' then rest = rest + 3 end
 end
-flush(n + 1)
-if left == 0 then
+flush(tried + 1)
+for i = tried + 1, n do done[i], left = '?', left + 1 end
+if lent > 0 then
+  move(stream, args[1], args[4], read, lent)
+elseif left == 0 then
   redis.call('XACK', stream, args[1], unpack(args, entries + 1, entries + n))
 else
   local acks = {}
@@ -154,7 +193,6 @@ else
   end
   if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
 end
-local time = redis.call('TIME')
 return {time[1], time[2], left == 0 and string.rep('1', n) or table.concat(done), unpack(whys)}
 `)
 

@@ -16,6 +16,7 @@ type Wish struct {
 	Timer event.Timer
 	Text  string // of the timer, as event.TimerText has it; "": it is not known yet
 	Back  bool
+	noted bool // there are notes of timers that were taken back, perhaps of this one
 }
 
 // Granted is what became of a wish.
@@ -52,9 +53,13 @@ func (s *Store) grantOne(ctx context.Context, w Wish) (mine bool, err error) {
 // that; with an error nothing is known of any. The time is Redis' own.
 func (s *Store) Grant(ctx context.Context, wishes ...Wish) (out []Granted, now time.Time, err error) {
 	out = make([]Granted, len(wishes))
-	for _, tenant := range tenantsOf(wishes) {
-		for part := range slices.Chunk(placesOf(wishes, tenant), mostWishes) {
-			if now, err = s.grant(ctx, tenant, part, wishes, out); err != nil {
+	for _, from := range sources(wishes) {
+		if from.loan != nil && !s.lending.due(ctx, from.loan) {
+			s.Return(from.loan)
+			continue
+		}
+		for part := range slices.Chunk(from.places(wishes), mostWishes) {
+			if now, err = s.grant(ctx, from, part, wishes, out); err != nil {
 				return nil, now, failed("set timers", err)
 			}
 		}
@@ -63,38 +68,67 @@ func (s *Store) Grant(ctx context.Context, wishes ...Wish) (out []Granted, now t
 }
 
 // mostWishes is how many one script grants: it takes them all at once, and Lua has
-// an end.
+// an end. No more are read at once.
 const mostWishes = 1000
 
-// placesOf are the places of a tenant's wishes.
-func placesOf(wishes []Wish, tenant string) []int {
+// source is where a message is from: the stream of a tenant, read or lent.
+type source struct {
+	tenant string
+	loan   *Loan
+}
+
+func (w *Wish) source() source { return source{w.Tenant, w.loan} }
+
+// places are those of the wishes from there.
+func (from source) places(wishes []Wish) []int {
 	places := make([]int, 0, len(wishes))
 	for i := range wishes {
-		if wishes[i].Tenant == tenant {
+		if wishes[i].source() == from {
 			places = append(places, i)
 		}
 	}
 	return places
 }
 
-// tenantsOf are the tenants of wishes, in the order in which they appear.
-func tenantsOf(wishes []Wish) (names []string) {
+// sources are those of wishes, in the order in which they appear.
+func sources(wishes []Wish) (all []source) {
 	for i := range wishes {
-		w := &wishes[i]
-		if len(names) == 0 || names[len(names)-1] != w.Tenant && !slices.Contains(names, w.Tenant) {
-			names = append(names, w.Tenant)
+		from := wishes[i].source()
+		if len(all) == 0 || all[len(all)-1] != from && !slices.Contains(all, from) {
+			all = append(all, from)
 		}
 	}
-	return names
+	return all
 }
 
-// grant grants the wishes at some places, all of which are a tenant's.
-func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes []Wish, out []Granted) (now time.Time, err error) {
-	const keys, each = 4, 6 // of the tenant, and texts of a wish at most
-	h, first, what := s.home(tenant), &wishes[places[0]], make([]byte, 0, len(places))
+// grant grants the wishes at some places, all of which are from one source.
+func (s *Store) grant(ctx context.Context, from source, places []int, wishes []Wish, out []Granted) (now time.Time, err error) {
+	for left := places; len(left) > 0 && err == nil; {
+		var reply []string
+		if reply, err = s.call(ctx, setScript, ownKeys+len(left), s.grantArgs(from, left, wishes)).StringSlice(); err == nil {
+			left, now, err = granted(reply, left, out)
+		}
+		for _, place := range left {
+			wishes[place].noted = true
+		}
+	}
+	if from.loan == nil {
+		return now, err
+	}
+	s.settle(from.loan, err == nil && out[places[0]].Mine)
+	return now, unlent(err)
+}
+
+// ownKeys are the keys of setScript that are the tenant's.
+const ownKeys = 4
+
+// grantArgs are the keys and arguments of setScript, with room before them.
+func (s *Store) grantArgs(of source, places []int, wishes []Wish) []any {
+	const each, texts = 4, 2 // of most wishes: keys and arguments, and what of them is made here
+	h, first, what := s.home(of.tenant), &wishes[places[0]], make([]byte, 0, len(places))
 	l := textList{
-		list:  append(make([]any, beforeKeys, beforeKeys+keys+6+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys),
-		texts: make([]string, 0, 3+each*len(places)),
+		list:  append(make([]any, beforeKeys, beforeKeys+ownKeys+7+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys),
+		texts: make([]string, 0, 3+texts*len(places)),
 	}
 	from, to := first.ID, first.ID
 	run := len(places)
@@ -111,18 +145,21 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 		l.add(s.home(w.Timer.Tenant).executions + w.Timer.Execution)
 		what = append(what, w.letter())
 	}
-	if run < leastRun {
+	entries := 0
+	if of.loan != nil {
+		from, to, run, entries = of.loan.first, of.loan.last, 0, of.loan.entries
+	} else if run < leastRun {
 		run = 0
 	}
 	l.list = append(l.list, &first.Group, &first.Consumer)
 	l.add(from, to, string(what))
-	l.list = append(l.list, run)
-	s.wanted(&l, places, wishes)
-	reply, err := s.call(ctx, setScript, keys+len(places), l.list).StringSlice()
-	if err != nil {
-		return now, err
+	if l.list = append(l.list, run, entries); of.loan == nil {
+		for _, place := range places {
+			l.list = append(l.list, &wishes[place].ID)
+		}
 	}
-	return granted(reply, places, out)
+	s.wanted(&l, places, wishes)
+	return l.list
 }
 
 // leastRun is of how many messages it is worth while to ask for all at once.
@@ -130,8 +167,8 @@ const leastRun = 4
 
 // What setScript does for a message.
 const (
-	setTimer  = 't'
-	setKeyed  = 's'
+	setPlain  = 't'
+	setAny    = 's'
 	takeTimer = 'c'
 )
 
@@ -139,18 +176,15 @@ func (w *Wish) letter() byte {
 	switch {
 	case w.Back:
 		return takeTimer
-	case w.Timer.Keyed():
-		return setKeyed
+	case w.noted || w.Timer.Keyed() || w.Attempt > 0 || w.Replay > 0: // it was asked for before what stands before it
+		return setAny
 	default:
-		return setTimer
+		return setPlain
 	}
 }
 
 // wanted are the arguments of setScript that are of the messages.
 func (s *Store) wanted(l *textList, places []int, wishes []Wish) {
-	for _, place := range places {
-		l.list = append(l.list, &wishes[place].ID)
-	}
 	for _, place := range places {
 		w := &wishes[place]
 		if l.add(formatScore(w.Timer.Due())); w.Text == "" {
@@ -159,30 +193,31 @@ func (s *Store) wanted(l *textList, places []int, wishes []Wish) {
 		l.list = append(l.list, &w.Text)
 	}
 	for _, place := range places {
-		l.add(tombstone(wishes[place].Timer))
-	}
-	for _, place := range places {
-		if w := &wishes[place]; w.letter() != setTimer {
-			l.add(identity(w.Timer), w.order())
+		if w := &wishes[place]; w.letter() != setPlain {
+			l.add(tombstone(w.Timer), identity(w.Timer), w.order())
 		}
 	}
 }
 
-// granted reads what setScript says of wishes at some places, and when.
-func granted(reply []string, places []int, out []Granted) (now time.Time, err error) {
+// granted reads what setScript says of wishes at some places, and when. It did not try
+// the last ones.
+func granted(reply []string, places []int, out []Granted) (untried []int, now time.Time, err error) {
 	if len(reply) < 3 || len(reply[2]) != len(places) {
-		return now, errReply
+		return nil, now, errReply
 	}
 	seconds, _ := strconv.ParseInt(reply[0], 10, 64)
 	microseconds, _ := strconv.ParseInt(reply[1], 10, 64)
 	now = time.Unix(seconds, microseconds*int64(time.Microsecond)).UTC()
 	done, whys := reply[2], reply[3:]
 	for i, place := range places {
+		if done[i] == '?' {
+			return places[i:], now, nil
+		}
 		out[place].Mine = done[i] != '0'
 		if done[i] == '!' && len(whys) > 0 {
 			out[place].Err = failed("set a timer", errors.New(whys[0]))
 			whys = whys[1:]
 		}
 	}
-	return now, nil
+	return nil, now, nil
 }

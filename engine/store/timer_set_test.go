@@ -186,6 +186,22 @@ var wishGroups = []check{
 			}
 		}
 	}},
+	{"what others take back before it is set is not set", func(t *testing.T, w *world) {
+		all := w.wishes(t,
+			ask{timer: reminder("", 0)}, ask{timer: reminder("", time.Second)}, // read by one,
+			ask{timer: reminder("", 0), back: true}, // and this by somebody who is faster
+			ask{timer: reminder("", 0)},             // is asked for once more
+		)
+		if got := w.granted(t, all[2:3]); got != "+" || w.timers(t) != 0 {
+			t.Errorf("granted %s, %d timers", got, w.timers(t))
+		}
+		if got := w.granted(t, all[:2]); got != "++" || w.timers(t) != 1 {
+			t.Errorf("granted %s, %d timers, want the other one", got, w.timers(t))
+		}
+		if got := w.granted(t, all[3:]); got != "+" || w.timers(t) != 2 {
+			t.Errorf("granted %s, %d timers, want both", got, w.timers(t))
+		}
+	}},
 	{"a wish that cannot be granted says why, and stays", func(t *testing.T, w *world) {
 		bad := timer(0)
 		bad.Execution = "bad"

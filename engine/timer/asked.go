@@ -27,13 +27,10 @@ func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	if m.Err != nil {
 		return t, "", m.Err
 	}
-	text = m.Data()
-	t, quick := event.ScanTimer(text)
-	if !quick || t.FireAt.IsZero() {
-		text = ""
-		if t, err = readTimer(m); err != nil {
-			return t, "", err
-		}
+	if written := m.Timer(); written != nil && !written.FireAt.IsZero() {
+		t, text = *written, m.Data()
+	} else if t, err = readTimer(m); err != nil {
+		return t, "", err
 	}
 	if t.Tenant != m.Tenant || !t.MovedTo.IsZero() {
 		t.Tenant, t.MovedTo, text = m.Tenant, time.Time{}, ""

@@ -28,7 +28,7 @@ type bench struct {
 	services []*timer.Service
 }
 
-func newBench(b *testing.B, services int) *bench {
+func newBench(b testing.TB, services int) *bench {
 	b.Helper()
 	addr := redistest.Addr(b)
 	rdb, err := store.Dial(b.Context(), addr)
@@ -36,7 +36,7 @@ func newBench(b *testing.B, services int) *bench {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = rdb.Close() })
-	st := store.New(rdb, store.Options{})
+	st := store.New(rdb, store.Options{Lend: 5})
 	if err := st.Groups(b.Context(), tenant, store.TimerGroup); err != nil {
 		b.Fatal(err)
 	}
@@ -78,6 +78,12 @@ func (w *bench) fill(b *testing.B, each func(redis.Pipeliner, int)) {
 // until steps the services until the set of timers has so many.
 func (w *bench) until(b *testing.B, want int64) {
 	b.Helper()
+	w.run(b, func() bool { return w.rdb.ZCard(b.Context(), timersKey).Val() == want })
+}
+
+// run steps the services until all is as it is to be.
+func (w *bench) run(b testing.TB, is func() bool) {
+	b.Helper()
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	for _, s := range w.services {
@@ -90,7 +96,7 @@ func (w *bench) until(b *testing.B, want int64) {
 			}
 		})
 	}
-	for w.rdb.ZCard(b.Context(), timersKey).Val() != want && !b.Failed() {
+	for !is() && !b.Failed() {
 		time.Sleep(time.Millisecond)
 	}
 	done.Store(true)

@@ -1,0 +1,57 @@
+package timer_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Two services work off a backlog, most of which is lent to them: timers are set and
+// taken back in the order of their events, and what is no timer is given up.
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	const timers, apart = 3000, 7 // of so many one is taken back, and nobody knows another event
+	w := newBench(t, 2)
+	due := time.Now().Add(24 * time.Hour)
+	pipe := w.rdb.Pipeline()
+	add := func(id string, typ event.Type, data []byte) {
+		e := event.Event{ID: id, Source: "/flunq/worker", Type: typ, Time: due.UTC(), Tenant: tenant, Execution: id, Data: data}
+		pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: streamKey, Values: e.Fields()})
+	}
+	for i := range timers {
+		one := asked(i, due)
+		add(one.Execution, event.TimerScheduled, event.Encode(one))
+		if i%apart == 0 {
+			add(one.Execution+"/back", event.TimerCancelled, event.Encode(one))
+			add(one.Execution+"/other", event.TaskCompleted, nil)
+		}
+		if i == timers/2 {
+			add("odd", event.TimerScheduled, []byte(`"soon"`))
+		}
+	}
+	_, err := pipe.Exec(t.Context())
+	must(t, err)
+	w.run(t, func() bool {
+		groups := w.rdb.XInfoGroups(t.Context(), streamKey).Val()
+		return len(groups) == 1 && groups[0].Lag == 0 && groups[0].Pending == 0
+	})
+	set := map[string]bool{}
+	for _, member := range w.rdb.ZRange(t.Context(), timersKey, 0, -1).Val() {
+		set[member] = true
+	}
+	for i := range timers {
+		if one := asked(i, due); set[event.TimerText(&one)] == (i%apart == 0) {
+			t.Fatalf("timer %d: set is %v", i, i%apart == 0)
+		}
+	}
+	if n := w.rdb.XLen(t.Context(), streamKey+":dlq").Val(); n != 1 {
+		t.Errorf("%d letters, want that one", n)
+	}
+	if !strings.Contains(w.rdb.Info(t.Context(), "commandstats").Val(), "cmdstat_xrange:") {
+		t.Error("nothing was lent")
+	}
+}
