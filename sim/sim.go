@@ -179,7 +179,7 @@ func (w *world) options(p *process) engine.Options {
 	if w.cfg.Plan != nil {
 		batch := w.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
-		opts.Share = w.cfg.share()
+		opts.Share, opts.Lend = w.cfg.share(), w.cfg.lend()
 		opts.Activity = w.acted
 		const one, most = 8, 12 // what is small is done at once in almost all worlds
 		opts.Chunk, opts.Snapshots = w.cfg.pieces("chunk", one, most), w.cfg.pieces("snapshots", one, most)
