@@ -168,7 +168,9 @@ func (w *world) doom(a delivery.Activity) {
 		return
 	}
 	v, m := &w.victims, a.Message
-	v.begun++
+	if v.begun++; w.cfg.Deadly == 0 {
+		return
+	}
 	if m.Loan() != nil && !w.inEarnest(m) {
 		return
 	}

@@ -24,7 +24,7 @@ type Desk struct {
 	busy  lively
 	quiet bool // the last Fill found nothing
 
-	loan *store.Loan // what the shelf holds of it is lent
+	loan *store.Loan // that came with the last read; nil: it is settled, or there was none
 
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
@@ -122,7 +122,7 @@ func (d *Desk) Finish(ctx context.Context) error {
 // Fill gets new messages onto an empty desk, and waits for up to block for one.
 // Without any, wake says when there may be something to claim.
 func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
-	d.Return()
+	d.giveBack()
 	f, err := d.Fetch(ctx, d.opts.Batch, block)
 	d.quiet = f.Events == 0
 	d.shelf.Put(f.Messages)

@@ -15,7 +15,7 @@ import (
 //
 // A loan that is not settled by then is: kept, or with an error given back.
 func (d *Desk) Together(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
-	defer d.Return()
+	defer d.giveBack()
 	d.Pass(d.shelf.Sift(wanted)...)
 	for {
 		batch := d.shelf.Ahead()
@@ -37,8 +37,8 @@ func (d *Desk) keep(ctx context.Context) error {
 	return d.Store.Keep(ctx, d.loan)
 }
 
-// Return gives back what is lent and not settled.
-func (d *Desk) Return() {
+// giveBack gives back what is lent and not settled.
+func (d *Desk) giveBack() {
 	if d.loan != nil {
 		d.Store.Return(d.loan)
 		d.loan = nil

@@ -147,8 +147,8 @@ local function unsure(known) return not ended[known[1]] and (known[2] or forgets
 local looks, at = {}, rest
 for i = 1, n do
   local what = string.sub(args[5], i, i)
-  local tombstone = what == 't' and 'notes' or args[at]
-  local known = (not mine or mine[args[entries + i]]) and (none or redis.pcall('HMGET', executions[i + 4], 'status', tombstone))
+  local note = what == 't' and 'notes' or args[at]
+  local known = (not mine or mine[args[entries + i]]) and (none or redis.pcall('HMGET', executions[i + 4], 'status', note))
   if lent > 0 and (known['err'] or broken) then return nothing('0') end
   if lent > 0 and what == 't' and unsure(known) then return nothing('?') end
   looks[i] = known
@@ -156,7 +156,6 @@ for i = 1, n do
 end
 for i = 1, n do
   local execution, what, known = executions[i + 4], string.sub(args[5], i, i), looks[i]
-  local tombstone = what == 't' and 'notes' or args[rest]
   local why = known and (known['err'] or broken)
   local usual = known and not why and what == 't' and not ended[known[1]]
   if usual and lent == 0 and unsure(known) then
@@ -172,9 +171,9 @@ for i = 1, n do
     done[i], left = known and '!' or '0', left + 1
     whys[#whys + 1] = why
   elseif what == 'c' then
-    take(execution, args[places + 2 * i], args[places + 2 * i + 1], tombstone, args[rest + 1], args[rest + 2], known[1])
+    take(execution, args[places + 2 * i], args[places + 2 * i + 1], args[rest], args[rest + 1], args[rest + 2], known[1])
   elseif not usual and not ended[known[1]] then
-    if not known[2] or redis.call('HDEL', execution, tombstone) == 0 then
+    if not known[2] or redis.call('HDEL', execution, args[rest]) == 0 then
       set(args[places + 2 * i], args[places + 2 * i + 1], args[rest + 1], args[rest + 2])
     end
   end
