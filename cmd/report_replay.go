@@ -52,7 +52,7 @@ func (p *replayReport) add(r *replaying, row replayRow) {
 		p.first = told
 		return
 	}
-	told.Difference = r.told(row.Difference, hide)
+	told.Difference = r.told(row.Difference, told, hide)
 	p.runs = append(p.runs, told)
 }
 
@@ -65,7 +65,7 @@ func hidden(hide func(string) string, texts []string) []string {
 }
 
 // told is a difference for the report.
-func (r *replaying) told(d *sim.Difference, hide func(string) string) *report.Difference {
+func (r *replaying) told(d *sim.Difference, recorded *report.Recording, hide func(string) string) *report.Difference {
 	out := &report.Difference{
 		Where: hide(where(d)), Recorded: hide(d.Recorded), Replayed: hide(d.Replayed), Now: "replayed", Path: hide(d.Path), Hint: d.Hint,
 		RecordedValue: hide(valueOf(d.RecordedValue)), ReplayedValue: hide(valueOf(d.ReplayedValue)),
@@ -86,8 +86,15 @@ func (r *replaying) told(d *sim.Difference, hide func(string) string) *report.Di
 			name = r.source.name
 		}
 		out.Frames = append(out.Frames, report.Frame{
-			Place: printable(fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)), Line: at.Line, Text: printable(hide(at.Text)),
+			Place: printable(fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)), Column: at.Column,
+			Lines: []report.FrameLine{{Number: at.Line, Text: printable(hide(at.Text))}},
 		})
+	}
+	if len(out.Frames) == 2 && r.source.def != nil {
+		name, _, _ := strings.Cut(d.RecordedAt.Document, " in ")
+		if before := recorded.Definition(name); before != nil {
+			report.Compare(&out.Frames[0], &out.Frames[1], before, r.source.def)
+		}
 	}
 	return out
 }

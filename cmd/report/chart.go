@@ -26,6 +26,7 @@ type (
 		Kind              string
 		State             state
 		Label, Detail     string
+		Turn              string // behind the label, shown even where that is cut
 		Ref               string // of its document and task, for what belongs together
 		Says              string // all of it, for those who do not see the bars
 		Folds, Folded     bool
@@ -173,9 +174,14 @@ func (c *charted) instant() bool {
 
 // row draws a row.
 func (c *charted) row(x *row) rowView {
+	label, turn := x.label, ""
+	if x.run != nil && strings.HasSuffix(label, x.run.index()) {
+		turn = x.run.index()
+		label = strings.TrimSuffix(label, turn)
+	}
 	v := rowView{
 		ID: x.id, Parent: x.parent, Level: x.depth + 1, Kind: "group", State: stateDone,
-		Label: short(x.label, 60), Detail: short(x.detail, 90), // as much as there is room for
+		Label: short(label, 60), Turn: turn, Detail: short(x.detail, 90), // as much as there is room for
 		Folds: len(x.inside) > 0, Folded: x.folded, Hidden: x.hidden, Left: x.left,
 	}
 	if x.run == nil {

@@ -41,7 +41,7 @@ func (r *Recording) list(p *pool) eventsView {
 		if i >= firstEvents && i < len(r.events)-lastEvents {
 			if i == firstEvents {
 				left := len(r.events) - lastEvents - firstEvents
-				out.Rows = append(out.Rows, eventView{Left: fmt.Sprintf("… %s further events are not shown", thousands(left))})
+				out.Rows = append(out.Rows, eventView{Left: fmt.Sprintf("%s further events are not in this file: the filter does not see them", thousands(left))})
 			}
 			continue
 		}

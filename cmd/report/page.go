@@ -169,7 +169,7 @@ func (r *Recording) facts() []Fact {
 		{"workflow", doc.Namespace + "." + doc.Name + " " + doc.Version},
 		{"status", status},
 		{"execution", r.head.ID},
-		{"virtual time", r.head.Start.UTC().Format("2006-01-02 15:04:05") + " to " + r.last.UTC().Format("2006-01-02 15:04:05") +
+		{"time", r.head.Start.UTC().Format("2006-01-02 15:04:05") + " to " + r.last.UTC().Format("2006-01-02 15:04:05") +
 			" (" + span(r.last.Sub(r.head.Start)) + ")"},
 		{"seed", strconv.FormatUint(r.head.Seed, 10)},
 		{"tasks", fmt.Sprintf("%s, %s events", thousands(r.tasks), thousands(r.history))},

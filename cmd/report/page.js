@@ -250,11 +250,17 @@
 
   for (const input of document.querySelectorAll(".filter input")) {
     input.addEventListener("input", () => {
+      const run = runOf(input), data = dataOf(run), says = run.querySelector(".events .found");
       const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-      for (const tr of runOf(input).querySelectorAll(".events tbody tr")) {
-        const text = tr.textContent.toLowerCase();
+      let all = 0, found = 0;
+      for (const tr of run.querySelectorAll(".events tbody tr:not(.gap)")) {
+        const text = (tr.textContent + " " + tr.dataset.ref + " " + (data.texts[Number(tr.dataset.text)] || "")).toLowerCase();
         tr.hidden = !wanted.every((w) => text.includes(w));
+        all++;
+        if (!tr.hidden) found++;
       }
+      const gap = run.querySelector(".events tr.gap");
+      says.textContent = wanted.length ? found.toLocaleString("en") + " of " + all.toLocaleString("en") + (gap ? " in this file" : "") + " match" : "";
     });
   }
 

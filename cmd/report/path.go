@@ -19,7 +19,25 @@ type path struct {
 }
 
 // tally is how often a task was run, and what came of it.
-type tally struct{ runs, failed, skipped, cancelled, open int }
+type tally struct {
+	runs, skipped, cancelled, open int
+
+	failed map[string]bool // its turns whose last attempt failed
+}
+
+// ended notes how a turn of the task ended. A later attempt replaces an earlier one.
+func (t *tally) ended(turn string, s state) {
+	switch s {
+	case stateFailed:
+		if t.failed == nil {
+			t.failed = map[string]bool{}
+		}
+		t.failed[turn] = true
+	case stateDone, stateOpen:
+		delete(t.failed, turn)
+	default:
+	}
+}
 
 // state is the colour of a node: what the last word about it is.
 func (t *tally) state() state {
@@ -28,7 +46,7 @@ func (t *tally) state() state {
 		return "never"
 	case t.runs == 0:
 		return stateSkipped
-	case t.failed > 0:
+	case len(t.failed) > 0:
 		return stateFailed
 	case t.open > 0:
 		return stateOpen
@@ -77,7 +95,7 @@ func (p *path) execution(x *run) {
 	case stateFailed:
 		f := p.tally("faulted")
 		f.runs++
-		f.failed++
+		f.ended(x.execution, stateFailed)
 	default:
 	}
 }
@@ -107,9 +125,8 @@ func (p *path) take(x *run) {
 		p.tally(condition).runs++
 		p.every(condition, func(e graph.Edge) bool { return e.Label == "yes" }, 1)
 	}
+	t.ended(key(x.execution, x.task.Iteration), x.status)
 	switch x.status {
-	case stateFailed:
-		t.failed++
 	case stateCancelled:
 		t.cancelled++
 	case stateOpen:

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"unicode/utf8"
 )
 
 // The picture of a workflow, as the page has it.
@@ -26,7 +27,8 @@ type (
 		Round         int
 		Lines         []textView
 		Count         string
-		CountX        int
+		CountX        int // the left end of the count's label
+		CountW        int
 		Ref           string
 		Title         string
 		Open          bool // nothing belongs to it that could be shown
@@ -120,7 +122,10 @@ func (p *path) node(b *box, d *document) nodeView {
 		v.CaseLine = b.y + b.cases[0].y - caseHeight/2 - 1
 	}
 	if count != nil && count.runs > 1 {
-		v.Count, v.CountX = thousands(count.runs)+"×", b.x+b.w-5 // in the corner
+		// On the corner and not in the box, where it would cover a long name.
+		v.Count = thousands(count.runs) + "×"
+		v.CountW = charWidth*utf8.RuneCountInString(v.Count) + 6 // pixels
+		v.CountX = b.x + b.w + 4 - v.CountW
 	}
 	return v
 }

@@ -184,5 +184,15 @@ func (r *Recording) see(at time.Time) {
 	}
 }
 
+// Definition is the document of a name that the recording has, nil if it has none.
+func (r *Recording) Definition(name string) *dsl.Definition {
+	for _, d := range r.docs {
+		if d.def.Document.Name == name {
+			return d.def
+		}
+	}
+	return nil
+}
+
 // Empty reports whether nothing has happened that a page could show.
 func (r *Recording) Empty() bool { return len(r.docs) == 0 || len(r.runs) == 0 }

@@ -61,13 +61,6 @@ type Difference struct {
 	Execution, Run string // of the task that it is about
 }
 
-// Frame is a line of a document.
-type Frame struct {
-	Place string // "order.yaml:7:5"
-	Line  int
-	Text  string
-}
-
 // Finding is a way in which runs of a search fail.
 type Finding struct {
 	Heading string

@@ -276,7 +276,7 @@ func (w *way) middle() (x, y int) {
 			long = d
 			x, y = (a[0]+b[0])/2+4, (a[1]+b[1])/2+4 // beside it
 			if a[1] == b[1] {
-				y -= 9 // above it
+				y += 7 // below it: above may stand a node
 			}
 		}
 	}

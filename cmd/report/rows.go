@@ -57,16 +57,21 @@ func (c *charting) rowOf(x *run) *row {
 
 // title is the name of a run, with what tells it from others.
 func (x *run) title() string {
-	title := x.name
-	if x.parent != nil && x.task.Ref != "" {
-		if turn := x.turn(); turn != "" {
-			title += "[" + turn + "]"
-		}
-	}
 	if x.parent == nil && x.kind != "workflow" {
 		return x.task.String()
 	}
-	return title
+	return x.name + x.index()
+}
+
+// index is the turn of a run in brackets, "" if there is only one.
+func (x *run) index() string {
+	if x.parent == nil || x.task.Ref == "" {
+		return ""
+	}
+	if turn := x.turn(); turn != "" {
+		return "[" + turn + "]"
+	}
+	return ""
 }
 
 // piece is a run, or several that are left out.

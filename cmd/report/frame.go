@@ -1,0 +1,100 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// Frame is a piece of a document.
+type Frame struct {
+	Place  string // "order.yaml:7:5"
+	Column int    // at which the task begins, from 1 on
+	Lines  []FrameLine
+}
+
+// FrameLine is one of its lines.
+type FrameLine struct {
+	Number int
+	Text   string
+	Marked bool // it stands in one of two documents only
+}
+
+// Limits of what is compared and shown of one task.
+const (
+	comparedLines = 400
+	shownLines    = 40
+	contextLines  = 2 // around a line that differs
+)
+
+// Compare extends two frames, each of the first line of a task, to the lines of that
+// task which stand in only one of the two documents, and marks these. The frames of
+// tasks that are equal stay as they are.
+func Compare(was, now *Frame, before, after *dsl.Definition) {
+	a, b := taskLines(before, was), taskLines(after, now)
+	markDifferent(a, b)
+	marked := func(l FrameLine) bool { return l.Marked }
+	if slices.ContainsFunc(a, marked) || slices.ContainsFunc(b, marked) {
+		was.Lines, now.Lines = nearMarks(a), nearMarks(b)
+	}
+}
+
+// taskLines are the lines of the task that a frame begins with.
+func taskLines(def *dsl.Definition, f *Frame) []FrameLine {
+	lines := strings.Split(strings.TrimRight(string(def.Source), "\n"), "\n")
+	var out []FrameLine
+	for i := f.Lines[0].Number - 1; i >= 0 && i < len(lines) && len(out) < comparedLines; i++ {
+		if len(out) > 0 && outside(lines[i], f.Column) {
+			break
+		}
+		out = append(out, FrameLine{Number: i + 1, Text: clean(strings.TrimRight(lines[i], "\r"))})
+	}
+	return out
+}
+
+// markDifferent marks what is in no longest common subsequence of two lists.
+func markDifferent(a, b []FrameLine) {
+	common := make([][]int, len(a)+1) // lengths of those of a[i:] and b[j:]
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i].Text == b[j].Text {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(a) && j < len(b) {
+		switch {
+		case a[i].Text == b[j].Text:
+			i, j = i+1, j+1
+		case common[i+1][j] >= common[i][j+1]:
+			a[i].Marked, i = true, i+1
+		default:
+			b[j].Marked, j = true, j+1
+		}
+	}
+	for ; i < len(a); i++ {
+		a[i].Marked = true
+	}
+	for ; j < len(b); j++ {
+		b[j].Marked = true
+	}
+}
+
+// nearMarks keeps the first line and those near a marked one.
+func nearMarks(lines []FrameLine) []FrameLine {
+	var out []FrameLine
+	for i, l := range lines {
+		near := slices.ContainsFunc(lines[max(0, i-contextLines):min(len(lines), i+contextLines+1)], func(l FrameLine) bool { return l.Marked })
+		if (i == 0 || near) && len(out) < shownLines {
+			out = append(out, l)
+		}
+	}
+	return out
+}
