@@ -33,7 +33,7 @@ The output goes to stdout and nothing else does; the timeline goes to stderr (-q
 at all). FILE is YAML or JSON, "-" is stdin.
 
 --tui shows the run on the whole terminal instead, as a film that begins to play: space
-pauses, n and p go to the next event and the one before, t and T to the timers, + and -
+pauses (--paused: it begins so), n and p go to the next event and the one before, t and T to the timers, + and -
 change the speed, [ and ] scrub. Where nothing happens for long, that is passed over. The
 output is printed when the screen is left (q); a run that goes on until then is stopped.`,
 		Example: `  flunq run order.yaml --input '{"order": 7}'
@@ -57,6 +57,7 @@ output is printed when the screen is left (q); a run that goes on until then is 
 	f.StringVar(&r.record, "record", "", "`FILE` to write the recording to")
 	f.StringVar(&r.report, "report", "", "`FILE` to write an HTML page to: timeline, graph, data")
 	f.BoolVar(&r.tui, "tui", false, "show the run on the whole terminal, where its time can be moved back and forth")
+	f.BoolVar(&r.paused, "paused", false, "with --tui: begin at the first moment and stay there until space is pressed")
 	f.BoolVar(&r.realTime, "real-time", false, "let the clock be the machine's")
 	f.StringVar(&r.speed, "speed", "", "let virtual time pass `N` times as fast as real time, as in 60x")
 	f.StringVar(&r.maxTime, "max-time", "", "stop when more virtual time than this `DURATION` has passed (P30D, 12h)")
@@ -90,7 +91,7 @@ type runner struct {
 	with                                     []string
 	seed                                     uint64
 	maxSteps                                 int
-	realTime, tui                            bool
+	realTime, tui, paused                    bool
 
 	source document
 	told   *report.Recording // nil: nobody wants a report

@@ -20,6 +20,8 @@ import (
 // checkScreen refuses --tui where it cannot be.
 func (r *runner) checkScreen(context.Context, *sim.Config) error {
 	switch {
+	case !r.tui && r.paused:
+		return misusef("--paused goes with --tui")
 	case !r.tui:
 		return nil
 	case r.redis != "":
@@ -29,12 +31,17 @@ func (r *runner) checkScreen(context.Context, *sim.Config) error {
 	}
 }
 
-// needTerminal refuses a screen where stdout is no terminal.
+// needTerminal refuses a screen where there is no terminal to draw on, or none that keys
+// can come from: stdin may be the input of the workflow.
 func needTerminal(sh *shell) error {
-	if sh.Terminal {
-		return nil
+	if err := drawable(sh, "--tui"); err != nil || sh.InTerminal {
+		return err
 	}
-	return misusef("--tui draws on a terminal, and stdout is none")
+	keys, err := os.Open("/dev/tty")
+	if err != nil {
+		return misusef("--tui takes its keys from a terminal, and there is none")
+	}
+	return keys.Close()
 }
 
 // filmed runs the simulation and shows it as it goes, until the user leaves: what
@@ -56,9 +63,13 @@ func (r *runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result
 	opts := filmOptions(cfg)
 	opts.Place, opts.Still = "a run of "+r.source.name, "this is a run inside of this process: nothing can be changed in it"
 	opts.Record = func(file string) error { return saveTape(file, tape.Bytes()) }
+	silence() // it would write over the screen
 	s := &screening{film: film.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if r.paused {
+		s.film.At(0, cfg.Start)
+	}
 	go s.run(stop, cfg, io.MultiWriter(out...))
 	<-s.begun
 	if s.id != "" {

@@ -14,6 +14,7 @@ type Streams struct {
 	In          io.Reader
 	Out, Err    io.Writer
 	Env         func(name string) string
+	InTerminal  bool // In is a terminal
 	Terminal    bool // Out is a terminal
 	ErrTerminal bool // Err is a terminal
 	Width       int  // columns of that terminal; 0 where none
@@ -23,6 +24,7 @@ type Streams struct {
 func processStreams() Streams {
 	s := Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv,
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}

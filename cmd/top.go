@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,11 +61,14 @@ in a while (--every), with a few commands that take the same time however much t
 const shortestEvery = 100 * time.Millisecond
 
 func (t *topScreen) run(ctx context.Context) error {
-	switch {
-	case t.every < shortestEvery:
+	if t.every < shortestEvery {
 		return misusef("--every %v: want %v or more", t.every, shortestEvery)
-	case !t.sh.Terminal:
-		return misusef("top draws on a terminal, and stdout is none (flunq ps, timers ls, dlq ls and doctor say the same as text)")
+	}
+	if err := drawable(t.sh, "top"); err != nil {
+		return fmt.Errorf("%w (flunq ps, timers ls, dlq ls and doctor say the same as text)", err)
+	}
+	if !t.sh.InTerminal {
+		return misusef("top takes its keys from a terminal, and stdin is not one")
 	}
 	r, err := t.target.connect(ctx)
 	if err != nil {
@@ -84,6 +88,18 @@ func (t *topScreen) run(ctx context.Context) error {
 		}
 	}
 	return tui.Run(ctx, source, t.options())
+}
+
+// drawable refuses to draw where that cannot be.
+func drawable(sh *shell, what string) error {
+	switch {
+	case !sh.Terminal:
+		return misusef("%s draws on a terminal, and stdout is not one", what)
+	case sh.Env("TERM") == "dumb":
+		return misusef("%s draws on the whole terminal, and a dumb one (TERM=dumb) cannot be drawn on", what)
+	default:
+		return nil
+	}
 }
 
 // source is the engine as the screen sees it.

@@ -3,9 +3,11 @@ package tui
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -119,13 +121,26 @@ func (m *model) tellAll(title, text string, wrong bool) {
 	m.say(text, wrong)
 }
 
-// copy puts a text into the clipboard of the terminal.
-func (m *model) copy(text string) tea.Cmd {
-	if text == "" {
+// mostCopied is how many bytes terminals take at once for the clipboard, before they
+// are written as base64.
+const mostCopied = 74_994
+
+// copy puts a text into the clipboard of the terminal (OSC 52), and says which.
+func (m *model) copy(c wantCopy) tea.Cmd {
+	switch {
+	case c.text == "":
+		m.say("there is no "+c.what+" to be copied here", true)
+		return nil
+	case len(c.text) > mostCopied:
+		m.say(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, count(int64(len(c.text))), count(mostCopied)), true)
 		return nil
 	}
-	m.say("copied "+text, false)
-	return m.write("\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(text))+"\x07", "copy")
+	said := "copied the " + c.what + ": " + strings.Join(strings.Fields(c.text), " ")
+	if width(said) > m.width-4 {
+		said = "copied the " + c.what + ", " + some(utf8.RuneCountInString(c.text), "character")
+	}
+	m.say(said, false)
+	return m.write("\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(c.text))+"\x07", "copy")
 }
 
 // write tells the terminal something that is no part of the screen.

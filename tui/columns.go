@@ -2,6 +2,7 @@ package tui
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -9,12 +10,14 @@ import (
 // column is one of a table.
 type column struct {
 	title string
-	most  int  // cells that it is given
-	grows bool // it takes what is left
-	needs int  // the width of a screen that has room for it
+	field string // what a filter looks at by this name; "": it cannot be filtered
+	most  int    // cells that it is given
+	grows bool   // it takes what is left
+	needs int    // the width of a screen that has room for it
 	right bool
 	text  func(r Row, now time.Time) string
-	order func(a, b Row) int
+	order func(a, b Row) int // the smallest first …
+	down  bool               // … but it is sorted by the largest first, unless reversed
 }
 
 // columnsOf are those of a table, the important ones first.
@@ -33,53 +36,73 @@ func columnsOf(kind Table) []column {
 
 func executionColumns() []column {
 	return []column{
-		{"STATUS", 11, false, 0, false, func(r Row, _ time.Time) string { return string(r.State) }, byState},
-		{"ID", 40, true, 0, false, func(r Row, _ time.Time) string { return r.ID }, byID},
-		{"WORKFLOW", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow},
-		{"AGE", 8, false, 0, true, func(r Row, now time.Time) string { return since(now, r.At) }, byAge},
-		{"TOOK", 8, false, 70, true, func(r Row, _ time.Time) string { return lasted(r) }, byLasting},
-		{"EVENTS", 7, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount},
-		{"PARENT", 30, true, 130, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution},
-		{"CREATED", 19, false, 110, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime},
+		{"STATUS", "status", 11, false, 0, false, func(r Row, _ time.Time) string { return string(r.State) }, byState, false},
+		{"ID", "id", 40, true, 0, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
+		{"WORKFLOW", "workflow", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
+		{"AGE", "", 8, false, 0, true, func(r Row, now time.Time) string { return since(now, r.At) }, byAge, false},
+		{"TOOK", "", 8, false, 70, true, func(r Row, _ time.Time) string { return lasted(r) }, byLasting, true},
+		{"EVENTS", "", 7, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount, true},
+		{"PARENT", "execution", 30, true, 130, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
+		{"CREATED", "", 19, false, 110, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
 	}
 }
 
 func timerColumns() []column {
 	return []column{
-		{"DUE", 13, false, 0, false, func(r Row, now time.Time) string { return due(now, r) }, byTime},
-		{"STATE", 11, false, 100, false, func(r Row, _ time.Time) string { return string(r.State) }, byState},
-		{"KIND", 16, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind},
-		{"EXECUTION", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution},
-		{"TASK", 50, true, 0, false, func(r Row, _ time.Time) string { return r.Task }, byTask},
-		{"AT", 19, false, 110, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime},
-		{"WORKFLOW", 40, true, 130, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow},
-		{"ID", 24, false, 150, false, func(r Row, _ time.Time) string { return r.ID }, byID},
+		{"DUE", "", 13, false, 0, false, func(r Row, now time.Time) string { return due(now, r) }, byTime, false},
+		{"STATE", "status", 11, false, 100, false, func(r Row, _ time.Time) string { return string(r.State) }, byState, false},
+		{"KIND", "kind", 16, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
+		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
+		{"TASK", "task", 50, true, 0, false, func(r Row, _ time.Time) string { return r.Task }, byTask, false},
+		{"AT", "", 19, false, 110, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
+		{"WORKFLOW", "workflow", 40, true, 130, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
+		{"ID", "id", 24, false, 150, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
 	}
 }
 
 func letterColumns() []column {
 	return []column{
-		{"AGE", 8, false, 0, true, func(r Row, now time.Time) string { return since(now, r.At) }, byAge},
-		{"EVENT", 18, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind},
-		{"EXECUTION", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution},
-		{"REASON", 80, true, 0, false, func(r Row, _ time.Time) string { return r.Note }, byNote},
-		{"TASK", 40, true, 110, false, func(r Row, _ time.Time) string { return r.Task }, byTask},
-		{"TRIES", 5, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount},
-		{"WORKFLOW", 40, true, 150, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow},
-		{"ID", 20, false, 130, false, func(r Row, _ time.Time) string { return r.ID }, byID},
+		{"AGE", "", 8, false, 0, true, func(r Row, now time.Time) string { return since(now, r.At) }, byAge, false},
+		{"EVENT", "kind", 18, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
+		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
+		{"REASON", "note", 80, true, 0, false, func(r Row, _ time.Time) string { return r.Note }, byNote, false},
+		{"TASK", "task", 40, true, 110, false, func(r Row, _ time.Time) string { return r.Task }, byTask, false},
+		{"TRIES", "", 5, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount, true},
+		{"WORKFLOW", "workflow", 40, true, 150, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
+		{"ID", "id", 20, false, 130, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
 	}
 }
 
 func eventColumns() []column {
 	return []column{
-		{"TIME", 19, false, 0, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime},
-		{"TYPE", 40, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind},
-		{"EXECUTION", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution},
-		{"TASK", 50, true, 0, false, func(r Row, _ time.Time) string { return r.Task }, byTask},
-		{"DETAIL", 60, true, 100, false, func(r Row, _ time.Time) string { return r.Note }, byNote},
-		{"WORKFLOW", 40, true, 130, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow},
-		{"ID", 20, false, 150, false, func(r Row, _ time.Time) string { return r.ID }, byID},
+		{"TIME", "", 19, false, 0, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
+		{"TYPE", "kind", 40, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
+		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
+		{"TASK", "task", 50, true, 0, false, func(r Row, _ time.Time) string { return r.Task }, byTask, false},
+		{"DETAIL", "note", 60, true, 100, false, func(r Row, _ time.Time) string { return r.Note }, byNote, false},
+		{"WORKFLOW", "workflow", 40, true, 130, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
+		{"ID", "id", 20, false, 150, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
 	}
+}
+
+// naturally is the column, by its number, that a table is sorted by as its source has it,
+// and whether the largest come first.
+func (t Table) naturally() (number int, back bool) {
+	switch t {
+	case Executions:
+		return titled(t, "AGE"), false
+	case Timers:
+		return titled(t, "DUE"), false
+	case Letters:
+		return titled(t, "AGE"), false
+	default:
+		return titled(t, "TIME"), true
+	}
+}
+
+// titled is the number of a column.
+func titled(t Table, title string) int {
+	return 1 + slices.IndexFunc(columnsOf(t), func(c column) bool { return c.title == title })
 }
 
 // lasted is how long something went on, once it has ended.
@@ -99,11 +122,11 @@ func byTask(a, b Row) int      { return strings.Compare(a.Task, b.Task) }
 func byNote(a, b Row) int      { return strings.Compare(a.Note, b.Note) }
 func byTime(a, b Row) int      { return a.At.Compare(b.At) }
 func byAge(a, b Row) int       { return b.At.Compare(a.At) }
-func byCount(a, b Row) int     { return cmp.Compare(b.Count, a.Count) }
+func byCount(a, b Row) int     { return cmp.Compare(a.Count, b.Count) }
 
-// byLasting has those first that took the longest; those that go on come last.
+// byLasting has those first that took the shortest, behind those that have not ended.
 func byLasting(a, b Row) int {
-	return cmp.Compare(lastingOf(b), lastingOf(a))
+	return cmp.Compare(lastingOf(a), lastingOf(b))
 }
 
 func lastingOf(r Row) time.Duration {

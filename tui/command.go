@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -26,7 +27,7 @@ func commands() []command {
 		place("timers", "ti", 1+int(Timers)),
 		place("dlq", "dead", 1+int(Letters)),
 		place("events", "ev", 1+int(Events)),
-		{"open", "", "ID", "opens an execution", func(m *model, id string) (tea.Cmd, string) { return m.open(id), need(id, "the id of an execution") }},
+		{"open", "", "ID", "opens an execution", (*model).openTyped},
 		{"filter", "f", "TEXT", "filters the table that is shown", (*model).filterBy},
 		{"emit", "", "[JSON]", "emits an event", func(m *model, text string) (tea.Cmd, string) { return m.act(Action{Verb: Emit, Text: text}), "" }},
 		deed(Fire, Timers, "ID…", "fires timers now"),
@@ -38,6 +39,7 @@ func commands() []command {
 		deed(Replay, Letters, "ID…", "replays dead letters"),
 		deed(Drop, Letters, "ID…", "drops dead letters"),
 		{"reschedule", "", "ID WHEN", "moves a timer", reschedule},
+		{"time", "", "utc|local", "shows times in UTC, or in the zone of this machine", (*model).setZone},
 		{"theme", "", "dark|light|none", "fits the colours to the background", (*model).paint},
 		{"help", "h", "", "shows the keys of where you are", func(m *model, _ string) (tea.Cmd, string) { m.dialog = m.help(); return nil, "" }},
 		{"quit", "q", "", "ends", func(*model, string) (tea.Cmd, string) { return tea.Quit, "" }},
@@ -124,6 +126,30 @@ func reschedule(m *model, text string) (tea.Cmd, string) {
 		return nil, "want the id of a timer, and when"
 	}
 	return m.act(Action{Verb: Reschedule, Table: Timers, IDs: []string{id}, Text: strings.TrimSpace(when)}), ""
+}
+
+// setZone chooses the zone that times are shown in.
+func (m *model) setZone(name string) (cmd tea.Cmd, wrong string) {
+	switch name {
+	case "utc":
+		m.zone = time.UTC
+	case "local":
+		m.zone = m.options.Zone
+	default:
+		return nil, "want utc or local"
+	}
+	m.say("times are shown in "+m.now().Format("MST (-07:00)"), false)
+	return nil, ""
+}
+
+// turnZone goes from UTC to the zone of this machine, and back.
+func (m *model) turnZone() tea.Cmd {
+	to := "utc"
+	if m.zone == time.UTC {
+		to = "local"
+	}
+	cmd, _ := m.setZone(to)
+	return cmd
 }
 
 // paint chooses other colours.

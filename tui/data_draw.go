@@ -199,6 +199,30 @@ func (v *dataView) foldAll(how fold) {
 	v.arrange()
 }
 
+// folds reports whether something in the value can be folded.
+func (v *dataView) folds() bool {
+	return slices.ContainsFunc(v.items, func(i dataItem) bool { return i.holds() || i.kind == '"' && v.long(&i) })
+}
+
+// value is what the cursor is on, by its path: a text without its quotes, all else as JSON.
+func (v *dataView) value() (what, text string) {
+	switch {
+	case v.cursor >= len(v.lines):
+		return "value", ""
+	case v.items == nil:
+		return "text", v.text
+	}
+	i := &v.items[v.lines[v.cursor].item]
+	text = v.text[i.from:i.to]
+	if i.kind == '"' {
+		text = unquoted(text)
+	}
+	if what = v.label(); what == "." {
+		return "value", text
+	}
+	return "value of " + what, text
+}
+
 // label is where in the value the cursor is, as a path.
 func (v *dataView) label() string {
 	if v.items == nil || v.cursor >= len(v.lines) {

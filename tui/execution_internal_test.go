@@ -78,10 +78,10 @@ func TestExecutionData(t *testing.T) {
 		if l.kind == runPlace {
 			name = s.tree.tasks.at(s.tree.runs[l.run].key.task).Name + s.tree.runs[l.run].key.iteration + "@" + s.tree.runs[l.run].key.attempt
 		}
-		press(t, s, "d")
+		press(t, s, "b")
 		shoot(t, s, 80, 30, noon)
 		before := s.dataTitle() + " " + s.data.view.text
-		press(t, s, "d")
+		press(t, s, "b")
 		shoot(t, s, 80, 30, noon)
 		titles[name] = [2]string{before, s.dataTitle() + " " + s.data.view.text}
 		press(t, s, "up")
@@ -127,7 +127,8 @@ func TestExecutionKeys(t *testing.T) {
 		{"F", timer(Fire, "t-1")},
 		{"C", timer(Cancel, "t-1")},
 		{"M", timer(Reschedule, "t-1")},
-		{"y", wantCopy{"order-7"}},
+		{"y", wantCopy{"reference of the task", "/do/0/rest"}},
+		{"Y", wantCopy{"id of the execution", "order-7"}},
 		{"P", wantOpen{"parent-1"}},
 		{"tab tab tab enter down F", timer(Fire, "t-2")},
 		{"tab tab enter", wantOpen{"order-7.1"}},
@@ -220,7 +221,7 @@ func TestExecutionProblems(t *testing.T) {
 	s = newExecutionScreen(src, "order-7")
 	for range paneCount {
 		shoot(t, s, 80, 20, noon)
-		press(t, s, "tab", "enter", "right", "left", " ", "end", "home", "pgdown", "pgup", "enter", "esc")
+		press(t, s, "tab", "enter", "right", "left", "end", "home", "pgdown", "pgup", "enter", "esc")
 	}
 	if got := shoot(t, s, 80, 20, noon); !strings.Contains(got, "not kept any more") {
 		t.Errorf("the problem is not shown:\n%s", got)
@@ -246,11 +247,11 @@ func TestExecutionHostile(t *testing.T) {
 	for v := range int64(100) {
 		src.data[v] = bad
 	}
-	keys := strings.Fields("tab enter down right enter e end d / x enter esc esc E home f tab d left pgdown up enter esc")
+	keys := strings.Fields("tab enter down right enter } end b / x enter esc esc { home f tab b left y pgdown up enter esc")
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {3, 30}, {30, 3}, {80, 20}, {130, 12}, {170, 40}} {
 		s := newExecutionScreen(src, bad)
 		for range 3 {
-			for i, k := range append(keys, " ") {
+			for i, k := range append(keys, "y") {
 				press(t, s, k)
 				if got := shoot(t, s, size[0], size[1], noon); strings.ContainsAny(got, "\x1b\x07\r\u202e") {
 					t.Fatalf("after %s:\n%q", k, got)

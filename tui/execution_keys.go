@@ -1,6 +1,9 @@
 package tui
 
 import (
+	"slices"
+	"strings"
+
 	tea "github.com/charmbracelet/bubbletea"
 )
 
@@ -101,7 +104,9 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 	case "M":
 		return s.wantTimer(Reschedule), true
 	case "y":
-		return give(wantCopy{s.id}), true
+		return give(s.copied()), true
+	case "Y":
+		return give(wantCopy{"id of the execution", s.id}), true
 	case "P":
 		if s.now.Execution == "" {
 			return give(wantSay{text: "it has no parent", bad: true}), true
@@ -124,14 +129,14 @@ func (s *executionScreen) turnTo(k string) (cmd tea.Cmd, handled bool) {
 		return nil, s.leave()
 	case "f":
 		s.follow()
-	case "d":
+	case "b":
 		s.data.before = !s.data.before
 		s.data.event, s.data.fixed, s.pane = 0, nil, dataPane
 		s.places.seen[dataPane] = true
 		return s.readData(), true
-	case "e":
+	case "}":
 		s.foldAll(allOpen)
-	case "E":
+	case "{":
 		s.foldAll(noneOpen)
 	case "/":
 		s.beginTyping()
@@ -151,19 +156,15 @@ func (s *executionScreen) turnPane(by int) {
 
 func (s *executionScreen) foldKey(k string) bool {
 	open := k == "right" || k == "l"
-	if k != "left" && k != "h" && k != " " && !open {
+	if k != "left" && k != "h" && !open {
 		return false
 	}
 	switch {
-	case s.inPane && s.pane == documentPane && k != " ":
+	case s.inPane && s.pane == documentPane:
 		s.document.scroll(8 * (2*truth(open) - 1))
-	case s.inPane && s.pane == dataPane && k == " ":
-		s.data.view.turnFold()
 	case s.inPane && s.pane == dataPane:
 		s.data.view.fold(open)
 	case s.inPane:
-	case k == " ":
-		s.tree.turnFold()
 	case open:
 		s.tree.unfold()
 	default:
@@ -192,14 +193,64 @@ func (s *executionScreen) follow() {
 	}
 }
 
-// hints are its keys.
+// copied is what the cursor is on.
+func (s *executionScreen) copied() wantCopy {
+	if !s.inPane {
+		l := s.tree.chosen()
+		switch task := s.tree.chosenTask(); {
+		case l.kind == runPlace && l.run == 0:
+			return wantCopy{"id of the execution", s.id}
+		case l.kind == plannedPlace:
+			return wantCopy{"reference of the task", task.Ref}
+		default:
+			return wantCopy{"reference of the task", runName(task.Ref, s.tree.runs[s.tree.chosenRun()].key)}
+		}
+	}
+	switch s.pane {
+	case documentPane:
+		if at := s.document.cursor; at < len(s.document.lines) {
+			return wantCopy{"line", strings.TrimSpace(s.document.lines[at])}
+		}
+		return wantCopy{what: "line"}
+	case historyPane:
+		e := s.history.current()
+		return wantCopy{"event", strings.Join(slices.DeleteFunc([]string{e.Type, e.Task, e.Text}, func(t string) bool { return t == "" }), " ")}
+	case timersPane:
+		timer, _ := s.timer()
+		return wantCopy{"id of the timer", timer.ID}
+	case childrenPane:
+		if at := s.children.cursor; at < len(s.now.Children) {
+			return wantCopy{"id of the child", s.now.Children[at].ID}
+		}
+		return wantCopy{what: "id of a child"}
+	case factsPane:
+		all := s.allFacts()
+		if at := s.facts.cursor; at < len(all) && all[at].data != nil {
+			return wantCopy{all[at].name, all[at].data.Text}
+		} else if at < len(all) {
+			return wantCopy{all[at].name, all[at].text}
+		}
+		return wantCopy{what: "fact"}
+	case dataPane, paneCount:
+	}
+	what, text := s.data.view.value()
+	return wantCopy{what, text}
+}
+
+// hints are the keys that do something as it stands.
 func (s *executionScreen) hints() []hint {
 	if s.typed.on {
 		return []hint{{"enter", "filter", false}, {"esc", "as before", false}}
 	}
-	all := []hint{{"tab", "pane", false}, {"enter", "open", false}, {"←→", "fold", false}}
-	if s.inPane {
-		all = append(all, hint{"esc", "tree", false})
+	all := []hint{{"tab", "pane", false}}
+	if what := s.enters(); what != "" {
+		all = append(all, hint{"enter", what, false})
+	}
+	if what := s.folds(); what != "" {
+		all = append(all, hint{"←→", what, false})
+	}
+	if what := s.leaves(); what != "" {
+		all = append(all, hint{"esc", what, false})
 	}
 	if _, ok := s.timer(); ok && can(s.src, Fire) {
 		all = append(all, hint{"F", "fire", false}, hint{"C", "cancel timer", false}, hint{"M", "move timer", false})
@@ -207,9 +258,83 @@ func (s *executionScreen) hints() []hint {
 	for _, d := range offered(s.src, Executions, s.now.Row) {
 		all = append(all, hint{d.key, d.what, d.verb == Record})
 	}
-	return append(all,
-		hint{"d", "data before/after", false}, hint{"f", "follow", false}, hint{"/", "filter", false},
-		hint{"e", "open all", true}, hint{"E", "fold all", true},
-		hint{"y", "copy the id", true}, hint{"P", "the parent", true},
+	all = append(all,
+		hint{"b", "data before/after", false}, hint{"f", "follow", false}, hint{"/", "filter", false},
+		hint{"}", "open all", true}, hint{"{", "fold all", true},
 		hint{"g G", "first, last", true}, hint{"shift+tab", "pane before", true})
+	if s.now.Execution != "" {
+		all = append(all, hint{"P", "the parent", true})
+	}
+	return all
+}
+
+// enters is what enter does; "" if that is nothing.
+func (s *executionScreen) enters() string {
+	if !s.inPane {
+		l := s.tree.chosen()
+		switch {
+		case l.kind == runPlace && s.childOf(l.run) != "":
+			return "open the child"
+		case l.folds && !l.open:
+			return "unfold"
+		case l.folds && l.kind != runPlace:
+			return "fold"
+		default:
+			return "to the pane"
+		}
+	}
+	switch s.pane {
+	case dataPane:
+		if s.data.view.folds() {
+			return "fold"
+		}
+	case historyPane:
+		if s.history.current().Version > 0 {
+			return "its data"
+		}
+	case childrenPane:
+		if len(s.now.Children) > 0 {
+			return "open"
+		}
+	case factsPane:
+		if all := s.allFacts(); s.facts.cursor < len(all) && all[s.facts.cursor].data != nil {
+			return "all of it"
+		}
+	case timersPane:
+		if len(s.now.Timers) > 0 {
+			return "its task"
+		}
+	case documentPane, paneCount:
+	}
+	return ""
+}
+
+// leaves is what esc does within this screen; "" if it leaves that.
+func (s *executionScreen) leaves() string {
+	switch {
+	case s.inPane && s.pane == historyPane && s.history.typed != "", !s.inPane && s.tree.window.typed != "":
+		return "show all"
+	case s.inPane && s.data.event > 0 && s.pane == dataPane:
+		return "history"
+	case s.inPane && s.data.fixed != nil && s.pane == dataPane:
+		return "facts"
+	case s.inPane:
+		return "tree"
+	default:
+		return ""
+	}
+}
+
+// folds is what the arrows to the sides do; "" if that is nothing.
+func (s *executionScreen) folds() string {
+	switch {
+	case !s.inPane:
+		return "fold"
+	case s.pane == documentPane:
+		return "scroll"
+	case s.pane == dataPane && s.data.view.folds():
+		return "fold"
+	default:
+		return ""
+	}
 }

@@ -63,7 +63,7 @@ func (s *executionScreen) drawPane(p pane, a area, l look, now time.Time) {
 	case timersPane:
 		s.drawTimers(a, l, now, focus)
 	case factsPane:
-		s.drawFacts(a, l, focus)
+		s.drawFacts(a, l, now, focus)
 	case childrenPane:
 		s.drawChildren(a, l, now, focus)
 	case dataPane, paneCount:
@@ -168,7 +168,7 @@ func (s *executionScreen) allFacts() []fact {
 	return all
 }
 
-func (s *executionScreen) drawFacts(a area, l look, focus bool) {
+func (s *executionScreen) drawFacts(a area, l look, now time.Time, focus bool) {
 	all := s.allFacts()
 	if len(all) == 0 {
 		a.put(1, 0, faint, clip("nothing is known", a.w-1, l.more()))
@@ -180,6 +180,6 @@ func (s *executionScreen) drawFacts(a area, l look, focus bool) {
 	s.facts.rows(a, len(all), focus, func(a area, at int) {
 		f := all[at]
 		x := l.field(a, 0, 0, room, faint, f.name) + 2
-		l.rest(a, x, f.ink, strings.ReplaceAll(f.text, "\n", " "))
+		l.rest(a, x, f.ink, strings.ReplaceAll(zoned(now, f.text), "\n", " "))
 	})
 }

@@ -8,29 +8,89 @@ import (
 // Filter says which rows are meant, as somebody has typed it: words, all of which
 // stand in a row, and "name:text", where text stands in what is called so.
 type Filter struct {
-	Words  []string
-	Fields map[string]string
+	Words   []string
+	Fields  map[string]string // by the names of filterNames
+	Problem string            // what does not mean what it seems to, in a sentence; "" if all does
 }
 
-// ParseFilter reads what was typed. Case does not matter.
-func ParseFilter(text string) Filter {
+// ParseFilter reads what was typed to filter a table. Case does not matter. A name is the
+// title of a column, or what the column is called in other tables. A word with a colon
+// whose name is no such column is looked for as it stands, and Problem says so.
+func ParseFilter(table Table, text string) Filter {
 	f := Filter{Fields: map[string]string{}}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		name, value, ok := strings.Cut(word, ":")
-		if ok && slices.Contains(filterNames(), name) {
-			if value != "" {
-				f.Fields[name] = value
-			}
-			continue
+		field := ""
+		if ok {
+			field = table.field(name)
 		}
-		f.Words = append(f.Words, word)
+		switch {
+		case field == "":
+			f.Words = append(f.Words, word)
+			if ok && f.Problem == "" {
+				f.Problem = table.notFiltered(name)
+			}
+		case value != "":
+			f.Fields[field] = value
+		}
+	}
+	if value := f.Fields["status"]; f.Problem == "" && value != "" && len(StatesWith(value)) == 0 {
+		f.Problem = "no status has " + value + " in its name"
 	}
 	return f
 }
 
-// filterNames are the names that mean a column.
+// filterNames are what a filter can look at in a row.
 func filterNames() []string {
 	return []string{"id", "status", "kind", "workflow", "execution", "task", "note"}
+}
+
+// field is what a name in a filter of a table looks at; "" if that is nothing.
+func (t Table) field(name string) string {
+	for _, c := range columnsOf(t) {
+		if c.field != "" && (c.field == name || strings.ToLower(c.title) == name) {
+			return c.field
+		}
+	}
+	return ""
+}
+
+// filterExample is how a filter looks in a column of the table.
+func (t Table) filterExample() string {
+	columns := columnsOf(t)
+	at := slices.IndexFunc(columns, func(c column) bool { return c.field != "" })
+	return strings.ToLower(columns[at].title) + ":text"
+}
+
+// notFiltered says why a name in a filter means nothing; "" for what was hardly meant as
+// a name, such as the beginning of an address.
+func (t Table) notFiltered(name string) string {
+	var can []string
+	problem := "no column is called " + name
+	for _, c := range columnsOf(t) {
+		title := strings.ToLower(c.title)
+		switch {
+		case c.field != "":
+			can = append(can, title)
+		case title == name:
+			problem = "the column " + c.title + " cannot be filtered"
+		}
+	}
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" || name == "http" || name == "https" {
+		return ""
+	}
+	return problem + "; those that can: " + strings.Join(can, ", ")
+}
+
+// StatesWith are the states that a text stands in the names of.
+func StatesWith(text string) (out []State) {
+	all := []State{Pending, Running, Waiting, Suspended, Completed, Faulted, Cancelled, Overdue, Broken, Dead}
+	for _, state := range all {
+		if strings.Contains(string(state), text) {
+			out = append(out, state)
+		}
+	}
+	return out
 }
 
 // Empty reports whether all rows are meant.

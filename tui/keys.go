@@ -2,6 +2,7 @@ package tui
 
 import (
 	"slices"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 )
@@ -83,14 +84,17 @@ func (m *model) anywhere(k string) tea.Cmd {
 		m.dialog = m.help()
 	case ":":
 		m.dialog = newCommandLine(m)
-	case "tab":
-		return m.goTo(m.place + 1)
-	case "shift+tab":
-		return m.goTo(m.place - 1)
+	case "L":
+		return m.turnZone()
+	case "r":
+		m.asked = time.Time{}
+		return tea.Batch(m.tell(thingsDone{}), m.visit())
 	case "esc", "backspace":
 		return m.back()
 	case "e":
-		return m.act(Action{Verb: Emit})
+		if can(m.source, Emit) {
+			return m.act(Action{Verb: Emit})
+		}
 	case "1", "2", "3", "4", "5":
 		return m.goTo(int(k[0] - '1'))
 	}
@@ -100,8 +104,13 @@ func (m *model) anywhere(k string) tea.Cmd {
 // everywhere are the keys that mean the same everywhere.
 func (m *model) everywhere() []hint {
 	all := []hint{
-		{"1–5 tab", "go to a place", true},
+		{"1–5", "go to a place", true},
 		{"esc", "back", true},
+		{"tab", "next part of the screen", true},
+		{"y", "copy what the cursor is on", true},
+		{"Y", "copy the id of the execution", true},
+		{"L", "times in UTC or local", true},
+		{"r", "read again", true},
 		{":", "type a command", true},
 		{"e", "emit an event", true},
 		{"ctrl+l", "draw again", true},

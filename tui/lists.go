@@ -157,6 +157,10 @@ func (s *listScreen) draw(a area, l look, now time.Time) {
 		line.clear()
 		x := line.put(0, 0, accent|strong, "/")
 		s.find.draw(line, x, 0)
+		if problem := s.table.filter.Problem; problem != "" {
+			x += width(s.find.text()) + 3
+			line.put(x, 0, warn, clip(problem, line.w-x, l.more()))
+		}
 	}
 }
 
@@ -230,12 +234,12 @@ func (s *listScreen) sortAt(x int) tea.Cmd {
 }
 
 func (s *listScreen) sortBy(column int) tea.Cmd {
-	if s.table.sort == column {
-		s.table.back = !s.table.back
+	if number, _ := s.table.sorted(); number == column {
+		s.table.reverse()
 	} else {
 		s.table.back = false
+		s.table.order(column)
 	}
-	s.table.order(column)
 	return s.next()
 }
 

@@ -149,15 +149,27 @@ func (p *detailPane) key(k string) bool {
 	return true
 }
 
-func (*detailPane) hints() []hint {
-	return []hint{
-		{"↑ ↓", "line", false},
-		{"← →", "fold", false},
-		{"o", "open its execution", false},
-		{"esc", "back to the table", false},
-		{"enter", "fold or unfold", true},
-		{"y", "copy the id", true},
+// hints are the keys of the pane while it has the focus, beside what the table's do.
+func (p *detailPane) hints(opens bool) []hint { //nolint:revive // flag-parameter: it is what is shown
+	hints := []hint{{"tab", "to the table", false}, {"esc", "to the table", true}}
+	if len(p.view.lines) > 0 {
+		hints = append(hints, hint{"↑ ↓", "line", false}, hint{"y", "copy the value", false})
 	}
+	if p.view.folds() {
+		hints = append(hints, hint{"← →", "fold", false}, hint{"enter", "fold or unfold", true})
+	}
+	if opens {
+		hints = append(hints, hint{"o", "open its execution", false})
+	}
+	return hints
+}
+
+// copied is the value at the cursor, or the id where there is none.
+func (p *detailPane) copied() wantCopy {
+	if what, text := p.view.value(); text != "" {
+		return wantCopy{what, text}
+	}
+	return wantCopy{"id of the " + p.table.one(), p.id}
 }
 
 // click puts the cursor on a line, and folds it.
@@ -173,7 +185,7 @@ func (p *detailPane) click(x, y int, double bool) { //nolint:revive // flag-para
 }
 
 // draw shows the facts, and the data below them.
-func (p *detailPane) draw(a area, l look, _ time.Time) {
+func (p *detailPane) draw(a area, l look, now time.Time) {
 	how := faint
 	if p.focus {
 		how = accent
@@ -189,7 +201,7 @@ func (p *detailPane) draw(a area, l look, _ time.Time) {
 	case !p.loaded:
 		a.put(1, y, faint, "reading")
 	}
-	y = p.facts(a, l, y)
+	y = p.facts(a, l, y, now)
 	if len(p.detail.Data) == 0 || y >= a.h {
 		p.viewAt = area{}
 		return
@@ -201,7 +213,7 @@ func (p *detailPane) draw(a area, l look, _ time.Time) {
 }
 
 // facts shows the facts, in no more than the room that the data leave.
-func (p *detailPane) facts(a area, l look, y int) int {
+func (p *detailPane) facts(a area, l look, y int, now time.Time) int {
 	names := 0
 	for _, f := range p.detail.Facts {
 		names = max(names, min(width(f[0]), 20))
@@ -211,7 +223,7 @@ func (p *detailPane) facts(a area, l look, y int) int {
 		most = max(a.h*2/3, y+1)
 	}
 	for _, f := range p.detail.Facts {
-		for i, line := range wrapped(f[1], max(10, a.w-names-4)) {
+		for i, line := range wrapped(zoned(now, f[1]), max(10, a.w-names-4)) {
 			if y >= most {
 				return y
 			}

@@ -74,7 +74,7 @@ func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
 	case "/":
 		s.finding = true
 		s.find.set(t.typed)
-	case "x", " ":
+	case "x":
 		t.mark()
 	case "ctrl+a":
 		for _, r := range t.rows {
@@ -83,19 +83,18 @@ func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
 	case "X":
 		clear(t.marked)
 	case "s":
-		t.back = false
-		t.order(t.sort + 1)
+		t.orderNext(1)
 	case "S":
-		t.back = false
-		t.order(t.sort - 1)
+		t.orderNext(-1)
 	case "v":
-		t.back = !t.back
-		t.order(t.sort)
-	case "r":
-		s.reread = true
-		t.asked = false
+		t.reverse()
 	case "d":
 		s.turnPane()
+	case "tab", "shift+tab":
+		if s.pane == nil {
+			return nil, false
+		}
+		s.pane.focus = !s.pane.focus
 	case "enter":
 		return s.enter(), true
 	case "esc", "backspace":
@@ -153,9 +152,12 @@ func (s *listScreen) actKey(k string) (cmd tea.Cmd, handled bool) {
 	row := s.table.current()
 	switch k {
 	case "y":
-		return give(wantCopy{row.ID}), true
+		if s.pane != nil && s.pane.focus {
+			return give(s.pane.copied()), true
+		}
+		return give(wantCopy{"id of the " + s.table.kind.one(), row.ID}), true
 	case "Y":
-		return give(wantCopy{executionOf(s.table.kind, row)}), true
+		return give(wantCopy{"id of the execution", executionOf(s.table.kind, row)}), true
 	case "o":
 		return give(wantOpen{executionOf(s.table.kind, row)}), true
 	}
@@ -226,7 +228,7 @@ func deeds(kind Table) []deedKey {
 			{"w", Record, "write a recording"},
 		}
 	case Timers:
-		return []deedKey{{"f", Fire, "fire"}, {"c", Cancel, "cancel"}, {"m", Reschedule, "move"}}
+		return []deedKey{{"F", Fire, "fire"}, {"C", Cancel, "cancel timer"}, {"M", Reschedule, "move"}}
 	case Letters:
 		return []deedKey{{"R", Replay, "replay"}, {"D", Drop, "drop"}}
 	default:
@@ -234,40 +236,70 @@ func deeds(kind Table) []deedKey {
 	}
 }
 
-// hints are the keys of the table.
+// hints are the keys of the table that do something as it stands.
 func (s *listScreen) hints() []hint {
 	if s.finding {
 		return []hint{
 			{"enter", "keeps the filter", false},
 			{"esc", "shows all", false},
-			{"status:x id:x …", "look in a column", false},
+			{s.table.kind.filterExample(), "looks in a column", false},
 		}
 	}
+	row := s.table.current()
 	if s.pane != nil && s.pane.focus {
-		return s.pane.hints()
+		return s.pane.hints(s.table.kind != Executions && row.Execution != "")
 	}
-	hints := []hint{{"enter", "open", false}, {"/", "filter", false}, {"d", "detail", false}}
+	var hints []hint
+	if row.ID != "" {
+		hints = append(hints, hint{"enter", "open", false})
+	}
+	if row.ID != "" || s.table.typed != "" {
+		hints = append(hints, hint{"/", "filter", false})
+	}
+	switch {
+	case s.pane != nil:
+		hints = append(hints, hint{"d", "close the detail", false}, hint{"tab", "to the detail", false})
+	case row.ID != "":
+		hints = append(hints, hint{"d", "detail", false})
+	}
 	for _, d := range s.offered() {
 		hints = append(hints, hint{d.key, d.what, d.verb == Record})
 	}
+	if text := s.leaves(); text != "" {
+		hints = append(hints, hint{"esc", text, s.pane != nil})
+	}
+	if row.ID == "" {
+		return hints
+	}
 	hints = append(hints, hint{"x", "mark", false}, hint{"s", "sort", false})
-	if s.table.kind != Executions {
+	if executionOf(s.table.kind, row) != "" && s.table.kind != Executions {
 		hints = append(hints, hint{"o", "open its execution", true})
 	}
 	return append(hints, []hint{
 		{"S", "sort by the column before", true},
-		{"v", "the other way round", true},
-		{"space", "mark", true},
+		{"v", "sort the other way round", true},
 		{"ctrl+a", "mark all that were read", true},
 		{"X", "mark none", true},
-		{"y", "copy the id", true},
-		{"Y", "copy the id of the execution", true},
-		{"r", "read again", true},
 		{"↑ ↓ j k", "a row", true},
 		{"pgup pgdn", "a page", true},
 		{"g G", "beginning, end", true},
-		{"esc", "close, unmark, show all", true},
 	}...)
+}
+
+// leaves is what esc does here; "" if it goes back.
+func (s *listScreen) leaves() string {
+	switch t := s.table; {
+	case s.pane != nil:
+		return "close the detail"
+	case t.toEnd:
+		return "stay here"
+	case len(t.marked) > 0:
+		return "unmark"
+	case t.typed != "":
+		return "show all"
+	default:
+		return ""
+	}
 }
 
 // filterBy filters the table that is shown.

@@ -32,7 +32,8 @@ type model struct {
 	said   notice
 	moving movement
 	typed  typedBefore
-	asks   bool // the terminal for its background
+	zone   *time.Location // that times are shown in
+	asks   bool           // the terminal for its background
 
 	canvas *canvas
 	frame  string
@@ -71,7 +72,10 @@ func newModel(source Source, options Options) *model {
 	if options.Every <= 0 {
 		options.Every = d.Every
 	}
-	m := &model{source: source, options: options, look: look{themeOf(options.Background), options.ASCII}}
+	if options.Zone == nil {
+		options.Zone = time.Local //nolint:gosmopolitan // people may want to see their own time
+	}
+	m := &model{source: source, options: options, look: look{themeOf(options.Background), options.ASCII}, zone: time.UTC}
 	m.places = append(m.places, newOverviewScreen(source))
 	for kind := range tableCount {
 		m.places = append(m.places, newListScreen(source, kind, options.Now))
@@ -119,11 +123,28 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return msg.answer
 	case backgroundTold:
 		return m.paintFor(msg.background)
+	case logged:
+		m.say(msg.line, true)
+		return nil
+	case tea.ResumeMsg:
+		return m.resumed()
 	case wantAction, wantMove, wantOpen, wantCopy, wantSay, wantBack, wantCommand:
 		return m.want(msg)
 	default:
 		return m.answered(msg)
 	}
+}
+
+// resumed brings back what the shell has taken meanwhile: the mouse, and the screen.
+func (m *model) resumed() tea.Cmd {
+	cmds := []tea.Cmd{tea.ClearScreen, m.visit()}
+	if m.options.Mouse {
+		cmds = append(cmds, tea.EnableMouseCellMotion)
+	}
+	if m.options.Title != "" {
+		cmds = append(cmds, tea.SetWindowTitle(m.options.Title))
+	}
+	return tea.Batch(cmds...)
 }
 
 // settle does at once what a screen or a dialog wants, and has asked what it asks.
@@ -159,7 +180,7 @@ func (m *model) want(msg tea.Msg) tea.Cmd {
 	case wantOpen:
 		return m.open(msg.id)
 	case wantCopy:
-		return m.copy(msg.text)
+		return m.copy(msg)
 	case wantSay:
 		m.say(msg.text, msg.bad)
 	case wantBack:
@@ -185,6 +206,8 @@ func (m *model) answered(msg tea.Msg) tea.Cmd {
 		return tea.Batch(cmds...)
 	case actionDone:
 		cmds = append(cmds, m.done(msg))
+	case lookedUp:
+		cmds = append(cmds, m.found(msg))
 	}
 	if m.dialog != nil {
 		m.dialog.take(msg)
@@ -278,8 +301,11 @@ func (m *model) stands(r overviewRead) tea.Cmd {
 	return nil
 }
 
-// now is the source's time: what it last said, and what has passed since.
-func (m *model) now() time.Time {
+// now is the source's time, in the zone that times are shown in.
+func (m *model) now() time.Time { return m.sourceTime().In(m.zone) }
+
+// sourceTime is what the source last said, and what has passed since.
+func (m *model) sourceTime() time.Time {
 	clock := m.stand.Clock
 	switch {
 	case m.stand.Now.IsZero():
@@ -315,10 +341,40 @@ func (m *model) goTo(place int) tea.Cmd {
 // open opens an execution.
 func (m *model) open(id string) tea.Cmd {
 	if id == "" {
+		m.say("it belongs to no execution", true)
 		return nil
 	}
 	m.opened = append(m.opened, newExecutionScreen(m.source, id))
 	return m.visit()
+}
+
+// lookedUp answers whether there is an execution of an id that somebody has typed.
+type lookedUp struct {
+	id  string
+	err error
+}
+
+func (r lookedUp) failed() error { return r.err }
+
+// openTyped opens an execution of an id that somebody has typed, if there is one.
+func (m *model) openTyped(id string) (cmd tea.Cmd, wrong string) {
+	if id == "" {
+		return nil, "want the id of an execution"
+	}
+	source := m.source
+	return give(asking{patience, func(ctx context.Context) tea.Msg {
+		_, err := source.Execution(ctx, id)
+		return lookedUp{id, err}
+	}}), ""
+}
+
+// found opens an execution that was looked up, or says why not.
+func (m *model) found(r lookedUp) tea.Cmd {
+	if r.err != nil {
+		m.say("open: "+r.err.Error(), true)
+		return nil
+	}
+	return m.open(r.id)
 }
 
 // back leaves the execution that was opened last.

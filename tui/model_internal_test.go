@@ -3,6 +3,9 @@ package tui
 import (
 	"encoding/base64"
 	"fmt"
+	"log"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -26,15 +29,15 @@ func TestActions(t *testing.T) {
 		"resume":           {[]string{"2", "u", "y"}, []Action{{Verb: Resume, Table: Executions, IDs: []string{"order-1"}}}},
 		"retry":            {[]string{"2", "j", "j", "j", "R", "y"}, []Action{{Verb: Retry, Table: Executions, IDs: []string{"order-4"}}}},
 		"record":           {[]string{"2", "w", "enter", "y"}, []Action{{Verb: Record, Table: Executions, IDs: []string{"order-1"}, Text: "order-1.jsonl"}}},
-		"several":          {[]string{"3", "x", "j", "x", "f", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-000", "t-002"}}}},
-		"reschedule":       {[]string{"3", "m", "'PT1H", "enter", "y"}, []Action{{Verb: Reschedule, Table: Timers, IDs: []string{"t-000"}, Text: "PT1H"}}},
+		"several":          {[]string{"3", "x", "j", "x", "F", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-000", "t-002"}}}},
+		"reschedule":       {[]string{"3", "M", "'PT1H", "enter", "y"}, []Action{{Verb: Reschedule, Table: Timers, IDs: []string{"t-000"}, Text: "PT1H"}}},
 		"replay":           {[]string{"4", "ctrl+a", "R", "y"}, []Action{{Verb: Replay, Table: Letters, IDs: []string{"176720-0", "176721-0", "176722-0"}}}},
 		"drop":             {[]string{"4", "D", "y"}, []Action{{Verb: Drop, Table: Letters, IDs: []string{"176720-0"}}}},
 		"emit":             {[]string{"e", "ctrl+u", "'{\"type\":\"a\"}", "enter", "y"}, []Action{{Verb: Emit, Text: `{"type":"a"}`}}},
 		"command":          {[]string{":", "'fire t-004", "enter", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-004"}}}},
 		"emit command":     {[]string{":", "'emit {}", "enter", "y"}, []Action{{Verb: Emit, Text: "{}"}}},
 		"moved by command": {[]string{":", "'resch t-1 10m", "enter", "y"}, []Action{{Verb: Reschedule, Table: Timers, IDs: []string{"t-1"}, Text: "10m"}}},
-		"from overview":    {[]string{"j", "f", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-001"}}}},
+		"from overview":    {[]string{"j", "F", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-001"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,11 +137,13 @@ func TestTheme(t *testing.T) {
 
 func TestGoing(t *testing.T) {
 	t.Parallel()
-	p := playing(t, newScripted(), 80, 24, Options{})
+	p := playing(t, newScripted(), 80, 24, Options{Zone: time.FixedZone("CEST", 7200)})
 	for _, step := range []struct{ key, title string }{
 		{"2", "── Executions ──"},
-		{"tab", "── Timers ──"},
-		{"shift+tab", "── Executions ──"},
+		{"d", "── execution order-1 ──"},
+		{"tab", "── execution order-1 ──"},
+		{"tab", "── execution order-1 ──"},
+		{"d", "── Executions ──"},
 		{"j", "── Executions ──"},
 		{"enter", "── Executions › 注文-2"},
 		{"esc", "── Executions ──"},
@@ -155,7 +160,7 @@ func TestGoing(t *testing.T) {
 		p.keys(step.key).has(step.title)
 	}
 	p.keys("esc").lacks("── event")
-	for command, title := range map[string]string{"ex": "Executions", "timers": "Timers", "dlq": "Dead letters", "events": "Events", "o": "Overview", "open order-9": "› order-9"} {
+	for command, title := range map[string]string{"ex": "Executions", "timers": "Timers", "dlq": "Dead letters", "events": "Events", "o": "Overview", "open order-9": "› order-9", "time local": "14:00:00 CEST", "time utc": "12:00:00 UTC"} {
 		p.keys(":", "'"+command, "enter").has(title)
 	}
 	p.keys(":", "'nonsense", "enter").has("no command is called nonsense")
@@ -198,8 +203,8 @@ func TestFilter(t *testing.T) {
 
 func TestCopy(t *testing.T) {
 	t.Parallel()
-	p := playing(t, newScripted(), 80, 24, Options{}).keys("3", "y").has("copied t-000")
-	p.keys("Y")
+	p := playing(t, newScripted(), 80, 24, Options{}).keys("3", "y").has("copied the id of the timer: t-000")
+	p.keys("Y").has("copied the id of the execution: order-2")
 	b := base64.StdEncoding
 	want := fmt.Sprintf("\x1b]52;c;%s\a\x1b]52;c;%s\a", b.EncodeToString([]byte("t-000")), b.EncodeToString([]byte("order-2")))
 	if got := p.out.String(); got != want {
@@ -303,7 +308,7 @@ func TestAdvance(t *testing.T) {
 	t.Parallel()
 	f := newFilm()
 	f.stand.Clock.Seeks = false
-	p := playing(t, f, 80, 24, Options{}).keys("3", " ", "p").has("1 marked")
+	p := playing(t, f, 80, 24, Options{}).keys("3", "x", "p").has("1 marked")
 	p.keys("a", "'soon", "enter").has("want a duration")
 	p.keys("ctrl+u", "'PT1H", "enter", "t")
 	want := []Move{{Verb: Advance, By: time.Hour}, {Verb: NextTimer}}
@@ -391,4 +396,91 @@ func BenchmarkView(b *testing.B) {
 			}
 		})
 	}
+}
+
+// What something else in the process logs does not reach the terminal, but the last line.
+func TestLogged(t *testing.T) { //nolint:paralleltest // there is one log
+	lines := make(chan string, 1)
+	restore := divertLog(func(line string) { lines <- line })
+	log.Print("Unsolicited response received on idle HTTP channel")
+	line := <-lines
+	restore()
+	if log.Writer() != os.Stderr {
+		t.Error("the log is not put back")
+	}
+	p := playing(t, newScripted(), 120, 24, Options{})
+	p.send(logged{line})
+	p.has("✘ Unsolicited response received on idle HTTP channel")
+}
+
+// A terminal that was given back has no mouse until it is asked for again.
+func TestResumed(t *testing.T) {
+	t.Parallel()
+	for _, mouse := range []bool{true, false} {
+		m := newModel(newScripted(), Options{Mouse: mouse, Title: "flunq"})
+		asked := false
+		for _, cmd := range m.update(tea.ResumeMsg{})().(tea.BatchMsg) {
+			asked = asked || cmd != nil && reflect.DeepEqual(cmd(), tea.EnableMouseCellMotion())
+		}
+		if asked != mouse {
+			t.Errorf("mouse %v: asked for %v", mouse, asked)
+		}
+	}
+}
+
+// A filter that names no column, or one that cannot be filtered, says so.
+func TestFilterProblems(t *testing.T) {
+	t.Parallel()
+	for filter, want := range map[string]string{
+		"status:wait":   "",
+		"parent:order":  "",
+		"http://a.b":    "",
+		"12:30":         "",
+		"age:5":         "the column AGE cannot be filtered; those that can: status, id, workflow, parent",
+		"order:7":       "no column is called order; those that can: status, id, workflow, parent",
+		"reason:x":      "no column is called reason; those that can: ",
+		"status:wating": "no status has wating in its name",
+	} {
+		if got := ParseFilter(Executions, filter).Problem; got != want && (want == "" || !strings.HasPrefix(got, want)) {
+			t.Errorf("%s: %q, want %q", filter, got, want)
+		}
+	}
+	if f := ParseFilter(Letters, "reason:grpc"); f.Problem != "" || f.Fields["note"] != "grpc" {
+		t.Errorf("reason:grpc is read as %+v", f)
+	}
+	p := playing(t, newScripted(), 80, 24, Options{}).keys("2", "/", "'age:5").has("/age:5", "the column AGE cannot be filtered")
+	p.keys("enter").has("none of 450 matches age:5", "the column AGE cannot be filtered")
+}
+
+// The arrow of the column that a table is sorted by says which way.
+func TestSortArrows(t *testing.T) {
+	t.Parallel()
+	p := playing(t, newScripted(), 100, 24, Options{}).keys("2").has("AGE▲")
+	table := p.m.places[1+int(Executions)].(*listScreen).table
+	for p.keys("s").pass(time.Second); table.sort != 0; p.keys("s").pass(time.Second) {
+		column := columnsOf(Executions)[table.sort-1]
+		for _, arrow := range []string{"▲", "▼"} {
+			if _, down := table.sorted(); down != (arrow == "▼") {
+				p.keys("v").pass(time.Second)
+			}
+			p.has(column.title + arrow)
+			if !slices.IsSortedFunc(table.rows, func(a, b Row) int {
+				if arrow == "▼" {
+					a, b = b, a
+				}
+				return column.order(a, b)
+			}) {
+				t.Errorf("%s%s is not sorted so", column.title, arrow)
+			}
+		}
+	}
+}
+
+// An id that is typed is looked up before anything is opened.
+func TestOpenUnknown(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	p := playing(t, s, 80, 24, Options{})
+	s.wrong = errNone
+	p.keys(":", "'open nobody", "enter").has("✘ open: there is none", "── Overview ──").lacks("› nobody")
 }

@@ -52,7 +52,7 @@ func (m *model) body(a area) area {
 // header shows the places and the time.
 func (m *model) header(a area) {
 	x := 0
-	clock := m.now().UTC().Format("15:04:05")
+	clock := m.now().Format("15:04:05 MST")
 	names := m.names(a.w - len(clock) - 1)
 	if a.w >= 100 {
 		x = a.put(1, 0, accent|strong, "flunq") + 1
@@ -77,27 +77,34 @@ func (m *model) header(a area) {
 	}
 }
 
-// names are those of the places, as long as there is room for.
+// names are those of the places with how much there is in each, as long as there is room
+// for. Dead letters are counted as long as possible.
 func (m *model) names(room int) []string {
-	long, short, counted := []string{"Overview"}, []string{"Over"}, []string{"Overview"}
 	counts := [tableCount]int64{totalOf(m.stand.Counts, Executions), totalOf(m.stand.Counts, Timers), m.stand.Counts.Dead}
-	for kind := range tableCount {
-		name := kind.title()
-		long, short = append(long, name), append(short, kind.short())
-		if n := counts[kind]; n > 0 {
-			name += " " + count(n)
+	const roomy, apart = 7, 4 // for the program's name, and around each of them
+	for _, how := range []struct {
+		long, counted bool
+		room          int
+	}{{true, true, room - roomy}, {true, false, room}, {false, false, room}} {
+		names, cells := []string{[2]string{"Over", "Overview"}[truth(how.long)]}, 0
+		for kind := range tableCount {
+			name := kind.short()
+			if how.long {
+				name = kind.title()
+			}
+			if n := counts[kind]; n > 0 && (how.counted || kind == Letters) {
+				name += " " + count(n)
+			}
+			names = append(names, name)
 		}
-		counted = append(counted, name)
-	}
-	for _, names := range [][]string{counted, long} {
-		if len(strings.Join(names, ""))+4*len(names)+7 <= room {
+		for _, name := range names {
+			cells += len(name) + apart
+		}
+		if cells <= how.room || !how.long {
 			return names
 		}
 	}
-	if len(strings.Join(long, ""))+4*len(long) <= room {
-		return long
-	}
-	return short
+	return nil
 }
 
 // where shows what the screen is about, and that the connection is lost if it is.
@@ -143,6 +150,9 @@ func (m *model) footer(a area) {
 		a.put(a.put(0, 0, how|strong, sign), 0, how, clip(m.said.text, a.w-2, m.look.more()))
 		return
 	}
+	if m.dialog != nil {
+		return // it says its keys itself
+	}
 	x := 0
 	for _, h := range m.footing() {
 		if x+footRoom(h)-2 > a.w {
@@ -156,8 +166,11 @@ func (m *model) footer(a area) {
 // footing are the keys that are worth a place in the last line: what one does where
 // one is, then time, then the rest. There is always room for the way to all of them.
 func (m *model) footing() []hint {
-	last := []hint{{keys: "?", what: "keys"}, {keys: "q", what: "quit"}}
 	here := slices.DeleteFunc(m.shown().hints(), func(h hint) bool { return h.more })
+	if m.typing() {
+		return here
+	}
+	last := []hint{{keys: "?", what: "keys"}, {keys: "q", what: "quit"}}
 	first := min(3, len(here))
 	all := slices.Concat(here[:first], m.timeHints(), here[first:])
 	room := m.width - footRoom(last...)

@@ -25,6 +25,7 @@ type overviewScreen struct {
 type listing struct {
 	title, none string
 	rows        []Row
+	total       int64 // how many there are; 0 if that is not known
 	cursor      int
 	offset      int
 	room        area // where it was drawn
@@ -58,16 +59,17 @@ func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
 	s.stand, s.loaded = r.stand, true
 	s.events.add(r.stand.Events, r.at)
 	s.fires.add(r.stand.Fires, r.at)
-	s.lists[dueList].take(r.stand.Due)
-	s.lists[runningList].take(r.stand.Running)
-	s.lists[failedList].take(r.stand.Failed)
+	of := r.stand.Of
+	s.lists[dueList].take(r.stand.Due, of.Due)
+	s.lists[runningList].take(r.stand.Running, of.Running)
+	s.lists[failedList].take(r.stand.Failed, of.Failed)
 	return nil
 }
 
 // take takes up the rows as they are now.
-func (l *listing) take(rows []Row) {
+func (l *listing) take(rows []Row, total int64) {
 	kept := l.current()
-	l.rows = rows
+	l.rows, l.total = rows, total
 	if at := slices.IndexFunc(rows, func(r Row) bool { return r.ID == kept.ID }); at >= 0 && l.cursor > 0 {
 		l.cursor = at
 	}
@@ -95,16 +97,16 @@ func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
 		s.move(-1)
 	case "down", "j":
 		s.move(1)
-	case "left", "h", "pgup":
+	case "left", "h", "pgup", "shift+tab":
 		s.jump(-1)
-	case "right", "l", "pgdown":
+	case "right", "l", "pgdown", "tab":
 		s.jump(1)
 	case "enter", "o":
 		return openOf(row), true
 	case "y":
-		return give(wantCopy{row.ID}), true
+		return give(wantCopy{"id of the " + s.oneOf(row), row.ID}), true
 	case "Y":
-		return give(wantCopy{executionIn(row)}), true
+		return give(wantCopy{"id of the execution", executionIn(row)}), true
 	default:
 		return s.actKey(k, row)
 	}
@@ -139,6 +141,14 @@ func (s *overviewScreen) tableOf(row Row) (Table, bool) {
 	}
 }
 
+// oneOf is what a row of the list at the cursor is.
+func (s *overviewScreen) oneOf(row Row) string {
+	if table, ok := s.tableOf(row); ok {
+		return table.one()
+	}
+	return "message"
+}
+
 // executionIn is the execution that a row is about, or is.
 func executionIn(row Row) string {
 	if row.Execution != "" {
@@ -158,24 +168,31 @@ func openOf(row Row) tea.Cmd {
 // move moves the cursor, over the end of a list into the next one.
 func (s *overviewScreen) move(lines int) {
 	l := &s.lists[s.at]
-	to := l.cursor + lines
+	to, before := l.cursor+lines, s.at
 	switch {
 	case to < 0 && s.at > 0:
-		s.jump(-1)
-		s.lists[s.at].cursor = len(s.lists[s.at].rows) - 1
+		if s.jump(-1); s.at > before { // there is none before it
+			s.at = before
+		} else if s.at < before {
+			s.lists[s.at].cursor = len(s.lists[s.at].rows) - 1
+		}
 	case to >= len(l.rows) && s.at < len(s.lists)-1:
-		s.jump(1)
-		s.lists[s.at].cursor = 0
+		if s.jump(1); s.at < before {
+			s.at = before
+		} else if s.at > before {
+			s.lists[s.at].cursor = 0
+		}
 	default:
 		l.cursor = to
 	}
 	s.lists[s.at].clamp()
 }
 
-// jump goes to another list that is not empty.
+// jump goes to another list that is not empty, behind the last one to the first.
 func (s *overviewScreen) jump(step int) {
-	for to := s.at + step; to >= 0 && to < len(s.lists); to += step {
-		if len(s.lists[to].rows) > 0 {
+	n := len(s.lists)
+	for i := 1; i < n; i++ {
+		if to := (s.at + i*step + n*n) % n; len(s.lists[to].rows) > 0 {
 			s.at = to
 			return
 		}
@@ -202,13 +219,24 @@ func (s *overviewScreen) wheel(lines int) {
 }
 
 func (s *overviewScreen) hints() []hint {
-	hints := []hint{{"↑ ↓", "row", false}, {"← →", "list", false}, {"enter", "open", false}}
-	row := s.lists[s.at].current()
-	if table, ok := s.tableOf(row); ok {
+	var hints []hint
+	row, filled := s.lists[s.at].current(), 0
+	for i := range s.lists {
+		filled += truth(len(s.lists[i].rows) > 0)
+	}
+	if row.ID != "" {
+		hints = append(hints, hint{"↑ ↓", "row", false})
+	}
+	if filled > 1 || filled == 1 && row.ID == "" {
+		hints = append(hints, hint{"tab", "list", false}, hint{"← →", "list", true})
+	}
+	if row.ID != "" {
+		hints = append(hints, hint{"enter", "open", false})
+	}
+	if table, ok := s.tableOf(row); ok && row.ID != "" {
 		for _, d := range offered(s.source, table, row) {
 			hints = append(hints, hint{d.key, d.what, d.verb == Record})
 		}
 	}
-	return append(hints, hint{"1–5", "places", false}, hint{":", "command", false},
-		hint{"y", "copy the id", true}, hint{"Y", "copy the id of the execution", true})
+	return append(hints, hint{"1–5", "places", false}, hint{":", "command", false})
 }

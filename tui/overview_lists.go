@@ -45,9 +45,7 @@ func shares(room int, needs []int) []int {
 func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
 	list := &s.lists[at]
 	title := list.title
-	if n := len(list.rows); n > a.h-1 && a.h > 1 {
-		title += ", " + count(int64(a.h-1)) + " of " + count(int64(n))
-	}
+	title += list.share(a.h - 1)
 	how := accent
 	if at == failedList && len(list.rows) > 0 {
 		how = bad
@@ -68,6 +66,19 @@ func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
 		if at == s.at && list.offset+y == list.cursor {
 			line.fill(0, selected)
 		}
+	}
+}
+
+// share says how many of all rows there is room for, if not for all of them.
+func (l *listing) share(room int) string {
+	shown := min(room, len(l.rows))
+	switch of := max(l.total, int64(len(l.rows))); {
+	case shown <= 0, int64(shown) == of && l.total > 0, shown == len(l.rows) && l.total == 0:
+		return ""
+	case l.total == 0:
+		return ", " + count(int64(shown)) + " of " + count(of) + " or more"
+	default:
+		return ", " + count(int64(shown)) + " of " + count(of)
 	}
 }
 

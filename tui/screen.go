@@ -48,11 +48,11 @@ type answer interface{ failed() error }
 
 // What a screen asks the model for, as messages that its commands yield.
 type (
-	wantAction struct{ Action }      // to be planned, confirmed and done
-	wantMove   struct{ Move }        // of the source's time
-	wantOpen   struct{ id string }   // an execution
-	wantCopy   struct{ text string } // to the clipboard
-	wantSay    struct {              // a line at the bottom
+	wantAction struct{ Action }            // to be planned, confirmed and done
+	wantMove   struct{ Move }              // of the source's time
+	wantOpen   struct{ id string }         // an execution
+	wantCopy   struct{ what, text string } // to the clipboard
+	wantSay    struct {                    // a line at the bottom
 		text string
 		bad  bool
 	}

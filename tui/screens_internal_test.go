@@ -185,7 +185,7 @@ var scenes = []struct {
 	{"execution", false, []string{"2", "enter"}},
 	{"confirm", false, []string{"2", "c"}},
 	{"confirm_letters", false, []string{"4", "x", "x", "R"}},
-	{"reschedule", false, []string{"3", "m", "'PT1", "enter"}},
+	{"reschedule", false, []string{"3", "M", "'PT1", "enter"}},
 	{"emit", false, []string{"e"}},
 	{"help", false, []string{"3", "?"}},
 	{"help_film", true, []string{"?"}},

@@ -39,7 +39,7 @@ func newScripted() *scripted {
 			{Name: "executor", Alive: 1, Busy: 4, Pending: 4, Workers: []Worker{{"host-1-c", Alive, 4, 200 * time.Millisecond}, {"host-0-x", Silent, 0, 4 * time.Minute}}},
 			{Name: "timer", Note: "not seen for 20s"},
 		},
-		Due: s.rows[Timers][:12],
+		Due: s.rows[Timers][:12], Of: Totals{Due: 30, Running: 2, Failed: 20},
 		Running: []Row{
 			{ID: "r1", State: Running, Kind: "call http", Execution: "order-1", Task: "/do/1/charge", At: when.Add(-83 * time.Second)},
 			{ID: "r2", State: Running, Kind: "run script", Execution: "注文-2", Task: "/do/0/整理", At: when.Add(-2 * time.Second)},

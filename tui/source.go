@@ -87,9 +87,11 @@ type Overview struct {
 	Fires    float64 // timers fired a second, lately
 	Services []Service
 
+	// Of each of these there may be more than are listed.
 	Due     []Row // timers, the next one first
 	Running []Row // tasks that are being performed, the oldest first
 	Failed  []Row // executions and dead letters, the latest first
+	Of      Totals
 	Notes   []string
 }
 
@@ -100,6 +102,9 @@ type Counts struct {
 
 	Shared bool // timers are counted over all tenants
 }
+
+// Totals are how many there are of what an overview lists; 0 where that is not known.
+type Totals struct{ Due, Running, Failed int64 }
 
 // Service is one of the engine's services, in all its processes.
 type Service struct {

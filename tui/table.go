@@ -34,6 +34,7 @@ type table struct {
 	back   bool
 
 	cursor, offset, height int
+	room                   int  // cells that it was drawn into
 	moved                  bool // somebody has moved the cursor
 	early                  int  // … by so much, before there was what it moves in
 	toEnd                  bool
@@ -64,12 +65,29 @@ func (t *table) arrange() {
 		return
 	}
 	by := columnsOf(t.kind)[t.sort-1].order
+	_, down := t.sorted()
 	slices.SortStableFunc(t.rows, func(a, b Row) int {
-		if t.back {
+		if down {
 			a, b = b, a
 		}
 		return by(a, b)
 	})
+}
+
+// sorted is the column, by its number, that the rows are sorted by, and whether the
+// largest come first.
+func (t *table) sorted() (number int, down bool) {
+	if t.sort == 0 {
+		return t.kind.naturally()
+	}
+	return t.sort, columnsOf(t.kind)[t.sort-1].down != t.back
+}
+
+// reverse sorts the other way round.
+func (t *table) reverse() {
+	number, down := t.sorted()
+	t.back = columnsOf(t.kind)[number-1].down == down
+	t.order(number)
 }
 
 // current is the row at the cursor; none in an empty table.
@@ -162,7 +180,7 @@ func (t *table) narrow(typed string) {
 	if typed == t.typed {
 		return
 	}
-	t.typed, t.filter, t.widths = typed, ParseFilter(typed), nil
+	t.typed, t.filter, t.widths = typed, ParseFilter(t.kind, typed), nil
 	t.restart()
 }
 
@@ -171,6 +189,19 @@ func (t *table) order(column int) {
 	n := len(columnsOf(t.kind)) + 1
 	t.sort = (column + n) % n
 	t.restart()
+}
+
+// orderNext sorts by the next column that is shown, or the one before.
+func (t *table) orderNext(step int) {
+	columns := columnsOf(t.kind)
+	n, to := len(columns)+1, t.sort
+	for range n {
+		if to = (to + step + n) % n; to == 0 || t.room >= columns[to-1].needs {
+			break
+		}
+	}
+	t.back = false
+	t.order(to)
 }
 
 // clamp keeps the cursor in the window and on the screen.

@@ -7,7 +7,7 @@ import (
 
 // draw shows the window: titles, rows, and a line about what is shown.
 func (t *table) draw(a area, l look, now time.Time, total int64) {
-	t.height = max(1, a.h-2)
+	t.height, t.room = max(1, a.h-2), a.w
 	t.clamp()
 	columns, widths := t.layout(a.w, now)
 	t.titles(a, l, columns, widths)
@@ -20,6 +20,11 @@ func (t *table) draw(a area, l look, now time.Time, total int64) {
 	}
 	if len(t.rows) == 0 {
 		a.put(2, 2, faint, clip(t.emptiness(), a.w-2, l.more()))
+		if t.filter.Problem != "" {
+			for i, line := range wrapped(t.filter.Problem, a.w-4) {
+				a.put(2, 3+i, warn, line)
+			}
+		}
 	}
 	t.foot(a, l, total)
 }
@@ -88,13 +93,14 @@ func shrink(columns []column, widths []int, left int) {
 
 func (t *table) titles(a area, l look, columns []column, widths []int) {
 	x := t.gutter()
+	number, down := t.sorted()
 	for i, c := range columns {
 		if widths[i] == 0 {
 			continue
 		}
 		title := c.title
-		if t.sort == i+1 {
-			title += l.pick([2]string{"▲", "▼"}[truth(t.back)], [2]string{"^", "v"}[truth(t.back)])
+		if number == i+1 {
+			title += l.pick([2]string{"▲", "▼"}[truth(down)], [2]string{"^", "v"}[truth(down)])
 		}
 		at := x
 		if c.right {
@@ -192,7 +198,10 @@ func (t *table) foot(a area, l look, total int64) {
 		parts = append(parts, "r reads again")
 	}
 	text := strings.Join(parts, l.pick(" · ", " | "))
-	a.put(1, y, faint, clip(text, a.w-2, l.more()))
+	x := a.put(1, y, faint, clip(text, a.w-2, l.more())) + 2
+	if t.filter.Problem != "" && len(t.rows) > 0 {
+		a.put(x, y, warn, clip(t.filter.Problem, a.w-x-1, l.more()))
+	}
 	if t.problem != "" && len(t.rows) > 0 {
 		a.right(y, bad, clip(" "+t.problem, a.w/2, l.more()))
 	}

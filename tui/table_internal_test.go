@@ -69,7 +69,7 @@ func TestEndOfPart(t *testing.T) {
 	p.keys("/", "ctrl+u", "'order-", "enter", "G").has("order-5999", "the last one")
 	p.keys("k").has("1 row before the end").pass(10 * time.Second).has("1 row before the end")
 	p.keys("g").has("1 of 200 or more")
-	p.keys("esc", "s", "s", "G").has("sorted by state among the first 5,200", "5,200 of 6,000")
+	p.keys("esc", "s", "s", "G").has("sorted by kind among the first 5,200", "5,200 of 6,000")
 	p.keys("S", "S").has("1 of 6,000").keys("G", "k", "k").has("5,998 of 6,000", "order-5999")
 }
 
@@ -119,5 +119,5 @@ func TestCursorStays(t *testing.T) {
 	p.pass(6*time.Second).has("2 of 50", "»  ◔ in 3s")
 	s.rows[Timers] = nil
 	p.pass(6 * time.Second).has("no timers")
-	p.keys("j", "f").has("nothing is chosen")
+	p.keys("j", "F").has("nothing is chosen")
 }

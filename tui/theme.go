@@ -40,14 +40,16 @@ const (
 )
 
 // themeOf are colours of the sixteen that each terminal has and its user has chosen.
+// Faint is an attribute and no colour: bright black is the background itself in some
+// palettes (Solarized), whose other bright colours are greys.
 func themeOf(b Background) theme {
 	switch b {
 	case Light:
-		return theme{plainInk: "", faint: "90", accent: "34", good: "32", bad: "31", warn: "35", busy: "36", calm: "34", bar: "97;44"}
+		return theme{plainInk: "", faint: "2", accent: "34", good: "32", bad: "31", warn: "35", busy: "36", calm: "34", bar: "97;44"}
 	case None:
 		return theme{bar: "7"}
 	default:
-		return theme{plainInk: "", faint: "90", accent: "96", good: "92", bad: "91", warn: "93", busy: "96", calm: "94", bar: "97;44"}
+		return theme{plainInk: "", faint: "2", accent: "36", good: "32", bad: "91", warn: "33", busy: "36", calm: "94", bar: "97;44"}
 	}
 }
 
@@ -57,7 +59,7 @@ func (t theme) code(i ink) string {
 	if c := t[i&0xff]; c != "" && i&selected == 0 {
 		parts = append(parts, c)
 	}
-	if i&strong != 0 {
+	if i&strong != 0 && i&0xff != faint { // that would be neither
 		parts = append(parts, "1")
 	}
 	if i&under != 0 {

@@ -31,7 +31,7 @@ func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	}
 	right := a.w
 	if a.w >= 60 {
-		right = a.right(0, faint, " "+now.UTC().Format("2006-01-02 15:04:05.000"))
+		right = a.right(0, faint, " "+now.Format("2006-01-02 15:04:05.000Z07:00"))
 	}
 	whole := " " + passed(t.end.Sub(c.Start))
 	if c.Of > 0 {

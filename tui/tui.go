@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"strings"
 	"time"
@@ -24,9 +25,10 @@ type Options struct {
 	ASCII      bool // nothing but ASCII
 	Mouse      bool
 
-	Every time.Duration // between two looks at how all of it stands
-	Open  string        // an execution to begin with
-	Place string        // or a place, by the name of its command: "timers", "events"
+	Every time.Duration  // between two looks at how all of it stands
+	Zone  *time.Location // that times can be shown in instead of UTC; the machine's, if nil
+	Open  string         // an execution to begin with
+	Place string         // or a place, by the name of its command: "timers", "events"
 
 	Input  io.Reader // the terminal, if nil
 	Output io.Writer // the terminal, if nil
@@ -92,9 +94,33 @@ func Run(ctx context.Context, source Source, options Options) error {
 		settings = append(settings, tea.WithInput(options.Input))
 	}
 	program = tea.NewProgram(m, settings...)
+	defer divertLog(func(line string) { program.Send(logged{line}) })()
 	_, err := program.Run()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("show the screen: %w", err)
 	}
 	return nil
+}
+
+// logged is a line that something else wrote to the log of the process.
+type logged struct{ line string }
+
+// divertLog sends what is written to the log of the process, such as what net/http has to
+// say, elsewhere, since it would be written over the screen. The result puts it back.
+func divertLog(to func(line string)) (restore func()) {
+	before, flags := log.Writer(), log.Flags()
+	log.SetFlags(0)
+	log.SetOutput(diverted(to))
+	return func() {
+		log.SetOutput(before)
+		log.SetFlags(flags)
+	}
+}
+
+// diverted is a writer of lines. It does not wait: whoever logs may be what draws.
+type diverted func(line string)
+
+func (d diverted) Write(p []byte) (int, error) {
+	go d(strings.TrimSpace(string(p)))
+	return len(p), nil
 }

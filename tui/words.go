@@ -77,15 +77,27 @@ func since(now, at time.Time) string {
 	return age(max(0, now.Sub(at)))
 }
 
-// moment is a time of day, and the day where that is another one.
+// moment is a time of day in the zone of now, and the day where that is another one.
 func moment(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	if now.UTC().Truncate(24 * time.Hour).Equal(at.UTC().Truncate(24 * time.Hour)) {
-		return at.UTC().Format("15:04:05.000")
+	at = at.In(now.Location())
+	if now.Format(time.DateOnly) == at.Format(time.DateOnly) {
+		return at.Format("15:04:05.000")
 	}
-	return at.UTC().Format("2006-01-02 15:04:05")
+	return at.Format("2006-01-02 15:04:05")
+}
+
+// zoned is a text in which a time stands alone, in the zone of now.
+func zoned(now time.Time, text string) string {
+	if now.Location() == time.UTC || !strings.HasSuffix(text, "Z") {
+		return text
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at.In(now.Location()).Format(time.RFC3339Nano)
+	}
+	return text
 }
 
 // number is a count with its thousands apart.

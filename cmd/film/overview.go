@@ -23,8 +23,10 @@ func (f *Film) Overview(context.Context) (tui.Overview, error) {
 	p := &f.playhead
 	o := tui.Overview{
 		Now: p.at, Place: f.opts.Place, Tenant: f.opts.Tenant, Clock: f.clock(now),
-		Counts: f.counts(), Running: f.running(), Failed: f.failures(),
+		Counts: f.counts(), Failed: f.failures(),
 	}
+	o.Running, o.Of.Running = f.running()
+	o.Of.Due, o.Of.Failed = o.Counts.Timers, o.Counts.Faulted+o.Counts.Dead
 	o.Events, o.Fires = f.rates(now)
 	for _, t := range f.stage.pending()[:min(len(f.stage.timers), fewDue)] {
 		o.Due = append(o.Due, f.timerRow(t))
@@ -51,18 +53,18 @@ func (f *Film) counts() tui.Counts {
 	}
 }
 
-// running are the tasks that do something, or listen: those that wait are among the timers.
-func (f *Film) running() (rows []tui.Row) {
+// running are the first tasks that do something, or listen, and how many there are: those
+// that wait are among the timers.
+func (f *Film) running() (rows []tui.Row, all int64) {
 	for _, t := range f.stage.underway() {
 		if composite(t.kind) || t.kind == string(dsl.Wait) {
 			continue
 		}
-		rows = append(rows, f.taskRow(t))
-		if len(rows) == fewRunning {
-			break
+		if all++; len(rows) < fewRunning {
+			rows = append(rows, f.taskRow(t))
 		}
 	}
-	return rows
+	return rows, all
 }
 
 // failures are the executions that have failed and the dead letters, the latest first.

@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	r := counting(t, 200)
 	f := r.at(len(r.events))
-	q := tui.Query{Table: tui.Events, Filter: tui.ParseFilter("kind:task.completed task:keep"), Limit: 30}
+	q := tui.Query{Table: tui.Events, Filter: tui.ParseFilter(tui.Events, "kind:task.completed task:keep"), Limit: 30}
 	seen := map[string]bool{}
 	for pages := 0; ; pages++ {
 		page := ok(f.Page(t.Context(), q))

@@ -185,7 +185,7 @@ func TestEmit(t *testing.T) {
 	wants(t, w.do(emit(`{"type": "com.shop.paid", "id": "e-1", "source": "/shop", "data": {"n": 1.50}, "subject": "order-7"}`)),
 		"sent e-1: 1 execution listens for com.shop.paid")
 	w.becomes("hearer", tui.Completed)
-	events := w.page(tui.Query{Table: tui.Events, Filter: tui.ParseFilter("kind:com.shop.paid"), Limit: 1}).Rows
+	events := w.page(tui.Query{Table: tui.Events, Filter: tui.ParseFilter(tui.Events, "kind:com.shop.paid"), Limit: 1}).Rows
 	d := must(w.source.Detail(t.Context(), tui.Events, events[0].ID))(t)
 	wants(t, fmt.Sprint(d), "[subject order-7]", `{"n":1.5}`, "[source /shop]")
 	for text, want := range map[string]string{

@@ -84,12 +84,12 @@ func BenchmarkTop(b *testing.B) {
 	}
 	page("executions/first", tui.Query{Table: tui.Executions, Limit: 100})
 	page("executions/deep", tui.Query{Table: tui.Executions, Limit: 100, After: deep(tui.Executions, 90)})
-	page("executions/filtered", tui.Query{Table: tui.Executions, Limit: 100, Filter: tui.ParseFilter("id:order-0999")})
-	page("executions/vain", tui.Query{Table: tui.Executions, Limit: 100, Filter: tui.ParseFilter("nothing")})
+	page("executions/filtered", tui.Query{Table: tui.Executions, Limit: 100, Filter: tui.ParseFilter(tui.Executions, "id:order-0999")})
+	page("executions/vain", tui.Query{Table: tui.Executions, Limit: 100, Filter: tui.ParseFilter(tui.Executions, "nothing")})
 	page("timers/first", tui.Query{Table: tui.Timers, Limit: 100})
 	page("timers/deep", tui.Query{Table: tui.Timers, Limit: 100, After: deep(tui.Timers, 900)})
-	page("timers/filtered", tui.Query{Table: tui.Timers, Limit: 100, Filter: tui.ParseFilter("execution:order-099999")})
-	page("timers/vain", tui.Query{Table: tui.Timers, Limit: 100, Filter: tui.ParseFilter("nothing")})
+	page("timers/filtered", tui.Query{Table: tui.Timers, Limit: 100, Filter: tui.ParseFilter(tui.Timers, "execution:order-099999")})
+	page("timers/vain", tui.Query{Table: tui.Timers, Limit: 100, Filter: tui.ParseFilter(tui.Timers, "nothing")})
 	b.Run("overview", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := source.Overview(b.Context()); err != nil {

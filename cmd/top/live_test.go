@@ -145,7 +145,7 @@ func TestPageOfExecutions(t *testing.T) {
 		"status:faulted": 1, "status:wait": 25, "status:nonsense": 0, "id:nap-1": 10, "nap-07": 1, "workflow:test.nap": 25,
 		"faulted": 1, "nothing": 0, "test nap-0": 10, "ID:BROKEN": 1,
 	} {
-		got := w.all(tui.Query{Table: tui.Executions, Filter: tui.ParseFilter(filter), Limit: 4})
+		got := w.all(tui.Query{Table: tui.Executions, Filter: tui.ParseFilter(tui.Executions, filter), Limit: 4})
 		if len(got) != want {
 			t.Errorf("%s: %v, want %d", filter, names(got), want)
 		}
@@ -215,7 +215,7 @@ func TestPageOfTimers(t *testing.T) {
 		"execution:x-0": 10, "x-29": 1, "kind:retry": 30, "status:overdue": 1, "unreadable": 1, "task:rest": 61, "nobody": 0,
 		"workflow:nap kind:wait": 30, "id:" + all[5].ID: 1,
 	} {
-		got := w.all(tui.Query{Table: tui.Timers, Filter: tui.ParseFilter(filter), Limit: 4})
+		got := w.all(tui.Query{Table: tui.Timers, Filter: tui.ParseFilter(tui.Timers, filter), Limit: 4})
 		if len(got) != want {
 			t.Errorf("%s: %v, want %d", filter, names(got), want)
 		}
@@ -248,7 +248,7 @@ func TestPageOfStreams(t *testing.T) {
 		letters[0].Count != 5 || letters[0].State != tui.Dead {
 		t.Errorf("%d letters: %+v", len(letters), letters)
 	}
-	if got := w.all(tui.Query{Table: tui.Letters, Filter: tui.ParseFilter("kind:type1 xxx"), Limit: 2}); len(got) != 5 {
+	if got := w.all(tui.Query{Table: tui.Letters, Filter: tui.ParseFilter(tui.Letters, "kind:type1 xxx"), Limit: 2}); len(got) != 5 {
 		t.Errorf("letters of a filter: %v", names(got))
 	}
 	d := must(w.source.Detail(t.Context(), tui.Letters, letters[0].ID))(t)
@@ -267,7 +267,7 @@ func TestPageOfStreams(t *testing.T) {
 	if len(events) != 13 || events[0].State != tui.Broken || events[1].Execution != "x-11" || events[1].Kind != "com.shop.paid" || events[1].Note != "" {
 		t.Errorf("%d events: %+v", len(events), events)
 	}
-	if got := w.all(tui.Query{Table: tui.Events, Filter: tui.ParseFilter("execution:x-0"), Limit: 3}); len(got) != 10 {
+	if got := w.all(tui.Query{Table: tui.Events, Filter: tui.ParseFilter(tui.Events, "execution:x-0"), Limit: 3}); len(got) != 10 {
 		t.Errorf("events of a filter: %v", names(got))
 	}
 	d = must(w.source.Detail(t.Context(), tui.Events, events[1].ID))(t)

@@ -56,20 +56,30 @@ func (l *Live) due(ctx context.Context, o *tui.Overview) error {
 	for _, p := range page.Timers {
 		o.Due = append(o.Due, timerRow(p, o.Now))
 	}
+	if page.Next == "" {
+		o.Of.Due = int64(len(o.Due))
+	}
 	return err
 }
 
 // running adds the tasks that executors have at hand.
 func (l *Live) running(ctx context.Context, o *tui.Overview) error {
 	held, err := l.store.Held(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
+	tasks := int64(0)
 	for _, h := range held {
-		if h.Event.Type != event.TaskRequested || len(o.Running) == fewRunning {
+		if h.Event.Type != event.TaskRequested {
+			continue
+		}
+		if tasks++; len(o.Running) == fewRunning {
 			continue
 		}
 		o.Running = append(o.Running, tui.Row{
 			ID: h.ID, State: tui.Running, Kind: tale.Brief(h.Event), Workflow: h.Event.Workflow, Execution: h.Event.Execution, Task: h.Event.Task,
 			At: h.Since, Note: h.Consumer, Count: h.Count,
 		})
+	}
+	if len(held) < 2*fewRunning {
+		o.Of.Running = tasks
 	}
 	return err
 }
@@ -96,6 +106,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	}
 	slices.SortStableFunc(o.Failed, func(a, b tui.Row) int { return ended(b).Compare(ended(a)) })
 	o.Failed = o.Failed[:min(len(o.Failed), fewFailed)]
+	o.Of.Failed = o.Counts.Faulted + o.Counts.Dead
 	return err
 }
 
@@ -213,7 +224,9 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		return err
 	}
 	others := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == l.opts.Tenant })
-	o.Counts.Shared = len(others) > 0
+	if o.Counts.Shared = len(others) > 0; !o.Counts.Shared {
+		o.Of.Due = o.Counts.Timers
+	}
 	if empty(o.Counts) && len(others) > 0 {
 		note("there is nothing of tenant %s here, but of %s: --tenant", l.opts.Tenant, strings.Join(others[:min(len(others), 5)], ", "))
 	}

@@ -84,11 +84,10 @@ func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err 
 	return page, err
 }
 
-// statuses are those that a text stands in.
+// statuses are those of executions that a text stands in.
 func statuses(text string) (out []string) {
-	all := []tui.State{tui.Pending, tui.Running, tui.Waiting, tui.Suspended, tui.Completed, tui.Faulted, tui.Cancelled}
-	for _, state := range all {
-		if strings.Contains(string(state), text) {
+	for _, state := range tui.StatesWith(text) {
+		if state != tui.Overdue && state != tui.Broken && state != tui.Dead {
 			out = append(out, string(state))
 		}
 	}

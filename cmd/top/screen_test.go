@@ -68,7 +68,7 @@ func (w *world) fires(term *terminal) {
 	term.shows("order-1", "/do/", "!order-2")
 	term.keys("Enter")
 	term.shows("1 of 1", "order-1", "/do/", "!order-2")
-	term.keys("f")
+	term.keys("F")
 	term.shows("fires now", "the execution goes on")
 	if x := must(w.store.Execution(w.Context(), tenant, "order-1"))(w); x.Status != "waiting" {
 		w.Errorf("unasked order-1 became %s", x.Status)
@@ -112,7 +112,7 @@ func (w *world) replays(term *terminal) {
 	if n := w.rdb.XLen(w.Context(), "tenant:default:events:dlq").Val(); n != 0 {
 		w.Errorf("%d letters are left", n)
 	}
-	found := w.page(tui.Query{Table: tui.Events, Filter: tui.ParseFilter("kind:com.shop.paid"), Limit: 1}).Rows
+	found := w.page(tui.Query{Table: tui.Events, Filter: tui.ParseFilter(tui.Events, "kind:com.shop.paid"), Limit: 1}).Rows
 	if len(found) != 1 {
 		w.Errorf("in the stream: %v", found)
 	}

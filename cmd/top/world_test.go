@@ -145,7 +145,7 @@ func (w *world) page(q tui.Query) tui.Page {
 func (w *world) timerOf(execution string) (found tui.Row) {
 	w.Helper()
 	w.until("timer of "+execution, func() bool {
-		page := w.page(tui.Query{Table: tui.Timers, Filter: tui.ParseFilter("execution:" + execution), Limit: 1})
+		page := w.page(tui.Query{Table: tui.Timers, Filter: tui.ParseFilter(tui.Timers, "execution:"+execution), Limit: 1})
 		if len(page.Rows) > 0 {
 			found = page.Rows[0]
 		}

@@ -23,8 +23,8 @@ const (
 
 // style is how a character looks: colours by their number of the sixteen, -1 for none.
 type style struct {
-	fore, back    int
-	bold, reverse bool
+	fore, back           int
+	bold, faint, reverse bool
 }
 
 type cell struct {
@@ -47,10 +47,19 @@ var palettes = map[string]palette{
 		[16]string{"#24292f", "#cf222e", "#116329", "#7d4e00", "#0969da", "#8250df", "#1b7c83", "#6e7781", "#6e7781", "#a40e26", "#1a7f37", "#633c01", "#218bff", "#a475f9", "#3192aa", "#ffffff"},
 		"#ffffff", "#1f2328", "#d0d7de",
 	},
+	"solarized-dark":  {solarized, "#002b36", "#839496", "#073642"},
+	"solarized-light": {solarized, "#fdf6e3", "#657b83", "#eee8d5"},
+}
+
+// solarized are the colours of a palette in which bright black is the dark background and
+// most bright colours are greys.
+var solarized = [16]string{
+	"#073642", "#dc322f", "#859900", "#b58900", "#268bd2", "#d33682", "#2aa198", "#eee8d5",
+	"#002b36", "#cb4b16", "#586e75", "#657b83", "#839496", "#6c71c4", "#93a1a1", "#fdf6e3",
 }
 
 func main() {
-	name := flag.String("palette", "dark", "dark or light")
+	name := flag.String("palette", "dark", "dark, light, solarized-dark or solarized-light")
 	flag.Parse()
 	var rows [][]cell
 	in := bufio.NewScanner(os.Stdin)
@@ -64,7 +73,7 @@ func main() {
 	draw(os.Stdout, rows, palettes[*name])
 }
 
-var plain = style{-1, -1, false, false}
+var plain = style{fore: -1, back: -1}
 
 // parse reads a line with its escape sequences; a style goes on in the next one.
 func parse(line string, now style) (cells []cell, then style) {
@@ -93,6 +102,8 @@ func (s style) with(codes string) style {
 			s = plain
 		case n == 1:
 			s.bold = true
+		case n == 2:
+			s.faint = true
 		case n == 7:
 			s.reverse = true
 		case n == 39:
@@ -117,9 +128,12 @@ func (p palette) of(s style) (fore, back string) {
 	}
 	if s.back >= 0 {
 		back = p.colours[s.back]
-		if s.back == 4 {
+		if s.back == 4 && p.colours[8] != solarized[8] {
 			back = "#1f6feb" // what stands on it is white
 		}
+	}
+	if s.faint {
+		fore = mixed(fore, p.back)
 	}
 	if s.reverse {
 		if back == "" {
@@ -128,6 +142,17 @@ func (p palette) of(s style) (fore, back string) {
 		fore, back = back, fore
 	}
 	return fore, back
+}
+
+// mixed is a colour nearer to another one, as terminals draw what is faint.
+func mixed(a, b string) string {
+	out := "#"
+	for at := 1; at < len(a); at += 2 {
+		x, _ := strconv.ParseUint(a[at:at+2], 16, 8)
+		y, _ := strconv.ParseUint(b[at:at+2], 16, 8)
+		out += fmt.Sprintf("%02x", (3*x+2*y)/5)
+	}
+	return out
 }
 
 func draw(out *os.File, rows [][]cell, p palette) {
