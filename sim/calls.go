@@ -97,13 +97,16 @@ func (w *world) transport() http.RoundTripper {
 		if !w.cfg.Onward {
 			next = nil
 		}
-		next = &mocked{w: w, next: next, each: map[string]*mock.Transport{}}
+		w.mocked = &mocked{w: w, next: next, each: map[string]*mock.Transport{}, shared: new(mock.State)}
+		next = w.mocked
 	}
 	if w.cfg.replay != nil {
 		next = w.cfg.replay.transport(w.sleep)
 	}
 	if w.cfg.Plan != nil {
 		next = &faultyCalls{w: w, next: next, answers: map[string]answer{}}
+	} else {
+		next = &carrier{w: w, next: next}
 	}
 	if w.cfg.record == nil {
 		return next

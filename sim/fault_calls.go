@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/sim/mock"
@@ -62,7 +61,7 @@ var errNoAnswer = errors.New("connection reset by peer")
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := f.w.originOf(req)
 	deed := Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
-	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String()
+	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String() + " " + req.Header.Get("Idempotency-Key")
 	s := f.w.current
 	if err := f.unsent(req); err != nil {
 		return nil, err
@@ -80,6 +79,9 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	known, err := f.ask(req, key, deed)
 	if err != nil {
 		return nil, err
+	}
+	if known.err == nil {
+		f.w.carry(from, req, known.response.StatusCode)
 	}
 	if s != nil && s.process.dead {
 		return nil, errCrashed
@@ -158,24 +160,34 @@ func (w *world) callFaults(s *service, task string) []Fault {
 // mocked gives each execution its own mocks, with their own counts, so that what
 // one is answered does not depend on the others.
 type mocked struct {
-	w    *world
-	next http.RoundTripper
-	each map[string]*mock.Transport
+	w      *world
+	next   http.RoundTripper
+	each   map[string]*mock.Transport
+	shared *mock.State
 }
 
 // RoundTrip is http.RoundTripper's.
 func (m *mocked) RoundTrip(req *http.Request) (*http.Response, error) {
-	root, _, _ := strings.Cut(m.w.originOf(req).Execution, ".")
+	return m.of(m.owner(rootOf(m.w.originOf(req).Execution))).RoundTrip(req)
+}
+
+// owner is the execution that has mocks of its own: "" if there is but one.
+func (m *mocked) owner(root string) string {
 	if len(m.w.ids) == 1 {
-		root = ""
+		return ""
 	}
-	mocks := m.each[root]
+	return root
+}
+
+// of are the mocks of an execution.
+func (m *mocked) of(owner string) *mock.Transport {
+	mocks := m.each[owner]
 	if mocks == nil {
 		mocks = m.w.cfg.Mocks.Transport(m.w.answering, m.next)
-		mocks.Observe = m.w.cfg.Exchange
-		m.each[root] = mocks
+		mocks.Observe, mocks.Shared = m.w.cfg.Exchange, m.shared
+		m.each[owner] = mocks
 	}
-	return mocks.RoundTrip(req)
+	return mocks
 }
 
 // answering lets a mock's latency pass. Where things go wrong it answers even if

@@ -86,6 +86,7 @@ type (
 		Error   *event.Problem  `json:"error,omitempty"`
 		Stop    Stop            `json:"stop,omitempty"`
 		Order   string          `json:"order"`
+		Effects string          `json:"effects,omitempty"`
 		Outcome string          `json:"outcome"`
 	}
 )
@@ -116,7 +117,7 @@ func Record(ctx context.Context, cfg Config, out io.Writer) (*Result, error) {
 	if err == nil {
 		rec.line(resultLine{
 			Record: "result", Status: string(result.Status), Output: result.Output, Error: result.Error,
-			Stop: result.Stop, Order: result.Order, Outcome: result.Outcome,
+			Stop: result.Stop, Order: result.Order, Effects: result.Effects, Outcome: result.Outcome,
 		})
 	}
 	// What happened until something broke is what helps to find out why.

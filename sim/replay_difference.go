@@ -169,6 +169,7 @@ func (p *replay) compareResult() {
 		p.resultDiffers("the result has the error "+excerpt(event.Encode(was.Error)), "the error is "+excerpt(event.Encode(now.Error)), prefixed(".error", g))
 		return
 	}
+	now.Effects = was.Effects
 	// The hash of an export is that of its tokens, that of a run of its secrets.
 	if p.marked && (p.sealed || p.fromHistory()) || p.result.Outcome == outcome(was) || p.result.Outcome == outcome(now) {
 		return
@@ -191,7 +192,7 @@ func (p *replay) lastLine() int { return p.entries[len(p.entries)-1].line + 1 }
 
 // recordedResult is the result as the recording has it, in the form in which it was hashed.
 func (p *replay) recordedResult() *Result {
-	r := &Result{Status: decide.Status(p.result.Status), Error: p.result.Error}
+	r := &Result{Status: decide.Status(p.result.Status), Error: p.result.Error, Effects: p.result.Effects}
 	if len(p.result.Output) > 0 {
 		r.Output = expr.Encode(dataOf(p.result.Output))
 	}

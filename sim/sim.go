@@ -97,7 +97,8 @@ type Result struct {
 	Events    int // in all histories
 	Elapsed   time.Duration
 	Order     string // hash of what happened in its order: equal for equal seeds
-	Outcome   string // hash of how it ended: equal for all seeds of a workflow without races
+	Effects   string // hash of the calls that were carried out, and of what mocks keep; "" if there are none
+	Outcome   string // hash of how it ended, with its effects: equal for all seeds of a workflow without races
 }
 
 // Stop is why a simulation ended before its execution did.

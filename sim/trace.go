@@ -25,7 +25,8 @@ func (t *trace) add(e event.Event) {
 
 func (t *trace) sum() string { return hex.EncodeToString(t.hash.Sum(nil)) }
 
-// outcome is a hash of how an execution ended, whatever the order was.
+// outcome is a hash of how an execution ended and of what it did to the world, whatever
+// the order was.
 func outcome(r *Result) string {
 	h := sha256.New()
 	h.Write([]byte(r.Status))
@@ -34,6 +35,10 @@ func outcome(r *Result) string {
 	h.Write([]byte{0})
 	if r.Error != nil {
 		h.Write(event.Encode(r.Error))
+	}
+	if r.Effects != "" { // earlier versions knew of no effects
+		h.Write([]byte{0})
+		h.Write([]byte(r.Effects))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

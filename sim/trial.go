@@ -27,6 +27,7 @@ type Trial struct {
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
 	Answered []Answered        // likewise, by when they were carried out
+	Shared   map[string]any    // by URL: what mocks keep that the executions share, where that has changed
 	Operated Operated          // what else befell the executions
 
 	foreign []string // keys of the timers that have fired for none of the executions, and their days, sorted
@@ -57,6 +58,8 @@ type End struct {
 	Output  json.RawMessage
 	Error   *event.Problem
 	History []event.Event
+	Calls   []Call         // that were carried out, in order; not those of executions that it began
+	Kept    map[string]any // by URL: what its mocks keep in the end, where that has changed; nil for one that another execution began
 }
 
 // Violation is a promise that was not kept.
@@ -133,8 +136,10 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		if err != nil {
 			return err
 		}
+		end.Calls, end.Kept = w.done(id)
 		t.Ends = append(t.Ends, end)
 	}
+	t.Shared = w.kept("")
 	if t.Stop == "" && w.over(t.Ends) {
 		err = w.leftovers(ctx, note)
 		w.orphans(note)

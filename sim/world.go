@@ -52,8 +52,10 @@ type world struct {
 	deeds  map[Deed]int      // calls that reached the world
 	turns  uint64            // that services have had
 
-	reached     []Reached         // the calls in their order
-	answered    []Answered        // likewise, by when they were carried out
+	reached     []Reached  // the calls in their order
+	answered    []Answered // likewise, by when they were carried out
+	carried     carried
+	mocked      *mocked           // nil: calls go out
 	idempotency map[string]string // the keys of runs, and the runs of keys
 	breaches    []Violation       // promises that were seen to be broken on the way
 	others      map[string]bool   // messages that a process was told to be another's
@@ -318,7 +320,8 @@ func (w *world) result(ctx context.Context, stop Stop) (*Result, error) {
 			return nil, err
 		}
 	}
-	r.Order, r.Outcome = w.trace.sum(), outcome(r)
+	r.Order, r.Effects = w.trace.sum(), w.effects()
+	r.Outcome = outcome(r)
 	return r, nil
 }
 

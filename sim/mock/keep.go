@@ -1,15 +1,128 @@
 package mock
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/sim/nodes"
 )
+
+// State is what mocks keep: a value for each mock and URL.
+type State struct {
+	mu     sync.Mutex
+	values map[place]any
+}
+
+// place is where a value is kept.
+type place struct {
+	mock int
+	url  string
+}
+
+// Kept is a value that a mock keeps, and the one that it began with.
+type Kept struct {
+	URL          string
+	Value, First any
+}
+
+// Kept returns what the mocks keep now, sorted by URL: what each execution has of its
+// own, or what all of them share. A mock whose URL has no * is there before its first
+// request, too.
+func (t *Transport) Kept(shared bool) []Kept {
+	state := t.state(shared)
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	var out []Kept
+	for i, mock := range t.mocks {
+		_, asked := state.values[place{i, mock.Match.URL}]
+		if mock.Keeps && mock.Shared == shared && !asked && mock.Match.URL != "" && !strings.Contains(mock.Match.URL, "*") {
+			out = append(out, Kept{mock.Match.URL, mock.Keep, mock.Keep})
+		}
+	}
+	for at, value := range state.values {
+		out = append(out, Kept{at.url, value, t.mocks[at.mock].Keep})
+	}
+	slices.SortFunc(out, func(a, b Kept) int {
+		return cmp.Or(cmp.Compare(a.URL, b.URL), cmp.Compare(jsonText(a.Value), jsonText(b.Value)))
+	})
+	return out
+}
+
+// Changed reports whether the value is another one than at first.
+func (k Kept) Changed() bool {
+	return !reflect.DeepEqual(k.Value, k.First) && jsonText(k.Value) != jsonText(k.First)
+}
+
+// state is where a mock keeps what it is sent.
+func (t *Transport) state(shared bool) *State { //nolint:revive // the flag is data: the mock's scope
+	if shared && t.Shared != nil {
+		return t.Shared
+	}
+	return &t.own
+}
+
+// The scopes of what a mock keeps.
+const (
+	scopeExecution = "execution" // each execution that is started has a state of its own
+	scopeShared    = "shared"    // the executions of one run have it in common
+)
+
+// readKeep reads what a mock keeps: the state at first, or its scope and the state. A
+// state that happens to have a member "scope" is told apart by what that says.
+func readKeep(r *nodes.Reader, n *yaml.Node) (state any, shared bool) {
+	scope, alone := scopeIn(n)
+	known := scope == scopeExecution || scope == scopeShared
+	meant := nodes.Fields{scopeExecution: nil, scopeShared: nil}.Nearest(scope)
+	if !known && (!alone || meant == "") {
+		return r.Data(n), false
+	}
+	r.Object(n, "keep", nodes.Fields{
+		"scope": func(n *yaml.Node) {
+			if !known {
+				r.Errorf(n, "scope is %s, want execution or shared; did you mean %s?", nodes.Spelled(n), meant)
+			}
+		},
+		"state": func(n *yaml.Node) { state = r.Data(n) },
+	}, func(key, _ *yaml.Node) {
+		r.Errorf(key, "keep has a scope and %q: want {scope: %s, state: {…}}, with the whole state in state", key.Value, scope)
+	})
+	return state, scope == scopeShared
+}
+
+// scopeIn is the scope that an object names, and whether it has no other members than
+// that and a state.
+func scopeIn(n *yaml.Node) (scope string, alone bool) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode {
+		return "", false
+	}
+	alone = true
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch key := n.Content[i].Value; key {
+		case "scope":
+			scope = n.Content[i+1].Value
+		case "state":
+		default:
+			alone = false
+		}
+	}
+	return scope, alone
+}
 
 // keep answers for a mock that keeps what it is sent, as a service does that stores
 // things: GET reads what is there, PUT and POST put another in its place, PATCH
 // replaces some of its members, DELETE removes it, so that nothing is found any
-// more. Each URL has its own, without its query. What is done is done when the
+// more. Each URL has its own, without its query, for each execution that is started,
+// or for all of them where it is shared. What is done is done when the
 // latency has passed; a response that is a failure does nothing.
 func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (*http.Response, error) {
 	if err := t.pass(req, r); err != nil {
@@ -25,17 +138,18 @@ func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (
 func (t *Transport) stored(req *http.Request, body []byte, mock int, r Response) Response {
 	bare := *req.URL
 	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
-	key := fmt.Sprintf("%d %s", mock, bare.String())
+	key := place{mock, bare.String()}
 	sent, err := jsonValue(body)
 	if err != nil {
 		sent = string(body)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.kept == nil {
-		t.kept = map[string]any{}
+	state := t.state(t.mocks[mock].Shared)
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.values == nil {
+		state.values = map[place]any{}
 	}
-	now, known := t.kept[key]
+	now, known := state.values[key]
 	if !known {
 		now = t.mocks[mock].Keep
 	}
@@ -47,7 +161,7 @@ func (t *Transport) stored(req *http.Request, body []byte, mock int, r Response)
 	case http.MethodDelete:
 		now = nil
 	}
-	t.kept[key] = now
+	state.values[key] = now
 	if now == nil && req.Method != http.MethodDelete {
 		return Response{Status: http.StatusNotFound}
 	}

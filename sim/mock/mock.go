@@ -28,6 +28,7 @@ type HTTP struct {
 	Respond []Response // one for each request, the last one repeats; never empty
 	Keep    any        // what is there at first, of a mock that keeps what it is sent
 	Keeps   bool
+	Shared  bool // all executions of a run have what is kept in common
 }
 
 // Match says which requests are meant; what is not written matches all.
@@ -55,6 +56,16 @@ type Response struct {
 // Stateful reports whether what it answers depends on what it was asked before.
 func (m *Set) Stateful() bool {
 	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Keeps || len(h.Respond) > 1 })
+}
+
+// Keeps reports whether there is a mock that keeps what it is sent.
+func (m *Set) Keeps() bool {
+	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Keeps })
+}
+
+// Shared reports whether there is a mock whose state the executions of a run share.
+func (m *Set) Shared() bool {
+	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Shared })
 }
 
 // Parse reads a mocks file in YAML or JSON. Its error names every mistake
@@ -92,7 +103,7 @@ func readHTTP(r *nodes.Reader, n *yaml.Node) HTTP {
 			}
 			r.Each("respond", func(n *yaml.Node) { mock.Respond = append(mock.Respond, readResponse(r, n)) })(n)
 		},
-		"keep": func(n *yaml.Node) { mock.Keep, mock.Keeps = r.Data(n), true },
+		"keep": func(n *yaml.Node) { mock.Keep, mock.Shared = readKeep(r, n); mock.Keeps = true },
 	}, nil)
 	if len(mock.Respond) == 0 {
 		mock.Respond = []Response{{Status: 200}}

@@ -22,6 +22,8 @@ import (
 type Transport struct {
 	// Observe, if set before the first request, sees every exchange when it is over.
 	Observe func(Exchange)
+	// Shared, if set before the first request, is what mocks keep for several Transports.
+	Shared *State
 
 	mocks []HTTP
 	sleep func(ctx context.Context, d time.Duration) error
@@ -29,7 +31,7 @@ type Transport struct {
 
 	mu    sync.Mutex
 	count []int // of requests that each mock has answered
-	kept  map[string]any
+	own   State
 }
 
 // Exchange is a request and what came of it.
