@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/bench"
+	"flunq.io/flunq/engine/history"
 )
 
 // table writes a report for people.
@@ -16,11 +17,11 @@ func (b *bencher) table(report *bench.Report) {
 	h := report.Head
 	set := h.Settled
 	where := fmt.Sprintf("Redis %s (%s, append-only file %s)", cmp.Or(h.Redis, "of an unknown version"), set.Server, cmp.Or(set.AppendOnly, "unknown"))
-	fmt.Fprintf(b.sh.Out, "%s, %d cores, %s\n", printable(cmp.Or(h.CPU, h.System)), h.Cores, h.System)
+	fmt.Fprintf(b.sh.Out, "%s, %s, %s\n", printable(cmp.Or(h.CPU, h.System)), history.Count(h.Cores, "core"), h.System)
 	fmt.Fprintf(b.sh.Out, "flunq %s, %s, %s\n", h.Flunq, h.Go, printable(where))
 	services := "in this process"
 	if set.Processes > 0 {
-		services = fmt.Sprintf("in each of %d processes", set.Processes)
+		services = "in each of " + history.Count(set.Processes, "process")
 	}
 	fmt.Fprintf(b.sh.Out, "%d workers, %d executors, %d timer services %s; %d events are read and %d timers fired at once; %s each\n\n",
 		set.Workers, set.Executors, set.Timers, services, set.Batch, set.Fires, set.Duration)
@@ -89,7 +90,7 @@ func figure(r bench.Result) string {
 func rounded(n float64) string {
 	switch size := math.Abs(n); {
 	case size >= 100:
-		return grouped(int(math.Round(n)))
+		return history.Number(int(math.Round(n)))
 	case size >= 10:
 		return strconv.FormatFloat(n, 'f', 1, 64)
 	default:
@@ -112,14 +113,14 @@ func (b *bencher) histograms(results []bench.Result) {
 		if most == 0 {
 			continue
 		}
-		fmt.Fprintf(b.sh.Out, "\n%s, %s (%s of them, from %s to %s ms)\n", r.Scenario, r.Name, grouped(r.Count), rounded(r.Least), rounded(r.Most))
+		fmt.Fprintf(b.sh.Out, "\n%s, %s (%s of them, from %s to %s ms)\n", r.Scenario, r.Name, history.Number(r.Count), rounded(r.Least), rounded(r.Most))
 		for _, bucket := range r.Histogram {
 			upto := "≤ " + rounded(bucket.Upto) + " ms"
 			if bucket.Upto == 0 {
 				upto = "longer"
 			}
 			bar := strings.Repeat(full, (bucket.Count*widest+most-1)/most)
-			fmt.Fprintf(b.sh.Out, "  %14s  %s %s\n", upto, bar, grouped(bucket.Count))
+			fmt.Fprintf(b.sh.Out, "  %14s  %s %s\n", upto, bar, history.Number(bucket.Count))
 		}
 	}
 }

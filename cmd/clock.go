@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/history"
 )
 
 // clockCommand is one run of a command about the clock of a flunq dev.
@@ -126,7 +127,7 @@ func (k *clockCommand) advance(ctx context.Context, text string) error {
 		k.tell(move)
 	}
 	if err == nil && !move.Done {
-		left := elapsed(move.Target.Sub(move.Now))
+		left := history.Duration(move.Target.Sub(move.Now))
 		return fail(exitLimit, fmt.Errorf("the clock stands at %s, %s before the end: %s; wait for what takes real time and advance again",
 			move.Now.Format(time.RFC3339Nano), left, move.Busy))
 	}
@@ -144,11 +145,8 @@ func (k *clockCommand) tell(move dev.Move) {
 		fmt.Fprintf(k.sh.Out, "%s  %s of %s\n", t.Due().UTC().Format(time.RFC3339Nano), printable(string(t.Kind)), printable(who))
 	}
 	if more := move.Fired - min(most, len(move.Timers)); more > 0 {
-		fmt.Fprintf(k.sh.Out, "and %d more\n", more)
+		fmt.Fprintf(k.sh.Out, "and %s more\n", history.Number(more))
 	}
-	timers := fmt.Sprintf("%d timers", move.Fired)
-	if move.Fired == 1 {
-		timers = "1 timer"
-	}
-	fmt.Fprintf(k.sh.Out, "%s, %s later: %s fired\n", move.Now.Format(time.RFC3339Nano), elapsed(move.Now.Sub(move.From)), timers)
+	timers := history.Count(move.Fired, "timer")
+	fmt.Fprintf(k.sh.Out, "%s, %s later: %s fired\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), timers)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -130,7 +131,7 @@ func letterRowOf(r *remote, l store.Letter, now time.Time) letterRow {
 }
 
 func (l letterRow) age() string {
-	return elapsed((time.Duration(max(l.AgeMS, 0)) * time.Millisecond).Truncate(time.Second))
+	return history.Duration((time.Duration(max(l.AgeMS, 0)) * time.Millisecond).Round(time.Second))
 }
 
 func letterTable(sh *shell, format *choice, rows []letterRow) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -166,7 +167,7 @@ func (t *letterChange) agreed(ctx context.Context, rows []changedLetter) error {
 	if t.verb == "replay" || len(rows) == 0 {
 		return nil
 	}
-	t.sh.hint("%s will be lost", plural(len(rows), "dead letter"))
+	t.sh.hint("%s will be lost", history.Count(len(rows), "dead letter"))
 	return t.consent.given(ctx, t.sh, t.format, "dlq "+t.verb)
 }
 

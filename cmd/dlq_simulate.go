@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
@@ -89,7 +90,7 @@ func (t *letterTrial) run(ctx context.Context, r *remote, letters []store.Letter
 	if err := t.print(rows, format); err != nil {
 		return err
 	}
-	t.sh.hint("%s would complete, %d not", plural(len(rows)-failed, "letter"), failed)
+	t.sh.hint("%s would complete, %s not", history.Count(len(rows)-failed, "letter"), history.Number(failed))
 	if failed > 0 {
 		return reported(exitUnexpected)
 	}
@@ -192,7 +193,7 @@ func verdictOf(result *sim.Result) letterVerdict {
 	case result.Stop == sim.Never && len(result.Waiting) > 0:
 		return letterVerdict{Would: wouldWait, Detail: result.Waiting[0]}
 	default:
-		return letterVerdict{Would: wouldStop, Detail: fmt.Sprintf("after %d tasks, by %s", result.Tasks, result.Stop)}
+		return letterVerdict{Would: wouldStop, Detail: fmt.Sprintf("after %s, by %s", history.Count(result.Tasks, "task"), result.Stop)}
 	}
 }
 

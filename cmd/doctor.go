@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -199,5 +200,5 @@ func shortList(names []string) string {
 	if len(names) <= few {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	return fmt.Sprintf("%s and %s more", strings.Join(names[:few], ", "), history.Number(len(names)-few))
 }

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -24,7 +25,7 @@ func (d *doctor) kept(ctx context.Context, tenant string) {
 	if finished == 0 {
 		return
 	}
-	f := finding{Check: "finished", State: isFine, Tenant: tenant, number: finished, Text: plural(int(finished), "finished execution")}
+	f := finding{Check: "finished", State: isFine, Tenant: tenant, number: finished, Text: history.Count(int(finished), "finished execution")}
 	size, err := d.remote.store.Weight(ctx, tenant)
 	if err == nil && size > 0 {
 		f.bytes = size * finished

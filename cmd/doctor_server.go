@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -42,7 +43,7 @@ func ofVersion(v store.Server) finding {
 		f.Text += ", " + v.Mode
 	}
 	if v.Uptime >= 0 {
-		f.Text += ", up for " + elapsed(v.Uptime)
+		f.Text += ", up for " + history.Duration(v.Uptime)
 	}
 	major, rest, _ := strings.Cut(v.Version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -73,7 +74,7 @@ func ofRole(v store.Server) finding {
 	case v.Role == "":
 		f.State, f.Text = isUnknown, "it does not say whether it is a master"
 	case v.Replicas >= 0:
-		f.Text += " with " + plural(int(v.Replicas), "replica")
+		f.Text += " with " + history.Count(int(v.Replicas), "replica")
 	}
 	return f
 }
@@ -116,14 +117,16 @@ func lastSave(v store.Server, now time.Time) string {
 	if v.LastSave.IsZero() || now.Before(v.LastSave) {
 		return ""
 	}
-	text := "; the last one is " + elapsed(now.Sub(v.LastSave).Truncate(time.Second)) + " old"
+	text := "; the last one is " + history.Duration(now.Sub(v.LastSave).Round(time.Second)) + " old"
 	if v.Unsaved > 0 {
-		text += fmt.Sprintf(", %d changes ago", v.Unsaved)
+		text += ", " + history.Count(v.Unsaved, "change") + " ago"
 	}
 	return text
 }
 
-func minutes(d time.Duration) string { return plural(int((d+time.Minute-1)/time.Minute), "minute") }
+func minutes(d time.Duration) string {
+	return history.Count(int((d+time.Minute-1)/time.Minute), "minute")
+}
 
 // ofFailover says what the loss of a master would cost.
 func ofFailover(v store.Server) finding {
@@ -135,7 +138,7 @@ func ofFailover(v store.Server) finding {
 	switch {
 	case v.Guarded > 0:
 		f.State = isFine
-		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s takes none", plural(int(v.Guarded), "replica"))
+		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s takes none", history.Count(int(v.Guarded), "replica"))
 	case v.Guarded == 0:
 		f.Remedy = "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE; WAIT says whether replicas have a write"
 	default:
@@ -158,7 +161,7 @@ func ofEviction(v store.Server) finding {
 		f.State, f.Remedy = isBad, store.NoEviction
 		f.Text += ": when it is full, timers and histories vanish without an error"
 	case v.Evicted > 0:
-		f.State, f.Text = isDoubtful, fmt.Sprintf("%s: %d keys were dropped since start", v.Policy, v.Evicted)
+		f.State, f.Text = isDoubtful, fmt.Sprintf("%s: %s dropped since start", v.Policy, history.Count(v.Evicted, "key"))
 		f.Remedy = "those had an expiry, or the policy was another; " + store.NoEviction
 	case v.Policy != "noeviction":
 		f.State, f.Text = isDoubtful, v.Policy+": keys with an expiry are dropped first; flunq's have none, but others' may"
@@ -210,7 +213,7 @@ func ofClients(v store.Server) finding {
 	if v.Clients < 0 || v.MostClients <= 0 {
 		return finding{}
 	}
-	f := finding{Check: "clients", State: isFine, Text: fmt.Sprintf("%d of %d", v.Clients, v.MostClients)}
+	f := finding{Check: "clients", State: isFine, Text: history.Number(v.Clients) + " of " + history.Number(v.MostClients)}
 	if v.Clients*10 >= v.MostClients*9 {
 		f.State, f.Remedy = isDoubtful, "CONFIG SET maxclients …: further processes are turned away"
 	}
@@ -233,7 +236,7 @@ func ofClock(v store.Server, now time.Time, within time.Duration) finding {
 	if ahead < 0 {
 		way = "behind"
 	}
-	f.State, f.Text = isDoubtful, fmt.Sprintf("%s %s this machine's: timers fire by the clock of Redis", elapsed(ahead.Abs().Truncate(time.Second)), way)
+	f.State, f.Text = isDoubtful, fmt.Sprintf("%s %s this machine's: timers fire by the clock of Redis", history.Duration(ahead.Abs().Round(time.Second)), way)
 	f.Remedy = "see that both machines follow NTP (timedatectl); a virtual clock ('flunq clock show') may differ"
 	return f
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -38,7 +39,7 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 	}
 	d.sumUp("finished", "no finished executions", "")
 	d.sumUp("next step", "no execution seems to have lost its way",
-		fmt.Sprintf(" (of those pending or running: nothing unread, pending or due, and no history for %s)", elapsed(quietAfter)))
+		fmt.Sprintf(" (of those pending or running: nothing unread, pending or due, and no history for %s)", history.Duration(quietAfter)))
 	d.others(ctx)
 }
 
@@ -95,7 +96,7 @@ func (d *doctor) missing(s store.Stream) {
 	}
 	d.add(finding{
 		Check: "consumers", State: isBad, Tenant: s.Tenant,
-		Text: fmt.Sprintf("nobody has read its %s with %s: there is no such group", plural(int(s.Length), "event"), oneOf(groups)),
+		Text: fmt.Sprintf("nobody has read its %s with %s: there is no such group", history.Count(int(s.Length), "event"), oneOf(groups)),
 		Remedy: fmt.Sprintf("flunq serve --tenant %s makes what is missing; where the groups have other names, set %s as there",
 			s.Tenant, strings.Join(variables, ", ")),
 	})
@@ -117,11 +118,11 @@ func (d *doctor) readers(s store.Stream, g store.Group) {
 	f := finding{Check: "consumers", Tenant: s.Tenant, State: isDoubtful}
 	since := "it has no consumer"
 	if seen >= 0 {
-		since = "none of its consumers has shown up for " + elapsed(seen.Truncate(time.Second))
+		since = "none of its consumers has shown up for " + history.Duration(seen.Round(time.Second))
 	}
 	f.Text = fmt.Sprintf("nobody reads with %s: %s", g.Name, since)
 	if waiting > 0 {
-		f.Text += fmt.Sprintf("; %d unread and %d pending events wait", g.Lag, g.Pending)
+		f.Text += fmt.Sprintf("; %s unread and %s pending events wait", history.Number(g.Lag), history.Number(g.Pending))
 	}
 	if name := d.service(g.Name); name != "" {
 		f.Remedy = d.serve(name)
@@ -157,7 +158,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 			}
 			f := finding{Check: "pending", State: isBad, Tenant: s.Tenant, Examples: []string{p.ID}}
 			f.Text = fmt.Sprintf("nobody claims what %s has pending (%d): the first was read by %s and left alone for %s, its deliveries are %d",
-				g.Name, g.Pending, p.Consumer, elapsed(p.Idle.Truncate(time.Second)), p.Count)
+				g.Name, g.Pending, p.Consumer, history.Duration(p.Idle.Round(time.Second)), p.Count)
 			f.Remedy = fmt.Sprintf("XPENDING %s %s IDLE %d - + 10 lists it", s.Key, g.Name, idle.Milliseconds())
 			if name := d.service(g.Name); name != "" {
 				f.Remedy = fmt.Sprintf("%s claims it, unless %s_RECLAIM_ENABLED is false; %s", d.serve(name), strings.ToUpper(name), f.Remedy)
@@ -165,7 +166,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 			d.add(f)
 		}
 	}
-	d.sumUp("pending", plural(int(pending), "event")+" being handled, none left alone", "")
+	d.sumUp("pending", history.Count(int(pending), "event")+" being handled, none left alone", "")
 }
 
 // lag looks for groups that do not keep up.
@@ -177,7 +178,7 @@ func (d *doctor) lag(streams []store.Stream) {
 			if g.Lag < longLag {
 				continue
 			}
-			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %d events or more to read", g.Name, g.Lag)}
+			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %s or more to read", g.Name, history.Count(g.Lag, "event"))}
 			f.Remedy = "start more processes that read with it"
 			if name := d.service(g.Name); name != "" {
 				f.Remedy = fmt.Sprintf("start more of '%s', or raise %s_CONCURRENCY", d.serve(name), strings.ToUpper(name))
@@ -185,7 +186,7 @@ func (d *doctor) lag(streams []store.Stream) {
 			d.add(f)
 		}
 	}
-	d.sumUp("lag", plural(int(unread), "event")+" unread", "")
+	d.sumUp("lag", history.Count(int(unread), "event")+" unread", "")
 }
 
 // timers looks for those that should have fired.
@@ -203,14 +204,14 @@ func (d *doctor) timers(ctx context.Context) {
 		}
 		late := s.Now.Sub(s.Next)
 		f := finding{Check: "timers", State: isDoubtful}
-		f.Text = fmt.Sprintf("%d of %s overdue, the first by %s", s.Overdue, plural(int(s.Count), "timer"), elapsed(late.Truncate(time.Second)))
+		f.Text = fmt.Sprintf("%s of %s overdue, the first by %s", history.Number(s.Overdue), history.Count(int(s.Count), "timer"), history.Duration(late.Round(time.Second)))
 		f.Remedy = d.serve("timer") + " fires them; flunq timers ls --overdue -A lists them"
 		if late > lostAfter {
 			f.State = isBad
 		}
 		d.add(f)
 	}
-	d.sumUp("timers", plural(int(all), "timer")+", none overdue", "")
+	d.sumUp("timers", history.Count(int(all), "timer")+", none overdue", "")
 }
 
 // letters looks for what was given up.
@@ -219,7 +220,7 @@ func (d *doctor) letters(ctx context.Context, streams []store.Stream) {
 		if s.Dead == 0 {
 			continue
 		}
-		f := finding{Check: "dead letters", State: isDoubtful, Tenant: s.Tenant, Text: plural(int(s.Dead), "dead letter")}
+		f := finding{Check: "dead letters", State: isDoubtful, Tenant: s.Tenant, Text: history.Count(int(s.Dead), "dead letter")}
 		newest, _, err := d.remote.store.Letters(ctx, store.LetterQuery{Tenant: s.Tenant, Count: 1})
 		if err == nil && len(newest) > 0 {
 			f.Text += ", the newest: " + newest[0].Reason
@@ -255,7 +256,7 @@ func (d *doctor) stalledOf(ctx context.Context, tenant string, next store.Next) 
 	case len(found.Found) > 0:
 		f.State = isDoubtful
 		f.Text = fmt.Sprintf("of %d open executions %d were looked at, and %d seem to have no next step: pending or running, "+
-			"with nothing unread, pending or due, and no history for %s", found.Open, found.Looked, len(found.Found), elapsed(quietAfter))
+			"with nothing unread, pending or due, and no history for %s", found.Open, found.Looked, len(found.Found), history.Duration(quietAfter))
 		f.Remedy = fmt.Sprintf("flunq history %s --tenant %s shows what came last", found.Found[0], tenant)
 	default:
 		return
@@ -274,7 +275,7 @@ func (d *doctor) unlisted(ctx context.Context) {
 		ids := found[tenant]
 		d.add(finding{
 			Check: "unlisted", State: isDoubtful, Tenant: tenant, Examples: ids,
-			Text:   fmt.Sprintf("%s not in the list of executions, as of an older flunq.io deployment%s", plural(len(ids), "execution"), asFar(complete)),
+			Text:   fmt.Sprintf("%s not in the list of executions, as of an older flunq.io deployment%s", history.Count(len(ids), "execution"), asFar(complete)),
 			Remedy: fmt.Sprintf("flunq show %s --tenant %s shows it; what happens to it next puts it on the list", ids[0], tenant),
 		})
 	}
@@ -307,7 +308,7 @@ func (d *doctor) others(ctx context.Context) {
 	for _, s := range found {
 		f.Examples = append(f.Examples, s.Key)
 	}
-	f.Text = fmt.Sprintf("%s of the key scheme tenant:*:workflow:*:events%s, which the services do not read", plural(len(found), "stream"), asFar(complete))
+	f.Text = fmt.Sprintf("%s of the key scheme tenant:*:workflow:*:events%s, which the services do not read", history.Count(len(found), "stream"), asFar(complete))
 	f.Remedy = fmt.Sprintf("flunq timers ls%s --other-streams and flunq dlq ls%s --other-streams show what stands there", everyone, everyone)
 	d.add(f)
 }

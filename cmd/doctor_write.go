@@ -3,6 +3,8 @@ package cmd
 import (
 	"fmt"
 	"slices"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // glyphs are how a verdict looks: with and without Unicode, and a style.
@@ -34,7 +36,7 @@ func (r diagnosis) write(sh *shell, all bool) { //nolint:revive // flag-paramete
 	if !all {
 		shown = gathered(shown)
 	}
-	fmt.Fprintf(sh.Out, "%s (%s), %s\n", printable(r.Redis), printable(r.From), plural(len(r.Tenants), "tenant")+": "+printable(shortList(r.Tenants)))
+	fmt.Fprintf(sh.Out, "%s (%s), %s\n", printable(r.Redis), printable(r.From), history.Count(len(r.Tenants), "tenant")+": "+printable(shortList(r.Tenants)))
 	for _, f := range shown {
 		look := f.State.glyphs()
 		word := look[plain] + " " + fmt.Sprintf("%-7s", f.State)
@@ -53,7 +55,7 @@ func (r diagnosis) write(sh *shell, all bool) { //nolint:revive // flag-paramete
 			fmt.Fprintf(sh.Out, "%*s  %s %s\n", 11+widest, "", arrow, oneLine(f.Remedy))
 		}
 	}
-	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], plural(count[isDoubtful], "warning"), count[isBad])
+	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], history.Count(count[isDoubtful], "warning"), count[isBad])
 }
 
 // mostAlike is how many findings of the same kind are shown each.
@@ -92,7 +94,7 @@ func few(alike []finding) []finding {
 	}
 	rest := finding{Check: alike[0].Check, State: alike[0].State}
 	tenants := tenantsOf(alike[mostAlike:])
-	rest.Text = fmt.Sprintf("%d more like these, of %s: %s", len(alike)-mostAlike, plural(len(tenants), "tenant"), shortList(tenants))
+	rest.Text = fmt.Sprintf("%s more like these, of %s: %s", history.Number(len(alike)-mostAlike), history.Count(len(tenants), "tenant"), shortList(tenants))
 	rest.Remedy = "flunq doctor -A --all shows each"
 	return append(slices.Clone(alike[:mostAlike]), rest)
 }
@@ -103,9 +105,9 @@ func wellOf(alike []finding) finding {
 	for _, one := range alike {
 		f.number, f.bytes = f.number+one.number, f.bytes+one.bytes
 	}
-	f.Text = plural(len(tenantsOf(alike)), "tenant") + " are well"
+	f.Text = history.Count(len(tenantsOf(alike)), "tenant") + " are well"
 	if f.number > 0 {
-		f.Text = fmt.Sprintf("%s of %s", plural(int(f.number), "finished execution"), plural(len(tenantsOf(alike)), "tenant"))
+		f.Text = fmt.Sprintf("%s of %s", history.Count(int(f.number), "finished execution"), history.Count(len(tenantsOf(alike)), "tenant"))
 	}
 	if f.bytes > 0 {
 		f.Text += ", some " + mebibytes(f.bytes)

@@ -12,6 +12,7 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // emission is one run of the command emit.
@@ -85,11 +86,11 @@ func (e *emission) run(ctx context.Context) error {
 	}
 	switch e.format.String() {
 	case "text":
-		listen := "executions listen"
+		verb := "listen"
 		if len(listeners) == 1 {
-			listen = "execution listens"
+			verb = "listens"
 		}
-		fmt.Fprintf(e.sh.Out, "sent %s: %d %s for %s\n", printable(out.ID), len(listeners), listen, printable(e.typ))
+		fmt.Fprintf(e.sh.Out, "sent %s: %s %s for %s\n", printable(out.ID), history.Count(len(listeners), "execution"), verb, printable(e.typ))
 		return nil
 	case "ids":
 		fmt.Fprintln(e.sh.Out, printable(out.ID))

@@ -13,6 +13,7 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -199,13 +200,15 @@ func executionRowOf(x store.Execution, now time.Time) executionRow {
 	return row
 }
 
-func (x executionRow) age() string { return elapsed(time.Duration(x.AgeMS) * time.Millisecond) }
+func (x executionRow) age() string {
+	return history.Duration(time.Duration(x.AgeMS) * time.Millisecond)
+}
 
 func (x executionRow) duration() string {
 	if x.DurationMS == nil {
 		return ""
 	}
-	return elapsed(time.Duration(*x.DurationMS) * time.Millisecond)
+	return history.Duration(time.Duration(*x.DurationMS) * time.Millisecond)
 }
 
 // rows are executions with the versions of their documents.

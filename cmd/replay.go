@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -231,7 +232,7 @@ func (r *replaying) one(ctx context.Context, replayer *sim.Replayer, file string
 	}
 	row.rec = rec
 	if at := r.opts.At; at != nil && at.Event > rec.Events() {
-		row.err = fmt.Errorf("%s: --at %d: there are %d events", row.File, at.Event, rec.Events())
+		row.err = fmt.Errorf("%s: --at %d: the recording has %s", row.File, at.Event, history.Count(rec.Events(), "event"))
 		return row
 	}
 	row.Verdict, row.err = replayer.Replay(ctx, rec)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -84,12 +85,12 @@ func (r *replaying) text(row replayRow) {
 
 // head is the line of a file.
 func (r *replaying) head(word, style string, row replayRow) {
-	said := []string{plural(row.Events, "event")}
+	said := []string{history.Count(row.Events, "event")}
 	if row.Calls > 0 {
-		said = append(said, plural(row.Calls, "call"))
+		said = append(said, history.Count(row.Calls, "call"))
 	}
 	if row.Arrivals > 0 {
-		said = append(said, plural(row.Arrivals, "arrival"))
+		said = append(said, history.Count(row.Arrivals, "arrival"))
 	}
 	status := row.Status
 	if !row.Agrees {
@@ -189,7 +190,7 @@ func (r *replaying) end(took time.Duration) error {
 		return writeJSON(r.sh.Out, r.rows)
 	}
 	if len(r.others) > 0 {
-		r.sh.hint("%s of other workflows left out", plural(len(r.others), "recording"))
+		r.sh.hint("%s of other workflows left out", history.Count(len(r.others), "recording"))
 	}
 	agreeing := r.files - r.differing - r.broken
 	if r.format.String() == "text" && r.opts.At == nil {
@@ -200,21 +201,21 @@ func (r *replaying) end(took time.Duration) error {
 		}
 	}
 	if r.files > 1 {
-		r.sh.hint("replayed in %s, %.0f a second", took.Round(time.Millisecond), float64(r.files)/took.Seconds())
+		r.sh.hint("replayed in %s, %s a second", history.Duration(took), history.Number(int(float64(r.files)/took.Seconds())))
 	}
 	return nil
 }
 
 // sum counts what has come of several files.
 func (r *replaying) sum(agreeing int) {
-	said := []string{fmt.Sprintf("%d as recorded", agreeing)}
+	said := []string{history.Number(agreeing) + " as recorded"}
 	if r.differing > 0 {
-		said = append(said, fmt.Sprintf("%d not", r.differing))
+		said = append(said, history.Number(r.differing)+" not")
 	}
 	if r.broken > 0 {
-		said = append(said, fmt.Sprintf("%d unreadable", r.broken))
+		said = append(said, history.Number(r.broken)+" unreadable")
 	}
-	fmt.Fprintf(r.sh.Out, "%s: %s\n", plural(r.files, "recording"), strings.Join(said, ", "))
+	fmt.Fprintf(r.sh.Out, "%s: %s\n", history.Count(r.files, "recording"), strings.Join(said, ", "))
 }
 
 // answer says whether a document may be deployed.
@@ -227,6 +228,6 @@ func (r *replaying) answer(agreeing int) {
 	if r.files == 1 {
 		verb = "follows"
 	}
-	fmt.Fprintf(r.sh.Out, "%s: %d of %s %s %s\n", paint(r.sh.outColor(), style, word), agreeing,
-		plural(r.files, "recording"), verb, printable(r.source.name))
+	fmt.Fprintf(r.sh.Out, "%s: %s of %s %s %s\n", paint(r.sh.outColor(), style, word), history.Number(agreeing),
+		history.Count(r.files, "recording"), verb, printable(r.source.name))
 }

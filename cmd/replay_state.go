@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -13,7 +14,7 @@ import (
 func (r *replaying) states(row replayRow) {
 	first := row.States[0]
 	fmt.Fprintf(r.sh.Out, "%s at %s, %s after the start, behind event %d of %d (line %d)\n", printable(row.File),
-		first.At.Format(time.RFC3339Nano), elapsed(first.Elapsed), first.Event, row.Events, first.Line)
+		first.At.Format(time.RFC3339Nano), history.Duration(first.Elapsed), first.Event, row.Events, first.Line)
 	for _, s := range row.States {
 		r.state(s)
 	}
@@ -30,7 +31,7 @@ func (r *replaying) state(s sim.State) {
 		r.member("", "error", s.Error.Error())
 	}
 	for _, t := range s.Tasks {
-		r.member("", "task", fmt.Sprintf("%s (%s), for %s", t.Task, t.Type, elapsed(s.At.Sub(t.Since))))
+		r.member("", "task", fmt.Sprintf("%s (%s), for %s", t.Task, t.Type, history.Duration(s.At.Sub(t.Since))))
 		if t.At != nil {
 			name := t.At.Document
 			if name == "" {
@@ -64,7 +65,7 @@ func timerText(t sim.OpenTimer) string {
 	if t.Key != "" {
 		kind += " (" + t.Key + ")"
 	}
-	return fmt.Sprintf("%s of %s, due in %s (%s)", kind, of, elapsed(t.DueIn), t.Due.Format(time.RFC3339Nano))
+	return fmt.Sprintf("%s of %s, due in %s (%s)", kind, of, history.Duration(t.DueIn), t.Due.Format(time.RFC3339Nano))
 }
 
 func (r *replaying) member(indent, name, value string) {

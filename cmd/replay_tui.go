@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"flunq.io/flunq/cmd/film"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/tui"
 )
@@ -21,7 +22,7 @@ func (r *replaying) filmed(ctx context.Context, files []string) error {
 	r.opts.At = nil // it is verified to its end
 	row := r.one(ctx, sim.NewReplayer(r.opts), files[0])
 	if row.err == nil && at != nil && at.Event > row.Events {
-		row.err = fmt.Errorf("%s: --at %d: there are %d events", row.File, at.Event, row.Events)
+		row.err = fmt.Errorf("%s: --at %d: the recording has %s", row.File, at.Event, history.Count(row.Events, "event"))
 	}
 	if row.err == nil {
 		if err := r.screen(ctx, row, at); err != nil {

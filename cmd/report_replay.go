@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -35,7 +36,7 @@ func (p *replayReport) add(r *replaying, row replayRow) {
 		file.Verdict, file.Text = report.Verdict{Text: "unreadable", Mood: report.Bad}, hide(row.Error)
 	case row.Agrees:
 		file.Verdict = report.Verdict{Text: "as recorded", Mood: report.Good}
-		file.Text = fmt.Sprintf("%s: %s", row.Status, plural(row.Events, "event"))
+		file.Text = fmt.Sprintf("%s: %s", row.Status, history.Count(row.Events, "event"))
 	default:
 		file.Verdict, file.Text = report.Verdict{Text: "differs", Mood: report.Bad}, hide(where(row.Difference))
 	}
@@ -131,7 +132,7 @@ func (r *replaying) writeReport() error {
 		page.Verdict = report.Verdict{Text: "unreadable", Mood: report.Bad}
 	}
 	if r.files > 1 && (r.differing > 0 || r.broken > 0) {
-		page.Verdict.Text = fmt.Sprintf("%d of %d as recorded", agreeing, r.files)
+		page.Verdict.Text = fmt.Sprintf("%s of %s as recorded", history.Number(agreeing), history.Number(r.files))
 	}
 	if r.files == 1 && r.broken == 0 {
 		page.Files = nil
@@ -141,10 +142,10 @@ func (r *replaying) writeReport() error {
 		page.Facts = append(page.Facts, report.Fact{Name: "held against", Value: r.source.name})
 	}
 	if left := r.differing - len(p.runs); left > 0 {
-		page.Notes = append(page.Notes, plural(left, "recording")+" that differ as well have no timeline here.")
+		page.Notes = append(page.Notes, history.Count(left, "recording")+" that differ as well have no timeline here.")
 	}
 	if r.files > mostFiles {
-		page.Notes = append(page.Notes, plural(r.files-mostFiles, "recording")+" left out of the list.")
+		page.Notes = append(page.Notes, history.Count(r.files-mostFiles, "recording")+" left out of the list.")
 	}
 	return r.page.write(page)
 }

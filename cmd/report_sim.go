@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/cmd/report"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
 )
@@ -38,7 +39,7 @@ func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
 	}
 	page.Verdict = report.Verdict{Text: "nothing is broken", Mood: report.Good}
 	if failures > 0 {
-		page.Verdict = report.Verdict{Text: plural(failures, "failure"), Mood: report.Bad}
+		page.Verdict = report.Verdict{Text: history.Count(failures, "failure"), Mood: report.Bad}
 	}
 	return s.page.write(page)
 }
@@ -51,23 +52,23 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) { 
 		}
 		page.Facts = append(page.Facts, report.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
-	add("runs without faults", "%s", grouped(got.Plain))
+	add("runs without faults", "%s", history.Number(got.Plain))
 	if got.SinglesOf > 0 {
-		add("single faults", "%s of %s", grouped(got.Singles), grouped(got.SinglesOf))
+		add("single faults", "%s of %s", history.Number(got.Singles), history.Number(got.SinglesOf))
 	}
 	if got.Seeds > 0 {
-		add("seeds", "%s", grouped(got.Seeds))
+		add("seeds", "%s", history.Number(got.Seeds))
 	}
 	var faults []string
 	for _, kind := range sim.Faults() {
 		if got.Faults[kind] > 0 {
-			faults = append(faults, fmt.Sprintf("%s %s", kind, grouped(got.Faults[kind])))
+			faults = append(faults, fmt.Sprintf("%s %s", kind, history.Number(got.Faults[kind])))
 		}
 	}
 	if len(faults) > 0 {
 		add("faults", "%s", strings.Join(faults, ", "))
 	}
-	add("orders of things seen", "%s", grouped(got.Orders))
+	add("orders of things seen", "%s", history.Number(got.Orders))
 	add("virtual time", "%s", ages(got.Seconds))
 	for i, o := range got.Outcomes {
 		name := "outcome without faults"
@@ -120,7 +121,7 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 
 // countsOf says in how many runs something was found, and with what.
 func (*searcher) countsOf(got *searched, f *search.Finding) string {
-	return fmt.Sprintf("In %s of %s runs%s.", grouped(f.Runs), grouped(got.Plain+got.Singles+got.Seeds), reduced(f))
+	return fmt.Sprintf("In %s of %s runs%s.", history.Number(f.Runs), history.Number(got.Plain+got.Singles+got.Seeds), reduced(f))
 }
 
 func sideOf(got *searched, side search.Side) report.Side {
@@ -131,7 +132,7 @@ func sideOf(got *searched, side search.Side) report.Side {
 			break
 		}
 		out.Steps = append(out.Steps, report.Step{
-			At: "+" + elapsed(step.At), Text: printable(got.hide(stepText(step.Task, step))), Marked: step.Marked,
+			At: "+" + history.Duration(step.At), Text: printable(got.hide(stepText(step.Task, step))), Marked: step.Marked,
 		})
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -31,8 +32,8 @@ func (r *runner) finish(result *sim.Result) error {
 		return fail(exitLimit, fmt.Errorf("the workflow waits for something that will never come:\n  %s\n"+
 			"send it with an events entry in --mocks, or give the task a timeout", strings.Join(result.Waiting, "\n  ")))
 	default:
-		return fail(exitLimit, fmt.Errorf("stopped by --%s after %d tasks and %s of the virtual clock",
-			result.Stop, result.Tasks, elapsed(result.Elapsed)))
+		return fail(exitLimit, fmt.Errorf("stopped by --%s after %s and %s of the virtual clock",
+			result.Stop, history.Count(result.Tasks, "task"), history.Duration(result.Elapsed)))
 	}
 }
 

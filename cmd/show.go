@@ -14,6 +14,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
 )
 
 func newShowCommand(sh *shell) *cobra.Command {
@@ -97,7 +98,7 @@ func showExecution(ctx context.Context, t *target, format *choice, id string) er
 }
 
 func (p executionPage) write(sh *shell) {
-	age := elapsed(time.Duration(p.AgeMS) * time.Millisecond)
+	age := history.Duration(time.Duration(p.AgeMS) * time.Millisecond)
 	ended, document := "", ""
 	if p.Ended != nil {
 		ended = p.Ended.Format(time.RFC3339Nano) + ", after " + p.duration()
@@ -155,7 +156,7 @@ func (executionPage) writeData(sh *shell, name string, value json.RawMessage) {
 		fmt.Fprintf(sh.Out, "  %s\n", line)
 	}
 	if left := len(lines) - mostLines; left > 0 {
-		fmt.Fprintf(sh.Out, "  … %s more (-o json has all)\n", plural(left, "line"))
+		fmt.Fprintf(sh.Out, "  … %s more (-o json has all)\n", history.Count(left, "line"))
 	}
 }
 
@@ -164,7 +165,7 @@ func (p executionPage) writeOpen(sh *shell) {
 	below(sh, p.Tasks, []column[openTask]{
 		{"TASK", false, func(t openTask) string { return t.Task }},
 		{"TYPE", false, func(t openTask) string { return t.Type }},
-		{"FOR", false, func(t openTask) string { return elapsed(time.Duration(t.ForMS) * time.Millisecond) }},
+		{"FOR", false, func(t openTask) string { return history.Duration(time.Duration(t.ForMS) * time.Millisecond) }},
 		{"SINCE", false, func(t openTask) string { return t.Since.Format(time.RFC3339Nano) }},
 		{"ITERATION", false, func(t openTask) string { return t.Iteration }},
 		{"ATTEMPT", false, func(t openTask) string { return t.Attempt }},

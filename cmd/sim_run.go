@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/search"
 )
@@ -187,8 +187,9 @@ func (p *searchProgress) show(state search.Progress) {
 		return
 	}
 	p.last = now
-	text := fmt.Sprintf("%s %s of %s, %.0f runs/s, %s faults, %s orders, %d found", state.Phase, grouped(state.Runs), grouped(state.Of),
-		float64(p.runs)/now.Sub(p.began).Seconds(), grouped(state.Faults), grouped(state.Orders), state.Findings)
+	text := fmt.Sprintf("%s %s of %s, %s runs/s, %s, %s, %s found", state.Phase, history.Number(state.Runs), history.Number(state.Of),
+		history.Number(int(float64(p.runs)/now.Sub(p.began).Seconds())), history.Count(state.Faults, "fault"),
+		history.Count(state.Orders, "order"), history.Number(state.Findings))
 	if p.name != "" {
 		text = printable(p.name) + ": " + text
 	}
@@ -208,18 +209,9 @@ func (p *searchProgress) end(r *search.Report) {
 	}
 	took := time.Since(p.began)
 	rate := float64(r.Seeds+r.Plain+r.Singles) / took.Seconds()
-	text := fmt.Sprintf("%s seeds and %s other runs in %s: %.0f runs/s", grouped(r.Seeds), grouped(r.Plain+r.Singles), took.Round(time.Millisecond), rate)
+	text := fmt.Sprintf("%s and %s in %s: %s runs/s", history.Count(r.Seeds, "seed"), history.Count(r.Plain+r.Singles, "other run"), history.Duration(took), history.Number(int(rate)))
 	if p.executions > 1 {
-		text += fmt.Sprintf(", %.0f executions/s", rate*float64(p.executions))
+		text += fmt.Sprintf(", %s executions/s", history.Number(int(rate*float64(p.executions))))
 	}
 	fmt.Fprintln(p.sh.Err, text)
-}
-
-// grouped writes a number with commas between the thousands.
-func grouped(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
 )
@@ -23,15 +24,10 @@ type told struct {
 
 // writeStory shows what happened in order, with the faults where they struck.
 func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
-	processes, executions := "1 process", "1 execution"
-	if n := f.Small.Processes; n > 1 {
-		processes = fmt.Sprintf("%d processes", n)
-	}
-	if n := f.Small.Executions; n > 1 {
-		executions = fmt.Sprintf("%d executions", n)
-	}
+	processes := history.Count(max(f.Small.Processes, 1), "process")
+	executions := history.Count(max(f.Small.Executions, 1), "execution")
 	if n := f.Small.Tenants; n > 1 {
-		executions += fmt.Sprintf(" of %d tenants", n)
+		executions += " of " + history.Count(n, "tenant")
 	}
 	if f.Small.Twins {
 		executions += " with the same ids"
@@ -109,7 +105,7 @@ func excerpt(lines []told) []told {
 	left := 0
 	tell := func() {
 		if left > 0 {
-			out = append(out, told{text: fmt.Sprintf("%14s (%d lines)\n", "…", left)})
+			out = append(out, told{text: fmt.Sprintf("%14s (%s)\n", "…", history.Count(left, "line"))})
 		}
 		left = 0
 	}
@@ -178,9 +174,9 @@ func faultText(s *sim.Struck) string {
 	tail := fmt.Sprintf("  [%s, command %d of %s]", s.Kind, s.Command, s.Service)
 	switch s.Kind {
 	case sim.CrashBefore:
-		return fmt.Sprintf("%s dies before %s reaches Redis; it is started again after %s", who, doing, elapsed(s.Amount)) + tail
+		return fmt.Sprintf("%s dies before %s reaches Redis; it is started again after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.CrashAfter:
-		return fmt.Sprintf("%s dies when Redis has carried out %s: that stands, but nobody knows; it is started again after %s", who, doing, elapsed(s.Amount)) + tail
+		return fmt.Sprintf("%s dies when Redis has carried out %s: that stands, but nobody knows; it is started again after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.DropRequest:
 		return doing + " of " + who + " is lost on its way to Redis" + tail
 	case sim.DropReply:
@@ -188,13 +184,13 @@ func faultText(s *sim.Struck) string {
 	case sim.Duplicate:
 		return "the event that was published last comes once more" + tail
 	case sim.Delay:
-		return fmt.Sprintf("%s stands still for %s, at %s", who, elapsed(s.Amount), doing) + tail
+		return fmt.Sprintf("%s stands still for %s, at %s", who, history.Duration(s.Amount), doing) + tail
 	case sim.ToldToStop:
-		return fmt.Sprintf("%s is told to stop, at %s: it ends what it has begun, for 5s at most, and hands back the rest; another one comes after %s", who, doing, elapsed(s.Amount)) + tail
+		return fmt.Sprintf("%s is told to stop, at %s: it ends what it has begun, for 5s at most, and hands back the rest; another one comes after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.Outage:
-		return "Redis is gone for " + elapsed(s.Amount) + ", at " + doing + tail
+		return "Redis is gone for " + history.Duration(s.Amount) + ", at " + doing + tail
 	case sim.Clock:
-		return "the clock of Redis jumps ahead by " + elapsed(s.Amount) + tail
+		return "the clock of Redis jumps ahead by " + history.Duration(s.Amount) + tail
 	case sim.CallLost:
 		return fmt.Sprintf("the call of %s is carried out, and its answer lost  [%s, call %d of %s]", who, s.Kind, s.Command, s.Service)
 	default:
@@ -308,7 +304,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 
 // sideHead says how often a run was seen, and how it comes about.
 func sideHead(side search.Side) string {
-	runs := grouped(side.Runs) + " runs"
+	runs := history.Count(side.Runs, "run")
 	if side.Runs == 1 {
 		runs = "1 run"
 	}
@@ -342,7 +338,7 @@ func sideLines(side search.Side) []string {
 		if step.Marked {
 			mark = "> "
 		}
-		out = append(out, fmt.Sprintf("%s%6s  %s", mark, "+"+elapsed(step.At), stepText(step.Task, step)))
+		out = append(out, fmt.Sprintf("%s%6s  %s", mark, "+"+history.Duration(step.At), stepText(step.Task, step)))
 	}
 	return out
 }

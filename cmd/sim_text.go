@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
 )
@@ -23,10 +24,7 @@ func (s *searcher) write(got *searched) {
 	on := s.sh.outColor()
 	verdict, style := "nothing is broken", green
 	if n := s.failures(got); n > 0 {
-		verdict, style = fmt.Sprintf("%d failures", n), red
-		if n == 1 {
-			verdict = "1 failure"
-		}
+		verdict, style = history.Count(n, "failure"), red
 	}
 	fmt.Fprintf(w, "%s: %s\n", printable(name), paint(on, style, verdict))
 	s.writeCounts(w, got)
@@ -49,16 +47,16 @@ func (s *searcher) failures(got *searched) int {
 
 // writeCounts says what was tried.
 func (s *searcher) writeCounts(w io.Writer, got *searched) {
-	parts := []string{grouped(got.Plain) + " runs without faults"}
+	parts := []string{history.Count(got.Plain, "run") + " without faults"}
 	if got.SinglesOf > 0 {
-		text := grouped(got.Singles) + " single faults"
+		text := history.Count(got.Singles, "single fault")
 		if got.Singles < got.SinglesOf {
-			text += " of " + grouped(got.SinglesOf)
+			text += " of " + history.Number(got.SinglesOf)
 		}
 		parts = append(parts, text)
 	}
 	if got.Seeds > 0 {
-		parts = append(parts, grouped(got.Seeds)+" seeds")
+		parts = append(parts, history.Count(got.Seeds, "seed"))
 	}
 	if got.Stopped {
 		parts = append(parts, "then it was stopped")
@@ -67,14 +65,14 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	faults, n := []string{}, 0
 	for _, kind := range sim.Faults() {
 		if got.Faults[kind] > 0 {
-			faults = append(faults, fmt.Sprintf("%s %s", kind, grouped(got.Faults[kind])))
+			faults = append(faults, fmt.Sprintf("%s %s", kind, history.Number(got.Faults[kind])))
 			n += got.Faults[kind]
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(w, "  %s faults: %s\n", grouped(n), strings.Join(faults, ", "))
+		fmt.Fprintf(w, "  %s: %s\n", history.Count(n, "fault"), strings.Join(faults, ", "))
 	}
-	fmt.Fprintf(w, "  %s orders of things, %s of virtual time\n", grouped(got.Orders), ages(got.Seconds))
+	fmt.Fprintf(w, "  %s orders of things, %s of virtual time\n", history.Number(got.Orders), ages(got.Seconds))
 	for _, o := range got.Outcomes {
 		fmt.Fprintf(w, "  outcome without faults: %s%s\n", s.outcomeText(got, o), s.share(got, o))
 	}
@@ -86,7 +84,7 @@ func ages(seconds int64) string {
 	if seconds > year {
 		return fmt.Sprintf("%.1f years", float64(seconds)/year)
 	}
-	return elapsed(time.Duration(seconds) * time.Second)
+	return history.Duration(time.Duration(seconds) * time.Second)
 }
 
 func (*searcher) share(got *searched, o search.Outcome) string {
@@ -144,7 +142,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	if f.Detail != "" && f.Orders == nil {
 		say("%s%s", f.Detail, more(f))
 	}
-	say("in %s of %s runs%s", grouped(f.Runs), grouped(got.Plain+got.Singles+got.Seeds), reduced(f))
+	say("in %s of %s runs%s", history.Number(f.Runs), history.Number(got.Plain+got.Singles+got.Seeds), reduced(f))
 	say("%s", s.meaning(got, f))
 	s.writeTask(w, got, f)
 	switch {
@@ -165,7 +163,7 @@ func more(f *search.Finding) string {
 	case n == 1:
 		return ", and likewise with one other task"
 	default:
-		return fmt.Sprintf(", and likewise with %d other tasks", n)
+		return ", and likewise with " + history.Count(n, "other task")
 	}
 }
 
@@ -181,14 +179,10 @@ func reduced(f *search.Finding) string {
 }
 
 func faultCount(n int) string {
-	switch n {
-	case 0:
+	if n == 0 {
 		return "no fault"
-	case 1:
-		return "1 fault"
-	default:
-		return fmt.Sprintf("%d faults", n)
 	}
+	return history.Count(n, "fault")
 }
 
 // meaning says in a sentence what to make of a finding.
@@ -255,7 +249,7 @@ func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
 	}
 	for i, u := range f.Differ {
 		if i == mostDiffer {
-			fmt.Fprintf(w, "   and %d more values\n", len(f.Differ)-i)
+			fmt.Fprintf(w, "   and %s\n", history.Count(len(f.Differ)-i, "more value"))
 			return
 		}
 		fmt.Fprintf(w, "   %s: %s, usually %s\n", printable(strings.TrimPrefix(u.Path, "/")), printable(got.hide(valueText(u.B))), printable(got.hide(valueText(u.A))))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/spec"
 )
@@ -161,7 +162,7 @@ func (b *batch) verdict() error {
 	case b.count(passed)+b.count(updated) == 0 && b.only != "":
 		return misusef("no test matches --run %q", b.only)
 	case b.count(passed)+b.count(updated) == 0:
-		return misusef("there are no tests in %s", plural(len(b.files), "file"))
+		return misusef("there are no tests in %s", history.Count(len(b.files), "file"))
 	default:
 		return nil
 	}
@@ -180,9 +181,9 @@ func (b *batch) summarize() error {
 		switch n := b.count(o); {
 		case n == 0:
 		case o == invalid:
-			text += ", " + plural(n, "invalid file")
+			text += ", " + history.Count(n, "invalid file")
 		default:
-			text += fmt.Sprintf(", %d %s", n, o)
+			text += fmt.Sprintf(", %s %s", history.Number(n), o)
 		}
 	}
 	if text == "" {
@@ -194,9 +195,9 @@ func (b *batch) summarize() error {
 	}
 	took := ""
 	if b.sh.Terminal { // elsewhere equal runs print equal bytes
-		took = fmt.Sprintf(" in %s", time.Since(b.began).Round(time.Millisecond))
+		took = " in " + history.Duration(time.Since(b.began))
 	}
 	fmt.Fprintf(b.sh.Out, "%s in %s; %s of virtual time%s\n", paint(b.sh.outColor(), style, text[2:]),
-		plural(len(b.files), "file"), elapsed(b.virtual()), took)
+		history.Count(len(b.files), "file"), history.Duration(b.virtual()), took)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/spec"
 )
 
@@ -75,14 +76,14 @@ func (b *batch) coverageText(w io.Writer, color bool) error {
 		if hit < points {
 			style = yellow
 		}
-		fmt.Fprintf(w, "%s  %s  %d of %d\n", paint(color, style, fmt.Sprintf("%5.1f %%", percent(hit, points))),
-			printable(r.Document.File), hit, points)
+		fmt.Fprintf(w, "%s  %s  %s of %s\n", paint(color, style, fmt.Sprintf("%5.1f %%", percent(hit, points))),
+			printable(r.Document.File), history.Number(hit), history.Number(points))
 		for _, p := range r.Points {
 			if p.Hits == 0 {
 				fmt.Fprintf(w, "         %s:%d:%d  %s\n", printable(r.Document.File), p.Line, p.Col, printable(p.Name))
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "%5.1f %%  in all, %d of %d\n", percent(reached, all), reached, all)
+	_, err := fmt.Fprintf(w, "%5.1f %%  in all, %s of %s\n", percent(reached, all), history.Number(reached), history.Number(all))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/spec"
 )
 
@@ -112,7 +113,7 @@ func (b *batch) showCase(c *testCase) {
 	}
 	fmt.Fprintf(b.sh.Out, "  %s %s", paint(b.sh.outColor(), style, glyph), printable(c.Name))
 	if c.verdict != nil {
-		fmt.Fprintf(b.sh.Out, "  %s", elapsed(c.verdict.Elapsed))
+		fmt.Fprintf(b.sh.Out, "  %s", history.Duration(c.verdict.Elapsed))
 	}
 	if c.outcome != passed {
 		fmt.Fprintf(b.sh.Out, "  %s", spot(c.At))

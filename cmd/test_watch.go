@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // watchTests is how often --watch looks for changes.
@@ -69,7 +71,7 @@ func (w *watched) look(ctx context.Context) {
 		w.sh.report(err)
 	}
 	if ctx.Err() == nil {
-		w.sh.hint("watching %s; interrupt to stop", plural(len(files), "test file"))
+		w.sh.hint("watching %s; interrupt to stop", history.Count(len(files), "test file"))
 	}
 }
 

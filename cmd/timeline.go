@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -107,7 +108,7 @@ func (l *timeline) completed(e event.Event) {
 		text += "  → " + c.Then
 	}
 	if c.DurationMS > 0 {
-		text += "  " + elapsed(time.Duration(c.DurationMS)*time.Millisecond)
+		text += "  " + history.Duration(time.Duration(c.DurationMS)*time.Millisecond)
 	}
 	l.line(e, e.Task, glyph, style, text)
 }
@@ -123,7 +124,7 @@ func (l *timeline) scheduled(e event.Event) {
 		what = "retry"
 	}
 	l.line(e, e.Task, "◔", yellow, fmt.Sprintf("%s  %s for %s, until %s", t.TaskName, what,
-		elapsed(t.FireAt.Sub(e.Time)), t.FireAt.Format(time.RFC3339)))
+		history.Duration(t.FireAt.Sub(e.Time)), t.FireAt.Format(time.RFC3339)))
 }
 
 // received shows an event from outside.
@@ -215,7 +216,7 @@ func (l *timeline) line(e event.Event, task, glyph, style, text string) {
 	if l.sh.ascii() {
 		glyph = asciiGlyphs[glyph]
 	}
-	before := fmt.Sprintf("%12s  %s", "+"+elapsed(e.Time.Sub(l.start)), strings.Repeat("  ", depth(e.Execution, task)))
+	before := fmt.Sprintf("%12s  %s", "+"+history.Duration(e.Time.Sub(l.start)), strings.Repeat("  ", depth(e.Execution, task)))
 	text = printable(text)
 	if l.sh.ErrTerminal && l.sh.Width > 0 {
 		room := l.sh.Width - runewidth.StringWidth(before+glyph) - 1
@@ -269,23 +270,6 @@ func (l *timeline) end(r *sim.Result, took time.Duration) {
 	if r.Stop != "" {
 		status = "stopped while " + status
 	}
-	fmt.Fprintf(l.sh.Err, "%s  %d tasks, %d events, %s of virtual time in %s\n",
-		paint(l.color, style, status), r.Tasks, r.Events, elapsed(r.Elapsed), took.Round(100*time.Microsecond))
-}
-
-// elapsed writes a duration for people: two units at most, or as it is below a minute.
-func elapsed(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < 0:
-		return "-" + elapsed(-d)
-	case d < time.Minute:
-		return d.Round(time.Millisecond).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
-	}
+	fmt.Fprintf(l.sh.Err, "%s  %s, %s, %s of virtual time in %s\n", paint(l.color, style, status),
+		history.Count(r.Tasks, "task"), history.Count(r.Events, "event"), history.Duration(r.Elapsed), history.Duration(took))
 }

@@ -12,6 +12,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -244,7 +245,7 @@ func timerRowOf(p store.Pending, now time.Time) timerRow {
 func (t timerRow) dueIn() string {
 	const century = 100 * 365 * 24 * time.Hour
 	const most = int64(century / time.Millisecond)
-	return elapsed(time.Duration(max(-most, min(most, t.DueInMS))) * time.Millisecond)
+	return history.Duration(time.Duration(max(-most, min(most, t.DueInMS))) * time.Millisecond)
 }
 
 func (t timerRow) kind() string {
@@ -287,7 +288,7 @@ func durationCell(ms int64) string {
 	if ms <= 0 {
 		return ""
 	}
-	return elapsed(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
+	return history.Duration(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
 }
 
 // completeTimers offers the ids of the next timers.

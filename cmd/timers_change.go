@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -116,7 +117,7 @@ func newTimersMoveCommand(sh *shell) *cobra.Command {
 		if err != nil {
 			return "", err
 		}
-		plan := "is due at " + at.Format(time.RFC3339Nano) + ", in " + elapsed(at.Sub(t.now))
+		plan := "is due at " + at.Format(time.RFC3339Nano) + ", in " + history.Duration(at.Sub(t.now))
 		if !at.After(t.now) {
 			plan = "is due at " + at.Format(time.RFC3339Nano) + ", which is past: it fires at once"
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 )
 
 func newValidateCommand(sh *shell) *cobra.Command {
@@ -125,21 +126,14 @@ func (v *validation) check(name string, source []byte) {
 		word, style, what = "invalid", red, "mistake"
 	}
 	fmt.Fprintf(v.sh.Out, "%s %s (%s)%s\n", paint(v.sh.outColor(), style, word), printable(name),
-		plural(number, what), alsoWarnings(len(d.Warnings)))
+		history.Count(number, what), alsoWarnings(len(d.Warnings)))
 }
 
 func alsoWarnings(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return ", " + plural(n, "warning")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return ", " + history.Count(n, "warning")
 }
 
 // taskCount counts tasks with all that are inside them.

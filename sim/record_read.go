@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
 )
 
 // Recording is what happened to an execution and those that it ran, and what came
@@ -287,10 +288,10 @@ func (r *reading) finish(secrets map[string]any, version string) {
 	case 1:
 		r.note("1 fault struck when this was recorded (line %d)", r.first["fault"])
 	default:
-		r.note("%d faults struck when this was recorded (the first: line %d)", r.faults, r.first["fault"])
+		r.note("%s struck when this was recorded (the first: line %d)", history.Count(r.faults, "fault"), r.first["fault"])
 	}
 	for _, kind := range r.kinds {
-		text := fmt.Sprintf("%d lines of kind %q", r.skipped[kind], kind)
+		text := fmt.Sprintf("%s of kind %q", history.Count(r.skipped[kind], "line"), kind)
 		if r.skipped[kind] == 1 {
 			text = fmt.Sprintf("a line of kind %q", kind)
 		}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // told is an event in words that the author of a workflow understands.
@@ -90,7 +91,7 @@ func timed(e event.Event) string {
 	case event.TimerCancelled:
 		return what + " is taken back"
 	default:
-		return fmt.Sprintf("%s is set: %s, until %s", what, span(time.Duration(t.DurationMS)*time.Millisecond), t.FireAt.UTC().Format(time.RFC3339Nano))
+		return fmt.Sprintf("%s is set: %s, until %s", what, history.Exact(time.Duration(t.DurationMS)*time.Millisecond), t.FireAt.UTC().Format(time.RFC3339Nano))
 	}
 }
 
@@ -145,25 +146,4 @@ func cut(text string) string {
 		end--
 	}
 	return text[:end] + "…"
-}
-
-// span is a duration for people, in days where it has some.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	var out string
-	if d >= day {
-		out = fmt.Sprintf("%dd", d/day)
-		d %= day
-	}
-	if d == 0 && out != "" {
-		return out
-	}
-	rest := d.String()
-	if strings.HasSuffix(rest, "m0s") {
-		rest = strings.TrimSuffix(rest, "0s")
-	}
-	if strings.HasSuffix(rest, "h0m") {
-		rest = strings.TrimSuffix(rest, "0m")
-	}
-	return out + rest
 }

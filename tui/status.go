@@ -66,7 +66,7 @@ func (l link) text(now time.Time) string {
 	left := l.next.Sub(now)
 	again := "trying again"
 	if left > 0 {
-		again += " in " + age(left+time.Second-1)
+		again += " in " + wait(left)
 	}
 	text := "connection lost, " + again
 	if !l.since.IsZero() {

@@ -1,47 +1,22 @@
 package tui
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
-// age is a time that goes on, for people: whole seconds, two units at most.
-func age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < 0:
-		return "-" + age(-d)
-	case d < time.Minute:
-		return strconv.Itoa(int(d/time.Second)) + "s"
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	case d < 1000*day:
-		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
-	default:
-		return fmt.Sprintf("%dd", d/day)
-	}
-}
+// age is a time that goes on, for people: whole seconds.
+func age(d time.Duration) string { return history.Duration(d.Round(time.Second)) }
 
 // took is a time that has ended.
-func took(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "-" + took(-d)
-	case d == 0:
-		return "0s"
-	case d < time.Millisecond:
-		return strconv.FormatInt(d.Microseconds(), 10) + "µs"
-	case d < time.Second:
-		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
-	case d < time.Minute:
-		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
-	default:
-		return age(d)
-	}
+func took(d time.Duration) string { return history.Duration(d) }
+
+// wait is a time that is left, in whole seconds: 1s is shown until it is over.
+func wait(d time.Duration) string {
+	return age((d + time.Second - time.Nanosecond).Truncate(time.Second))
 }
 
 // countdown is the time until a moment, which may be past.
@@ -56,8 +31,7 @@ func countdown(now, at time.Time) string {
 	case left <= 0:
 		return "now"
 	}
-	// Whoever waits sees 1s until it is over.
-	return "in " + age(left+time.Second-time.Nanosecond)
+	return "in " + wait(left)
 }
 
 // due is the time until a timer fires. One whose moment has passed since it was read
@@ -100,18 +74,8 @@ func zoned(now time.Time, text string) string {
 	return text
 }
 
-// number is a count with its thousands apart.
-func count(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, text = "-", text[1:]
-	}
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return sign + text
-}
+// count is a count with its thousands apart.
+func count(n int64) string { return history.Number(n) }
 
 // rate is how often something happens in a second.
 func rate(n float64) string {
@@ -122,12 +86,7 @@ func rate(n float64) string {
 }
 
 // some counts things by their name.
-func some(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return count(int64(n)) + " " + what + "s"
-}
+func some(n int, what string) string { return history.Count(n, what) }
 
 // wrapped is a text in lines that are so wide.
 func wrapped(text string, room int) []string {

@@ -1,9 +1,10 @@
 package film
 
 import (
-	"fmt"
 	"slices"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // playhead is the moment of a film that is shown.
@@ -165,20 +166,5 @@ func (p *playhead) leap(now time.Time) []string {
 	if p.leapt <= 0 || now.Sub(p.leaptAt) > news {
 		return nil
 	}
-	return []string{spoken(p.leapt) + " in which nothing happened were passed over"}
-}
-
-// spoken is a duration for people, in two units at most.
-func spoken(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
-	}
+	return []string{history.Duration(p.leapt) + " in which nothing happened were passed over"}
 }

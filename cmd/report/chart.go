@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // The chart of a run, as the page has it.
@@ -64,7 +65,7 @@ type charted struct {
 func (r *Recording) chart(rows []*row, left int) chartView {
 	c := &charted{Recording: r, rows: rows}
 	c.scale = newScale(c.stamps(), c.instant())
-	out := chartView{Left: left, LeftText: thousands(left) + " runs"}
+	out := chartView{Left: left, LeftText: history.Count(left, "run")}
 	if left == 1 {
 		out.LeftText = "One run"
 	}
@@ -73,10 +74,10 @@ func (r *Recording) chart(rows []*row, left int) chartView {
 		out.Folds = out.Folds || len(x.inside) > 0
 	}
 	for _, b := range c.scale.breaks {
-		out.Breaks = append(out.Breaks, breakView{percent(b.from), percent(b.to - b.from), percent((b.from + b.to) / 2), span(b.long)})
+		out.Breaks = append(out.Breaks, breakView{percent(b.from), percent(b.to - b.from), percent((b.from + b.to) / 2), history.Duration(b.long)})
 	}
 	for _, b := range c.scale.bands {
-		out.Bands = append(out.Bands, bandView{percent(b.from), percent(b.to - b.from), fmt.Sprintf("one moment: %d steps in their order", b.steps)})
+		out.Bands = append(out.Bands, bandView{percent(b.from), percent(b.to - b.from), "one moment: " + history.Count(b.steps, "step") + " in order"})
 	}
 	for _, t := range c.scale.ticks {
 		out.Ticks = append(out.Ticks, tickView{percent(t.x), t.label, t.at.UTC().Format(time.RFC3339Nano), t.major})
@@ -287,13 +288,13 @@ func (c *charted) timer(x *run, t *timer) []barView {
 	if !t.over && !x.open {
 		to = x.ended
 	}
-	class, title := "wait", "waits for "+span(t.due.Sub(t.from.at))
+	class, title := "wait", "waits for "+history.Duration(t.due.Sub(t.from.at))
 	if t.kind == event.RetryTimer {
-		class, title = "wait retry", "pauses for "+span(t.due.Sub(t.from.at))+", then tries again"
+		class, title = "wait retry", "pauses for "+history.Duration(t.due.Sub(t.from.at))+", then tries again"
 	}
 	b := c.bar(class, t.from, to, title)
 	if t.kind != event.RetryTimer && len(x.timers) == 1 {
-		b.Text = span(t.due.Sub(t.from.at))
+		b.Text = history.Duration(t.due.Sub(t.from.at))
 		c.beside(&b, x.began, x.ended)
 	}
 	return []barView{b}
@@ -348,9 +349,9 @@ func (c *charted) says(x *run) string {
 
 // when says from when to when something went on.
 func (c *charted) when(from, to stamp) string {
-	text := "+" + span(from.at.Sub(c.head.Start))
+	text := "+" + history.Duration(from.at.Sub(c.head.Start))
 	if to.at.IsZero() || to.at.Equal(from.at) {
 		return text
 	}
-	return text + " to +" + span(to.at.Sub(c.head.Start))
+	return text + " to +" + history.Duration(to.at.Sub(c.head.Start))
 }

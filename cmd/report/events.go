@@ -1,10 +1,10 @@
 package report
 
 import (
-	"fmt"
 	"strings"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // How many events the list of them has: the first, and the last.
@@ -36,12 +36,12 @@ type eventView struct {
 
 // list makes the list of events.
 func (r *Recording) list(p *pool) eventsView {
-	out := eventsView{All: thousands(len(r.events)) + " events"}
+	out := eventsView{All: history.Count(len(r.events), "event")}
 	for i, h := range r.events {
 		if i >= firstEvents && i < len(r.events)-lastEvents {
 			if i == firstEvents {
 				left := len(r.events) - lastEvents - firstEvents
-				out.Rows = append(out.Rows, eventView{Left: fmt.Sprintf("%s further events are not in this file: the filter does not see them", thousands(left))})
+				out.Rows = append(out.Rows, eventView{Left: history.Count(left, "further event") + " not in this file: the filter does not see them"})
 			}
 			continue
 		}

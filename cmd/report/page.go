@@ -9,6 +9,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"flunq.io/flunq/engine/history"
 )
 
 //go:embed page.html
@@ -123,7 +125,7 @@ func (r *Recording) view(index int) (*runView, pageData) {
 	}
 	if p.cut > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s pieces of data are cut: one of them may have %d KiB, all together %d MiB.",
-			thousands(p.cut), mostOfValue>>10, mostOfPage>>20)) // units
+			history.Number(p.cut), mostOfValue>>10, mostOfPage>>20)) // units
 	}
 	return v, data
 }
@@ -170,9 +172,9 @@ func (r *Recording) facts() []Fact {
 		{"status", status},
 		{"execution", r.head.ID},
 		{"time", r.head.Start.UTC().Format("2006-01-02 15:04:05") + " to " + r.last.UTC().Format("2006-01-02 15:04:05") +
-			" (" + span(r.last.Sub(r.head.Start)) + ")"},
+			" (" + history.Duration(r.last.Sub(r.head.Start)) + ")"},
 		{"seed", strconv.FormatUint(r.head.Seed, 10)},
-		{"tasks", fmt.Sprintf("%s, %s events", thousands(r.tasks), thousands(r.history))},
+		{"tasks", history.Number(r.tasks) + ", " + history.Count(r.history, "event")},
 	}
 	if r.head.Results == "history" {
 		out[4] = Fact{"seed", "none: it ran on a real Redis"}

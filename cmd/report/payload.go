@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // What the page's script has of a run: the texts of data, and for each row what
@@ -86,7 +87,7 @@ func (r *Recording) rowData(row *row, p *pool) rowData {
 		Then: clean(x.then), Input: p.add(x.input), Context: p.add(x.context), Output: p.add(x.output), Error: -1, Notes: r.notesOf(x),
 	}
 	if !x.ended.at.IsZero() {
-		d.Took = span(x.ended.at.Sub(x.began.at))
+		d.Took = history.Duration(x.ended.at.Sub(x.began.at))
 	}
 	if x.def != nil {
 		d.Line = x.def.Pos.Line
@@ -96,7 +97,7 @@ func (r *Recording) rowData(row *row, p *pool) rowData {
 	}
 	for _, c := range x.calls {
 		d.Calls = append(d.Calls, callData{
-			Method: clean(c.method), URL: clean(c.url), Label: c.label(), Bad: c.failed(), After: r.after(c.from.at), Took: span(c.took),
+			Method: clean(c.method), URL: clean(c.url), Label: c.label(), Bad: c.failed(), After: r.after(c.from.at), Took: history.Duration(c.took),
 			Problem: clean(c.problem), Headers: cleaned(c.headers), Request: p.add(c.request), Response: p.add(c.response),
 		})
 	}
@@ -107,10 +108,10 @@ func (r *Recording) rowData(row *row, p *pool) rowData {
 func (r *Recording) notesOf(x *run) []string {
 	var out []string
 	for _, t := range x.timers {
-		text := r.after(t.from.at) + "  " + timerName(t.kind) + " of " + span(t.due.Sub(t.from.at)) + " is set"
+		text := r.after(t.from.at) + "  " + timerName(t.kind) + " of " + history.Duration(t.due.Sub(t.from.at)) + " is set"
 		switch {
 		case t.over && t.fired && t.to.at.After(t.due):
-			text += ", and over " + span(t.to.at.Sub(t.due)) + " late"
+			text += ", and over " + history.Duration(t.to.at.Sub(t.due)) + " late"
 		case t.over && !t.fired:
 			text += ", and taken back"
 		case !t.over:
@@ -127,7 +128,7 @@ func (r *Recording) notesOf(x *run) []string {
 	return out
 }
 
-func (r *Recording) after(at time.Time) string { return "+" + span(at.Sub(r.head.Start)) }
+func (r *Recording) after(at time.Time) string { return "+" + history.Duration(at.Sub(r.head.Start)) }
 
 func stampText(at time.Time) string {
 	if at.IsZero() {

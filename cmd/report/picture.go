@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // The picture of a workflow, as the page has it.
@@ -71,7 +73,7 @@ func (p *path) picture(d *document) pictureView {
 	for _, w := range l.ways() {
 		out.Ways = append(out.Ways, p.way(w))
 	}
-	out.Says = fmt.Sprintf("The graph of %s: %d of %d nodes were reached.", d.def.Document.Name, reached, len(out.Nodes))
+	out.Says = fmt.Sprintf("The graph of %s: %s of %s reached.", d.def.Document.Name, history.Number(reached), history.Count(len(out.Nodes), "node"))
 	return out
 }
 
@@ -123,7 +125,7 @@ func (p *path) node(b *box, d *document) nodeView {
 	}
 	if count != nil && count.runs > 1 {
 		// On the corner and not in the box, where it would cover a long name.
-		v.Count = thousands(count.runs) + "×"
+		v.Count = history.Number(count.runs) + "×"
 		v.CountW = charWidth*utf8.RuneCountInString(v.Count) + 6 // pixels
 		v.CountX = b.x + b.w + 4 - v.CountW
 	}
@@ -144,9 +146,9 @@ func (p *path) way(w way) wayView {
 	switch {
 	case n < 2: // once needs no number
 	case v.Label != "":
-		v.Label += " " + thousands(n) + "×"
+		v.Label += " " + history.Number(n) + "×"
 	case to == nil || to.runs != n:
-		v.Count = thousands(n) + "×"
+		v.Count = history.Number(n) + "×"
 		v.CountX, v.CountY = w.middle()
 	}
 	return v

@@ -112,7 +112,7 @@ do:
 	if n := bytes.Count(got, []byte(`class="row `)); n > 400 {
 		t.Errorf("%d rows", n)
 	}
-	for _, told := range []string{"9,900 further runs", "9,900 runs left out", "further events are not in this file", "pieces of data are cut"} {
+	for _, told := range []string{"9,900 further runs", "9,900 runs left out", "further events not in this file", "pieces of data are cut"} {
 		if !bytes.Contains(got, []byte(told)) {
 			t.Errorf("the page does not say: %s", told)
 		}

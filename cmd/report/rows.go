@@ -3,8 +3,9 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // How many rows a chart has at most: in all, and of the runs inside one run, of
@@ -206,7 +207,7 @@ func leftOut(runs []*run) *row {
 	if len(runs) == 1 {
 		noun = "further run"
 	}
-	return &row{label: fmt.Sprintf("… %s %s", thousands(len(runs)), noun), detail: strings.Join(text, ", "), runs: runs, left: true}
+	return &row{label: fmt.Sprintf("… %s %s", history.Number(len(runs)), noun), detail: strings.Join(text, ", "), runs: runs, left: true}
 }
 
 // word is a state for people.
@@ -285,13 +286,4 @@ func (x *row) shown() int {
 		}
 	}
 	return n
-}
-
-// thousands writes a number with commas between the thousands.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // scale says where on the axis of a chart a moment stands, from 0 to 100.
@@ -237,7 +239,7 @@ func (s *scale) mark() {
 			to++
 		}
 		first := s.moments[from]
-		s.tick(tick{first.from, "+" + span(first.at.Sub(start)), first.at, true})
+		s.tick(tick{first.from, "+" + history.Duration(first.at.Sub(start)), first.at, true})
 		s.round(from, to)
 		from = to + 1
 	}
@@ -253,14 +255,14 @@ func (s *scale) round(from, to int) {
 	step := roundStep(time.Duration(float64(long) / max((b.to-a.from)/tickRoom, 1)))
 	for d := step; d <= long; d += step {
 		at := a.at.Add(d)
-		label := "+" + span(at.Sub(s.moments[0].at))
+		label := "+" + history.Duration(at.Sub(s.moments[0].at))
 		if from > 0 {
-			label = "…" + span(d)
+			label = "…" + history.Duration(d)
 		}
 		s.tick(tick{s.x(stamp{at, 0}), label, at, false})
 	}
 	if last := s.ticks[len(s.ticks)-1]; b.from-last.x > tickRoom && from == 0 {
-		s.tick(tick{b.from, "+" + span(b.at.Sub(s.moments[0].at)), b.at, false})
+		s.tick(tick{b.from, "+" + history.Duration(b.at.Sub(s.moments[0].at)), b.at, false})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 )
 
 // lineView is a line of a document.
@@ -50,7 +51,7 @@ func times(n int) string {
 	if n == 1 {
 		return "once"
 	}
-	return thousands(n) + " times"
+	return history.Number(n) + " times"
 }
 
 // ownersOf are the innermost tasks that the lines belong to.

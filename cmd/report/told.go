@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // told is an event in a few words.
@@ -70,7 +70,7 @@ func timed(e event.Event) string {
 	case event.TimerCancelled:
 		return what + " is taken back"
 	default:
-		return fmt.Sprintf("%s of %s is set", what, span(t.FireAt.Sub(e.Time)))
+		return fmt.Sprintf("%s of %s is set", what, history.Duration(t.FireAt.Sub(e.Time)))
 	}
 }
 
@@ -82,43 +82,5 @@ func timerName(kind event.TimerKind) string {
 		return "the timeout"
 	default:
 		return "the wait"
-	}
-}
-
-// span is a duration for people: two units at most.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	units := []struct {
-		size time.Duration
-		name string
-	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
-	if d < 0 {
-		return "-" + span(-d)
-	}
-	if d < time.Minute {
-		return d.Round(precision(d)).String()
-	}
-	for i, unit := range units[:3] {
-		if d < unit.size {
-			continue
-		}
-		text := fmt.Sprintf("%d%s", d/unit.size, unit.name)
-		if rest := d % unit.size / units[i+1].size; rest > 0 {
-			text += fmt.Sprintf(" %d%s", rest, units[i+1].name)
-		}
-		return text
-	}
-	return d.String()
-}
-
-// precision is what of a short duration is worth telling.
-func precision(d time.Duration) time.Duration {
-	switch {
-	case d < time.Millisecond:
-		return time.Microsecond
-	case d < time.Second:
-		return 100 * time.Microsecond
-	default:
-		return time.Millisecond
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -69,7 +70,7 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 		case n < mostLines:
 			plan.Lines = append(plan.Lines, text)
 		case n == mostLines:
-			plan.Lines = append(plan.Lines, fmt.Sprintf("and %d more", all-n))
+			plan.Lines = append(plan.Lines, fmt.Sprintf("and %s more", history.Number(all-n)))
 		}
 	}
 	for i, d := range p.deeds {
@@ -124,7 +125,7 @@ func (p prepared) sum(last string, done, gone int) string {
 	}
 	text := last
 	if len(p.deeds) > 1 {
-		text = fmt.Sprintf("%s %s", p.done, some(done, p.what))
+		text = fmt.Sprintf("%s %s", p.done, history.Count(done, p.what))
 	}
 	if gone > 0 {
 		text += fmt.Sprintf("; %d were gone", gone)
@@ -133,12 +134,4 @@ func (p prepared) sum(last string, done, gone int) string {
 		text += fmt.Sprintf("; %d could not be", len(p.refused))
 	}
 	return text
-}
-
-// some counts things by their name.
-func some(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

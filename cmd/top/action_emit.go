@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui"
 )
 
@@ -30,7 +31,7 @@ func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (p prepared, err e
 	line := "no execution listens for it: it is lost to those that begin to listen later"
 	if n := len(listeners); n > 0 {
 		const few = 5
-		line = fmt.Sprintf("%s may take it: %s", some(n, "execution"), strings.Join(listeners[:min(n, few)], ", "))
+		line = fmt.Sprintf("%s may take it: %s", history.Count(n, "execution"), strings.Join(listeners[:min(n, few)], ", "))
 	}
 	p.deeds = []deed{{id: e.ID, line: line, do: func(ctx context.Context) (string, error) {
 		return fmt.Sprintf("sent %s: %s for %s", e.ID, listening(len(listeners)), e.Type), l.emit(ctx, e)
@@ -51,7 +52,7 @@ func listening(n int) string {
 	if n == 1 {
 		return "1 execution listens"
 	}
-	return fmt.Sprintf("%d executions listen", n)
+	return history.Count(n, "execution") + " listen"
 }
 
 // eventOf reads an event that somebody has typed, as JSON or YAML.

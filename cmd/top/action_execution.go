@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -27,7 +28,7 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, er
 		tui.Retry:   "runs the task that failed once more, and goes on from there",
 	}[a.Verb]
 	p = prepared{
-		head: fmt.Sprintf("%s %s of tenant %s", a.Verb, some(len(a.IDs), "execution"), l.opts.Tenant),
+		head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "execution"), l.opts.Tenant),
 		done: "told", what: "execution",
 	}
 	for _, id := range a.IDs {
@@ -95,14 +96,14 @@ func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (p prepared, err
 	if _, err := os.Lstat(file); err == nil {
 		return p, fmt.Errorf("record: %s: %w", file, fs.ErrExist)
 	}
-	p.head = fmt.Sprintf("write the history of %s, %s, to %s", x.ID, some(int(x.Version), "event"), file)
+	p.head = fmt.Sprintf("write the history of %s, %s, to %s", x.ID, history.Count(x.Version, "event"), file)
 	p.deeds = []deed{{
 		id: x.ID, line: fmt.Sprintf("'flunq replay --tui %s' shows it", file),
 		do: func(ctx context.Context) (string, error) {
 			if err := l.record(ctx, x, file); err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("wrote %s of %s to %s", some(int(x.Version), "event"), x.ID, file), nil
+			return fmt.Sprintf("wrote %s of %s to %s", history.Count(x.Version, "event"), x.ID, file), nil
 		},
 	}}
 	return p, nil

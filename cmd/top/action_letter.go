@@ -7,6 +7,7 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -17,7 +18,7 @@ func (l *Live) prepareLetters(ctx context.Context, a tui.Action) (p prepared, er
 	if a.Verb == tui.Drop {
 		done = "dropped"
 	}
-	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, some(len(a.IDs), "dead letter"), l.opts.Tenant), done: done, what: "dead letter"}
+	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "dead letter"), l.opts.Tenant), done: done, what: "dead letter"}
 	for _, id := range a.IDs {
 		letter, err := l.store.Letter(ctx, l.opts.Tenant, "", id)
 		var status string

@@ -73,7 +73,7 @@ func TestTimerActions(t *testing.T) {
 		wants(t, plan, want.Format(time.RFC3339Nano))
 	}
 	plan, _ := w.plan(tui.Action{Verb: tui.Reschedule, Table: tui.Timers, IDs: []string{moved.ID}, Text: "10m"})
-	wants(t, plan, "in 10m0s")
+	wants(t, plan, "in 10m00s")
 	if _, err := w.source.Plan(t.Context(), tui.Action{Verb: tui.Reschedule, Table: tui.Timers, IDs: []string{moved.ID}, Text: "soon"}); err == nil {
 		t.Error("soon is a moment")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -31,7 +32,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 		plan = func(t store.Pending, _ string) (deed, error) { return l.move(t, when(t), now) }
 	default:
 	}
-	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, some(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
+	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
 	for _, id := range a.IDs {
 		t, err := l.store.Timer(ctx, l.opts.Tenant, id)
 		var status string
@@ -94,7 +95,7 @@ func (l *Live) move(t store.Pending, at, now time.Time) (deed, error) {
 	if t.Err != nil {
 		return deed{}, fmt.Errorf("timer %s cannot be moved: %w", t.ID, t.Err)
 	}
-	line := "is due at " + instant(at) + ", in " + at.Sub(now).Round(time.Second).String()
+	line := "is due at " + instant(at) + ", in " + history.Duration(at.Sub(now).Round(time.Second))
 	if !at.After(now) {
 		line = "is due at " + instant(at) + ", which is past: it fires at once"
 	}

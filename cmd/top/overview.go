@@ -10,6 +10,7 @@ import (
 
 	"flunq.io/flunq/cmd/tale"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -244,7 +245,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		note("no %s is alive: 'flunq serve --tenant %s'", strings.Join(missing, " and no "), l.opts.Tenant)
 	}
 	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > tooLate {
-		note("timers are overdue by %s", o.Now.Sub(o.Due[0].At).Truncate(time.Second))
+		note("timers are overdue by %s", history.Duration(o.Now.Sub(o.Due[0].At).Round(time.Second)))
 	}
 	return nil
 }

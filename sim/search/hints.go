@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -110,10 +111,7 @@ func (h *hunt) taskName(ref string) string {
 }
 
 func runsText(n int) string {
-	if n == 1 {
-		return "1 run"
-	}
-	return fmt.Sprintf("%d runs", n)
+	return history.Count(n, "run")
 }
 
 // timeoutHint tells of a timeout that can never come.
@@ -152,7 +150,7 @@ func (h *hunt) setText(count *timeouts) string {
 	if count == nil {
 		return "was never set in " + runsText(h.runs())
 	}
-	return fmt.Sprintf("was set %d times and never came", count.set)
+	return "was set " + history.Count(count.set, "time") + " and never came"
 }
 
 // runs are how many there were.

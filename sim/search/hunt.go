@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -182,7 +183,7 @@ func (h *hunt) unending(t *sim.Trial) error {
 	case t.Stop == sim.Never && len(t.Waiting) > 0:
 		return fmt.Errorf("%w: it waits for something that will never come:\n  %s", ErrUnending, strings.Join(t.Waiting, "\n  "))
 	default:
-		return fmt.Errorf("%w: stopped by --%s after %d tasks and %v", ErrUnending, t.Stop, t.Tasks, t.Elapsed)
+		return fmt.Errorf("%w: stopped by --%s after %s and %s", ErrUnending, t.Stop, history.Count(t.Tasks, "task"), history.Duration(t.Elapsed))
 	}
 }
 

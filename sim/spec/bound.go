@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/nodes"
 )
 
@@ -119,6 +119,6 @@ func times(n int) string {
 	case 1:
 		return "once"
 	default:
-		return fmt.Sprintf("%d times", n)
+		return history.Count(n, "time")
 	}
 }

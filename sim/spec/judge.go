@@ -8,6 +8,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -120,7 +121,7 @@ func (j *judge) ending() string {
 	case o.Stop == sim.TimeUp:
 		text += " when it was stopped after " + iso(j.Until)
 	case o.Stop == sim.TasksUp:
-		text = fmt.Sprintf("still running after %d tasks", maxTasks)
+		text = "still running after " + history.Count(maxTasks, "task")
 	case o.Stop == sim.Never && len(o.Waiting) > 0:
 		text += " for what never comes: " + strings.Join(o.Waiting, "; ")
 	}

@@ -1,0 +1,121 @@
+// Package history says in words what happened to an execution, and how long it
+// took. Every text for people that contains a duration or a count gets it here.
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// Duration writes a duration for people: two units at most, rounded to the
+// nearest second of those ("1d03h", "4m07s", "12.345s", "0.35ms"). From a
+// thousand days on it is days alone.
+func Duration(d time.Duration) string {
+	if d < 0 {
+		if text := Duration(-max(d, -maxDuration)); text != "0s" {
+			return "-" + text
+		}
+		return "0s"
+	}
+	switch {
+	case d < time.Millisecond:
+		return milliseconds(d.Round(time.Microsecond))
+	case d.Round(time.Millisecond) < time.Minute:
+		return d.Round(time.Millisecond).String()
+	case d.Round(time.Second) < time.Hour:
+		d = d.Round(time.Second)
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d.Round(time.Minute) < day:
+		d = d.Round(time.Minute)
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d.Round(time.Hour) < 1000*day:
+		d = d.Round(time.Hour)
+		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
+	default:
+		return Number(d.Round(day)/day) + "d"
+	}
+}
+
+// maxDuration is the longest duration that has a negative one.
+const maxDuration = time.Duration(1<<63 - 1)
+
+// milliseconds writes less than a millisecond, in letters that every terminal has.
+func milliseconds(d time.Duration) string {
+	if d == 0 {
+		return "0s"
+	}
+	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms"
+}
+
+// Exact writes a duration in full, with days where it has some: "1d12h",
+// "1h30m", "2d0.5s". Two durations that differ have different texts.
+func Exact(d time.Duration) string {
+	if d < 0 {
+		return "-" + Exact(-max(d, -maxDuration))
+	}
+	if d < time.Microsecond {
+		return d.String()
+	}
+	if d < time.Millisecond {
+		return milliseconds(d)
+	}
+	var out string
+	if d >= day {
+		out = strconv.FormatInt(int64(d/day), 10) + "d"
+		d %= day
+	}
+	if h := d / time.Hour; h > 0 {
+		out += strconv.FormatInt(int64(h), 10) + "h"
+		d %= time.Hour
+	}
+	if m := d / time.Minute; m > 0 {
+		out += strconv.FormatInt(int64(m), 10) + "m"
+		d %= time.Minute
+	}
+	switch {
+	case d == 0:
+		return out
+	case out == "":
+		return d.String()
+	default:
+		return out + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
+	}
+}
+
+// Number writes a number for people, with commas between the thousands.
+func Number[N ~int | ~int64](n N) string {
+	text := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if n < 0 {
+		sign, text = "-", text[1:]
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
+
+// Count writes how many of something there are: "1 task", "2 tasks", "3 processes".
+func Count[N ~int | ~int64](n N, noun string) string {
+	return Number(n) + " " + Plural(n, noun)
+}
+
+// Plural is a noun as it stands behind a number.
+func Plural[N ~int | ~int64](n N, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	for _, end := range []string{"s", "x", "ch", "sh"} {
+		if strings.HasSuffix(noun, end) {
+			return noun + "es"
+		}
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok && stem != "" && !strings.ContainsRune("aeiou", rune(stem[len(stem)-1])) {
+		return stem + "ies"
+	}
+	return noun + "s"
+}

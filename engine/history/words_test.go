@@ -1,0 +1,93 @@
+package history_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/history"
+)
+
+func TestDuration(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		in   time.Duration
+		want string
+	}{
+		{0, "0s"},
+		{400 * time.Nanosecond, "0s"},
+		{-400 * time.Nanosecond, "0s"},
+		{350 * time.Microsecond, "0.35ms"},
+		{time.Millisecond, "1ms"},
+		{1499 * time.Microsecond, "1ms"},
+		{12345 * time.Millisecond, "12.345s"},
+		{59*time.Second + 999*time.Millisecond, "59.999s"},
+		{59*time.Second + 999600*time.Microsecond, "1m00s"},
+		{time.Minute, "1m00s"},
+		{89*time.Second + 500*time.Millisecond, "1m30s"},
+		{59*time.Minute + 59*time.Second + 500*time.Millisecond, "1h00m"},
+		{time.Hour + 29*time.Minute + 30*time.Second, "1h30m"},
+		{23*time.Hour + 59*time.Minute + 29*time.Second, "23h59m"},
+		{23*time.Hour + 59*time.Minute + 30*time.Second, "1d00h"},
+		{day + 2*time.Hour + 59*time.Minute, "1d03h"},
+		{2*day + 23*time.Hour + 59*time.Minute + 58*time.Second, "3d00h"},
+		{-(day + 2*time.Hour + 59*time.Minute), "-1d03h"},
+		{999*day + 23*time.Hour + 45*time.Minute, "1,000d"},
+		{36500*day + 13*time.Hour, "36,501d"},
+		{math.MaxInt64, "106,751d"},
+		{math.MinInt64, "-106,751d"},
+	} {
+		if got := history.Duration(c.in); got != c.want {
+			t.Errorf("Duration(%v) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestExact(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		in   time.Duration
+		want string
+	}{
+		{0, "0s"},
+		{5 * time.Nanosecond, "5ns"},
+		{1500 * time.Nanosecond, "0.0015ms"},
+		{20 * time.Millisecond, "20ms"},
+		{1500 * time.Millisecond, "1.5s"},
+		{time.Minute, "1m"},
+		{90 * time.Minute, "1h30m"},
+		{day, "1d"},
+		{36 * time.Hour, "1d12h"},
+		{2*day + 500*time.Millisecond, "2d0.5s"},
+		{-day - time.Second, "-1d1s"},
+	} {
+		if got := history.Exact(c.in); got != c.want {
+			t.Errorf("Exact(%v) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		n    int
+		noun string
+		want string
+	}{
+		{0, "task", "0 tasks"},
+		{1, "task", "1 task"},
+		{999, "event", "999 events"},
+		{1000, "event", "1,000 events"},
+		{1234567, "dead letter", "1,234,567 dead letters"},
+		{-1234, "event", "-1,234 events"},
+		{2, "process", "2 processes"},
+		{2, "entry", "2 entries"},
+		{2, "day", "2 days"},
+	} {
+		if got := history.Count(c.n, c.noun); got != c.want {
+			t.Errorf("Count(%d, %q) = %q, want %q", c.n, c.noun, got, c.want)
+		}
+	}
+}
