@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"cmd/bench":              {"engine/...", "sim", "sim/search"},
 	"cmd/film":               {"cmd/tale", "engine/decide", "engine/dsl", "engine/event", "engine/expr", "engine/history", "tui"},
 	"cmd/graph":              {"engine/dsl", "engine/expr"},
-	"cmd/report":             {"cmd/graph", "engine/decide", "engine/dsl", "engine/event", "engine/expr", "engine/history"},
+	"cmd/report":             {"cmd/graph", "engine/decide", "engine/dsl", "engine/event", "engine/expr", "engine/history", "tui/axis"},
 	"cmd/operate":            {"cmd/dev", "engine/...", "sim"},
 	"cmd/tale":               {"cmd/graph", "engine/dsl", "engine/event", "tui"},
 	"cmd/top":                {"cmd/dev", "cmd/operate", "cmd/tale", "engine/...", "tui"},
@@ -52,7 +52,8 @@ var arrows = map[string][]string{
 	"sim/nodes":              {"engine/dsl", "engine/near"},
 	"sim/mock":               {"engine/event", "engine/executor", "sim/nodes"},
 	"sim/spec":               {"engine/...", "sim", "sim/mock", "sim/nodes"},
-	"tui":                    {"engine", "engine/history", "tui/quiet"},
+	"tui":                    {"engine", "engine/history", "tui/axis", "tui/quiet"},
+	"tui/axis":               {"engine/history"},
 	"tui/quiet":              {},
 	"workflows":              {"engine/near"},
 }

@@ -37,7 +37,8 @@ type executionScreen struct {
 type pane int
 
 const (
-	dataPane pane = iota
+	dataPane     pane = iota
+	timelinePane      // takes the place of the tree as well
 	documentPane
 	historyPane
 	timersPane

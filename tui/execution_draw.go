@@ -52,7 +52,7 @@ func (s *executionScreen) draw(a area, l look, now time.Time) {
 
 // drawTreeEdge draws what is between the tree and a pane beside it.
 func (s *executionScreen) drawTreeEdge(a area, l look) {
-	if tree := s.places.tree; s.places.tabs.x > 0 {
+	if tree := s.places.tree; s.places.tabs.x > 0 && tree.h > 0 {
 		edge(a, l, tree.x+tree.w, tree.y, tree.h)
 	}
 }
@@ -71,6 +71,9 @@ func (s *executionScreen) arrange(all spot) {
 		p.beside = documentPane
 	}
 	switch {
+	case s.charts():
+		p.tabs = spot{all.x, all.y, all.w, 1}
+		p.pane = spot{all.x, all.y + 1, all.w, all.h - 1}
 	case all.w >= twoColumns:
 		p.tree = spot{all.x, all.y, max(60, all.w*45/100), all.h}
 		right := spot{p.tree.w + 1, all.y, all.w - p.tree.w - 1, all.h}
@@ -107,7 +110,7 @@ func (s *executionScreen) tabs(a area, l look) {
 		i := faint
 		if p == s.pane {
 			i = accent | strong
-			if s.inPane {
+			if s.inPane || s.charts() {
 				i |= selected
 			}
 		}

@@ -130,7 +130,7 @@ func TestExecutionKeys(t *testing.T) {
 		{"y", wantCopy{"reference of the task", "/do/0/rest"}},
 		{"Y", wantCopy{"id of the execution", "order-7"}},
 		{"P", wantOpen{"parent-1"}},
-		{"tab tab tab enter down F", timer(Fire, "t-2")},
+		{"tab tab tab tab enter down F", timer(Fire, "t-2")},
 		{"tab tab enter", wantOpen{"order-7.1"}},
 		{"esc up enter", wantOpen{"order-7.1"}},
 	} {
@@ -164,7 +164,7 @@ func TestExecutionFilter(t *testing.T) {
 	if s.tree.window.typed != "" {
 		t.Error("esc does not end the filter")
 	}
-	press(t, s, "/", "x", "esc", "tab", "tab", "enter")
+	press(t, s, "/", "x", "esc", "tab", "tab", "tab", "enter")
 	s.inPane = true
 	press(t, s, "/", "f", "i", "r", "e", "d", "enter")
 	shoot(t, s, 80, 20, noon)

@@ -79,7 +79,7 @@ func (s *executionScreen) scrolled() (on scroller, page int) {
 		return &s.facts, s.facts.height
 	case childrenPane:
 		return &s.children, s.children.height
-	case dataPane, paneCount:
+	case dataPane, timelinePane, paneCount:
 	}
 	return &s.data.view, s.data.view.height
 }
@@ -149,7 +149,9 @@ func (s *executionScreen) turnTo(k string) (cmd tea.Cmd, handled bool) {
 func (s *executionScreen) turnPane(by int) {
 	s.pane = (s.pane + pane(by)) % paneCount
 	s.places.seen[s.pane] = true
-	if s.places.pane.h == 0 {
+	if s.charts() {
+		s.inPane = false
+	} else if s.places.pane.h == 0 {
 		s.inPane = true
 	}
 }
@@ -231,7 +233,7 @@ func (s *executionScreen) copied() wantCopy {
 			return wantCopy{all[at].name, all[at].text}
 		}
 		return wantCopy{what: "fact"}
-	case dataPane, paneCount:
+	case dataPane, timelinePane, paneCount:
 	}
 	what, text := s.data.view.value()
 	return wantCopy{what, text}
@@ -279,6 +281,8 @@ func (s *executionScreen) enters() string {
 			return "unfold"
 		case l.folds && l.kind != runPlace:
 			return "fold"
+		case s.charts():
+			return "its data"
 		default:
 			return "to the pane"
 		}
@@ -304,7 +308,7 @@ func (s *executionScreen) enters() string {
 		if len(s.now.Timers) > 0 {
 			return "its task"
 		}
-	case documentPane, paneCount:
+	case timelinePane, documentPane, paneCount:
 	}
 	return ""
 }
@@ -318,7 +322,7 @@ func (s *executionScreen) leaves() string {
 		return "history"
 	case s.inPane && s.data.fixed != nil && s.pane == dataPane:
 		return "facts"
-	case s.inPane:
+	case s.inPane, s.charts():
 		return "tree"
 	default:
 		return ""

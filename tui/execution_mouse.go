@@ -15,8 +15,15 @@ func (s *executionScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive
 	case p.tabs.has(x, y):
 		for at := range paneCount {
 			if x-p.tabs.x < p.ends[at] {
-				s.pane, s.inPane, p.seen[at] = at, true, true
+				s.pane, s.inPane, p.seen[at] = at, at != timelinePane, true
 				break
+			}
+		}
+	case p.pane.has(x, y) && s.charts():
+		if line, ok := s.tree.chartLine(y - p.pane.y); ok {
+			s.tree.to(line)
+			if double {
+				return s.enter()
 			}
 		}
 	case p.pane.has(x, y):
@@ -44,7 +51,7 @@ func (s *executionScreen) clickPane(y int, double bool) tea.Cmd { //nolint:reviv
 		y += s.facts.offset
 	case childrenPane:
 		y += s.children.offset
-	case dataPane, paneCount:
+	case dataPane, timelinePane, paneCount:
 		y += s.data.view.offset - 1
 	}
 	on.to(y)

@@ -15,6 +15,11 @@ func (s *executionScreen) enter() tea.Cmd {
 		s.tree.turnFold()
 		return nil
 	}
+	if s.charts() {
+		s.pane = dataPane
+		s.places.seen[dataPane] = true
+		return s.readData()
+	}
 	s.inPane = true
 	return nil
 }
@@ -41,7 +46,7 @@ func (s *executionScreen) enterPane() tea.Cmd {
 		if s.due.cursor < len(s.now.Timers) {
 			s.tree.goTo(s.now.Timers[s.due.cursor].Task)
 		}
-	case documentPane, paneCount:
+	case timelinePane, documentPane, paneCount:
 	}
 	return nil
 }
@@ -72,6 +77,8 @@ func (s *executionScreen) leave() bool {
 		s.inPane = false
 	case s.tree.window.typed != "":
 		s.tree.narrow("")
+	case s.charts():
+		s.pane = dataPane
 	default:
 		return false
 	}

@@ -42,9 +42,9 @@ func (s *executionScreen) paneTitle(p pane) string {
 		n = len(s.now.Timers)
 	case childrenPane:
 		n = len(s.now.Children)
-	case dataPane, documentPane, historyPane, factsPane, paneCount:
+	case dataPane, timelinePane, documentPane, historyPane, factsPane, paneCount:
 	}
-	name := [...]string{"Data", "Document", "History", "Timers", "Facts", "Children"}[p]
+	name := [...]string{"Data", "Timeline", "Document", "History", "Timers", "Facts", "Children"}[p]
 	if n > 0 {
 		name += " " + count(int64(n))
 	}
@@ -55,6 +55,10 @@ func (s *executionScreen) paneTitle(p pane) string {
 func (s *executionScreen) drawPane(p pane, a area, l look, now time.Time) {
 	focus := s.inPane && p == s.pane
 	switch p {
+	case timelinePane:
+		how := s.look(now)
+		how.focus = true
+		s.tree.drawChart(a, l, how)
 	case documentPane:
 		s.document.show(s.tree.chosenTask().Line)
 		s.document.draw(a, l, s.states(), focus)

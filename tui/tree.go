@@ -37,8 +37,18 @@ type taskRun struct {
 
 	began, ended       time.Time
 	until              time.Time // when what it waits for comes
+	waits              []taskWait
 	text               string
+	first              int64 // version of the first event that is about it
 	requested, settled int64 // versions of the events, 0 if there were none
+}
+
+// taskWait is a time in which a run did nothing: it waited, or paused before it tried
+// again; of the workflow, it was suspended.
+type taskWait struct {
+	state          State // Waiting, Retrying or Suspended
+	from, to       time.Time
+	began, stopped int64 // versions of the events; 0: it goes on
 }
 
 // taskTurn is one go through the tasks inside of another: an iteration, an attempt,
@@ -110,12 +120,13 @@ func (t *taskTree) take(e *Event) {
 func (t *taskTree) workflow(e *Event) {
 	r := &t.runs[0]
 	if r.began.IsZero() {
-		r.began, r.requested = e.At, e.Version
+		r.began, r.requested, r.first = e.At, e.Version, e.Version
 	}
 	if e.State == "" {
 		return
 	}
 	r.state, r.text = e.State, e.Text
+	r.rests(e)
 	r.ended = time.Time{}
 	if e.State.Ended() {
 		r.ended, r.settled = e.At, e.Version
@@ -130,6 +141,7 @@ func (t *taskTree) settle(at int32, e *Event) {
 	}
 	before := r.state
 	r.state, r.until = e.State, time.Time{}
+	r.rests(e)
 	r.text = ""
 	if e.State.Ended() {
 		r.text = brief(e.Text, e.State)
@@ -143,6 +155,18 @@ func (t *taskTree) settle(at int32, e *Event) {
 	}
 	if e.State == Faulted || before == Faulted {
 		t.blame(r)
+	}
+}
+
+// rests notes that a run waits from an event on, or no more.
+func (r *taskRun) rests(e *Event) {
+	if n := len(r.waits); n > 0 && r.waits[n-1].stopped == 0 {
+		r.waits[n-1].to, r.waits[n-1].stopped = e.At, e.Version
+	}
+	switch e.State {
+	case Waiting, Retrying, Suspended:
+		r.waits = append(r.waits, taskWait{state: e.State, from: e.At, began: e.Version})
+	default:
 	}
 }
 

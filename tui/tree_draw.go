@@ -16,11 +16,7 @@ type treeLook struct {
 // draw shows the window, a line for each task, and one about what is shown.
 func (t *taskTree) draw(a area, l look, how treeLook) {
 	w := &t.window
-	w.height = max(1, a.h)
-	t.arrange()
-	margin := min(2, w.height/4) // of what comes before and next
-	w.offset = max(w.cursor-w.height+1+margin, min(w.offset, w.cursor-margin))
-	w.offset = max(0, min(w.offset, len(w.lines)-w.height))
+	t.scroll(a.h)
 	for y := range w.height {
 		at := w.offset + y
 		if at >= len(w.lines) {
@@ -34,6 +30,16 @@ func (t *taskTree) draw(a area, l look, how treeLook) {
 	if len(w.lines) == 0 {
 		a.put(2, 1, faint, clip("nothing matches "+w.typed+" (esc: all)", a.w-2, l.more()))
 	}
+}
+
+// scroll keeps the cursor in a window that is so high.
+func (t *taskTree) scroll(height int) {
+	w := &t.window
+	w.height = max(1, height)
+	t.arrange()
+	margin := min(2, w.height/4) // of what comes before and next
+	w.offset = max(w.cursor-w.height+1+margin, min(w.offset, w.cursor-margin))
+	w.offset = max(0, min(w.offset, len(w.lines)-w.height))
 }
 
 // cursorInk marks the row of the cursor, more where the keys go.
@@ -51,8 +57,19 @@ func (t *taskTree) drawLine(a area, l look, line *treeLine, how *treeLook) {
 		room -= t.drawState(a, l, &text) + 1
 	}
 	a = a.part(0, 0, room, 1)
+	x := t.drawName(a, l, line, &text)
+	x = l.rest(a, x+2, text.noted, text.notes)
+	if text.notes == "" {
+		x -= 2
+	}
+	x = l.rest(a, x+2, faint, text.detail)
+	l.rest(a, x+2, good, text.after)
+}
+
+// drawName writes what a line is about, and says where that ends.
+func (t *taskTree) drawName(a area, l look, line *treeLine, text *treeText) int {
 	x := 2 * int(line.depth)
-	if most := max(0, room-24); x > most {
+	if most := max(a.w-24, a.w/3); x > most {
 		x = most
 	}
 	x = a.put(x, 0, faint, t.foldSign(l, line)+" ")
@@ -63,13 +80,7 @@ func (t *taskTree) drawLine(a area, l look, line *treeLine, how *treeLook) {
 	} else if line.run == t.current && line.kind == runPlace {
 		mark = strong
 	}
-	x = l.rest(a, x, mark, text.name)
-	x = l.rest(a, x+2, text.noted, text.notes)
-	if text.notes == "" {
-		x -= 2
-	}
-	x = l.rest(a, x+2, faint, text.detail)
-	l.rest(a, x+2, good, text.after)
+	return l.rest(a, x, mark, text.name)
 }
 
 // rest writes a text, cut to what is left of a row.

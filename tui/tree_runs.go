@@ -13,7 +13,7 @@ func (t *taskTree) find(e *Event) int32 {
 	}
 	at := int32(len(t.runs))
 	parent, rest := t.around(key)
-	t.runs = append(t.runs, taskRun{key: key, parent: parent, state: Pending, began: e.At})
+	t.runs = append(t.runs, taskRun{key: key, parent: parent, state: Pending, began: e.At, first: e.Version})
 	t.known[key] = at
 	t.active[at] = true
 	t.runs[at].turn = t.join(parent, rest, at)

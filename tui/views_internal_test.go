@@ -202,3 +202,57 @@ func BenchmarkHistoryDraw(b *testing.B) {
 		v.draw(c.all(), look{}, start, true)
 	}
 }
+
+// The timeline of an execution: work, waits, attempts, branches beside each other, now,
+// and weeks of waiting beside milliseconds, at the sizes it is made for.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	waits := shopStory()
+	waits.begin("/do/0/both/fork/branches/0/ship/do/0/send").pass(3*time.Second).end("/do/0/both/fork/branches/0/ship/do/0/send", Completed, "")
+	waits.end("/do/0/both/fork/branches/0/ship", Completed, "").pass(2*time.Second).end("/do/0/both/fork/branches/0/mail", Completed, "")
+	waits.end("/do/0/both", Completed, "").begin("/do/0/rest").wait("/do/0/rest", Waiting, 30*24*time.Hour)
+	var b strings.Builder
+	draw := func(name string, s *story, w, h int, now time.Time, l look, change func(*taskTree)) {
+		tree := treeOf(documentOf(shop), s)
+		if change != nil {
+			change(tree)
+		}
+		c := newCanvas(w, h)
+		tree.drawChart(c.all(), l, treeLook{top: Row{Workflow: "shop"}, now: now, focus: true})
+		b.WriteString("== " + name + "\n" + picture(c))
+	}
+	dark := look{themeOf(Dark), false}
+	draw("it waits", waits, 120, 34, waits.at.Add(12*time.Hour), dark, nil)
+	draw("narrow", waits, 60, 20, waits.at.Add(12*time.Hour), dark, nil)
+	draw("narrowest", waits, 30, 12, waits.at.Add(12*time.Hour), dark, nil)
+	draw("ascii, folded", waits, 80, 16, waits.at.Add(12*time.Hour), look{themeOf(None), true}, func(t *taskTree) { t.foldAll(noneOpen); t.unfold() })
+	draw("branches", shopStory(), 120, 34, shopStory().at.Add(time.Second), dark, nil)
+	retries := newStory()
+	retries.begin("/do/0/pay").begin("/do/0/pay/try/0/charge").pass(300*time.Millisecond).end("/do/0/pay/try/0/charge", Faulted, "503")
+	for i := 1; i < 4; i++ {
+		run := fmt.Sprintf("/do/0/pay/try/0/charge@%d", i)
+		retries.wait("/do/0/pay", Retrying, time.Duration(i)*time.Second).pass(time.Duration(i) * time.Second)
+		retries.tell(Event{Type: "timer.fired", Ref: "/do/0/pay", State: Running})
+		retries.begin(run).pass(500*time.Millisecond).end(run, Faulted, "503")
+	}
+	retries.wait("/do/0/pay", Retrying, 4*time.Second)
+	draw("attempts", retries, 100, 16, retries.at.Add(time.Second), dark, nil)
+	draw("attempts, folded", retries, 100, 8, retries.at.Add(time.Second), dark, func(t *taskTree) { t.foldAll(noneOpen) })
+	whole := newStory()
+	whole.begin("/do/0/reserve").end("/do/0/reserve", Completed, "").begin("/do/0/rest").wait("/do/0/rest", Waiting, 30*24*time.Hour).pass(30 * 24 * time.Hour)
+	whole.tell(Event{Type: "timer.fired", Ref: "/do/0/rest", State: Running}).end("/do/0/rest", Completed, "")
+	whole.begin("/do/0/thanks").end("/do/0/thanks", Completed, "").tell(Event{Type: "workflow.completed", State: Completed})
+	draw("virtual, ended", whole, 100, 20, whole.at, dark, nil)
+	draw("nothing yet", &story{}, 80, 12, start, dark, nil)
+	many := loop(30_000)
+	draw("many", many, 80, 20, many.at, dark, nil)
+	compare(t, "chart", b.String())
+}
+
+func BenchmarkChart(b *testing.B) {
+	tree := treeOf(documentOf(shop), loop(30_000))
+	c := newCanvas(200, 60)
+	for b.Loop() {
+		tree.drawChart(c.all(), look{}, treeLook{now: noon})
+	}
+}

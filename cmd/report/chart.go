@@ -8,6 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/tui/axis"
 )
 
 // The chart of a run, as the page has it.
@@ -57,14 +58,17 @@ type (
 type charted struct {
 	*Recording
 
-	scale *scale
+	scale *axis.Scale
 	rows  []*row
 }
+
+// tickRoom is how far ticks stand from each other at least, in percent.
+const tickRoom = 8.5
 
 // chart draws the runs.
 func (r *Recording) chart(rows []*row, left int) chartView {
 	c := &charted{Recording: r, rows: rows}
-	c.scale = newScale(c.stamps(), c.instant())
+	c.scale = axis.New(c.stamps(), axis.Options{Wide: c.instant(), TickRoom: tickRoom})
 	out := chartView{Left: left, LeftText: history.Count(left, "run")}
 	if left == 1 {
 		out.LeftText = "One run"
@@ -73,17 +77,17 @@ func (r *Recording) chart(rows []*row, left int) chartView {
 		out.Rows = append(out.Rows, c.row(x))
 		out.Folds = out.Folds || len(x.inside) > 0
 	}
-	for _, b := range c.scale.breaks {
-		out.Breaks = append(out.Breaks, breakView{percent(b.from), percent(b.to - b.from), percent((b.from + b.to) / 2), history.Duration(b.long)})
+	for _, b := range c.scale.Breaks {
+		out.Breaks = append(out.Breaks, breakView{percent(b.From), percent(b.To - b.From), percent((b.From + b.To) / 2), history.Duration(b.Long)})
 	}
-	for _, b := range c.scale.bands {
-		out.Bands = append(out.Bands, bandView{percent(b.from), percent(b.to - b.from), "one moment: " + history.Count(b.steps, "step") + " in order"})
+	for _, b := range c.scale.Bands {
+		out.Bands = append(out.Bands, bandView{percent(b.From), percent(b.To - b.From), "one moment: " + history.Count(b.Steps, "step") + " in order"})
 	}
-	for _, t := range c.scale.ticks {
-		out.Ticks = append(out.Ticks, tickView{percent(t.x), t.label, t.at.UTC().Format(time.RFC3339Nano), t.major})
+	for _, t := range c.scale.Ticks {
+		out.Ticks = append(out.Ticks, tickView{percent(t.X), t.Label, t.At.UTC().Format(time.RFC3339Nano), t.Major})
 	}
 	for i, f := range r.faults {
-		out.Flags = append(out.Flags, flagView{percent(c.scale.x(stamp{f.At, f.seq})), r.faultText(i), strconv.Itoa(i + 1)})
+		out.Flags = append(out.Flags, flagView{percent(c.x(stamp{f.At, f.seq})), r.faultText(i), strconv.Itoa(i + 1)})
 	}
 	return out
 }
@@ -108,12 +112,15 @@ func (r *Recording) faultText(i int) string {
 	return clean(text)
 }
 
+// x is where a moment stands on the axis.
+func (c *charted) x(at stamp) float64 { return c.scale.X(axis.Stamp{At: at.at, Seq: at.seq}) }
+
 // stamps are the moments at which something happens in the rows.
-func (c *charted) stamps() []stamp {
-	var out []stamp
+func (c *charted) stamps() []axis.Stamp {
+	var out []axis.Stamp
 	add := func(s stamp) {
 		if !s.at.IsZero() {
-			out = append(out, s)
+			out = append(out, axis.Stamp{At: s.at, Seq: s.seq})
 		}
 	}
 	for _, row := range c.rows {
@@ -248,7 +255,7 @@ func (c *charted) bar(class string, from, to stamp, title string) barView {
 	if to.at.IsZero() {
 		to = stamp{c.last, c.seq}
 	}
-	a, b := c.scale.x(from), c.scale.x(to)
+	a, b := c.x(from), c.x(to)
 	return barView{Class: class, X: percent(a), W: percent(max(b-a, 0.05)), Title: title} // something to be seen
 }
 
@@ -320,7 +327,7 @@ func (c *charted) beside(b *barView, from, to stamp) {
 		to = stamp{c.last, c.seq}
 	}
 	const edge, wide, apart = 86, 12, 7
-	begin, end := c.scale.x(from), c.scale.x(to)
+	begin, end := c.x(from), c.x(to)
 	switch {
 	case end < edge:
 		b.TextX, b.Side, b.DX = percent(end), "behind", apart

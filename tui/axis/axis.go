@@ -1,4 +1,6 @@
-package report
+// Package axis places moments on the time axis of a chart, so that milliseconds beside
+// weeks of waiting can still be told apart.
+package axis
 
 import (
 	"math"
@@ -8,17 +10,31 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// scale says where on the axis of a chart a moment stands, from 0 to 100.
+// Stamp is a moment, and the place of what happens at it in the order of all that happens.
+type Stamp struct {
+	At  time.Time
+	Seq int
+}
+
+// Options say how an axis is drawn.
+type Options struct {
+	Wide      bool    // moments with several steps get room, so that their order can be seen
+	TickRoom  float64 // how far ticks stand from each other at least, of 100
+	BreakRoom float64 // how wide a break is at least, of 100, unless there are many
+}
+
+// Scale says where on the axis of a chart a moment stands, from 0 to 100.
 //
 // In a simulation much happens at the same moment: there a moment is as wide as it
 // has steps, so that their order can be seen. Time in which nothing happens for so
 // long that all else would shrink to nothing is broken out of the axis.
-type scale struct {
-	wide    bool     // moments with several steps get room
+type Scale struct {
+	Breaks []Break
+	Bands  []Band
+	Ticks  []Tick
+
+	opts    Options
 	moments []moment // in their order
-	breaks  []pause
-	bands   []band
-	ticks   []tick
 }
 
 // moment is a time at which something happens, and its place.
@@ -26,27 +42,27 @@ type moment struct {
 	at       time.Time
 	seqs     []int // of what happens at it, in order
 	from, to float64
-	broken   bool // the time behind it is a pause
+	broken   bool // the time behind it is a break
 }
 
-// pause is a stretch of the axis that is not to scale.
-type pause struct {
-	from, to float64
-	long     time.Duration
+// Break is a stretch of the axis that is not to scale.
+type Break struct {
+	From, To float64
+	Long     time.Duration
 }
 
-// band is a moment that is drawn wide.
-type band struct {
-	from, to float64
-	steps    int
+// Band is a moment that is drawn wide.
+type Band struct {
+	From, To float64
+	Steps    int
 }
 
-// tick is a place on the axis with its time.
-type tick struct {
-	x     float64
-	label string
-	at    time.Time
-	major bool
+// Tick is a place on the axis with its time.
+type Tick struct {
+	X     float64
+	Label string
+	At    time.Time
+	Major bool // where a stretch begins
 }
 
 // The widths of what an axis is made of, before it is brought to 100.
@@ -59,9 +75,9 @@ const (
 	edgeWidth    = 5.0
 )
 
-// newScale makes an axis for moments.
-func newScale(stamps []stamp, wide bool) *scale {
-	s := &scale{wide: wide, moments: momentsOf(stamps)}
+// New makes an axis for moments.
+func New(stamps []Stamp, opts Options) *Scale {
+	s := &Scale{opts: opts, moments: momentsOf(stamps)}
 	if len(s.moments) == 0 {
 		return s
 	}
@@ -71,22 +87,22 @@ func newScale(stamps []stamp, wide bool) *scale {
 	return s
 }
 
-func momentsOf(stamps []stamp) []moment {
+func momentsOf(stamps []Stamp) []moment {
 	stamps = slices.Clone(stamps)
-	slices.SortFunc(stamps, func(a, b stamp) int {
-		if c := a.at.Compare(b.at); c != 0 {
+	slices.SortFunc(stamps, func(a, b Stamp) int {
+		if c := a.At.Compare(b.At); c != 0 {
 			return c
 		}
-		return a.seq - b.seq
+		return a.Seq - b.Seq
 	})
 	var out []moment
 	for _, s := range stamps {
-		if len(out) == 0 || !out[len(out)-1].at.Equal(s.at) {
-			out = append(out, moment{at: s.at})
+		if len(out) == 0 || !out[len(out)-1].at.Equal(s.At) {
+			out = append(out, moment{at: s.At})
 		}
 		last := &out[len(out)-1]
-		if n := len(last.seqs); n == 0 || last.seqs[n-1] != s.seq {
-			last.seqs = append(last.seqs, s.seq)
+		if n := len(last.seqs); n == 0 || last.seqs[n-1] != s.Seq {
+			last.seqs = append(last.seqs, s.Seq)
 		}
 	}
 	return out
@@ -96,7 +112,7 @@ func momentsOf(stamps []stamp) []moment {
 const mostPauses = 8
 
 // pauses finds the stretches in which nothing happens for long.
-func (s *scale) pauses() {
+func (s *Scale) pauses() {
 	room := mostPauses
 	var within func(from, to int)
 	within = func(from, to int) {
@@ -121,7 +137,7 @@ func (s *scale) pauses() {
 const idle = time.Hour
 
 // longest are the stretches between some moments beside which all others are nothing.
-func (s *scale) longest(from, to int) []int {
+func (s *Scale) longest(from, to int) []int {
 	gaps := make([]int, 0, to-from)
 	rest := time.Duration(0)
 	for i := from; i < to; i++ {
@@ -132,7 +148,7 @@ func (s *scale) longest(from, to int) []int {
 	for k, i := range gaps {
 		rest -= s.gap(i)
 		all := k == len(gaps)-1
-		if all && (!s.wide || s.gap(i) < idle) {
+		if all && (!s.opts.Wide || s.gap(i) < idle) {
 			return nil
 		}
 		if rest < s.gap(i)/12 { // a twelfth can still be seen
@@ -142,18 +158,30 @@ func (s *scale) longest(from, to int) []int {
 	return nil
 }
 
-func (s *scale) gap(i int) time.Duration { return s.moments[i+1].at.Sub(s.moments[i].at) }
+func (s *Scale) gap(i int) time.Duration { return s.moments[i+1].at.Sub(s.moments[i].at) }
 
 // place gives every moment its place.
-func (s *scale) place() {
+func (s *Scale) place() {
 	step := 0.0
-	if s.wide {
+	if s.opts.Wide {
 		steps := 0
 		for _, m := range s.moments {
 			steps += len(m.seqs) - 1
 		}
 		step = min(stepWidth, mostSteps/float64(max(steps, 1)))
 	}
+	width := s.placeAll(step, pauseWidth)
+	if n := float64(len(s.Breaks)); n > 0 && s.opts.BreakRoom > 100*pauseWidth/width {
+		share := min(s.opts.BreakRoom/100, 0.5/n)
+		width = s.placeAll(step, max(pauseWidth, share*(width-n*pauseWidth)/(1-n*share)))
+	}
+	s.shrink(100 / width) // percent
+}
+
+// placeAll gives every moment its place, with breaks of a width, and says how wide all of
+// it is.
+func (s *Scale) placeAll(step, pause float64) (width float64) {
+	s.Breaks = nil
 	x := edgeWidth
 	for from := 0; from < len(s.moments); {
 		to := from
@@ -162,16 +190,16 @@ func (s *scale) place() {
 		}
 		x = s.placeStretch(from, to, x, step)
 		if to < len(s.moments)-1 {
-			s.breaks = append(s.breaks, pause{x, x + pauseWidth, s.gap(to)})
-			x += pauseWidth
+			s.Breaks = append(s.Breaks, Break{x, x + pause, s.gap(to)})
+			x += pause
 		}
 		from = to + 1
 	}
-	s.shrink(100 / (x + edgeWidth)) // percent
+	return x + edgeWidth
 }
 
 // placeStretch gives the moments between two pauses their places, by their time.
-func (s *scale) placeStretch(from, to int, x, step float64) float64 {
+func (s *Scale) placeStretch(from, to int, x, step float64) float64 {
 	long := s.moments[to].at.Sub(s.moments[from].at)
 	width := stretchWidth + gapWidth*float64(min(to-from, 20)) // more do not need more room
 	for i := from; i <= to; i++ {
@@ -186,35 +214,35 @@ func (s *scale) placeStretch(from, to int, x, step float64) float64 {
 	return x
 }
 
-func (s *scale) shrink(by float64) {
+func (s *Scale) shrink(by float64) {
 	for i := range s.moments {
 		m := &s.moments[i]
 		m.from, m.to = m.from*by, m.to*by
 		if m.to > m.from && len(m.seqs) > 2 { // a beginning and an end need no band
-			s.bands = append(s.bands, band{m.from, m.to, len(m.seqs)})
+			s.Bands = append(s.Bands, Band{m.from, m.to, len(m.seqs)})
 		}
 	}
-	for i := range s.breaks {
-		s.breaks[i].from, s.breaks[i].to = s.breaks[i].from*by, s.breaks[i].to*by
+	for i := range s.Breaks {
+		s.Breaks[i].From, s.Breaks[i].To = s.Breaks[i].From*by, s.Breaks[i].To*by
 	}
 }
 
-// x is where a moment stands.
-func (s *scale) x(at stamp) float64 {
+// X is where a moment stands.
+func (s *Scale) X(at Stamp) float64 {
 	if len(s.moments) == 0 {
 		return 0
 	}
-	i, found := slices.BinarySearchFunc(s.moments, at.at, func(m moment, t time.Time) int { return m.at.Compare(t) })
+	i, found := slices.BinarySearchFunc(s.moments, at.At, func(m moment, t time.Time) int { return m.at.Compare(t) })
 	switch {
 	case found:
-		return s.moments[i].within(at.seq)
+		return s.moments[i].within(at.Seq)
 	case i == 0:
 		return s.moments[0].from
 	case i == len(s.moments):
 		return s.moments[i-1].to
 	}
 	before, behind := s.moments[i-1], s.moments[i]
-	share := float64(at.at.Sub(before.at)) / float64(behind.at.Sub(before.at))
+	share := float64(at.At.Sub(before.at)) / float64(behind.at.Sub(before.at))
 	return before.to + (behind.from-before.to)*share
 }
 
@@ -227,11 +255,8 @@ func (m moment) within(seq int) float64 {
 	return m.from + (m.to-m.from)*float64(min(i, len(m.seqs)-1))/float64(len(m.seqs)-1)
 }
 
-// How far ticks stand from each other at least.
-const tickRoom = 8.5
-
 // mark puts the ticks on the axis: where each stretch begins, and at round times.
-func (s *scale) mark() {
+func (s *Scale) mark() {
 	start := s.moments[0].at
 	for from := 0; from < len(s.moments); {
 		to := from
@@ -239,42 +264,42 @@ func (s *scale) mark() {
 			to++
 		}
 		first := s.moments[from]
-		s.tick(tick{first.from, "+" + history.Duration(first.at.Sub(start)), first.at, true})
+		s.tick(Tick{first.from, "+" + history.Duration(first.at.Sub(start)), first.at, true})
 		s.round(from, to)
 		from = to + 1
 	}
 }
 
 // round puts ticks at round times of a stretch.
-func (s *scale) round(from, to int) {
+func (s *Scale) round(from, to int) {
 	a, b := s.moments[from], s.moments[to]
 	long := b.at.Sub(a.at)
 	if long <= 0 {
 		return
 	}
-	step := roundStep(time.Duration(float64(long) / max((b.to-a.from)/tickRoom, 1)))
+	step := roundStep(time.Duration(float64(long) / max((b.to-a.from)/s.opts.TickRoom, 1)))
 	for d := step; d <= long; d += step {
 		at := a.at.Add(d)
 		label := "+" + history.Duration(at.Sub(s.moments[0].at))
 		if from > 0 {
 			label = "…" + history.Duration(d)
 		}
-		s.tick(tick{s.x(stamp{at, 0}), label, at, false})
+		s.tick(Tick{s.X(Stamp{at, 0}), label, at, false})
 	}
-	if last := s.ticks[len(s.ticks)-1]; b.from-last.x > tickRoom && from == 0 {
-		s.tick(tick{b.from, "+" + history.Duration(b.at.Sub(s.moments[0].at)), b.at, false})
+	if last := s.Ticks[len(s.Ticks)-1]; b.from-last.X > s.opts.TickRoom && from == 0 {
+		s.tick(Tick{b.from, "+" + history.Duration(b.at.Sub(s.moments[0].at)), b.at, false})
 	}
 }
 
 // tick adds one where there is room.
-func (s *scale) tick(t tick) {
-	if n := len(s.ticks); n > 0 && t.x-s.ticks[n-1].x < tickRoom {
-		if !t.major || s.ticks[n-1].major {
+func (s *Scale) tick(t Tick) {
+	if n := len(s.Ticks); n > 0 && t.X-s.Ticks[n-1].X < s.opts.TickRoom {
+		if !t.Major || s.Ticks[n-1].Major {
 			return
 		}
-		s.ticks = s.ticks[:n-1]
+		s.Ticks = s.Ticks[:n-1]
 	}
-	s.ticks = append(s.ticks, t)
+	s.Ticks = append(s.Ticks, t)
 }
 
 // roundStep is a round duration, at least as long as one that is given.

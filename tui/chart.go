@@ -1,0 +1,396 @@
+package tui
+
+import (
+	"strings"
+
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/tui/axis"
+)
+
+// chart draws the lines of a tree on a time axis: what worked and what waited, from when
+// to when.
+type chart struct {
+	tree  *taskTree
+	look  look
+	how   treeLook
+	scale *axis.Scale
+	room  int  // cells of the axis
+	ended bool // nothing more comes: there is no now
+}
+
+// The rows above the lines: the times, and the ruler.
+const chartHead = 2
+
+// drawChart draws the window over the lines as a chart, with the axis above it, and where
+// there is room with what its signs mean below it.
+func (t *taskTree) drawChart(a area, l look, how treeLook) {
+	if a.h <= chartHead {
+		return
+	}
+	body := a.part(0, chartHead, a.w, a.h-chartHead)
+	if body.h >= 8 {
+		body.h--
+	}
+	t.scroll(body.h)
+	names, starts, times := max(12, min(a.w/3, 44)), 0, 0
+	if a.w >= 70 {
+		times = 10
+	}
+	if a.w >= 100 {
+		starts = 9
+	}
+	c := &chart{tree: t, look: l, how: how, room: max(1, a.w-names-1-starts-times)}
+	state := how.top.State
+	if state == "" {
+		state = t.runs[0].state
+	}
+	c.ended = state.Ended() || t.runs[0].began.IsZero()
+	cells := 100 / float64(c.room)
+	c.scale = axis.New(c.stamps(), axis.Options{Wide: t.instant(), TickRoom: 9 * cells, BreakRoom: 9 * cells})
+	c.head(a.part(names+1, 0, c.room, chartHead))
+	if starts > 0 {
+		a.part(0, 0, a.w-times, 1).right(0, faint, "start")
+		a.right(0, faint, "took")
+	}
+	w := &t.window
+	for y := 0; y < body.h && w.offset+y < len(w.lines); y++ {
+		line := &w.lines[w.offset+y]
+		row := body.part(0, y, body.w, 1)
+		text := t.text(l, line, &how)
+		x := t.drawName(row.part(0, 0, names, 1), l, line, &text)
+		l.rest(row.part(0, 0, names, 1), x+1, text.noted, text.notes)
+		c.line(row.part(names+1, 0, c.room, 1), line)
+		if times > 0 {
+			row.right(0, plainInk, text.time)
+		}
+		if starts > 0 {
+			row.part(0, 0, a.w-times, 1).right(0, faint, c.start(line))
+		}
+		if w.offset+y == w.cursor {
+			row.part(0, 0, names, 1).fill(0, cursorInk(how.focus))
+		}
+	}
+	if body.h < a.h-chartHead {
+		c.legend(a.part(0, a.h-1, a.w, 1))
+	}
+	if len(w.lines) == 0 {
+		body.put(2, 1, faint, clip("nothing matches "+w.typed+" (esc: all)", a.w-2, l.more()))
+	}
+}
+
+// The signs of a chart.
+func (l look) workSign() string   { return l.pick("█", "#") }
+func (l look) waitSign() string   { return l.pick("░", ".") }
+func (l look) pauseSign() string  { return l.pick("▒", "%") }
+func (l look) futureSign() string { return l.pick("╌", ":") }
+func (l look) nowSign() string    { return l.pick("│", "|") }
+
+// legend says what the signs mean.
+func (c *chart) legend(a area) {
+	l, x := c.look, 1
+	for _, part := range []struct {
+		ink  ink
+		sign string
+		what string
+	}{
+		{good, l.workSign(), "works"},
+		{calm, l.waitSign(), "waits"},
+		{warn, l.pauseSign(), "pauses before it tries again"},
+		{calm, l.futureSign(), "is still to wait"},
+		{strong, l.nowSign(), "now"},
+	} {
+		if x+width(part.what)+4 > a.w || c.ended && (part.sign == l.nowSign() || part.sign == l.futureSign()) {
+			return
+		}
+		x = a.put(x, 0, part.ink, part.sign+part.sign) + 1
+		x = a.put(x, 0, faint, part.what) + 3
+	}
+}
+
+// instant reports whether many of the tasks take no time at all, as in a simulation.
+func (t *taskTree) instant() bool {
+	none, all := 0, 0
+	for i := range t.runs {
+		if r := &t.runs[i]; i > 0 && len(r.turns) == 0 && r.state.Ended() {
+			all++
+			none += truth(!r.ended.After(r.began))
+		}
+	}
+	return none*10 >= all*3 // three of ten
+}
+
+// mostCharted is from how many runs on an axis is made for those that are shown.
+const mostCharted = 2000
+
+// stamps are the moments at which something happens.
+func (c *chart) stamps() []axis.Stamp {
+	t := c.tree
+	var out []axis.Stamp
+	if len(t.runs) <= mostCharted {
+		for at := range t.runs {
+			out = c.momentsOf(out, int32(at))
+		}
+	} else {
+		from := max(0, t.window.cursor-mostCharted/2)
+		for _, l := range t.window.lines[from:min(len(t.window.lines), from+mostCharted)] {
+			switch l.kind {
+			case runPlace:
+				out = c.momentsOf(out, l.run)
+			case turnPlace, rangePlace:
+				runs := t.turnsAt(&l)
+				out = c.momentsOf(c.momentsOf(out, runs[0].runs[0]), last(last(runs).runs))
+			case plannedPlace:
+			}
+		}
+		out = c.momentsOf(out, 0)
+	}
+	if !c.ended && !t.runs[0].began.IsZero() {
+		out = append(out, c.now())
+	}
+	return out
+}
+
+// turnsAt are the turns that a line stands for.
+func (t *taskTree) turnsAt(l *treeLine) []taskTurn {
+	turns := t.runs[l.run].turns
+	return turns[l.turn:min(int(l.turn+max(1, l.size)), len(turns))]
+}
+
+func last[T any](all []T) T { return all[len(all)-1] }
+
+// start is when what a line stands for began, after the beginning of all.
+func (c *chart) start(l *treeLine) string {
+	at := l.run
+	switch l.kind {
+	case plannedPlace:
+		return ""
+	case turnPlace, rangePlace:
+		at = c.tree.turnsAt(l)[0].runs[0]
+	case runPlace:
+	}
+	r := &c.tree.runs[at]
+	if r.began.IsZero() {
+		return ""
+	}
+	return "+" + history.Duration(r.began.Sub(c.tree.runs[0].began))
+}
+
+// momentsOf adds those of a run.
+func (c *chart) momentsOf(out []axis.Stamp, at int32) []axis.Stamp {
+	r := &c.tree.runs[at]
+	if r.began.IsZero() {
+		return out
+	}
+	out = append(out, axis.Stamp{At: r.began, Seq: int(r.first)})
+	if !r.ended.IsZero() {
+		out = append(out, axis.Stamp{At: r.ended, Seq: int(r.settled)})
+	}
+	for _, w := range r.waits {
+		out = append(out, axis.Stamp{At: w.from, Seq: int(w.began)})
+		if w.stopped > 0 {
+			out = append(out, axis.Stamp{At: w.to, Seq: int(w.stopped)})
+		}
+	}
+	if until := c.until(r); !until.At.IsZero() {
+		out = append(out, until)
+	}
+	return out
+}
+
+// now is behind all that has happened.
+func (c *chart) now() axis.Stamp {
+	return axis.Stamp{At: c.how.now, Seq: int(c.tree.version) + 1}
+}
+
+// until is when what a run waits for will come, if that is known and to come.
+func (c *chart) until(r *taskRun) (at axis.Stamp) {
+	if c.ended || r.state != Waiting && r.state != Retrying {
+		return at
+	}
+	until := r.until
+	if timer, ok := c.how.timers[runName(c.tree.tasks.at(r.key.task).Ref, r.key)]; ok {
+		until = timer.At
+	}
+	if until.After(c.how.now) {
+		at = axis.Stamp{At: until, Seq: int(c.tree.version) + 2}
+	}
+	return at
+}
+
+// cell is where on the axis a moment is.
+func (c *chart) cell(at axis.Stamp) int {
+	return max(0, min(c.room-1, int(c.scale.X(at)*float64(c.room)/100)))
+}
+
+// head draws the times, and the ruler with its breaks and the moment that is now.
+func (c *chart) head(a area) {
+	l := c.look
+	a.put(0, 1, faint, strings.Repeat(l.pick("─", "-"), a.w))
+	end := 0
+	for _, t := range c.scale.Ticks {
+		x := int(t.X * float64(c.room) / 100)
+		if x < end || x+width(t.Label) > a.w {
+			continue
+		}
+		end = a.put(x, 0, faint, t.Label) + 1
+		a.put(x, 1, faint, l.pick("┬", "+"))
+	}
+	for _, b := range c.scale.Breaks {
+		from, to := int(b.From*float64(c.room)/100)+1, int(b.To*float64(c.room)/100)
+		text := l.pick("≈", "~") + history.Duration(b.Long)
+		if width(text) > to-from {
+			text = l.pick("≈", "~")
+		}
+		a.part(from, 1, to-from, 1).clear()
+		a.put(from+max(0, to-from-width(text))/2, 1, accent, text)
+	}
+	if !c.ended {
+		a.put(c.cell(c.now()), 1, strong, l.pick("▼", "v"))
+	}
+}
+
+// line draws what a line of the tree stands for.
+func (c *chart) line(a area, line *treeLine) {
+	c.behind(a)
+	t := c.tree
+	switch line.kind {
+	case plannedPlace:
+	case runPlace:
+		c.run(a, line.run, line.folds && line.open)
+	case turnPlace, rangePlace:
+		left := mostInside
+		for _, turn := range t.turnsAt(line) {
+			for _, at := range turn.runs {
+				c.inside(a, at, &left)
+			}
+		}
+	}
+}
+
+// behind draws what is behind all bars: where the axis is broken, and now.
+func (c *chart) behind(a area) {
+	for _, b := range c.scale.Breaks {
+		a.put(int((b.From+b.To)/2*float64(c.room)/100), 0, faint, c.look.pick("╎", " "))
+	}
+	if !c.ended {
+		a.put(c.cell(c.now()), 0, strong, c.look.nowSign())
+	}
+}
+
+// mostInside is how many runs are drawn in the line of what they are folded into.
+const mostInside = 500
+
+// run draws a run: as a frame around what stands in the lines below it, else with all
+// that is inside of it.
+func (c *chart) run(a area, at int32, open bool) { //nolint:revive // flag-parameter: it is what is shown
+	r := &c.tree.runs[at]
+	if r.began.IsZero() || r.state == Skipped {
+		return
+	}
+	if at > 0 && len(r.turns) == 0 {
+		c.bar(a, r)
+		return
+	}
+	l := c.look
+	from, to := c.ends(r)
+	a.put(from, 0, faint, strings.Repeat(l.pick("─", "-"), to-from+1))
+	a.put(from, 0, faint, l.pick("├", "|"))
+	if r.state.Ended() {
+		a.put(to, 0, faint, l.pick("┤", "|"))
+	}
+	c.waits(a, r)
+	if !open {
+		left := mostInside
+		for _, turn := range r.turns {
+			for _, inner := range turn.runs {
+				c.inside(a, inner, &left)
+			}
+		}
+	}
+	if !c.ended {
+		a.put(c.cell(c.now()), 0, strong, l.nowSign())
+	}
+}
+
+// inside draws a run, and those inside of it, in the line of what is around them.
+func (c *chart) inside(a area, at int32, left *int) {
+	r := &c.tree.runs[at]
+	if *left--; *left < 0 || r.began.IsZero() || r.state == Skipped {
+		return
+	}
+	if len(r.turns) == 0 {
+		c.bar(a, r)
+		return
+	}
+	for _, turn := range r.turns {
+		for _, inner := range turn.runs {
+			c.inside(a, inner, left)
+		}
+	}
+	c.waits(a, r)
+}
+
+// ends are the cells from which and to which a run goes; one that goes on goes to now.
+func (c *chart) ends(r *taskRun) (from, to int) {
+	from = c.cell(axis.Stamp{At: r.began, Seq: int(r.first)})
+	end := c.now()
+	switch {
+	case !r.ended.IsZero():
+		end = axis.Stamp{At: r.ended, Seq: int(r.settled)}
+	case c.ended:
+		end = axis.Stamp{At: c.tree.runs[0].ended, Seq: int(c.tree.version)}
+	}
+	return from, max(from, c.cell(end))
+}
+
+// bar draws a run that has none inside.
+func (c *chart) bar(a area, r *taskRun) {
+	from, to := c.ends(r)
+	sign, i := c.look.workSign(), c.look.sign(r.state).ink
+	if r.state == Waiting || r.state == Retrying {
+		i = busy
+	}
+	if kind := c.tree.tasks.at(r.key.task).Kind; kind == "listen" || kind == "run" {
+		sign = c.look.waitSign() // what it does happens elsewhere
+		if r.state == Completed {
+			i = calm
+		}
+	}
+	// The cell of the end belongs to what begins then.
+	a.put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
+	c.waits(a, r)
+	if r.state == Faulted || r.state == Cancelled {
+		a.put(max(from, to-1), 0, i, c.look.workSign())
+	}
+}
+
+// waits draws the times in which a run did nothing, and how long it still has to.
+func (c *chart) waits(a area, r *taskRun) {
+	for _, w := range r.waits {
+		from, to := c.cell(axis.Stamp{At: w.from, Seq: int(w.began)}), c.cell(c.now())
+		switch {
+		case w.stopped > 0:
+			to = c.cell(axis.Stamp{At: w.to, Seq: int(w.stopped)})
+		case c.ended:
+			_, to = c.ends(r)
+		}
+		sign, i := c.look.waitSign(), calm
+		if w.state != Waiting {
+			sign, i = c.look.pauseSign(), warn
+		}
+		a.put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
+	}
+	if until := c.until(r); !until.At.IsZero() {
+		from, to := c.cell(c.now())+1, c.cell(until)
+		a.put(from, 0, calm, strings.Repeat(c.look.futureSign(), max(0, to-from+1)))
+	}
+}
+
+// chartLine is the line of the tree at a row of a chart.
+func (t *taskTree) chartLine(row int) (line int, ok bool) {
+	line = t.window.offset + row - chartHead
+	return line, row >= chartHead && line < len(t.window.lines) && row-chartHead < t.window.height
+}
+
+// charts reports whether the timeline is shown, in which the keys are those of the tree.
+func (s *executionScreen) charts() bool { return s.pane == timelinePane }
