@@ -142,6 +142,7 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	}
 	opts = d.set.engine(engine.Defaults())
 	opts.Process, opts.Version = processName(), version().Version
+	opts.Command, opts.Embedded = "dev", true
 	opts.Tenants, opts.Discover = []string{d.tenant}, true
 	if err := d.set.keep(d.keep); err != nil {
 		return opts, nil, err

@@ -48,9 +48,12 @@ type diagnosis struct {
 func newDoctorCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what is wrong with this Redis, and what to do",
-		Long: `Looks at the Redis, at what stands in it and at the settings of this installation, and
-says of each what is wrong and what to do. It changes nothing.
+		Short: "Diagnose this Redis and suggest fixes",
+		Long: `Checks the Redis, what it holds, the processes that run the services and the settings
+of this installation, and suggests a fix for each problem. It changes nothing.
+
+Processes register in Redis and send a heartbeat every 10 seconds. One that is stopped
+signs off at once; one that is killed counts as dead 30 seconds after its last heartbeat.
 
 Each line is ok, warn, bad, or unknown where Redis does not tell. The exit code is 4 if
 something is bad, and 6 if Redis cannot be reached.
@@ -98,6 +101,9 @@ type doctor struct {
 	server   store.Server
 	tenants  []string
 	findings []finding
+
+	processes []store.Process // that have registered
+	at        time.Time       // when that was read, by the clock of Redis
 }
 
 // add notes a finding.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
@@ -20,9 +22,14 @@ func (d *doctor) lookAtServer(ctx context.Context) error {
 	}
 	took := d.now().Sub(before)
 	d.server = v
+	clock := ofClock(v, before.Add(took/2), took)
+	var virtual dev.Clock
+	if v.Version == "" && operate.AskClock(ctx, d.remote.rdb, &virtual, "SHOW") == nil && virtual.Mode == dev.Virtual {
+		clock = finding{Check: "clock", State: isFine, Text: "virtual (flunq dev), now at " + virtual.Now.Format(time.RFC3339)}
+	}
 	for _, f := range []finding{
 		ofVersion(v), ofRole(v), ofPersistence(v, v.Time), ofFailover(v), ofEviction(v), ofMemory(v), ofClients(v),
-		ofClock(v, before.Add(took/2), took),
+		clock,
 	} {
 		if f.Check != "" {
 			d.add(f)
@@ -237,6 +244,6 @@ func ofClock(v store.Server, now time.Time, within time.Duration) finding {
 		way = "behind"
 	}
 	f.State, f.Text = isDoubtful, fmt.Sprintf("%s %s this machine's: timers fire by the clock of Redis", history.Duration(ahead.Abs().Round(time.Second)), way)
-	f.Remedy = "see that both machines follow NTP (timedatectl); a virtual clock ('flunq clock show') may differ"
+	f.Remedy = "check that both machines follow NTP (timedatectl)"
 	return f
 }

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	silentAfter = time.Minute     // a consumer reads every few seconds
+	silentAfter = time.Minute     // another program's consumer is expected to read more often
 	longLag     = 1000            // events that a group has not read
 	lateAfter   = 5 * time.Second // a timer fires within milliseconds
 	lostAfter   = time.Minute     // a timer so late has nobody who fires it
 	quietAfter  = 5 * time.Minute // an execution at work says something
 	mostOpen    = 1000            // executions that are looked at
+	mostCounted = 10_000          // overdue timers of one tenant
 )
 
 // lookAtWork looks at what stands in Redis.
@@ -27,7 +28,8 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 	if err != nil {
 		d.say("streams", isBad, "not every stream can be read: "+err.Error(), "see with TYPE what stands under the name of the stream, and rename it")
 	}
-	d.consumers(streams)
+	d.running(ctx, streams)
+	d.otherReaders(streams)
 	d.unclaimed(ctx, streams)
 	d.lag(streams)
 	d.timers(ctx)
@@ -49,95 +51,6 @@ func (d *doctor) sumUp(check, text, how string) {
 		d.say(check, isFine, text+how, "")
 	}
 }
-
-// service is which of ours reads with a group; "" if none does.
-func (d *doctor) service(group string) string {
-	switch group {
-	case d.settings.Worker.Group:
-		return "worker"
-	case d.settings.Executor.Group:
-		return "executor"
-	case d.settings.Timer.Group:
-		return "timer"
-	default:
-		return ""
-	}
-}
-
-// consumers looks for groups that nobody reads with.
-func (d *doctor) consumers(streams []store.Stream) {
-	for _, s := range streams {
-		if s.Length == 0 && len(s.Groups) == 0 {
-			continue
-		}
-		d.missing(s)
-		for _, g := range s.Groups {
-			d.readers(s, g)
-		}
-	}
-	text := "every group is read"
-	if d.server.Version == "" {
-		text = "this Redis does not tell who reads"
-	}
-	d.sumUp("consumers", text, "")
-}
-
-// missing looks for groups of ours that a stream does not have.
-func (d *doctor) missing(s store.Stream) {
-	var groups, variables []string
-	for _, name := range []string{d.settings.Worker.Group, d.settings.Executor.Group, d.settings.Timer.Group} {
-		if !slices.ContainsFunc(s.Groups, func(g store.Group) bool { return g.Name == name }) {
-			groups = append(groups, name)
-			variables = append(variables, strings.ToUpper(d.service(name))+"_CONSUMER_GROUP")
-		}
-	}
-	if len(groups) == 0 {
-		return
-	}
-	d.add(finding{
-		Check: "consumers", State: isBad, Tenant: s.Tenant,
-		Text: fmt.Sprintf("nobody has read its %s with %s: there is no such group", history.Count(int(s.Length), "event"), oneOf(groups)),
-		Remedy: fmt.Sprintf("flunq serve --tenant %s makes what is missing; where the groups have other names, set %s as there",
-			s.Tenant, strings.Join(variables, ", ")),
-	})
-}
-
-// readers looks whether anybody reads with a group.
-func (d *doctor) readers(s store.Stream, g store.Group) {
-	seen := time.Duration(-1)
-	for _, c := range g.Consumers {
-		if seen < 0 || c.Idle < seen {
-			seen = c.Idle
-		}
-	}
-	waiting := g.Lag + g.Pending
-	// miniredis knows of consumers only what they have read.
-	if len(g.Consumers) > 0 && (seen <= silentAfter || d.server.Version == "") || d.server.Version == "" && waiting == 0 {
-		return
-	}
-	f := finding{Check: "consumers", Tenant: s.Tenant, State: isDoubtful}
-	since := "it has no consumer"
-	if seen >= 0 {
-		since = "none of its consumers has shown up for " + history.Duration(seen.Round(time.Second))
-	}
-	f.Text = fmt.Sprintf("nobody reads with %s: %s", g.Name, since)
-	if waiting > 0 {
-		f.Text += fmt.Sprintf("; %s unread and %s pending events wait", history.Number(g.Lag), history.Number(g.Pending))
-	}
-	if name := d.service(g.Name); name != "" {
-		f.Remedy = d.serve(name)
-		if waiting > 0 {
-			f.State = isBad
-		}
-	} else {
-		f.Text += ", and the stream is not trimmed behind it"
-		f.Remedy = fmt.Sprintf("start who reads with it, or: XGROUP DESTROY %s %s", s.Key, g.Name)
-	}
-	d.add(f)
-}
-
-// serve is the command that starts a service.
-func (d *doctor) serve(service string) string { return "flunq serve --only " + service }
 
 // unclaimed looks for what was read and then left alone.
 func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
@@ -166,7 +79,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 			d.add(f)
 		}
 	}
-	d.sumUp("pending", history.Count(int(pending), "event")+" being handled, none left alone", "")
+	d.sumUp("pending", history.Count(int(pending), "event")+" read and not acknowledged, none for longer than "+history.Duration(idle), "")
 }
 
 // lag looks for groups that do not keep up.
@@ -175,13 +88,18 @@ func (d *doctor) lag(streams []store.Stream) {
 	for _, s := range streams {
 		for _, g := range s.Groups {
 			unread += g.Lag
-			if g.Lag < longLag {
-				continue
+			service := d.service(g.Name)
+			if g.Lag < longLag || service != "" && len(d.groupsOf(service, s.Tenant)) == 0 {
+				continue // or nobody reads them, which has been said
 			}
-			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %s or more to read", g.Name, history.Count(g.Lag, "event"))}
+			atLeast := ""
+			if g.Lag == longLag { // where Redis does not know, no more are counted
+				atLeast = " or more"
+			}
+			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %s unread events%s", g.Name, history.Number(g.Lag), atLeast)}
 			f.Remedy = "start more processes that read with it"
-			if name := d.service(g.Name); name != "" {
-				f.Remedy = fmt.Sprintf("start more of '%s', or raise %s_CONCURRENCY", d.serve(name), strings.ToUpper(name))
+			if service != "" {
+				f.Remedy = fmt.Sprintf("if that grows, start more of '%s', or raise %s_CONCURRENCY", d.serve(service), strings.ToUpper(service))
 			}
 			d.add(f)
 		}
@@ -189,29 +107,55 @@ func (d *doctor) lag(streams []store.Stream) {
 	d.sumUp("lag", history.Count(int(unread), "event")+" unread", "")
 }
 
-// timers looks for those that should have fired.
+// timers looks for those that should have fired, as 'flunq timers ls --overdue' lists them.
 func (d *doctor) timers(ctx context.Context) {
-	shelves, err := d.remote.store.Overdue(ctx, d.tenants, lateAfter)
+	sets, err := d.remote.store.Overdue(ctx, d.tenants[:1], 0)
 	if err != nil {
 		d.blind("timers", "", err)
 		return
 	}
-	all := int64(0)
-	for _, s := range shelves {
-		all += s.Count
-		if s.Overdue == 0 {
-			continue
-		}
-		late := s.Now.Sub(s.Next)
-		f := finding{Check: "timers", State: isDoubtful}
-		f.Text = fmt.Sprintf("%s of %s overdue, the first by %s", history.Number(s.Overdue), history.Count(int(s.Count), "timer"), history.Duration(late.Round(time.Second)))
-		f.Remedy = d.serve("timer") + " fires them; flunq timers ls --overdue -A lists them"
-		if late > lostAfter {
-			f.State = isBad
-		}
-		d.add(f)
+	set := sets[0] // of all tenants
+	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
+	filter, list := store.TimerFilter{Tenant: d.remote.tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.tenant
+	if d.everyone {
+		filter.Tenant, list = "", "flunq timers ls --overdue -A"
+	} else if set.Count > 0 {
+		f.Text += " of all tenants"
 	}
-	d.sumUp("timers", history.Count(int(all), "timer")+", none overdue", "")
+	most := 1 // is enough to know the first
+	if !d.everyone {
+		most = mostCounted
+	}
+	due, next, err := d.remote.store.Timers(ctx, filter, "", most)
+	if err != nil {
+		d.blind("timers", "", err)
+		return
+	}
+	overdue, more := int64(len(due)), ""
+	if d.everyone {
+		overdue = max(overdue, set.Overdue)
+	} else if f.Tenant = d.remote.tenant; next != "" {
+		more = " or more"
+	}
+	if len(due) == 0 {
+		f.Text += ", none overdue"
+		d.add(f)
+		return
+	}
+	late := set.Now.Sub(due[0].Due.Due())
+	f.Text += fmt.Sprintf(", %s%s overdue, the first by %s", history.Number(overdue), more, history.Duration(late.Round(time.Millisecond)))
+	switch {
+	case late <= lateAfter:
+		f.Text += ": these fire just now, unless that grows"
+	case d.anyRuns("timer"):
+		f.State, f.Remedy = isBad, list+" lists them; the log of the processes that run the timer service says why they do not fire, or they have more to do than they can: start more of them"
+	default:
+		f.State, f.Remedy = isBad, d.serve("timer")+" fires them; "+list+" lists them"
+	}
+	if f.State == isBad && late <= lostAfter {
+		f.State = isDoubtful
+	}
+	d.add(f)
 }
 
 // letters looks for what was given up.

@@ -81,7 +81,7 @@ func (e *emission) run(ctx context.Context) error {
 	if err := r.store.Publish(ctx, out); err != nil {
 		return err
 	}
-	if err := hintUnserved(ctx, e.sh, r); err != nil {
+	if err := hintUnserved(ctx, e.sh, r, "worker"); err != nil {
 		return err
 	}
 	switch e.format.String() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -115,16 +116,24 @@ func (p *patience) until(ctx context.Context, r *remote, id string, done func(st
 	}
 }
 
-// servedWithin is how long ago a worker may have shown up.
-const servedWithin = time.Minute
-
-// hintUnserved tells people that nobody is there to go on with an execution.
-func hintUnserved(ctx context.Context, sh *shell, r *remote) error {
-	served, err := r.store.Served(ctx, r.tenant, store.WorkerGroup, servedWithin)
-	if err != nil || served {
+// hintUnserved tells people which of some services no process runs for the tenant.
+func hintUnserved(ctx context.Context, sh *shell, r *remote, services ...string) error {
+	file, err := readConfig(sh)
+	if err != nil {
 		return err
 	}
-	sh.hint("nobody serves this Redis: run 'flunq serve' with the same --redis-url, or 'flunq dev'")
+	set, _, err := loadSettings(sh, file)
+	if err != nil {
+		set = defaultSettings() // settings of services that do not work are not this command's business
+	}
+	groups := set.groups()
+	maps.DeleteFunc(groups, func(service, _ string) bool { return !slices.Contains(services, service) })
+	missing, err := r.store.Unserved(ctx, r.tenant, groups)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	slices.SortFunc(missing, func(a, b string) int { return slices.Index(services, a) - slices.Index(services, b) })
+	sh.hint("no process runs the %s service for tenant %s, so its work waits: start 'flunq serve' on this Redis", oneOf(missing), r.tenant)
 	return nil
 }
 

@@ -64,7 +64,7 @@ func serve(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	opts := engine.Defaults()
-	opts.Process, opts.Executors = "test", 2
+	opts.Process, opts.Command, opts.Executors = "test", "serve", 2
 	opts.Block(20 * time.Millisecond)
 	opts.Transport = executor.NewTransport(executor.DefaultLimits())
 	e, err := engine.New(rdb, opts)

@@ -44,7 +44,7 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 		fmt.Fprintf(r.sh.Err, "for tenant %s, so that nobody else performs its calls\n", cfg.Tenant)
 	}
 	opts := engine.Defaults()
-	opts.Process = processName()
+	opts.Process, opts.Command, opts.Transient = processName(), "run", true
 	opts.Tenants = []string{cfg.Tenant}
 	opts.Block(watchEvery * 5) // stopping waits for the reads
 	opts.Secrets, opts.Version = cfg.Secrets, cfg.Version

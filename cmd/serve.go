@@ -140,7 +140,7 @@ func (s *server) tenants(opts *engine.Options, r *remote) {
 // options are the engine's, as the settings and flags say.
 func (s *server) options(ctx context.Context, set settings) (engine.Options, error) {
 	opts := set.engine(engine.Defaults())
-	opts.Process = processName()
+	opts.Process, opts.Command = processName(), "serve"
 	opts.Version = version().Version
 	opts.Retention = set.retention()
 	limits := executor.DefaultLimits()

@@ -62,6 +62,11 @@ func (s settings) engine(opts engine.Options) engine.Options {
 	return opts
 }
 
+// groups are the consumer groups of the services by name.
+func (s settings) groups() map[string]string {
+	return map[string]string{"worker": s.Worker.Group, "executor": s.Executor.Group, "timer": s.Timer.Group}
+}
+
 // retention is what the housekeeping keeps.
 func (s settings) retention() engine.Retention {
 	r := engine.DefaultRetention()

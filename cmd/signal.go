@@ -133,7 +133,7 @@ func (s *errand) run(ctx context.Context, ids []string) error {
 	}
 	err = s.send(ctx, r, found, told)
 	if err == nil {
-		err = hintUnserved(ctx, s.sh, r)
+		err = hintUnserved(ctx, s.sh, r, "worker")
 	}
 	if err == nil && s.patience.wait {
 		err = s.await(ctx, r, found, told)

@@ -99,7 +99,7 @@ func (s *starter) run(ctx context.Context, given string) error {
 		}
 		return err
 	}
-	if err := hintUnserved(ctx, s.sh, r); err != nil {
+	if err := hintUnserved(ctx, s.sh, r, "worker", "executor", "timer"); err != nil {
 		return err
 	}
 	if !s.patience.wait {

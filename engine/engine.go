@@ -66,6 +66,10 @@ type Options struct {
 	Secrets   map[string]any
 	Version   string // of the runtime, for $runtime and User-Agent
 
+	Command   string // as which the process registers while it runs, see store.Process; "": it does not
+	Embedded  bool   // the Redis is inside this process
+	Transient bool   // the process leaves no entry when it stops
+
 	Remote    bool // send tasks that only compute through the stream, too
 	Limits    decide.Limits
 	Calls     executor.Limits    // of calls; members that are zero mean their defaults
@@ -217,7 +221,7 @@ func (e *Engine) addWorkers() error {
 	if e.opts.Workers == 0 {
 		return nil
 	}
-	consumer := "worker-" + e.opts.Process
+	consumer := e.consumers("worker", 1)[0]
 	inbox, err := worker.NewInbox(e.Store, e.reading("worker", e.opts.Worker, consumer))
 	if err != nil {
 		return err
@@ -237,7 +241,7 @@ func (e *Engine) addExecutors() error {
 	if e.opts.Executors == 0 {
 		return nil
 	}
-	consumer := "executor-" + e.opts.Process
+	consumer := e.consumers("executor", 1)[0]
 	inbox, err := executor.NewInbox(e.Store, e.reading("executor", e.opts.Executor, consumer))
 	if err != nil {
 		return err
@@ -257,9 +261,9 @@ func (e *Engine) addExecutors() error {
 
 func (e *Engine) addTimers() error {
 	gate, watch := &delivery.Gate{}, timer.NewWatch()
-	for i := range e.opts.Timers {
+	for _, consumer := range e.consumers("timer", e.opts.Timers) {
 		opts := timer.Options{
-			Options: e.reading("timer", e.opts.Timer, fmt.Sprintf("timer-%s-%d", e.opts.Process, i)),
+			Options: e.reading("timer", e.opts.Timer, consumer),
 			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch,
 		}
 		opts.Gate = gate
@@ -272,6 +276,20 @@ func (e *Engine) addTimers() error {
 	}
 	e.closing = append(e.closing, watch.Close)
 	return nil
+}
+
+// consumers are the names that a service of this process reads as: all workers are one
+// consumer, and all executors; each timer service is one of its own.
+func (e *Engine) consumers(service string, count int) []string {
+	var names []string
+	for i := range count {
+		name := service + "-" + e.opts.Process
+		if service == "timer" {
+			name += "-" + strconv.Itoa(i)
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // Services are all instances, for whoever steps them instead of Run.

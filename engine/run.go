@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ const (
 // Run loops over all services until ctx ends. A step that fails is reported to
 // log and repeated. Steps under way when ctx ends are finished, for some seconds;
 // what was read and not begun is handed back, so that nobody waits for a lease.
+// Meanwhile the process is registered in Redis, if the options say so.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	if err := e.Prepare(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -33,13 +35,19 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 		case <-work.Done():
 		}
 	})
+	services, signOff := slices.Clone(e.services), func(context.Context) error { return nil }
+	if e.opts.Command != "" {
+		h := e.newHeartbeat()
+		services, signOff = append(services, h.service()), h.signOff
+	}
 	var wg sync.WaitGroup
-	for _, s := range e.services {
+	for _, s := range services {
 		p := e.beat(s)
 		wg.Go(func() { loop(ctx, work, p, log.With("service", s.Group, "consumer", s.Name)) })
 	}
 	wg.Wait()
-	return e.Release(context.WithoutCancel(ctx))
+	ended := context.WithoutCancel(ctx)
+	return errors.Join(e.Release(ended), signOff(ended))
 }
 
 // Close has the services begin nothing new: what they have begun goes on to its end.

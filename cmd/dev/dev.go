@@ -98,7 +98,7 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 
 // hook runs before every command: a virtual clock is only set when somebody could
 // look at it. Commands of a script have the time of the script.
-func (r *Redis) hook(peer *server.Peer, cmd string, _ ...string) bool {
+func (r *Redis) hook(peer *server.Peer, cmd string, args ...string) bool {
 	if nested(peer) {
 		return false
 	}
@@ -106,7 +106,8 @@ func (r *Redis) hook(peer *server.Peer, cmd string, _ ...string) bool {
 	switch cmd {
 	case "XREADGROUP", "TIME", "PING", "HELLO", "CLIENT", Command: // idle services do these
 	default:
-		if !r.mini.Server().IsReadOnlyCommand(cmd) {
+		heartbeat := len(args) > 0 && args[0] == store.ProcessesKey
+		if !heartbeat && !r.mini.Server().IsReadOnlyCommand(cmd) {
 			r.touched.Store(true)
 		}
 	}

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
 )
 
 // snapshotScript reads all keys at one moment. Of each it returns the name, the
-// type and what it holds; of a stream its entries, its last id and its groups. It is
-// for the Redis of 'flunq dev', which is in this process: nobody else has to wait.
+// type and what it holds; of a stream its entries, its last id and its groups. KEYS[1],
+// which processes run, is left out: none does when the data is read again. It is for the Redis of 'flunq dev', which is in this process: nobody else has to wait.
 //
 //nolint:gochecknoglobals // a script is constant
 var snapshotScript = redis.NewScript(`
@@ -35,7 +37,7 @@ local function groups(key)
   return out
 end
 local out = {}
-for _, key in ipairs(redis.call('KEYS', '*')) do
+for _, key in ipairs(redis.call('KEYS', '*')) do if key ~= KEYS[1] then
   local kind = redis.call('TYPE', key)['ok']
   local item = {key, kind}
   if kind == 'string' then item[3] = {redis.call('GET', key)}
@@ -49,7 +51,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
     item[5] = groups(key)
   end
   out[#out + 1] = item
-end
+end end
 return out
 `)
 
@@ -119,7 +121,7 @@ var ErrChanged = errors.New("somebody else has changed the data file: it is left
 
 // snapshot is all that Redis holds, in an order that follows from it.
 func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
-	reply, err := snapshotScript.Run(ctx, r.rdb.WithTimeout(snapshotTime), nil).Slice()
+	reply, err := snapshotScript.Run(ctx, r.rdb.WithTimeout(snapshotTime), []string{store.ProcessesKey}).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("read all keys: %w", err)
 	}

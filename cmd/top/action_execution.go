@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
@@ -63,16 +62,13 @@ func (l *Live) signal(ctx context.Context, signal operate.Signal, x store.Execut
 	return fmt.Sprintf("told %s to %s", x.ID, signal.Verb), nil
 }
 
-// servedWithin is how long ago a worker may have shown up.
-const servedWithin = time.Minute
-
-// unserved warns that nobody is there to do what executions are told.
+// unserved warns that no process is there to do what is requested of executions.
 func (l *Live) unserved(ctx context.Context) ([]string, error) {
-	served, err := l.store.Served(ctx, l.opts.Tenant, l.opts.Worker, servedWithin)
-	if err != nil || served {
+	missing, err := l.store.Unserved(ctx, l.opts.Tenant, map[string]string{"worker": l.opts.Worker})
+	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
-	return []string{"nobody serves this tenant now: it is done when somebody does"}, nil
+	return []string{"no process runs the worker for this tenant now: it is done when one does"}, nil
 }
 
 // prepareRecord looks into the writing of a recording.

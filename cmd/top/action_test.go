@@ -138,7 +138,7 @@ func TestExecutionActions(t *testing.T) {
 	w.rdb.Del(t.Context(), "tenant:default:events")
 	w.start("three", "nap", nap)
 	text, _ = w.plan(on(tui.Cancel, "three"))
-	wants(t, text, "nobody serves this tenant")
+	wants(t, text, "no process runs the worker")
 }
 
 func TestLetterActions(t *testing.T) {

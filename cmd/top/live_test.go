@@ -25,7 +25,7 @@ const nap = "do: [{rest: {wait: PT1H}}]"
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if o := w.overview(); len(o.Notes) == 0 || !strings.Contains(o.Notes[0], "nobody serves") || o.Counts != (tui.Counts{}) {
+	if o := w.overview(); len(o.Notes) == 0 || !strings.Contains(o.Notes[0], "no process runs the services") || o.Counts != (tui.Counts{}) {
 		t.Errorf("before anything: %+v", o)
 	}
 	w.run()

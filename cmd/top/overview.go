@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -152,22 +153,40 @@ func idsOf(executions []store.Execution) []string {
 // every few seconds.
 const silentAfter = 20 * time.Second
 
-// services adds who reads the stream.
+// services adds which processes run the services, and who else reads the stream.
 func (l *Live) services(ctx context.Context, o *tui.Overview) error {
+	processes, now, err := l.store.Processes(ctx)
+	if err != nil {
+		return err
+	}
 	streams, err := l.store.Streams(ctx, []string{l.opts.Tenant})
 	if err != nil {
 		return err
 	}
-	names := l.groups()
-	for _, s := range streams {
-		for _, g := range s.Groups {
-			o.Services = append(o.Services, l.service(g, names))
+	services := l.groups()
+	for i := range processes {
+		for _, service := range processes[i].Services {
+			if processes[i].Alive(now) && processes[i].Runs(service.Name, l.opts.Tenant) {
+				services[service.Group] = service.Name
+			}
 		}
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Name == name }) {
-			o.Services = append(o.Services, tui.Service{Name: name, Note: "has never read here"})
+	for _, s := range streams {
+		for _, g := range s.Groups {
+			o.Services = append(o.Services, l.service(g, services, processes, now))
 		}
+	}
+	// A group that does not exist yet may have its processes already.
+	for _, group := range slices.Sorted(maps.Keys(services)) {
+		name := services[group]
+		if slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Name == name }) {
+			continue
+		}
+		s := l.service(store.Group{Name: group}, services, processes, now)
+		if s.Alive == 0 {
+			s.Note = "has never read here"
+		}
+		o.Services = append(o.Services, s)
 	}
 	slices.SortStableFunc(o.Services, func(a, b tui.Service) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
 	return nil
@@ -187,8 +206,11 @@ func rank(name string) int {
 	return at
 }
 
-func (l *Live) service(g store.Group, names map[string]string) tui.Service {
-	s := tui.Service{Name: cmp.Or(names[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
+// service is one service, or another reader's group. A consumer whose process has
+// registered is alive as long as that is; of others it counts when they last read.
+func (l *Live) service(g store.Group, services map[string]string, processes []store.Process, now time.Time) tui.Service {
+	s := tui.Service{Name: cmp.Or(services[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
+	workers := map[string]tui.Worker{}
 	for _, c := range g.Consumers {
 		w := tui.Worker{Name: c.Name, State: tui.Alive, Busy: c.Pending, Idle: max(c.Idle, 0)}
 		// One that is at work only says so from time to time.
@@ -202,9 +224,32 @@ func (l *Live) service(g store.Group, names map[string]string) tui.Service {
 		case c.Idle > limit:
 			w.State = tui.Silent
 		}
+		workers[c.Name] = w
+	}
+	for i := range processes {
+		p := &processes[i]
+		for _, service := range p.Services {
+			if service.Group != g.Name || !p.Runs(service.Name, l.opts.Tenant) {
+				continue
+			}
+			for _, name := range service.Consumers {
+				w, reads := workers[name]
+				alive := p.Alive(now)
+				if !alive && !reads {
+					continue
+				}
+				w.Name, w.State = name, tui.Alive
+				if !alive {
+					w.State, w.Idle = tui.Silent, max(now.Sub(p.LastSeen()), 0)
+				}
+				workers[name] = w
+			}
+		}
+	}
+	for _, w := range workers {
 		if w.State == tui.Alive {
 			s.Alive++
-			s.Busy += int(min(1, c.Pending))
+			s.Busy += int(min(1, w.Busy))
 		}
 		s.Workers = append(s.Workers, w)
 	}
@@ -240,9 +285,9 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	switch len(missing) {
 	case 0:
 	case 3:
-		note("nobody serves this tenant: 'flunq serve --tenant %s'", l.opts.Tenant)
+		note("no process runs the services for this tenant: start 'flunq serve'")
 	default:
-		note("no %s is alive: 'flunq serve --tenant %s'", strings.Join(missing, " and no "), l.opts.Tenant)
+		note("no process runs the %s service for this tenant: start 'flunq serve'", strings.Join(missing, " or the "))
 	}
 	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > tooLate {
 		note("timers are overdue by %s", history.Duration(o.Now.Sub(o.Due[0].At).Round(time.Second)))

@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 func worldOn(t *testing.T, rdb *redis.Client) *world {
 	t.Helper()
 	opts := engine.Defaults()
-	opts.Process, opts.Transport, opts.Lookahead = "here", http.DefaultTransport, 0
+	opts.Process, opts.Command, opts.Transport, opts.Lookahead = "here", "serve", http.DefaultTransport, 0
 	opts.Workers, opts.Executors, opts.Timers = 2, 4, 1
 	opts.Secrets = map[string]any{"key": "sesame-open-wide"}
 	opts.Block(10 * time.Millisecond)

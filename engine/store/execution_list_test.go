@@ -266,19 +266,6 @@ var executionLists = []check{
 			t.Error(diff)
 		}
 	}},
-	{"a group is served by who has read with it", func(t *testing.T, w *world) {
-		for _, c := range []struct {
-			tenant, group string
-		}{{tenant, store.WorkerGroup}, {"nobody", store.WorkerGroup}, {tenant, "no-such-group"}} {
-			if served, err := w.Served(t.Context(), c.tenant, c.group, time.Minute); err != nil || served {
-				t.Errorf("%v is served: %v, %v", c, served, err)
-			}
-		}
-		w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
-		if served, err := w.Served(t.Context(), tenant, store.WorkerGroup, time.Minute); err != nil || !served {
-			t.Errorf("served: %v, %v", served, err)
-		}
-	}},
 }
 
 // fill puts executions into Redis as many starts and commits would, one a

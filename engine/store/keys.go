@@ -113,6 +113,12 @@ func (k keys) workflows(tenant string) string { return k.tenant(tenant) + ":work
 // tenants is the set of the names of tenants.
 func (keys) tenants() string { return "flunq:tenants" }
 
+// processes is the hash of the processes that run services.
+func (keys) processes() string { return ProcessesKey }
+
+// ProcessesKey is the key of the hash of processes.
+const ProcessesKey = "flunq:processes"
+
 // listeners is the set of executions that wait for events of a type.
 func (k keys) listeners(tenant, eventType string) string {
 	return k.tenant(tenant) + ":listen:" + eventType

@@ -2,11 +2,9 @@ package store
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -52,27 +50,6 @@ func (s *Store) know(ctx context.Context, tenant string) error {
 	}
 	h.known.Store(true)
 	return nil
-}
-
-// Served reports whether a group of a tenant has a consumer that has shown up
-// within a time.
-func (s *Store) Served(ctx context.Context, tenant, group string, within time.Duration) (bool, error) {
-	if err := CheckTenant(tenant); err != nil {
-		return false, err
-	}
-	consumers, err := s.rdb.XInfoConsumers(ctx, s.keys.stream(tenant), group).Result()
-	if err != nil {
-		if said, ok := errors.AsType[redis.Error](err); ok && nobody(said) {
-			return false, nil
-		}
-		return false, failed("look for consumers", err)
-	}
-	for _, c := range consumers {
-		if c.Idle <= within {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // nobody reports whether Redis says that there is no group, or no stream.

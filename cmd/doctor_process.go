@@ -1,0 +1,327 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// services are the names of ours, in the order in which events go through them.
+func services() []string { return []string{"worker", "executor", "timer"} }
+
+// running looks which processes run the services, and for whom.
+func (d *doctor) running(ctx context.Context, streams []store.Stream) {
+	all, now, err := d.remote.store.Processes(ctx)
+	if err != nil {
+		d.blind("processes", "", err)
+		return
+	}
+	d.processes, d.at = all, now
+	d.listProcesses()
+	for _, s := range streams {
+		d.served(s)
+	}
+	d.sumUp("services", "worker, executor and timer run for "+d.whom(), "")
+}
+
+// whom are the tenants that are looked at, in words.
+func (d *doctor) whom() string {
+	if len(d.tenants) == 1 {
+		return "tenant " + d.tenants[0]
+	}
+	return "each of " + history.Count(len(d.tenants), "tenant")
+}
+
+// anyRuns reports whether a process runs a service, for any tenant.
+func (d *doctor) anyRuns(service string) bool {
+	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Alive(d.at) && p.Service(service) != nil })
+}
+
+// justUp reports whether Redis has started so lately that living processes may not have
+// registered again.
+func (d *doctor) justUp() bool {
+	return d.server.Version != "" && d.server.Uptime >= 0 && d.server.Uptime <= store.HeartbeatEvery+5*time.Second
+}
+
+// anyDead reports whether a process has died, or seems to have.
+func (d *doctor) anyDead() bool {
+	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) })
+}
+
+// listProcesses says which processes run, and which have died lately.
+func (d *doctor) listProcesses() {
+	var alive []string
+	for i := range d.processes {
+		if p := &d.processes[i]; p.Alive(d.at) {
+			alive = append(alive, d.describe(p))
+		}
+	}
+	switch n := len(alive); {
+	case n == 0 && d.justUp():
+		d.say("processes", isUnknown, "none has registered", restarted)
+	case n == 0 && d.anyDead(): // which is said below
+	case n == 0:
+		d.say("processes", isDoubtful, "none is running", "flunq serve starts one")
+	case n == 1:
+		d.say("processes", isFine, alive[0], "")
+	case n <= mostListed:
+		d.say("processes", isFine, fmt.Sprintf("%s running: %s", history.Number(n), strings.Join(alive, "; ")), "")
+	default:
+		d.say("processes", isFine, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:mostListed], "; "), history.Number(n-mostListed)), "")
+	}
+	for i := range d.processes {
+		p := &d.processes[i]
+		if p.Alive(d.at) || !p.Stopped.IsZero() {
+			continue
+		}
+		f := finding{Check: "processes", State: isDoubtful}
+		f.Text = fmt.Sprintf("%s has sent no heartbeat for %s: it was killed, is suspended, or cannot reach Redis", nameOf(p), since(d.at.Sub(p.Heartbeat)))
+		f.Remedy = fmt.Sprintf("check on it; other processes take over its work after %s (LEASE)", history.Duration(d.settings.Lease))
+		if d.justUp() {
+			f.State, f.Remedy = isUnknown, restarted
+		}
+		d.add(f)
+	}
+}
+
+// mostListed is how many processes are described.
+const mostListed = 5
+
+const restarted = "Redis has started a moment ago, and processes register again within some seconds: look again then"
+
+// nameOf is a process as people look for it.
+func nameOf(p *store.Process) string {
+	name := "flunq " + p.Command
+	if p.Command == "" {
+		name = "process " + p.Name
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s (pid %d on %s)", name, p.PID, p.Host))
+}
+
+// describe is a process that runs, for people.
+func (d *doctor) describe(p *store.Process) string {
+	var names []string
+	for _, s := range p.Services {
+		names = append(names, s.Name)
+	}
+	tenants := "all tenants"
+	if !p.All {
+		tenants = "tenant " + shortList(p.Tenants)
+	}
+	text := fmt.Sprintf("%s: %s for %s, up for %s", nameOf(p), strings.Join(names, ", "), tenants, since(d.at.Sub(p.Started)))
+	if quiet := d.at.Sub(p.Heartbeat); quiet > store.HeartbeatEvery*3/2 && !p.Embedded {
+		text += fmt.Sprintf(", its last heartbeat %s ago (after %s it counts as dead)", since(quiet), history.Duration(store.DeadAfter))
+	}
+	if p.Version != "" && p.Version != version().Version {
+		text += ", version " + p.Version
+	}
+	return text
+}
+
+// since is a span that may be a little negative, in whole seconds.
+func since(t time.Duration) string { return history.Duration(max(t, 0).Round(time.Second)) }
+
+// served looks which services run for a tenant.
+func (d *doctor) served(s store.Stream) {
+	var missing []string
+	worst, waiting := isDoubtful, ""
+	for _, service := range services() {
+		groups := d.groupsOf(service, s.Tenant)
+		if len(groups) == 0 {
+			group := d.settings.groups()[service]
+			if c, read := store.UnknownReader(d.processes, consumersOf(s, group)); read {
+				d.add(finding{
+					Check: "services", State: isUnknown, Tenant: s.Tenant,
+					Text: fmt.Sprintf("no process has registered that runs the %s, but %s has read with %s %s ago: an earlier version of flunq, or another program",
+						service, c.Name, group, since(c.Idle)),
+				})
+				continue
+			}
+			missing = append(missing, service)
+			if n := waitingFor(s, group); n > 0 {
+				worst = isBad
+				waiting += fmt.Sprintf("; the %s has %s to handle", service, history.Count(n, "event"))
+			}
+			continue
+		}
+		d.groupsExist(s, service, groups)
+	}
+	if len(missing) == 0 {
+		return
+	}
+	f := finding{Check: "services", State: worst, Tenant: s.Tenant}
+	f.Text = fmt.Sprintf("no process runs the %s%s%s", oneOf(missing), d.lastOf(missing[0], s.Tenant), waiting)
+	f.Remedy = "flunq serve"
+	if len(missing) < len(services()) {
+		f.Remedy += " --only " + strings.Join(missing, ",")
+	}
+	f.Remedy += " starts it"
+	// Where events survived a restart, the entries of processes did too.
+	if d.justUp() && (d.anyDead() || len(d.processes) == 0 && waiting == "") {
+		f.State, f.Remedy = isUnknown, restarted
+	}
+	d.add(f)
+}
+
+// groupsOf are the groups that running processes read with for a service of a tenant.
+func (d *doctor) groupsOf(service, tenant string) (groups []string) {
+	for i := range d.processes {
+		p := &d.processes[i]
+		if !p.Alive(d.at) || !p.Runs(service, tenant) {
+			continue
+		}
+		if group := p.Service(service).Group; !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+func consumersOf(s store.Stream, group string) []store.Consumer {
+	for _, g := range s.Groups {
+		if g.Name == group {
+			return g.Consumers
+		}
+	}
+	return nil
+}
+
+// waitingFor is how many events of a stream a group has not dealt with.
+func waitingFor(s store.Stream, group string) int64 {
+	for _, g := range s.Groups {
+		if g.Name == group {
+			return g.Lag + g.Pending
+		}
+	}
+	return s.Length
+}
+
+// lastOf says what became of the process that ran a service last.
+func (d *doctor) lastOf(service, tenant string) string {
+	var last *store.Process
+	for i := range d.processes {
+		p := &d.processes[i]
+		if p.Runs(service, tenant) && (last == nil || p.LastSeen().After(last.LastSeen())) {
+			last = p
+		}
+	}
+	switch {
+	case last == nil:
+		return ""
+	case last.Stopped.IsZero():
+		return fmt.Sprintf(" (the last one, %s, sent its last heartbeat %s ago)", nameOf(last), since(d.at.Sub(last.Heartbeat)))
+	default:
+		return fmt.Sprintf(" (the last one, %s, was stopped %s ago)", nameOf(last), since(d.at.Sub(last.Stopped)))
+	}
+}
+
+// groupsExist looks for groups that processes should have made. They take up a new tenant
+// within some seconds.
+func (d *doctor) groupsExist(s store.Stream, service string, groups []string) {
+	for _, group := range groups {
+		known := slices.ContainsFunc(s.Groups, func(g store.Group) bool { return g.Name == group })
+		waited := d.at.Sub(entryTime(s.First))
+		if known || s.Length == 0 || waited < newTenant {
+			continue
+		}
+		d.add(finding{
+			Check: "services", State: isBad, Tenant: s.Tenant,
+			Text: fmt.Sprintf("a process runs the %s, but has not made its group %s on the stream, which has had events for %s: it does not find the tenant",
+				service, group, since(waited)),
+			Remedy: fmt.Sprintf("see its log; 'SADD flunq:tenants %s' makes the tenant known, where another program has written its stream", s.Tenant),
+		})
+	}
+	if len(groups) > 1 {
+		d.add(finding{
+			Check: "services", State: isBad, Tenant: s.Tenant,
+			Text:   fmt.Sprintf("processes run the %s with different groups, %s, so each event is handled twice", service, strings.Join(groups, " and ")),
+			Remedy: fmt.Sprintf("set %s_CONSUMER_GROUP alike for all processes", strings.ToUpper(service)),
+		})
+	}
+}
+
+// newTenant is how long processes may take to find a tenant whose stream another program
+// has written: they look through all keys every five minutes.
+const newTenant = 6 * time.Minute
+
+// entryTime is when an entry was written, by its id.
+func entryTime(id string) time.Time {
+	text, _, _ := strings.Cut(id, "-")
+	ms, _ := strconv.ParseInt(text, 10, 64) // there is no entry: long ago
+	return time.UnixMilli(ms)
+}
+
+// otherReaders looks for groups of other programs that nobody reads with: streams are not
+// trimmed behind what they have read.
+func (d *doctor) otherReaders(streams []store.Stream) {
+	if d.server.Version == "" {
+		return // miniredis does not say when a consumer has read
+	}
+	count := 0
+	for _, s := range streams {
+		for _, g := range s.Groups {
+			if d.ours(g.Name) {
+				continue
+			}
+			count++
+			seen := time.Duration(-1)
+			for _, c := range g.Consumers {
+				if seen < 0 || c.Idle < seen {
+					seen = c.Idle
+				}
+			}
+			if seen >= 0 && seen <= silentAfter {
+				continue
+			}
+			f := finding{Check: "other groups", Tenant: s.Tenant, State: isDoubtful}
+			f.Text = fmt.Sprintf("nobody reads with %s: it has no consumer", g.Name)
+			if seen >= 0 {
+				f.Text = fmt.Sprintf("nobody has read with %s for %s", g.Name, since(seen))
+			}
+			f.Text += fmt.Sprintf("; it has %s unread and %s pending events, and the stream is not trimmed behind it", history.Number(g.Lag), history.Number(g.Pending))
+			f.Remedy = fmt.Sprintf("start the program that reads with it, or remove it: XGROUP DESTROY %s %s", s.Key, g.Name)
+			d.add(f)
+		}
+	}
+	if count > 0 {
+		d.sumUp("other groups", "each is read", "")
+	}
+}
+
+// ours reports whether a group is one of the services'.
+func (d *doctor) ours(group string) bool {
+	for _, name := range d.settings.groups() {
+		if name == group {
+			return true
+		}
+	}
+	return slices.ContainsFunc(d.processes, func(p store.Process) bool {
+		return slices.ContainsFunc(p.Services, func(s store.RunningService) bool { return s.Group == group })
+	})
+}
+
+// service is which of ours reads with a group; "" if none does.
+func (d *doctor) service(group string) string {
+	for i := range d.processes {
+		for _, s := range d.processes[i].Services {
+			if s.Group == group {
+				return s.Name
+			}
+		}
+	}
+	for name, ours := range d.settings.groups() {
+		if ours == group {
+			return name
+		}
+	}
+	return ""
+}
+
+// serve is the command that starts a service.
+func (d *doctor) serve(service string) string { return "flunq serve --only " + service }

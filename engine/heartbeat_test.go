@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/store"
+)
+
+// A process is registered while it runs, and signs off when it is stopped, at once.
+func TestRunRegisters(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		opts := engine.Defaults()
+		opts.Process, opts.Command, opts.Transport, opts.Timers = "p", "serve", http.DefaultTransport, 1
+		opts.Block(10 * time.Millisecond)
+		e, err := engine.New(rdb, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx, slog.New(slog.DiscardHandler)) }()
+		read := func() (all []store.Process, now time.Time) {
+			all, now, err := e.Store.Processes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all, now
+		}
+		all, now := read()
+		for until := time.Now().Add(patience); len(all) == 0 && time.Now().Before(until); all, now = read() {
+			time.Sleep(time.Millisecond)
+		}
+		if len(all) != 1 || !all[0].Alive(now) || !all[0].Runs("timer", tenant) || all[0].Runs("timer", "another") || all[0].PID == 0 {
+			t.Fatalf("%+v", all)
+		}
+		if s := all[0].Service("timer"); s == nil || s.Group != store.TimerGroup || len(s.Consumers) != 1 || s.Consumers[0] != "timer-p-0" {
+			t.Errorf("timer service: %+v", s)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if all, now = read(); len(all) != 1 || all[0].Alive(now) || all[0].Stopped.IsZero() {
+			t.Errorf("stopped: %+v", all)
+		}
+	})
+}

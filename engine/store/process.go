@@ -1,0 +1,195 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// A process that runs services says so in Redis, and says when it stops.
+const (
+	HeartbeatEvery = 10 * time.Second // how often a process renews its entry
+	DeadAfter      = 30 * time.Second // without a heartbeat a process counts as dead
+	ForgottenAfter = time.Hour        // entries of dead and stopped processes are removed
+)
+
+// Process is a process that runs services, as it has registered itself. Its JSON form
+// is a field of the hash flunq:processes.
+type Process struct {
+	Format    int              `json:"format"`
+	Name      string           `json:"process"` // unique; part of the names of its consumers
+	Command   string           `json:"command,omitempty"`
+	Host      string           `json:"host,omitempty"`
+	PID       int              `json:"pid,omitempty"`
+	Version   string           `json:"version,omitempty"`
+	Services  []RunningService `json:"services"`
+	Tenants   []string         `json:"tenants,omitempty"`
+	All       bool             `json:"all_tenants,omitempty"` // it finds all tenants, new ones too
+	Embedded  bool             `json:"embedded,omitempty"`    // the Redis is inside the process, so it lives while the Redis answers
+	Transient bool             `json:"transient,omitempty"`   // its entry goes when it stops
+	Started   time.Time        `json:"started"`               // all times are Redis'
+	Heartbeat time.Time        `json:"heartbeat"`
+	Stopped   time.Time        `json:"stopped,omitzero"` // when it signed off
+}
+
+// RunningService is a service that a process runs.
+type RunningService struct {
+	Name      string   `json:"service"` // worker, executor or timer
+	Group     string   `json:"group"`
+	Consumers []string `json:"consumers"` // that it reads as
+}
+
+// processFormat is the version of a Process' JSON form.
+const processFormat = 1
+
+// Alive reports whether the process runs, as far as Redis can tell at a moment of its
+// own clock: it has not signed off, and its last heartbeat is recent.
+func (p *Process) Alive(now time.Time) bool {
+	return p.Stopped.IsZero() && (p.Embedded || now.Sub(p.Heartbeat) <= DeadAfter)
+}
+
+// Runs reports whether the process runs a service for a tenant.
+func (p *Process) Runs(service, tenant string) bool {
+	return (p.All || slices.Contains(p.Tenants, tenant)) && p.Service(service) != nil
+}
+
+// Service is a service of the process; nil if it does not run it.
+func (p *Process) Service(name string) *RunningService {
+	for i := range p.Services {
+		if p.Services[i].Name == name {
+			return &p.Services[i]
+		}
+	}
+	return nil
+}
+
+// Register writes the entry of a process, with the time of Redis as its heartbeat, and
+// fills in the times of p.
+func (s *Store) Register(ctx context.Context, p *Process) error {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return err
+	}
+	p.Format, p.Heartbeat, p.Stopped = processFormat, now, time.Time{}
+	if p.Started.IsZero() {
+		p.Started = now
+	}
+	return failed("register the process", s.rdb.HSet(ctx, s.keys.processes(), p.Name, event.Encode(p)).Err())
+}
+
+// SignOff notes that a process has stopped.
+func (s *Store) SignOff(ctx context.Context, p *Process) error {
+	if p.Transient {
+		return failed("sign the process off", s.rdb.HDel(ctx, s.keys.processes(), p.Name).Err())
+	}
+	now, err := s.Now(ctx)
+	if err != nil {
+		return err
+	}
+	p.Stopped = now
+	return failed("sign the process off", s.rdb.HSet(ctx, s.keys.processes(), p.Name, event.Encode(p)).Err())
+}
+
+// Processes are those that have registered, by their start, and the time of Redis. Those
+// that stopped or died stay for ForgottenAfter, or longer if no other process runs.
+func (s *Store) Processes(ctx context.Context) (all []Process, now time.Time, err error) {
+	pipe := s.rdb.Pipeline()
+	clock, entries := pipe.Time(ctx), pipe.HGetAll(ctx, s.keys.processes())
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, now, failed("read which processes run", err)
+	}
+	for name, text := range entries.Val() {
+		var p Process
+		if json.Unmarshal([]byte(text), &p) == nil && p.Name == name {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b Process) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Name, b.Name)) })
+	return all, clock.Val().UTC(), nil
+}
+
+// ForgetProcesses removes the entries of processes that stopped or died long ago.
+func (s *Store) ForgetProcesses(ctx context.Context) error {
+	all, now, err := s.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	var gone []string
+	for i := range all {
+		if p := &all[i]; !p.Alive(now) && now.Sub(p.LastSeen()) > ForgottenAfter {
+			gone = append(gone, p.Name)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return failed("forget processes", s.rdb.HDel(ctx, s.keys.processes(), gone...).Err())
+}
+
+// LastSeen is when the process last said anything.
+func (p *Process) LastSeen() time.Time {
+	if p.Stopped.After(p.Heartbeat) {
+		return p.Stopped
+	}
+	return p.Heartbeat
+}
+
+// Unserved are those of some services, by their groups, that no process runs for a tenant.
+// A consumer that has read lately and whose process has not registered counts too: that is
+// an earlier version of flunq, or another program.
+func (s *Store) Unserved(ctx context.Context, tenant string, groups map[string]string) (missing []string, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	all, now, err := s.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, service := range slices.Sorted(maps.Keys(groups)) {
+		if slices.ContainsFunc(all, func(p Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
+			continue
+		}
+		reply, err := s.rdb.XInfoConsumers(ctx, s.keys.stream(tenant), groups[service]).Result()
+		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !nobody(said)) {
+			return nil, failed("look for consumers", err)
+		}
+		consumers := make([]Consumer, 0, len(reply))
+		for _, c := range reply {
+			consumers = append(consumers, Consumer{Name: c.Name, Idle: c.Idle})
+		}
+		if _, read := UnknownReader(all, consumers); !read {
+			missing = append(missing, service)
+		}
+	}
+	return missing, nil
+}
+
+// readLately is how long ago a consumer that has not registered may have read.
+const readLately = time.Minute
+
+// UnknownReader is the consumer that has read last, of those that belong to no process that
+// has registered and have read within the last minute.
+func UnknownReader(all []Process, consumers []Consumer) (last Consumer, found bool) {
+	known := map[string]bool{}
+	for i := range all {
+		for _, service := range all[i].Services {
+			for _, name := range service.Consumers {
+				known[name] = true
+			}
+		}
+	}
+	for _, c := range consumers {
+		if !known[c.Name] && c.Idle >= 0 && c.Idle <= readLately && (!found || c.Idle < last.Idle) {
+			last, found = c, true
+		}
+	}
+	return last, found
+}

@@ -1,0 +1,109 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// services are the groups of the services by name.
+func services() map[string]string {
+	return map[string]string{"worker": store.WorkerGroup, "executor": store.ExecutorGroup, "timer": store.TimerGroup}
+}
+
+// process is one that runs some services, each as a consumer of its own.
+func process(name string, running ...string) *store.Process {
+	p := &store.Process{Name: name}
+	for _, service := range running {
+		p.Services = append(p.Services, store.RunningService{
+			Name: service, Group: services()[service], Consumers: []string{service + "-" + name},
+		})
+	}
+	return p
+}
+
+// unserved wants just these services to be missing for a tenant.
+func (w *world) unserved(t *testing.T, tenant string, want ...string) {
+	t.Helper()
+	if got, err := w.Unserved(t.Context(), tenant, services()); err != nil || !slices.Equal(got, want) {
+		t.Errorf("unserved for %s: %v, %v, want %v", tenant, got, err, want)
+	}
+}
+
+var processes = []check{
+	{"a process registers, and signs off", func(t *testing.T, w *world) {
+		w.unserved(t, tenant, "executor", "timer", "worker")
+		p := process("p", "worker", "timer")
+		p.Tenants = []string{tenant}
+		must(t, w.Register(t.Context(), p))
+		w.unserved(t, tenant, "executor")
+		w.unserved(t, "another", "executor", "timer", "worker")
+		all := process("all", "executor")
+		all.All = true
+		must(t, w.Register(t.Context(), all))
+		w.unserved(t, tenant)
+		w.unserved(t, "new", "timer", "worker")
+		must(t, w.SignOff(t.Context(), p))
+		w.unserved(t, tenant, "timer", "worker")
+		brief := process("brief", "timer")
+		brief.Transient = true
+		must(t, w.Register(t.Context(), brief))
+		must(t, w.SignOff(t.Context(), brief))
+		known, now, err := w.Processes(t.Context())
+		must(t, err)
+		if len(known) != 2 || known[0].Alive(now) == known[1].Alive(now) {
+			t.Errorf("%+v", known)
+		}
+	}},
+	{"a process without heartbeats counts as dead, and is forgotten later", func(t *testing.T, w *world) {
+		if w.mini == nil {
+			t.Skip("the clock of a real Redis cannot be set")
+		}
+		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		p, inside := process("p", "worker"), process("inside", "worker")
+		inside.Embedded, inside.Tenants, p.All = true, []string{"dev"}, true
+		must(t, w.Register(t.Context(), p))
+		must(t, w.Register(t.Context(), inside))
+		w.mini.SetTime(at.Add(store.DeadAfter))
+		w.unserved(t, tenant, "executor", "timer")
+		w.mini.SetTime(at.Add(store.DeadAfter + time.Second))
+		w.unserved(t, tenant, "executor", "timer", "worker")
+		w.unserved(t, "dev", "executor", "timer") // it lives while its Redis answers
+		must(t, w.ForgetProcesses(t.Context()))
+		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 2 {
+			t.Errorf("%+v, %v", known, err)
+		}
+		must(t, w.Register(t.Context(), p)) // it stood still, and goes on
+		w.unserved(t, tenant, "executor", "timer")
+		if !p.Started.Equal(at) {
+			t.Errorf("started %v, want %v", p.Started, at)
+		}
+		w.mini.SetTime(at.Add(2*store.ForgottenAfter + time.Minute))
+		must(t, w.ForgetProcesses(t.Context()))
+		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 1 || known[0].Name != "inside" {
+			t.Errorf("%+v, %v", known, err)
+		}
+	}},
+	{"who reads without having registered counts, but not what a stopped process has read", func(t *testing.T, w *world) {
+		if w.mini != nil {
+			t.Skip("miniredis does not say when a consumer has read")
+		}
+		w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		w.unserved(t, tenant, "executor", "timer")
+		w.read(t, store.ExecutorGroup, "executor-p")
+		w.unserved(t, tenant, "timer")
+		p := process("p", "executor")
+		must(t, w.Register(t.Context(), p))
+		must(t, w.SignOff(t.Context(), p))
+		w.unserved(t, tenant, "executor", "timer")
+	}},
+	{"what is no process is left out", func(t *testing.T, w *world) {
+		must(t, w.rdb.HSet(t.Context(), store.ProcessesKey, "a", "{", "b", `{"process":"c"}`).Err())
+		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 0 {
+			t.Errorf("%+v, %v", known, err)
+		}
+	}},
+}
