@@ -16,7 +16,7 @@ type column struct {
 	needs int    // the width of a screen that has room for it
 	right bool
 	text  func(r Row, now time.Time) string
-	order func(a, b Row) int // the smallest first …
+	order func(a, b Row) int // the smallest first; nil: it cannot be sorted by …
 	down  bool               // … but it is sorted by the largest first, unless reversed
 }
 
@@ -39,8 +39,9 @@ func executionColumns() []column {
 		{"STATUS", "status", 11, false, 0, false, func(r Row, _ time.Time) string { return string(r.State) }, byState, false},
 		{"ID", "id", 40, true, 0, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
 		{"WORKFLOW", "workflow", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
+		{"NOW / ERROR", "", 60, true, 0, false, func(r Row, now time.Time) string { return r.Stands.text(now) }, nil, false},
 		{"AGE", "", 8, false, 0, true, func(r Row, now time.Time) string { return since(now, r.At) }, byAge, false},
-		{"TOOK", "", 8, false, 70, true, func(r Row, _ time.Time) string { return lasted(r) }, byLasting, true},
+		{"TOOK", "", 8, false, 90, true, func(r Row, _ time.Time) string { return lasted(r) }, byLasting, true},
 		{"EVENTS", "", 7, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount, true},
 		{"PARENT", "execution", 30, true, 130, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
 		{"CREATED", "", 19, false, 110, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
@@ -103,6 +104,42 @@ func (t Table) naturally() (number int, back bool) {
 // titled is the number of a column.
 func titled(t Table, title string) int {
 	return 1 + slices.IndexFunc(columnsOf(t), func(c column) bool { return c.title == title })
+}
+
+// text says what an execution is at, what that waits for, or why it failed.
+func (s *Standing) text(now time.Time) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Note != "":
+		return s.Note
+	}
+	const few = 2
+	var parts []string
+	for _, r := range s.Open[:min(few, len(s.Open))] {
+		name := shortRun(r.Task)
+		switch {
+		case r.State == Retrying:
+			parts = append(parts, name+" again "+countdown(now, r.Until))
+		case r.State == Waiting && r.Until.IsZero():
+			parts = append(parts, name+" listens")
+		case r.State == Waiting:
+			parts = append(parts, name+" "+countdown(now, r.Until))
+		default:
+			parts = append(parts, name+" "+since(now, r.At))
+		}
+	}
+	if more := len(s.Open) - few; more > 0 {
+		parts = append(parts, count(int64(more))+" more")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// shortRun is the run of a task by the name of the task.
+func shortRun(run string) string {
+	run, attempt, _ := strings.Cut(run, "@")
+	ref, iteration, _ := strings.Cut(run, "#")
+	return runName(lastName(ref), runKey{0, turnsOf(iteration), attempt})
 }
 
 // lasted is how long something went on, once it has ended.

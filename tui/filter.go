@@ -72,7 +72,7 @@ func (t Table) notFiltered(name string) string {
 		switch {
 		case c.field != "":
 			can = append(can, title)
-		case title == name:
+		case slices.Contains(strings.Split(title, " / "), name):
 			problem = "the column " + c.title + " cannot be filtered"
 		}
 	}

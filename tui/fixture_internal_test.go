@@ -167,11 +167,12 @@ type told struct {
 
 var errNone = errors.New("there is none")
 
-func (s *told) Overview(context.Context) (Overview, error)            { return Overview{}, errNone }
-func (s *told) Page(context.Context, Query) (Page, error)             { return Page{}, errNone }
-func (s *told) Detail(context.Context, Table, string) (Detail, error) { return Detail{}, errNone }
-func (s *told) Plan(context.Context, Action) (Plan, error)            { return Plan{}, errNone }
-func (s *told) Do(context.Context, Action) (string, error)            { return "", errNone }
+func (s *told) Overview(context.Context) (Overview, error)              { return Overview{}, errNone }
+func (s *told) Page(context.Context, Query) (Page, error)               { return Page{}, errNone }
+func (s *told) Standings(context.Context, []string) ([]Standing, error) { return nil, errNone }
+func (s *told) Detail(context.Context, Table, string) (Detail, error)   { return Detail{}, errNone }
+func (s *told) Plan(context.Context, Action) (Plan, error)              { return Plan{}, errNone }
+func (s *told) Do(context.Context, Action) (string, error)              { return "", errNone }
 func (s *told) Execution(_ context.Context, id string) (Execution, error) {
 	if id != s.x.ID {
 		return Execution{}, errNone

@@ -21,6 +21,7 @@ type listScreen struct {
 
 	now      time.Time // when it was looked at last, by the machine's time
 	flying   bool      // a page is being read
+	stands   standings
 	failedAt time.Time
 	goes     bool // time is moved on by itself
 	reread   bool // what was read is old
@@ -50,7 +51,7 @@ func (s *listScreen) typing() bool { return s.finding }
 // refresh reads what the table lacks or what is old, and what the pane shows.
 func (s *listScreen) refresh(now time.Time) tea.Cmd {
 	s.now = now
-	cmd := s.next()
+	cmd := tea.Batch(s.next(), s.lookUp())
 	if s.pane != nil {
 		return tea.Batch(cmd, s.pane.follow(s.table.current(), now))
 	}
@@ -98,6 +99,10 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 		if msg.table == s.table {
 			return s.read(msg)
 		}
+	case standingsRead:
+		if msg.of == s {
+			s.stands.take(msg)
+		}
 	case overviewRead:
 		s.count(msg)
 	case detailRead:
@@ -106,6 +111,7 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 		}
 	case timeMoved:
 		s.goes, s.reread = msg.clock.plays(), true
+		s.stands = standings{}
 	case thingsDone:
 		s.reread = true
 		clear(s.table.marked)
@@ -151,6 +157,7 @@ func (s *listScreen) draw(a area, l look, now time.Time) {
 		s.rowsAt, s.paneAt = split(a)
 		s.drawPane(a, l, now)
 	}
+	s.stands.show(s.table)
 	s.table.draw(s.rowsAt, l, now, s.total)
 	if s.finding {
 		line := s.rowsAt.part(0, s.rowsAt.h-1, s.rowsAt.w, 1)
@@ -225,7 +232,7 @@ func (s *listScreen) sortAt(x int) tea.Cmd {
 		if widths[i] == 0 {
 			continue
 		}
-		if x >= from && x < from+widths[i]+2 {
+		if x >= from && x < from+widths[i]+2 && columns[i].order != nil {
 			return s.sortBy(i + 1)
 		}
 		from += widths[i] + 2

@@ -145,6 +145,36 @@ func (s *scripted) before(all []Row, at int, q Query) (p Page) {
 	return p
 }
 
+// Standings are of each state what its executions have.
+func (s *scripted) Standings(_ context.Context, ids []string) ([]Standing, error) {
+	if err := s.answer(); err != nil {
+		return nil, err
+	}
+	out := make([]Standing, len(ids))
+	for i, id := range ids {
+		at := slices.IndexFunc(s.rows[Executions], func(r Row) bool { return r.ID == id })
+		if at < 0 {
+			continue
+		}
+		r := s.rows[Executions][at]
+		began := r.At.Add(2 * time.Second)
+		switch r.State {
+		case Faulted:
+			out[i].Note = "communication error: 503 from https://pay.example/charge"
+		case Waiting:
+			out[i].Open = []Row{{Task: "/do/1/pause", State: Waiting, At: began, Until: when.Add(time.Hour)}}
+		case Running:
+			out[i].Open = []Row{
+				{Task: "/do/2/both/fork/branches/0/charge", State: Running, At: began}, {Task: "/do/2/both/fork/branches/1/pay@2", State: Retrying, At: began, Until: when.Add(5 * time.Second)},
+				{Task: "/do/2/both/fork/branches/2/answer#3", State: Waiting, At: began},
+			}
+		default:
+			out[i].Open = []Row{{Task: "/do/2/both/fork/branches/2/answer#3", State: Waiting, At: began}}
+		}
+	}
+	return out, nil
+}
+
 func (s *scripted) Detail(_ context.Context, table Table, id string) (Detail, error) {
 	if err := s.answer(); err != nil {
 		return Detail{}, err

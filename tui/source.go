@@ -18,6 +18,8 @@ type Source interface {
 	Overview(ctx context.Context) (Overview, error)
 	// Page is a part of a table, however long that is.
 	Page(ctx context.Context, q Query) (Page, error)
+	// Standings are where executions stand, in the order of their ids.
+	Standings(ctx context.Context, ids []string) ([]Standing, error)
 	// Detail is all that is known of a row that is no execution.
 	Detail(ctx context.Context, table Table, id string) (Detail, error)
 	// Execution is one execution, without its history.
@@ -145,6 +147,14 @@ type Row struct {
 	Note                            string
 	At, Until                       time.Time // created, due, died, began or happened; ended
 	Count                           int64     // events, attempts
+
+	Stands *Standing // of an execution; nil if it was not looked up
+}
+
+// Standing is where an execution stands. Of one that has ended well there is nothing to say.
+type Standing struct {
+	Open []Row  // its tasks that are under way, as far as they are known, the last first; Until is when a wait ends
+	Note string // why it failed
 }
 
 // Query says which rows are wanted.

@@ -196,7 +196,7 @@ func (t *table) orderNext(step int) {
 	columns := columnsOf(t.kind)
 	n, to := len(columns)+1, t.sort
 	for range n {
-		if to = (to + step + n) % n; to == 0 || t.room >= columns[to-1].needs {
+		if to = (to + step + n) % n; to == 0 || t.room >= columns[to-1].needs && columns[to-1].order != nil {
 			break
 		}
 	}

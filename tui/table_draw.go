@@ -156,6 +156,10 @@ func (*table) inkOf(title string, r Row, s sign) ink {
 		}
 	case "REASON":
 		return bad
+	case "NOW / ERROR":
+		if r.Stands != nil && r.Stands.Note != "" {
+			return bad
+		}
 	case "AT", "CREATED", "WORKFLOW":
 		return faint
 	}

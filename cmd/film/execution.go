@@ -58,6 +58,38 @@ func (f *Film) Execution(_ context.Context, id string) (tui.Execution, error) {
 	return out, nil
 }
 
+// Standings are where executions stand.
+func (f *Film) Standings(_ context.Context, ids []string) ([]tui.Standing, error) {
+	f.lock()
+	defer f.mu.Unlock()
+	out := make([]tui.Standing, len(ids))
+	for i, id := range ids {
+		r, version, err := f.find(id)
+		if err != nil || version == 0 {
+			continue
+		}
+		out[i].Note = f.failure(r, version)
+		events := make([]event.Event, 0, latestEvents)
+		for _, at := range r.frames[max(0, version-latestEvents):version] {
+			events = append(events, f.shown(f.frames[at].Event))
+		}
+		out[i].Open = tale.Open(events)
+	}
+	return out, nil
+}
+
+// latestEvents is how many of its last events tell where an execution stands.
+const latestEvents = 24
+
+// failure is the error that an execution has ended with by a version; "" if with none.
+func (f *Film) failure(r *reel, version int) string {
+	var ended event.Ended
+	if at := r.ended(version); at > 0 && f.read(&f.frames[r.frames[at-1]], &ended) && ended.Error != nil {
+		return ended.Error.Error()
+	}
+	return ""
+}
+
 // data adds what the execution began and has ended with, and its facts.
 func (f *Film) data(r *reel, version int, out *tui.Execution) {
 	out.Data = appendData(out.Data, "input", f.hidden(r.started.Input))

@@ -111,6 +111,26 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	return err
 }
 
+// latestEvents is how many of its last events tell where an execution stands.
+const latestEvents = 24
+
+// Standings are where executions stand, by the ends of their histories.
+func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, error) {
+	problems, err := l.store.Problems(ctx, l.opts.Tenant, ids...)
+	if err != nil {
+		return nil, told(ctx, err)
+	}
+	latest, err := l.store.Latest(ctx, l.opts.Tenant, latestEvents, ids...)
+	if err != nil {
+		return nil, told(ctx, err)
+	}
+	out := make([]tui.Standing, len(ids))
+	for i := range ids {
+		out[i] = tui.Standing{Open: tale.Open(latest[i]), Note: problems[i]}
+	}
+	return out, nil
+}
+
 // documents keeps the documents that executions run, by their hashes.
 type documents struct {
 	mu    sync.Mutex

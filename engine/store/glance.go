@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -157,6 +158,65 @@ func (s *Store) Held(ctx context.Context, tenant, group string, count int) ([]He
 		out = append(out, h)
 	})
 	return out, nil
+}
+
+// latestScript reads the newest entries of histories, the newest first, and leaves long
+// data out.
+//
+// KEYS: histories. ARGV: how many entries of each, the length.
+//
+//nolint:gochecknoglobals // see commitScript
+var latestScript = redis.NewScript(`
+local out, most = {}, tonumber(ARGV[2])
+for k, key in ipairs(KEYS) do
+  local found = {}
+  for n, entry in ipairs(redis.call('XREVRANGE', key, '+', '-', 'COUNT', ARGV[1])) do
+    local fields = entry[2]
+    for i = 1, #fields, 2 do
+      if fields[i] == 'data' and #fields[i + 1] > most then fields[i + 1] = '' end
+    end
+    found[n] = fields
+  end
+  out[k] = found
+end
+return out
+`)
+
+// Latest are the newest events of the histories of executions, the oldest of them first;
+// long data is left out. An execution that is not there has none.
+func (s *Store) Latest(ctx context.Context, tenant string, count int, ids ...string) ([][]event.Event, error) {
+	if err := CheckTenant(tenant); err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = s.keys.history(tenant, id)
+	}
+	reply, err := latestScript.Run(ctx, s.rdb, keys, count, longData).Slice()
+	if err != nil {
+		return nil, failed("read the ends of histories", err)
+	}
+	out := make([][]event.Event, len(ids))
+	for i := range out {
+		entries := list(reply).list(i)
+		for n := len(entries) - 1; n >= 0; n-- {
+			e, err := s.attributes(texts(entries.list(n)))
+			if err != nil {
+				return nil, fmt.Errorf("history of execution %s: %w", ids[i], err)
+			}
+			out[i] = append(out[i], e)
+		}
+	}
+	return out, nil
+}
+
+// texts are the values of a list.
+func texts(l list) []string {
+	out := make([]string, len(l))
+	for i := range l {
+		out[i] = l.text(i)
+	}
+	return out
 }
 
 // Problems are the errors that executions have ended with, in a line each; "" of one

@@ -122,6 +122,21 @@ var glances = []check{
 			t.Errorf("held: %+v", held)
 		}
 	}},
+	{"the ends of histories are read at once, without long data", func(t *testing.T, w *world) {
+		w.started(t, "x-1", "shop.order", born(0))
+		w.started(t, "x-2", "shop.order", born(0))
+		long := happened("long", event.TaskCompleted)
+		long.Data = event.Encode(event.Completed{Output: event.Encode(strings.Repeat("x", 5000))})
+		c := step(0, nil)
+		c.History = []event.Event{happened("a", event.TaskRequested), long, happened("c", event.TimerFired)}
+		w.commit(t, c, store.Committed)
+		got, err := w.Latest(t.Context(), tenant, 2, "x-1", "nobody", c.Execution)
+		must(t, err)
+		if len(got) != 3 || len(got[1]) != 0 || len(got[2]) != 2 || len(got[2][0].Data) != 0 ||
+			got[2][0].Type != event.TaskCompleted || got[2][1].Type != event.TimerFired {
+			t.Errorf("latest: %+v", got)
+		}
+	}},
 	{"errors of executions are told in a line", func(t *testing.T, w *world) {
 		w.started(t, "x-1", "shop.order", born(0))
 		c := step(0, nil)
