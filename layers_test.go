@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"engine":                 {"engine/..."},
 	"engine/event":           {},
 	"engine/near":            {},
-	"engine/expr":            {},
+	"engine/expr":            {"engine/near"},
 	"engine/schema":          {},
 	"engine/dsl":             {"engine/expr", "engine/schema", "engine/near"},
 	"engine/decide":          {"engine/event", "engine/dsl", "engine/expr", "engine/schema"},

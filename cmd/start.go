@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
@@ -153,6 +154,9 @@ func (s *starter) resolve(ctx context.Context, r *remote, given string, source d
 	source = storedDocument(found.Workflow, found.Text)
 	if source.def == nil {
 		return source, fail(exitInvalid, fmt.Errorf("workflow %s:%s is registered with a text that this flunq cannot read", found.Workflow, found.Version))
+	}
+	if !s.sh.quiet {
+		dsl.RenderWarnings(s.sh.Err, source.text, source.def.CannotRun, s.sh.errColor())
 	}
 	return source, nil
 }

@@ -96,6 +96,11 @@ func (c *testCase) virtual() time.Duration {
 // load reads the test files. Mistakes keep a file from being run, not the others.
 func (b *batch) load(files []string) error {
 	loader := spec.NewLoader(b.read)
+	if !b.sh.quiet {
+		loader.Warned = func(source []byte, warnings []dsl.Warning) {
+			dsl.RenderWarnings(b.sh.Err, source, warnings, b.sh.errColor())
+		}
+	}
 	for _, name := range files {
 		f := &testFile{name: name}
 		f.suite, f.needs, f.err = loader.Load(name)

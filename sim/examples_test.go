@@ -189,15 +189,19 @@ func cannot(construct, at string) []example {
 
 func unsupportedExamples() map[string][]example {
 	container := cannot("run: container", "/do/0/runContainer")
+	const pet = `{"petId": 7}`
 	secret := []example{
-		{secrets: `{"mySecret": {"authority": "https://a.example"}}`, fault: "configuration", detail: "oauth2", at: "/do/0/getPet"},
-		{fault: "configuration", detail: "oauth2", at: "/do/0/getPet"},
+		{input: pet, secrets: `{"mySecret": {"authority": "https://a.example"}}`, fault: "configuration", detail: "oauth2", at: "/do/0/getPet"},
+		{input: pet, fault: "configuration", detail: "oauth2", at: "/do/0/getPet"},
+	}
+	petCannot := func(construct string) []example {
+		return []example{{input: pet, fault: "configuration", detail: construct, at: "/do/0/getPet"}}
 	}
 	return map[string][]example{
 		"authentication-oauth2-secret.yaml":                    secret,
-		"authentication-oauth2.yaml":                           cannot("oauth2", "/do/0/getPet"),
-		"authentication-oidc-secret.yaml":                      cannot("oidc", "/do/0/getPet"),
-		"authentication-oidc.yaml":                             cannot("oidc", "/do/0/getPet"),
+		"authentication-oauth2.yaml":                           petCannot("oauth2"),
+		"authentication-oidc-secret.yaml":                      petCannot("oidc"),
+		"authentication-oidc.yaml":                             petCannot("oidc"),
 		"call-asyncapi-publish.yaml":                           cannot("call: asyncapi", "/do/0/findPet"),
 		"call-asyncapi-subscribe-consume-amount.yaml":          cannot("call: asyncapi", "/do/0/getNotifications"),
 		"call-asyncapi-subscribe-consume-forever-foreach.yaml": cannot("call: asyncapi", "/do/0/getNotifications"),

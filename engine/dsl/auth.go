@@ -59,6 +59,9 @@ func (p *parser) policyOf(n *node, s scope) *Authentication {
 		if slices.Contains(schemes(), f.key) {
 			found++
 			a.Scheme = f.key
+			if f.key != "basic" && f.key != "bearer" {
+				p.cannotRun(f.pos, "authentication: "+f.key, instead("authentication"))
+			}
 			p.scheme(a, f, s)
 		}
 	}

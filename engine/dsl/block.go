@@ -36,7 +36,7 @@ func (p *parser) loop(t *Task, n *node, local scope) {
 		t.For.In = p.collection(own.get("in"), local.during())
 	}
 	inner := local.with(t.For.Each, t.For.At)
-	t.For.While = p.expression(n.get("while"), "while", inner.during())
+	t.For.While = p.condition(n.get("while"), "while", inner.during())
 	if n.get("do") == nil {
 		p.mistake(t.Pos, "add `do: …`", "task %s: for has no do", quote(t.Name))
 	}
@@ -120,6 +120,9 @@ func (p *parser) run(t *Task, n *node, s scope) {
 		if m := n.get(kind); m != nil {
 			found++
 			p.process(t, m, kind, s)
+			if t.Unsupported != "" {
+				p.cannotRun(n.keyOf(kind), t.Unsupported, instead(kind))
+			}
 		}
 	}
 	if found != 1 {

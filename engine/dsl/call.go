@@ -48,6 +48,7 @@ func (p *parser) call(t *Task, n *node, s scope) {
 		p.callMCP(with, s)
 	}
 	t.Unsupported = "call: " + callee
+	p.cannotRun(n.get("call").Pos, t.Unsupported, instead(callee))
 	t.Call.With = p.quietly(with, s)
 }
 
@@ -73,6 +74,7 @@ func (p *parser) callFunction(t *Task, n *node, callee string, s scope) {
 	at := n.get("call").Pos
 	if strings.Contains(callee, "://") {
 		t.Unsupported = "call: " + callee + " (catalog)"
+		p.cannotRun(at, "call: "+short(callee), instead("catalog"))
 		return
 	}
 	if m := cataloged.FindStringSubmatch(callee); m != nil {
@@ -80,6 +82,7 @@ func (p *parser) callFunction(t *Task, n *node, callee string, s scope) {
 			p.mistake(at, reference(m[1], "use.catalogs", p.shared.catalogs.names), "unknown catalog %s", quote(m[1]))
 		}
 		t.Unsupported = "call: " + callee + " (catalog)"
+		p.cannotRun(at, "call: "+short(callee), instead("catalog"))
 		return
 	}
 	p.mistake(at, p.guess(callee, slices.Concat(protocols(), p.shared.functions)), "unknown call %s", quote(callee))
@@ -92,7 +95,9 @@ func (p *parser) callHTTP(n *node, s scope) *HTTPCall {
 		return c
 	}
 	c.Method = p.textOrExpression(n.get("method"), "method", s)
+	p.method(n.get("method"))
 	c.Endpoint = p.endpoint(n.get("endpoint"), "endpoint", s)
+	p.target(n.get("endpoint"), "endpoint", s)
 	c.Headers = p.pairs(n.get("headers"), "headers", s)
 	c.Body = p.value(n.get("body"), s)
 	c.Query = p.pairs(n.get("query"), "query", s)
@@ -131,6 +136,7 @@ func (p *parser) callOpenAPI(n *node, s scope) *OpenAPICall {
 		return c
 	}
 	c.Document = p.externalResource(n.get("document"), "document", s)
+	p.target(n.get("document").get("endpoint"), "document.endpoint", s)
 	c.OperationID = p.textOrExpression(n.get("operationId"), "operationId", s)
 	p.mapOf(n.get("parameters"), "parameters")
 	c.Parameters = p.value(n.get("parameters"), s)

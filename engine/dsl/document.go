@@ -38,10 +38,12 @@ func (p *parser) document(n *node) {
 		p.use(m)
 	}
 	p.def.Input = p.input(n.get("input"), "input", workflowInput(), p.lack("/input"))
+	p.timed = n.get("timeout") != nil
 	p.def.Do = p.tasks(n.get("do"), "do", "/do", scope{})
 	p.def.Timeout = p.timeout(n.get("timeout"), workflowOutput())
 	p.def.Output = p.output(n.get("output"), "output", workflowOutput(), p.lack("/output"))
 	if m := n.get("schedule"); m != nil {
+		p.cannotRun(n.keyOf("schedule"), "schedule", instead("schedule"))
 		p.schedule(m)
 	}
 	p.checkJumps()
@@ -238,10 +240,12 @@ func (p *parser) schema(n *node, what string, lack func(string)) *schema.Schema 
 	case resource != nil:
 		p.externalResource(resource, what+".resource", scope{}.during())
 		lack("schema: resource")
+		p.cannotRun(n.keyOf("resource"), "schema.resource", instead("schema"))
 		return nil
 	}
 	if name, _, _ := strings.Cut(format, ":"); format != "" && !strings.EqualFold(name, "json") {
 		lack("schema: format " + format)
+		p.cannotRun(n.keyOf("format"), "schema.format: "+format, instead("schema"))
 		return nil
 	}
 	compiled, err := schema.Compile(document.data)

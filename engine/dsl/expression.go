@@ -29,6 +29,23 @@ func (p *parser) expression(n *node, what string, s scope) *expr.Program {
 	return p.compile(n, inner, s)
 }
 
+// condition compiles an expression that decides about something; nil is none.
+func (p *parser) condition(n *node, what string, s scope) *expr.Program {
+	program := p.expression(n, what, s)
+	if program != nil {
+		p.doubt(n, program.ConditionDoubts())
+	}
+	return program
+}
+
+// doubt warns of what the writer of an expression may not have meant.
+func (p *parser) doubt(n *node, doubts []expr.Doubt) {
+	offset := whole(n.text()).offset
+	for _, d := range doubts {
+		p.warn(p.within(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
+	}
+}
+
 // template is a field that is an expression, or a map with expressions inside.
 func (p *parser) template(n *node, what string, s scope) *expr.Value {
 	switch {
@@ -102,8 +119,8 @@ func (p *parser) textValue(n *node, s scope) *expr.Value {
 	case mixed:
 		p.warn(n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(cut(rewritten, 200), "'", "''")+" }'",
 			"the ${ } inside of longer text is not evaluated")
-	case variablePattern.MatchString(src) && s.has(leadingName(src)):
-		p.warn(n.Pos, "to have its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", quote(src))
+	default:
+		p.plainText(n, src, s)
 	}
 	return expr.Literal(src)
 }
@@ -150,6 +167,9 @@ func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
 		program, err = expr.Compile(current, s.has)
 	}
 	if err == nil {
+		if src.is || src.source == n.text() {
+			p.doubt(n, program.Doubts())
+		}
 		return program
 	}
 	for _, one := range each(err) {
@@ -210,16 +230,15 @@ func wordByte(c byte) bool {
 }
 
 func (p *parser) badExpression(n *node, src inside, err error) {
-	offset := 0
+	offset, message, suggestion := 0, err.Error(), ""
 	if syntax, ok := errors.AsType[*expr.SyntaxError](err); ok {
 		offset = min(max(syntax.Offset, 0), len(src.source))
+		message, suggestion = syntax.Message, syntax.Suggestion
 	}
-	at := p.within(n, src.offset+offset)
-	suggestion := ""
-	if n.comment != "" {
+	if n.comment != "" && suggestion == "" {
 		suggestion = "everything after # is a comment: quote the value if that was not meant"
 	}
-	p.mistake(at, suggestion, "the expression %s is wrong: %v", quote(src.source), err)
+	p.mistake(p.within(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", quote(src.source), message)
 }
 
 // unclosed tells of an expression without its closing brace.
@@ -231,51 +250,136 @@ func (p *parser) unclosed(n *node) {
 	p.mistake(n.Pos, "close it: ${ … }", "the expression %s is not closed", quote(n.text()))
 }
 
-// within is the place of a byte of a text: exact where the text stands in the
-// document as it is, else where the text begins.
+// within is the place of a byte of a text in the document, whatever the style in
+// which the text is written there; where that cannot be found, it is the text's own.
 func (p *parser) within(n *node, offset int) Pos {
 	value := n.text()
 	if offset < 0 || offset > len(value) || p.crowded() {
 		return n.Pos
 	}
-	before := value[:offset]
-	line := n.Line
-	if n.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		down := strings.Count(before, "\n")
-		start := strings.LastIndex(before, "\n") + 1
-		end := len(value)
-		if i := strings.IndexByte(value[start:], '\n'); i >= 0 {
-			end = start + i
+	w := p.written(n)
+	// White space is what the styles of YAML change: the other characters are counted.
+	at := n.Pos
+	for i, r := range value {
+		if i >= offset && !blank(r) {
+			if next, ok := w.next(); ok && next == r {
+				return w.at
+			}
+			return n.Pos
 		}
-		return p.matching(n, Pos{line + 1 + down, 1}, value[start:end], before[start:])
+		if i >= offset {
+			break
+		}
+		if blank(r) {
+			continue
+		}
+		if next, ok := w.next(); !ok || next != r {
+			return n.Pos
+		}
+		at = Pos{w.at.Line, w.at.Column + w.wide}
 	}
-	column := n.Column
-	if n.style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
-		column++
-	}
-	return p.matching(n, Pos{line, column}, value, before)
+	return at
 }
 
-// matching moves from a place by the width of before, if the document has
-// there, or behind the line's indentation, what the text says.
-func (p *parser) matching(n *node, at Pos, value, before string) Pos {
-	line := p.line(at.Line)
-	rest := line
-	for i := 1; i < at.Column && rest != ""; i++ {
-		_, size := utf8.DecodeRuneInString(rest)
-		rest = rest[size:]
+func blank(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == '\r' }
+
+// scribe reads the characters of a scalar as it is written in the document.
+type scribe struct {
+	p     *parser
+	quote byte // ' or ", or 0
+	rest  string
+	line  int
+	col   int // of rest
+	at    Pos // of the last character
+	wide  int // columns that it takes
+}
+
+func (p *parser) written(n *node) *scribe {
+	w := &scribe{p: p, line: n.Line, col: 1, rest: p.line(n.Line)}
+	if n.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		w.rest = ""
+		return w
 	}
-	if at.Column == 1 {
-		indent := len(rest) - len(strings.TrimLeft(rest, " "))
-		lead := len(value) - len(strings.TrimLeft(value, " "))
-		at.Column += max(0, indent-lead)
-		rest = rest[max(0, indent-lead):]
+	for w.col < n.Column && w.rest != "" {
+		w.skip(1)
 	}
-	if value == "" || !strings.HasPrefix(rest, value) {
-		return n.Pos
+	if n.style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 && w.rest != "" && (w.rest[0] == '"' || w.rest[0] == '\'') {
+		w.quote = w.rest[0]
+		w.skip(1)
 	}
-	at.Column += utf8.RuneCountInString(before)
-	return at
+	return w
+}
+
+func (w *scribe) skip(characters int) {
+	for range characters {
+		_, size := utf8.DecodeRuneInString(w.rest)
+		w.rest = w.rest[size:]
+		w.col++
+	}
+}
+
+// next is the next character that is not white space.
+func (w *scribe) next() (rune, bool) {
+	for {
+		r, size := utf8.DecodeRuneInString(w.rest)
+		switch {
+		case size == 0:
+			if w.line >= w.p.count() {
+				return 0, false
+			}
+			w.line++
+			w.col, w.rest = 1, w.p.line(w.line)
+			continue
+		case blank(r):
+			w.skip(1)
+			continue
+		}
+		w.at, w.wide = Pos{w.line, w.col}, 1
+		if w.quote == '"' && r == '\\' {
+			if r, ok := w.escape(); ok {
+				return r, true
+			}
+			continue
+		}
+		if w.quote == '\'' && strings.HasPrefix(w.rest, "''") {
+			w.wide = 2
+		}
+		w.skip(w.wide)
+		return r, true
+	}
+}
+
+// escape reads what follows a backslash; false means white space.
+func (w *scribe) escape() (rune, bool) {
+	length := 2
+	switch rest := w.rest[1:]; {
+	case strings.HasPrefix(rest, "x"):
+		length = 4
+	case strings.HasPrefix(rest, "u"):
+		length = 6
+	case strings.HasPrefix(rest, "U"):
+		length = 10
+	case rest == "" || rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\r':
+		w.skip(1)
+		return 0, false
+	}
+	length = min(length, utf8.RuneCountInString(w.rest))
+	text := w.rest
+	w.wide = length
+	w.skip(length)
+	text = text[:len(text)-len(w.rest)]
+	var decoded string
+	if err := yaml.Unmarshal([]byte(`"`+text+`"`), &decoded); err != nil {
+		return 0, false
+	}
+	r, _ := utf8.DecodeRuneInString(decoded)
+	return r, !blank(r)
+}
+
+// count is the number of lines of the document.
+func (p *parser) count() int {
+	p.line(1)
+	return len(p.lines)
 }
 
 // line is a line of the document, counted from 1.

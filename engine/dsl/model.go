@@ -23,6 +23,7 @@ type Definition struct {
 
 	Extensions  bool          // use.extensions is not empty: running would leave them out
 	Unsupported []Unsupported // of the document itself; that of tasks is in Task.Unsupported
+	CannotRun   []Warning     // where it has constructs that are not carried out, those of tasks too
 
 	Source []byte // the document's text
 	Raw    any    // the document as data, for $workflow.definition

@@ -11,6 +11,8 @@ func Parse(name string, src []byte) (*Definition, []Warning, error) {
 		source: source,
 		def:    &Definition{Source: src, tasks: map[string]*Task{}},
 		shared: newShared(),
+
+		endless: map[*Task]bool{},
 	}
 	if root := read(p.notes, source); root != nil {
 		p.document(root)
@@ -36,4 +38,7 @@ type parser struct {
 	places map[string][]string // task name → references of tasks with it
 	bases  map[string]Pos      // bases of standard error types → first use
 	base   string              // the first of them
+
+	timed   bool           // the workflow has a timeout
+	endless map[*Task]bool // lists of tasks, by their first one, that never come to their end
 }

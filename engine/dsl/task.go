@@ -72,6 +72,9 @@ func (p *parser) taskList(n *node, what string, at place) TaskList {
 		p.task(t, f, at)
 		out = append(out, t)
 	}
+	if len(at.siblings.names) == len(fields) {
+		p.reach(out, fields, at.branch)
+	}
 	return out
 }
 
@@ -222,7 +225,7 @@ func (p *parser) noKind(n *node, what string) {
 func (p *parser) common(t *Task, n *node, at place) {
 	lack := func(construct string) { t.Unsupported = construct }
 	before, during := at.local.before(), at.local.during()
-	t.If = p.expression(n.get("if"), "if", before)
+	t.If = p.condition(n.get("if"), "if", before)
 	t.Input = p.input(n.get("input"), "input", before, lack)
 	t.Output = p.output(n.get("output"), "output", during, lack)
 	t.Export = p.export(n.get("export"), "export", at.local.exported(), lack)

@@ -98,7 +98,7 @@ func (p *parser) cases(t *Task, n *node, at place) {
 func (p *parser) switchCase(f field, at place) SwitchCase {
 	then := f.value.get("then")
 	c := SwitchCase{Name: f.key, Pos: f.pos, Then: p.then(then, at)}
-	c.When = p.expression(f.value.get("when"), "when", at.local.during())
+	c.When = p.condition(f.value.get("when"), "when", at.local.during())
 	if at.looped && c.Then == Exit {
 		p.warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends this turn, not the loop")
 	}

@@ -25,8 +25,8 @@ func (p *parser) try(t *Task, n *node, at place) {
 	c.With = p.errorFilter(catch.get("errors"))
 	c.As = p.variable(catch.get("as"), "catch.as", "error")
 	inner := at.local.catching(c.As)
-	c.When = p.expression(catch.get("when"), "catch.when", inner.during())
-	c.ExceptWhen = p.expression(catch.get("exceptWhen"), "catch.exceptWhen", inner.during())
+	c.When = p.condition(catch.get("when"), "catch.when", inner.during())
+	c.ExceptWhen = p.condition(catch.get("exceptWhen"), "catch.exceptWhen", inner.during())
 	c.Retry = p.retry(catch.get("retry"), c.As, inner)
 	if do := catch.get("do"); do != nil {
 		c.Do = p.tasks(do, "catch.do", t.Ref+"/catch/do", inner)
@@ -58,6 +58,7 @@ func (p *parser) errorFilter(n *node) map[string]any {
 			filter[strings.TrimSuffix(f.key, "s")] = s
 			if f.key == "type" {
 				p.errorBase(f.value, s)
+				p.errorType(f.value, s)
 			}
 		default:
 			filter[f.key] = f.value.data
@@ -133,8 +134,8 @@ func (p *parser) retryPolicy(n *node, inner scope) *RetryPolicy {
 		return r
 	}
 	s := inner.during()
-	r.When = p.expression(n.get("when"), "retry.when", s)
-	r.ExceptWhen = p.expression(n.get("exceptWhen"), "retry.exceptWhen", s)
+	r.When = p.condition(n.get("when"), "retry.when", s)
+	r.ExceptWhen = p.condition(n.get("exceptWhen"), "retry.exceptWhen", s)
 	r.Delay = p.duration(n.get("delay"), "retry.delay", s)
 	if backoff := n.get("backoff"); backoff != nil {
 		r.Backoff = p.backoff(backoff)
@@ -142,6 +143,7 @@ func (p *parser) retryPolicy(n *node, inner scope) *RetryPolicy {
 	if jitter := n.get("jitter"); jitter != nil && p.object(jitter, "retry.jitter", keys("from", "to").need("from", "to")) {
 		r.JitterFrom = p.duration(jitter.get("from"), "retry.jitter.from", s)
 		r.JitterTo = p.duration(jitter.get("to"), "retry.jitter.to", s)
+		p.jitter(jitter, r.JitterFrom, r.JitterTo)
 	}
 	p.retryLimit(r, n, s)
 	return r
@@ -221,6 +223,7 @@ func (p *parser) errorTemplate(n *node, s scope) *ErrorTemplate {
 	if typ := n.get("type"); typ != nil {
 		e.Type = p.uri(typ, "type", s)
 		p.errorBase(typ, typ.text())
+		p.errorType(typ, typ.text())
 	}
 	if status := n.get("status"); status != nil {
 		e.Status = expr.Literal(p.whole(status, "status", 0, 999))

@@ -70,6 +70,9 @@ func (p *parser) use(n *node) {
 	}
 	p.functions(n.get("functions"))
 	p.extensions(n.get("extensions"))
+	if p.def.Extensions {
+		p.cannotRun(n.keyOf("extensions"), "use.extensions", instead("use.extensions"))
+	}
 }
 
 func (p *parser) catalog(n *node) {
@@ -110,7 +113,7 @@ func (p *parser) extension(n *node, ref string) {
 	}
 	p.word(n.get("extend"), "extend", "",
 		"call", "composite", "emit", "for", "listen", "raise", "run", "set", "switch", "try", "wait", "all")
-	p.expression(n.get("when"), "when", scope{}.exported())
+	p.condition(n.get("when"), "when", scope{}.exported())
 	if m := n.get("before"); m != nil {
 		p.tasks(m, "before", ref+"/before", scope{"input", "output"})
 	}

@@ -64,7 +64,9 @@ func place(u *url.URL) string {
 }
 
 // expand fills in a URI template, in which {name} stands for the member of data
-// with exactly that name, percent-encoded, and for nothing where there is none.
+// with exactly that name, percent-encoded. One that is absent or null is an error, as
+// is one that is empty, except in the query: DELETE /orders/{id} without its id would
+// mean all orders.
 func expand(where, template string, data any) (string, error) {
 	members, _ := data.(map[string]any)
 	var out strings.Builder
@@ -79,10 +81,17 @@ func expand(where, template string, data any) (string, error) {
 		if !closed {
 			return "", configuration("%s: no } after {%s", where, name)
 		}
-		value := members[name]
+		value, present := members[name]
 		filled, ok := expr.Scalar(value)
-		if !ok && value != nil {
+		switch inQuery := strings.Contains(out.String(), "?"); {
+		case value == nil && !present:
+			return "", expression("%s: {%s} has no value: the task's input has no member %q", where, name, name)
+		case value == nil:
+			return "", expression("%s: {%s} has no value: the member %q of the task's input is null", where, name, name)
+		case !ok:
 			return "", expression("%s: {%s} is %s, want a string, a number or a boolean", where, name, expr.Kind(value))
+		case filled == "" && !inQuery:
+			return "", expression("%s: {%s} is empty, which leads to another resource", where, name)
 		}
 		out.WriteString(escape(filled, ""))
 		rest = end

@@ -1,21 +1,30 @@
 package expr
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
-	"unicode/utf8"
-
-	"github.com/itchyny/gojq"
 )
 
 // SyntaxError says why an expression cannot be compiled.
 type SyntaxError struct {
-	Offset  int // the byte of the source where the trouble was noticed
-	Message string
+	Offset     int // the byte of the source that is wrong
+	Message    string
+	Suggestion string // what to write instead, or ""
+
+	character int // the same place, counted in characters from 1; 0 if it is not known
 }
 
-func (e *SyntaxError) Error() string { return e.Message }
+// Error is all of it in one line, for where there is no document to point into.
+func (e *SyntaxError) Error() string {
+	text := e.Message
+	if e.character > 0 {
+		text += fmt.Sprintf(" at character %d", e.character)
+	}
+	if e.Suggestion != "" {
+		text += " (" + e.Suggestion + ")"
+	}
+	return text
+}
 
 // UnknownVariable is a variable that does not exist where the expression stands.
 type UnknownVariable struct {
@@ -47,17 +56,4 @@ func clip(source string) string {
 		return source
 	}
 	return source[:most] + "…"
-}
-
-// syntaxError puts what the parser says into words for the author of a document.
-func syntaxError(src string, err error) error {
-	var parse *gojq.ParseError
-	if !errors.As(err, &parse) {
-		return &SyntaxError{Message: err.Error()}
-	}
-	if err.Error() == "unexpected EOF" {
-		return &SyntaxError{Offset: len(src), Message: "the expression ends too early"}
-	}
-	at := min(max(parse.Offset-len(parse.Token), 0), len(src))
-	return &SyntaxError{Offset: at, Message: fmt.Sprintf("%s at character %d", err, utf8.RuneCountInString(src[:at])+1)}
 }

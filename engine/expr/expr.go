@@ -23,6 +23,8 @@ type Program struct {
 	code    *gojq.Code // what it is otherwise
 	vars    []string   // the variables it uses, without the $
 	secrets []string   // the names it certainly reads from $secrets
+
+	doubts, condition []Doubt // what its writer may not have meant, anywhere and in a condition
 }
 
 // Compile makes a Program of jq source (without "${" and "}"). A variable that
@@ -39,6 +41,7 @@ func Compile(src string, known func(name string) bool) (*Program, error) {
 	if p.path = pathOf(query); p.path == nil {
 		p.simple = formulaOf(query)
 	}
+	p.doubt(query, known)
 	if err := p.resolve(query, known); err != nil {
 		return nil, err
 	}

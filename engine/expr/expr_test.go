@@ -161,27 +161,6 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// A mistake in an expression is told with its place.
-func TestSyntaxError(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		src    string
-		offset int
-		want   string
-	}{
-		{".a + ]", 5, `unexpected token "]" at character 6`},
-		{".a +", 4, "the expression ends too early"},
-		{`"abc`, 4, "unterminated string"},
-	}
-	for _, tt := range tests {
-		_, err := expr.Compile(tt.src, known)
-		var syntax *expr.SyntaxError
-		if !errors.As(err, &syntax) || !strings.Contains(err.Error(), tt.want) || syntax.Offset != tt.offset {
-			t.Errorf("%s: got %#v, want %q at %d", tt.src, err, tt.want, tt.offset)
-		}
-	}
-}
-
 // An evaluation that goes wrong names its expression.
 func TestFailure(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -242,13 +243,21 @@ func (r *resolver) call(t *gojq.Term, s *scope) {
 		r.variable(f.Name, s)
 		return
 	}
-	r.queries(s, f.Args...)
 	sign := signature(f.Name, len(f.Args))
-	if s.has(sign) || r.own && strings.HasPrefix(f.Name, "_") {
+	unknown := !r.own && !s.has(sign) && refused(f.Name) == "" && !exists(f.Name, len(f.Args))
+	if unknown {
+		r.fail(r.unknownFunction(f))
+	}
+	r.queries(s, f.Args...)
+	if unknown || s.has(sign) || r.own && strings.HasPrefix(f.Name, "_") {
 		return
 	}
 	if why := refused(f.Name); why != "" {
-		r.refuse(f.Name + " " + why)
+		e := &SyntaxError{Offset: callAt(r.program.src, f.Name, len(f.Args)), Message: f.Name + " " + why}
+		if r.known(f.Name) {
+			e.Suggestion = fmt.Sprintf("did you mean %q?", "$"+f.Name)
+		}
+		r.fail(e)
 		return
 	}
 	if source := prelude(sign); source != "" {

@@ -13,6 +13,9 @@ import (
 
 // Loader reads test files. What several of them name is read and checked once.
 type Loader struct {
+	// Warned is called once for each document with warnings, if it is set.
+	Warned func(source []byte, warnings []dsl.Warning)
+
 	read      func(file string) ([]byte, error)
 	documents map[string]*loaded
 	trees     map[string]*tree
@@ -99,7 +102,10 @@ func (l *Loader) document(file string) (*Document, error) {
 		known.err = err
 		return nil, err
 	}
-	def, _, err := dsl.Parse(file, source)
+	def, warnings, err := dsl.Parse(file, source)
+	if len(warnings) > 0 && l.Warned != nil {
+		l.Warned(source, warnings)
+	}
 	if err != nil {
 		known.err = err
 		return nil, err

@@ -1,0 +1,259 @@
+package dsl
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// cannotRun warns of a construct that this version does not carry out.
+func (p *parser) cannotRun(at Pos, construct, instead string) {
+	before := len(p.warnings)
+	p.warn(at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))
+	for _, w := range p.warnings[before:] {
+		p.def.CannotRun = append(p.def.CannotRun, Warning(w))
+	}
+}
+
+// instead is what to use in the place of a protocol or process that cannot be run.
+func instead(construct string) string {
+	switch construct {
+	case "schedule":
+		return "start it from outside, for example from cron: flunq start FILE"
+	case "use.extensions":
+		return "write the tasks where they are needed, or as a function in use.functions"
+	case "schema":
+		return "write the JSON Schema itself under `document:`"
+	case "authentication":
+		return "use basic or bearer, with the token from $secrets or from a call of its own"
+	case "catalog":
+		return "define the function in use.functions"
+	case "script":
+		return "compute with jq in a set task, or put the code behind an HTTP endpoint"
+	default:
+		return "put it behind an HTTP endpoint and use call: http"
+	}
+}
+
+// keyOf is the place of a key in a map.
+func (n *node) keyOf(key string) Pos {
+	for _, f := range n.fields {
+		if f.key == key {
+			return f.pos
+		}
+	}
+	return n.Pos
+}
+
+// plainText warns of text that looks like an expression, but stands for itself.
+func (p *parser) plainText(n *node, src string, s scope) {
+	switch {
+	case variablePattern.MatchString(src) && s.has(leadingName(src)):
+		p.warn(n.Pos, "to have its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", quote(src))
+	case p.resembles(src, s):
+		p.warn(n.Pos, "to have its value, write: "+computing(src), "this is the text %s, not the value of an expression", quote(src))
+	case goTemplate.MatchString(src):
+		p.warn(n.Pos, "write: "+interpolated(src, goTemplate), "{{ }} is not filled in: this is plain text")
+	case jqFilling.MatchString(src):
+		p.warn(n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
+	default:
+		if inner := shellFilling.FindStringSubmatch(src); inner != nil && s.has(inner[1]) {
+			p.warn(n.Pos, "write: "+interpolated(src, shellFilling), "%s inside of longer text is not filled in", quote(inner[0]))
+		}
+	}
+}
+
+var (
+	goTemplate   = regexp.MustCompile(`\{\{-?\s*([.$][\w.$\[\]]+)\s*-?\}\}`)
+	jqFilling    = regexp.MustCompile(`\\\(\s*[.$][\w.$]*.*\)`)
+	shellFilling = regexp.MustCompile(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+`)
+	startsPath   = regexp.MustCompile(`^\(*[.$][A-Za-z_"\[]`)
+	usesPath     = regexp.MustCompile(`(?:^|[\s(\[|+*/<>=-])\.[A-Za-z_"\[]`)
+	fileEnding   = regexp.MustCompile(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
+)
+
+// resembles reports whether text was certainly meant as an expression: it compiles as
+// one, and reads data. A name such as .gitignore does too, and so needs more.
+func (p *parser) resembles(src string, s scope) bool {
+	if !startsPath.MatchString(src) && !usesPath.MatchString(src) || fileEnding.MatchString(src) {
+		return false
+	}
+	return !p.spend(len(src)) && expr.ReadsData(src, s.has)
+}
+
+// computing is text as the expression that it resembles.
+func computing(src string) string { return yamlQuoted("${ " + cut(strings.TrimSpace(src), 200) + " }") }
+
+// yamlQuoted puts quotes around what YAML does not read as it stands.
+func yamlQuoted(src string) string {
+	if strings.Contains(src, ": ") || strings.Contains(src, " #") || strings.ContainsAny(src, "\"'\\{}[],\n") && strings.Count(src, "{") > 1 ||
+		strings.ContainsAny(src, "\"'\n") {
+		return "'" + strings.ReplaceAll(src, "'", "''") + "'"
+	}
+	return src
+}
+
+// interpolated is text whose places of a pattern jq fills in.
+func interpolated(src string, places *regexp.Regexp) string {
+	var b strings.Builder
+	at := 0
+	for _, m := range places.FindAllStringSubmatchIndex(src, -1) {
+		path := src[m[0]:m[1]]
+		if places == goTemplate {
+			path = src[m[2]:m[3]]
+		}
+		b.WriteString(unquoted(src[at:m[0]]) + `\(` + path + ")")
+		at = m[1]
+	}
+	b.WriteString(unquoted(src[at:]))
+	return yamlQuoted(`${ "` + cut(b.String(), 200) + `" }`)
+}
+
+func methods() []string {
+	return []string{
+		"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY", "SEARCH", "PURGE", "LINK", "UNLINK",
+		"COPY", "LOCK", "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "UNLOCK", "REPORT", "MKCALENDAR", "ACL", "BIND", "REBIND", "UNBIND",
+		"MERGE", "CHECKOUT", "MKACTIVITY", "M-SEARCH", "NOTIFY", "SUBSCRIBE", "UNSUBSCRIBE", "LIST",
+	}
+}
+
+// method warns of a method that HTTP does not have.
+func (p *parser) method(n *node) {
+	if n == nil || n.shape != text || strings.Contains(n.text(), "${") || slices.Contains(methods(), strings.ToUpper(n.text())) {
+		return
+	}
+	suggestion := "known are GET, POST, PUT, PATCH, DELETE, HEAD and OPTIONS"
+	switch strings.ToLower(n.text()) {
+	case "fetch", "read", "retrieve", "load":
+		suggestion = `did you mean "GET"?`
+	case "create", "send", "submit", "add":
+		suggestion = `did you mean "POST"?`
+	case "update", "replace":
+		suggestion = `did you mean "PUT" or "PATCH"?`
+	case "remove":
+		suggestion = `did you mean "DELETE"?`
+	default:
+		if found := closest(n.text(), methods()[:7]); found != "" {
+			suggestion = "did you mean " + quote(found) + "?"
+		}
+	}
+	p.warn(n.Pos, suggestion, "HTTP has no method %s", quote(n.text()))
+}
+
+var (
+	template     = regexp.MustCompile(`\{([^{}]*)\}`)
+	templateName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	colonSegment = regexp.MustCompile(`/:([A-Za-z_]\w*)`)
+	hostFirst    = regexp.MustCompile(`^(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?:/|$)`)
+)
+
+// target warns of an endpoint to which no request can be sent.
+func (p *parser) target(n *node, what string, s scope) {
+	if n != nil && n.shape == object {
+		n = n.get("uri")
+		what += ".uri"
+	}
+	if n == nil || n.shape != text || strings.Contains(n.text(), "${") || n.text() == "" {
+		return
+	}
+	src := n.text()
+	for _, m := range template.FindAllStringSubmatch(src, -1) {
+		if !templateName.MatchString(m[1]) {
+			p.warn(n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate),
+				"%s: {%s} stands for the member of the task's input with exactly this name", what, short(m[1]))
+			return
+		}
+	}
+	if strings.Count(src, "{") != strings.Count(src, "}") {
+		p.warn(n.Pos, "close it: https://host/{name}", "%s: a { without its }", what)
+		return
+	}
+	if m := colonSegment.FindStringSubmatch(src); m != nil {
+		p.warn(n.Pos, "write: "+colonSegment.ReplaceAllString(src, "/{$1}"), "%s: :%s is not filled in", what, m[1])
+	}
+	if variablePattern.MatchString(src) && s.has(leadingName(src)) || p.resembles(src, s) {
+		p.warn(n.Pos, "to have its value, write: "+computing(src), "%s: this is the text %s, not the value of an expression", what, quote(src))
+		return
+	}
+	p.absolute(n, src, what)
+}
+
+func pathOf(name string) string {
+	name = strings.TrimSpace(name)
+	if strings.HasPrefix(name, "$") || strings.HasPrefix(name, ".") {
+		return name
+	}
+	return "." + name
+}
+
+// absolute warns of a URI without scheme or host. A template may bring them.
+func (p *parser) absolute(n *node, src, what string) {
+	if strings.HasPrefix(src, "{") {
+		return
+	}
+	u, err := url.Parse(template.ReplaceAllString(src, "x"))
+	switch {
+	case err != nil:
+		p.warn(n.Pos, "write it as https://host/path", "%s: %s is no URI", what, quote(src))
+	case u.Scheme == "http" || u.Scheme == "https":
+		if u.Hostname() == "" {
+			p.warn(n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s names no host", what, quote(src))
+		}
+	case hostFirst.MatchString(src):
+		scheme := "https"
+		if strings.HasPrefix(src, "localhost") || strings.HasPrefix(src, "127.") {
+			scheme = "http"
+		}
+		p.warn(n.Pos, "write: "+scheme+"://"+src, "%s: %s has no scheme: no request can be sent to it", what, quote(src))
+	case u.Scheme == "":
+		p.warn(n.Pos, "write it with its scheme and host: https://host/"+strings.TrimLeft(src, "/"),
+			"%s: %s is relative: no request can be sent to it", what, quote(src))
+	default:
+		p.warn(n.Pos, "use http or https", "%s: requests cannot be sent to the scheme %s", what, quote(u.Scheme))
+	}
+}
+
+// jitter warns of a range that begins behind its end.
+func (p *parser) jitter(n *node, from, to *expr.Value) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	least, ok := fixedDuration(from)
+	most, also := fixedDuration(to)
+	if ok && also && least.From(begin).After(most.From(begin)) {
+		p.warn(n.Pos, fmt.Sprintf("write from: %v, to: %v", most, least), "retry.jitter: from is longer than to")
+	}
+}
+
+// fixedDuration is a duration that is written out.
+func fixedDuration(v *expr.Value) (Duration, bool) {
+	if v == nil {
+		return Duration{}, false
+	}
+	data, constant := v.Constant()
+	if !constant {
+		return Duration{}, false
+	}
+	d, err := ParseDuration(data)
+	return d, err == nil
+}
+
+// standardTypes are the names of the standard errors.
+func standardTypes() []string {
+	return []string{"configuration", "validation", "expression", "authentication", "authorization", "timeout", "communication", "runtime"}
+}
+
+// errorType warns of the type of a standard error that does not exist.
+func (p *parser) errorType(n *node, typ string) {
+	for _, base := range standardBases() {
+		name, is := strings.CutPrefix(typ, base)
+		if is && !slices.Contains(standardTypes(), name) {
+			p.warn(n.Pos, p.guess(name, standardTypes()), "there is no standard error %s", quote(name))
+			return
+		}
+	}
+}

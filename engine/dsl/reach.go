@@ -1,0 +1,163 @@
+package dsl
+
+import "slices"
+
+// leaving is the place behind the last task of a list.
+const leaving = -1
+
+// reach warns of tasks of a list that are never reached, and of ways that lead
+// round and round; fields are the tasks as they are written. It notes whether
+// the list can come to its end, so that what follows it is reached.
+func (p *parser) reach(list TaskList, fields []field, branches bool) {
+	if len(list) == 0 {
+		return
+	}
+	if branches {
+		return
+	}
+	index := make(map[string]int, len(list))
+	for i, t := range list {
+		index[t.Name] = i
+	}
+	ways := make([][]int, len(list))
+	for i, t := range list {
+		to, known := p.ways(list, i, index)
+		if !known {
+			p.endless[list[0]] = false
+			return
+		}
+		ways[i] = to
+		if t.Then == t.Name && t.If == nil && !p.timed && t.Timeout == nil && t.Kind != Switch && t.Kind != Raise {
+			p.warn(fields[i].value.get("then").Pos, "branch with a switch, or give the workflow a timeout",
+				"the task %s leads back to itself: it never ends", quote(t.Name))
+		}
+	}
+	reached := make([]bool, len(list)+1)
+	walk(ways, 0, reached)
+	p.endless[list[0]] = !reached[len(list)]
+	for i, t := range list {
+		if reached[i] {
+			continue
+		}
+		p.warn(t.Pos, "lead to it with `then: "+short(t.Name)+"`, or remove it", "the task %s is never reached", quote(t.Name))
+		walk(ways, i, reached)
+	}
+	p.circles(list, fields, ways, index)
+}
+
+// walk marks the tasks that are reached from one; the last mark is for the end of the list.
+func walk(ways [][]int, from int, reached []bool) {
+	open := []int{from}
+	for len(open) > 0 {
+		i := open[len(open)-1]
+		open = open[:len(open)-1]
+		if i == leaving {
+			reached[len(ways)] = true
+			continue
+		}
+		if i == ended || reached[i] {
+			continue
+		}
+		reached[i] = true
+		open = append(open, ways[i]...)
+	}
+}
+
+// ended is where a task leads that ends more than its list: the workflow.
+const ended = -2
+
+// ways are the tasks that can follow one, by their index; known is false where
+// a then leads nowhere, which is told elsewhere.
+func (p *parser) ways(list TaskList, i int, index map[string]int) (to []int, known bool) {
+	t := list[i]
+	next := leaving
+	if i+1 < len(list) {
+		next = i + 1
+	}
+	known = true
+	follow := func(then string) {
+		switch then {
+		case "", Continue:
+			to = append(to, next)
+		case Exit:
+			to = append(to, leaving)
+		case End:
+			to = append(to, ended)
+		default:
+			target, is := index[then]
+			known = known && is
+			to = append(to, target)
+		}
+	}
+	if t.If != nil {
+		to = append(to, next)
+	}
+	if t.Kind == Switch {
+		fallback := false
+		for _, c := range t.Switch {
+			follow(c.Then)
+			fallback = fallback || c.When == nil
+		}
+		if fallback {
+			return to, known
+		}
+	}
+	if t.Try != nil && t.Try.Catch.Then != "" {
+		follow(t.Try.Catch.Then)
+	}
+	if !p.stays(t) {
+		follow(t.Then)
+	}
+	return to, known
+}
+
+// stays reports whether a task never comes to its own end.
+func (p *parser) stays(t *Task) bool {
+	never := func(list TaskList) bool { return len(list) > 0 && p.endless[list[0]] }
+	switch t.Kind {
+	case Raise:
+		return true
+	case Do:
+		return never(t.Do)
+	case Try:
+		caught := &t.Try.Catch
+		return never(t.Try.Try) && (caught.Then != "" || caught.Do != nil && never(caught.Do))
+	case Fork:
+		each := t.Fork.Branches
+		if len(each) == 0 {
+			return false
+		}
+		if t.Fork.Compete {
+			return !slices.ContainsFunc(each, func(b *Task) bool { return !p.stays(b) || b.If != nil })
+		}
+		return slices.ContainsFunc(each, func(b *Task) bool { return p.stays(b) && b.If == nil })
+	default:
+		return false
+	}
+}
+
+// circles warns of the way back in tasks that lead to each other only.
+func (p *parser) circles(list TaskList, fields []field, ways [][]int, index map[string]int) {
+	const many = 500 // each way back is followed
+	if p.timed || len(list) > many {
+		return
+	}
+	for i, t := range list {
+		target, is := index[t.Then]
+		if !is || target >= i || t.If != nil {
+			continue
+		}
+		round := make([]bool, len(list)+1)
+		walk(ways, target, round)
+		free := round[len(list)]
+		for j, in := range round[:len(list)] {
+			if in && (slices.Contains(ways[j], ended) || len(ways[j]) == 0 || list[j].Timeout != nil) {
+				free = true
+			}
+		}
+		if !free {
+			p.warn(fields[i].value.get("then").Pos, "leave the circle with a switch, or give the workflow a timeout",
+				"the tasks from %s to %s go round and round: the workflow never ends", quote(list[target].Name), quote(t.Name))
+		}
+	}
+}

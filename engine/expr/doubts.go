@@ -1,0 +1,249 @@
+package expr
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// Doubt is something in an expression that works, but hardly as it was meant.
+type Doubt struct {
+	Offset     int // in the source, in bytes
+	Message    string
+	Suggestion string
+}
+
+// Doubts are what the writer of an expression may not have meant.
+func (p *Program) Doubts() []Doubt { return p.doubts }
+
+// ConditionDoubts are those of an expression that decides about something.
+func (p *Program) ConditionDoubts() []Doubt { return p.condition }
+
+// doubt looks for mistakes that jq takes for something else. It comes before
+// resolve, which changes the query.
+func (p *Program) doubt(query *gojq.Query, known func(string) bool) {
+	if p.path == nil || len(p.path.steps) > 1 || strings.ContainsAny(p.src, " \t") {
+		p.wordDoubts(known)
+	}
+	if p.path == nil {
+		p.assignments(query)
+	}
+	p.conditionDoubt(query)
+}
+
+// conditionDoubt tells of a condition whose result does not depend on the data.
+func (p *Program) conditionDoubt(q *gojq.Query) {
+	q = bare(q)
+	if q.Op == gojq.OpAssign {
+		p.condition = append(p.condition, p.assigned())
+		return
+	}
+	if truth, known := always(q); known {
+		p.condition = append(p.condition, Doubt{
+			Message:    fmt.Sprintf("this condition is always %t", truth),
+			Suggestion: alternative(q),
+		})
+	}
+}
+
+// alternative is what was meant by .status == "a" or "b".
+func alternative(q *gojq.Query) string {
+	const general = `compare with the data: .status == "paid"`
+	left, right := bare(q.Left), bare(q.Right)
+	if q.Op != gojq.OpOr || left == nil || right == nil {
+		return general
+	}
+	if _, constant := always(right); !constant {
+		return general
+	}
+	for left.Op == gojq.OpOr {
+		left = bare(left.Left)
+	}
+	if left.Op != gojq.OpEq {
+		return "compare each of them: .a == 1 or .a == 2"
+	}
+	return fmt.Sprintf("compare each of them: %s or %s == %s", q.Left, left.Left, right)
+}
+
+// bare is a query without parentheses around it.
+func bare(q *gojq.Query) *gojq.Query {
+	for q != nil && q.Term != nil && q.Term.Type == gojq.TermTypeQuery && len(q.Term.SuffixList) == 0 {
+		q = q.Term.Query
+	}
+	return q
+}
+
+// always is the truth of a condition that does not depend on data, if it is simple to see.
+func always(q *gojq.Query) (truth, known bool) {
+	q = bare(q)
+	switch {
+	case q == nil || len(q.FuncDefs) > 0 || len(q.Patterns) > 0:
+		return false, false
+	case q.Term != nil:
+		return fixed(q.Term)
+	}
+	switch q.Op {
+	case gojq.OpAnd, gojq.OpOr:
+		left, leftKnown := always(q.Left)
+		right, rightKnown := always(q.Right)
+		decides := q.Op == gojq.OpOr
+		switch {
+		case leftKnown && left == decides, rightKnown && right == decides:
+			return decides, true
+		default:
+			return !decides, leftKnown && rightKnown
+		}
+	case gojq.OpEq, gojq.OpLe, gojq.OpGe:
+		return true, same(q.Left, q.Right)
+	case gojq.OpNe, gojq.OpLt, gojq.OpGt:
+		return false, same(q.Left, q.Right)
+	default:
+		return false, false
+	}
+}
+
+// fixed is the truth of a constant.
+func fixed(t *gojq.Term) (truth, known bool) {
+	if len(t.SuffixList) > 0 {
+		return false, false
+	}
+	switch t.Type {
+	case gojq.TermTypeNull, gojq.TermTypeFalse:
+		return false, true
+	case gojq.TermTypeTrue, gojq.TermTypeNumber:
+		return true, true
+	case gojq.TermTypeString:
+		return true, len(t.Str.Queries) == 0
+	default:
+		return false, false
+	}
+}
+
+// same reports whether both sides of a comparison are the same path or constant.
+func same(left, right *gojq.Query) bool {
+	l, r := bare(left), bare(right)
+	return l != nil && r != nil && pathOf(l) != nil && pathOf(r) != nil && l.String() == r.String()
+}
+
+// assigned is the doubt about a comparison that is written as an assignment.
+func (p *Program) assigned() Doubt {
+	words := tokens(p.src)
+	h := &hinter{src: p.src, words: words}
+	for h.word < len(words)-1 && words[h.word].text != "=" {
+		h.word++
+	}
+	left := h.operand(-1, -1)
+	return Doubt{
+		Offset:     h.token(0).start,
+		Message:    fmt.Sprintf("one = sets %s and compares nothing", left),
+		Suggestion: fmt.Sprintf("to compare, write: %s == %s", left, h.operand(1, 1)),
+	}
+}
+
+// assignments looks for them where a condition is wanted.
+func (p *Program) assignments(q *gojq.Query) {
+	if q == nil || !strings.Contains(p.src, "=") {
+		return
+	}
+	if q.Op == gojq.OpAnd || q.Op == gojq.OpOr {
+		for _, side := range []*gojq.Query{bare(q.Left), bare(q.Right)} {
+			if side.Op == gojq.OpAssign {
+				p.doubts = append(p.doubts, p.assigned())
+			}
+		}
+	}
+	p.assignments(q.Left)
+	p.assignments(q.Right)
+	if t := q.Term; t != nil {
+		p.assignmentsIn(t)
+	}
+}
+
+func (p *Program) assignmentsIn(t *gojq.Term) {
+	var conditions, others []*gojq.Query
+	switch {
+	case t.Func != nil && (t.Func.Name == "select" || t.Func.Name == "any" || t.Func.Name == "all"):
+		conditions = t.Func.Args
+	case t.Func != nil:
+		others = t.Func.Args
+	case t.If != nil:
+		conditions, others = append(conditions, t.If.Cond), append(others, t.If.Then, t.If.Else)
+		for _, e := range t.If.Elif {
+			conditions, others = append(conditions, e.Cond), append(others, e.Then)
+		}
+	case t.Array != nil:
+		others = append(others, t.Array.Query)
+	case t.Object != nil:
+		for _, field := range t.Object.KeyVals {
+			others = append(others, field.Val)
+		}
+	case t.Str != nil:
+		others = t.Str.Queries
+	}
+	for _, c := range conditions {
+		if inner := bare(c); inner != nil && inner.Op == gojq.OpAssign {
+			p.doubts = append(p.doubts, p.assigned())
+		}
+		p.assignments(c)
+	}
+	for _, q := range append(others, t.Query) {
+		p.assignments(q)
+	}
+}
+
+// wordDoubts looks at the text: what jq joins although somebody wrote it apart, and
+// the other way round.
+func (p *Program) wordDoubts(known func(string) bool) {
+	words := tokens(p.src)
+	for i := 1; i < len(words); i++ {
+		last, t := words[i-1], words[i]
+		gap := p.src[last.end():t.start]
+		switch {
+		case t.kind == fieldToken && last.text == "not" && gap != "":
+			p.add(last, "write: ("+t.text+" | not)", "not takes its value from before it: this is not the opposite of %s", t.text)
+		case t.kind == fieldToken && last.kind == fieldToken && strings.Trim(gap, " ") == "" && gap != "":
+			p.add(t, "", "%s %s is one path, %s%s: is something missing between them?", last.text, t.text, last.text, t.text)
+		case t.text == "-" && last.kind == fieldToken && gap == "" && i+1 < len(words) && words[i+1].kind == wordToken && words[i+1].start == t.end():
+			name := last.text[1:] + "-" + words[i+1].text
+			p.add(last, fmt.Sprintf(`for the member %s, write: ."%s"`, name, name), "this subtracts %s from %s", words[i+1].text, last.text)
+		case t.kind == fieldToken && last.text == "error" && last.kind == wordToken && gap == "" && known("error"):
+			p.add(last, "write: $error"+t.text, "error is jq's function that fails; the error that was caught is $error")
+		case t.text == ".length" && last.kind == fieldToken && gap == "" && strings.HasSuffix(last.text, "s") && !continues(words, i):
+			p.add(t, "to count, write: "+p.pathBefore(words, i)+" | length", "this reads a member called length")
+		}
+	}
+}
+
+// continues reports whether a path goes on after one of its words.
+func continues(words []token, i int) bool {
+	return i+1 < len(words) && words[i+1].start == words[i].end() && (words[i+1].kind == fieldToken || words[i+1].text == "[")
+}
+
+// pathBefore is the path that ends before a word.
+func (p *Program) pathBefore(words []token, i int) string {
+	h := &hinter{src: p.src, words: words, word: i}
+	return h.operand(-1, -1)
+}
+
+func (p *Program) add(at token, suggestion, format string, args ...any) {
+	p.doubts = append(p.doubts, Doubt{at.start, fmt.Sprintf(format, args...), suggestion})
+}
+
+// ReadsData reports whether text is an expression that reads data, beyond any doubt
+// that it could be a plain word: a path, or an operation with one.
+func ReadsData(src string, known func(string) bool) bool {
+	const longest = 1000
+	if len(src) > longest {
+		return false
+	}
+	reads := false
+	for _, t := range tokens(src) {
+		reads = reads || t.kind == fieldToken || t.kind == variableToken
+	}
+	if !reads {
+		return false
+	}
+	_, err := Compile(src, known)
+	return err == nil
+}

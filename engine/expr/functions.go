@@ -1,0 +1,219 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/itchyny/gojq"
+
+	"flunq.io/flunq/engine/near"
+)
+
+// builtins are the numbers of arguments that each function of jq can have, by its name.
+//
+//nolint:gochecknoglobals // computed once, and changed by nobody
+var builtins = sync.OnceValue(func() map[string][]int {
+	out := map[string][]int{}
+	query, err := gojq.Parse("builtins[]")
+	if err != nil {
+		return out
+	}
+	iter := query.Run(nil)
+	for {
+		v, ok := iter.Next()
+		if !ok {
+			return out
+		}
+		sign, _ := v.(string)
+		name, count, _ := strings.Cut(sign, "/")
+		n, err := strconv.Atoi(count)
+		if err == nil && refused(name) == "" {
+			out[name] = append(out[name], n)
+			slices.Sort(out[name])
+		}
+	}
+})
+
+func arities(name string) []int { return builtins()[name] }
+
+// exists reports whether jq has a function with so many arguments. What its own
+// list leaves out is tried.
+func exists(name string, args int) bool {
+	if slices.Contains(arities(name), args) {
+		return true
+	}
+	call := name
+	if args > 0 {
+		call += "(." + strings.Repeat("; .", args-1) + ")"
+	}
+	query, err := gojq.Parse(call)
+	if err != nil {
+		return true // something else than a function: not judged here
+	}
+	_, err = gojq.Compile(query)
+	return err == nil || !strings.Contains(err.Error(), "function not defined")
+}
+
+// otherName is the function of jq for one that another language has, or "".
+func otherName(name string) string {
+	switch strings.ToLower(strings.ReplaceAll(name, "_", "")) {
+	case "upcase", "upper", "uppercase", "toupper", "touppercase", "ucase", "asciiupper":
+		return "ascii_upcase"
+	case "downcase", "lower", "lowercase", "tolower", "tolowercase", "lcase", "asciilower":
+		return "ascii_downcase"
+	case "len", "size", "count", "strlen":
+		return "length"
+	case "str", "string", "tostr", "text":
+		return "tostring"
+	case "int", "toint", "parseint", "float", "tofloat", "parsefloat", "num", "number":
+		return "tonumber"
+	case "bool", "boolean", "tobool":
+		return "toboolean"
+	case "sum", "concat":
+		return "add"
+	case "strip":
+		return "trim"
+	case "includes":
+		return "contains"
+	case "filter", "where":
+		return "select"
+	case "hasprefix", "startwith", "beginswith":
+		return "startswith"
+	case "hassuffix", "endwith":
+		return "endswith"
+	case "matches", "regex":
+		return "test"
+	case "replace", "replaceall":
+		return "gsub"
+	case "indexof":
+		return "index"
+	case "sortby", "orderby":
+		return "sort_by"
+	case "groupby":
+		return "group_by"
+	case "uniq", "distinct":
+		return "unique"
+	case "typeof":
+		return "type"
+	case "entries":
+		return "to_entries"
+	case "haskey", "exists":
+		return "has"
+	case "parsejson", "jsonparse":
+		return "fromjson"
+	case "jsonstringify", "stringify":
+		return "tojson"
+	case "date", "today":
+		return "now"
+	case "ceiling":
+		return "ceil"
+	case "rounded":
+		return "round"
+	case "delete", "remove":
+		return "del"
+	case "each", "foreach":
+		return "map"
+	default:
+		return ""
+	}
+}
+
+// unknownFunction says what was meant by a function that does not exist.
+func (r *resolver) unknownFunction(f *gojq.Func) error {
+	src := r.program.src
+	at := callAt(src, f.Name, len(f.Args))
+	e := &SyntaxError{Offset: at, Message: fmt.Sprintf("jq has no function %s", f.Name)}
+	if known := arities(f.Name); len(known) > 0 {
+		e.Message = fmt.Sprintf("%s takes %s, here %s", f.Name, countOf(known), areGiven(len(f.Args)))
+		if slices.Contains(known, 0) && len(f.Args) == 1 {
+			e.Suggestion = fmt.Sprintf("write: %s | %s", f.Args[0], f.Name)
+		} else if len(f.Args) == 1 && strings.Contains(f.Args[0].String(), ",") {
+			e.Suggestion = "separate arguments with ; "
+		}
+		return e
+	}
+	e.Suggestion = r.meant(f, at)
+	return e
+}
+
+// meant is what the writer of a name may have wanted.
+func (r *resolver) meant(f *gojq.Func, at int) string {
+	src, name := r.program.src, f.Name
+	if at > 1 && src[at-1] == '-' && (letterAt(src, at-2) || digitAt(src, at-2)) {
+		start := at - 1
+		for start > 0 && (letterAt(src, start-1) || digitAt(src, start-1) || src[start-1] == '-') {
+			start--
+		}
+		if start > 0 && src[start-1] == '.' {
+			return fmt.Sprintf(`for a member with a - in its name, write: ."%s"`, src[start:at]+name)
+		}
+	}
+	switch name {
+	case "None", "nil", "undefined", "NULL", "Null":
+		return "write null"
+	case "True", "TRUE", "yes":
+		return "write true"
+	case "False", "FALSE", "no":
+		return "write false"
+	case "return":
+		return "leave it out: an expression is its value"
+	case "substring", "substr", "slice":
+		return "write: .[0:5]"
+	case "find":
+		return "write: first(.[] | select(…))"
+	case "avg", "average", "mean":
+		return "write: add / length"
+	case "push", "append":
+		return "write: . + [value]"
+	case "uuid", "random", "rand":
+		return "an expression gives the same each time: take the value from the input or from a call"
+	}
+	if other := otherName(name); other != "" {
+		return fmt.Sprintf("did you mean %q?", other)
+	}
+	if r.known(name) {
+		return fmt.Sprintf("did you mean %q?", "$"+name)
+	}
+	names := make([]string, 0, len(builtins()))
+	for known := range builtins() {
+		names = append(names, known)
+	}
+	slices.Sort(names)
+	if guess := near.Word(name, names); guess != "" && (len(f.Args) > 0 || near.Limit(name) < 2 || len(name) > 4) {
+		return fmt.Sprintf("did you mean %q?", guess)
+	}
+	if len(f.Args) == 0 {
+		return fmt.Sprintf("for the member, write .%s; for the text, write %q", name, name)
+	}
+	return ""
+}
+
+func countOf(counts []int) string {
+	words := make([]string, len(counts))
+	for i, n := range counts {
+		words[i] = strconv.Itoa(n)
+	}
+	all := strings.Join(words, " or ")
+	switch all {
+	case "0":
+		return "no arguments"
+	case "1":
+		return "1 argument"
+	default:
+		return all + " arguments"
+	}
+}
+
+func areGiven(n int) string {
+	switch n {
+	case 0:
+		return "there is none"
+	case 1:
+		return "there is 1"
+	default:
+		return "there are " + strconv.Itoa(n)
+	}
+}
