@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-runewidth"
 
@@ -259,11 +260,28 @@ func eventMeaning(o *search.Orders) string {
 	switch {
 	case len(events) == 0:
 		return ""
+	case len(others) == 0 && apart(o) > 0:
+		return fmt.Sprintf("Events from outside that come %s apart are heard in the other order when a process that holds the first one dies or stands still:\n"+
+			"events are delivered at least once, and in no promised order. If the order matters, have them carry a number, and sort by it.", history.Duration(apart(o)))
 	case len(others) == 0:
 		return "Events from outside come at the same time, and what comes of it depends on which is heard first."
 	default:
 		return "The " + events[0] + " from outside comes just when somebody begins, or ceases, to listen for it: it is heard in one\nrun and missed in the other, in which " + others[0] + "."
 	}
+}
+
+// apart is how much time lies between the two steps whose order differs.
+func apart(o *search.Orders) time.Duration {
+	var at []time.Duration
+	for _, step := range o.Sides[0].Steps {
+		if step.Marked {
+			at = append(at, step.At)
+		}
+	}
+	if len(at) < 2 { //nolint:mnd // a pair
+		return 0
+	}
+	return (at[1] - at[0]).Abs()
 }
 
 // How two orders are shown.

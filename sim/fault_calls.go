@@ -184,7 +184,7 @@ func (m *mocked) of(owner string) *mock.Transport {
 	mocks := m.each[owner]
 	if mocks == nil {
 		mocks = m.w.cfg.Mocks.Transport(m.w.answering, m.next)
-		mocks.Observe, mocks.Shared = m.w.cfg.Exchange, m.shared
+		mocks.Observe, mocks.Shared, mocks.Idempotent = m.w.cfg.Exchange, m.shared, m.w.cfg.Plan != nil
 		m.each[owner] = mocks
 	}
 	return mocks

@@ -34,7 +34,8 @@ func (i *isolation) acted(w *world, a delivery.Activity) {
 	by, id := handler{a.Service, a.Consumer}, handled{m.Tenant, m.Group, m.ID}
 	switch a.What {
 	case delivery.Claimed:
-		i.deaths[streamOf(m.Tenant)+":deaths "+m.Group+" "+m.ID] = m.Deaths
+		at := streamOf(m.Tenant) + ":deaths " + m.Group + " " + m.ID
+		i.deaths[at] = max(i.deaths[at], m.Deaths) // of two claims the earlier one may be heard of last
 	case delivery.Began:
 		if i.under[by] == nil {
 			i.under[by] = map[handled]int{}

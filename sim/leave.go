@@ -48,6 +48,7 @@ func (w *world) depart() {
 		})
 		p.dead = true
 		w.heir()
+		w.rouseAll() // who waits looks once a second for what was handed back
 	}
 }
 

@@ -15,6 +15,9 @@ const (
 	keyOverall = "overall"
 )
 
+// TryLimit is the key of the timer for all attempts of a try together.
+const TryLimit = keyOverall
+
 // slot names what a run sets timers for, one after the other.
 func slot(t event.Timer) string { return t.TaskID + " " + string(t.Kind) + " " + t.Key }
 
@@ -105,22 +108,31 @@ func (l *ledger) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy) {
 		l.broken("a task is tried again as often as the document says", l.id, "%s is tried again %d times", t.TaskID, n)
 		return
 	}
-	once, ok := moment(r.Delay, e.Time)
-	if !ok {
-		return
+	from, to, ok := RetryDelay(r, n, e.Time)
+	const longest = 365 * 24 * time.Hour
+	if got := t.FireAt.Sub(e.Time); ok && from < longest && (got < from || got > to) {
+		l.broken("a retry comes when the document says", l.id, "retry %d of %s comes after %v, want %v to %v", n, t.TaskID, got, from, to)
 	}
-	delay := once.Sub(e.Time)
+}
+
+// RetryDelay is how long a policy has the n-th retry wait, from a moment on, with the least and
+// the most jitter; false if the document does not state its delay as it is.
+func RetryDelay(r *dsl.RetryPolicy, n int, at time.Time) (from, to time.Duration, ok bool) {
+	once := at
+	if r.Delay != nil {
+		if once, ok = moment(r.Delay, at); !ok {
+			return 0, 0, false
+		}
+	}
+	delay := once.Sub(at)
 	switch r.Backoff {
 	case "linear":
 		delay *= time.Duration(n)
 	case "exponential":
 		delay = time.Duration(float64(delay) * math.Pow(2, float64(n-1))) //nolint:mnd // it doubles
 	}
-	const longest = 365 * 24 * time.Hour
-	from, to := jitterOf(r)
-	if got := t.FireAt.Sub(e.Time); delay < longest && (got < delay+from || got > delay+to) {
-		l.broken("a retry comes when the document says", l.id, "retry %d of %s comes after %v, want %v to %v", n, t.TaskID, got, delay+from, delay+to)
-	}
+	from, to = jitterOf(r)
+	return delay + from, delay + to, true
 }
 
 // jitterOf are the bounds of what is added to a delay.

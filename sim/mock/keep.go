@@ -129,7 +129,7 @@ func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (
 		return nil, err
 	}
 	if r.Error == "" && r.Status < http.StatusMultipleChoices {
-		r = t.stored(req, body, mock, r)
+		r = t.once(t.identity(mock, req), func() Response { return t.stored(req, body, mock, r) })
 	}
 	return r.response(req)
 }
@@ -162,13 +162,30 @@ func (t *Transport) stored(req *http.Request, body []byte, mock int, r Response)
 		now = nil
 	}
 	state.values[key] = now
-	if now == nil && req.Method != http.MethodDelete {
-		return Response{Status: http.StatusNotFound}
-	}
-	if !r.HasBody {
+	switch {
+	case now == nil && req.Method != http.MethodDelete:
+		r = Response{Status: http.StatusNotFound}
+	case !r.HasBody:
 		r.Body, r.HasBody = now, now != nil
 	}
 	return r
+}
+
+// once is what a request has got that is sent again, or else what it gets now.
+func (t *Transport) once(id string, now func() Response) Response {
+	if id == "" {
+		return now()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known, ok := t.again[id]; ok {
+		return known
+	}
+	if t.again == nil {
+		t.again = map[string]Response{}
+	}
+	t.again[id] = now()
+	return t.again[id]
 }
 
 // patched is a value with the members of another one in the place of its own.

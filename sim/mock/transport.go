@@ -24,13 +24,19 @@ type Transport struct {
 	Observe func(Exchange)
 	// Shared, if set before the first request, is what mocks keep for several Transports.
 	Shared *State
+	// Idempotent, if set before the first request, has a request that is sent again for
+	// the same attempt of a task answered as the first one, which counts once: services
+	// that know idempotency keys do so.
+	Idempotent bool
 
 	mocks []HTTP
 	sleep func(ctx context.Context, d time.Duration) error
 	next  http.RoundTripper
 
 	mu    sync.Mutex
-	count []int // of requests that each mock has answered
+	count []int               // of requests that each mock has answered
+	turns map[string]int      // that requests had, by what is the same when they are sent again
+	again map[string]Response // what was kept for them, likewise
 	own   State
 }
 
@@ -80,7 +86,7 @@ func (t *Transport) answer(req *http.Request, exchange *Exchange) (*http.Respons
 	for i, mock := range t.mocks {
 		if mock.Match.matches(req, body) {
 			exchange.Mock = i
-			r := mock.Respond[min(t.turn(i), len(mock.Respond)-1)]
+			r := mock.Respond[min(t.turn(i, req), len(mock.Respond)-1)]
 			if mock.Keeps {
 				return t.keep(req, body, i, r)
 			}
@@ -98,11 +104,32 @@ func (t *Transport) answer(req *http.Request, exchange *Exchange) (*http.Respons
 }
 
 // turn counts a request of a mock and says how many there were before.
-func (t *Transport) turn(mock int) int {
+func (t *Transport) turn(mock int, req *http.Request) int {
+	id := t.identity(mock, req)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if known, ok := t.turns[id]; ok && id != "" {
+		return known
+	}
+	if t.turns == nil {
+		t.turns = map[string]int{}
+	}
+	turn := t.count[mock]
 	t.count[mock]++
-	return t.count[mock] - 1
+	if id != "" {
+		t.turns[id] = turn
+	}
+	return turn
+}
+
+// identity is the same for requests that one attempt of a task sends; "" if each request
+// is one of its own.
+func (t *Transport) identity(mock int, req *http.Request) string {
+	from := executor.OriginOf(req)
+	if !t.Idempotent || from.Execution == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d %s %s %s %s", mock, from.Execution, from.Run, req.Method, req.URL)
 }
 
 func (t *Transport) respond(req *http.Request, r Response) (*http.Response, error) {

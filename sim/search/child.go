@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 )
@@ -105,4 +106,17 @@ func (h *hunt) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 		}
 	}
 	return failure{}, false
+}
+
+// definitionOf is the document that an execution follows; the one that is searched, if it
+// is not known.
+func (h *hunt) definitionOf(end sim.End) *dsl.Definition {
+	if len(end.History) > 0 {
+		for _, def := range h.Config.With {
+			if def.ID() == end.History[0].Workflow {
+				return def
+			}
+		}
+	}
+	return h.Config.Definition
 }

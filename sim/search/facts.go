@@ -2,6 +2,7 @@ package search
 
 import (
 	"regexp"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
@@ -21,10 +22,15 @@ type facts struct {
 	fired    map[string]time.Duration // timeouts that came, by run: how long they were
 	spared   map[string]time.Duration // timeouts that were taken back: how long after they were due
 	received map[string]bool          // events from outside, by id
+	retries  map[string]int           // of tries, by their runs
+	givenUp  map[string]givenUp       // tries that were not tried again though they have a limit in time
 	input    string                   // as it was started
 	above    string                   // the run of its parent that has started it
 	calls    *facts                   // see callsOf; nil: they do not matter
 }
+
+// givenUp is how long a try went on until it was given up, and how much of its time was left.
+type givenUp struct{ after, remaining time.Duration }
 
 // fact is a step: a run of a task that ended, a timer that fired, an event that came.
 type fact struct {
@@ -45,10 +51,14 @@ const (
 	stepRetries   = "is tried again"
 )
 
+// stepEvent is what the key of a step begins with that is an event from outside.
+const stepEvent = "event "
+
 func factsOf(history []event.Event) *facts {
 	f := &facts{
 		place: map[string]int{}, begun: map[string]time.Time{}, ended: map[string]time.Time{},
 		failed: map[string]bool{}, fired: map[string]time.Duration{}, spared: map[string]time.Duration{}, received: map[string]bool{},
+		retries: map[string]int{}, givenUp: map[string]givenUp{},
 	}
 	for _, e := range history {
 		if f.start.IsZero() {
@@ -93,6 +103,7 @@ func (f *facts) take(e event.Event) {
 			f.fired[t.TaskID] = time.Duration(t.DurationMS) * time.Millisecond
 		case event.RetryTimer:
 			what = stepRetries
+			f.retries[t.TaskID]++
 		default:
 		}
 		f.add(fact{"timer " + string(t.Kind) + t.Key + " " + t.TaskID, t.TaskID, what, e.Time})
@@ -104,11 +115,15 @@ func (f *facts) take(e event.Event) {
 			if ok {
 				f.spared[t.TaskID] = max(known, f.spared[t.TaskID])
 			}
+			// The last that happened was a failure inside, which is not followed by a retry.
+			if n := len(f.steps); t.Key == sim.TryLimit && n > 0 && f.steps[n-1].what == stepFails && strings.HasPrefix(f.steps[n-1].task, event.ParseRun(t.TaskID).Ref+"/try/") {
+				f.givenUp[t.TaskID] = givenUp{e.Time.Sub(f.begun[t.TaskID]), t.Due().Sub(e.Time)}
+			}
 		}
 	case event.EventReceived:
 		came := sim.Arrived(e)
 		f.received[came.Source+" "+came.ID] = true
-		f.add(fact{"event " + came.Source + " " + came.ID, "", "event " + string(came.Type), e.Time})
+		f.add(fact{stepEvent + came.Source + " " + came.ID, "", "event " + string(came.Type), e.Time})
 	default:
 	}
 }

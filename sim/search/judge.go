@@ -82,7 +82,9 @@ func (f failure) signature() string {
 //     it watches had ended. Faults can have held it up likewise, or put the clock
 //     ahead so far that both were due;
 //   - an event from outside did not reach it, or another one did: it came before
-//     anybody listened;
+//     anybody listened. The timeout that comes then is the workflow's, however long;
+//   - a try was given up because its retries have run out of their time, which faults,
+//     or operators, have taken from it;
 //   - a task failed whose call was carried out, but whose answer was lost;
 //   - its expressions ask for the time;
 //   - the same is true of a child that it waits for; a child for its part was given
@@ -161,6 +163,9 @@ func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 	if f, ok := h.timedOut(t, end, usual, got); ok {
 		return f, true
 	}
+	if f, ok := h.gaveUp(t, end, usual, got); ok {
+		return f, true
+	}
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
 		return fail(Late, ruleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", sim.RunName(lost))
@@ -171,7 +176,7 @@ func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 	}
 	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok && end.Status.Ended() {
 		class, rule := Race, ruleOrder
-		if len(t.Struck) > 0 && !sameTime(usual[0].facts[0], got, first, second) {
+		if len(t.Struck) > 0 && !atOnce(usual[0].facts[0], got, first, second) {
 			class, rule = Late, ruleFaster
 		}
 		return fail(class, rule, h.fork(end.ID, first, second), "%s came before %s", second.words(), first.words())

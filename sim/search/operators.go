@@ -126,7 +126,7 @@ func (h *hunt) oddEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 		return failure{}, false
 	case end.Status == decide.Cancelled && cancelled:
 		return failure{}, false
-	case !end.Status.Ended() && !h.waits(end, classes):
+	case !end.Status.Ended() && !h.waits(t, end, classes):
 		return fail(ruleEnds, "it is %s, and nothing happens any more", end.Status)
 	case cancelled && (!end.Status.Ended() || at.Add(h.held(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
 		return fail("who is cancelled ends", "it was told to %v after its start, and is %s", at.Sub(end.History[0].Time), end.Status)
@@ -155,19 +155,25 @@ func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 
 // waits reports whether an execution may wait for ever: it does so where nothing goes
 // wrong, or events came while it did not listen, or it listens, and what else it would
-// have gone on with has failed.
-func (h *hunt) waits(end sim.End, usual []*class) bool {
-	return otherEvents(usual, h.factsOf(&sim.Trial{}, end)) || h.listens(end) ||
-		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() })
+// have gone on with has failed; or it waits for one that it has started, which may.
+func (h *hunt) waits(t *sim.Trial, end sim.End, usual []*class) bool {
+	if len(usual) > 0 && otherEvents(usual, h.factsOf(&sim.Trial{}, end)) || h.listens(end) ||
+		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() }) {
+		return true
+	}
+	return slices.ContainsFunc(t.Ends, func(child sim.End) bool {
+		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
+		return ok && !strings.Contains(rest, ".") && !child.Status.Ended() && len(child.History) > 0 && h.waits(t, child, h.classes(sibling(child.ID)))
+	})
 }
 
 // listens reports whether the last that is told of some task is that it listens.
 func (h *hunt) listens(end sim.End) bool {
-	open := map[string]bool{}
+	open, def := map[string]bool{}, h.definitionOf(end)
 	for _, e := range end.History {
 		switch e.Type { //nolint:exhaustive // the others say nothing of it
 		case event.TaskRequested:
-			t := h.Config.Definition.Task(event.ParseRun(e.Task).Ref)
+			t := def.Task(event.ParseRun(e.Task).Ref)
 			open[e.Task] = t != nil && t.Kind == dsl.Listen
 		case event.TaskCompleted:
 			delete(open, e.Task)

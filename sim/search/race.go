@@ -99,9 +99,12 @@ func (f *facts) since(step fact) time.Duration {
 	return f.steps[i].at.Sub(f.start)
 }
 
-// sameTime reports whether two steps came in two runs when they do.
-func sameTime(usual, got *facts, first, second fact) bool {
-	return got.since(first) == usual.since(first) && got.since(second) == usual.since(second)
+// atOnce reports whether two steps come at the same moment, and the same one in two runs:
+// then nothing but their order differs. The time of an event from outside is its own,
+// whenever it is heard.
+func atOnce(usual, got *facts, first, second fact) bool {
+	at := usual.since(first)
+	return usual.since(second) == at && got.since(first) == at && got.since(second) == at
 }
 
 // words are the step in a few words.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 )
@@ -20,6 +21,9 @@ func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= h.bearable(t, usual, task) {
 			return fail(Late, ruleTimeout, task, "the timeout of %s came first", sim.RunName(task))
+		}
+		if len(t.Struck) > 0 && otherEvents(usual, got) && !h.overheard(t, end, usual, got) {
+			return fail(Late, ruleEvent, task, "an event came while nobody listened for it, and so the timeout of %s", sim.RunName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
 			"that of %s after %v came, which the faults do not explain", sim.RunName(task), long)
@@ -96,4 +100,73 @@ func (h *hunt) bearable(t *sim.Trial, usual []*class, task string) time.Duration
 		}
 	}
 	return longest + h.held(t)
+}
+
+// overheard reports whether an event which reaches an execution where nothing goes wrong
+// did not reach it here, although some task listened all the time that faults can have
+// held the event up.
+func (h *hunt) overheard(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+	held := h.held(t)
+	for _, c := range usual {
+		for _, f := range c.facts {
+			for _, s := range f.steps {
+				if _, came := got.place[s.key]; !came && h.outside(s.key) && h.listened(end, got, s.at, held) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// outside reports whether a step is an event that the mocks send.
+func (h *hunt) outside(key string) bool {
+	if !strings.HasPrefix(key, stepEvent) || h.Config.Mocks == nil {
+		return false
+	}
+	for i, m := range h.Config.Mocks.Events {
+		if e := m.Event(i, h.Config.Start); key == stepEvent+e.Source+" "+e.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// listened reports whether a task listened at a moment, and so long before and after it.
+func (h *hunt) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
+	def := h.definitionOf(end)
+	for run, begun := range f.begun {
+		task := def.Task(event.ParseRun(run).Ref)
+		ended, over := f.ended[run]
+		if task != nil && task.Kind == dsl.Listen && begun.Add(margin).Before(at) && (!over || ended.Add(-margin).After(at)) {
+			return true
+		}
+	}
+	return false
+}
+
+// gaveUp is the failure of an execution in which a try was given up because its next
+// attempt would have come after the end of limit.duration, as it does in no run without
+// faults.
+func (h *hunt) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+	def := h.definitionOf(end)
+	for _, run := range slices.Sorted(maps.Keys(got.givenUp)) {
+		if slices.ContainsFunc(usual, func(c *class) bool {
+			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, too := f.givenUp[run]; return too })
+		}) {
+			continue
+		}
+		task := def.Task(event.ParseRun(run).Ref)
+		if task == nil || task.Try == nil || task.Try.Catch.Retry == nil {
+			continue
+		}
+		left := got.givenUp[run]
+		_, next, known := sim.RetryDelay(task.Try.Catch.Retry, got.retries[run]+1, got.ended[run])
+		if known && next < left.remaining || left.after > h.bearable(t, usual, run) {
+			continue
+		}
+		return failure{Late, sim.Violation{Rule: ruleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
+			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, sim.RunName(run))}, event.ParseRun(run).Ref}, true
+	}
+	return failure{}, false
 }
