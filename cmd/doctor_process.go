@@ -161,6 +161,9 @@ func (d *doctor) served(s store.Stream) {
 	if len(missing) < len(services()) {
 		f.Remedy += " --only " + strings.Join(missing, ",")
 	}
+	if store.Private(s.Tenant) {
+		f.Remedy += " --tenant " + s.Tenant
+	}
 	f.Remedy += " starts it"
 	// Where events survived a restart, the entries of processes did too.
 	if d.justUp() && (d.anyDead() || len(d.processes) == 0 && waiting == "") {

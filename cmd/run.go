@@ -95,6 +95,7 @@ type runner struct {
 
 	source document
 	told   *report.Recording // nil: nobody wants a report
+	left   string            // what becomes of an execution on a real Redis that has not ended
 }
 
 // document is a workflow document that was read, and where from.

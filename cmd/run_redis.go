@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -40,11 +41,11 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	}
 	if (cfg.Mocks != nil || cfg.Secrets != nil) && r.tenant == defaultTenant {
 		// Other processes share the work of a tenant, and have neither.
-		cfg.Tenant = "run-" + strings.ToLower(rand.Text()[:12])
-		fmt.Fprintf(r.sh.Err, "for tenant %s, so that nobody else performs its calls\n", cfg.Tenant)
+		cfg.Tenant = store.PrivatePrefix + "run-" + strings.ToLower(rand.Text()[:12])
+		fmt.Fprintf(r.sh.Err, "for private tenant %s, which no other process serves; it is removed afterwards\n", cfg.Tenant)
 	}
 	opts := engine.Defaults()
-	opts.Process, opts.Command, opts.Transient = processName(), "run", true
+	opts.Process, opts.Command, opts.Transient = processName(), "run", cfg.Tenant != r.tenant
 	opts.Tenants = []string{cfg.Tenant}
 	opts.Block(watchEvery * 5) // stopping waits for the reads
 	opts.Secrets, opts.Version = cfg.Secrets, cfg.Version
@@ -53,7 +54,48 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	return r.follow(ctx, e, cfg)
+	result, err := r.follow(ctx, e, cfg)
+	return result, errors.Join(err, r.leave(context.WithoutCancel(ctx), e.Store, cfg, result))
+}
+
+// leaveTime is how long leaving Redis behind may take.
+const leaveTime = 10 * time.Second
+
+// leave removes a tenant that was made for this run; of another one it says what becomes
+// of an execution that has not ended.
+func (r *runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, result *sim.Result) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if cfg.Tenant != r.tenant {
+		if err := st.RemoveTenant(ctx, cfg.Tenant); err != nil {
+			return fmt.Errorf("tenant %s is left on this Redis: %w", cfg.Tenant, err)
+		}
+		if result != nil && !result.Status.Ended() {
+			r.left = "the execution was removed with its tenant"
+		}
+		return nil
+	}
+	x, err := st.Execution(ctx, cfg.Tenant, cfg.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && operate.Ended(x.Status):
+		return nil
+	case err != nil:
+		return err
+	}
+	missing, err := st.Unserved(ctx, cfg.Tenant, map[string]string{"worker": store.WorkerGroup})
+	if err != nil {
+		return err
+	}
+	r.left = fmt.Sprintf("execution %s goes on: other processes serve tenant %s", cfg.ID, cfg.Tenant)
+	if len(missing) > 0 {
+		r.left = fmt.Sprintf("execution %s has not ended: it goes on when a process serves tenant %s (flunq serve)", cfg.ID, cfg.Tenant)
+	}
+	address := r.redis
+	if hasPassword(address) {
+		address = "…" // is not to stand on a screen
+	}
+	r.left += fmt.Sprintf("\nto end it: flunq cancel %s --yes --tenant %s --redis-url %s", cfg.ID, cfg.Tenant, address)
+	return nil
 }
 
 // silent is a log for go-redis that keeps nothing.

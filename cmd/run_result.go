@@ -27,14 +27,26 @@ func (r *runner) finish(result *sim.Result) error {
 	case result.Status == decide.Cancelled:
 		return fail(exitFaulted, errors.New("the workflow was cancelled"))
 	case result.Stop == sim.Interrupt:
-		return fail(exitInterrupted, errors.New("interrupted"))
+		return fail(exitInterrupted, r.unended("interrupted"))
 	case result.Stop == sim.Never:
 		return fail(exitLimit, fmt.Errorf("the workflow waits for something that will never come:\n  %s\n"+
 			"send it with an events entry in --mocks, or give the task a timeout", strings.Join(result.Waiting, "\n  ")))
 	default:
-		return fail(exitLimit, fmt.Errorf("stopped by --%s after %s and %s of the virtual clock",
-			result.Stop, history.Count(result.Tasks, "task"), history.Duration(result.Elapsed)))
+		clock := " of the virtual clock"
+		if r.redis != "" {
+			clock = ""
+		}
+		return fail(exitLimit, r.unended(fmt.Sprintf("stopped by --%s after %s and %s%s",
+			result.Stop, history.Count(result.Tasks, "task"), history.Duration(result.Elapsed), clock)))
 	}
+}
+
+// unended is the error of an execution that was not run to its end.
+func (r *runner) unended(why string) error {
+	if r.left != "" {
+		why += "\n" + r.left
+	}
+	return errors.New(why)
 }
 
 // print writes the output in the format asked for.

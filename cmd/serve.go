@@ -32,6 +32,9 @@ func newServeCommand(sh *shell) *cobra.Command {
 them with --only. Any number of processes on any number of machines share the work
 through the consumer groups of one Redis; one that dies is replaced by the others.
 
+Without --tenant it serves all tenants that it finds in Redis, except those whose names
+begin with "private.": these are served by processes that name them.
+
 SIGTERM and Ctrl-C stop it: nothing new is read, what is under way ends within some
 seconds, and what was read and not begun is handed back.
 

@@ -38,7 +38,7 @@ import (
 type Options struct {
 	Process  string   // names the consumers of this process; unique among all on one Redis
 	Tenants  []string // whose work is done
-	Discover bool     // also that of tenants that are found in Redis
+	Discover bool     // also that of tenants that are found in Redis and are not private
 
 	Workers   int // instances in this process, likewise below; 0 to 256, 0: none
 	Executors int
@@ -180,6 +180,9 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 	}
 	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share, Lend: opts.Lend, Memory: opts.Memory})
 	e := &Engine{Store: st, opts: opts, roster: delivery.NewRoster(opts.Tenants...)}
+	if !opts.Discover {
+		e.roster.Fix()
+	}
 	e.Library = library.New(st, decide.Options{
 		Secrets: opts.Secrets, Version: opts.Version, Remote: opts.Remote, Limits: opts.Limits,
 	})

@@ -255,4 +255,11 @@ func TestRoster(t *testing.T) {
 	if added := r.Add("c", "a", "C", "c", "x:y"); fmt.Sprint(added, r.Names()) != "[c] [a b c]" {
 		t.Error(added, r.Names())
 	}
+	// Private tenants are served by those who name them.
+	if added := r.Add("private.x"); len(added) > 0 || fmt.Sprint(delivery.NewRoster("private.x").Names()) != "[private.x]" {
+		t.Error(added, r.Names())
+	}
+	if r.Fix(); len(r.Add("d")) > 0 {
+		t.Error(r.Names())
+	}
 }

@@ -340,9 +340,10 @@ func (d *Desk) buried(m store.Message, dead event.Dead) {
 	d.Tell(Activity{What: Buried, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
 }
 
-// Roster is the tenants whose work is done. It may grow.
+// Roster is the tenants whose work is done. It may grow, unless it is fixed.
 type Roster struct {
 	mu    sync.Mutex
+	fixed bool
 	names []string
 	known map[string]bool
 }
@@ -350,8 +351,16 @@ type Roster struct {
 // NewRoster is a roster of some tenants.
 func NewRoster(names ...string) *Roster {
 	r := &Roster{known: map[string]bool{}}
-	r.Add(names...)
+	r.add(names)
 	return r
+}
+
+// Fix keeps the roster as it is: a process that serves some tenants may come across
+// timers of others, but does nothing else for them.
+func (r *Roster) Fix() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fixed = true
 }
 
 // Names are all tenants, sorted; nobody may change what is returned.
@@ -361,11 +370,18 @@ func (r *Roster) Names() []string {
 	return r.names
 }
 
-// Add takes up tenants, and returns those that were not known. Names that no
-// tenant can have are left out.
+// Add takes up tenants that were found, and returns those that were not known. Names
+// that no tenant can have are left out, and private tenants.
 func (r *Roster) Add(names ...string) (added []string) {
+	return r.add(slices.DeleteFunc(slices.Clone(names), store.Private))
+}
+
+func (r *Roster) add(names []string) (added []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.fixed {
+		return nil
+	}
 	for _, name := range names {
 		if !r.known[name] && store.CheckTenant(name) == nil {
 			r.known[name] = true

@@ -24,6 +24,13 @@ func CheckTenant(name string) error {
 	return nil
 }
 
+// Private reports whether a tenant is private: only processes that name it work for it,
+// and none that take up all tenants that they find.
+func Private(tenant string) bool { return strings.HasPrefix(tenant, PrivatePrefix) }
+
+// PrivatePrefix begins the names of private tenants.
+const PrivatePrefix = "private."
+
 // CheckExecution says what is wrong with an id that somebody gives to an
 // execution; those of children are longer.
 func CheckExecution(id string) error {

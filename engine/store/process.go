@@ -58,7 +58,7 @@ func (p *Process) Alive(now time.Time) bool {
 
 // Runs reports whether the process runs a service for a tenant.
 func (p *Process) Runs(service, tenant string) bool {
-	return (p.All || slices.Contains(p.Tenants, tenant)) && p.Service(service) != nil
+	return (p.All && !Private(tenant) || slices.Contains(p.Tenants, tenant)) && p.Service(service) != nil
 }
 
 // Service is a service of the process; nil if it does not run it.

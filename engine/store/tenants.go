@@ -52,6 +52,56 @@ func (s *Store) know(ctx context.Context, tenant string) error {
 	return nil
 }
 
+// RemoveTenant removes all keys and timers of a tenant. Nobody may work for it any more:
+// what is written meanwhile may stay.
+func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
+	if err := CheckTenant(tenant); err != nil {
+		return err
+	}
+	// Timers go first, since one that fires writes the stream again.
+	if err := s.removeTimers(ctx, tenant); err != nil {
+		return err
+	}
+	for cursor := uint64(0); ; {
+		keys, next, err := s.rdb.Scan(ctx, cursor, s.keys.tenant(tenant)+":*", scanCount).Result()
+		if err == nil && len(keys) > 0 {
+			err = s.rdb.Unlink(ctx, keys...).Err()
+		}
+		if err != nil {
+			return failed("remove the keys of tenant "+tenant, err)
+		}
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	s.home(tenant).known.Store(false)
+	return failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.tenants(), tenant).Err())
+}
+
+func (s *Store) removeTimers(ctx context.Context, tenant string) error {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for cursor := uint64(0); ; {
+		// Members and scores, one after the other.
+		page, next, err := s.rdb.ZScan(ctx, s.keys.timers(tenant), cursor, `*"`+tenant+`"*`, scanCount).Result()
+		if err != nil {
+			return failed("look for the timers of tenant "+tenant, err)
+		}
+		for pair := range slices.Chunk(page, 2) {
+			if p := pendingOf(redis.Z{Member: pair[0]}, now); p.Tenant == tenant {
+				if _, err := s.DropTimer(ctx, p); err != nil {
+					return err
+				}
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
 // nobody reports whether Redis says that there is no group, or no stream.
 func nobody(err redis.Error) bool {
 	return strings.HasPrefix(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
