@@ -70,12 +70,13 @@ or calls take longer than leases; --expect, --once and the hints are not about t
 	f.StringVar(&s.report, "report", "", "`FILE` to write an HTML page to: what was found, with timelines")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "tell races of the workflow, and do not fail because of them")
+	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever, and do not fail because of them")
 	c.RunE = func(c *cobra.Command, args []string) error { sh.worlds(c.Context()); return s.run(c, args) }
 	return c
 }
 
-// simSteps is how many tasks a run may start, as for flunq run.
-const simSteps = 200_000
+// simSteps is how many tasks each execution of a run may start.
+const simSteps = 20_000
 
 // searcher is one run of the command.
 type searcher struct {
@@ -89,7 +90,7 @@ type searcher struct {
 	singles, parallel                       int
 	rate                                    uint64
 	duration                                time.Duration
-	failFast, allowRaces                    bool
+	failFast, allowRaces, allowWaiting      bool
 
 	again string // the command line that a plan is put behind
 
@@ -143,7 +144,7 @@ func (s *searcher) run(c *cobra.Command, args []string) error {
 
 // base is the search that the flags describe.
 func (s *searcher) base(ctx context.Context, args []string) (search.Search, error) {
-	base := search.Search{Rate: s.rate, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast}
+	base := search.Search{Rate: s.rate, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast, Allowed: s.allowed()}
 	if err := s.numbers(); err != nil {
 		return base, err
 	}
@@ -163,6 +164,7 @@ func (s *searcher) base(ctx context.Context, args []string) (search.Search, erro
 	}
 	cfg.Seed, cfg.Transport, cfg.ID = 0, executor.NewTransport(localLimits()), ""
 	cfg.Processes, cfg.Executions = s.processes, s.executions
+	cfg.MaxTasks = simSteps * s.executions
 	base.Config = cfg
 	if base.Checks, err = s.checks(cfg); err == nil {
 		base.Checks = append(base.Checks, s.known(cfg)...)

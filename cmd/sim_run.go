@@ -65,7 +65,19 @@ func (s *searcher) failed(got *searched) bool {
 }
 
 func (s *searcher) counts(f *search.Finding) bool {
-	return f.Class == search.Engine || f.Class == search.Expectation || f.Class == search.Race && !s.allowRaces
+	return (&search.Search{Allowed: s.allowed()}).Fails(f)
+}
+
+// allowed are the classes of findings that the user does not take for failures.
+func (s *searcher) allowed() []search.Class {
+	var out []search.Class
+	if s.allowRaces {
+		out = append(out, search.Race)
+	}
+	if s.allowWaiting {
+		out = append(out, search.Hang)
+	}
+	return out
 }
 
 // one searches a world.
@@ -80,7 +92,7 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	p.end(report)
 	switch {
 	case errors.Is(err, search.ErrUnending):
-		return nil, fail(exitLimit, fmt.Errorf("%w\nsend what it waits for with an events entry in --mocks, or give the task a timeout", err))
+		return nil, fail(exitLimit, err)
 	case err != nil:
 		return nil, err
 	}

@@ -369,5 +369,8 @@ func stepText(t *dsl.Task, step search.Step) string {
 	if turn := turn(event.ParseRun(step.Run)); turn != "" {
 		name += "[" + turn + "]"
 	}
+	if step.Of != "" {
+		name = step.Of + " " + name
+	}
 	return fmt.Sprintf("%s %s (line %d)", name, step.What, t.Pos.Line)
 }

@@ -122,6 +122,10 @@ func heading(f *search.Finding) (text, style string) {
 		return "flunq broke a promise", red
 	case search.Expectation:
 		return "not as expected", red
+	case search.SideEffect:
+		return "the workflow leaves something undone", red
+	case search.Hang:
+		return "the workflow hangs", red
 	case search.Race:
 		return "the workflow races", red
 	default:
@@ -132,7 +136,7 @@ func heading(f *search.Finding) (text, style string) {
 func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Finding) {
 	on := s.sh.outColor()
 	text, style := heading(f)
-	if f.Class == search.Race && s.allowRaces {
+	if !s.counts(f) {
 		style = yellow
 	}
 	say := func(format string, args ...any) {
@@ -199,15 +203,21 @@ func (s *searcher) meaning(_ *searched, f *search.Finding) string {
 		return "The workflow did not do what is expected of it."
 	case f.Class == search.Race:
 		return s.raceMeaning(f.Orders)
+	case f.Rule == search.RuleTwice:
+		return "Each attempt has another key, so that the service takes them for different ones."
+	case f.Rule == search.RuleUndone:
+		return "The workflow took the call for one that had failed."
+	case f.Class == search.Hang:
+		return "Nothing ends it."
 	case f.Orders != nil:
 		return s.raceMeaning(f.Orders) + " A fault held one of them up."
-	case strings.Contains(f.Rule, "timeout"):
+	case f.Rule == search.RuleTimeout:
 		return "Faults held flunq up for longer than the timeout allows, or the timeout itself; the workflow did what it says it does then."
-	case strings.Contains(f.Rule, "event"):
+	case f.Rule == search.RuleEvent:
 		return "Faults held flunq up while an event came: nobody listened yet, or any more. That is no failure of flunq."
-	case strings.Contains(f.Rule, "cancel"):
+	case f.Rule == search.RuleCancel:
 		return "Faults held up the word that it is not wanted any more: it went on as far as it came. That is no failure of flunq."
-	case strings.Contains(f.Rule, "answer"):
+	case f.Rule == search.RuleAnswer:
 		return "The call was carried out, and the answer lost on its way back; the workflow saw a communication error."
 	default:
 		return "The document asks for the time, and faults held flunq up."
@@ -247,12 +257,33 @@ func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
 	if f.Status[0] != f.Status[1] {
 		fmt.Fprintf(w, "   status: %s, usually %s\n", f.Status[1], f.Status[0])
 	}
+	for i, u := range f.Calls {
+		if i == mostDiffer {
+			fmt.Fprintf(w, "   and %d more calls\n", len(f.Calls)-i)
+			break
+		}
+		fmt.Fprintf(w, "   carried out %s, usually %s: %s\n", times(u.Here), times(u.Usual), printable(got.hide(short(strings.TrimSpace(u.Method+" "+u.URL+" "+u.Body)))))
+	}
 	for i, u := range f.Differ {
 		if i == mostDiffer {
 			fmt.Fprintf(w, "   and %s\n", history.Count(len(f.Differ)-i, "more value"))
 			return
 		}
 		fmt.Fprintf(w, "   %s: %s, usually %s\n", printable(strings.TrimPrefix(u.Path, "/")), printable(got.hide(valueText(u.B))), printable(got.hide(valueText(u.A))))
+	}
+}
+
+// times says how often something was done.
+func times(n int) string {
+	switch n {
+	case 0:
+		return "not at all"
+	case 1:
+		return "once"
+	case 2: //nolint:mnd // two times
+		return "twice"
+	default:
+		return fmt.Sprintf("%d times", n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -146,7 +147,18 @@ func (w *world) done(id string) (calls []Call, kept map[string]any) {
 	if slices.Contains(w.ids, id) {
 		kept = w.kept(id)
 	}
+	if len(w.ids) == 1 && id == w.ids[0] { // it shares with nobody
+		kept = joined(kept, w.kept(""))
+	}
 	return calls, kept
+}
+
+func joined(a, b map[string]any) map[string]any {
+	if a == nil {
+		return b
+	}
+	maps.Copy(a, b)
+	return a
 }
 
 // effects is a hash of what a run has done to the world: the calls that were carried

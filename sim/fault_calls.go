@@ -69,8 +69,8 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := f.w.tardy(req); err != nil {
 		return nil, err
 	}
-	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.reach(deed)
+	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.keyed(from, req)
 	if s != nil && deed.URL == f.w.cfg.lethal {
 		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})

@@ -27,7 +27,7 @@ type Trial struct {
 	Deeds    map[Deed]int      // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
 	Answered []Answered        // likewise, by when they were carried out
-	Shared   map[string]any    // by URL: what mocks keep that the executions share, where that has changed
+	Shared   map[string]any    // by URL: what mocks keep that the executions share, where that has changed; nil if there is one execution, whose it is
 	Operated Operated          // what else befell the executions
 
 	foreign []string // keys of the timers that have fired for none of the executions, and their days, sorted
@@ -139,7 +139,9 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 		end.Calls, end.Kept = w.done(id)
 		t.Ends = append(t.Ends, end)
 	}
-	t.Shared = w.kept("")
+	if len(w.ids) > 1 {
+		t.Shared = w.kept("")
+	}
 	if t.Stop == "" && w.over(t.Ends) {
 		err = w.leftovers(ctx, note)
 		w.orphans(note)

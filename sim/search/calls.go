@@ -11,15 +11,20 @@ const stepAnswered = "is answered"
 
 // callsOf are the calls of an execution, and of those that it has to do with, in the
 // order in which they were carried out. Histories tell when their answers were heard.
-func callsOf(t *sim.Trial, end sim.End) *facts {
+func (h *hunt) callsOf(t *sim.Trial, end sim.End) *facts {
 	f := &facts{place: map[string]int{}}
 	if len(end.History) > 0 {
 		f.start = end.History[0].Time
 	}
 	root, _, _ := strings.Cut(end.ID, ".")
 	for _, c := range t.Answered {
-		if of, _, _ := strings.Cut(c.Execution, "."); of == root {
-			f.add(fact{"call " + sibling(c.Execution) + " " + c.Task + " " + c.Method + " " + c.URL, c.Task, stepAnswered, c.At})
+		by, _, _ := strings.Cut(c.Execution, ".")
+		id, of := sibling(c.Execution), ""
+		if h.together() {
+			by, id, of = root, c.Execution, c.Execution
+		}
+		if by == root {
+			f.add(fact{"call " + id + " " + c.Task + " " + c.Method + " " + c.URL, c.Task, of, stepAnswered, c.At})
 		}
 	}
 	return f

@@ -66,7 +66,7 @@ func (h *hunt) outlived(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	case !ok:
 		return failure{}, false
 	case late <= h.held(t):
-		return failure{Class: Late, Violation: sim.Violation{Rule: ruleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
+		return failure{Class: Late, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
 	default:
 		return failure{Class: Engine, Violation: sim.Violation{
 			Rule: "who is cancelled goes on only until it is told", Execution: end.ID,

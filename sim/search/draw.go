@@ -18,7 +18,7 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 			if sc.chance = h.Kinds; len(h.Kinds) == 0 && h.inOrder {
 				sc = sc.slight(h.Config.Remote)
 			} else {
-				sc = h.operated(sc.inCompany())
+				sc = h.operated(h.inCompany(sc))
 			}
 			if !yield(sc) || seed == h.Last {
 				return
@@ -50,9 +50,9 @@ func (sc Scenario) slight(remote bool) Scenario {
 
 // inCompany has the executions of some seeds run in two tenants, side by side: one
 // that nobody asked for if there would be but one.
-func (sc Scenario) inCompany() Scenario {
+func (h *hunt) inCompany(sc Scenario) Scenario {
 	const once = 8
-	if sim.Choice(sc.Seed, "tenants")%once == 1 {
+	if sim.Choice(sc.Seed, "tenants")%once == 1 && h.sociable() {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
 		sc.Twins = sim.Choice(sc.Seed, "twins")%2 == 1
 	}
@@ -60,14 +60,18 @@ func (sc Scenario) inCompany() Scenario {
 }
 
 // besides is the world that a single fault comes to, with company in some.
-func (sc Scenario) besides(f sim.Fault) Scenario {
+func (h *hunt) besides(sc Scenario, f sim.Fault) Scenario {
 	const once = 16
-	if n := sim.Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 {
+	if n := sim.Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 && h.sociable() {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
 		sc.Twins = n/once%2 == 1
 	}
 	return sc
 }
+
+// sociable reports whether executions may run in another tenant beside the others: not if
+// all of them share what mocks keep.
+func (h *hunt) sociable() bool { return !h.Config.Mocks.Shared() }
 
 // inOrder reports whether whatever happens to an execution follows upon what has
 // happened to it before: nothing runs side by side, is sent, or comes from outside,
@@ -110,7 +114,7 @@ func (h *hunt) singles() iter.Seq[Scenario] {
 			if !taken {
 				continue
 			}
-			sc := h.scenario(h.First).besides(f)
+			sc := h.besides(h.scenario(h.First), f)
 			sc.Faults = []sim.Fault{f}
 			if !yield(sc) {
 				return

@@ -13,20 +13,21 @@ import (
 
 // facts are what a history says of when things happened, and in which order.
 type facts struct {
-	start    time.Time
-	steps    []fact
-	place    map[string]int // of a step, by its key
-	begun    map[string]time.Time
-	ended    map[string]time.Time
-	failed   map[string]bool
-	fired    map[string]time.Duration // timeouts that came, by run: how long they were
-	spared   map[string]time.Duration // timeouts that were taken back: how long after they were due
-	received map[string]bool          // events from outside, by id
-	retries  map[string]int           // of tries, by their runs
-	givenUp  map[string]givenUp       // tries that were not tried again though they have a limit in time
-	input    string                   // as it was started
-	above    string                   // the run of its parent that has started it
-	calls    *facts                   // see callsOf; nil: they do not matter
+	start     time.Time
+	steps     []fact
+	place     map[string]int // of a step, by its key
+	begun     map[string]time.Time
+	ended     map[string]time.Time
+	failed    map[string]bool
+	succeeded map[string]bool          // by run, without the attempt
+	fired     map[string]time.Duration // timeouts that came, by run: how long they were
+	spared    map[string]time.Duration // timeouts that were taken back: how long after they were due
+	received  map[string]bool          // events from outside, by id
+	retries   map[string]int           // of tries, by their runs
+	givenUp   map[string]givenUp       // tries that were not tried again though they have a limit in time
+	input     string                   // as it was started
+	above     string                   // the run of its parent that has started it
+	calls     *facts                   // see callsOf; nil: they do not matter
 }
 
 // givenUp is how long a try went on until it was given up, and how much of its time was left.
@@ -36,6 +37,7 @@ type givenUp struct{ after, remaining time.Duration }
 type fact struct {
 	key  string // the same in each history
 	task string // its run, if it has one
+	of   string // the execution, where those of a run are told together
 	what string
 	at   time.Time
 }
@@ -57,7 +59,7 @@ const stepEvent = "event "
 func factsOf(history []event.Event) *facts {
 	f := &facts{
 		place: map[string]int{}, begun: map[string]time.Time{}, ended: map[string]time.Time{},
-		failed: map[string]bool{}, fired: map[string]time.Duration{}, spared: map[string]time.Duration{}, received: map[string]bool{},
+		failed: map[string]bool{}, succeeded: map[string]bool{}, fired: map[string]time.Duration{}, spared: map[string]time.Duration{}, received: map[string]bool{},
 		retries: map[string]int{}, givenUp: map[string]givenUp{},
 	}
 	for _, e := range history {
@@ -92,7 +94,10 @@ func (f *facts) take(e event.Event) {
 		_ = decide.DecodeData(e, &c) // the engine's own data can be read
 		f.ended[e.Task] = e.Time
 		f.failed[e.Task] = c.Error != nil
-		f.add(fact{"task " + e.Task, e.Task, completion(c), e.Time})
+		if c.Error == nil && c.Status == "" {
+			f.succeeded[untried(e.Task)] = true
+		}
+		f.add(fact{key: "task " + e.Task, task: e.Task, what: completion(c), at: e.Time})
 	case event.TimerFired:
 		var t event.Fired
 		_ = decide.DecodeData(e, &t)
@@ -106,7 +111,7 @@ func (f *facts) take(e event.Event) {
 			f.retries[t.TaskID]++
 		default:
 		}
-		f.add(fact{"timer " + string(t.Kind) + t.Key + " " + t.TaskID, t.TaskID, what, e.Time})
+		f.add(fact{key: "timer " + string(t.Kind) + t.Key + " " + t.TaskID, task: t.TaskID, what: what, at: e.Time})
 	case event.TimerCancelled:
 		var t event.Timer
 		_ = decide.DecodeData(e, &t)
@@ -123,7 +128,7 @@ func (f *facts) take(e event.Event) {
 	case event.EventReceived:
 		came := sim.Arrived(e)
 		f.received[came.Source+" "+came.ID] = true
-		f.add(fact{stepEvent + came.Source + " " + came.ID, "", "event " + string(came.Type), e.Time})
+		f.add(fact{key: stepEvent + came.Source + " " + came.ID, what: "event " + string(came.Type), at: e.Time})
 	default:
 	}
 }

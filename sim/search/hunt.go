@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
@@ -25,8 +26,10 @@ type hunt struct {
 
 	report          *Report
 	commands, calls map[string]uint64            // of the first run, by service
+	whole           map[string]*class            // outcomes of whole runs, see together
 	known           map[string]map[string]*class // outcomes in which nothing went wrong: by execution, by key
-	hidden          mask                         // values that follow from the time at which a run starts
+	hidden          *mask                        // values that follow from the time at which a run starts
+	done            map[string]*done             // what they have done to the world, by the execution that was started
 	reads           bool                         // the document reads the clock
 	inOrder         bool                         // what happens to an execution follows upon what has happened to it before
 	orders          map[uint64]struct{}
@@ -43,6 +46,10 @@ type hunt struct {
 
 // class is the runs without faults that ended alike.
 type class struct {
+	keys      keys
+	end       sim.End       // of the first of them, without its history
+	calls     []sim.Call    // of that and of those that it has begun
+	history   []event.Event // of one that did not end
 	outcome   Outcome
 	scenarios []Scenario
 	facts     []*facts // of the first of them
@@ -50,6 +57,9 @@ type class struct {
 
 // mostFacts is how many runs of a class are kept to be compared.
 const mostFacts = 16
+
+// ended reports whether the executions of a class came to an end.
+func (c *class) ended() bool { return c.end.Status.Ended() }
 
 // verdict is what a run has come to. It is small: a hundred thousand pass.
 type verdict struct {
@@ -67,10 +77,13 @@ type verdict struct {
 	trial *sim.Trial // of a run without faults, while those are gathered
 }
 
+// calm reports whether nothing went wrong.
+func (v *verdict) calm() bool { return len(v.struck) == 0 && !v.scenario.attended() }
+
 func newHunt(s *Search) *hunt {
 	return &hunt{
 		Search: s, report: &Report{Faults: map[sim.FaultKind]int{}},
-		known: map[string]map[string]*class{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
+		known: map[string]map[string]*class{}, whole: map[string]*class{}, done: map[string]*done{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
 		timeouts: map[string]*timeouts{}, repeated: map[sim.Deed]*Repeat{},
 		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
 	}
@@ -84,14 +97,15 @@ func (h *hunt) over(ctx context.Context) bool {
 
 // failed reports whether a failure was found: that a workflow depends on time is none.
 func (h *hunt) failed() bool {
-	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class != Late })
+	return slices.ContainsFunc(h.report.Findings, h.Fails)
 }
 
 // ErrUnending is wrapped by the error about a workflow that does not end though
 // nothing goes wrong.
 var ErrUnending = errors.New("the workflow does not end")
 
-// plain runs some seeds without faults, and learns from them how the workflow ends.
+// plain runs some seeds without faults, and learns from them how the workflow ends. If it
+// does not in the first of them it does not look any further.
 func (h *hunt) plain(ctx context.Context) error {
 	first, err := h.first(ctx)
 	if err != nil {
@@ -102,36 +116,54 @@ func (h *hunt) plain(ctx context.Context) error {
 		runs = min(runs, int(min(h.Last-h.First, plainRuns))+fewestRuns) // few seeds, few runs
 	}
 	of := runs
-	seeds := func(yield func(Scenario) bool) {
-		for n := range uint64(runs) {
-			sc := h.scenario(h.First + n)
-			if h.inOrder && n >= fewestRuns {
-				sc = sc.slight(h.Config.Remote)
-			}
-			if !yield(sc) {
-				return
+	some := func(from, to int) error {
+		seeds := func(yield func(Scenario) bool) {
+			for n := uint64(from); n < uint64(to); n++ { //nolint:gosec // they are small
+				sc := h.scenario(h.First + n)
+				if h.inOrder && n >= fewestRuns {
+					sc = sc.slight(h.Config.Remote)
+				}
+				if !yield(sc) {
+					return
+				}
 			}
 		}
-	}
-	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		t, err := h.try(ctx, sc)
-		if err != nil {
-			return nil, err
+		run := func(ctx context.Context, sc Scenario) (*verdict, error) {
+			t, err := h.try(ctx, sc)
+			if err != nil {
+				return nil, err
+			}
+			return h.weigh(t, sc), nil
 		}
-		return h.weigh(t, sc), nil
+		return pool(ctx, h.Parallel, seeds, run, func(v *verdict) bool {
+			h.learn(v)
+			h.report.Plain++
+			h.note(v)
+			h.show(PhasePlain, h.report.Plain, of)
+			return !h.over(ctx)
+		})
 	}
-	err = pool(ctx, h.Parallel, seeds, run, func(v *verdict) bool {
-		h.learn(v)
-		h.report.Plain++
-		h.note(v)
-		h.show(PhasePlain, h.report.Plain, of)
-		return !h.over(ctx)
-	})
-	if err != nil {
+	if first.Stop == sim.TasksUp || first.Stop == sim.TimeUp { // others would take as long
+		if err := h.unending(first); err != nil {
+			return err
+		}
+	}
+	few := min(fewestRuns, runs)
+	if err := some(0, few); err != nil {
 		return err
 	}
+	if all := h.classes(sibling(h.Config.ID)); len(all) > 0 && !all[0].ended() {
+		if err := h.unending(first); err != nil {
+			return err
+		}
+	}
+	if !h.over(ctx) {
+		if err := some(few, runs); err != nil {
+			return err
+		}
+	}
 	h.usual()
-	return h.unending(first)
+	return nil
 }
 
 // first runs the first seed twice, the second time later in the year: what
@@ -150,8 +182,12 @@ func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 		return nil, err
 	}
 	h.commands, h.calls, h.scene = t.Commands, t.Calls, sceneOf(t)
-	if t.Stop == "" {
+	h.hidden = maskOf(nil, nil)
+	switch t.Stop {
+	case "":
 		h.Config.MaxTurns = spareTurns + spareFactor*sum(t.Commands)
+	case sim.TasksUp, sim.TimeUp: // nothing to compare, and it would take as long again
+		return t, nil
 	}
 	cfg.Start, cfg.Exchange, cfg.MaxTurns = cfg.Start.Add(shift), h.Config.Exchange, h.Config.MaxTurns
 	other, err := sim.Try(ctx, cfg)
@@ -181,10 +217,36 @@ func (h *hunt) unending(t *sim.Trial) error {
 	case slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }):
 		return nil // that may be why
 	case t.Stop == sim.Never && len(t.Waiting) > 0:
-		return fmt.Errorf("%w: it waits for something that will never come:\n  %s", ErrUnending, strings.Join(t.Waiting, "\n  "))
+		return fmt.Errorf("%w: it waits for something that will never come:\n  %s\nsend what it waits for with an events entry in --mocks, or give the task a timeout",
+			ErrUnending, strings.Join(t.Waiting, "\n  "))
+	case t.Stop == sim.Never:
+		return fmt.Errorf("%w: it is %s, and nothing happens any more", ErrUnending, t.Status)
+	case t.Stop == sim.TimeUp:
+		return fmt.Errorf("%w within --max-time: it still goes on after %s of virtual time%s", ErrUnending, history.Duration(t.Elapsed), h.busiest(t))
 	default:
-		return fmt.Errorf("%w: stopped by --%s after %s and %s", ErrUnending, t.Stop, history.Count(t.Tasks, "task"), history.Duration(t.Elapsed))
+		return fmt.Errorf("%w: it still goes on after %s and %s of virtual time%s", ErrUnending, history.Count(t.Tasks, "task"), history.Duration(t.Elapsed), h.busiest(t))
 	}
+}
+
+// busiest names the task that has run most often.
+func (h *hunt) busiest(t *sim.Trial) string {
+	counts, most := map[string]int{}, ""
+	for _, end := range t.Ends {
+		for _, e := range end.History {
+			ref := event.ParseRun(e.Task).Ref
+			if task := h.Config.Definition.Task(ref); e.Type != event.TaskRequested || end.ID != t.Execution || task == nil || len(task.Do) > 0 {
+				continue
+			}
+			if counts[ref]++; counts[ref] > counts[most] {
+				most = ref
+			}
+		}
+	}
+	if counts[most] < 2 { //nolint:mnd // nothing was repeated
+		return ""
+	}
+	task := h.Config.Definition.Task(most)
+	return fmt.Sprintf("; %s (line %d) has run %s times", task.Name, task.Pos.Line, history.Number(counts[most]))
 }
 
 // each runs scenarios and judges them.
@@ -262,22 +324,35 @@ func shorten(order string) uint64 {
 
 // learn adds the ends of a run without faults to what is known.
 func (h *hunt) learn(v *verdict) {
+	h.learnDone(v.trial)
+	if h.together() && len(v.trial.Ends) > 0 {
+		h.learnRun(v)
+	}
 	for _, end := range v.trial.Ends {
 		id := sibling(end.ID)
 		if h.known[id] == nil {
 			h.known[id] = map[string]*class{}
 		}
-		key := h.hidden.key(end)
-		c := h.known[id][key]
+		key := h.hidden.keysOf(end)
+		c := h.known[id][key.whole]
 		if c == nil {
-			c = &class{outcome: Outcome{Status: string(end.Status), Output: end.Output, Error: end.Error, Stop: v.trial.Stop}}
-			h.known[id][key] = c
+			c = &class{keys: key, end: end, calls: callsBelow(v.trial, end.ID)}
+			c.outcome = Outcome{Status: string(end.Status), Output: end.Output, Error: end.Error, Calls: c.calls, Kept: end.Kept, Stop: v.trial.Stop}
+			if c.end.History = nil; !c.ended() {
+				c.history = end.History
+			}
+			h.known[id][key.whole] = c
 		}
-		c.outcome.Runs++
-		if len(c.facts) < mostFacts {
-			c.facts = append(c.facts, h.factsOf(v.trial, end))
-			c.scenarios = append(c.scenarios, v.scenario)
-		}
+		h.count(c, v, end)
+	}
+}
+
+// count adds a run to its class.
+func (h *hunt) count(c *class, v *verdict, end sim.End) {
+	c.outcome.Runs++
+	if len(c.facts) < mostFacts {
+		c.facts = append(c.facts, h.factsOf(v.trial, end))
+		c.scenarios = append(c.scenarios, v.scenario)
 	}
 }
 
@@ -296,22 +371,69 @@ func sibling(id string) string {
 
 // usual says which outcomes there are, and that the workflow races if there are several.
 func (h *hunt) usual() {
-	id := sibling(h.Config.ID)
-	for _, c := range h.classes(id) {
+	all := h.classes(sibling(h.Config.ID))
+	if h.together() {
+		all = classes(h.whole)
+	}
+	for _, c := range all {
 		h.report.Outcomes = append(h.report.Outcomes, c.outcome)
 	}
+	if h.together() {
+		h.unlikeOutcomes("", all)
+		return
+	}
 	for _, id := range slices.Sorted(maps.Keys(h.known)) {
-		all := h.classes(id)
-		for _, c := range all[1:] {
-			f := failure{Class: Race, Violation: sim.Violation{Rule: ruleOrder, Execution: id}, task: h.pair(id, all[0], c)}
-			h.fail(f, c.scenarios[0], c.outcome.Runs)
-		}
+		h.unlikeOutcomes(id, h.classes(id))
 	}
 }
 
-// classes are those of an execution, the most frequent first.
-func (h *hunt) classes(id string) []*class {
-	return slices.SortedFunc(maps.Values(h.known[id]), func(a, b *class) int {
+// unlikeOutcomes are the failures of the runs without faults in which an execution came to
+// something else than usually.
+func (h *hunt) unlikeOutcomes(id string, all []*class) {
+	for i, c := range all {
+		f := failure{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Execution: id}}
+		switch {
+		case !c.ended() && (i > 0 || strings.Contains(id, ".")):
+			f = h.hangs(id, all[0], c)
+		case i == 0 || h.follows(id, all[0], c):
+			continue
+		case id != "":
+			f.task = h.pair(id, all[0], c)
+		}
+		h.fail(f, c.scenarios[0], c.outcome.Runs, true)
+	}
+}
+
+// follows reports whether an execution came to something else only because another one
+// did, of which that is told: a child because it was given another input, or its parent
+// because of its child.
+func (h *hunt) follows(id string, usual, c *class) bool {
+	if strings.Contains(id, ".") && !slices.ContainsFunc(usual.facts, func(f *facts) bool { return f.input == c.facts[0].input }) {
+		return true
+	}
+	if _, _, ok := disagreement(usual.facts, c.facts); ok {
+		return false
+	}
+	for other, classes := range h.known {
+		if strings.HasPrefix(other, id+".") && len(classes) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// classes are those of an execution.
+func (h *hunt) classes(id string) []*class { return classes(h.known[id]) }
+
+// classes are those whose executions end, and then the others; of each the most frequent first.
+func classes(of map[string]*class) []*class {
+	return slices.SortedFunc(maps.Values(of), func(a, b *class) int {
+		if a.ended() != b.ended() {
+			if a.ended() {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(b.outcome.Runs-a.outcome.Runs, cmp.Compare(a.scenarios[0].Seed, b.scenarios[0].Seed))
 	})
 }
@@ -322,6 +444,9 @@ func (h *hunt) note(v *verdict) {
 		h.report.Faults[kind]++
 	}
 	h.faults += len(v.struck)
+	if v.calm() {
+		h.report.Calm++
+	}
 	h.trace.Write(binary.BigEndian.AppendUint64(nil, v.order))
 	if len(h.orders) < mostOrders {
 		h.orders[v.order] = struct{}{}
@@ -331,7 +456,7 @@ func (h *hunt) note(v *verdict) {
 	for _, f := range v.failures {
 		if !seen[f.signature()] {
 			seen[f.signature()] = true
-			h.fail(f, v.scenario, 1)
+			h.fail(f, v.scenario, 1, v.calm())
 		}
 	}
 	h.countTimeouts(v)
@@ -343,14 +468,16 @@ func (h *hunt) note(v *verdict) {
 }
 
 // fail notes a failure: the first of its kind is a finding.
-func (h *hunt) fail(f failure, sc Scenario, runs int) {
+func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) { //nolint:revive // the flag is data
 	known := h.found[f.signature()]
 	if known == nil {
 		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: f.signature()}
 		h.found[f.signature()] = known
 		h.report.Findings = append(h.report.Findings, known)
 	}
-	known.Runs += runs
+	if known.Runs += runs; calm {
+		known.Calm += runs
+	}
 	known.Tasks[f.task] += runs
 }
 
@@ -368,10 +495,14 @@ func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 			return h.report, err
 		}
 	}
-	rank := []Class{Engine, Expectation, Race, Late}
-	slices.SortStableFunc(h.report.Findings, func(a, b *Finding) int {
-		return slices.Index(rank, a.Class) - slices.Index(rank, b.Class)
-	})
+	rank := []Class{Engine, Expectation, SideEffect, Hang, Race, Late}
+	place := func(f *Finding) int {
+		if !h.Fails(f) {
+			return len(rank)
+		}
+		return slices.Index(rank, f.Class)
+	}
+	slices.SortStableFunc(h.report.Findings, func(a, b *Finding) int { return place(a) - place(b) })
 	h.report.Hints = h.hints()
 	return h.report, nil
 }

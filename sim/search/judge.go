@@ -17,21 +17,27 @@ type Class string
 const (
 	Engine      Class = "engine"      // flunq broke a promise
 	Expectation Class = "expectation" // what the user expects did not come
-	Race        Class = "race"        // the workflow's outcome depends on the order of things
-	Late        Class = "late"        // … on how long faults hold it up, or on an answer that they lose
+	Race        Class = "race"        // the workflow's outcome depends on which of its steps comes first
+	Hang        Class = "hang"        // an execution waits for ever that ends in other runs
+	SideEffect  Class = "effect"      // a call is carried out twice, or is never taken back
+	Late        Class = "late"        // a note: the outcome depends on delays, or on an answer that was lost
 )
 
 // The rules about outcomes: what flunq promises, and what workflows come to.
 const (
-	ruleSame    = "the outcome is that of a run in which nothing goes wrong"
-	ruleEnds    = "every execution ends"
-	ruleOrder   = "the outcome depends on the order of things"
-	ruleTimeout = "the outcome depends on how long flunq is held up: a timeout"
-	ruleEvent   = "the outcome depends on how long flunq is held up: an event"
-	ruleAnswer  = "the outcome depends on an answer that can be lost"
-	ruleCancel  = "the outcome depends on how long flunq is held up: a cancel"
-	ruleFaster  = "the outcome depends on how long flunq is held up: which of two is faster"
-	ruleClock   = "the outcome depends on the clock"
+	ruleSame = "the outcome is that of a run without faults"
+	ruleEnds = "every execution ends"
+
+	RuleOrder   = "the outcome depends on which step comes first"
+	RuleHang    = "an execution waits for ever"
+	RuleTwice   = "a call is carried out twice"
+	RuleUndone  = "a call is carried out and never taken back"
+	RuleTimeout = "after a delay a timeout decides the outcome"
+	RuleEvent   = "after a delay an event is missed"
+	RuleAnswer  = "the answer of a call is lost after the call was carried out"
+	RuleCancel  = "after a delay a child ends before it is cancelled"
+	RuleFaster  = "after a delay another step comes first"
+	RuleClock   = "the outcome depends on the clock"
 )
 
 // Finding is a way in which runs fail, and the smallest run that was found to do so.
@@ -40,6 +46,7 @@ type Finding struct {
 	sim.Violation
 	Task   string         // that it is about, if there is one
 	Runs   int            // that failed so
+	Calm   int            // of these, the ones in which no fault struck
 	Tasks  map[string]int // likewise, by task
 	Seen   Scenario
 	Small  Scenario
@@ -47,7 +54,8 @@ type Finding struct {
 	Again  bool // the smaller run was seen to fail in the same way
 	Story  []Scene
 	Orders *Orders   // of a race
-	Differ []Unequal // of the usual outcome and this one
+	Differ []Unequal // of the usual outcome and this one, and of what mocks keep
+	Calls  []Unlike  // that were carried out usually and in this run
 	Status [2]string // likewise
 
 	signature string
@@ -98,9 +106,12 @@ func (f failure) signature() string {
 // What none of these explains is the engine's failure.
 func (h *hunt) differing(t *sim.Trial) []failure {
 	var out []failure
+	if h.together() && h.whole[h.runKey(t)] != nil {
+		return nil
+	}
 	odd := false // whoever ended in another way need not have started others
 	for _, end := range t.Ends {
-		if h.known[sibling(end.ID)][h.hidden.key(end)] != nil {
+		if end.Status != "" && !h.odd(end) {
 			continue
 		}
 		odd = true
@@ -112,7 +123,10 @@ func (h *hunt) differing(t *sim.Trial) []failure {
 		}
 	}
 	if odd {
-		return out
+		return h.weighed(t, out)
+	}
+	if h.together() {
+		return h.apart(t)
 	}
 	return h.missing(t)
 }
@@ -120,6 +134,17 @@ func (h *hunt) differing(t *sim.Trial) []failure {
 // odd reports whether an execution has ended as none does in which nothing goes wrong.
 func (h *hunt) odd(end sim.End) bool {
 	return end.Status != "" && h.known[sibling(end.ID)][h.hidden.key(end)] == nil
+}
+
+// oddResult is odd, but for what the execution did to the world.
+func (h *hunt) oddResult(end sim.End) bool {
+	result := h.hidden.keysOf(end).result
+	for _, c := range h.known[sibling(end.ID)] {
+		if c.keys.result == result {
+			return false
+		}
+	}
+	return end.Status != ""
 }
 
 // missing finds executions that nobody has started although all else went as usual.
@@ -141,16 +166,29 @@ func (h *hunt) missing(t *sim.Trial) []failure {
 	return out
 }
 
-// attribute says why an execution ended in another way.
+// attribute says why an execution ended in another way. One that waits for ever for a
+// reason that lies in the workflow hangs.
 func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
+	usual := h.classes(sibling(end.ID))
+	if len(usual) == 0 {
+		return failure{}, false // a child of an execution that has gone another way
+	}
+	got := h.factsOf(t, end)
+	f, ok := h.cause(t, end, usual, got)
+	if !ok || f.Class == Engine || f.Class == Hang || end.Status.Ended() || !slices.ContainsFunc(usual, (*class).ended) {
+		return f, ok
+	}
+	if open := h.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
+		return failure{Engine, sim.Violation{Rule: ruleEnds, Execution: end.ID, Detail: fmt.Sprintf("it is %s, and nothing happens any more", end.Status)}, ""}, true
+	}
+	return h.hang(end, f.Detail), true
+}
+
+// cause is what attribute says, whether or not the execution ended.
+func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{class, sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task}, true
 	}
-	classes := h.classes(sibling(end.ID))
-	if len(classes) == 0 {
-		return failure{}, false // a child of an execution that has gone another way
-	}
-	got, usual := h.factsOf(t, end), classes
 	if h.led(t, end, usual, got) {
 		return failure{}, false
 	}
@@ -166,20 +204,32 @@ func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 	if f, ok := h.gaveUp(t, end, usual, got); ok {
 		return f, true
 	}
+	disturbed := len(t.Struck) > 0
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
-		return fail(Late, ruleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", sim.RunName(lost))
-	case len(t.Struck) > 0 && otherEvents(usual, got):
-		return fail(Late, ruleEvent, "", "other events reached it: some came before anybody listened, or after all was over")
-	case len(t.Struck) > 0 && h.reads:
-		return fail(Late, ruleClock, "", "the expressions of the document ask for the time")
+		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", sim.RunName(lost))
+	case (disturbed || !end.Status.Ended()) && otherEvents(usual, got):
+		task, detail := h.missed(usual, got)
+		return fail(Late, RuleEvent, task, "%s", detail)
+	case disturbed && h.reads:
+		return fail(Late, RuleClock, "", "the expressions of the document ask for the time")
 	}
-	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok && end.Status.Ended() {
-		class, rule := Race, ruleOrder
-		if len(t.Struck) > 0 && !atOnce(usual[0].facts[0], got, first, second) {
-			class, rule = Late, ruleFaster
+	if task := unheard(end, got); disturbed && task != "" && !h.oddResult(end) {
+		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, though the task did not wait for its answer any more", sim.RunName(task))
+	}
+	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok {
+		class, rule := Race, RuleOrder
+		if disturbed && !atOnce(usual[0].facts[0], got, first, second) {
+			class, rule = Late, RuleFaster
 		}
 		return fail(class, rule, h.fork(end.ID, first, second), "%s came before %s", second.words(), first.words())
+	}
+	if first, second, ok := h.newOrder(usual, got); ok && (!disturbed || h.Config.Mocks.Stateful()) {
+		class, rule := Race, RuleOrder
+		if disturbed {
+			class, rule = Late, RuleFaster
+		}
+		return fail(class, rule, h.fork(end.ID, first, second), "%s came instead of %s", second.words(), first.words())
 	}
 	if !end.Status.Ended() {
 		return fail(Engine, ruleEnds, "", "it is %s, and nothing happens any more", end.Status)
@@ -191,7 +241,7 @@ func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 func (h *hunt) factsOf(t *sim.Trial, end sim.End) *facts {
 	f := factsOf(end.History)
 	if h.Config.Mocks.Stateful() {
-		f.calls = callsOf(t, end)
+		f.calls = h.callsOf(t, end)
 	}
 	return f
 }

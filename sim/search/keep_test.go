@@ -36,8 +36,8 @@ func TestSearchFindsALostUpdate(t *testing.T) {
 }
 
 // Calls that take as long as each other cross in the same way each time, unless a
-// fault holds one of them up: that is told as such, also where only their own order is
-// another one.
+// fault holds one of them up: then the update that is lost is not the usual one, which
+// is a race, too.
 func TestSearchTellsAnOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	r := look(t, lostUpdate,
@@ -47,7 +47,7 @@ func TestSearchTellsAnOrderOfCalls(t *testing.T) {
 		t.Errorf("%d outcomes, %d findings", len(r.Outcomes), len(r.Findings))
 	}
 	for _, f := range r.Findings {
-		if f.Class != search.Late {
+		if f.Class != search.Race {
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}

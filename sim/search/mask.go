@@ -10,18 +10,40 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 )
 
-// mask are places in outcomes, as JSON pointers, that follow from the moment at
-// which a run starts: by execution.
-type mask map[string]map[string]bool
+// mask knows what in outcomes follows from the moment at which a run starts, so that it
+// is no difference. It is safe for concurrent use.
+type mask struct {
+	values map[string]map[string]bool // JSON pointers into outcomes, by execution
+	calls  map[string]callMask        // by execution, task and method
+
+	mu   sync.RWMutex
+	keys map[string]keys // by what they are made of
+}
+
+// keys are the same for executions that ended alike.
+type keys struct {
+	whole  string // with what they did to the world
+	result string // status, output and error alone
+}
+
+// callMask are the places in the calls of a task that follow from the start.
+type callMask struct {
+	url  map[int]bool    // parts, see urlParts
+	body map[string]bool // JSON pointers
+}
+
+// mostKeys bounds what is remembered.
+const mostKeys = 1 << 14
 
 // maskOf compares the ends of a run with those of the same run at another time.
-func maskOf(ends, later []sim.End) mask {
-	m := mask{}
+func maskOf(ends, later []sim.End) *mask {
+	m := &mask{values: map[string]map[string]bool{}, calls: map[string]callMask{}, keys: map[string]keys{}}
 	for i, end := range ends {
 		if i >= len(later) || later[i].ID != end.ID || later[i].Status != end.Status {
 			continue
@@ -30,45 +52,216 @@ func maskOf(ends, later []sim.End) mask {
 		for _, d := range unequal("", outcomeValue(end), outcomeValue(later[i])) {
 			places[d.Path] = true
 		}
-		m[sibling(end.ID)] = places
+		m.values[sibling(end.ID)] = places
+		m.learn(end.Calls, later[i].Calls)
 	}
 	return m
 }
 
-// key is the same for ends that differ in masked places only.
-func (m mask) key(end sim.End) string {
-	places := m[sibling(end.ID)]
-	text, err := json.Marshal(masked("", outcomeValue(end), places))
-	if err != nil {
-		return end.Outcome
+// learn compares the calls of an execution with those of the same one at another time.
+func (m *mask) learn(calls, later []sim.Call) {
+	made := map[string][]sim.Call{}
+	for _, c := range later {
+		made[maskKey(c)] = append(made[maskKey(c)], c)
 	}
-	sum := sha256.Sum256(append([]byte(end.Status), text...))
-	return string(sum[:])
+	for _, c := range calls {
+		key := maskKey(c)
+		if len(made[key]) == 0 {
+			continue
+		}
+		other := made[key][0]
+		made[key] = made[key][1:]
+		known, ok := m.calls[key]
+		if !ok {
+			known = callMask{map[int]bool{}, map[string]bool{}}
+			m.calls[key] = known
+		}
+		parts, others := urlParts(c.URL), urlParts(other.URL)
+		for i, part := range parts {
+			if len(parts) != len(others) || part != others[i] {
+				known.url[i] = true
+			}
+		}
+		for _, d := range unequal("", bodyValue(c.Execution, c.Body), bodyValue(c.Execution, other.Body)) {
+			known.body[d.Path] = true
+		}
+	}
 }
 
-// outcomeValue is how an execution ended, as a value. Where its own id stands in it, as
-// in an event that it has sent, it has the one that it would have if it were the first.
+func maskKey(c sim.Call) string {
+	return sibling(c.Execution) + " " + event.ParseRun(c.Task).Ref + " " + c.Method
+}
+
+// urlParts are the parts of a URL, each of which can differ alone, with what stands
+// between them.
+func urlParts(url string) []string {
+	return urlPart().FindAllString(url, -1)
+}
+
+func urlPart() *regexp.Regexp { return urlPattern }
+
+//nolint:gochecknoglobals // compiled once; it does not change
+var urlPattern = regexp.MustCompile(`[/?&=]|[^/?&=]+`)
+
+// bodyValue is a body as a value: what is no JSON is a text.
+func bodyValue(id string, body []byte) any {
+	body = asFirst(id, body)
+	if len(body) == 0 {
+		return nil
+	}
+	var v any
+	if json.Unmarshal(body, &v) != nil {
+		return string(body)
+	}
+	return v
+}
+
+// Effect is a call that changes something, without what follows from the time at which
+// the run starts: * stands there.
+type Effect struct {
+	Method string `json:"method"`
+	URL    string `json:"url"`
+	Body   string `json:"body,omitempty"`
+}
+
+// effect is what a call does.
+func (m *mask) effect(c sim.Call) Effect {
+	e := Effect{Method: c.Method, URL: string(asFirst(c.Execution, []byte(c.URL)))}
+	places := m.calls[maskKey(c)]
+	if len(places.url) > 0 {
+		parts := urlParts(e.URL)
+		for i := range parts {
+			if places.url[i] {
+				parts[i] = "*"
+			}
+		}
+		e.URL = strings.Join(parts, "")
+	}
+	if len(c.Body) > 0 {
+		text, err := json.Marshal(masked("", bodyValue(c.Execution, c.Body), places.body))
+		if err != nil {
+			text = c.Body
+		}
+		e.Body = string(text)
+	}
+	return e
+}
+
+// effects counts what calls do. What comes to the same when it is done again counts once.
+func (m *mask) effects(calls []sim.Call) map[Effect]int {
+	out := map[Effect]int{}
+	for i := range calls {
+		c := &calls[i]
+		if c.Safe() {
+			continue
+		}
+		e := m.effect(*c)
+		if out[e]++; c.Idempotent() {
+			out[e] = 1
+		}
+	}
+	return out
+}
+
+// effectsText writes effects down, so that equal ones are equal texts.
+func effectsText(effects map[Effect]int) string {
+	lines := make([]string, 0, len(effects))
+	for e, n := range effects {
+		lines = append(lines, e.Method+" "+e.URL+" "+e.Body+" "+strconv.Itoa(n))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// key is the same for ends that differ in masked places only.
+func (m *mask) key(end sim.End) string { return m.keysOf(end).whole }
+
+func (m *mask) keysOf(end sim.End) keys {
+	raw := rawOf(end)
+	m.mu.RLock()
+	known, ok := m.keys[string(raw)]
+	m.mu.RUnlock()
+	if ok {
+		return known
+	}
+	known = m.newKeys(end)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.keys) < mostKeys {
+		m.keys[string(raw)] = known
+	}
+	return known
+}
+
+// rawOf is all that the keys of an end follow from.
+func rawOf(end sim.End) []byte {
+	raw := make([]byte, 0, 512) //nolint:mnd // a usual size
+	add := func(text string) { raw = append(append(raw, text...), 0) }
+	add(end.ID)
+	add(string(end.Status))
+	raw = append(append(raw, end.Output...), 0)
+	if end.Error != nil {
+		raw = append(raw, event.Encode(end.Error)...)
+	}
+	for i := range end.Calls {
+		if c := &end.Calls[i]; !c.Safe() {
+			add("\n" + c.Task)
+			add(c.Method)
+			add(c.URL)
+			raw = append(append(raw, c.Body...), 0)
+		}
+	}
+	if len(end.Kept) > 0 {
+		raw = append(raw, event.Encode(end.Kept)...)
+	}
+	return raw
+}
+
+func (m *mask) newKeys(end sim.End) keys {
+	places := m.values[sibling(end.ID)]
+	value := masked("", outcomeValue(end), places)
+	object, _ := value.(map[string]any)
+	kept := object["kept"]
+	delete(object, "kept")
+	sum := func(v any, more string) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			text = []byte(end.Outcome)
+		}
+		all := sha256.Sum256(append(append([]byte(end.Status), text...), more...))
+		return string(all[:])
+	}
+	result := sum(object, "")
+	return keys{whole: sum(kept, result+effectsText(m.effects(end.Calls))), result: result}
+}
+
+// outcomeValue is how an execution ended, and what its mocks keep, as a value. Where its
+// own id stands in it, as in an event that it has sent, it has the one that it would have
+// if it were the first.
 func outcomeValue(end sim.End) any {
 	out := map[string]any{}
-	var output, problem any
+	var output, problem, kept any
 	if json.Unmarshal(asFirst(end.ID, end.Output), &output) == nil {
 		out["output"] = output
 	}
 	if end.Error != nil && json.Unmarshal(asFirst(end.ID, event.Encode(end.Error)), &problem) == nil {
 		out["error"] = problem
 	}
+	if len(end.Kept) > 0 && json.Unmarshal(asFirst(end.ID, event.Encode(end.Kept)), &kept) == nil {
+		out["kept"] = kept
+	}
 	return out
 }
 
-// asFirst is a text of an execution, or of one that it has begun, with the id of its first
-// sibling in the place of its own.
+// asFirst is a text of an execution, or of one that it has begun, with the id of the
+// first of those that are started alike in the place of the others'.
 func asFirst(id string, text []byte) []byte {
 	root, _, _ := strings.Cut(id, ".")
 	first := sibling(root)
-	if root == first || !bytes.Contains(text, []byte(root)) {
+	if !bytes.Contains(text, []byte(first+"-")) {
 		return text
 	}
-	return regexp.MustCompile(regexp.QuoteMeta(root)+`\b`).ReplaceAllLiteral(text, []byte(first))
+	return regexp.MustCompile(`\b`+regexp.QuoteMeta(first)+`-\d+\b`).ReplaceAllLiteral(text, []byte(first))
 }
 
 func masked(path string, v any, places map[string]bool) any {

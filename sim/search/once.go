@@ -55,8 +55,9 @@ func matches(d sim.Deed, method, pattern string) bool {
 	return err == nil && mock.MatchURL(pattern, u)
 }
 
-// Always expects that an expression is true of every execution: of its output,
-// with $status, $error and $input.
+// Always expects that an expression is true of every execution: of its output, with
+// $status, $error, $input, $requests (the calls that were carried out, those of executions
+// that it began among them) and $kept (what mocks keep in the end, by URL).
 func Always(source string, p *expr.Program, input any) Check {
 	return Check{Of: func(t *sim.Trial) []sim.Violation {
 		var out []sim.Violation
@@ -64,7 +65,7 @@ func Always(source string, p *expr.Program, input any) Check {
 			if strings.Contains(end.ID, ".") {
 				continue // a child's
 			}
-			ok, err := p.Test(scopeOf(end, input))
+			ok, err := p.Test(scopeOf(t, end, input))
 			switch {
 			case err != nil:
 				out = append(out, sim.Violation{Rule: "expect: " + source, Execution: end.ID, Detail: fmt.Sprintf("%v; it is %s with the output %s", err, end.Status, orNone(end.Output))})
@@ -76,7 +77,7 @@ func Always(source string, p *expr.Program, input any) Check {
 	}}
 }
 
-func scopeOf(end sim.End, input any) *expr.Scope {
+func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
 	output, err := expr.Decode(end.Output)
 	if err != nil {
 		output = nil
@@ -87,6 +88,10 @@ func scopeOf(end sim.End, input any) *expr.Scope {
 			return string(end.Status), nil
 		case "input":
 			return input, nil
+		case "requests":
+			return requestsOf(t, end)
+		case "kept":
+			return keptBy(t, end)
 		case "error":
 			if end.Error == nil {
 				return nil, nil
@@ -98,9 +103,38 @@ func scopeOf(end sim.End, input any) *expr.Scope {
 	}}
 }
 
+// requestsOf are the calls of an execution as an expression sees them.
+func requestsOf(t *sim.Trial, end sim.End) (any, error) {
+	out := []any{}
+	for _, c := range callsBelow(t, end.ID) {
+		body, err := expr.Decode(c.Body)
+		if err != nil {
+			body = nil
+			if len(c.Body) > 0 {
+				body = string(c.Body)
+			}
+		}
+		out = append(out, map[string]any{
+			"method": c.Method, "url": c.URL, "body": body, "status": c.Status,
+			"task": event.ParseRun(c.Task).Ref, "execution": c.Execution, "key": c.Key,
+		})
+	}
+	return out, nil
+}
+
+// keptBy is what mocks keep for an execution, or for all.
+func keptBy(t *sim.Trial, end sim.End) (any, error) {
+	all := maps.Clone(t.Shared)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, end.Kept)
+	return expr.Decode(event.Encode(all)) //nolint:wrapcheck // it was encoded just now
+}
+
 // ExpectVariable reports whether an expectation can use a variable.
 func ExpectVariable(name string) bool {
-	return slices.Contains([]string{"status", "error", "input"}, name)
+	return slices.Contains([]string{"status", "error", "input", "requests", "kept"}, name)
 }
 
 func orNone(output []byte) string {

@@ -2,14 +2,11 @@ package search
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 )
 
@@ -133,7 +130,7 @@ func (h *hunt) oddEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	case h.altered(t, end, sc):
 		return failure{}, false
 	}
-	if h.known[sibling(end.ID)][h.hidden.key(end)] != nil {
+	if !h.oddResult(end) {
 		return failure{}, false
 	}
 	f, ok := h.attribute(t, end)
@@ -157,7 +154,7 @@ func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 // wrong, or events came while it did not listen, or it listens, and what else it would
 // have gone on with has failed; or it waits for one that it has started, which may.
 func (h *hunt) waits(t *sim.Trial, end sim.End, usual []*class) bool {
-	if len(usual) > 0 && otherEvents(usual, h.factsOf(&sim.Trial{}, end)) || h.listens(end) ||
+	if len(usual) > 0 && otherEvents(usual, h.factsOf(&sim.Trial{}, end)) || h.openListen(end) != nil ||
 		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() }) {
 		return true
 	}
@@ -167,25 +164,13 @@ func (h *hunt) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 	})
 }
 
-// listens reports whether the last that is told of some task is that it listens.
-func (h *hunt) listens(end sim.End) bool {
-	open, def := map[string]bool{}, h.definitionOf(end)
-	for _, e := range end.History {
-		switch e.Type { //nolint:exhaustive // the others say nothing of it
-		case event.TaskRequested:
-			t := def.Task(event.ParseRun(e.Task).Ref)
-			open[e.Task] = t != nil && t.Kind == dsl.Listen
-		case event.TaskCompleted:
-			delete(open, e.Task)
-		}
-	}
-	return slices.Contains(slices.Collect(maps.Values(open)), true)
-}
-
 // altered reports whether an execution may end in another way for what was done to it,
 // or to those that it has started.
 func (h *hunt) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
 	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
+	if h.together() {
+		return true // what one does is seen by the others
+	}
 	o := &t.Operated
 	if o.Along || o.Victim == "" && sc.Deadly > 0 || touched(o.Victim) || o.Retried[end.ID] > 0 {
 		return true

@@ -29,6 +29,7 @@ type Step struct {
 	At     time.Duration // since the start
 	Task   *dsl.Task     // nil: an event from outside
 	Run    string
+	Of     string // the execution, where several are shown together
 	What   string
 	Marked bool // it is one of the two whose order differs
 }
@@ -165,7 +166,7 @@ func (h *hunt) orderOf(id string, usual *class, other *facts, sc Scenario, statu
 func stepsOf(def *dsl.Definition, f *facts, marked map[string]bool) []Step {
 	var out []Step
 	for _, s := range f.steps {
-		step := Step{At: s.at.Sub(f.start), Run: s.task, What: s.what, Marked: marked[s.key]}
+		step := Step{At: s.at.Sub(f.start), Run: s.task, Of: s.of, What: s.what, Marked: marked[s.key]}
 		if def != nil && s.task != "" {
 			step.Task = def.Task(event.ParseRun(s.task).Ref)
 		}

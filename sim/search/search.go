@@ -25,11 +25,17 @@ type Search struct {
 	Checks      []Check         // expectations beside the promises
 	Parallel    int             // worlds at once; as many as there are cores if 0
 	FailFast    bool            // the first failure is enough
+	Allowed     []Class         // of findings that are no failures
 
 	// More, if set, is asked before each run: false ends the search.
 	More func() bool
 	// Progress, if set, is shown each run when it is over, in the order of the search.
 	Progress func(Progress)
+}
+
+// Fails reports whether a finding is a failure, and not a note.
+func (s *Search) Fails(f *Finding) bool {
+	return f.Class != Late && !slices.Contains(s.Allowed, f.Class)
 }
 
 // Check is an expectation of every run.
@@ -59,6 +65,7 @@ const (
 type Report struct {
 	Plain, Singles, Seeds int // runs
 	SinglesOf             int // there are: more than were tried, maybe
+	Calm                  int // runs in which no fault struck, and operators did nothing
 	Last                  uint64
 	Faults                map[sim.FaultKind]int
 	Orders                int       // distinct ones
@@ -76,6 +83,8 @@ type Outcome struct {
 	Status string
 	Output []byte
 	Error  *event.Problem
+	Calls  []sim.Call     // that were carried out
+	Kept   map[string]any // what mocks keep, by URL
 	Runs   int
 	Stop   sim.Stop
 }
@@ -88,7 +97,7 @@ const (
 	usualTurns     = 5_000_000
 	spareTurns     = 200_000
 	spareFactor    = 100
-	usualTasks     = 200_000
+	usualTasks     = 20_000 // for each execution
 	usualExecutors = 4
 	mostOrders     = 1 << 20
 	mostFindings   = 20
@@ -97,7 +106,7 @@ const (
 func (s *Search) withDefaults() {
 	s.Singles = cmp.Or(s.Singles, usualSingles)
 	s.Parallel = cmp.Or(s.Parallel, runtime.GOMAXPROCS(0))
-	s.Config.MaxTasks = cmp.Or(s.Config.MaxTasks, usualTasks)
+	s.Config.MaxTasks = cmp.Or(s.Config.MaxTasks, usualTasks*max(s.Config.Executions, 1))
 	s.Config.Executors = cmp.Or(s.Config.Executors, usualExecutors)
 	s.Config.MaxTurns = usualTurns
 	if s.Config.ID == "" {

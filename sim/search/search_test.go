@@ -288,7 +288,7 @@ do:
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}
-	for _, rule := range []string{"the outcome depends on how long flunq is held up: a cancel", "the outcome depends on how long flunq is held up: a timeout"} {
+	for _, rule := range []string{search.RuleCancel, search.RuleTimeout} {
 		if !rules[rule] {
 			t.Errorf("%s: not found", rule)
 		}

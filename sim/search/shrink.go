@@ -43,6 +43,9 @@ func (h *hunt) failuresOf(t *sim.Trial, sc Scenario) []failure {
 // faults. What is left is needed: without any one of it the failure is gone.
 func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 	for _, n := range halves(sc.Executions) {
+		if s.together() {
+			break // they are compared with as many
+		}
 		less := sc
 		if less.Executions = n; s.fails(ctx, less) {
 			sc = less

@@ -140,18 +140,37 @@ func (h *hunt) compare(f *Finding, t *sim.Trial) {
 		if f.Execution != "" && end.ID != f.Execution {
 			continue
 		}
+		if f.Execution == "" && h.together() {
+			h.compareRuns(f, t)
+			return
+		}
 		all := h.classes(sibling(end.ID))
-		if len(all) == 0 || h.hidden.key(end) == h.hidden.key(sim.End{ID: end.ID, Status: end.Status, Output: all[0].outcome.Output, Error: all[0].outcome.Error}) {
+		if len(all) == 0 || h.hidden.key(end) == all[0].keys.whole {
 			continue
 		}
 		usual := all[0]
 		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
-		f.Differ = unequal("", outcomeValue(sim.End{Output: usual.outcome.Output, Error: usual.outcome.Error}), outcomeValue(end))
-		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return h.hidden[sibling(end.ID)][u.Path] })
-		if f.Class == Race || f.Rule == ruleFaster {
+		f.Differ = unequal("", outcomeValue(usual.end), outcomeValue(end))
+		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return h.hidden.values[sibling(end.ID)][u.Path] })
+		f.Calls = h.hidden.unlike(usual.calls, callsBelow(t, end.ID))
+		if f.Class == Race || f.Rule == RuleFaster {
 			f.Orders = h.orderOf(sibling(end.ID), usual, h.factsOf(t, end), f.Small, string(end.Status))
 			f.Orders.Sides[1].Runs = f.Runs
 		}
 		return
 	}
+}
+
+// compareRuns does so with a whole run.
+func (h *hunt) compareRuns(f *Finding, t *sim.Trial) {
+	all := classes(h.whole)
+	if len(all) == 0 || len(t.Ends) == 0 {
+		return
+	}
+	here := sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}
+	f.Status = [2]string{all[0].outcome.Status, string(t.Status)}
+	f.Differ = unequal("", outcomeValue(all[0].end), outcomeValue(here))
+	f.Calls = h.hidden.unlike(all[0].calls, callsBelow(t, ""))
+	f.Orders = h.orderOf(sibling(h.Config.ID), all[0], h.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
+	f.Orders.Sides[1].Runs = f.Runs
 }

@@ -20,10 +20,10 @@ func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= h.bearable(t, usual, task) {
-			return fail(Late, ruleTimeout, task, "the timeout of %s came first", sim.RunName(task))
+			return fail(Late, RuleTimeout, task, "the timeout of %s came first", sim.RunName(task))
 		}
 		if len(t.Struck) > 0 && otherEvents(usual, got) && !h.overheard(t, end, usual, got) {
-			return fail(Late, ruleEvent, task, "an event came while nobody listened for it, and so the timeout of %s", sim.RunName(task))
+			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s", sim.RunName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
 			"that of %s after %v came, which the faults do not explain", sim.RunName(task), long)
@@ -33,7 +33,7 @@ func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	case !ok || len(t.Struck) == 0:
 		return failure{}, false
 	case late <= h.held(t):
-		return fail(Late, ruleTimeout, task, "the timeout of %s was due, and what it watches came first", sim.RunName(task))
+		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", sim.RunName(task))
 	default:
 		return fail(Engine, "a timeout comes when it is due", task,
 			"that of %s was taken back %v after that, which the faults do not explain", sim.RunName(task), late)
@@ -165,7 +165,7 @@ func (h *hunt) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (fa
 		if known && next < left.remaining || left.after > h.bearable(t, usual, run) {
 			continue
 		}
-		return failure{Late, sim.Violation{Rule: ruleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
+		return failure{Late, sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
 			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, sim.RunName(run))}, event.ParseRun(run).Ref}, true
 	}
 	return failure{}, false

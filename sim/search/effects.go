@@ -1,0 +1,352 @@
+package search
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// Unlike is a call that was carried out another number of times than usually.
+type Unlike struct {
+	Effect
+
+	Usual, Here int
+}
+
+// unlike compares the calls of two runs.
+func (m *mask) unlike(usual, here []sim.Call) []Unlike {
+	a, b := m.effects(usual), m.effects(here)
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	var out []Unlike
+	for e := range all {
+		if a[e] != b[e] {
+			out = append(out, Unlike{e, a[e], b[e]})
+		}
+	}
+	slices.SortFunc(out, func(x, y Unlike) int {
+		return strings.Compare(x.URL+" "+x.Method+" "+x.Body, y.URL+" "+y.Method+" "+y.Body)
+	})
+	return out
+}
+
+// callsBelow are the calls of an execution and of those that it has begun, in order; of "",
+// all calls.
+func callsBelow(t *sim.Trial, id string) []sim.Call {
+	var out []sim.Call
+	for _, end := range t.Ends {
+		if id == "" || end.ID == id || strings.HasPrefix(end.ID, id+".") {
+			out = append(out, end.Calls...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b sim.Call) int { return a.At.Compare(b.At) })
+	return out
+}
+
+// tree is an execution that was started from outside, with those that it has begun.
+type tree struct {
+	root  sim.End
+	calls []sim.Call // of all of them, in order
+}
+
+// trees are those of a run.
+func trees(t *sim.Trial) []tree {
+	var out []tree
+	for _, end := range t.Ends {
+		if strings.Contains(end.ID, ".") {
+			continue
+		}
+		out = append(out, tree{root: end, calls: callsBelow(t, end.ID)})
+	}
+	return out
+}
+
+// done is what trees without faults have done to the world.
+type done struct {
+	effects map[string]bool // all of them, as texts
+	most    map[Effect]int
+	tasks   map[string]bool // which tasks have made which calls, as texts
+	kept    map[string]bool
+}
+
+// learnDone takes in what a run without faults did to the world.
+func (h *hunt) learnDone(t *sim.Trial) {
+	for _, one := range trees(t) {
+		d := h.done[sibling(one.root.ID)]
+		if d == nil {
+			d = &done{map[string]bool{}, map[Effect]int{}, map[string]bool{}, map[string]bool{}}
+			h.done[sibling(one.root.ID)] = d
+		}
+		effects := h.hidden.effects(one.calls)
+		for e, n := range effects {
+			d.most[e] = max(d.most[e], n)
+		}
+		d.effects[effectsText(effects)] = true
+		d.tasks[taskCalls(one.calls)] = true
+		d.kept[keptText(t, one)] = true
+	}
+}
+
+// taskCalls are the tasks that have made calls that change something, whatever they sent.
+func taskCalls(calls []sim.Call) string {
+	var lines []string
+	for i := range calls {
+		if c := &calls[i]; !c.Safe() {
+			lines = append(lines, sibling(c.Execution)+" "+untried(c.Task)+" "+c.Method)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
+}
+
+// untried is a run of a task without the attempt.
+func untried(task string) string {
+	run := event.ParseRun(task)
+	return event.Run{Ref: run.Ref, Iteration: run.Iteration}.String()
+}
+
+func keptText(t *sim.Trial, one tree) string {
+	return string(asFirst(one.root.ID, event.Encode(one.root.Kept))) + string(event.Encode(t.Shared))
+}
+
+// unheard is a task whose call was carried out, though the task did not end well; "" if
+// there is none.
+func unheard(end sim.End, got *facts) string {
+	for i := range end.Calls {
+		if c := &end.Calls[i]; !c.Safe() && !got.succeeded[untried(c.Task)] {
+			return c.Task
+		}
+	}
+	return ""
+}
+
+// weighed looks at what a run with faults has done to the world that no run without does:
+// a call carried out twice, one that is never taken back, an update that is lost. That is
+// the workflow's failure, and what the others are about follows from it.
+func (h *hunt) weighed(t *sim.Trial, found []failure) []failure {
+	if len(t.Struck) == 0 {
+		return found
+	}
+	for _, one := range trees(t) {
+		of := func(f failure) bool {
+			return f.Execution == one.root.ID || strings.HasPrefix(f.Execution, one.root.ID+".")
+		}
+		if !slices.ContainsFunc(found, of) {
+			continue
+		}
+		if f, own, ok := h.twice(one); ok {
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && (x.Class == Late || own && x.Class == Engine) })
+			found = append(found, f)
+			continue
+		}
+		if f, ok := h.undone(t, one); ok {
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Late && x.Rule == RuleAnswer })
+			found = append(found, f)
+			continue
+		}
+		if d := h.done[sibling(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
+			for i := range found {
+				if f := &found[i]; of(*f) && f.Class == Late && f.Rule == RuleFaster {
+					f.Class = Race
+				}
+			}
+		}
+	}
+	return found
+}
+
+// twice is the failure of a run that carries the same call out more often than any run
+// without faults, each time with another idempotency key: of their own making, if the
+// document says what it is.
+func (h *hunt) twice(one tree) (f failure, own, ok bool) {
+	d := h.done[sibling(one.root.ID)]
+	if d == nil {
+		return f, false, false
+	}
+	counts := map[Effect]int{}
+	for i := range one.calls {
+		c := &one.calls[i]
+		if c.Idempotent() || undoing(c) {
+			continue
+		}
+		e := h.hidden.effect(*c)
+		if counts[e]++; counts[e] < 2 || counts[e] <= d.most[e] {
+			continue
+		}
+		if slices.ContainsFunc(one.calls[:i], func(other sim.Call) bool { return undoing(&other) && related(c, &other) }) {
+			continue // the first one was taken back
+		}
+		run := event.ParseRun(c.Task)
+		own = !strings.HasSuffix(c.Key, run.IdempotencyKey(""))
+		return failure{SideEffect, sim.Violation{Rule: RuleTwice, Execution: one.root.ID, Detail: fmt.Sprintf(
+			"%s %s was carried out %d times, each time with another idempotency key", c.Method, c.URL, counts[e])}, run.Ref}, own, true
+	}
+	return f, false, false
+}
+
+// undone is the failure of a run in which a call was carried out, its answer lost, and the
+// workflow went on as if the call had failed: nothing takes it back, asks for it, or tells
+// anybody. A workflow that faults with this very error has not gone on.
+func (h *hunt) undone(t *sim.Trial, one tree) (f failure, ok bool) {
+	d := h.done[sibling(one.root.ID)]
+	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(h.hidden.effects(one.calls))] {
+		return f, false
+	}
+	for _, s := range t.Struck {
+		execution, task, _ := strings.Cut(s.Task, " ")
+		if s.Kind != sim.CallLost || execution != one.root.ID && !strings.HasPrefix(execution, one.root.ID+".") {
+			continue
+		}
+		at := slices.IndexFunc(one.calls, func(c sim.Call) bool {
+			return c.Execution == execution && untried(c.Task) == untried(task) && !c.Safe()
+		})
+		if at < 0 || h.heard(t, execution, task) || h.dealtWith(d, one, at) {
+			continue
+		}
+		c := &one.calls[at]
+		return failure{SideEffect, sim.Violation{Rule: RuleUndone, Execution: one.root.ID, Detail: fmt.Sprintf(
+			"%s %s was carried out and its answer lost; the execution is %s, and no other call takes it back or asks for it", c.Method, c.URL, one.root.Status,
+		)}, event.ParseRun(task).Ref}, true
+	}
+	return f, false
+}
+
+// heard reports whether a run of a task, or another attempt at it, ended well.
+func (h *hunt) heard(t *sim.Trial, execution, task string) bool {
+	i := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == execution })
+	return i < 0 || factsOf(t.Ends[i].History).succeeded[untried(task)]
+}
+
+// dealtWith reports whether a workflow deals with a call whose answer it has not heard, by
+// what it calls afterwards.
+func (h *hunt) dealtWith(d *done, one tree, at int) bool {
+	lost, went := &one.calls[at], false
+	if undoing(lost) {
+		return true // what it takes back is taken back
+	}
+	for i := at + 1; i < len(one.calls); i++ {
+		c := &one.calls[i]
+		if c.Execution == lost.Execution && untried(c.Task) == untried(lost.Task) {
+			continue
+		}
+		if related(lost, c) {
+			return true
+		}
+		if c.Safe() || d.most[h.hidden.effect(*c)] > 0 && !undoing(c) {
+			continue
+		}
+		went = true
+		// What has to do with nothing before, as a ticket for people, may be about it.
+		earlier := slices.ContainsFunc(one.calls[:at+1], func(before sim.Call) bool { return related(&before, c) || alike(&before, c) })
+		if !earlier {
+			return true
+		}
+	}
+	return one.root.Status == decide.Faulted && !went
+}
+
+// related reports whether a later call may take an earlier one back, or ask for it: it is
+// about the same thing, or a part of it, on the same host; or it undoes something there
+// that is not called otherwise.
+func related(earlier, later *sim.Call) bool {
+	a, err1 := url.Parse(earlier.URL)
+	b, err2 := url.Parse(later.URL)
+	if err1 != nil || err2 != nil || a.Host != b.Host {
+		return false
+	}
+	x, y := strings.Trim(a.Path, "/"), strings.Trim(b.Path, "/")
+	within := func(a, b string) bool { return a == b || a == "" || strings.HasPrefix(b, a+"/") }
+	if within(x, y) || within(y, x) {
+		return undoing(later) || later.Safe() || later.Method == http.MethodPut || later.Method == http.MethodPatch
+	}
+	if !undoing(later) || folder(x) != folder(y) {
+		return false
+	}
+	p, q := nouns(x), nouns(y)
+	return len(p) == 0 || len(q) == 0 || slices.ContainsFunc(p, func(word string) bool { return slices.Contains(q, word) })
+}
+
+// alike reports whether a call does elsewhere what another one did, as with the next
+// carrier.
+func alike(a, b *sim.Call) bool {
+	x, err1 := url.Parse(a.URL)
+	y, err2 := url.Parse(b.URL)
+	return err1 == nil && err2 == nil && a.Method == b.Method && (last(x.Path) == last(y.Path) || len(a.Body) > 0 && string(a.Body) == string(b.Body))
+}
+
+func folder(path string) string { return path[:strings.LastIndexByte(path, '/')+1] }
+
+func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// undoWords are how people call what takes something back.
+func undoWords() []string {
+	return []string{"cancel", "refund", "release", "revert", "undo", "void", "rollback", "compensat", "delete", "remove", "reverse", "revoke", "return", "free", "unbook", "unreserve"}
+}
+
+// undoing reports whether a call takes something back, by its method or its name.
+func undoing(c *sim.Call) bool {
+	if c.Method == http.MethodDelete {
+		return true
+	}
+	u, err := url.Parse(c.URL)
+	return err == nil && !c.Safe() && slices.ContainsFunc(strings.Split(u.Path, "/"), isUndo)
+}
+
+func isUndo(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(undoWords(), func(word string) bool { return strings.Contains(text, word) })
+}
+
+// nouns are the words of the last part of a path that say what it is about, without those
+// that say what to do.
+func nouns(path string) []string {
+	var out []string
+	for _, word := range strings.FieldsFunc(strings.ToLower(last(path)), func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == ':' }) {
+		word = strings.TrimSuffix(word, "s")
+		if !isUndo(word) && !slices.Contains([]string{"book", "create", "add", "make", "new", "reserve", "charge", "pay", "start", "order", "put", "place"}, word) {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// newOrder is where a run parts from all those without faults of the usual outcome, if it
+// does from each of them: first in its calls, if their order matters.
+func (h *hunt) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
+	if h.inOrder {
+		return first, second, false
+	}
+	for _, c := range usual {
+		for _, f := range c.facts {
+			if f.sameOrder(got) {
+				return first, second, false
+			}
+		}
+	}
+	return h.part(usual[0].facts[0], got)
+}
+
+// part is the first step, or call, at which two runs go different ways.
+func (*hunt) part(usual, got *facts) (first, second fact, ok bool) {
+	if usual.calls != nil && got.calls != nil {
+		if first, second, ok = parted(usual.calls, got.calls); ok {
+			return first, second, ok
+		}
+	}
+	return parted(usual, got)
+}
+
+// sameOrder reports whether the same steps and calls came in the same order.
+func (f *facts) sameOrder(g *facts) bool {
+	same := func(a, b *facts) bool {
+		return slices.EqualFunc(a.steps, b.steps, func(x, y fact) bool { return x.key == y.key })
+	}
+	return same(f, g) && (f.calls == nil || g.calls == nil || same(f.calls, g.calls))
+}

@@ -1,0 +1,123 @@
+package search
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// hang is the failure of an execution that waits for ever, though it ends in other runs,
+// or ought to.
+func (h *hunt) hang(end sim.End, why string) failure {
+	task, detail := "", fmt.Sprintf("it is %s, and nothing will happen any more", end.Status)
+	if open := h.openListen(end); open != nil {
+		task, detail = open.Ref, open.Name+" listens for ever"
+		if types := listenTypes(open); len(types) > 0 {
+			detail = open.Name + " listens for " + strings.Join(types, ", ") + " for ever"
+		}
+	}
+	if why != "" {
+		detail += ": " + why
+	}
+	return failure{Hang, sim.Violation{Rule: RuleHang, Execution: end.ID, Detail: detail}, task}
+}
+
+// hangs is the failure of the runs without faults that wait for ever, where others end.
+func (h *hunt) hangs(id string, usual, c *class) failure {
+	end := c.end
+	end.ID, end.History = id, c.history
+	why := ""
+	if otherEvents([]*class{usual}, c.facts[0]) {
+		_, why = h.missed([]*class{usual}, c.facts[0])
+	}
+	return h.hang(end, why)
+}
+
+// openListen is the last listen task of an execution that has begun and not ended; nil if
+// there is none.
+func (h *hunt) openListen(end sim.End) *dsl.Task {
+	def := h.definitionOf(end)
+	var open []string
+	for _, e := range end.History {
+		switch e.Type { //nolint:exhaustive // the others neither begin nor end a task
+		case event.TaskRequested:
+			open = append(open, e.Task)
+		case event.TaskCompleted:
+			open = slices.DeleteFunc(open, func(run string) bool { return run == e.Task })
+		}
+	}
+	for _, run := range slices.Backward(open) {
+		if t := def.Task(event.ParseRun(run).Ref); t != nil && t.Kind == dsl.Listen {
+			return t
+		}
+	}
+	return nil
+}
+
+// listenTypes are the types of events that a listen task names.
+func listenTypes(t *dsl.Task) []string {
+	var out []string
+	for _, filter := range t.Listen.To.Filters {
+		for _, f := range filter.With {
+			if data, ok := f.Value.Constant(); f.Key == "type" && ok {
+				out = append(out, fmt.Sprint(data))
+			}
+		}
+	}
+	return out
+}
+
+// listenFor is the first task that listens for events of a type; nil if there is none.
+func (h *hunt) listenFor(typ string) *dsl.Task {
+	for _, t := range h.Config.Definition.Tasks() {
+		if t.Kind == dsl.Listen && slices.Contains(listenTypes(t), typ) {
+			return t
+		}
+	}
+	return nil
+}
+
+// missed says which event an execution has missed that reaches it in other runs, and the
+// task that listens for it; without one, that other events reached it.
+func (h *hunt) missed(usual []*class, got *facts) (task, detail string) {
+	usually := map[string]bool{}
+	for _, c := range usual {
+		for _, f := range c.facts {
+			maps.Copy(usually, f.received)
+		}
+	}
+	if h.Config.Mocks != nil {
+		for i, m := range h.Config.Mocks.Events {
+			e := m.Event(i, got.start)
+			if id := e.Source + " " + e.ID; !usually[id] || got.received[id] {
+				continue
+			}
+			listen := h.listenFor(string(e.Type))
+			if listen == nil {
+				return "", fmt.Sprintf("%s came %v after the start, and nothing listened for it", e.Type, m.After)
+			}
+			return listen.Ref, h.missedBy(listen, string(e.Type), m.After, got)
+		}
+	}
+	return "", "other events reached it than in runs without faults"
+}
+
+// missedBy says that a task has missed an event.
+func (*hunt) missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) string {
+	for run, begun := range got.begun {
+		if event.ParseRun(run).Ref != listen.Ref {
+			continue
+		}
+		if late := begun.Sub(got.start) - after; late > 0 {
+			return fmt.Sprintf("%s came %v after the start, %v before %s began to listen", typ, after, late, listen.Name)
+		}
+		return fmt.Sprintf("%s came %v after the start, when %s did not listen any more", typ, after, listen.Name)
+	}
+	return fmt.Sprintf("%s came %v after the start, and %s has not listened by then", typ, after, listen.Name)
+}
