@@ -40,5 +40,9 @@ func Open(events []event.Event) []tui.Row {
 	})
 }
 
-// within reports whether a run is of a task inside of another one.
-func within(run, ref string) bool { return strings.HasPrefix(event.ParseRun(run).Ref, ref+"/") }
+// within reports whether a run is of a task inside of another one, or of a function that
+// is called by that: its iteration ends with the caller.
+func within(run, ref string) bool {
+	r := event.ParseRun(run)
+	return strings.HasPrefix(r.Ref, ref+"/") || r.Iteration == ref || strings.HasSuffix(r.Iteration, "."+ref)
+}
