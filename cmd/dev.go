@@ -98,7 +98,7 @@ func (d *developer) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	docs := &documents{sh: d.sh, tenant: d.tenant}
+	docs := &documents{sh: d.sh, tenant: d.tenant, secrets: opts.Secrets, from: d.secrets}
 	if len(args) == 1 {
 		docs.folder = args[0]
 		if _, err := os.Stat(docs.folder); err != nil {

@@ -23,6 +23,9 @@ type documents struct {
 	seen  string            // when the folder was last read: its files with their sizes and times
 	texts map[string]string // of the documents, by file
 	whose map[string]string // file by workflow and version
+
+	secrets map[string]any // that the engine has
+	from    string         // the file that they come from, "" if there is none
 }
 
 // look registers what has changed since it last looked.
@@ -113,5 +116,8 @@ func (d *documents) register(ctx context.Context, file string, text []byte) {
 		fmt.Fprintf(d.sh.Err, "%s: takes the place of %s, which has the same name and version\n", printable(file), printable(other))
 	}
 	d.whose[name] = file
+	if missing := missingSecrets(def, file, d.secrets, d.from); missing != nil {
+		missing.RenderAsWarnings(d.sh.Err, d.sh.errColor())
+	}
 	d.sh.hint("registered %s (%s)", printable(name), printable(file))
 }

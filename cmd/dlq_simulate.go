@@ -102,7 +102,7 @@ func (t *letterTrial) config(ctx context.Context) (sim.Config, error) {
 	cfg := sim.Config{Seed: 1, Version: version().Version, MaxTasks: trialTasks}
 	cfg.Definition = t.workflow
 	for _, read := range []func(context.Context, *sim.Config) error{
-		t.world.readWith, t.world.readInput, t.world.readMocks, t.world.readSecrets,
+		t.world.readWith, t.world.readInput, t.world.readMocks, t.world.readSecrets, t.world.checkSecrets,
 	} {
 		if err := read(ctx, &cfg); err != nil {
 			return cfg, err

@@ -94,8 +94,10 @@ type runner struct {
 	realTime, tui, paused                    bool
 
 	source document
-	told   *report.Recording // nil: nobody wants a report
-	left   string            // what becomes of an execution on a real Redis that has not ended
+	names  map[*dsl.Definition]string // of the files that the documents were read from
+	later  bool                       // the secrets come later, from tests
+	told   *report.Recording          // nil: nobody wants a report
+	left   string                     // what becomes of an execution on a real Redis that has not ended
 }
 
 // document is a workflow document that was read, and where from.
@@ -133,7 +135,7 @@ func (r *runner) run(ctx context.Context, args []string) error {
 	line := newTimeline(r.sh, cfg.Start)
 	line.add(cfg.Definition, cfg.With)
 	line.on = line.on && !r.tui
-	cfg.Observe = line.observe
+	cfg.Observe, cfg.Missed = line.observe, line.missed
 	began := time.Now()
 	result, err := r.simulateOrRun(ctx, cfg)
 	if err := errors.Join(err, r.writeReport(page, cfg)); err != nil {
@@ -168,7 +170,7 @@ func (r *runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		documents = r.readExample
 	}
 	for _, read := range []func(context.Context, *sim.Config) error{
-		r.checkNames, r.checkScreen, documents, r.readInput, r.readMocks, r.readSecrets, r.readTimes,
+		r.checkNames, r.checkScreen, documents, r.readInput, r.readMocks, r.readSecrets, r.checkSecrets, r.readTimes,
 	} {
 		if err := read(ctx, &cfg); err != nil {
 			return cfg, err

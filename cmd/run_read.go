@@ -91,7 +91,14 @@ func (r *runner) checkNames(context.Context, *sim.Config) error {
 
 // parse checks a document; its mistakes are shown as validate shows them.
 func (r *runner) parse(name string, text []byte) (document, error) {
-	return parseDocument(r.sh, name, text)
+	d, err := parseDocument(r.sh, name, text)
+	if err == nil {
+		if r.names == nil {
+			r.names = map[*dsl.Definition]string{}
+		}
+		r.names[d.def] = name
+	}
+	return d, err
 }
 
 // parseDocument checks a document; its mistakes are shown as validate shows them.
@@ -159,23 +166,6 @@ func (r *runner) readSecrets(ctx context.Context, cfg *sim.Config) error {
 	var err error
 	cfg.Secrets, err = readSecrets(ctx, r.sh, r.secrets)
 	return err
-}
-
-// readSecrets reads a file of secrets, a map by name.
-func readSecrets(ctx context.Context, sh *shell, file string) (map[string]any, error) {
-	text, err := readDocument(ctx, sh, file)
-	if err != nil {
-		return nil, err
-	}
-	v, err := dsl.ParseData(file, text)
-	if err != nil {
-		return nil, misusef("%s: %v", file, err)
-	}
-	secrets, ok := v.(map[string]any)
-	if !ok {
-		return nil, misusef("%s: want a map of secrets by name", file)
-	}
-	return secrets, nil
 }
 
 // readTimes reads the flags about the clock.

@@ -29,8 +29,8 @@ func (r *runner) finish(result *sim.Result) error {
 	case result.Stop == sim.Interrupt:
 		return fail(exitInterrupted, r.unended("interrupted"))
 	case result.Stop == sim.Never:
-		return fail(exitLimit, fmt.Errorf("the workflow waits for something that will never come:\n  %s\n"+
-			"send it with an events entry in --mocks, or give the task a timeout", strings.Join(result.Waiting, "\n  ")))
+		return fail(exitLimit, fmt.Errorf("the workflow waits for something that will never come:\n  %s\n%s",
+			strings.Join(result.Waiting, "\n  "), hintForWaiting(result.Missed)))
 	default:
 		clock := " of the virtual clock"
 		if r.redis != "" {
@@ -47,6 +47,24 @@ func (r *runner) unended(why string) error {
 		why += "\n" + r.left
 	}
 	return errors.New(why)
+}
+
+// hintForWaiting says what can be done about a workflow that waits for ever: events
+// that came and were not taken are the likely cause.
+func hintForWaiting(missed []sim.Missed) string {
+	const most = 10
+	var text strings.Builder
+	for i, m := range missed {
+		if i == most {
+			fmt.Fprintf(&text, "and %s not taken\n", history.Count(len(missed)-i, "more event"))
+			break
+		}
+		fmt.Fprintf(&text, "%s\n", printable(m.String()))
+	}
+	if len(missed) > 0 {
+		return text.String() + "see that the task listens when its event comes, or give it a timeout"
+	}
+	return "send it with an events entry in --mocks, or give the task a timeout"
 }
 
 // print writes the output in the format asked for.

@@ -158,6 +158,7 @@ func (s *searcher) base(ctx context.Context, args []string) (search.Search, erro
 	if s.world.example == "" && len(args) == 0 {
 		return base, misusef("sim: no file given")
 	}
+	s.world.later = s.test != ""
 	cfg, err := s.world.config(ctx, args)
 	if err != nil {
 		return base, err

@@ -87,6 +87,10 @@ func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject,
 	}
 	var out []subject
 	for _, c := range suite.Cases {
+		if missing := missingSecrets(suite.Workflow.Definition, suite.Workflow.File, c.Secrets, s.test); missing != nil {
+			missing.Render(s.sh.Err, s.sh.errColor())
+			return nil, reported(exitMisuse)
+		}
 		out = append(out, subject{c.Name, caseSearch(base, suite, c)})
 	}
 	if len(out) == 0 {

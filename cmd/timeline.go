@@ -124,7 +124,7 @@ func (l *timeline) scheduled(e event.Event) {
 		what = "retry"
 	}
 	l.line(e, e.Task, "◔", yellow, fmt.Sprintf("%s  %s for %s, until %s", t.TaskName, what,
-		history.Duration(t.FireAt.Sub(e.Time)), t.FireAt.Format(time.RFC3339)))
+		history.Duration(t.FireAt.Sub(e.Time)), t.FireAt.Round(time.Millisecond).Format(time.RFC3339Nano)))
 }
 
 // received shows an event from outside.
@@ -135,6 +135,15 @@ func (l *timeline) received(e event.Event) {
 	}
 	if json.Unmarshal(e.Data, &envelope) == nil {
 		l.line(e, "", "◆", "", "event "+envelope.Type+" from "+envelope.Source)
+	}
+}
+
+// missed shows an event that nobody took.
+func (l *timeline) missed(m sim.Missed) {
+	if l.on {
+		e := m.Event
+		e.Time = m.At
+		l.line(e, "", "◇", yellow, fmt.Sprintf("event %s from %s  not taken: %s", m.Event.Type, m.Event.Source, m.Why))
 	}
 }
 
@@ -254,7 +263,7 @@ func depth(execution, task string) int {
 //
 //nolint:gochecknoglobals // a table that nobody changes
 var asciiGlyphs = map[string]string{
-	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "◔": "timer", "◆": "event", "…": "...", "■": "=",
+	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "◔": "timer", "◆": "event", "◇": "event", "…": "...", "■": "=",
 }
 
 // end writes the summary.

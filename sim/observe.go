@@ -22,8 +22,8 @@ func (w *world) observe(after int64, events []event.Event) {
 	w.show(id, events)
 }
 
-// missed shows what nobody got to know until the end.
-func (w *world) missed(ctx context.Context) {
+// uncover shows what nobody got to know until the end.
+func (w *world) uncover(ctx context.Context) {
 	if len(w.struck) == 0 {
 		return
 	}
@@ -58,6 +58,7 @@ func (w *world) show(id string, events []event.Event) {
 	w.events += len(events)
 	for _, e := range events {
 		w.trace.add(e)
+		w.tookIn(e)
 		switch e.Type { //nolint:exhaustive // the others count for nothing
 		case event.TaskRequested:
 			w.tasks++

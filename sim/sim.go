@@ -48,6 +48,7 @@ type Config struct {
 	// slice that it must not keep, and Exchange every one with a mock or the world.
 	Observe  func([]event.Event)
 	Exchange func(mock.Exchange)
+	Missed   func(Missed) // an event that nobody took, when the clock is about to move on; not where there is a Plan
 
 	Plan       *Plan // of what goes wrong; nil: nothing
 	Processes  int   // that share the work; 1 if 0
@@ -91,6 +92,7 @@ type Result struct {
 	Error   *event.Problem
 	Stop    Stop     // why it did not end, "" if it did
 	Waiting []string // for what, one line each
+	Missed  []Missed // events that nobody took; not where there is a Plan
 
 	Execution string
 	Tasks     int // started

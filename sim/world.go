@@ -64,6 +64,7 @@ type world struct {
 	retention   engine.Retention
 	tidied      tidied
 	operators   operators
+	missed      missed
 	victims     victims
 	past        []publication // that were trimmed
 
@@ -251,6 +252,9 @@ func (w *world) advance(ctx context.Context) (bool, error) {
 	if w.beforeRest() {
 		return true, nil
 	}
+	if err := w.missedSoFar(ctx); err != nil {
+		return false, err
+	}
 	next := w.nextWake()
 	if len(w.arrivals) > 0 && (next.IsZero() || w.arrivals[0].at.Before(next)) {
 		next = w.arrivals[0].at
@@ -290,6 +294,7 @@ func (w *world) receive(ctx context.Context, a arrival) error {
 	if a.act != nil {
 		return a.act(ctx, w)
 	}
+	w.cameIn(a.event)
 	return w.engine.Store.Publish(ctx, a.event)
 }
 
@@ -297,7 +302,7 @@ func (w *world) receive(ctx context.Context, a arrival) error {
 func (w *world) result(ctx context.Context, stop Stop) (*Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	w.current = nil
-	w.missed(ctx)
+	w.uncover(ctx)
 	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the result: %w", err)
@@ -319,6 +324,9 @@ func (w *world) result(ctx context.Context, stop Stop) (*Result, error) {
 		if r.Waiting, err = w.waiting(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if r.Missed, err = w.missedInAll(ctx); err != nil {
+		return nil, err
 	}
 	r.Order, r.Effects = w.trace.sum(), w.effects()
 	r.Outcome = outcome(r)

@@ -82,6 +82,7 @@ func (p *parser) scheme(a *Authentication, f field, s scope) {
 	if use := n.get("use"); use != nil {
 		if p.object(n, what, keys("use")) {
 			a.Secret = p.filled(use, what+".use")
+			p.secret(use.Pos, a.Secret)
 		}
 		return
 	}

@@ -170,6 +170,9 @@ func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
 		if src.is || src.source == n.text() {
 			p.doubt(n, program.Doubts())
 		}
+		for _, name := range program.Secrets() {
+			p.secret(p.within(n, src.offset+max(variableAt(src.source, "secrets"), 0)), name)
+		}
 		return program
 	}
 	for _, one := range each(err) {

@@ -70,6 +70,15 @@ func (m *Mistakes) Render(w io.Writer, color bool) {
 	}
 }
 
+// RenderAsWarnings is Render for what keeps nothing from being done.
+func (m *Mistakes) RenderAsWarnings(w io.Writer, color bool) {
+	warnings := make([]Warning, len(m.List))
+	for i, one := range m.List {
+		warnings[i] = Warning(one)
+	}
+	RenderWarnings(w, m.source, warnings, color)
+}
+
 // RenderWarnings writes each warning with the line it is on and what to write
 // instead; source is the document's text.
 func RenderWarnings(w io.Writer, source []byte, warnings []Warning, color bool) {

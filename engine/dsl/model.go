@@ -24,11 +24,18 @@ type Definition struct {
 	Extensions  bool          // use.extensions is not empty: running would leave them out
 	Unsupported []Unsupported // of the document itself; that of tasks is in Task.Unsupported
 	CannotRun   []Warning     // where it has constructs that are not carried out, those of tasks too
+	Secrets     []SecretUse   // that it names, in use.secrets, in authentications and expressions
 
 	Source []byte // the document's text
 	Raw    any    // the document as data, for $workflow.definition
 	tasks  map[string]*Task
 	refs   []string // of tasks, in the order of the document
+}
+
+// SecretUse is where a document first names a secret.
+type SecretUse struct {
+	Pos
+	Name string
 }
 
 // Unsupported is a construct that validates but is not carried out yet.

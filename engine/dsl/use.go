@@ -1,6 +1,9 @@
 package dsl
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // section is a part of use: things by their names, in the document's order.
 type section struct {
@@ -41,6 +44,14 @@ func (p *parser) section(n *node, what string) section {
 	return s
 }
 
+// secret notes where a secret is named first.
+func (p *parser) secret(at Pos, name string) {
+	known := func(s SecretUse) bool { return s.Name == name }
+	if name != "" && !slices.ContainsFunc(p.def.Secrets, known) {
+		p.def.Secrets = append(p.def.Secrets, SecretUse{at, name})
+	}
+}
+
 // use reads the shared components, all of them, whether something uses them or not.
 func (p *parser) use(n *node) {
 	if !p.object(n, "use", keys("authentications", "catalogs", "errors", "extensions", "functions", "retries", "secrets", "timeouts")) {
@@ -48,6 +59,11 @@ func (p *parser) use(n *node) {
 	}
 	shared := p.shared
 	p.def.Use.Secrets = p.texts(n.get("secrets"), "use.secrets")
+	if declared := n.get("secrets"); declared != nil {
+		for _, item := range declared.items {
+			p.secret(item.Pos, item.text())
+		}
+	}
 	shared.catalogs = p.section(n.get("catalogs"), "use.catalogs")
 	for _, name := range shared.catalogs.names {
 		p.catalog(shared.catalogs.nodes[name])

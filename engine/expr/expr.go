@@ -58,6 +58,9 @@ func Compile(src string, known func(name string) bool) (*Program, error) {
 // Source is the expression as it was written.
 func (p *Program) Source() string { return p.src }
 
+// Secrets are the names that it certainly reads from $secrets, sorted.
+func (p *Program) Secrets() []string { return p.secrets }
+
 // Vars are the names of the variables it uses, sorted, without the $.
 func (p *Program) Vars() []string { return p.vars }
 

@@ -52,6 +52,7 @@ func (c *Case) Judge(o *Outcome) []Difference {
 		j.requests()
 		j.events()
 	}
+	j.missed()
 	for i := range j.found {
 		d := &j.found[i]
 		d.Why = c.Hide(d.Why)
@@ -109,6 +110,21 @@ func (j *judge) status() bool {
 	d.edits = j.endingEdits()
 	j.add(d, j.outcome.blame())
 	return false
+}
+
+// missed adds to the first difference the events that came and were not taken.
+func (j *judge) missed() {
+	const most = 5
+	if len(j.found) == 0 || j.found[0].Expect == "mocks" {
+		return
+	}
+	d := &j.found[0]
+	for i, m := range j.outcome.Missed {
+		if i == most {
+			break
+		}
+		d.Why = strings.TrimPrefix(d.Why+"; "+m.String(), "; ")
+	}
 }
 
 // ending is how the run ended, with its reason.

@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -38,6 +39,10 @@ const maxTasks = 200_000
 // is expected. What the file cannot say is taken from base; see is shown every run.
 func (c *Case) Run(ctx context.Context, base sim.Config, see func(*Outcome)) (*Verdict, error) {
 	v := &Verdict{Case: c}
+	if v.Differences = c.missingSecrets(); len(v.Differences) > 0 {
+		v.Outcome = &Outcome{Result: &sim.Result{}, Seed: c.Seeds[0]}
+		return v, nil
+	}
 	for _, seed := range c.Seeds {
 		o, err := c.once(ctx, base, seed)
 		if err != nil {
@@ -56,6 +61,25 @@ func (c *Case) Run(ctx context.Context, base sim.Config, see func(*Outcome)) (*V
 		}
 	}
 	return v, nil
+}
+
+// missingSecrets are the secrets that the documents name and the case does not give.
+// A case that expects an error may be about just that.
+func (c *Case) missingSecrets() (out []Difference) {
+	if c.Expect.Status() == decide.Faulted {
+		return nil
+	}
+	for _, d := range append([]*Document{c.suite.Workflow}, c.suite.With...) {
+		for _, use := range d.Definition.Secrets {
+			if _, ok := c.Secrets[use.Name]; !ok {
+				out = append(out, Difference{
+					Expect: "secrets", At: c.At, Source: Place{d.File, use.Line, use.Column},
+					Why: fmt.Sprintf("there is no secret %q: give it under secrets, in the case or for the whole file", use.Name),
+				})
+			}
+		}
+	}
+	return out
 }
 
 func (c *Case) once(ctx context.Context, cfg sim.Config, seed uint64) (*Outcome, error) {

@@ -1,0 +1,201 @@
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Hearing is what an open listen task makes of an event from outside.
+type Hearing struct {
+	Task  *dsl.Task
+	Run   string // of the task
+	Takes bool   // the task takes the event
+	Why   string // it does not: "data.order is 7, want 8"; "" if no filter is for events of this type
+}
+
+// Hearings says what each of the open listen tasks would make of an event from
+// outside if it came now, outermost first. Nothing changes.
+func (s *State) Hearings(env *Env, e event.Event) []Hearing {
+	var out []Hearing
+	m := &machine{State: s, env: env, d: &Decision{}}
+	envelope := Envelope(e)
+	for _, n := range s.Open() {
+		if n.Listen == nil || n.Listen.Deaf {
+			continue
+		}
+		h := Hearing{Task: n.task, Run: n.id}
+		to := n.task.Listen.To
+		h.Takes, h.Why = m.refusal(n, &to, n.Listen.Matched, envelope)
+		if until := to.UntilEvent; until != nil && !h.Takes {
+			takes, why := m.refusal(n, until, n.Listen.Stop, envelope)
+			if h.Takes = takes; h.Why == "" {
+				h.Why = why
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// refusal says why no filter of a listen task takes an event.
+func (m *machine) refusal(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
+	i, _, err := m.match(n, to, taken, envelope)
+	if err != nil {
+		return false, problemOf(err).Error()
+	}
+	if i >= 0 {
+		return true, ""
+	}
+	var reasons []string
+	for i, f := range to.Filters {
+		typ, err := m.typeOf(n, f)
+		switch {
+		case err != nil || typ != "*" && typ != envelope["type"]:
+			continue
+		case to.Mode == "all" && slices.Contains(taken, i):
+			reasons = append(reasons, "it has an event of this type already")
+		default:
+			reasons = append(reasons, m.mismatch(n, f, envelope))
+		}
+	}
+	return false, strings.Join(slices.Compact(reasons), "; ")
+}
+
+// mismatch says which part of an event a filter does not take.
+func (m *machine) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) string {
+	for _, want := range f.With {
+		got := envelope[want.Key]
+		if want.Key == "data" {
+			if ok, err := m.matchesData(n, want.Value, got); err != nil || !ok {
+				return m.dataMismatch(n, want.Value, got)
+			}
+			continue
+		}
+		if ok, err := m.matchesAttribute(n, want.Value, got); err != nil || !ok {
+			v, _ := want.Value.Eval(m.scope(n, n.Input.V)) // it was evaluated before
+			return differs(want.Key, got, v)
+		}
+	}
+	for _, c := range f.Correlate {
+		got, err := c.From.Eval(m.scope(n, any(envelope)))
+		if err != nil {
+			return problemOf(err).Error()
+		}
+		want, known := m.Keys[c.Key]
+		if c.Expect != nil {
+			v, err := c.Expect.Eval(m.scope(n, n.Input.V))
+			if err != nil {
+				return problemOf(err).Error()
+			}
+			want, known = Data{v}, true
+		}
+		switch {
+		case got == nil:
+			return fmt.Sprintf("it has no %s to correlate by", c.Key)
+		case known && !expr.Equal(want.V, got):
+			return differs("correlation key "+c.Key, got, want.V)
+		}
+	}
+	return ""
+}
+
+func (m *machine) dataMismatch(n *Node, want *expr.Value, data any) string {
+	if literal, ok := want.Constant(); ok {
+		return partMismatch("data", data, literal)
+	}
+	v, err := want.Eval(m.scope(n, data))
+	switch v := v.(type) {
+	case nil:
+		if err != nil {
+			return problemOf(err).Error()
+		}
+	case bool:
+		if p := want.Program(); p != nil {
+			return fmt.Sprintf("%s is false where data is %s", p.Source(), shown(data))
+		}
+	default:
+		return partMismatch("data", data, v)
+	}
+	return differs("data", data, v)
+}
+
+// partMismatch finds the first value of part that whole does not have.
+func partMismatch(path string, whole, part any) string {
+	want, ok := part.(map[string]any)
+	have, is := whole.(map[string]any)
+	if !ok || !is {
+		return differs(path, whole, part)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		got, ok := have[name]
+		switch {
+		case !ok:
+			return fmt.Sprintf("%s.%s is missing, want %s", path, name, shown(want[name]))
+		case !contains(got, want[name]):
+			return partMismatch(path+"."+name, got, want[name])
+		}
+	}
+	return differs(path, whole, part)
+}
+
+func differs(what string, got, want any) string {
+	if got == nil {
+		return fmt.Sprintf("%s is missing, want %s", what, shown(want))
+	}
+	return fmt.Sprintf("%s is %s, want %s", what, shown(got), shown(want))
+}
+
+// shown is a value as messages show it.
+func shown(v any) string {
+	const longest = 80
+	text := string(expr.Encode(v))
+	if runes := []rune(text); len(runes) > longest {
+		text = string(runes[:longest]) + "…"
+	}
+	return text
+}
+
+// ListensFor are the types of events that a listen task has filters for, as far as
+// the document says them.
+func ListensFor(t *dsl.Task) (types []string) {
+	for _, f := range filtersOf(t) {
+		for _, attribute := range f.With {
+			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
+				types = append(types, expr.Text(v))
+			}
+		}
+	}
+	return types
+}
+
+func filtersOf(t *dsl.Task) []dsl.EventFilter {
+	to := t.Listen.To
+	if to.UntilEvent == nil {
+		return to.Filters
+	}
+	return slices.Concat(to.Filters, to.UntilEvent.Filters)
+}
+
+// Hears reports whether a listen task has a filter for events of a type. A type
+// that is an expression or a regular expression counts as one that may be meant.
+func Hears(t *dsl.Task, typ string) bool {
+	if t.Listen == nil {
+		return false
+	}
+	filters := filtersOf(t)
+	return len(filters) == 0 || slices.ContainsFunc(filters, func(f dsl.EventFilter) bool {
+		for _, attribute := range f.With {
+			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
+				text := expr.Text(v)
+				return text == typ || !plainType(text)
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,343 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// Missed is an event from outside, or one that a workflow emitted, that no
+// execution took.
+type Missed struct {
+	Event event.Event
+	At    time.Time
+	After time.Duration // the start of the run
+	Why   string        // "the filter of answer says no: data.order is 7, want 8", "1ms before answer began to listen"
+
+	open bool // a task might have taken it at another time
+	but  bool // Why contradicts that it came
+}
+
+// String says when the event came and why it was not taken.
+func (m Missed) String() string {
+	but := ""
+	if m.but {
+		but = "but "
+	}
+	return fmt.Sprintf("%s came at +%s, %s%s", m.Event.Type, history.Duration(m.After), but, m.Why)
+}
+
+// missed are the events that came and were not taken. Only a run without planned
+// faults keeps them.
+type missed struct {
+	waiting []Missed        // came since the clock moved
+	taken   map[string]bool // ids of events as histories know them, of those that came since
+	all     []Missed
+}
+
+// mostMissed is how many events are explained.
+const mostMissed = 50
+
+// cameIn notes an event that is in the stream now.
+func (w *world) cameIn(e event.Event) {
+	if w.cfg.Plan == nil && len(w.missed.all) < mostMissed {
+		w.missed.waiting = append(w.missed.waiting, Missed{Event: e, At: w.clock.now, After: w.clock.now.Sub(w.cfg.Start)})
+	}
+}
+
+// tookIn notes what a history says about events: one that it took, or one that a task emitted.
+func (w *world) tookIn(e event.Event) {
+	switch {
+	case w.cfg.Plan != nil:
+	case e.Type == event.EventReceived:
+		if len(w.missed.waiting) > 0 {
+			w.noteTaken(e.ID)
+		}
+	case e.Type == event.TaskCompleted:
+		if emitted, ok := w.emitted(e); ok {
+			w.cameIn(emitted)
+		}
+	}
+}
+
+func (w *world) noteTaken(id string) {
+	if w.missed.taken == nil {
+		w.missed.taken = map[string]bool{}
+	}
+	w.missed.taken[id] = true
+}
+
+// emitted is the event that a task has sent, if the workflows listen for its type
+// at all: most are for others.
+func (w *world) emitted(e event.Event) (event.Event, bool) {
+	t := w.task(e)
+	if t == nil || t.Kind != dsl.Emit {
+		return event.Event{}, false
+	}
+	var c event.Completed
+	var attributes struct {
+		ID     string     `json:"id"`
+		Source string     `json:"source"`
+		Type   event.Type `json:"type"`
+	}
+	if unmarshal(e.Data, &c) != nil || !c.Success || unmarshal(c.Output, &attributes) != nil {
+		return event.Event{}, false
+	}
+	if attributes.Type == "" || len(w.listeners(string(attributes.Type))) == 0 {
+		return event.Event{}, false
+	}
+	return event.Event{ID: attributes.ID, Source: attributes.Source, Type: attributes.Type, Time: e.Time, Data: c.Output}, true
+}
+
+// task is what an event of a history is about, nil if that is not a task.
+func (w *world) task(e event.Event) *dsl.Task {
+	for _, def := range w.definitions(w.cfg.Tenant) {
+		if def.ID() == e.Workflow {
+			return def.Task(event.ParseRun(e.Task).Ref)
+		}
+	}
+	return nil
+}
+
+// listeners are the tasks of all documents that listen for a type of event.
+func (w *world) listeners(typ string) (out []*dsl.Task) {
+	for _, def := range w.definitions(w.cfg.Tenant) {
+		for _, t := range def.Tasks() {
+			if decide.Hears(t, typ) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// missedSoFar explains the events that came and that nobody has taken. All that
+// can be done at this moment has been done.
+func (w *world) missedSoFar(ctx context.Context) error {
+	waiting := w.missed.waiting
+	taken := w.missed.taken
+	w.missed.waiting, w.missed.taken = nil, nil
+	for _, m := range waiting {
+		if taken[m.Event.Source+" "+m.Event.ID] {
+			continue
+		}
+		if err := w.explain(ctx, &m); err != nil {
+			return err
+		}
+		w.missed.all = append(w.missed.all, m)
+		if w.cfg.Missed != nil {
+			w.cfg.Missed(m)
+		}
+	}
+	return nil
+}
+
+// explain says why nobody has taken an event, as far as that is known when it comes.
+func (w *world) explain(ctx context.Context, m *Missed) error {
+	listeners := w.listeners(string(m.Event.Type))
+	if len(listeners) == 0 {
+		m.but, m.Why = true, "no task listens for this type"
+		if types := w.awaited(); len(types) > 0 {
+			m.Why += "; the workflow listens for " + strings.Join(types, ", ")
+		}
+		return nil
+	}
+	var reasons []string
+	for _, id := range w.executions() {
+		state, err := w.stateOf(ctx, id)
+		if err != nil || state == nil {
+			return err
+		}
+		for _, h := range state.hearings(m.Event) {
+			switch {
+			case h.Takes:
+				reasons = append(reasons, "just before "+h.Task.Name+" began to listen")
+			case h.Why != "":
+				m.but = true
+				reasons = append(reasons, "the filter of "+h.Task.Name+" says no: "+h.Why)
+			}
+		}
+	}
+	if len(reasons) > 0 {
+		slices.Sort(reasons)
+		m.Why = w.redacted(strings.Join(slices.Compact(reasons), "; "))
+		return nil
+	}
+	m.open, m.but = true, true
+	var names []string
+	for _, t := range listeners {
+		names = append(names, t.Name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	verb := "does"
+	if len(names) > 1 {
+		verb = "do"
+	}
+	m.Why = strings.Join(names, ", ") + " " + verb + " not listen at this moment"
+	return nil
+}
+
+// awaited are the types of events that the documents listen for, a few of them.
+func (w *world) awaited() (types []string) {
+	const most = 5
+	for _, def := range w.definitions(w.cfg.Tenant) {
+		for _, t := range def.Tasks() {
+			if t.Listen == nil {
+				continue
+			}
+			for _, typ := range decide.ListensFor(t) {
+				if !slices.Contains(types, typ) && len(types) < most {
+					types = append(types, typ)
+				}
+			}
+		}
+	}
+	return types
+}
+
+// pastState is the state of an execution with what it needs to be asked.
+type pastState struct {
+	state *decide.State
+	env   *decide.Env
+}
+
+func (l *pastState) hearings(e event.Event) []decide.Hearing { return l.state.Hearings(l.env, e) }
+
+// stateOf rebuilds an execution, nil if it never began.
+func (w *world) stateOf(ctx context.Context, id string) (*pastState, error) {
+	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+	if errors.Is(err, store.ErrNotFound) || err == nil && x.Definition == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	env, err := w.engine.Library.Hash(ctx, w.tenantOf(id), x.Workflow, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version))
+	if err != nil {
+		return nil, err
+	}
+	state, err := decide.Rebuild(env, events)
+	if err != nil {
+		return nil, err
+	}
+	return &pastState{state, env}, nil
+}
+
+// missedInAll are the events that were missed, now that it is known what listened when.
+func (w *world) missedInAll(ctx context.Context) ([]Missed, error) {
+	if err := w.missedSoFar(ctx); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(w.missed.all, func(m Missed) bool { return m.open }) {
+		return w.missed.all, nil
+	}
+	var spans []listenSpan
+	for _, id := range w.executions() {
+		found, err := w.listened(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		spans = append(spans, found...)
+	}
+	for i := range w.missed.all {
+		if m := &w.missed.all[i]; m.open {
+			m.place(spans)
+		}
+	}
+	return w.missed.all, nil
+}
+
+// listenSpan is when a listen task listened. End is zero while it still does.
+type listenSpan struct {
+	task       *dsl.Task
+	began, end time.Time
+}
+
+// listened finds when the listen tasks of an execution listened.
+func (w *world) listened(ctx context.Context, id string) ([]listenSpan, error) {
+	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version))
+	if err != nil {
+		return nil, err
+	}
+	var spans []listenSpan
+	at := map[string]int{}
+	for _, e := range events {
+		switch e.Type {
+		case event.TaskRequested:
+			if t := w.task(e); t != nil && t.Listen != nil {
+				at[e.Task] = len(spans)
+				spans = append(spans, listenSpan{task: t, began: e.Time})
+			}
+		case event.TaskCompleted:
+			if i, ok := at[e.Task]; ok {
+				spans[i].end = e.Time
+			}
+		default:
+		}
+	}
+	return spans, nil
+}
+
+// place says when the listening would have begun, or had ended.
+func (m *Missed) place(spans []listenSpan) {
+	const never = time.Duration(1<<63 - 1)
+	early, late := never, never
+	var soon, gone *dsl.Task
+	for _, s := range spans {
+		if !decide.Hears(s.task, string(m.Event.Type)) {
+			continue
+		}
+		if d := s.began.Sub(m.At); d >= 0 && d < early {
+			early, soon = d, s.task
+		}
+		if d := m.At.Sub(s.end); !s.end.IsZero() && d >= 0 && d < late {
+			late, gone = d, s.task
+		}
+	}
+	switch {
+	case soon != nil && early == 0:
+		m.but, m.Why = false, "just before "+soon.Name+" began to listen"
+	case soon != nil:
+		m.but, m.Why = false, history.Duration(early)+" before "+soon.Name+" began to listen"
+	case gone != nil && late == 0:
+		m.but, m.Why = false, "just after "+gone.Name+" had stopped listening"
+	case gone != nil:
+		m.but, m.Why = false, history.Duration(late)+" after "+gone.Name+" had stopped listening"
+	default:
+		m.Why = strings.Replace(m.Why, "does not listen at this moment", "never began to listen", 1)
+		m.Why = strings.Replace(m.Why, "do not listen at this moment", "never began to listen", 1)
+	}
+}
+
+// redacted is a text without the secrets of the run.
+func (w *world) redacted(text string) string {
+	if len(w.cfg.Secrets) == 0 {
+		return text
+	}
+	return sealed().ReplaceAllString(string(store.NewSealer(w.cfg.Secrets).Seal([]byte(text))), "***")
+}
+
+// sealed is what a sealed secret looks like.
+func sealed() *regexp.Regexp { return regexp.MustCompile("\ue000[^\ue000]*\ue000") }
