@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -71,14 +70,7 @@ func leasing(t *testing.T, rdb *redis.Client, process string, lease time.Duratio
 // run lets an engine work until the test ends.
 func run(t *testing.T, e *engine.Engine) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := e.Run(ctx, slog.New(slog.DiscardHandler)); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	runUntil(t, e)
 }
 
 func start(t *testing.T, e *engine.Engine, id, do, input string) *dsl.Definition {

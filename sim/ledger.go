@@ -140,9 +140,7 @@ func (l *ledger) tidy() {
 
 // closes takes in the end of the execution.
 func (l *ledger) closes(e event.Event) {
-	var ended event.Ended
-	_ = decide.DecodeData(e, &ended)
-	if strings.HasPrefix(ended.Reason, "given up") { // nobody could decide what becomes of it
+	if givenUp(e) { // nobody could decide what becomes of it
 		l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
 		return
 	}

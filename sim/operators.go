@@ -113,6 +113,7 @@ func (w *world) attend(ctx context.Context) (bool, error) {
 		case status == string(decide.Faulted) && w.cfg.Deadly > 0 && retries < mostRetries && slices.Contains(w.ids, id):
 			what = Retry
 			w.operators.retried[id]++
+			w.holds(ctx, id)
 		default:
 			continue
 		}
@@ -122,6 +123,24 @@ func (w *world) attend(ctx context.Context) (bool, error) {
 		}
 	}
 	return found, nil
+}
+
+// holds looks for what an execution that has faulted still holds, when all others have
+// come to rest.
+func (w *world) holds(ctx context.Context, id string) {
+	const rule = "an execution that has faulted holds nothing"
+	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
+	for _, timer := range w.memory.Members(timers) {
+		if strings.HasPrefix(timer, own) && strings.Contains(timer, fmt.Sprintf(`"execution_id":%q`, w.idOf(id))) {
+			w.breach(rule, id, "its timer is left: "+timer)
+		}
+	}
+	prefix := "tenant:" + w.tenantOf(id) + ":listen:"
+	for _, key := range w.memory.Keys(prefix) {
+		if w.hears(ctx, id, strings.TrimPrefix(key, prefix)) {
+			w.breach(rule, id, "it is on the list "+key)
+		}
+	}
 }
 
 // victims are messages of which whoever begins with them dies, until they are given up.

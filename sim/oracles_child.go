@@ -24,19 +24,33 @@ func (w *world) related(ends []End, published map[stated]bool, broken breaks) {
 			broken("who has started an execution is told how it ends", end.ID, "%s was not told", parent)
 		}
 		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == parent })
-		if at >= 0 && forsaken(ends[at].History, begun.ParentTask, id) && !published[stated{end.ID, id + "/cancel"}] {
+		if at >= 0 && forsaken(ends[at].History, begun.ParentTask, id, end.History) && !published[stated{end.ID, id + "/cancel"}] {
 			broken("a child that nobody waits for is cancelled", end.ID, "%s of %s ended before it", begun.ParentTask, parent)
 		}
 	}
 }
 
-// forsaken reports whether a task that waits for an execution has ended without it, by
-// its history.
-func forsaken(history []event.Event, task, child string) bool {
+// forsaken reports whether a task that waits for a child has ended without it, or was
+// given up with its execution before the child ended, by its history and the child's.
+func forsaken(history []event.Event, task, child string, its []event.Event) bool {
+	asked := false
 	for _, e := range history {
-		if e.Type == event.TaskCompleted && e.Task == task {
+		switch {
+		case e.Type == event.TaskRequested && e.Task == task:
+			asked = true
+		case e.Type == event.TaskCompleted && e.Task == task:
 			return e.ID != child+"/parent"
+		case asked && givenUp(e):
+			last := its[len(its)-1]
+			return !ended(last) || last.Time.After(e.Time)
 		}
 	}
 	return false
+}
+
+// givenUp reports whether an event is the end of an execution that was given up, about
+// which nothing was decided.
+func givenUp(e event.Event) bool {
+	var ended event.Ended
+	return e.Type == event.WorkflowFailed && decide.DecodeData(e, &ended) == nil && strings.HasPrefix(ended.Reason, "given up")
 }

@@ -21,7 +21,6 @@ type published struct {
 	again    map[stated]bool      // tasks with a timer that a fault had set twice
 	reopened map[string]bool      // executions that were retried, and so end twice
 	victims  *victims             // which may have been brought back
-	loose    string               // an execution that nobody could decide about, so that its timers stay
 	over     map[string]bool      // executions that have ended
 	ends     map[string]time.Time // when they did, at the earliest
 	keys     keyed
@@ -35,7 +34,7 @@ type stated struct{ execution, id string }
 // were published twice, and for ends that were not published.
 func (w *world) outlived(t *Trial, broken breaks) {
 	p := published{
-		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, loose: t.Operated.Victim, victims: &w.victims, reopened: w.operators.reopened,
+		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, victims: &w.victims, reopened: w.operators.reopened,
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
 	}
 	for e := range w.publications() {
@@ -69,7 +68,7 @@ func (p *published) first(e publication) bool {
 }
 
 func (p *published) take(e publication) {
-	if e.Type == event.TimerFired && p.over[e.Execution] && e.Execution != p.loose && !p.again[stated{e.Execution, e.Task}] {
+	if e.Type == event.TimerFired && p.over[e.Execution] && !p.again[stated{e.Execution, e.Task}] {
 		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 	}
 	p.over[e.Execution] = (p.over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried

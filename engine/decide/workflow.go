@@ -325,11 +325,16 @@ func (m *machine) childStart(n *Node) (event.Started, error) {
 
 // cancelChild ends the execution that a task waits for.
 func (m *machine) cancelChild(n *Node) {
-	m.d.Publish = append(m.d.Publish, event.Event{
-		ID: n.Child + "/cancel", Source: Source, Type: event.ExecutionCancelled, Time: m.Now,
-		Tenant: m.Tenant, Execution: n.Child, Data: event.Encode(event.Ended{Reason: "task " + n.id + " of " + m.Execution + " ended"}),
-	})
+	m.d.Publish = append(m.d.Publish, m.CancelChild(n.Child, "task "+n.id+" of "+m.Execution+" ended"))
 	n.Child = ""
+}
+
+// CancelChild returns the event that ends an execution which this one has started.
+func (s *State) CancelChild(child, reason string) event.Event {
+	return event.Event{
+		ID: child + "/cancel", Source: Source, Type: event.ExecutionCancelled, Time: s.Now,
+		Tenant: s.Tenant, Execution: child, Data: event.Encode(event.Ended{Reason: reason}),
+	}
 }
 
 // emit sends the event of an emit task into the tenant's stream.

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -55,4 +57,35 @@ type listening struct {
 	key    string
 	cursor uint64
 	page   *redis.ScanCmd
+}
+
+// ListedFor returns the types of events that an execution is listed for, sorted. It looks
+// at every key of the database, so that it is for what happens seldom. On a cluster it
+// finds nothing.
+func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, error) {
+	prefix := s.keys.listeners(tenant, "")
+	found := map[string]bool{}
+	for cursor, more := uint64(0), !s.keys.cluster; more; more = cursor != 0 {
+		keys, next, err := s.rdb.ScanType(ctx, cursor, prefix+"*", scanCount, "set").Result()
+		if err != nil {
+			return nil, failed("look for what "+id+" listens for", err)
+		}
+		pipe := s.rdb.Pipeline()
+		listed := make([]*redis.BoolCmd, len(keys))
+		for i, key := range keys {
+			listed[i] = pipe.SIsMember(ctx, key, id)
+		}
+		if len(keys) > 0 {
+			if _, err := pipe.Exec(ctx); err != nil {
+				return nil, failed("look for what "+id+" listens for", err)
+			}
+		}
+		for i, key := range keys {
+			if listed[i].Val() {
+				found[strings.TrimPrefix(key, prefix)] = true
+			}
+		}
+		cursor = next
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }

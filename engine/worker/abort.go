@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
@@ -55,24 +56,20 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
+	c := &store.Commit{Message: &m, Tenant: x.Tenant, Execution: x.ID, Version: x.Version, Ended: true, Started: x.CreatedAt}
+	if err := s.release(ctx, x, c, delivery.Poison(m) != nil); err != nil {
+		return nil, err
+	}
+	if c.Now, err = s.store.Now(ctx); err != nil {
 		return nil, err
 	}
 	state := s.stub(x)
-	d := state.Abort(now, dead)
-	c := &store.Commit{
-		Message: &m, Tenant: x.Tenant, Execution: x.ID, Version: x.Version,
-		History: d.History, Publish: d.Publish, Status: string(state.Status), Ended: true, Now: now, Started: x.CreatedAt,
+	d := state.Abort(c.Now, dead)
+	c.History, c.Publish, c.Status = d.History, append(d.Publish, c.Publish...), string(state.Status)
+	for i := range c.Publish {
+		c.Publish[i].Time = c.Now
 	}
 	if c.Error, err = decide.EncodeProblem(state.Error); err != nil {
-		return nil, err
-	}
-	deadly := delivery.Poison(m) != nil // it may be the history that they die of
-	if !deadly {
-		err = s.release(ctx, x, c)
-	}
-	if store.Temporary(err) {
 		return nil, err
 	}
 	return c, nil
@@ -90,9 +87,27 @@ func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, erro
 	return &c, err
 }
 
-// release adds what an execution has to take back that ends, as far as that can be told
-// of one that cannot go on.
-func (s *Service) release(ctx context.Context, kept store.Execution, c *store.Commit) (err error) {
+// release adds to the commit what an execution that is given up still holds: its timers,
+// what it listens for, and the executions that it waits for. Where processes die of an
+// execution, it may be its history that they die of: then nothing is decided about it.
+func (s *Service) release(ctx context.Context, x store.Execution, c *store.Commit, deadly bool) error {
+	err := errUndecided
+	if !deadly {
+		err = s.releaseState(ctx, x, c)
+	}
+	if err != nil && !store.Temporary(err) {
+		err = s.releaseLeftovers(ctx, x, c)
+	}
+	if store.Temporary(err) {
+		return err
+	}
+	return nil // what cannot be read at all keeps no execution from ending
+}
+
+var errUndecided = errors.New("nothing is decided about what processes die of")
+
+// releaseState finds what the execution holds by its state.
+func (s *Service) releaseState(ctx context.Context, kept store.Execution, c *store.Commit) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("release execution %s: %v", kept.ID, r)
@@ -106,9 +121,82 @@ func (s *Service) release(ctx context.Context, kept store.Execution, c *store.Co
 	if err != nil {
 		return err
 	}
-	d := x.state.Release(env, c.Now)
-	c.Cancel, c.Unlisten, c.Publish = d.Cancel, d.Unlisten, append(c.Publish, d.Publish...)
+	d := x.state.Release(env, x.state.Now)
+	c.Cancel, c.Unlisten, c.Publish = d.Cancel, d.Unlisten, d.Publish
 	return nil
+}
+
+// releaseLeftovers finds it by the events of the history, what Redis has of the
+// children, and the document.
+func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *store.Commit) error {
+	var left decide.Leftovers
+	for at := int64(0); at < x.Version; {
+		const page = 100
+		entries, err := s.store.History(ctx, x.Tenant, x.ID, at, int(min(page, x.Version-at)))
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			break // the history is damaged: what was read counts
+		}
+		left.Add(entries)
+		at += int64(len(entries))
+	}
+	c.Cancel = left.Timers
+	children, err := s.children(ctx, x, left)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		c.Publish = append(c.Publish, s.stub(x).CancelChild(child, "execution "+x.ID+" was given up"))
+	}
+	c.Unlisten, err = s.listens(ctx, x)
+	return err
+}
+
+// children are the executions that one waits for: they are numbered. The last ones may
+// not have begun yet.
+func (s *Service) children(ctx context.Context, x store.Execution, left decide.Leftovers) (waited []string, err error) {
+	const page = 100
+	last := 0 // of those that have begun
+	name := func(n int) string { return x.ID + "." + strconv.Itoa(n) }
+	for from := 1; from <= left.Children; from += page {
+		var ids []string
+		for n := from; n <= min(left.Children, from+page-1); n++ {
+			ids = append(ids, name(n))
+		}
+		found, err := s.store.Outlines(ctx, x.Tenant, ids...)
+		if err != nil {
+			return nil, err
+		}
+		for i, child := range found {
+			if child.Status != "" {
+				last = from + i
+			}
+			if child.Parent == x.ID && !decide.Status(child.Status).Ended() {
+				waited = append(waited, child.ID)
+			}
+		}
+	}
+	for n := last + 1; n <= left.Children && len(waited) < left.Waiting; n++ {
+		waited = append(waited, name(n))
+	}
+	return waited, nil
+}
+
+// listens are types of events that an execution may be listed for: those that its
+// document states, or else those of the lists that it is on.
+func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, error) {
+	env, err := s.library.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	if store.Temporary(err) {
+		return nil, err
+	}
+	if err == nil {
+		if types, complete := env.ListenTypes(); complete {
+			return types, nil
+		}
+	}
+	return s.store.ListedFor(ctx, x.Tenant, x.ID)
 }
 
 // stub is what can be known of an execution without its history.

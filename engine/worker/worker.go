@@ -101,7 +101,7 @@ func (s *Service) reject(ctx context.Context, m store.Message, cause error) erro
 		return err
 	}
 	dead := s.desk().Dead(m, cause)
-	if m.Event.Execution != "" {
+	if m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		// An execution that cannot be written to cannot be ended either.
 		if over, err := s.abort(ctx, m, dead); over || store.Temporary(err) {
 			return err
