@@ -32,6 +32,7 @@ func TestScript(t *testing.T) {
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
+			env.Setenv("FLUNQ_USER", "ada@desk")
 			return nil
 		},
 	})

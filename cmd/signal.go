@@ -21,6 +21,7 @@ type errand struct {
 	patience *patience
 	consent  *consent // nil where nothing is destroyed
 	reason   string
+	as       *operator
 
 	operate.Signal
 
@@ -35,6 +36,7 @@ func (s *errand) flags(c *cobra.Command) *cobra.Command {
 	s.target = targetFlags(c, s.sh)
 	s.format = outputFlag(c, "text", "json", "yaml", "ids")
 	c.Flags().StringVar(&s.reason, "reason", "", "`TEXT` that the history keeps")
+	s.as = operatorFlag(c)
 	s.patience = patienceFlags(c, "until it is done")
 	c.ValidArgsFunction = completeExecutions(s.target, s.States...)
 	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args) }
@@ -185,7 +187,7 @@ func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, t
 		return err
 	}
 	for i, x := range found {
-		e := s.Event(x, s.reason, now)
+		e := s.Event(x, s.reason, s.as.name(s.sh), now)
 		if err := r.store.Publish(ctx, e); err != nil {
 			return fmt.Errorf("execution %s: %w", x.ID, err)
 		}

@@ -21,6 +21,7 @@ type timerChange struct {
 	target  *target
 	format  *choice
 	consent *consent
+	as      *operator
 	verb    string
 	now     time.Time
 
@@ -44,6 +45,7 @@ func (t *timerChange) flags(c *cobra.Command) *cobra.Command {
 	t.target = targetFlags(c, t.sh)
 	t.format = outputFlag(c, "text", "json", "yaml")
 	t.consent = consentFlags(c)
+	t.as = operatorFlag(c)
 	c.ValidArgsFunction = completeTimers(t.target)
 	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
 	return c
@@ -59,7 +61,7 @@ func newTimersFireCommand(sh *shell) *cobra.Command {
 		return "fires now: " + operate.Consequence(p, status), err
 	}
 	t.do = func(ctx context.Context, r *remote, p store.Pending) (store.Pending, bool, error) {
-		done, err := r.store.FireNow(ctx, p)
+		done, err := r.store.FireNow(ctx, p, t.as.name(t.sh))
 		return p, done, err
 	}
 	return t.flags(&cobra.Command{
@@ -88,7 +90,7 @@ func newTimersCancelCommand(sh *shell) *cobra.Command {
 		return "never fires: " + loss, nil
 	}
 	t.do = func(ctx context.Context, r *remote, p store.Pending) (store.Pending, bool, error) {
-		done, err := r.store.DropTimer(ctx, p)
+		done, err := r.store.CancelTimer(ctx, p, t.as.name(t.sh))
 		return p, done, err
 	}
 	c := t.flags(&cobra.Command{
@@ -128,7 +130,7 @@ func newTimersMoveCommand(sh *shell) *cobra.Command {
 		if err != nil {
 			return p, false, err
 		}
-		return r.store.MoveTimer(ctx, p, at)
+		return r.store.MoveTimer(ctx, p, at, t.as.name(t.sh))
 	}
 	c := t.flags(&cobra.Command{
 		Use:     "reschedule ID",

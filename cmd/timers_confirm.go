@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"flunq.io/flunq/cmd/operate"
 )
 
 // consent is whether a command may change things.
@@ -22,6 +25,21 @@ func consentFlags(c *cobra.Command) *consent {
 	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
 	c.Flags().BoolVar(&a.dry, "dry-run", false, "only say what would be done")
 	return &a
+}
+
+// operator is in whose name a command changes things.
+type operator struct{ as string }
+
+// operatorFlag adds the flag that says so.
+func operatorFlag(c *cobra.Command) *operator {
+	var o operator
+	c.Flags().StringVar(&o.as, "as", "", "`NAME` of the operator, for the history (FLUNQ_USER; otherwise user@host)")
+	return &o
+}
+
+// name is what the history says.
+func (o *operator) name(sh *shell) string {
+	return cmp.Or(o.as, sh.Env("FLUNQ_USER"), operate.UserAtHost())
 }
 
 // given asks people for their consent to what is about to happen, which has been

@@ -17,6 +17,7 @@ type topScreen struct {
 	sh         *shell
 	target     *target
 	background *choice
+	as         *operator
 
 	execution string
 	every     time.Duration
@@ -43,6 +44,7 @@ in a while (--every), with a few commands that take the same time however much t
 		Args:    noArguments,
 	}
 	t.target = targetFlags(c, sh)
+	t.as = operatorFlag(c)
 	f := c.Flags()
 	f.StringVar(&t.execution, "execution", "", "begin with the execution of this `ID`")
 	f.DurationVar(&t.every, "every", time.Second, "look at the engine once in this `DURATION`")
@@ -118,6 +120,7 @@ func (t *topScreen) source(ctx context.Context, r *remote) (tui.Source, error) {
 	}
 	opts := top.Defaults()
 	opts.Tenant, opts.Place, opts.Version = r.tenant, maskedURL(p.url.Value), version().Version
+	opts.Operator = t.as.name(t.sh)
 	opts.Worker, opts.Executor, opts.Timer, opts.Lease = s.Worker.Group, s.Executor.Group, s.Timer.Group, s.Lease
 	return top.New(ctx, r.rdb, opts)
 }

@@ -248,7 +248,7 @@ func (o *operated) pass(t *testing.T) bool {
 	}
 	if len(timers) > 0 {
 		sooner(moment(timers[0]), func() {
-			if _, err := o.engine.Store.FireNow(t.Context(), timers[0]); err != nil {
+			if _, err := o.engine.Store.FireNow(t.Context(), timers[0], "ada"); err != nil {
 				t.Error(err)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 // ledger holds a history against what is true of every one, by the history and its
@@ -48,7 +49,7 @@ func (l *ledger) take(e event.Event) {
 	if e.Type != event.TimerCancelled {
 		l.tidy()
 	}
-	if e.Type == event.TaskRequested || e.Type == event.TimerScheduled {
+	if (e.Type == event.TaskRequested || e.Type == event.TimerScheduled) && e.Source != store.OperatorSource {
 		l.dated(e)
 	}
 	switch e.Type {

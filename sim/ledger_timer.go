@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
 )
 
 // The keys of the timers that a try has for its attempts.
@@ -26,6 +27,9 @@ func (l *ledger) timer(e event.Event, t event.Timer) {
 	key := slot(t) + " " + t.FireAt.String()
 	_, known := l.timers[key]
 	switch {
+	case e.Type == event.TimerScheduled && e.Source == store.OperatorSource: // it was moved, or set again
+		l.timers[key] = t
+		return
 	case e.Type == event.TimerScheduled:
 		l.schedules(e, t)
 		l.timers[key], l.set[slot(t)] = t, e

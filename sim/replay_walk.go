@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
 )
 
 // walk follows the history of one execution: what it decided is decided again,
@@ -81,7 +82,7 @@ func (w *walk) take(e event.Event) {
 	switch {
 	case len(w.made) > 0:
 		w.match(e)
-	case incoming(e.Type):
+	case incoming(e):
 		if w.check(e); w.diff == nil {
 			w.apply(e)
 		}
@@ -92,11 +93,12 @@ func (w *walk) take(e event.Event) {
 	w.last = e
 }
 
-// incoming reports whether events of a type come to an execution, and are not decided by it.
-func incoming(t event.Type) bool {
-	switch t {
-	case event.TaskRequested, event.TimerScheduled, event.TimerCancelled,
-		event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+// incoming reports whether an event came to its execution, and was not decided by it.
+func incoming(e event.Event) bool {
+	switch e.Type {
+	case event.TimerScheduled, event.TimerCancelled:
+		return e.Source == store.OperatorSource
+	case event.TaskRequested, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		return false
 	default:
 		return true

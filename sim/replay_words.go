@@ -73,7 +73,7 @@ func ending(e event.Event) string {
 
 // timed says what a timer is for, and what becomes of it.
 func timed(e event.Event) string {
-	var t event.Timer
+	var t event.TimerChange
 	_ = json.Unmarshal(e.Data, &t) // what cannot be read is zero
 	what := "wait"
 	switch {
@@ -87,12 +87,23 @@ func timed(e event.Event) string {
 	what = fmt.Sprintf("the %s of %s", what, named(e))
 	switch e.Type {
 	case event.TimerFired:
-		return what + " is over"
+		return what + " is over" + by(t.By)
 	case event.TimerCancelled:
-		return what + " is taken back"
+		return what + " is taken back" + by(t.By)
 	default:
+		if t.By != "" {
+			return what + " is due at " + t.Due().UTC().Format(time.RFC3339Nano) + by(t.By)
+		}
 		return fmt.Sprintf("%s is set: %s, until %s", what, history.Exact(time.Duration(t.DurationMS)*time.Millisecond), t.FireAt.UTC().Format(time.RFC3339Nano))
 	}
+}
+
+// by names the operator who has done something, if one has.
+func by(operator string) string {
+	if operator == "" {
+		return ""
+	}
+	return ", by " + operator
 }
 
 func received(e event.Event) string {

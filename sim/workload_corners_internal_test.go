@@ -252,7 +252,7 @@ func (a act) move(ctx context.Context, w *world) error {
 		if p.TaskID != a.task {
 			continue
 		}
-		if _, _, err := w.engine.Store.MoveTimer(ctx, p, w.cfg.Start.Add(a.moved)); err != nil {
+		if _, _, err := w.engine.Store.MoveTimer(ctx, p, w.cfg.Start.Add(a.moved), "ada"); err != nil {
 			return err
 		}
 	}

@@ -50,11 +50,11 @@ func (s Signal) Refuse(x store.Execution) error {
 	}
 }
 
-// Event is what tells an execution.
-func (s Signal) Event(x store.Execution, reason string, now time.Time) event.Event {
+// Event is what tells an execution, and by whom it is asked for.
+func (s Signal) Event(x store.Execution, reason, by string, now time.Time) event.Event {
 	return event.Event{
 		ID: x.ID + "/" + s.Verb + "/" + strings.ToLower(rand.Text()), Source: decide.Prefix + "cli", Type: s.Type, Time: now,
-		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID, Data: event.Encode(event.Ended{Reason: reason}),
+		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID, Data: event.Encode(event.Ended{Reason: reason, By: by}),
 	}
 }
 

@@ -85,12 +85,14 @@ type OpenTask struct {
 
 // Trail is what a history leaves open.
 type Trail struct {
-	Tasks  []OpenTask
-	Timers []event.Timer
+	decide.Leftovers
+
+	Tasks []OpenTask
 }
 
 // Take follows more of the history.
 func (t *Trail) Take(events []event.Event) error {
+	t.Add(events)
 	for _, e := range events {
 		switch e.Type {
 		case event.TaskRequested:
@@ -104,26 +106,8 @@ func (t *Trail) Take(events []event.Event) error {
 			}
 		case event.TaskCompleted:
 			t.Tasks = slices.DeleteFunc(t.Tasks, func(open OpenTask) bool { return open.Task == e.Task })
-		case event.TimerScheduled:
-			var set event.Timer
-			if json.Unmarshal(e.Data, &set) == nil {
-				t.Timers = append(t.Timers, set)
-			}
-		case event.TimerCancelled, event.TimerFired:
-			t.drop(e)
 		default:
 		}
 	}
 	return nil
-}
-
-// drop forgets a timer that has fired or was taken back.
-func (t *Trail) drop(e event.Event) {
-	var gone event.Timer
-	if json.Unmarshal(e.Data, &gone) != nil {
-		return
-	}
-	t.Timers = slices.DeleteFunc(t.Timers, func(set event.Timer) bool {
-		return set.TaskID == gone.TaskID && set.Kind == gone.Kind && set.Key == gone.Key && set.FireAt.Equal(gone.FireAt)
-	})
 }

@@ -2,7 +2,7 @@ package tale
 
 import (
 	"encoding/json"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +25,8 @@ func Event(version int64, e event.Event) tui.Event {
 		out.State = completed(e)
 	case event.TimerScheduled:
 		out.State, out.Until = scheduled(e)
+	case event.TimerCancelled:
+		out.State = unset(e)
 	case event.TimerFired:
 		out.State = fired(e)
 	default:
@@ -94,6 +96,16 @@ func scheduled(e event.Event) (tui.State, time.Time) {
 	}
 }
 
+// unset is what a run is whose timer an operator has cancelled: it waits on, until nobody
+// knows when. A timer that is cancelled by the engine has a run that ends.
+func unset(e event.Event) tui.State {
+	var t event.TimerChange
+	if e.Task == "" || json.Unmarshal(e.Data, &t) != nil || t.By == "" || t.Kind == event.TimeoutTimer {
+		return ""
+	}
+	return tui.Waiting
+}
+
 func fired(e event.Event) tui.State {
 	var t event.Fired
 	if e.Task == "" || json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer {
@@ -114,20 +126,32 @@ func Brief(e event.Event) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
+// joined puts those of some texts side by side that are not empty.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ", ")
+}
+
 // Detail says about an event what there is to say in a few words.
 func Detail(e event.Event) string {
 	var d struct {
 		event.Completed
 
-		FireAt time.Time       `json:"fire_at"`
-		Kind   event.TimerKind `json:"kind"`
-		Reason string          `json:"reason"`
-		Type   string          `json:"type"`
-		Source string          `json:"source"`
-		Input  json.RawMessage `json:"input"`
+		FireAt  time.Time       `json:"fire_at"`
+		MovedTo time.Time       `json:"moved_to"`
+		Kind    event.TimerKind `json:"kind"`
+		Reason  string          `json:"reason"`
+		Listen  []string        `json:"listen"`
+		By      string          `json:"by"`
+		Type    string          `json:"type"`
+		Source  string          `json:"source"`
+		Input   json.RawMessage `json:"input"`
 	}
 	if json.Unmarshal(e.Data, &d) != nil {
 		return string(e.Data)
+	}
+	by := "" // the operator, if it was one
+	if d.By != "" {
+		by = "by " + d.By
 	}
 	switch {
 	case d.Error != nil:
@@ -137,11 +161,17 @@ func Detail(e event.Event) string {
 	case e.Type == event.TaskRequested:
 		return d.TaskType
 	case !d.FireAt.IsZero():
-		return fmt.Sprintf("%s, at %s", d.Kind, d.FireAt.UTC().Format(time.RFC3339Nano))
+		at := d.FireAt.UTC().Format(time.RFC3339Nano)
+		if !d.MovedTo.IsZero() {
+			at = d.MovedTo.UTC().Format(time.RFC3339Nano) + " instead of " + at
+		}
+		return joined(string(d.Kind), "at "+at, by)
+	case e.Type == event.ExecutionRestored:
+		return joined("listens again for "+strings.Join(d.Listen, " and "), by)
 	case e.Type == event.EventReceived:
 		return d.Type + " from " + d.Source
-	case d.Reason != "":
-		return d.Reason
+	case d.Reason != "", by != "":
+		return joined(d.Reason, by)
 	case d.Then != "":
 		return "then " + d.Then
 	case d.Status != "":

@@ -56,7 +56,7 @@ func (l *Live) signal(ctx context.Context, signal operate.Signal, x store.Execut
 	if err != nil {
 		return "", err
 	}
-	if err := l.store.Publish(ctx, signal.Event(x, reason, now)); err != nil {
+	if err := l.store.Publish(ctx, signal.Event(x, reason, l.opts.Operator, now)); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("told %s to %s", x.ID, signal.Verb), nil

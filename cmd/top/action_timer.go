@@ -71,7 +71,7 @@ func (l *Live) fire(t store.Pending, status string) (deed, error) {
 	return deed{
 		line: "fires now: " + operate.Consequence(t, status),
 		do: func(ctx context.Context) (string, error) {
-			return once("fired the "+nameOf(t), func() (bool, error) { return l.store.FireNow(ctx, t) })
+			return once("fired the "+nameOf(t), func() (bool, error) { return l.store.FireNow(ctx, t, l.opts.Operator) })
 		},
 	}, nil
 }
@@ -82,7 +82,7 @@ func (l *Live) drop(t store.Pending, status string) (deed, error) {
 		line:   "never fires: " + loss,
 		danger: true,
 		do: func(ctx context.Context) (string, error) {
-			return once("cancelled the "+nameOf(t), func() (bool, error) { return l.store.DropTimer(ctx, t) })
+			return once("cancelled the "+nameOf(t), func() (bool, error) { return l.store.CancelTimer(ctx, t, l.opts.Operator) })
 		},
 	}
 	if needed {
@@ -101,7 +101,7 @@ func (l *Live) move(t store.Pending, at, now time.Time) (deed, error) {
 	}
 	return deed{line: line, do: func(ctx context.Context) (string, error) {
 		return once("the "+nameOf(t)+" is due at "+instant(at), func() (bool, error) {
-			_, done, err := l.store.MoveTimer(ctx, t, at)
+			_, done, err := l.store.MoveTimer(ctx, t, at, l.opts.Operator)
 			return done, err
 		})
 	}}, nil

@@ -26,6 +26,8 @@ type Options struct {
 	Version string // of flunq, for recordings
 	Folder  string // that recordings are written to
 
+	Operator string // who acts, for histories
+
 	Worker, Executor, Timer string        // groups of the services
 	Lease                   time.Duration // after which a silent process has lost what it had
 }
@@ -33,7 +35,7 @@ type Options struct {
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
 	return Options{
-		Tenant: "default", Folder: ".", Lease: 30 * time.Second,
+		Tenant: "default", Folder: ".", Operator: "unknown", Lease: 30 * time.Second,
 		Worker: store.WorkerGroup, Executor: store.ExecutorGroup, Timer: store.TimerGroup,
 	}
 }

@@ -227,7 +227,7 @@ func TestPageOfTimers(t *testing.T) {
 	}
 	last := half.Rows[39]
 	p := must(w.store.Timer(t.Context(), tenant, last.ID))(t)
-	must(w.store.DropTimer(t.Context(), p))(t)
+	must(w.store.CancelTimer(t.Context(), p, "ada"))(t)
 	if rest := w.all(tui.Query{Table: tui.Timers, After: half.Next, Limit: 100}); len(rest) != 22 || rest[0].Execution == last.Execution {
 		t.Errorf("behind a timer that is gone: %d rows %v", len(rest), rest[0])
 	}

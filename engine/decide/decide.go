@@ -165,6 +165,10 @@ func (m *machine) taker(e event.Event) (func(), error) {
 		return m.takeResumed(), nil
 	case event.ExecutionCancelled:
 		return m.takeCancelled(e)
+	case event.TimerScheduled, event.TimerCancelled:
+		return m.takeTimerChange(e)
+	case event.ExecutionRestored:
+		return m.takeRestored(e)
 	}
 	take, err := m.progress(e)
 	if take == nil || err != nil || !m.Paused {

@@ -101,6 +101,10 @@ func (c *chaos) step() {
 		c.offer(event.ExecutionSuspended, "", []byte(`{}`))
 	case n < 15:
 		c.offer(event.ExecutionResumed, "", []byte(`{}`))
+	case n < 16 && len(c.timers) > 0:
+		change := event.TimerChange{Timer: pick(c, c.timers), By: "ada"}
+		change.MovedTo = c.now.Add(time.Duration(c.IntN(5000)) * time.Millisecond)
+		c.offer([]event.Type{event.TimerScheduled, event.TimerCancelled}[c.IntN(2)], change.TaskID, event.Encode(change))
 	case n < 17:
 		c.offer(event.ExecutionRetried, "", []byte(`{}`))
 	case n < 18:

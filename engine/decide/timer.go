@@ -63,7 +63,15 @@ func (m *machine) cancelTimers(n *Node) {
 	n.Timers = nil
 }
 
+// cancelTimer takes back a timer, unless an operator has done so.
 func (m *machine) cancelTimer(t event.Timer) {
+	if len(m.Unset) > 0 {
+		if i := slices.IndexFunc(m.Unset, func(other event.Timer) bool { return sameTimer(t, other) }); i >= 0 {
+			m.Unset = slices.Delete(m.Unset, i, i+1)
+			return
+		}
+	}
+	t.MovedTo = time.Time{} // it is found by what it was set for
 	m.d.Cancel = append(m.d.Cancel, t)
 	m.announce(event.TimerCancelled, t)
 }
@@ -89,6 +97,7 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	if t := m.Timeout; t != nil && sameTimer(*t, fired.Timer) {
 		return func() {
 			m.Timeout = nil
+			m.hasFired(fired.Timer)
 			m.faultAt(m.underway(), event.NewProblem(event.Timeout, "the workflow did not end in time"), "/timeout")
 		}, nil
 	}
@@ -103,8 +112,14 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	t := n.Timers[i]
 	return func() {
 		n.Timers = slices.Delete(n.Timers, i, i+1)
+		m.hasFired(t)
 		m.elapse(n, t)
 	}, nil
+}
+
+// hasFired forgets that an operator had cancelled a timer: it came from elsewhere.
+func (m *machine) hasFired(t event.Timer) {
+	m.Unset = slices.DeleteFunc(m.Unset, func(other event.Timer) bool { return sameTimer(t, other) })
 }
 
 // firedOf is what TimerFired says.

@@ -93,11 +93,14 @@ type Completed struct {
 	DurationMS int64           `json:"duration_ms"`
 }
 
-// Ended is the data of WorkflowCompleted, WorkflowFailed and WorkflowCancelled.
+// Ended is the data of WorkflowCompleted, WorkflowFailed and WorkflowCancelled, and of
+// what operators ask of executions: ExecutionCancelled, ExecutionSuspended,
+// ExecutionResumed and ExecutionRetried.
 type Ended struct {
 	Output     json.RawMessage `json:"output,omitempty"`
 	Error      *Problem        `json:"error,omitempty"`
 	Reason     string          `json:"reason,omitempty"`
+	By         string          `json:"by,omitempty"` // the operator who asked for it
 	ParentTask string          `json:"parent_task,omitempty"`
 }
 
@@ -169,6 +172,20 @@ type Fired struct {
 	Timer
 	ScheduledFor time.Time `json:"scheduled_for"`
 	FiredAt      time.Time `json:"fired_at"`
+	By           string    `json:"by,omitempty"` // the operator who fired it
+}
+
+// TimerChange is the data of TimerScheduled and TimerCancelled in a history where an
+// operator has moved a timer, set it again or cancelled it.
+type TimerChange struct {
+	Timer
+	By string `json:"by"`
+}
+
+// Restored is the data of ExecutionRestored.
+type Restored struct {
+	Listen []string `json:"listen"` // the types of events that it listens for again
+	By     string   `json:"by"`
 }
 
 // Encode is the JSON of an event's data, which cannot fail to have one.

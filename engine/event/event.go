@@ -27,6 +27,8 @@ const (
 	ExecutionResumed   Type = Prefix + "execution.resumed"   // cli → worker
 	ExecutionRetried   Type = Prefix + "execution.retried"   // cli → worker: a faulted one goes on from where it failed
 
+	ExecutionRestored Type = Prefix + "execution.restored" // in histories only: an operator has listed it as a listener again
+
 	TaskRequested  Type = Prefix + "task.requested"  // worker → executor
 	TaskCompleted  Type = Prefix + "task.completed"  // executor → worker
 	TimerScheduled Type = Prefix + "timer.scheduled" // worker → timer

@@ -20,7 +20,7 @@ func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
 // FiredText is the JSON of the data of TimerFired, as Encode writes it.
 func FiredText(f *Fired) string {
 	out, ok := appendTimer(make([]byte, 0, timerRoom), &f.Timer)
-	if !ok || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
+	if !ok || f.By != "" || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
 		return string(Encode(f))
 	}
 	out = appendTime(append(out, `,"scheduled_for":`...), f.ScheduledFor)

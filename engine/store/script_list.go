@@ -8,7 +8,7 @@ import "github.com/redis/go-redis/v9"
 func Scripts() []*redis.Script {
 	return []*redis.Script{
 		defineScript, startScript, commitScript, replyScript, settleScript, claimScript, renewScript, takeScript, buryScript, giveUpScript,
-		setScript, retryScript, fireScript, dropScript, moveScript, behindScript, replayScript, replayTimerScript,
+		setScript, retryScript, fireScript, cancelScript, restoreScript, moveScript, behindScript, replayScript, replayTimerScript,
 		briefScript, glanceScript, heldScript, streamScript, trimScript, sweepScript,
 	}
 }

@@ -36,7 +36,7 @@ func TestStore(t *testing.T) {
 	var all []check
 	for _, some := range [][]check{
 		commits, starts, messages, answers, leases, wants, deliveries, timers, firings, definitions, secretsKept,
-		keyedTimers, movedTimers, listings, deadLetters, executionLists, trims, inspections, glances, timerPages, wishGroups, looks, forgettings, manies, givingsUp, processes,
+		keyedTimers, movedTimers, timerChanges, listings, deadLetters, executionLists, trims, inspections, glances, timerPages, wishGroups, looks, forgettings, manies, givingsUp, processes,
 	} {
 		all = append(all, some...)
 	}

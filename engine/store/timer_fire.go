@@ -23,6 +23,7 @@ type Due struct {
 	Err    error  // why it cannot fire, if so
 	now    time.Time
 	again  map[string]string // of a delivery: the fields of the entry
+	by     string            // the operator who fires it before its time; "" if none does
 	plain  bool              // the member is the JSON of the timer as we write it
 }
 

@@ -186,7 +186,7 @@ var looks = []check{
 		}
 		found, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 10)
 		must(t, err)
-		_, done, err := w.MoveTimer(t.Context(), found[1], found[0].FireAt.Add(-time.Minute))
+		_, done, err := w.MoveTimer(t.Context(), found[1], found[0].FireAt.Add(-time.Minute), "ada")
 		mine(t, true)(done, err)
 		if told := w.told(t); told != 2 {
 			t.Errorf("told %d times, want once more of the one that was moved before the others", told)

@@ -119,8 +119,8 @@ func (d *Due) eventID() string {
 
 // firedText is the data of TimerFired.
 func (d *Due) firedText() string {
-	if !d.plain {
-		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.now})
+	if !d.plain || d.by != "" {
+		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.now, By: d.by})
 	}
 	const layout = time.RFC3339Nano
 	out := append(make([]byte, 0, 384), d.Member[:len(d.Member)-1]...)

@@ -136,7 +136,7 @@ var keyedTimers = []check{
 		for i := range 30 {
 			one := reminder(fmt.Sprint("k", i), time.Hour)
 			mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
-			done, err := w.DropTimer(t.Context(), w.only(t))
+			done, err := w.CancelTimer(t.Context(), w.only(t), "ada")
 			if err != nil || !done {
 				t.Fatalf("dropped %v, %v", done, err)
 			}
@@ -165,7 +165,7 @@ var keyedTimers = []check{
 // move sets the only timer for another moment.
 func (w *world) move(t *testing.T, to time.Time) store.Pending {
 	t.Helper()
-	moved, done, err := w.MoveTimer(t.Context(), w.only(t), to)
+	moved, done, err := w.MoveTimer(t.Context(), w.only(t), to, "ada")
 	must(t, err)
 	if !done || !moved.Moment().Equal(to) {
 		t.Fatalf("moved %v to %v, want %v", done, moved.Moment(), to)
@@ -208,7 +208,7 @@ var movedTimers = []check{
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		w.move(t, at.FireAt.Add(time.Minute))
-		c := step(1, nil)
+		c := step(3, nil)
 		c.Cancel = []event.Timer{at}
 		w.commit(t, c, store.Committed)
 		w.wantSet(t)
@@ -223,7 +223,7 @@ var movedTimers = []check{
 		at := reminder("", 0)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
-		c := step(1, nil)
+		c := step(2, nil)
 		c.Status, c.Ended = "completed", true
 		w.commit(t, c, store.Committed)
 		for name := range w.rdb.HGetAll(t.Context(), executionKey).Val() {
@@ -257,11 +257,11 @@ var movedTimers = []check{
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
 		for _, want := range []bool{true, false} {
-			if done, err := w.DropTimer(t.Context(), p); done != want || err != nil {
+			if done, err := w.CancelTimer(t.Context(), p, "ada"); done != want || err != nil {
 				t.Errorf("dropped %v, %v, want %v", done, err, want)
 			}
 		}
-		if _, done, err := w.MoveTimer(t.Context(), p, at.FireAt); done || err != nil || w.timers(t) != 0 {
+		if _, done, err := w.MoveTimer(t.Context(), p, at.FireAt, "ada"); done || err != nil || w.timers(t) != 0 {
 			t.Errorf("moved %v, %v", done, err)
 		}
 	}},
@@ -282,7 +282,7 @@ var movedTimers = []check{
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
 		for _, want := range []bool{true, false} {
-			if done, err := w.FireNow(t.Context(), p); done != want || err != nil {
+			if done, err := w.FireNow(t.Context(), p, "ada"); done != want || err != nil {
 				t.Errorf("fired %v, %v, want %v", done, err, want)
 			}
 		}
@@ -328,7 +328,7 @@ var listings = []check{
 				t.Errorf("in pages of %d: %d ids", size, len(ids))
 			}
 		}
-		done, err := w.DropTimer(t.Context(), all[30])
+		done, err := w.CancelTimer(t.Context(), all[30], "ada")
 		if err != nil || !done {
 			t.Fatal(done, err)
 		}

@@ -25,10 +25,10 @@ end
 
 // rouse is for scripts that set a timer which no event has asked for: services that
 // sleep until a later one are told by an event, of which ARGV has the fields from
-// some place to its end.
+// some place to another, or to its end.
 const rouse = `
-local function rouse(timers, member, stream, from)
-  if redis.call('ZRANGE', timers, 0, 0)[1] == member then redis.pcall('XADD', stream, '*', unpack(ARGV, from)) end
+local function rouse(timers, member, stream, from, to)
+  if redis.call('ZRANGE', timers, 0, 0)[1] == member then redis.pcall('XADD', stream, '*', unpack(ARGV, from, to or #ARGV)) end
 end
 `
 
@@ -289,37 +289,6 @@ for i = 4, #KEYS do
 end
 for i = 1, #noted do settle(KEYS[2], KEYS[3], noted[i][1], noted[i][2]) end
 return {#fired, wrong}
-`)
-
-// dropScript takes a timer out. KEYS: timers, keys, forgotten keys. ARGV: member, identity or ”.
-//
-//nolint:gochecknoglobals // see commitScript
-var dropScript = redis.NewScript(keyed + `
-if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
-settle(KEYS[2], KEYS[3], ARGV[2], ARGV[1])
-return 1
-`)
-
-// moveScript sets a timer for another moment. Who would take it back finds it by
-// a note: with the timer's key, or with the execution that has set it, or else
-// among the keys. KEYS: timers, keys, forgotten keys, execution, stream. ARGV:
-// member, the new score and member, identity, order, tombstone, then the fields of
-// the event that tells of it.
-//
-//nolint:gochecknoglobals // see commitScript
-var moveScript = redis.NewScript(rouse + `
-if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
-redis.call('ZADD', KEYS[1], ARGV[2], ARGV[3])
-if ARGV[1] ~= ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[1]) end
-if string.sub(ARGV[4], 1, 1) == 'm' and redis.call('EXISTS', KEYS[4]) == 1 then
-  redis.call('HSET', KEYS[4], 'moved:' .. ARGV[6], ARGV[3], 'notes', '1')
-else
-  local kept = redis.call('HGET', KEYS[2], ARGV[4])
-  redis.call('HSET', KEYS[2], ARGV[4], (kept and string.sub(kept, 1, 40) or ARGV[5]) .. ' ' .. ARGV[3])
-  redis.call('ZREM', KEYS[3], ARGV[4])
-end
-rouse(KEYS[1], ARGV[3], KEYS[5], 7)
-return 1
 `)
 
 // replayTimerScript takes the letter of a timer back among the timers. KEYS: the

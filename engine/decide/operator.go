@@ -1,0 +1,54 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// takeTimerChange takes in what an operator did to a timer: it was cancelled, moved, or
+// set again. That was done when the event was written, and is taken in whatever the
+// execution waits for. Without the name of an operator the event is none of these.
+func (m *machine) takeTimerChange(e event.Event) (func(), error) {
+	var change event.TimerChange
+	if err := DecodeData(e, &change); err != nil {
+		return nil, err
+	}
+	if change.By == "" {
+		return nil, fmt.Errorf("event %s of type %s is none that an execution takes", e.ID, e.Type)
+	}
+	same := func(t event.Timer) bool { return sameTimer(t, change.Timer) }
+	return func() {
+		t := m.timer(change.TaskID, same)
+		if t == nil {
+			return // what it was set for has ended meanwhile
+		}
+		m.Unset = slices.DeleteFunc(m.Unset, same)
+		if e.Type == event.TimerCancelled {
+			m.Unset = append(m.Unset, *t)
+		} else {
+			t.MovedTo = change.MovedTo
+		}
+	}, nil
+}
+
+// timer is one of those that the execution, or a run of a task, has set; nil if there is none such.
+func (m *machine) timer(id string, same func(event.Timer) bool) *event.Timer {
+	if m.Timeout != nil && same(*m.Timeout) {
+		return m.Timeout
+	}
+	if n := m.open[id]; n != nil {
+		if i := slices.IndexFunc(n.Timers, same); i >= 0 {
+			return &n.Timers[i]
+		}
+	}
+	return nil
+}
+
+// takeRestored takes in that an operator has listed the execution as a listener again.
+// It changes nothing but the history.
+func (m *machine) takeRestored(e event.Event) (func(), error) {
+	var restored event.Restored
+	return func() {}, DecodeData(e, &restored)
+}

@@ -1,0 +1,233 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// What operators do to timers. Each change and the entry about it in the history of the
+// timer's execution, with the name of the operator, are one script. An execution that has
+// ended, and one that is not known here, get no entry.
+
+// FireNow publishes a timer, due or not, and takes it out. The event says by whom; it is
+// an entry of the history once the execution takes it. FireNow reports false if the timer
+// is gone.
+func (s *Store) FireNow(ctx context.Context, p Pending, by string) (bool, error) {
+	if p.Err != nil {
+		return false, p.Err
+	}
+	p.by = operator(by)
+	n, err := s.fire(ctx, p.Tenant, []Due{p.Due}, func(*Due) int64 { return 0 })
+	return n == 1, err
+}
+
+// CancelTimer takes a timer out, whatever may wait for it. It reports false if the timer
+// is gone.
+func (s *Store) CancelTimer(ctx context.Context, p Pending, by string) (bool, error) {
+	keys := []string{
+		s.keys.timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
+		s.keys.execution(p.Tenant, p.Execution), s.keys.history(p.Tenant, p.Execution),
+	}
+	args := []any{p.Member, "", ""}
+	if p.Err == nil {
+		args[1], args[2] = noted(p.Timer), "moved:"+tombstone(p.Timer)
+		args = append(args, s.changed(event.TimerCancelled, p.Timer, p.now, by)...)
+	}
+	n, err := cancelScript.Run(ctx, s.rdb, keys, args...).Int()
+	return n == 1, failed("cancel a timer", err)
+}
+
+// MoveTimer sets a timer for another moment, at which it is still the same one to its
+// execution, and returns what it has become. It reports false if the timer is gone.
+func (s *Store) MoveTimer(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
+	if p.Err != nil {
+		return p, false, p.Err
+	}
+	text := movedMember(p.Member, to.UTC())
+	moved = pendingOf(redis.Z{Score: score(to), Member: text}, p.now)
+	if moved.Err != nil || !moved.Moment().Equal(to) {
+		return p, false, fmt.Errorf("move timer %s: its JSON has no end to write moved_to to", p.ID)
+	}
+	keys := []string{
+		s.keys.timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
+		s.keys.execution(p.Tenant, p.Execution), s.keys.stream(p.Tenant), s.keys.history(p.Tenant, p.Execution),
+	}
+	news := s.news(moved.Timer)
+	args := append([]any{p.Member, formatScore(to), text, identity(p.Timer), noOrder(), tombstone(p.Timer), len(news)}, news...)
+	args = append(args, s.changed(event.TimerScheduled, moved.Timer, p.now, by)...)
+	n, err := moveScript.Run(ctx, s.rdb, keys, args...).Int()
+	return moved, n == 1, failed("move a timer", err)
+}
+
+// movedMember is the text of a timer with another moment at its end: what else
+// it says, in whichever form, stays.
+func movedMember(text string, to time.Time) string {
+	const name = `,"moved_to":`
+	body := strings.TrimSuffix(strings.TrimSpace(text), "}")
+	if at := strings.LastIndex(body, name); at >= 0 && !strings.ContainsAny(body[at+len(name):], ",{}") {
+		body = body[:at]
+	}
+	return body + name + string(event.Encode(to)) + "}"
+}
+
+// Restoration is what an execution waits for and Redis does not have.
+type Restoration struct {
+	Timers []event.Timer // due when they were, or when an operator has moved them to
+	Listen []string      // types of events
+}
+
+// Restore sets timers again that an execution waits for, and lists it as a listener
+// again: all of it, or nothing and Conflict if the execution has another version than the
+// one by which it was found out. A timer that is set is not set twice. What is due fires
+// at once.
+func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by string) (Outcome, error) {
+	if err := checkExecution(x.Tenant, x.ID); err != nil {
+		return Conflict, err
+	}
+	now, err := s.Now(ctx)
+	if err != nil {
+		return Conflict, err
+	}
+	keys := []string{s.keys.timers(x.Tenant), s.keys.execution(x.Tenant, x.ID), s.keys.history(x.Tenant, x.ID), s.keys.stream(x.Tenant)}
+	for _, typ := range r.Listen {
+		keys = append(keys, s.keys.listeners(x.Tenant, typ))
+	}
+	var listens []any
+	if len(r.Listen) > 0 {
+		listens = s.note(event.Event{
+			Type: event.ExecutionRestored, Time: now, Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
+			Data: event.Encode(event.Restored{Listen: r.Listen, By: operator(by)}),
+		})
+	}
+	args := append([]any{x.Version, x.ID, len(listens)}, listens...)
+	for _, t := range r.Timers {
+		if t.Tenant != x.Tenant || t.Execution != x.ID {
+			return Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", ErrName, t.Execution, x.ID)
+		}
+		note, news := s.changed(event.TimerScheduled, t, now, by), s.news(t)
+		args = append(append(args, formatScore(t.Due()), member(t), "", tombstone(t), len(note)), note...)
+		if !t.MovedTo.IsZero() {
+			args[len(args)-len(note)-3] = member(t)
+		}
+		args = append(append(args, len(news)), news...)
+	}
+	n, err := restoreScript.Run(ctx, s.rdb, keys, args...).Int()
+	if err != nil || n != 1 {
+		return Conflict, failed("restore execution "+x.ID, err)
+	}
+	return Committed, nil
+}
+
+// changed are the fields of the entry about a change of a timer.
+func (s *Store) changed(typ event.Type, t event.Timer, now time.Time, by string) []any {
+	return s.note(event.Event{
+		Type: typ, Time: now, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
+		Data: event.Encode(event.TimerChange{Timer: t, By: operator(by)}),
+	})
+}
+
+// note is an entry of a history that an operator makes, as annotate wants it.
+func (s *Store) note(e event.Event) []any {
+	e.ID, e.Source = e.Execution+"/", OperatorSource
+	return anys(s.fields(e))[1:] // without the name of the id
+}
+
+// OperatorSource is the source of events that operators make.
+const OperatorSource = "/flunq/cli"
+
+// operator is a name for whoever changes something.
+func operator(by string) string { return cmp.Or(by, "unknown") }
+
+// annotate is for scripts of operators: it appends an entry to the history of an execution
+// that goes on. ARGV has between two places its id without the version, and its other
+// fields.
+const annotate = `
+local function note(execution, history, from, to)
+  if to < from then return end
+  local is = redis.call('HMGET', execution, 'version', 'status')
+  local version = tonumber(is[1] or '0')
+  if version == 0 or is[2] == 'completed' or is[2] == 'faulted' or is[2] == 'cancelled' then return end
+  local next = string.format('%.0f', version + 1)
+  redis.call('XADD', history, next, 'id', ARGV[from] .. next, unpack(ARGV, from + 1, to))
+  redis.call('HSET', execution, 'version', next)
+end
+`
+
+// cancelScript takes a timer out. KEYS: timers, keys, forgotten keys, execution, history.
+// ARGV: member, identity or ”, the field of the execution that says where it was moved to
+// or ”, then the fields of the entry about it. It returns 0 if the timer is gone.
+//
+//nolint:gochecknoglobals // see commitScript
+var cancelScript = redis.NewScript(keyed + annotate + `
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+note(KEYS[4], KEYS[5], 4, #ARGV)
+redis.call('ZREM', KEYS[1], ARGV[1])
+settle(KEYS[2], KEYS[3], ARGV[2], ARGV[1])
+if ARGV[3] ~= '' and redis.call('HGET', KEYS[4], ARGV[3]) == ARGV[1] then redis.call('HDEL', KEYS[4], ARGV[3]) end
+return 1
+`)
+
+// moveScript sets a timer for another moment. Whoever takes it back finds it by a note:
+// with the timer's key, or with the execution that has set it, or else among the keys.
+// KEYS: timers, keys, forgotten keys, execution, stream, history. ARGV: member, the new
+// score and member, identity, order, tombstone, then the count of the fields of the event
+// that tells of it and these, and those of the entry about it. It returns 0 if the timer
+// is gone.
+//
+//nolint:gochecknoglobals // see commitScript
+var moveScript = redis.NewScript(rouse + annotate + `
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+local news = 7 + ARGV[7]
+note(KEYS[4], KEYS[6], news + 1, #ARGV)
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[3])
+if ARGV[1] ~= ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[1]) end
+if string.sub(ARGV[4], 1, 1) == 'm' and redis.call('EXISTS', KEYS[4]) == 1 then
+  redis.call('HSET', KEYS[4], 'moved:' .. ARGV[6], ARGV[3], 'notes', '1')
+else
+  local kept = redis.call('HGET', KEYS[2], ARGV[4])
+  redis.call('HSET', KEYS[2], ARGV[4], (kept and string.sub(kept, 1, 40) or ARGV[5]) .. ' ' .. ARGV[3])
+  redis.call('ZREM', KEYS[3], ARGV[4])
+end
+rouse(KEYS[1], ARGV[3], KEYS[5], 8, news)
+return 1
+`)
+
+// restoreScript sets timers again that an execution waits for, and lists it as a listener.
+// KEYS: timers, execution, history, stream, then the lists. ARGV: the version that the
+// execution has to have, its id, the count of the fields of the entry about the lists and
+// these; then for each timer its score, its member, that once more if it was moved or else
+// ”, its tombstone, and each with their count the fields of the entry about it and of the
+// event that tells of it. It returns 0 if the version is another one.
+//
+//nolint:gochecknoglobals // see commitScript
+var restoreScript = redis.NewScript(rouse + annotate + `
+local timers, execution, history = KEYS[1], KEYS[2], KEYS[3]
+if redis.call('HGET', execution, 'version') ~= ARGV[1] then return 0 end
+local at = 4 + ARGV[3]
+note(execution, history, 4, at - 1)
+for i = 5, #KEYS do redis.call('SADD', KEYS[i], ARGV[2]) end
+while at <= #ARGV do
+  local score, member, moved, tombstone, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
+  local told = at + 5 + n
+  local behind = told + 1 + ARGV[told]
+  if not redis.call('ZSCORE', timers, member) then
+    note(execution, history, at + 5, told - 1)
+    redis.call('ZADD', timers, score, member)
+    if moved ~= '' then
+      redis.call('HSET', execution, 'moved:' .. tombstone, member, 'notes', '1')
+    else
+      redis.call('HDEL', execution, 'moved:' .. tombstone)
+    end
+    rouse(timers, member, KEYS[4], told + 1, behind - 1)
+  end
+  at = behind
+end
+return 1
+`)

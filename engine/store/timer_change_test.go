@@ -1,0 +1,176 @@
+package store_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// waiting is an execution of version 1 that waits for a timer, which is set.
+func waiting(t *testing.T, w *world) event.Timer {
+	t.Helper()
+	w.commit(t, step(0, nil), store.Committed)
+	at := reminder("", 0)
+	at.Kind = event.WaitTimer
+	mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+	return at
+}
+
+// wantNoted fails the test unless the history ends with an entry of a version about a
+// timer, by ada.
+func (w *world) wantNoted(t *testing.T, version int64, typ event.Type, about event.Timer) {
+	t.Helper()
+	x, err := w.Execution(t.Context(), tenant, execution)
+	must(t, err)
+	history, err := w.History(t.Context(), tenant, execution, 0, 100)
+	must(t, err)
+	if x.Version != version || int64(len(history)) != version {
+		t.Fatalf("version %d and %d entries, want %d", x.Version, len(history), version)
+	}
+	var change event.TimerChange
+	e := history[version-1]
+	must(t, json.Unmarshal(e.Data, &change))
+	if e.Type != typ || e.Task != about.TaskID || e.Execution != execution || e.Source != store.OperatorSource || e.Time.IsZero() {
+		t.Errorf("the entry is %+v", e)
+	}
+	if change.By != "ada" || !change.FireAt.Equal(about.FireAt) || !change.MovedTo.Equal(about.MovedTo) || change.Kind != about.Kind {
+		t.Errorf("its data is %s, want %+v", e.Data, about)
+	}
+}
+
+var timerChanges = []check{
+	{"what an operator does to a timer is an entry of the history", func(t *testing.T, w *world) {
+		at := waiting(t, w)
+		at.MovedTo = at.FireAt.Add(time.Hour)
+		w.move(t, at.MovedTo)
+		w.wantNoted(t, 2, event.TimerScheduled, at)
+		if done, err := w.CancelTimer(t.Context(), w.only(t), "ada"); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		w.wantNoted(t, 3, event.TimerCancelled, at)
+		w.commit(t, step(2, nil), store.Conflict)
+		w.commit(t, step(3, nil), store.Committed)
+		for name := range w.rdb.HGetAll(t.Context(), executionKey).Val() {
+			if strings.HasPrefix(name, "moved:") {
+				t.Errorf("field %s is left", name)
+			}
+		}
+	}},
+	{"a timer that is gone leaves no entry", func(t *testing.T, w *world) {
+		waiting(t, w)
+		p := w.only(t)
+		must(t, w.rdb.Del(t.Context(), timersKey).Err())
+		if done, err := w.CancelTimer(t.Context(), p, "ada"); done || err != nil {
+			t.Error(done, err)
+		}
+		if _, done, err := w.MoveTimer(t.Context(), p, p.Moment(), "ada"); done || err != nil {
+			t.Error(done, err)
+		}
+		if n := w.rdb.XLen(t.Context(), historyKey).Val(); n != 1 {
+			t.Errorf("the history has %d entries, want 1", n)
+		}
+	}},
+	{"an execution that has ended gets no entry", func(t *testing.T, w *world) {
+		waiting(t, w)
+		p := w.only(t)
+		c := step(1, nil)
+		c.Status, c.Ended = "faulted", true
+		w.commit(t, c, store.Committed)
+		if done, err := w.CancelTimer(t.Context(), p, "ada"); !done || err != nil {
+			t.Error(done, err)
+		}
+		if n := w.rdb.XLen(t.Context(), historyKey).Val(); n != 2 {
+			t.Errorf("the history has %d entries, want 2", n)
+		}
+	}},
+	{"a history that is none keeps a timer from being changed", func(t *testing.T, w *world) {
+		at := waiting(t, w)
+		p := w.only(t)
+		must(t, w.rdb.Del(t.Context(), historyKey).Err())
+		must(t, w.rdb.Set(t.Context(), historyKey, "mine", 0).Err())
+		if err := w.unchanged(t, func() error { _, err := w.CancelTimer(t.Context(), p, "ada"); return err }); err == nil {
+			t.Error("it was cancelled")
+		}
+		if err := w.unchanged(t, func() error { _, _, err := w.MoveTimer(t.Context(), p, at.FireAt, "ada"); return err }); err == nil {
+			t.Error("it was moved")
+		}
+	}},
+	{"an event says which operator fired its timer", func(t *testing.T, w *world) {
+		waiting(t, w)
+		if done, err := w.FireNow(t.Context(), w.only(t), "ada"); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		msgs, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		must(t, err)
+		var f event.Fired
+		must(t, json.Unmarshal(msgs[len(msgs)-1].Event.Data, &f))
+		if f.By != "ada" || f.FiredAt.IsZero() || f.ScheduledFor.IsZero() {
+			t.Errorf("fired %+v", f)
+		}
+	}},
+	{"a timer that was cancelled is set again, where it was", func(t *testing.T, w *world) {
+		for _, moved := range []bool{false, true} {
+			must(t, w.rdb.FlushDB(t.Context()).Err())
+			at, version := waiting(t, w), int64(1)
+			if moved {
+				at.MovedTo = at.FireAt.Add(time.Hour)
+				w.move(t, at.MovedTo)
+				version++
+			}
+			before := w.only(t)
+			if done, err := w.CancelTimer(t.Context(), before, "ada"); !done || err != nil {
+				t.Fatal(done, err)
+			}
+			found, err := w.Armed(t.Context(), []event.Timer{at})
+			must(t, err)
+			if found[0].ID != "" {
+				t.Errorf("moved %v: it is found as %s", moved, found[0].ID)
+			}
+			x := store.Execution{Tenant: tenant, ID: execution, Version: version}
+			again := store.Restoration{Timers: []event.Timer{at}, Listen: []string{"com.paid"}}
+			if got, err := w.Restore(t.Context(), x, again, "ada"); got != store.Conflict || err != nil || w.timers(t) != 0 {
+				t.Fatalf("moved %v: of an old version it is %v, %v", moved, got, err)
+			}
+			x.Version++
+			if got, err := w.Restore(t.Context(), x, again, "ada"); got != store.Committed || err != nil {
+				t.Fatalf("moved %v: %v, %v", moved, got, err)
+			}
+			w.wantNoted(t, x.Version+2, event.TimerScheduled, at)
+			after := w.only(t)
+			if after.ID != before.ID || after.Member != before.Member {
+				t.Errorf("moved %v: it is %+v, was %+v", moved, after, before)
+			}
+			if listed := w.rdb.SIsMember(t.Context(), "tenant:acme:listen:com.paid", execution).Val(); !listed {
+				t.Error("it is not listed as a listener")
+			}
+			x.Version += 2
+			if got, err := w.Restore(t.Context(), x, store.Restoration{Timers: again.Timers}, "ada"); got != store.Committed || err != nil || w.timers(t) != 1 {
+				t.Errorf("moved %v: once more it is %v, %v", moved, got, err)
+			}
+			w.wantNoted(t, x.Version, event.TimerScheduled, at)
+			plain := at
+			plain.MovedTo = time.Time{}
+			c := step(x.Version, nil)
+			c.Cancel = []event.Timer{plain}
+			w.commit(t, c, store.Committed)
+			w.wantSet(t)
+		}
+	}},
+	{"who listens is found on its lists", func(t *testing.T, w *world) {
+		c := step(0, nil)
+		c.Listen = []string{"com.b", "*"}
+		w.commit(t, c, store.Committed)
+		must(t, w.rdb.SAdd(t.Context(), "tenant:acme:listen:com.a", "other").Err())
+		must(t, w.rdb.ZAdd(t.Context(), "tenant:acme:listen:none", redis.Z{Member: execution}).Err())
+		got, err := w.ListedFor(t.Context(), tenant, execution)
+		if err != nil || len(got) != 2 || got[0] != "*" || got[1] != "com.b" {
+			t.Errorf("listed for %v, %v", got, err)
+		}
+	}},
+}
