@@ -91,7 +91,7 @@ func (s *Store) removeTimers(ctx context.Context, tenant string) error {
 		}
 		for pair := range slices.Chunk(page, 2) {
 			if p := pendingOf(redis.Z{Member: pair[0]}, now); p.Tenant == tenant {
-				if _, err := s.DropTimer(ctx, p); err != nil {
+				if _, err := s.CancelTimer(ctx, p, ""); err != nil {
 					return err
 				}
 			}
