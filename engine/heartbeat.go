@@ -3,22 +3,33 @@ package engine
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
+	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store"
 )
 
 // heartbeat registers the process in Redis while Run is under way, so that doctor, top
 // and start know who runs what. The simulator steps the services itself and has none.
 type heartbeat struct {
-	store *store.Store
-	entry store.Process
-	swept time.Time
+	store    *store.Store
+	breakers *executor.Breakers
+	entry    store.Process
+	swept    time.Time
+	steps    int // since the entry was written; 0 if it was not yet, or has to be again
 }
+
+// beatEvery is how often the heartbeat looks whether a circuit breaker has opened or
+// closed, which is written at once.
+const beatEvery = time.Second
+
+// mostCircuits is how many circuit breakers an entry lists.
+const mostCircuits = 20
 
 func (e *Engine) newHeartbeat() *heartbeat {
 	host, _ := os.Hostname() // unknown is empty
-	h := &heartbeat{store: e.Store, entry: store.Process{
+	h := &heartbeat{store: e.Store, breakers: e.opts.Breakers, entry: store.Process{
 		Name: e.opts.Process, Command: e.opts.Command, Host: host, PID: os.Getpid(), Version: e.opts.Version,
 		Tenants: e.opts.Tenants, All: e.opts.Discover, Embedded: e.opts.Embedded, Transient: e.opts.Transient,
 	}}
@@ -39,11 +50,17 @@ func (e *Engine) newHeartbeat() *heartbeat {
 
 // service is the heartbeat as one of the services that Run loops over.
 func (h *heartbeat) service() Service {
-	return Service{Group: "heartbeat", Name: "heartbeat-" + h.entry.Name, Step: h.Step, Every: store.HeartbeatEvery}
+	return Service{Group: "heartbeat", Name: "heartbeat-" + h.entry.Name, Step: h.Step, Every: beatEvery}
 }
 
-// Step renews the entry, and now and then removes those of processes long gone.
+// Step renews the entry when it is time to or a circuit breaker has changed, and now and
+// then removes those of processes long gone.
 func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
+	circuits := h.circuits()
+	if h.steps++; h.steps > 1 && h.steps <= int(store.HeartbeatEvery/beatEvery) && slices.Equal(circuits, h.entry.Circuits) {
+		return wake, nil
+	}
+	h.steps, h.entry.Circuits = 0, circuits
 	if err := h.store.Register(ctx, &h.entry); err != nil {
 		return wake, err
 	}
@@ -54,7 +71,18 @@ func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 		}
 		h.swept = now
 	}
+	h.steps = 1
 	return now.Add(store.HeartbeatEvery), nil
+}
+
+// circuits are those that are not closed.
+func (h *heartbeat) circuits() (out []store.OpenCircuit) {
+	for _, b := range h.breakers.States() {
+		if b.State != executor.Closed && len(out) < mostCircuits {
+			out = append(out, store.OpenCircuit{Host: b.Host, Failures: b.Failures, Until: b.Until})
+		}
+	}
+	return out
 }
 
 // signOff notes that the process has stopped.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -19,6 +20,13 @@ func TestRunRegisters(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		opts := engine.Defaults()
 		opts.Process, opts.Command, opts.Transport, opts.Timers = "p", "serve", http.DefaultTransport, 1
+		breaking := executor.DefaultBreakerOptions()
+		breaking.Failures = 1
+		breakers, err := executor.NewBreakers(breaking)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.Breakers = breakers
 		opts.Block(10 * time.Millisecond)
 		e, err := engine.New(rdb, opts)
 		if err != nil {
@@ -44,6 +52,31 @@ func TestRunRegisters(t *testing.T) {
 		if s := all[0].Service("timer"); s == nil || s.Group != store.TimerGroup || len(s.Consumers) != 1 || s.Consumers[0] != "timer-p-0" {
 			t.Errorf("timer service: %+v", s)
 		}
+		// A circuit breaker that opens is told before the next heartbeat, and so is one that closes.
+		fail, err := breakers.Begin("pay.example", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fail.Fail(executor.Failure{Reason: "503"})
+		circuits := func(want int) {
+			t.Helper()
+			for until := time.Now().Add(patience); len(all[0].Circuits) != want; all, _ = read() {
+				if time.Now().After(until) {
+					t.Fatalf("circuits: %+v, want %d", all[0].Circuits, want)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		circuits(1)
+		if c := all[0].Circuits[0]; c.Host != "pay.example" || c.Failures != 1 || !c.Until.After(now) {
+			t.Errorf("circuit: %+v", c)
+		}
+		again, err := breakers.Begin("pay.example", all[0].Circuits[0].Until.Add(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Succeed()
+		circuits(0)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

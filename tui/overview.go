@@ -63,6 +63,9 @@ func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
 	s.lists[dueList].take(r.stand.Due, of.Due)
 	s.lists[runningList].take(r.stand.Running, of.Running)
 	s.lists[failedList].take(r.stand.Failed, of.Failed)
+	if len(s.lists[s.at].rows) == 0 {
+		s.jump(1)
+	}
 	return nil
 }
 

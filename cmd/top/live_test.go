@@ -496,3 +496,22 @@ func TestExecutionThatDiverges(t *testing.T) {
 		}
 	}
 }
+
+// Circuit breakers that are not closed are told by host, over all processes that make calls.
+func TestCircuits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := must(w.store.Now(t.Context()))(t)
+	for i, circuits := range [][]store.OpenCircuit{
+		{{Host: "pay.example", Failures: 10, Until: now.Add(time.Minute)}, {Host: "slow.example", Failures: 1, Until: now.Add(-time.Second)}},
+		{{Host: "pay.example", Failures: 11, Until: now.Add(2 * time.Minute)}},
+	} {
+		p := store.Process{Name: fmt.Sprintf("p-%d", i), All: true, Services: []store.RunningService{{Name: "executor", Group: store.ExecutorGroup}}, Circuits: circuits}
+		if err := w.store.Register(t.Context(), &p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants(t, strings.Join(w.overview().Notes, "\n"),
+		"circuit breaker open: pay.example, no calls for ", " (11 failures in a row, in 2 processes)",
+		"circuit breaker half-open: slow.example, the next call decides (1 failure in a row)")
+}

@@ -163,6 +163,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	if err != nil {
 		return err
 	}
+	o.Notes = append(o.Notes, l.circuits(processes, now)...)
 	services := l.groups()
 	for i := range processes {
 		for _, service := range processes[i].Services {
@@ -190,6 +191,43 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	}
 	slices.SortStableFunc(o.Services, func(a, b tui.Service) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
 	return nil
+}
+
+// fewCircuits is how many hosts are named whose circuit breakers are not closed.
+const fewCircuits = 3
+
+// circuits say to which hosts no calls are sent, by the processes that run the executor.
+func (l *Live) circuits(processes []store.Process, now time.Time) (notes []string) {
+	worst, in := map[string]store.OpenCircuit{}, map[string]int{}
+	for i := range processes {
+		p := &processes[i]
+		if !p.Alive(now) || !p.Runs("executor", l.opts.Tenant) {
+			continue
+		}
+		for _, c := range p.Circuits {
+			in[c.Host]++
+			if known, ok := worst[c.Host]; !ok || c.Until.After(known.Until) {
+				worst[c.Host] = c
+			}
+		}
+	}
+	hosts := slices.Sorted(maps.Keys(worst))
+	for _, host := range hosts[:min(len(hosts), fewCircuits)] {
+		c := worst[host]
+		state, then := "half-open", "the next call decides"
+		if left := c.Until.Sub(now); left > 0 {
+			state, then = "open", "no calls for "+history.Duration(left.Round(time.Second))
+		}
+		why := history.Count(c.Failures, "failure") + " in a row"
+		if n := in[host]; n > 1 {
+			why += fmt.Sprintf(", in %d processes", n)
+		}
+		notes = append(notes, fmt.Sprintf("circuit breaker %s: %s, %s (%s)", state, host, then, why))
+	}
+	if more := len(hosts) - fewCircuits; more > 0 {
+		notes = append(notes, "circuit breakers of "+history.Count(more, "other host")+" are open or half-open")
+	}
+	return notes
 }
 
 // groups are the services by their groups.

@@ -35,6 +35,7 @@ type Process struct {
 	All       bool             `json:"all_tenants,omitempty"` // it finds all tenants, new ones too
 	Embedded  bool             `json:"embedded,omitempty"`    // the Redis is inside the process, so it lives while the Redis answers
 	Transient bool             `json:"transient,omitempty"`   // its entry goes when it stops
+	Circuits  []OpenCircuit    `json:"circuits,omitempty"`    // of its executor's circuit breakers, those that are not closed
 	Started   time.Time        `json:"started"`               // all times are Redis'
 	Heartbeat time.Time        `json:"heartbeat"`
 	Stopped   time.Time        `json:"stopped,omitzero"` // when it signed off
@@ -45,6 +46,13 @@ type RunningService struct {
 	Name      string   `json:"service"` // worker, executor or timer
 	Group     string   `json:"group"`
 	Consumers []string `json:"consumers"` // that it reads as
+}
+
+// OpenCircuit is a circuit breaker of a process that is not closed.
+type OpenCircuit struct {
+	Host     string    `json:"host"`
+	Failures int       `json:"failures"` // in a row
+	Until    time.Time `json:"until"`    // no call is sent before; after that the next one shows whether the host is well
 }
 
 // processFormat is the version of a Process' JSON form.
