@@ -58,7 +58,7 @@ func (w *world) carry(from executor.Origin, req *http.Request, status int) {
 	}
 	c := Call{
 		Execution: from.Execution, Task: from.Run.String(), Method: req.Method, URL: req.URL.Redacted(),
-		Key: req.Header.Get("Idempotency-Key"), Status: status, At: w.clock.now,
+		Key: req.Header.Get(idempotencyKey), Status: status, At: w.clock.now,
 	}
 	id := rootOf(from.Execution) + "\n" + c.Key + "\n"
 	if c.Key == "" {

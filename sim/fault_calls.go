@@ -61,7 +61,7 @@ var errNoAnswer = errors.New("connection reset by peer")
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := f.w.originOf(req)
 	deed := Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
-	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String() + " " + req.Header.Get("Idempotency-Key")
+	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String() + " " + req.Header.Get(idempotencyKey)
 	s := f.w.current
 	if err := f.unsent(req); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
@@ -64,11 +63,14 @@ func (w *world) unprovoked(broken breaks) {
 }
 
 // keyed notes the idempotency key of a call: that of one run of a task stays, over
-// all its deliveries and attempts, and is no other's.
+// all its deliveries and attempts, and is no other's. Where the task says what it is, it is
+// the document's affair.
 func (w *world) keyed(from executor.Origin, req *http.Request) {
-	key := req.Header.Get("Idempotency-Key")
-	if strings.Contains(string(w.cfg.Definition.Source), "Idempotency-Key") {
-		return // it is the document's affair
+	key := req.Header.Get(idempotencyKey)
+	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
+	if w.ownKey(from) {
+		w.reused(Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
+		return
 	}
 	if key == "" {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
@@ -77,7 +79,6 @@ func (w *world) keyed(from executor.Origin, req *http.Request) {
 		return
 	}
 	tenant := w.tenantOf(from.Execution) + " " // who has executions of the same ids as others shares their keys
-	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
 	if known := w.idempotency[run]; known != "" && known != key {
 		w.breach("an idempotency key stays", from.Execution, "that of "+from.Run.String()+" was "+known+", and is "+key)
 	}

@@ -57,8 +57,10 @@ type world struct {
 	carried     carried
 	mocked      *mocked           // nil: calls go out
 	idempotency map[string]string // the keys of runs, and the runs of keys
-	breaches    []Violation       // promises that were seen to be broken on the way
-	others      map[string]bool   // messages that a process was told to be another's
+	ownKeys     map[string]bool   // tasks that say what their key is, see ownKey
+	rekeyed     []Rekeyed
+	breaches    []Violation     // promises that were seen to be broken on the way
+	others      map[string]bool // messages that a process was told to be another's
 	alone       isolation
 	foreign     []string // see Trial
 	retention   engine.Retention

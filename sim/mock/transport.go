@@ -129,7 +129,7 @@ func (t *Transport) identity(mock int, req *http.Request) string {
 	if !t.Idempotent || from.Execution == "" {
 		return ""
 	}
-	return fmt.Sprintf("%d %s %s %s %s", mock, from.Execution, from.Run, req.Method, req.URL)
+	return fmt.Sprintf("%d %s %s %s %s %s", mock, from.Execution, from.Run, req.Method, req.URL, req.Header.Get("Idempotency-Key"))
 }
 
 func (t *Transport) respond(req *http.Request, r Response) (*http.Response, error) {

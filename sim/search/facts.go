@@ -133,6 +133,12 @@ func (f *facts) take(e event.Event) {
 	}
 }
 
+// completedWell reports whether a completion is a success.
+func completedWell(e event.Event) bool {
+	var c event.Completed
+	return decide.DecodeData(e, &c) == nil && completion(c) == stepEnds
+}
+
 func completion(c event.Completed) string {
 	switch {
 	case c.Status == "skipped":

@@ -20,7 +20,7 @@ import (
 
 // Hint is something that is wrong in no run, and worth a look.
 type Hint struct {
-	Kind string    // "timeout", "catch", "retry", "repeat" or "export"
+	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key" or "advice"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
@@ -79,8 +79,9 @@ func (h *hunt) hints() []Hint {
 		out = append(out, h.timeoutHint(b, t)...)
 		out = append(out, exportHint(t)...)
 		out = append(out, h.catchHint(t)...)
+		out = append(out, h.advice(t)...)
 	}
-	return append(append(out, h.retryHint()...), h.repeatHint()...)
+	return slices.Concat(out, h.undoHint(), h.keyHint(), h.retryHint(), h.repeatHint())
 }
 
 // repeatHint tells of calls that were made again though nobody asked for it twice.
@@ -89,6 +90,9 @@ func (h *hunt) repeatHint() []Hint {
 	var first *Repeat
 	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), compareDeeds) {
 		r := h.repeated[key]
+		if h.rekeyed[r.Task] != nil {
+			continue
+		}
 		first = cmp.Or(first, r)
 		calls = append(calls, fmt.Sprintf("%s (%s %s, in %s)", h.taskName(r.Task), r.Method, r.URL, runsText(r.Runs)))
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
@@ -38,7 +39,10 @@ type hunt struct {
 	timeouts        map[string]*timeouts
 	repeated        map[sim.Deed]*Repeat
 	retried         map[string]*retried
-	turns           map[string]int // of loops, at most, by the tasks inside
+	rekeyed         map[string]*sim.Rekeyed // calls whose idempotency keys are wrong, by task
+	takenBack       map[string]*takenBack   // tries that do not take back what they have done, or not in order
+	handling        []*dsl.Task             // see there
+	turns           map[string]int          // of loops, at most, by the tasks inside
 	scene           scene
 
 	seeds, faults int
@@ -72,6 +76,8 @@ type verdict struct {
 	fired    map[string]int // … and came
 	repeated []sim.Deed
 	retried  []retried
+	rekeyed  []sim.Rekeyed
+	undoings []undoings
 	turns    map[string]int
 
 	trial *sim.Trial // of a run without faults, while those are gathered
@@ -85,7 +91,7 @@ func newHunt(s *Search) *hunt {
 		Search: s, report: &Report{Faults: map[sim.FaultKind]int{}},
 		known: map[string]map[string]*class{}, whole: map[string]*class{}, done: map[string]*done{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
 		timeouts: map[string]*timeouts{}, repeated: map[sim.Deed]*Repeat{},
-		retried: map[string]*retried{}, turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
+		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{}, handling: handling(s.Config.Definition), turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
 	}
 }
 
@@ -306,6 +312,7 @@ func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
 	}
 	v.set, v.fired = timeoutsIn(t.Ends)
 	v.repeated, v.retried, v.turns = repetitions(t), retriesIn(t), turnsIn(t.Ends)
+	v.rekeyed, v.undoings = t.Rekeyed, h.undoingsIn(t)
 	return v
 }
 
@@ -462,6 +469,8 @@ func (h *hunt) note(v *verdict) {
 	h.countTimeouts(v)
 	h.countRepeats(v)
 	h.countRetries(v)
+	h.countKeys(v)
+	h.countUndoings(v)
 	for ref, n := range v.turns {
 		h.turns[ref] = max(h.turns[ref], n)
 	}

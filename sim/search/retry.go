@@ -1,7 +1,6 @@
 package search
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -14,53 +13,72 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// retried is a call that the workflow itself makes again, though it may have been
-// carried out: the attempt before ended without an answer.
+// retried is a call that the workflow itself makes again, though it was carried out, or may
+// have been: the attempt before ended well, or without an answer.
 type retried struct {
 	Task, Method, URL string
 	runs, plain, most int
+
+	because string // the task that failed behind one that ended well; "" if there was no answer
 }
 
 // retriesIn are such calls of a run.
 func retriesIn(t *sim.Trial) []retried {
-	if len(t.Deeds) == 0 {
+	counts := map[sim.Deed]int{}
+	for d := range t.Deeds {
+		if d.Method == http.MethodPost || d.Method == http.MethodPatch {
+			d.Task = untried(d.Task)
+			counts[d]++
+		}
+	}
+	maps.DeleteFunc(counts, func(_ sim.Deed, n int) bool { return n < 2 }) //nolint:mnd // it was made again
+	if len(counts) == 0 {
 		return nil
 	}
-	given, counts, unanswered := unansweredIn(t), map[sim.Deed]int{}, map[sim.Deed]bool{}
-	for d := range t.Deeds {
-		run := event.ParseRun(d.Task)
-		key := d
-		key.Task = event.Run{Ref: run.Ref, Iteration: run.Iteration}.String()
-		counts[key]++
-		unanswered[key] = unanswered[key] || given[d.Execution+" "+d.Task]
-	}
+	repeatable, after := repeatableIn(t)
 	var out []retried
 	for _, d := range slices.SortedFunc(maps.Keys(counts), compareDeeds) {
-		if counts[d] > 1 && unanswered[d] && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
-			out = append(out, retried{Task: event.ParseRun(d.Task).Ref, Method: d.Method, URL: d.URL, most: counts[d]})
+		if key := d.Execution + " " + d.Task; repeatable[key] {
+			out = append(out, retried{Task: event.ParseRun(d.Task).Ref, Method: d.Method, URL: d.URL, most: counts[d], because: after[key]})
 		}
 	}
 	return out
 }
 
-// unansweredIn are the runs of tasks that were given up without an answer.
-func unansweredIn(t *sim.Trial) map[string]bool {
-	given := map[string]bool{}
+// repeatableIn are the runs of tasks, without their attempts, that were made again after an
+// attempt that ended well or without an answer, and the task that failed behind one that
+// ended well.
+func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]string) {
+	repeatable, after = map[string]bool{}, map[string]string{}
+	lost := map[string]bool{}
+	for _, s := range t.Struck {
+		lost[s.Task] = true
+	}
 	for _, end := range t.Ends {
+		done, well := map[string]bool{}, []string{}
 		for _, e := range end.History {
+			key := end.ID + " " + untried(e.Task)
+			if e.Type == event.TaskRequested && done[key] {
+				repeatable[key] = true
+			}
 			var c event.Completed
-			if e.Type != event.TaskCompleted || !bytes.Contains(e.Data, []byte(event.Timeout)) || decide.DecodeData(e, &c) != nil || c.Error == nil {
+			if e.Type != event.TaskCompleted || decide.DecodeData(e, &c) != nil || c.Error == nil && c.Status != "" {
 				continue
 			}
-			given[end.ID+" "+e.Task] = event.ShortType(c.Error.Type) == event.Timeout
+			switch {
+			case c.Error == nil:
+				done[key], well = true, append(well, key)
+			case event.ShortType(c.Error.Type) == event.Timeout || lost[end.ID+" "+e.Task]:
+				done[key] = true
+			default:
+				for _, before := range well {
+					after[before] = cmp.Or(after[before], event.ParseRun(e.Task).Ref)
+				}
+				well = nil
+			}
 		}
 	}
-	for _, s := range t.Struck {
-		if s.Task != "" {
-			given[s.Task] = true
-		}
-	}
-	return given
+	return repeatable, after
 }
 
 func (h *hunt) countRetries(v *verdict) {
@@ -71,7 +89,7 @@ func (h *hunt) countRetries(v *verdict) {
 			r = &retried{Task: got.Task, Method: got.Method, URL: got.URL}
 			h.retried[got.Task] = r
 		}
-		r.most = max(r.most, got.most)
+		r.most, r.because = max(r.most, got.most), cmp.Or(r.because, got.because)
 		if seen[got.Task] {
 			continue
 		}
@@ -83,18 +101,51 @@ func (h *hunt) countRetries(v *verdict) {
 	}
 }
 
-// retryHint tells of calls that a try makes again although they may have been carried out.
+// retryHint tells of calls that a try makes again although they were, or may have been,
+// carried out.
 func (h *hunt) retryHint() []Hint {
 	var out []Hint
 	for _, r := range slices.SortedFunc(maps.Values(h.retried), func(a, b *retried) int { return cmp.Compare(a.Task, b.Task) }) {
-		where := "with faults only"
+		where := "only where faults strike"
 		if r.plain > 0 {
 			where = fmt.Sprintf("in %s without any fault", runsText(r.plain))
 		}
+		why := "an attempt that ends without an answer, as by a timeout, may have been carried out, and the retry makes it again"
+		if r.because != "" {
+			name := h.taskName(r.because)
+			why = fmt.Sprintf("it ends well, %s fails behind it, and the retry begins with it again: put %s into a try of its own, with the retry", name, name)
+		}
+		key := "Each time it carries the same Idempotency-Key header; a service that does not look at it carries it out twice"
+		if h.rekeyed[r.Task] != nil {
+			key = "The service cannot tell, as its Idempotency-Key is another one each time"
+		}
 		out = append(out, Hint{"retry", h.Config.Definition.Task(r.Task), fmt.Sprintf(
-			"%s %s reached the world up to %d times for one task: an attempt that ends without an answer, as by a timeout, may have been carried out, "+
-				"and the retry makes it again (in %s, %s). Each time it carries the same Idempotency-Key header; a service that does not look at it does the deed twice",
-			r.Method, r.URL, r.most, runsText(r.runs), where)})
+			"%s %s reaches the service up to %d times for one task: %s (in %s, %s). %s", r.Method, r.URL, r.most, why, runsText(r.runs), where, key)})
+	}
+	return out
+}
+
+// countKeys notes the calls of a run whose idempotency keys are wrong.
+func (h *hunt) countKeys(v *verdict) {
+	for _, r := range v.rekeyed {
+		if ref := event.ParseRun(r.Task).Ref; h.rekeyed[ref] == nil {
+			h.rekeyed[ref] = &r
+		}
+	}
+}
+
+// keyHint tells of idempotency keys that tasks set, and that are not what they ought to be.
+func (h *hunt) keyHint() []Hint {
+	var out []Hint
+	for _, ref := range slices.Sorted(maps.Keys(h.rekeyed)) {
+		r := h.rekeyed[ref]
+		text := fmt.Sprintf("its Idempotency-Key is another one when it is tried again (%s, then %s), so that a service which has carried out the first call carries out the second one too. "+
+			`Make it of what stays, such as ${ "\($workflow.id)-%s" }, or leave the header out: flunq sets one that stays`, r.Before, r.Now, h.taskName(ref))
+		if r.Before == r.Now {
+			text = fmt.Sprintf("its Idempotency-Key %s is that of several calls, of which a service that looks at it carries out only the first. "+
+				"Put into it what tells them apart, or leave the header out: flunq sets one for each", r.Now)
+		}
+		out = append(out, Hint{"key", h.Config.Definition.Task(ref), text})
 	}
 	return out
 }

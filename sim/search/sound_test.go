@@ -2,6 +2,8 @@ package search_test
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -34,6 +36,34 @@ func TestSearchSound(t *testing.T) {
 						t.Errorf("%s: %v, with %+v", f.Class, f.Violation, f.Small)
 					}
 				}
+			}
+		})
+	}
+}
+
+// Workflows with a mistake each: what is wrong is a hint at its task, with what to change.
+func TestSearchFaulty(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/faulty/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _, _ := strings.Cut(strings.TrimPrefix(string(archive.Comment), "want: "), "\n")
+			where, text, _ := strings.Cut(want, ": ")
+			s, _ := readCase(t, name)
+			s.Kinds, s.First, s.Last, s.Singles = sim.Faults(), 1, 12, 60
+			hints := report(t, s, nil).Hints
+			if !slices.ContainsFunc(hints, func(h search.Hint) bool {
+				return h.Task != nil && h.Kind+" "+h.Task.Name == where && strings.Contains(h.Text, text)
+			}) {
+				t.Errorf("hints %v, want %s", hints, want)
 			}
 		})
 	}

@@ -1,0 +1,220 @@
+package search
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim"
+)
+
+// advice is what a document should do otherwise, whatever the runs came to.
+func (h *hunt) advice(t *dsl.Task) []Hint {
+	var out []Hint
+	for _, look := range []func(*dsl.Task) string{h.retryLimit, h.retryProduct, h.retryTime, clockDecides, competingEffects, h.earlyEmit} {
+		if text := look(t); text != "" {
+			out = append(out, Hint{"advice", t, text})
+		}
+	}
+	return out
+}
+
+// retryOf is the retry policy of a task; nil if it has none.
+func retryOf(t *dsl.Task) *dsl.RetryPolicy {
+	if t.Try == nil {
+		return nil
+	}
+	return t.Try.Catch.Retry
+}
+
+// retryLimit tells of retries that never end, or that leave the service no time.
+func (h *hunt) retryLimit(t *dsl.Task) string {
+	r := retryOf(t)
+	_, _, limited := bounds{def: h.Config.Definition}.outer(t)
+	switch {
+	case r == nil:
+		return ""
+	case !limited && t.Timeout == nil && r.AttemptCount == 0 && r.Duration == nil && r.When == nil && r.ExceptWhen == nil:
+		return "it is tried again without end for as long as the error lasts, and the execution never ends: give the retry a limit, such as limit: {attempt: {count: 5}} or limit: {duration: PT10M}"
+	case r.Delay == nil && r.AttemptCount != 1:
+		return "it is tried again at once, so that a service that is down gets all attempts in the same moment: give the retry a delay: PT1S and backoff: {exponential: {}}"
+	default:
+		return ""
+	}
+}
+
+// mostAttempts is how many attempts at one call are a storm.
+const mostAttempts = 10
+
+// retryProduct tells of a retry around retries, whose attempts multiply.
+func (h *hunt) retryProduct(t *dsl.Task) string {
+	r := retryOf(t)
+	if r == nil || r.AttemptCount == 0 {
+		return ""
+	}
+	for _, inside := range tasksIn(t.Try.Try) {
+		inner := retryOf(inside)
+		if inner == nil || inner.AttemptCount == 0 {
+			continue
+		}
+		a, b := r.AttemptCount+1, inner.AttemptCount+1
+		if a*b > mostAttempts {
+			return fmt.Sprintf("its retry is around the one of %s (line %d), so that the attempts multiply: a service that is down is called %d × %d = %d times for one task. Retry in one of the two places only",
+				inside.Name, inside.Pos.Line, a, b, a*b)
+		}
+	}
+	return ""
+}
+
+// tasksIn are tasks and all inside them.
+func tasksIn(tasks dsl.TaskList) (out []*dsl.Task) {
+	for _, t := range tasks {
+		out = append(out, t)
+		for _, list := range inner(t) {
+			out = append(out, tasksIn(list)...)
+		}
+	}
+	return out
+}
+
+// retryTime tells of a retry whose pauses alone take longer than a timeout around it allows.
+func (h *hunt) retryTime(t *dsl.Task) string {
+	r := retryOf(t)
+	if r == nil || r.AttemptCount == 0 {
+		return ""
+	}
+	limit, name, ok := bounds{def: h.Config.Definition}.outer(t)
+	if own, has := sim.LiteralDuration(t.Timeout); has && (!ok || own < limit) {
+		limit, name, ok = own, t.Name, true
+	}
+	what := "the timeout of " + name
+	if own, has := sim.LiteralDuration(r.Duration); has && (!ok || own < limit) {
+		limit, what, ok = own, "limit.duration", true
+	}
+	if !ok {
+		return ""
+	}
+	total := time.Duration(0)
+	for n := 1; n <= r.AttemptCount; n++ {
+		pause, _, known := sim.RetryDelay(r, n, h.Config.Start)
+		if total += pause; !known {
+			return ""
+		}
+		if total >= limit {
+			return fmt.Sprintf("%s, %s, is over before retry %d of %d begins: the pauses before it alone take %s. Allow more time, or fewer retries",
+				what, iso(limit), n, r.AttemptCount, iso(total))
+		}
+	}
+	return ""
+}
+
+// clockDecides tells of a decision that asks for the time.
+func clockDecides(t *dsl.Task) string {
+	for _, d := range decisions(t) {
+		if d.program != nil && decidingClock().MatchString(d.program.Source()) {
+			return fmt.Sprintf("%s asks for the time, so that the way that it takes depends on how long calls, and processes that fail, have held the execution up: "+
+				"decide by the data, or by a time that an earlier task has set; for a deadline use timeout, wait, or limit.duration", d.what)
+		}
+	}
+	return ""
+}
+
+// decidingClock matches what asks for a time that differs from run to run.
+func decidingClock() *regexp.Regexp { return decidingPattern }
+
+//nolint:gochecknoglobals // compiled once; it does not change
+var decidingPattern = regexp.MustCompile(`\bnow\b|\$task\.startedAt|\blocaltime\b`)
+
+// decision is an expression that decides what happens next.
+type decision struct {
+	what    string
+	program *expr.Program
+}
+
+func decisions(t *dsl.Task) []decision {
+	out := []decision{{"if", t.If}}
+	for _, c := range t.Switch {
+		out = append(out, decision{"the case " + c.Name, c.When})
+	}
+	if t.For != nil {
+		out = append(out, decision{"while", t.For.While})
+	}
+	if t.Listen != nil {
+		out = append(out, decision{"until", t.Listen.To.Until})
+	}
+	if t.Try != nil {
+		out = append(out, decision{"catch.when", t.Try.Catch.When}, decision{"catch.exceptWhen", t.Try.Catch.ExceptWhen})
+		if r := t.Try.Catch.Retry; r != nil {
+			out = append(out, decision{"retry.when", r.When}, decision{"retry.exceptWhen", r.ExceptWhen})
+		}
+	}
+	return out
+}
+
+// competingEffects tells of branches that compete and change something: what the loser has
+// done stays.
+func competingEffects(t *dsl.Task) string {
+	if t.Fork == nil || !t.Fork.Compete {
+		return ""
+	}
+	for _, inside := range tasksIn(t.Fork.Branches) {
+		if inside.Call == nil || inside.Call.HTTP == nil {
+			continue
+		}
+		data, _ := inside.Call.HTTP.Method.Constant()
+		if method := strings.ToUpper(fmt.Sprint(data)); method == "POST" || method == "PATCH" {
+			return fmt.Sprintf("its branches compete, and %s (line %d) changes something with %s: a branch that loses is cancelled, and what its call has done stays. "+
+				"Let the branches only ask, and act on the winner behind the fork", inside.Name, inside.Pos.Line, method)
+		}
+	}
+	return ""
+}
+
+// earlyEmit tells of an event that is emitted before, or beside, the task of the same
+// document that listens for it.
+func (h *hunt) earlyEmit(t *dsl.Task) string {
+	if t.Kind != dsl.Emit {
+		return ""
+	}
+	typ := ""
+	for _, f := range t.Emit.Fields() {
+		if data, ok := f.Value.Constant(); f.Key == "type" && ok {
+			typ = fmt.Sprint(data)
+		}
+	}
+	if data, ok := t.Emit.Constant(); ok {
+		if object, ok := data.(map[string]any); ok && object["type"] != nil {
+			typ = fmt.Sprint(object["type"])
+		}
+	}
+	listen := h.listenFor(typ)
+	if typ == "" || listen == nil {
+		return ""
+	}
+	const change = ": emit it again until it is answered, or hand the data over in $context"
+	fork := around(h.Config.Definition, t.Ref, listen.Ref)
+	switch {
+	case fork != nil && branchOf(fork, t.Ref) != branchOf(fork, listen.Ref) && len(loopsAround(h.Config.Definition, t.Ref)) == 0:
+		return fmt.Sprintf("%s is emitted beside %s (line %d), which listens for it: what comes before it listens is lost%s", typ, listen.Name, listen.Pos.Line, change)
+	case fork == nil && t.Pos.Line < listen.Pos.Line && !strings.HasPrefix(t.Ref, listen.Ref+"/"):
+		return fmt.Sprintf("%s is emitted before %s (line %d) listens for it, and is lost%s", typ, listen.Name, listen.Pos.Line, change)
+	default:
+		return ""
+	}
+}
+
+// loopsAround are the loops that hold a task.
+func loopsAround(def *dsl.Definition, ref string) (out []*dsl.Task) {
+	tasks := maps.Collect(def.Tasks())
+	for _, other := range slices.Sorted(maps.Keys(tasks)) {
+		if tasks[other].Kind == dsl.For && strings.HasPrefix(ref, other+"/") {
+			out = append(out, tasks[other])
+		}
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package search
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// undoings are what a try of a run did before it failed, and what was done after.
+type undoings struct {
+	try, failed   string     // the tasks
+	before, after []sim.Call // that changed something, in order
+}
+
+// takenBack is what is wrong with how a try takes back what it has done.
+type takenBack struct {
+	failed        string
+	left          string // the task whose call nothing takes back; "" if there is none
+	call          string
+	first, second string // tasks that are taken back in the order in which they were done; "" likewise
+	runs, plain   int
+}
+
+// undoingsIn are those of the tries that failed in a run, and whose handlers went on without
+// a further failure.
+func (h *hunt) undoingsIn(t *sim.Trial) (out []undoings) {
+	for _, end := range t.Ends {
+		if strings.Contains(end.ID, ".") || len(end.Calls) == 0 || !end.Status.Ended() {
+			continue
+		}
+		calls := changing(callsBelow(t, end.ID))
+		for _, try := range h.handling {
+			if u := undoingOf(end, try, calls); len(u.before) > 0 {
+				out = append(out, u)
+			}
+		}
+	}
+	return out
+}
+
+// changing are the calls that do not only read.
+func changing(calls []sim.Call) []sim.Call {
+	return slices.DeleteFunc(calls, func(c sim.Call) bool { return c.Safe() })
+}
+
+// handling are the tries of a document that do something about an error, and do not pass it
+// on: others may do what is missing then.
+func handling(def *dsl.Definition) (out []*dsl.Task) {
+	tasks := maps.Collect(def.Tasks())
+	for _, ref := range slices.Sorted(maps.Keys(tasks)) {
+		t := tasks[ref]
+		if t.Try == nil || len(t.Try.Catch.Do) == 0 || slices.ContainsFunc(tasksIn(t.Try.Catch.Do), func(t *dsl.Task) bool { return t.Kind == dsl.Raise }) {
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// undoingOf are what a try did before it failed, and what was done from then on.
+func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoings) {
+	u.try = try.Ref
+	inside, handler := try.Ref+"/try/", try.Ref+"/catch/do/"
+	well := map[string]bool{}
+	for _, e := range end.History {
+		switch ref := event.ParseRun(e.Task).Ref; {
+		case e.Type == event.TaskRequested && strings.HasPrefix(ref, handler):
+			for _, c := range calls {
+				switch task := event.ParseRun(c.Task).Ref; {
+				case c.Execution == end.ID && strings.HasPrefix(task, inside):
+					if well[c.Task] {
+						u.before = append(u.before, c)
+					}
+				case !c.At.Before(e.Time):
+					u.after = append(u.after, c)
+				}
+			}
+			return u
+		case e.Type == event.TaskCompleted && strings.HasPrefix(ref, inside):
+			if completedWell(e) {
+				well[e.Task] = true
+			} else {
+				u.failed = ref
+			}
+		}
+	}
+	return undoings{}
+}
+
+func (h *hunt) countUndoings(v *verdict) {
+	for i := range v.undoings {
+		u := &v.undoings[i]
+		found, wrong := u.judge()
+		if !wrong {
+			continue
+		}
+		known := h.takenBack[u.try]
+		if known == nil {
+			known = &found
+			h.takenBack[u.try] = known
+		}
+		if known.runs++; v.calm() {
+			known.plain++
+		}
+	}
+}
+
+// judge finds a call that nothing takes back, though others are, or nothing is called at
+// all; and two that are taken back in the order in which they were done.
+func (u *undoings) judge() (out takenBack, wrong bool) {
+	out.failed = u.failed
+	by := make([]int, len(u.before)) // which call takes back which one; -1 for none
+	taken := map[int]bool{}
+	for i := range by {
+		by[i] = -1
+		for j := range u.after {
+			if !taken[j] && takesBack(&u.before[i], &u.after[j]) {
+				by[i], taken[j] = j, true
+				break
+			}
+		}
+	}
+	for i := range by {
+		switch {
+		case by[i] < 0 && (len(taken) > 0 || len(u.after) == 0):
+			out.left, out.call, wrong = event.ParseRun(u.before[i].Task).Ref, u.before[i].Method+" "+u.before[i].URL, true
+		case i > 0 && by[i-1] >= 0 && by[i] > by[i-1] && event.ParseRun(u.before[i].Task).Ref != event.ParseRun(u.before[i-1].Task).Ref:
+			out.first, out.second, wrong = event.ParseRun(u.before[i-1].Task).Ref, event.ParseRun(u.before[i].Task).Ref, true
+		}
+	}
+	return out, wrong
+}
+
+// takesBack reports whether a later call may take an earlier one back: it is about the same
+// thing, or goes to the same service under a name for that.
+func takesBack(earlier, later *sim.Call) bool {
+	if related(earlier, later) {
+		return true
+	}
+	a, err1 := url.Parse(earlier.URL)
+	b, err2 := url.Parse(later.URL)
+	return err1 == nil && err2 == nil && a.Host == b.Host && undoing(later)
+}
+
+// undoHint tells of tries that do not take back what they have done, or in the wrong order.
+func (h *hunt) undoHint() []Hint {
+	var out []Hint
+	for _, ref := range slices.Sorted(maps.Keys(h.takenBack)) {
+		b := h.takenBack[ref]
+		task, where := h.Config.Definition.Task(ref), runsText(b.runs)
+		if b.left != "" {
+			out = append(out, Hint{"undo", task, fmt.Sprintf(
+				"%s was carried out by %s before %s failed, and nothing in its catch takes it back (in %s). If that has to be undone, do so in catch.do, the last one first",
+				b.call, h.taskName(b.left), h.taskName(b.failed), where)})
+		}
+		if b.first != "" {
+			out = append(out, Hint{"undo", task, fmt.Sprintf(
+				"its catch takes back %s before %s, in the order in which they were done (in %s): take back the last one first, so that nothing is free while what builds on it is still there",
+				h.taskName(b.first), h.taskName(b.second), where)})
+		}
+	}
+	return out
+}
