@@ -45,10 +45,10 @@ func (st *stream) lag(g *group) resp.Reply {
 	case st.added == 0:
 		return resp.Int(0)
 	case g.read != unknown && !st.gapsFrom(g.last):
-		return counted(st.added - g.read)
+		return resp.Int(int(st.added - g.read))
 	}
 	if n := st.distance(g.last); n != unknown {
-		return counted(st.added - n)
+		return resp.Int(int(st.added - n))
 	}
 	return resp.Reply{}
 }

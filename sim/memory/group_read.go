@@ -40,11 +40,8 @@ func (s *Server) xreadGroup(args []string) resp.Reply { //nolint:revive // cogni
 	}
 	out := s.some(len(readers))[:0]
 	for _, one := range readers {
-		if one.fresh && !one.group.last.less(one.stream.last) {
+		if n := len(one.entries); one.fresh && (n == 0 || !one.group.last.less(one.entries[n-1].streamID)) {
 			continue // there is nothing new
-		}
-		if one.fresh && len(one.entries) == 0 {
-			continue
 		}
 		c := one.join(args[3], s.ms)
 		var entries []resp.Reply

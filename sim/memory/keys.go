@@ -19,6 +19,7 @@ func keyCommands() map[string]command {
 		"keys":      {(*Server).keysLike, 2},
 		"scan":      {(*Server).scan, -2},
 		"rename":    {(*Server).rename, 3},
+		"copy":      {(*Server).copyKey, -3},
 		"expire":    {expiry(1000, false), -3},
 		"pexpire":   {expiry(1, false), -3},
 		"expireat":  {expiry(1000, true), -3},

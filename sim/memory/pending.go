@@ -43,10 +43,9 @@ func (s *Server) xpending(args []string) resp.Reply { //nolint:revive // cogniti
 	if !ok {
 		return resp.Fail(noInteger)
 	}
-	from, okLow := streamBound(rest[0], 0)
-	to, okHigh := streamBound(rest[1], greatest)
-	if !okLow || !okHigh {
-		return resp.Fail(noStreamID)
+	from, to, bad := streamRange(rest[0], rest[1])
+	if bad != "" {
+		return resp.Fail(bad)
 	}
 	_, g, bad := s.owned(args[1], args[2])
 	if bad != "" {
@@ -123,7 +122,7 @@ func (s *Server) xclaim(args []string) resp.Reply { //nolint:revive // cognitive
 		}
 		p := g.find(id)
 		if p == nil {
-			p = g.give(pending{id, e.id, owner, s.ms, 0})
+			p = g.give(pending{id, e.id, owner, s.ms, 1})
 		}
 		s.taken(g, p, owner)
 		p.claim(c, owner)
@@ -221,13 +220,13 @@ const looks = 10
 func (s *Server) xautoClaim(args []string) resp.Reply {
 	c := claiming{since: s.ms, count: -1}
 	idle, okIdle := integer(args[4])
-	from, okFrom := streamBound(args[5], 0)
+	from, bad := streamBound(args[5], 0)
 	count := int64(100)
 	switch {
 	case !okIdle:
 		return resp.Fail("ERR Invalid min-idle-time argument for XAUTOCLAIM")
-	case !okFrom:
-		return resp.Fail(noStreamID)
+	case bad != "":
+		return resp.Fail(bad)
 	}
 	c.idle = idle
 	for rest := args[6:]; len(rest) > 0; rest = rest[1:] {

@@ -126,13 +126,14 @@ func sortedCommands() map[string]command {
 func onSorted(read func(*sorted, []string) resp.Reply) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		z, ok := find[sorted](s, args[1])
-		switch {
-		case !ok:
-			return resp.Fail(wrongType)
-		case z == nil:
+		if z == nil {
 			z = &sorted{}
 		}
-		return read(z, args)
+		reply := read(z, args)
+		if !ok && reply.Kind != resp.Error { // what is wrong with the arguments is told first
+			return resp.Fail(wrongType)
+		}
+		return reply
 	}
 }
 
@@ -237,7 +238,7 @@ func (s *Server) cut(key string, z *sorted, from, to int) resp.Reply {
 		delete(z.scores, r.member)
 	}
 	z.ranked = slices.Delete(z.ranked, from, to)
-	if len(z.ranked) == 0 {
+	if to > from && len(z.ranked) == 0 {
 		delete(s.keys, key)
 	}
 	return resp.Int(to - from)

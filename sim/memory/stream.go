@@ -17,6 +17,7 @@ type stream struct {
 	deleted streamID // the greatest that was deleted
 	added   int64    // entries, ever
 	groups  []*group // by their names
+	nodes   []node   // see parted; nil: they are not known
 }
 
 // entry is an entry of a stream. Its fields are not changed any more.
@@ -83,24 +84,45 @@ func streamIDOf(text string, seq uint64) (id streamID, ok bool) {
 	return id, errMS == nil
 }
 
+// What the ends of a range are answered with behind which, or before which, nothing is.
+const (
+	noStart = "ERR invalid start ID for the interval"
+	noEnd   = "ERR invalid end ID for the interval"
+)
+
+// streamRange reads the ends of a range.
+func streamRange(low, high string) (from, to streamID, bad string) {
+	from, bad = streamBound(low, 0)
+	if bad == "" {
+		to, bad = streamBound(high, greatest)
+	}
+	return from, to, bad
+}
+
 // streamBound reads one end of a range: what stands for a missing second number
 // is different at the two ends.
-func streamBound(text string, seq uint64) (id streamID, ok bool) {
+func streamBound(text string, seq uint64) (id streamID, bad string) {
 	switch text {
 	case "-":
-		return streamID{}, true
+		return streamID{}, ""
 	case "+":
-		return streamID{greatest, greatest}, true
+		return streamID{greatest, greatest}, ""
 	}
 	text, open := strings.CutPrefix(text, "(")
-	id, ok = streamIDOf(text, seq)
+	id, ok := streamIDOf(text, seq)
 	switch {
-	case !ok || !open:
-		return id, ok
+	case !ok:
+		return id, noStreamID
+	case !open:
+		return id, ""
+	case seq == 0 && id == streamID{greatest, greatest}:
+		return id, noStart
 	case seq == 0:
-		return id.next(), id != streamID{greatest, greatest}
+		return id.next(), ""
+	case id == streamID{}:
+		return id, noEnd
 	default:
-		return id.previous(), id != streamID{}
+		return id.previous(), ""
 	}
 }
 
@@ -169,10 +191,9 @@ func (s *Server) xrange(args []string) resp.Reply {
 	if reverse {
 		low, high = high, low
 	}
-	from, okLow := streamBound(low, 0)
-	to, okHigh := streamBound(high, greatest)
-	if !okLow || !okHigh {
-		return resp.Fail(noStreamID)
+	from, to, bad := streamRange(low, high)
+	if bad != "" {
+		return resp.Fail(bad)
 	}
 	count, bad := rangeCount(args[4:])
 	if bad != "" {
@@ -326,6 +347,8 @@ func (s *Server) xdel(args []string) resp.Reply {
 		if at == len(st.entries) || st.entries[at].streamID != id {
 			continue
 		}
+		st.parted(s.Node)
+		st.unplace(id)
 		st.entries = slices.Delete(st.entries, at, at+1)
 		if st.deleted.less(id) {
 			st.deleted = id

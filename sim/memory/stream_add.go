@@ -10,13 +10,18 @@ import (
 
 // trimming is how much of a stream is to stay.
 type trimming struct {
-	by   string // "maxlen" or "minid"; "": all of it
-	most int
-	min  streamID
+	by    string // "maxlen" or "minid"; "": all of it
+	most  int
+	min   streamID
+	about bool // whole nodes only …
+	limit int  // … and so many entries at most; 0: any number
 }
 
-// trimmingOf reads MAXLEN or MINID, and returns the arguments behind it. What may
-// be trimmed about is trimmed exactly.
+// mostTrimmed is how many entries go at most where a stream is trimmed about, unless LIMIT
+// says so.
+const mostTrimmed = 100 * nodeEntries
+
+// trimmingOf reads MAXLEN or MINID, and returns the arguments behind it.
 func trimmingOf(args []string) (t trimming, rest []string, bad string) {
 	t.by = strings.ToLower(args[0])
 	args = args[1:]
@@ -43,27 +48,51 @@ func trimmingOf(args []string) (t trimming, rest []string, bad string) {
 		}
 	}
 	args = args[1:]
+	if t.about = about; about {
+		t.limit = mostTrimmed
+	}
 	if len(args) > 1 && strings.EqualFold(args[0], "limit") {
-		if n, ok := integer(args[1]); !ok || n < 0 || !about {
+		n, ok := integer(args[1])
+		switch {
+		case !ok:
+			return t, nil, noInteger
+		case n < 0:
+			return t, nil, "ERR The LIMIT argument must be >= 0."
+		case !about:
 			return t, nil, "ERR syntax error, LIMIT cannot be used without the special ~ option"
 		}
-		args = args[2:]
+		t.limit, args = int(n), args[2:]
 	}
 	return t, args, ""
 }
 
 // trim takes the oldest entries out, and says how many.
 func (s *Server) trim(key string, st *stream, t trimming) int {
-	n := 0
-	switch t.by {
-	case "maxlen":
+	n, known := 0, st.nodes != nil
+	switch {
+	case t.by != "" && t.about:
+		n = st.wholeNodes(t, s.Node)
+	case t.by == "maxlen":
 		n = max(0, len(st.entries)-t.most)
-	case "minid":
+	case t.by == "minid":
 		n = st.search(t.min)
+	}
+	if n == 0 {
+		if !known {
+			st.nodes = nil
+		}
+		return 0
+	}
+	st.parted(s.Node)
+	for i := range n {
+		st.unplace(st.entries[i].streamID)
 	}
 	s.lost(st, st.entries[:n])
 	s.trimmed(key, st.entries[:n])
 	st.entries = slices.Delete(st.entries, 0, n)
+	if t.about && !known { // they were whole nodes
+		st.nodes = nil
+	}
 	return n
 }
 
@@ -127,7 +156,7 @@ options:
 		return resp.Fail(bad)
 	}
 	text := id.String()
-	st.add(entry{id, text, s.kept(rest[1:])})
+	st.add(entry{id, text, s.kept(rest[1:])}, s.Node)
 	if s.keys[key] == nil {
 		s.keys[key] = &item{value: st}
 	}
@@ -172,11 +201,14 @@ func (s *scratch) vacate() {
 	s.blocks, s.begun = s.blocks[:min(most, len(s.blocks))], 0
 }
 
-func (st *stream) add(e entry) {
+func (st *stream) add(e entry, most int) {
 	if st.entries == nil {
 		st.entries = make([]entry, 0, 16)
 	}
 	st.entries = append(st.entries, e)
+	if st.nodes != nil {
+		st.place(&e, most)
+	}
 	st.last = e.streamID
 	st.added++
 }

@@ -14,6 +14,7 @@ func TestMemoryTrims(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	m, client := openMemory(t)
+	m.Node = 1
 	st := store.New(client, store.Options{})
 	if err := st.Groups(ctx, "acme"); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,80 @@
+package memory
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/sim/resp"
+)
+
+// copyKey is COPY.
+func (s *Server) copyKey(args []string) resp.Reply {
+	replace := false
+	for rest := args[3:]; len(rest) > 0; rest = rest[1:] {
+		switch word := strings.ToLower(rest[0]); {
+		case word == "replace":
+			replace = true
+		case word == "db" && len(rest) > 1:
+			if n, ok := integer(rest[1]); !ok {
+				return resp.Fail(noInteger)
+			} else if n != 0 {
+				return resp.Fail("ERR DB index is out of range")
+			}
+			rest = rest[1:]
+		default:
+			return resp.Fail(syntax)
+		}
+	}
+	if args[1] == args[2] {
+		return resp.Fail("ERR source and destination objects are the same")
+	}
+	it := s.item(args[1])
+	if it == nil || s.item(args[2]) != nil && !replace {
+		return resp.Int(0)
+	}
+	s.keys[args[2]] = &item{value: cloned(it.value, args[2]), expires: it.expires}
+	return resp.Int(1)
+}
+
+// cloned is a value of its own that is the same, under a key.
+func cloned(value any, key string) any {
+	switch v := value.(type) {
+	case *text:
+		return &text{v.value}
+	case *hash:
+		return &hash{slices.Clone(v.pairs), maps.Clone(v.place)}
+	case *set:
+		return &set{slices.Clone(v.members)}
+	case *sorted:
+		return &sorted{slices.Clone(v.ranked), maps.Clone(v.scores)}
+	case *list:
+		return &list{slices.Clone(v.values)}
+	case *stream:
+		return v.clone(key)
+	default:
+		panic("memory: a value of an unknown kind")
+	}
+}
+
+func (st *stream) clone(key string) *stream {
+	out := *st
+	out.entries, out.nodes, out.groups = slices.Clone(st.entries), slices.Clone(st.nodes), nil
+	for _, g := range st.groups {
+		out.groups = append(out.groups, g.clone(key))
+	}
+	return &out
+}
+
+func (g *group) clone(key string) *group {
+	out := &group{stream: key, name: g.name, last: g.last, read: g.read}
+	for _, c := range g.consumers {
+		out.consumers = append(out.consumers, &consumer{name: c.name, seen: c.seen})
+	}
+	for _, p := range g.pending {
+		own := *p
+		own.owner = out.consumer(p.owner.name)
+		out.give(own)
+	}
+	return out
+}

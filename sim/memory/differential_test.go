@@ -1,0 +1,323 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// differentialVariable says how many random commands are compared, if not some thousands.
+const differentialVariable = "FLUNQ_DIFFERENTIAL"
+
+// commandsOf is what random commands are made of: each word that has choices stands for one
+// of them.
+const commandsOf = `
+XADD S ID F V
+XADD S ID F V F V
+XADD S ID F V F LONG
+XADD S ID F LONG
+XADD S N-* F V
+XADD S MAXLEN ~ N ID F V
+XADD S MAXLEN N ID F V
+XADD S MINID ~ ID ID F V
+XADD S MINID ~ ID LIMIT N ID F V
+XADD S NOMKSTREAM ID F V
+XLEN S
+XRANGE S BOUND BOUND
+XRANGE S BOUND BOUND COUNT N
+XREVRANGE S BOUND BOUND COUNT N
+XREAD COUNT N STREAMS S ID
+XDEL S ID
+XDEL S ID ID
+XTRIM S MAXLEN N
+XTRIM S MAXLEN ~ N
+XTRIM S MAXLEN ~ N LIMIT N
+XTRIM S MINID ID
+XTRIM S MINID ~ ID
+XTRIM S MINID ~ ID LIMIT N
+XSETID S ID
+XGROUP CREATE S G ID
+XGROUP CREATE S G 0
+XGROUP CREATE S G $ MKSTREAM
+XGROUP CREATE S G ID ENTRIESREAD N
+XGROUP SETID S G ID
+XGROUP SETID S G ID ENTRIESREAD N
+XGROUP SETID S G $
+XGROUP DESTROY S G
+XGROUP CREATECONSUMER S G C
+XGROUP DELCONSUMER S G C
+XREADGROUP GROUP G C COUNT N STREAMS S >
+XREADGROUP GROUP G C COUNT N STREAMS S S > >
+XREADGROUP GROUP G C COUNT N NOACK STREAMS S >
+XREADGROUP GROUP G C COUNT N STREAMS S ID
+XACK S G ID
+XACK S G ID ID
+XPENDING S G
+XPENDING S G BOUND BOUND N
+XPENDING S G BOUND BOUND N C
+XPENDING S G IDLE 0 - + N
+XCLAIM S G C 0 ID
+XCLAIM S G C 0 ID ID JUSTID
+XCLAIM S G C 0 ID FORCE
+XCLAIM S G C 0 ID FORCE JUSTID
+XCLAIM S G C 0 ID RETRYCOUNT N
+XCLAIM S G C 0 ID FORCE RETRYCOUNT N
+XCLAIM S G C 0 ID LASTID ID
+XCLAIM S G C 9999999 ID
+XCLAIM S G C 0 ID IDLE N
+XCLAIM S G C 0 ID TIME N
+XAUTOCLAIM S G C 0 ID COUNT N
+XAUTOCLAIM S G C 0 BOUND COUNT N JUSTID
+XAUTOCLAIM S G C 9999999 0 COUNT N
+XINFO GROUPS S
+XINFO STREAM S
+XINFO CONSUMERS S G
+COPY S S
+COPY S S REPLACE
+COPY K K
+COPY K K REPLACE
+COPY K S REPLACE
+COPY S K DB 0 REPLACE
+RENAME K K
+RENAME S S
+DEL S
+DEL K
+EXISTS K S K
+TYPE S
+TYPE K
+HSET K F V
+HSET K F V F V
+HSETNX K F V
+HDEL K F F
+HGET K F
+HMGET K F F
+HGETALL K
+HKEYS K
+HLEN K
+HEXISTS K F
+HINCRBY K F N
+HSTRLEN K F
+SADD K F V
+SREM K F
+SMEMBERS K
+SCARD K
+SISMEMBER K F
+SMISMEMBER K F V
+SUNION K K
+SINTER K K
+ZADD K SCORE F
+ZADD K NX SCORE F
+ZADD K XX CH SCORE F
+ZADD K GT SCORE F SCORE F
+ZADD K LT CH SCORE F
+ZADD K INCR SCORE F
+ZINCRBY K SCORE F
+ZREM K F F
+ZSCORE K F
+ZMSCORE K F F
+ZCARD K
+ZRANK K F
+ZREVRANK K F
+ZCOUNT K EDGE EDGE
+ZRANGE K INDEX INDEX
+ZRANGE K INDEX INDEX WITHSCORES
+ZREVRANGE K INDEX INDEX
+ZRANGEBYSCORE K EDGE EDGE
+ZRANGEBYSCORE K EDGE EDGE WITHSCORES LIMIT N N
+ZREVRANGEBYSCORE K EDGE EDGE LIMIT N N
+ZREMRANGEBYSCORE K EDGE EDGE
+ZREMRANGEBYRANK K INDEX INDEX
+ZPOPMIN K
+ZPOPMAX K
+SET K V
+SET K V NX
+SET K V XX GET
+SETNX K V
+GET K
+GETDEL K
+APPEND K V
+STRLEN K
+INCR K
+DECRBY K N
+MGET K K
+RPUSH K V V
+LPUSH K V
+LPOP K
+RPOP K
+LLEN K
+LINDEX K INDEX
+LRANGE K INDEX INDEX
+PERSIST K
+EXPIRE K 100000
+TTL K
+`
+
+// drawn is a random command.
+func drawn(r *rand.Rand, forms []string) []any {
+	id := func() string { return fmt.Sprintf("%d-%d", r.IntN(12), r.IntN(4)) }
+	of := func(words ...string) string { return words[r.IntN(len(words))] }
+	var out []any
+	for _, word := range strings.Fields(forms[r.IntN(len(forms))]) {
+		switch word {
+		case "S":
+			word = of("s1", "s1", "s2", "s3", "k1")
+		case "K":
+			word = of("k1", "k2", "k3", "k4", "k5", "s1")
+		case "G":
+			word = of("g", "g", "h")
+		case "C":
+			word = of("c", "d", "e")
+		case "F":
+			word = of("a", "b", "c")
+		case "V":
+			word = of("x", "7", "-3", "300", "-70000", "12345678901", "no number", "")
+		case "LONG":
+			word = strings.Repeat("v", r.IntN(3000))
+		case "N":
+			word = strconv.Itoa(r.IntN(8))
+		case "N-*":
+			word = fmt.Sprintf("%d-*", 8+r.IntN(8))
+		case "ID":
+			if word = id(); r.IntN(2) == 0 {
+				word = fmt.Sprintf("%d-%d", 8+r.IntN(40), r.IntN(4))
+			}
+		case "BOUND":
+			word = of("-", "+", "("+id(), id(), strconv.Itoa(r.IntN(12)))
+		case "SCORE":
+			word = of("1", "2.5", "-1", "1e3", "inf", "0.1", "x")
+		case "EDGE":
+			word = of("-inf", "+inf", "1", "(1", "2.5", "(1e3", "y")
+		case "INDEX":
+			word = of("0", "1", "-1", "-2", "5")
+		}
+		if word == "" {
+			word = " "
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+// said is a reply as text, without what depends on the machine's clock, on how much memory is
+// used, and on the order of what has none.
+func said(args []any, reply any, err error) string {
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "error: " + err.Error()
+	}
+	rows, _ := reply.([]any)
+	switch args[0] {
+	case "XPENDING":
+		for _, row := range rows {
+			if fields, ok := row.([]any); ok && len(fields) == 4 && len(args) > 3 {
+				fields[2] = "some time"
+			}
+		}
+	case "XINFO":
+		if args[1] != "STREAM" {
+			for _, row := range rows {
+				unsaid(row, "idle", "inactive")
+			}
+		}
+		unsaid(reply, "radix-tree-keys", "radix-tree-nodes")
+	case "HGETALL", "HKEYS", "SMEMBERS", "SUNION", "SINTER":
+		slices.SortFunc(rows, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	case "TTL":
+		if left, ok := reply.(int64); ok && left > 0 {
+			reply = "some time"
+		}
+	}
+	return fmt.Sprint(reply)
+}
+
+// unsaid leaves the values of some names out of a flat list of names and values.
+func unsaid(flat any, names ...string) {
+	list, _ := flat.([]any)
+	for i := 0; i+1 < len(list); i += 2 {
+		if name, ok := list[i].(string); ok && slices.Contains(names, name) {
+			list[i+1] = "something"
+		}
+	}
+}
+
+// Whatever is asked of it, the in-memory Redis replies as a real one does.
+func TestMemoryDiffersInNothing(t *testing.T) {
+	t.Parallel()
+	count := 6000
+	if text := os.Getenv(differentialVariable); text != "" {
+		var err error
+		if count, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options := redistest.Options(t)
+	options.Protocol, options.DisableIdentity = 2, true
+	server := redis.NewClient(options)
+	defer server.Close()
+	_, client := openMemory(t)
+	forms := strings.Split(strings.TrimSpace(commandsOf), "\n")
+	const together = 250 // commands, between two of which all is emptied
+	for round := range uint64(max(count/together, 1)) {
+		r := rand.New(rand.NewPCG(round, 5))
+		some := forms
+		if round%2 == 0 { // streams alone
+			some = forms[:slices.Index(forms, "COPY K K")]
+		}
+		commands := make([][]any, together)
+		for i := range commands {
+			commands[i] = drawn(r, some)
+		}
+		want, got := answers(t.Context(), server, commands), answers(t.Context(), client, commands)
+		for i := range commands {
+			if want[i] == got[i] {
+				continue
+			}
+			var before strings.Builder
+			for _, args := range commands[:i+1] {
+				if slices.ContainsFunc(args, func(arg any) bool { return slices.Contains(commands[i], arg) && len(fmt.Sprint(arg)) == 2 }) {
+					fmt.Fprintln(&before, shown(args))
+				}
+			}
+			t.Fatalf("round %d:\n%s\nredis-server: %s\nin memory:    %s", round, before.String(), want[i], got[i])
+		}
+	}
+}
+
+// shown is a command, its long words shortened.
+func shown(args []any) string {
+	var out []string
+	for _, arg := range args {
+		if text := fmt.Sprint(arg); len(text) > 40 {
+			out = append(out, fmt.Sprintf("<%d bytes>", len(text)))
+		} else {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// answers are the replies of an empty Redis to commands.
+func answers(ctx context.Context, client *redis.Client, commands [][]any) []string {
+	client.FlushAll(ctx)
+	pipe := client.Pipeline()
+	replies := make([]*redis.Cmd, len(commands))
+	for i, args := range commands {
+		replies[i] = pipe.Do(ctx, args...)
+	}
+	_, _ = pipe.Exec(ctx) // each has its own error
+	out := make([]string, len(commands))
+	for i, reply := range replies {
+		value, err := reply.Result()
+		out[i] = said(commands[i], value, err)
+	}
+	return out
+}
