@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"iter"
 	"net/http"
 	"time"
 
@@ -14,6 +15,40 @@ import (
 // punctual looks for timers that fire early, or later than the faults explain.
 func (w *world) punctual(id string, history []event.Event, broken breaks) {
 	slack := w.slack()
+	for fired := range firings(history) {
+		if fired.early {
+			broken("no timer is early", id, "%s fired at %v, was due at %v", fired.task, fired.at, fired.due)
+		}
+		if fired.late > slack {
+			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", fired.task, fired.at, fired.at.Add(-fired.late), slack)
+		}
+	}
+}
+
+// latest is how late the latest timer of a history fired.
+func latest(history []event.Event) (late time.Duration) {
+	for fired := range firings(history) {
+		late = max(late, fired.late)
+	}
+	return late
+}
+
+// firing is a timer that has fired.
+type firing struct {
+	task    string
+	at, due time.Time
+	late    time.Duration // since it was due and set
+	early   bool          // and no operator has fired it
+}
+
+// firings are those of a history.
+func firings(history []event.Event) iter.Seq[firing] {
+	return func(yield func(firing) bool) {
+		eachFiring(history, yield)
+	}
+}
+
+func eachFiring(history []event.Event, yield func(firing) bool) {
 	set := map[string]time.Time{}
 	for _, e := range history {
 		var t event.Fired
@@ -26,11 +61,9 @@ func (w *world) punctual(id string, history []event.Event, broken breaks) {
 			continue
 		}
 		when := t.Due() // an operator may have moved it
-		if t.By == "" && e.Time.Before(when) {
-			broken("no timer is early", id, "%s fired at %v, was due at %v", t.TaskID, e.Time, when)
-		}
-		if due := later(when, set[key]); e.Time.Sub(due) > slack {
-			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", t.TaskID, e.Time, due, slack)
+		early := t.By == "" && e.Time.Before(when)
+		if !yield(firing{t.TaskID, e.Time, when, e.Time.Sub(later(when, set[key])), early}) {
+			return
 		}
 	}
 }

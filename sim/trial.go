@@ -248,7 +248,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 // state becomes a snapshot, which has to go on as what it was made of.
 func (w *world) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
 	state := decide.New()
-	cut := int(mix(w.cfg.Seed, hashed("snapshot "+id), uint64(len(history))) % uint64(len(history)+1))
+	cut := int(w.cut(id)) * (len(history) + 1) / cuts //nolint:gosec // it is below cuts
 	if err := state.Replay(env, history[:cut]); err != nil {
 		return nil, err
 	}
