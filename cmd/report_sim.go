@@ -121,6 +121,9 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 
 // countsOf says in how many runs something was found, and with what.
 func (*searcher) countsOf(got *searched, f *search.Finding) string {
+	if f.Companion != "" {
+		return "In " + companionCount(got, f) + "."
+	}
 	return fmt.Sprintf("In %s of %s runs%s.", history.Number(f.Runs), history.Number(got.Plain+got.Singles+got.Seeds), reduced(f))
 }
 

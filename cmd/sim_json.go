@@ -38,6 +38,7 @@ type findingJSON struct {
 	Rule      string          `json:"rule"`
 	Detail    string          `json:"detail,omitempty"`
 	Execution string          `json:"execution,omitempty"`
+	Companion string          `json:"companion,omitempty"` // the workflow of flunq's own that it is about; "": the document
 	Task      string          `json:"task,omitempty"`
 	Runs      int             `json:"runs"`
 	Plan      search.Scenario `json:"plan"`
@@ -99,6 +100,7 @@ func (s *searcher) asJSON(got *searched) simJSON {
 		for _, u := range f.Differ {
 			one.Differ = append(one.Differ, differJSON{u.Path, u.A, u.B})
 		}
+		one.Companion = f.Companion
 		out.Findings = append(out.Findings, one)
 	}
 	for _, h := range got.Hints {

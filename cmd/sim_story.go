@@ -61,10 +61,13 @@ func attended(sc search.Scenario) string {
 // story tells a finding line by line.
 func (s *searcher) story(got *searched, f *search.Finding, on bool) []told {
 	cfg := got.search.Config
+	if f.Companion != "" {
+		cfg = f.Small.Config(cfg)
+	}
 	sh := *s.sh
 	var out bytes.Buffer
 	sh.Err, sh.ErrTerminal, sh.quiet = &out, false, false
-	line := newTimeline(&sh, cfg.Start)
+	line := newTimeline(&sh, got.search.Config.Start)
 	line.color = on
 	line.add(cfg.Definition, cfg.With)
 	var lines []told

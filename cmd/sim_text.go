@@ -146,7 +146,11 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	if f.Detail != "" && f.Orders == nil {
 		say("%s%s", f.Detail, more(f))
 	}
-	say("in %s of %s runs%s", history.Number(f.Runs), history.Number(got.Plain+got.Singles+got.Seeds), reduced(f))
+	if f.Companion != "" {
+		say("in %s", companionCount(got, f))
+	} else {
+		say("in %s of %s runs%s", history.Number(f.Runs), history.Number(got.Plain+got.Singles+got.Seeds), reduced(f))
+	}
 	say("%s", s.meaning(got, f))
 	s.writeTask(w, got, f)
 	switch {
@@ -157,6 +161,13 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	}
 	s.writeDiffer(w, got, f)
 	say("again: %s", s.repeat(got, f))
+}
+
+// companionCount says in how many runs of flunq's own workflows something was found, and in
+// which.
+func companionCount(got *searched, f *search.Finding) string {
+	return fmt.Sprintf("%s of %s of flunq's own workflows, which a search runs beside the document, here %q%s",
+		history.Number(f.Runs), history.Count(got.Companions, "run"), f.Companion, reduced(f))
 }
 
 // more says how many other tasks a finding is about.
@@ -231,7 +242,7 @@ func (s *searcher) writeTask(w io.Writer, got *searched, f *search.Finding) {
 		ref = f.Orders.Fork.Ref
 	}
 	doc := s.document(got.search.Config.Definition)
-	if strings.Contains(f.Execution, ".") {
+	if f.Companion != "" || strings.Contains(f.Execution, ".") {
 		return // a child's, which stands in another document
 	}
 	if at, ok := doc.place(ref); ok && ref != "" {

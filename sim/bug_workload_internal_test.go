@@ -52,7 +52,7 @@ func TestWorkloadBugs(t *testing.T) {
 			t.Parallel()
 			i := slices.IndexFunc(workloads(), func(l workload) bool { return strings.HasPrefix(l.name, b.on) })
 			l := workloads()[i]
-			cfg := l.config(t)
+			cfg := l.config()
 			planted := b.bug.counted()
 			cfg.bug = &planted.bug
 			defer planted.check(t)

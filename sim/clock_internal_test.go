@@ -48,7 +48,7 @@ do:
   - rest: {wait: P1D}
 `}
 	for seed := range uint64(8) {
-		cfg := l.config(t)
+		cfg := l.config()
 		cfg.Seed = seed
 		for service, commands := range try(t, cfg, Plan{}).Commands {
 			for n := uint64(1); n <= commands; n++ {

@@ -125,22 +125,6 @@ func (w *writer) task(indent, name string, depth int) {
 	}
 }
 
-// children are the documents that generated ones run.
-func children(t *testing.T) (out []*dsl.Definition) {
-	t.Helper()
-	for _, text := range []string{
-		"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{one: {set: {n: '${ .n + 1 }'}}}, {two: {wait: PT0.1S}}]",
-		"document: {dsl: '1.0.3', namespace: test, name: sleeper, version: '1.0.0'}\ndo: [{two: {wait: P200D}}]",
-	} {
-		def, _, err := dsl.Parse("child.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, def)
-	}
-	return out
-}
-
 // Documents that nobody has thought of end, whatever goes wrong, as they do when
 // nothing does; and the same seed gives the same run.
 func TestGeneratedDocuments(t *testing.T) {
@@ -149,7 +133,7 @@ func TestGeneratedDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	struck, with := 0, children(t)
+	struck, with := 0, children()
 	for n := range *documents {
 		w := &writer{Rand: rand.New(rand.NewPCG(n, 1))}
 		text := w.document()

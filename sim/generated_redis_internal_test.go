@@ -40,7 +40,7 @@ func TestGeneratedOnRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := children(t)
+	with := children()
 	defs, tenants := make([]*dsl.Definition, count), make([]string, count)
 	for n := range defs {
 		w := &writer{Rand: rand.New(rand.NewPCG(uint64(n), 2)), short: true}

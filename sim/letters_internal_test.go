@@ -58,7 +58,7 @@ func (l workload) everyFault(t *testing.T, wrong func(*testing.T, *Trial, FaultK
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			for _, seed := range []uint64{1, 2} {
-				cfg := l.config(t)
+				cfg := l.config()
 				cfg.Seed, cfg.Remote, cfg.Processes = seed, seed%2 == 1, 1+int(seed/2)
 				plain := try(t, cfg, Plan{})
 				for _, service := range slices.Sorted(maps.Keys(plain.Commands)) {

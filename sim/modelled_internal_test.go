@@ -1,87 +1,13 @@
 package sim
 
-import (
-	"encoding/json"
-	"fmt"
-	"math/rand/v2"
-	"testing"
-	"time"
-
-	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/sim/mock"
-)
-
-// modelled is a document that is known to come to something.
-type modelled struct {
-	text string
-	cfg  Config
-	want modelEnd
-}
-
-// modelOf is the document of a number; false if nobody can say what it comes to.
-func modelOf(t *testing.T, n uint64, with []*dsl.Definition) (modelled, bool) {
-	t.Helper()
-	a := &author{Rand: rand.New(rand.NewPCG(n, 2))}
-	text, run, mocks := a.document()
-	want := run()
-	if want.never {
-		return modelled{}, false
-	}
-	def, _, err := dsl.Parse("modelled.yaml", []byte(text))
-	if err != nil {
-		t.Fatalf("document %d: %v\n%s", n, err, text)
-	}
-	m, err := mock.Parse("mocks.yaml", []byte(mocks))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return modelled{text, Config{
-		Definition: def, ID: "x", Processes: 2, Executors: 64, Mocks: m, With: with, Remote: n%3 == 0, Seed: n, MaxTurns: 100_000,
-		MaxTime: 100 * 24 * time.Hour,
-	}, want}, true
-}
-
-// wrong says what a trial has come to instead.
-func (m modelled) wrong(got *Trial) (out []string) {
-	for _, v := range got.Broken {
-		out = append(out, v.Error())
-	}
-	if took := got.Lasted(); took != m.want.at {
-		out = append(out, fmt.Sprintf("it took %v, want %v", took, m.want.at))
-	}
-	if m.want.err != nil {
-		if got.Status != decide.Faulted || got.Error == nil || got.Error.Status != m.want.err.status {
-			out = append(out, fmt.Sprintf("it is %s, %s, %v, want an error of the status %d", got.Status, got.Output, got.Error, m.want.err.status))
-		}
-		return out
-	}
-	var v struct {
-		N int            `json:"n"`
-		C map[string]int `json:"c"`
-	}
-	if err := json.Unmarshal(got.Output, &v); got.Status != decide.Completed || err != nil || v.N*modulus+digest(v.C) != m.want.n {
-		out = append(out, fmt.Sprintf("it is %s, %s, %v, want %d", got.Status, got.Output, got.Error, m.want.n/modulus))
-	}
-	return out
-}
-
-// offspring are the documents that modelled ones run.
-func offspring(t *testing.T) []*dsl.Definition {
-	t.Helper()
-	def, _, err := dsl.Parse("failing.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: failing, version: '1.0.0'}\ndo: [{one: {wait: PT0.2S}}, {two: {raise: {error: {type: https://a.example/no, status: 500}}}}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(children(t), def)
-}
+import "testing"
 
 // Documents come to what a second opinion says that they do.
 func TestModelledDocuments(t *testing.T) {
 	t.Parallel()
-	with, known := offspring(t), 0
+	with, known := offspring(), 0
 	for n := range *documents * 3 {
-		m, ok := modelOf(t, n, with)
+		m, ok := modelOf(n, with)
 		if !ok {
 			continue
 		}

@@ -137,8 +137,8 @@ func TestMutant(t *testing.T) {
 func (m mutant) look(t *testing.T) string {
 	switch m.at {
 	case "":
-		return lookAtModel(t, m.n, offspring(t))
-	case crowd:
+		return lookAtModel(t, m.n, offspring())
+	case inCrowd:
 		return lookAtCrowd(t)
 	}
 	all := workloads()
@@ -147,7 +147,7 @@ func (m mutant) look(t *testing.T) string {
 }
 
 func lookAtModels(t *testing.T) string {
-	with := offspring(t)
+	with := offspring()
 	for n := range uint64(200) {
 		if found := lookAtModel(t, n, with); found != "" {
 			return found
@@ -157,7 +157,7 @@ func lookAtModels(t *testing.T) string {
 }
 
 func lookAtModel(t *testing.T, n uint64, with []*dsl.Definition) string {
-	m, ok := modelOf(t, n, with)
+	m, ok := modelOf(n, with)
 	if !ok {
 		return ""
 	}
@@ -182,7 +182,7 @@ func lookAtWorkloads(t *testing.T) string {
 }
 
 func (l workload) look(t *testing.T, seed uint64) string {
-	cfg, plan := l.config(t), l.plan()
+	cfg, plan := l.config(), l.plan()
 	cfg.Seed, cfg.Remote = seed, seed%2 == 1
 	if seed < 2 {
 		plan = Plan{}

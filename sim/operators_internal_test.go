@@ -10,32 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// crowded has all that messages are about: calls, timers, events, children, and what
-// goes on beside them.
-func crowded(t *testing.T) Config {
-	t.Helper()
-	return workload{
-		document: `
-do:
-  - all:
-      fork:
-        branches:
-          - a: {do: [{rest: {wait: P1D}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: P9D}}}]}
-          - b: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
-          - c: {listen: {to: {one: {with: {type: com.example.x}}}}}
-          - d: {try: [{none: {run: {workflow: {namespace: test, name: none, version: '1.0.0', input: {}}}}}], catch: {do: [{end: {set: {n: 4}}}]}}
-  - end: {set: "${ [.[0].n, .[1].n, .[2][0], .[3].n] }"}
-`,
-		with: []string{`
-document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
-do: [{rest: {wait: PT5H}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
-`},
-		mocks: `
-http: [{respond: {latency: PT3S, body: {n: 3}}}]
-events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
-`,
-	}.config(t)
-}
+func crowded() Config { return crowd().config() }
 
 // Whichever message processes die of, it is given up, once, and its execution ends: and
 // so does one that waits for it.
@@ -61,7 +36,7 @@ func TestWhateverProcessesDieOf(t *testing.T) {
 // dying is a run in which processes die of a message, and what is wrong with it.
 func dying(t *testing.T, processes int, n uint64) (got *Trial, wrong string) {
 	t.Helper()
-	cfg := crowded(t)
+	cfg := crowded()
 	cfg.Processes, cfg.Remote, cfg.Seed, cfg.Deadly = processes, processes == 2, uint64(processes), n
 	got = try(t, cfg, Plan{})
 	over := got.Ends[0].Status.Ended() || got.Operated.Retried["x"] > 0 || got.Operated.killer == "com.example.x"
@@ -83,7 +58,7 @@ func TestWheneverOperatorsAct(t *testing.T) {
 // operating is what is wrong where operators are at work.
 func operating(t *testing.T) string {
 	t.Helper()
-	plain := try(t, crowded(t), Plan{})
+	plain := try(t, crowded(), Plan{})
 	var moments []time.Duration
 	for _, end := range plain.Ends {
 		for _, e := range end.History {
@@ -94,7 +69,7 @@ func operating(t *testing.T) string {
 	slices.Sort(moments)
 	for i, at := range slices.Compact(moments) {
 		for _, of := range []string{"x", "x.1"} {
-			cfg := crowded(t)
+			cfg := crowded()
 			cfg.Seed, cfg.Remote = uint64(i), i%2 == 1
 			cfg.Acts = []Act{{Suspend, of, at}, {Resume, of, at + 30*time.Hour}}
 			if i%3 == 0 { // whoever looks after it finds that it rests
@@ -117,8 +92,8 @@ func operating(t *testing.T) string {
 	return ""
 }
 
-// crowd is where mistakes are found about what operators do, and processes die of.
-const crowd = "a crowd"
+// inCrowd is where mistakes are found about what operators do, and processes die of.
+const inCrowd = "a crowd"
 
 func lookAtCrowd(t *testing.T) string {
 	if wrong := operating(t); wrong != "" {

@@ -17,7 +17,7 @@ func TestOneWaitsWhileAnotherHasEnded(t *testing.T) {
 		acts:       []act{{execution: "x", after: time.Hour, typ: event.ExecutionCancelled}},
 		executions: 2, want: map[string]string{"x": "cancelled", "x-2": "waiting"},
 	}
-	if wrong := l.wrong(try(t, l.config(t), Plan{})); len(wrong) > 0 {
+	if wrong := l.wrong(try(t, l.config(), Plan{})); len(wrong) > 0 {
 		t.Error(wrong)
 	}
 }

@@ -121,10 +121,8 @@ func (s *Standing) text(now time.Time) string {
 		switch {
 		case r.State == Retrying:
 			parts = append(parts, name+" again "+countdown(now, r.Until))
-		case r.State == Waiting && r.Until.IsZero() && r.Kind == "listen":
-			parts = append(parts, name+" listens")
 		case r.State == Waiting && r.Until.IsZero():
-			parts = append(parts, name+" has no timer any more")
+			parts = append(parts, name+" listens")
 		case r.State == Waiting:
 			parts = append(parts, name+" "+countdown(now, r.Until))
 		default:

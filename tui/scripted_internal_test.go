@@ -166,10 +166,10 @@ func (s *scripted) Standings(_ context.Context, ids []string) ([]Standing, error
 		case Running:
 			out[i].Open = []Row{
 				{Task: "/do/2/both/fork/branches/0/charge", State: Running, At: began}, {Task: "/do/2/both/fork/branches/1/pay@2", State: Retrying, At: began, Until: when.Add(5 * time.Second)},
-				{Task: "/do/2/both/fork/branches/2/answer#3", Kind: "listen", State: Waiting, At: began},
+				{Task: "/do/2/both/fork/branches/2/answer#3", State: Waiting, At: began},
 			}
 		default:
-			out[i].Open = []Row{{Task: "/do/2/both/fork/branches/2/answer#3", Kind: "listen", State: Waiting, At: began}}
+			out[i].Open = []Row{{Task: "/do/2/both/fork/branches/2/answer#3", State: Waiting, At: began}}
 		}
 	}
 	return out, nil

@@ -160,6 +160,8 @@ func (*table) inkOf(title string, r Row, s sign) ink {
 		if r.Stands != nil && r.Stands.Note != "" {
 			return bad
 		}
+	case "AT", "CREATED", "WORKFLOW":
+		return faint
 	}
 	return plainInk
 }

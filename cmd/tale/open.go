@@ -1,7 +1,6 @@
 package tale
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ func Open(events []event.Event) []tui.Row {
 		case at >= 0:
 			open[at].State, open[at].Until = t.State, t.Until
 		default:
-			open = append(open, tui.Row{Task: t.Task, Kind: kind(e), State: t.State, At: t.At, Until: t.Until})
+			open = append(open, tui.Row{Task: t.Task, State: t.State, At: t.At, Until: t.Until})
 		}
 	}
 	slices.Reverse(open)
@@ -39,15 +38,6 @@ func Open(events []event.Event) []tui.Row {
 		ref := event.ParseRun(r.Task).Ref
 		return slices.ContainsFunc(all, func(other tui.Row) bool { return within(other.Task, ref) })
 	})
-}
-
-// kind is the kind of a task that begins with an event.
-func kind(e event.Event) string {
-	var asked event.Requested
-	if e.Type != event.TaskRequested || json.Unmarshal(e.Data, &asked) != nil {
-		return ""
-	}
-	return asked.TaskType
 }
 
 // within reports whether a run is of a task inside of another one, or of a function that

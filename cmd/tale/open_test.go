@@ -30,22 +30,20 @@ func TestOpen(t *testing.T) {
 	}
 	tell(event.ExecutionStarted, "", event.Started{})
 	tell(event.TaskRequested, "/do/0/both", event.Requested{TaskType: "fork"})
-	check(tui.Row{Task: "/do/0/both", Kind: "fork", State: tui.Running, At: at})
+	check(tui.Row{Task: "/do/0/both", State: tui.Running, At: at})
 	tell(event.TaskRequested, "/do/0/both/fork/branches/0/call", event.Requested{TaskType: "call"})
 	tell(event.TaskRequested, "/do/0/both/fork/branches/1/hear", event.Requested{TaskType: "listen"})
 	tell(event.TimerScheduled, "/do/0/both/fork/branches/1/hear", event.Timer{Kind: event.TimeoutTimer, FireAt: due})
 	check(
-		tui.Row{Task: "/do/0/both/fork/branches/1/hear", Kind: "listen", State: tui.Waiting, At: at},
-		tui.Row{Task: "/do/0/both/fork/branches/0/call", Kind: "call", State: tui.Running, At: at},
+		tui.Row{Task: "/do/0/both/fork/branches/1/hear", State: tui.Waiting, At: at},
+		tui.Row{Task: "/do/0/both/fork/branches/0/call", State: tui.Running, At: at},
 	)
 	tell(event.TaskCompleted, "/do/0/both/fork/branches/0/call", event.Completed{Success: true})
 	tell(event.TaskCompleted, "/do/0/both", event.Completed{Success: true})
 	check()
 	tell(event.TaskRequested, "/do/1/rest", event.Requested{TaskType: "wait"})
 	tell(event.TimerScheduled, "/do/1/rest", event.Timer{Kind: event.WaitTimer, FireAt: due})
-	check(tui.Row{Task: "/do/1/rest", Kind: "wait", State: tui.Waiting, At: at, Until: due})
-	tell(event.TimerCancelled, "/do/1/rest", event.TimerChange{Timer: event.Timer{Kind: event.WaitTimer, FireAt: due}, By: "ada"})
-	check(tui.Row{Task: "/do/1/rest", Kind: "wait", State: tui.Waiting, At: at})
+	check(tui.Row{Task: "/do/1/rest", State: tui.Waiting, At: at, Until: due})
 	tell(event.WorkflowCancelled, "", event.Ended{})
 	check()
 }

@@ -46,6 +46,7 @@ type hunt struct {
 	scene           scene
 
 	seeds, faults int
+	drawn         int // scenarios of the document that were handed out, the plain ones aside
 }
 
 // class is the runs without faults that ended alike.
@@ -150,7 +151,7 @@ func (h *hunt) plain(ctx context.Context) error {
 		})
 	}
 	if first.Stop == sim.TasksUp || first.Stop == sim.TimeUp { // others would take as long
-		if err := h.unending(first); err != nil {
+		if err := h.unending(ctx, first); err != nil {
 			return err
 		}
 	}
@@ -159,7 +160,7 @@ func (h *hunt) plain(ctx context.Context) error {
 		return err
 	}
 	if all := h.classes(sibling(h.Config.ID)); len(all) > 0 && !all[0].ended() {
-		if err := h.unending(first); err != nil {
+		if err := h.unending(ctx, first); err != nil {
 			return err
 		}
 	}
@@ -216,12 +217,14 @@ func sum(counts map[string]uint64) uint64 {
 }
 
 // unending says why a workflow does not end though nothing goes wrong.
-func (h *hunt) unending(t *sim.Trial) error {
+func (h *hunt) unending(ctx context.Context, t *sim.Trial) error {
 	switch {
 	case t.Stop == "" || t.Stop == sim.Stuck || t.Stop == sim.Interrupt:
 		return nil
 	case slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }):
 		return nil // that may be why
+	case h.engineFails(ctx):
+		return nil // likewise
 	case t.Stop == sim.Never && len(t.Waiting) > 0:
 		return fmt.Errorf("%w: it waits for something that will never come:\n  %s\nsend what it waits for with an events entry in --mocks, or give the task a timeout",
 			ErrUnending, strings.Join(t.Waiting, "\n  "))
@@ -267,12 +270,18 @@ func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(fu
 			return nil, err
 		}
 		v := h.weigh(t, sc)
-		v.failures = append(v.failures, h.odds(t, sc)...)
+		if sc.Companion == "" {
+			v.failures = append(v.failures, h.odds(t, sc)...)
+		}
 		v.trial = nil
 		return v, nil
 	}
 	runs := 0
 	return pool(ctx, h.Parallel, scenarios, run, func(v *verdict) bool {
+		if v.scenario.Companion != "" {
+			h.note(v)
+			return !h.over(ctx)
+		}
 		runs++
 		if phase == PhaseSingles {
 			h.report.Singles++
@@ -301,6 +310,9 @@ func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
 	}
 	for _, b := range t.Broken {
 		v.failures = append(v.failures, failure{Class: Engine, Violation: b})
+	}
+	if sc.Companion != "" {
+		return v
 	}
 	if sc.attended() { // it does what the document and its operators have it do
 		return v
@@ -447,6 +459,11 @@ func classes(of map[string]*class) []*class {
 
 // note takes a verdict into the report.
 func (h *hunt) note(v *verdict) {
+	if v.scenario.Companion != "" {
+		h.report.Companions++
+		h.noteFailures(v)
+		return
+	}
 	for _, kind := range v.struck {
 		h.report.Faults[kind]++
 	}
@@ -459,13 +476,7 @@ func (h *hunt) note(v *verdict) {
 		h.orders[v.order] = struct{}{}
 	}
 	h.report.Seconds += int64(v.elapsed / time.Second)
-	seen := map[string]bool{}
-	for _, f := range v.failures {
-		if !seen[f.signature()] {
-			seen[f.signature()] = true
-			h.fail(f, v.scenario, 1, v.calm())
-		}
-	}
+	h.noteFailures(v)
 	h.countTimeouts(v)
 	h.countRepeats(v)
 	h.countRetries(v)
@@ -476,12 +487,23 @@ func (h *hunt) note(v *verdict) {
 	}
 }
 
+// noteFailures takes those of a run into the report, each once.
+func (h *hunt) noteFailures(v *verdict) {
+	seen := map[string]bool{}
+	for _, f := range v.failures {
+		if !seen[v.scenario.signature(f)] {
+			seen[v.scenario.signature(f)] = true
+			h.fail(f, v.scenario, 1, v.calm())
+		}
+	}
+}
+
 // fail notes a failure: the first of its kind is a finding.
 func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) { //nolint:revive // the flag is data
-	known := h.found[f.signature()]
+	known := h.found[sc.signature(f)]
 	if known == nil {
-		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: f.signature()}
-		h.found[f.signature()] = known
+		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Companion: sc.Companion, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: sc.signature(f)}
+		h.found[sc.signature(f)] = known
 		h.report.Findings = append(h.report.Findings, known)
 	}
 	if known.Runs += runs; calm {

@@ -44,6 +44,8 @@ const (
 type Finding struct {
 	Class Class
 	sim.Violation
+	Companion string // the workflow of the simulator's own that it is about; "" for the document
+
 	Task   string         // that it is about, if there is one
 	Runs   int            // that failed so
 	Calm   int            // of these, the ones in which no fault struck
@@ -187,7 +189,7 @@ func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 // cause is what attribute says, whether or not the execution ended.
 func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
-		return failure{class, sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task}, true
+		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: task}, true
 	}
 	if h.led(t, end, usual, got) {
 		return failure{}, false

@@ -114,7 +114,7 @@ func (h *hunt) odds(t *sim.Trial, sc Scenario) []failure {
 // at work.
 func (h *hunt) oddEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	fail := func(rule, format string, args ...any) (failure, bool) {
-		return failure{Engine, sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, ""}, true
+		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
 	}
 	classes := h.classes(sibling(end.ID))
 	at, cancelled := cancelledAt(sc, end)

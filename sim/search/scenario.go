@@ -11,6 +11,7 @@ import (
 // it repeats the run.
 type Scenario struct {
 	Seed       uint64      `json:"seed"`
+	Companion  string      `json:"companion,omitempty"` // one of the simulator's own workflows, in the place of the document
 	Processes  int         `json:"processes"`
 	Executions int         `json:"executions"`
 	Tenants    int         `json:"tenants,omitempty"`  // over which the executions are spread; one if 0
@@ -45,11 +46,19 @@ func ParseScenario(text []byte) (Scenario, error) {
 	if sc.Tenants < 0 || sc.Tenants > mostTenants {
 		return sc, fmt.Errorf("read the plan: %d tenants, want 1 to %d", sc.Tenants, mostTenants)
 	}
+	if sc.Companion != "" {
+		if _, err := sim.NewCompanion(sc.Companion, sc.Seed); err != nil {
+			return sc, fmt.Errorf("read the plan: %w", err)
+		}
+	}
 	return sc, nil
 }
 
 // Config is cfg made to simulate the scenario.
 func (sc Scenario) Config(cfg sim.Config) sim.Config {
+	if sc.Companion != "" {
+		return sc.companionConfig()
+	}
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
 	cfg.Twins, cfg.Acts, cfg.Deadly, cfg.Slow = sc.Twins, sc.Acts, sc.Deadly, sc.Slow
 	cfg.Plan, cfg.Thorough = &sim.Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
@@ -59,8 +68,15 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 // try runs a scenario.
 func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
 	cfg := sc.Config(s.Config)
-	cfg.Plan.Rate = s.Rate
-	return sim.Try(ctx, cfg)
+	if sc.Companion == "" {
+		cfg.Plan.Rate = s.Rate
+		return sim.Try(ctx, cfg)
+	}
+	t, err := sim.Try(ctx, cfg)
+	if err == nil {
+		sc.companion().Judge(t)
+	}
+	return t, err
 }
 
 // explicit is the scenario with the faults that struck instead of chance.

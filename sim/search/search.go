@@ -64,6 +64,7 @@ const (
 // Report is what a search has found.
 type Report struct {
 	Plain, Singles, Seeds int // runs
+	Companions            int // likewise, of the simulator's own workflows
 	SinglesOf             int // there are: more than were tried, maybe
 	Calm                  int // runs in which no fault struck, and operators did nothing
 	Last                  uint64
@@ -126,10 +127,10 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	h := newHunt(s)
 	err := h.plain(ctx)
 	if err == nil && !h.over(ctx) && len(s.Kinds) > 0 {
-		err = h.each(ctx, PhaseSingles, h.singleCount(), h.singles())
+		err = h.each(ctx, PhaseSingles, h.singleCount(), h.accompanied(h.singles()))
 	}
 	if err == nil && !h.over(ctx) {
-		err = h.each(ctx, PhaseSeeds, int(s.Last-s.First+1), h.everySeed())
+		err = h.each(ctx, PhaseSeeds, int(s.Last-s.First+1), h.accompanied(h.everySeed()))
 	}
 	return h.finish(ctx, err)
 }

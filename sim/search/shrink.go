@@ -31,17 +31,24 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 		s.err = err
 		return false
 	}
-	return slices.ContainsFunc(s.failuresOf(t, sc), func(f failure) bool { return f.signature() == s.signature })
+	return slices.ContainsFunc(s.failuresOf(t, sc), func(f failure) bool { return sc.signature(f) == s.signature })
 }
 
 // failuresOf is all that is wrong with a run.
 func (h *hunt) failuresOf(t *sim.Trial, sc Scenario) []failure {
+	if sc.Companion != "" {
+		return h.weigh(t, sc).failures
+	}
 	return append(h.weigh(t, sc).failures, h.odds(t, sc)...)
 }
 
 // smaller makes the world of a failing scenario smaller, and then leaves out
 // faults. What is left is needed: without any one of it the failure is gone.
 func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
+	if sc.Companion != "" { // its world is as it is
+		sc.Faults = s.fewer(ctx, sc)
+		return sc
+	}
 	for _, n := range halves(sc.Executions) {
 		if s.together() {
 			break // they are compared with as many

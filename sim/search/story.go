@@ -38,12 +38,14 @@ func (h *hunt) explain(ctx context.Context, f *Finding) error {
 		return err
 	}
 	got := h.failuresOf(t, f.Small)
-	if i := slices.IndexFunc(got, func(x failure) bool { return x.signature() == f.signature }); i >= 0 {
+	if i := slices.IndexFunc(got, func(x failure) bool { return f.Small.signature(x) == f.signature }); i >= 0 {
 		f.Violation, f.Again = got[i].Violation, true
 	}
 	f.Again = f.Again || plainRace
 	f.Story = tell(t, seen)
-	h.compare(f, t)
+	if f.Companion == "" {
+		h.compare(f, t)
+	}
 	return nil
 }
 
@@ -55,7 +57,9 @@ func (h *hunt) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []str
 			seen = append(seen, e.Execution+" "+e.ID)
 		}
 	}
-	t, err = sim.Try(ctx, cfg)
+	if t, err = sim.Try(ctx, cfg); err == nil && sc.Companion != "" {
+		sc.companion().Judge(t)
+	}
 	return t, seen, err
 }
 

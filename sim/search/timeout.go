@@ -16,7 +16,7 @@ import (
 // timeout came that comes in no run without faults, or one did not that does.
 func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
-		return failure{class, sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, event.ParseRun(task).Ref}, true
+		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: event.ParseRun(task).Ref}, true
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= h.bearable(t, usual, task) {
@@ -165,8 +165,8 @@ func (h *hunt) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (fa
 		if known && next < left.remaining || left.after > h.bearable(t, usual, run) {
 			continue
 		}
-		return failure{Late, sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
-			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, sim.RunName(run))}, event.ParseRun(run).Ref}, true
+		return failure{Class: Late, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
+			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, sim.RunName(run))}, task: event.ParseRun(run).Ref}, true
 	}
 	return failure{}, false
 }

@@ -68,9 +68,5 @@ press Space :
 tmux -S "$work/tmux" send-keys -l "seek 120h"
 press Enter g Down Down Down Down Down Down Down
 picture top-time
-press :
-tmux -S "$work/tmux" send-keys -l "seek 9d"
-press Enter Tab g
-picture top-timeline
 tmux -S "$work/tmux" kill-server
 ls -l "$here"/top-*.svg

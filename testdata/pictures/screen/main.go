@@ -201,7 +201,7 @@ func (p palette) texts(b *bufio.Writer, y int, row []cell) {
 		end := x + 1
 		switch {
 		case c.r == ' ' || c.r == 0:
-		case strings.ContainsRune("─━│┃╭╮╰╯├┤┬╌╎░▒▁▂▃▄▅▆▇█", c.r):
+		case strings.ContainsRune("─━│┃╭╮╰╯▁▂▃▄▅▆▇█", c.r):
 			for end < len(row) && row[end] == c && strings.ContainsRune("─━", c.r) {
 				end++
 			}
@@ -255,21 +255,6 @@ func shape(b *bufio.Writer, r rune, x, y, cells float64, colour string) {
 		line(fmt.Sprintf("M%.1f %.1fV%.1fQ%.1f %.1f %.1f %.1fH%.1f", cx, y, cy-4, cx, cy, cx+4, cy, x+wide), 1)
 	case '╯':
 		line(fmt.Sprintf("M%.1f %.1fV%.1fQ%.1f %.1f %.1f %.1fH%.1f", cx, y, cy-4, cx, cy, cx-4, cy, x), 1)
-	case '├':
-		line(fmt.Sprintf("M%.1f %.1fv%.1fM%.1f %.1fH%.1f", cx, y, high, cx, cy, x+wide), 1)
-	case '┤':
-		line(fmt.Sprintf("M%.1f %.1fv%.1fM%.1f %.1fH%.1f", cx, y, high, x, cy, cx), 1)
-	case '┬':
-		line(fmt.Sprintf("M%.1f %.1fV%.1fM%.1f %.1fH%.1f", cx, y+high, cy, x, cy, x+wide), 1)
-	case '╌':
-		line(fmt.Sprintf("M%.1f %.1fh3M%.1f %.1fh3", x+.6, cy, cx+.6, cy), 1.5)
-	case '╎':
-		line(fmt.Sprintf("M%.1f %.1fv6M%.1f %.1fv6", cx, y+1.5, cx, cy+1.5), 1)
-	case '░', '▒':
-		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" opacity="%s"/>`+"\n",
-			x, y+2, wide+.1, high-4, colour, map[rune]string{'░': ".35", '▒': ".65"}[r])
-	case '█':
-		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", x, y, wide+.1, high, colour)
 	default:
 		part := float64(r-'▁'+1) / 8 * high
 		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", x, y+high-part, wide, part, colour)

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+)
+
+// Companion is a run of one of the simulator's own workflows, of which is known how it
+// ends. A search has some beside the runs of its document: they lead the engine to what
+// that document does not use.
+type Companion struct {
+	Name   string
+	Config Config // with its seed and its plan
+
+	wrong func(*Trial) []string
+}
+
+// Judge replaces what the invariant checker says of a trial by what is wrong with it as a
+// run of the companion: dead letters that it is about are no violations, another outcome is.
+func (c *Companion) Judge(t *Trial) {
+	wrong := c.wrong(t)
+	broken := t.Broken
+	t.Broken = nil
+	for _, text := range wrong {
+		i := slices.IndexFunc(broken, func(v Violation) bool { return v.Error() == text })
+		if i >= 0 {
+			t.Broken = append(t.Broken, broken[i])
+		} else {
+			t.Broken = append(t.Broken, Violation{Rule: ruleCompanion, Detail: text})
+		}
+	}
+}
+
+// ruleCompanion is what a companion's violation is called that breaks no other rule.
+const ruleCompanion = "flunq's own workflows end as is known"
+
+// The companions that are no workloads.
+const (
+	modelledName  = "a modelled document"
+	restingName   = "a crowd of tasks rests" // an operator suspends an execution, and resumes it
+	cancelledName = "a crowd of tasks is cancelled"
+	deadlyName    = "a crowd of tasks and a deadly message"
+)
+
+// NewCompanion is the companion of a name with a seed.
+func NewCompanion(name string, seed uint64) (*Companion, error) {
+	switch name {
+	case modelledName:
+		m, ok := modelOf(seed, offspring())
+		if !ok {
+			return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
+		}
+		m.cfg.Plan = &Plan{}
+		return &Companion{name, m.cfg, m.wrong}, nil
+	case restingName, cancelledName, deadlyName:
+		return crowdCompanion(name, seed), nil
+	}
+	i := slices.IndexFunc(companionWorkloads(), func(l workload) bool { return l.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("no companion is called %q", name)
+	}
+	l := companionWorkloads()[i]
+	if seed >= cmp.Or(l.seeds, usualSeeds) { // what it promises it promises of those
+		return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
+	}
+	cfg, plan := l.config(), l.plan()
+	if seed < plainSeeds {
+		plan = Plan{}
+	}
+	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &plan
+	return &Companion{name, cfg, l.wrong}, nil
+}
+
+// plainSeeds is how many seeds of a workload's companions have no faults.
+const plainSeeds = 2
+
+// companionWorkloads are the workloads, which do not change.
+//
+//nolint:gochecknoglobals // a constant, in effect
+var companionWorkloads = sync.OnceValue(workloads)
+
+// crowdCompanion is a run of the crowd.
+func crowdCompanion(name string, seed uint64) *Companion {
+	cfg := crowd().config()
+	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &Plan{}
+	if name == deadlyName {
+		cfg.Processes, cfg.Remote, cfg.Deadly = 1+int(seed%2), seed%2 == 1, 1+seed/2
+		return &Companion{name, cfg, crowdDying}
+	}
+	at := crowdMoments()[seed/2%uint64(len(crowdMoments()))]
+	of := []string{"x", "x.1"}[seed%2]
+	cfg.Remote = seed/2%2 == 1
+	if name == restingName {
+		cfg.Acts = []Act{{Suspend, of, at}, {Resume, of, at + 30*time.Hour}}
+		if seed%3 == 0 { // whoever looks after it finds that it rests
+			cfg.Acts = cfg.Acts[:1]
+		}
+		return &Companion{name, cfg, crowdRested}
+	}
+	cfg.Acts = []Act{{Cancel, of, at}}
+	if seed%3 == 1 { // it rests then
+		cfg.Acts = []Act{{Suspend, of, at - min(at, time.Millisecond)}, {Cancel, of, at}}
+	}
+	return &Companion{name, cfg, func(t *Trial) []string { return crowdCancelled(t, of, at) }}
+}
+
+// crowdRested says what is wrong with a run of the crowd that was suspended for a while.
+func crowdRested(t *Trial) []string {
+	wrong := errorsOf(t.Broken)
+	if text := fmt.Sprintf("%s %s", t.Status, t.Output); text != "completed "+crowdOutput {
+		wrong = append(wrong, fmt.Sprintf("it is %s, want completed %s", text, crowdOutput))
+	}
+	return wrong
+}
+
+// crowdCancelled says what is wrong with a run of the crowd that was cancelled, or whose
+// child was.
+func crowdCancelled(t *Trial, of string, at time.Duration) []string {
+	wrong := errorsOf(t.Broken)
+	history := t.Ends[0].History
+	if of != "x" || at >= crowdLasts || len(history) == 0 {
+		return wrong
+	}
+	if last := history[len(history)-1].Time.Sub(Epoch()); t.Status != decide.Cancelled || last > at+time.Second {
+		wrong = append(wrong, fmt.Sprintf("it is %s after %v, and was cancelled after %v", t.Status, last, at))
+	}
+	return wrong
+}
+
+// crowdDying says what is wrong with a run of the crowd in which processes die of a message.
+func crowdDying(t *Trial) []string {
+	wrong := errorsOf(t.Broken)
+	if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.killer == "com.example.x"; !over {
+		wrong = append(wrong, fmt.Sprintf("it is %s, and processes died of %s", t.Ends[0].Status, t.Operated.killer))
+	}
+	return wrong
+}
+
+func errorsOf(broken []Violation) (out []string) {
+	for _, v := range broken {
+		out = append(out, v.Error())
+	}
+	return out
+}
+
+// crowd has all that messages are about: calls, timers, events, children, and what
+// goes on beside them.
+func crowd() workload {
+	return workload{
+		name: "a crowd",
+		document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {do: [{rest: {wait: P1D}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: P9D}}}]}
+          - b: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
+          - c: {listen: {to: {one: {with: {type: com.example.x}}}}}
+          - d: {try: [{none: {run: {workflow: {namespace: test, name: none, version: '1.0.0', input: {}}}}}], catch: {do: [{end: {set: {n: 4}}}]}}
+  - end: {set: "${ [.[0].n, .[1].n, .[2][0], .[3].n] }"}
+`,
+		with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+do: [{rest: {wait: PT5H}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
+`},
+		mocks: `
+http: [{respond: {latency: PT3S, body: {n: 3}}}]
+events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
+`,
+	}
+}
+
+// What the crowd comes to, and when it is over.
+const (
+	crowdOutput = "[3,3,5,4]"
+	crowdLasts  = 12 * day
+)
+
+// crowdMoments are those at which something happens in the crowd, and shortly after.
+func crowdMoments() []time.Duration {
+	const (
+		call  = 3 * time.Second
+		child = 5 * time.Hour
+	)
+	var out []time.Duration
+	for _, at := range []time.Duration{0, child, child + call, day, day + call, crowdLasts} {
+		out = append(out, at, at+time.Second)
+	}
+	return out
+}
+
+// companionRun names a companion.
+type companionRun struct {
+	name string
+	seed uint64
+}
+
+// CompanionOf names the companion of a number, of all that there are: those that show most
+// come first. It is false behind the last one.
+func CompanionOf(n int) (name string, seed uint64, ok bool) {
+	all := companionRuns()
+	if n >= len(all) {
+		return "", 0, false
+	}
+	return all[n].name, all[n].seed, true
+}
+
+//nolint:gochecknoglobals // a constant, in effect
+var companionRuns = sync.OnceValue(func() (all []companionRun) {
+	for seed := range uint64(8) {
+		for _, l := range companionWorkloads() {
+			if seed < cmp.Or(l.seeds, usualSeeds) {
+				all = append(all, companionRun{l.name, seed})
+			}
+		}
+	}
+	return all
+})

@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/mock"
+)
+
+// modelled is a document that is known to come to something.
+type modelled struct {
+	text string
+	cfg  Config
+	want modelEnd
+}
+
+// modelOf is the document of a number; false if nobody can say what it comes to.
+func modelOf(n uint64, with []*dsl.Definition) (modelled, bool) {
+	a := &author{Rand: rand.New(rand.NewPCG(n, 2))}
+	text, run, mocks := a.document()
+	want := run()
+	if want.never {
+		return modelled{}, false
+	}
+	def, _, err := dsl.Parse("modelled.yaml", []byte(text))
+	if err != nil {
+		panic(fmt.Sprintf("sim: modelled document %d: %v\n%s", n, err, text))
+	}
+	m, err := mock.Parse("mocks.yaml", []byte(mocks))
+	if err != nil {
+		panic(fmt.Sprintf("sim: mocks of modelled document %d: %v", n, err))
+	}
+	return modelled{text, Config{
+		Definition: def, ID: "x", Processes: 2, Executors: 64, Mocks: m, With: with, Remote: n%3 == 0, Seed: n, MaxTurns: 100_000,
+		MaxTime: 100 * 24 * time.Hour,
+	}, want}, true
+}
+
+// wrong says what a trial has come to instead.
+func (m modelled) wrong(got *Trial) (out []string) {
+	for _, v := range got.Broken {
+		out = append(out, v.Error())
+	}
+	if took := got.Lasted(); took != m.want.at {
+		out = append(out, fmt.Sprintf("it took %v, want %v", took, m.want.at))
+	}
+	if m.want.err != nil {
+		if got.Status != decide.Faulted || got.Error == nil || got.Error.Status != m.want.err.status {
+			out = append(out, fmt.Sprintf("it is %s, %s, %v, want an error of the status %d", got.Status, got.Output, got.Error, m.want.err.status))
+		}
+		return out
+	}
+	var v struct {
+		N int            `json:"n"`
+		C map[string]int `json:"c"`
+	}
+	if err := json.Unmarshal(got.Output, &v); got.Status != decide.Completed || err != nil || v.N*modulus+digest(v.C) != m.want.n {
+		out = append(out, fmt.Sprintf("it is %s, %s, %v, want %d", got.Status, got.Output, got.Error, m.want.n/modulus))
+	}
+	return out
+}
+
+// offspring are the documents that modelled ones run.
+func offspring() []*dsl.Definition {
+	def, _, err := dsl.Parse("failing.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: failing, version: '1.0.0'}\ndo: [{one: {wait: PT0.2S}}, {two: {raise: {error: {type: https://a.example/no, status: 500}}}}]"))
+	if err != nil {
+		panic(fmt.Sprintf("sim: %v", err))
+	}
+	return append(children(), def)
+}
+
+// children are the documents that generated ones run.
+func children() (out []*dsl.Definition) {
+	for _, text := range []string{
+		"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{one: {set: {n: '${ .n + 1 }'}}}, {two: {wait: PT0.1S}}]",
+		"document: {dsl: '1.0.3', namespace: test, name: sleeper, version: '1.0.0'}\ndo: [{two: {wait: P200D}}]",
+	} {
+		def, _, err := dsl.Parse("child.yaml", []byte(text))
+		if err != nil {
+			panic(fmt.Sprintf("sim: %v", err))
+		}
+		out = append(out, def)
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"flunq.io/flunq/sim"
+)
+
+// companionEvery is after how many runs a companion runs: one of the simulator's own
+// workflows, of which is known how it ends. It leads the engine to what the document does
+// not use, and what it finds is never the document's.
+const companionEvery = 24
+
+// accompanied puts companions between scenarios, each once in a search.
+func (h *hunt) accompanied(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
+	if len(h.Kinds) == 0 {
+		return scenarios // a search for races only
+	}
+	return func(yield func(Scenario) bool) {
+		for sc := range scenarios {
+			if h.drawn%companionEvery == 0 {
+				if companion, ok := companionScenario(h.drawn / companionEvery); ok && !yield(companion) {
+					return
+				}
+			}
+			if h.drawn++; !yield(sc) {
+				return
+			}
+		}
+	}
+}
+
+// companionScenario is the companion of a number.
+func companionScenario(n int) (Scenario, bool) {
+	name, seed, ok := sim.CompanionOf(n)
+	if !ok {
+		return Scenario{}, false
+	}
+	sc := Scenario{Companion: name, Seed: seed}
+	c := sc.companion()
+	sc.Processes, sc.Executions, sc.chance = c.Config.Processes, max(c.Config.Executions, 1), c.Config.Plan.Kinds
+	return sc, true
+}
+
+// companion is that of a scenario, which names one that there is.
+func (sc Scenario) companion() *sim.Companion {
+	c, err := sim.NewCompanion(sc.Companion, sc.Seed)
+	if err != nil {
+		panic(fmt.Sprintf("search: %v", err))
+	}
+	return c
+}
+
+// signature is that of a failure in a run of the scenario. What companions show is one
+// finding, however many of them do.
+func (sc Scenario) signature(f failure) string {
+	if sc.Companion != "" {
+		return "companion " + f.Rule
+	}
+	return f.signature()
+}
+
+// companionConfig is the world of a companion: with the faults that its seed has, or those
+// of the scenario.
+func (sc Scenario) companionConfig() sim.Config {
+	cfg := sc.companion().Config
+	cfg.Thorough = sc.Thorough
+	if sc.chance == nil {
+		cfg.Plan = &sim.Plan{Faults: sc.Faults}
+	}
+	return cfg
+}
+
+// engineFails reports whether a companion fails: then the engine may be why a document does
+// not end though nothing goes wrong.
+func (h *hunt) engineFails(ctx context.Context) bool {
+	if len(h.Kinds) == 0 {
+		return false
+	}
+	scenarios := func(yield func(Scenario) bool) {
+		for n := range companionsForHang {
+			if sc, ok := companionScenario(n); !ok || !yield(sc) {
+				return
+			}
+		}
+	}
+	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
+		t, err := h.try(ctx, sc)
+		if err != nil {
+			return nil, err
+		}
+		return h.weigh(t, sc), nil
+	}
+	known := len(h.report.Findings)
+	err := pool(ctx, h.Parallel, scenarios, run, func(v *verdict) bool {
+		h.note(v)
+		return !h.over(ctx) && len(h.report.Findings) == known
+	})
+	return err == nil && len(h.report.Findings) > known
+}
+
+// companionsForHang is how many companions are asked where a document does not end.
+const companionsForHang = 60
