@@ -75,7 +75,9 @@ func (p *parser) value(n *node, s scope) *expr.Value {
 	}
 	switch n.shape {
 	case object:
-		if name := flowAccident(n); name != "" {
+		if name := flowAccident(n); name != "" && spacedKey(n.fields[0].key) != "" {
+			p.warn(n.Pos, "write a space after the colon: {"+spacedKey(n.fields[0].key)+"}", "this is a map with the empty key %s", quote(n.fields[0].key))
+		} else if name != "" {
 			p.warn(n.Pos, "to have the text, quote it: \""+name+"\"", "this is a map with the empty key %s", quote(n.fields[0].key))
 		}
 		fields := make([]expr.Field, len(n.fields))

@@ -109,6 +109,17 @@ func TestHostile(t *testing.T) {
 		"not utf-8":         "a: \xff\n",
 		"merge of nothing":  "<<: 5\n",
 		"anchor on nothing": "a: *b\n",
+		"many quotes":       header + big("- a: \"b\n"),
+		"many braces":       header + big("- a: {b: [c\n"),
+		"unclosed strings":  header + strings.Repeat("- a: \"b\n  c\n", 9000),
+		"bad indentation":   header + strings.Repeat("- a:\n      b: c\n    d: e\n", 9000),
+		"many colons":       header + "- a: " + big("b: ")[:900000],
+		"open quotes":       header + "- a: " + big("\"")[:900001] + "'\n",
+		"many words":        big("word\n"),
+		"aliases of none":   header + strings.Repeat("- a: *b\n", 9000),
+		"open long line":    header + "- a: {b: " + big("${ . ")[:900000],
+		"way back":          header + some(9000, "- t%d: {wait: PT1S, then: t0}\n"),
+		"like expressions":  header + "- a: {set: [" + some(40000, "'.a + %d',") + "]}\nx",
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()

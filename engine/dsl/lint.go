@@ -84,7 +84,7 @@ func (p *parser) resembles(src string, s scope) bool {
 	if !startsPath.MatchString(src) && !usesPath.MatchString(src) || fileEnding.MatchString(src) {
 		return false
 	}
-	return !p.spend(len(src)) && expr.ReadsData(src, s.has)
+	return len(p.warnings) < MaxMistakes && !p.spend(len(src)) && expr.ReadsData(src, s.has)
 }
 
 // computing is text as the expression that it resembles.

@@ -96,6 +96,7 @@ type notes struct {
 	warnings []Mistake
 	said     map[Mistake]bool // of both: a shared policy is checked for each use
 	more     int              // mistakes that are left out
+	muted    map[int]bool     // lines of which nothing more is said
 }
 
 func (n *notes) mistake(at Pos, suggestion, format string, args ...any) {
@@ -122,7 +123,7 @@ const longest = 800
 
 func (n *notes) add(to *[]Mistake, m Mistake) {
 	m.Message, m.Suggestion = printable(cut(m.Message, longest)), printable(cut(m.Suggestion, longest))
-	if n.said[m] {
+	if n.said[m] || n.muted[m.Line] {
 		return
 	}
 	if len(*to) >= MaxMistakes {

@@ -100,6 +100,8 @@ func (p *parser) unknownKey(f field, what string, m members, free []string) {
 func (p *parser) wrong(n *node, what, want string) {
 	suggestion := ""
 	switch {
+	case want == "a map" && spacedKey(n.text()) != "":
+		suggestion = "write a space after the colon: " + spacedKey(n.text())
 	case strings.HasPrefix(want, "text") && n.shape == object && flowAccident(n) != "":
 		suggestion = "quote it: \"" + flowAccident(n) + "\""
 	case strings.HasPrefix(want, "text") && (n.shape == number || n.shape == boolean):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -100,46 +101,143 @@ func pairs(source []byte) []byte {
 	})
 }
 
+// YAML reads the one document of a file that is no workflow. Root is nil where there
+// is none, or where the mistakes leave nothing to read.
+func YAML(name string, source []byte) (root *yaml.Node, mistakes []Mistake) {
+	notes := &notes{file: name, said: map[Mistake]bool{}}
+	documents, err := decode(source)
+	if err != nil {
+		documents = mended(notes, source, err)
+	}
+	if len(documents) > 1 {
+		notes.mistake(posOf(documents[1]), "remove it, or put it into a file of its own", "a second document begins here")
+	}
+	if len(documents) > 0 && len(documents[0].Content) > 0 {
+		root = documents[0].Content[0]
+	}
+	return root, notes.mistakes
+}
+
 // syntax is the root of the one document in a YAML text.
-func syntax(notes *notes, source []byte) (root *yaml.Node) {
+func syntax(notes *notes, source []byte) *yaml.Node {
+	documents, err := decode(source)
+	if err != nil {
+		documents = mended(notes, source, err)
+	}
+	if len(documents) > 1 {
+		notes.mistake(posOf(documents[1]), "put each workflow into a file of its own", "a second document begins here")
+	}
+	switch {
+	case len(documents) > 0 && len(documents[0].Content) > 0:
+		return documents[0].Content[0]
+	case len(notes.mistakes) == 0:
+		notes.mistake(Pos{1, 1}, "begin with `document:` and `do:`", "the document is empty")
+	}
+	return nil
+}
+
+// decode reads the documents of a YAML text, the first few if there are many.
+func decode(source []byte) (documents []*yaml.Node, err error) {
 	// A panic of the YAML library is a mistake in the document too.
 	defer func() {
 		if r := recover(); r != nil {
-			notes.mistake(Pos{1, 1}, "", "the YAML cannot be read: %v", r)
-			root = nil
+			err = fmt.Errorf("%v", r)
 		}
 	}()
+	const many = 5
 	decoder := yaml.NewDecoder(bytes.NewReader(source))
-	var only, second yaml.Node
-	switch err := decoder.Decode(&only); {
-	case errors.Is(err, io.EOF) || err == nil && len(only.Content) == 0:
-		notes.mistake(Pos{1, 1}, "begin with `document:` and `do:`", "the document is empty")
-		return nil
-	case err != nil:
-		syntaxMistake(notes, source, err)
+	for len(documents) < many {
+		n := &yaml.Node{}
+		if err := decoder.Decode(n); errors.Is(err, io.EOF) {
+			return documents, nil
+		} else if err != nil {
+			return documents, err
+		}
+		documents = append(documents, n)
+	}
+	return documents, nil
+}
+
+// mended reads the documents of a text that the YAML parser refuses, as far as what is
+// wrong with it can be put right. It tells each mistake that it finds.
+func mended(notes *notes, source []byte, refused error) []*yaml.Node {
+	m := mend(source, nil)
+	documents, err := decode(m.text())
+	if len(source) <= maxProven && len(m.slips) > 0 {
+		m = proven(m, source, err)
+		documents, err = decode(m.text())
+	}
+	for _, s := range m.slips {
+		notes.mistake(s.Pos, s.suggestion, "%s", s.message)
+	}
+	if len(m.slips) == 0 {
+		err = refused
+	}
+	if err != nil {
+		if line, _ := complaint(err); !slices.ContainsFunc(m.slips, func(s slip) bool { return s.Line >= line-1 }) {
+			syntaxMistake(notes, source, err)
+		}
 		return nil
 	}
-	switch err := decoder.Decode(&second); {
-	case errors.Is(err, io.EOF):
-	case err != nil:
-		syntaxMistake(notes, source, err)
-		return nil
-	default:
-		notes.mistake(posOf(&second), "put each workflow into a file of its own", "a second document begins here")
+	for _, d := range documents {
+		m.settle(d)
 	}
-	return only.Content[0]
+	notes.muted = m.vague
+	return documents
+}
+
+// proven leaves out each slip without which the text can be read as far as with it.
+func proven(m *mender, source []byte, err error) *mender {
+	reached, _ := complaint(err)
+	except := map[Pos]bool{}
+	for _, s := range m.slips {
+		except[s.Pos] = true
+		other := mend(source, except)
+		_, without := decode(other.text())
+		line, _ := complaint(without)
+		// With other slips in its place it is needed as well: it comes first.
+		elsewhere := slices.ContainsFunc(other.slips, func(o slip) bool {
+			return !slices.ContainsFunc(m.slips, func(s slip) bool { return s.Pos == o.Pos })
+		})
+		if elsewhere || without != nil && (err == nil || line <= reached) {
+			delete(except, s.Pos)
+		}
+	}
+	return mend(source, except)
 }
 
 var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
 
-// syntaxMistake says in plain words what the YAML parser said.
-func syntaxMistake(notes *notes, source []byte, err error) {
-	said := strings.TrimPrefix(err.Error(), "yaml: ")
-	line := 1
+// complaint is the line that the YAML parser names, far behind the end if it names
+// none, and what it says.
+func complaint(err error) (line int, said string) {
+	if err == nil {
+		return 0, ""
+	}
+	said = strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := atLine.FindStringSubmatch(said); m != nil {
 		line, _ = strconv.Atoi(m[1])
-		said = m[2]
+		return line, m[2]
 	}
+	return 1 << 30, said
+}
+
+// syntaxMistake says in plain words what the YAML parser said.
+func syntaxMistake(notes *notes, source []byte, err error) {
+	line, said := complaint(err)
+	if name, ok := strings.CutPrefix(said, "unknown anchor '"); ok {
+		alias := "*" + strings.TrimSuffix(name, "' referenced")
+		at := Pos{1, 1}
+		for i, text := range bytes.Split(source, []byte("\n")) {
+			if column := bytes.Index(text, []byte(alias)); column >= 0 {
+				at = Pos{i + 1, 1 + utf8.RuneCount(text[:column])}
+				break
+			}
+		}
+		notes.mistake(at, "define it above: &name; or quote the value", "there is no anchor &%s above", alias[1:])
+		return
+	}
+	line = min(line, bytes.Count(source, []byte("\n"))+1)
 	shown, ok := lineOf(source, line)
 	for !ok && line > 1 {
 		line--
@@ -161,8 +259,6 @@ func plainWords(said, line string) (message, suggestion string) {
 		return "YAML is indented with spaces, here is a tab", "replace the tab by spaces"
 	case strings.Contains(said, "mapping values are not allowed"):
 		return "a second `: ` in one line, or a wrong indentation", "quote a value that has `: ` in it: key: '${ … }'"
-	case strings.Contains(said, "unknown anchor"):
-		return said, "define it before: &name"
 	case strings.Contains(said, "unexpected end of stream"):
 		return "a quote, bracket or brace is never closed", ""
 	case strings.Contains(said, "cannot start any token"):

@@ -161,7 +161,11 @@ func (p *parser) task(t *Task, f field, at place) {
 	p.remember(t)
 	n := f.value
 	if n.shape != object {
-		p.mistake(n.Pos, "write it as `"+short(f.key)+": {set: …}`", "task %s: want a map with what to do, this is %s", quote(f.key), n.shape)
+		suggestion := "write it as `" + short(f.key) + ": {set: …}`"
+		if spaced := spacedKey(n.text()); spaced != "" {
+			suggestion = "write a space after the colon: " + spaced
+		}
+		p.mistake(n.Pos, suggestion, "task %s: want a map with what to do, this is %s", quote(f.key), n.shape)
 		return
 	}
 	kind := p.kind(n, t)

@@ -231,7 +231,11 @@ func (t *planter) key(y *yaml.Node) (string, bool) {
 		y = y.Alias
 	}
 	if y.Kind != yaml.ScalarNode {
-		t.notes.mistake(posOf(y), `quote it: "{name}"`, "a key must be text, this is a %s", kindName(y))
+		suggestion := `quote it: "{name}"`
+		if y.Kind == yaml.MappingNode && len(y.Content) == 2 && strings.ContainsAny(y.Content[0].Value, ".$") {
+			suggestion = "for the value of an expression, write: ${ " + short(y.Content[0].Value) + " }"
+		}
+		t.notes.mistake(posOf(y), suggestion, "a key must be text, this is a %s", kindName(y))
 		return "", false
 	}
 	if t.nodes++; t.nodes > MaxNodes {

@@ -62,6 +62,10 @@ func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error
 
 // fail keeps the first of equal complaints.
 func (r *resolver) fail(err error) {
+	const most = 250 // more are not told of a document
+	if len(r.errs) >= most {
+		return
+	}
 	for _, e := range r.errs {
 		if e.Error() == err.Error() {
 			return

@@ -114,8 +114,8 @@ func TestParseSyntax(t *testing.T) {
 	}
 	bomb := "http:\n- respond:\n    body:\n      " + strings.ReplaceAll(layers.String(), "\n", "\n      ")
 	for src, want := range map[string]string{
-		"http: [\n":                      "m.yaml:1:1: not YAML: did not find expected node content",
-		"http: []\n---\nhttp: []\n":      "m.yaml:2:1: a second document: want one",
+		"http: [\n":                      "m.yaml:1:7: this [ is never closed",
+		"http: []\n---\nhttp: []\n":      "m.yaml:2:1: a second document begins here",
 		"- 1\n":                          "m.yaml:1:1: mocks is a list, want a map",
 		"http: {}\n":                     "m.yaml:1:7: http is a map, want a list",
 		"http:\n- respond: {body: .nan}": `m.yaml:2:19: ".nan": JSON has no such number`,

@@ -5,9 +5,7 @@ package nodes
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -34,39 +32,17 @@ func New(name string, source []byte) *Reader {
 	return &Reader{file: name, source: source, budget: maxNodes}
 }
 
-// Root is the root of the one document in the file, nil if it is empty or no YAML.
+// Root is the root of the one document in the file, nil if it is empty or
+// cannot be read; what is wrong with its YAML is told as far as it can be read.
 func (r *Reader) Root() *yaml.Node {
 	src := r.source
 	// YAML takes no tabs between tokens, JSON has them nowhere else.
 	if json.Valid(src) {
 		src = bytes.ReplaceAll(src, []byte("\t"), []byte(" "))
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(src))
-	var doc, more yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil
-	} else if err != nil {
-		r.syntax(err)
-		return nil
-	}
-	if err := dec.Decode(&more); err == nil {
-		r.Errorf(&more, "a second document: want one")
-		return nil
-	} else if !errors.Is(err, io.EOF) {
-		r.syntax(err)
-		return nil
-	}
-	return doc.Content[0]
-}
-
-// syntax gives the parser's complaint the form of the others. It knows no column.
-func (r *Reader) syntax(err error) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	line := 1
-	if _, scanErr := fmt.Sscanf(text, "line %d:", &line); scanErr == nil {
-		_, text, _ = strings.Cut(text, ": ")
-	}
-	r.Errorf(&yaml.Node{Line: line, Column: 1}, "not YAML: %s", text)
+	root, mistakes := dsl.YAML(r.file, src)
+	r.list = append(r.list, mistakes...)
+	return root
 }
 
 // Errorf tells of a mistake at a node.

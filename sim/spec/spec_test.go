@@ -227,7 +227,7 @@ order.test.yaml:15:26: times is "x", want a number, or a comparison such as "<= 
 order.test.yaml:16:15: events is a map, want a list
 order.test.yaml:17:5: a second test with the name "a": the first is on line 4
 order.test.yaml:18:5: the test has no name
-x.json:1:1: not YAML: did not find expected ',' or ']'`
+x.json:1:1: this [ is never closed`
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("mistakes differ (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,627 @@
+package dsl
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// YAML's parser ends at its first mistake, and knows a line of it at most. A text that
+// it refuses is therefore looked through line by line for what people get wrong. Each
+// find is put right in a copy, without moving a line, and the copy is read instead: so
+// all mistakes are told, those of the workflow too.
+
+// slip is one mistake in the YAML of a document.
+type slip struct {
+	Pos
+	message, suggestion string
+}
+
+// shift says that a line of the copy has something more, or less, than the document.
+type shift struct{ column, by int } // what was at column or behind it has moved by so many characters
+
+// mender puts right what it can of a YAML text.
+type mender struct {
+	lines  []string // of the copy
+	levels []level  // the maps and lists that are open, the outermost first
+	slips  []slip
+	shifts map[int][]shift
+	vague  map[int]bool // lines of which only the form was mended: nothing more is said of them
+	except map[Pos]bool // slips that are left as they are
+
+	tabs     int // lines that are indented with tabs
+	firstTab int // the index of their slip
+	indented reindentation
+}
+
+// level is a map or a list that is open.
+type level struct {
+	indent int
+	list   bool
+	line   int  // of its last key or item
+	open   bool // that has no value yet
+}
+
+// reindentation moves a block that is not indented as its neighbours are.
+type reindentation struct {
+	from, by int // lines that are indented by from or more move by so many columns
+	active   bool
+}
+
+const (
+	maxSlips  = 30
+	lookAhead = 1000      // lines in which the end of a quote or a brace is looked for
+	maxProven = 128 << 10 // bytes of a text whose slips are each proven
+)
+
+// mend looks a text through, and puts right what it finds except at some places.
+func mend(source []byte, except map[Pos]bool) *mender {
+	m := &mender{shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
+	for line := range strings.Lines(string(source)) {
+		m.lines = append(m.lines, strings.TrimRight(line, "\r\n"))
+	}
+	for i := 0; i < len(m.lines) && len(m.slips) < maxSlips; i++ {
+		i = m.line(i)
+	}
+	if m.tabs > 1 {
+		m.slips[m.firstTab].suggestion = fmt.Sprintf("replace the tab by spaces, here and on %s below", plural(m.tabs-1, "line"))
+	}
+	return m
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (m *mender) text() []byte { return []byte(strings.Join(m.lines, "\n") + "\n") }
+
+// found reports whether a slip is to be put right, and notes it.
+func (m *mender) found(line, offset int, suggestion, format string, args ...any) bool {
+	s := slip{m.pos(line, offset), fmt.Sprintf(format, args...), suggestion}
+	if m.except[s.Pos] {
+		return false
+	}
+	if !slices.ContainsFunc(m.slips, func(o slip) bool { return o.Pos == s.Pos }) {
+		m.slips = append(m.slips, s)
+	}
+	return true
+}
+
+// pos is the place in the document of a byte of the copy's line.
+func (m *mender) pos(line, offset int) Pos {
+	text := m.lines[line]
+	column := 1 + utf8.RuneCountInString(text[:min(offset, len(text))])
+	return Pos{line + 1, m.original(line+1, column)}
+}
+
+// original is where a column of the copy is in the document.
+func (m *mender) original(line, column int) int {
+	for _, s := range slices.Backward(m.shifts[line]) {
+		if column >= s.column+max(s.by, 0) {
+			column -= s.by
+		} else if column > s.column {
+			column = s.column
+		}
+	}
+	return max(column, 1)
+}
+
+// replace puts something else in the place of a part of a line.
+func (m *mender) replace(line, from, to int, with string) {
+	text := m.lines[line]
+	column := 1 + utf8.RuneCountInString(text[:from])
+	if by := utf8.RuneCountInString(with) - utf8.RuneCountInString(text[from:to]); by != 0 {
+		m.shifts[line+1] = append(m.shifts[line+1], shift{column, by})
+	}
+	m.lines[line] = text[:from] + with + text[to:]
+}
+
+// quoteValue puts a value into single quotes.
+func (m *mender) quoteValue(line, from, to int, value string) {
+	m.replace(line, from, to, "'"+strings.ReplaceAll(value, "'", "''")+"'")
+}
+
+// settle moves the nodes of the copy to their places in the document.
+func (m *mender) settle(n *yaml.Node) {
+	n.Column = m.original(n.Line, n.Column)
+	for _, child := range n.Content {
+		m.settle(child)
+	}
+}
+
+var (
+	listItem   = regexp.MustCompile(`^-(\s+|$)`)
+	plainKey   = regexp.MustCompile(`^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#\[\]{},&*!|>%@` + "`" + `?:-][^#]*?|-[^\s#:]+?)\s*:(\s+|$)`)
+	tightKey   = regexp.MustCompile(`^([A-Za-z_][\w-]*):([^\s/].*)$`)
+	tightItem  = regexp.MustCompile(`^-[A-Za-z_"']`)
+	loneWord   = regexp.MustCompile(`^([A-Za-z_][\w-]*)(\s*)$`)
+	twoWords   = regexp.MustCompile(`^([A-Za-z_]\w*)(\s+)\S`)
+	blockText  = regexp.MustCompile(`^[|>][-+0-9]*\s*(#.*)?$`)
+	structural = regexp.MustCompile(`^\s*(-\s+)*("[^"]*"|'[^']*'|[A-Za-z_][\w-]*)\s*:(\s|$)|^\s*-\s`)
+	escapes    = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0abtnvfre "/\\N_LP\t]|$)`)
+)
+
+// line looks at one line, and returns the last line that belongs to what begins on it.
+func (m *mender) line(i int) int {
+	text := m.lines[i]
+	switch trimmed := strings.TrimSpace(text); {
+	case trimmed == "" || trimmed[0] == '#' || strings.HasPrefix(text, "%"):
+		return i
+	case text == "---" || strings.HasPrefix(text, "--- ") || text == "...":
+		m.levels = nil
+		return i
+	case strings.HasPrefix(text, "<<<<<<< ") || strings.HasPrefix(text, ">>>>>>> ") || text == "=======":
+		if m.found(i, 0, "keep one of the two versions, and remove this line", "a merge of git that was not resolved") {
+			m.lines[i] = "#" + text[1:]
+		}
+		return i
+	}
+	at := m.indentation(i)
+	if at < 0 {
+		return i
+	}
+	return m.content(i, m.place(i, at))
+}
+
+// indentation makes the white space before a line one that YAML takes.
+func (m *mender) indentation(i int) int {
+	text := m.lines[i]
+	at := len(text) - len(strings.TrimLeft(text, " \t\u00a0\u3000"))
+	space := text[:at]
+	switch {
+	case strings.Contains(space, "\t"):
+		s := slip{m.pos(i, strings.IndexByte(space, '\t')), "YAML is indented with spaces, here is a tab", "replace the tab by spaces"}
+		if m.except[s.Pos] {
+			return -1
+		}
+		m.vague[i+1] = true
+		if m.tabs++; m.tabs == 1 {
+			m.firstTab = len(m.slips)
+			m.slips = append(m.slips, s)
+		}
+		width := m.tabWidth(space, listItem.MatchString(text[at:]))
+		m.replace(i, 0, at, strings.Repeat(" ", width))
+		return width
+	case strings.ContainsAny(space, "\u00a0\u3000"):
+		if m.found(i, strings.IndexAny(space, "\u00a0\u3000"), "replace it by a space", "here is another kind of space") {
+			width := utf8.RuneCountInString(space)
+			m.lines[i] = strings.Repeat(" ", width) + text[at:]
+			return width
+		}
+	}
+	return at
+}
+
+// tabWidth is how far white space with tabs in it may have been meant to indent.
+func (m *mender) tabWidth(space string, item bool) int {
+	fallback := 0
+	for _, width := range []int{2, 4, 8, 1} {
+		indent := len(strings.ReplaceAll(space, "\t", strings.Repeat(" ", width)))
+		if fallback == 0 {
+			fallback = indent
+		}
+		if slices.ContainsFunc(m.levels, func(l level) bool { return l.indent == indent && l.list == item }) {
+			return indent
+		}
+	}
+	if m.opened() {
+		return m.top().indent + 2
+	}
+	return fallback
+}
+
+// opened reports whether the line above is a key or an item without a value yet.
+func (m *mender) opened() bool { return len(m.levels) > 0 && m.top().open }
+
+func (m *mender) top() *level { return &m.levels[len(m.levels)-1] }
+
+// place finds the map or list that a line belongs to by its indentation, and indents
+// it as its neighbours where it belongs to none.
+func (m *mender) place(i, at int) int {
+	if m.indented.active && at >= m.indented.from {
+		m.replace(i, 0, at, strings.Repeat(" ", max(0, at+m.indented.by)))
+		at = max(0, at+m.indented.by)
+	} else {
+		m.indented.active = false
+	}
+	if len(m.levels) == 0 {
+		return at
+	}
+	item := listItem.MatchString(m.lines[i][at:])
+	above := m.levels
+	kept := len(m.levels)
+	for kept > 0 && m.levels[kept-1].indent > at {
+		kept--
+	}
+	deepest := len(above) - 1
+	switch {
+	case kept > 0 && above[kept-1].indent == at:
+		// A list may stand at the indentation of the key that it belongs to.
+	case kept == len(above) && above[deepest].open:
+	case kept == len(above):
+		// Deeper than a key that has its value already: more of that value, or a slip.
+		if !structural.MatchString(m.lines[i]) {
+			return at
+		}
+		return m.reindent(i, at, above[deepest].indent,
+			fmt.Sprintf("indent it as line %d, or remove the value there", above[deepest].line),
+			fmt.Sprintf("this line is indented deeper than line %d, which has its value already", above[deepest].line))
+	default:
+		// Between two levels: it belongs to one of them.
+		return m.between(i, at, above[max(kept-1, 0):], item)
+	}
+	m.levels = m.levels[:kept]
+	return at
+}
+
+// between indents a line as the nearest of the levels that it stands between.
+func (m *mender) between(i, at int, choices []level, item bool) int {
+	fits := slices.DeleteFunc(slices.Clone(choices), func(l level) bool { return l.list != item })
+	if len(fits) == 0 {
+		fits = choices
+	}
+	best := slices.MinFunc(fits, func(a, b level) int {
+		return cmp.Or(cmp.Compare(distance(a.indent, at), distance(b.indent, at)), cmp.Compare(b.indent, a.indent))
+	})
+	var others []string
+	for _, l := range fits {
+		if s := strconv.Itoa(l.indent); len(fits) <= 3 || l.indent == best.indent {
+			others = append(others, s)
+		}
+	}
+	return m.reindent(i, at, best.indent, fmt.Sprintf("indent it by %d, as line %d", best.indent, best.line),
+		fmt.Sprintf("this line is indented by %s, the lines that it can belong to by %s", plural(at, "space"), strings.Join(slices.Compact(others), " or ")))
+}
+
+func distance(a, b int) int { return max(a-b, b-a) }
+
+// reindent moves a line and what is below it to another indentation.
+func (m *mender) reindent(i, at, to int, suggestion, message string) int {
+	if !m.found(i, at, suggestion, "%s", message) {
+		return at
+	}
+	m.replace(i, 0, at, strings.Repeat(" ", to))
+	m.indented = reindentation{from: at, by: to - at, active: true}
+	kept := len(m.levels)
+	for kept > 0 && m.levels[kept-1].indent > to {
+		kept--
+	}
+	m.levels = m.levels[:kept]
+	return to
+}
+
+// enter notes a key or an item at an indentation.
+func (m *mender) enter(i, indent int, list bool) {
+	kept := len(m.levels)
+	for kept > 0 && (m.levels[kept-1].indent > indent || m.levels[kept-1].indent == indent && m.levels[kept-1].list && !list) {
+		kept--
+	}
+	m.levels = m.levels[:kept]
+	if kept == 0 || m.top().indent < indent || m.top().list != list {
+		m.levels = append(m.levels, level{indent: indent, list: list})
+	}
+	m.top().line, m.top().open = i+1, true
+}
+
+// content looks at what a line says, from its first character.
+func (m *mender) content(i, at int) int {
+	for listItem.MatchString(m.lines[i][at:]) {
+		m.enter(i, at, true)
+		rest := m.lines[i][at+1:]
+		next := at + 1 + len(rest) - len(strings.TrimLeft(rest, " \t"))
+		if strings.TrimSpace(rest) == "" || strings.TrimSpace(rest)[0] == '#' {
+			return i
+		}
+		at = next
+	}
+	if tight := m.lines[i][at:]; tightItem.MatchString(tight) && m.listAt(at) &&
+		m.found(i, at, "write a space after the dash: - "+cut(tight[1:], 60), "a list item begins with a dash and a space") {
+		m.replace(i, at, at+1, "- ")
+		return m.content(i, at)
+	}
+	key := plainKey.FindStringSubmatchIndex(m.lines[i][at:])
+	if key == nil {
+		key = m.keyless(i, at)
+	}
+	if key == nil {
+		if len(m.levels) > 0 {
+			m.top().open = false
+		}
+		return m.value(i, at, at)
+	}
+	m.enter(i, at, false)
+	from := at + key[1]
+	if rest := strings.TrimSpace(m.lines[i][from:]); rest == "" || rest[0] == '#' {
+		return i
+	}
+	m.top().open = false
+	return m.value(i, from, at)
+}
+
+// listAt reports whether a list is open whose items have an indentation.
+func (m *mender) listAt(indent int) bool {
+	return slices.ContainsFunc(m.levels, func(l level) bool { return l.list && l.indent == indent })
+}
+
+// keyless mends a line that should have a key, and has none.
+func (m *mender) keyless(i, at int) []int {
+	rest := m.lines[i][at:]
+	again := func() []int { return plainKey.FindStringSubmatchIndex(m.lines[i][at:]) }
+	if colon := strings.Index(rest, "："); colon > 0 && m.found(i, at+colon, "write a plain : and a space", "here is another kind of colon") {
+		m.replace(i, at+colon, at+colon+len("："), ": ")
+		return again()
+	}
+	if tight := tightKey.FindStringSubmatch(rest); tight != nil && m.expectsKey(i, at) {
+		colon := at + len(tight[1])
+		if m.found(i, colon, "write a space after the colon: "+cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
+			m.replace(i, colon, colon+1, ": ")
+			return again()
+		}
+	}
+	if !m.expectsKey(i, at) {
+		return nil
+	}
+	word := loneWord.FindStringSubmatch(rest)
+	if word == nil {
+		if word = twoWords.FindStringSubmatch(rest); word == nil || !known(word[1]) {
+			return nil
+		}
+	}
+	end := at + len(word[1])
+	if m.found(i, end, "write: "+word[1]+":", "the colon after %s is missing", quote(word[1])) {
+		m.replace(i, end, end+min(1, len(word[2])), ": ")
+		return again()
+	}
+	return nil
+}
+
+// spacedKey is text that was meant as a key and its value, with the space that makes
+// it so; or "".
+func spacedKey(text string) string {
+	if tight := tightKey.FindStringSubmatch(text); tight != nil && !strings.ContainsAny(text, "\n") {
+		return cut(tight[1]+": "+tight[2], 60)
+	}
+	if key, value, wide := strings.Cut(text, "："); wide && !strings.ContainsAny(text, "\n") {
+		return cut(key+": "+strings.TrimSpace(value), 60)
+	}
+	return ""
+}
+
+// known reports whether a word is a key of the language.
+func known(word string) bool {
+	return slices.Contains(slices.Concat(kindKeys(), commonKeys(),
+		[]string{"with", "catch", "while", "foreach", "document", "use", "dsl", "namespace", "name", "version", "method", "endpoint", "when", "in", "each"}), word)
+}
+
+// expectsKey reports whether a line stands where a key must be: beside other keys,
+// or above a block.
+func (m *mender) expectsKey(i, at int) bool {
+	for _, l := range m.levels {
+		if l.indent == at && !l.list {
+			return true
+		}
+	}
+	for j := i + 1; j < min(len(m.lines), i+lookAhead); j++ {
+		next := m.lines[j]
+		if trimmed := strings.TrimSpace(next); trimmed == "" || trimmed[0] == '#' {
+			continue
+		}
+		indent := len(next) - len(strings.TrimLeft(next, " \t"))
+		return indent >= at && structural.MatchString(next)
+	}
+	return false
+}
+
+// value looks at a value that begins somewhere in a line; base is where its key begins.
+func (m *mender) value(i, from, base int) int {
+	text := m.lines[i]
+	from += len(text[from:]) - len(strings.TrimLeft(text[from:], " \t"))
+	if from >= len(text) {
+		return i
+	}
+	if text[from] == '&' || text[from] == '!' && !strings.HasPrefix(text[from:], "!=") {
+		// An anchor or a tag stands before the value.
+		if space := strings.IndexByte(text[from:], ' '); space > 0 {
+			return m.value(i, from+space, base)
+		}
+		if text[from] == '&' && len(m.levels) > 0 {
+			m.top().open = true
+		}
+		return i
+	}
+	rest := text[from:]
+	switch rest[0] {
+	case '|', '>':
+		return m.block(i, from, base)
+	case '"', '\'':
+		return m.quoted(i, from, base)
+	case '{', '[':
+		return m.flow(i, from, base)
+	case '@', '`', '%', '*':
+		if value := bare(rest); m.noValue(i, from, value) {
+			m.quoteValue(i, from, from+len(value), value)
+		}
+		return i
+	case ',', ']', '}':
+		m.quotes(i, from, "quote it if it is text", "a value cannot begin with %c", rest[0])
+		return i
+	case '-':
+		if listItem.MatchString(rest) && from > base {
+			if m.found(i, from, "begin the list on a line of its own, below the key", "a list cannot begin on the line of its key") {
+				m.lines[i] = text[:from] + "#" + text[from+1:]
+				m.top().open = true
+				m.vague[i+1] = true
+			}
+			return i
+		}
+	}
+	m.plain(i, from)
+	return i
+}
+
+// bare is a value without the comment behind it.
+func bare(value string) string {
+	if comment := strings.Index(value, " #"); comment >= 0 {
+		value = value[:comment]
+	}
+	return strings.TrimRight(value, " \t")
+}
+
+// quotes puts quotes around a value that needs them.
+func (m *mender) quotes(i, from int, suggestion, format string, args ...any) {
+	value := bare(m.lines[i][from:])
+	if m.found(i, from, suggestion, format, args...) {
+		m.quoteValue(i, from, from+len(value), value)
+	}
+}
+
+// plain mends an unquoted value with a colon in it.
+func (m *mender) plain(i, from int) {
+	value := bare(m.lines[i][from:])
+	colon := strings.Index(value, ": ")
+	if colon < 0 && strings.HasSuffix(value, ":") {
+		colon = len(value) - 1
+	}
+	if colon < 0 {
+		return
+	}
+	if m.found(i, from+colon, "quote the value: "+single(value), "a second `: ` in one line, in a value without quotes") {
+		m.quoteValue(i, from, from+len(value), value)
+	}
+}
+
+// single is text in single quotes.
+func single(value string) string { return "'" + strings.ReplaceAll(cut(value, 200), "'", "''") + "'" }
+
+var anchorName = regexp.MustCompile(`^\*([\w-]+)$`)
+
+// block passes the lines of a text that begins with | or >.
+func (m *mender) block(i, from, base int) int {
+	if !blockText.MatchString(m.lines[i][from:]) {
+		m.quotes(i, from, "begin the text on the next line, indented", "a text with %c begins on the next line", m.lines[i][from])
+		return i
+	}
+	last := i
+	for j := i + 1; j < len(m.lines); j++ {
+		text := m.lines[j]
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		indent := len(text) - len(strings.TrimLeft(text, " "))
+		if m.indented.active && indent >= m.indented.from {
+			m.replace(j, 0, indent, strings.Repeat(" ", max(0, indent+m.indented.by)))
+			indent = max(0, indent+m.indented.by)
+		}
+		if indent <= base {
+			break
+		}
+		last = j
+	}
+	return last
+}
+
+// quoted looks for the end of a value in quotes.
+func (m *mender) quoted(i, from, base int) int {
+	text := m.lines[i]
+	quote := text[from]
+	end := quoteEnd(text, from)
+	if end < 0 {
+		return m.unclosedQuote(i, from, base)
+	}
+	rest := strings.TrimSpace(text[end+1:])
+	if rest != "" && rest[0] != '#' && !strings.HasPrefix(rest, ":") {
+		m.innerQuote(i, from, end)
+		return i
+	}
+	if quote == '"' {
+		m.escapes(i, from, end)
+	}
+	return i
+}
+
+// innerQuote mends a quote inside of a value in the same quotes.
+func (m *mender) innerQuote(i, from, end int) {
+	text := m.lines[i]
+	value := bare(text[from:])
+	inner := strings.TrimPrefix(value, text[from:from+1])
+	whole := strings.HasSuffix(inner, text[from:from+1])
+	inner = strings.TrimSuffix(inner, text[from:from+1])
+	suggestion := "put quotes around the whole value: " + single(value)
+	message := "the text in quotes ends here, but the line goes on"
+	switch {
+	case whole && text[from] == '"':
+		suggestion, message = "put single quotes around it: "+single(inner), "a double quote inside of double quotes"
+	case whole:
+		suggestion, message = "write it twice: "+single(inner), "a single quote inside of single quotes"
+	default:
+		inner = value
+	}
+	if m.found(i, end, suggestion, "%s", message) {
+		m.quoteValue(i, from, from+len(value), inner)
+	}
+}
+
+// escapes mends what YAML does not know behind a backslash in double quotes.
+func (m *mender) escapes(i, from, end int) {
+	text := m.lines[i]
+	for at := from + 1; at < end; at++ {
+		if text[at] != '\\' {
+			continue
+		}
+		if known := escapes.FindStringIndex(text[at:]); known != nil && known[0] == 0 {
+			at++
+			continue
+		}
+		inner := text[from+1 : end]
+		_, size := utf8.DecodeRuneInString(text[at+1:])
+		if m.found(i, at, "put single quotes around it: "+single(inner), "YAML does not know %s in double quotes", text[at:at+1+size]) {
+			m.quoteValue(i, from, end+1, inner)
+		}
+		return
+	}
+}
+
+// quoteEnd is where a quote ends in a line, or -1.
+func quoteEnd(text string, from int) int {
+	for at := from + 1; at < len(text); at++ {
+		switch {
+		case text[from] == '"' && text[at] == '\\':
+			at++
+		case text[at] != text[from]:
+		case text[from] == '\'' && at+1 < len(text) && text[at+1] == '\'':
+			at++
+		default:
+			return at
+		}
+	}
+	return -1
+}
+
+// unclosedQuote passes a value in quotes that goes on over several lines, or closes it
+// where the next key begins before its end.
+func (m *mender) unclosedQuote(i, from, base int) int {
+	quote := m.lines[i][from : from+1]
+	for j := i + 1; j < min(len(m.lines), i+lookAhead); j++ {
+		text := m.lines[j]
+		indent := len(text) - len(strings.TrimLeft(text, " \t"))
+		if structural.MatchString(text) && indent <= base {
+			break
+		}
+		if end := quoteEnd(quote+text, 0); end >= 0 {
+			return j
+		}
+	}
+	if m.found(i, from, "close it: "+cut(strings.TrimSpace(m.lines[i][from:]), 100)+quote, "this quote is never closed") {
+		m.lines[i] = strings.TrimRight(m.lines[i], " \t") + quote
+	}
+	return i
+}

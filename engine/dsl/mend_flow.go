@@ -1,0 +1,290 @@
+package dsl
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// opener is a { or [ that is open.
+type opener struct {
+	bracket      byte
+	line, offset int
+}
+
+// flow looks through a map in { } or a list in [ ], which may go on over several lines.
+func (m *mender) flow(i, from, base int) int {
+	f := &flowReader{m: m, base: base, first: i}
+	line, at := i, from
+	for {
+		next := f.token(line, at)
+		switch {
+		case f.given || len(f.open) > MaxDepth:
+			return line
+		case len(f.open) == 0:
+			return f.behind(line, next, i, from)
+		case next < len(m.lines[line]):
+			at = next
+			continue
+		}
+		line++
+		if line >= len(m.lines) || line > i+lookAhead || f.leaves(line) {
+			return f.unclosed(line - 1)
+		}
+		at = 0
+	}
+}
+
+// flowReader knows where in a map or list in brackets it is.
+type flowReader struct {
+	m     *mender
+	base  int // where the key begins whose value this is
+	first int
+	open  []opener
+	value bool // a value stands before the next character: a comma or a colon must follow
+	given bool // it makes no sense
+}
+
+// leaves reports whether a line belongs to what is around the brackets: they were not closed.
+func (f *flowReader) leaves(line int) bool {
+	text := f.m.lines[line]
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" || trimmed[0] == '}' || trimmed[0] == ']' {
+		return false
+	}
+	indent := len(text) - len(strings.TrimLeft(text, " \t"))
+	return indent <= f.base && structural.MatchString(text) && trimmed[0] != '"'
+}
+
+// unclosed closes what is open at the end of a line.
+func (f *flowReader) unclosed(line int) int {
+	m := f.m
+	o := f.open[len(f.open)-1]
+	if m.found(o.line, o.offset, "close it with "+closingOf(o.bracket), "this %c is never closed", o.bracket) {
+		var closers strings.Builder
+		for _, o := range slices.Backward(f.open) {
+			closers.WriteString(closingOf(o.bracket))
+		}
+		m.lines[line] = strings.TrimRight(bareFlow(m.lines[line]), " \t,") + closers.String()
+	}
+	return line
+}
+
+// bareFlow is a line without the comment behind it.
+func bareFlow(text string) string {
+	if at := strings.Index(text, " #"); at >= 0 && strings.Count(text[:at], `"`)%2 == 0 {
+		return text[:at]
+	}
+	return text
+}
+
+func closingOf(bracket byte) string {
+	if bracket == '{' {
+		return "}"
+	}
+	return "]"
+}
+
+// behind looks at what follows the last bracket: there should be nothing.
+func (f *flowReader) behind(line, at, first, from int) int {
+	m := f.m
+	rest := strings.TrimSpace(m.lines[line][at:])
+	if rest == "" || rest[0] == '#' || rest[0] == ':' {
+		return line
+	}
+	if line != first {
+		m.found(line, at, "", "the line goes on behind the closing bracket")
+		return line
+	}
+	value := bare(m.lines[line][from:])
+	suggestion := "quote it, if it is text: " + single(value)
+	if strings.ContainsAny(value, ".$") {
+		suggestion = "quote the expression: " + single("${ "+value+" }")
+	}
+	at += len(m.lines[line][at:]) - len(strings.TrimLeft(m.lines[line][at:], " \t"))
+	if m.found(line, at, suggestion, "the line goes on behind the closing %s", m.lines[line][at-1-spaces(m.lines[line][:at]):at-spaces(m.lines[line][:at])]) {
+		m.quoteValue(line, from, from+len(value), value)
+		m.vague[line+1] = true
+	}
+	return line
+}
+
+// spaces counts the spaces at the end of a text.
+func spaces(text string) int { return len(text) - len(strings.TrimRight(text, " \t")) }
+
+// token reads one word from an offset of a line, and returns the offset behind it.
+func (f *flowReader) token(line, at int) int {
+	m := f.m
+	text := m.lines[line]
+	for at < len(text) && (text[at] == ' ' || text[at] == '\t') {
+		at++
+	}
+	if at >= len(text) {
+		return at
+	}
+	switch c := text[at]; c {
+	case '#':
+		return len(text)
+	case ',':
+		f.value = false
+		return at + 1
+	case ':':
+		f.value = false
+		return at + 1
+	case '{', '[':
+		at = f.comma(line, at)
+		f.open = append(f.open, opener{c, line, at})
+		f.value = false
+		return at + 1
+	case '}', ']':
+		return f.close(line, at)
+	case '"', '\'':
+		at = f.comma(line, at)
+		f.value = true
+		return f.quote(line, at)
+	default:
+		at = f.comma(line, at)
+		f.value = true
+		return f.word(line, at)
+	}
+}
+
+// comma puts a comma before a word that follows a value.
+func (f *flowReader) comma(line, at int) int {
+	m := f.m
+	if !f.value || !m.found(line, at, "write a comma before it", "a comma is missing before this") {
+		return at
+	}
+	if at > 0 && m.lines[line][at-1] == ' ' {
+		m.lines[line] = m.lines[line][:at-1] + "," + m.lines[line][at:]
+		return at
+	}
+	m.replace(line, at, at, ",")
+	return at + 1
+}
+
+func (f *flowReader) close(line, at int) int {
+	m := f.m
+	o := f.open[len(f.open)-1]
+	if want := closingOf(o.bracket); m.lines[line][at:at+1] != want {
+		outer := slices.ContainsFunc(f.open, func(o opener) bool { return closingOf(o.bracket) == m.lines[line][at:at+1] })
+		outer = outer && closersIn(m.lines[line][at:]) < len(f.open)
+		if outer && m.found(o.line, o.offset, "close it with "+want, "this %c is never closed", o.bracket) {
+			m.replace(line, at, at, want)
+		} else if !outer && m.found(line, at, "write "+want, "the %c of line %d is closed with %c", o.bracket, o.line+1, m.lines[line][at]) {
+			m.replace(line, at, at+1, want)
+		}
+	}
+	f.open = f.open[:len(f.open)-1]
+	f.value = true
+	return at + 1
+}
+
+// closersIn counts the closing brackets up to the end of a line.
+func closersIn(text string) int { return strings.Count(text, "}") + strings.Count(text, "]") }
+
+// noValue reports whether a word cannot be a value because of how it begins.
+func (m *mender) noValue(line, at int, value string) bool {
+	if value[0] != '*' {
+		return m.found(line, at, "quote it: "+single(value), "a value cannot begin with %c", value[0])
+	}
+	name := anchorName.FindStringSubmatch(value)
+	switch {
+	case name == nil:
+		return m.found(line, at, "quote it: "+single(value), "a value cannot begin with *, unless it is the name of an anchor")
+	case m.anchored(line, name[1]):
+		return false
+	}
+	m.vague[line+1] = true
+	return m.found(line, at, "define it above: &"+name[1]+"; or quote the value: "+single(value), "there is no anchor &%s above", name[1])
+}
+
+// anchored reports whether a name is given to something up to a line.
+func (m *mender) anchored(line int, name string) bool {
+	return slices.ContainsFunc(m.lines[:line+1], func(text string) bool { return strings.Contains(text, "&"+name) })
+}
+
+// quote reads a text in quotes.
+func (f *flowReader) quote(line, at int) int {
+	m := f.m
+	text := m.lines[line]
+	if end := quoteEnd(text, at); end >= 0 {
+		return f.inner(line, at, end)
+	}
+	for j := line + 1; j < min(len(m.lines), line+lookAhead) && !f.leaves(j); j++ {
+		if quoteEnd(text[at:at+1]+m.lines[j], 0) >= 0 {
+			f.given = true // text over several lines in brackets: the parser knows it better
+			return len(text)
+		}
+	}
+	if m.found(line, at, "close it with "+text[at:at+1], "this quote is never closed") {
+		end := strings.TrimRight(text, " \t,}]")
+		m.replace(line, len(end), len(end), text[at:at+1])
+		return len(end) + 1
+	}
+	f.given = true
+	return len(text)
+}
+
+// inner looks for a quote of an expression that was taken for the end of the text.
+func (f *flowReader) inner(line, at, end int) int {
+	m := f.m
+	text := m.lines[line]
+	inner := text[at+1 : end]
+	if !strings.HasPrefix(strings.TrimSpace(inner), "${") || closes(inner) || text[at] != '"' {
+		if text[at] == '"' {
+			before := len(m.lines[line])
+			m.escapes(line, at, end)
+			end += len(m.lines[line]) - before
+		}
+		return end + 1
+	}
+	dollar := at + 1 + strings.Index(inner, "${")
+	brace := closing(text[dollar+2:])
+	last := dollar + 2 + brace + 1
+	if brace < 0 || last >= len(text) || text[last] != '"' ||
+		!m.found(line, end, "put single quotes around it: "+single(text[at+1:last]), "a double quote inside of double quotes") {
+		return end + 1
+	}
+	value := text[at+1 : last]
+	m.quoteValue(line, at, last+1, value)
+	return at + 2 + len(strings.ReplaceAll(value, "'", "''"))
+}
+
+// word reads a word without quotes; an expression needs them here.
+func (f *flowReader) word(line, at int) int {
+	m := f.m
+	text := m.lines[line]
+	if strings.HasPrefix(text[at:], "${") {
+		end := closing(text[at+2:])
+		if end < 0 {
+			f.given = true
+			return len(text)
+		}
+		value := text[at : at+2+end+1]
+		if m.found(line, at, "quote it: "+single(value), "an expression inside of %c %s needs quotes", f.open[len(f.open)-1].bracket,
+			closingOf(f.open[len(f.open)-1].bracket)) {
+			m.quoteValue(line, at, at+len(value), value)
+			return at + 2 + len(strings.ReplaceAll(value, "'", "''"))
+		}
+		return at + len(value)
+	}
+	if strings.IndexByte("@`%*", text[at]) >= 0 {
+		value := strings.TrimSpace(text[at : at+strings.IndexAny(text[at:]+",", ",]}")])
+		if m.noValue(line, at, value) {
+			m.quoteValue(line, at, at+len(value), value)
+			return at + len(value) + 2
+		}
+	}
+	for at < len(text) && strings.IndexByte(",[]{}", text[at]) < 0 {
+		if text[at] == ':' && (at+1 >= len(text) || strings.IndexByte(" \t,[]{}", text[at+1]) >= 0) {
+			break
+		}
+		if text[at] == '#' && text[at-1] == ' ' {
+			return len(text)
+		}
+		_, size := utf8.DecodeRuneInString(text[at:])
+		at += size
+	}
+	return at
+}
