@@ -195,7 +195,11 @@ func offered(s Source, kind Table, row Row) []deedKey {
 // which may stand in any way.
 func (s *listScreen) offered() []deedKey {
 	if len(s.table.marked) == 0 {
-		return offered(s.source, s.table.kind, s.table.current())
+		row := s.table.current()
+		if row.ID == "" {
+			return nil
+		}
+		return offered(s.source, s.table.kind, row)
 	}
 	return slices.DeleteFunc(deeds(s.table.kind), func(d deedKey) bool { return !can(s.source, d.verb) })
 }

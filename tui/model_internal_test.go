@@ -484,3 +484,33 @@ func TestOpenUnknown(t *testing.T) {
 	s.wrong = errNone
 	p.keys(":", "'open nobody", "enter").has("✘ open: there is none", "── Overview ──").lacks("› nobody")
 }
+
+// Keys that would do nothing are not shown: not in an empty table, and not while text is typed.
+func TestHintsHold(t *testing.T) {
+	t.Parallel()
+	foot := func(p *player) string {
+		return strings.TrimSpace(strings.Split(p.text(), "\n")[23])
+	}
+	s := newScripted()
+	s.rows[Letters], s.stand.Due, s.stand.Running, s.stand.Failed = nil, nil, nil, nil
+	for name, c := range map[string]struct {
+		keys []string
+		want string
+	}{
+		"nothing on the overview": {nil, "1–5 places  : command  ? keys  q quit"},
+		"no dead letters":         {[]string{"4"}, "? keys  q quit"},
+		"nothing matches":         {[]string{"2", "/", "'nothing", "enter"}, "/ filter  esc show all  ? keys  q quit"},
+		"typing a filter":         {[]string{"2", "/", "'q"}, "enter keeps the filter  esc shows all  status:text looks in a column"},
+		"a question":              {[]string{"2", "c"}, ""},
+		"a completed execution":   {[]string{"2", "j", "j"}, "enter open  / filter  d detail  x mark  s sort  ? keys  q quit"},
+		"a waiting one":           {[]string{"2", "j"}, "enter open  / filter  d detail  c cancel  z suspend  x mark  ? keys  q quit"},
+		"in the detail":           {[]string{"3", "enter"}, "tab to the table  ↑ ↓ line  y copy the value  ← → fold  ? keys  q quit"},
+	} {
+		if got := foot(playing(t, s, 80, 24, Options{}).keys(c.keys...).pass(time.Second)); got != c.want {
+			t.Errorf("%s: the hints are %q, want %q", name, got, c.want)
+		}
+	}
+	if got := foot(playing(t, newFilm(), 80, 24, Options{}).keys("2", "/", "'x")); strings.Contains(got, "space") {
+		t.Errorf("the keys of time are offered while a filter is typed: %s", got)
+	}
+}
