@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim/mock"
 )
 
 // A request and its response, as a recording has them. A body that is not text
@@ -56,7 +57,7 @@ func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 			line.Request.Base64 = body
 		}
 		req = req.Clone(req.Context())
-		req.Body = io.NopCloser(bytes.NewReader(body))
+		req.Body = mock.NewBody(body)
 	}
 	resp, err := c.next.RoundTrip(req)
 	line.TookMS = float64(c.now().Sub(line.At)) / float64(time.Millisecond)

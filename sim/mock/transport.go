@@ -98,7 +98,7 @@ func (t *Transport) answer(req *http.Request, exchange *Exchange) (*http.Respons
 	}
 	onward := req.Clone(req.Context())
 	if req.Body != nil {
-		onward.Body = io.NopCloser(bytes.NewReader(body))
+		onward.Body = NewBody(body)
 	}
 	return t.next.RoundTrip(onward)
 }
@@ -213,6 +213,15 @@ func (t *Transport) missing(e Exchange) error {
 		out.WriteString("; there are none so far")
 	}
 	return errors.New(out.String())
+}
+
+// NewBody is a body to send. An empty one is http.NoBody: of any other reader
+// net/http does not know that it is empty, and sends it in chunks.
+func NewBody(body []byte) io.ReadCloser {
+	if len(body) == 0 {
+		return http.NoBody
+	}
+	return io.NopCloser(bytes.NewReader(body))
 }
 
 // Body reads what a request sends, and closes it; of one without a body it is nil.
