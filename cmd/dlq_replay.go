@@ -288,7 +288,7 @@ func (t *letterChange) print(rows []changedLetter, dry bool) error {
 
 // parseWorkflow reads and checks a document; its mistakes are shown.
 func parseWorkflow(ctx context.Context, sh *shell, file string) (*dsl.Definition, error) {
-	text, err := readDocument(ctx, sh, file)
+	text, err := readWorkflow(ctx, sh, file)
 	if err != nil {
 		return nil, err
 	}

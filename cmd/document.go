@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 )
 
 // documentLimit is the largest document that is read, in bytes: a mistaken
@@ -19,7 +21,12 @@ const documentLimit = 64 << 20
 // readDocument reads a file, or stdin for "-".
 func readDocument(ctx context.Context, sh *shell, file string) ([]byte, error) {
 	in := sh.In
-	if file != "-" {
+	if file == "-" {
+		if sh.stdinRead {
+			return nil, misusef("stdin can be read once: only one of the document, --input and the other files can be -")
+		}
+		sh.stdinRead = true
+	} else {
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, fail(exitMisuse, withoutVerb(file, err))
@@ -35,6 +42,42 @@ func readDocument(ctx context.Context, sh *shell, file string) ([]byte, error) {
 		return nil, misusef("%s: larger than %d MiB", displayName(file), documentLimit>>20)
 	}
 	return source, nil
+}
+
+// readWorkflow reads a workflow document. A file of another kind is refused with the
+// command that it is for.
+func readWorkflow(ctx context.Context, sh *shell, file string) ([]byte, error) {
+	text, err := readDocument(ctx, sh, file)
+	if err == nil {
+		err = otherKind(displayName(file), text)
+	}
+	return text, err
+}
+
+// otherKind says that a file is a test file, a mocks file or a recording and no
+// workflow document, if it certainly is.
+func otherKind(name string, text []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte(`{"record":"header"`)) {
+		return misusef("%s is a recording: flunq replay %s", name, name)
+	}
+	var top map[string]yaml.Node
+	if len(text) > documentLimit>>6 || yaml.Unmarshal(text, &top) != nil || len(top) == 0 {
+		return nil
+	}
+	for _, key := range []string{"document", "do"} {
+		if _, is := top[key]; is {
+			return nil
+		}
+	}
+	if tests, is := top["tests"]; is && tests.Kind == yaml.SequenceNode {
+		return misusef("%s is a test file: flunq test %s", name, name)
+	}
+	for key := range top {
+		if key != "http" && key != "events" {
+			return nil
+		}
+	}
+	return misusef("%s is a mocks file: flunq run WORKFLOW --mocks %s", name, name)
 }
 
 // readAll reads to the end, or until ctx ends: somebody who forgot the file is

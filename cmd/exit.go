@@ -50,7 +50,7 @@ func helpTopics() []*cobra.Command {
     2   misused: unknown flag, unreadable file
     3   the workflow faulted or was cancelled
     4   an expectation failed, or a replay diverged
-    5   the document is invalid
+    5   the document is invalid, or the input does not fit its schema
     6   Redis cannot be reached
     7   a limit was hit, or the workflow waits for something that will never come
   130   interrupted`,

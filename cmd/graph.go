@@ -51,7 +51,7 @@ On a terminal the default is text, else mermaid. FILE may be "-" for stdin.`,
 // readDefinition reads one document; its mistakes are explained on stderr.
 // Its warnings are the business of validate.
 func readDefinition(ctx context.Context, sh *shell, file string) (*dsl.Definition, error) {
-	source, err := readDocument(ctx, sh, file)
+	source, err := readWorkflow(ctx, sh, file)
 	if err != nil {
 		return nil, err
 	}

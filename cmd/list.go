@@ -49,7 +49,7 @@ func (l list[T]) print(sh *shell, format *choice, rows []T) error {
 		return nil
 	case "jsonl":
 		for _, row := range rows {
-			fmt.Fprintf(sh.Out, "%s\n", event.Encode(row))
+			fmt.Fprintf(sh.Out, "%s\n", event.Encode(withEmptyLists(row)))
 		}
 		return nil
 	default:
@@ -65,7 +65,7 @@ func writeValue(w io.Writer, format string, v any) error {
 	if format != "yaml" {
 		return writeJSON(w, v)
 	}
-	plain, err := expr.Decode(event.Encode(v))
+	plain, err := expr.Decode(event.Encode(withEmptyLists(v)))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -60,6 +61,7 @@ func oneOf(words []string) string {
 
 // writeJSON writes a value for programs, indented because people look at it too.
 func writeJSON(w io.Writer, v any) error {
+	v = withEmptyLists(v)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
@@ -67,6 +69,46 @@ func writeJSON(w io.Writer, v any) error {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	return nil
+}
+
+// withEmptyLists is a value whose lists are [] in JSON where they are nil, so that
+// programs need not tell null from a list without members.
+func withEmptyLists(v any) any {
+	if v == nil {
+		return nil
+	}
+	of := reflect.New(reflect.TypeOf(v)).Elem()
+	of.Set(reflect.ValueOf(v))
+	fillLists(of)
+	return of.Interface()
+}
+
+func fillLists(v reflect.Value) {
+	switch v.Kind() { //nolint:exhaustive // nothing else holds lists that can be set
+	case reflect.Pointer:
+		if !v.IsNil() {
+			fillLists(v.Elem())
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return // JSON that is written as it is
+		}
+		if v.IsNil() && v.CanSet() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		for i := range v.Len() {
+			fillLists(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field, member := v.Type().Field(i), v.Field(i)
+			omitted := strings.Contains(field.Tag.Get("json"), ",omitempty") && member.IsZero()
+			if (field.IsExported() || field.Anonymous) && !omitted {
+				fillLists(member)
+			}
+		}
+	default:
+	}
 }
 
 // An ANSI style, by its code.

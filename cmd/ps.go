@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -46,7 +47,7 @@ keeps that quick among millions. "Now" is the time of Redis.`,
 	l.format = listFlag(c)
 	f := c.Flags()
 	f.StringSliceVarP(&l.statuses, "status", "s", nil, "only those of these `STATUSES`: "+strings.Join(operate.Statuses(), ", "))
-	f.StringVarP(&l.workflow, "workflow", "w", "", "only those of the workflow of this `NAME`, namespace.name")
+	f.StringVarP(&l.workflow, "workflow", "w", "", "only those of the workflow of this `NAME`, with or without its namespace")
 	f.StringVar(&l.since, "since", "", "only those created within this `DURATION` (1h, P1D) or after this time")
 	f.StringVar(&l.before, "before", "", "only those created before this `TIME`, or longer ago than this duration")
 	f.IntVar(&l.limit, "limit", 50, "at most `N`; 0: all")
@@ -78,6 +79,10 @@ func (l *executionListing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	unknown := ""
+	if query.Workflow, unknown, err = l.workflowID(ctx, r); err != nil {
+		return err
+	}
 	found, next, err := l.read(ctx, r, query)
 	if err != nil {
 		return badID(err)
@@ -85,15 +90,61 @@ func (l *executionListing) run(ctx context.Context) error {
 	if err := l.print(ctx, r, found, now); err != nil {
 		return err
 	}
+	if unknown != "" && len(found) == 0 {
+		l.sh.hint("%s", unknown)
+	}
 	if next != "" {
 		l.sh.hint("there are more: --after %s", printable(next))
 	}
 	return nil
 }
 
+// workflowID is the id of the workflow that --workflow names, with or without its
+// namespace. Of one that is not registered, unknown says which are.
+func (l *executionListing) workflowID(ctx context.Context, r *remote) (id, unknown string, err error) {
+	if l.workflow == "" {
+		return "", "", nil
+	}
+	tenants := []string{r.tenant}
+	if l.everyone {
+		if tenants, err = r.store.Tenants(ctx); err != nil {
+			return "", "", err
+		}
+	}
+	var names, same []string
+	for _, tenant := range tenants {
+		all, err := r.store.Workflows(ctx, tenant)
+		if err != nil {
+			return "", "", err
+		}
+		for _, w := range all {
+			names = append(names, w.ID)
+			if _, short, _ := strings.Cut(w.ID, "."); short == l.workflow {
+				same = append(same, w.ID)
+			}
+		}
+	}
+	slices.Sort(same)
+	same = slices.Compact(same)
+	switch {
+	case slices.Contains(names, l.workflow):
+		return l.workflow, "", nil
+	case len(same) == 1:
+		return same[0], "", nil
+	case len(same) > 1:
+		return "", "", misusef("--workflow %s: there are %s; name one of them", l.workflow, strings.Join(same, ", "))
+	case len(names) == 0:
+		return l.workflow, "no workflow is registered", nil
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return l.workflow, fmt.Sprintf("no workflow is called %s%s; registered: %s", printable(l.workflow),
+		didYouMean(l.workflow, names, ""), printable(shortList(names))), nil
+}
+
 // query is what the flags ask for.
 func (l *executionListing) query(now time.Time) (q store.ExecutionQuery, err error) {
-	q = store.ExecutionQuery{Workflow: l.workflow, After: l.after, Limit: l.limit}
+	q = store.ExecutionQuery{After: l.after, Limit: l.limit}
 	if q.Limit == 0 {
 		q.Limit = math.MaxInt
 	}

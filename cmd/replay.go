@@ -156,7 +156,7 @@ func (r *replaying) read(ctx context.Context) (err error) {
 	if r.workflow == "" {
 		return nil
 	}
-	text, err := readDocument(ctx, r.sh, r.workflow)
+	text, err := readWorkflow(ctx, r.sh, r.workflow)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func recordingsIn(folder string) ([]string, error) {
 
 // line writes a row for programs.
 func (r *replaying) line(row replayRow) error {
-	_, err := fmt.Fprintf(r.sh.Out, "%s\n", event.Encode(row))
+	_, err := fmt.Fprintf(r.sh.Out, "%s\n", event.Encode(withEmptyLists(row)))
 	return err
 }
 

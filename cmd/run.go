@@ -134,7 +134,7 @@ func (r *runner) run(ctx context.Context, args []string) error {
 	defer page.discard()
 	line := newTimeline(r.sh, cfg.Start)
 	line.add(cfg.Definition, cfg.With)
-	line.on = line.on && !r.tui
+	line.on, line.real = line.on && !r.tui, r.redis != "" || r.realTime
 	cfg.Observe, cfg.Missed = line.observe, line.missed
 	began := time.Now()
 	result, err := r.simulateOrRun(ctx, cfg)
@@ -187,8 +187,28 @@ func localLimits() executor.Limits {
 	return limits
 }
 
+// listFor lists the examples for programs.
+func (r *runner) listFor(format string) error {
+	type row struct {
+		Name    string `json:"name"`
+		Summary string `json:"summary"`
+	}
+	var rows []row
+	for _, name := range workflows.Names() {
+		e, err := workflows.Load(name)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row{name, strings.TrimSpace(e.Summary)})
+	}
+	return writeValue(r.sh.Out, format, rows)
+}
+
 // list shows the examples.
 func (r *runner) list() error {
+	if format := r.format.String(); format == "json" || format == "yaml" {
+		return r.listFor(format)
+	}
 	for _, name := range workflows.Names() {
 		e, err := workflows.Load(name)
 		if err != nil {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +25,7 @@ import (
 
 // readDocuments reads and checks the document to run and those it may run.
 func (r *runner) readDocuments(ctx context.Context, cfg *sim.Config, file string) error {
-	text, err := readDocument(ctx, r.sh, file)
+	text, err := readWorkflow(ctx, r.sh, file)
 	if err != nil {
 		return err
 	}
@@ -37,7 +39,7 @@ func (r *runner) readDocuments(ctx context.Context, cfg *sim.Config, file string
 // readWith reads the documents of --with.
 func (r *runner) readWith(ctx context.Context, cfg *sim.Config) error {
 	for _, file := range r.with {
-		text, err := readDocument(ctx, r.sh, file)
+		text, err := readWorkflow(ctx, r.sh, file)
 		if err != nil {
 			return err
 		}
@@ -139,12 +141,35 @@ func readData(ctx context.Context, sh *shell, flag, given string) (json.RawMessa
 		if text, err = readDocument(ctx, sh, name); err != nil {
 			return nil, err
 		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			return nil, misusef("%s: there is nothing in %s", flag, displayName(name))
+		}
+	default:
+		if err := fileWithoutAt(flag, given); err != nil {
+			return nil, err
+		}
 	}
 	v, err := dsl.ParseData(displayName(name), text)
 	if err != nil {
 		return nil, misusef("%s is neither JSON nor YAML: %v", displayName(name), err)
 	}
 	return expr.Encode(v), nil
+}
+
+// fileWithoutAt refuses data that is the name of a file: as data it would be that text.
+func fileWithoutAt(flag, given string) error {
+	info, err := os.Stat(given)
+	exists := err == nil && info.Mode().IsRegular()
+	switch ext := filepath.Ext(given); {
+	case exists:
+		return misusef("%s %s is the name of a file: did you mean @%s?", flag, given, given)
+	case strings.ContainsAny(given, " \t\n{}[]\"':"):
+		return nil
+	case ext == ".json" || ext == ".yaml" || ext == ".yml":
+		return misusef("%s %s looks like the name of a file, which would be @%s, but there is no such file", flag, given, given)
+	default:
+		return nil
+	}
 }
 
 func (r *runner) readMocks(ctx context.Context, cfg *sim.Config) error {

@@ -197,7 +197,8 @@ func (r *runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*
 			return result, nil
 		case cfg.MaxTasks > 0 && result.Tasks > cfg.MaxTasks:
 			result.Stop = sim.TasksUp
-			return result, nil
+			result.Busiest, err = sim.Busiest(ctx, e.Store, cfg.Definition, cfg.Tenant, cfg.ID)
+			return result, err
 		}
 		select {
 		case <-ctx.Done():

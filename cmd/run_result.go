@@ -33,11 +33,15 @@ func (r *runner) finish(result *sim.Result) error {
 			strings.Join(result.Waiting, "\n  "), hintForWaiting(result.Missed)))
 	default:
 		clock := " of the virtual clock"
-		if r.redis != "" {
+		if r.redis != "" || r.realTime {
 			clock = ""
 		}
-		return fail(exitLimit, r.unended(fmt.Sprintf("stopped by --%s after %s and %s%s",
-			result.Stop, history.Count(result.Tasks, "task"), history.Duration(result.Elapsed), clock)))
+		why := fmt.Sprintf("stopped by --%s after %s and %s%s",
+			result.Stop, history.Count(result.Tasks, "task"), history.Duration(result.Elapsed), clock)
+		if result.Busiest != "" {
+			why += "; " + result.Busiest
+		}
+		return fail(exitLimit, r.unended(why))
 	}
 }
 

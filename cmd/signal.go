@@ -91,13 +91,18 @@ func newResumeCommand(sh *shell) *cobra.Command {
 func newRetryCommand(sh *shell) *cobra.Command {
 	s := &errand{
 		sh: sh, Signal: operate.Signals()["retry"],
-		reached: func(before, now store.Execution) bool { return now.Version > before.Version },
+		reached: func(before, now store.Execution) bool {
+			return now.Version > before.Version && now.Status != string(decide.Running) && now.Status != string(decide.Pending)
+		},
 	}
 	return s.flags(&cobra.Command{
 		Use:   "retry ID…",
 		Short: "Let faulted executions go on from where they failed",
 		Long: `Tells faulted executions to run the task that failed once more, and to go on from
-there. What has been done before is not done again.`,
+there. What has been done before is not done again.
+
+--wait waits until the execution has ended or waits for something; if it has faulted
+again the exit code is 3.`,
 		Example: `  flunq retry order-7 --wait
   flunq ps --status faulted --since 1h -o ids | xargs flunq retry`,
 	})
@@ -209,9 +214,24 @@ func (s *errand) await(ctx context.Context, r *remote, found []store.Execution, 
 			wrong = append(wrong, err)
 		case !s.reached(before, x), s.Verb == "cancel" && x.Status != string(decide.Cancelled):
 			wrong = append(wrong, fmt.Errorf("execution %s is %s: it was faster", x.ID, x.Status))
+		case s.Verb == "retry" && x.Status == string(decide.Faulted):
+			wrong = append(wrong, s.faulted(ctx, r, before.ID))
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// faulted is the error of an execution that was retried and has faulted again.
+func (*errand) faulted(ctx context.Context, r *remote, id string) error {
+	x, err := r.store.Execution(ctx, r.tenant, id)
+	if err != nil {
+		return err
+	}
+	problem, err := operate.Problem(x)
+	if err != nil || problem == nil {
+		return errors.Join(fail(exitFaulted, fmt.Errorf("execution %s has faulted again", id)), err)
+	}
+	return fail(exitFaulted, fmt.Errorf("execution %s has faulted again: %w", id, problem))
 }
 
 func (s *errand) print(told []signalled) error {

@@ -123,6 +123,7 @@ type subject struct {
 
 func (s *searcher) run(c *cobra.Command, args []string) error {
 	if s.world.example == listExamples {
+		s.world.format = s.format
 		return s.world.list()
 	}
 	ctx := c.Context()

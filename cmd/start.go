@@ -29,6 +29,7 @@ type starter struct {
 	patience *patience
 
 	input, id string
+	replace   *bool
 }
 
 func newStartCommand(sh *shell) *cobra.Command {
@@ -54,6 +55,7 @@ its exit code how it ended, as 'flunq run' does.`,
 	f := c.Flags()
 	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
 	f.StringVar(&s.id, "id", "", "`ID` of the execution (default: random); each can be used once")
+	s.replace = replaceFlag(c)
 	s.patience = patienceFlags(c, "until the execution has ended")
 	c.ValidArgsFunction = completeWorkflows(s.target, cobra.ShellCompDirectiveDefault)
 	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args[0]) }
@@ -92,6 +94,9 @@ func (s *starter) run(ctx context.Context, given string) error {
 	if source, err = s.resolve(ctx, r, given, source); err != nil {
 		return err
 	}
+	if err := checkInput(source.def, b.Input); err != nil {
+		return err
+	}
 	doc := source.def.Document
 	b.Tenant, b.Namespace, b.Name, b.Version = r.tenant, doc.Namespace, doc.Name, doc.Version
 	if err := engine.Begin(ctx, r.store, b); err != nil {
@@ -107,6 +112,24 @@ func (s *starter) run(ctx context.Context, given string) error {
 		return s.print(startedRow{ID: b.ID, Status: string(decide.Pending)})
 	}
 	return s.await(ctx, r, b.ID, source)
+}
+
+// checkInput refuses input with which the execution would fault at once.
+func checkInput(def *dsl.Definition, input json.RawMessage) error {
+	if def.Input.Schema == nil {
+		return nil
+	}
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	v, err := expr.Decode(input)
+	if err != nil {
+		return fmt.Errorf("read the input: %w", err)
+	}
+	if err := def.Input.Schema.Validate(v); err != nil {
+		return fail(exitInvalid, fmt.Errorf("the input does not fit the schema of %s: %w", def.ID(), err))
+	}
+	return nil
 }
 
 // prepare checks the flags and reads the input.
@@ -144,6 +167,11 @@ func isFile(given string) bool {
 // resolve registers the document of a file, or finds the one of a name.
 func (s *starter) resolve(ctx context.Context, r *remote, given string, source document) (document, error) {
 	if source.def != nil {
+		if !*s.replace {
+			if err := refuseReplacing(ctx, r, []document{source}); err != nil {
+				return source, err
+			}
+		}
 		_, err := register(ctx, s.sh, r, source)
 		return source, err
 	}

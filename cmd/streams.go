@@ -41,6 +41,8 @@ type shell struct {
 	Streams
 	color *choice
 	quiet bool
+
+	stdinRead bool // there is nothing more to come
 }
 
 // outColor says whether colours belong on the standard output.

@@ -84,6 +84,9 @@ func (b *batch) coverageText(w io.Writer, color bool) error {
 			}
 		}
 	}
+	if all == 0 {
+		return nil
+	}
 	_, err := fmt.Fprintf(w, "%5.1f %%  in all, %s of %s\n", percent(reached, all), history.Number(reached), history.Number(all))
 	return err
 }

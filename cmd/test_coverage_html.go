@@ -27,7 +27,8 @@ type (
 		State  string // hit, part, miss, or "" where nothing can be reached
 		Hits   int
 		Title  string
-		inner  int // how many lines the innermost point has that colours it
+		inner  int  // how many lines the innermost point has that colours it
+		begins bool // a point begins on it
 	}
 )
 
@@ -69,21 +70,21 @@ func coverageOf(r *spec.Reach) coverageDocument {
 	return d
 }
 
-// paint colours the lines of a point, but for those of smaller ones inside it.
+// paint colours the lines of a point. A line on which points begin is about these;
+// any other is about the smallest point around it.
 func (d coverageDocument) paint(p *spec.Point) {
 	last := max(p.Last, p.Line)
 	size := last - p.Line
 	for _, line := range d.Lines[min(p.Line-1, len(d.Lines)):min(last, len(d.Lines))] {
+		begins := line.Number == p.Line
 		switch {
-		case line.State == "" || size < line.inner && line.Number != p.Line:
+		case line.State == "" || begins && !line.begins || !begins && !line.begins && size < line.inner:
 			line.State, line.inner, line.Hits = reachOf(p), size, p.Hits
-		case size == line.inner || line.Number == p.Line:
-			line.State, line.inner = both(line.State, reachOf(p)), min(size, line.inner)
-			line.Hits = max(line.Hits, p.Hits)
-		default:
-			continue
+		case begins || !line.begins && size == line.inner:
+			line.State, line.Hits = both(line.State, reachOf(p)), max(line.Hits, p.Hits)
 		}
-		if line.Number == p.Line {
+		line.begins = line.begins || begins
+		if begins {
 			word := "reached: "
 			if p.Hits == 0 {
 				word = "not reached: "

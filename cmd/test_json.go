@@ -114,7 +114,7 @@ func (b *batch) showLines(f *testFile) error {
 		return enc.Encode(map[string]any{"file": f.name, "outcome": invalid, "mistakes": mistakeRows(f.err)})
 	}
 	for _, c := range f.cases {
-		if err := enc.Encode(c.row()); err != nil {
+		if err := enc.Encode(withEmptyLists(c.row())); err != nil {
 			return fmt.Errorf("write JSON: %w", err)
 		}
 	}

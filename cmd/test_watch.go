@@ -54,17 +54,18 @@ func (w *watched) look(ctx context.Context) {
 		return
 	}
 	w.told = ""
-	var affected []string
+	var affected, changed []string
 	for _, file := range files {
-		if w.signature(file, stamp) != w.state[file] {
+		if now := w.signature(file, stamp); now != w.state[file] {
 			affected = append(affected, file)
+			changed = append(changed, differing(w.state[file], now)...)
 		}
 	}
 	if len(affected) == 0 {
 		return
 	}
 	if len(w.state) > 0 {
-		w.sh.hint("%s  changed: %s", time.Now().Format(time.TimeOnly), printable(strings.Join(affected, ", ")))
+		w.sh.hint("%s  changed: %s", time.Now().Format(time.TimeOnly), printable(strings.Join(slices.Compact(slices.Sorted(slices.Values(changed))), ", ")))
 	}
 	clear(w.stamps)
 	if _, err := w.batch(ctx, affected); err != nil && ctx.Err() == nil {
@@ -103,9 +104,20 @@ func (w *watched) signature(file string, of func(name string) string) string {
 	}
 	var out strings.Builder
 	for _, name := range needs {
-		fmt.Fprintf(&out, "%s %s\n", name, of(name))
+		fmt.Fprintf(&out, "%s\x00%s\n", name, of(name))
 	}
 	return out.String()
+}
+
+// differing are the files whose states differ between two signatures of a test file.
+func differing(before, now string) (names []string) {
+	known := strings.Split(before, "\n")
+	for line := range strings.Lines(now) {
+		if name, _, _ := strings.Cut(line, "\x00"); !slices.Contains(known, strings.TrimSuffix(line, "\n")) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // stamp tells states of a file apart.

@@ -22,6 +22,7 @@ import (
 type timeline struct {
 	sh    *shell
 	on    bool
+	real  bool // its times are the machine's
 	color bool
 	start time.Time
 	defs  map[string]*dsl.Definition // by id
@@ -279,6 +280,10 @@ func (l *timeline) end(r *sim.Result, took time.Duration) {
 	if r.Stop != "" {
 		status = "stopped while " + status
 	}
-	fmt.Fprintf(l.sh.Err, "%s  %s, %s, %s of virtual time in %s\n", paint(l.color, style, status),
-		history.Count(r.Tasks, "task"), history.Count(r.Events, "event"), history.Duration(r.Elapsed), history.Duration(took))
+	lasted := history.Duration(r.Elapsed) + " of virtual time in " + history.Duration(took)
+	if l.real {
+		lasted = "in " + history.Duration(r.Elapsed)
+	}
+	fmt.Fprintf(l.sh.Err, "%s  %s, %s, %s\n", paint(l.color, style, status),
+		history.Count(r.Tasks, "task"), history.Count(r.Events, "event"), lasted)
 }

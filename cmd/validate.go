@@ -83,7 +83,7 @@ func (v *validation) argument(ctx context.Context, arg string) {
 		return
 	}
 	for _, file := range files {
-		source, err := readDocument(ctx, v.sh, file)
+		source, err := readWorkflow(ctx, v.sh, file)
 		if ctx.Err() != nil {
 			return
 		}

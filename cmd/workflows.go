@@ -240,18 +240,26 @@ func newWorkflowsRegisterCommand(sh *shell) *cobra.Command {
 		Long: `Checks workflow documents and, if all are valid, registers them under their names and
 versions. FILE may be a folder, or "-" for stdin.
 
-A version that is registered already takes the new text for executions that start from
-now on; those that run keep theirs.`,
+A released version keeps its text: another one needs another version, or --replace. A
+preview such as 1.0.0-rc1 takes the new text. Executions that have begun keep theirs.`,
 		Example: `  flunq workflows register order.yaml bill.yaml
   flunq workflows register workflows/ -o json | jq -r '.[].hash'`,
 		Args: someArguments("file"),
 	}
 	t, format := targetFlags(c, sh), outputFlag(c, "text", "json", "yaml", "ids")
-	c.RunE = func(c *cobra.Command, args []string) error { return registerFiles(c.Context(), t, format, args) }
+	replace := replaceFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return registerFiles(c.Context(), t, format, args, *replace)
+	}
 	return c
 }
 
-func registerFiles(ctx context.Context, t *target, format *choice, args []string) error {
+// replaceFlag is the consent to give a released version another text.
+func replaceFlag(c *cobra.Command) *bool {
+	return c.Flags().Bool("replace", false, "give a version that is registered already another text")
+}
+
+func registerFiles(ctx context.Context, t *target, format *choice, args []string, replace bool) error {
 	documents, err := readDocuments(ctx, t.sh, args)
 	if err != nil {
 		return err
@@ -261,6 +269,11 @@ func registerFiles(ctx context.Context, t *target, format *choice, args []string
 		return err
 	}
 	defer r.close()
+	if !replace {
+		if err := refuseReplacing(ctx, r, documents); err != nil {
+			return err
+		}
+	}
 	var done []registered
 	for _, d := range documents {
 		one, err := register(ctx, t.sh, r, d)
@@ -295,7 +308,7 @@ func readDocuments(ctx context.Context, sh *shell, args []string) ([]document, e
 			return nil, err
 		}
 		for _, file := range files {
-			text, err := readDocument(ctx, sh, file)
+			text, err := readWorkflow(ctx, sh, file)
 			if err != nil {
 				return nil, err
 			}
@@ -310,6 +323,31 @@ func readDocuments(ctx context.Context, sh *shell, args []string) ([]document, e
 		}
 	}
 	return documents, invalid
+}
+
+// refuseReplacing refuses documents whose released version is registered with another text.
+func refuseReplacing(ctx context.Context, r *remote, documents []document) error {
+	var wrong []error
+	for _, d := range documents {
+		id, version := d.def.ID(), d.def.Document.Version
+		core, _, _ := strings.Cut(version, "+")
+		if strings.Contains(core, "-") {
+			continue // a preview
+		}
+		hash, _, err := r.store.Definition(ctx, r.tenant, id, version)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return err
+		case hash != store.DefinitionHash(string(d.def.Source)):
+			wrong = append(wrong, fmt.Errorf("%s: %s:%s is registered with another text (%s): raise document.version, or use --replace",
+				d.name, id, version, shortHash(hash)))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fail(exitMisuse, errors.Join(wrong...))
 }
 
 // register registers a document, and tells when its version had another text.

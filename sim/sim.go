@@ -40,7 +40,7 @@ type Config struct {
 	Executors  int     // calls that can be under way at once; 64 if 0
 	Limits     decide.Limits
 
-	MaxTime  time.Duration // of the virtual clock; 0: none
+	MaxTime  time.Duration // of the virtual clock, which stops there; 0: none
 	MaxTasks int           // started; 0: none
 	MaxTurns uint64        // that services may have; 0: any number
 
@@ -92,6 +92,7 @@ type Result struct {
 	Error   *event.Problem
 	Stop    Stop     // why it did not end, "" if it did
 	Waiting []string // for what, one line each
+	Busiest string   // tasks that were started most often, where it was stopped because of their number
 	Missed  []Missed // events that nobody took; not where there is a Plan
 
 	Execution string

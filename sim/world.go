@@ -67,6 +67,7 @@ type world struct {
 	tidied      tidied
 	operators   operators
 	missed      missed
+	timeUp      bool // Config.MaxTime has passed
 	victims     victims
 	past        []publication // that were trimmed
 
@@ -242,7 +243,7 @@ func (w *world) limit(ctx context.Context) Stop {
 		return TasksUp
 	case w.cfg.MaxTurns > 0 && w.turns > w.cfg.MaxTurns:
 		return Stuck
-	case w.cfg.MaxTime > 0 && w.clock.now.Sub(w.cfg.Start) > w.cfg.MaxTime:
+	case w.timeUp:
 		return TimeUp
 	default:
 		return ""
@@ -268,7 +269,12 @@ func (w *world) advance(ctx context.Context) (bool, error) {
 	if !next.IsZero() {
 		next = later(next, w.clock.now) // a clock that jumps passes what was to come
 	}
+	end, ends := w.cfg.Start.Add(w.cfg.MaxTime), w.cfg.MaxTime > 0
+	if ends = ends && (next.IsZero() || next.After(end)); ends {
+		next = later(end, w.clock.now)
+	}
 	now := w.clock.wait(ctx, next, w.calls)
+	w.timeUp = ends && !now.Before(next)
 	w.clock.now = now
 	w.memory.SetTime(now)
 	w.calls.collect()
@@ -325,6 +331,11 @@ func (w *world) result(ctx context.Context, stop Stop) (*Result, error) {
 	}
 	if stop == Never {
 		if r.Waiting, err = w.waiting(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if stop == TasksUp && w.cfg.Plan == nil {
+		if r.Busiest, err = Busiest(ctx, w.engine.Store, w.cfg.Definition, w.cfg.Tenant, w.cfg.ID); err != nil {
 			return nil, err
 		}
 	}

@@ -22,8 +22,7 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 	if err := s.know(ctx, tenant); err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256([]byte(text))
-	hash = hex.EncodeToString(sum[:])
+	hash = DefinitionHash(text)
 	key := s.keys.definition(tenant, id)
 	for {
 		latest, err := s.field(ctx, key, "latest")
@@ -41,6 +40,12 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 			return hash, failed("define "+id, err)
 		}
 	}
+}
+
+// DefinitionHash is the hash by which a definition's text is known.
+func DefinitionHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // Definition finds a definition; version "" or "latest" is the newest.

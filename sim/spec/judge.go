@@ -138,6 +138,9 @@ func (j *judge) ending() string {
 		text += " when it was stopped after " + iso(j.Until)
 	case o.Stop == sim.TasksUp:
 		text = "still running after " + history.Count(maxTasks, "task")
+		if o.Busiest != "" {
+			text += ": " + o.Busiest
+		}
 	case o.Stop == sim.Never && len(o.Waiting) > 0:
 		text += " for what never comes: " + strings.Join(o.Waiting, "; ")
 	}
