@@ -22,9 +22,7 @@ func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	page := &report.Report{Verb: "sim", Command: found[0].hide(s.whole)}
-	failures := 0
 	for _, got := range found {
-		failures += s.failures(got)
 		s.addFacts(page, got, len(found) > 1)
 		for i, f := range got.Findings {
 			s.addFinding(ctx, page, got, f, i)
@@ -37,11 +35,35 @@ func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
 	if len(page.Runs) == 1 {
 		page.Runs[0].Name = ""
 	}
-	page.Verdict = report.Verdict{Text: "nothing is broken", Mood: report.Good}
-	if failures > 0 {
-		page.Verdict = report.Verdict{Text: history.Count(failures, "failure"), Mood: report.Bad}
-	}
+	page.Verdict = s.pageVerdict(found)
 	return s.page.write(page)
+}
+
+// pageVerdict is what came of all searches.
+func (s *searcher) pageVerdict(found []*searched) report.Verdict {
+	failures, runs := 0, 0
+	for _, got := range found {
+		if text, _ := s.verdict(got); got.Stopped != "" || len(found) == 1 {
+			return report.Verdict{Text: text, Mood: s.mood(got)}
+		}
+		failures += s.failures(got)
+		runs += runsOf(got.Report)
+	}
+	if failures > 0 {
+		return report.Verdict{Text: history.Count(failures, "failure") + " in " + history.Count(runs, "run"), Mood: report.Bad}
+	}
+	return report.Verdict{Text: "no failures in " + history.Count(runs, "run"), Mood: report.Good}
+}
+
+func (s *searcher) mood(got *searched) report.Mood {
+	switch {
+	case s.failures(got) > 0:
+		return report.Bad
+	case got.Stopped != "":
+		return report.Careful
+	default:
+		return report.Good
+	}
 }
 
 // addFacts adds what was tried, and what came of it.
@@ -52,12 +74,12 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) { 
 		}
 		page.Facts = append(page.Facts, report.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
-	add("runs without faults", "%s", history.Number(got.Plain))
-	if got.SinglesOf > 0 {
-		add("single faults", "%s of %s", history.Number(got.Singles), history.Number(got.SinglesOf))
+	add("runs without faults", "%s of %s", history.Number(got.Plain), history.Number(got.PlainOf))
+	if got.SinglesThereAre > 0 {
+		add("single faults", "%s of %s", history.Number(got.Singles), history.Number(got.SinglesThereAre))
 	}
-	if got.Seeds > 0 {
-		add("seeds", "%s", history.Number(got.Seeds))
+	if got.SeedsOf > 0 {
+		add("seeds", "%s of %s", history.Number(got.Seeds), history.Number(got.SeedsOf))
 	}
 	var faults []string
 	for _, kind := range sim.Faults() {
@@ -68,17 +90,18 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) { 
 	if len(faults) > 0 {
 		add("faults", "%s", strings.Join(faults, ", "))
 	}
-	add("orders of things seen", "%s", history.Number(got.Orders))
+	add("distinct interleavings", "%s", history.Number(got.Orders))
 	add("virtual time", "%s", ages(got.Seconds))
 	for i, o := range got.Outcomes {
 		name := "outcome without faults"
 		if len(got.Outcomes) > 1 {
 			name = fmt.Sprintf("outcome %d without faults", i+1)
 		}
-		add(name, "%s%s", s.outcomeText(got, o), s.share(got, o))
+		add(name, "%s%s", strings.Join(append([]string{s.outcomeText(got, o)}, o.Apart...), "; "), s.share(got, o))
 	}
-	if got.Stopped {
-		page.Notes = append(page.Notes, strings.TrimSpace(got.name+" The search was stopped before its end."))
+	if got.Stopped != "" {
+		text, _ := s.verdict(got)
+		page.Notes = append(page.Notes, printable(strings.TrimSpace(got.name+" The search was "+text+".")))
 	}
 }
 
@@ -95,12 +118,18 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 	if f.Detail != "" && f.Orders == nil {
 		out.Detail = printable(got.hide(f.Detail + more(f)))
 	}
+	for i, u := range f.Calls {
+		if i == mostDiffer {
+			break
+		}
+		out.Differ = append(out.Differ, report.Change{Path: printable(got.hide(short(u.String()))), Usual: "carried out " + times(u.Usual), Here: "carried out " + times(u.Here)})
+	}
 	for i, u := range f.Differ {
 		if i == mostDiffer {
 			break
 		}
 		out.Differ = append(out.Differ, report.Change{
-			Path: printable(strings.TrimPrefix(u.Path, "/")), Usual: printable(got.hide(valueText(u.A))), Here: printable(got.hide(valueText(u.B))),
+			Path: printable(differPath(u.Path)), Usual: printable(got.hide(valueText(u.A))), Here: printable(got.hide(valueText(u.B))),
 		})
 	}
 	name := strings.TrimSpace(fmt.Sprintf("%s finding %d", got.name, index+1))
@@ -124,7 +153,8 @@ func (*searcher) countsOf(got *searched, f *search.Finding) string {
 	if f.Companion != "" {
 		return "In " + companionCount(got, f) + "."
 	}
-	return fmt.Sprintf("In %s of %s runs%s.", history.Number(f.Runs), history.Number(got.Plain+got.Singles+got.Seeds), reduced(f))
+	text := frequency(got.Report, f)
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 func sideOf(got *searched, side search.Side) report.Side {
@@ -190,12 +220,8 @@ func (s *searcher) addPlain(ctx context.Context, page *report.Report, got *searc
 // addHints adds what is worth a look.
 func (s *searcher) addHints(page *report.Report, got *searched) {
 	doc := s.document(got.search.Config.Definition)
-	told := map[string]bool{}
-	for _, x := range got.Unmocked {
-		if text := x.Method + " " + x.URL; !told[text] {
-			told[text] = true
-			page.Hints = append(page.Hints, printable(got.hide("No mock answers "+text+": a search calls nobody, the task fails instead (--mocks).")))
-		}
+	for _, text := range got.Unmocked {
+		page.Hints = append(page.Hints, printable(got.hide("No mock answers "+text+": runs in which it is called were not judged (--mocks).")))
 	}
 	for _, h := range got.Hints {
 		page.Hints = append(page.Hints, printable(got.hide(standing(doc, h.Task)+": "+h.Text)))

@@ -21,19 +21,32 @@ func newSimCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim FILE",
 		Short: "Look for runs in which something breaks",
-		Long: `Runs a workflow in worlds in which things go wrong: first as it is, then with every
-single fault at every command that a service sends, then once for each seed with
-faults by chance. The real engine runs in each of them, on processes that share the
-work, and its promises are checked after every run: nothing lost, nothing done
-twice, no timer early, every history gap-free, and the outcome that of a run in
-which nothing goes wrong. (With --faults none, and a document that does one thing
-after the other, most worlds have one process. Else one seed of eight, and one single
-fault of sixteen, has the workflow run in two tenants side by side, so twice at least.)
+		Long: `Runs a workflow many times while things go wrong: first without faults, then with
+every single fault at every command that a service sends, then once for each seed with
+random faults. The real engine runs each time, on processes that share the work, and
+its promises are checked after every run: nothing lost, nothing done twice, no timer
+early, every history gap-free. (With --faults none, and a document that does one thing
+after the other, most runs have one process. Otherwise one seed of eight, and one single
+fault of sixteen, runs the workflow in two tenants side by side, so at least twice.)
 
-What is found is made as small as it can be, and shown as a story: what happened in
-order, which fault struck where, and the command that repeats it. A race of the
-workflow itself (another order, another outcome) is told apart from a failure of
-the engine. Calls are answered by --mocks alone.
+Runs are compared by their outcome: status, output, error, the calls that were carried
+out (those that change something; repeated ones with the same Idempotency-Key count
+once) and what mocks keep in the end. A difference between runs without faults is a
+race. So is an update that is lost after a delay. A call that is carried out twice with
+different keys, a call whose answer was lost and that is never taken back, and an
+execution that waits for ever are failures of the workflow, too. What else depends on
+a delay or a lost answer is a note. Ids, and what follows from the time at which a run
+starts, are no difference.
+
+Each finding is reduced to as few faults as it needs, and shown as a story or as two
+runs side by side, with what to change and the command that repeats it. Calls are
+answered by --mocks alone: without a mock for each call there is no search.
+
+--expect is a jq expression that must be true of every execution. Its input is the
+output; it can use $status, $error, $input, $requests (the calls that were carried out,
+each with method, url, body, status, task, execution and key) and $kept (what mocks
+keep in the end, by URL). Several executions (--executions) share what a mock keeps if
+it says keep: {scope: shared, state: {…}}.
 
 Faults: crash (a process dies and is started again), drop (a request to Redis or its
 reply is lost), dup (an event comes twice), delay (a process stands still), stop (a
@@ -41,10 +54,18 @@ process is told to stop: it ends what it has begun, hands back the rest, and ano
 one comes after a while), outage (Redis is gone for a while), clock (its clock jumps
 ahead), http (the answer of a call is lost). In one seed of eight there is more: operators
 suspend, resume, cancel and retry, processes die of some message until it is given up,
-or calls take longer than leases; --expect, --once and the hints are not about these.`,
+or calls take longer than leases; --expect, --once and the hints are not about these.
+
+Exit code 4: a failure was found. --allow-races and --allow-waiting make races and
+executions that wait for ever notes. Exit code 7: the workflow does not end even without
+faults.`,
 		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
   flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.example/*'
   flunq sim order.yaml --input '{"n": 3}' --expect '.total == 6' --seeds 1:10000
+  flunq sim order.yaml --mocks order.mocks.yaml --executions 3 \
+    --expect '$kept["https://shop.example/stock"].n >= 0'
+  flunq sim order.yaml --mocks order.mocks.yaml \
+    --expect '[$requests[] | select(.url | test("/charges"))] | length == 1'
   flunq sim order.yaml --faults none       # races only
   flunq sim order.yaml --plan plan.json    # a failure again`,
 		GroupID: groupDevelop,
@@ -60,17 +81,17 @@ or calls take longer than leases; --expect, --once and the hints are not about t
 	f.Uint64Var(&s.rate, "rate", 200, "one fault of each kind in `N` commands")
 	f.IntVar(&s.singles, "singles", 0, "try at most `N` single faults (default 5000)")
 	f.DurationVar(&s.duration, "duration", 0, "stop after this much real time, as in 30s")
-	f.IntVar(&s.parallel, "parallel", 0, "`N` worlds at once (default: one for each core)")
-	f.StringArrayVar(&s.expect, "expect", nil, "`JQ` that must be true of every output; $status, $error, $input (repeatable)")
-	f.StringArrayVar(&s.once, "once", nil, "`CALL`, a method and a URL with *, that reaches the world at most once per execution (repeatable)")
-	f.StringVar(&s.test, "test", "", "`FILE` with tests: each is a world, its status, output, error and events are expected")
-	f.StringVar(&s.plan, "plan", "", "run this plan only: `FILE` or JSON")
-	f.StringVar(&s.save, "save", "", "`DIR` to write the plans of failures to")
-	f.StringVar(&s.record, "record", "", "`FILE` to write a recording of the first failure to")
-	f.StringVar(&s.report, "report", "", "`FILE` to write an HTML page to: what was found, with timelines")
+	f.IntVar(&s.parallel, "parallel", 0, "`N` runs at once (default: one for each core)")
+	f.StringArrayVar(&s.expect, "expect", nil, "`JQ` that must be true of every execution; $status, $error, $input, $requests, $kept (repeatable)")
+	f.StringArrayVar(&s.once, "once", nil, "`CALL`, a method and a URL with *, that reaches its service at most once per execution (repeatable)")
+	f.StringVar(&s.test, "test", "", "`FILE` with tests: search with the input and mocks of each, expect its status, output, error and events")
+	f.StringVar(&s.plan, "plan", "", "run only this plan: `FILE` or JSON")
+	f.StringVar(&s.save, "save", "", "`DIR`: write the plans of failures there")
+	f.StringVar(&s.record, "record", "", "`FILE`: record the first failure")
+	f.StringVar(&s.report, "report", "", "`FILE`: write an HTML report of what was found, with timelines")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
-	f.BoolVar(&s.allowRaces, "allow-races", false, "tell races of the workflow, and do not fail because of them")
-	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever, and do not fail because of them")
+	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
+	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever as notes")
 	c.RunE = func(c *cobra.Command, args []string) error { sh.worlds(c.Context()); return s.run(c, args) }
 	return c
 }

@@ -20,6 +20,8 @@ type simJSON struct {
 	Orders   int            `json:"orders"`
 	Trace    string         `json:"trace"`
 	Stopped  bool           `json:"stopped,omitempty"`
+	Why      search.Reason  `json:"stopped_by,omitempty"`
+	Unmocked []string       `json:"unmocked,omitempty"` // calls in runs with faults that no mock answers
 	Outcomes []outcomeJSON  `json:"outcomes"`
 	Findings []findingJSON  `json:"findings"`
 	Hints    []hintJSON     `json:"hints"`
@@ -30,6 +32,7 @@ type outcomeJSON struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  *event.Problem  `json:"error,omitempty"`
 	Runs   int             `json:"runs"`
+	Apart  []string        `json:"apart,omitempty"` // what it did to the world and other outcomes did not
 }
 
 type findingJSON struct {
@@ -41,8 +44,11 @@ type findingJSON struct {
 	Companion string          `json:"companion,omitempty"` // the workflow of flunq's own that it is about; "": the document
 	Task      string          `json:"task,omitempty"`
 	Runs      int             `json:"runs"`
+	Calm      int             `json:"runs_without_faults"`
+	Advice    string          `json:"advice"`
 	Plan      search.Scenario `json:"plan"`
 	Differ    []differJSON    `json:"differ,omitempty"`
+	Calls     []callJSON      `json:"calls,omitempty"`
 	Again     string          `json:"again"`
 }
 
@@ -50,6 +56,14 @@ type differJSON struct {
 	Path  string `json:"path"`
 	Usual any    `json:"usual"`
 	Here  any    `json:"here"`
+}
+
+// callJSON is a call that was carried out another number of times than usually.
+type callJSON struct {
+	search.Effect
+
+	Usual int `json:"usual"`
+	Here  int `json:"here"`
 }
 
 type hintJSON struct {
@@ -83,24 +97,27 @@ func (s *searcher) writeJSON(found []*searched) error {
 func (s *searcher) asJSON(got *searched) simJSON {
 	out := simJSON{
 		Workflow: got.search.Config.Definition.ID(), Test: got.name, Plain: got.Plain, Singles: got.Singles, Seeds: got.Seeds,
-		Faults: map[string]int{}, Orders: got.Orders, Trace: got.Trace, Stopped: got.Stopped,
+		Faults: map[string]int{}, Orders: got.Orders, Trace: got.Trace, Stopped: got.Stopped != "", Why: got.Stopped, Unmocked: got.Unmocked,
 		Outcomes: []outcomeJSON{}, Findings: []findingJSON{}, Hints: []hintJSON{},
 	}
 	for kind, n := range got.Faults {
 		out.Faults[string(kind)] = n
 	}
 	for _, o := range got.Outcomes {
-		out.Outcomes = append(out.Outcomes, outcomeJSON{o.Status, o.Output, o.Error, o.Runs})
+		out.Outcomes = append(out.Outcomes, outcomeJSON{o.Status, o.Output, o.Error, o.Runs, o.Apart})
 	}
 	for _, f := range got.Findings {
 		one := findingJSON{
 			Class: f.Class, Failure: s.counts(f), Rule: f.Rule, Detail: f.Detail, Execution: f.Execution, Task: f.Task,
-			Runs: f.Runs, Plan: f.Small, Again: s.repeat(got, f),
+			Runs: f.Runs, Calm: f.Calm, Advice: s.meaning(got, f), Plan: f.Small, Again: s.repeat(got, f),
 		}
 		for _, u := range f.Differ {
 			one.Differ = append(one.Differ, differJSON{u.Path, u.A, u.B})
 		}
 		one.Companion = f.Companion
+		for _, u := range f.Calls {
+			one.Calls = append(one.Calls, callJSON{u.Effect, u.Usual, u.Here})
+		}
 		out.Findings = append(out.Findings, one)
 	}
 	for _, h := range got.Hints {

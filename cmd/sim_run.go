@@ -89,8 +89,13 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	p := &searchProgress{sh: s.sh, began: began, name: subject.name, executions: s.executions}
 	subject.search.Progress = p.show
 	report, err := s.search(ctx, &subject.search)
+	if err != nil {
+		report = nil // the error says it all
+	}
 	p.end(report)
 	switch {
+	case errors.Is(err, search.ErrUnmocked):
+		return nil, fail(exitMisuse, fmt.Errorf("%w\na search calls nobody: add to http in --mocks what each is answered, as in {match: {method: POST, url: \"https://…\"}, respond: {status: 200}}", err))
 	case errors.Is(err, search.ErrUnending):
 		return nil, fail(exitLimit, err)
 	case err != nil:
@@ -199,9 +204,9 @@ func (p *searchProgress) show(state search.Progress) {
 		return
 	}
 	p.last = now
-	text := fmt.Sprintf("%s %s of %s, %s runs/s, %s, %s, %s found", state.Phase, history.Number(state.Runs), history.Number(state.Of),
+	text := fmt.Sprintf("%s: %s of %s, %s runs/s; %s, %s, %s", state.Phase, history.Number(state.Runs), history.Number(state.Of),
 		history.Number(int(float64(p.runs)/now.Sub(p.began).Seconds())), history.Count(state.Faults, "fault"),
-		history.Count(state.Orders, "order"), history.Number(state.Findings))
+		history.Count(state.Orders, "distinct interleaving"), history.Count(state.Findings, "finding"))
 	if p.name != "" {
 		text = printable(p.name) + ": " + text
 	}
@@ -213,11 +218,14 @@ func (p *searchProgress) show(state search.Progress) {
 }
 
 func (p *searchProgress) end(r *search.Report) {
-	if p.sh.quiet || r == nil {
+	if p.sh.quiet {
 		return
 	}
 	if p.sh.ErrTerminal {
 		fmt.Fprint(p.sh.Err, "\r\x1b[K")
+	}
+	if r == nil {
+		return
 	}
 	took := time.Since(p.began)
 	rate := float64(r.Seeds+r.Plain+r.Singles) / took.Seconds()

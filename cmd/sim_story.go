@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,7 +146,7 @@ func (l *timeline) happened(e event.Event) {
 
 // reached shows a call that reaches the world.
 func (l *timeline) reached(r *sim.Reached) {
-	text := fmt.Sprintf("%s %s reaches the world", r.Method, r.URL)
+	text := fmt.Sprintf("%s %s reaches the service", r.Method, r.URL)
 	style := ""
 	if r.Times > 1 {
 		text, style = fmt.Sprintf("%s, for the %s time", text, ordinal(r.Times)), yellow
@@ -227,22 +228,35 @@ func commandText(service, commands string) string {
 	return "command " + commands
 }
 
-// raceMeaning says who races with whom.
-func (*searcher) raceMeaning(o *search.Orders) string {
-	if o == nil {
-		return "What runs side by side ends in another order, and another outcome comes of it."
-	}
+// raceMeaning says who races with whom, and what to change.
+func (*searcher) raceMeaning(f *search.Finding) string {
+	o := f.Orders
 	if text := eventMeaning(o); text != "" {
 		return text
 	}
 	first, second := o.Branches()
+	who := "Steps that run side by side came in another order, and another outcome came of it."
+	compete := false
 	switch {
+	case f.Execution == "":
+		who = "The executions run side by side, and what they share depends on which is faster."
 	case first == nil || second == nil || first == second:
-		return "What runs side by side ends in another order, and another outcome comes of it."
 	case o.Fork.Fork.Compete:
-		return fmt.Sprintf("The branches %s and %s of the fork %s run side by side and compete: whichever ends first wins.", first.Name, second.Name, o.Fork.Name)
+		compete = true
+		who = fmt.Sprintf("The branches %s and %s of the fork %s compete: whichever ends first wins.", first.Name, second.Name, o.Fork.Name)
 	default:
-		return fmt.Sprintf("The branches %s and %s of the fork %s run side by side, and what comes of it depends on which is faster.", first.Name, second.Name, o.Fork.Name)
+		who = fmt.Sprintf("The branches %s and %s of the fork %s run side by side, and the outcome depends on which is faster.", first.Name, second.Name, o.Fork.Name)
+	}
+	if len(f.Small.Faults) > 0 {
+		who += " A fault delayed one of them."
+	}
+	switch {
+	case slices.ContainsFunc(f.Differ, func(u search.Unequal) bool { return strings.HasPrefix(u.Path, "/kept/") }):
+		return who + "\nOne of them overwrites what the other one has written in between. Let the service make the change in one call, or check a version (If-Match),\nor make the changes one after the other."
+	case compete:
+		return who + "\nIf either outcome will do, say so with --allow-races. If not, run both and choose by what they answer, not by which is faster."
+	default:
+		return who + "\nIf either outcome will do, say so with --allow-races. If not, run them one after the other."
 	}
 }
 
@@ -267,9 +281,9 @@ func eventMeaning(o *search.Orders) string {
 		return fmt.Sprintf("Events from outside that come %s apart are heard in the other order when a process that holds the first one dies or stands still:\n"+
 			"events are delivered at least once, and in no promised order. If the order matters, have them carry a number, and sort by it.", history.Duration(apart(o)))
 	case len(others) == 0:
-		return "Events from outside come at the same time, and what comes of it depends on which is heard first."
+		return "Events from outside come at the same time, and the outcome depends on which is heard first. If the order matters, have them\ncarry a number, and sort by it."
 	default:
-		return "The " + events[0] + " from outside comes just when somebody begins, or ceases, to listen for it: it is heard in one\nrun and missed in the other, in which " + others[0] + "."
+		return "The " + events[0] + " from outside comes just when the workflow begins, or ceases, to listen for it: it is heard in one run and missed in\nthe other, in which " + others[0] + ". Listen for longer, or begin earlier."
 	}
 }
 
@@ -326,9 +340,6 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 // sideHead says how often a run was seen, and how it comes about.
 func sideHead(side search.Side) string {
 	runs := history.Count(side.Runs, "run")
-	if side.Runs == 1 {
-		runs = "1 run"
-	}
 	head := fmt.Sprintf("%s, seed %d", runs, side.Scenario.Seed)
 	if len(side.Scenario.Faults) > 0 {
 		head += ", " + faultCount(len(side.Scenario.Faults))

@@ -21,19 +21,45 @@ func (s *searcher) write(got *searched) {
 	if got.name != "" {
 		name += ", test " + got.name
 	}
-	on := s.sh.outColor()
-	verdict, style := "nothing is broken", green
-	if n := s.failures(got); n > 0 {
-		verdict, style = history.Count(n, "failure"), red
-	}
-	fmt.Fprintf(w, "%s: %s\n", printable(name), paint(on, style, verdict))
+	text, style := s.verdict(got)
+	fmt.Fprintf(w, "%s: %s\n", printable(name), paint(s.sh.outColor(), style, text))
 	s.writeCounts(w, got)
+	if len(got.Unmocked) > 0 {
+		fmt.Fprintf(w, "\n%s in %s no mock answers\n", paint(s.sh.outColor(), yellow, "not judged:"), history.Count(got.UnmockedRuns, "run")+" with faults")
+		for _, text := range got.Unmocked {
+			fmt.Fprintf(w, "  %s\n", printable(got.hide(text)))
+		}
+	}
 	for i, f := range got.Findings {
 		fmt.Fprintln(w)
 		s.writeFinding(w, got, i+1, f)
 	}
 	s.writeHints(w, got)
 }
+
+// verdict is what came of a search, in a line.
+func (s *searcher) verdict(got *searched) (text, style string) {
+	runs := history.Count(runsOf(got.Report), "run")
+	text, style = "no failures in "+runs, green
+	if n := s.failures(got); n > 0 {
+		text, style = history.Count(n, "failure")+" in "+runs, red
+	}
+	if got.Stopped == "" {
+		return text, style
+	}
+	if style == green {
+		style = yellow
+	}
+	why := map[search.Reason]string{
+		search.Interrupted: "interrupted", search.OutOfTime: "stopped by --duration", search.FailedFast: "stopped by --fail-fast",
+		search.EnoughFound: "stopped, as so many findings are enough",
+	}[got.Stopped]
+	of := got.PlainOf + got.SinglesOf + got.SeedsOf
+	return fmt.Sprintf("%s before the end, after %s of %s: %s", why, history.Number(runsOf(got.Report)), history.Number(of), strings.TrimSuffix(text, " in "+runs)+" so far"), style
+}
+
+// runsOf is how many runs there were.
+func runsOf(r *search.Report) int { return r.Plain + r.Singles + r.Seeds }
 
 func (s *searcher) failures(got *searched) int {
 	n := 0
@@ -47,19 +73,18 @@ func (s *searcher) failures(got *searched) int {
 
 // writeCounts says what was tried.
 func (s *searcher) writeCounts(w io.Writer, got *searched) {
-	parts := []string{history.Count(got.Plain, "run") + " without faults"}
-	if got.SinglesOf > 0 {
-		text := history.Count(got.Singles, "single fault")
-		if got.Singles < got.SinglesOf {
-			text += " of " + history.Number(got.SinglesOf)
+	of := func(n, of int) string {
+		if n == of {
+			return history.Number(n)
 		}
-		parts = append(parts, text)
+		return history.Number(n) + " of " + history.Number(of)
 	}
-	if got.Seeds > 0 {
-		parts = append(parts, history.Count(got.Seeds, "seed"))
+	parts := []string{of(got.Plain, got.PlainOf) + " " + history.Plural(got.PlainOf, "run") + " without faults"}
+	if got.SinglesThereAre > 0 {
+		parts = append(parts, of(got.Singles, got.SinglesThereAre)+" single "+history.Plural(got.SinglesThereAre, "fault"))
 	}
-	if got.Stopped {
-		parts = append(parts, "then it was stopped")
+	if got.SeedsOf > 0 {
+		parts = append(parts, of(got.Seeds, got.SeedsOf)+" "+history.Plural(got.SeedsOf, "seed"))
 	}
 	fmt.Fprintf(w, "  %s\n", strings.Join(parts, ", "))
 	faults, n := []string{}, 0
@@ -72,9 +97,12 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	if n > 0 {
 		fmt.Fprintf(w, "  %s: %s\n", history.Count(n, "fault"), strings.Join(faults, ", "))
 	}
-	fmt.Fprintf(w, "  %s orders of things, %s of virtual time\n", history.Number(got.Orders), ages(got.Seconds))
+	fmt.Fprintf(w, "  %s, %s of virtual time\n", history.Count(got.Orders, "distinct interleaving"), ages(got.Seconds))
 	for _, o := range got.Outcomes {
 		fmt.Fprintf(w, "  outcome without faults: %s%s\n", s.outcomeText(got, o), s.share(got, o))
+		for _, text := range o.Apart {
+			fmt.Fprintf(w, "    %s\n", printable(short(got.hide(text))))
+		}
 	}
 }
 
@@ -91,7 +119,7 @@ func (*searcher) share(got *searched, o search.Outcome) string {
 	if len(got.Outcomes) < 2 { //nolint:mnd // alone, it is that of all
 		return ""
 	}
-	return fmt.Sprintf(" (%d)", o.Runs)
+	return fmt.Sprintf(" (%s of %s)", history.Number(o.Runs), history.Count(got.Plain, "run"))
 }
 
 // longestOutput is how much of an output a line shows.
@@ -115,7 +143,7 @@ func short(text string) string {
 	return text
 }
 
-// headings are what the classes are to people.
+// heading is what a class of findings is to people.
 func heading(f *search.Finding) (text, style string) {
 	switch f.Class {
 	case search.Engine:
@@ -123,7 +151,7 @@ func heading(f *search.Finding) (text, style string) {
 	case search.Expectation:
 		return "not as expected", red
 	case search.SideEffect:
-		return "the workflow leaves something undone", red
+		return "the workflow leaves the world in a wrong state", red
 	case search.Hang:
 		return "the workflow hangs", red
 	case search.Race:
@@ -149,7 +177,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	if f.Companion != "" {
 		say("in %s", companionCount(got, f))
 	} else {
-		say("in %s of %s runs%s", history.Number(f.Runs), history.Number(got.Plain+got.Singles+got.Seeds), reduced(f))
+		say("%s", frequency(got.Report, f))
 	}
 	say("%s", s.meaning(got, f))
 	s.writeTask(w, got, f)
@@ -182,15 +210,40 @@ func more(f *search.Finding) string {
 	}
 }
 
+// frequency says in how many runs something was found, of those that it can be found in,
+// and how little it takes.
+func frequency(r *search.Report, f *search.Finding) string {
+	var parts []string
+	if f.Calm > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s without faults", history.Number(f.Calm), history.Count(r.Calm, "run")))
+	}
+	if n := f.Runs - f.Calm; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s with faults", history.Number(n), history.Count(runsOf(r)-r.Calm, "run")))
+	}
+	return "in " + strings.Join(parts, " and ") + reduced(f)
+}
+
+// reduced says with what a finding was seen first, and how little of it is enough.
 func reduced(f *search.Finding) string {
-	if len(f.Seen.Faults) == 0 {
-		return fmt.Sprintf(", the first with seed %d; it takes no fault", f.Seen.Seed)
+	text := fmt.Sprintf(", first with seed %d", f.Seen.Seed)
+	seen, needed := len(f.Seen.Faults), len(f.Small.Faults)
+	switch {
+	case seen == 0:
+		return text
+	case needed == 0:
+		return text + "; it needs no fault"
+	case needed < seen:
+		return fmt.Sprintf("%s and %s, of which %s enough", text, faultCount(seen), countVerb(needed))
+	default:
+		return text + " and " + faultCount(seen)
 	}
-	text := fmt.Sprintf(", the first with seed %d and %s", f.Seen.Seed, faultCount(len(f.Seen.Faults)))
-	if len(f.Small.Faults) < len(f.Seen.Faults) {
-		text += fmt.Sprintf("; %s will do", faultCount(len(f.Small.Faults)))
+}
+
+func countVerb(n int) string {
+	if n == 1 {
+		return "1 is"
 	}
-	return text
+	return fmt.Sprintf("%d are", n)
 }
 
 func faultCount(n int) string {
@@ -200,38 +253,102 @@ func faultCount(n int) string {
 	return history.Count(n, "fault")
 }
 
-// meaning says in a sentence what to make of a finding.
+// meaning says what to make of a finding, and what to change.
 func (s *searcher) meaning(_ *searched, f *search.Finding) string {
 	switch {
 	case f.Class == search.Engine:
-		return "That is a bug of flunq, not of the workflow: please report it with the command below."
-	case f.Class == search.Expectation && strings.HasPrefix(f.Rule, "once:") && len(f.Small.Faults) > 0:
-		return "A process that dies, stops, or is not heard of, after a call makes it again: the service has to look at the\n" +
-			"Idempotency-Key header, which is the same each time, or the workflow has to ask whether it was done."
+		return "This is a bug in flunq, not in the workflow: please report it with the command below."
 	case f.Class == search.Expectation && strings.HasPrefix(f.Rule, "once:"):
-		return "It takes no fault: the workflow itself makes the call more than once."
+		return onceMeaning(f)
 	case f.Class == search.Expectation:
-		return "The workflow did not do what is expected of it."
-	case f.Class == search.Race:
-		return s.raceMeaning(f.Orders)
-	case f.Rule == search.RuleTwice:
-		return "Each attempt has another key, so that the service takes them for different ones."
-	case f.Rule == search.RuleUndone:
-		return "The workflow took the call for one that had failed."
+		return "In this run it is not true."
 	case f.Class == search.Hang:
-		return "Nothing ends it."
+		return hangMeaning(f)
 	case f.Orders != nil:
-		return s.raceMeaning(f.Orders) + " A fault held one of them up."
-	case f.Rule == search.RuleTimeout:
-		return "Faults held flunq up for longer than the timeout allows, or the timeout itself; the workflow did what it says it does then."
-	case f.Rule == search.RuleEvent:
-		return "Faults held flunq up while an event came: nobody listened yet, or any more. That is no failure of flunq."
-	case f.Rule == search.RuleCancel:
-		return "Faults held up the word that it is not wanted any more: it went on as far as it came. That is no failure of flunq."
-	case f.Rule == search.RuleAnswer:
-		return "The call was carried out, and the answer lost on its way back; the workflow saw a communication error."
+		return s.raceMeaning(f)
+	}
+	switch f.Rule {
+	case search.RuleOrder:
+		return "Steps that run side by side came in another order, and another outcome came of it."
+	case search.RuleTwice:
+		return "A service takes calls with different keys for different orders. Leave the Idempotency-Key header to flunq, which sends the same one with\n" +
+			"each attempt at a task, or make it of something that stays, such as $workflow.id, and not of the time."
+	case search.RuleUndone:
+		return "To the workflow a lost answer looks like a failed call, but the service has done its work. Either retry the call (catch.retry): each attempt\n" +
+			"has the same Idempotency-Key header. Or take it back in the catch even so, under an id that the workflow chose before the call."
+	case search.RuleTimeout:
+		return "Faults delayed flunq for longer than the timeout allows, or the timeout itself, and the workflow did what it says it does then.\n" +
+			"If that must be rare, allow more time than a process needs to come back: the lease of 30s, and some."
+	case search.RuleEvent:
+		return "The event came while the workflow did not listen for it, and an event that nobody listens for is lost. Start to listen before what\n" +
+			"makes the event come, as in a branch of a fork beside the call; or ask for the state when the listen times out."
+	case search.RuleCancel:
+		return "Faults delayed the message that cancels the child, and it went on until the message came. What it does must be harmless then."
+	case search.RuleAnswer:
+		return "The service has done its work, and the workflow saw a communication error. If it is to go on, retry the call (catch.retry):\n" +
+			"each attempt has the same Idempotency-Key header, so that a service that looks at it does the work once."
+	case search.RuleClock:
+		return "The document asks for the time, and faults delayed flunq. Ask for it once, and keep what it was."
 	default:
-		return "The document asks for the time, and faults held flunq up."
+		return "The workflow came to another outcome."
+	}
+}
+
+// hangMeaning says how to end what waits for ever.
+func hangMeaning(f *search.Finding) string {
+	text := "Give the listen a timeout, and say in a catch what to do when it comes."
+	if f.Task == "" {
+		text = "Give what it waits for a timeout, and say in a catch what to do when it comes."
+	}
+	if strings.Contains(f.Detail, " came ") {
+		text += "\nAn event that comes before the listen is lost: start to listen before what makes it come, as in a branch of a fork beside the call."
+	}
+	return text
+}
+
+// onceMeaning says why a call was made more than once, and what to do.
+func onceMeaning(f *search.Finding) string {
+	keys, runs := map[string]bool{}, map[string]bool{}
+	why := ""
+	for _, scene := range f.Story {
+		switch {
+		case scene.Reached != nil && strings.HasPrefix(f.Detail, scene.Reached.Method+" "+scene.Reached.URL+" "):
+			keys[scene.Reached.Key] = true
+			runs[scene.Reached.Task] = true
+		case scene.Struck != nil && why == "":
+			why = struckWhy(scene.Struck.Kind)
+		}
+	}
+	text := why + " and so it was made again. "
+	switch {
+	case len(f.Small.Faults) == 0:
+		text = "No fault is needed: the workflow itself makes the call more than once. "
+	case len(runs) > 1 && why == "":
+		text = "The workflow itself makes the call again. "
+	case why == "":
+		text = "It was made again. "
+	}
+	if len(keys) == 1 && !keys[""] {
+		return text + "\nEach time it has the same Idempotency-Key header: a service that looks at it does the work once; or ask first whether it was done."
+	}
+	return text + "\nThe calls have different idempotency keys, so that a service cannot know that they are the same one."
+}
+
+// struckWhy says why a call may be made again after a fault.
+func struckWhy(kind sim.FaultKind) string {
+	switch kind {
+	case sim.CrashBefore, sim.CrashAfter:
+		return "The process that made the call died before it had recorded the answer,"
+	case sim.ToldToStop:
+		return "The process that made the call was told to stop before it had recorded the answer,"
+	case sim.Delay, sim.Clock:
+		return "The process that made the call was not heard of for longer than its lease,"
+	case sim.DropRequest, sim.DropReply, sim.Outage:
+		return "Redis did not hear of the answer,"
+	case sim.CallLost:
+		return "The answer of the call was lost,"
+	default:
+		return ""
 	}
 }
 
@@ -241,11 +358,11 @@ func (s *searcher) writeTask(w io.Writer, got *searched, f *search.Finding) {
 	if pair && f.Orders != nil && f.Orders.Fork != nil {
 		ref = f.Orders.Fork.Ref
 	}
-	doc := s.document(got.search.Config.Definition)
-	if f.Companion != "" || strings.Contains(f.Execution, ".") {
-		return // a child's, which stands in another document
+	if f.Companion != "" || f.Document == nil || ref == "" {
+		return
 	}
-	if at, ok := doc.place(ref); ok && ref != "" {
+	doc := s.document(f.Document)
+	if at, ok := doc.place(ref); ok {
 		var frame bytes.Buffer
 		doc.frame(&frame, s.sh.outColor(), at)
 		fmt.Fprint(w, shifted(frame.String(), " "))
@@ -263,24 +380,51 @@ func shifted(text, by string) string {
 // mostDiffer is how many differing values are shown.
 const mostDiffer = 8
 
-// writeDiffer shows how the outcome differs from the usual one.
-func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
+// differences are how a run differs from the usual one, in lines.
+func differences(f *search.Finding) []string {
+	usually, here := "usually", "here"
+	if f.Orders != nil {
+		usually, here = "on the left", "on the right"
+	}
+	var out []string
 	if f.Status[0] != f.Status[1] {
-		fmt.Fprintf(w, "   status: %s, usually %s\n", f.Status[1], f.Status[0])
+		out = append(out, fmt.Sprintf("status: %s, %s %s", f.Status[1], usually, f.Status[0]))
 	}
 	for i, u := range f.Calls {
-		if i == mostDiffer {
-			fmt.Fprintf(w, "   and %d more calls\n", len(f.Calls)-i)
-			break
+		text := short(u.String())
+		switch {
+		case i == mostDiffer:
+			out = append(out, "and "+history.Count(len(f.Calls)-i, "more call"))
+		case i > mostDiffer:
+		case u.Here == 0 && u.Usual == 1:
+			out = append(out, fmt.Sprintf("carried out only %s: %s", usually, text))
+		case u.Usual == 0 && u.Here == 1:
+			out = append(out, fmt.Sprintf("carried out only %s: %s", here, text))
+		default:
+			out = append(out, fmt.Sprintf("carried out %s %s, %s %s: %s", times(u.Here), here, times(u.Usual), usually, text))
 		}
-		fmt.Fprintf(w, "   carried out %s, usually %s: %s\n", times(u.Here), times(u.Usual), printable(got.hide(short(strings.TrimSpace(u.Method+" "+u.URL+" "+u.Body)))))
 	}
 	for i, u := range f.Differ {
 		if i == mostDiffer {
-			fmt.Fprintf(w, "   and %s\n", history.Count(len(f.Differ)-i, "more value"))
-			return
+			return append(out, "and "+history.Count(len(f.Differ)-i, "more value"))
 		}
-		fmt.Fprintf(w, "   %s: %s, usually %s\n", printable(strings.TrimPrefix(u.Path, "/")), printable(got.hide(valueText(u.B))), printable(got.hide(valueText(u.A))))
+		out = append(out, fmt.Sprintf("%s: %s, %s %s", differPath(u.Path), valueText(u.B), usually, valueText(u.A)))
+	}
+	return out
+}
+
+// differPath names a place in an outcome.
+func differPath(path string) string {
+	if kept, ok := strings.CutPrefix(path, "/kept/"); ok {
+		return "kept at " + kept
+	}
+	return strings.TrimPrefix(path, "/")
+}
+
+// writeDiffer shows how the outcome differs from the usual one.
+func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
+	for _, text := range differences(f) {
+		fmt.Fprintf(w, "   %s\n", printable(got.hide(text)))
 	}
 }
 
@@ -294,7 +438,7 @@ func times(n int) string {
 	case 2: //nolint:mnd // two times
 		return "twice"
 	default:
-		return fmt.Sprintf("%d times", n)
+		return history.Number(n) + " times"
 	}
 }
 
@@ -312,15 +456,8 @@ func valueText(v any) string {
 // writeHints shows what is worth a look.
 func (s *searcher) writeHints(w io.Writer, got *searched) {
 	doc := s.document(got.search.Config.Definition)
-	if len(got.Hints)+len(got.Unmocked) > 0 {
+	if len(got.Hints) > 0 {
 		fmt.Fprintln(w)
-	}
-	told := map[string]bool{}
-	for _, x := range got.Unmocked {
-		if text := x.Method + " " + x.URL; !told[text] {
-			told[text] = true
-			fmt.Fprintf(w, "%s no mock answers %s: a search calls nobody, the task fails instead (--mocks)\n", paint(s.sh.outColor(), yellow, "hint:"), printable(got.hide(text)))
-		}
 	}
 	for _, h := range got.Hints {
 		fmt.Fprintf(w, "%s %s: %s\n", paint(s.sh.outColor(), yellow, "hint:"), printable(standing(doc, h.Task)), printable(got.hide(h.Text)))

@@ -28,6 +28,7 @@ type Deed struct{ Execution, Task, Method, URL string }
 type Reached struct {
 	Deed
 
+	Key    string    // the idempotency key, "" if it has none
 	At     time.Time // virtual
 	Times  int       // that it has done so by now
 	Event  int       // events of histories that were there by then
@@ -42,9 +43,9 @@ type Answered struct {
 }
 
 // reach notes a call.
-func (w *world) reach(d Deed) {
+func (w *world) reach(d Deed, key string) {
 	w.deeds[d]++
-	w.reached = append(w.reached, Reached{d, w.clock.now, w.deeds[d], w.events, len(w.struck)})
+	w.reached = append(w.reached, Reached{d, key, w.clock.now, w.deeds[d], w.events, len(w.struck)})
 }
 
 // answer is what a call came to.
@@ -69,7 +70,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := f.w.tardy(req); err != nil {
 		return nil, err
 	}
-	f.w.reach(deed)
+	f.w.reach(deed, req.Header.Get("Idempotency-Key"))
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.keyed(from, req)
 	if s != nil && deed.URL == f.w.cfg.lethal {
@@ -184,10 +185,20 @@ func (m *mocked) of(owner string) *mock.Transport {
 	mocks := m.each[owner]
 	if mocks == nil {
 		mocks = m.w.cfg.Mocks.Transport(m.w.answering, m.next)
-		mocks.Observe, mocks.Shared, mocks.Idempotent = m.w.cfg.Exchange, m.shared, m.w.cfg.Plan != nil
+		mocks.Observe, mocks.Shared, mocks.Idempotent = m.w.exchanged, m.shared, m.w.cfg.Plan != nil
 		m.each[owner] = mocks
 	}
 	return mocks
+}
+
+// exchanged takes in a call that a mock has answered, or that none does.
+func (w *world) exchanged(x mock.Exchange) {
+	if x.Mock < 0 && x.Err != nil && w.cfg.Plan != nil {
+		w.unmocked = append(w.unmocked, x)
+	}
+	if w.cfg.Exchange != nil {
+		w.cfg.Exchange(x)
+	}
 }
 
 // answering lets a mock's latency pass. Where things go wrong it answers even if

@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim/mock"
 )
 
 // Trial is a simulation in which things go wrong, and what the oracles say of it.
@@ -29,6 +30,7 @@ type Trial struct {
 	Answered []Answered        // likewise, by when they were carried out
 	Shared   map[string]any    // by URL: what mocks keep that the executions share, where that has changed; nil if there is one execution, whose it is
 	Rekeyed  []Rekeyed         // likewise, those whose idempotency keys are wrong
+	Unmocked []mock.Exchange   // calls that no mock answers
 	Operated Operated          // what else befell the executions
 
 	foreign []string // keys of the timers that have fired for none of the executions, and their days, sorted
@@ -97,7 +99,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	for _, s := range w.services {
 		w.count(s)
 	}
-	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Operated: w.operated(), Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
+	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}

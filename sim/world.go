@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/memory"
+	"flunq.io/flunq/sim/mock"
 )
 
 // world is a simulation under way.
@@ -55,6 +56,7 @@ type world struct {
 	reached     []Reached  // the calls in their order
 	answered    []Answered // likewise, by when they were carried out
 	carried     carried
+	unmocked    []mock.Exchange   // calls that no mock answers
 	mocked      *mocked           // nil: calls go out
 	idempotency map[string]string // the keys of runs, and the runs of keys
 	ownKeys     map[string]bool   // tasks that say what their key is, see ownKey

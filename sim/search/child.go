@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -99,7 +100,7 @@ func (h *hunt) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 		}
 		if f, ok := h.attribute(t, child); ok {
 			if f.Class != Engine {
-				f.Execution, f.task = end.ID, ""
+				f.Execution, f.in = end.ID, cmp.Or(f.in, child.ID)
 				f.Detail = "in its child " + child.ID + ": " + f.Detail
 			}
 			return f, true

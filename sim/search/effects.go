@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -31,11 +32,17 @@ func (m *mask) unlike(usual, here []sim.Call) []Unlike {
 			out = append(out, Unlike{e, a[e], b[e]})
 		}
 	}
-	slices.SortFunc(out, func(x, y Unlike) int {
-		return strings.Compare(x.URL+" "+x.Method+" "+x.Body, y.URL+" "+y.Method+" "+y.Body)
-	})
+	slices.SortFunc(out, func(x, y Unlike) int { return x.compare(y.Effect) })
 	return out
 }
+
+// compare sorts by URL.
+func (e Effect) compare(o Effect) int {
+	return cmp.Or(cmp.Compare(e.URL, o.URL), cmp.Compare(e.Method, o.Method), cmp.Compare(e.Body, o.Body))
+}
+
+// String is the call in one line.
+func (e Effect) String() string { return strings.TrimSpace(e.Method + " " + e.URL + " " + e.Body) }
 
 // callsBelow are the calls of an execution and of those that it has begun, in order; of "",
 // all calls.
@@ -185,8 +192,8 @@ func (h *hunt) twice(one tree) (f failure, own, ok bool) {
 		}
 		run := event.ParseRun(c.Task)
 		own = !strings.HasSuffix(c.Key, run.IdempotencyKey(""))
-		return failure{SideEffect, sim.Violation{Rule: RuleTwice, Execution: one.root.ID, Detail: fmt.Sprintf(
-			"%s %s was carried out %d times, each time with another idempotency key", c.Method, c.URL, counts[e])}, run.Ref}, own, true
+		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleTwice, Execution: one.root.ID, Detail: fmt.Sprintf(
+			"%s %s was carried out %d times, each time with another idempotency key", c.Method, c.URL, counts[e])}, task: run.Ref, in: c.Execution}, own, true
 	}
 	return f, false, false
 }
@@ -211,9 +218,9 @@ func (h *hunt) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 			continue
 		}
 		c := &one.calls[at]
-		return failure{SideEffect, sim.Violation{Rule: RuleUndone, Execution: one.root.ID, Detail: fmt.Sprintf(
+		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleUndone, Execution: one.root.ID, Detail: fmt.Sprintf(
 			"%s %s was carried out and its answer lost; the execution is %s, and no other call takes it back or asks for it", c.Method, c.URL, one.root.Status,
-		)}, event.ParseRun(task).Ref}, true
+		)}, task: event.ParseRun(task).Ref, in: execution}, true
 	}
 	return f, false
 }
@@ -242,7 +249,9 @@ func (h *hunt) dealtWith(d *done, one tree, at int) bool {
 		if c.Safe() || d.most[h.hidden.effect(*c)] > 0 && !undoing(c) {
 			continue
 		}
-		went = true
+		if went = true; undoing(c) {
+			continue // it takes another one back
+		}
 		// What has to do with nothing before, as a ticket for people, may be about it.
 		earlier := slices.ContainsFunc(one.calls[:at+1], func(before sim.Call) bool { return related(&before, c) || alike(&before, c) })
 		if !earlier {

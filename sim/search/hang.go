@@ -25,7 +25,7 @@ func (h *hunt) hang(end sim.End, why string) failure {
 	if why != "" {
 		detail += ": " + why
 	}
-	return failure{Hang, sim.Violation{Rule: RuleHang, Execution: end.ID, Detail: detail}, task}
+	return failure{Class: Hang, Violation: sim.Violation{Rule: RuleHang, Execution: end.ID, Detail: detail}, task: task}
 }
 
 // hangs is the failure of the runs without faults that wait for ever, where others end.

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
@@ -20,7 +21,7 @@ import (
 
 // Hint is something that is wrong in no run, and worth a look.
 type Hint struct {
-	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key" or "advice"
+	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "listen" or "call"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
@@ -81,16 +82,78 @@ func (h *hunt) hints() []Hint {
 		out = append(out, h.catchHint(t)...)
 		out = append(out, h.advice(t)...)
 	}
-	return slices.Concat(out, h.undoHint(), h.keyHint(), h.retryHint(), h.repeatHint())
+	return slices.Concat(out, h.undoHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.endlessHints())
 }
 
-// repeatHint tells of calls that were made again though nobody asked for it twice.
+// endlessHints tell of calls and listens that no timeout ends.
+func (h *hunt) endlessHints() []Hint {
+	var calls, listens []string
+	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
+		for _, t := range def.Tasks() {
+			if t.Kind != dsl.Call && t.Kind != dsl.Listen || timed(def, t) {
+				continue
+			}
+			at := fmt.Sprintf("%s (line %d)", t.Name, t.Pos.Line)
+			if def != h.Config.Definition {
+				at = fmt.Sprintf("%s (%s, line %d)", t.Name, def.ID(), t.Pos.Line)
+			}
+			switch {
+			case slices.Contains(calls, at) || slices.Contains(listens, at): // an alias of the YAML
+			case t.Kind == dsl.Call:
+				calls = append(calls, at)
+			case !h.told(Hang, t.Ref):
+				listens = append(listens, at)
+			}
+		}
+	}
+	var out []Hint
+	if len(listens) > 0 {
+		out = append(out, Hint{"listen", nil, fmt.Sprintf(
+			"no timeout ends %s: %s. If the event does not come, or came before, the execution waits for ever; "+
+				"add timeout: {after: P7D}, or as long as you would wait, and say in a catch what to do then",
+			these(len(listens), "listen"), strings.Join(listens, ", "))})
+	}
+	if len(calls) > 0 {
+		out = append(out, Hint{"call", nil, fmt.Sprintf(
+			"no timeout ends %s: %s. By default a call is given up after %s; add timeout: {after: PT10S}, or as long as the service may take, to the task or to one around it",
+			these(len(calls), "call"), strings.Join(calls, ", "), history.Duration(executor.DefaultLimits().Timeout))})
+	}
+	return out
+}
+
+func these(n int, noun string) string {
+	if n == 1 {
+		return "this " + noun
+	}
+	return "these " + history.Plural(n, noun)
+}
+
+// timed reports whether a task, one around it, or the workflow has a timeout.
+func timed(def *dsl.Definition, t *dsl.Task) bool {
+	if def.Timeout != nil || t.Timeout != nil || t.Kind == dsl.Call && t.Call.Function != nil && t.Call.Function.Timeout != nil {
+		return true
+	}
+	for ref, o := range def.Tasks() {
+		if o.Timeout != nil && strings.HasPrefix(t.Ref, ref+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// told reports whether a finding of a class is about a task.
+func (h *hunt) told(class Class, ref string) bool {
+	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == class && f.Tasks[ref] > 0 })
+}
+
+// repeatHint tells of calls that were made again though nobody asked for it twice, if
+// nothing else tells of them.
 func (h *hunt) repeatHint() []Hint {
 	var calls []string
 	var first *Repeat
 	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), compareDeeds) {
 		r := h.repeated[key]
-		if h.rekeyed[r.Task] != nil {
+		if h.rekeyed[r.Task] != nil || h.retried[r.Task] != nil || h.told(SideEffect, r.Task) || h.onceTells(r) {
 			continue
 		}
 		first = cmp.Or(first, r)
@@ -100,9 +163,16 @@ func (h *hunt) repeatHint() []Hint {
 		return nil
 	}
 	return []Hint{{"repeat", nil, fmt.Sprintf(
-		"calls reached the world more than once when an executor died, stopped, or was not heard of, after them: %s. "+
-			"Each time they carry the same Idempotency-Key header; a service that does not look at it does the deed twice. "+
-			"--once '%s %s' makes that a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
+		"when a process died, stopped or was cut off after a call, the call was made again: %s. "+
+			"Each time it has the same Idempotency-Key header, so check that the service looks at it; "+
+			"if it does not, the work is done twice. --once '%s %s' makes that a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
+}
+
+// onceTells reports whether an expectation that failed is about a call.
+func (h *hunt) onceTells(r *Repeat) bool {
+	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool {
+		return f.Class == Expectation && strings.HasPrefix(f.Rule, "once:") && strings.HasPrefix(f.Detail, r.Method+" "+r.URL+" ")
+	})
 }
 
 func (h *hunt) taskName(ref string) string {
@@ -112,6 +182,19 @@ func (h *hunt) taskName(ref string) string {
 		}
 	}
 	return ref
+}
+
+// runName is how people call a run of a task.
+func (h *hunt) runName(task string) string {
+	run := event.ParseRun(task)
+	if run.Ref == "" {
+		return "the workflow"
+	}
+	name := h.taskName(run.Ref)
+	if run.Iteration != "" {
+		name += "[" + run.Iteration + "]"
+	}
+	return name
 }
 
 func runsText(n int) string {

@@ -56,6 +56,7 @@ type class struct {
 	calls     []sim.Call    // of that and of those that it has begun
 	history   []event.Event // of one that did not end
 	outcome   Outcome
+	finding   string // the signature of the finding that tells of it; "" if none does
 	scenarios []Scenario
 	facts     []*facts // of the first of them
 }
@@ -80,6 +81,8 @@ type verdict struct {
 	rekeyed  []sim.Rekeyed
 	undoings []undoings
 	turns    map[string]int
+	unmocked []mock.Exchange
+	known    []string // signatures of findings of runs without faults, of which this is one more
 
 	trial *sim.Trial // of a run without faults, while those are gathered
 }
@@ -98,13 +101,42 @@ func newHunt(s *Search) *hunt {
 
 // over reports whether the search has come to its end before its time.
 func (h *hunt) over(ctx context.Context) bool {
-	h.report.Stopped = h.report.Stopped || ctx.Err() != nil || h.More != nil && !h.More()
-	return h.report.Stopped || h.FailFast && h.failed() || len(h.found) >= mostFindings
+	switch {
+	case h.report.Stopped != "":
+	case ctx.Err() != nil:
+		h.report.Stopped = Interrupted
+	case h.More != nil && !h.More():
+		h.report.Stopped = OutOfTime
+	case h.FailFast && h.failed():
+		h.report.Stopped = FailedFast
+	case len(h.found) >= mostFindings:
+		h.report.Stopped = EnoughFound
+	}
+	return h.report.Stopped != ""
 }
 
 // failed reports whether a failure was found: that a workflow depends on time is none.
 func (h *hunt) failed() bool {
 	return slices.ContainsFunc(h.report.Findings, h.Fails)
+}
+
+// ErrUnmocked is wrapped by the error about calls that no mock answers although nothing
+// goes wrong: whatever came of them would say nothing about the workflow.
+var ErrUnmocked = errors.New("no mock answers")
+
+// unmockedTexts are calls in words, each once.
+func (h *hunt) unmockedTexts(calls []mock.Exchange) []string {
+	var out []string
+	for _, x := range calls {
+		text := x.Method + " " + x.URL
+		if t := h.Config.Definition.Task(x.Task); t != nil {
+			text = fmt.Sprintf("%s (%s, line %d)", text, t.Name, t.Pos.Line)
+		}
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // ErrUnending is wrapped by the error about a workflow that does not end though
@@ -118,11 +150,15 @@ func (h *hunt) plain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(first.Unmocked) > 0 {
+		return fmt.Errorf("%w:\n  %s", ErrUnmocked, strings.Join(h.unmockedTexts(first.Unmocked), "\n  "))
+	}
 	runs := plainRuns
 	if len(h.Kinds) > 0 {
 		runs = min(runs, int(min(h.Last-h.First, plainRuns))+fewestRuns) // few seeds, few runs
 	}
 	of := runs
+	h.report.PlainOf = runs
 	some := func(from, to int) error {
 		seeds := func(yield func(Scenario) bool) {
 			for n := uint64(from); n < uint64(to); n++ { //nolint:gosec // they are small
@@ -179,11 +215,6 @@ func (h *hunt) plain(ctx context.Context) error {
 func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 	cfg := h.scenario(h.First).Config(h.Config)
 	cfg.Thorough = true
-	cfg.Exchange = func(x mock.Exchange) {
-		if x.Mock < 0 && x.Err != nil {
-			h.report.Unmocked = append(h.report.Unmocked, x)
-		}
-	}
 	t, err := sim.Try(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -196,7 +227,7 @@ func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 	case sim.TasksUp, sim.TimeUp: // nothing to compare, and it would take as long again
 		return t, nil
 	}
-	cfg.Start, cfg.Exchange, cfg.MaxTurns = cfg.Start.Add(shift), h.Config.Exchange, h.Config.MaxTurns
+	cfg.Start, cfg.MaxTurns = cfg.Start.Add(shift), h.Config.MaxTurns
 	other, err := sim.Try(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -261,7 +292,6 @@ func (h *hunt) busiest(t *sim.Trial) string {
 // each runs scenarios and judges them.
 func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(func(Scenario) bool)) error {
 	if phase == PhaseSingles {
-		h.report.SinglesOf = of
 		of = min(of, h.Singles)
 	}
 	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
@@ -272,6 +302,12 @@ func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(fu
 		v := h.weigh(t, sc)
 		if sc.Companion == "" {
 			v.failures = append(v.failures, h.odds(t, sc)...)
+			if v.calm() {
+				v.known = h.knownFindings(t)
+			}
+			if v.unmocked = t.Unmocked; len(v.unmocked) > 0 { // what comes of them is no failure of the workflow
+				v.failures = slices.DeleteFunc(v.failures, func(f failure) bool { return f.Class != Engine })
+			}
 		}
 		v.trial = nil
 		return v, nil
@@ -395,6 +431,7 @@ func (h *hunt) usual() {
 		all = classes(h.whole)
 	}
 	for _, c := range all {
+		c.outcome.Apart = h.apartFrom(c, all)
 		h.report.Outcomes = append(h.report.Outcomes, c.outcome)
 	}
 	if h.together() {
@@ -404,6 +441,29 @@ func (h *hunt) usual() {
 	for _, id := range slices.Sorted(maps.Keys(h.known)) {
 		h.unlikeOutcomes(id, h.classes(id))
 	}
+}
+
+// apartFrom says what a class did to the world and not all others did.
+func (h *hunt) apartFrom(c *class, all []*class) []string {
+	var out []string
+	own := h.hidden.effects(c.calls)
+	for _, e := range slices.SortedFunc(maps.Keys(own), Effect.compare) {
+		if !slices.ContainsFunc(all, func(o *class) bool { return h.hidden.effects(o.calls)[e] != own[e] }) {
+			continue
+		}
+		text := e.String()
+		if own[e] > 1 {
+			text = fmt.Sprintf("%d times %s", own[e], text)
+		}
+		out = append(out, text)
+	}
+	for _, at := range slices.Sorted(maps.Keys(c.end.Kept)) {
+		value := string(event.Encode(c.end.Kept[at]))
+		if slices.ContainsFunc(all, func(o *class) bool { return string(event.Encode(o.end.Kept[at])) != value }) {
+			out = append(out, at+" keeps "+value)
+		}
+	}
+	return out
 }
 
 // unlikeOutcomes are the failures of the runs without faults in which an execution came to
@@ -419,8 +479,27 @@ func (h *hunt) unlikeOutcomes(id string, all []*class) {
 		case id != "":
 			f.task = h.pair(id, all[0], c)
 		}
+		c.finding = f.signature()
 		h.fail(f, c.scenarios[0], c.outcome.Runs, true)
 	}
+}
+
+// knownFindings are the findings of runs without faults that a run shows once more.
+func (h *hunt) knownFindings(t *sim.Trial) []string {
+	var out []string
+	add := func(c *class) {
+		if c != nil && c.finding != "" && !slices.Contains(out, c.finding) {
+			out = append(out, c.finding)
+		}
+	}
+	if h.together() {
+		add(h.whole[h.runKey(t)])
+		return out
+	}
+	for _, end := range t.Ends {
+		add(h.known[sibling(end.ID)][h.hidden.key(end)])
+	}
+	return out
 }
 
 // follows reports whether an execution came to something else only because another one
@@ -477,6 +556,16 @@ func (h *hunt) note(v *verdict) {
 	}
 	h.report.Seconds += int64(v.elapsed / time.Second)
 	h.noteFailures(v)
+	for _, signature := range v.known {
+		h.found[signature].Runs++
+		h.found[signature].Calm++
+	}
+	if len(v.unmocked) > 0 {
+		h.report.UnmockedRuns++
+		h.report.Unmocked = append(h.report.Unmocked, h.unmockedTexts(v.unmocked)...)
+		slices.Sort(h.report.Unmocked)
+		h.report.Unmocked = slices.Compact(h.report.Unmocked)
+	}
 	h.countTimeouts(v)
 	h.countRepeats(v)
 	h.countRetries(v)
@@ -515,7 +604,10 @@ func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) { //nolint:revi
 // finish makes what was found smaller, and tells it.
 func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 	if err != nil && ctx.Err() != nil {
-		h.report.Stopped, err = true, nil
+		h.report.Stopped, err = Interrupted, nil
+	}
+	if r := h.report; r.Plain == r.PlainOf && r.Singles == r.SinglesOf && r.Seeds == r.SeedsOf {
+		r.Stopped = "" // it had come to its end
 	}
 	h.report.Orders, h.report.Trace = len(h.orders), hex.EncodeToString(h.trace.Sum(nil))
 	if err != nil {
@@ -534,6 +626,8 @@ func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 		return slices.Index(rank, f.Class)
 	}
 	slices.SortStableFunc(h.report.Findings, func(a, b *Finding) int { return place(a) - place(b) })
-	h.report.Hints = h.hints()
+	if h.report.Stopped == "" || h.report.Seeds > 0 { // what never happened in a few runs says nothing
+		h.report.Hints = h.hints()
+	}
 	return h.report, nil
 }

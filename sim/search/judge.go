@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 )
@@ -46,19 +47,20 @@ type Finding struct {
 	sim.Violation
 	Companion string // the workflow of the simulator's own that it is about; "" for the document
 
-	Task   string         // that it is about, if there is one
-	Runs   int            // that failed so
-	Calm   int            // of these, the ones in which no fault struck
-	Tasks  map[string]int // likewise, by task
-	Seen   Scenario
-	Small  Scenario
-	Tried  int  // runs that it took to make it smaller
-	Again  bool // the smaller run was seen to fail in the same way
-	Story  []Scene
-	Orders *Orders   // of a race
-	Differ []Unequal // of the usual outcome and this one, and of what mocks keep
-	Calls  []Unlike  // that were carried out usually and in this run
-	Status [2]string // likewise
+	Task     string          // that it is about, if there is one, or two tasks with a space between them
+	Document *dsl.Definition // in which they stand
+	Runs     int             // that failed so
+	Calm     int             // of these, the ones in which no fault struck
+	Tasks    map[string]int  // likewise, by task
+	Seen     Scenario
+	Small    Scenario
+	Tried    int  // runs that it took to make it smaller
+	Again    bool // the smaller run was seen to fail in the same way
+	Story    []Scene
+	Orders   *Orders   // of a race
+	Differ   []Unequal // of the usual outcome and this one, and of what mocks keep
+	Calls    []Unlike  // that were carried out usually and in this run
+	Status   [2]string // likewise
 
 	signature string
 }
@@ -68,6 +70,7 @@ type failure struct {
 	Class Class
 	sim.Violation
 	task string
+	in   string // the execution whose task it is; "" is Execution
 }
 
 // signature is the same for failures that are one finding.
@@ -181,7 +184,7 @@ func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 		return f, ok
 	}
 	if open := h.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
-		return failure{Engine, sim.Violation{Rule: ruleEnds, Execution: end.ID, Detail: fmt.Sprintf("it is %s, and nothing happens any more", end.Status)}, ""}, true
+		return failure{Class: Engine, Violation: sim.Violation{Rule: ruleEnds, Execution: end.ID, Detail: fmt.Sprintf("it is %s, and nothing happens any more", end.Status)}}, true
 	}
 	return h.hang(end, f.Detail), true
 }
@@ -209,7 +212,7 @@ func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (fai
 	disturbed := len(t.Struck) > 0
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
-		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", sim.RunName(lost))
+		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", h.runName(lost))
 	case (disturbed || !end.Status.Ended()) && otherEvents(usual, got):
 		task, detail := h.missed(usual, got)
 		return fail(Late, RuleEvent, task, "%s", detail)
@@ -217,7 +220,7 @@ func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (fai
 		return fail(Late, RuleClock, "", "the expressions of the document ask for the time")
 	}
 	if task := unheard(end, got); disturbed && task != "" && !h.oddResult(end) {
-		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, though the task did not wait for its answer any more", sim.RunName(task))
+		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, though the task did not wait for its answer any more", h.runName(task))
 	}
 	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok {
 		class, rule := Race, RuleOrder

@@ -35,7 +35,7 @@ func Once(method, pattern string) Check {
 			if n := counts[call]; n > 1 {
 				out = append(out, sim.Violation{
 					Rule: "once: " + strings.TrimSpace(method+" "+pattern), Execution: call.Execution,
-					Detail: fmt.Sprintf("%s %s reached the world %d times (task %s)", call.Method, call.URL, n, tasks[call]),
+					Detail: fmt.Sprintf("%s %s reached the service %d times (task %s)", call.Method, call.URL, n, tasks[call]),
 				})
 			}
 		}

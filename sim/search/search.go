@@ -45,7 +45,7 @@ type Check struct {
 
 // Progress is how far a search is.
 type Progress struct {
-	Phase    string // "plain", "single faults" or "seeds"
+	Phase    string // one of those below
 	Runs     int    // in this phase
 	Of       int    // at most
 	Seeds    int    // tried in all
@@ -56,28 +56,41 @@ type Progress struct {
 
 // The phases of a search.
 const (
-	PhasePlain   = "plain"
+	PhasePlain   = "runs without faults"
 	PhaseSingles = "single faults"
 	PhaseSeeds   = "seeds"
 )
 
 // Report is what a search has found.
 type Report struct {
-	Plain, Singles, Seeds int // runs
-	Companions            int // likewise, of the simulator's own workflows
-	SinglesOf             int // there are: more than were tried, maybe
-	Calm                  int // runs in which no fault struck, and operators did nothing
-	Last                  uint64
-	Faults                map[sim.FaultKind]int
-	Orders                int       // distinct ones
-	Trace                 string    // hash of what happened in all runs: the same search gives the same
-	Seconds               int64     // virtual, of all runs
-	Outcomes              []Outcome // of the runs in which nothing went wrong, the most frequent first
-	Findings              []*Finding
-	Hints                 []Hint
-	Stopped               bool // before its end
-	Unmocked              []mock.Exchange
+	Plain, Singles, Seeds       int // runs
+	PlainOf, SinglesOf, SeedsOf int // that were to be made
+	Companions                  int // likewise, of the simulator's own workflows
+	SinglesThereAre             int // of which SinglesOf are tried
+	Calm                        int // runs in which no fault struck, and operators did nothing
+	Last                        uint64
+	Faults                      map[sim.FaultKind]int
+	Orders                      int       // distinct ones
+	Trace                       string    // hash of what happened in all runs: the same search gives the same
+	Seconds                     int64     // virtual, of all runs
+	Outcomes                    []Outcome // of the runs in which nothing went wrong, the most frequent first
+	Findings                    []*Finding
+	Hints                       []Hint
+	Stopped                     Reason   // before its end; "" if it was not
+	Unmocked                    []string // calls that no mock answers, made in runs with faults, which were not judged then
+	UnmockedRuns                int
 }
+
+// Reason is why a search stopped before its end.
+type Reason string
+
+// The reasons to stop.
+const (
+	Interrupted Reason = "interrupted"
+	OutOfTime   Reason = "duration"
+	FailedFast  Reason = "fail-fast"
+	EnoughFound Reason = "findings" // there are so many that more would not help
+)
 
 // Outcome is how a run can end.
 type Outcome struct {
@@ -86,6 +99,7 @@ type Outcome struct {
 	Error  *event.Problem
 	Calls  []sim.Call     // that were carried out
 	Kept   map[string]any // what mocks keep, by URL
+	Apart  []string       // in words: what it did to the world and other outcomes did not
 	Runs   int
 	Stop   sim.Stop
 }
@@ -126,6 +140,11 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	s.withDefaults()
 	h := newHunt(s)
 	err := h.plain(ctx)
+	if err == nil && len(s.Kinds) > 0 {
+		h.report.SinglesThereAre = h.singleCount()
+		h.report.SinglesOf = min(h.report.SinglesThereAre, s.Singles)
+	}
+	h.report.SeedsOf = int(s.Last - s.First + 1) //nolint:gosec // there are not so many
 	if err == nil && !h.over(ctx) && len(s.Kinds) > 0 {
 		err = h.each(ctx, PhaseSingles, h.singleCount(), h.accompanied(h.singles()))
 	}
@@ -140,6 +159,7 @@ func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	s.withDefaults()
 	h := newHunt(s)
 	err := h.plain(ctx)
+	h.report.SeedsOf = 1
 	if err == nil && !h.over(ctx) {
 		err = h.each(ctx, PhaseSeeds, 1, slices.Values([]Scenario{sc}))
 	}

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -37,9 +38,16 @@ func (h *hunt) explain(ctx context.Context, f *Finding) error {
 	if err != nil {
 		return err
 	}
-	got := h.failuresOf(t, f.Small)
+	got, in := h.failuresOf(t, f.Small), f.Execution
 	if i := slices.IndexFunc(got, func(x failure) bool { return f.Small.signature(x) == f.signature }); i >= 0 {
-		f.Violation, f.Again = got[i].Violation, true
+		f.Violation, f.Task, f.Again = got[i].Violation, got[i].task, true
+		in = cmp.Or(got[i].in, f.Execution)
+	}
+	f.Document = h.Config.Definition
+	for _, end := range t.Ends {
+		if end.ID == in {
+			f.Document = h.definitionOf(end)
+		}
 	}
 	f.Again = f.Again || plainRace
 	f.Story = tell(t, seen)

@@ -20,23 +20,23 @@ func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= h.bearable(t, usual, task) {
-			return fail(Late, RuleTimeout, task, "the timeout of %s came first", sim.RunName(task))
+			return fail(Late, RuleTimeout, task, "the timeout of %s came first", h.runName(task))
 		}
 		if len(t.Struck) > 0 && otherEvents(usual, got) && !h.overheard(t, end, usual, got) {
-			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s", sim.RunName(task))
+			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", h.runName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
-			"that of %s after %v came, which the faults do not explain", sim.RunName(task), long)
+			"that of %s after %v came, which the faults do not explain", h.runName(task), long)
 	}
 	task, late, ok := spared(t, usual, got)
 	switch {
 	case !ok || len(t.Struck) == 0:
 		return failure{}, false
 	case late <= h.held(t):
-		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", sim.RunName(task))
+		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", h.runName(task))
 	default:
 		return fail(Engine, "a timeout comes when it is due", task,
-			"that of %s was taken back %v after that, which the faults do not explain", sim.RunName(task), late)
+			"that of %s was taken back %v after that, which the faults do not explain", h.runName(task), late)
 	}
 }
 
@@ -166,7 +166,7 @@ func (h *hunt) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (fa
 			continue
 		}
 		return failure{Class: Late, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
-			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, sim.RunName(run))}, task: event.ParseRun(run).Ref}, true
+			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, h.runName(run))}, task: event.ParseRun(run).Ref}, true
 	}
 	return failure{}, false
 }

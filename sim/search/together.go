@@ -48,5 +48,5 @@ func (h *hunt) apart(t *sim.Trial) []failure {
 	if len(h.whole) == 0 || len(t.Ends) == 0 {
 		return nil
 	}
-	return []failure{{Race, sim.Violation{Rule: RuleOrder, Detail: "what the executions share came to something else"}, ""}}
+	return []failure{{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Detail: "what the executions share came to something else"}}}
 }
