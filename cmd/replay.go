@@ -34,6 +34,7 @@ type replaying struct {
 	shown         replayReport
 
 	files, differing, broken int
+	unfinished, migratable   int      // executions that a changed document is held against
 	others                   []string // recordings of other workflows than --workflow's
 }
 
@@ -60,9 +61,10 @@ No call goes out. Everything that was decided, computed and asked is compared wi
 recording; the first difference is explained from both sides (exit code 4). A folder
 stands for the recordings (*.jsonl) in it: a regression suite.
 
---workflow FILE holds the recordings against a changed document: may it be deployed while
-executions are running? For an execution that has not ended it is only compared how far
-it has got; what it has come to so far it keeps.
+--workflow FILE replays the recordings with a changed document: would new executions behave
+otherwise, and where? Running executions keep the document that they began with, so that
+any change may be deployed; of each recorded one that has not ended it is said whether it
+may be moved to the changed document ('flunq migrate').
 
 --at stops at a moment and shows the state: a time (2026-01-02T12:00:00Z), a duration since
 the start (PT36H, 36h), or the number of an event.
@@ -79,7 +81,7 @@ to play, or stands still at the moment of --at. Where it differs, it ends there.
   flunq replay order.jsonl --at PT36H
   flunq replay order.jsonl --tui       # watch it, back and forth
   flunq history order-7 -o jsonl > order-7.jsonl
-  flunq replay order-7.jsonl --workflow order.yaml   # may I deploy this?
+  flunq replay order-7.jsonl --workflow order.yaml   # what would that change?
   flunq replay recordings/ -o jsonl`,
 		GroupID: groupDevelop,
 		Args:    someArguments("recording"),
@@ -269,6 +271,12 @@ func (r *replaying) take(row replayRow) error {
 		row.Verdict, row.Error = nil, row.err.Error()
 	case !row.Agrees:
 		r.differing++
+	}
+	if row.Verdict != nil && row.Migration != nil {
+		r.unfinished++
+		if row.Migration.MayBe {
+			r.migratable++
+		}
 	}
 	r.shown.add(r, row)
 	switch r.format.String() {

@@ -73,12 +73,14 @@ func (r *replaying) text(row replayRow) {
 	case !row.Agrees:
 		r.head("differs", red, row)
 		r.difference(row.Difference)
+		r.migration(row.Migration)
 		r.notes(row)
 	case r.opts.At != nil:
 		r.states(row)
 	case r.sh.quiet:
 	default:
 		r.head("ok", green, row)
+		r.migration(row.Migration)
 		r.notes(row)
 	}
 }
@@ -218,16 +220,42 @@ func (r *replaying) sum(agreeing int) {
 	fmt.Fprintf(r.sh.Out, "%s: %s\n", history.Count(r.files, "recording"), strings.Join(said, ", "))
 }
 
-// answer says whether a document may be deployed.
+// answer says what a changed document would change: for new executions, and for those
+// that run, which keep the document that they began with unless they are migrated.
 func (r *replaying) answer(agreeing int) {
-	word, style := "may be deployed", green
-	if agreeing < r.files {
-		word, style = "may not be deployed", red
+	out, on, name := r.sh.Out, r.sh.outColor(), printable(r.source.name)
+	readable := r.files - r.broken
+	if agreeing == readable {
+		far := ""
+		if r.unfinished > 0 {
+			far = ", as far as those got that have not ended"
+		}
+		fmt.Fprintf(out, "%s with %s: %s%s\n", paint(on, green, "new executions behave as recorded"), name, history.Count(readable, "recording"), far)
+	} else {
+		fmt.Fprintf(out, "%s with %s: %s of %s\n", paint(on, red, "new executions behave differently"), name,
+			history.Number(readable-agreeing), history.Count(readable, "recording"))
 	}
-	verb := "follow"
-	if r.files == 1 {
-		verb = "follows"
+	if r.unfinished == 0 {
+		return
 	}
-	fmt.Fprintf(r.sh.Out, "%s: %s of %s %s %s\n", paint(r.sh.outColor(), style, word), history.Number(agreeing),
-		history.Count(r.files, "recording"), verb, printable(r.source.name))
+	how, style := "", green
+	if r.migratable < r.unfinished {
+		style = red
+	}
+	if r.migratable > 0 {
+		how = " (flunq migrate)"
+	}
+	fmt.Fprintf(out, "running executions keep their document: %s of %s recorded %s%s\n", history.Number(r.migratable),
+		history.Number(r.unfinished), paint(on, style, "may be migrated"), how)
+}
+
+// migration says whether a running execution may be migrated to the changed document.
+func (r *replaying) migration(m *sim.Migration) {
+	switch {
+	case m == nil:
+	case m.MayBe:
+		fmt.Fprintf(r.sh.Out, "         may be migrated to %s\n", printable(r.source.name))
+	default:
+		fmt.Fprintf(r.sh.Out, "         cannot be migrated to %s: %s\n", printable(r.source.name), oneLine(m.Reason))
+	}
 }

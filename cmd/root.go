@@ -82,6 +82,7 @@ func newRoot(sh *shell) *cobra.Command {
 		newSuspendCommand(sh),
 		newResumeCommand(sh),
 		newRetryCommand(sh),
+		newMigrateCommand(sh),
 		newEmitCommand(sh),
 		newWorkflowsCommand(sh),
 		newTimersCommand(sh),

@@ -58,8 +58,14 @@ func (p *executionPage) readInput(ctx context.Context, r *remote, x store.Execut
 
 // readSource reads the document, and where in it the error came from.
 func (p *executionPage) readSource(ctx context.Context, r *remote, x store.Execution, _ time.Time) (err error) {
-	if p.source, err = documentOf(ctx, r, x); err != nil || p.Error == nil {
+	if p.source, err = documentOf(ctx, r, x); err != nil {
 		return err
+	}
+	if p.source.def != nil {
+		p.WorkflowVersion = p.source.def.Document.Version // it may have been migrated
+	}
+	if p.Error == nil {
+		return nil
 	}
 	at, ok := p.source.place(p.Error.Instance)
 	if text, found := p.source.line(at.Line); ok && found {

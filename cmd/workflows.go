@@ -18,7 +18,8 @@ func newWorkflowsCommand(sh *shell) *cobra.Command {
 		Use:   "workflows",
 		Short: "Register workflows, list and show them",
 		Long: `Registered workflows are known by name and version, and can be started and run by
-others. An execution keeps the document that it began with, whatever is registered later.`,
+others. An execution keeps the document that it began with, whatever is registered later,
+unless 'flunq migrate' moves it.`,
 		Example: `  flunq workflows register order.yaml
   flunq workflows ls
   flunq workflows show shop.order:1.0.0 > order.yaml`,

@@ -21,6 +21,10 @@ type Exported struct {
 	Input      json.RawMessage
 	ID, Tenant string
 	Start      time.Time
+
+	// Document finds a document that the execution ran before it was migrated, by its
+	// hash; nil if it is not known.
+	Document func(hash string) (*dsl.Definition, error)
 }
 
 // Exporting is the Stop of a recording that was taken before its execution ended.
@@ -30,8 +34,15 @@ const Exporting Stop = "exported"
 // their results stand in the history, in the task.completed events, and the header
 // says "results": "history". Secrets have to be sealed in what is given to it.
 type Export struct {
-	rec   *recording
-	trace *trace
+	rec      *recording
+	trace    *trace
+	document func(hash string) (*dsl.Definition, error)
+}
+
+// documentLine is a document that the execution ran before the migration that follows.
+type documentLine struct {
+	Record   string           `json:"record"` // document
+	Document recordedDocument `json:"document"`
 }
 
 // NewExport begins a recording.
@@ -45,7 +56,20 @@ func NewExport(out io.Writer, x Exported) *Export {
 		h.With = append(h.With, recorded(def))
 	}
 	rec.line(h)
-	return &Export{rec: rec, trace: newTrace()}
+	return &Export{rec: rec, trace: newTrace(), document: x.Document}
+}
+
+// before writes the document that an execution was migrated from.
+func (e *Export) before(migrated event.Event) error {
+	var m event.Migrated
+	if err := decide.DecodeData(migrated, &m); err != nil || e.document == nil {
+		return err
+	}
+	def, err := e.document(m.From)
+	if def != nil {
+		e.rec.line(documentLine{Record: "document", Document: recorded(def)})
+	}
+	return err
 }
 
 // Add writes more of the history. What came from outside stands before the event
@@ -55,6 +79,11 @@ func (e *Export) Add(history []event.Event) error {
 		e.trace.add(one)
 		if one.Type == event.EventReceived {
 			e.rec.event("event", Arrived(one))
+		}
+		if one.Type == event.ExecutionMigrated {
+			if err := e.before(one); err != nil {
+				return err
+			}
 		}
 		e.rec.event("history", one)
 	}

@@ -29,6 +29,7 @@ type Recording struct {
 	arrivals []arrivedEntry         // events from outside
 	known    map[string]int         // place of each by its source and id
 	calls    map[string][]*callLine // by execution and run, in their order
+	earlier  []recordedDocument     // that the execution ran before it was migrated
 	exchange int                    // how many calls there are
 	faults   int                    // that struck
 	result   *resultLine            // nil: the recording ends before the execution did
@@ -119,6 +120,8 @@ func (r *reading) take(text []byte) error {
 	case line.Record == "result":
 		r.result = new(resultLine)
 		return describe("result", json.Unmarshal(text, r.result))
+	case line.Record == "document":
+		return r.takeDocument(text)
 	case line.Record == "fault":
 		r.takeFault()
 	case line.Record == "header":
@@ -168,11 +171,29 @@ func (r *reading) takeHeader(text []byte) error {
 		return describe("header", err)
 	}
 	for _, doc := range append([]recordedDocument{h.Document}, h.With...) {
-		if sum := sha256.Sum256([]byte(doc.Text)); doc.SHA256 != hex.EncodeToString(sum[:]) {
-			return errors.New("the text of a document does not have the hash that stands beside it: the file was changed, or damaged")
+		if err := doc.check(); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// check compares a document with its hash.
+func (doc recordedDocument) check() error {
+	if sum := sha256.Sum256([]byte(doc.Text)); doc.SHA256 != hex.EncodeToString(sum[:]) {
+		return errors.New("the text of a document does not have the hash that stands beside it: the file was changed, or damaged")
+	}
+	return nil
+}
+
+// takeDocument reads a document from before a migration.
+func (r *reading) takeDocument(text []byte) error {
+	var line documentLine
+	if err := json.Unmarshal(text, &line); err != nil {
+		return describe("document", err)
+	}
+	r.earlier = append(r.earlier, line.Document)
+	return line.Document.check()
 }
 
 func (r *reading) takeHistory(line recordedLine, raw []byte) error {

@@ -60,8 +60,16 @@ type Verdict struct {
 	Arrivals   int         `json:"arrivals"` // events from outside
 	Order      string      `json:"order"`    // same, different, or unknown
 	Difference *Difference `json:"difference,omitempty"`
+	Migration  *Migration  `json:"migration,omitempty"` // to the changed document, of an execution that has not ended
 	Notes      []string    `json:"notes,omitempty"`
 	States     []State     `json:"states,omitempty"` // where it was stopped
+}
+
+// Migration is whether a running execution may be moved to a changed document: its whole
+// history so far has to follow from that.
+type Migration struct {
+	MayBe  bool   `json:"may_be_migrated"`
+	Reason string `json:"reason,omitempty"` // why it cannot
 }
 
 // The orders of a Verdict.
@@ -110,6 +118,8 @@ type replay struct {
 	main *document
 	docs []*document // that may run, the main one first
 
+	earlier map[string]*document // that the execution ran before it was migrated, by hash
+
 	walks   map[string]*walk // by execution
 	order   []*walk          // … as they began
 	starts  map[string]event.Event
@@ -118,6 +128,7 @@ type replay struct {
 
 	at     int // index of the entry that is looked at
 	diff   *Difference
+	soft   *Difference // the first one that a running execution does not mind: what it has come to stays
 	notes  []string
 	loose  bool // independent branches had another order
 	differ int  // entries behind which something was passed over
@@ -137,25 +148,44 @@ func (d *document) changed() bool { return d.was != d.now }
 func (p *replay) read() error {
 	replaced := false
 	for _, recorded := range append([]recordedDocument{p.header.Document}, p.header.With...) {
-		got := p.by.parse(recorded)
-		if got.def == nil {
-			p.diff = &Difference{
-				What: "document", Line: 1, Recorded: "a document that could be run",
-				Replayed: "it is not valid any more: " + cut(got.mistake),
-			}
+		d := p.document(recorded)
+		if d == nil {
 			return nil
 		}
-		d := &document{was: got.def, now: got.def, hash: recorded.SHA256, wasName: got.def.Document.Name + " in " + p.Name}
-		if w := p.by.opts.Workflow; w != nil && w.ID() == d.was.ID() {
-			d.now, replaced = w, true
-		}
+		replaced = replaced || d.changed()
 		p.docs = append(p.docs, d)
 	}
-	p.main = p.docs[0]
+	p.main, p.earlier = p.docs[0], map[string]*document{p.docs[0].hash: p.docs[0]}
+	for _, recorded := range p.Recording.earlier {
+		d := p.document(recorded)
+		if d == nil {
+			return nil
+		}
+		if p.earlier[d.hash] == nil {
+			p.earlier[d.hash] = d
+		}
+	}
 	if w := p.by.opts.Workflow; w != nil && !replaced {
 		return fmt.Errorf("%s: %w: want %s, got %s", p.Name, ErrOtherWorkflow, p.main.was.ID(), w.ID())
 	}
 	return nil
+}
+
+// document is a recorded document, and the one to replay against; nil if it is not valid.
+func (p *replay) document(recorded recordedDocument) *document {
+	got := p.by.parse(recorded)
+	if got.def == nil {
+		p.diff = &Difference{
+			What: "document", Line: 1, Recorded: "a document that could be run",
+			Replayed: "it is not valid any more: " + cut(got.mistake),
+		}
+		return nil
+	}
+	d := &document{was: got.def, now: got.def, hash: recorded.SHA256, wasName: got.def.Document.Name + " in " + p.Name}
+	if w := p.by.opts.Workflow; w != nil && w.ID() == d.was.ID() {
+		d.now = w
+	}
+	return d
 }
 
 // parse parses a document, once.
@@ -336,6 +366,12 @@ func (p *replay) verdict() *Verdict {
 	}
 	if w := p.walks[p.header.ID]; w != nil && w.state != nil {
 		v.Status = string(w.state.Status)
+	}
+	if v.Agrees && p.soft != nil {
+		v.Agrees, v.Difference = false, p.soft
+	}
+	if p.main != nil && p.main.changed() && !v.Finished {
+		v.Migration = p.migration()
 	}
 	if p.by.opts.At != nil && p.diff == nil {
 		v.States = p.states()

@@ -315,7 +315,8 @@ func TestReplayOrder(t *testing.T) {
 	}
 }
 
-// A changed document agrees with what has happened as long as it comes to the same.
+// A changed document agrees with what has happened as long as it comes to the same. What
+// a running execution has come to stays, so that it may be migrated where only that differs.
 func TestReplayWorkflow(t *testing.T) {
 	t.Parallel()
 	src := recordedText(t, twoCalls, twoCallsMocks, nil)
@@ -325,8 +326,8 @@ func TestReplayWorkflow(t *testing.T) {
 		"same":              {},
 		"another version":   {old: "version: '1.0.0'", now: "version: '2.0.0'"},
 		"behind the wait":   {old: "paid: \"${ .order }\"", now: "paid: true", whole: ".output.paid 7 true 7 7"},
-		"before the wait":   {old: ".price * 2", now: ".price * 3", whole: ".output.total 42 63 5 5"},
-		"another call":      {old: "get, endpoint", now: "post, endpoint", whole: "   4 4"},
+		"before the wait":   {old: ".price * 2", now: ".price * 3", whole: ".output.total 42 63 5 5", soFar: ".output.total 42 63 5 5"},
+		"another call":      {old: "get, endpoint", now: "post, endpoint", whole: "   4 4", soFar: "   4 4"},
 		"a task more":       {old: "  - total", now: "  - check: {set: {price: 21}}\n  - total", whole: "   5 5", soFar: "   5 5"},
 		"another event":     {old: "com.shop.paid", now: "com.shop.refunded", whole: "   6 6"},
 		"a wait in between": {old: "  - done", now: "  - rest: {wait: P1D}\n  - done", whole: "   7 7"},
@@ -338,8 +339,11 @@ func TestReplayWorkflow(t *testing.T) {
 			if d := v.Difference; d != nil {
 				got = fmt.Sprintf("%s %s %s %d %d", d.Path, d.RecordedValue, d.ReplayedValue, d.RecordedAt.Line, d.ReplayedAt.Line)
 			}
-			if got != want {
+			if got != want || v.Agrees != (want == "") {
 				t.Errorf("%s: %q, want %q: %+v", name, got, want, v.Difference)
+			}
+			if m := v.Migration; (m != nil) != (i == 1) || m != nil && m.MayBe != (name != "a task more") {
+				t.Errorf("%s: migration %+v", name, m)
 			}
 		}
 	}

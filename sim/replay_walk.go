@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func (w *walk) begin(e event.Event) {
 // choose finds the document of an execution that starts.
 func (w *walk) choose(e event.Event, s event.Started) *document {
 	if e.Execution == w.header.ID {
-		return w.main
+		return w.first()
 	}
 	var best *document
 	for _, d := range w.docs {
@@ -77,9 +78,71 @@ func (w *walk) choose(e event.Event, s event.Started) *document {
 	return best
 }
 
+// first is the document that the execution began with: it may have been migrated since.
+func (w *walk) first() *document {
+	for _, e := range w.entries {
+		var m event.Migrated
+		if e.Type == event.ExecutionMigrated && e.Execution == w.header.ID && decide.DecodeData(e.Event, &m) == nil && w.earlier[m.From] != nil {
+			return w.earlier[m.From]
+		}
+	}
+	return w.main
+}
+
+// migrate goes on with another document, from which all that has happened has to follow.
+func (w *walk) migrate(e event.Event) {
+	var m event.Migrated
+	if err := decide.DecodeData(e, &m); err != nil {
+		w.broken(e, err)
+		return
+	}
+	to := w.earlier[m.Definition]
+	switch {
+	case to == nil || w.doc == nil:
+		w.broken(e, fmt.Errorf("the recording does not have the document %.12s that the execution was migrated to", m.Definition))
+		return
+	case to.now != w.doc.now:
+		env := w.replay.env(to)
+		state, err := decide.Rebuild(env, w.history(e.Execution, w.at))
+		if err != nil {
+			w.unexpected(e, "the history before it does not follow from version "+m.Version+": "+cut(err.Error()))
+			return
+		}
+		w.env, w.state = env, state
+		clear(w.asked) // what is under way was asked by the document before
+	}
+	w.doc = to
+	w.apply(e)
+}
+
+// history is that of an execution, up to an entry of the recording.
+func (p *replay) history(execution string, end int) (out []event.Event) {
+	for _, e := range p.entries[:end] {
+		if e.Execution == execution {
+			out = append(out, e.Event)
+		}
+	}
+	return out
+}
+
+// migration finds out whether the execution, which has not ended, may be migrated to the
+// changed document.
+func (p *replay) migration() *Migration {
+	_, err := decide.Rebuild(p.env(p.main), p.history(p.header.ID, len(p.entries)))
+	if err == nil {
+		return &Migration{MayBe: true}
+	}
+	if d, diverges := errors.AsType[*decide.Divergence](err); diverges {
+		return &Migration{Reason: fmt.Sprintf("event %d of its history is: %s; by the new document: %s", d.Version, told(d.Got), told(d.Want))}
+	}
+	return &Migration{Reason: cut(err.Error())}
+}
+
 // take follows one event of the history.
 func (w *walk) take(e event.Event) {
 	switch {
+	case e.Type == event.ExecutionMigrated && len(w.made) == 0:
+		w.migrate(e)
 	case len(w.made) > 0:
 		w.match(e)
 	case incoming(e):
@@ -337,12 +400,15 @@ func (w *walk) compare(what string, e event.Event, now event.Completed) (*Differ
 	return &Difference{What: what, Recorded: told(e), Replayed: told(replayed)}, g
 }
 
-// soften takes a difference for a note where the execution is still running: it
-// keeps what it has come to, and goes on by the new document.
+// soften passes over a difference where the execution is still running: a new one would
+// differ there, and this one keeps what it has come to.
 func (w *walk) soften(d *Difference, g *gap) {
 	if !w.doc.changed() || w.Finished() {
 		w.differs(d, g)
 		return
 	}
-	w.notes = append(w.notes, fmt.Sprintf("event %d (line %d): %s; a later execution would differ: %s", w.at+1, w.entries[w.at].line, d.Recorded, d.Replayed))
+	if w.soft == nil {
+		w.differs(d, g)
+		w.soft, w.diff = w.diff, nil
+	}
 }

@@ -11,6 +11,9 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
+// Describe returns an event in words that the author of a workflow understands.
+func Describe(e event.Event) string { return told(e) }
+
 // told is an event in words that the author of a workflow understands.
 func told(e event.Event) string {
 	switch e.Type {
@@ -30,6 +33,10 @@ func told(e event.Event) string {
 		return received(e)
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		return closing(e)
+	case event.ExecutionMigrated:
+		var m event.Migrated
+		_ = json.Unmarshal(e.Data, &m) // what cannot be read is shown as it is
+		return fmt.Sprintf("execution %s is migrated from version %s to %s by %s", e.Execution, m.FromVersion, m.Version, m.By)
 	default:
 		return fmt.Sprintf("%s %s", strings.TrimPrefix(string(e.Type), event.Prefix), excerpt(e.Data))
 	}

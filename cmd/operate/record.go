@@ -47,6 +47,11 @@ func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Ev
 	return sim.NewExport(r.Out, sim.Exported{
 		Version: r.Version, Definition: def, With: with, Input: started.Input,
 		ID: x.ID, Tenant: x.Tenant, Start: first[0].Time,
+		Document: func(hash string) (*dsl.Definition, error) {
+			before := x
+			before.Definition = hash
+			return definition(ctx, r.Store, before)
+		},
 	}), nil
 }
 

@@ -2,6 +2,7 @@ package tale
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -154,6 +155,8 @@ func Detail(e event.Event) string {
 		by = "by " + d.By
 	}
 	switch {
+	case e.Type == event.ExecutionMigrated:
+		return migrated(e)
 	case d.Error != nil:
 		return d.Error.Error()
 	case e.Type == event.ExecutionStarted:
@@ -181,4 +184,15 @@ func Detail(e event.Event) string {
 	default:
 		return ""
 	}
+}
+
+// migrated says between which versions an execution was moved, and by whom.
+func migrated(e event.Event) string {
+	var m event.Migrated
+	_ = json.Unmarshal(e.Data, &m) // what cannot be read is empty
+	text := fmt.Sprintf("from version %s to %s, by %s", m.FromVersion, m.Version, m.By)
+	if m.Reason != "" {
+		text += ": " + m.Reason
+	}
+	return text
 }

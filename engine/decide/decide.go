@@ -169,6 +169,8 @@ func (m *machine) taker(e event.Event) (func(), error) {
 		return m.takeTimerChange(e)
 	case event.ExecutionRestored:
 		return m.takeRestored(e)
+	case event.ExecutionMigrated:
+		return func() {}, nil // whoever rebuilds the state does so with the document it names
 	}
 	take, err := m.progress(e)
 	if take == nil || err != nil || !m.Paused {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,9 +113,42 @@ func (c *chaos) step() {
 	default:
 		c.abort()
 	}
+	if c.IntN(8) == 0 {
+		c.migrate()
+	}
 	for range c.IntN(4) {
 		c.advance()
 	}
+}
+
+// migrate moves the execution to another Env of its own document, which changes nothing
+// but the history.
+func (c *chaos) migrate() {
+	if c.state.Status == "" || c.state.Status.Ended() {
+		return
+	}
+	e := event.Event{
+		ID: fmt.Sprint("migrated-", len(c.history)), Source: "/test", Type: event.ExecutionMigrated, Time: c.now,
+		Tenant: "default", Workflow: "test.case", Execution: "x", Data: event.Encode(event.Migrated{By: "ada@desk"}),
+	}
+	before := snapshot(c.T, c.state)
+	env := decide.NewEnv(c.env.Definition(), decide.Options{Remote: c.seed%2 == 1})
+	var d decide.Decision
+	next, err := c.state.Migrate(env, e, &d)
+	if err != nil {
+		c.Fatalf("seed %d: migrate: %v", c.seed, err)
+	}
+	if diff := cmp.Diff(before, snapshot(c.T, c.state)); diff != "" {
+		c.Fatalf("seed %d: migrating changes the state before:\n%s", c.seed, diff)
+	}
+	if len(d.History) != 1 || len(d.Publish)+len(d.Cancel)+len(d.Listen)+len(d.Unlisten) > 0 || next.Version != c.state.Version+1 || next.Status != c.state.Status {
+		c.Fatalf("seed %d: migrated: %+v", c.seed, d)
+	}
+	if a, b := c.state.Listening(c.env), next.Listening(env); !slices.Equal(a, b) {
+		c.Fatalf("seed %d: it listened for %v, and now for %v", c.seed, a, b)
+	}
+	c.state, c.env = next, env
+	c.check(d)
 }
 
 func pick[T any](c *chaos, from []T) T { return from[c.IntN(len(from))] }

@@ -70,6 +70,17 @@ type Started struct {
 	Depth      int             `json:"depth,omitempty"`       // of nested executions
 }
 
+// Migrated is the data of ExecutionMigrated. The history before it follows from either
+// document, so that all of it can be rebuilt with the one that came last.
+type Migrated struct {
+	Definition  string `json:"definition"` // hash of the document that the execution goes on with
+	Version     string `json:"version"`
+	From        string `json:"from"` // hash of the document before
+	FromVersion string `json:"from_version"`
+	Reason      string `json:"reason,omitempty"`
+	By          string `json:"by"` // the operator who asked for it
+}
+
 // Requested is the data of TaskRequested.
 type Requested struct {
 	TaskID   string          `json:"task_id"`

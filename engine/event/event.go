@@ -26,6 +26,7 @@ const (
 	ExecutionSuspended Type = Prefix + "execution.suspended" // cli → worker
 	ExecutionResumed   Type = Prefix + "execution.resumed"   // cli → worker
 	ExecutionRetried   Type = Prefix + "execution.retried"   // cli → worker: a faulted one goes on from where it failed
+	ExecutionMigrated  Type = Prefix + "execution.migrated"  // cli → readers, and in histories: it goes on with another document
 
 	ExecutionRestored Type = Prefix + "execution.restored" // in histories only: an operator has listed it as a listener again
 

@@ -22,7 +22,8 @@ type Commit struct {
 	Cancel             []event.Timer // also those that are still on their way to the timer service
 	Listen, Unlisten   []string      // types of events to be woken for, "*" for all
 	Workflow           string
-	Definition         string // hash of the document
+	Definition         string // hash of the document, kept when the execution is created
+	Migrated           string // hash of another one that it goes on with; "": of the same
 	Parent, ParentTask string
 	Status             string
 	Output, Error      json.RawMessage

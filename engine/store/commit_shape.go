@@ -153,6 +153,7 @@ func (b *commitBatch) addFields(c *Commit) {
 		add("parent_task", c.ParentTask, true)
 		b.addTimeOf("created", c.started())
 	}
+	add("definition", c.Migrated, true)
 	add("output", string(b.store.sealer.Seal(c.Output)), false)
 	add("error", string(b.store.sealer.Seal(c.Error)), false)
 	if c.Ended {

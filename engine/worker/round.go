@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/decide"
@@ -146,7 +147,8 @@ func (r *round) catchUp(ctx context.Context, behind []store.Tail) error {
 	for _, t := range behind {
 		key := address{tenant, t.ID}
 		x := r.executions[key]
-		if t.Err != nil || len(t.History) == short || x.state.Replay(x.env, t.History) != nil || x.state.Status.Ended() {
+		migrated := slices.ContainsFunc(t.History, func(e event.Event) bool { return e.Type == event.ExecutionMigrated })
+		if t.Err != nil || len(t.History) == short || migrated || x.state.Replay(x.env, t.History) != nil || x.state.Status.Ended() {
 			delete(r.executions, key)
 			continue
 		}

@@ -1,0 +1,237 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/library"
+	"flunq.io/flunq/engine/store"
+)
+
+// migration is one run of the command migrate.
+type migration struct {
+	sh     *shell
+	target *target
+	format *choice
+
+	by *operator
+
+	to, from, workflow, secrets, reason string
+	dry                                 bool
+}
+
+func newMigrateCommand(sh *shell) *cobra.Command {
+	m := &migration{sh: sh}
+	c := &cobra.Command{
+		Use:   "migrate [ID…] --to [NAME:]VERSION",
+		Short: "Move running executions to another version of their workflow",
+		Long: `Moves executions that have not ended to another registered version of their workflow. An
+execution is moved only if the whole history that it has so far follows from the new
+document too, so that it goes on as if it had run with that from the start; otherwise
+the first event that does not fit is shown. Results that tasks have come to are kept,
+and calls that are under way end as they began.
+
+The version is exchanged in one step, whatever the execution does at that moment, and is
+an event of its history. 'flunq migrate ID --to OLD' moves it back, as long as what
+has happened since follows from the old document.
+
+Name executions, or give --workflow (or --to NAME:VERSION) for all of a workflow. The
+exit code is 4 if one of them cannot be migrated. A version is registered with 'flunq
+workflows register'.`,
+		Example: `  flunq migrate order-7 --to 1.1.0
+  flunq migrate --to shop.order:1.1.0 --dry-run
+  flunq migrate --workflow shop.order --from 1.0.0 --to 1.1.0 -o json`,
+		GroupID: groupOperate,
+	}
+	m.target = targetFlags(c, sh)
+	m.format = outputFlag(c, "text", "json", "jsonl", "yaml", "ids")
+	f := c.Flags()
+	f.StringVar(&m.to, "to", "", "`VERSION` to move to, or NAME:VERSION")
+	f.StringVar(&m.from, "from", "", "only executions of this `VERSION`")
+	f.StringVarP(&m.workflow, "workflow", "w", "", "all executions of the workflow of this `NAME` that have not ended")
+	f.BoolVar(&m.dry, "dry-run", false, "only say which may be migrated, and why others cannot")
+	f.StringVar(&m.secrets, "secrets", "", "`FILE` with the secrets, where decisions of the document depend on them")
+	f.StringVar(&m.reason, "reason", "", "`TEXT` that the history keeps")
+	m.by = operatorFlag(c)
+	complete := completeWorkflows(m.target, cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
+		panic(err) // the flag was not defined before: our mistake
+	}
+	c.ValidArgsFunction = completeExecutions(m.target, runningStatuses()...)
+	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
+	return c
+}
+
+// runningStatuses are those of executions that have not ended.
+func runningStatuses() []string {
+	return []string{string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended)}
+}
+
+func (m *migration) run(ctx context.Context, ids []string) error {
+	name, to, named := strings.Cut(m.to, ":")
+	if !named {
+		name, to = "", m.to
+	}
+	switch {
+	case to == "":
+		return misusef("migrate: want --to VERSION or --to NAME:VERSION")
+	case len(ids) == 0 && name == "" && m.workflow == "":
+		return misusef("migrate: want the ids of executions, or --workflow NAME")
+	case len(ids) > 0 && m.workflow != "":
+		return misusef("--workflow is for all executions of a workflow, and excludes ids")
+	}
+	secrets := map[string]any(nil)
+	if m.secrets != "" {
+		var err error
+		if secrets, err = readSecrets(ctx, m.sh, m.secrets); err != nil {
+			return err
+		}
+	}
+	r, err := m.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	r.store = store.New(r.rdb, store.Options{Secrets: secrets})
+	found, err := m.find(ctx, r, ids, cmp.Or(m.workflow, name), to)
+	if err != nil {
+		return err
+	}
+	flunq := version().Version
+	by := operate.Migrator{
+		Store: r.store, By: m.by.name(m.sh), Reason: m.reason, Dry: m.dry, From: m.from,
+		Library: library.New(r.store, decide.Options{Secrets: secrets, Version: flunq, Limits: decide.DefaultLimits()}),
+	}
+	return m.each(ctx, found, by, to)
+}
+
+// find reads the executions, and finds out whether there is such a version.
+func (m *migration) find(ctx context.Context, r *remote, ids []string, workflow, version string) (found []store.Execution, err error) {
+	if workflow != "" {
+		w, err := findWorkflow(ctx, r, workflow+":"+version)
+		if err != nil {
+			return nil, err
+		}
+		workflow = w.Workflow
+	}
+	if len(ids) == 0 {
+		found, _, err = allOf(ctx, r, r.tenant, store.ExecutionQuery{Workflow: workflow, Statuses: runningStatuses()[1:], Limit: math.MaxInt})
+		return found, err
+	}
+	var wrong []error
+	known := map[string]bool{}
+	for _, id := range ids {
+		x, err := findExecution(ctx, r, id)
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+			continue
+		case workflow != "" && x.Workflow != workflow:
+			wrong = append(wrong, fmt.Errorf("execution %s runs %s, not %s", id, x.Workflow, workflow))
+			continue
+		case !known[x.Workflow]:
+			if _, err := findWorkflow(ctx, r, x.Workflow+":"+version); err != nil {
+				return nil, err
+			}
+			known[x.Workflow] = true
+		}
+		found = append(found, x)
+	}
+	return found, errors.Join(wrong...)
+}
+
+// each migrates executions one by one, and shows what becomes of each.
+func (m *migration) each(ctx context.Context, found []store.Execution, by operate.Migrator, version string) error {
+	rows := []operate.Migration{}
+	count := map[string]int{}
+	for _, x := range found {
+		row, err := by.Migrate(ctx, x, version)
+		if err != nil {
+			return errors.Join(m.end(rows, count), err)
+		}
+		if row.Result == operate.Skipped {
+			continue
+		}
+		count[row.Result]++
+		rows = append(rows, row)
+		if err := m.show(row); err != nil {
+			return err
+		}
+	}
+	if err := m.end(rows, count); err != nil {
+		return err
+	}
+	if count[operate.CannotBe] > 0 {
+		return reported(exitUnexpected)
+	}
+	return nil
+}
+
+// show writes what became of an execution.
+func (m *migration) show(row operate.Migration) error {
+	out := m.sh.Out
+	switch m.format.String() {
+	case "jsonl":
+		_, err := fmt.Fprintf(out, "%s\n", event.Encode(row))
+		return err
+	case "ids":
+		if row.Result == operate.Migrated || row.Result == operate.MayBe {
+			fmt.Fprintln(out, printable(row.ID))
+		}
+		return nil
+	case "text":
+	default:
+		return nil
+	}
+	style := green
+	if row.Result == operate.CannotBe {
+		style = red
+	}
+	result := fmt.Sprintf("%-*s", len(operate.CannotBe), row.Result)
+	fmt.Fprintf(out, "%s  %s  %s -> %s\n", paint(m.sh.outColor(), style, result), printable(row.ID), printable(cmp.Or(row.FromVersion, "?")), printable(row.ToVersion))
+	if row.Reason != "" {
+		fmt.Fprintf(out, "  %s\n", oneLine(row.Reason))
+	}
+	if row.At != nil {
+		fmt.Fprintf(out, "  at line %d of %s:%s (task %s)\n", row.At.Line, printable(row.Workflow), printable(row.ToVersion), printable(row.Task))
+	}
+	for _, note := range row.Notes {
+		fmt.Fprintf(out, "  note: %s\n", oneLine(note))
+	}
+	return nil
+}
+
+// end writes what became of all executions.
+func (m *migration) end(rows []operate.Migration, count map[string]int) error {
+	switch m.format.String() {
+	case "json", "yaml":
+		return writeValue(m.sh.Out, m.format.String(), rows)
+	case "text":
+	default:
+		return nil
+	}
+	if len(rows) == 0 {
+		m.sh.hint("no execution to migrate: none that runs fits what was asked for")
+	}
+	if len(rows) < 2 {
+		return nil
+	}
+	var said []string
+	for _, result := range []string{operate.Migrated, operate.MayBe, operate.Unchanged, operate.CannotBe} {
+		if n := count[result]; n > 0 {
+			said = append(said, history.Number(n)+" "+result)
+		}
+	}
+	fmt.Fprintf(m.sh.Out, "%s: %s\n", history.Count(len(rows), "execution"), strings.Join(said, ", "))
+	return nil
+}

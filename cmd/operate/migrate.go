@@ -1,0 +1,237 @@
+package operate
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/library"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// Migrator moves running executions to another registered document of their workflow,
+// where the history that they have so far follows from that document too.
+type Migrator struct {
+	Store   *store.Store
+	Library *library.Library
+	By      string // the operator, for the history
+	Reason  string // likewise
+	From    string // only those of this version; "": of any
+	Dry     bool   // only find out
+}
+
+// Migration is what became of an execution.
+type Migration struct {
+	ID          string   `json:"id"`
+	Workflow    string   `json:"workflow"`
+	FromVersion string   `json:"from,omitempty"`
+	ToVersion   string   `json:"to"`
+	Result      string   `json:"result"`           // one of those below
+	Reason      string   `json:"reason,omitempty"` // why it cannot be migrated
+	Event       int64    `json:"event,omitempty"`  // of its history that does not fit
+	Task        string   `json:"task,omitempty"`
+	Notes       []string `json:"notes,omitempty"`
+
+	At *dsl.Pos `json:"-"` // of the task in the new document
+}
+
+// The results of a Migration.
+const (
+	Migrated  = "migrated"
+	MayBe     = "may be migrated"
+	CannotBe  = "cannot be migrated"
+	Unchanged = "runs it already"
+	Skipped   = "skipped" // it runs another version than From
+)
+
+// attempts is how often a migration is tried while the execution goes on meanwhile.
+const attempts = 50
+
+// Migrate moves an execution to a version of its workflow. An error is one of Redis, or
+// says that the version or the execution is not known; all else is in the Migration.
+func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version string) (out Migration, err error) {
+	out = Migration{ID: x.ID, Workflow: x.Workflow, ToVersion: version, Result: CannotBe}
+	env, hash, err := m.Library.Version(ctx, x.Tenant, x.Workflow, version)
+	if err != nil {
+		return out, err
+	}
+	out.ToVersion = env.Definition().Document.Version
+	// The history may grow meanwhile: what was read stays.
+	to := side{env: env, hash: hash, state: decide.New()}
+	for range attempts {
+		if x, err = m.Store.Execution(ctx, x.Tenant, x.ID); err != nil {
+			return out, err
+		}
+		from, ready, err := m.before(ctx, x, hash, &out)
+		if !ready || err != nil {
+			return out, err
+		}
+		err = EachPage(ctx, m.Store, x, to.state.Version, func(events []event.Event) error { return to.state.Replay(env, events) })
+		if err == nil {
+			var done bool
+			if done, err = m.move(ctx, x, from, to, &out); done {
+				return out, nil
+			}
+		}
+		if err != nil {
+			return out, out.misfit(err, to)
+		}
+	}
+	out.Reason = fmt.Sprintf("it went on %d times meanwhile: suspend it before", attempts)
+	return out, nil
+}
+
+// side is an execution by one of its documents.
+type side struct {
+	env   *decide.Env
+	hash  string
+	state *decide.State
+}
+
+// before is an execution by the document that it runs. It reports false if the execution
+// cannot be migrated, or need not be.
+func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, out *Migration) (from side, ready bool, err error) {
+	switch {
+	case m.From != "" && (x.Status == string(decide.Pending) || Ended(x.Status)):
+		out.Result = Skipped
+		return from, false, nil
+	case x.Status == string(decide.Pending) || x.Version == 0:
+		out.Reason = "it has not begun, and begins with the version that it was started with"
+		return from, false, nil
+	case Ended(x.Status):
+		out.Reason = "it has ended: it is " + x.Status
+		return from, false, nil
+	}
+	from.hash = x.Definition
+	if from.env, err = m.Library.Hash(ctx, x.Tenant, x.Workflow, x.Definition); err != nil {
+		return from, false, err
+	}
+	out.FromVersion = from.env.Definition().Document.Version
+	if m.From != "" && m.From != out.FromVersion {
+		out.Result = Skipped
+		return from, false, nil
+	}
+	if x.Definition == hash {
+		out.Result = Unchanged
+		return from, false, nil
+	}
+	from.state, err = State(ctx, m.Store, m.Library, x)
+	if _, diverges := errors.AsType[*decide.Divergence](err); diverges {
+		return from, false, fmt.Errorf("rebuild execution %s with its own document: %w; where that uses secrets, give --secrets", x.ID, err)
+	}
+	return from, err == nil, err
+}
+
+// move writes the migration, if the execution has not gone on meanwhile: then it reports
+// false. With Dry it only finds out whether it could.
+func (m *Migrator) move(ctx context.Context, x store.Execution, from, to side, out *Migration) (done bool, err error) {
+	now, err := m.Store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	e := event.Event{
+		ID: x.ID + "/migrate/" + strings.ToLower(rand.Text()), Source: store.OperatorSource, Type: event.ExecutionMigrated, Time: now,
+		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
+		Data: event.Encode(event.Migrated{
+			Definition: to.hash, Version: out.ToVersion, From: from.hash, FromVersion: out.FromVersion, Reason: m.Reason, By: m.By,
+		}),
+	}
+	var d decide.Decision
+	next, err := to.state.Migrate(to.env, e, &d)
+	if err != nil {
+		return false, err
+	}
+	out.Notes = changes(from.state, next)
+	if m.Dry {
+		out.Result = MayBe
+		return true, nil
+	}
+	snapshot, err := next.Snapshot()
+	if err != nil {
+		return false, err
+	}
+	before, after := from.state.Listening(from.env), next.Listening(to.env)
+	missing := func(from []string) func(string) bool { return func(t string) bool { return slices.Contains(from, t) } }
+	outcome, err := m.Store.Commit(ctx, store.Commit{
+		Tenant: x.Tenant, Execution: x.ID, Version: x.Version, Workflow: x.Workflow, Migrated: to.hash,
+		History: d.History, Publish: []event.Event{e},
+		Listen: slices.DeleteFunc(slices.Clone(after), missing(before)), Unlisten: slices.DeleteFunc(slices.Clone(before), missing(after)),
+		Status: string(next.Status), State: snapshot, Now: now, Started: x.CreatedAt,
+	})
+	if err != nil || outcome != store.Committed {
+		return false, err
+	}
+	out.Result = Migrated
+	return true, nil
+}
+
+// misfit takes up why a history does not follow from the new document. An error that is
+// not about that stays one.
+func (out *Migration) misfit(err error, to side) error {
+	if store.Temporary(err) || errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	div, diverges := errors.AsType[*decide.Divergence](err)
+	if !diverges {
+		out.Reason = err.Error()
+		return nil
+	}
+	out.Event, out.Task = div.Version, div.Want.Task
+	if out.Task == "" {
+		out.Task = div.Got.Task
+	}
+	happened := "nothing yet"
+	if div.Got.Type != "" {
+		happened = sim.Describe(div.Got)
+	}
+	decides := "nothing: the event means nothing to it there"
+	if div.Want.Type != "" {
+		decides = sim.Describe(div.Want)
+	}
+	out.Reason = fmt.Sprintf("event %d of its history is: %s; by the new document: %s", div.Version, happened, decides)
+	if task := to.env.Definition().Task(event.ParseRun(out.Task).Ref); task != nil {
+		out.At = &task.Pos
+	}
+	if len(to.env.Definition().Use.Secrets) > 0 {
+		out.Notes = append(out.Notes, "the document uses secrets: where its decisions depend on them, give --secrets")
+	}
+	return nil
+}
+
+// changes are the data that an execution has otherwise by its new document, though its
+// history is the same.
+func changes(before, after *decide.State) (notes []string) {
+	note := func(what string, was, is any) {
+		if a, b := string(expr.Encode(was)), string(expr.Encode(is)); a != b {
+			notes = append(notes, fmt.Sprintf("%s was %s and is %s", what, short(a), short(b)))
+		}
+	}
+	note("$context", before.Context.V, after.Context.V)
+	tasks := map[string]*decide.Node{}
+	for _, n := range before.Open() {
+		tasks[n.Run.String()] = n
+	}
+	for _, n := range after.Open() {
+		if was := tasks[n.Run.String()]; was != nil {
+			note("the input of "+n.Run.String(), was.Input.V, n.Input.V)
+		}
+	}
+	return notes
+}
+
+// short is a text as notes show it.
+func short(text string) string {
+	const most = 120
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

@@ -1,0 +1,48 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Migrate returns the state of an execution once it goes on with the document of env. Its
+// history so far, all of it, must follow from that document too: s is the state that
+// Replay gives with env. Otherwise it returns the Divergence at the end of the history.
+// The decision appends e, an ExecutionMigrated, and s is left as it is.
+func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
+	if len(s.made) > 0 {
+		return nil, &Divergence{Version: s.Version - int64(len(s.made)) + 1, Want: s.made[0]}
+	}
+	snapshot, err := s.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	next, err := Restore(env, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	applied, err := next.Apply(env, e, d)
+	if err == nil && !applied {
+		err = fmt.Errorf("execution %s is %s", s.Execution, s.Status)
+	}
+	return next, err
+}
+
+// Listening returns the types of events that the execution is listed for, sorted; "*" is all.
+func (s *State) Listening(env *Env) []string {
+	m := &machine{State: s, env: env}
+	var types []string
+	for _, n := range s.open {
+		if n.Listen == nil || n.Listen.Deaf {
+			continue
+		}
+		// One whose types cannot be computed was never listed.
+		if own, err := m.listenTypes(n); err == nil {
+			types = append(types, own...)
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
