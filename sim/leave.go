@@ -48,7 +48,17 @@ func (w *world) depart() {
 		})
 		p.dead = true
 		w.heir()
-		w.rouseAll() // who waits looks once a second for what was handed back
+		w.offer()
+	}
+}
+
+// offer has those look who wait for messages: once a second they do so by themselves, for
+// what was handed back. The watch over the timers is handed over by whoever has had it.
+func (w *world) offer() {
+	for _, s := range w.services {
+		if s.team.concerns != nil && !s.team.fires() {
+			w.call(s)
+		}
 	}
 }
 
