@@ -157,6 +157,8 @@ func Detail(e event.Event) string {
 	switch {
 	case e.Type == event.ExecutionMigrated:
 		return migrated(e)
+	case d.Error != nil && e.Type == event.TaskCompleted:
+		return "failed: " + d.Error.Error()
 	case d.Error != nil:
 		return d.Error.Error()
 	case e.Type == event.ExecutionStarted:
