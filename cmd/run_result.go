@@ -122,9 +122,20 @@ func (d document) explain(w io.Writer, on bool, p *event.Problem) {
 	if p.Instance != "" {
 		fmt.Fprintf(w, "  instance  %s\n", printable(p.Instance))
 	}
-	if at, ok := d.place(p.Instance); ok {
+	if at, ok := d.blamed(p); ok {
 		d.frame(w, on, at)
 	}
+}
+
+// blamed is the place of the expression that failed, or of the task.
+func (d document) blamed(p *event.Problem) (at dsl.Pos, ok bool) {
+	if d.def == nil {
+		return at, false
+	}
+	if at, ok := d.def.Locate(p.Instance, p.Detail); ok {
+		return at, true
+	}
+	return d.place(p.Instance)
 }
 
 // place is where a task stands in the document.

@@ -67,7 +67,7 @@ func (p *executionPage) readSource(ctx context.Context, r *remote, x store.Execu
 	if p.Error == nil {
 		return nil
 	}
-	at, ok := p.source.place(p.Error.Instance)
+	at, ok := p.source.blamed(p.Error)
 	if text, found := p.source.line(at.Line); ok && found {
 		p.ErrorAt = &linePlace{Line: at.Line, Column: at.Column, Text: text}
 	}

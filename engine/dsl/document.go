@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -250,10 +251,38 @@ func (p *parser) schema(n *node, what string, lack func(string)) *schema.Schema 
 	}
 	compiled, err := schema.Compile(document.data)
 	if err != nil {
-		p.mistake(document.Pos, "", "%s: %v", what, err)
+		p.badSchema(document, what, err)
 		return nil
 	}
 	return compiled
+}
+
+// badSchema tells of each keyword of a JSON Schema that is wrong, where it stands.
+func (p *parser) badSchema(document *node, what string, err error) {
+	invalid, ok := errors.AsType[*schema.Invalid](err)
+	if !ok {
+		p.mistake(document.Pos, "", "%s: %v", what, err)
+		return
+	}
+	told := map[Pos]bool{}
+	for _, v := range invalid.Violations {
+		n := document
+		for segment := range strings.SplitSeq(strings.TrimPrefix(v.Path, "/"), "/") {
+			if _, next := n.step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)); next != nil {
+				n = next
+			}
+		}
+		if told[n.Pos] {
+			continue
+		}
+		told[n.Pos] = true
+		types := []string{"string", "number", "integer", "boolean", "object", "array", "null"}
+		if strings.HasSuffix(v.Path, "/type") && n.shape == text {
+			p.mistake(n.Pos, p.guess(n.text(), types), "%s: JSON Schema has no type %s", what, quote(n.text()))
+			continue
+		}
+		p.mistake(n.Pos, "", "%s: %s", what, v)
+	}
 }
 
 // timeout reads a timeout or resolves the name of one.
