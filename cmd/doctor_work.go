@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -189,6 +192,7 @@ func (d *doctor) stalled(ctx context.Context) {
 
 func (d *doctor) stalledOf(ctx context.Context, tenant string, next store.Next) {
 	found, err := d.remote.store.Stalled(ctx, tenant, store.Seeking{Most: mostOpen, Quiet: quietAfter, Next: next})
+	found.Found = slices.DeleteFunc(found.Found, func(id string) bool { return d.waits(ctx, tenant, id) })
 	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
 	switch {
 	case err != nil:
@@ -206,6 +210,32 @@ func (d *doctor) stalledOf(ctx context.Context, tenant string, next store.Next) 
 		return
 	}
 	d.add(f)
+}
+
+// waits reports whether an execution that is at work by its status waits for an event, or
+// for an execution that it runs and that has not ended. One that cannot be looked at does not.
+func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
+	x, err := d.remote.store.Execution(ctx, tenant, id)
+	if err != nil {
+		return false
+	}
+	state, err := operate.State(ctx, d.remote.store, library.New(d.remote.store, decide.Options{Version: version().Version}), x)
+	if err != nil {
+		return false
+	}
+	for _, n := range state.Open() {
+		if n.Listen != nil && !n.Listen.Deaf {
+			return true
+		}
+		if n.Child == "" {
+			continue
+		}
+		child, err := d.remote.store.Execution(ctx, tenant, n.Child)
+		if err == nil && !operate.Ended(child.Status) {
+			return true
+		}
+	}
+	return false
 }
 
 // unlisted looks for executions that ps does not see.

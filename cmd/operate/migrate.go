@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
@@ -65,19 +66,31 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 	}
 	out.ToVersion = env.Definition().Document.Version
 	// The history may grow meanwhile: what was read stays.
-	to := side{env: env, hash: hash, state: decide.New()}
+	// What was read once is kept, so that little happens between the last look at the
+	// execution and the commit.
+	from, to := side{}, side{env: env, hash: hash, state: decide.New()}
 	for range attempts {
+		now, err := m.Store.Now(ctx)
+		if err != nil {
+			return out, err
+		}
 		if x, err = m.Store.Execution(ctx, x.Tenant, x.ID); err != nil {
 			return out, err
 		}
-		from, ready, err := m.before(ctx, x, hash, &out)
-		if !ready || err != nil {
+		if ready, err := m.before(ctx, x, hash, &from, &out); !ready || err != nil {
 			return out, err
 		}
-		err = EachPage(ctx, m.Store, x, to.state.Version, func(events []event.Event) error { return to.state.Replay(env, events) })
+		err = EachPage(ctx, m.Store, x, to.read, func(events []event.Event) error {
+			if known := from.read - to.read; known < int64(len(events)) {
+				if err := from.replay(events[max(known, 0):]); err != nil {
+					return err
+				}
+			}
+			return to.replay(events)
+		})
 		if err == nil {
 			var done bool
-			if done, err = m.move(ctx, x, from, to, &out); done {
+			if done, err = m.move(ctx, x, now, from, to, &out); done {
 				return out, nil
 			}
 		}
@@ -94,49 +107,53 @@ type side struct {
 	env   *decide.Env
 	hash  string
 	state *decide.State
+	read  int64 // entries of the history that the state has
 }
 
-// before is an execution by the document that it runs. It reports false if the execution
-// cannot be migrated, or need not be.
-func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, out *Migration) (from side, ready bool, err error) {
+func (s *side) replay(events []event.Event) error {
+	s.read += int64(len(events))
+	return s.state.Replay(s.env, events)
+}
+
+// before finds the execution by the document that it runs, unless it has been found before.
+// It reports false if the execution cannot be migrated, or need not be.
+func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, from *side, out *Migration) (ready bool, err error) {
 	switch {
 	case m.From != "" && (x.Status == string(decide.Pending) || Ended(x.Status)):
 		out.Result = Skipped
-		return from, false, nil
+		return false, nil
 	case x.Status == string(decide.Pending) || x.Version == 0:
 		out.Reason = "it has not begun, and begins with the version that it was started with"
-		return from, false, nil
+		return false, nil
 	case Ended(x.Status):
 		out.Reason = "it has ended: it is " + x.Status
-		return from, false, nil
+		return false, nil
+	case from.hash == x.Definition && from.state != nil:
+		return true, nil
 	}
-	from.hash = x.Definition
+	*from = side{hash: x.Definition, read: x.Version}
 	if from.env, err = m.Library.Hash(ctx, x.Tenant, x.Workflow, x.Definition); err != nil {
-		return from, false, err
+		return false, err
 	}
 	out.FromVersion = from.env.Definition().Document.Version
-	if m.From != "" && m.From != out.FromVersion {
+	switch {
+	case m.From != "" && m.From != out.FromVersion:
 		out.Result = Skipped
-		return from, false, nil
-	}
-	if x.Definition == hash {
+		return false, nil
+	case x.Definition == hash:
 		out.Result = Unchanged
-		return from, false, nil
+		return false, nil
 	}
 	from.state, err = State(ctx, m.Store, m.Library, x)
 	if _, diverges := errors.AsType[*decide.Divergence](err); diverges {
-		return from, false, fmt.Errorf("rebuild execution %s with its own document: %w; where that uses secrets, give --secrets", x.ID, err)
+		return false, fmt.Errorf("rebuild execution %s with its own document: %w; where that uses secrets, give --secrets", x.ID, err)
 	}
-	return from, err == nil, err
+	return err == nil, err
 }
 
 // move writes the migration, if the execution has not gone on meanwhile: then it reports
 // false. With Dry it only finds out whether it could.
-func (m *Migrator) move(ctx context.Context, x store.Execution, from, to side, out *Migration) (done bool, err error) {
-	now, err := m.Store.Now(ctx)
-	if err != nil {
-		return false, err
-	}
+func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, from, to side, out *Migration) (done bool, err error) {
 	e := event.Event{
 		ID: x.ID + "/migrate/" + strings.ToLower(rand.Text()), Source: store.OperatorSource, Type: event.ExecutionMigrated, Time: now,
 		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
