@@ -32,7 +32,7 @@ func TestEvent(t *testing.T) {
 		{event.TaskRequested, task, event.Requested{TaskType: "listen"}, tui.Waiting, "listen"},
 		{event.TaskCompleted, task, event.Completed{Success: true, Status: "skipped"}, tui.Skipped, "skipped"},
 		{event.TaskCompleted, task, event.Completed{Status: "cancelled"}, tui.Cancelled, "cancelled"},
-		{event.TaskCompleted, task, event.Completed{Error: &event.Problem{Title: "no"}}, tui.Faulted, "no"},
+		{event.TaskCompleted, task, event.Completed{Error: &event.Problem{Title: "no"}}, tui.Faulted, "failed: no"},
 		{event.TaskCompleted, task, event.Completed{Success: true, Output: []byte("1")}, tui.Completed, "1"},
 		{event.TimerScheduled, task, timer(event.WaitTimer), tui.Waiting, "wait, at 2026-01-01T00:00:00Z"},
 		{event.TimerScheduled, task, timer(event.RetryTimer), tui.Retrying, "retry, at 2026-01-01T00:00:00Z"},
