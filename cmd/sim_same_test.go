@@ -30,7 +30,7 @@ func TestSimSameBytes(t *testing.T) {
 			for n, procs := range []int{1, 4, 2} {
 				record := filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", example, n))
 				c := exec.CommandContext(t.Context(), flunq, "sim", "--example", example, "--seeds", "3:40", "--singles", "60",
-					"--faults", "all", "--executions", "2", "-q", "-o", "json", "--record", record, "--once", "POST *")
+					"--faults", "all", "--executions", "2", "-q", "-o", "json", "--record", record, "--once", "* *")
 				c.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", procs))
 				out, err := c.Output()
 				if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 4 {
