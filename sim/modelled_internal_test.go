@@ -18,3 +18,27 @@ func TestModelledDocuments(t *testing.T) {
 	}
 	t.Logf("%d documents", known)
 }
+
+// Each companion of a search ends as is known, and each is what its name and seed say.
+func TestCompanions(t *testing.T) {
+	t.Parallel()
+	const some = 160 // those that a search of 2,000 seeds comes to
+	for n := range some {
+		name, seed, ok := CompanionOf(n)
+		if !ok {
+			t.Fatalf("there are %d companions only", n)
+		}
+		c, err := NewCompanion(name, seed)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		got := try(t, c.Config, *c.Config.Plan)
+		if c.Judge(got); len(got.Broken) > 0 {
+			t.Errorf("companion %d, %q with seed %d: %v, struck %+v", n, name, seed, got.Broken, got.Struck)
+		}
+	}
+	if _, err := NewCompanion("nobody", 1); err == nil {
+		t.Error("there is a companion called nobody")
+	}
+}

@@ -58,7 +58,7 @@ const day = 24 * time.Hour
 const usualSeeds = 120
 
 func workloads() []workload {
-	return append(slices.Concat(callWorkloads(), restWorkloads(), cornerWorkloads(), saidWorkloads()), []workload{
+	return append(slices.Concat(featureWorkloads(), callWorkloads(), restWorkloads(), cornerWorkloads(), saidWorkloads()), []workload{
 		{
 			name: "suspended while things end, and resumed",
 			document: `
