@@ -11,6 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -38,6 +41,16 @@ type remote struct {
 	rdb    *redis.Client
 	store  *store.Store
 	tenant string
+
+	examines *operate.Examiner
+}
+
+// examiner says what executions wait for, against what is there.
+func (r *remote) examiner() *operate.Examiner {
+	if r.examines == nil {
+		r.examines = &operate.Examiner{Store: r.store, Library: library.New(r.store, decide.Options{Version: version().Version})}
+	}
+	return r.examines
 }
 
 // close ends the connection.

@@ -38,6 +38,7 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 	d.timers(ctx)
 	d.letters(ctx, streams)
 	d.stalled(ctx)
+	d.stuck(ctx)
 	d.unlisted(ctx)
 	for _, tenant := range d.tenants {
 		d.kept(ctx, tenant)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -26,7 +27,7 @@ type executionListing struct {
 
 	statuses                       []string
 	workflow, since, before, after string
-	everyone                       bool
+	everyone, stuck                bool
 	limit                          int
 }
 
@@ -52,6 +53,7 @@ keeps that quick among millions. "Now" is the time of Redis.`,
 	f.StringVar(&l.before, "before", "", "only those created before this `TIME`, or longer ago than this duration")
 	f.IntVar(&l.limit, "limit", 50, "at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "go on behind this `CURSOR`")
+	f.BoolVar(&l.stuck, "stuck", false, "only those that nothing will wake: what a task waits for is not there (see 'flunq timers restore')")
 	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "those of all tenants")
 	offer(c, "status", newChoice(operate.Statuses()...))
 	complete := completeWorkflows(l.target, cobra.ShellCompDirectiveNoFileComp)
@@ -154,6 +156,9 @@ func (l *executionListing) query(now time.Time) (q store.ExecutionQuery, err err
 	if q.CreatedAfter, err = sinceFlag("since", l.since, now); err != nil {
 		return q, err
 	}
+	if l.stuck && len(q.Statuses) == 0 {
+		q.Statuses = []string{string(decide.Running), string(decide.Waiting)}
+	}
 	q.CreatedBefore, err = sinceFlag("before", l.before, now)
 	return q, err
 }
@@ -179,7 +184,7 @@ func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
 // read is one page, of one tenant or of all.
 func (l *executionListing) read(ctx context.Context, r *remote, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	if !l.everyone {
-		return allOf(ctx, r, r.tenant, q)
+		return l.pageOf(ctx, r, r.tenant, q)
 	}
 	tenants, err := r.store.Tenants(ctx)
 	if err != nil {
@@ -187,7 +192,7 @@ func (l *executionListing) read(ctx context.Context, r *remote, q store.Executio
 	}
 	more := false
 	for _, tenant := range tenants {
-		some, next, err := allOf(ctx, r, tenant, q)
+		some, next, err := l.pageOf(ctx, r, tenant, q)
 		if err != nil {
 			return nil, "", err
 		}
@@ -203,6 +208,14 @@ func (l *executionListing) read(ctx context.Context, r *remote, q store.Executio
 		next = found[len(found)-1].Cursor()
 	}
 	return found, next, nil
+}
+
+// pageOf is one page of a tenant.
+func (l *executionListing) pageOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQuery) ([]store.Execution, string, error) {
+	if l.stuck {
+		return stuckOf(ctx, r, tenant, q)
+	}
+	return allOf(ctx, r, tenant, q)
 }
 
 // allOf reads on until a page is full: one read of the store looks at a bounded number.
@@ -222,6 +235,35 @@ func allOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQuery
 	}
 }
 
+// stuckOf reads on likewise, and keeps those that nothing will wake.
+func stuckOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
+	limit := q.Limit
+	for q.Limit = examinedAtOnce; ; q.After = next {
+		var some []store.Execution
+		if some, next, err = r.store.Executions(ctx, tenant, q); err == nil {
+			some, err = onlyStuck(ctx, r, tenant, some)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if found = append(found, some...); len(found) > limit {
+			return found[:limit], found[limit-1].Cursor(), nil
+		}
+		if next == "" || len(found) == limit {
+			return found, next, nil
+		}
+	}
+}
+
+// examinedAtOnce is how many executions are looked at together for those that are stuck.
+const examinedAtOnce = 100
+
+// onlyStuck are those of some executions that nothing will wake.
+func onlyStuck(ctx context.Context, r *remote, tenant string, some []store.Execution) ([]store.Execution, error) {
+	outlooks, err := r.examiner().Examine(ctx, tenant, some)
+	return slices.DeleteFunc(some, func(x store.Execution) bool { return len(outlooks[x.ID].Stuck) == 0 }), err
+}
+
 // executionRow is an execution as it is listed.
 type executionRow struct {
 	ID              string     `json:"id"`
@@ -237,6 +279,7 @@ type executionRow struct {
 	Events          int64      `json:"events"`
 	Parent          string     `json:"parent,omitempty"`
 	ParentTask      string     `json:"parent_task,omitempty"`
+	Stuck           []string   `json:"stuck,omitempty"` // tasks that nothing will ever end
 }
 
 func executionRowOf(x store.Execution, now time.Time) executionRow {
@@ -249,6 +292,14 @@ func executionRowOf(x store.Execution, now time.Time) executionRow {
 		row.Ended, row.DurationMS = &x.EndedAt, &took
 	}
 	return row
+}
+
+// status is its status for people, with a word if nothing will end it.
+func (x executionRow) status() string {
+	if len(x.Stuck) > 0 {
+		return x.Status + ", stuck"
+	}
+	return x.Status
 }
 
 func (x executionRow) age() string {
@@ -268,9 +319,20 @@ func rows(ctx context.Context, r *remote, found []store.Execution, now time.Time
 	if err != nil {
 		return nil, err
 	}
+	byTenant := map[string][]store.Execution{}
+	for _, x := range found {
+		byTenant[x.Tenant] = append(byTenant[x.Tenant], x)
+	}
+	outlooks := map[string]map[string]operate.Outlook{}
+	for tenant, of := range byTenant {
+		if outlooks[tenant], err = r.examiner().Examine(ctx, tenant, of); err != nil {
+			return nil, err
+		}
+	}
 	out := make([]executionRow, 0, len(found))
 	for _, x := range found {
 		row := executionRowOf(x, now)
+		row.Stuck = outlooks[x.Tenant][x.ID].Stuck
 		row.WorkflowVersion = versions[x.Tenant+" "+x.Workflow+" "+x.Definition]
 		out = append(out, row)
 	}
@@ -309,7 +371,7 @@ func (l *executionListing) print(ctx context.Context, r *remote, found []store.E
 	columns := []column[executionRow]{
 		{"ID", false, func(x executionRow) string { return x.ID }},
 		{"WORKFLOW", false, func(x executionRow) string { return x.Workflow }},
-		{"STATUS", false, func(x executionRow) string { return x.Status }},
+		{"STATUS", false, executionRow.status},
 		{"AGE", false, executionRow.age},
 		{"DURATION", false, executionRow.duration},
 		{"VERSION", true, func(x executionRow) string { return cmp.Or(x.WorkflowVersion, shortHash(x.Definition)) }},

@@ -28,8 +28,10 @@ and the error that ended it, with the line of the document that it came from.
 Members of the JSON form: id, tenant, workflow, workflow_version, definition, status,
 created, ended, age_ms, duration_ms, events, parent, parent_task, input, output, error,
 error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteration,
-attempt}], timers (as 'flunq timers ls' has them), waits_for, children (as 'flunq ps' has
-them), and problem, if its state could not be worked out in full.`,
+attempt}], timers (as 'flunq timers ls' has them, and those that it needs and that are not
+set: their state is cancelled, with cancelled_by, missing, or "not set yet"), waits_for,
+stuck (tasks that nothing will ever end), children (as 'flunq ps' has them), and problem,
+if its state could not be worked out in full.`,
 		Example: `  flunq show order-7
   flunq show order-7 -o json | jq '.timers[0].due'`,
 		GroupID: groupOperate,
@@ -55,7 +57,8 @@ type executionPage struct {
 	Children []executionRow  `json:"children"`
 	Problem  string          `json:"problem,omitempty"`
 
-	source document
+	source     document
+	restorable bool // 'flunq timers restore' mends it
 }
 
 // linePlace is a line of a document.
@@ -116,7 +119,7 @@ func (p executionPage) write(sh *shell) {
 	}
 	writeRows(sh, [][2]string{
 		{"execution", p.ID},
-		{"status", p.Status},
+		{"status", p.status()},
 		{"workflow", workflow},
 		{"document", document},
 		{"tenant", p.Tenant},
@@ -171,7 +174,7 @@ func (p executionPage) writeOpen(sh *shell) {
 		{"ATTEMPT", false, func(t openTask) string { return t.Attempt }},
 	})
 	below(sh, p.Timers, []column[timerRow]{
-		{"TIMER", false, func(t timerRow) string { return cmp.Or(t.ID, "(not set yet)") }},
+		{"TIMER", false, timerRow.name},
 		{"DUE IN", false, timerRow.dueIn},
 		{"DUE AT", false, func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
 		{"KIND", false, timerRow.kind},
@@ -183,10 +186,19 @@ func (p executionPage) writeOpen(sh *shell) {
 			fmt.Fprintf(sh.Out, "  %s\n", oneLine(line))
 		}
 	}
+	if len(p.Stuck) > 0 {
+		fmt.Fprintf(sh.Out, "\n%s\n", paint(sh.outColor(), bold, "nothing will end"))
+		for _, line := range p.Stuck {
+			fmt.Fprintf(sh.Out, "  %s\n", oneLine(line))
+		}
+	}
+	if p.restorable {
+		sh.hint("'flunq timers restore %s' sets again what it waits for", p.ID)
+	}
 	below(sh, p.Children, []column[executionRow]{
 		{"CHILD", false, func(x executionRow) string { return x.ID }},
 		{"WORKFLOW", false, func(x executionRow) string { return x.Workflow }},
-		{"STATUS", false, func(x executionRow) string { return x.Status }},
+		{"STATUS", false, executionRow.status},
 		{"AGE", false, executionRow.age},
 		{"DURATION", false, executionRow.duration},
 	})

@@ -90,11 +90,11 @@ func (p *executionPage) readOpen(ctx context.Context, r *remote, x store.Executi
 	if operate.Ended(x.Status) || x.Version == 0 {
 		return nil
 	}
-	var timers []event.Timer
 	state, err := operate.State(ctx, r.store, library.New(r.store, decide.Options{Version: version().Version}), x)
 	switch {
 	case err == nil:
-		timers = p.takeState(state, now)
+		p.takeState(state, now)
+		return p.readOutlook(ctx, r, x, now)
 	case store.Temporary(err):
 		return err
 	default:
@@ -103,34 +103,47 @@ func (p *executionPage) readOpen(ctx context.Context, r *remote, x store.Executi
 		if err := operate.EachPage(ctx, r.store, x, 0, trail.Take); err != nil {
 			return err
 		}
-		timers = trail.Timers
 		for _, t := range trail.Tasks {
 			p.Tasks = append(p.Tasks, openTask{
 				Task: t.Task, Name: t.Name, Type: t.Type, Since: t.Since, ForMS: now.Sub(t.Since).Milliseconds(),
 				Iteration: t.Iteration, Attempt: t.Attempt,
 			})
 		}
+		return p.readTrail(ctx, r, x, trail, now)
 	}
-	set, err := r.store.Armed(ctx, timers)
+}
+
+// readTrail adds the timers that a history leaves open.
+func (p *executionPage) readTrail(ctx context.Context, r *remote, x store.Execution, trail operate.Trail, now time.Time) error {
+	busy, unsure := r.store.UnderWay(ctx, x.Tenant)
+	set, err := r.store.Armed(ctx, trail.Timers)
 	for _, one := range set {
-		p.Timers = append(p.Timers, timerRowOf(one, now))
+		needed := operate.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
+		p.Timers = append(p.Timers, neededRow(needed, now))
 	}
 	slices.SortStableFunc(p.Timers, func(a, b timerRow) int { return a.Due.Compare(b.Due) })
 	return err
 }
 
-// takeState takes over what a state says, and which timers it has.
-func (p *executionPage) takeState(state *decide.State, now time.Time) (timers []event.Timer) {
-	if state.Timeout != nil {
-		timers = append(timers, *state.Timeout)
+// readOutlook adds the timers that the execution needs, and what nothing will end.
+func (p *executionPage) readOutlook(ctx context.Context, r *remote, x store.Execution, now time.Time) error {
+	found, err := r.examiner().Examine(ctx, x.Tenant, []store.Execution{x})
+	outlook := found[x.ID]
+	for _, needed := range outlook.Timers {
+		p.Timers = append(p.Timers, neededRow(needed, now))
 	}
+	p.Stuck = outlook.Stuck
+	p.restorable = len(outlook.Missing.Timers)+len(outlook.Missing.Listen) > 0
+	return err
+}
+
+// takeState takes over what a state says.
+func (p *executionPage) takeState(state *decide.State, now time.Time) {
 	for _, n := range state.Open() {
 		p.Tasks = append(p.Tasks, openTask{
 			Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
 			ForMS: now.Sub(n.StartedAt).Milliseconds(), Iteration: n.Run.Iteration, Attempt: n.Run.Attempt,
 		})
-		timers = append(timers, n.Timers...)
 	}
 	p.WaitsFor = append(p.WaitsFor, state.Awaits()...)
-	return timers
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
@@ -19,18 +20,21 @@ import (
 func newTimersCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "timers",
-		Short: "List timers, fire, cancel and move them",
+		Short: "List timers, fire, cancel, move and restore them",
 		Long: `Timers are what executions wait for: waits, retries, timeouts, and events that other
-programs have asked for. They fire when Redis' own clock says so.`,
+programs have asked for. They fire when Redis' own clock says so. What is done to one is
+in the history of its execution, with the name of the operator (--as, FLUNQ_USER, or
+user@host).`,
 		Example: `  flunq timers ls --due 1h
   flunq timers fire hk2x9c1f2g0-5b1c        # do not wait for it
-  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m`,
+  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
+  flunq timers restore order-7              # sets again what was cancelled or lost`,
 		GroupID: groupOperate,
 		Args:    knownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newTimersListCommand(sh), newTimersShowCommand(sh),
-		newTimersFireCommand(sh), newTimersCancelCommand(sh), newTimersMoveCommand(sh))
+		newTimersFireCommand(sh), newTimersCancelCommand(sh), newTimersMoveCommand(sh), newTimersRestoreCommand(sh))
 	return c
 }
 
@@ -199,7 +203,7 @@ type timerRow struct {
 	ID         string          `json:"id,omitempty"`
 	State      string          `json:"state"`
 	Due        time.Time       `json:"due"`
-	DueInMS    int64           `json:"due_in_ms"`
+	DueInMS    *int64          `json:"due_in_ms,omitempty"` // unless it will not fire
 	Kind       event.TimerKind `json:"kind"`
 	Tenant     string          `json:"tenant"`
 	Workflow   string          `json:"workflow,omitempty"`
@@ -213,14 +217,18 @@ type timerRow struct {
 	Stream     string          `json:"stream,omitempty"`
 	Entry      string          `json:"entry,omitempty"`
 	Problem    string          `json:"problem,omitempty"`
+	By         string          `json:"cancelled_by,omitempty"` // an operator
 }
 
-// The states of timers.
+// The states of timers. Those of the last three are needed by an execution, and not set.
 const (
 	timerWaiting      = "waiting"
 	timerOverdue      = "overdue"
 	timerUnregistered = "not registered"
 	timerUnreadable   = "unreadable"
+	timerCancelled    = "cancelled" // by an operator
+	timerMissing      = "missing"
+	timerUnset        = "not set yet"
 )
 
 func timerRowOf(p store.Pending, now time.Time) timerRow {
@@ -229,23 +237,59 @@ func timerRowOf(p store.Pending, now time.Time) timerRow {
 		Execution: p.Execution, Task: p.TaskID, TaskName: p.TaskName, Key: p.Key, FireAt: p.FireAt.UTC(),
 		Moved: !p.MovedTo.IsZero(), DurationMS: p.DurationMS, Stream: p.Stream, Entry: p.Entry,
 	}
-	row.DueInMS = row.Due.Sub(now).Milliseconds()
+	left := row.Due.Sub(now).Milliseconds()
+	row.DueInMS = &left
 	switch {
 	case p.Err != nil:
 		row.State, row.Kind, row.Problem = timerUnreadable, "", p.Err.Error()
 	case p.Stream != "":
 		row.State = timerUnregistered
+	case p.ID == "":
+		row.State = timerUnset
 	case row.Due.Before(now):
 		row.State = timerOverdue
 	}
 	return row
 }
 
+// neededRow is a timer that an execution needs.
+func neededRow(needed operate.Needed, now time.Time) timerRow {
+	row := timerRowOf(needed.Pending, now)
+	switch {
+	case needed.ID != "":
+		return row
+	case needed.CancelledBy != "":
+		row.State, row.By = timerCancelled, needed.CancelledBy
+	case needed.Missing:
+		row.State = timerMissing
+	default:
+		row.State = timerUnset
+		return row
+	}
+	row.DueInMS = nil
+	return row
+}
+
+// name is its id, or why it has none.
+func (t timerRow) name() string {
+	switch {
+	case t.ID != "":
+		return t.ID
+	case t.By != "":
+		return "(cancelled by " + t.By + ")"
+	default:
+		return "(" + t.State + ")"
+	}
+}
+
 // dueIn is how long is left, for people.
 func (t timerRow) dueIn() string {
+	if t.DueInMS == nil {
+		return ""
+	}
 	const century = 100 * 365 * 24 * time.Hour
 	const most = int64(century / time.Millisecond)
-	return history.Duration(time.Duration(max(-most, min(most, t.DueInMS))) * time.Millisecond)
+	return history.Duration(time.Duration(max(-most, min(most, *t.DueInMS))) * time.Millisecond)
 }
 
 func (t timerRow) kind() string {

@@ -83,7 +83,10 @@ func newTimersCancelCommand(sh *shell) *cobra.Command {
 		if err != nil {
 			return "", err
 		}
-		loss, needed := operate.Loss(p, status)
+		loss, needed, err := r.examiner().Loss(ctx, p, status)
+		if err != nil {
+			return "", err
+		}
 		if needed && !force {
 			return "", fmt.Errorf("timer %s is needed: %s; --force cancels it all the same, 'flunq timers fire' ends the wait", p.ID, loss)
 		}
@@ -96,14 +99,15 @@ func newTimersCancelCommand(sh *shell) *cobra.Command {
 	c := t.flags(&cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Take timers out, so that they never fire",
-		Long: `Takes timers out. One that an execution waits for would leave it waiting for ever, and
-a delivery is the only trace of its event: these need --force. To end a wait, fire its
-timer; to end an execution, cancel that.`,
+		Long: `Takes timers out. One that an execution waits for would leave it waiting for ever, as
+would the only time limit of a task that listens or runs a workflow, and a delivery is
+the only trace of its event: these need --force. To end a wait, fire its timer; to end an
+execution, cancel that. 'flunq timers restore EXECUTION' sets a timer again.`,
 		Example: `  flunq timers cancel hk2x9c1f2g0-5b1c
   flunq timers cancel hk2x9c1f2g0-5b1c --dry-run`,
 		Args: someArguments("timer"),
 	})
-	c.Flags().BoolVar(&force, "force", false, "also timers that an execution waits for, and deliveries")
+	c.Flags().BoolVar(&force, "force", false, "also timers that an execution waits for, its last time limits, and deliveries")
 	return c
 }
 

@@ -18,8 +18,13 @@ type standings struct {
 // stood is where an execution stood at a version.
 type stood struct {
 	version int64
+	read    time.Time
 	Standing
 }
+
+// stoodFor is after how long it is asked again where an execution stands that goes on: what
+// it waits for may be gone although nothing has happened to it.
+const stoodFor = 10 * time.Second
 
 // standingsRead answers where executions stand.
 type standingsRead struct {
@@ -43,7 +48,7 @@ func (s *listScreen) lookUp() tea.Cmd {
 	var rows []Row
 	var ids []string
 	for _, r := range s.table.shown() {
-		if k, ok := at.known[r.ID]; ok && k.version == r.Count || r.State.Ended() && r.State != Faulted {
+		if k, ok := at.known[r.ID]; ok && k.version == r.Count && (r.State.Ended() || s.now.Sub(k.read) < stoodFor) || r.State.Ended() && r.State != Faulted {
 			continue
 		}
 		rows, ids = append(rows, r), append(ids, r.ID)
@@ -69,7 +74,7 @@ func (s *standings) take(r standingsRead) {
 		s.known = map[string]stood{}
 	}
 	for i, stands := range r.stands[:min(len(r.stands), len(r.rows))] {
-		s.known[r.rows[i].ID] = stood{r.rows[i].Count, stands}
+		s.known[r.rows[i].ID] = stood{r.rows[i].Count, r.of.now, stands}
 	}
 }
 

@@ -5,6 +5,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
@@ -49,8 +50,39 @@ func Consequence(p store.Pending, status string) string {
 	}
 }
 
-// Loss is what is lost with a timer, and whether somebody needs it.
-func Loss(p store.Pending, status string) (loss string, needed bool) {
+// Loss is what is lost with a timer, and whether an execution needs it, or somebody an
+// event.
+func (e *Examiner) Loss(ctx context.Context, p store.Pending, status string) (loss string, needed bool, err error) {
+	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !Ended(status) {
+		return e.limitLoss(ctx, p)
+	}
+	loss, needed = lossOf(p, status)
+	return loss, needed, nil
+}
+
+// limitLoss is what is lost with a time limit: a task that waits for what others send may
+// have no other one.
+func (e *Examiner) limitLoss(ctx context.Context, p store.Pending) (loss string, needed bool, err error) {
+	stuck, known, err := e.Without(ctx, p.Tenant, p.Execution, p.Timer)
+	if err != nil {
+		return "", false, err
+	}
+	limited := "the task"
+	if p.TaskID == "" {
+		limited = "the workflow"
+	}
+	loss = limited + " has no time limit any more"
+	if !known {
+		return loss + ", and whether it would wait for ever cannot be worked out here", true, nil
+	}
+	if len(stuck) > 0 {
+		task, _, _ := strings.Cut(stuck[0], " ")
+		return loss + ", and " + task + " would wait for ever for what does not come", true, nil
+	}
+	return loss, false, nil
+}
+
+func lossOf(p store.Pending, status string) (loss string, needed bool) {
 	switch {
 	case p.Err != nil:
 		return "it could not anyway", false
@@ -58,8 +90,6 @@ func Loss(p store.Pending, status string) (loss string, needed bool) {
 		return "it holds the only copy of an event that is to be delivered again", true
 	case p.Keyed() || status == "" || Ended(status):
 		return "no execution here waits for it", false
-	case p.Kind == event.TimeoutTimer:
-		return "the task, or the workflow, has no time limit any more", false
 	default:
 		return "execution " + p.Execution + " would wait for ever", true
 	}

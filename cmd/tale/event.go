@@ -3,7 +3,6 @@ package tale
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -127,9 +126,16 @@ func Brief(e event.Event) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-// joined puts those of some texts side by side that are not empty.
-func joined(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ", ")
+// byOperator says who did what a text says, if it was an operator.
+func byOperator(name, text string) string {
+	switch {
+	case name == "":
+		return text
+	case text == "":
+		return "by " + name
+	default:
+		return "by " + name + ": " + text
+	}
 }
 
 // Detail says about an event what there is to say in a few words.
@@ -150,10 +156,6 @@ func Detail(e event.Event) string {
 	if json.Unmarshal(e.Data, &d) != nil {
 		return string(e.Data)
 	}
-	by := "" // the operator, if it was one
-	if d.By != "" {
-		by = "by " + d.By
-	}
 	switch {
 	case e.Type == event.ExecutionMigrated:
 		return migrated(e)
@@ -166,17 +168,21 @@ func Detail(e event.Event) string {
 	case e.Type == event.TaskRequested:
 		return d.TaskType
 	case !d.FireAt.IsZero():
-		at := d.FireAt.UTC().Format(time.RFC3339Nano)
+		text, at := "at", d.FireAt
 		if !d.MovedTo.IsZero() {
-			at = d.MovedTo.UTC().Format(time.RFC3339Nano) + " instead of " + at
+			at = d.MovedTo
+			if e.Type == event.TimerScheduled {
+				text = "moved to"
+			}
 		}
-		return joined(string(d.Kind), "at "+at, by)
+		text = fmt.Sprintf("%s, %s %s", d.Kind, text, at.UTC().Format(time.RFC3339Nano))
+		return byOperator(d.By, text)
 	case e.Type == event.ExecutionRestored:
-		return joined("listens again for "+strings.Join(d.Listen, " and "), by)
+		return byOperator(d.By, "listens again for "+strings.Join(d.Listen, " and "))
 	case e.Type == event.EventReceived:
 		return d.Type + " from " + d.Source
-	case d.Reason != "", by != "":
-		return joined(d.Reason, by)
+	case d.Reason != "", d.By != "":
+		return byOperator(d.By, d.Reason)
 	case d.Then != "":
 		return "then " + d.Then
 	case d.Status != "":

@@ -29,7 +29,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 			return p, err
 		}
 		done = "rescheduled"
-		plan = func(t store.Pending, _ string) (deed, error) { return l.move(t, when(t), now) }
+		plan = func(_ context.Context, t store.Pending, _ string) (deed, error) { return l.move(t, when(t), now) }
 	default:
 	}
 	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
@@ -41,7 +41,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 		}
 		var d deed
 		if err == nil {
-			d, err = plan(t, status)
+			d, err = plan(ctx, t, status)
 		}
 		switch {
 		case err != nil && store.Temporary(err):
@@ -64,7 +64,7 @@ func nameOf(t store.Pending) string {
 	return strings.TrimSpace(fmt.Sprintf("%s of %s", t.Kind, strings.TrimSpace(t.Execution+" "+t.TaskID)))
 }
 
-func (l *Live) fire(t store.Pending, status string) (deed, error) {
+func (l *Live) fire(_ context.Context, t store.Pending, status string) (deed, error) {
 	if t.Err != nil {
 		return deed{}, fmt.Errorf("timer %s cannot fire: %w; cancelling takes it out", t.ID, t.Err)
 	}
@@ -76,8 +76,11 @@ func (l *Live) fire(t store.Pending, status string) (deed, error) {
 	}, nil
 }
 
-func (l *Live) drop(t store.Pending, status string) (deed, error) {
-	loss, needed := operate.Loss(t, status)
+func (l *Live) drop(ctx context.Context, t store.Pending, status string) (deed, error) {
+	loss, needed, err := l.looks.Loss(ctx, t, status)
+	if err != nil {
+		return deed{}, err
+	}
 	d := deed{
 		line:   "never fires: " + loss,
 		danger: true,

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/cmd/tale"
@@ -101,6 +103,9 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	if going.problem != nil && out.Problem == "" {
 		out.Problem = fmt.Sprintf("its state cannot be worked out here (%v); timers are those that the history leaves open", going.problem)
 	}
+	if going.problem == nil {
+		return l.outlook(ctx, x, now, out)
+	}
 	set, err := l.store.Armed(ctx, going.timers)
 	for _, p := range set {
 		if p.ID != "" {
@@ -109,6 +114,30 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	}
 	slices.SortStableFunc(out.Timers, func(a, b tui.Row) int { return a.At.Compare(b.At) })
 	return err
+}
+
+// outlook adds the timers that are set, and what an execution waits for in vain.
+func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, out *tui.Execution) error {
+	found, err := l.looks.Examine(ctx, x.Tenant, []store.Execution{x})
+	if err != nil {
+		return err
+	}
+	o := found[x.ID]
+	for _, needed := range o.Timers {
+		switch {
+		case needed.ID != "":
+			out.Timers = append(out.Timers, timerRow(needed.Pending, now))
+		case needed.CancelledBy != "" && needed.Kind == event.TimeoutTimer:
+			out.Waits = append(out.Waits, fmt.Sprintf("%s has cancelled the time limit of %s", needed.CancelledBy, cmp.Or(needed.TaskID, "the workflow")))
+		}
+	}
+	for _, line := range o.Stuck {
+		out.Waits = append(out.Waits, "nothing will end "+line)
+	}
+	if len(o.Missing.Timers)+len(o.Missing.Listen) > 0 {
+		out.Waits = append(out.Waits, "'flunq timers restore "+x.ID+"' sets again what is not there")
+	}
+	return nil
 }
 
 // latestEvents is how many of its last events tell where an execution stands.
@@ -124,9 +153,20 @@ func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, err
 	if err != nil {
 		return nil, told(ctx, err)
 	}
+	known, err := l.store.Outlines(ctx, l.opts.Tenant, ids...)
+	if err != nil {
+		return nil, told(ctx, err)
+	}
+	outlooks, err := l.looks.Examine(ctx, l.opts.Tenant, known)
+	if err != nil {
+		return nil, told(ctx, err)
+	}
 	out := make([]tui.Standing, len(ids))
-	for i := range ids {
+	for i, id := range ids {
 		out[i] = tui.Standing{Open: tale.Open(latest[i]), Note: problems[i]}
+		if stuck := outlooks[id].Stuck; len(stuck) > 0 {
+			out[i].Note = "stuck: " + strings.Join(stuck, "; ")
+		}
 	}
 	return out, nil
 }

@@ -51,6 +51,7 @@ type Live struct {
 	known  tenants
 	docs   documents
 	follow follower
+	looks  *operate.Examiner
 }
 
 // patience is how long Redis may take for one answer.
@@ -68,6 +69,7 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, erro
 		opts: opts, store: st, lib: library.New(st, decide.Options{Version: opts.Version}),
 		mild: server.Version == "",
 	}
+	l.looks = &operate.Examiner{Store: l.store, Library: l.lib}
 	var now dev.Clock
 	switch err := operate.AskClock(ctx, rdb, &now, "SHOW"); {
 	case errors.Is(err, operate.ErrClock):

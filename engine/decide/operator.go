@@ -24,9 +24,9 @@ func (m *machine) takeTimerChange(e event.Event) (func(), error) {
 		if t == nil {
 			return // what it was set for has ended meanwhile
 		}
-		m.Unset = slices.DeleteFunc(m.Unset, same)
+		m.isSet(*t)
 		if e.Type == event.TimerCancelled {
-			m.Unset = append(m.Unset, *t)
+			m.Unset = append(m.Unset, change)
 		} else {
 			t.MovedTo = change.MovedTo
 		}

@@ -58,10 +58,10 @@ type State struct {
 	ParentTask string `json:",omitempty"`
 	Depth      int    `json:",omitempty"`
 
-	Keys    map[string]Data `json:",omitempty"` // values of correlation keys
-	Seen    []string        `json:",omitempty"` // the last events consumed from outside
-	Timeout *event.Timer    `json:",omitempty"` // of the whole execution
-	Unset   []event.Timer   `json:",omitempty"` // those it waits for that an operator has cancelled
+	Keys    map[string]Data     `json:",omitempty"` // values of correlation keys
+	Seen    []string            `json:",omitempty"` // the last events consumed from outside
+	Timeout *event.Timer        `json:",omitempty"` // of the whole execution
+	Unset   []event.TimerChange `json:",omitempty"` // those it waits for that an operator has cancelled
 
 	Paused bool          `json:",omitempty"` // suspended: nothing begins
 	Held   []event.Event `json:",omitempty"` // what came meanwhile, in order

@@ -66,7 +66,7 @@ func (m *machine) cancelTimers(n *Node) {
 // cancelTimer takes back a timer, unless an operator has done so.
 func (m *machine) cancelTimer(t event.Timer) {
 	if len(m.Unset) > 0 {
-		if i := slices.IndexFunc(m.Unset, func(other event.Timer) bool { return sameTimer(t, other) }); i >= 0 {
+		if i := slices.IndexFunc(m.Unset, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) }); i >= 0 {
 			m.Unset = slices.Delete(m.Unset, i, i+1)
 			return
 		}
@@ -97,7 +97,7 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	if t := m.Timeout; t != nil && sameTimer(*t, fired.Timer) {
 		return func() {
 			m.Timeout = nil
-			m.hasFired(fired.Timer)
+			m.isSet(fired.Timer)
 			m.faultAt(m.underway(), event.NewProblem(event.Timeout, "the workflow did not end in time"), "/timeout")
 		}, nil
 	}
@@ -112,14 +112,14 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	t := n.Timers[i]
 	return func() {
 		n.Timers = slices.Delete(n.Timers, i, i+1)
-		m.hasFired(t)
+		m.isSet(t)
 		m.elapse(n, t)
 	}, nil
 }
 
-// hasFired forgets that an operator had cancelled a timer: it came from elsewhere.
-func (m *machine) hasFired(t event.Timer) {
-	m.Unset = slices.DeleteFunc(m.Unset, func(other event.Timer) bool { return sameTimer(t, other) })
+// isSet forgets that an operator has cancelled a timer: it was set again, or has fired.
+func (m *machine) isSet(t event.Timer) {
+	m.Unset = slices.DeleteFunc(m.Unset, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) })
 }
 
 // firedOf is what TimerFired says.

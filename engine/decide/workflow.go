@@ -368,7 +368,8 @@ func (m *machine) emit(output any) error {
 	return nil
 }
 
-// phase is waiting where nothing is at work.
+// phase is waiting where nothing of the execution itself is at work: one that waits for
+// an execution which it has started only waits.
 func (s *State) phase() Status {
 	if s.Paused {
 		return Suspended
@@ -377,7 +378,7 @@ func (s *State) phase() Status {
 		return Running
 	}
 	for _, n := range s.open {
-		if n.Inline || n.requestable() {
+		if n.Inline || n.requestable() && n.Child == "" {
 			return Running
 		}
 	}

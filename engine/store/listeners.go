@@ -59,6 +59,29 @@ type listening struct {
 	page   *redis.ScanCmd
 }
 
+// Listener is an execution that listens for a type of events, "*" for any.
+type Listener struct{ Execution, Type string }
+
+// Listed reports of each listener of a tenant whether it is on its list.
+func (s *Store) Listed(ctx context.Context, tenant string, listeners []Listener) ([]bool, error) {
+	if err := CheckTenant(tenant); err != nil || len(listeners) == 0 {
+		return nil, err
+	}
+	pipe := s.rdb.Pipeline()
+	listed := make([]*redis.BoolCmd, len(listeners))
+	for i, l := range listeners {
+		listed[i] = pipe.SIsMember(ctx, s.keys.listeners(tenant, l.Type), l.Execution)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, failed("read the lists of listeners", err)
+	}
+	out := make([]bool, len(listeners))
+	for i := range listed {
+		out[i] = listed[i].Val()
+	}
+	return out, nil
+}
+
 // ListedFor returns the types of events that an execution is listed for, sorted. It looks
 // at every key of the database, so that it is for what happens seldom. On a cluster it
 // finds nothing.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // Stalled are executions that seem to have no next step.
@@ -169,6 +172,48 @@ func (s *Store) silent(ctx context.Context, tenant string, ids []string, since t
 		}
 		if last.Before(since) {
 			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// ErrUnsure is wrapped by errors that say why it cannot be told what is under way.
+var ErrUnsure = errors.New("it cannot be told what is under way")
+
+// UnderWay returns the executions for which the services still have an event to handle:
+// one that is unread, pending, or put off. An execution that needs something which is not
+// there, before and after a look at this, has lost it. The error wraps ErrUnsure where
+// there is too much to look through, or where a service has never read here.
+func (s *Store) UnderWay(ctx context.Context, tenant string) (map[string]bool, error) {
+	streams, err := s.Streams(ctx, []string{tenant})
+	if err != nil {
+		return nil, err
+	}
+	own := []string{WorkerGroup, ExecutorGroup, TimerGroup}
+	out, found := map[string]bool{}, 0
+	groups := streams[0].Groups
+	if named := slices.ContainsFunc(groups, func(g Group) bool { return slices.Contains(own, g.Name) }); named {
+		groups = slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return !slices.Contains(own, g.Name) })
+	}
+	for _, group := range groups {
+		if group.Lag >= mostBusy || group.Pending > mostBusy {
+			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending", ErrUnsure, group.Name, group.Lag, group.Pending)
+		}
+		if err := s.underWay(ctx, tenant, group, out); err != nil {
+			return nil, failed("look at what is under way", err)
+		}
+		found++
+	}
+	if found < len(own) {
+		return nil, fmt.Errorf("%w: not every service has read the events of tenant %s", ErrUnsure, tenant)
+	}
+	timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, mostBusy-1).Result()
+	if err != nil {
+		return nil, failed("look at the timers", err)
+	}
+	for _, entry := range timers {
+		if d := dueOf(entry, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
+			out[d.Execution] = true
 		}
 	}
 	return out, nil

@@ -1,0 +1,73 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// stuck looks among the oldest open executions of each tenant for those that nothing will
+// wake, and for those without a timer that they need.
+func (d *doctor) stuck(ctx context.Context) {
+	looked := 0
+	for _, tenant := range d.tenants {
+		n, err := d.stuckOf(ctx, tenant)
+		if looked += n; err != nil {
+			d.blind("stuck", tenant, err)
+		}
+	}
+	d.sumUp("stuck", fmt.Sprintf("what they wait for is there for all of %s that go on", history.Count(looked, "execution")), "")
+}
+
+func (d *doctor) stuckOf(ctx context.Context, tenant string) (looked int, err error) {
+	query := store.ExecutionQuery{Statuses: []string{string(decide.Running), string(decide.Waiting)}, Limit: mostOpen, Back: true}
+	open, next, err := d.remote.store.Executions(ctx, tenant, query)
+	if err != nil {
+		return 0, err
+	}
+	outlooks, err := d.remote.examiner().Examine(ctx, tenant, open)
+	if err != nil {
+		return 0, err
+	}
+	d.stuckFinding(tenant, open, outlooks, next != "")
+	return len(outlooks), nil
+}
+
+// stuckFinding says which executions are stuck, and which have lost a time limit.
+func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]operate.Outlook, more bool) {
+	var stuck, unlimited []string
+	restorable := false
+	for _, x := range open {
+		switch o := outlooks[x.ID]; {
+		case len(o.Stuck) > 0:
+			stuck = append(stuck, x.ID)
+			restorable = restorable || len(o.Missing.Timers)+len(o.Missing.Listen) > 0
+		case len(o.Missing.Timers) > 0:
+			unlimited = append(unlimited, x.ID)
+		}
+	}
+	among := ""
+	if more {
+		among = fmt.Sprintf(" (of the %s oldest that go on)", history.Number(mostOpen))
+	}
+	if len(stuck) > 0 {
+		f := finding{Check: "stuck", State: isBad, Tenant: tenant, Examples: stuck}
+		f.Text = fmt.Sprintf("nothing will wake %s: what a task waits for is not there%s", history.Count(len(stuck), "execution"), among)
+		f.Remedy = fmt.Sprintf("flunq ps --stuck --tenant %s lists them, flunq show %s --tenant %s says why", tenant, stuck[0], tenant)
+		if restorable {
+			f.Remedy += fmt.Sprintf("; flunq timers restore %s --tenant %s sets it again", stuck[0], tenant)
+		}
+		d.add(f)
+	}
+	if len(unlimited) > 0 {
+		d.add(finding{
+			Check: "stuck", State: isDoubtful, Tenant: tenant, Examples: unlimited,
+			Text:   fmt.Sprintf("a timer of %s was cancelled or lost, and others go on without it%s", history.Count(len(unlimited), "execution"), among),
+			Remedy: fmt.Sprintf("flunq show %s --tenant %s says which; flunq timers restore %s --tenant %s sets it again", unlimited[0], tenant, unlimited[0], tenant),
+		})
+	}
+}

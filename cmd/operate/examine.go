@@ -1,0 +1,311 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/library"
+	"flunq.io/flunq/engine/store"
+)
+
+// Examiner holds what executions wait for against what Redis has. It keeps their states,
+// so that only what has happened since needs to be read, and only reads. It is safe for
+// concurrent use.
+type Examiner struct {
+	Store   *store.Store
+	Library *library.Library
+
+	mu    sync.Mutex
+	known map[string]examined // by tenant and id
+}
+
+// examined is an execution as it was read.
+type examined struct {
+	x     store.Execution
+	env   *decide.Env
+	state *decide.State
+}
+
+// Outlook is what will become of an execution that goes on.
+type Outlook struct {
+	Version int64             // of the execution
+	Unsure  bool              // something is not there that may be on its way
+	Timers  []Needed          // that it waits for, the next one first
+	Missing store.Restoration // what it waits for that is not there, and can be set again
+	Stuck   []string          // tasks that nothing will end, a line for each
+}
+
+// Needed is a timer that an execution waits for.
+type Needed struct {
+	store.Pending        // without an ID if it is not set
+	CancelledBy   string // the operator, if one has
+	Missing       bool   // it is not set, and no event is on its way that would set it
+}
+
+// How many executions are examined at once, how long a history is that is read with
+// others, and how many states are kept.
+const (
+	examinedAtOnce = 100
+	shortHistory   = 200
+	mostKept       = 1000
+)
+
+// Examine returns the outlook of those executions of a tenant that go on, as far as their
+// states can be worked out, by their ids. The executions need an id, a status and a
+// version.
+func (e *Examiner) Examine(ctx context.Context, tenant string, executions []store.Execution) (map[string]Outlook, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := map[string]Outlook{}
+	going := slices.DeleteFunc(slices.Clone(executions), func(x store.Execution) bool {
+		return x.Version == 0 || Ended(x.Status)
+	})
+	for some := range slices.Chunk(going, examinedAtOnce) {
+		read, err := e.read(ctx, tenant, some)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.look(ctx, tenant, read, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// read works the states of executions out, as far as that can be done.
+func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution) (out []examined, err error) {
+	if e.known == nil || len(e.known) > mostKept {
+		e.known = map[string]examined{}
+	}
+	var wanted []string
+	for _, x := range executions {
+		if known, ok := e.known[tenant+" "+x.ID]; ok && known.x.Version == x.Version {
+			out = append(out, known)
+		} else {
+			wanted = append(wanted, x.ID)
+		}
+	}
+	if len(wanted) == 0 {
+		return out, nil
+	}
+	wholes, err := e.Store.Wholes(ctx, tenant, wanted, shortHistory)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range wanted {
+		var one examined
+		if i := slices.IndexFunc(wholes, func(w store.Whole) bool { return w.ID == id }); i >= 0 {
+			one, err = e.fold(ctx, wholes[i])
+		} else {
+			one, err = e.rebuild(ctx, tenant, id)
+		}
+		if store.Temporary(err) {
+			return nil, err
+		}
+		if err == nil && one.state != nil {
+			e.known[tenant+" "+id] = one
+			out = append(out, one)
+		}
+	}
+	return out, nil
+}
+
+// fold is an execution by its whole history.
+func (e *Examiner) fold(ctx context.Context, w store.Whole) (examined, error) {
+	env, err := e.Library.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
+	if err != nil {
+		return examined{}, err
+	}
+	state := decide.New()
+	return examined{w.Execution, env, state}, state.Replay(env, w.History)
+}
+
+// rebuild is one with a long history.
+func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, error) {
+	x, err := e.Store.Execution(ctx, tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return examined{}, nil
+	}
+	if err != nil {
+		return examined{}, err
+	}
+	env, err := e.Library.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	if err != nil {
+		return examined{}, err
+	}
+	state, err := State(ctx, e.Store, e.Library, x)
+	return examined{x, env, state}, err
+}
+
+// look adds the outlooks of executions. One that lacks something is looked at three times,
+// and in between at what the services have still to handle: what moves on meanwhile, from
+// an event to a timer and from a timer to an event, is seen at one of these places, or
+// else the execution has another version in the end.
+func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out map[string]Outlook) error {
+	sure := map[string]Outlook{}
+	for looks := 0; len(all) > 0; looks++ {
+		var lacking []examined
+		err := e.facts(ctx, tenant, all, func(one examined, f facts) {
+			sure[one.x.ID], out[one.x.ID] = one.outlook(f, true), one.outlook(f, false)
+			if !sure[one.x.ID].whole() {
+				lacking = append(lacking, one)
+			}
+		})
+		if all = lacking; err != nil || len(all) == 0 {
+			return err
+		}
+		if looks == lastLook {
+			break
+		}
+		busy, err := e.Store.UnderWay(ctx, tenant)
+		if errors.Is(err, store.ErrUnsure) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(one examined) bool { return busy[one.x.ID] })
+	}
+	ids := make([]string, len(all))
+	for i, one := range all {
+		ids[i] = one.x.ID
+	}
+	now, err := e.Store.Outlines(ctx, tenant, ids...)
+	if err != nil {
+		return err
+	}
+	for i, one := range all {
+		if now[i].Version == one.x.Version && !Ended(now[i].Status) {
+			out[one.x.ID] = sure[one.x.ID]
+		}
+	}
+	return nil
+}
+
+// lastLook is the number of the last one of three.
+const lastLook = 2
+
+// whole reports whether nothing is missing.
+func (o Outlook) whole() bool {
+	return len(o.Missing.Timers)+len(o.Missing.Listen)+len(o.Stuck) == 0
+}
+
+// facts are what Redis has of what an execution needs.
+type facts struct {
+	timers   []store.Pending // in the order of the needs
+	needs    decide.Needs
+	listed   map[string]bool
+	children map[string]bool
+}
+
+// facts reads what there is of what executions need, in three round trips.
+func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, take func(examined, facts)) error {
+	var timers []event.Timer
+	var listeners []store.Listener
+	var children []string
+	needs := make([]decide.Needs, len(all))
+	for i, one := range all {
+		needs[i] = one.state.Needs(one.env)
+		timers, children = append(timers, needs[i].Timers...), append(children, needs[i].Children...)
+		for _, typ := range needs[i].Listen {
+			listeners = append(listeners, store.Listener{Execution: one.x.ID, Type: typ})
+		}
+	}
+	set, err := e.Store.Armed(ctx, timers)
+	if err != nil {
+		return err
+	}
+	listed, err := e.Store.Listed(ctx, tenant, listeners)
+	if err != nil {
+		return err
+	}
+	known, err := e.Store.Outlines(ctx, tenant, children...)
+	if err != nil {
+		return err
+	}
+	for i, one := range all {
+		f := facts{needs: needs[i], listed: map[string]bool{}, children: map[string]bool{}}
+		n := len(f.needs.Timers)
+		f.timers, set = set[:n], set[n:]
+		for j, typ := range f.needs.Listen {
+			f.listed[typ] = listed[j]
+		}
+		for j, id := range f.needs.Children {
+			f.children[id] = known[j].Status != "" && !Ended(known[j].Status)
+		}
+		listed, known = listed[len(f.needs.Listen):], known[len(f.needs.Children):]
+		take(one, f)
+	}
+	return nil
+}
+
+// outlook is what follows from the facts. Unless it is sure that nothing is on its way, only
+// timers that an operator has cancelled are missing.
+func (one examined) outlook(f facts, sure bool) Outlook { //nolint:revive // flag-parameter: the two are compared
+	o := Outlook{Version: one.x.Version}
+	missing := func(t event.Timer) bool { return !f.set(t) && (sure || one.state.CancelledBy(t) != "") }
+	for i, t := range f.needs.Timers {
+		needed := Needed{Pending: f.timers[i], CancelledBy: one.state.CancelledBy(t), Missing: missing(t)}
+		if needed.Missing {
+			o.Missing.Timers = append(o.Missing.Timers, t)
+		}
+		o.Unsure = o.Unsure || needed.ID == "" && !needed.Missing
+		o.Timers = append(o.Timers, needed)
+	}
+	slices.SortStableFunc(o.Timers, func(a, b Needed) int { return a.Moment().Compare(b.Moment()) })
+	for _, typ := range f.needs.Listen {
+		if f.listed[typ] {
+			continue
+		}
+		if o.Unsure = o.Unsure || !sure; sure {
+			o.Missing.Listen = append(o.Missing.Listen, typ)
+		}
+	}
+	o.Stuck = one.state.Stuck(one.env, decide.Present{
+		Timer:     func(t event.Timer) bool { return !missing(t) },
+		Listed:    func(typ string) bool { return f.listed[typ] || !sure },
+		Child:     func(id string) bool { return f.children[id] || !sure },
+		Performed: true,
+	})
+	return o
+}
+
+// set reports whether a timer that the execution needs is set.
+func (f facts) set(t event.Timer) bool {
+	for i, needed := range f.needs.Timers {
+		if needed.TaskID == t.TaskID && needed.Kind == t.Kind && needed.Key == t.Key && needed.FireAt.Equal(t.FireAt) {
+			return f.timers[i].ID != ""
+		}
+	}
+	return false
+}
+
+// Without says what becomes of an execution without a timer, a line for each task that
+// nothing would end then; none if the execution needs it for nothing. known is false if
+// its state cannot be worked out.
+func (e *Examiner) Without(ctx context.Context, tenant, id string, gone event.Timer) (stuck []string, known bool, err error) {
+	one, err := e.rebuild(ctx, tenant, id)
+	if err != nil || one.state == nil {
+		if store.Temporary(err) {
+			return nil, false, err
+		}
+		return nil, false, nil
+	}
+	same := func(t event.Timer) bool {
+		return t.TaskID == gone.TaskID && t.Kind == gone.Kind && t.Key == gone.Key && t.FireAt.Equal(gone.FireAt)
+	}
+	err = e.facts(ctx, tenant, []examined{one}, func(one examined, f facts) {
+		stuck = one.state.Stuck(one.env, decide.Present{
+			Timer:     func(t event.Timer) bool { return !same(t) && f.set(t) },
+			Listed:    func(string) bool { return false }, // it may never come
+			Child:     func(string) bool { return false }, // it may never end
+			Performed: true,
+			Resumed:   true,
+		})
+	})
+	return stuck, true, err
+}

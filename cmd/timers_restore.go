@@ -1,0 +1,192 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// restoring is one run of timers restore.
+type restoring struct {
+	sh      *shell
+	target  *target
+	format  *choice
+	consent *consent
+	as      *operator
+}
+
+func newTimersRestoreCommand(sh *shell) *cobra.Command {
+	t := &restoring{sh: sh}
+	c := &cobra.Command{
+		Use:   "restore EXECUTION…",
+		Short: "Set again what executions wait for and is not set",
+		Long: `Compares what an execution waits for with the timers that are set, and sets those that
+are not: an operator has cancelled them, or they were lost. Each is due when it was, or
+when it was last rescheduled to; one that is past fires at once. The execution is also
+put back on the lists of those that listen for events, where it is missing.
+
+All of an execution is done at once, or nothing, and stands in its history. What it
+waits for and is there is left alone. 'flunq ps --stuck' lists executions that need it.`,
+		Example: `  flunq timers restore order-7 --dry-run
+  flunq ps --stuck -o ids | xargs flunq timers restore --yes`,
+		Args: someArguments("execution"),
+	}
+	t.target = targetFlags(c, sh)
+	t.format = outputFlag(c, "text", "json", "yaml")
+	t.consent = consentFlags(c)
+	t.as = operatorFlag(c)
+	c.ValidArgsFunction = completeExecutions(t.target, operate.Statuses()[1:4]...)
+	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+	return c
+}
+
+// restored is what becomes of an execution, for programs.
+type restored struct {
+	ID     string     `json:"id"`
+	Timers []timerRow `json:"timers"` // that are set again
+	Listen []string   `json:"listen"` // types of events that it listens for again
+	Done   bool       `json:"done"`
+
+	lines []string // for people
+}
+
+func (t *restoring) run(ctx context.Context, ids []string) error {
+	r, err := t.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	var plans []restored
+	var wrong []error
+	for _, id := range ids {
+		plan, _, err := t.plan(ctx, r, id)
+		if plans = append(plans, plan); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
+	needed := false
+	for _, plan := range plans {
+		needed = needed || len(plan.lines) > 0
+		for _, line := range plan.lines {
+			if !t.consent.yes && !t.consent.dry {
+				t.sh.hint("%s %s", plan.ID, printable(line))
+			}
+		}
+	}
+	if t.consent.dry || !needed {
+		return t.print(plans)
+	}
+	if err := t.consent.given(ctx, t.sh, t.format, "timers restore"); err != nil {
+		return err
+	}
+	for i := range plans {
+		if len(plans[i].lines) > 0 {
+			if plans[i], err = t.restore(ctx, r, plans[i].ID); err != nil {
+				wrong = append(wrong, err)
+			}
+		}
+	}
+	return errors.Join(append([]error{t.print(plans)}, wrong...)...)
+}
+
+// plan says what an execution needs that is not there.
+func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored, o operate.Outlook, err error) {
+	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}}
+	x, err := findExecution(ctx, r, id)
+	if err != nil {
+		return plan, o, err
+	}
+	if operate.Ended(x.Status) {
+		return plan, o, fmt.Errorf("execution %s is %s: it waits for nothing", id, x.Status)
+	}
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return plan, o, err
+	}
+	found, err := r.examiner().Examine(ctx, x.Tenant, []store.Execution{x})
+	if err != nil {
+		return plan, o, err
+	}
+	o, known := found[id]
+	switch {
+	case !known && x.Version > 0:
+		return plan, o, fmt.Errorf("execution %s: its state cannot be worked out here, so that nobody knows what it waits for", id)
+	case o.Unsure && len(o.Missing.Timers)+len(o.Missing.Listen) == 0:
+		return plan, o, fmt.Errorf("execution %s: something that it waits for is not there, and may still be on its way: is every service of 'flunq serve' running?", id)
+	}
+	for _, needed := range o.Timers {
+		if !needed.Missing {
+			continue
+		}
+		row := neededRow(needed, now)
+		plan.Timers = append(plan.Timers, row)
+		due := fmt.Sprintf("due at %s, in %s", row.Due.Format(time.RFC3339Nano), history.Duration(row.Due.Sub(now)))
+		if !row.Due.After(now) {
+			due = fmt.Sprintf("due at %s, which is past: it fires at once", row.Due.Format(time.RFC3339Nano))
+		}
+		of := row.Task
+		if of == "" {
+			of = "the workflow"
+		}
+		plan.lines = append(plan.lines, fmt.Sprintf("has the %s timer of %s set again, %s", row.Kind, of, due))
+	}
+	if plan.Listen = append(plan.Listen, o.Missing.Listen...); len(plan.Listen) > 0 {
+		plan.lines = append(plan.lines, "is listed again as a listener for "+strings.Join(plan.Listen, " and "))
+	}
+	return plan, o, nil
+}
+
+// restore does so, with what is missing by then.
+func (t *restoring) restore(ctx context.Context, r *remote, id string) (plan restored, err error) {
+	const most = 10 // times that the execution goes on meanwhile
+	for range most {
+		var o operate.Outlook
+		if plan, o, err = t.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
+			return plan, err
+		}
+		x := store.Execution{Tenant: r.tenant, ID: id, Version: o.Version}
+		if len(o.Timers) > 0 {
+			x.Workflow = o.Timers[0].Workflow
+		}
+		outcome, err := r.store.Restore(ctx, x, o.Missing, t.as.name(t.sh))
+		if err != nil {
+			return plan, err
+		}
+		if outcome == store.Committed {
+			plan.Done = true
+			return plan, nil
+		}
+	}
+	return plan, fmt.Errorf("execution %s goes on all the time: nothing was set", id)
+}
+
+func (t *restoring) print(plans []restored) error {
+	if t.format.String() != "text" {
+		return writeValue(t.sh.Out, t.format.String(), plans)
+	}
+	for _, plan := range plans {
+		if len(plan.lines) == 0 {
+			t.sh.hint("all that execution %s waits for is there", plan.ID)
+		}
+		for _, line := range plan.lines {
+			switch {
+			case t.consent.dry:
+				fmt.Fprintf(t.sh.Out, "would restore %s: it %s\n", printable(plan.ID), printable(line))
+			case plan.Done:
+				fmt.Fprintf(t.sh.Out, "restored %s: it %s\n", printable(plan.ID), printable(line))
+			}
+		}
+	}
+	return nil
+}
