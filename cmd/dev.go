@@ -286,7 +286,7 @@ func (d *developer) announce() {
 }
 
 // save keeps what has changed; at the end, the time too.
-func (d *developer) save(ctx context.Context, end bool) error { //nolint:revive // flag-parameter: when, not how
+func (d *developer) save(ctx context.Context, end bool) error {
 	if end {
 		return d.redis.SaveAll(context.WithoutCancel(ctx))
 	}

@@ -130,7 +130,8 @@ func since(t time.Duration) string { return history.Duration(max(t, 0).Round(tim
 // served looks which services run for a tenant.
 func (d *doctor) served(s store.Stream) {
 	var missing []string
-	worst, waiting := isDoubtful, ""
+	worst := isDoubtful
+	var waiting strings.Builder
 	for _, service := range services() {
 		groups := d.groupsOf(service, s.Tenant)
 		if len(groups) == 0 {
@@ -146,7 +147,7 @@ func (d *doctor) served(s store.Stream) {
 			missing = append(missing, service)
 			if n := waitingFor(s, group); n > 0 {
 				worst = isBad
-				waiting += fmt.Sprintf("; the %s has %s to handle", service, history.Count(n, "event"))
+				fmt.Fprintf(&waiting, "; the %s has %s to handle", service, history.Count(n, "event"))
 			}
 			continue
 		}
@@ -156,7 +157,7 @@ func (d *doctor) served(s store.Stream) {
 		return
 	}
 	f := finding{Check: "services", State: worst, Tenant: s.Tenant}
-	f.Text = fmt.Sprintf("no process runs the %s%s%s", oneOf(missing), d.lastOf(missing[0], s.Tenant), waiting)
+	f.Text = fmt.Sprintf("no process runs the %s%s%s", oneOf(missing), d.lastOf(missing[0], s.Tenant), waiting.String())
 	f.Remedy = "flunq serve"
 	if len(missing) < len(services()) {
 		f.Remedy += " --only " + strings.Join(missing, ",")
@@ -166,7 +167,7 @@ func (d *doctor) served(s store.Stream) {
 	}
 	f.Remedy += " starts it"
 	// Where events survived a restart, the entries of processes did too.
-	if d.justUp() && (d.anyDead() || len(d.processes) == 0 && waiting == "") {
+	if d.justUp() && (d.anyDead() || len(d.processes) == 0 && waiting.Len() == 0) {
 		f.State, f.Remedy = isUnknown, restarted
 	}
 	d.add(f)

@@ -257,7 +257,7 @@ func (d *doctor) unlisted(ctx context.Context) {
 }
 
 // asFar says that not all keys were looked at.
-func asFar(complete bool) string { //nolint:revive // flag-parameter: it is what is said
+func asFar(complete bool) string {
 	if complete {
 		return ""
 	}

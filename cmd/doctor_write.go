@@ -22,7 +22,7 @@ func (h health) glyphs() [3]string {
 }
 
 // write is the diagnosis for people.
-func (r diagnosis) write(sh *shell, all bool) { //nolint:revive // flag-parameter: the flag of the command
+func (r diagnosis) write(sh *shell, all bool) {
 	plain, arrow := 0, "→"
 	if sh.ascii() {
 		plain, arrow = 1, "->"

@@ -78,7 +78,7 @@ func writeValue(w io.Writer, format string, v any) error {
 }
 
 // table writes rows below the titles of their columns.
-func (l list[T]) table(sh *shell, rows []T, wide bool) { //nolint:revive // flag-parameter: which columns there are
+func (l list[T]) table(sh *shell, rows []T, wide bool) {
 	var lines [][]string
 	var titles []string
 	var shown []column[T]

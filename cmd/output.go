@@ -84,7 +84,7 @@ func withEmptyLists(v any) any {
 }
 
 func fillLists(v reflect.Value) {
-	switch v.Kind() { //nolint:exhaustive // nothing else holds lists that can be set
+	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
 			fillLists(v.Elem())
@@ -120,7 +120,7 @@ const (
 )
 
 // paint puts text in a style where colours are on.
-func paint(on bool, style, text string) string { //nolint:revive // the flag is data: whether the stream takes colours
+func paint(on bool, style, text string) string {
 	if !on {
 		return text
 	}

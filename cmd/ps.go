@@ -81,7 +81,7 @@ func (l *executionListing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unknown := ""
+	var unknown string
 	if query.Workflow, unknown, err = l.workflowID(ctx, r); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (s *searcher) mood(got *searched) report.Mood {
 }
 
 // addFacts adds what was tried, and what came of it.
-func (s *searcher) addFacts(page *report.Report, got *searched, several bool) { //nolint:revive // the flag is data: whether there are several worlds
+func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 	add := func(name, format string, args ...any) {
 		if several {
 			name = got.name + ": " + name

@@ -182,7 +182,7 @@ func loadSettings(sh *shell, file *configFile) (settings, []source, error) {
 }
 
 // given is the text that somebody gave to a setting, under which name and where.
-func (s setting) given(sh *shell, file *configFile) (name, text, place string, ok bool) { //nolint:revive // function-result-limit: one finding
+func (s setting) given(sh *shell, file *configFile) (name, text, place string, ok bool) {
 	names := append([]string{s.name}, s.aliases...)
 	for _, n := range names {
 		if v := sh.Env(n); v != "" {

@@ -180,7 +180,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 		say("%s", frequency(got.Report, f))
 	}
 	say("%s", s.meaning(got, f))
-	s.writeTask(w, got, f)
+	s.writeTask(w, f)
 	switch {
 	case f.Orders != nil:
 		s.writeOrders(w, got, f)
@@ -353,7 +353,7 @@ func struckWhy(kind sim.FaultKind) string {
 }
 
 // writeTask shows the line of the document that a finding is about.
-func (s *searcher) writeTask(w io.Writer, got *searched, f *search.Finding) {
+func (s *searcher) writeTask(w io.Writer, f *search.Finding) {
 	ref, _, pair := strings.Cut(f.Task, " ")
 	if pair && f.Orders != nil && f.Orders.Fork != nil {
 		ref = f.Orders.Fork.Ref

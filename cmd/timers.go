@@ -178,7 +178,7 @@ func (l *timerListing) unregistered(ctx context.Context, r *remote, f store.Time
 
 // otherStreams finds the streams of another key scheme, and says how many events
 // of each are looked at; without all, only a few are.
-func otherStreams(ctx context.Context, r *remote, tenant string, all bool) ([]store.OtherStream, int, error) { //nolint:revive // flag-parameter: it is a flag
+func otherStreams(ctx context.Context, r *remote, tenant string, all bool) ([]store.OtherStream, int, error) {
 	looks, entries := fewLooks, fewEntries
 	if all {
 		looks, entries = allLooks, math.MaxInt

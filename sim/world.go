@@ -195,9 +195,9 @@ func (w *world) expected() []arrival {
 	if w.cfg.Mocks == nil {
 		return out
 	}
-	for i, mock := range w.cfg.Mocks.Events {
-		at := w.cfg.Start.Add(mock.After)
-		e := mock.Event(i, at)
+	for i, mocked := range w.cfg.Mocks.Events {
+		at := w.cfg.Start.Add(mocked.After)
+		e := mocked.Event(i, at)
 		for _, e.Tenant = range w.tenants {
 			out = append(out, arrival{at: at, event: e})
 		}

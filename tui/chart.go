@@ -282,7 +282,7 @@ const mostInside = 500
 
 // run draws a run: as a frame around what stands in the lines below it, else with all
 // that is inside of it.
-func (c *chart) run(a area, at int32, open bool) { //nolint:revive // flag-parameter: it is what is shown
+func (c *chart) run(a area, at int32, open bool) {
 	r := &c.tree.runs[at]
 	if r.began.IsZero() || r.state == Skipped {
 		return

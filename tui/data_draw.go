@@ -18,7 +18,7 @@ func (v *dataView) resize(room, height int) {
 }
 
 // draw shows the window.
-func (v *dataView) draw(a area, l look, focus bool) { //nolint:revive // flag-parameter: it is what is shown
+func (v *dataView) draw(a area, l look, focus bool) {
 	v.resize(a.w, a.h)
 	v.to(v.cursor)
 	for y := range a.h {
@@ -139,7 +139,7 @@ func (v *dataView) to(line int) {
 func (v *dataView) end() { v.to(len(v.lines) - 1) }
 
 // fold opens or closes the item at the cursor.
-func (v *dataView) fold(open bool) { //nolint:revive // flag-parameter: it is kept
+func (v *dataView) fold(open bool) {
 	if v.items == nil || v.cursor >= len(v.lines) {
 		return
 	}

@@ -41,7 +41,7 @@ func (t *taskTree) prior(at int32) int32 {
 }
 
 // lastOf is the run that ended well as the last one before another, among some.
-func (t *taskTree) lastOf(runs []int32, before int32, handles bool) int32 { //nolint:revive // flag-parameter: it is compared
+func (t *taskTree) lastOf(runs []int32, before int32, handles bool) int32 {
 	found := int32(-1)
 	for _, at := range runs {
 		r := &t.runs[at]

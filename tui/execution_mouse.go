@@ -3,7 +3,7 @@ package tui
 import tea "github.com/charmbracelet/bubbletea"
 
 // click is the mouse: on the tree, on a pane, on the names of the panes.
-func (s *executionScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive // flag-parameter: the interface has it
+func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
 	p := &s.places
 	switch {
 	case p.tree.has(x, y):
@@ -36,7 +36,7 @@ func (s *executionScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive
 	return s.chose()
 }
 
-func (s *executionScreen) clickPane(y int, double bool) tea.Cmd { //nolint:revive // flag-parameter: the interface has it
+func (s *executionScreen) clickPane(y int, double bool) tea.Cmd {
 	s.inPane = true
 	on, _ := s.scrolled()
 	switch s.pane {

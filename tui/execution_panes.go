@@ -24,7 +24,7 @@ func (p *paneList) move(lines int) { p.to(p.cursor + lines) }
 func (p *paneList) end()           { p.to(p.length - 1) }
 
 // rows draws those of a list that are in its window.
-func (p *paneList) rows(a area, length int, focus bool, row func(a area, at int)) { //nolint:revive // flag-parameter: it is what is shown
+func (p *paneList) rows(a area, length int, focus bool, row func(a area, at int)) {
 	p.fit(length, a.h)
 	for y := 0; y < a.h && p.offset+y < length; y++ {
 		row(a.part(0, y, a.w, 1), p.offset+y)
@@ -75,7 +75,7 @@ func (s *executionScreen) drawPane(p pane, a area, l look, now time.Time) {
 	}
 }
 
-func (s *executionScreen) drawData(a area, l look, focus bool) { //nolint:revive // flag-parameter: it is what is shown
+func (s *executionScreen) drawData(a area, l look, focus bool) {
 	s.data.want(s)
 	title := s.dataTitle()
 	if focus {

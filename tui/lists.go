@@ -191,7 +191,7 @@ func (s *listScreen) drawPane(a area, l look, now time.Time) {
 }
 
 // click chooses a row, sorts by a column, or goes into the pane.
-func (s *listScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive // flag-parameter: that is what a mouse says
+func (s *listScreen) click(x, y int, double bool) tea.Cmd {
 	x, y = x+s.rowsAt.x, y+s.rowsAt.y
 	if s.pane != nil && s.paneAt.holds(x, y) {
 		s.pane.focus = true

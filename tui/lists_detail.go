@@ -150,7 +150,7 @@ func (p *detailPane) key(k string) bool {
 }
 
 // hints are the keys of the pane while it has the focus, beside what the table's do.
-func (p *detailPane) hints(opens bool) []hint { //nolint:revive // flag-parameter: it is what is shown
+func (p *detailPane) hints(opens bool) []hint {
 	hints := []hint{{"tab", "to the table", false}, {"esc", "to the table", true}}
 	if len(p.view.lines) > 0 {
 		hints = append(hints, hint{"↑ ↓", "line", false}, hint{"y", "copy the value", false})
@@ -173,7 +173,7 @@ func (p *detailPane) copied() wantCopy {
 }
 
 // click puts the cursor on a line, and folds it.
-func (p *detailPane) click(x, y int, double bool) { //nolint:revive // flag-parameter: that is what a mouse says
+func (p *detailPane) click(x, y int, double bool) {
 	at := y - p.viewAt.y
 	if p.viewAt.h == 0 || at < 0 || x < 0 {
 		return

@@ -202,7 +202,7 @@ func (s *overviewScreen) jump(step int) {
 	}
 }
 
-func (s *overviewScreen) click(x, y int, double bool) tea.Cmd { //nolint:revive // flag-parameter: that is what a mouse says
+func (s *overviewScreen) click(x, y int, double bool) tea.Cmd {
 	x, y = x+s.drawn.x, y+s.drawn.y
 	for i := range s.lists {
 		l := &s.lists[i]

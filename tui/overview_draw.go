@@ -132,7 +132,7 @@ func (s *overviewScreen) serviceLines() int {
 }
 
 // services shows them, and where there is room their workers.
-func (s *overviewScreen) services(a area, l look, y int, workers bool) int { //nolint:revive // flag-parameter: it is what is shown
+func (s *overviewScreen) services(a area, l look, y int, workers bool) int {
 	if len(s.stand.Services) == 0 {
 		return y
 	}

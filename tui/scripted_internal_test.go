@@ -165,7 +165,8 @@ func (s *scripted) Standings(_ context.Context, ids []string) ([]Standing, error
 			out[i].Open = []Row{{Task: "/do/1/pause", State: Waiting, At: began, Until: when.Add(time.Hour)}}
 		case Running:
 			out[i].Open = []Row{
-				{Task: "/do/2/both/fork/branches/0/charge", State: Running, At: began}, {Task: "/do/2/both/fork/branches/1/pay@2", State: Retrying, At: began, Until: when.Add(5 * time.Second)},
+				{Task: "/do/2/both/fork/branches/0/charge", State: Running, At: began},
+				{Task: "/do/2/both/fork/branches/1/pay@2", State: Retrying, At: began, Until: when.Add(5 * time.Second)},
 				{Task: "/do/2/both/fork/branches/2/answer#3", State: Waiting, At: began},
 			}
 		default:

@@ -111,7 +111,7 @@ func (t *table) titles(a area, l look, columns []column, widths []int) {
 	}
 }
 
-func truth(on bool) int { //nolint:revive // flag-parameter: it is what is counted
+func truth(on bool) int {
 	if on {
 		return 1
 	}

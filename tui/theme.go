@@ -140,7 +140,7 @@ func (l look) rule(a area, y int, title string, i ink) {
 }
 
 // field writes a text into a column that is so wide.
-func (l look) field(a area, x, y, room int, i ink, text string) int { //nolint:revive // argument-limit: where, how and what
+func (l look) field(a area, x, y, room int, i ink, text string) int {
 	a.put(x, y, i, clip(text, min(room, a.w-x), l.more()))
 	return x + room
 }

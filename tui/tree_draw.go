@@ -43,7 +43,7 @@ func (t *taskTree) scroll(height int) {
 }
 
 // cursorInk marks the row of the cursor, more where the keys go.
-func cursorInk(focus bool) ink { //nolint:revive // flag-parameter: it is what is shown
+func cursorInk(focus bool) ink {
 	if focus {
 		return selected
 	}

@@ -79,8 +79,6 @@ func (l *lap) end(id string) {
 // race starts things in lanes for the duration, each when the one before it has
 // ended, and says how long each took. What is the end of which, ends says of the
 // entries of a stream.
-//
-//nolint:revive // argument-limit: a race has a start and an end
 func (s *stage) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (times, error) {
 	span := s.opts.Duration
 	timed, cancel := context.WithTimeout(ctx, span+stalled)

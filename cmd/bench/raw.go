@@ -81,7 +81,7 @@ func (s *stage) rawRegister(ctx context.Context, n int) (time.Duration, error) {
 }
 
 // consume reads the tenant's stream to its end, and sends what each entry leads to.
-func (s *stage) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) { //nolint:revive // flag-parameter: a script has done it already
+func (s *stage) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) {
 	stream := s.streamKey()
 	if err := s.rdb.XGroupCreate(ctx, stream, rawGroup, "0").Err(); err != nil {
 		return 0, err

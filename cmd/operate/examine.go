@@ -245,7 +245,7 @@ func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, tak
 
 // outlook is what follows from the facts. Unless it is sure that nothing is on its way, only
 // timers that an operator has cancelled are missing.
-func (one examined) outlook(f facts, sure bool) Outlook { //nolint:revive // flag-parameter: the two are compared
+func (one examined) outlook(f facts, sure bool) Outlook {
 	o := Outlook{Version: one.x.Version}
 	missing := func(t event.Timer) bool { return !f.set(t) && (sure || one.state.CancelledBy(t) != "") }
 	for i, t := range f.needs.Timers {

@@ -308,7 +308,7 @@ func (c *charted) timer(x *run, t *timer) []barView {
 }
 
 // call draws a request within its task, with the status that came.
-func (c *charted) call(x *run, call *call, last bool) barView { //nolint:revive // the flag is data: whether there is room behind it
+func (c *charted) call(x *run, call *call, last bool) barView {
 	class := "call"
 	if call.failed() {
 		class += " bad"

@@ -59,8 +59,8 @@ func markDifferent(a, b []FrameLine) {
 	for i := range common {
 		common[i] = make([]int, len(b)+1)
 	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
+	for i := range slices.Backward(a) {
+		for j := range slices.Backward(b) {
 			if a[i].Text == b[j].Text {
 				common[i][j] = common[i+1][j+1] + 1
 			} else {

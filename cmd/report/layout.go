@@ -164,7 +164,7 @@ func (b *box) holds(ids map[string]bool) bool {
 }
 
 // measure says how much room the text of a node takes.
-func (l *layout) measure(n *graph.Node, head bool) *box { //nolint:revive // the flag is data: how the node is drawn
+func (l *layout) measure(n *graph.Node, head bool) *box {
 	b := &box{node: n}
 	b.lines = linesOf(n)
 	if n.Kind == "catch" {
@@ -227,7 +227,7 @@ const mostText = 36
 
 func cut(text string) string { return short(text, mostText) }
 
-func textWidth(text string, strong bool) int { //nolint:revive // the flag is data: whether it is bold
+func textWidth(text string, strong bool) int {
 	n := 0
 	for _, c := range text {
 		n++

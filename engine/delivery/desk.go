@@ -233,7 +233,7 @@ func (d *Desk) claim(ctx context.Context, r store.Reader, count int, f Fetched) 
 // claimedLately reports whether it is too soon to look again for what dead consumers
 // of so many tenants have left. The more there are, the less often that is, so that a
 // second costs the same.
-func (d *Desk) claimedLately(now time.Time, tenants int, busy bool) bool { //nolint:revive // flag-parameter: who has work looks less often
+func (d *Desk) claimedLately(now time.Time, tenants int, busy bool) bool {
 	pause := d.opts.Claim
 	if tenants > 1 && d.opts.Block > 0 {
 		pause = max(pause, min(time.Duration(tenants)*claimEach, d.opts.Lease/2))

@@ -79,7 +79,7 @@ func (p *parser) foreach(n *node, t *Task, ref string, local scope) *Foreach {
 
 // consumption reads which events are wanted; ended says that this is itself
 // the end of another one, and so has none.
-func (p *parser) consumption(n *node, what string, s scope, ended bool) (c Consumption) { //nolint:revive // flag-parameter: the language has this one exception
+func (p *parser) consumption(n *node, what string, s scope, ended bool) (c Consumption) {
 	known := keys("all", "any", "one", "until")
 	if ended {
 		known = keys("all", "any", "one")

@@ -72,8 +72,8 @@ func (f *flowReader) unclosed(line int) int {
 
 // bareFlow is a line without the comment behind it.
 func bareFlow(text string) string {
-	if at := strings.Index(text, " #"); at >= 0 && strings.Count(text[:at], `"`)%2 == 0 {
-		return text[:at]
+	if before, _, found := strings.Cut(text, " #"); found && strings.Count(before, `"`)%2 == 0 {
+		return before
 	}
 	return text
 }

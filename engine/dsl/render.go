@@ -17,7 +17,7 @@ const (
 	yellow = "\x1b[1;33m"
 )
 
-func lookOf(color bool, accent string) look { //nolint:revive // flag-parameter: it is what Render was told
+func lookOf(color bool, accent string) look {
 	if !color {
 		return look{}
 	}

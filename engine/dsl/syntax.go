@@ -229,8 +229,8 @@ func syntaxMistake(notes *notes, source []byte, err error) {
 		alias := "*" + strings.TrimSuffix(name, "' referenced")
 		at := Pos{1, 1}
 		for i, text := range bytes.Split(source, []byte("\n")) {
-			if column := bytes.Index(text, []byte(alias)); column >= 0 {
-				at = Pos{i + 1, 1 + utf8.RuneCount(text[:column])}
+			if before, _, found := bytes.Cut(text, []byte(alias)); found {
+				at = Pos{i + 1, 1 + utf8.RuneCount(before)}
 				break
 			}
 		}

@@ -203,7 +203,7 @@ func listWithout(m *meter, items []any, targets [][]any) (any, error) {
 }
 
 // located finds the places of a list's part that a path leads to, and what remains of the path there.
-func located(from, to int, target []any) (first, end int, rest []any, err error) { //nolint:revive // function-result-limit: a part of a list, the rest of a path, an error
+func located(from, to int, target []any) (first, end int, rest []any, err error) {
 	if len(target) == 0 {
 		return from, to, nil, nil
 	}

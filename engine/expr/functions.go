@@ -125,7 +125,7 @@ func otherName(name string) string {
 func (r *resolver) unknownFunction(f *gojq.Func) error {
 	src := r.program.src
 	at := callAt(src, f.Name, len(f.Args))
-	e := &SyntaxError{Offset: at, Message: fmt.Sprintf("jq has no function %s", f.Name)}
+	e := &SyntaxError{Offset: at, Message: "jq has no function " + f.Name}
 	if known := arities(f.Name); len(known) > 0 {
 		e.Message = fmt.Sprintf("%s takes %s, here %s", f.Name, countOf(known), areGiven(len(f.Args)))
 		if slices.Contains(known, 0) && len(f.Args) == 1 {

@@ -303,7 +303,7 @@ func isNumber(v any) bool {
 }
 
 // numbers prepares two operands for the kind of arithmetic they call for.
-func numbers(verb string, l, r any) (a, b operand, kind numberKind, err error) { //nolint:revive // function-result-limit: two operands, their kind, an error
+func numbers(verb string, l, r any) (a, b operand, kind numberKind, err error) {
 	if !isNumber(l) || !isNumber(r) {
 		return a, b, wholes, fmt.Errorf("cannot %s: %s and %s", verb, told(l), told(r))
 	}

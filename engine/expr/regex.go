@@ -107,7 +107,7 @@ func (r *regexes) match(m *meter, dot any, args []any) (any, error) {
 }
 
 // matches lists the first match, or all.
-func (r *regex) matches(m *meter, text string, all bool) (any, error) { //nolint:revive // flag-parameter: jq's own flag
+func (r *regex) matches(m *meter, text string, all bool) (any, error) {
 	price := 8 * (2 + r.NumSubexp())
 	most := 1
 	if all {

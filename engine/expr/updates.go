@@ -195,7 +195,7 @@ func runeSize(text string) int {
 // replace joins the parts between matches, the first argument, with what comes
 // instead of each match: the second argument has, for each match, a list of
 // replacements, and the k-th of all give the k-th result.
-func replace(m *meter, dot any, args []any) (any, error) { //nolint:revive // cognitive-complexity: a product of lists, best read in one piece
+func replace(m *meter, dot any, args []any) (any, error) {
 	parts, _ := args[0].([]any)
 	instead, _ := args[1].([]any)
 	var texts []*strings.Builder

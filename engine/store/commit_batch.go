@@ -126,7 +126,7 @@ var errLost = errors.New("one before it did not come about")
 
 // add takes up a transition, unless it cannot be written, or one that it is decided
 // on is lost, and reports whether it did.
-func (b *commitBatch) add(c *Commit, lost bool) bool { //nolint:revive // flag-parameter: it is what is known of the execution
+func (b *commitBatch) add(c *Commit, lost bool) bool {
 	b.names = append(b.names, c.Execution)
 	err := c.check(b)
 	if err == nil && lost {

@@ -175,7 +175,7 @@ func (b *commitBatch) addTimeOf(name string, at time.Time) {
 }
 
 // addText adds a text, as a word if others say it as well.
-func (b *commitBatch) addText(text string, common bool) { //nolint:revive // flag-parameter: it is what is known of the text
+func (b *commitBatch) addText(text string, common bool) {
 	place := 0
 	if common {
 		place = b.words.place(text)

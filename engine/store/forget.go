@@ -88,7 +88,7 @@ return out
 // number, the oldest first; done says that there is nothing behind them to remove.
 // One that is retried meanwhile stays, and one whose parent goes on. Any number of
 // processes may do this at once.
-func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk) (gone int, next Walk, done bool, err error) { //nolint:revive // function-result-limit: one finding
+func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk) (gone int, next Walk, done bool, err error) {
 	if err := CheckTenant(tenant); err != nil || !keep.Bounded() {
 		return 0, from, true, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -199,7 +200,7 @@ func (s *Store) Latest(ctx context.Context, tenant string, count int, ids ...str
 	out := make([][]event.Event, len(ids))
 	for i := range out {
 		entries := list(reply).list(i)
-		for n := len(entries) - 1; n >= 0; n-- {
+		for n := range slices.Backward(entries) {
 			e, err := s.attributes(texts(entries.list(n)))
 			if err != nil {
 				return nil, fmt.Errorf("history of execution %s: %w", ids[i], err)

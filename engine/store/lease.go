@@ -76,7 +76,7 @@ func (s *Store) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]
 }
 
 // claimed reads an entry as the script returns it.
-func claimed(item any) (id string, fields []string, deaths int, ok bool) { //nolint:revive // function-result-limit: what the script returns
+func claimed(item any) (id string, fields []string, deaths int, ok bool) {
 	parts, _ := item.([]any)
 	if len(parts) != 3 {
 		return "", nil, 0, false

@@ -132,7 +132,7 @@ func (l *lending) end(p *preview, first, last string, entries int) (loan *Loan) 
 
 // settle says what became of a loan, unless that is known. One that came to nothing
 // shows that it is not certain where the group stands.
-func (l *lending) settle(loan *Loan, kept bool) { //nolint:revive // flag-parameter: it is what became of it
+func (l *lending) settle(loan *Loan, kept bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if loan.over() {
@@ -208,7 +208,7 @@ func unlent(err error) error {
 func (s *Store) Return(loan *Loan) { s.lending.settle(loan, false) }
 
 // settle says what became of a loan.
-func (s *Store) settle(loan *Loan, kept bool) { //nolint:revive // flag-parameter: it is what became of it
+func (s *Store) settle(loan *Loan, kept bool) {
 	if kept {
 		s.passages.given(loan.spot, loan.last)
 	}

@@ -154,7 +154,7 @@ func (q *reading) full(at spot, entries int, last string) {
 
 // stream reads the entries of one of the streams, which may be shown only. The last is
 // empty if they cannot be read.
-func (q *reading) stream(at spot, entries int, shown bool) (first, last string) { //nolint:revive // flag-parameter: what is shown is not acknowledged
+func (q *reading) stream(at spot, entries int, shown bool) (first, last string) {
 	tenant := at.tenant
 	others, id, before := q.store.passages.begin(at, entries), "", ""
 	for left := entries; left > 0; left-- {

@@ -41,8 +41,6 @@ type Look struct {
 
 // Due finds up to limit timers whose time has come by Redis' clock, the longest
 // due first, and when the next one is due after them; zero if there is none.
-//
-//nolint:revive // function-result-limit: what is due, and when, is one reading of one clock
 func (s *Store) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
 	look, err := s.Look(ctx, tenant, limit)
 	return look.Due, look.Next, look.Now, err

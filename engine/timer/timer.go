@@ -104,7 +104,7 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 
 // register takes new events through, or those of dead consumers. It waits for
 // them no longer than until the next timer is due.
-func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake time.Time, err error) { //nolint:revive // flag-parameter: it is how long to wait
+func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake time.Time, err error) {
 	if s.desk.Empty() {
 		if s.opts.Block == 0 || hurry {
 			now, wake, err = s.desk.Fill(ctx, 0)

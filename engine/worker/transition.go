@@ -92,7 +92,7 @@ func (s *Service) keep(tenant, id string, x *execution) {
 	}
 }
 
-func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error { //nolint:revive // flag-parameter: whether there is more to do for the message
+func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
 	if !ack {
 		return nil
 	}

@@ -51,7 +51,7 @@ func (v value) kind() kind {
 	return v.is.kind
 }
 
-func boolean(is bool) value { //nolint:revive // flag-parameter: it is the value
+func boolean(is bool) value {
 	if is {
 		return value{is: &aBoolean, num: 1}
 	}

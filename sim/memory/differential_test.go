@@ -167,7 +167,7 @@ func drawn(r *rand.Rand, forms []string) []any {
 	id := func() string { return fmt.Sprintf("%d-%d", r.IntN(12), r.IntN(4)) }
 	of := func(words ...string) string { return words[r.IntN(len(words))] }
 	var out []any
-	for _, word := range strings.Fields(forms[r.IntN(len(forms))]) {
+	for word := range strings.FieldsSeq(forms[r.IntN(len(forms))]) {
 		switch word {
 		case "S":
 			word = of("s1", "s1", "s2", "s3", "k1")

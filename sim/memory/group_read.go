@@ -7,7 +7,7 @@ import (
 )
 
 // xreadGroup is XREADGROUP.
-func (s *Server) xreadGroup(args []string) resp.Reply { //nolint:revive // cognitive-complexity: the options of a command are read in one place
+func (s *Server) xreadGroup(args []string) resp.Reply {
 	if !strings.EqualFold(args[1], "group") {
 		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
 	}

@@ -142,7 +142,7 @@ func (s *Server) rename(args []string) resp.Reply {
 
 // expiry is EXPIRE and its kin: in a unit of so many milliseconds, from now on or
 // since 1970.
-func expiry(unit int64, absolute bool) func(*Server, []string) resp.Reply { //nolint:revive // flag-parameter: two kinds of one command
+func expiry(unit int64, absolute bool) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		n, ok := integer(args[2])
 		switch {

@@ -20,7 +20,7 @@ func (s *Server) owned(key, name string) (st *stream, g *group, bad string) {
 }
 
 // xpending is XPENDING.
-func (s *Server) xpending(args []string) resp.Reply { //nolint:revive // cognitive-complexity: the options of a command are read in one place
+func (s *Server) xpending(args []string) resp.Reply {
 	if len(args) == 3 {
 		_, g, bad := s.owned(args[1], args[2])
 		if bad != "" {
@@ -91,7 +91,7 @@ type claiming struct {
 }
 
 // xclaim is XCLAIM.
-func (s *Server) xclaim(args []string) resp.Reply { //nolint:revive // cognitive-complexity: the options of a command are read in one place
+func (s *Server) xclaim(args []string) resp.Reply {
 	c, bad := s.claimingOf(args[4:])
 	if bad != "" {
 		return resp.Fail(bad)

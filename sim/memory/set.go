@@ -60,7 +60,7 @@ func (s *Server) sscan(m *set, args []string) resp.Reply {
 }
 
 // setOf is SUNION and SINTER: what is in as many of the sets as is wanted.
-func setOf(wanted func(n, of int) bool) func(*Server, []string) resp.Reply { //nolint:revive // cognitive-complexity: the options of a command are read in one place
+func setOf(wanted func(n, of int) bool) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		count := map[string]int{}
 		for _, key := range args[1:] {

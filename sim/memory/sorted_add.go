@@ -61,7 +61,7 @@ func (o adding) lets(old, score float64, there bool) bool {
 	}
 }
 
-func (s *Server) zadd(args []string) resp.Reply { //nolint:revive // cognitive-complexity: the options of a command are read in one place
+func (s *Server) zadd(args []string) resp.Reply {
 	o, pairs, bad := addingOptions(args[2:])
 	if bad != "" {
 		return resp.Fail(bad)

@@ -88,7 +88,7 @@ func fieldNames(fields []string) []string {
 // packed is how many bytes a text takes in a listpack: less if it is a number, and in front
 // of it and behind it how long it is.
 func packed(text string) int {
-	n := 0
+	var n int
 	if number, ok := integer(text); ok {
 		switch {
 		case number >= 0 && number < 1<<7:

@@ -87,7 +87,7 @@ func (s *Server) set(args []string) resp.Reply {
 	return reply
 }
 
-func (s *Server) setOptions(args []string) (o setting) { //nolint:revive // cognitive-complexity: the options of a command are read in one place
+func (s *Server) setOptions(args []string) (o setting) {
 	fail := func(message string) setting { return setting{bad: true, message: message} }
 	for ; len(args) > 0; args = args[1:] {
 		name := strings.ToLower(args[0])

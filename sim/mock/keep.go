@@ -61,7 +61,7 @@ func (k Kept) Changed() bool {
 }
 
 // state is where a mock keeps what it is sent.
-func (t *Transport) state(shared bool) *State { //nolint:revive // the flag is data: the mock's scope
+func (t *Transport) state(shared bool) *State {
 	if shared && t.Shared != nil {
 		return t.Shared
 	}

@@ -40,7 +40,7 @@ func OK() Reply { return Reply{Kind: Status, Text: "OK"} }
 func Int(n int) Reply { return Reply{Kind: Integer, Int: int64(n)} }
 
 // Bool is 1 or 0.
-func Bool(is bool) Reply { //nolint:revive // flag-parameter: it is the value
+func Bool(is bool) Reply {
 	if is {
 		return Int(1)
 	}

@@ -127,7 +127,6 @@ func clockDecides(t *dsl.Task) string {
 // decidingClock matches what asks for a time that differs from run to run.
 func decidingClock() *regexp.Regexp { return decidingPattern }
 
-//nolint:gochecknoglobals // compiled once; it does not change
 var decidingPattern = regexp.MustCompile(`\bnow\b|\$task\.startedAt|\blocaltime\b`)
 
 // decision is an expression that decides what happens next.

@@ -157,42 +157,14 @@ func (h *hunt) plain(ctx context.Context) error {
 	if len(h.Kinds) > 0 {
 		runs = min(runs, int(min(h.Last-h.First, plainRuns))+fewestRuns) // few seeds, few runs
 	}
-	of := runs
 	h.report.PlainOf = runs
-	some := func(from, to int) error {
-		seeds := func(yield func(Scenario) bool) {
-			for n := uint64(from); n < uint64(to); n++ { //nolint:gosec // they are small
-				sc := h.scenario(h.First + n)
-				if h.inOrder && n >= fewestRuns {
-					sc = sc.slight(h.Config.Remote)
-				}
-				if !yield(sc) {
-					return
-				}
-			}
-		}
-		run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-			t, err := h.try(ctx, sc)
-			if err != nil {
-				return nil, err
-			}
-			return h.weigh(t, sc), nil
-		}
-		return pool(ctx, h.Parallel, seeds, run, func(v *verdict) bool {
-			h.learn(v)
-			h.report.Plain++
-			h.note(v)
-			h.show(PhasePlain, h.report.Plain, of)
-			return !h.over(ctx)
-		})
-	}
 	if first.Stop == sim.TasksUp || first.Stop == sim.TimeUp { // others would take as long
 		if err := h.unending(ctx, first); err != nil {
 			return err
 		}
 	}
 	few := min(fewestRuns, runs)
-	if err := some(0, few); err != nil {
+	if err := h.plainSeeds(ctx, 0, few); err != nil {
 		return err
 	}
 	if all := h.classes(sibling(h.Config.ID)); len(all) > 0 && !all[0].ended() {
@@ -201,12 +173,42 @@ func (h *hunt) plain(ctx context.Context) error {
 		}
 	}
 	if !h.over(ctx) {
-		if err := some(few, runs); err != nil {
+		if err := h.plainSeeds(ctx, few, runs); err != nil {
 			return err
 		}
 	}
 	h.usual()
 	return nil
+}
+
+// plainSeeds runs the seeds from one to before another, counted from the first, without
+// faults.
+func (h *hunt) plainSeeds(ctx context.Context, from, to int) error {
+	seeds := func(yield func(Scenario) bool) {
+		for n := uint64(from); n < uint64(to); n++ {
+			sc := h.scenario(h.First + n)
+			if h.inOrder && n >= fewestRuns {
+				sc = sc.slight(h.Config.Remote)
+			}
+			if !yield(sc) {
+				return
+			}
+		}
+	}
+	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
+		t, err := h.try(ctx, sc)
+		if err != nil {
+			return nil, err
+		}
+		return h.weigh(t, sc), nil
+	}
+	return pool(ctx, h.Parallel, seeds, run, func(v *verdict) bool {
+		h.learn(v)
+		h.report.Plain++
+		h.note(v)
+		h.show(PhasePlain, h.report.Plain, h.report.PlainOf)
+		return !h.over(ctx)
+	})
 }
 
 // first runs the first seed twice, the second time later in the year: what
@@ -226,6 +228,7 @@ func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 		h.Config.MaxTurns = spareTurns + spareFactor*sum(t.Commands)
 	case sim.TasksUp, sim.TimeUp: // nothing to compare, and it would take as long again
 		return t, nil
+	default:
 	}
 	cfg.Start, cfg.MaxTurns = cfg.Start.Add(shift), h.Config.MaxTurns
 	other, err := sim.Try(ctx, cfg)
@@ -588,7 +591,7 @@ func (h *hunt) noteFailures(v *verdict) {
 }
 
 // fail notes a failure: the first of its kind is a finding.
-func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) { //nolint:revive // the flag is data
+func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) {
 	known := h.found[sc.signature(f)]
 	if known == nil {
 		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Companion: sc.Companion, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: sc.signature(f)}

@@ -100,7 +100,6 @@ func urlParts(url string) []string {
 
 func urlPart() *regexp.Regexp { return urlPattern }
 
-//nolint:gochecknoglobals // compiled once; it does not change
 var urlPattern = regexp.MustCompile(`[/?&=]|[^/?&=]+`)
 
 // bodyValue is a body as a value: what is no JSON is a text.

@@ -96,7 +96,7 @@ func (t *text) splice(e edit, isJSON bool) (splice, error) {
 }
 
 // member is a key with its value.
-func (t *text) member(e edit, indent int, inFlow bool) string { //nolint:revive // flag-parameter: where it stands
+func (t *text) member(e edit, indent int, inFlow bool) string {
 	line := e.key + ": " + flow(e.value)
 	if inFlow || !isCollection(e.value) || len(line) <= flowWidth && e.key != "expect" {
 		return line
