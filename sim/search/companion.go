@@ -40,12 +40,16 @@ func companionScenario(n int) (Scenario, bool) {
 	}
 	sc := Scenario{Companion: name, Seed: seed}
 	c := sc.companion()
+	sc.built = c
 	sc.Processes, sc.Executions, sc.chance = c.Config.Processes, max(c.Config.Executions, 1), c.Config.Plan.Kinds
 	return sc, true
 }
 
 // companion is that of a scenario, which names one that there is.
 func (sc Scenario) companion() *sim.Companion {
+	if sc.built != nil {
+		return sc.built
+	}
 	c, err := sim.NewCompanion(sc.Companion, sc.Seed)
 	if err != nil {
 		panic(fmt.Sprintf("search: %v", err))

@@ -24,6 +24,7 @@ type Scenario struct {
 	Faults     []sim.Fault `json:"faults"`
 
 	chance []sim.FaultKind // besides
+	built  *sim.Companion  // of that name and seed, once it has been built
 }
 
 // The most of what a file may ask for.
