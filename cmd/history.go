@@ -43,10 +43,12 @@ func newHistoryCommand(sh *shell) *cobra.Command {
 -o jsonl is a recording, as 'flunq run --record' writes it: a header with the document
 and the input, the events, and the result. The HTTP exchanges are not in it, as nobody
 has listened to them; the results of calls stand in the task.completed events, and the
-header says "results": "history". Secrets are sealed in Redis and stay so.`,
+header says "results": "history". Secrets are sealed in Redis and stay so. The data of each
+event is JSON, so that jq reads it (data that is not is a text, or in base64).`,
 		Example: `  flunq history order-7
   flunq history order-7 --follow
-  flunq history order-7 -o jsonl > order-7.jsonl`,
+  flunq history order-7 -o jsonl > order-7.jsonl
+  flunq history order-7 -o jsonl | jq -c 'select(.data.output) | [.event.taskid, .data.output]'`,
 		GroupID: groupOperate,
 		Args:    oneArgument("execution"),
 	}

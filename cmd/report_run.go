@@ -17,7 +17,6 @@ func (r *runner) openReport(cfg sim.Config) (*reportFile, error) {
 	page, err := openReport(r.sh, r.report)
 	if err == nil && r.report != "" {
 		r.told = report.NewRecording("")
-		r.told.Hide = store.NewSealer(cfg.Secrets).Seal
 	}
 	return page, err
 }
@@ -38,7 +37,7 @@ func (r *runner) exported(cfg *sim.Config) func(*sim.Result) {
 		return func(*sim.Result) {}
 	}
 	out := sim.NewExport(r.told, sim.Exported{
-		Version: cfg.Version, Definition: cfg.Definition, With: cfg.With, Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant, Start: cfg.Start,
+		Version: cfg.Version, Definition: cfg.Definition, With: cfg.With, Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant, Start: cfg.Start, Secrets: cfg.Secrets,
 	})
 	observe := cfg.Observe
 	cfg.Observe = func(events []event.Event) {

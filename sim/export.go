@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
 )
 
 // Exported is an execution that ran elsewhere, as its recording begins.
@@ -21,6 +22,7 @@ type Exported struct {
 	Input      json.RawMessage
 	ID, Tenant string
 	Start      time.Time
+	Secrets    map[string]any // that are sealed in it; those of a history that was read without them are sealed already
 
 	// Document finds a document that the execution ran before it was migrated, by its
 	// hash; nil if it is not known.
@@ -32,7 +34,7 @@ const Exporting Stop = "exported"
 
 // Export writes a recording of an execution whose calls nobody has listened to:
 // their results stand in the history, in the task.completed events, and the header
-// says "results": "history". Secrets have to be sealed in what is given to it.
+// says "results": "history".
 type Export struct {
 	rec      *recording
 	trace    *trace
@@ -47,7 +49,7 @@ type documentLine struct {
 
 // NewExport begins a recording.
 func NewExport(out io.Writer, x Exported) *Export {
-	rec := &recording{out: bufio.NewWriter(out)}
+	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(disguised(x.Secrets))}
 	h := headerLine{
 		Record: "header", Format: recordingFormat, Flunq: x.Version, Document: recorded(x.Definition),
 		Input: x.Input, ID: x.ID, Tenant: x.Tenant, Start: x.Start, Results: "history",
@@ -78,14 +80,14 @@ func (e *Export) Add(history []event.Event) error {
 	for _, one := range history {
 		e.trace.add(one)
 		if one.Type == event.EventReceived {
-			e.rec.event("event", Arrived(one))
+			e.rec.arrived(Arrived(one), time.Time{})
 		}
 		if one.Type == event.ExecutionMigrated {
 			if err := e.before(one); err != nil {
 				return err
 			}
 		}
-		e.rec.event("history", one)
+		e.rec.event(one)
 	}
 	return e.flush()
 }

@@ -2,7 +2,9 @@ package sim_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
@@ -87,4 +89,52 @@ func only(lines []map[string]any, kind string) string {
 		}
 	}
 	return string(event.Encode(out))
+}
+
+// Each event of an exported history is read again byte for byte, whatever its data is, and
+// holds no secret: not even one of digits that is part of a number.
+func TestExportKeepsBytes(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("x.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: x, version: '1.0.0'}\ndo: [{a: {set: {b: 1}}}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]any{"pin": "2345", "word": "true", "quoted": `pa"ss`}
+	var history []event.Event
+	for _, data := range []string{
+		`{"a":1.50,"big":12345678901234567890123,"ok":true}`, `{"s":"pa\"ss","t":"{\"u\":\"pa\\\"ss\"}"}`, "{ \"a\": 1,\n \"a\": 2 }",
+		`no JSON, pa"ss`, "\xff pa\"ss 2345", `"2345"`, "",
+	} {
+		history = append(history, event.Event{ID: "x/1", Type: "com.shop.paid", Execution: "x", Data: json.RawMessage(data)})
+	}
+	var out bytes.Buffer
+	x := sim.NewExport(&out, sim.Exported{Definition: def, Input: json.RawMessage("{}"), ID: "x", Start: sim.Epoch(), Secrets: secrets})
+	if err := x.Add(history); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines(t, out.Bytes()) {
+		text := string(event.Encode(line))
+		if raw, ok := line["base64"].(string); ok {
+			plain, err := base64.StdEncoding.DecodeString(raw)
+			text += string(plain)
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if strings.Contains(text, `pa"ss`) || strings.Contains(text, "12345678") || strings.Contains(text, `"2345"`) {
+			t.Error(text)
+		}
+	}
+	rec, err := sim.ReadRecording("x.jsonl", out.Bytes(), secrets, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range rec.Histories() {
+		if string(got.Data) != string(history[i].Data) {
+			t.Errorf("%q was written, %q read", history[i].Data, got.Data)
+		}
+	}
+	if _, err := sim.ReadRecording("x.jsonl", out.Bytes(), nil, ""); err != nil {
+		t.Error("without the secrets:", err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unicode/utf8"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
@@ -17,8 +18,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// recordingFormat is the version of the recording's form.
-const recordingFormat = 1
+// recordingFormat is the version of the recording's form. In format 1 the data of an
+// event was a text among its attributes.
+const recordingFormat = 2
 
 // The lines of a recording: a header, what came from outside and the events of
 // the histories as they happened, and the result.
@@ -75,9 +77,9 @@ type (
 		line int // of the recording that was read
 	}
 	eventLine struct {
-		Record string            `json:"record"`      // "history", or "event" for one from outside
-		At     time.Time         `json:"at,omitzero"` // when it came from outside, whatever its own time is
-		Event  map[string]string `json:"event"`
+		Record string `json:"record"` // "history", or "event" for one from outside
+		At     string `json:"at"`     // when it came from outside, whatever its own time is
+		event.Recorded
 	}
 	resultLine struct {
 		Record  string          `json:"record"` // "result"
@@ -107,7 +109,7 @@ func Record(ctx context.Context, cfg Config, out io.Writer) (*Result, error) {
 	observe := cfg.Observe
 	cfg.Observe = func(events []event.Event) {
 		for _, e := range events {
-			rec.event("history", e)
+			rec.event(e)
 		}
 		if observe != nil {
 			observe(events)
@@ -181,35 +183,47 @@ func recorded(def *dsl.Definition) recordedDocument {
 	return recordedDocument{Text: string(def.Source), SHA256: hex.EncodeToString(sum[:])}
 }
 
-// event writes an event as the attributes that Redis has of it.
-func (r *recording) event(kind string, e event.Event) {
-	r.line(eventLine{Record: kind, Event: attributesOf(e)})
-}
+// event writes an event of a history.
+func (r *recording) event(e event.Event) { r.eventLine(`{"record":"history",`, e) }
 
-// arrived writes an event that has come from outside.
+// arrived writes an event that has come from outside; at is zero where that is the
+// event's own time.
 func (r *recording) arrived(e event.Event, at time.Time) {
-	r.line(eventLine{Record: "event", At: at, Event: attributesOf(e)})
+	head := `{"record":"event",`
+	if !at.IsZero() {
+		head += `"at":` + string(event.Encode(at)) + ","
+	}
+	r.eventLine(head, e)
 }
 
-func attributesOf(e event.Event) map[string]string {
-	fields := e.Fields()
-	attributes := make(map[string]string, len(fields)/2)
-	for i := 0; i < len(fields); i += 2 {
-		attributes[fields[i]] = fields[i+1]
+// eventLine writes a line that begins with some members and goes on with an event.
+func (r *recording) eventLine(head string, e event.Event) {
+	if !utf8.Valid(e.Data) {
+		e.Data = r.seal.Seal(e.Data) // before base64 hides what is secret
 	}
-	return attributes
+	line := r.seal.Seal(append(e.AppendRecorded([]byte(head), true), '}'))
+	if r.seal != nil && !json.Valid(line) {
+		// A secret made of digits can be part of a number, where no token may stand.
+		line = r.seal.Seal(append(e.AppendRecorded([]byte(head), false), '}'))
+	}
+	r.write(line)
 }
 
 // line writes one object, its secrets sealed.
 func (r *recording) line(v any) {
-	if r.err != nil {
+	text, err := json.Marshal(v)
+	if err != nil {
+		r.err = errors.Join(r.err, err)
 		return
 	}
-	text, err := json.Marshal(v)
-	if err == nil {
-		_, err = r.out.Write(append(r.seal.Seal(text), '\n'))
+	r.write(r.seal.Seal(text))
+}
+
+// write ends a line. Behind the first error there are none.
+func (r *recording) write(line []byte) {
+	if r.err == nil {
+		_, r.err = r.out.Write(append(line, '\n'))
 	}
-	r.err = err
 }
 
 // faultLine is a fault in a recording.

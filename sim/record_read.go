@@ -14,7 +14,6 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/history"
 )
 
@@ -133,24 +132,11 @@ func (r *reading) take(text []byte) error {
 }
 
 // lineOf reads the members that most lines have.
-func lineOf(text []byte) (line recordedLine, err error) {
-	v, err := expr.Decode(text)
-	if err != nil {
-		return line, fmt.Errorf("%w: %w", errNoLine, err)
+func lineOf(text []byte) (line eventLine, err error) {
+	if err = json.Unmarshal(text, &line); err != nil {
+		err = fmt.Errorf("%w: %w", errNoLine, err)
 	}
-	members, ok := v.(map[string]any)
-	if !ok {
-		return line, fmt.Errorf("%w: want an object", errNoLine)
-	}
-	line.Record, _ = members["record"].(string)
-	line.At, _ = members["at"].(string)
-	line.Event, _ = members["event"].(map[string]any)
-	return line, nil
-}
-
-type recordedLine struct {
-	Record, At string
-	Event      map[string]any
+	return line, err
 }
 
 // errNoLine is that a line cannot be read at all.
@@ -196,8 +182,8 @@ func (r *reading) takeDocument(text []byte) error {
 	return line.Document.check()
 }
 
-func (r *reading) takeHistory(line recordedLine, raw []byte) error {
-	e, err := eventOf(line)
+func (r *reading) takeHistory(line eventLine, raw []byte) error {
+	e, err := r.eventOf(line)
 	if err != nil {
 		return err
 	}
@@ -206,9 +192,9 @@ func (r *reading) takeHistory(line recordedLine, raw []byte) error {
 	}
 	r.entries = append(r.entries, entry{e, r.at})
 	// An export was hashed with its tokens, a run with its secrets.
-	if r.header.Results == "history" && bytes.Contains(raw, []byte(tokenMark)) {
+	if r.header.Results == "history" && (bytes.Contains(raw, []byte(tokenMark)) || line.Base64 != nil) {
 		if line, err = lineOf(raw); err == nil {
-			e, err = eventOf(line)
+			e, err = line.Recorded.Event()
 		}
 		if err != nil {
 			return err
@@ -218,8 +204,8 @@ func (r *reading) takeHistory(line recordedLine, raw []byte) error {
 	return nil
 }
 
-func (r *reading) takeArrival(line recordedLine) error {
-	e, err := eventOf(line)
+func (r *reading) takeArrival(line eventLine) error {
+	e, err := r.eventOf(line)
 	if err != nil {
 		return err
 	}
@@ -236,8 +222,9 @@ func (r *reading) takeArrival(line recordedLine) error {
 	return nil
 }
 
-func eventOf(line recordedLine) (event.Event, error) {
-	e, err := event.FromAttributes(line.Event)
+func (r *reading) eventOf(line eventLine) (event.Event, error) {
+	line.Base64 = r.seal.open(line.Base64)
+	e, err := line.Recorded.Event()
 	if err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
 	}
@@ -272,7 +259,7 @@ func (c *callLine) key() string {
 func (r *reading) skip(kind string, text []byte) error {
 	if kind == "" {
 		var members map[string]json.RawMessage
-		if err := json.Unmarshal(text, &members); err != nil {
+		if err := json.Unmarshal(text, &members); err != nil || members == nil {
 			return errors.New("no line of a recording: want an object")
 		}
 		for name := range members {

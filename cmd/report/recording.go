@@ -18,9 +18,8 @@ type Recording struct {
 	Name  string // that tells it from other runs of the report
 	Notes []string
 
-	Hide       func([]byte) []byte // of a line what is secret, if the lines have that; nil: they have not
-	Faults     []string            // what each fault was, in words and in order
-	Difference *Difference         // nil: there is none
+	Faults     []string    // what each fault was, in words and in order
+	Difference *Difference // nil: there is none
 
 	head    head
 	docs    []*document
@@ -124,17 +123,14 @@ func (r *Recording) finish() {
 
 // take reads one line.
 func (r *Recording) take(line []byte) {
-	if r.Hide != nil {
-		line = r.Hide(line)
-	}
 	line = bytes.TrimSpace(masked(line))
 	if len(line) == 0 {
 		return
 	}
 	r.seq++
 	var kind struct {
-		Record string            `json:"record"`
-		Event  map[string]string `json:"event"`
+		Record string `json:"record"`
+		event.Recorded
 	}
 	err := json.Unmarshal(line, &kind)
 	switch {
@@ -142,7 +138,8 @@ func (r *Recording) take(line []byte) {
 	case kind.Record == "header":
 		err = r.takeHead(line)
 	case kind.Record == "history":
-		err = r.takeEvent(kind.Event)
+		kind.Base64 = masked(kind.Base64)
+		err = r.takeEvent(kind.Recorded)
 	case kind.Record == "http":
 		err = r.takeCall(line)
 	case kind.Record == "event":

@@ -88,14 +88,10 @@ type happening struct {
 }
 
 // takeEvent takes an event of a history.
-func (r *Recording) takeEvent(fields map[string]string) error {
-	at, err := time.Parse(time.RFC3339Nano, fields["time"])
+func (r *Recording) takeEvent(recorded event.Recorded) error {
+	e, err := recorded.Event()
 	if err != nil {
-		return fmt.Errorf("time of an event: %w", err)
-	}
-	e := event.Event{
-		ID: fields["id"], Source: fields["source"], Type: event.Type(fields["type"]), Time: at.UTC(), Tenant: fields["tenantid"],
-		Workflow: fields["workflowid"], Execution: fields["executionid"], Task: fields["taskid"], Data: json.RawMessage(fields["data"]),
+		return fmt.Errorf("event: %w", err)
 	}
 	r.see(e.Time)
 	r.history++
