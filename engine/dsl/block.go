@@ -33,6 +33,12 @@ func (p *parser) loop(t *Task, n *node, local scope) {
 	if p.object(own, "for", keys("each", "in", "at").need("in")) {
 		t.For.Each = p.variable(own.get("each"), "for.each", "item")
 		t.For.At = p.variable(own.get("at"), "for.at", "index")
+		if at := own.get("at"); t.For.At == t.For.Each {
+			if at == nil {
+				at = own.get("each")
+			}
+			p.mistake(at.Pos, "give one of them another name", "for.each and for.at are both %s: the item would be lost", quote(t.For.At))
+		}
 		t.For.In = p.collection(own.get("in"), local.during())
 	}
 	inner := local.with(t.For.Each, t.For.At)

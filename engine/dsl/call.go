@@ -74,7 +74,8 @@ func (p *parser) callFunction(t *Task, n *node, callee string, s scope) {
 	at := n.get("call").Pos
 	if strings.Contains(callee, "://") {
 		t.Unsupported = "call: " + callee + " (catalog)"
-		p.cannotRun(at, "call: "+short(callee), instead("catalog"))
+		p.cannotRun(at, "call: "+short(callee),
+			"define the function in use.functions; to send a request, write call: http, with: {method: get, endpoint: "+cut(callee, 200)+"}")
 		return
 	}
 	if m := cataloged.FindStringSubmatch(callee); m != nil {
@@ -85,7 +86,11 @@ func (p *parser) callFunction(t *Task, n *node, callee string, s scope) {
 		p.cannotRun(at, "call: "+short(callee), instead("catalog"))
 		return
 	}
-	p.mistake(at, p.guess(callee, slices.Concat(protocols(), p.shared.functions)), "unknown call %s", quote(callee))
+	suggestion := p.guess(callee, slices.Concat(protocols(), p.shared.functions))
+	if closest(callee, slices.Concat(protocols(), p.shared.functions)) == "" && suggestion != "" {
+		suggestion += "; or define it in use.functions"
+	}
+	p.mistake(at, suggestion, "unknown call %s", quote(callee))
 }
 
 func (p *parser) callHTTP(n *node, s scope) *HTTPCall {

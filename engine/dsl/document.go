@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/near"
 	"flunq.io/flunq/engine/schema"
 )
 
@@ -18,6 +19,7 @@ const Newest = "1.0.3"
 var (
 	versionPattern = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
 	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
+	typePath       = regexp.MustCompile(`/type(/\d+)?$`)
 	notInName      = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 )
 
@@ -27,6 +29,11 @@ func (p *parser) document(n *node) {
 		p.wrong(n, "the workflow", "a map with document: and do:")
 		return
 	}
+	if states := n.get("states"); states != nil && n.get("do") == nil {
+		p.mistake(n.keyOf("states"), "rewrite the workflow for "+Newest+": document:, do:", "states belong to the old 0.8 language, want 1.0")
+		return
+	}
+	p.moveUp(n)
 	p.topLevel(n)
 	p.def.Raw = n.data
 	if m := n.get("evaluate"); m != nil {
@@ -50,6 +57,18 @@ func (p *parser) document(n *node) {
 	p.checkJumps()
 }
 
+// moveUp takes the tasks out of `document:` where they stand in it.
+func (p *parser) moveUp(n *node) {
+	header := n.get("document")
+	for _, name := range []string{"do", "input", "output", "use", "timeout"} {
+		if m := header.get(name); m != nil && n.get(name) == nil {
+			p.mistake(header.keyOf(name), "indent it as `document:`", "%s stands inside of document", name)
+			n.fields = append(slices.Clip(n.fields), field{name, header.keyOf(name), m})
+			header.fields = slices.DeleteFunc(slices.Clone(header.fields), func(f field) bool { return f.key == name })
+		}
+	}
+}
+
 // lack notes a construct of the document itself that is not carried out.
 func (p *parser) lack(ref string) func(construct string) {
 	return func(construct string) {
@@ -64,17 +83,18 @@ func (p *parser) topLevel(n *node) {
 	free := absent(n, m.known)
 	fitting := *n
 	fitting.fields = nil
-	for _, f := range n.fields {
+	for i, f := range n.fields {
 		switch {
 		case slices.Contains(m.known, f.key):
 			fitting.fields = append(fitting.fields, f)
 		case closest(f.key, free) != "":
-			p.mistake(f.pos, p.guess(f.key, free), "unknown key %s in the workflow", quote(f.key))
+			p.mistake(f.pos, p.guessKey(f.key, free, m.known), "unknown key %s in the workflow", quote(f.key))
 			fitting.fields = append(fitting.fields, field{closest(f.key, free), f.pos, f.value})
+			n.fields[i].key = closest(f.key, free) // so that mistakes in its value are reported too
 		case slices.Contains([]string{"id", "name", "version", "specVersion", "namespace", "dsl"}, f.key):
 			p.mistake(f.pos, "put it under `document:`", "unknown key %s in the workflow", quote(f.key))
 		default:
-			p.warn(f.pos, "known here: "+strings.Join(m.known, ", "), "the key %s of the workflow means nothing", quote(f.key))
+			p.warn(f.pos, "allowed keys: "+strings.Join(m.known, ", "), "%s is not a known key of the workflow: it is ignored", quote(f.key))
 		}
 	}
 	p.object(&fitting, "the workflow", m)
@@ -109,7 +129,7 @@ func (p *parser) language(n *node, version string) {
 	case major != "1":
 		p.mistake(n.Pos, "dsl: '"+Newest+"'", "dsl %s is not known, want 1.0", version)
 	case newer(rest):
-		p.warn(n.Pos, "", "dsl %s is newer than %s: what is new in it is not known here", version, Newest)
+		p.warn(n.Pos, "", "dsl %s is newer than %s: flunq does not know what is new in it", version, Newest)
 	}
 }
 
@@ -224,6 +244,13 @@ func (p *parser) export(n *node, what string, s scope, lack func(string)) (out E
 
 // schema compiles an inline JSON Schema.
 func (p *parser) schema(n *node, what string, lack func(string)) *schema.Schema {
+	if n != nil && n.get("document") == nil && n.get("resource") == nil {
+		if i := slices.IndexFunc(n.fields, func(f field) bool { return slices.Contains(schema.Keywords(), f.key) }); i >= 0 {
+			p.mistake(n.fields[i].pos, "put it under `document:`", "%s: the JSON Schema begins here, without its key document", what)
+			p.jsonSchema(n, what)
+			return nil
+		}
+	}
 	if n == nil || !p.object(n, what, keys("format", "document", "resource")) {
 		return nil
 	}
@@ -249,12 +276,46 @@ func (p *parser) schema(n *node, what string, lack func(string)) *schema.Schema 
 		p.cannotRun(n.keyOf("format"), "schema.format: "+format, instead("schema"))
 		return nil
 	}
+	return p.jsonSchema(document, what)
+}
+
+func (p *parser) jsonSchema(document *node, what string) *schema.Schema {
+	p.schemaKeys(document, what, 0)
 	compiled, err := schema.Compile(document.data)
 	if err != nil {
 		p.badSchema(document, what, err)
 		return nil
 	}
 	return compiled
+}
+
+// schemaKeys warns of keywords of JSON Schema that are misspelt: JSON Schema ignores
+// what it does not know.
+func (p *parser) schemaKeys(n *node, what string, depth int) {
+	if n.shape != object || depth > MaxDepth || p.crowded() {
+		return
+	}
+	for _, f := range n.fields {
+		switch {
+		case slices.Contains([]string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}, f.key):
+			for _, property := range f.value.fields {
+				p.schemaKeys(property.value, what, depth+1)
+			}
+		case slices.Contains([]string{"allOf", "anyOf", "oneOf", "prefixItems"}, f.key):
+			for _, one := range f.value.items {
+				p.schemaKeys(one, what, depth+1)
+			}
+		case slices.Contains([]string{"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"}, f.key):
+			p.schemaKeys(f.value, what, depth+1)
+		case f.key == "format" && f.value.shape == text && !slices.Contains(schema.Formats(), f.value.text()):
+			p.warn(f.value.Pos, p.guess(f.value.text(), schema.Formats()), "%s: flunq does not know the format %s and checks nothing", what, quote(f.value.text()))
+		case slices.Contains(schema.Keywords(), f.key) || strings.HasPrefix(f.key, "x-"):
+		default:
+			if meant := near.Word(f.key, schema.Keywords()); meant != "" && n.get(meant) == nil {
+				p.warn(f.pos, "did you mean "+quote(meant)+"?", "%s: JSON Schema has no keyword %s and ignores it", what, quote(f.key))
+			}
+		}
+	}
 }
 
 // badSchema tells of each keyword of a JSON Schema that is wrong, where it stands.
@@ -277,11 +338,27 @@ func (p *parser) badSchema(document *node, what string, err error) {
 		}
 		told[n.Pos] = true
 		types := []string{"string", "number", "integer", "boolean", "object", "array", "null"}
-		if strings.HasSuffix(v.Path, "/type") && n.shape == text {
+		if strings.HasSuffix(v.Path, "/type") && n.shape == list {
+			continue // the items of the list are told themselves
+		}
+		if typePath.MatchString(v.Path) && n.shape == text {
 			p.mistake(n.Pos, p.guess(n.text(), types), "%s: JSON Schema has no type %s", what, quote(n.text()))
 			continue
 		}
-		p.mistake(n.Pos, "", "%s: %s", what, v)
+		suggestion := ""
+		switch {
+		case strings.HasSuffix(v.Path, "/required") && n.shape == boolean:
+			suggestion = "list the required properties beside `properties:`: required: [name]"
+		case n.shape == text && strings.Contains(v.Message, "got string, want number") || strings.Contains(v.Message, "got string, want integer"):
+			if wholePattern.MatchString(n.text()) || floatPattern.MatchString(n.text()) {
+				suggestion = "remove the quotes"
+			}
+		case n.shape == text && strings.Contains(v.Message, "got string, want boolean or object"):
+			suggestion = "write it as {type: " + short(n.text()) + "}"
+		case n.shape == text && strings.Contains(v.Message, "got string, want array"):
+			suggestion = "write it as [" + short(n.text()) + "]"
+		}
+		p.mistake(n.Pos, suggestion, "%s: %s", what, v)
 	}
 }
 
@@ -292,6 +369,10 @@ func (p *parser) timeout(n *node, s scope) *expr.Value {
 		return nil
 	case n.shape == text:
 		named, ok := p.shared.timeouts.find(n.text())
+		if d, err := ParseDuration(n.text()); !ok && err == nil {
+			p.mistake(n.Pos, "write it as {after: "+d.String()+"}", "timeout: want a map, or the name of a timeout; %s is a duration", quote(n.text()))
+			return nil
+		}
 		if !ok {
 			p.mistake(n.Pos, reference(n.text(), "use.timeouts", p.shared.timeouts.names), "unknown timeout %s", quote(n.text()))
 			return nil

@@ -3,6 +3,7 @@ package dsl
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"regexp"
 	"slices"
@@ -66,7 +67,7 @@ func durationOfMap(m map[string]any) (Duration, *misreading) {
 		n, ok := rational(value)
 		switch {
 		case !ok:
-			return Duration{}, &misreading{key, key + " is no whole number", "write it as {" + key + ": 5}"}
+			return Duration{}, &misreading{key, key + " is no whole number", wholeParts(key, value)}
 		case n.Sign() < 0:
 			return Duration{}, &misreading{key, key + " is negative", "a duration cannot lead into the past"}
 		}
@@ -84,6 +85,20 @@ func durationOfMap(m map[string]any) (Duration, *misreading) {
 		}
 	}
 	return total.duration(), nil
+}
+
+// wholeParts is how to write an amount of a unit that is not a whole number.
+func wholeParts(key string, value any) string {
+	smaller := map[string]struct {
+		unit string
+		by   float64
+	}{"days": {"hours", 24}, "hours": {"minutes", 60}, "minutes": {"seconds", 60}, "seconds": {"milliseconds", 1000}}
+	f, ok := value.(float64)
+	less, divisible := smaller[key]
+	if !ok || !divisible || f < 0 || f*less.by != math.Trunc(f*less.by) {
+		return "write it as {" + key + ": 5}"
+	}
+	return fmt.Sprintf("write it as {%s: %.0f}", less.unit, f*less.by)
 }
 
 func mapsKeys(m map[string]any) func(func(string) bool) {

@@ -10,11 +10,11 @@ import (
 // emit reads the event to emit.
 func (p *parser) emit(t *Task, n *node, s scope) {
 	t.Emit = expr.Literal(map[string]any{})
-	if !p.object(n, "emit", keys("event").need("event")) {
+	if !p.object(n, "emit", keys("event").need("event").under("event", "with").under("event: with", eventKeys().known...)) {
 		return
 	}
 	event := n.get("event")
-	if event == nil || !p.object(event, "emit.event", keys("with").need("with").others()) {
+	if event == nil || !p.object(event, "emit.event", keys("with").need("with").others().under("with", eventKeys().known...)) {
 		return
 	}
 	with := event.get("with")
@@ -48,7 +48,7 @@ func (p *parser) attributes(n *node, s scope) {
 func (p *parser) listen(t *Task, n *node, local scope) {
 	t.Listen = &ListenTask{Read: "data"}
 	own := n.get("listen")
-	if p.object(own, "listen", keys("to", "read").need("to")) {
+	if p.object(own, "listen", keys("to", "read").need("to").under("to", "all", "any", "one", "until")) {
 		t.Listen.Read = p.word(own.get("read"), "listen.read", "data", "data", "envelope", "raw")
 		if to := own.get("to"); to != nil {
 			t.Listen.To = p.consumption(to, "listen.to", local.during(), false)
@@ -135,7 +135,7 @@ func (p *parser) filters(n *node, mode string, s scope) []EventFilter {
 
 // filter reads which events match.
 func (p *parser) filter(n *node, s scope) (f EventFilter) {
-	if !p.object(n, "an event filter", keys("with", "correlate").need("with")) {
+	if !p.object(n, "an event filter", keys("with", "correlate").need("with").under("with", eventKeys().known...)) {
 		return f
 	}
 	if with := n.get("with"); with != nil && p.object(with, "with", eventKeys().others()) {

@@ -54,6 +54,12 @@ func (n *node) keyOf(key string) Pos {
 // plainText warns of text that looks like an expression, but stands for itself.
 func (p *parser) plainText(n *node, src string, s scope) {
 	switch {
+	case n.style == 0 && curlyQuotes.MatchString(src):
+		inner := []rune(src)
+		p.warn(n.Pos, "write: "+single(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML knows \" and ' only")
+	case almostExpression.MatchString(src):
+		inner := almostExpression.FindStringSubmatch(src)
+		p.warn(n.Pos, "to have its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", quote(src))
 	case variablePattern.MatchString(src) && s.has(leadingName(src)):
 		p.warn(n.Pos, "to have its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", quote(src))
 	case p.resembles(src, s):
@@ -70,12 +76,14 @@ func (p *parser) plainText(n *node, src string, s scope) {
 }
 
 var (
-	goTemplate   = regexp.MustCompile(`\{\{-?\s*([.$][\w.$\[\]]+)\s*-?\}\}`)
-	jqFilling    = regexp.MustCompile(`\\\(\s*[.$][\w.$]*.*\)`)
-	shellFilling = regexp.MustCompile(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+`)
-	startsPath   = regexp.MustCompile(`^\(*[.$][A-Za-z_"\[]`)
-	usesPath     = regexp.MustCompile(`(?:^|[\s(\[|+*/<>=-])\.[A-Za-z_"\[]`)
-	fileEnding   = regexp.MustCompile(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
+	curlyQuotes      = regexp.MustCompile(`^[“”„‘’«].*[“”‘’»]$`)
+	almostExpression = regexp.MustCompile(`^(?:\$\s+\{|\$\(|#\{|%\{)(\s*[.$][^{}]*)[})]$`)
+	goTemplate       = regexp.MustCompile(`\{\{-?\s*([.$][\w.$\[\]]+)\s*-?\}\}`)
+	jqFilling        = regexp.MustCompile(`\\\(\s*[.$][\w.$]*.*\)`)
+	shellFilling     = regexp.MustCompile(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+`)
+	startsPath       = regexp.MustCompile(`^\(*[.$][A-Za-z_"\[]`)
+	usesPath         = regexp.MustCompile(`(?:^|[\s(\[|+*/<>=-])\.[A-Za-z_"\[]`)
+	fileEnding       = regexp.MustCompile(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
 )
 
 // resembles reports whether text was certainly meant as an expression: it compiles as
@@ -164,6 +172,11 @@ func (p *parser) target(n *node, what string, s scope) {
 	}
 	src := n.text()
 	for _, m := range template.FindAllStringSubmatch(src, -1) {
+		if strings.TrimSpace(m[1]) == "" {
+			p.warn(n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),
+				"%s: %s names no variable: the task faults", what, m[0])
+			return
+		}
 		if !templateName.MatchString(m[1]) {
 			p.warn(n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate),
 				"%s: {%s} stands for the member of the task's input with exactly this name", what, short(m[1]))

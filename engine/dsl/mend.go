@@ -139,15 +139,17 @@ func (m *mender) settle(n *yaml.Node) {
 }
 
 var (
-	listItem   = regexp.MustCompile(`^-(\s+|$)`)
-	plainKey   = regexp.MustCompile(`^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#\[\]{},&*!|>%@` + "`" + `?:-][^#]*?|-[^\s#:]+?)\s*:(\s+|$)`)
-	tightKey   = regexp.MustCompile(`^([A-Za-z_][\w-]*):([^\s/].*)$`)
-	tightItem  = regexp.MustCompile(`^-[A-Za-z_"']`)
-	loneWord   = regexp.MustCompile(`^([A-Za-z_][\w-]*)(\s*)$`)
-	twoWords   = regexp.MustCompile(`^([A-Za-z_]\w*)(\s+)\S`)
-	blockText  = regexp.MustCompile(`^[|>][-+0-9]*\s*(#.*)?$`)
-	structural = regexp.MustCompile(`^\s*(-\s+)*("[^"]*"|'[^']*'|[A-Za-z_][\w-]*)\s*:(\s|$)|^\s*-\s`)
-	escapes    = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0abtnvfre "/\\N_LP\t]|$)`)
+	listItem      = regexp.MustCompile(`^-(\s+|$)`)
+	tabBehindDash = regexp.MustCompile(`^-[ ]*\t\s*`)
+	plainKey      = regexp.MustCompile(`^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#\[\]{},&*!|>%@` + "`" + `?:-][^#]*?|-[^\s#:]+?)\s*:(\s+|$)`)
+	tightKey      = regexp.MustCompile(`^([A-Za-z_][\w-]*):([^\s/].*)$`)
+	tightFlow     = regexp.MustCompile(`^([A-Za-z_][\w-]*):([{\["'].*)$`)
+	tightItem     = regexp.MustCompile(`^-[A-Za-z_"']`)
+	loneWord      = regexp.MustCompile(`^([A-Za-z_][\w-]*)(\s*)$`)
+	twoWords      = regexp.MustCompile(`^([A-Za-z_]\w*)(\s+)\S`)
+	blockText     = regexp.MustCompile(`^[|>][-+0-9]*\s*(#.*)?$`)
+	structural    = regexp.MustCompile(`^\s*(-\s+)*("[^"]*"|'[^']*'|[A-Za-z_][\w-]*)\s*:(\s|$)|^\s*-\s`)
+	escapes       = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0abtnvfre "/\\N_LP\t]|$)`)
 )
 
 // line looks at one line, and returns the last line that belongs to what begins on it.
@@ -244,6 +246,12 @@ func (m *mender) place(i, at int) int {
 	}
 	deepest := len(above) - 1
 	switch {
+	case kept > 0 && above[kept-1].indent == at && above[kept-1].list && !item &&
+		(kept == 1 || above[kept-2].indent < at) && !tightItem.MatchString(m.lines[i][at:]) && plainKey.MatchString(m.lines[i][at:]):
+		if m.found(i, at, "put `- ` before it, or indent it further", "this line stands among the items of a list, and has no `- `") {
+			m.replace(i, at, at, "- ")
+			m.indented = reindentation{from: at + 1, by: 2, active: true}
+		}
 	case kept > 0 && above[kept-1].indent == at:
 		// A list may stand at the indentation of the key that it belongs to.
 	case kept == len(above) && above[deepest].open:
@@ -314,6 +322,10 @@ func (m *mender) enter(i, indent int, list bool) {
 
 // content looks at what a line says, from its first character.
 func (m *mender) content(i, at int) int {
+	if tab := tabBehindDash.FindStringIndex(m.lines[i][at:]); tab != nil &&
+		m.found(i, at+1, "replace the tab by a space", "a tab after the dash of a list item") {
+		m.replace(i, at+1, at+tab[1], " ")
+	}
 	for listItem.MatchString(m.lines[i][at:]) {
 		m.enter(i, at, true)
 		rest := m.lines[i][at+1:]
@@ -323,10 +335,14 @@ func (m *mender) content(i, at int) int {
 		}
 		at = next
 	}
-	if tight := m.lines[i][at:]; tightItem.MatchString(tight) && m.listAt(at) &&
+	if tight := m.lines[i][at:]; tightItem.MatchString(tight) && (m.listAt(at) || m.opened() && plainKey.MatchString(tight)) &&
 		m.found(i, at, "write a space after the dash: - "+cut(tight[1:], 60), "a list item begins with a dash and a space") {
 		m.replace(i, at, at+1, "- ")
 		return m.content(i, at)
+	}
+	if tight := tightFlow.FindStringSubmatch(m.lines[i][at:]); tight != nil && m.found(i, at+len(tight[1]),
+		"write a space after the colon: "+cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
+		m.replace(i, at+len(tight[1]), at+len(tight[1])+1, ": ")
 	}
 	key := plainKey.FindStringSubmatchIndex(m.lines[i][at:])
 	if key == nil {
@@ -451,6 +467,11 @@ func (m *mender) value(i, from, base int) int {
 			m.quoteValue(i, from, from+len(value), value)
 		}
 		return i
+	case '?':
+		if strings.HasPrefix(rest, "? ") {
+			m.quotes(i, from, "quote it if it is text", "a value cannot begin with ? and a space")
+			return i
+		}
 	case ',', ']', '}':
 		m.quotes(i, from, "quote it if it is text", "a value cannot begin with %c", rest[0])
 		return i

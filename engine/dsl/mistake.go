@@ -118,6 +118,17 @@ func (n *notes) guess(word string, all []string) string {
 	return didYouMean(word, all)
 }
 
+// guessKey is guess for the key of a map that has room for the keys free of those allowed.
+func (n *notes) guessKey(word string, free, allowed []string) string {
+	if n.crowded() {
+		return ""
+	}
+	if found := closest(word, free); found != "" {
+		return "did you mean " + quote(found) + "?"
+	}
+	return "allowed keys: " + strings.Join(quoted(allowed), ", ")
+}
+
 // longest is the most bytes of a message that are told.
 const longest = 800
 

@@ -2,19 +2,22 @@ package dsl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/near"
 )
 
 // members are the keys that a map of the document may have.
 type members struct {
 	known    []string
 	required []string
-	hints    []string // keys that may be meant, but do not go with the others
-	below    []string // keys that belong into with
-	open     bool     // other keys are no mistake
+	hints    []string          // keys that may be meant, but do not go with the others
+	below    map[string]string // keys that belong under another key, with that key
+	open     bool              // other keys are no mistake
 }
 
 func keys(known ...string) members { return members{known: known} }
@@ -26,6 +29,18 @@ func (m members) need(required ...string) members {
 
 func (m members) orMeant(hints ...string) members {
 	m.hints = hints
+	return m
+}
+
+// under says that keys belong under another key of the map.
+func (m members) under(parent string, children ...string) members {
+	m.below = maps.Clone(m.below)
+	if m.below == nil {
+		m.below = map[string]string{}
+	}
+	for _, child := range children {
+		m.below[child] = parent
+	}
 	return m
 }
 
@@ -46,18 +61,50 @@ func (p *parser) object(n *node, what string, m members) bool {
 		free = m.known
 	}
 	var slips []string // keys that are there under another name
-	for _, f := range n.fields {
-		if !slices.Contains(m.known, f.key) {
-			slips = append(slips, closest(f.key, free))
-			p.unknownKey(f, what, m, free)
+	for i, f := range n.fields {
+		if slices.Contains(m.known, f.key) {
+			continue
+		}
+		parent, _, _ := strings.Cut(m.below[f.key], ":")
+		slips = append(slips, closest(f.key, free), parent)
+		p.unknownKey(f, what, m, free)
+		if parent != "" {
+			continue
+		}
+		meant := closest(f.key, free)
+		if slices.Contains(kindKeys(), meant) || meant == "use" {
+			meant = near.Word(f.key, free)
+		}
+		if meant != "" && !m.open && n.get(meant) == nil {
+			n.fields[i].key = meant // so that mistakes in its value are reported too
 		}
 	}
+	n.moveDown(m.below)
 	for _, name := range m.required {
 		if slices.Contains(free, name) && n.get(name) == nil && !slices.Contains(slips, name) {
 			p.mistake(n.Pos, fmt.Sprintf("add `%s: …`", name), "%s has no %s", what, name)
 		}
 	}
 	return true
+}
+
+// moveDown puts keys that belong under another key of the map there, so that mistakes
+// in their values are reported too.
+func (n *node) moveDown(below map[string]string) {
+	for _, f := range n.fields {
+		parent := below[f.key]
+		if parent == "" || strings.Contains(parent, ":") {
+			continue
+		}
+		under := n.get(parent)
+		if under == nil {
+			under = &node{Pos: f.pos, shape: object, data: map[string]any{}}
+			n.fields = append(slices.Clip(n.fields), field{parent, f.pos, under})
+		}
+		if under.shape == object && under.get(f.key) == nil {
+			under.fields = append(slices.Clip(under.fields), f)
+		}
+	}
 }
 
 // misspelt reports whether a key is there under a name whose mistake says so already.
@@ -80,19 +127,23 @@ func absent(n *node, known []string) []string {
 }
 
 func (p *parser) unknownKey(f field, what string, m members, free []string) {
-	if slices.Contains(m.below, f.key) {
-		p.mistake(f.pos, "put it under `with:`", "unknown key %s in %s", quote(f.key), what)
+	if parent := m.below[f.key]; parent != "" {
+		p.mistake(f.pos, "put it under `"+parent+":`", "unknown key %s in %s", quote(f.key), what)
 		return
 	}
 	if !m.open {
 		if hint := closest(f.key, m.hints); hint != "" && closest(f.key, free) == "" {
 			free = m.hints
 		}
-		p.mistake(f.pos, p.guess(f.key, free), "unknown key %s in %s", quote(f.key), what)
+		p.mistake(f.pos, p.guessKey(f.key, free, m.known), "unknown key %s in %s", quote(f.key), what)
 		return
 	}
 	if found := closest(f.key, free); found != "" {
-		p.warn(f.pos, p.guess(f.key, free), "the key %s of %s means nothing", quote(f.key), what)
+		if slices.Equal(m.known, eventKeys().known) {
+			p.warn(f.pos, p.guessKey(f.key, free, m.known), "CloudEvents have no attribute %s: it is taken for an extension", quote(f.key))
+			return
+		}
+		p.warn(f.pos, p.guessKey(f.key, free, m.known), "%s is not a known key of %s: it is ignored", quote(f.key), what)
 	}
 }
 
@@ -108,8 +159,73 @@ func (p *parser) wrong(n *node, what, want string) {
 		suggestion = fmt.Sprintf("quote it: \"%v\"", n.data)
 	case n.shape == text && looksPlain(n, want):
 		suggestion = "remove the quotes"
+	case n.shape != null:
+		suggestion = form(n, what)
 	}
 	p.mistake(n.Pos, suggestion, "%s: want %s, this is %s", what, want, n.shape)
+}
+
+// form is how to write a value that stands where a map or a list with it is wanted.
+func form(n *node, what string) string {
+	plain := func(format, example string) string {
+		if n.shape == text || n.shape == number {
+			example = cut(strings.TrimSpace(fmt.Sprint(n.data)), 100)
+		}
+		if strings.ContainsAny(example, "{}[]") {
+			example = single(example)
+		}
+		return "write it as " + fmt.Sprintf(format, example)
+	}
+	section := what[strings.LastIndexByte(what, '.')+1:]
+	switch {
+	case what == "switch" && n.shape == object:
+		return "put `- ` before each case"
+	case (what == "any" || what == "all") && n.shape == object:
+		return "put `- ` before each filter"
+	case what == "redirect" && n.shape == text:
+		return "write true or false"
+	case (section == "headers" || section == "query") && (n.shape == text || n.shape == list):
+		return "write it as {name: value}"
+	case what == "use.secrets" && n.shape == text:
+		return plain("[%s]", "…")
+	case strings.HasPrefix(what, "use.") && n.shape == list:
+		return "write each as `name: {…}`, without the `- ` before it"
+	case what == "timeout" && n.shape != object:
+		return plain("{after: %s}", "PT5M")
+	case what == "fork" && n.shape == list:
+		return "write the list under `branches:`"
+	case n.shape == object:
+		return ""
+	case section == "export" || section == "output":
+		return plain("{as: %s}", "…")
+	case what == "input":
+		return plain("{from: %s}", "…")
+	case what == "listen.to" || what == "listen" || what == "an event filter":
+		forms := map[string]string{"listen": "{to: {one: {with: {type: %s}}}}", "listen.to": "{one: {with: {type: %s}}}", "an event filter": "{with: {type: %s}}"}
+		return plain(forms[what], "…")
+	case what == "emit":
+		return plain("{event: {with: {type: %s, source: https://shop.example}}}", "…")
+	case what == "raise":
+		return plain("{error: %s}", "…")
+	case what == "for":
+		return plain("{in: %s}", "…")
+	case what == "run.workflow":
+		return plain("{namespace: default, name: %s, version: '0.1.0'}", "…")
+	case what == "run.shell":
+		return plain("{command: %s}", "…")
+	case what == "retry":
+		return "write it as {delay: PT1S, limit: {attempt: {count: 5}}}"
+	case what == "retry.limit":
+		return plain("{attempt: {count: %s}}", "5")
+	case what == "retry.limit.attempt":
+		return plain("{count: %s}", "5")
+	case what == "catch.errors":
+		return plain("{with: {type: %s}}", "…")
+	case strings.HasPrefix(what, "case "):
+		return plain("{then: %s}", "…")
+	default:
+		return ""
+	}
 }
 
 // looksPlain reports whether text is a quoted number or boolean.

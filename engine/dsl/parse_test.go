@@ -171,7 +171,7 @@ func TestLoose(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	_, _, err := dsl.Parse("a.yaml", []byte(header+"do:\n  - a: {sett: 1}\n  - b: {set: {a: 1}, then: c}\n"))
-	want := "a.yaml:3:9: unknown key \"sett\" in task \"a\"\na.yaml:4:28: then: no task \"c\" in this list"
+	want := "a.yaml:3:9: unknown key \"sett\" in task \"a\"\na.yaml:3:15: set: want a map of data, or an expression, this is a number\na.yaml:4:28: then: no task \"c\" in this list"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

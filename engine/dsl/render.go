@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -72,10 +73,7 @@ func frame(line string, column int) (shown string, pad, mark int) {
 		from = max(0, at-shownWidth/2)
 		to = min(to, from+shownWidth)
 	}
-	end := at
-	for end < to && !strings.ContainsRune(" :,]}\t", runes[end]) {
-		end++
-	}
+	end := wordEnd(runes, at, to)
 	before := printable(string(runes[from:at]))
 	word := printable(string(runes[at:end]))
 	after := printable(string(runes[end:to]))
@@ -86,6 +84,33 @@ func frame(line string, column int) (shown string, pad, mark int) {
 		after += "…"
 	}
 	return before + word + after, width(before), max(1, width(word))
+}
+
+// wordEnd is where the word, the quoted text or the ${ } that begins at a place ends.
+func wordEnd(runes []rune, at, to int) int {
+	end := at
+	if at < to && (runes[at] == '"' || runes[at] == '\'') {
+		if i := slices.Index(runes[at+1:to], runes[at]); i >= 0 {
+			return at + i + 2
+		}
+	}
+	if expression := at+1 < to && runes[at] == '$' && runes[at+1] == '{'; expression {
+		for open := 0; end < to; end++ {
+			switch runes[end] {
+			case '{':
+				open++
+			case '}':
+				if open--; open == 0 {
+					return end + 1
+				}
+			}
+		}
+		end = at
+	}
+	for end < to && !strings.ContainsRune(" ,]}\t", runes[end]) && (runes[end] != ':' || end+1 < to && !strings.ContainsRune(" \t", runes[end+1])) {
+		end++
+	}
+	return end
 }
 
 // printable escapes what would control a terminal.

@@ -44,7 +44,7 @@ func (t *planter) taggedScalar(n *node, y *yaml.Node) {
 	case "!!null":
 		want = null
 	default:
-		t.notes.mistake(n.Pos, "remove the tag", "the YAML tag %s is not known here", quote(y.Tag))
+		t.notes.mistake(n.Pos, "remove the tag", "the YAML tag %s is not supported", quote(y.Tag))
 		return
 	}
 	if t.plain(n, y.Value); n.shape != want {

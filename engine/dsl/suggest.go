@@ -37,6 +37,12 @@ func meant(word string) []string {
 		return []string{"with", "parameters", "arguments"}
 	case "except", "rescue", "onerror", "onerrors":
 		return []string{"catch"}
+	case "user", "login":
+		return []string{"username"}
+	case "pass", "passwd", "pwd":
+		return []string{"password"}
+	case "desc", "description":
+		return []string{"summary", "description"}
 	case "index":
 		return []string{"at"}
 	case "item":
@@ -75,9 +81,9 @@ func didYouMean(word string, all []string) string {
 	case len(all) == 0:
 		return ""
 	case len(all) > 20:
-		return "known are " + strings.Join(quoted(all[:20]), ", ") + " and more"
+		return "allowed: " + strings.Join(quoted(all[:20]), ", ") + " and others"
 	default:
-		return "known here: " + strings.Join(quoted(all), ", ")
+		return "allowed: " + strings.Join(quoted(all), ", ")
 	}
 }
 

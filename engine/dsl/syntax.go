@@ -30,7 +30,7 @@ func read(notes *notes, source []byte) *node {
 		notes.mistake(at, `write it as an escape in double quotes: "\x1b"`, "here is a control character")
 		return nil
 	case bytes.HasPrefix(leading(source), []byte("%TAG")):
-		notes.mistake(Pos{1, 1}, "remove it", "a %%TAG directive is not known here")
+		notes.mistake(Pos{1, 1}, "remove it", "a %%TAG directive is not supported")
 		return nil
 	}
 	y := syntax(notes, pairs(source))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"flunq.io/flunq/engine/near"
 )
 
 // place is where a task stands.
@@ -81,6 +83,11 @@ func (p *parser) taskList(n *node, what string, at place) TaskList {
 // taskFields are the names and bodies of a list's tasks, and their references.
 func (p *parser) taskFields(n *node, what, ref string) (fields []field, refs []string) {
 	if n.shape != list {
+		if n.shape == object && membersOnly(n.fields) {
+			p.mistake(n.Pos, fmt.Sprintf("write a list with a name for the task: `- name: {%s: …}`", short(n.fields[0].key)),
+				"%s: want a list of tasks, this is the body of one", what)
+			return []field{{"?", n.Pos, n}}, []string{pointer(pointer(ref, "0"), "?")}
+		}
 		p.mistake(n.Pos, "put `- ` before each task", "%s: want a list of tasks, each `- name: {…}`; this is %s", what, n.shape)
 		for i, f := range n.fields {
 			fields, refs = append(fields, f), append(refs, pointer(pointer(ref, strconv.Itoa(i)), f.key))
@@ -134,7 +141,8 @@ func unnamed(n *node) bool {
 		return false
 	}
 	only := n.fields[0]
-	return len(n.fields) > 1 || only.value.shape != object || !membersOnly(only.value.fields)
+	isKind := func(f field) bool { return slices.Contains(kindKeys(), f.key) }
+	return len(n.fields) > 1 || only.value.shape != object || !slices.ContainsFunc(only.value.fields, isKind)
 }
 
 // membersOnly reports whether all keys are those of a task's body, a kind among them.
@@ -195,12 +203,17 @@ func (p *parser) kind(n *node, t *Task) string {
 	}
 	what := "task " + quote(t.Name)
 	if len(kinds) == 0 {
-		p.noKind(n, what)
-		return ""
+		return p.noKind(n, what)
 	}
 	m := keys(allowed...).orMeant(kindKeys()...)
 	if slices.Contains(kinds, "call") {
-		m.below = []string{"method", "endpoint", "uri", "url", "headers", "body", "query", "document", "operationId", "parameters", "redirect"}
+		m = m.under("with", "method", "endpoint", "uri", "url", "headers", "body", "query", "document", "operationId", "parameters", "redirect")
+	}
+	if slices.Contains(kinds, "for") || slices.Contains(kinds, "do") && n.get("in") != nil {
+		m = m.under("for", "each", "in", "at")
+	}
+	if slices.Contains(kinds, "try") {
+		m = m.under("catch", "retry", "errors", "as", "when", "exceptWhen")
 	}
 	p.object(n, what, m)
 	if len(kinds) > 1 {
@@ -209,20 +222,28 @@ func (p *parser) kind(n *node, t *Task) string {
 	return kinds[0]
 }
 
-// noKind tells of a task that does nothing, unless a misspelt key is all that is wrong.
-func (p *parser) noKind(n *node, what string) {
+// noKind reports a task that does nothing, unless a misspelt key is all that is wrong:
+// then it returns the kind that was meant.
+func (p *parser) noKind(n *node, what string) string {
 	all := slices.Concat(kindKeys(), commonKeys(), []string{"with", "while", "foreach", "catch"})
 	misspelt := false
-	for _, f := range n.fields {
+	kind := ""
+	for i, f := range n.fields {
 		if slices.Contains(all, f.key) {
 			continue
 		}
-		p.mistake(f.pos, p.guess(f.key, slices.Concat(kindKeys(), commonKeys())), "unknown key %s in %s", quote(f.key), what)
+		p.mistake(f.pos, p.guessKey(f.key, slices.Concat(kindKeys(), commonKeys()), slices.Concat(kindKeys(), commonKeys())),
+			"unknown key %s in %s", quote(f.key), what)
 		misspelt = misspelt || slices.Contains(kindKeys(), closest(f.key, all))
+		if meant := near.Word(f.key, kindKeys()); meant != "" && kind == "" && f.value.shape != null {
+			kind = meant
+			n.fields[i].key = meant // so that mistakes in its value are reported too
+		}
 	}
 	if !misspelt {
 		p.mistake(n.Pos, "add one of "+strings.Join(kindKeys(), ", "), "%s does nothing", what)
 	}
+	return kind
 }
 
 // common reads the members that every task may have.

@@ -168,7 +168,7 @@ func (t *planter) object(n *node, y *yaml.Node, depth int) {
 		at := posOf(key)
 		if first, twice := own[name]; twice {
 			t.notes.mistake(at, "remove one of the two, or give it another name",
-				"the key %s is here twice: first on line %d", quote(name), first.Line)
+				"the key %s is defined twice: first on line %d", quote(name), first.Line)
 			n.replaceNull(name, child)
 			continue
 		}
@@ -254,7 +254,7 @@ func kindName(y *yaml.Node) string {
 // tagged refuses an explicit tag that is not the expected one.
 func (t *planter) tagged(n *node, y *yaml.Node, want string) {
 	if y.Style&yaml.TaggedStyle != 0 && y.Tag != want {
-		t.notes.mistake(n.Pos, "remove the tag", "the YAML tag %s is not known here", quote(strings.TrimSpace(y.Tag)))
+		t.notes.mistake(n.Pos, "remove the tag", "the YAML tag %s is not supported", quote(strings.TrimSpace(y.Tag)))
 	}
 }
 

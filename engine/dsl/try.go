@@ -19,7 +19,8 @@ func (p *parser) try(t *Task, n *node, at place) {
 	}
 	c := &t.Try.Catch
 	c.As = "error"
-	if !p.object(catch, "catch", keys("errors", "as", "when", "exceptWhen", "retry", "do", "then")) {
+	if !p.object(catch, "catch", keys("errors", "as", "when", "exceptWhen", "retry", "do", "then").
+		under("errors", "with").under("errors: with", "type", "status").under("retry", "delay", "backoff", "limit")) {
 		return
 	}
 	c.With = p.errorFilter(catch.get("errors"))
@@ -38,7 +39,7 @@ func errorMembers() []string { return []string{"type", "status", "instance", "ti
 
 // errorFilter reads which errors are caught.
 func (p *parser) errorFilter(n *node) map[string]any {
-	if n == nil || !p.object(n, "catch.errors", keys("with").others()) {
+	if n == nil || !p.object(n, "catch.errors", keys("with").others().under("with", errorMembers()...)) {
 		return nil
 	}
 	with := n.get("with")
@@ -63,7 +64,7 @@ func (p *parser) errorFilter(n *node) map[string]any {
 		default:
 			filter[f.key] = f.value.data
 			if closest(f.key, errorMembers()) == "" {
-				p.warn(f.pos, "known here: "+strings.Join(errorMembers(), ", "), "no error has a member %s: nothing is caught", quote(f.key))
+				p.warn(f.pos, "allowed keys: "+strings.Join(errorMembers(), ", "), "no error has a member %s: nothing is caught", quote(f.key))
 			}
 		}
 	}
@@ -130,6 +131,12 @@ func (p *parser) sharedRetry(name, as string) *RetryPolicy {
 
 func (p *parser) retryPolicy(n *node, inner scope) *RetryPolicy {
 	r := &RetryPolicy{Backoff: "constant"}
+	for _, count := range []string{"maxAttempts", "attempts", "max", "times", "count", "maxRetries"} {
+		if f := n.get(count); f != nil && n.get("limit") == nil {
+			p.mistake(n.keyOf(count), "write `limit: {attempt: {count: 5}}`", "unknown key %s in retry", quote(count))
+			return r
+		}
+	}
 	if !p.object(n, "retry", keys("when", "exceptWhen", "delay", "backoff", "limit", "jitter")) {
 		return r
 	}
@@ -174,7 +181,8 @@ func (p *parser) backoff(n *node) string {
 // retryLimit reads how often a policy tries again; without end is worth a warning.
 func (p *parser) retryLimit(r *RetryPolicy, n *node, s scope) {
 	limit := n.get("limit")
-	if limit != nil && p.object(limit, "retry.limit", keys("attempt", "duration")) {
+	before := len(p.mistakes)
+	if limit != nil && p.object(limit, "retry.limit", keys("attempt", "duration").under("attempt", "count")) {
 		r.Duration = p.duration(limit.get("duration"), "retry.limit.duration", s)
 		attempt := limit.get("attempt")
 		if attempt != nil && p.object(attempt, "retry.limit.attempt", keys("count", "duration")) {
@@ -182,7 +190,7 @@ func (p *parser) retryLimit(r *RetryPolicy, n *node, s scope) {
 			r.AttemptDuration = p.duration(attempt.get("duration"), "retry.limit.attempt.duration", s)
 		}
 	}
-	if r.AttemptCount == 0 && r.Duration == nil {
+	if r.AttemptCount == 0 && r.Duration == nil && len(p.mistakes) == before {
 		p.warn(n.Pos, "add `limit: {attempt: {count: 5}}`", "this retries without end")
 	}
 }
@@ -190,7 +198,7 @@ func (p *parser) retryLimit(r *RetryPolicy, n *node, s scope) {
 // raise reads the error to raise, or resolves the name of one.
 func (p *parser) raise(t *Task, n *node, s scope) {
 	t.Raise = &ErrorTemplate{}
-	if !p.object(n, "raise", keys("error").need("error")) {
+	if !p.object(n, "raise", keys("error").need("error").under("error", "type", "status", "title", "detail", "instance")) {
 		return
 	}
 	switch e := n.get("error"); {
