@@ -56,5 +56,5 @@ func helpTopics() []*cobra.Command {
   130   interrupted`,
 		Example: `  # tell a broken document from a failed check
   flunq validate order.yaml || echo "exit code $?"`,
-	}}
+	}, limitsTopic()}
 }

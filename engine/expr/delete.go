@@ -128,7 +128,10 @@ func without(m *meter, v any, targets [][]any) (any, error) {
 	if len(targets) == 0 || v == nil {
 		return v, nil
 	}
-	if err := m.spend(breadth(v) + len(targets)); err != nil {
+	if err := m.copying(v); err != nil {
+		return nil, err
+	}
+	if err := m.spend(len(targets)); err != nil {
 		return nil, err
 	}
 	switch v := v.(type) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"github.com/itchyny/gojq"
 )
@@ -24,6 +25,9 @@ func guards() []gojq.CompilerOption {
 		function("__deep", 1, guardDeep),
 		function("__shallow", 0, guardShallow),
 		function("__chars", 0, guardChars),
+		function("__each", 0, guardEach),
+		function("__object", 0, guardObject),
+		function("__entries", 0, guardEntries),
 		function("__key", 1, guardKey),
 		function("__text", 1, guardText),
 		function("__pair", 1, guardPair),
@@ -89,6 +93,41 @@ func guardChars(m *meter, dot any, _ []any) (any, error) {
 		return dot, m.spend(len(text) / grain)
 	}
 	return dot, nil
+}
+
+// guardEach charges for the members that gojq lists, and sorts by their keys, before
+// it goes through them.
+func guardEach(m *meter, dot any, _ []any) (any, error) {
+	switch v := dot.(type) {
+	case []any:
+		if err := m.allocate(32 * len(v)); err != nil {
+			return nil, err
+		}
+		return dot, m.spend(len(v) / 8)
+	case map[string]any:
+		if err := m.allocate(32 * len(v)); err != nil {
+			return nil, err
+		}
+		return dot, m.spend(len(v) * bits.Len(uint(len(v))) / 2)
+	default:
+		return dot, nil
+	}
+}
+
+// guardObject charges for an object that was made.
+func guardObject(m *meter, dot any, _ []any) (any, error) {
+	fields, _ := dot.(map[string]any)
+	return dot, m.allocate(mapBytes(len(fields)))
+}
+
+// guardEntries charges for an object that is turned into a list of objects.
+func guardEntries(m *meter, dot any, _ []any) (any, error) {
+	if fields, ok := dot.(map[string]any); ok {
+		if err := m.allocate((mapBytes(2) + 64) * len(fields)); err != nil {
+			return nil, err
+		}
+	}
+	return dot, m.spend(breadth(dot))
 }
 
 // guardKey refuses lists as keys: they search, and indices says that better.
@@ -181,6 +220,9 @@ func decodeText(m *meter, dot any, _ []any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("fromjson cannot be applied to: %s", told(dot))
 	}
+	if err := m.allocate(decodedBytes(text)); err != nil {
+		return nil, err
+	}
 	if err := m.spend(len(text) / 2); err != nil {
 		return nil, err
 	}
@@ -189,4 +231,9 @@ func decodeText(m *meter, dot any, _ []any) (any, error) {
 		return nil, fmt.Errorf("fromjson: %w", err)
 	}
 	return v, nil
+}
+
+// decodedBytes is about what the value of a JSON text takes beyond its own bytes, at most.
+func decodedBytes(text string) int {
+	return mapBytes(1)*strings.Count(text, "{") + 40*strings.Count(text, "[") + 64*strings.Count(text, ",")
 }

@@ -21,6 +21,9 @@ func TestLimits(t *testing.T) {
 	for _, src := range []string{
 		`def f: f; f`, `def f: 1 + f; f`, `def f: f, f; f`, `def f: [f]; f`, `def f: {a: f}; f`, `def f(g): f(g | g); f(.)`, `def f(g): g | f(f(g)); f(.)`,
 		`[recurse(.)]`, `[limit(1e9; repeat(1))]`, `until(false; .)`, `[range(1e9)]`, `range(200000)`, `try until(false; .) catch 1`, `first(range(10; infinite; 0) | empty)`,
+		`def f(g): def h: g|f(h); h; f(.)`, `def f: label $a|f|f; f`, `def f: label $a|f,f; f`, `def f: def g: f; g + 1; f`, `def f: try f catch f; f`, `[range(1000)] as $b | def f: $b[] as $x | f,f; f`,
+		`[range(1e6) | {a: .}]`, wide + `$b | first(.[]))`, wide + `$b | first(..|numbers))`, wide + `$b | label $f | map(break $f))`, wide + `$b | label $f | sort_by(break $f))`, `[limit(50000; .[]?)] | "a\([range(50000)])\(.[])\(range(1e5))"`,
+		`("a" * 100000) | [match("a.*z|a"; "g")]`, `reduce range(1e6) as $i (0; "x" | test("a{\($i % 1000)}"))`, `"" | test("a{1000}" * 500)`, `("ab" * 50000) | [splits("(a?){50}a{50}"; "g")]`, `("{}," * 1000000 | "[" + .[:-1] + "]") | fromjson`,
 		`"x" * 1e9`, `1e9 * "x"`, `.[1e8] = 1`, `setpath([1e8]; 1)`, `[] | .[1e8:] = [1]`, `.[1e8] |= 3`, `.[1e8] += 3`, `reduce range(1e6) as $i (null; .[99999] = 1)`,
 		`reduce range(1000) as $i (2; . * .)`, `reduce range(1e6) as $i (1; . * 3)`, `reduce range(1e6) as $i (1; . - 9e18 * 7 | . * -1000000007)`,
 		`[[range(10)] | combinations(30)]`, `[[range(100000) | [1]] | combinations]`,
@@ -59,7 +62,7 @@ func TestLimitsAreWide(t *testing.T) {
 		items[i] = object{"id": i, "name": "item", "price": float64(i) + 0.5, "tags": list{"a", "b"}}
 	}
 	for _, src := range []string{
-		"map(.price) | add", "map(select(.id > 100)) | length", "group_by(.id) | length", "sort_by(.price) | .[0]", ".[] |= (.id += 1) | length", "map_values(.id) | length",
+		"def f: if . == 0 then 0 else (. - 1 | f) + 1 end; 1000 | f", "def sum: if length == 0 then 0 else .[0] + (.[1:] | sum) end; [range(1000)] | sum", "map(.price) | add", "map(select(.id > 100)) | length", "group_by(.id) | length", "sort_by(.price) | .[0]", ".[] |= (.id += 1) | length", "map_values(.id) | length",
 		"map(.name | ascii_upcase) | unique", "[.[] | tojson] | length", "tojson | fromjson | length", "map(del(.tags)) | length", "to_entries | map(.value |= .id) | length", "INDEX(.id) | length",
 		"[.[] | .name | test(\"it\")] | all", "map(.name | gsub(\"t\"; \"T\"))[0]", "map({key: (.id | tostring), value: .name}) | from_entries | length", "[limit(10; .[])] | length", "map(. + {x: 1}) | length", "[.[].tags] | flatten | length",
 	} {

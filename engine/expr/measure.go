@@ -11,7 +11,7 @@ const (
 )
 
 // errTooLarge is told to people as it stands.
-var errTooLarge = fmt.Errorf("the result is larger than %d MiB", maxResult>>20)
+var errTooLarge = fmt.Errorf("the result is larger than %d MiB (limit expression-result)", maxResult>>20)
 
 // Size estimates how many bytes Encode writes.
 func Size(v any) int {

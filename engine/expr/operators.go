@@ -51,7 +51,10 @@ func addition(m *meter, l, r any) (any, error) {
 			}
 		}
 	}
-	if err := m.spend(breadth(l) + breadth(r)); err != nil {
+	if err := m.copying(l); err != nil {
+		return nil, err
+	}
+	if err := m.copying(r); err != nil {
 		return nil, err
 	}
 	switch a := l.(type) {
@@ -128,6 +131,9 @@ func multiplication(m *meter, l, r any) (any, error) {
 	}
 	for _, v := range []any{a, b} {
 		weight, err := m.weigh(v)
+		if err == nil {
+			err = m.allocate(mapBytes(0) + 80*weight)
+		}
 		if err == nil {
 			err = m.spend(2 * weight)
 		}
@@ -244,7 +250,7 @@ func (m *meter) spendComparing(l, r any) error {
 	if err != nil {
 		return err
 	}
-	return m.spend(min(a, b) + max(a, b)/8)
+	return m.spend(a + b + min(a, b))
 }
 
 func composed(v any) bool {

@@ -10,6 +10,20 @@ import (
 // need a guard. They replace gojq's and mean the same; the resolver puts the guards in.
 func prelude(signature string) string {
 	switch signature {
+	case "map/1":
+		return `def map(f): [.[] | f];`
+	case "any/0":
+		return `def any: any(.[]; .);`
+	case "any/1":
+		return `def any(f): any(.[]; f);`
+	case "all/0":
+		return `def all: all(.[]; .);`
+	case "all/1":
+		return `def all(f): all(.[]; f);`
+	case "recurse/0":
+		return `def recurse: def r: ., (.[]? | r); r;`
+	case "from_entries/0":
+		return `def from_entries: map({(.key // .Key // .name // .Name): if has("value") then .value else .Value end}) | add // {};`
 	case "add/1":
 		return `def add(f): [f] | add;`
 	case "map_values/1":
@@ -100,14 +114,14 @@ func patterns(signature string) string {
 	case "scan/1":
 		return `def scan($re): scan($re; null);`
 	case "splits/2":
-		return `def splits($re; $flags): [match($re; $flags + "g")] as $ms | __between($ms; $__meter)[];`
+		return `def splits($re; $flags): [match($re; $flags + "g")] as $__ms | __between($__ms; $__meter)[];`
 	case "splits/1":
 		return `def splits($re): splits($re; null);`
 	case "split/2":
 		return `def split($re; $flags): [splits($re; $flags)];`
 	case "sub/3":
-		return `def sub($re; str; $flags): [match($re; $flags)] as $ms | __between($ms; $__meter) as $parts
-			| [$ms[] | [.captures | _captures | str]] as $new | __replace($parts; $new; $__meter)[];`
+		return `def sub($re; str; $flags): [match($re; $flags)] as $__ms | __between($__ms; $__meter) as $parts
+			| [$__ms[] | [.captures | _captures | str]] as $new | __replace($parts; $new; $__meter)[];`
 	case "sub/2":
 		return `def sub($re; str): sub($re; str; null);`
 	case "gsub/2":

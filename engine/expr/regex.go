@@ -2,8 +2,10 @@ package expr
 
 import (
 	"fmt"
+	"io"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -12,7 +14,8 @@ import (
 const (
 	maxPattern  = 4 << 10 // bytes of a regular expression
 	maxSubject  = 1 << 20 // bytes of the text it is applied to
-	maxPatterns = 64      // regular expressions that a Program keeps compiled
+	maxPatterns = 64      // regular expressions that a Program, and an evaluation, keeps compiled
+	maxStates   = 20_000  // of a regular expression, all repetitions written out
 )
 
 // regex is a compiled regular expression.
@@ -21,7 +24,18 @@ type regex struct {
 	// probe finds a match one character later: Go skips an empty match right
 	// after another match, jq does not.
 	probe *regexp.Regexp
-	size  int // instructions
+	size  int // states
+	// later finds the first match behind the first character, which is only looked at.
+	later   *regexp.Regexp
+	rescans bool // it may read far beyond what it matches, each time again
+}
+
+// perByte is what a byte of text costs, in steps for each grain of them.
+func (r *regex) perByte(test bool) int {
+	if test {
+		return 8 + r.size
+	}
+	return (8 + r.size) * (4 + r.NumSubexp()) / 4
 }
 
 // regexes keeps a Program's regular expressions, compiled.
@@ -61,20 +75,138 @@ func newRegex(pattern, flags string) (*regex, error) {
 	if strings.Contains(flags, "m") {
 		pattern = "(?s)" + pattern
 	}
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("invalid regular expression %q: %w", pattern, err)
+	}
+	size := states(tree)
+	if size > maxStates {
+		return nil, fmt.Errorf("a regular expression of more than %d states, all repetitions written out", maxStates)
+	}
 	compiled, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("invalid regular expression %q: %w", pattern, err)
 	}
-	out := &regex{Regexp: compiled, size: len(pattern)}
+	out := &regex{Regexp: compiled, size: size}
 	if out.probe, err = regexp.Compile(`\A(?s:.)(?:` + pattern + `)`); err != nil {
 		out.probe = nil
 	}
-	if tree, err := syntax.Parse(pattern, syntax.Perl); err == nil {
-		if prog, err := syntax.Compile(tree.Simplify()); err == nil {
-			out.size = len(prog.Inst)
+	if out.rescans = repeats(tree); out.rescans {
+		if out.later, err = regexp.Compile(`\A(?s:.)(?s:.*?)(` + pattern + `)`); err != nil {
+			out.rescans = false
 		}
 	}
 	return out, nil
+}
+
+// repeats says that something may be repeated without bound, with more around it than the
+// end of what is repeated can decide at once.
+func repeats(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpStar, syntax.OpPlus:
+		return true
+	case syntax.OpRepeat:
+		if re.Max < 0 {
+			return true
+		}
+	default:
+	}
+	return slices.ContainsFunc(re.Sub, repeats)
+}
+
+// countedRunes reads a text's runes and charges for them.
+type countedRunes struct {
+	*strings.Reader
+	m     *meter
+	price int
+	owed  int
+}
+
+// ReadRune ends the text where there are no steps left for it.
+func (c *countedRunes) ReadRune() (r rune, size int, err error) {
+	r, size, err = c.Reader.ReadRune()
+	if c.owed += size * c.price; c.owed >= 1<<10*grain {
+		owed := c.owed / grain
+		c.owed = 0
+		if !c.m.charge(owed) {
+			return 0, 0, io.EOF
+		}
+	}
+	return r, size, err
+}
+
+// findAll is FindAllStringSubmatchIndex, paid for by what is read of the text: to see
+// that a match is the one that is wanted, all of the text may be read for each.
+func (r *regex) findAll(m *meter, text string, most int) (found [][]int, err error) {
+	price := r.perByte(false)
+	for at, last := 0, -1; len(found) < most && at <= len(text); {
+		from, re, groups := at, r.Regexp, 0
+		if at > 0 {
+			_, width := utf8.DecodeLastRuneInString(text[:at])
+			from, re, groups = at-width, r.later, 2
+		}
+		match := re.FindReaderSubmatchIndex(&countedRunes{Reader: strings.NewReader(text[from:]), m: m, price: price})
+		if m.left < 0 {
+			return nil, errSteps
+		}
+		if match == nil {
+			break
+		}
+		match = match[groups:]
+		for i := range match {
+			if match[i] >= 0 {
+				match[i] += from
+			}
+		}
+		accepted := true
+		if match[1] == at {
+			accepted = match[0] != last
+			_, width := utf8.DecodeRuneInString(text[at:])
+			at += max(width, 1)
+		} else {
+			at = match[1]
+		}
+		if last = match[1]; accepted {
+			found = append(found, match)
+		}
+	}
+	return found, nil
+}
+
+// states is about how many a regular expression is compiled to, repetitions written out.
+func states(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)/2
+	for _, sub := range re.Sub {
+		size += states(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1)
+	}
+	return min(size, 10*maxStates)
+}
+
+// regex is a regular expression of this evaluation. Its first use in one is charged for
+// compiling it, whether or not the Program has it: the price never depends on others.
+func (m *meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
+	key := [2]string{pattern, flags}
+	if found := m.patterns[key]; found != nil {
+		return found, nil
+	}
+	if err := m.spend(200 + 8*len(pattern)); err != nil {
+		return nil, err
+	}
+	re, err := kept.find(pattern, flags)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.spend(16 * re.size); err != nil {
+		return nil, err
+	}
+	if m.patterns == nil || len(m.patterns) >= maxPatterns {
+		m.patterns = map[[2]string]*regex{}
+	}
+	m.patterns[key] = re
+	return re, nil
 }
 
 // match applies a regular expression, as gojq's _match: arguments are pattern,
@@ -89,15 +221,14 @@ func (r *regexes) match(m *meter, dot any, args []any) (any, error) {
 	if len(text) > maxSubject {
 		return nil, fmt.Errorf("a text of %d bytes for a regular expression, want at most %d", len(text), maxSubject)
 	}
-	// Nearly all patterns are found: compiling one is worth far more.
 	if err := m.spend(1 + len(pattern)/4); err != nil {
 		return nil, err
 	}
-	re, err := r.find(pattern, flags)
+	re, err := m.regex(r, pattern, flags)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.spend(len(text) * (8 + re.size) / (2 * grain)); err != nil {
+	if err := m.spend(len(text) * re.perByte(args[2] == true) / grain); err != nil {
 		return nil, err
 	}
 	if args[2] == true {
@@ -113,11 +244,24 @@ func (r *regex) matches(m *meter, text string, all bool) (any, error) {
 	if all {
 		most = m.left/price + 1
 	}
-	found := r.FindAllStringSubmatchIndex(text, most)
+	var found [][]int
+	var err error
+	switch {
+	case all && r.rescans && len(text) > 256:
+		found, err = r.findAll(m, text, most)
+	default:
+		found = r.FindAllStringSubmatchIndex(text, most)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if all {
 		found = r.withEmpty(text, found)
 	}
 	if err := m.spend(price * len(found)); err != nil {
+		return nil, err
+	}
+	if err := m.allocate(mapBytes(4) * (1 + r.NumSubexp()) * len(found)); err != nil {
 		return nil, err
 	}
 	names := r.SubexpNames()

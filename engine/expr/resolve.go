@@ -111,7 +111,7 @@ func (r *resolver) sheltered(q *gojq.Query, s *scope) {
 
 // define is s with a function, which may call itself.
 func (r *resolver) define(def *gojq.FuncDef, s *scope) *scope {
-	if reserved(def.Name) {
+	if reserved(def.Name) && !r.own {
 		r.refuse("names of functions cannot begin with __")
 	}
 	s = s.with(signature(def.Name, len(def.Args)))
@@ -150,7 +150,9 @@ func (r *resolver) pattern(p *gojq.Pattern, s *scope) *scope {
 			s = s.with(field.Key)
 		}
 		r.str(field.KeyString, s)
-		if field.KeyQuery != nil {
+		if interpolated(field.KeyString) {
+			field.KeyQuery, field.KeyString = interpolation(field.KeyString, ""), nil
+		} else if field.KeyQuery != nil {
 			r.query(field.KeyQuery, s)
 			field.KeyQuery = metered("__text", field.KeyQuery)
 		}
@@ -162,6 +164,11 @@ func (r *resolver) pattern(p *gojq.Pattern, s *scope) *scope {
 func (r *resolver) term(t *gojq.Term, s *scope) {
 	if t == nil {
 		return
+	}
+	if t.Type == gojq.TermTypeRecurse {
+		t.Type, t.Func = gojq.TermTypeFunc, &gojq.Func{Name: "__recurse"}
+		r.include("__recurse/0", `def __recurse: def r: ., (.[]? | r); r;`)
+		s = s.with("__recurse/0")
 	}
 	r.secret(t, s)
 	r.index(t.Index, s)
@@ -213,6 +220,11 @@ func (r *resolver) loop(t *gojq.Term, s *scope) {
 func (r *resolver) index(i *gojq.Index, s *scope) {
 	if i != nil {
 		r.str(i.Str, s)
+		if interpolated(i.Str) {
+			i.Start, i.Str = interpolation(i.Str, ""), nil
+			keyed(i)
+			return
+		}
 		r.queries(s, i.Start, i.End)
 		keyed(i)
 	}
@@ -221,7 +233,6 @@ func (r *resolver) index(i *gojq.Index, s *scope) {
 func (r *resolver) str(str *gojq.String, s *scope) {
 	if str != nil {
 		r.queries(s, str.Queries...)
-		interpolation(str)
 	}
 }
 
@@ -235,6 +246,9 @@ func (r *resolver) object(o *gojq.Object, s *scope) {
 		}
 		r.str(field.KeyString, s)
 		r.queries(s, field.KeyQuery, field.Val)
+		if interpolated(field.KeyString) {
+			field.KeyQuery, field.KeyString = interpolation(field.KeyString, ""), nil
+		}
 	}
 }
 

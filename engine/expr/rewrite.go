@@ -128,7 +128,7 @@ func special(f *gojq.Func) *gojq.Query {
 	case "bsearch/1":
 		return piped(metered("__deep", numeral(1)), called(f.Name, guarded(f.Args[0], "__deep", numeral(2))))
 	case "sort_by/1", "group_by/1", "unique_by/1", "min_by/1", "max_by/1":
-		return called(f.Name, guarded(f.Args[0], "__sort"))
+		return piped(metered("__each"), called(f.Name, guarded(f.Args[0], "__sort")))
 	case "jn/2", "yn/2":
 		return called(f.Name, metered("__order", f.Args[0]), f.Args[1])
 	case "strptime/1", "strftime/1":
@@ -141,7 +141,9 @@ func special(f *gojq.Func) *gojq.Query {
 // inputGuard is the guard in front of a function whose input is what costs.
 func inputGuard(sign string) (name string, args []*gojq.Query) {
 	switch sign {
-	case "length/0", "keys/0", "reverse/0", "to_entries/0", "ascii_downcase/0", "ascii_upcase/0",
+	case "to_entries/0":
+		return "__entries", nil
+	case "length/0", "keys/0", "reverse/0", "ascii_downcase/0", "ascii_upcase/0",
 		"ltrimstr/1", "rtrimstr/1", "trimstr/1", "ltrim/0", "rtrim/0", "trim/0", "startswith/1", "endswith/1":
 		return "__shallow", nil
 	case "tojson/0", "tostring/0", "flatten/0", "flatten/1", "implode/0", "error/0", "add/0", "format/1":
@@ -163,17 +165,36 @@ func inputGuard(sign string) (name string, args []*gojq.Query) {
 	}
 }
 
-// interpolation guards what is put into a text: every part is copied as often as there are parts.
-func interpolation(str *gojq.String) {
-	for i, q := range str.Queries {
-		if q.Term != nil && q.Term.Str == nil {
-			str.Queries[i] = guarded(q, "__deep", numeral(len(str.Queries)))
+// interpolation is the text that gojq would put together of a string's parts, each
+// written in a format, paid for as often as it is.
+func interpolation(str *gojq.String, format string) *gojq.Query {
+	var text *gojq.Query
+	for _, part := range str.Queries {
+		if part.Term == nil || part.Term.Str == nil {
+			write := called("tostring")
+			if format != "" {
+				write = wrapped(&gojq.Term{Type: gojq.TermTypeFormat, Format: format})
+			}
+			part = piped(guarded(part, "__deep", numeral(1)), write)
+		}
+		if text == nil {
+			text = part
+		} else {
+			text = metered("__add", text, part)
 		}
 	}
+	return text
 }
 
-// positions guards a term's indices: gojq finds a place in a text by counting from its start.
+// interpolated says that a string has parts that are computed.
+func interpolated(str *gojq.String) bool { return str != nil && len(str.Queries) > 0 }
+
+// positions guards a term's suffixes: gojq finds a place in a text by counting from its
+// start, and copies all that it iterates over at once.
 func positions(t *gojq.Term) {
+	if interpolated(t.Str) {
+		*t = gojq.Term{Type: gojq.TermTypeQuery, SuffixList: t.SuffixList, Query: interpolation(t.Str, t.Format)}
+	}
 	if t.Type == gojq.TermTypeFormat && t.Str == nil {
 		base := *t
 		base.SuffixList = nil
@@ -187,7 +208,12 @@ func positions(t *gojq.Term) {
 		*t = gojq.Term{Type: gojq.TermTypeIdentity, SuffixList: append([]*gojq.Suffix{suffix}, t.SuffixList...)}
 	}
 	for i, v := range slices.Backward(t.SuffixList) {
-		if !counted(v.Index) {
+		guard := "__chars"
+		if v.Iter {
+			if guard = "__each"; i == 0 && t.Func != nil && reserved(t.Func.Name) {
+				break // what we made is paid for
+			}
+		} else if !counted(v.Index) {
 			continue
 		}
 		base := *t
@@ -195,9 +221,17 @@ func positions(t *gojq.Term) {
 		positions(&base)
 		*t = gojq.Term{
 			Type: gojq.TermTypeQuery, SuffixList: t.SuffixList[i:],
-			Query: piped(wrapped(&base), metered("__chars")),
+			Query: piped(wrapped(&base), metered(guard)),
 		}
 		return
+	}
+	if t.Type == gojq.TermTypeObject && len(t.Object.KeyVals) > 0 {
+		base := *t
+		base.SuffixList = nil
+		*t = gojq.Term{
+			Type: gojq.TermTypeQuery, SuffixList: t.SuffixList,
+			Query: piped(wrapped(&base), metered("__object")),
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,19 +11,26 @@ import (
 const (
 	maxSource = 64 << 10  // bytes of an expression
 	maxSteps  = 5_000_000 // of gojq's machine, or their like, for one Eval
+	maxMemory = 128 << 20 // bytes that one Eval allocates, beyond what its steps are worth
 )
 
 // errSteps is told to people as it stands.
-var errSteps = errors.New("takes too long")
+var errSteps = fmt.Errorf("takes too long: more than %d steps (limit expression-steps)", maxSteps)
 
 // meter counts an evaluation's work. It is a context because gojq asks its
 // context before every step whether to go on; no clock is involved.
 type meter struct {
-	left int
-	gone bool // an update took something away
+	left   int
+	memory int       // bytes that it may still allocate beyond what steps are worth
+	gone   bool      // an update took something away
+	iter   gojq.Iter // gojq's machine, once it runs
+	due    int       // steps until the next look at it
+	failed error     // what it was stopped for, if not for its steps
+
+	patterns map[[2]string]*regex // that it has used
 }
 
-func newMeter() *meter { return &meter{left: maxSteps} }
+func newMeter() *meter { return &meter{left: maxSteps, memory: maxMemory, due: stride} }
 
 // Done is asked once per step. Until the work is used up it is the channel that
 // never closes, which costs nothing to make.
@@ -32,7 +38,22 @@ func (m *meter) Done() <-chan struct{} {
 	if !m.charge(1) {
 		return over()
 	}
+	if m.due--; m.due > 0 {
+		return nil
+	}
+	m.due = stride
+	if err := m.look(); err != nil {
+		m.stop(err)
+		return over()
+	}
 	return nil
+}
+
+// stop ends the evaluation at its next step.
+func (m *meter) stop(err error) {
+	if m.left = -1; m.failed == nil {
+		m.failed = err
+	}
 }
 
 // over is a channel that is closed.
@@ -53,6 +74,9 @@ func (m *meter) charge(steps int) bool {
 
 // Err is why the evaluation ends.
 func (m *meter) Err() error {
+	if m.failed != nil {
+		return m.failed
+	}
 	if m.left < 0 {
 		return errSteps
 	}
@@ -81,6 +105,7 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 		}
 	}()
 	iter := p.code.RunWithContext(m, s.Dot, args...)
+	m.iter = iter
 	size := maxResult
 	for {
 		v, ok := iter.Next()
@@ -95,7 +120,7 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 		}
 		if results = append(results, v); len(results) >= most {
 			if most > 1 {
-				return nil, p.failure(fmt.Errorf("more than %d results", most))
+				return nil, p.failure(fmt.Errorf("more than %d results (limit expression-results)", most))
 			}
 			return results, nil
 		}

@@ -99,7 +99,7 @@ func (u *update) payContainer(depth int, container any) error {
 		return nil
 	}
 	u.paid[depth] = at
-	return u.spend(breadth(container))
+	return u.copying(container)
 }
 
 // payGrowth bounds how far beyond a list's end an index may be.

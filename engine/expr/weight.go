@@ -12,6 +12,9 @@ var errDepth = fmt.Errorf("more than %d levels deep", maxDepth)
 // errDigits is told to people as it stands.
 var errDigits = fmt.Errorf("a number of more than %d digits", maxDigits)
 
+// errMemory is told to people as it stands.
+var errMemory = fmt.Errorf("takes too much memory: more than %d MiB (limit expression-memory)", maxMemory>>20)
+
 // grain is how many bytes are worth a step: what a step may allocate anyway.
 const grain = 16
 
@@ -19,6 +22,33 @@ const grain = 16
 func (m *meter) spend(steps int) error {
 	if steps < 0 || !m.charge(steps) {
 		return errSteps
+	}
+	return nil
+}
+
+// mapBytes is what a map of n members takes, of whatever size its table is.
+func mapBytes(n int) int {
+	if n <= 8 {
+		return 352
+	}
+	return 80 * n
+}
+
+// copying charges for a copy of the outermost level of v.
+func (m *meter) copying(v any) error {
+	if fields, ok := v.(map[string]any); ok {
+		if err := m.allocate(mapBytes(len(fields))); err != nil {
+			return err
+		}
+	}
+	return m.spend(breadth(v))
+}
+
+// allocate charges for memory that is worth more than the steps which ask for it.
+func (m *meter) allocate(bytes int) error {
+	if m.memory -= bytes; m.memory < 0 || bytes < 0 {
+		m.stop(errMemory)
+		return errMemory
 	}
 	return nil
 }

@@ -1,0 +1,21 @@
+package cmd
+
+import "github.com/spf13/cobra"
+
+// limitsTopic is the page about what bounds an execution and a process.
+func limitsTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "limits",
+		Short: "What bounds an execution, and how to change it",
+		Long: `An ordinary deployment meets none of these limits. An error that one of them causes
+names it. Those of expressions and schemas are the same everywhere and cannot be changed:
+a run, its recording and its replay must agree. They count work, never time.
+
+Of one evaluation of an expression (error: expression, 400):
+  expression-steps      5,000,000   steps of jq, or work that is worth them
+  expression-recursion  32 MiB      stacks of calls, forks and values
+  expression-memory     128 MiB     what it allocates beyond what its steps are worth
+  expression-result     16 MiB      its results as JSON
+  expression-results    100,000     how many results`,
+	}
+}

@@ -1,0 +1,35 @@
+package expr
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// Matches that are paid for one by one are those that Go's regexp finds at once.
+func TestFindAllSame(t *testing.T) {
+	t.Parallel()
+	chance := rand.New(rand.NewPCG(1, 1))
+	for _, pattern := range []string{
+		"a*", "a*b|a", "(a.*c)|a", "^a*", "a*$", `\ba*`, `\Ba+`, "(?m)^.*$", "[^,]*", "(a)*(b)?", "x*", "(ä+)|𝄞*", "(?:a+|)b?", "(?i)A+", ".*", ".*?", "a+?", `\w+`, "(?s).*c",
+	} {
+		re, err := newRegex(pattern, "g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !re.rescans {
+			t.Errorf("%s is not taken to read ahead", pattern)
+		}
+		for range 300 {
+			text := ""
+			for range chance.IntN(12) {
+				text += []string{"a", "a", "b", "c", ",", "\n", "ä", "𝄞", "\xff", " "}[chance.IntN(10)]
+			}
+			want := re.FindAllStringSubmatchIndex(text, 100)
+			got, err := re.findAll(newMeter(), text, 100)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s in %q: %v, %v, want %v", pattern, text, got, err, want)
+			}
+		}
+	}
+}
