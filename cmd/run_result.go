@@ -125,6 +125,9 @@ func (d document) explain(w io.Writer, on bool, p *event.Problem) {
 	if at, ok := d.blamed(p); ok {
 		d.frame(w, on, at)
 	}
+	if advice := expr.Advice(p.Detail); advice != "" && event.ShortType(p.Type) == event.ShortType(event.Expression) {
+		fmt.Fprintf(w, "         help: %s\n", printable(advice))
+	}
 }
 
 // blamed is the place of the expression that failed, or of the task.

@@ -349,13 +349,13 @@ func (p *parser) badSchema(document *node, what string, err error) {
 		switch {
 		case strings.HasSuffix(v.Path, "/required") && n.shape == boolean:
 			suggestion = "list the required properties beside `properties:`: required: [name]"
-		case n.shape == text && strings.Contains(v.Message, "got string, want number") || strings.Contains(v.Message, "got string, want integer"):
+		case n.shape == text && strings.HasSuffix(v.Message, "want type number") || strings.HasSuffix(v.Message, "want type integer"):
 			if wholePattern.MatchString(n.text()) || floatPattern.MatchString(n.text()) {
 				suggestion = "remove the quotes"
 			}
-		case n.shape == text && strings.Contains(v.Message, "got string, want boolean or object"):
+		case n.shape == text && strings.HasSuffix(v.Message, "want type boolean or object"):
 			suggestion = "write it as {type: " + short(n.text()) + "}"
-		case n.shape == text && strings.Contains(v.Message, "got string, want array"):
+		case n.shape == text && strings.HasSuffix(v.Message, "want type array"):
 			suggestion = "write it as [" + short(n.text()) + "]"
 		}
 		p.mistake(n.Pos, suggestion, "%s: %s", what, v)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+
+	"flunq.io/flunq/engine/schema"
 )
 
 // Locate is the place that an error at run time speaks of: that of the expression which
@@ -18,6 +20,12 @@ func (d *Definition) Locate(ref, detail string) (at Pos, ok bool) {
 			return at, false
 		}
 	}
+	if what, sentence, found := strings.Cut(detail, " does not match its schema: "); found {
+		if place, found := n.violated(what, sentence); found {
+			return place, true
+		}
+		return at, true
+	}
 	if _, rest, found := strings.Cut(detail, "expression "); found {
 		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
 			if expression, err := strconv.Unquote(quoted); err == nil {
@@ -28,6 +36,92 @@ func (d *Definition) Locate(ref, detail string) (at Pos, ok bool) {
 		}
 	}
 	return at, true
+}
+
+// violated is the place of the keyword of a JSON Schema that refused data; the node is
+// what the data belongs to, what says which of its data it is.
+func (n *node) violated(what, sentence string) (Pos, bool) {
+	sentence, _, _ = strings.Cut(sentence, "\n")
+	path, keyword, ok := schema.Keyword(sentence)
+	holder := n
+	if own := n.get(what); own != nil {
+		holder = own
+	}
+	document := holder.get("schema").get("document")
+	if !ok || document == nil {
+		return Pos{}, false
+	}
+	fits := alternatives(document, document, 0)
+	for _, segment := range path {
+		var next []*node
+		for _, s := range fits {
+			next = append(next, s.below(segment, document)...)
+		}
+		if len(next) == 0 {
+			break
+		}
+		fits = next
+	}
+	for _, s := range fits {
+		if s.get(keyword) != nil {
+			return s.keyOf(keyword), true
+		}
+	}
+	return fits[0].Pos, true
+}
+
+// alternatives are the schemas that hold for a value beside one: what it refers to, and
+// what it combines.
+func alternatives(s, root *node, depth int) []*node {
+	found := []*node{s}
+	if depth > 8 {
+		return found
+	}
+	if ref, ok := strings.CutPrefix(s.get("$ref").text(), "#/"); ok {
+		target := root
+		for segment := range strings.SplitSeq(ref, "/") {
+			if target != nil {
+				_, target = target.step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
+			}
+		}
+		if target != nil {
+			found = append(found, alternatives(target, root, depth+1)...)
+		}
+	}
+	for _, name := range []string{"allOf", "anyOf", "oneOf"} {
+		if m := s.get(name); m != nil {
+			for _, one := range m.items {
+				found = append(found, alternatives(one, root, depth+1)...)
+			}
+		}
+	}
+	for _, name := range []string{"then", "else"} {
+		if m := s.get(name); m != nil {
+			found = append(found, alternatives(m, root, depth+1)...)
+		}
+	}
+	return found
+}
+
+// below are the schemas of a member or an item of what a schema is about.
+func (n *node) below(segment string, root *node) []*node {
+	var found *node
+	if _, found = n.get("properties").step(segment); found == nil {
+		_, found = n.get("prefixItems").step(segment)
+	}
+	if found == nil {
+		if _, err := strconv.Atoi(segment); err == nil {
+			if found = n.get("items"); found == nil {
+				found = n.get("additionalItems")
+			}
+		} else if found = n.get("additionalProperties"); found != nil && found.shape != object {
+			found = nil
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return alternatives(found, root, 0)
 }
 
 // step is the member of a map or a list that a segment of a JSON pointer names, and

@@ -38,3 +38,39 @@ do:
 		}
 	}
 }
+
+// A violation of a JSON Schema is at the keyword that it names, wherever the schema has it.
+func TestLocateViolation(t *testing.T) {
+	t.Parallel()
+	def := parse(t, `input:
+  schema:
+    document:
+      required: [id]
+      $defs:
+        item: {properties: {qty: {type: integer, minimum: 0}}}
+      properties:
+        items: {items: {$ref: '#/$defs/item'}}
+        either:
+          oneOf:
+            - {maxLength: 2}
+            - {type: object, additionalProperties: {const: 1}}
+do:
+  - a:
+      set: {n: 1}
+      output: {schema: {document: {properties: {"a b": {enum: [1]}}}}}
+`)
+	for _, tt := range []struct {
+		ref, detail string
+		want        dsl.Pos
+	}{
+		{"/input", "the workflow's input does not match its schema: .items[2].qty is -1, want minimum 0", dsl.Pos{Line: 7, Column: 50}},
+		{"/input", "the workflow's input does not match its schema: it lacks the property \"id\"\nmore", dsl.Pos{Line: 5, Column: 7}},
+		{"/input", "the workflow's input does not match its schema: .either has 3 characters, want maxLength 2", dsl.Pos{Line: 12, Column: 16}},
+		{"/input", "the workflow's input does not match its schema: .either.x is 2, want const 1", dsl.Pos{Line: 13, Column: 53}},
+		{"/do/0/a", "output does not match its schema: .\"a b\" is 2, want enum 1", dsl.Pos{Line: 17, Column: 57}},
+	} {
+		if at, ok := def.Locate(tt.ref, tt.detail); !ok || at != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.detail, at, tt.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package expr
 
 import (
+	"strings"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -32,6 +33,9 @@ type Program struct {
 func Compile(src string, known func(name string) bool) (*Program, error) {
 	if len(src) > maxSource {
 		return nil, &SyntaxError{Message: "the expression is too long"}
+	}
+	if strings.TrimSpace(src) == "" {
+		return nil, &SyntaxError{Message: "it is empty", Suggestion: "for all of the data, write a dot: ${ . }"}
 	}
 	query, err := gojq.Parse(src)
 	if err != nil {

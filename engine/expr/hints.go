@@ -18,9 +18,6 @@ func syntaxError(src string, err error) error {
 	if !errors.As(err, &parse) {
 		return &SyntaxError{Message: err.Error()}
 	}
-	if strings.TrimSpace(src) == "" {
-		return &SyntaxError{Message: "it is empty", Suggestion: "for all of the data, write a dot: ${ . }"}
-	}
 	at := min(max(parse.Offset-len(parse.Token), 0), len(src))
 	h := &hinter{src: src, words: tokens(src), at: at}
 	h.word = slices.IndexFunc(h.words, func(t token) bool { return t.end() > at })

@@ -2,8 +2,12 @@ package schema
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"math/big"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -21,12 +25,84 @@ type Violation struct {
 	Message string
 }
 
-func (v Violation) String() string {
-	path := v.Path
+// String is a sentence about the value, which it names as jq does: .items[2].qty is -1, want minimum 0.
+func (v Violation) String() string { return jqPath(v.Path) + " " + v.Message }
+
+var plainName = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+
+// jqPath is a JSON pointer as a path of jq; "it" for the whole.
+func jqPath(path string) string {
 	if path == "" {
-		path = "/"
+		return "it"
 	}
-	return "at " + path + ": " + v.Message
+	var out strings.Builder
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		segment = strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)
+		switch _, err := strconv.ParseUint(segment, 10, 32); {
+		case err == nil:
+			fmt.Fprintf(&out, "[%s]", segment)
+		case plainName.MatchString(segment):
+			out.WriteString("." + segment)
+		default:
+			out.WriteString("." + strconv.Quote(segment))
+		}
+	}
+	if out.String()[0] == '[' {
+		return "." + out.String()
+	}
+	return out.String()
+}
+
+// pathOf is the JSON pointer that jqPath was made of, and what follows it in a sentence.
+func pathOf(sentence string) (path []string, rest string, ok bool) {
+	rest = strings.TrimPrefix(sentence, "it ")
+	if strings.HasPrefix(rest, ".[") {
+		rest = rest[1:]
+	}
+	for {
+		switch m := nextName.FindStringSubmatch(rest); {
+		case m == nil:
+			return path, strings.TrimPrefix(rest, " "), true
+		default:
+			name := m[1] + m[3]
+			if m[2] != "" {
+				unquoted, err := strconv.Unquote(m[2])
+				if err != nil {
+					return nil, "", false
+				}
+				name = unquoted
+			}
+			path = append(path, name)
+			rest = rest[len(m[0]):]
+		}
+	}
+}
+
+var nextName = regexp.MustCompile(`^(?:\.([A-Za-z_]\w*)|\.("(?:[^"\\]|\\.)*")|\[(\d+)\])`)
+
+// Keyword finds the keyword of a JSON Schema that a sentence about data comes from: its
+// name, and the path of the data that it is about. ok is false for any other text.
+func Keyword(sentence string) (path []string, keyword string, ok bool) {
+	path, rest, ok := pathOf(sentence)
+	if !ok {
+		return nil, "", false
+	}
+	if _, want, found := strings.Cut(rest, ", want "); found {
+		word, _, _ := strings.Cut(want, " ")
+		if slices.Contains(Keywords(), word) {
+			return path, word, true
+		}
+		return path, "", true
+	}
+	for begin, keyword := range map[string]string{
+		"lacks the property": "required", "has the unknown property": "additionalProperties", "has the property": "propertyNames",
+		"fits none": "", "fits the alternatives": "oneOf", "is what the schema excludes": "not",
+	} {
+		if strings.HasPrefix(rest, begin) {
+			return path, keyword, true
+		}
+	}
+	return path, "", true
 }
 
 // Invalid says what is wrong with data, sorted by place.
@@ -83,7 +159,7 @@ func messages(err *jsonschema.ValidationError) []string {
 	case *kind.AdditionalProperties:
 		return each(k.Properties, "has the unknown property %q")
 	case *kind.FalseSchema:
-		return []string{"nothing is allowed here"}
+		return []string{"is not allowed here"}
 	case *kind.AnyOf:
 		return []string{"fits none of the alternatives"}
 	case *kind.OneOf:
@@ -97,15 +173,118 @@ func messages(err *jsonschema.ValidationError) []string {
 	case *kind.PropertyNames:
 		return []string{fmt.Sprintf("has the property %q, whose name does not fit", k.Property)}
 	default:
+		if len(err.Causes) > 0 {
+			return nil
+		}
+		return simple(err)
+	}
+}
+
+// simple is what an error without causes says: what the value is, and the keyword that
+// wants something else.
+func simple(err *jsonschema.ValidationError) []string {
+	say := func(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
+	count := func(n int, noun string) string {
+		if n == 1 {
+			return "1 " + noun
+		}
+		return fmt.Sprintf("%d %ss", n, noun)
+	}
+	switch k := err.ErrorKind.(type) {
+	case *kind.Type:
+		return say("is %s, want type %s", article(k.Got), strings.Join(k.Want, " or "))
+	case *kind.Minimum:
+		return say("is %s, want minimum %s", decimal(k.Got), decimal(k.Want))
+	case *kind.Maximum:
+		return say("is %s, want maximum %s", decimal(k.Got), decimal(k.Want))
+	case *kind.ExclusiveMinimum:
+		return say("is %s, want exclusiveMinimum %s", decimal(k.Got), decimal(k.Want))
+	case *kind.ExclusiveMaximum:
+		return say("is %s, want exclusiveMaximum %s", decimal(k.Got), decimal(k.Want))
+	case *kind.MultipleOf:
+		return say("is %s, want multipleOf %s", decimal(k.Got), decimal(k.Want))
+	case *kind.MinLength:
+		return say("has %s, want minLength %d", count(k.Got, "character"), k.Want)
+	case *kind.MaxLength:
+		return say("has %s, want maxLength %d", count(k.Got, "character"), k.Want)
+	case *kind.MinItems:
+		return say("has %s, want minItems %d", count(k.Got, "item"), k.Want)
+	case *kind.MaxItems:
+		return say("has %s, want maxItems %d", count(k.Got, "item"), k.Want)
+	case *kind.MinProperties:
+		return say("has %s, want minProperties %d", propertyCount(k.Got), k.Want)
+	case *kind.MaxProperties:
+		return say("has %s, want maxProperties %d", propertyCount(k.Got), k.Want)
+	case *kind.Pattern:
+		return say("is %q, want pattern %s", k.Got, k.Want)
+	case *kind.Format:
+		got := shown(k.Got)
+		if len(got) > maxMessage/2 {
+			got = "a long string"
+		}
+		return say("is %s, want format %s: %s", got, k.Want, strings.TrimPrefix(fmt.Sprint(k.Err), "regular expression: error parsing regexp: "))
+	case *kind.Enum:
+		wanted := make([]string, len(k.Want))
+		for i, v := range k.Want {
+			wanted[i] = shown(v)
+		}
+		return say("is %s, want enum %s", shown(k.Got), strings.Join(wanted, ", "))
+	case *kind.Const:
+		return say("is %s, want const %s", shown(k.Got), shown(k.Want))
+	case *kind.UniqueItems:
+		return say("has equal items at %d and %d, want uniqueItems", k.Duplicates[0], k.Duplicates[1])
+	case *kind.Contains:
+		return say("has no fitting item, want contains")
+	default:
 		return inherent(err)
 	}
 }
 
+func propertyCount(n int) string {
+	if n == 1 {
+		return "1 property"
+	}
+	return fmt.Sprintf("%d properties", n)
+}
+
+// article is the name of a type with its article.
+func article(typ string) string {
+	switch typ {
+	case "null":
+		return typ
+	case "array", "object", "integer":
+		return "an " + typ
+	default:
+		return "a " + typ
+	}
+}
+
+// shown is a value as JSON, as far as it is short.
+func shown(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "an array"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+// decimal is a number as people write it.
+func decimal(r *big.Rat) string {
+	if r.IsInt() {
+		return r.Num().String()
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
 // inherent is the library's own message, for an error without causes.
 func inherent(err *jsonschema.ValidationError) []string {
-	if len(err.Causes) > 0 {
-		return nil
-	}
 	alone := jsonschema.ValidationError{SchemaURL: err.SchemaURL, ErrorKind: err.ErrorKind}
 	return []string{strings.TrimPrefix(alone.Error(), "at '': ")}
 }

@@ -1,0 +1,34 @@
+package expr
+
+import (
+	"regexp"
+	"strings"
+)
+
+var countedMember = regexp.MustCompile(`((?:\.[A-Za-z_]\w*)+)\.(?:length|size|count)\b`)
+
+// Advice is what to write instead of an expression that failed, by the detail of the
+// error; "" if there is nothing to suggest.
+func Advice(detail string) string {
+	has := func(part string) bool { return strings.Contains(detail, part) }
+	switch m := countedMember.FindStringSubmatch(detail); {
+	case has("expected an object but got: array") && m != nil:
+		return "to count, write: " + m[1] + " | length"
+	case has("expected an object but got: array"):
+		return "a member of each item is .[].name, of the first item .[0].name"
+	case has("cannot iterate over: null"):
+		return "the list is missing: where that may be, write (.items // [])"
+	case has("cannot divide") && has("by: number (0)"):
+		return "check for 0 first: if .b == 0 then … else .a / .b end"
+	case (has("cannot add") || has("cannot subtract") || has("cannot multiply") || has("cannot divide")) && hasNull.MatchString(detail):
+		return "null is a member that is missing: write (.name // 0) where it may be"
+	case has("cannot add: string") && has("number (") || has("cannot add: number") && has("string ("):
+		return "make both alike: … | tonumber, or … | tostring; into text: \"\\(.name)\""
+	case has("cannot be applied to: null"):
+		return "null is a member that is missing: write (.name // \"\") where it may be"
+	default:
+		return ""
+	}
+}
+
+var hasNull = regexp.MustCompile(`: null and |and null|cannot divide null|by: null`)
