@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -175,6 +176,10 @@ func (r *runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		if err := read(ctx, &cfg); err != nil {
 			return cfg, err
 		}
+	}
+	if cfg.Mocks == nil || cfg.Onward {
+		// A service that is really called must not take the charge of one run for that of another.
+		cfg.Nonce = rand.Text()
 	}
 	return cfg, nil
 }

@@ -146,7 +146,7 @@ func (r *runner) launch(ctx context.Context, e *engine.Engine, cfg sim.Config) e
 			return err
 		}
 	}
-	return e.Start(ctx, cfg.Tenant, cfg.ID, cfg.Definition, cfg.Input)
+	return e.Begin(ctx, cfg.Definition, engine.Beginning{Tenant: cfg.Tenant, ID: cfg.ID, Input: cfg.Input, Nonce: cfg.Nonce})
 }
 
 // sendEvents sends the events of a mocks file when their time has come.

@@ -321,8 +321,12 @@ func (e *Engine) Prepare(ctx context.Context) error {
 
 // Start begins an execution of a registered definition. No input is {}.
 func (e *Engine) Start(ctx context.Context, tenant, id string, def *dsl.Definition, input json.RawMessage) error {
+	return e.Begin(ctx, def, Beginning{Tenant: tenant, ID: id, Input: input})
+}
+
+// Begin starts an execution of a definition, which names the workflow, as Begin does.
+func (e *Engine) Begin(ctx context.Context, def *dsl.Definition, b Beginning) error {
 	doc := def.Document
-	return Begin(ctx, e.Store, Beginning{
-		Tenant: tenant, ID: id, Namespace: doc.Namespace, Name: doc.Name, Version: doc.Version, Input: input,
-	})
+	b.Namespace, b.Name, b.Version = doc.Namespace, doc.Name, doc.Version
+	return Begin(ctx, e.Store, b)
 }

@@ -79,7 +79,7 @@ func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 func (h *heartbeat) circuits() (out []store.OpenCircuit) {
 	for _, b := range h.breakers.States() {
 		if b.State != executor.Closed && len(out) < mostCircuits {
-			out = append(out, store.OpenCircuit{Host: b.Host, Failures: b.Failures, Until: b.Until})
+			out = append(out, store.OpenCircuit{Tenant: b.Tenant, Host: b.Host, Failures: b.Failures, Until: b.Until})
 		}
 	}
 	return out

@@ -53,7 +53,7 @@ func TestRunRegisters(t *testing.T) {
 			t.Errorf("timer service: %+v", s)
 		}
 		// A circuit breaker that opens is told before the next heartbeat, and so is one that closes.
-		fail, err := breakers.Begin("pay.example", now)
+		fail, err := breakers.Begin(executor.Target{Host: "pay.example"}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestRunRegisters(t *testing.T) {
 		if c := all[0].Circuits[0]; c.Host != "pay.example" || c.Failures != 1 || !c.Until.After(now) {
 			t.Errorf("circuit: %+v", c)
 		}
-		again, err := breakers.Begin("pay.example", all[0].Circuits[0].Until.Add(time.Second))
+		again, err := breakers.Begin(executor.Target{Host: "pay.example"}, all[0].Circuits[0].Until.Add(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ type Beginning struct {
 	Namespace, Name string
 	Version         string // "" or "latest" is the newest when the worker takes it up
 	Input           json.RawMessage
+	Nonce           string // in the idempotency keys of its calls; derived from the time of the start if empty
 }
 
 // Begin starts an execution. No input is {}. What runs it may be another process;
@@ -30,7 +31,7 @@ func Begin(ctx context.Context, st *store.Store, b Beginning) error {
 		input = json.RawMessage("{}")
 	}
 	data := event.Encode(event.Started{
-		Namespace: b.Namespace, Name: b.Name, Version: cmp.Or(b.Version, "latest"), Input: input,
+		Namespace: b.Namespace, Name: b.Name, Version: cmp.Or(b.Version, "latest"), Input: input, Nonce: b.Nonce,
 	})
 	return st.Start(ctx, event.Event{
 		ID: b.ID + "/start", Source: decide.Prefix + "cli", Type: event.ExecutionStarted, Time: now,

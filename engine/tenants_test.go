@@ -290,8 +290,8 @@ func ends(t *testing.T, e *engine.Engine, tenant, id string) {
 		if x.Status == "completed" {
 			return
 		}
-		if time.Now().After(until) {
-			t.Fatalf("%s of %s is %q", id, tenant, x.Status)
+		if x.Status == "faulted" || time.Now().After(until) {
+			t.Fatalf("%s of %s is %q: %s", id, tenant, x.Status, x.Error)
 		}
 	}
 }

@@ -111,14 +111,13 @@ func (w *world) keyed(from executor.Origin, req *http.Request) {
 		}
 		return
 	}
-	tenant := w.tenantOf(from.Execution) + " " // who has executions of the same ids as others shares their keys
 	if known := w.idempotency[run]; known != "" && known != key {
 		w.breach("an idempotency key stays", from.Execution, "that of "+from.Run.String()+" was "+known+", and is "+key)
 	}
-	if other := w.idempotency["key "+tenant+key]; other != "" && other != run {
+	if other := w.idempotency["key "+key]; other != "" && other != run {
 		w.breach("an idempotency key is of one run", from.Execution, key+" is of "+other+" and of "+run)
 	}
-	w.idempotency[run], w.idempotency["key "+tenant+key] = key, run
+	w.idempotency[run], w.idempotency["key "+key] = key, run
 }
 
 // acted looks for work that is taken over from those who are alive and hear all

@@ -42,7 +42,7 @@ func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *gap) {
 	caller := &executor.Caller{Transport: a, Version: w.header.Flunq}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
-	output, err := caller.Call(w.ctx, task, scope, executor.Origin{Execution: e.Execution, Run: event.ParseRun(e.Task)})
+	output, err := caller.Call(w.ctx, task, scope, executor.Origin{Tenant: w.state.Tenant, Execution: e.Execution, Nonce: w.state.Nonce, Run: event.ParseRun(e.Task)})
 	if a.differs != nil {
 		return a.differs, a.gap
 	}

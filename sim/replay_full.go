@@ -118,6 +118,9 @@ func (p *replay) compareSimilar(was, now event.Event) {
 	ignore := []string{}
 	// Whoever performs a task counts from when it heard of it; and calls that
 	// really went out took a time that cannot be had again to the microsecond.
+	if was.Type == event.ExecutionStarted {
+		ignore = append(ignore, "nonce")
+	}
 	if was.Type == event.TaskCompleted {
 		ignore = append(ignore, "duration_ms")
 	}

@@ -28,6 +28,7 @@ type Config struct {
 	Input      json.RawMessage   // {} if there is none
 	ID         string            // of the execution; derived from the seed if empty
 	Tenant     string            // "default" if empty
+	Nonce      string            // in the idempotency keys of calls; derived from tenant, id and start if empty
 	Seed       uint64
 	Start      time.Time // of the virtual clock; Epoch() if zero
 	Mocks      *mock.Set // nil: calls go out through Transport

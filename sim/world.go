@@ -164,7 +164,7 @@ func (w *world) launch(ctx context.Context) error {
 	}
 	for _, id := range w.ids {
 		w.living++
-		if err := w.engine.Start(ctx, w.tenantOf(id), w.idOf(id), w.cfg.Definition, w.cfg.Input); err != nil {
+		if err := w.begin(ctx, id); err != nil {
 			return err
 		}
 		w.startAgain(ctx, id)
@@ -179,12 +179,17 @@ func (w *world) launch(ctx context.Context) error {
 	return nil
 }
 
+// begin starts an execution of the definition.
+func (w *world) begin(ctx context.Context, id string) error {
+	return w.engine.Begin(ctx, w.cfg.Definition, engine.Beginning{Tenant: w.tenantOf(id), ID: w.idOf(id), Input: w.cfg.Input, Nonce: w.cfg.Nonce})
+}
+
 // startAgain starts an execution that has begun, as a client does that was not told.
 func (w *world) startAgain(ctx context.Context, id string) {
 	if w.cfg.Plan == nil || w.brief() {
 		return
 	}
-	if err := w.engine.Start(ctx, w.tenantOf(id), w.idOf(id), w.cfg.Definition, w.cfg.Input); !errors.Is(err, store.ErrExists) {
+	if err := w.begin(ctx, id); !errors.Is(err, store.ErrExists) {
 		w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
 	}
 }

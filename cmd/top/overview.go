@@ -205,6 +205,9 @@ func (l *Live) circuits(processes []store.Process, now time.Time) (notes []strin
 			continue
 		}
 		for _, c := range p.Circuits {
+			if c.Tenant != "" && c.Tenant != l.opts.Tenant {
+				continue
+			}
 			in[c.Host]++
 			if known, ok := worst[c.Host]; !ok || c.Until.After(known.Until) {
 				worst[c.Host] = c

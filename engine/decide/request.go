@@ -105,6 +105,9 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 		data = append(data, `,"vars":`...)
 		data = expr.AppendJSON(data, vars)
 	}
+	if n.task.Kind == dsl.Call && m.Nonce != "" {
+		data = expr.AppendText(append(data, `,"nonce":`...), m.Nonce)
+	}
 	return m.d.page.keep(append(data, '}')), nil
 }
 

@@ -57,6 +57,7 @@ type State struct {
 	Parent     string `json:",omitempty"`
 	ParentTask string `json:",omitempty"`
 	Depth      int    `json:",omitempty"`
+	Nonce      string `json:",omitempty"` // in the idempotency keys of its calls
 
 	Keys    map[string]Data     `json:",omitempty"` // values of correlation keys
 	Seen    []string            `json:",omitempty"` // the last events consumed from outside

@@ -27,7 +27,7 @@ func (s *State) begun(e event.Event) error {
 	}
 	s.Tenant, s.Workflow, s.Execution = e.Tenant, e.Workflow, e.Execution
 	s.Status, s.StartedAt = Running, e.Time
-	s.Parent, s.ParentTask, s.Depth = started.Parent, started.ParentTask, started.Depth
+	s.Parent, s.ParentTask, s.Depth, s.Nonce = started.Parent, started.ParentTask, started.Depth, started.Nonce
 	s.Input, s.Context = Data{input}, Data{map[string]any{}}
 	return nil
 }
@@ -279,6 +279,9 @@ func (m *machine) beginRun(n *Node) error {
 	}
 	m.Children++
 	child := m.Execution + "." + strconv.Itoa(m.Children)
+	if m.Nonce != "" {
+		started.Nonce = event.NewNonce(m.Nonce, child)
+	}
 	if !run.NoWait {
 		started.Parent, started.ParentTask = m.Execution, n.id
 		n.Child = child

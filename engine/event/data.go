@@ -1,6 +1,9 @@
 package event
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -48,14 +51,20 @@ func ParseRun(id string) Run {
 	return r
 }
 
-// IdempotencyKey is the same for every delivery and attempt of one run:
-// "<execution><reference>/<iteration>".
-func (r Run) IdempotencyKey(execution string) string {
+// IdempotencyKey is the same for every delivery and attempt of one run of a task, and
+// differs for every other: "<tenant>/<execution>/<nonce><reference>/<iteration>".
+// Without a nonce, as in executions that an older version started, it is
+// "<execution><reference>/<iteration>", which it was when they began.
+func (r Run) IdempotencyKey(tenant, execution, nonce string) string {
 	iteration := r.Iteration
 	if iteration == "" {
 		iteration = "0"
 	}
-	return execution + r.Ref + "/" + iteration
+	key := execution
+	if nonce != "" {
+		key = tenant + "/" + execution + "/" + nonce
+	}
+	return key + r.Ref + "/" + iteration
 }
 
 // Started is the data of ExecutionStarted.
@@ -68,6 +77,34 @@ type Started struct {
 	Parent     string          `json:"parent,omitempty"`      // execution that waits for this one …
 	ParentTask string          `json:"parent_task,omitempty"` // … and the run of its task
 	Depth      int             `json:"depth,omitempty"`       // of nested executions
+	Nonce      string          `json:"nonce,omitempty"`       // distinguishes the execution from others of the same id, see NewNonce
+}
+
+// NewNonce derives the nonce of an execution from parts that together no other
+// execution has: 16 hexadecimal digits.
+func NewNonce(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// WithNonce returns an ExecutionStarted whose data hold a nonce. One that has none gets
+// one derived from its tenant, execution, id and time, which redeliveries have in common.
+func WithNonce(e Event) Event {
+	started, ok := ScanStarted(e.Data)
+	if !ok && json.Unmarshal(e.Data, &started) != nil || started.Nonce != "" {
+		return e
+	}
+	body, ok := bytes.CutPrefix(bytes.TrimSpace(e.Data), []byte("{"))
+	if !ok {
+		return e
+	}
+	comma := ","
+	if bytes.Equal(bytes.TrimSpace(body), []byte("}")) {
+		comma = ""
+	}
+	nonce := NewNonce(e.Tenant, e.Execution, e.ID, e.Time.UTC().Format(time.RFC3339Nano))
+	e.Data = append([]byte(`{"nonce":"`+nonce+`"`+comma), body...)
+	return e
 }
 
 // Migrated is the data of ExecutionMigrated. The history before it follows from either
@@ -89,6 +126,7 @@ type Requested struct {
 	Input    json.RawMessage `json:"input,omitempty"`
 	Config   json.RawMessage `json:"config,omitempty"` // the task as the document has it
 	Vars     json.RawMessage `json:"vars,omitempty"`   // variables that its expressions use, by name
+	Nonce    string          `json:"nonce,omitempty"`  // of the execution; calls only
 }
 
 // Completed is the data of TaskCompleted.

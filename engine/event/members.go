@@ -24,6 +24,8 @@ func ScanRequested(data []byte) (r Requested, ok bool) {
 			r.Config = value
 		case "vars":
 			r.Vars = value
+		case "nonce":
+			r.Nonce = in.text(value)
 		default:
 			in.odd = true
 		}
@@ -78,6 +80,8 @@ func ScanStarted(data []byte) (s Started, ok bool) {
 			s.ParentTask = in.text(value)
 		case "depth":
 			s.Depth = int(in.number(value))
+		case "nonce":
+			s.Nonce = in.text(value)
 		default:
 			in.odd = true
 		}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,8 +69,12 @@ const (
 	oldest     = 10 * time.Minute
 )
 
+// Target is a host as one tenant calls it. What one tenant's calls come to must not stop
+// those of another, who may ask the same host for something that it can do.
+type Target struct{ Tenant, Host string }
+
 // Breakers keep calls from hosts that do not answer or say that they cannot: one
-// circuit breaker for each target host, for all executors of a process together.
+// circuit breaker for each target, for all executors of a process together.
 // Their clock is the latest time that a call was begun at. Hosts without failures
 // take no memory, and those of which nothing was heard for an hour are forgotten.
 // Nil breakers never open. They are safe for concurrent use.
@@ -80,7 +85,7 @@ type Breakers struct {
 	clock time.Time
 	swept time.Time // when quiet hosts were last forgotten
 	epoch uint64
-	hosts map[string]*breaker // those that have failed lately
+	hosts map[Target]*breaker // those that have failed lately
 }
 
 // breaker is what is known of one host.
@@ -101,7 +106,7 @@ func NewBreakers(opts BreakerOptions) (*Breakers, error) {
 	if err := opts.check(); err != nil {
 		return nil, fmt.Errorf("circuit breaker: %w", err)
 	}
-	return &Breakers{opts: opts, hosts: map[string]*breaker{}}, nil
+	return &Breakers{opts: opts, hosts: map[Target]*breaker{}}, nil
 }
 
 // OpenError says that a call was not made because others to its host failed.
@@ -123,19 +128,19 @@ func (e *OpenError) Error() string {
 		e.Host, e.Failures, e.Reason, again, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Begin asks for leave to call a host at a time. Whoever gets it tells the
+// Begin asks for leave to call a target at a time. Whoever gets it tells the
 // attempt how the call ended, once; else the error is an *OpenError. A call
 // without a time may always be made, and counts for nothing.
-func (b *Breakers) Begin(host string, now time.Time) (*Attempt, error) {
+func (b *Breakers) Begin(to Target, now time.Time) (*Attempt, error) {
 	if b == nil || b.opts.Failures == 0 || now.IsZero() {
 		return nil, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advance(now)
-	h := b.hosts[host]
+	h := b.hosts[to]
 	if h == nil {
-		return &Attempt{of: b, host: host}, nil
+		return &Attempt{of: b, to: to}, nil
 	}
 	if h.circuit == Open && !b.clock.Before(h.until) {
 		b.turn(h, HalfOpen)
@@ -144,9 +149,9 @@ func (b *Breakers) Begin(host string, now time.Time) (*Attempt, error) {
 	case h.circuit == HalfOpen && h.probes < b.opts.Probes:
 		h.probes++
 	case h.circuit != Closed:
-		return nil, &OpenError{host, h.failures, h.reason, h.until, h.circuit == HalfOpen}
+		return nil, &OpenError{to.Host, h.failures, h.reason, h.until, h.circuit == HalfOpen}
 	}
-	return &Attempt{of: b, host: host, epoch: h.epoch}, nil
+	return &Attempt{of: b, to: to, epoch: h.epoch}, nil
 }
 
 // advance moves the clock. Times of calls may be older than those of calls that
@@ -195,24 +200,24 @@ func (b *Breakers) room() {
 	if len(b.hosts) < mostHosts {
 		return
 	}
-	least := ""
-	for host, h := range b.hosts {
-		if least == "" || before(host, h, least, b.hosts[least]) {
-			least = host
+	var least Target
+	for to, h := range b.hosts {
+		if least == (Target{}) || before(to, h, least, b.hosts[least]) {
+			least = to
 		}
 	}
 	delete(b.hosts, least)
 }
 
 // before is the order in which hosts are dropped.
-func before(host string, h *breaker, otherHost string, other *breaker) bool {
+func before(to Target, h *breaker, otherTo Target, other *breaker) bool {
 	switch {
 	case (h.circuit == Closed) != (other.circuit == Closed):
 		return h.circuit == Closed
 	case !h.changed.Equal(other.changed):
 		return h.changed.Before(other.changed)
 	}
-	return host < otherHost
+	return cmp.Or(strings.Compare(to.Host, otherTo.Host), strings.Compare(to.Tenant, otherTo.Tenant)) < 0
 }
 
 // turn changes a circuit: how calls end that were begun before is of no account.
@@ -230,13 +235,14 @@ func (b *Breakers) turn(h *breaker, to Circuit) {
 
 // BreakerState is how it stands with a host.
 type BreakerState struct {
+	Tenant   string    `json:"tenant"`
 	Host     string    `json:"host"`
 	State    Circuit   `json:"state"`
 	Failures int       `json:"failures"`       // in a row
 	Until    time.Time `json:"until,omitzero"` // nothing is sent before
 }
 
-// States are those of all hosts that failed lately, by their names. Hosts whose
+// States are those of all targets that failed lately, by host and tenant. Hosts whose
 // names hold a secret are left out.
 func (b *Breakers) States() []BreakerState {
 	if b == nil {
@@ -245,7 +251,7 @@ func (b *Breakers) States() []BreakerState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make([]BreakerState, 0, len(b.hosts))
-	for host, h := range b.hosts {
+	for to, h := range b.hosts {
 		if h.private {
 			continue
 		}
@@ -253,8 +259,10 @@ func (b *Breakers) States() []BreakerState {
 		if state == Open && !b.clock.Before(h.until) {
 			state = HalfOpen
 		}
-		out = append(out, BreakerState{host, state, h.failures, h.until})
+		out = append(out, BreakerState{to.Tenant, to.Host, state, h.failures, h.until})
 	}
-	slices.SortFunc(out, func(a, b BreakerState) int { return strings.Compare(a.Host, b.Host) })
+	slices.SortFunc(out, func(a, b BreakerState) int {
+		return cmp.Or(strings.Compare(a.Host, b.Host), strings.Compare(a.Tenant, b.Tenant))
+	})
 	return out
 }

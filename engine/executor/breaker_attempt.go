@@ -6,7 +6,7 @@ import "time"
 // ended counts; nil takes every word and does nothing with it.
 type Attempt struct {
 	of    *Breakers
-	host  string
+	to    Target
 	epoch uint64 // of the host's breaker
 	ended bool
 }
@@ -26,7 +26,7 @@ func (a *Attempt) Succeed() {
 		case h.circuit == HalfOpen:
 			b.turn(h, Closed)
 		case h.epoch == 0: // it never opened: there are no late outcomes to be told from these
-			delete(b.hosts, a.host)
+			delete(b.hosts, a.to)
 		default:
 			h.failures, h.reason = 0, ""
 		}
@@ -48,7 +48,7 @@ func (a *Attempt) Fail(f Failure) {
 		if h == nil && a.epoch == 0 {
 			b.room()
 			h = &breaker{circuit: Closed}
-			b.hosts[a.host] = h
+			b.hosts[a.to] = h
 		}
 		if h == nil {
 			return
@@ -75,7 +75,7 @@ func (a *Attempt) end(word func(*Breakers, *breaker)) {
 	defer a.of.mu.Unlock()
 	if !a.ended {
 		a.ended = true
-		word(a.of, a.of.hosts[a.host])
+		word(a.of, a.of.hosts[a.to])
 	}
 }
 

@@ -91,7 +91,7 @@ func (s *script) begin(now int, words []string) string {
 	if words[0] == "begin" && len(words) > 2 || words[0] == "refuse" && len(words) > 1 {
 		host = last
 	}
-	call, err := s.breakers.Begin(host, at(now))
+	call, err := s.breakers.Begin(executor.Target{Host: host}, at(now))
 	if words[0] == "begin" {
 		s.calls[words[1]] = call
 		if err != nil {
@@ -372,21 +372,21 @@ func TestBreaker(t *testing.T) {
 func TestBreakerSaysWhy(t *testing.T) {
 	t.Parallel()
 	b := breakers(t, executor.BreakerOptions{Failures: 1, Open: 90 * time.Second, Probes: 1})
-	call, err := b.Begin("a.test:443", at(0))
+	call, err := b.Begin(executor.Target{Host: "a.test:443"}, at(0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	call.Fail(executor.Failure{Reason: "answered 502 Bad Gateway"})
-	_, err = b.Begin("a.test:443", at(1))
+	_, err = b.Begin(executor.Target{Host: "a.test:443"}, at(1))
 	want := "not sent, because the circuit breaker of a.test:443 is open: calls failed in a row: 1, " +
 		"the last: answered 502 Bad Gateway; the host is tried again at 2026-01-01T00:01:30Z"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	if _, err = b.Begin("a.test:443", at(90)); err != nil {
+	if _, err = b.Begin(executor.Target{Host: "a.test:443"}, at(90)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.Begin("a.test:443", at(91))
+	_, err = b.Begin(executor.Target{Host: "a.test:443"}, at(91))
 	if err == nil || !strings.HasSuffix(err.Error(), "is being tried again since 2026-01-01T00:01:30Z") {
 		t.Errorf("error %v, want that it is being tried", err)
 	}
@@ -396,7 +396,7 @@ func TestBreakerStates(t *testing.T) {
 	t.Parallel()
 	b := breakers(t, executor.BreakerOptions{Failures: 2, Open: time.Second, Probes: 1})
 	for _, host := range []string{"c", "a", "b", "a", "secret"} {
-		call, err := b.Begin(host, at(0))
+		call, err := b.Begin(executor.Target{Host: host}, at(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +417,7 @@ func TestBreakerForgetsTheLeast(t *testing.T) {
 	t.Parallel()
 	b := breakers(t, executor.BreakerOptions{Failures: 2, Open: time.Hour, Probes: 1})
 	fail := func(host string, second int) {
-		call, err := b.Begin(host, at(second))
+		call, err := b.Begin(executor.Target{Host: host}, at(second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -439,7 +439,7 @@ func TestBreakerWithoutTimeOrBreakers(t *testing.T) {
 	b := breakers(t, executor.BreakerOptions{Failures: 1, Open: time.Hour, Probes: 1})
 	for _, b := range []*executor.Breakers{nil, b} {
 		for range 3 {
-			call, err := b.Begin("h", time.Time{})
+			call, err := b.Begin(executor.Target{Host: "h"}, time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -469,7 +469,7 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 	t.Parallel()
 	const probes = 3
 	b := breakers(t, executor.BreakerOptions{Failures: 1, Open: time.Second, Probes: probes, Longest: time.Second})
-	call, err := b.Begin("h", at(0))
+	call, err := b.Begin(executor.Target{Host: "h"}, at(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -486,7 +486,7 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				call, err := b.Begin("h", at(1))
+				call, err := b.Begin(executor.Target{Host: "h"}, at(1))
 				if err != nil {
 					b.States()
 					continue
@@ -500,5 +500,24 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 	wg.Wait()
 	if most < 1 || most > probes {
 		t.Errorf("%d probes at once, want 1 to %d", most, probes)
+	}
+}
+
+func TestBreakersOfTenants(t *testing.T) {
+	t.Parallel()
+	b := breakers(t, executor.BreakerOptions{Failures: 1, Open: time.Minute, Probes: 1})
+	call, err := b.Begin(executor.Target{Tenant: "a", Host: "h.test:443"}, at(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Fail(executor.Failure{Reason: "answered 503 Service Unavailable"})
+	if _, err = b.Begin(executor.Target{Tenant: "a", Host: "h.test:443"}, at(1)); err == nil {
+		t.Error("tenant a may call a host that has failed")
+	}
+	if _, err = b.Begin(executor.Target{Tenant: "b", Host: "h.test:443"}, at(1)); err != nil {
+		t.Errorf("tenant b may not call a host that has failed for tenant a: %v", err)
+	}
+	if states := b.States(); len(states) != 1 || states[0].Tenant != "a" {
+		t.Errorf("states are %+v, want that of tenant a", states)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // guarded sends a request if the breaker of its host lets it.
 func (r *run) guarded(req *http.Request) (res *http.Response, err error) {
 	host := hostOf(req.URL)
-	attempt, err := r.Breakers.Begin(host, r.origin.Now)
+	attempt, err := r.Breakers.Begin(Target{r.origin.Tenant, host}, r.origin.Now)
 	switch {
 	case err != nil:
 		return nil, err

@@ -150,7 +150,7 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 		return event.Completed{}, fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
-	output, err := s.opts.Caller.Call(ctx, task, scope, Origin{Execution: m.Event.Execution, Run: run, Now: m.Read})
+	output, err := s.opts.Caller.Call(ctx, task, scope, Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read})
 	if err == nil && expr.Size(output) > s.opts.Limit {
 		err = event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", s.opts.Limit))
 	}

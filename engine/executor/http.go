@@ -84,7 +84,7 @@ func (r *run) finish(m *message, authorization string) error {
 	}
 	if r.origin.Execution != "" && !safe(m.method) && m.header.Get("Idempotency-Key") == "" {
 		// Task names may hold any character, headers may not.
-		m.header.Set("Idempotency-Key", escape(r.origin.Run.IdempotencyKey(r.origin.Execution), "!#$&'()*+,/:;=?@[]"))
+		m.header.Set("Idempotency-Key", escape(r.origin.Run.IdempotencyKey(r.origin.Tenant, r.origin.Execution, r.origin.Nonce), "!#$&'()*+,/:;=?@[]"))
 	}
 	return nil
 }

@@ -10,7 +10,9 @@ import (
 
 // Origin is which run of which execution makes a call, and when.
 type Origin struct {
+	Tenant    string
 	Execution string
+	Nonce     string // of the execution, for the idempotency key
 	Run       event.Run
 	Now       time.Time // the engine's, for the breakers; zero: they let it pass
 }

@@ -50,6 +50,7 @@ type RunningService struct {
 
 // OpenCircuit is a circuit breaker of a process that is not closed.
 type OpenCircuit struct {
+	Tenant   string    `json:"tenant,omitempty"` // whose calls it stops; all tenants' in processes of older versions
 	Host     string    `json:"host"`
 	Failures int       `json:"failures"` // in a row
 	Until    time.Time `json:"until"`    // no call is sent before; after that the next one shows whether the host is well

@@ -36,7 +36,7 @@ func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 		oldest:     describe("flunq_stream_oldest_pending_seconds", "For how long the first pending entry has been left alone.", "tenant", "group"),
 		dead:       describe("flunq_dead_letters", "Dead letters.", "tenant"),
 		executions: describe("flunq_executions", "Executions that are kept, open or by how they have ended.", "tenant", "status"),
-		breakers:   describe("flunq_circuit_open", "1 for a host that calls are not sent to, 0.5 while it is tried again.", "host"),
+		breakers:   describe("flunq_circuit_open", "1 for a host that a tenant's calls are not sent to, 0.5 while it is tried again.", "tenant", "host"),
 	}
 }
 
@@ -64,7 +64,7 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 		}
 	}
 	for _, b := range d.engine.Breakers().States() {
-		tell(d.breakers, openness(b.State), b.Host)
+		tell(d.breakers, openness(b.State), b.Tenant, b.Host)
 	}
 	tenants := d.engine.Tenants()
 	shelves, err := d.engine.Store.Overdue(ctx, tenants, time.Second)

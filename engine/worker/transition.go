@@ -127,6 +127,9 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 		x.state, err = decide.Refuse(e, p, d)
 		return err == nil, delivery.As(delivery.Permanent, err)
 	}
+	if e.Type == event.ExecutionStarted {
+		e = event.WithNonce(e)
+	}
 	applied, err = x.state.Apply(x.env, e, d)
 	return applied, delivery.As(delivery.Permanent, err)
 }

@@ -191,7 +191,7 @@ func (h *hunt) twice(one tree) (f failure, own, ok bool) {
 			continue // the first one was taken back
 		}
 		run := event.ParseRun(c.Task)
-		own = !strings.HasSuffix(c.Key, run.IdempotencyKey(""))
+		own = !strings.HasSuffix(c.Key, run.IdempotencyKey("", "", ""))
 		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleTwice, Execution: one.root.ID, Detail: fmt.Sprintf(
 			"%s %s was carried out %d times, each time with another idempotency key", c.Method, c.URL, counts[e])}, task: run.Ref, in: c.Execution}, own, true
 	}
