@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +28,8 @@ Specification) through the whole engine, and prints its output.
 
 Without --redis-url the engine runs inside this process, on an in-memory Redis and
 a virtual clock: a wait of 30 days takes milliseconds, and the same document, input
-and seed give the same bytes. Calls really go out unless --mocks answers them, and
-take the time they take.
+and seed give the same bytes. Calls really go out unless --mocks answers them, take
+the time they take, and carry idempotency keys of their own in each run.
 
 The output goes to stdout and nothing else does; the timeline goes to stderr (-q: not
 at all). FILE is YAML or JSON, "-" is stdin.
@@ -177,11 +178,21 @@ func (r *runner) config(ctx context.Context, args []string) (sim.Config, error) 
 			return cfg, err
 		}
 	}
-	if cfg.Mocks == nil || cfg.Onward {
+	if (cfg.Mocks == nil || cfg.Onward) && slices.ContainsFunc(append(cfg.With, cfg.Definition), calls) {
 		// A service that is really called must not take the charge of one run for that of another.
 		cfg.Nonce = rand.Text()
 	}
 	return cfg, nil
+}
+
+// calls reports whether a workflow calls anything.
+func calls(def *dsl.Definition) bool {
+	for _, t := range def.Tasks() {
+		if t.Kind == dsl.Call {
+			return true
+		}
+	}
+	return false
 }
 
 // localLimits let calls reach the services on this machine and in its network,
