@@ -143,7 +143,7 @@ func letterTable(sh *shell, format *choice, rows []letterRow) error {
 			{"EVENT", false, func(l letterRow) string { return strings.TrimPrefix(string(l.Type), event.Prefix) }},
 			{"EXECUTION", false, func(l letterRow) string { return l.Execution }},
 			{"REASON", false, func(l letterRow) string { return l.Reason }},
-			{"TASK", true, func(l letterRow) string { return l.Task }},
+			{"TASK", true, func(l letterRow) string { return history.Task(l.Task) }},
 			{"WORKFLOW", true, func(l letterRow) string { return l.Workflow }},
 			{"TENANT", true, func(l letterRow) string { return l.Tenant }},
 			{"ATTEMPTS", true, func(l letterRow) string { return strconv.Itoa(l.Attempts) }},

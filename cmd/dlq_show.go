@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -133,7 +134,7 @@ func (p letterPage) write(sh *shell) {
 		{"event", p.Event},
 		{"workflow", p.Workflow},
 		{"execution", withStatus(p.Execution, p.ExecutionStatus)},
-		{"task", p.Task},
+		{"task", history.Task(p.Task)},
 		{"problem", p.Problem},
 		{"now", p.Advice},
 	})

@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/cmd/tale"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 )
@@ -181,7 +182,7 @@ func (h *telling) end(ctx context.Context, r *remote, id string) error {
 // tabled shows an event to people.
 func (h *telling) tabled(version int64, e event.Event) {
 	name := strings.TrimPrefix(string(e.Type), event.Prefix)
-	h.line(h.sh.Out, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, e.Task, tale.Detail(e))
+	h.line(h.sh.Out, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), tale.Detail(e))
 }
 
 // line writes the cells of a table that is written as it comes: the columns have

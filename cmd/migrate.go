@@ -203,7 +203,7 @@ func (m *migration) show(row operate.Migration) error {
 		fmt.Fprintf(out, "  %s\n", oneLine(row.Reason))
 	}
 	if row.At != nil {
-		fmt.Fprintf(out, "  at line %d of %s:%s (task %s)\n", row.At.Line, printable(row.Workflow), printable(row.ToVersion), printable(row.Task))
+		fmt.Fprintf(out, "  at line %d of %s:%s (task %s)\n", row.At.Line, printable(row.Workflow), printable(row.ToVersion), printable(history.Task(row.Task)))
 	}
 	for _, note := range row.Notes {
 		fmt.Fprintf(out, "  note: %s\n", oneLine(note))

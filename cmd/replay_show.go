@@ -146,14 +146,8 @@ func where(d *sim.Difference) string {
 	if d.Task == "" {
 		return text
 	}
-	text += fmt.Sprintf(": task %s (%s)", d.Name, d.Task)
-	if d.Iteration != "" {
-		text += ", iteration " + d.Iteration
-	}
-	if d.Attempt != "" {
-		text += ", attempt " + d.Attempt
-	}
-	return text
+	run := event.ParseRun(d.Run)
+	return fmt.Sprintf("%s: task %s (%s)", text, history.Run(d.Name, run.Iteration, run.Attempt), d.Task)
 }
 
 // shown is a value as a difference shows it.

@@ -31,7 +31,7 @@ func (r *replaying) state(s sim.State) {
 		r.member("", "error", s.Error.Error())
 	}
 	for _, t := range s.Tasks {
-		r.member("", "task", fmt.Sprintf("%s (%s), for %s", t.Task, t.Type, history.Duration(s.At.Sub(t.Since))))
+		r.member("", "task", fmt.Sprintf("%s (%s), for %s", history.Task(t.Task), t.Type, history.Duration(s.At.Sub(t.Since))))
 		if t.At != nil {
 			name := t.At.Document
 			if name == "" {
@@ -59,7 +59,7 @@ func (r *replaying) state(s sim.State) {
 func timerText(t sim.OpenTimer) string {
 	of := "the workflow"
 	if t.Task != "" {
-		of = t.Task
+		of = history.Task(t.Task)
 	}
 	kind := t.Kind
 	if t.Key != "" {

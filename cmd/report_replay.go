@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"flunq.io/flunq/cmd/report"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
@@ -70,13 +69,10 @@ func (r *replaying) told(d *sim.Difference, recorded *report.Recording, hide fun
 	out := &report.Difference{
 		Where: hide(where(d)), Recorded: hide(d.Recorded), Replayed: hide(d.Replayed), Now: "replayed", Path: hide(d.Path), Hint: d.Hint,
 		RecordedValue: hide(valueOf(d.RecordedValue)), ReplayedValue: hide(valueOf(d.ReplayedValue)),
-		Event: d.Event, Execution: d.Execution,
+		Event: d.Event, Execution: d.Execution, Run: d.Run,
 	}
 	if r.source.def != nil {
 		out.Now = "with " + r.source.name
-	}
-	if d.Task != "" {
-		out.Run = event.Run{Ref: d.Task, Iteration: d.Iteration, Attempt: d.Attempt}.String()
 	}
 	for _, at := range []*sim.Place{d.RecordedAt, d.ReplayedAt} {
 		if at == nil {

@@ -32,7 +32,10 @@ and seed give the same bytes. Calls really go out unless --mocks answers them, t
 the time they take, and carry idempotency keys of their own in each run.
 
 The output goes to stdout and nothing else does; the timeline goes to stderr (-q: not
-at all). FILE is YAML or JSON, "-" is stdin.
+at all). FILE is YAML or JSON, "-" is stdin. Here and in all that flunq shows, charge[2]
+attempt 3 is the third attempt at task charge in the turn of a loop whose $index is 2; in
+nested loops and tries the outer one comes first (charge[0.2] attempt 1.3). The turns of a
+loop made with then are counted likewise, from the second one on.
 
 --tui shows the run on the whole terminal instead, as a film that begins to play: space
 pauses (--paused: it begins so), n and p go to the next event and the one before, t and T to the timers, + and -

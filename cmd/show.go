@@ -28,7 +28,7 @@ and the error that ended it, with the line of the document that it came from.
 Members of the JSON form: id, tenant, workflow, workflow_version, definition, status,
 created, ended, age_ms, duration_ms, events, parent, parent_task, input, output, error,
 error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteration,
-attempt}], timers (as 'flunq timers ls' has them, and those that it needs and that are not
+attempt: as in charge[2] attempt 3, none is the first}], timers (as 'flunq timers ls' has them, and those that it needs and that are not
 set: their state is cancelled, with cancelled_by, missing, or "not set yet"), waits_for,
 stuck (tasks that nothing will ever end), children (as 'flunq ps' has them), and problem,
 if its state could not be worked out in full.`,
@@ -115,7 +115,7 @@ func (p executionPage) write(sh *shell) {
 	}
 	parent := p.Parent
 	if p.ParentTask != "" {
-		parent += ", task " + p.ParentTask
+		parent += ", task " + history.Task(p.ParentTask)
 	}
 	writeRows(sh, [][2]string{
 		{"execution", p.ID},
@@ -166,19 +166,17 @@ func (executionPage) writeData(sh *shell, name string, value json.RawMessage) {
 // writeOpen shows what goes on.
 func (p executionPage) writeOpen(sh *shell) {
 	below(sh, p.Tasks, []column[openTask]{
-		{"TASK", false, func(t openTask) string { return t.Task }},
+		{"TASK", false, func(t openTask) string { return history.Task(t.Task) }},
 		{"TYPE", false, func(t openTask) string { return t.Type }},
 		{"FOR", false, func(t openTask) string { return history.Duration(time.Duration(t.ForMS) * time.Millisecond) }},
 		{"SINCE", false, func(t openTask) string { return t.Since.Format(time.RFC3339Nano) }},
-		{"ITERATION", false, func(t openTask) string { return t.Iteration }},
-		{"ATTEMPT", false, func(t openTask) string { return t.Attempt }},
 	})
 	below(sh, p.Timers, []column[timerRow]{
 		{"TIMER", false, timerRow.name},
 		{"DUE IN", false, timerRow.dueIn},
 		{"DUE AT", false, func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
 		{"KIND", false, timerRow.kind},
-		{"TASK", false, func(t timerRow) string { return cmp.Or(t.Task, "(the workflow)") }},
+		{"TASK", false, func(t timerRow) string { return cmp.Or(history.Task(t.Task), "(the workflow)") }},
 	})
 	if len(p.WaitsFor) > 0 {
 		fmt.Fprintf(sh.Out, "\n%s\n", paint(sh.outColor(), bold, "waits for"))

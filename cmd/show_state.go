@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
@@ -106,7 +107,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *remote, x store.Executi
 		for _, t := range trail.Tasks {
 			p.Tasks = append(p.Tasks, openTask{
 				Task: t.Task, Name: t.Name, Type: t.Type, Since: t.Since, ForMS: now.Sub(t.Since).Milliseconds(),
-				Iteration: t.Iteration, Attempt: t.Attempt,
+				Iteration: history.Index(t.Iteration), Attempt: history.Attempts(t.Attempt),
 			})
 		}
 		return p.readTrail(ctx, r, x, trail, now)
@@ -142,7 +143,7 @@ func (p *executionPage) takeState(state *decide.State, now time.Time) {
 	for _, n := range state.Open() {
 		p.Tasks = append(p.Tasks, openTask{
 			Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
-			ForMS: now.Sub(n.StartedAt).Milliseconds(), Iteration: n.Run.Iteration, Attempt: n.Run.Attempt,
+			ForMS: now.Sub(n.StartedAt).Milliseconds(), Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt),
 		})
 	}
 	p.WaitsFor = append(p.WaitsFor, state.Awaits()...)

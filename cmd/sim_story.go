@@ -132,7 +132,8 @@ func (l *timeline) happened(e event.Event) {
 	case event.TimerFired:
 		var t event.Fired
 		if decide.DecodeData(e, &t) == nil && t.Kind == event.TimeoutTimer {
-			l.line(e, e.Task, "◔", yellow, t.TaskName+"  its timeout comes")
+			run := event.ParseRun(e.Task)
+			l.line(e, e.Task, "◔", yellow, history.Run(t.TaskName, run.Iteration, run.Attempt)+"  its timeout comes")
 		}
 	case event.WorkflowCompleted:
 		l.line(e, "", "✔", green, e.Workflow+" "+e.Execution+" completed")
@@ -379,10 +380,8 @@ func stepText(t *dsl.Task, step search.Step) string {
 	if t == nil {
 		return strings.TrimSpace(step.Run + " " + step.What)
 	}
-	name := t.Name
-	if turn := turn(event.ParseRun(step.Run)); turn != "" {
-		name += "[" + turn + "]"
-	}
+	run := event.ParseRun(step.Run)
+	name := history.Run(t.Name, run.Iteration, run.Attempt)
 	if step.Of != "" {
 		name = step.Of + " " + name
 	}

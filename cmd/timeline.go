@@ -28,6 +28,8 @@ type timeline struct {
 	defs  map[string]*dsl.Definition // by id
 	seen  map[string]int             // iterations shown, by execution and reference
 
+	retries map[string]int // that were set, by execution and run of the try
+
 	tasks, events int
 }
 
@@ -37,7 +39,7 @@ const iterationsShown = 10
 func newTimeline(sh *shell, start time.Time) *timeline {
 	return &timeline{
 		sh: sh, on: !sh.quiet, color: sh.errColor(), start: start,
-		defs: map[string]*dsl.Definition{}, seen: map[string]int{},
+		defs: map[string]*dsl.Definition{}, seen: map[string]int{}, retries: map[string]int{},
 	}
 }
 
@@ -116,16 +118,23 @@ func (l *timeline) completed(e event.Event) {
 
 // scheduled shows waits and retries; timeouts mostly never come.
 func (l *timeline) scheduled(e event.Event) {
-	var t event.Timer
-	if json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer || l.hidden(e) {
+	var t event.TimerChange
+	if json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer {
 		return
 	}
-	what := "wait"
+	what := "wait for"
 	if t.Kind == event.RetryTimer {
-		what = "retry"
+		if t.By == "" {
+			l.retries[e.Execution+" "+e.Task]++
+		}
+		what = fmt.Sprintf("attempt %d in", l.retries[e.Execution+" "+e.Task]+1)
 	}
-	l.line(e, e.Task, "◔", yellow, fmt.Sprintf("%s  %s for %s, until %s", t.TaskName, what,
-		history.Duration(t.FireAt.Sub(e.Time)), t.FireAt.Round(time.Millisecond).Format(time.RFC3339Nano)))
+	if l.hidden(e) {
+		return
+	}
+	run := event.ParseRun(e.Task)
+	l.line(e, e.Task, "◔", yellow, fmt.Sprintf("%s  %s %s, until %s", history.Run(t.TaskName, run.Iteration, run.Attempt), what,
+		history.Duration(t.Due().Sub(e.Time)), t.Due().Round(time.Millisecond).Format(time.RFC3339Nano)))
 }
 
 // received shows an event from outside.
@@ -168,14 +177,14 @@ func (l *timeline) task(e event.Event) *dsl.Task {
 // hidden reports whether enough turns of a task have been shown.
 func (l *timeline) hidden(e event.Event) bool {
 	run := event.ParseRun(e.Task)
-	return turn(run) != "" && l.seen[e.Execution+run.Ref] > iterationsShown
+	return history.Index(run.Iteration) != "" && l.seen[e.Execution+run.Ref] > iterationsShown
 }
 
 // count notes that a turn of a task has ended.
 func (l *timeline) count(e event.Event) {
 	run := event.ParseRun(e.Task)
 	key := e.Execution + run.Ref
-	if l.seen[key]++; l.seen[key] == iterationsShown+1 && turn(run) != "" {
+	if l.seen[key]++; l.seen[key] == iterationsShown+1 && history.Index(run.Iteration) != "" {
 		l.line(e, e.Task, "…", "", "further turns are not shown")
 	}
 }
@@ -196,28 +205,10 @@ func composite(t *dsl.Task) bool {
 	}
 }
 
-// label names a task: its name, its turn, what it does.
+// label names a run of a task, and says what the task does.
 func (l *timeline) label(e event.Event, t *dsl.Task) string {
 	run := event.ParseRun(e.Task)
-	name := t.Name
-	if turn := turn(run); turn != "" {
-		name += "[" + turn + "]"
-	}
-	if run.Attempt != "" {
-		name += " (retry " + run.Attempt + ")"
-	}
-	return name + "  " + graph.Detail(t)
-}
-
-// turn is a run's iteration as people read it: loops only, not where functions are called.
-func turn(run event.Run) string {
-	var out []string
-	for part := range strings.SplitSeq(run.Iteration, ".") {
-		if part != "" && !strings.Contains(part, "/") {
-			out = append(out, part)
-		}
-	}
-	return strings.Join(out, ".")
+	return history.Run(t.Name, run.Iteration, run.Attempt) + "  " + graph.Detail(t)
 }
 
 // line writes one line: the virtual time, the depth, a glyph and a text, cut to

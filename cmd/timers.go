@@ -317,7 +317,7 @@ func (l *timerListing) print(found []store.Pending, now time.Time) error {
 			{"DUE AT", false, func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
 			{"KIND", false, timerRow.kind},
 			{"EXECUTION", false, func(t timerRow) string { return t.Execution }},
-			{"TASK", false, func(t timerRow) string { return t.Task }},
+			{"TASK", false, func(t timerRow) string { return history.Task(t.Task) }},
 			{"WORKFLOW", true, func(t timerRow) string { return t.Workflow }},
 			{"TENANT", true, func(t timerRow) string { return t.Tenant }},
 			{"KEY", true, func(t timerRow) string { return t.Key }},

@@ -135,7 +135,7 @@ func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored
 		if !row.Due.After(now) {
 			due = fmt.Sprintf("due at %s, which is past: it fires at once", row.Due.Format(time.RFC3339Nano))
 		}
-		of := row.Task
+		of := history.Task(row.Task)
 		if of == "" {
 			of = "the workflow"
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -86,7 +87,7 @@ func (t timerPage) write(sh *shell) {
 		{"tenant", t.Tenant},
 		{"workflow", t.Workflow},
 		{"execution", withStatus(t.Execution, t.ExecutionStatus)},
-		{"task", t.Task},
+		{"task", history.Task(t.Task)},
 		{"task name", t.TaskName},
 		{"key", t.Key},
 		{"duration", durationCell(t.DurationMS)},

@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
 )
 
 // Difference is the first place at which a replay does not come to what is
@@ -25,6 +26,7 @@ type Difference struct {
 	Execution string `json:"execution,omitempty"`
 	Task      string `json:"task,omitempty"` // its reference
 	Name      string `json:"name,omitempty"`
+	Run       string `json:"run,omitempty"` // the id of that one
 	Iteration string `json:"iteration,omitempty"`
 	Attempt   string `json:"attempt,omitempty"`
 	Event     int    `json:"event,omitempty"` // which of the recorded events of histories, from 1 on
@@ -106,7 +108,7 @@ func (p *replay) locate(d *Difference, execution string) {
 	if run.Ref == "" {
 		run = event.ParseRun(d.now)
 	}
-	d.Task, d.Iteration, d.Attempt = run.Ref, run.Iteration, run.Attempt
+	d.Task, d.Run, d.Iteration, d.Attempt = run.Ref, run.String(), history.Index(run.Iteration), history.Attempts(run.Attempt)
 	d.Name = run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
 	doc := p.main
 	if w := p.walks[execution]; w != nil && w.doc != nil {

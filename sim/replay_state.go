@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
 )
 
 // State is where an execution stands at a moment of its recording.
@@ -108,7 +109,7 @@ func (w *walk) describe(at time.Time) State {
 func (w *walk) openTask(n *decide.Node) OpenTask {
 	out := OpenTask{
 		Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
-		Iteration: n.Run.Iteration, Attempt: n.Run.Attempt, Input: expr.Encode(n.Input.V),
+		Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt), Input: expr.Encode(n.Input.V),
 		At: placeOf(w.doc.now, w.doc.wasName, n.Run.Ref),
 	}
 	if w.doc.changed() {

@@ -48,14 +48,7 @@ func named(e event.Event) string {
 		return "the workflow"
 	}
 	run := event.ParseRun(e.Task)
-	text := "task " + run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
-	if run.Iteration != "" {
-		text += " [" + run.Iteration + "]"
-	}
-	if run.Attempt != "" {
-		text += " (retry " + run.Attempt + ")"
-	}
-	return text
+	return "task " + history.Run(run.Ref[strings.LastIndexByte(run.Ref, '/')+1:], run.Iteration, run.Attempt)
 }
 
 // ending is how a task ended.

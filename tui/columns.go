@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // column is one of a table.
@@ -54,7 +56,7 @@ func timerColumns() []column {
 		{"STATE", "status", 11, false, 100, false, func(r Row, _ time.Time) string { return string(r.State) }, byState, false},
 		{"KIND", "kind", 16, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
 		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
-		{"TASK", "task", 50, true, 0, false, func(r Row, _ time.Time) string { return r.Task }, byTask, false},
+		{"TASK", "task", 50, true, 0, false, func(r Row, _ time.Time) string { return history.Task(r.Task) }, byTask, false},
 		{"AT", "", 19, false, 110, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
 		{"WORKFLOW", "workflow", 40, true, 130, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
 		{"ID", "id", 24, false, 150, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
@@ -67,7 +69,7 @@ func letterColumns() []column {
 		{"EVENT", "kind", 18, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
 		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
 		{"REASON", "note", 80, true, 0, false, func(r Row, _ time.Time) string { return r.Note }, byNote, false},
-		{"TASK", "task", 40, true, 110, false, func(r Row, _ time.Time) string { return r.Task }, byTask, false},
+		{"TASK", "task", 40, true, 110, false, func(r Row, _ time.Time) string { return history.Task(r.Task) }, byTask, false},
 		{"TRIES", "", 5, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount, true},
 		{"WORKFLOW", "workflow", 40, true, 150, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
 		{"ID", "id", 20, false, 130, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
@@ -79,7 +81,7 @@ func eventColumns() []column {
 		{"TIME", "", 19, false, 0, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
 		{"TYPE", "kind", 40, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
 		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
-		{"TASK", "task", 50, true, 0, false, func(r Row, _ time.Time) string { return r.Task }, byTask, false},
+		{"TASK", "task", 50, true, 0, false, func(r Row, _ time.Time) string { return history.Task(r.Task) }, byTask, false},
 		{"DETAIL", "note", 60, true, 100, false, func(r Row, _ time.Time) string { return r.Note }, byNote, false},
 		{"WORKFLOW", "workflow", 40, true, 130, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
 		{"ID", "id", 20, false, 150, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
@@ -139,7 +141,7 @@ func (s *Standing) text(now time.Time) string {
 func shortRun(run string) string {
 	run, attempt, _ := strings.Cut(run, "@")
 	ref, iteration, _ := strings.Cut(run, "#")
-	return runName(lastName(ref), runKey{0, turnsOf(iteration), attempt})
+	return history.Run(lastName(ref), iteration, attempt)
 }
 
 // lasted is how long something went on, once it has ended.

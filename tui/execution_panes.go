@@ -119,15 +119,7 @@ func (s *executionScreen) taskName(run string) string {
 	if run == "" {
 		return "the workflow"
 	}
-	ref, rest, _ := strings.Cut(run, "#")
-	if rest == "" {
-		ref, rest, _ = strings.Cut(run, "@")
-	}
-	name := lastName(ref)
-	if rest != "" {
-		name += "#" + rest
-	}
-	return name
+	return shortRun(run)
 }
 
 func (s *executionScreen) drawChildren(a area, l look, now time.Time, focus bool) {

@@ -3,6 +3,8 @@ package tui
 import (
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // Filter says which rows are meant, as somebody has typed it: words, all of which
@@ -130,7 +132,7 @@ func (r Row) named(name string) string {
 	case "execution":
 		return r.Execution
 	case "task":
-		return r.Task
+		return history.Task(r.Task)
 	default:
 		return r.Note
 	}

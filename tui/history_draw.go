@@ -2,8 +2,9 @@ package tui
 
 import (
 	"strconv"
-	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // draw shows the window, and a line about it.
@@ -45,9 +46,9 @@ func (*historyView) drawEvent(a area, l look, e *Event, how eventLook) {
 	x = a.put(x, 0, s.ink, s.glyph) + 1
 	x = a.put(x, 0, s.ink, clip(e.Type, a.w-x, l.more()))
 	x = max(x+1, min(how.digits+34, a.w/2))
-	task := e.Task
+	task := history.Task(e.Task)
 	if width(task) > a.w-x && e.Ref != "" {
-		task = runName(lastName(e.Ref), runKey{0, turnsOf(e.Iteration), e.Attempt})
+		task = history.Run(lastName(e.Ref), e.Iteration, e.Attempt)
 	}
 	x = l.rest(a, x, plainInk, task)
 	if e.Task != "" {
@@ -57,20 +58,6 @@ func (*historyView) drawEvent(a area, l look, e *Event, how eventLook) {
 	if !e.Until.IsZero() && e.Text == "" {
 		l.rest(a, x+1, calm, "until "+moment(how.now, e.Until))
 	}
-}
-
-// turnsOf is an iteration without the callers of functions, which are long.
-func turnsOf(iteration string) string {
-	if !strings.Contains(iteration, "/") {
-		return iteration
-	}
-	var turns []string
-	for part := range strings.SplitSeq(iteration, ".") {
-		if !strings.Contains(part, "/") {
-			turns = append(turns, part)
-		}
-	}
-	return strings.Join(turns, ".")
 }
 
 func (v *historyView) emptiness() string {

@@ -2,6 +2,8 @@ package tui
 
 import (
 	"strings"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // historyView is a window over a history: it holds the events that are near the
@@ -85,7 +87,7 @@ func (v *historyView) scan(events []Event) {
 // match reports whether an event has all words.
 func (e *Event) match(words []string) bool {
 	for _, word := range words {
-		if !contains(e.Type, word) && !contains(e.Task, word) && !contains(e.Text, word) && !strings.Contains(string(e.State), word) {
+		if !contains(e.Type, word) && !contains(e.Task, word) && !contains(history.Task(e.Task), word) && !contains(e.Text, word) && !strings.Contains(string(e.State), word) {
 			return false
 		}
 	}

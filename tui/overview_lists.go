@@ -1,6 +1,10 @@
 package tui
 
-import "time"
+import (
+	"time"
+
+	"flunq.io/flunq/engine/history"
+)
 
 // stack shows lists below each other, and shares the room among them.
 func (s *overviewScreen) stack(a area, l look, now time.Time, which []int) {
@@ -92,10 +96,10 @@ func (*overviewScreen) row(a area, l look, now time.Time, of rowOf) {
 			how = warn
 		}
 		a.put(0, 0, how, sign.glyph)
-		cells(a, l, []part{{of.room.time, how, due(now, r)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
+		cells(a, l, []part{{of.room.time, how, due(now, r)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, history.Task(r.Task)}})
 	case runningList:
 		a.put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{of.room.time, busy, since(now, r.At)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, r.Task}})
+		cells(a, l, []part{{of.room.time, busy, since(now, r.At)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, history.Task(r.Task)}})
 	default:
 		a.put(0, 0, sign.ink, sign.glyph)
 		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.room.lead, plainInk, subjectOf(r)}, {a.w, bad, r.Note}})

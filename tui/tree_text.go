@@ -1,9 +1,10 @@
 package tui
 
 import (
-	"strconv"
 	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // treeText is what a line says.
@@ -95,9 +96,7 @@ func runName(ref string, key runKey) string {
 
 // nameOf is a run as short as people can tell it from others.
 func (t *taskTree) nameOf(r *taskRun) string {
-	key := r.key
-	key.iteration = turnsOf(key.iteration)
-	return runName(t.tasks.at(key.task).Name, key)
+	return history.Run(t.tasks.at(r.key.task).Name, r.key.iteration, r.key.attempt)
 }
 
 func (t *taskTree) topText(l look, r *taskRun, how *treeLook) treeText {
@@ -169,40 +168,30 @@ func (t *taskTree) turnedName(r *taskRun, task *Task) string {
 
 // turnName is a turn, for people.
 func (r *taskRun) turnName(at int) string {
-	turn := &r.turns[at]
-	var parts []string
-	for part := range strings.SplitSeq(turn.iteration, ".") {
-		switch {
-		case part == "" || part == "r0":
-		case part[0] == 'r':
-			parts = append(parts, "lap "+next(part[1:]))
-		default:
-			parts = append(parts, "["+part+"]")
-		}
-	}
-	last := turn.attempt[strings.LastIndexByte(turn.attempt, '.')+1:]
+	turn, last := &r.turns[at], &r.turns[len(r.turns)-1]
+	index, attempt := history.Index(inside(turn.iteration)), history.Attempt(inner(turn.attempt))
 	switch {
-	case last == "" && len(parts) > 0:
-	case last == "" && r.turns[len(r.turns)-1].attempt == "":
-		parts = append(parts, "lap 1")
-	case last == "":
-		parts = append(parts, "attempt 1")
-	case last[0] == 'r':
-		parts = append(parts, "retried "+last[1:])
-	default:
-		parts = append(parts, "attempt "+next(last))
+	case attempt == "" && last.attempt != "" && index == "":
+		attempt = "attempt 1"
+	case index == "" && attempt == "":
+		index = "0"
 	}
-	return strings.Join(parts, " ")
+	if index != "" {
+		index = "[" + index + "]"
+	}
+	return strings.TrimSpace(index + " " + attempt)
 }
 
-// next counts from one what was counted from zero.
-func next(number string) string {
-	n, err := strconv.Atoi(number)
-	if err != nil {
-		return number
+// inside is an iteration without those of lists around it that were not jumped back in.
+func inside(iteration string) string {
+	for strings.HasPrefix(iteration, "r0.") {
+		iteration = iteration[len("r0."):]
 	}
-	return count(int64(n) + 1)
+	return iteration
 }
+
+// inner is the attempt of the innermost try, or how often that was retried.
+func inner(attempt string) string { return attempt[strings.LastIndexByte(attempt, '.')+1:] }
 
 // turnCount says how many turns there are, and how many failed.
 func (t *taskTree) turnCount(r *taskRun) string {
@@ -217,7 +206,7 @@ func (r *taskRun) turnWord() string {
 	case last.attempt != "":
 		return "attempt"
 	default:
-		return "lap"
+		return "visit"
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui"
 )
 
@@ -80,7 +81,7 @@ func (f *Film) event(at int) (d tui.Detail) {
 		[2]string{"source", fr.Source},
 		[2]string{"workflow", fr.reel.workflow()},
 		[2]string{"execution", fmt.Sprintf("%s, its event %d", fr.Execution, fr.version)},
-		[2]string{"task", fr.Task},
+		[2]string{"task", history.Task(fr.Task)},
 	)
 	for _, name := range slices.Sorted(maps.Keys(fr.Ext)) {
 		d.Facts = append(d.Facts, [2]string{name, fr.Ext[name]})

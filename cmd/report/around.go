@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // around is the run of the task that another runs inside, or the execution.
@@ -57,7 +58,7 @@ func outer(def *dsl.Definition, ref string) string {
 
 // caller is the last reference in an iteration, which has some where functions are called.
 func caller(iteration string) string {
-	segments := parts(iteration)
+	segments := history.Parts(iteration)
 	for _, segment := range slices.Backward(segments) {
 		if strings.HasPrefix(segment, "/") {
 			return strings.NewReplacer("~2", "#", "~3", "@").Replace(segment)
@@ -66,61 +67,29 @@ func caller(iteration string) string {
 	return ""
 }
 
-// parts are the segments of an iteration: numbers, laps, and references, which may
-// have dots in them.
-func parts(path string) []string {
-	var out []string
-	for path != "" {
-		end := strings.IndexByte(path, '.')
-		if path[0] == '/' {
-			end = referenceEnd(path)
-		}
-		if end < 0 {
-			return append(out, path)
-		}
-		out, path = append(out, path[:end]), path[end+1:]
-	}
-	return out
-}
-
-// referenceEnd is where a reference ends that an iteration begins with: behind it
-// is a number, a lap or another reference.
-func referenceEnd(path string) int {
-	for i := 1; i < len(path)-1; i++ {
-		if path[i] != '.' {
-			continue
-		}
-		rest, _, _ := strings.Cut(path[i+1:], ".")
-		if rest != "" && (rest[0] == '/' || strings.Trim(strings.TrimPrefix(rest, "r"), "0123456789") == "") {
-			return i
-		}
-	}
-	return -1
-}
-
 // shorter is a path without its last segment.
 func shorter(path string) string {
-	segments := parts(path)
+	segments := history.Parts(path)
 	return strings.Join(segments[:len(segments)-1], ".")
 }
 
-// turn is what tells a run from others of its task inside the same run: the
-// iteration of a loop, a lap, or the attempt; "" if there is nothing.
+// turn is the index of a run among those of its task inside the same run, "" if there is
+// only one.
 func (x *run) turn() string {
 	rest := behind(x.parent.task.Iteration, x.task.Iteration)
-	var said []string
-	for _, part := range parts(rest) {
-		if !strings.HasPrefix(part, "/") {
-			said = append(said, part)
-		}
+	for strings.HasPrefix(rest, "r0.") { // of lists around it that were not jumped back in
+		rest = rest[len("r0."):]
 	}
-	return strings.Join(said, ".")
+	return history.Index(rest)
 }
 
-// retry is which attempt of the run around it a run belongs to, from 0 on.
+// retry is which attempt of the run around it a run belongs to, as in its name.
 func (x *run) retry() string {
 	rest := behind(x.parent.task.Attempt, x.task.Attempt)
-	return strings.TrimLeft(strings.TrimLeft(rest, "0"), ".")
+	for strings.HasPrefix(rest, "0.") { // of tries around it that were not retried
+		rest = rest[len("0."):]
+	}
+	return rest
 }
 
 // behind is what a path has more than one that it begins with.

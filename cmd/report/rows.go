@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,24 +169,20 @@ func (x *run) group() string {
 		return ""
 	}
 	switch x.parent.kind {
-	case "for":
-		return "iteration " + firstOf(x.turn())
-	case "listen":
-		return "event " + firstOf(x.turn())
+	case "for", "listen":
+		return "[" + firstOf(x.turn()) + "]"
 	case "try":
 		if caught(x.parent.task.Ref, x.task.Ref) {
 			return "catch"
 		}
-		n := 0
-		_, _ = fmt.Sscanf(x.retry(), "%d", &n) // none is the first
-		return fmt.Sprintf("attempt %d", n+1)
+		return cmp.Or(history.Attempt(x.retry()), "attempt 1")
 	default:
 		return ""
 	}
 }
 
 func firstOf(path string) string {
-	if segments := parts(path); len(segments) > 0 {
+	if segments := history.Parts(path); len(segments) > 0 {
 		return segments[0]
 	}
 	return "0"

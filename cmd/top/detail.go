@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -97,7 +98,7 @@ func (l *Live) letter(ctx context.Context, id string) (d tui.Detail, err error) 
 		[2]string{"event", letter.Event.ID},
 		[2]string{"workflow", letter.Event.Workflow},
 		[2]string{"execution", withStatus(letter.Event.Execution, status)},
-		[2]string{"task", letter.Event.Task},
+		[2]string{"task", history.Task(letter.Event.Task)},
 		[2]string{"replaying", outlook(letter, status)},
 	)
 	if letter.Timer != "" {
@@ -151,7 +152,7 @@ func (l *Live) event(ctx context.Context, id string) (d tui.Detail, err error) {
 		[2]string{"tenant", p.Event.Tenant},
 		[2]string{"workflow", p.Event.Workflow},
 		[2]string{"execution", p.Event.Execution},
-		[2]string{"task", p.Event.Task},
+		[2]string{"task", history.Task(p.Event.Task)},
 		[2]string{"problem", problem},
 	)
 	for _, name := range slices.Sorted(maps.Keys(p.Event.Ext)) {
