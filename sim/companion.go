@@ -51,12 +51,14 @@ const (
 func NewCompanion(name string, seed uint64) (*Companion, error) {
 	switch name {
 	case modelledName:
-		m, ok := modelOf(seed, offspring())
-		if !ok {
-			return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
-		}
-		m.cfg.Plan = &Plan{}
-		return &Companion{name, m.cfg, m.wrong}, nil
+		return once(name, seed, func() (*Companion, error) {
+			m, ok := modelOf(seed, offspring())
+			if !ok {
+				return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
+			}
+			m.cfg.Plan = &Plan{}
+			return &Companion{name, m.cfg, m.wrong}, nil
+		})
 	case restingName, cancelledName, deadlyName:
 		return crowdCompanion(name, seed), nil
 	}
@@ -68,13 +70,38 @@ func NewCompanion(name string, seed uint64) (*Companion, error) {
 	if seed >= cmp.Or(l.seeds, usualSeeds) { // what it promises it promises of those
 		return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
 	}
-	cfg, plan := l.config(), l.plan()
+	of, err := once(name, 0, func() (*Companion, error) { return &Companion{Config: l.config()}, nil })
+	if err != nil {
+		return nil, err
+	}
+	cfg, plan := of.Config, l.plan()
 	if seed < plainSeeds {
 		plan = Plan{}
 	}
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &plan
 	cfg.Thorough = seed == 1 && len(l.acts) == 0 && l.lethal == "" && l.fatal == ""
 	return &Companion{name, cfg, l.wrong}, nil
+}
+
+// madeCompanions are the companions that were made, by their names and numbers: most of what
+// one takes is to read its documents.
+//
+//nolint:gochecknoglobals // what is in it never changes
+var madeCompanions sync.Map
+
+// once returns the companion of a name and number, which is made when it is needed first.
+func once(name string, n uint64, of func() (*Companion, error)) (*Companion, error) {
+	key := fmt.Sprintf("%s %d", name, n)
+	if known, ok := madeCompanions.Load(key); ok {
+		if c, ok := known.(*Companion); ok {
+			return c, nil
+		}
+	}
+	c, err := of()
+	if err == nil {
+		madeCompanions.Store(key, c)
+	}
+	return c, err
 }
 
 // plainSeeds is how many seeds of a workload's companions have no faults.
@@ -228,7 +255,8 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	for _, n := range modelsThatShow() {
 		modelled = append(modelled, companionRun{modelledName, n})
 	}
-	all := mixed(of(0), crowds[:24], modelled[:12])
+	language := slices.IndexFunc(of(0), func(c companionRun) bool { return !slices.ContainsFunc(languageWorkloads(), func(l workload) bool { return l.name == c.name }) })
+	all := append(of(0)[:language:language], mixed(of(0)[language:], crowds[:24], modelled[:12])...)
 	rest := mixed(of(1), of(2), crowds[24:], modelled[12:], of(3))
 	for seed := uint64(4); seed < 16; seed++ {
 		rest = append(rest, of(seed)...)

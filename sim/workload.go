@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ type act struct {
 // executions end, whatever goes wrong.
 type workload struct {
 	name, document, mocks string
+	input                 string // {} if there is none
 	with                  []string
 	executions, tenants   int  // one each if 0
 	twins                 bool // each of the tenants has executions of the same ids
@@ -58,7 +60,7 @@ const day = 24 * time.Hour
 const usualSeeds = 120
 
 func workloads() []workload {
-	return append(slices.Concat(featureWorkloads(), callWorkloads(), restWorkloads(), cornerWorkloads(), saidWorkloads()), []workload{
+	return append(slices.Concat(languageWorkloads(), featureWorkloads(), callWorkloads(), restWorkloads(), cornerWorkloads(), saidWorkloads()), []workload{
 		{
 			name: "suspended while things end, and resumed",
 			document: `
@@ -245,6 +247,9 @@ func (l workload) config() Config {
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
 		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, lethal: l.lethal, fatal: l.fatal, retention: l.retention, MaxTurns: cmp.Or(l.turns, 100_000),
+	}
+	if l.input != "" {
+		cfg.Input = json.RawMessage(l.input)
 	}
 	for _, text := range l.with {
 		cfg.With = append(cfg.With, parse(text))
