@@ -29,6 +29,8 @@ type ledger struct {
 	paused bool      // the execution is suspended
 	last   time.Time // at which a task began, or a timer was set
 
+	rules *rules // of its tasks and their order
+
 	// Once an execution was suspended or retried, what it was told and what it does
 	// about it lie apart: from then on only its timers are looked at.
 	loose bool
@@ -38,14 +40,18 @@ type ledger struct {
 func audit(def *dsl.Definition, id string, history []event.Event, broken breaks) {
 	l := &ledger{
 		def: def, id: id, broken: broken, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
-		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{},
+		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, rules: newRules(def, id, broken),
 	}
 	for _, e := range history {
 		l.take(e)
 	}
+	l.rules.settle()
 }
 
 func (l *ledger) take(e event.Event) {
+	if outside(e) {
+		l.rules.settle()
+	}
 	if e.Type != event.TimerCancelled {
 		l.tidy()
 	}
@@ -65,9 +71,14 @@ func (l *ledger) take(e event.Event) {
 		l.hears(e)
 	case event.ExecutionSuspended, event.ExecutionRetried, event.ExecutionResumed:
 		l.loose, l.open = true, map[string]event.Run{}
+		l.rules.stop()
 		l.paused = e.Type == event.ExecutionSuspended
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		l.rules.closes(e)
+		l.rules.stop()
 		l.closes(e)
+	case event.ExecutionMigrated, event.ExecutionRestored:
+		l.rules.stop()
 	default:
 	}
 }
@@ -98,16 +109,24 @@ func (l *ledger) begins(e event.Event) {
 		l.broken("a task begins inside one that has not ended", l.id, "%s began, and no run of %s around it was there", e.Task, around)
 	}
 	l.open[e.Task] = run
+	l.rules.begins(e, run)
 }
 
 // ends takes in that a run of a task has ended.
 func (l *ledger) ends(e event.Event) {
 	var c event.Completed
 	_ = decide.DecodeData(e, &c)
-	if l.loose || c.Status == "skipped" {
+	if l.loose {
 		return
 	}
 	run, ok := l.open[e.Task]
+	if !ok {
+		run = event.ParseRun(e.Task)
+	}
+	l.rules.ends(e, run, &c)
+	if c.Status == "skipped" {
+		return
+	}
 	if !ok {
 		if l.over != e.Task || c.Error == nil { // an output that is no good makes a failure of a success
 			l.broken("a run of a task ends once", l.id, "%s ended, and was not under way", e.Task)

@@ -32,6 +32,9 @@ func (l *ledger) timer(e event.Event, t event.Timer) {
 		return
 	case e.Type == event.TimerScheduled:
 		l.schedules(e, t)
+		if t.Kind == event.RetryTimer {
+			l.rules.waits(t.TaskID)
+		}
 		l.timers[key], l.set[slot(t)] = t, e
 		return
 	case e.Type == event.TimerFired && !known:

@@ -1,0 +1,417 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// rules follow the tasks of a history through the document: which one begins after which,
+// when one that holds others ends, and what it yields. They evaluate nothing: what
+// follows from data is taken from the history.
+type rules struct {
+	def    *dsl.Definition
+	id     string
+	broken breaks
+
+	root  frame
+	open  map[string]*frame // tasks under way, by their runs
+	ended *frame            // the task that ended last
+	owing []*frame          // tasks with others inside of which one has ended, since something came from outside
+}
+
+// frame is a task under way, and what has become of those inside it.
+type frame struct {
+	task   *dsl.Task // of the workflow one without a reference
+	run    event.Run
+	parent *frame
+	branch int // its place among those of its parent
+
+	part    string    // the list that runs: "do", "try", "catch/do", "foreach/do"
+	at      event.Run // the last task of that list that began or was skipped
+	last    int       // its place there, -1 if there was none
+	next    string    // the flow directive with which it ended
+	well    bool      // it ended well
+	output  json.RawMessage
+	ending  bool   // one inside has ended with "end"
+	failing bool   // one inside has failed, and that is not dealt with yet
+	owes    string // the run that has ended inside, upon which something has to follow at once
+
+	branches []branchEnd
+}
+
+// branchEnd is what became of a branch of a fork.
+type branchEnd struct {
+	over, well bool
+	output     json.RawMessage // nil if it is not known
+}
+
+func newRules(def *dsl.Definition, id string, broken breaks) *rules {
+	return &rules{def: def, id: id, broken: broken, root: frame{task: &dsl.Task{Kind: dsl.Do, Do: def.Do}, last: -1}, open: map[string]*frame{}}
+}
+
+// stop ends the rules: what an operator has done, or a failure of the engine, is not in the document.
+func (r *rules) stop() { r.open, r.owing, r.ended = nil, nil, nil }
+
+func (r *rules) stopped() bool { return r.open == nil }
+
+// settle is called before an event from outside is taken: what follows from the one before
+// has happened by then.
+func (r *rules) settle() {
+	for _, f := range r.owing {
+		if f.owes != "" {
+			r.broken("what ends lets go on what is around it", r.id, "%s has ended, and nothing of %s has followed", f.owes, f.name())
+			f.owes = ""
+		}
+	}
+	r.owing = r.owing[:0]
+}
+
+// outside reports whether an event of a history came from outside, and was not decided.
+func outside(e event.Event) bool {
+	number, own := strings.CutPrefix(e.ID, e.Execution+"/")
+	return !own || number == "" || strings.Trim(number, "0123456789") != ""
+}
+
+func (f *frame) name() string {
+	if f.task.Ref == "" {
+		return RunName("")
+	}
+	return f.run.String()
+}
+
+// begins takes in that a run begins.
+func (r *rules) begins(e event.Event, run event.Run) {
+	task := r.def.Task(run.Ref)
+	if r.stopped() || task == nil {
+		return
+	}
+	f := &frame{task: task, run: run, last: -1}
+	if task.Kind == dsl.Fork {
+		f.branches = make([]branchEnd, len(task.Fork.Branches))
+	}
+	r.open[e.Task] = f
+	var part string
+	if f.parent, part, f.branch = r.around(run); f.parent != nil {
+		r.follows(f.parent, part, f.branch, run)
+	}
+}
+
+// around finds the task that a run stands in, the list there, and the place in that.
+func (r *rules) around(run event.Run) (parent *frame, part string, at int) {
+	ref := run.Ref
+	slash := strings.LastIndexByte(ref, '/')
+	if slash < 0 || !strings.HasPrefix(ref, "/do/") {
+		return nil, "", 0
+	}
+	list, number, _ := cutLast(ref[:slash])
+	at, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, "", 0
+	}
+	if list == "/do" {
+		return &r.root, "do", at
+	}
+	for outer := list; ; {
+		if outer, _, _ = cutLast(outer); outer == "" {
+			return nil, "", 0
+		}
+		if r.def.Task(outer) == nil {
+			continue
+		}
+		for _, f := range r.open {
+			if f.run.Ref == outer && encloses(f.run, run) {
+				return f, list[len(outer)+1:], at
+			}
+		}
+		return nil, "", 0
+	}
+}
+
+func cutLast(ref string) (before, last string, ok bool) {
+	i := strings.LastIndexByte(ref, '/')
+	if i < 0 {
+		return "", ref, false
+	}
+	return ref[:i], ref[i+1:], true
+}
+
+// follows holds a task that begins, or is skipped, against the one before it in its list.
+func (r *rules) follows(parent *frame, part string, at int, run event.Run) {
+	parent.owes = ""
+	if parent.task.Kind == dsl.Fork {
+		return
+	}
+	same := parent.part == part && parent.last >= 0
+	anew := !same || parent.at.Iteration != run.Iteration || parent.at.Attempt != run.Attempt
+	want := 0
+	if same {
+		want = parent.follower(part)
+	}
+	if at != want && (at != 0 || !anew) || same && !anew && !parent.well {
+		r.broken("tasks run in the order of the document", r.id, "%s began after %s, which ended with %q", run, parent.at, parent.next)
+	}
+	parent.part, parent.last, parent.at = part, at, run
+	parent.next, parent.well, parent.failing, parent.output = "", false, false, nil
+}
+
+// follower is the place of the task that comes after the last one; -1 if none does.
+func (f *frame) follower(part string) int {
+	switch f.next {
+	case "", dsl.Continue:
+		return f.last + 1
+	case dsl.Exit, dsl.End:
+		return -1
+	default:
+		return f.list(part).Find(f.next)
+	}
+}
+
+// list is a list of tasks inside, nil if it is none that the rules know.
+func (f *frame) list(part string) dsl.TaskList {
+	switch {
+	case part == "try":
+		return f.task.Try.Try
+	case part == "catch/do":
+		return f.task.Try.Catch.Do
+	case part == "foreach/do":
+		return f.task.Listen.Foreach.Do
+	default:
+		return f.task.Do
+	}
+}
+
+// ends takes in that a run has ended.
+func (r *rules) ends(e event.Event, run event.Run, c *event.Completed) {
+	if r.stopped() {
+		return
+	}
+	f := r.open[e.Task]
+	switch {
+	case c.Status == "skipped":
+		if parent, part, at := r.around(run); parent != nil {
+			r.follows(parent, part, at, run)
+			parent.well = true
+			r.over(parent, at, branchEnd{over: true, well: true}, run)
+		}
+		return
+	case f == nil: // an output that is no good makes a failure of a success
+		if r.ended != nil && r.ended.run == run && !c.Success {
+			r.fails(r.ended)
+		}
+		return
+	}
+	delete(r.open, e.Task)
+	f.owes, r.ended = "", f
+	switch {
+	case c.Status != "":
+		if f.parent != nil && f.parent.branches != nil {
+			f.parent.branches[f.branch] = branchEnd{over: true}
+		}
+	case !c.Success:
+		r.fails(f)
+	default:
+		r.whole(f, c)
+		r.succeeds(f, c)
+	}
+}
+
+// fails takes in that a task has failed: what is around it fails, too, or deals with it, at once.
+func (r *rules) fails(f *frame) {
+	p := f.parent
+	if p == nil {
+		return
+	}
+	p.well, p.output = false, nil
+	if p.task.Kind == dsl.Try && p.part == "try" {
+		p.last, p.part = -1, ""
+		r.owe(p, f.run)
+		return
+	}
+	if p.branches == nil {
+		p.failing = true
+		r.owe(p, f.run)
+		return
+	}
+	p.branches[f.branch] = branchEnd{over: true}
+	if left := p.left(); !p.task.Fork.Compete || left == 0 {
+		p.failing = true
+		r.owe(p, f.run)
+	}
+}
+
+func (r *rules) owe(f *frame, run event.Run) {
+	f.owes = run.String()
+	r.owing = append(r.owing, f)
+}
+
+// left is how many branches of a fork have not ended.
+func (f *frame) left() (n int) {
+	for _, b := range f.branches {
+		if !b.over {
+			n++
+		}
+	}
+	return n
+}
+
+// succeeds takes in that a task has ended well.
+func (r *rules) succeeds(f *frame, c *event.Completed) {
+	p := f.parent
+	if p == nil {
+		return
+	}
+	next := f.task.Then
+	if c.Then != "" {
+		next = c.Then
+	} else if f.task.Kind == dsl.Try && f.task.Try.Catch.Then != "" && (f.part == "catch/do" || f.part == "") {
+		next = f.task.Try.Catch.Then
+	}
+	if f.ending {
+		next = dsl.End
+	}
+	end := branchEnd{over: true, well: true}
+	if f.task.Output.As == nil || holds(f.task) {
+		end.output = c.Output
+	}
+	p.next, p.well, p.output = next, true, end.output
+	p.ending = p.ending || next == dsl.End
+	r.over(p, f.branch, end, f.run)
+}
+
+// holds reports whether a task holds others: then the history has its output as the
+// document transforms it.
+func holds(t *dsl.Task) bool {
+	switch t.Kind {
+	case dsl.Do, dsl.For, dsl.Fork, dsl.Try, dsl.Listen, dsl.Wait:
+		return true
+	default:
+		return false
+	}
+}
+
+// over takes in that a task inside another one is done with, upon which that one goes on.
+func (r *rules) over(p *frame, at int, end branchEnd, run event.Run) {
+	switch {
+	case p.task.Kind == dsl.Listen: // it may well wait for the next event
+		return
+	case p.branches == nil:
+		r.owe(p, run)
+		return
+	}
+	p.branches[at] = end
+	if p.task.Fork.Compete || p.ending || p.left() == 0 {
+		r.owe(p, run)
+	}
+}
+
+// waits takes in that a try has set a timer for its next attempt.
+func (r *rules) waits(task string) {
+	if f := r.open[task]; f != nil {
+		f.owes = ""
+	}
+}
+
+// whole holds a task with others inside that has ended well against what became of these.
+func (r *rules) whole(f *frame, c *event.Completed) {
+	if f.failing {
+		r.broken("a failure is dealt with", r.id, "%s ended well, and one inside had failed", f.run)
+	}
+	switch f.task.Kind { //nolint:exhaustive // the others hold none, or events
+	case dsl.Fork:
+		r.forked(f, c)
+	case dsl.Do, dsl.For, dsl.Try:
+		r.listed(f, c)
+	default:
+	}
+}
+
+// listed is about a task with a list of others: the last of these is its end, and what
+// that yields is what it yields.
+func (r *rules) listed(f *frame, c *event.Completed) {
+	if f.last < 0 {
+		return
+	}
+	list := f.list(f.part)
+	if f.well && !f.ending && f.next != dsl.Exit && f.follower(f.part) != len(list) {
+		r.broken("a list ends with its last task", r.id, "%s ended after %s", f.run, f.at)
+	}
+	if f.task.Output.As == nil && f.well && f.output != nil && !sameData(f.output, c.Output) {
+		r.broken("a task yields what the last one inside yields", r.id, "%s yields %s, and %s inside it %s", f.run, c.Output, f.at, f.output)
+	}
+}
+
+// forked is about a fork: it ends with all of its branches, or with one that has won.
+func (r *rules) forked(f *frame, c *event.Completed) {
+	well, known := 0, true
+	for _, b := range f.branches {
+		if b.well {
+			well++
+		}
+		known = known && b.output != nil
+	}
+	switch n := len(f.branches); {
+	case n == 0 || f.ending:
+	case f.task.Fork.Compete && well == 0:
+		r.broken("a fork ends with its branches", r.id, "%s ended well, and none of its branches had", f.run)
+	case f.task.Fork.Compete:
+		r.won(f, c)
+	case well < n:
+		r.broken("a fork ends with its branches", r.id, "%s ended well, and %d of its %d branches had", f.run, well, n)
+	case known && f.task.Output.As == nil:
+		all := make([]json.RawMessage, n)
+		for i, b := range f.branches {
+			all[i] = b.output
+		}
+		if text := event.Encode(all); !sameData(text, c.Output) {
+			r.broken("a fork yields what its branches yield", r.id, "%s yields %s, want %s", f.run, c.Output, text)
+		}
+	}
+}
+
+// won holds the output of a fork whose branches compete against theirs.
+func (r *rules) won(f *frame, c *event.Completed) {
+	if f.task.Output.As != nil {
+		return
+	}
+	for _, b := range f.branches {
+		if b.well && (b.output == nil || sameData(b.output, c.Output)) {
+			return
+		}
+	}
+	r.broken("a fork yields what its branches yield", r.id, "%s yields %s, as none of its branches does", f.run, c.Output)
+}
+
+// closes takes in that the execution has completed.
+func (r *rules) closes(e event.Event) {
+	if r.stopped() || e.Type != event.WorkflowCompleted {
+		return
+	}
+	f := &r.root
+	if f.last >= 0 && f.well && !f.ending && f.next != dsl.Exit && f.follower("do") != len(r.def.Do) {
+		r.broken("a list ends with its last task", r.id, "the workflow ended after %s", f.at)
+	}
+	var end event.Ended
+	if r.def.Output.As == nil && f.well && f.output != nil && decide.DecodeData(e, &end) == nil && !sameData(f.output, end.Output) {
+		r.broken("a task yields what the last one inside yields", r.id, "the workflow yields %s, and %s %s", end.Output, f.at, f.output)
+	}
+}
+
+// sameData reports whether two texts in JSON are the same data.
+func sameData(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, err := expr.Decode(a)
+	if err != nil {
+		return false
+	}
+	y, err := expr.Decode(b)
+	return err == nil && expr.Equal(x, y)
+}
