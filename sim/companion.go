@@ -255,7 +255,9 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	for _, n := range modelsThatShow() {
 		modelled = append(modelled, companionRun{modelledName, n})
 	}
-	language := slices.IndexFunc(of(0), func(c companionRun) bool { return !slices.ContainsFunc(languageWorkloads(), func(l workload) bool { return l.name == c.name }) })
+	language := slices.IndexFunc(of(0), func(c companionRun) bool {
+		return !slices.ContainsFunc(languageWorkloads(), func(l workload) bool { return l.name == c.name })
+	})
 	all := append(of(0)[:language:language], mixed(of(0)[language:], crowds[:24], modelled[:12])...)
 	rest := mixed(of(1), of(2), crowds[24:], modelled[12:], of(3))
 	for seed := uint64(4); seed < 16; seed++ {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,7 @@ type ledger struct {
 	timers map[string]event.Timer
 	set    map[string]event.Event // the timers that a run ever set, by run, kind and key
 	fired  map[string]bool        // likewise, those that fired
+	heard  map[string]bool        // events from outside, by their ids
 	tries  map[string]int         // retries that were set, by the run of their try
 
 	paused bool      // the execution is suspended
@@ -40,7 +43,7 @@ type ledger struct {
 func audit(def *dsl.Definition, id string, history []event.Event, broken breaks) {
 	l := &ledger{
 		def: def, id: id, broken: broken, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
-		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, rules: newRules(def, id, broken),
+		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, heard: map[string]bool{}, rules: newRules(def, id, broken),
 	}
 	for _, e := range history {
 		l.take(e)
@@ -175,15 +178,52 @@ func (l *ledger) closes(e event.Event) {
 
 // hears takes in an event from outside: somebody has to listen.
 func (l *ledger) hears(e event.Event) {
+	if l.heard[e.ID] && len(l.heard) < mostHeard {
+		l.broken("an event is heard once", l.id, "%s is there twice", e.ID)
+	}
+	l.heard[e.ID] = true
 	if l.loose {
 		return
 	}
+	listens := false
 	for _, run := range l.open {
 		if t := l.def.Task(run.Ref); t != nil && t.Kind == dsl.Listen {
-			return
+			if listens = true; listensFor(t, e) {
+				return
+			}
 		}
 	}
+	if listens {
+		l.broken("only who listens for an event hears it", l.id, "%s came, and no task listened for its type", e.ID)
+		return
+	}
 	l.broken("only who listens hears an event", l.id, "%s came, and no task listened", e.ID)
+}
+
+// mostHeard is how many events an execution remembers.
+const mostHeard = 256
+
+// listensFor reports whether a filter of a task may take an event, by its type.
+func listensFor(t *dsl.Task, e event.Event) bool {
+	to := t.Listen.To
+	filters := to.Filters
+	if to.UntilEvent != nil {
+		filters = slices.Concat(filters, to.UntilEvent.Filters)
+	}
+	if len(to.Filters) == 0 {
+		return true
+	}
+	var envelope struct{ Type string }
+	if json.Unmarshal(e.Data, &envelope) != nil {
+		return true
+	}
+	for _, f := range filters {
+		types := typesIn([]dsl.EventFilter{f})
+		if len(types) == 0 || types[0] == envelope.Type || strings.ContainsAny(types[0], `*+?()[]{}|\^$`) {
+			return true
+		}
+	}
+	return false
 }
 
 // around is the reference of the innermost task that holds another one in the

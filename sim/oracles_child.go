@@ -24,9 +24,32 @@ func (w *world) related(ends []End, published map[stated]bool, broken breaks) {
 			broken("who has started an execution is told how it ends", end.ID, "%s was not told", parent)
 		}
 		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == parent })
+		if at >= 0 {
+			answered(ends[at], end, begun.ParentTask, id, broken)
+		}
 		if at >= 0 && forsaken(ends[at].History, begun.ParentTask, id, end.History) && !published[stated{end.ID, id + "/cancel"}] {
 			broken("a child that nobody waits for is cancelled", end.ID, "%s of %s ended before it", begun.ParentTask, parent)
 		}
+	}
+}
+
+// answered holds what a parent was told of its child against how that has ended.
+func answered(parent, child End, task, id string, broken breaks) {
+	for _, e := range parent.History {
+		if e.Type != event.TaskCompleted || e.Task != task || e.ID != id+"/parent" {
+			continue
+		}
+		var c event.Completed
+		switch {
+		case decide.DecodeData(e, &c) != nil:
+		case c.Success != (child.Status == decide.Completed):
+			broken("a parent goes on as its child has ended", parent.ID, "%s was told success: %t, and %s is %s", task, c.Success, child.ID, child.Status)
+		case c.Success && !sameData(c.Output, child.Output):
+			broken("a parent goes on as its child has ended", parent.ID, "%s was told %s, and the output of %s is %s", task, c.Output, child.ID, child.Output)
+		case !c.Success && child.Status == decide.Faulted && child.Error != nil && (c.Error == nil || c.Error.Type != child.Error.Type || c.Error.Status != child.Error.Status):
+			broken("a parent goes on as its child has ended", parent.ID, "%s was told %v, and %s failed with %v", task, c.Error, child.ID, child.Error)
+		}
+		return
 	}
 }
 

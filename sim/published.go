@@ -1,12 +1,15 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 )
 
@@ -18,6 +21,8 @@ type published struct {
 	twice  bool // a fault may have sent an event twice
 
 	seen     map[stated]bool
+	back     map[string]bool      // timers that were taken back and not set again
+	emitted  map[string]bool      // events that tasks have sent, by source and id
 	again    map[stated]bool      // tasks with a timer that a fault had set twice
 	reopened map[string]bool      // executions that were retried, and so end twice
 	victims  *victims             // which may have been brought back
@@ -34,7 +39,7 @@ type stated struct{ execution, id string }
 // were published twice, and for ends that were not published.
 func (w *world) outlived(t *Trial, broken breaks) {
 	p := published{
-		broken: broken, slack: w.slack(), seen: map[stated]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, victims: &w.victims, reopened: w.operators.reopened,
+		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, victims: &w.victims, reopened: w.operators.reopened,
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
 	}
 	for e := range w.publications() {
@@ -46,6 +51,7 @@ func (w *world) outlived(t *Trial, broken breaks) {
 		}
 	}
 	p.keys.left(p.ends, broken)
+	w.announced(t.Ends, p.emitted, broken)
 	unpublished(t.Ends, p.seen, broken)
 	w.related(t.Ends, p.seen, broken)
 	for _, end := range t.Ends {
@@ -68,6 +74,10 @@ func (p *published) first(e publication) bool {
 }
 
 func (p *published) take(e publication) {
+	p.takenBack(e)
+	if e.Source != "" && !strings.HasPrefix(string(e.Type), event.Prefix) {
+		p.emitted[e.Source+" "+e.ID] = true
+	}
 	if e.Type == event.TimerFired && p.over[e.Execution] && !p.again[stated{e.Execution, e.Task}] {
 		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 	}
@@ -78,6 +88,35 @@ func (p *published) take(e publication) {
 	if !p.twice { // a word that comes again is the last one
 		p.keys.take(e.entry, e.Event, p.slack, p.broken)
 	}
+}
+
+// takenBack looks for timers that fire after they were taken back, which takes them out
+// at once, or keeps them from being set.
+func (p *published) takenBack(e publication) {
+	if e.Execution == "" || p.twice || e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired {
+		return
+	}
+	t, ok := timerIn(e.Data)
+	if !ok || t.Keyed() && t.TaskID == "" {
+		return
+	}
+	key := e.Execution + " " + slot(t) + " " + t.FireAt.String()
+	switch {
+	case e.Type == event.TimerCancelled:
+		p.back[key] = true
+	case e.Type == event.TimerScheduled:
+		delete(p.back, key)
+	case p.back[key]:
+		p.broken("a timer that was taken back does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, RunName(t.TaskID), t.FireAt)
+	}
+}
+
+// timerIn is the timer that an event is about.
+func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
+	if t, ok = event.ScanTimer(string(data)); ok {
+		return t, true
+	}
+	return t, json.Unmarshal(data, &t) == nil
 }
 
 // unpublished looks for executions of whose end nobody can know.
@@ -142,6 +181,8 @@ func publicationOf(entry string, fields []string) (p publication) {
 		switch value := fields[i+1]; fields[i] {
 		case "id":
 			p.ID = value
+		case "source":
+			p.Source = value
 		case "type":
 			p.Type = event.Type(value)
 		case "executionid":
@@ -164,4 +205,36 @@ func publicationOf(entry string, fields []string) (p publication) {
 // ended reports whether an event is the end of an execution.
 func ended(e event.Event) bool {
 	return e.Type == event.WorkflowCompleted || e.Type == event.WorkflowFailed || e.Type == event.WorkflowCancelled
+}
+
+// announced holds the events that tasks say they have sent against those that were published.
+func (w *world) announced(ends []End, published map[string]bool, broken breaks) {
+	if !w.emits() {
+		return
+	}
+	mark := []byte(`"task_type":"emit"`)
+	for _, end := range ends {
+		for _, e := range end.History {
+			var c event.Completed
+			if e.Type != event.TaskCompleted || !bytes.Contains(e.Data, mark) || decide.DecodeData(e, &c) != nil || !c.Success || c.Status != "" {
+				continue
+			}
+			var sent struct{ ID, Source, Type string }
+			if json.Unmarshal(c.Output, &sent) == nil && sent.ID != "" && !published[sent.Source+" "+sent.ID] {
+				broken("what a task sends is published", end.ID, "%s %s of %s is not", sent.Type, sent.ID, e.Task)
+			}
+		}
+	}
+}
+
+// emits reports whether a task may send events.
+func (w *world) emits() bool {
+	for _, def := range append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...) {
+		for _, t := range def.Tasks() {
+			if t.Kind == dsl.Emit {
+				return true
+			}
+		}
+	}
+	return false
 }
