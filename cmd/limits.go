@@ -16,6 +16,12 @@ Of one evaluation of an expression (error: expression, 400):
   expression-recursion  32 MiB      stacks of calls, forks and values
   expression-memory     128 MiB     what it allocates beyond what its steps are worth
   expression-result     16 MiB      its results as JSON
-  expression-results    100,000     how many results`,
+  expression-results    100,000     how many results
+  expression-states     20,000      of a regular expression, all repetitions written out
+
+Of one validation with a JSON Schema (error: validation, 400):
+  schema-steps          400,000     visits of a part of the schema with a part of the data
+  schema-parts          4,000       objects in a schema (the document is invalid)
+  schema-states         20,000      of a regular expression (the document is invalid)`,
 	}
 }

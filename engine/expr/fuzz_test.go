@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	randoms     = flag.Int("expressions", 150, "how many random expressions to evaluate")
+	randoms     = flag.Int("expressions", 60, "how many random expressions to evaluate")
 	from        = flag.Uint64("from", 1, "the first one's seed")
 	allocations = flag.Uint64("allocations", 0, "how many MB one of them may allocate in all; 0: it is not looked at")
 	worst       = flag.Duration("worst", 5*time.Second, "how long one of them may take")

@@ -81,7 +81,7 @@ func newRegex(pattern, flags string) (*regex, error) {
 	}
 	size := states(tree)
 	if size > maxStates {
-		return nil, fmt.Errorf("a regular expression of more than %d states, all repetitions written out", maxStates)
+		return nil, fmt.Errorf("a regular expression of more than %d states, all repetitions written out (limit expression-states)", maxStates)
 	}
 	compiled, err := regexp.Compile(pattern)
 	if err != nil {

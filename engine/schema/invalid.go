@@ -16,7 +16,8 @@ import (
 
 const (
 	maxViolations = 20
-	maxMessage    = 300 // bytes
+	maxTold       = 1000 // of which the first are told; where there are more, equal ones count twice
+	maxMessage    = 300  // bytes
 )
 
 // Violation is one thing that is wrong with data.
@@ -123,32 +124,54 @@ func (e *Invalid) Error() string {
 }
 
 func newInvalid(err *jsonschema.ValidationError) *Invalid {
-	found := slices.SortedFunc(violations(err), func(a, b Violation) int {
+	places := places(err, nil)
+	total := len(places)
+	if total > maxTold {
+		slices.SortStableFunc(places, func(a, b place) int { return strings.Compare(a.path, b.path) })
+		places = places[:maxTold]
+	}
+	var found []Violation
+	for _, p := range places {
+		for _, message := range messages(p.err) {
+			found = append(found, Violation{Path: p.path, Message: shortened(message)})
+		}
+	}
+	slices.SortFunc(found, func(a, b Violation) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
 	})
 	found = slices.Compact(found)
 	more := max(0, len(found)-maxViolations)
-	return &Invalid{Violations: found[:len(found)-more], More: more}
+	if found = found[:len(found)-more]; total > maxTold {
+		more = total - len(found)
+	}
+	return &Invalid{Violations: found, More: more}
 }
 
-// violations yields the reasons at the bottom of an error, and alternatives that all failed.
-func violations(err *jsonschema.ValidationError) func(yield func(Violation) bool) {
-	return func(yield func(Violation) bool) { walk(err, yield) }
+// place is an error that says something itself, beside its causes.
+type place struct {
+	path string
+	err  *jsonschema.ValidationError
 }
 
-func walk(err *jsonschema.ValidationError, yield func(Violation) bool) bool {
-	path := pointer(err.InstanceLocation)
-	for _, message := range messages(err) {
-		if !yield(Violation{Path: path, Message: shortened(message)}) {
-			return false
-		}
+// places are the reasons at the bottom of an error, and alternatives that all failed.
+func places(err *jsonschema.ValidationError, to []place) []place {
+	if speaks(err) {
+		to = append(to, place{pointer(err.InstanceLocation), err})
 	}
 	for _, cause := range err.Causes {
-		if !walk(cause, yield) {
-			return false
-		}
+		to = places(cause, to)
 	}
-	return true
+	return to
+}
+
+// speaks reports whether an error has messages.
+func speaks(err *jsonschema.ValidationError) bool {
+	switch err.ErrorKind.(type) {
+	case *kind.Required, *kind.AdditionalProperties, *kind.FalseSchema, *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.PropertyNames:
+		return true
+	default:
+		return len(err.Causes) == 0
+	}
 }
 
 // messages are what an error itself says, beside its causes.
@@ -299,10 +322,12 @@ func each(names []string, format string) []string {
 
 func pointer(keys []string) string {
 	var out strings.Builder
-	escape := strings.NewReplacer("~", "~0", "/", "~1", "\n", `\n`, "\r", `\r`)
 	for _, key := range keys {
 		out.WriteByte('/')
-		escape.WriteString(&out, key) //nolint:errcheck // a Builder takes everything
+		if strings.ContainsAny(key, "~/\n\r") {
+			key = strings.NewReplacer("~", "~0", "/", "~1", "\n", `\n`, "\r", `\r`).Replace(key)
+		}
+		out.WriteString(key)
 	}
 	return out.String()
 }

@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/url"
 	"regexp"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -16,7 +21,12 @@ const (
 )
 
 // Schema is a compiled JSON Schema. It does not change: any number of goroutines may validate with it.
-type Schema struct{ compiled *jsonschema.Schema }
+type Schema struct {
+	document any
+
+	mu   sync.Mutex
+	free []*instance // each validates one value at a time
+}
 
 // Compile makes a Schema of a JSON Schema document as data (2020-12 unless it names another draft).
 // It loads nothing: a reference leads into the document itself or to a JSON Schema
@@ -34,19 +44,86 @@ func Compile(document any) (schema *Schema, err error) {
 	default:
 		return nil, fmt.Errorf("JSON schema: a %s, want an object, true or false", typeName(document))
 	}
+	if parts(document) > maxParts {
+		return nil, errParts
+	}
+	schema = &Schema{document: plain(document)}
+	first, err := schema.instance()
+	if err != nil {
+		return nil, err
+	}
+	schema.free = []*instance{first}
+	return schema, nil
+}
+
+// parts is how many objects a document has.
+func parts(v any) int {
+	sum := 0
+	switch v := v.(type) {
+	case map[string]any:
+		sum++
+		for _, field := range v {
+			sum += parts(field)
+		}
+	case []any:
+		for _, item := range v {
+			sum += parts(item)
+		}
+	}
+	return sum
+}
+
+// instance compiles the document.
+func (s *Schema) instance() (*instance, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	c.UseLoader(nowhere{})
-	c.UseRegexpEngine(pattern)
-	if err := c.AddResource(location, plain(document)); err != nil {
+	left := maxAll
+	c.UseRegexpEngine(func(source string) (jsonschema.Regexp, error) {
+		r, err := pattern(source)
+		if err != nil {
+			return nil, err
+		}
+		if left -= r.states; left < 0 {
+			return nil, errAllStates
+		}
+		return r, nil
+	})
+	if err := c.AddResource(location, s.document); err != nil {
 		return nil, fmt.Errorf("JSON schema: %w", err)
 	}
 	compiled, err := c.Compile(location)
 	if err != nil {
 		return nil, explain(err)
 	}
-	return &Schema{compiled}, nil
+	var anchors []*jsonschema.Schema
+	for _, at := range dynamic(s.document, "") {
+		if anchor, err := c.Compile(location + "#" + at); err == nil {
+			anchors = append(anchors, anchor)
+		}
+	}
+	return newInstance(compiled, anchors), nil
+}
+
+// dynamic finds the parts that a reference may lead to from anywhere: JSON pointers in a URL.
+func dynamic(v any, at string) []string {
+	var out []string
+	switch v := v.(type) {
+	case map[string]any:
+		if v["$dynamicAnchor"] != nil || v["$recursiveAnchor"] != nil {
+			out = append(out, at)
+		}
+		for key, field := range v {
+			key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+			out = append(out, dynamic(field, at+"/"+url.PathEscape(key))...)
+		}
+	case []any:
+		for i, item := range v {
+			out = append(out, dynamic(item, at+"/"+strconv.Itoa(i))...)
+		}
+	}
+	return out
 }
 
 // nowhere is where all schemas are that are not in the document.
@@ -60,17 +137,28 @@ func (nowhere) Load(string) (any, error) { return nil, errRemote }
 
 // regex is a regular expression of a schema. Go's take time in proportion to
 // text and expression.
-type regex struct{ *regexp.Regexp }
+type regex struct {
+	*regexp.Regexp
+	states int
+}
 
-func pattern(source string) (jsonschema.Regexp, error) {
+func pattern(source string) (regex, error) {
 	if len(source) > maxPattern {
-		return nil, fmt.Errorf("regular expression of %d bytes, want at most %d", len(source), maxPattern)
+		return regex{}, fmt.Errorf("regular expression of %d bytes, want at most %d", len(source), maxPattern)
+	}
+	tree, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		return regex{}, fmt.Errorf("regular expression: %w", err)
+	}
+	size := stateCount(tree)
+	if size > maxStates {
+		return regex{}, errStates
 	}
 	compiled, err := regexp.Compile(source)
 	if err != nil {
-		return nil, fmt.Errorf("regular expression: %w", err)
+		return regex{}, fmt.Errorf("regular expression: %w", err)
 	}
-	return regex{compiled}, nil
+	return regex{compiled, size}, nil
 }
 
 // explain puts into words why a document is no schema.
@@ -90,18 +178,40 @@ func explain(err error) error {
 	}
 }
 
-// Validate says everything that is wrong with data, as an *Invalid, or nil.
+// Validate says everything that is wrong with data, as an *Invalid, or nil. It counts
+// its work: what takes too long is invalid.
 func (s *Schema) Validate(data any) error {
-	err := s.compiled.Validate(plain(data))
+	i, err := s.take()
+	if err != nil {
+		return err
+	}
+	err = i.check(plain(data))
+	s.mu.Lock()
+	s.free = append(s.free, i)
+	s.mu.Unlock()
 	var details *jsonschema.ValidationError
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errSteps):
+		return &Invalid{Violations: []Violation{{Message: err.Error()}}}
 	case errors.As(err, &details):
 		return newInvalid(details)
 	default:
 		return fmt.Errorf("validate data: %w", err)
 	}
+}
+
+// take is an instance that is not in use.
+func (s *Schema) take() (*instance, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.free) - 1; last >= 0 {
+		i := s.free[last]
+		s.free = s.free[:last]
+		return i, nil
+	}
+	return s.instance()
 }
 
 func typeName(v any) string {
