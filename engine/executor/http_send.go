@@ -160,21 +160,31 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// dropPrivate removes what another server must not see.
+// dropPrivate leaves only the headers that describe the request itself: any other may
+// hold a credential for the first server, whatever its name.
 func (r *run) dropPrivate(h http.Header) {
-	h.Del("Host")
 	for name, values := range h {
-		if credential(name) || strings.Contains(strings.ToLower(name), "idempotency") || r.maskedHeader(name, values) != strings.Join(values, ", ") {
+		if !describing(name) || r.maskedHeader(name, values) != strings.Join(values, ", ") {
 			h.Del(name)
 		}
 	}
+}
+
+// describing reports whether a header only says what a request carries and wants back.
+func describing(name string) bool {
+	switch name {
+	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control",
+		"Content-Encoding", "Content-Language", "Content-Type", "Traceparent", "Tracestate", "User-Agent":
+		return true
+	}
+	return false
 }
 
 // credential reports whether a header of that name is likely to hold one.
 func credential(name string) bool {
 	lower := strings.ToLower(name)
 	for _, mark := range []string{
-		"authoriz", "authentic", "x-auth", "cookie", "api-key", "apikey", "token",
+		"authoriz", "authentic", "x-auth", "cookie", "api-key", "apikey", "access-key", "private-key", "token",
 		"secret", "session", "credential", "password", "signature",
 	} {
 		if strings.Contains(lower, mark) {

@@ -224,7 +224,7 @@ func hops(t *testing.T, table map[string]string, got *[]sent) answers {
 func TestHTTPRedirects(t *testing.T) {
 	t.Parallel()
 	private := map[string]any{
-		"X-Api-Key": "k", "Cookie": "c=1", "Proxy-Authorization": "p", "X-Plain": "stays", "X-Hidden": "${ $secrets.key }",
+		"X-Api-Key": "k", "X-Access-Key": "k", "Private-Key": "k", "Cookie": "c=1", "Proxy-Authorization": "p", "X-Plain": "a", "X-Hidden": "${ $secrets.key }",
 		"Authorization": "Bearer x", "Content-Type": "application/json",
 	}
 	tests := []struct {
@@ -238,21 +238,21 @@ func TestHTTPRedirects(t *testing.T) {
 			name:   "a POST becomes a GET, and another host learns nothing",
 			table:  map[string]string{"https://a.test/": "301 https://b.test/x"},
 			want:   []string{"POST https://a.test/ {}", "GET https://b.test/x "},
-			absent: []string{"X-Api-Key", "Cookie", "Proxy-Authorization", "X-Hidden", "Authorization", "Content-Type", "Idempotency-Key", "Referer"},
-			kept:   []string{"X-Plain", "User-Agent"},
+			absent: []string{"X-Api-Key", "X-Access-Key", "Private-Key", "X-Plain", "Cookie", "Proxy-Authorization", "X-Hidden", "Authorization", "Content-Type", "Idempotency-Key", "Referer"},
+			kept:   []string{"User-Agent"},
 		},
 		{
 			name:   "307 sends the body again",
 			table:  map[string]string{"https://a.test/": "307 //b.test/y"},
 			want:   []string{"POST https://a.test/ {}", "POST https://b.test/y {}"},
 			absent: []string{"X-Api-Key", "Idempotency-Key"},
-			kept:   []string{"Content-Type", "X-Plain"},
+			kept:   []string{"Content-Type", "User-Agent"},
 		},
 		{
 			name:  "the same host learns all",
 			table: map[string]string{"https://a.test/": "307 /z#f", "https://a.test/z": "303 ../w"},
 			want:  []string{"POST https://a.test/ {}", "POST https://a.test/z {}", "GET https://a.test/w "},
-			kept:  []string{"X-Api-Key", "Authorization"},
+			kept:  []string{"X-Api-Key", "X-Access-Key", "X-Plain", "Authorization"},
 		},
 		{
 			name:   "a step down to http is another host",
