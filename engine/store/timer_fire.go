@@ -34,6 +34,11 @@ type Look struct {
 	Now  time.Time // by Redis' clock
 	More bool      // more are due than were asked for
 
+	// Misplaced are timers that stand before others which are due though they are not due
+	// themselves: another program gave them a score before their fire_at. They have the
+	// scores here that they should have, for Place.
+	Misplaced []redis.Z
+
 	// Group, if set by who fires them, is its group. Their events mean nothing to it:
 	// where it has read all that there is, it need not read these.
 	Group string
@@ -107,6 +112,9 @@ func (l looking) read() Look {
 		}
 		d := dueOf(entry, out.Now)
 		if at := d.dueAt(); at.After(out.Now) {
+			if before(entry.Score, d.Due()) && !scored(entry.Score).After(out.Now) {
+				out.Misplaced = append(out.Misplaced, redis.Z{Score: score(d.Due()), Member: d.Member})
+			}
 			out.Next = earliest(out.Next, at)
 			continue
 		}
@@ -118,6 +126,11 @@ func (l looking) read() Look {
 		out.Due = append(out.Due, d)
 	}
 	return out
+}
+
+// Place gives timers the scores that they should have. Those that are gone stay so.
+func (s *Store) Place(ctx context.Context, tenant string, timers []redis.Z) error {
+	return failed("place timers", s.rdb.ZAddXX(ctx, s.home(tenant).timers, timers...).Err())
 }
 
 // earliest is the first of two moments, of which the first may not be known.

@@ -25,7 +25,7 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 		if wrong != nil {
 			s.desk.Tell(delivery.Activity{What: delivery.Unfired, Err: wrong})
 		}
-		now, next, more = look.Now, earlier(next, look.Next), more || len(look.Due) > 0
+		now, next, more = look.Now, earlier(next, look.Next), more || len(look.Due)+len(look.Misplaced) > 0
 		err = errors.Join(err, wrong)
 	}
 	s.watch.saw(now, next)
@@ -43,6 +43,14 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 	look, known := s.ahead[tenant]
 	delete(s.ahead, tenant)
 	if !known {
+		if look, err = s.store.Look(ctx, tenant, s.page(0)); err != nil {
+			return look, err
+		}
+	}
+	for len(look.Misplaced) > 0 && len(look.Due) == 0 { // they hide what is due behind them
+		if err := s.store.Place(ctx, tenant, look.Misplaced); err != nil {
+			return look, err
+		}
 		if look, err = s.store.Look(ctx, tenant, s.page(0)); err != nil {
 			return look, err
 		}
