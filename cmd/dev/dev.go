@@ -58,6 +58,8 @@ type Redis struct {
 
 	touched atomic.Bool // since it was last saved, as far as is known
 	began   time.Time
+
+	listener net.Listener
 }
 
 // ErrTaken is wrapped when the port is another program's.
@@ -75,8 +77,9 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 	}
 	r := &Redis{opts: opts, mini: miniredis.NewMiniRedis(), stamp: read, began: time.Now()}
 	r.clock = newClock(r.mini, opts.Mode, opts.Start, kept.Clock != nil && kept.Clock.Paused)
-	if err := r.mini.StartAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port))); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTaken, err)
+	if err := r.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port))); err != nil {
+		r.mini.Close()
+		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if r.rdb, err = store.Dial(ctx, r.URL()); err != nil {
@@ -145,7 +148,7 @@ func (o *Options) settle(kept file) error {
 }
 
 // URL is where it listens.
-func (r *Redis) URL() string { return "redis://" + r.mini.Addr() }
+func (r *Redis) URL() string { return "redis://" + r.listener.Addr().String() }
 
 // Clock is how its clock stands.
 func (r *Redis) Clock() Clock {
@@ -165,5 +168,6 @@ func (r *Redis) Close() {
 	if r.rdb != nil {
 		_ = r.rdb.Close()
 	}
+	_ = r.listener.Close()
 	r.mini.Close()
 }

@@ -1,9 +1,12 @@
 package dev_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -350,4 +353,40 @@ func TestClockOfFile(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+}
+
+// What is no command ends its connection with an error, and nobody else's.
+func TestMalformedCommands(t *testing.T) {
+	t.Parallel()
+	r, _ := open(t, dev.Options{})
+	address := strings.TrimPrefix(r.URL(), "redis://")
+	for _, text := range []string{
+		"*1\r\n$-5\r\n", "$5\r\nhello\r\n", "*1\r\n$999999999999\r\n", "*1\r\n$-1\r\n", "\r\n", "PING\r\n", "*1\r\n:1\r\n",
+		"*1000000000\r\n", "*x\r\n", "*1\r\n*1\r\n$4\r\nPING\r\n", "*1\n$4\nPING\n", strings.Repeat("a", 100_000) + "\r\n",
+	} {
+		if got := exchange(t, address, text); !strings.HasPrefix(got, "-ERR Protocol error: ") {
+			t.Errorf("%.20q is answered with %q", text, got)
+		}
+	}
+	if got, want := exchange(t, address, "*0\r\n*-1\r\n*1\r\n$4\r\nPING\r\n"), "+PONG\r\n"; got != want {
+		t.Errorf("PING after commands without arguments is answered with %q, want %q", got, want)
+	}
+}
+
+// exchange sends a text and gives the first of what comes back.
+func exchange(t *testing.T, address, text string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Errorf("%.20q: %v", text, err)
+	}
+	return answer
 }

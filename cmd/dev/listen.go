@@ -1,0 +1,106 @@
+package dev
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+)
+
+// What a client may send. miniredis panics at commands that are not well-formed, and
+// makes room for a text of any length before it has come.
+const (
+	longestLine   = 64 << 10
+	mostArguments = 1 << 20
+	longestText   = 64 << 20
+)
+
+// listen serves clients on an address of this machine.
+func (r *Redis) listen(address string) error {
+	first, err := r.mini.Dial() // starts miniredis without a listener of its own
+	if err != nil {
+		return fmt.Errorf("start miniredis: %w", err)
+	}
+	_ = first.Close()
+	if r.listener, err = net.Listen("tcp", address); err != nil {
+		return fmt.Errorf("%w: %w", ErrTaken, err)
+	}
+	go func() {
+		for {
+			conn, err := r.listener.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err == nil {
+				r.mini.Server().ServeConn(&client{Conn: conn, in: bufio.NewReaderSize(conn, longestLine)})
+			}
+		}
+	}()
+	return nil
+}
+
+// client is a connection that hands over well-formed commands only: arrays of texts.
+type client struct {
+	net.Conn
+	in   *bufio.Reader
+	line []byte // checked, and not handed over yet
+	args int    // of the command that are still to come
+	text int    // bytes of the current one that are, with the line break
+}
+
+// Read is net.Conn's. After a command that is not well-formed it tells the client so, and
+// is at the end.
+func (c *client) Read(p []byte) (int, error) {
+	for len(c.line) == 0 && c.text == 0 {
+		if err := c.next(); err != nil {
+			if broken, ok := errors.AsType[protocolError](err); ok {
+				_, _ = fmt.Fprintf(c.Conn, "-ERR Protocol error: %s\r\n", broken)
+				return 0, io.EOF
+			}
+			return 0, err
+		}
+	}
+	if len(c.line) > 0 {
+		n := copy(p, c.line)
+		c.line = c.line[n:]
+		return n, nil
+	}
+	n, err := c.in.Read(p[:min(len(p), c.text)])
+	c.text -= n
+	return n, err //nolint:wrapcheck // it is the connection's
+}
+
+// next reads and checks the line with the length of a command or of a text.
+func (c *client) next() error {
+	line, err := c.in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return protocolError("too big a line")
+	case err != nil:
+		return err //nolint:wrapcheck // it is the connection's
+	case len(line) < 2 || line[len(line)-2] != '\r':
+		return protocolError("a line that does not end with \\r\\n")
+	}
+	n, err := strconv.Atoi(string(line[min(1, len(line)-2) : len(line)-2]))
+	switch {
+	case c.args == 0 && (line[0] != '*' || err != nil || n > mostArguments):
+		return protocolError("expected '*' and the number of arguments")
+	case c.args == 0 && n <= 0: // Redis passes over it
+		return nil
+	case c.args == 0:
+		c.args = n
+	case line[0] != '$' || err != nil || n < 0 || n > longestText:
+		return protocolError("expected '$' and the length of an argument")
+	default:
+		c.args--
+		c.text = n + len("\r\n")
+	}
+	c.line = append(c.line[:0], line...)
+	return nil
+}
+
+type protocolError string
+
+func (e protocolError) Error() string { return string(e) }
