@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -100,7 +101,7 @@ func (h *hunt) missed(usual []*class, got *facts) (task, detail string) {
 			}
 			listen := h.listenFor(string(e.Type))
 			if listen == nil {
-				return "", fmt.Sprintf("%s came %v after the start, and nothing listened for it", e.Type, m.After)
+				return "", fmt.Sprintf("%s came %s after the start, and nothing listened for it", e.Type, history.Duration(m.After))
 			}
 			return listen.Ref, h.missedBy(listen, string(e.Type), m.After, got)
 		}
@@ -110,14 +111,19 @@ func (h *hunt) missed(usual []*class, got *facts) (task, detail string) {
 
 // missedBy says that a task has missed an event.
 func (*hunt) missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) string {
+	came := fmt.Sprintf("%s came %s after the start", typ, history.Duration(after))
 	for run, begun := range got.begun {
 		if event.ParseRun(run).Ref != listen.Ref {
 			continue
 		}
 		if late := begun.Sub(got.start) - after; late > 0 {
-			return fmt.Sprintf("%s came %v after the start, %v before %s began to listen", typ, after, late, listen.Name)
+			return fmt.Sprintf("%s, %s before %s began to listen", came, history.Duration(late), listen.Name)
 		}
-		return fmt.Sprintf("%s came %v after the start, when %s did not listen any more", typ, after, listen.Name)
+		if ended, ok := got.ended[run]; ok && ended.Sub(got.start) <= after {
+			return fmt.Sprintf("%s, when %s did not listen any more", came, listen.Name)
+		}
+		// The history dates the beginning by what led to it, not by when a worker took the step.
+		return fmt.Sprintf("%s, before %s listened: a fault delayed the step that begins it", came, listen.Name)
 	}
-	return fmt.Sprintf("%s came %v after the start, and %s has not listened by then", typ, after, listen.Name)
+	return fmt.Sprintf("%s, and %s had not begun to listen by then", came, listen.Name)
 }

@@ -21,7 +21,7 @@ import (
 
 // Hint is something that is wrong in no run, and worth a look.
 type Hint struct {
-	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "listen" or "call"
+	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "together", "listen" or "call"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
@@ -82,7 +82,7 @@ func (h *hunt) hints() []Hint {
 		out = append(out, h.catchHint(t)...)
 		out = append(out, h.advice(t)...)
 	}
-	return slices.Concat(out, h.undoHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.endlessHints())
+	return slices.Concat(out, h.undoHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.endlessHints())
 }
 
 // endlessHints tell of calls and listens that no timeout ends.
