@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/tui"
 )
 
 // telling is one run of the command history.
@@ -39,7 +39,9 @@ func newHistoryCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history ID",
 		Short: "Tell what has happened to an execution",
-		Long: `Tells the history of an execution, from the first event to the last.
+		Long: `Tells the history of an execution, from the first event to the last. Of each call it shows
+the URL as it was sent, *** for what is secret, and the status of the answer
+(-o json: data.call); histories that an earlier flunq has written do not have them.
 
 -o jsonl is a recording, as 'flunq run --record' writes it: a header with the document
 and the input, the events, and the result. The HTTP exchanges are not in it, as nobody
@@ -100,7 +102,7 @@ func (h *telling) run(ctx context.Context, id string) error {
 func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error {
 	at := h.after
 	if h.format.String() == "table" {
-		h.line(h.sh.Out, paint(h.sh.outColor(), bold, "VERSION"), "TIME", "EVENT", "TASK", "DETAIL")
+		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
 	}
 	for {
 		events, err := r.store.History(ctx, x.Tenant, x.ID, at, operate.HistoryPage)
@@ -182,22 +184,31 @@ func (h *telling) end(ctx context.Context, r *remote, id string) error {
 // tabled shows an event to people.
 func (h *telling) tabled(version int64, e event.Event) {
 	name := strings.TrimPrefix(string(e.Type), event.Prefix)
-	h.line(h.sh.Out, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), tale.Detail(e))
+	style := ""
+	if tale.Event(version, e).State == tui.Faulted {
+		style = red
+	}
+	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), tale.Brief(e))
 }
 
 // line writes the cells of a table that is written as it comes: the columns have
-// the widths that are usual.
-func (*telling) line(w io.Writer, cells ...string) {
+// the widths that are usual, and the last one, in a style, what room there is.
+func (h *telling) line(style string, cells ...string) {
 	var b strings.Builder
-	for i, width := range []int{9, 26, 22, 24, 0} {
+	for i, width := range []int{9, 26, 22, 24} {
 		text := cells[i]
 		if i != 0 {
 			text = cell(text)
 		}
 		b.WriteString(text)
-		if room := width - runewidth.StringWidth(text); i < len(cells)-1 {
-			b.WriteString(strings.Repeat(" ", max(room, 2)))
-		}
+		b.WriteString(strings.Repeat(" ", max(width-runewidth.StringWidth(text), 2)))
 	}
-	fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	last := oneLine(cells[4])
+	if h.sh.Terminal && h.sh.Width > 0 {
+		last = runewidth.Truncate(last, max(h.sh.Width-runewidth.StringWidth(b.String()), 20), "…")
+	}
+	if last != "" && style != "" {
+		last = paint(h.sh.outColor(), style, last)
+	}
+	fmt.Fprintln(h.sh.Out, strings.TrimRight(b.String()+last, " "))
 }

@@ -100,6 +100,10 @@ func (l *timeline) completed(e event.Event) {
 		return
 	}
 	glyph, style, text := "✔", green, l.label(e, t)
+	if c.Call != nil {
+		run := event.ParseRun(e.Task)
+		text = history.Run(t.Name, run.Iteration, run.Attempt) + "  call " + c.Call.String()
+	}
 	switch {
 	case c.Status == "skipped":
 		glyph, style, text = "–", "", text+"  skipped"

@@ -122,7 +122,7 @@ func (p *replay) compareSimilar(was, now event.Event) {
 		ignore = append(ignore, "nonce")
 	}
 	if was.Type == event.TaskCompleted {
-		ignore = append(ignore, "duration_ms")
+		ignore = append(ignore, "duration_ms", "call") // which earlier versions do not have
 	}
 	if p.header.Calls == realCalls && p.exchange > 0 {
 		ignore = append(ignore, "fire_at", "fired_at", "scheduled_for", "duration_ms")

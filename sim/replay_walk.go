@@ -391,7 +391,7 @@ func (w *walk) checkChild(e event.Event) {
 // compare compares a recorded result with what a task comes to now.
 func (w *walk) compare(what string, e event.Event, now event.Completed) (*Difference, *gap) {
 	data := event.Encode(now)
-	g := w.likeness("duration_ms").between(e.Data, data)
+	g := w.likeness("duration_ms", "call").between(e.Data, data)
 	if g == nil {
 		return nil, nil
 	}

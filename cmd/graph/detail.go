@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -63,15 +64,21 @@ func documentDetail(def *dsl.Definition) string {
 func callDetail(c *dsl.CallTask) string {
 	switch {
 	case c.HTTP != nil:
-		return strings.ToUpper(text(c.HTTP.Method)) + " " + text(c.HTTP.Endpoint.URI)
+		return strings.ToUpper(text(c.HTTP.Method)) + " " + address(c.HTTP.Endpoint.URI)
 	case c.OpenAPI != nil:
-		return text(c.OpenAPI.OperationID) + " of " + text(c.OpenAPI.Document.URI)
+		return text(c.OpenAPI.OperationID) + " of " + address(c.OpenAPI.Document.URI)
 	case c.Function != nil && c.Function.Name != "":
 		return "function " + c.Function.Name
 	default:
 		return c.Protocol
 	}
 }
+
+// userOf is the user and the password in a URL.
+var userOf = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/?#@]*@`)
+
+// address is the text of a URL without its user.
+func address(uri *expr.Value) string { return userOf.ReplaceAllString(text(uri), "$1***@") }
 
 func consumption(c dsl.Consumption) string {
 	var types []string

@@ -221,6 +221,12 @@ func (r *Recording) complete(e event.Event, at stamp) *run {
 		}
 	}
 	x.ended, x.open, x.then, x.problem = at, false, c.Then, c.Error
+	if c.Call != nil {
+		x.detail = "call " + c.Call.Method + " " + bare(c.Call.URL)
+	}
+	if c.Call != nil && len(x.calls) == 0 { // a history from Redis has no exchanges
+		x.calls = []*call{{from: x.began, to: at, method: c.Call.Method, url: c.Call.URL, status: c.Call.Status, took: time.Duration(c.DurationMS) * time.Millisecond}}
+	}
 	x.output = r.datum(c.Output)
 	switch {
 	case c.Status == "skipped":

@@ -160,7 +160,7 @@ func Detail(e event.Event) string {
 	case e.Type == event.ExecutionMigrated:
 		return migrated(e)
 	case d.Error != nil && e.Type == event.TaskCompleted:
-		return "failed: " + d.Error.Error()
+		return "failed: " + called(d.Call) + d.Error.Error()
 	case d.Error != nil:
 		return d.Error.Error()
 	case e.Type == event.ExecutionStarted:
@@ -188,10 +188,18 @@ func Detail(e event.Event) string {
 	case d.Status != "":
 		return d.Status
 	case len(d.Output) > 0:
-		return string(d.Output)
+		return called(d.Call) + string(d.Output)
 	default:
+		return strings.TrimSpace(called(d.Call))
+	}
+}
+
+// called is what a task called and the status that it got, before what came of it.
+func called(c *event.Call) string {
+	if c == nil {
 		return ""
 	}
+	return c.String() + "  "
 }
 
 // migrated says between which versions an execution was moved, and by whom.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -140,6 +141,28 @@ type Completed struct {
 	Then       string          `json:"then,omitempty"` // a switch: where to go on
 	Error      *Problem        `json:"error,omitempty"`
 	DurationMS int64           `json:"duration_ms"`
+	Call       *Call           `json:"call,omitempty"` // that was made; earlier versions do not say
+}
+
+// Call is the request that a call task has made last, and the status of its answer.
+// Nothing in it is secret.
+type Call struct {
+	Method string `json:"method"`
+	URL    string `json:"url"`
+	First  string `json:"redirected_from,omitempty"` // the URL that was asked first, if it was another one
+	Status int    `json:"status,omitempty"`          // 0: no answer came
+}
+
+// String is the call in a few words: "GET https://example.com/a 200".
+func (c Call) String() string {
+	text := c.Method + " "
+	if c.First != "" {
+		text += c.First + " → "
+	}
+	if c.Status == 0 {
+		return text + c.URL + " (no answer)"
+	}
+	return text + c.URL + " " + strconv.Itoa(c.Status)
 }
 
 // Ended is the data of WorkflowCompleted, WorkflowFailed and WorkflowCancelled, and of

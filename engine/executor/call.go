@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
@@ -25,8 +26,14 @@ type Caller struct {
 // else is the engine's failure. The scope is that of the task's definition;
 // deadlines are those of ctx and of the transport.
 func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin) (output any, err error) {
+	output, _, err = c.Perform(ctx, task, scope, from)
+	return output, err
+}
+
+// Perform is Call, and tells which request was made last; nil if none was.
+func (c *Caller) Perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin) (output any, made *event.Call, err error) {
 	if task.Call == nil {
-		return nil, fmt.Errorf("perform %s: not a call", task.Ref)
+		return nil, nil, fmt.Errorf("perform %s: not a call", task.Ref)
 	}
 	run := &run{Caller: c, limits: c.Limits.filled(), origin: from, discreet: newDiscreet(scope)}
 	switch {
@@ -38,9 +45,9 @@ func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, fr
 		err = configuration("call: %s cannot be performed yet", task.Call.Protocol)
 	}
 	if err != nil {
-		return nil, run.presentable(err)
+		return nil, run.presentableCall(), run.presentable(err)
 	}
-	return output, nil
+	return output, run.presentableCall(), nil
 }
 
 // run is one performance of a call task.
@@ -49,6 +56,22 @@ type run struct {
 	*discreet
 	limits Limits
 	origin Origin
+
+	sent       *message // the last request that went out, nil for none …
+	first      *url.URL // … which one that was not redirected to asked for …
+	sentStatus int      // … and the status of the answer, 0 for none
+}
+
+// presentableCall is the request that went out last, fit to be shown.
+func (r *run) presentableCall() *event.Call {
+	if r.sent == nil {
+		return nil
+	}
+	made := &event.Call{Method: r.sent.method, URL: r.maskURL(r.sent.uri), Status: r.sentStatus}
+	if r.first != r.sent.uri {
+		made.First = r.maskURL(r.first)
+	}
+	return made
 }
 
 // presentable is err with its detail fit to be shown: one line, no secrets.

@@ -153,6 +153,30 @@ func (d *discreet) hide(text string) {
 	}
 }
 
+// maskURL is a URL as it may be shown: without its user, without what any secret holds,
+// even one that came here through data, and without parameters that are named like one.
+func (d *discreet) maskURL(u *url.URL) string {
+	if variable := d.scope.Var; variable != nil {
+		_, _ = variable("secrets") // which hides them; without secrets there is nothing to hide
+	}
+	shown := *u
+	shown.User = nil
+	if shown.RawQuery != "" {
+		parameters := strings.Split(shown.RawQuery, "&")
+		for i, parameter := range parameters {
+			name, value, _ := strings.Cut(parameter, "=")
+			if plain, err := url.QueryUnescape(name); err == nil && value != "" && credential(plain) {
+				parameters[i] = name + "=***"
+			}
+		}
+		shown.RawQuery = strings.Join(parameters, "&")
+	}
+	return shortened(printable(d.mask(shown.String())), longestURL)
+}
+
+// longestURL is how much of a URL is kept in a history, in bytes.
+const longestURL = 1000
+
 // mask puts asterisks where secrets would be, longer ones first because they may contain others.
 func (d *discreet) mask(text string) string {
 	longest := slices.SortedFunc(slices.Values(d.hidden), func(a, b string) int {

@@ -43,5 +43,8 @@ func completed(c *event.Completed) []byte {
 	}
 	out = append(out, `,"duration_ms":`...)
 	out = strconv.AppendInt(out, c.DurationMS, 10)
+	if c.Call != nil {
+		out = append(append(out, `,"call":`...), event.Encode(c.Call)...)
+	}
 	return append(out, '}')
 }

@@ -150,7 +150,8 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 		return event.Completed{}, fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
-	output, err := s.opts.Caller.Call(ctx, task, scope, Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read})
+	output, made, err := s.opts.Caller.Perform(ctx, task, scope, Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read})
+	c.Call = made
 	if err == nil && expr.Size(output) > s.opts.Limit {
 		err = event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", s.opts.Limit))
 	}

@@ -16,6 +16,7 @@ import (
 // exchange sends the message, follows redirects where it may, and reads the
 // answer. An answer that is no success is a communication problem.
 func (r *run) exchange(ctx context.Context, m *message) (*answer, error) {
+	r.first = m.uri
 	for hop := 0; ; hop++ {
 		res, err := r.roundTrip(ctx, m)
 		if err != nil {
@@ -54,12 +55,23 @@ func (r *run) roundTrip(ctx context.Context, m *message) (*http.Response, error)
 	}
 	res, err := r.guarded(req)
 	if err != nil {
+		if wentOut(err) {
+			r.sent, r.sentStatus = m, 0
+		}
 		return nil, broken(ctx, m, err)
 	}
+	r.sent, r.sentStatus = m, res.StatusCode
 	if res.Body == nil { // as http.Client does for transports that are not net/http's
 		res.Body = http.NoBody
 	}
 	return res, nil
+}
+
+// wentOut reports whether a request that has no answer may have been sent.
+func wentOut(err error) bool {
+	_, open := errors.AsType[*OpenError](err)
+	_, closed := errors.AsType[*closedNetworkError](err)
+	return !open && !closed
 }
 
 // broken is the problem of a request without an answer; that the caller was
