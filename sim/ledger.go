@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -263,5 +264,5 @@ func RunName(task string) string {
 	if task == "" {
 		return "the workflow"
 	}
-	return task
+	return history.Task(task)
 }

@@ -70,7 +70,7 @@ func letterColumns() []column {
 		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
 		{"REASON", "note", 80, true, 0, false, func(r Row, _ time.Time) string { return r.Note }, byNote, false},
 		{"TASK", "task", 40, true, 110, false, func(r Row, _ time.Time) string { return history.Task(r.Task) }, byTask, false},
-		{"TRIES", "", 5, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount, true},
+		{"ATTEMPTS", "", 8, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount, true},
 		{"WORKFLOW", "workflow", 40, true, 150, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
 		{"ID", "id", 20, false, 130, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
 	}

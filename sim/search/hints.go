@@ -190,11 +190,7 @@ func (h *hunt) runName(task string) string {
 	if run.Ref == "" {
 		return "the workflow"
 	}
-	name := h.taskName(run.Ref)
-	if run.Iteration != "" {
-		name += "[" + run.Iteration + "]"
-	}
-	return name
+	return history.Run(h.taskName(run.Ref), run.Iteration, run.Attempt)
 }
 
 func runsText(n int) string {
