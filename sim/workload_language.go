@@ -164,11 +164,12 @@ do:
   - told: {run: {workflow: {namespace: test, name: '${ "child" }', version: '2.0.0', input: {n: '${ .n + 1 }'}}}, output: {as: '${ .n }'}, export: {as: '${ $context + {told: .} }'}}
   - latest: {run: {workflow: {namespace: test, name: child, version: latest, input: {n: 1}}}, export: {as: '${ $context + {latest: .n} }'}}
   - block: {do: [{a: {set: {n: 3}}}, {b: {set: {n: '${ .n + 1 }'}, then: exit}}, {c: {set: {n: 100}}}], output: {as: '${ {n: (.n + 0.5)} }'}, export: {as: '${ $context + {block: .n} }'}}
+  - removes: {fork: {branches: [{x: {set: {n: 1}, export: {as: '${ $context | del(.whole) }'}}}, {y: {set: {n: 2}, export: {as: '${ $context + {y: 1} }'}}}]}}
   - merge: {set: {deep: '${ {a: {b: 1}, c: [1]} * {a: {d: 2}, c: [2]} }'}, export: {as: '${ $context + {merge: .deep} }'}}
 `,
 			seeds: 4,
 			want: map[string]string{
-				"x":   `completed {"out":{"a":1,"b":2,"block":4.5,"both":"b","branches":[5,12,5,8],"caught":{"at":"/do/3/caught/try/1/no","detail":"n is 99","n":30,"own":30,"raw":3,"status":409,"title":"No","type":"https://a.example/no"},"child":{"given":41,"id":"x.1","n":42},"first":2,"latest":101,"merge":{"a":{"b":1,"d":2},"c":[2]},"nested":37,"never":{"i":1,"n":11},"one":"fast","second":{"before":3,"context":2,"dot":3,"given":3,"id":"x","input":3,"members":11,"name":"second","own":3,"raw":2,"ref":"/do/1/second","runtime":"flunq","version":"1.0.0"},"silent":{"n":7},"told":143,"well":{"n":8},"while":{"i":1,"n":11},"who":"fast","whole":true}}`,
+				"x":   `completed {"out":{"a":1,"b":2,"block":4.5,"both":"b","branches":[5,12,5,8],"caught":{"at":"/do/3/caught/try/1/no","detail":"n is 99","n":30,"own":30,"raw":3,"status":409,"title":"No","type":"https://a.example/no"},"child":{"given":41,"id":"x.1","n":42},"first":2,"latest":101,"merge":{"a":{"b":1,"d":2},"c":[2]},"nested":37,"never":{"i":1,"n":11},"one":"fast","second":{"before":3,"context":2,"dot":3,"given":3,"id":"x","input":3,"members":11,"name":"second","own":3,"raw":2,"ref":"/do/1/second","runtime":"flunq","version":"1.0.0"},"silent":{"n":7},"told":143,"well":{"n":8},"while":{"i":1,"n":11},"who":"fast","y":1}}`,
 				"x.1": `completed {"given":41,"id":"x.1","n":42}`,
 				"x.2": `completed {"given":43,"id":"x.2","n":143}`,
 				"x.3": `completed`,
@@ -198,6 +199,9 @@ do:
   - paid:
       listen: {to: {any: [{with: {type: com.example.paid}, correlate: {id: {from: .data.id}}}, {with: {type: com.example.failed}, correlate: {id: {from: .data.id}, n: {from: .data.n, expect: '${ $context.order - 2 }'}}}]}}
       export: {as: '${ $context + {paid: .[0].n} }'}
+  - other:
+      listen: {to: {one: {with: {type: com.example.other}, correlate: {id: {from: .data.id, expect: '${ 9 }'}}}}}
+      export: {as: '${ $context + {other: .[0].n} }'}
   - several:
       listen: {to: {any: [{with: {type: com.example.i}}], until: '(map(.n) | add) > 5'}}
       export: {as: '${ $context + {several: map(.n)} }'}
@@ -232,6 +236,8 @@ events:
   - {after: PT13S, type: com.example.failed, source: /x, data: {id: 7, n: 4}}
   - {after: PT14S, type: com.example.failed, source: /x, data: {id: 7, n: 5}}
   - {after: PT15S, type: com.example.paid, source: /x, data: {id: 7, n: 6}}
+  - {after: PT16S, type: com.example.other, source: /x, data: {id: 7, n: 1}}
+  - {after: PT17S, type: com.example.other, source: /x, data: {id: 9, n: 2}}
   - {after: PT20S, type: com.example.i, source: /x, data: {n: 2}}
   - {after: PT21S, type: com.example.i, source: /x, data: {n: 3}}
   - {after: PT22S, type: com.example.i, source: /x, data: {n: 1}}
@@ -244,7 +250,7 @@ events:
 `,
 			seeds: plainSeeds,
 			want: map[string]string{
-				"x": `completed {"each":[2,24],"order":7,"paid":5,"said":[["/me","s","good",{"l":[1,{"a":null}],"n":12},"1.0","application/json","2026-01-01T00:00:00Z","x/do/5/said/fork/branches/1/says/do/1/say"],["com.example.said","x/do/5/said/fork/branches/1/says/do/1/say"]],"same":[2,2,4,4,4,["com.example.a","/y","one",4,"mock-5"],5,[2,4]],"several":[2,3,1],"sum":12}`,
+				"x": `completed {"each":[2,24],"order":7,"other":2,"paid":5,"said":[["/me","s","good",{"l":[1,{"a":null}],"n":12},"1.0","application/json","2026-01-01T00:00:00Z","x/do/6/said/fork/branches/1/says/do/1/say"],["com.example.said","x/do/6/said/fork/branches/1/says/do/1/say"]],"same":[2,2,4,4,4,["com.example.a","/y","one",4,"mock-5"],5,[2,4]],"several":[2,3,1],"sum":12}`,
 			},
 		},
 		{
@@ -407,10 +413,23 @@ do:
       try: [{outer: {try: [{no: {raise: {error: broken}}}], catch: {as: e, do: [{also: {raise: {error: {type: https://a.example/also, status: 500, title: '${ $e.title + " too" }'}}}}]}}}]
       catch: {as: e, do: [{say: {set: '${ $e.title }'}}]}
       export: {as: '${ $context + {fails: .} }'}
+  - returns:
+      try: [{a: {set: {n: 1}, output: {schema: {format: json, document: {type: object, required: [m]}}}}}]
+      catch: {as: e, do: [{say: {set: '${ [$e.status, $e.instance] }'}}]}
+      export: {as: '${ $context + {returns: .} }'}
+  - exports:
+      try: [{a: {set: {n: 1}, export: {as: '${ $context }', schema: {format: json, document: {type: object, required: [m]}}}}}]
+      catch: {as: e, do: [{say: {set: '${ $e.status }'}}]}
+      export: {as: '${ $context + {exports: .} }'}
+  - fits:
+      input: {schema: {format: json, document: {type: number}}, from: '${ {n: .} }'}
+      set: {n: '${ .n + 1 }'}
+      output: {as: '${ .n }', schema: {format: json, document: {type: number, minimum: 400}}}
+      export: {as: '${ $context + {fits: .} }'}
 `,
 			seeds: 4, lasts: 93 * time.Second,
 			want: map[string]string{
-				"x": `completed {"again":7,"bounded":408,"conditions":["outer","inner","outer","inner"],"exhausted":"of use","exits":409,"fails":"Broken too","filters":["inner","outer y 409 Td","outer x 409 Ud","outer x 409 Te","outer x 410 Td"],"kinds":[["expression",400,"Expression Error","/do/3/kinds/do/0/one/try/1/expression"],["validation",400,"Validation Error","/do/3/kinds/do/0/one/try/2/validation"],["timeout",408,"Timeout","/do/3/kinds/do/0/one/try/3/timeout"],["broken",503,"Broken","/there"]],"last":[408,"/do/11/last/try/0/late"],"overall":409,"picky":"picky","tries":3}`,
+				"x": `completed {"again":7,"bounded":408,"conditions":["outer","inner","outer","inner"],"exhausted":"of use","exits":409,"exports":400,"fails":"Broken too","filters":["inner","outer y 409 Td","outer x 409 Ud","outer x 409 Te","outer x 410 Td"],"fits":401,"kinds":[["expression",400,"Expression Error","/do/3/kinds/do/0/one/try/1/expression"],["validation",400,"Validation Error","/do/3/kinds/do/0/one/try/2/validation"],["timeout",408,"Timeout","/do/3/kinds/do/0/one/try/3/timeout"],["broken",503,"Broken","/there"]],"last":[408,"/do/11/last/try/0/late"],"overall":409,"picky":"picky","returns":[400,"/do/13/returns/try/0/a"],"tries":3}`,
 			},
 		},
 		{
