@@ -21,7 +21,7 @@ func newBenchCommand(sh *shell) *cobra.Command {
 	b := &bencher{sh: sh, aof: newChoice("off", "everysec", "always")}
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the engine beside what Redis can do at most",
+		Short: "Measure the engine, and what Redis alone can do",
 		Long: `Measures what the services do in a second, and beside each figure the limit of this
 machine: what the same Redis does in the same run when it is sent the bare commands in
 pipelines. The ratio is the part of the limit that is reached; 1 is all of it. Absolute

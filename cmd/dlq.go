@@ -16,7 +16,7 @@ import (
 func newDeadLettersCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dlq",
-		Short: "List dead letters, bring them back or drop them",
+		Short: "List, replay and drop dead letters",
 		Long: `Dead letters are events that a service gave up: nobody could read them, or handling them
 failed too often. They stay until somebody brings them back or drops them.`,
 		Example: `  flunq dlq ls --since 1h
@@ -50,7 +50,7 @@ looked at for such streams, and 10,000 events of each; with --other-streams all 
 	l.format = listFlag(c)
 	l.filter = letterFlags(c)
 	c.Flags().IntVar(&l.limit, "limit", 50, "at most `N`; 0: all")
-	c.Flags().StringVar(&l.after, "after", "", "go on behind the letter of this `ID`")
+	c.Flags().StringVar(&l.after, "after", "", "start after the dead letter with this `ID`")
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
 	return c
 }

@@ -158,7 +158,7 @@ func (w *letterFilter) newest(ctx context.Context, r *remote, now time.Time, aft
 func letterBehind(r *remote, after string) (store.Letter, error) {
 	source, id := sourceOf(r, after)
 	if strings.Trim(id, "0123456789-") != "" {
-		return store.Letter{}, misusef("--after %q: want the id of a letter", after)
+		return store.Letter{}, misusef("--after %q: want the id of a dead letter", after)
 	}
 	return store.Letter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
 }

@@ -45,7 +45,7 @@ func (t *letterChange) flags(c *cobra.Command) *cobra.Command {
 	t.format = outputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
 	t.consent = consentFlags(c)
 	t.filter = letterFlags(c)
-	c.Flags().BoolVar(&t.all, "all", false, "all letters that the other flags leave over, the oldest first")
+	c.Flags().BoolVar(&t.all, "all", false, "all dead letters that match the other flags, the oldest first")
 	c.Flags().IntVar(&t.limit, "limit", 0, "at most `N`; 0: all")
 	c.ValidArgsFunction = completeLetters(t.target)
 	c.Args = t.arguments
@@ -67,13 +67,13 @@ func (t *letterChange) arguments(c *cobra.Command, args []string) error {
 	narrowed := w.service+w.reason+w.execution+w.age+w.since != "" || w.everyone || w.workflow != document
 	switch {
 	case t.all && len(args) > 0:
-		return misusef("%s: want letters or --all, not both%s", t.verb, seeHelp(c))
+		return misusef("%s: want dead letters or --all, not both%s", t.verb, seeHelp(c))
 	case !t.all && len(args) == 0 && narrowed:
-		return misusef("%s: add --all for all letters that the flags leave over%s", t.verb, seeHelp(c))
+		return misusef("%s: add --all for all dead letters that match the flags%s", t.verb, seeHelp(c))
 	case !t.all && len(args) == 0:
-		return misusef("%s: no letter given: want ids, or --all%s", t.verb, seeHelp(c))
+		return misusef("%s: no dead letter given: want ids, or --all%s", t.verb, seeHelp(c))
 	case !t.all && narrowed:
-		return misusef("%s: flags that choose letters go with --all, not with ids%s", t.verb, seeHelp(c))
+		return misusef("%s: flags that choose dead letters go with --all, not with ids%s", t.verb, seeHelp(c))
 	case t.limit < 0:
 		return misusef("--limit %d: want 0 or more", t.limit)
 	default:
@@ -86,7 +86,7 @@ func newLettersReplayCommand(sh *shell) *cobra.Command {
 	t.do = func(ctx context.Context, r *remote, l store.Letter) (bool, error) { return r.store.Replay(ctx, l) }
 	c := t.flags(&cobra.Command{
 		Use:   "replay ID…|--all",
-		Short: "Bring dead letters back into their stream",
+		Short: "Replay dead letters into their stream",
 		Long: `Puts the event of a letter back into the stream that it came from, byte for byte, and
 takes the letter away, both or neither: whoever replays the same letter at the same
 time finds it gone. An event that dies again says how often it was replayed.
@@ -113,7 +113,7 @@ func newLettersDropCommand(sh *shell) *cobra.Command {
 	}
 	return t.flags(&cobra.Command{
 		Use:   "drop ID…|--all",
-		Short: "Throw dead letters away",
+		Short: "Drop dead letters",
 		Long:  `Throws dead letters away. They cannot be brought back any more.`,
 		Example: `  flunq dlq drop 1767225600000-0
   flunq dlq drop --all --age P30D --dry-run

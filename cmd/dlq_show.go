@@ -27,7 +27,7 @@ func newLetterShowCommand(sh *shell) *cobra.Command {
 bringing it back can change anything.`,
 		Example: `  flunq dlq show 1767225600000-0
   flunq dlq show 1767225600000-0 -o json | jq .payload`,
-		Args: oneArgument("letter"),
+		Args: oneArgument("dead letter"),
 	}
 	t := targetFlags(c, sh)
 	format := outputFlag(c, "text", "json", "yaml")
@@ -120,7 +120,7 @@ func (p letterPage) write(sh *shell) {
 		from += " " + p.SourceID
 	}
 	writeRows(sh, [][2]string{
-		{"letter", p.ID},
+		{"dead letter", p.ID},
 		{"tenant", p.Tenant},
 		{"died", p.DiedAt.Format(time.RFC3339Nano) + " (" + p.age() + " ago)"},
 		{"service", p.Service},

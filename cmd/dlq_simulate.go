@@ -90,7 +90,7 @@ func (t *letterTrial) run(ctx context.Context, r *remote, letters []store.Letter
 	if err := t.print(rows, format); err != nil {
 		return err
 	}
-	t.sh.hint("%s would complete, %s not", history.Count(len(rows)-failed, "letter"), history.Number(failed))
+	t.sh.hint("%s would complete, %s not", history.Count(len(rows)-failed, "dead letter"), history.Number(failed))
 	if failed > 0 {
 		return reported(exitUnexpected)
 	}

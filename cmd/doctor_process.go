@@ -284,12 +284,12 @@ func (d *doctor) otherReaders(streams []store.Stream) {
 				continue
 			}
 			f := finding{Check: "other groups", Tenant: s.Tenant, State: isDoubtful}
-			f.Text = fmt.Sprintf("nobody reads with %s: it has no consumer", g.Name)
+			f.Text = fmt.Sprintf("no process reads with the group %s: it has no consumer", g.Name)
 			if seen >= 0 {
-				f.Text = fmt.Sprintf("nobody has read with %s for %s", g.Name, since(seen))
+				f.Text = fmt.Sprintf("no process has read with the group %s for %s", g.Name, since(seen))
 			}
 			f.Text += fmt.Sprintf("; it has %s unread and %s pending events, and the stream is not trimmed behind it", history.Number(g.Lag), history.Number(g.Pending))
-			f.Remedy = fmt.Sprintf("start the program that reads with it, or remove it: XGROUP DESTROY %s %s", s.Key, g.Name)
+			f.Remedy = fmt.Sprintf("start the program that reads with it, or remove the group: XGROUP DESTROY %s %s", s.Key, g.Name)
 			d.add(f)
 		}
 	}

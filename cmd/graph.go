@@ -12,7 +12,7 @@ import (
 func newGraphCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "graph FILE",
-		Short: "The workflow as a picture",
+		Short: "Draw the workflow",
 		Long: `Draws a workflow: as a tree for the terminal (text), as a flowchart for Mermaid,
 which GitHub and GitLab show as a picture, or as nodes and edges (json).
 On a terminal the default is text, else mermaid. FILE may be "-" for stdin.`,

@@ -38,8 +38,8 @@ func newHistoryCommand(sh *shell) *cobra.Command {
 	h := &telling{sh: sh}
 	c := &cobra.Command{
 		Use:   "history ID",
-		Short: "Tell what has happened to an execution",
-		Long: `Tells the history of an execution, from the first event to the last. Of each call it shows
+		Short: "Show the events of an execution",
+		Long: `Shows the history of an execution, from the first event to the last. Of each call it shows
 the URL as it was sent, *** for what is secret, and the status of the answer
 (-o json: data.call); histories that an earlier flunq has written do not have them.
 

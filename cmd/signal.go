@@ -50,7 +50,7 @@ func newCancelCommand(sh *shell) *cobra.Command {
 	}
 	c := s.flags(&cobra.Command{
 		Use:   "cancel ID…",
-		Short: "End executions",
+		Short: "Cancel executions",
 		Long: `Tells executions to end: tasks and timers are taken back, executions that they run are
 cancelled too. That cannot be undone, so that it asks first; programs give --yes.`,
 		Example: `  flunq cancel order-7 --reason "ordered twice"
@@ -67,7 +67,7 @@ func newSuspendCommand(sh *shell) *cobra.Command {
 	}
 	return s.flags(&cobra.Command{
 		Use:   "suspend ID…",
-		Short: "Hold executions up until they are resumed",
+		Short: "Suspend executions until they are resumed",
 		Long: `Tells executions to begin no further task. What is under way is finished; what timers
 and events bring about waits until the execution is resumed.`,
 		Example: `  flunq suspend order-7
@@ -82,7 +82,7 @@ func newResumeCommand(sh *shell) *cobra.Command {
 	}
 	return s.flags(&cobra.Command{
 		Use:   "resume ID…",
-		Short: "Let suspended executions go on",
+		Short: "Resume suspended executions",
 		Example: `  flunq resume order-7
   flunq ps --status suspended -o ids | xargs flunq resume`,
 	})
@@ -97,7 +97,7 @@ func newRetryCommand(sh *shell) *cobra.Command {
 	}
 	return s.flags(&cobra.Command{
 		Use:   "retry ID…",
-		Short: "Let faulted executions go on from where they failed",
+		Short: "Retry faulted executions from the failed task",
 		Long: `Tells faulted executions to run the task that failed once more, and to go on from
 there. What has been done before is not done again.
 
@@ -244,7 +244,7 @@ func (s *errand) print(told []signalled) error {
 		case one.Status != "":
 			fmt.Fprintf(s.sh.Out, "%s is %s\n", printable(one.ID), one.Status)
 		default:
-			fmt.Fprintf(s.sh.Out, "told %s to %s\n", printable(one.ID), s.Verb)
+			fmt.Fprintf(s.sh.Out, "%s requested: %s\n", s.Verb, printable(one.ID))
 		}
 	}
 	if format := s.format.String(); format == "json" || format == "yaml" {

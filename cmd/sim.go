@@ -20,7 +20,7 @@ func newSimCommand(sh *shell) *cobra.Command {
 	s := &searcher{sh: sh, world: runner{sh: sh, tenant: defaultTenant, maxSteps: simSteps}}
 	c := &cobra.Command{
 		Use:   "sim FILE",
-		Short: "Look for runs in which something breaks",
+		Short: "Search for runs in which something breaks",
 		Long: `Runs a workflow many times while things go wrong: first without faults, then with
 every single fault at every command that a service sends, then once for each seed with
 random faults. The real engine runs each time, on processes that share the work, and

@@ -20,7 +20,7 @@ import (
 func newTimersCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "timers",
-		Short: "List timers, fire, cancel, move and restore them",
+		Short: "List, fire, cancel, move and restore timers",
 		Long: `Timers are what executions wait for: waits, retries, timeouts, and events that other
 programs have asked for. They fire when Redis' own clock says so. What is done to one is
 in the history of its execution, with the name of the operator (--as, FLUNQ_USER, or

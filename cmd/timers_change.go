@@ -98,7 +98,7 @@ func newTimersCancelCommand(sh *shell) *cobra.Command {
 	}
 	c := t.flags(&cobra.Command{
 		Use:   "cancel ID…",
-		Short: "Take timers out, so that they never fire",
+		Short: "Cancel timers, so that they never fire",
 		Long: `Takes timers out. One that an execution waits for would leave it waiting for ever, as
 would the only time limit of a task that listens or runs a workflow, and a delivery is
 the only trace of its event: these need --force. To end a wait, fire its timer; to end an
@@ -139,7 +139,7 @@ func newTimersMoveCommand(sh *shell) *cobra.Command {
 	c := t.flags(&cobra.Command{
 		Use:     "reschedule ID",
 		Aliases: []string{"move"},
-		Short:   "Set a timer for another moment",
+		Short:   "Move a timer to another time",
 		Long: `Sets a timer for another moment. To its execution it stays the timer that it was.
 Its id changes, and is printed. A past moment fires it at once.`,
 		Example: `  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m

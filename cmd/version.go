@@ -28,7 +28,7 @@ type build struct {
 func newVersionCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "version",
-		Short:             "Which flunq this is, and which DSL it speaks",
+		Short:             "Show the versions of flunq and of the DSL",
 		Example:           "  flunq version -o json | jq -r .version",
 		GroupID:           groupAbout,
 		Args:              noArguments,

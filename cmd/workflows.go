@@ -16,7 +16,7 @@ import (
 func newWorkflowsCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workflows",
-		Short: "Register workflows, list and show them",
+		Short: "Register, list and show workflows",
 		Long: `Registered workflows are known by name and version, and can be started and run by
 others. An execution keeps the document that it began with, whatever is registered later,
 unless 'flunq migrate' moves it.`,

@@ -46,7 +46,7 @@ func (s Signal) Refuse(x store.Execution) error {
 	case Ended(x.Status) && s.Verb != "retry", string(already[s.Verb]) == x.Status:
 		return fmt.Errorf("execution %s is %s already", x.ID, x.Status)
 	default:
-		return fmt.Errorf("execution %s is %s, and only what is %s can be told to %s", x.ID, x.Status, oneOf(s.States), s.Verb)
+		return fmt.Errorf("execution %s is %s: to %s it, it must be %s", x.ID, x.Status, s.Verb, oneOf(s.States))
 	}
 }
 

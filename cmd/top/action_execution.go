@@ -28,7 +28,7 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, er
 	}[a.Verb]
 	p = prepared{
 		head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "execution"), l.opts.Tenant),
-		done: "told", what: "execution",
+		done: string(a.Verb) + " requested for", what: "execution",
 	}
 	for _, id := range a.IDs {
 		x, err := l.store.Execution(ctx, l.opts.Tenant, id)
@@ -59,7 +59,7 @@ func (l *Live) signal(ctx context.Context, signal operate.Signal, x store.Execut
 	if err := l.store.Publish(ctx, signal.Event(x, reason, l.opts.Operator, now)); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("told %s to %s", x.ID, signal.Verb), nil
+	return fmt.Sprintf("%s requested: %s", signal.Verb, x.ID), nil
 }
 
 // unserved warns that no process is there to do what is requested of executions.

@@ -26,7 +26,7 @@ func (l *Live) prepareLetters(ctx context.Context, a tui.Action) (p prepared, er
 			status, err = operate.Status(ctx, l.store, letter.Tenant, letter.Event.Execution)
 		}
 		if err == nil && a.Verb == tui.Replay && letter.Err != nil {
-			err = fmt.Errorf("dead letter %s cannot be brought back: %w", id, letter.Err)
+			err = fmt.Errorf("dead letter %s cannot be replayed: %w", id, letter.Err)
 		}
 		switch {
 		case err != nil && store.Temporary(err):

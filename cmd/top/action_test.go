@@ -110,19 +110,19 @@ func TestExecutionActions(t *testing.T) {
 	}
 	text, _ := w.plan(on(tui.Suspend, "one", "bad"))
 	wants(t, text, "suspend 2 executions of tenant default", "one (waiting) begins no further task", "not: execution bad is faulted already")
-	wants(t, w.do(on(tui.Suspend, "one")), "told one to suspend")
+	wants(t, w.do(on(tui.Suspend, "one")), "suspend requested: one")
 	w.becomes("one", tui.Suspended)
 	if _, err := w.source.Plan(t.Context(), on(tui.Suspend, "one")); err == nil {
 		t.Error("suspended twice")
 	}
-	wants(t, w.do(on(tui.Resume, "one")), "told one to resume")
+	wants(t, w.do(on(tui.Resume, "one")), "resume requested: one")
 	w.becomes("one", tui.Waiting)
 	text, danger := w.plan(on(tui.Cancel, "one", "two"))
 	wants(t, text, "cancel 2 executions", "two (waiting) ends")
 	if !danger {
 		t.Error("the end of an execution is no danger")
 	}
-	wants(t, w.do(on(tui.Cancel, "one", "two")), "told 2 executions")
+	wants(t, w.do(on(tui.Cancel, "one", "two")), "cancel requested for 2 executions")
 	w.becomes("one", tui.Cancelled)
 	w.becomes("two", tui.Cancelled)
 	events := must(w.source.History(t.Context(), "one", 0))(t)
@@ -130,7 +130,7 @@ func TestExecutionActions(t *testing.T) {
 		t.Errorf("the history ends with %+v", last)
 	}
 	before := must(w.store.Execution(t.Context(), tenant, "bad"))(t).Version
-	wants(t, w.do(on(tui.Retry, "bad")), "told bad to retry")
+	wants(t, w.do(on(tui.Retry, "bad")), "retry requested: bad")
 	w.until("it was retried", func() bool {
 		return must(w.store.Execution(t.Context(), tenant, "bad"))(t).Version > before+1
 	})

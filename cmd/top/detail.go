@@ -84,7 +84,7 @@ func (l *Live) letter(ctx context.Context, id string) (d tui.Detail, err error) 
 		return d, err
 	}
 	d.Facts = facts(
-		[2]string{"letter", letter.ID},
+		[2]string{"dead letter", letter.ID},
 		[2]string{"tenant", letter.Tenant},
 		[2]string{"died", instant(letter.Died)},
 		[2]string{"service", letter.Service},

@@ -105,7 +105,7 @@ func (s *Store) Letter(ctx context.Context, tenant, stream, id string) (Letter, 
 		return Letter{}, err
 	}
 	if len(letters) == 0 {
-		return Letter{}, fmt.Errorf("dead letter %s of tenant %s: %w: it was brought back or dropped, or is another tenant's", id, tenant, ErrNotFound)
+		return Letter{}, fmt.Errorf("dead letter %s of tenant %s: %w: it was replayed or dropped, or belongs to another tenant", id, tenant, ErrNotFound)
 	}
 	return letters[0], nil
 }
@@ -226,7 +226,7 @@ func (l *Letter) read(s *Store) {
 // timer among the timers. It reports false if the letter is gone.
 func (s *Store) Replay(ctx context.Context, l Letter) (bool, error) {
 	if l.Err != nil {
-		return false, fmt.Errorf("letter %s cannot be brought back: %w", l.ID, l.Err)
+		return false, fmt.Errorf("dead letter %s cannot be replayed: %w", l.ID, l.Err)
 	}
 	if l.Timer != "" {
 		d := dueOf(redis.Z{Member: l.Timer}, l.LastFailure)

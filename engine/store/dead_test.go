@@ -191,7 +191,7 @@ var deadLetters = []check{
 		if l.Timer != "junk" || l.Err == nil || l.Service != store.TimerGroup {
 			t.Errorf("letter %+v", l)
 		}
-		if done, err := w.Replay(t.Context(), l); done || err == nil || !strings.Contains(err.Error(), "cannot be brought back") {
+		if done, err := w.Replay(t.Context(), l); done || err == nil || !strings.Contains(err.Error(), "cannot be replayed") {
 			t.Errorf("replayed %v, %v", done, err)
 		}
 		_, err := w.Drop(t.Context(), l)
