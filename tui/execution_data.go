@@ -219,3 +219,12 @@ func (s *executionScreen) dataTitle() string {
 	}
 	return name + ": " + d.title
 }
+
+// madeCall is the call of the run whose data is shown, "" if it made none or its data
+// before it is shown.
+func (s *executionScreen) madeCall() string {
+	if at := s.tree.chosenRun(); at > 0 && s.data.event == 0 && s.data.fixed == nil && !s.data.at.before {
+		return s.tree.runs[at].call
+	}
+	return ""
+}

@@ -89,6 +89,10 @@ func (s *executionScreen) drawData(a area, l look, focus bool) {
 	}
 	a.put(0, 0, i, clip(title, a.w, l.more()))
 	rest := a.part(0, 1, a.w, a.h-1)
+	if made := s.madeCall(); made != "" && a.h > 2 {
+		a.put(0, 1, plainInk, clip(made, a.w, l.more()))
+		rest = a.part(0, 2, a.w, a.h-2)
+	}
 	if (s.data.found || s.data.fixed != nil) && s.data.view.text != "" {
 		s.data.view.draw(rest, l, focus)
 	}

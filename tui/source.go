@@ -223,7 +223,8 @@ type Event struct {
 	Task           string // the run of a task, as text
 	Ref, Iteration string // of that run …
 	Attempt        string
-	State          State // … and what it is by this event; "" if nothing
+	State          State  // … and what it is by this event; "" if nothing
+	Call           string // of a call that has ended: what was sent, and the status of the answer
 	Text           string
 	Until          time.Time // of a timer
 }

@@ -39,8 +39,9 @@ type taskRun struct {
 	until              time.Time // when what it waits for comes
 	waits              []taskWait
 	text               string
-	first              int64 // version of the first event that is about it
-	requested, settled int64 // versions of the events, 0 if there were none
+	call               string // what was sent, and the status of the answer
+	first              int64  // version of the first event that is about it
+	requested, settled int64  // versions of the events, 0 if there were none
 }
 
 // taskWait is a time in which a run did nothing: it waited, or paused before it tried
@@ -144,7 +145,11 @@ func (t *taskTree) settle(at int32, e *Event) {
 	r.rests(e)
 	r.text = ""
 	if e.State.Ended() {
-		r.text = brief(e.Text, e.State)
+		text := e.Text
+		if r.call = e.Call; r.call != "" {
+			text = strings.Replace(text, r.call+"  ", "", 1)
+		}
+		r.text = brief(text, e.State)
 	}
 	switch {
 	case e.State.Ended():

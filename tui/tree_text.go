@@ -59,6 +59,9 @@ func (t *taskTree) runText(l look, line *treeLine, how *treeLook) treeText {
 	task := t.tasks.at(r.key.task)
 	around := t.runs[r.parent].key.task
 	text := treeText{name: task.Name, detail: t.detail(task, around), word: string(r.state), sign: l.sign(r.state)}
+	if r.call != "" {
+		text.detail = "call " + r.call
+	}
 	text.time = t.timeOf(r, how)
 	if line.turned {
 		text.name = t.turnedName(r, task)

@@ -22,7 +22,7 @@ func Event(version int64, e event.Event) tui.Event {
 	case event.TaskRequested:
 		out.State = requested(e)
 	case event.TaskCompleted:
-		out.State = completed(e)
+		out.State, out.Call = completed(e), call(e)
 	case event.TimerScheduled:
 		out.State, out.Until = scheduled(e)
 	case event.TimerCancelled:
@@ -62,6 +62,15 @@ func requested(e event.Event) tui.State {
 		return tui.Waiting
 	}
 	return tui.Running
+}
+
+// call is the call that a task has made, "" if there was none.
+func call(e event.Event) string {
+	var c event.Completed
+	if json.Unmarshal(e.Data, &c) != nil || c.Call == nil {
+		return ""
+	}
+	return c.Call.String()
 }
 
 func completed(e event.Event) tui.State {
