@@ -85,6 +85,12 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
+	if res.StatusCode < http.StatusOK {
+		// Its body is the connection itself, which no deadline closes.
+		_ = res.Body.Close()
+		cancel()
+		return nil, fmt.Errorf("status %s: an answer of another protocol than HTTP", statusLine(res.StatusCode))
+	}
 	res.Body = &cancelling{ReadCloser: res.Body, cancel: cancel}
 	return res, nil
 }

@@ -49,6 +49,21 @@ func TestTransportKeepsLimits(t *testing.T) {
 			z := gzip.NewWriter(w)
 			_, _ = z.Write(make([]byte, 64<<10))
 			_ = z.Close()
+		case "/line", "/switch":
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			if r.URL.Path == "/switch" {
+				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+				_, _ = conn.Read(make([]byte, 1)) // until the client hangs up
+				return
+			}
+			_, err = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-Long: ")
+			for err == nil {
+				_, err = io.WriteString(conn, strings.Repeat("x", 4<<10))
+			}
 		case "/closed":
 			panic(http.ErrAbortHandler)
 		}
@@ -59,6 +74,8 @@ func TestTransportKeepsLimits(t *testing.T) {
 	for path, part := range map[string]string{
 		"/headers": "headers exceeded 4096 bytes",
 		"/zipped":  "larger than 32 KiB",
+		"/line":    "headers exceeded 4096 bytes",
+		"/switch":  "status 101 Switching Protocols: an answer of another protocol than HTTP",
 		"/closed":  "EOF",
 	} {
 		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), executor.Origin{})
