@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -155,7 +156,8 @@ type Engine struct {
 	closing  []func()          // begin nothing new
 
 	mu     sync.Mutex
-	pulses []*pulse // of the services, while they run
+	pulses []*pulse    // of the services, while they run
+	runs   atomic.Bool // in real time
 }
 
 // Service is one instance of a service.
@@ -231,6 +233,7 @@ func (e *Engine) addWorkers() error {
 	}
 	cache, opts := worker.NewCache(cached, cachedBytes), worker.Defaults()
 	opts.Chunk, opts.Snapshots = cmp.Or(e.opts.Chunk, opts.Chunk), cmp.Or(e.opts.Snapshots, opts.Snapshots)
+	opts.Clock = e.now
 	opts.Committed, opts.Trust = e.opts.Observe, e.opts.Retention.Finished.Shortest()/2
 	for i := range e.opts.Workers {
 		w := worker.New(e.Store, e.Library, cache, inbox, opts)

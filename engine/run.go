@@ -25,6 +25,7 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	if err := e.Prepare(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
+	e.runs.Store(true)
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	context.AfterFunc(ctx, func() {
@@ -48,6 +49,15 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	wg.Wait()
 	ended := context.WithoutCancel(ctx)
 	return errors.Join(e.Release(ended), signOff(ended))
+}
+
+// now is the machine's time while Run loops over the services, else no time at all: who
+// steps them by hand says how far each step goes.
+func (e *Engine) now() time.Time {
+	if !e.runs.Load() {
+		return time.Time{}
+	}
+	return time.Now()
 }
 
 // Close has the services begin nothing new: what they have begun goes on to its end.

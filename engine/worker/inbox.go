@@ -224,8 +224,9 @@ func addressOf(m *store.Message) address {
 	return address{m.Tenant, m.Event.Execution}
 }
 
-// done takes a batch back, and what of it is to be handled again.
-func (b *Inbox) done(batch, again []store.Message) {
+// done takes a batch back, and what of it is to be handled again: before what other
+// tenants have unless the tenant has had its turn.
+func (b *Inbox) done(batch, again []store.Message, turn bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.looked = false
@@ -235,6 +236,9 @@ func (b *Inbox) done(batch, again []store.Message) {
 	}
 	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
 	b.waiting.back(again)
+	if turn && len(again) > 0 {
+		b.waiting.yield()
+	}
 	b.broadcast()
 }
 

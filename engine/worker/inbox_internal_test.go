@@ -39,7 +39,7 @@ func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 	if len(batch) > 0 || read != nil || changed == nil {
 		t.Errorf("%d messages to handle, and %v to read, want to wait", len(batch), read)
 	}
-	b.done(batches[0], nil)
+	b.done(batches[0], nil, true)
 	select {
 	case <-changed:
 	default:

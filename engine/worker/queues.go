@@ -55,6 +55,9 @@ func (q *queues) back(msgs []store.Message) {
 	q.turns = append([]string{tenant}, slices.DeleteFunc(q.turns, func(t string) bool { return t == tenant })...)
 }
 
+// yield makes it the turn of all others first.
+func (q *queues) yield() { q.turns = append(q.turns[1:], q.turns[0]) }
+
 // add says that there are more of a tenant.
 func (q *queues) add(tenant string, n int) {
 	if q.of == nil {

@@ -54,20 +54,26 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 	for i := range batch {
 		m := &batch[i]
 		s.desk().Tell(delivery.Activity{What: delivery.Began, Message: *m})
-		if planned, err := r.plan(ctx, m); err != nil {
-			return batch[from:], r.broken(batch[from:], err)
-		} else if planned {
-			continue
-		}
-		if err := r.flush(ctx); err != nil {
+		planned, err := r.plan(ctx, m)
+		if err != nil {
 			return batch[from:], r.broken(batch[from:], err)
 		}
-		from = i
-		r.keep()
-		if err := s.desk().Handle(ctx, *m, s.handle); err != nil {
-			return batch[from:], err
+		if !planned || s.over() {
+			if err := r.flush(ctx); err != nil {
+				return batch[from:], r.broken(batch[from:], err)
+			}
 		}
-		from = i + 1
+		if !planned {
+			from = i
+			r.keep()
+			if err := s.desk().Handle(ctx, *m, s.handle); err != nil {
+				return batch[from:], err
+			}
+			from = i + 1
+		}
+		if s.over() {
+			return batch[i+1:], nil
+		}
 	}
 	if err := r.flush(ctx); err != nil {
 		return batch[from:], r.broken(batch[from:], err)
@@ -203,16 +209,18 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 	key := addressOf(m)
 	delete(r.executions, key) // until it is known that nothing is wrong with it
 	base := x.state.Version
+	before := base
 	d := r.paper.sheet()
 	if _, err := apply(x, m.Event, &d); err != nil {
 		return false, r.redis(ctx, err)
 	}
 	for {
-		if !r.draft(x, m, base, &d) {
+		last, ok := r.draft(x, m, before, step{m, true, base, &d})
+		if !ok {
 			return false, nil
 		}
 		r.executions[key] = x
-		if !x.state.Ready() {
+		if last {
 			return true, nil
 		}
 		// There is more to do than one commit holds.
@@ -239,19 +247,21 @@ func (*round) redis(ctx context.Context, err error) error {
 	return nil
 }
 
-// draft goes on from what was decided, and plans the commit of it. It reports false
-// if that cannot be.
-func (r *round) draft(x *execution, m *store.Message, base int64, d *decide.Decision) bool {
-	if r.advance(x, d) != nil {
-		return false
+// draft goes on from what was decided, and plans the commit of it, which is the last one
+// of the message or not. It reports false if that cannot be.
+func (r *round) draft(x *execution, m *store.Message, before int64, d step) (last, ok bool) {
+	if r.advance(x, d.Decision) != nil {
+		return false, false
 	}
-	c, err := r.transitionOf(x, step{m, !x.state.Ready(), base, d})
+	last = r.handOn(x, d, before)
+	d.ack = last
+	c, err := r.transitionOf(x, d)
 	if err != nil {
-		return false
+		return false, false
 	}
-	r.paper.used(d)
+	r.paper.used(d.Decision)
 	r.commits, r.planned = append(r.commits, c), append(r.planned, m)
-	return true
+	return last, true
 }
 
 // find is the execution of a message; nil if it is not known how it stands.

@@ -38,6 +38,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		return store.Committed, s.ackIf(ctx, m, ack)
 	}
 	base := x.state.Version
+	before := base
 	var d decide.Decision
 	applied, err := apply(x, e, &d)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		if err := s.advance(x, &d); err != nil {
 			return store.Fenced, err
 		}
-		last := handOn(x, step{&m, ack, base, &d})
+		last := s.handOn(x, step{&m, ack, base, &d}, before)
 		outcome, err := s.commit(ctx, x, step{&m, ack && last, base, &d})
 		if err != nil || outcome != store.Committed {
 			return outcome, err
@@ -63,14 +64,15 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 	}
 }
 
-// handOn leaves what an event from outside has begun, and one commit does not hold, to an
-// event of its own: when that from outside comes once more the execution may not listen
-// any more. It reports whether the commit is the last one of the step.
-func handOn(x *execution, d step) (last bool) {
+// handOn leaves what a step has not come to, to an event of its own, behind what operators
+// want meanwhile. What an event from outside has begun, and one commit does not hold, is
+// left so at once: when that event comes once more the execution may not listen any more.
+// It reports whether the commit is the last one of the message.
+func (s *Service) handOn(x *execution, d step, before int64) (last bool) {
 	if !x.state.Ready() {
 		return true
 	}
-	if d.ack {
+	if d.ack && !s.enough(x, before) {
 		return false
 	}
 	d.Publish = append(d.Publish, further(x.state))
@@ -142,7 +144,7 @@ func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 		}
 	}()
 	bytes, counted := 0, 0
-	for x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes {
+	for first := true; x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes && (first || !s.over()); first = false {
 		if err := x.state.Advance(x.env, d); err != nil {
 			return delivery.As(delivery.Recoverable, err)
 		}

@@ -21,7 +21,8 @@ type Service struct {
 	library *library.Library
 	cache   *Cache
 	opts    Options
-	round   *round // reused, as only one is made at a time
+	round   *round    // reused, as only one is made at a time
+	began   time.Time // of the step, by the options' clock
 }
 
 // Options of a Service.
@@ -37,7 +38,18 @@ type Options struct {
 	// a lost reply, or the end of a process, kept from being known is not shown. The
 	// slice is the worker's again after that.
 	Committed func(after int64, entries []event.Event)
+
+	// Clock, if set, says when a step has worked for long enough: what is left then is
+	// for later ones, which see what operators want meanwhile. The zero time is no answer.
+	Clock func() time.Time
 }
+
+// A step hands on what it has not come to, so that commands and other tenants get their
+// turn, and a process that is told to stop can.
+const (
+	stepTime    = 100 * time.Millisecond
+	stepEntries = 2048 // of one execution's history
+)
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options { return Options{Chunk: 256, Snapshots: 256} }
@@ -57,9 +69,21 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	if err != nil || len(batch) == 0 {
 		return wake, err
 	}
+	if s.opts.Clock != nil {
+		s.began = s.opts.Clock()
+	}
 	left, err := s.work(ctx, batch)
-	s.inbox.done(batch, left)
+	s.inbox.done(batch, left, err == nil)
 	return time.Time{}.Add(1), err // long past
+}
+
+// over reports whether the step has worked for long enough.
+func (s *Service) over() bool { return !s.began.IsZero() && s.opts.Clock().Sub(s.began) > stepTime }
+
+// enough reports whether the step has done enough for an execution that had so many
+// entries as it began with it.
+func (s *Service) enough(x *execution, before int64) bool {
+	return x.state.Version-before >= stepEntries || s.over()
 }
 
 func (s *Service) desk() *delivery.Desk { return s.inbox.desk }

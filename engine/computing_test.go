@@ -1,0 +1,54 @@
+package engine_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+)
+
+// An execution that computes without an end is cancelled, and holds up neither others
+// nor a process that is told to stop.
+func TestCommandsWhileComputing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		opts := engine.Defaults()
+		opts.Process, opts.Transport, opts.Workers, opts.Lease = "computing", http.DefaultTransport, 1, lease
+		opts.Block(10 * time.Millisecond)
+		e, err := engine.New(rdb, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := make(chan error, 1)
+		go func() { stopped <- e.Run(ctx, slog.New(slog.DiscardHandler)) }()
+
+		start(t, e, "endless", `do: [{again: {set: {n: '${ [range(1000)] | add }'}, then: again}}]`, "{}")
+		start(t, e, "endless-too", `do: [{again: {set: {n: '${ [range(1000)] | add }'}, then: again}}]`, "{}")
+		begun(t, e, "endless")
+		begun(t, e, "endless-too")
+		if err := e.Store.Publish(t.Context(), event.Event{
+			ID: "endless/cancel", Source: "/test", Type: event.ExecutionCancelled, Time: time.Now(),
+			Tenant: tenant, Execution: "endless", Data: event.Encode(event.Ended{Reason: "enough"}),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if x := ended(t, e, "endless"); x.Status != string(decide.Cancelled) {
+			t.Errorf("it is %s, error %s", x.Status, x.Error)
+		}
+		stop()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		if x, err := e.Store.Execution(t.Context(), tenant, "endless-too"); err != nil || decide.Status(x.Status).Ended() {
+			t.Errorf("the other one is %s, %v", x.Status, err)
+		}
+	})
+}
