@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,6 +76,7 @@ func (d *doctor) listProcesses() {
 	default:
 		d.say("processes", isFine, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:mostListed], "; "), history.Number(n-mostListed)), "")
 	}
+	d.compareLeases()
 	for i := range d.processes {
 		p := &d.processes[i]
 		if p.Alive(d.at) || !p.Stopped.IsZero() {
@@ -88,6 +90,25 @@ func (d *doctor) listProcesses() {
 		}
 		d.add(f)
 	}
+}
+
+// compareLeases warns of processes that do not agree when a silent one is given up.
+func (d *doctor) compareLeases() {
+	leases := map[int64]*store.Process{}
+	for i := range d.processes {
+		if p := &d.processes[i]; p.Alive(d.at) && p.LeaseMS > 0 {
+			leases[p.LeaseMS] = p
+		}
+	}
+	if len(leases) < 2 {
+		return
+	}
+	var each []string
+	for _, ms := range slices.Sorted(maps.Keys(leases)) {
+		each = append(each, fmt.Sprintf("%s in %s", history.Duration(time.Duration(ms)*time.Millisecond), nameOf(leases[ms])))
+	}
+	d.say("processes", isDoubtful, "they have different leases ("+strings.Join(each, ", ")+"): one with a shorter lease repeats calls that another still makes",
+		"set LEASE to the same value for every process")
 }
 
 // mostListed is how many processes are described.

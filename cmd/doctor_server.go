@@ -57,6 +57,8 @@ func ofVersion(v store.Server) finding {
 	number, err := strconv.Atoi(major)
 	part, wrong := strconv.Atoi(minor)
 	switch {
+	case v.Mode == "cluster":
+		f.State, f.Remedy = isBad, "flunq does not work on a Redis Cluster yet: use a Redis that is no cluster, or one that Sentinel fails over"
 	case v.Mode == "sentinel":
 		f.State, f.Remedy = isBad, "this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER/DB"
 	case err != nil || wrong != nil:

@@ -20,6 +20,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/telemetry"
 )
 
@@ -112,14 +113,11 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.target.connect(ctx)
-	if err != nil {
+	r, err := s.await(ctx, log)
+	if err != nil || r == nil {
 		return err
 	}
 	defer r.close()
-	if err := r.store.CheckEviction(ctx); err != nil {
-		return err
-	}
 	opts, err := s.options(ctx, set)
 	if err != nil {
 		return err
@@ -129,6 +127,50 @@ func (s *server) run(ctx context.Context) error {
 		sh: s.sh, rdb: r.rdb, opts: opts, log: log, http: s.http, given: s.httpGiven,
 		intervals: telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
 	})
+}
+
+// await connects to Redis, and waits for one that is away or still starts. It is nil if
+// ctx ends first.
+func (s *server) await(ctx context.Context, log *slog.Logger) (*remote, error) {
+	const pause, told = 2 * time.Second, 15 // a message each half minute
+	for n := 0; ; n++ {
+		r, err := s.target.connect(ctx)
+		if err == nil {
+			if err = r.store.CheckServer(ctx); err == nil {
+				s.warnOfAddress(ctx, log, r)
+				return r, nil
+			}
+			r.close()
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		if !store.Away(err) {
+			return nil, err
+		}
+		if n%told == 0 {
+			log.WarnContext(ctx, "waiting for Redis", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// warnOfAddress warns of a connection that others may listen to.
+func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *remote) {
+	opts := r.rdb.Options()
+	host, _, _ := net.SplitHostPort(opts.Addr) // of a sentinel's client: no address
+	ip := net.ParseIP(host)
+	local := host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || opts.Network == "unix"
+	switch {
+	case opts.TLSConfig != nil && opts.TLSConfig.InsecureSkipVerify:
+		log.WarnContext(ctx, "the certificate of Redis is not verified (skip_verify): whoever is on the way can read and change everything")
+	case opts.TLSConfig == nil && !local:
+		log.WarnContext(ctx, "the connection to Redis is not encrypted, and leaves this machine: rediss:// encrypts it", "host", host)
+	}
 }
 
 // tenants says whose work is done: that of one tenant, or of all that there are.
@@ -225,12 +267,65 @@ func serve(ctx context.Context, s served) error {
 	defer stop()
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
 		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address)
+	if leases := otherLeases(ctx, e.Store, s.opts.Lease); len(leases) > 0 {
+		s.log.WarnContext(ctx, "other processes have another LEASE: the one with the shorter lease repeats calls that the other still makes; set the same everywhere",
+			"lease", s.opts.Lease, "others", leases)
+	}
 	if s.intervals != (telemetry.Intervals{}) {
 		go watch.Report(ctx, e, s.intervals)
 	}
+	ended := make(chan struct{})
+	go letGo(ctx, s.rdb, ended)
 	err = e.Run(ctx, s.log)
+	close(ended)
+	if ctx.Err() != nil && errors.Is(err, redis.ErrClosed) {
+		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not answer: other processes take over what was under way")
+		err = nil
+	}
 	s.log.InfoContext(context.WithoutCancel(ctx), "stopped", "process", s.opts.Process)
 	return err
+}
+
+// letGo closes the connections to a Redis that hangs when the process is to stop: reads
+// under way would wait for it. What the process held is taken over by others.
+func letGo(ctx context.Context, rdb *redis.Client, ended <-chan struct{}) {
+	const grace, answer = 3 * time.Second, time.Second
+	<-ctx.Done()
+	ctx = context.WithoutCancel(ctx)
+	for {
+		select {
+		case <-ended:
+			return
+		case <-time.After(grace):
+		}
+		answered := make(chan struct{})
+		go func() {
+			rdb.Ping(ctx)
+			close(answered)
+		}()
+		select {
+		case <-ended:
+			return
+		case <-answered:
+		case <-time.After(answer):
+			_ = rdb.Close()
+			return
+		}
+	}
+}
+
+// otherLeases are the leases of living processes that are not as ours.
+func otherLeases(ctx context.Context, st *store.Store, ours time.Duration) (others []string) {
+	all, now, err := st.Processes(ctx)
+	if err != nil {
+		return nil // Redis has gone again: the services say so
+	}
+	for i := range all {
+		if p := &all[i]; p.Alive(now) && p.LeaseMS > 0 && p.LeaseMS != ours.Milliseconds() {
+			others = append(others, fmt.Sprintf("%s: %v", p.Name, time.Duration(p.LeaseMS)*time.Millisecond))
+		}
+	}
+	return others
 }
 
 // answer listens for health checks. The default address may be taken, by another

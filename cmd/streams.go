@@ -1,9 +1,12 @@
 package cmd
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -28,12 +31,40 @@ func processStreams() Streams {
 		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}
+	if s.Terminal {
+		s.Out = screen{os.Stdout}
+	}
+	if s.ErrTerminal {
+		s.Err = screen{os.Stderr}
+	}
 	for _, f := range []*os.File{os.Stdout, os.Stderr} {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && s.Width == 0 {
 			s.Width = width
 		}
 	}
 	return s
+}
+
+// screen is a terminal that gets no character beyond ASCII which it would obey: such stand
+// in data, and become JSON's escapes. What is escaped in ASCII is up to who writes.
+type screen struct{ io.Writer }
+
+// Write is io.Writer's.
+func (s screen) Write(p []byte) (int, error) {
+	obeyed := func(r rune) bool { return r > 0x7f && unsafeRune(r) }
+	if !bytes.ContainsFunc(p, obeyed) {
+		return s.Writer.Write(p) //nolint:wrapcheck // it is the terminal's
+	}
+	var out []byte
+	for _, r := range string(p) {
+		if obeyed(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	_, err := s.Writer.Write(out)
+	return len(p), err //nolint:wrapcheck // likewise
 }
 
 // shell is what all commands share: the streams and the flags of the root.

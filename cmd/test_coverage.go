@@ -80,7 +80,7 @@ func (b *batch) coverageText(w io.Writer, color bool) error {
 			printable(r.Document.File), history.Number(hit), history.Number(points))
 		for _, p := range r.Points {
 			if p.Hits == 0 {
-				fmt.Fprintf(w, "         %s:%d:%d  %s\n", printable(r.Document.File), p.Line, p.Col, printable(p.Name))
+				fmt.Fprintf(w, "         %s:%d:%d  %s\n", oneLine(r.Document.File), p.Line, p.Col, oneLine(p.Name))
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func (b *batch) show(f *testFile) error {
 		return b.showLines(f)
 	}
 	if wrong := f.err; wrong != nil {
-		fmt.Fprintf(b.sh.Out, "%s  %s  invalid\n", b.word(invalid), printable(f.name))
+		fmt.Fprintf(b.sh.Out, "%s  %s  invalid\n", b.word(invalid), oneLine(f.name))
 		b.explain(wrong)
 		return nil
 	}
@@ -31,7 +31,7 @@ func (b *batch) show(f *testFile) error {
 	if worst == passed && b.sh.quiet {
 		return nil
 	}
-	fmt.Fprintf(b.sh.Out, "%s  %s  %s\n", b.word(worst), printable(f.name), f.tally())
+	fmt.Fprintf(b.sh.Out, "%s  %s  %s\n", b.word(worst), oneLine(f.name), f.tally())
 	for _, c := range f.cases {
 		b.showCase(c)
 	}
@@ -111,7 +111,7 @@ func (b *batch) showCase(c *testCase) {
 	if b.sh.ascii() {
 		glyph = asciiGlyphs[glyph]
 	}
-	fmt.Fprintf(b.sh.Out, "  %s %s", paint(b.sh.outColor(), style, glyph), printable(c.Name))
+	fmt.Fprintf(b.sh.Out, "  %s %s", paint(b.sh.outColor(), style, glyph), oneLine(c.Name))
 	if c.verdict != nil {
 		fmt.Fprintf(b.sh.Out, "  %s", history.Duration(c.verdict.Elapsed))
 	}
@@ -136,7 +136,7 @@ func (b *batch) showCase(c *testCase) {
 	}
 }
 
-func spot(p spec.Place) string { return printable(fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)) }
+func spot(p spec.Place) string { return oneLine(fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)) }
 
 // showDifference shows what is expected and what came, with the lines of both files.
 func (b *batch) showDifference(s *spec.Suite, d spec.Difference) {

@@ -125,6 +125,17 @@ func plain(text string) bool {
 	return true
 }
 
+// cleaned is a text with what terminals obey shown by its number.
+func cleaned(text string) string {
+	var b strings.Builder
+	glyphs(text, func(g glyph) bool {
+		b.WriteRune(g.r)
+		b.WriteString(g.tail)
+		return true
+	})
+	return b.String()
+}
+
 // clip cuts a text to so many cells; the mark says that there was more.
 func clip(text string, room int, mark string) string {
 	if room <= 0 {

@@ -93,7 +93,7 @@ func newModel(source Source, options Options) *model {
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.readStand(), m.rest()}
 	if m.options.Title != "" {
-		cmds = append(cmds, tea.SetWindowTitle(m.options.Title))
+		cmds = append(cmds, tea.SetWindowTitle(cleaned(m.options.Title)))
 	}
 	if m.asks {
 		cmds = append(cmds, m.write(askBackground, "ask for the background"))
@@ -142,7 +142,7 @@ func (m *model) resumed() tea.Cmd {
 		cmds = append(cmds, tea.EnableMouseCellMotion)
 	}
 	if m.options.Title != "" {
-		cmds = append(cmds, tea.SetWindowTitle(m.options.Title))
+		cmds = append(cmds, tea.SetWindowTitle(cleaned(m.options.Title)))
 	}
 	return tea.Batch(cmds...)
 }

@@ -128,14 +128,40 @@ func cutLast(text, mark string) (before, after string, found bool) {
 // instances in a process, each of which may be waiting in a read.
 const connections = 1024
 
-// Masked is an address without its password.
+// Away reports whether an error says that Redis is not there now, and may be later: nothing
+// answers at its address, or it still starts. That it refuses a password is another thing.
+func Away(err error) bool {
+	if !errors.Is(err, ErrUnreachable) {
+		return Temporary(err)
+	}
+	_, replied := errors.AsType[redis.Error](err)
+	return !replied || temporary(err)
+}
+
+// Masked is an address without its password and what else may be secret in it.
 func Masked(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
-		return address
+		scheme, rest = "", address
 	}
-	if _, host, found := cutLast(rest, "@"); found {
+	if user, host, found := cutLast(rest, "@"); found && strings.Contains(user, "?") {
+		rest = "***" // either may hold the password
+	} else if found {
 		rest = "***@" + host
+	}
+	rest, query, queried := strings.Cut(rest, "?")
+	if queried {
+		options := strings.Split(query, "&")
+		for i, option := range options {
+			name, _, _ := strings.Cut(option, "=")
+			if lower := strings.ToLower(name); strings.Contains(lower, "pass") || strings.Contains(lower, "user") || strings.Contains(lower, "auth") {
+				options[i] = name + "=***"
+			}
+		}
+		rest += "?" + strings.Join(options, "&")
+	}
+	if !ok {
+		return rest
 	}
 	return scheme + "://" + rest
 }

@@ -224,7 +224,7 @@ var inspections = []check{
 		if d := now.Sub(v.Time); d < 0 || d > time.Minute {
 			t.Errorf("its time is %v, want %v", v.Time, now)
 		}
-		must(t, w.CheckEviction(t.Context()))
+		must(t, w.CheckServer(t.Context()))
 		if w.mini != nil {
 			want := store.ReadServer("", nil)
 			want.Time, want.Clients = v.Time, v.Clients

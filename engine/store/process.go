@@ -36,6 +36,7 @@ type Process struct {
 	Embedded  bool             `json:"embedded,omitempty"`    // the Redis is inside the process, so it lives while the Redis answers
 	Transient bool             `json:"transient,omitempty"`   // its entry goes when it stops
 	Circuits  []OpenCircuit    `json:"circuits,omitempty"`    // of its executor's circuit breakers, those that are not closed
+	LeaseMS   int64            `json:"lease_ms,omitempty"`    // after which it takes over what a silent process holds; unknown of older versions
 	Started   time.Time        `json:"started"`               // all times are Redis'
 	Heartbeat time.Time        `json:"heartbeat"`
 	Stopped   time.Time        `json:"stopped,omitzero"` // when it signed off

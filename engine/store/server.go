@@ -177,13 +177,20 @@ func (v Server) Gap() (time.Duration, bool) {
 	return longest, longest > 0
 }
 
-// CheckEviction is an error, with the remedy, if Redis would drop our keys to
-// make room for others: timers and histories would vanish without a word. A Redis
-// that does not tell its policy passes.
-func (s *Store) CheckEviction(ctx context.Context) error {
+// CheckServer is an error, with the remedy, if the services cannot work on this Redis: it
+// is part of a cluster or a sentinel, or would drop our keys to make room for others, so
+// that timers and histories would vanish without a word. What Redis does not tell passes.
+func (s *Store) CheckServer(ctx context.Context) error {
 	v, err := s.Server(ctx)
-	if err != nil || !v.Evicts() {
+	switch {
+	case err != nil:
 		return err
+	case v.Mode == "cluster":
+		return errors.New("this Redis is a node of a Redis Cluster, on which flunq does not work yet: use a Redis that is no cluster, or one that Sentinel fails over (redis-sentinel://host:26379/MASTER)")
+	case v.Mode == "sentinel":
+		return errors.New("this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER")
+	case !v.Evicts():
+		return nil
 	}
 	return fmt.Errorf("redis has the maxmemory-policy %s, by which timers and histories vanish without an error: %s", v.Policy, NoEviction)
 }

@@ -90,14 +90,14 @@ func TestGap(t *testing.T) {
 }
 
 // A Redis that drops keys to make room is refused, with the remedy.
-func TestCheckEviction(t *testing.T) {
+func TestCheckServer(t *testing.T) {
 	t.Parallel()
 	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-lru": false, "noeviction": false} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Serve(t, "--maxmemory", "50mb", "--maxmemory-policy", policy).Client(t)
 			st := store.New(rdb, store.Options{})
-			err := st.CheckEviction(t.Context())
+			err := st.CheckServer(t.Context())
 			if !refused {
 				must(t, err)
 				return
@@ -115,6 +115,33 @@ func TestCheckEviction(t *testing.T) {
 	}
 }
 
+// A node of a Redis Cluster is refused: scripts with keys of several slots fail there.
+func TestCheckServerCluster(t *testing.T) {
+	t.Parallel()
+	st := store.New(redistest.Serve(t, "--cluster-enabled", "yes").Client(t), store.Options{})
+	if err := st.CheckServer(t.Context()); err == nil || store.Temporary(err) || !strings.Contains(err.Error(), "Redis Cluster") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestMasked(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"redis://:pw@host:1/2":                "redis://***@host:1/2",
+		"pw@host":                             "***@host",
+		"host:6379":                           "host:6379",
+		"redis://host?password=pw&db=3":       "redis://host?password=***&db=3",
+		"redis://host?username=u&Password=p%": "redis://host?username=***&Password=***",
+		"redis://:a?b@host":                   "redis://***",
+		"redis://host?password=a@b":           "redis://***",
+		"redis-sentinel://u:p@h1,h2/main":     "redis-sentinel://***@h1,h2/main",
+	} {
+		if got := store.Masked(address); got != want {
+			t.Errorf("Masked(%q) = %q, want %q", address, got, want)
+		}
+	}
+}
+
 // A Redis that does not let its settings be read, as providers have it, is asked
 // for what it does tell.
 func TestServerOfAProvider(t *testing.T) {
@@ -126,7 +153,7 @@ func TestServerOfAProvider(t *testing.T) {
 	if v.Version == "" || v.AppendOnly != "on" || v.Saves != "" || v.Guarded != -1 || v.Policy != "allkeys-lfu" {
 		t.Errorf("it says %+v", v)
 	}
-	if err := st.CheckEviction(t.Context()); err == nil {
+	if err := st.CheckServer(t.Context()); err == nil {
 		t.Error("its policy was not refused")
 	}
 	server.Kill()

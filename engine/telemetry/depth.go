@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 type depth struct {
 	engine *engine.Engine
 	log    *slog.Logger
+	labels tenantLabels
 
 	timers, overdue, length, lag, pending, oldest, dead, executions, breakers *prometheus.Desc
 }
@@ -58,13 +60,15 @@ func (d *depth) Collect(out chan<- prometheus.Metric) {
 
 // collect asks Redis. What it does not know is left out.
 func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error {
-	tell := func(desc *prometheus.Desc, value float64, labels ...string) {
-		if value >= 0 {
-			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	all := gauges{}
+	defer all.send(out)
+	sum := func(known, value float64) float64 { return known + value }
+	largest := func(known, value float64) float64 { return max(known, value) }
+	tell := func(desc *prometheus.Desc, value float64, labels ...string) { all.add(desc, sum, value, labels) }
+	for i, b := range d.engine.Breakers().States() {
+		if i < mostCircuits {
+			all.add(d.breakers, largest, openness(b.State), []string{d.labels.of(b.Tenant), b.Host})
 		}
-	}
-	for _, b := range d.engine.Breakers().States() {
-		tell(d.breakers, openness(b.State), b.Tenant, b.Host)
 	}
 	tenants := d.engine.Tenants()
 	shelves, err := d.engine.Store.Overdue(ctx, tenants, time.Second)
@@ -79,12 +83,13 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 	tell(d.overdue, float64(overdue))
 	streams, err := d.engine.Store.Streams(ctx, tenants)
 	for _, s := range streams {
-		tell(d.length, float64(s.Length), s.Tenant)
-		tell(d.dead, float64(s.Dead), s.Tenant)
+		tenant := d.labels.of(s.Tenant)
+		tell(d.length, float64(s.Length), tenant)
+		tell(d.dead, float64(s.Dead), tenant)
 		for _, g := range s.Groups {
-			tell(d.lag, float64(g.Lag), s.Tenant, g.Name)
-			tell(d.pending, float64(g.Pending), s.Tenant, g.Name)
-			tell(d.oldest, g.Oldest.Idle.Seconds(), s.Tenant, g.Name)
+			tell(d.lag, float64(g.Lag), tenant, g.Name)
+			tell(d.pending, float64(g.Pending), tenant, g.Name)
+			all.add(d.oldest, largest, g.Oldest.Idle.Seconds(), []string{tenant, g.Name})
 		}
 	}
 	for _, tenant := range tenants {
@@ -92,12 +97,48 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 		if wrong != nil {
 			return errors.Join(err, wrong)
 		}
+		tenant = d.labels.of(tenant)
 		tell(d.executions, float64(counts.Open), tenant, "open")
 		tell(d.executions, float64(counts.Completed), tenant, "completed")
 		tell(d.executions, float64(counts.Faulted), tenant, "faulted")
 		tell(d.executions, float64(counts.Cancelled), tenant, "cancelled")
 	}
 	return err
+}
+
+// mostCircuits is how many circuit breakers have metrics.
+const mostCircuits = 1000
+
+// gauges are values by their descriptions and labels.
+type gauges map[*prometheus.Desc]map[string]*gauge
+
+type gauge struct {
+	labels []string
+	value  float64
+}
+
+// add adds a value that is known, which is one that is not negative. Tenants that share a
+// label share the value, too.
+func (g gauges) add(desc *prometheus.Desc, together func(known, value float64) float64, value float64, labels []string) {
+	if value < 0 {
+		return
+	}
+	if g[desc] == nil {
+		g[desc] = map[string]*gauge{}
+	}
+	key := strings.Join(labels, "\x00")
+	if known := g[desc][key]; known != nil {
+		value = together(known.value, value)
+	}
+	g[desc][key] = &gauge{labels, value}
+}
+
+func (g gauges) send(out chan<- prometheus.Metric) {
+	for desc, all := range g {
+		for _, one := range all {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, one.value, one.labels...)
+		}
+	}
 }
 
 // openness is a circuit's state as a number.

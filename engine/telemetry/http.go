@@ -3,6 +3,8 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -44,8 +46,8 @@ const patience = 2 * time.Second
 func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	if _, err := e.Store.Now(ctx); err != nil {
-		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": err.Error()})
+	if reason := unreachable(ctx, e); reason != "" {
+		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": reason})
 		return
 	}
 	if len(e.Health()) == 0 {
@@ -53,6 +55,37 @@ func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 		return
 	}
 	answer(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// unreachable says why Redis cannot be reached, "" if it can. It returns when ctx ends,
+// though the connection may hang for longer.
+func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
+	answered := make(chan error, 1)
+	go func() {
+		_, err := e.Store.Now(ctx)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if err != nil {
+			return public(err)
+		}
+		return ""
+	case <-ctx.Done():
+		return "Redis does not answer"
+	}
+}
+
+// public is an error without the address of Redis, which is nobody's affair who may ask
+// for the health of a process.
+func public(err error) string {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return "Redis: its name cannot be resolved: " + dns.Err
+	}
+	if wrong, ok := errors.AsType[*net.OpError](err); ok {
+		return "Redis: " + wrong.Op + ": " + wrong.Err.Error()
+	}
+	return err.Error()
 }
 
 // WorkerHealth is the documented answer of /api/health/worker.
@@ -142,7 +175,7 @@ func (h *serviceHealth) add(s engine.Health) {
 	}
 	h.Status = overall(h.Healthy, h.Degraded, h.Unhealthy)
 	if s.Err != nil {
-		h.LastError = s.Err.Error()
+		h.LastError = public(s.Err)
 	}
 }
 
@@ -153,8 +186,8 @@ func (t *Telemetry) health(w http.ResponseWriter, r *http.Request, e *engine.Eng
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	redis := "reachable"
-	if _, err := e.Store.Now(ctx); err != nil {
-		redis, status = err.Error(), engine.Unhealthy
+	if reason := unreachable(ctx, e); reason != "" {
+		redis, status = reason, engine.Unhealthy
 	}
 	answer(w, statusCode(status), map[string]any{
 		"status": status, "services": found, "redis": redis, "breakers": e.Breakers().States(),

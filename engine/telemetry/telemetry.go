@@ -23,6 +23,7 @@ type Telemetry struct {
 	tasks                         *prometheus.CounterVec
 	durations                     *prometheus.HistogramVec
 	removed                       *prometheus.CounterVec
+	labels                        tenantLabels
 
 	mu     sync.Mutex
 	active map[string]work // by service, consumer and message
@@ -143,7 +144,7 @@ func (t *Telemetry) Counts(service string) Counts {
 func (t *Telemetry) Observe(a delivery.Activity) {
 	m := t.services[a.Service]
 	if a.What == delivery.Removed {
-		t.removed.WithLabelValues(a.Message.Tenant).Add(float64(a.Count))
+		t.removed.WithLabelValues(t.labels.of(a.Message.Tenant)).Add(float64(a.Count))
 		t.log.Debug("executions removed", "service", a.Service, "consumer", a.Consumer, "tenant_id", a.Message.Tenant, "count", a.Count)
 	}
 	if m == nil {

@@ -1,0 +1,43 @@
+package cmd_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/cmd"
+)
+
+// serve waits for a Redis that is away, says so, and ends well when it is told to stop.
+func TestServeWaitsForRedis(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close() // nobody answers there
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	logs, log := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- cmd.Execute(ctx, []string{"serve", "--redis-url", "redis://" + address, "--http", ""}, cmd.Streams{
+			In: strings.NewReader(""), Out: io.Discard, Err: log, Env: func(string) string { return "" },
+		})
+		log.Close()
+	}()
+	first := make([]byte, 4096)
+	n, _ := logs.Read(first)
+	if !strings.Contains(string(first[:n]), "waiting for Redis") {
+		t.Errorf("it says %q", first[:n])
+	}
+	go io.Copy(io.Discard, logs) //nolint:errcheck // the rest is of no account
+	cancel()
+	if got := <-code; got != 0 && got != 130 {
+		t.Errorf("exit code %d", got)
+	}
+}

@@ -1,0 +1,40 @@
+package telemetry
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestTenantLabels(t *testing.T) {
+	t.Parallel()
+	var labels tenantLabels
+	names := map[string]bool{}
+	for range 2 {
+		for i := range 1500 {
+			names[labels.of(fmt.Sprint("t", i))] = true
+		}
+	}
+	if len(names) != mostTenants+1 || !names["t0"] || !names[otherTenants] {
+		t.Errorf("1,500 tenants have %d names, want %d", len(names), mostTenants+1)
+	}
+}
+
+func TestGaugesShareLabels(t *testing.T) {
+	t.Parallel()
+	desc := prometheus.NewDesc("n", "", []string{"tenant"}, nil)
+	g := gauges{}
+	sum := func(known, value float64) float64 { return known + value }
+	for _, value := range []float64{2, -1, 3} {
+		g.add(desc, sum, value, []string{otherTenants})
+	}
+	out := make(chan prometheus.Metric, 2)
+	g.send(out)
+	if len(out) != 1 {
+		t.Fatalf("%d metrics, want 1", len(out))
+	}
+	if got := g[desc][otherTenants].value; got != 5 {
+		t.Errorf("the value is %v, want 5", got)
+	}
+}
