@@ -22,6 +22,19 @@ Of one evaluation of an expression (error: expression, 400):
 Of one validation with a JSON Schema (error: validation, 400):
   schema-steps          400,000     visits of a part of the schema with a part of the data
   schema-parts          4,000       objects in a schema (the document is invalid)
-  schema-states         20,000      of a regular expression (the document is invalid)`,
+  schema-states         20,000      of a regular expression (the document is invalid)
+
+Of one execution (error: runtime, 500), not to be changed:
+  Tasks                 1,000,000   started in all; 'flunq run' stops at --max-steps
+  Depth                 20          of executions that run each other
+  Data                  16 MiB      of one task's output as JSON
+
+Of one call (error: communication, 500), not to be changed:
+  timeout               60 s        from dialling to the last byte
+  response body         10 MiB      decompressed
+  headers               64 KiB      of the answer
+
+A worker that computes for 100 ms, or writes 2,048 events of one execution, lets commands
+and other tenants go first before it goes on.`,
 	}
 }

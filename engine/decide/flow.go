@@ -55,7 +55,7 @@ func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 	m.again = ""
 	m.Tasks++
 	if limit := m.env.opts.Limits.Tasks; m.Tasks > limit {
-		m.fault(event.NewProblem(event.Runtime, fmt.Sprintf("more than %d tasks were started (limit Tasks)", limit)), t.Ref)
+		m.fault(event.NewProblem(event.Runtime, fmt.Sprintf("more than %d tasks were started, the next one is %q (limit Tasks)", limit, t.Name)), t.Ref)
 		return false
 	}
 	if t.If != nil {
