@@ -13,7 +13,7 @@ import (
 )
 
 // openReport makes ready for the report, if one is wanted.
-func (r *runner) openReport(cfg sim.Config) (*reportFile, error) {
+func (r *runner) openReport() (*reportFile, error) {
 	page, err := openReport(r.sh, r.report)
 	if err == nil && r.report != "" {
 		r.told = report.NewRecording("")

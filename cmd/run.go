@@ -132,7 +132,7 @@ func (r *runner) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	page, err := r.openReport(cfg)
+	page, err := r.openReport()
 	if err != nil {
 		return err
 	}

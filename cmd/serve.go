@@ -143,7 +143,7 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*remote, error) {
 			r.close()
 		}
 		if ctx.Err() != nil {
-			return nil, nil
+			return nil, nil //nolint:nilerr // it was told to stop while it waited
 		}
 		if !store.Away(err) {
 			return nil, err

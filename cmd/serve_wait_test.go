@@ -35,7 +35,7 @@ func TestServeWaitsForRedis(t *testing.T) {
 	if !strings.Contains(string(first[:n]), "waiting for Redis") {
 		t.Errorf("it says %q", first[:n])
 	}
-	go io.Copy(io.Discard, logs) //nolint:errcheck // the rest is of no account
+	go io.Copy(io.Discard, logs)
 	cancel()
 	if got := <-code; got != 0 && got != 130 {
 		t.Errorf("exit code %d", got)

@@ -41,12 +41,12 @@ type ledger struct {
 }
 
 // audit looks for what no history may tell.
-func audit(def *dsl.Definition, id string, history []event.Event, broken breaks) {
+func audit(def *dsl.Definition, id string, events []event.Event, broken breaks) {
 	l := &ledger{
 		def: def, id: id, broken: broken, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
 		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, heard: map[string]bool{}, rules: newRules(def, id, broken),
 	}
-	for _, e := range history {
+	for _, e := range events {
 		l.take(e)
 	}
 	l.rules.settle()
@@ -214,7 +214,9 @@ func listensFor(t *dsl.Task, e event.Event) bool {
 	if len(to.Filters) == 0 {
 		return true
 	}
-	var envelope struct{ Type string }
+	var envelope struct {
+		Type string `json:"type"`
+	}
 	if json.Unmarshal(e.Data, &envelope) != nil {
 		return true
 	}

@@ -219,7 +219,11 @@ func (w *world) announced(ends []End, published map[string]bool, broken breaks) 
 			if e.Type != event.TaskCompleted || !bytes.Contains(e.Data, mark) || decide.DecodeData(e, &c) != nil || !c.Success || c.Status != "" {
 				continue
 			}
-			var sent struct{ ID, Source, Type string }
+			var sent struct {
+				ID     string `json:"id"`
+				Source string `json:"source"`
+				Type   string `json:"type"`
+			}
 			if json.Unmarshal(c.Output, &sent) == nil && sent.ID != "" && !published[sent.Source+" "+sent.ID] {
 				broken("what a task sends is published", end.ID, "%s %s of %s is not", sent.Type, sent.ID, e.Task)
 			}

@@ -194,7 +194,7 @@ func (r *reading) takeHistory(line eventLine, raw []byte) error {
 	// An export was hashed with its tokens, a run with its secrets.
 	if r.header.Results == "history" && (bytes.Contains(raw, []byte(tokenMark)) || line.Base64 != nil) {
 		if line, err = lineOf(raw); err == nil {
-			e, err = line.Recorded.Event()
+			e, err = line.Event()
 		}
 		if err != nil {
 			return err
@@ -224,7 +224,7 @@ func (r *reading) takeArrival(line eventLine) error {
 
 func (r *reading) eventOf(line eventLine) (event.Event, error) {
 	line.Base64 = r.seal.open(line.Base64)
-	e, err := line.Recorded.Event()
+	e, err := line.Event()
 	if err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
 	}

@@ -110,7 +110,7 @@ func (r *rules) around(run event.Run) (parent *frame, part string, at int) {
 	if slash < 0 || !strings.HasPrefix(ref, "/do/") {
 		return nil, "", 0
 	}
-	list, number, _ := cutLast(ref[:slash])
+	list, number := cutLast(ref[:slash])
 	at, err := strconv.Atoi(number)
 	if err != nil {
 		return nil, "", 0
@@ -119,7 +119,7 @@ func (r *rules) around(run event.Run) (parent *frame, part string, at int) {
 		return &r.root, "do", at
 	}
 	for outer := list; ; {
-		if outer, _, _ = cutLast(outer); outer == "" {
+		if outer, _ = cutLast(outer); outer == "" {
 			return nil, "", 0
 		}
 		if r.def.Task(outer) == nil {
@@ -134,12 +134,13 @@ func (r *rules) around(run event.Run) (parent *frame, part string, at int) {
 	}
 }
 
-func cutLast(ref string) (before, last string, ok bool) {
+// cutLast cuts a reference before its last part.
+func cutLast(ref string) (before, last string) {
 	i := strings.LastIndexByte(ref, '/')
 	if i < 0 {
-		return "", ref, false
+		return "", ref
 	}
-	return ref[:i], ref[i+1:], true
+	return ref[:i], ref[i+1:]
 }
 
 // follows holds a task that begins, or is skipped, against the one before it in its list.
@@ -175,12 +176,12 @@ func (f *frame) follower(part string) int {
 
 // list is a list of tasks inside, nil if it is none that the rules know.
 func (f *frame) list(part string) dsl.TaskList {
-	switch {
-	case part == "try":
+	switch part {
+	case "try":
 		return f.task.Try.Try
-	case part == "catch/do":
+	case "catch/do":
 		return f.task.Try.Catch.Do
-	case part == "foreach/do":
+	case "foreach/do":
 		return f.task.Listen.Foreach.Do
 	default:
 		return f.task.Do
@@ -323,7 +324,7 @@ func (r *rules) whole(f *frame, c *event.Completed) {
 	if f.failing {
 		r.broken("a failure is dealt with", r.id, "%s ended well, and one inside had failed", f.run)
 	}
-	switch f.task.Kind { //nolint:exhaustive // the others hold none, or events
+	switch f.task.Kind {
 	case dsl.Fork:
 		r.forked(f, c)
 	case dsl.Do, dsl.For, dsl.Try:

@@ -35,11 +35,13 @@ func TestEvent(t *testing.T) {
 		{event.TaskCompleted, task, event.Completed{Error: &event.Problem{Title: "no"}}, tui.Faulted, "failed: no"},
 		{event.TaskCompleted, task, event.Completed{Success: true, Output: []byte("1")}, tui.Completed, "1"},
 		{
-			event.TaskCompleted, task, event.Completed{Success: true, Output: []byte("1"), Call: &event.Call{Method: "GET", URL: "http://a/b", Status: 200}},
+			event.TaskCompleted, task,
+			event.Completed{Success: true, Output: []byte("1"), Call: &event.Call{Method: "GET", URL: "http://a/b", Status: 200}},
 			tui.Completed, "GET http://a/b 200  1",
 		},
 		{
-			event.TaskCompleted, task, event.Completed{Error: &event.Problem{Title: "no"}, Call: &event.Call{Method: "PUT", URL: "http://a/b", First: "http://a"}},
+			event.TaskCompleted, task,
+			event.Completed{Error: &event.Problem{Title: "no"}, Call: &event.Call{Method: "PUT", URL: "http://a/b", First: "http://a"}},
 			tui.Faulted, "failed: PUT http://a → http://a/b (no answer)  no",
 		},
 		{event.TimerScheduled, task, timer(event.WaitTimer), tui.Waiting, "wait, at 2026-01-01T00:00:00Z"},

@@ -41,19 +41,23 @@ func TestCallMade(t *testing.T) {
 		{request{Endpoint: server.URL + "/pets/{id}?x=1"}, event.Call{Method: "GET", URL: server.URL + "/pets/a%20b%2Fc?x=1", Status: 201}, "GET /pets/a%20b%2Fc?x=1"},
 		{
 			request{Method: "POST", Endpoint: strings.Replace(server.URL, "//", "//ada:lovelace@", 1) + "/gone"},
-			event.Call{Method: "POST", URL: server.URL + "/gone", Status: 410}, "POST /gone",
+			event.Call{Method: "POST", URL: server.URL + "/gone", Status: 410},
+			"POST /gone",
 		},
 		{
 			request{Endpoint: server.URL + "/", Query: map[string]any{"k": "${ $secrets.key }", "page": 2}},
-			event.Call{Method: "GET", URL: server.URL + "/?k=***&page=2", Status: 201}, "GET /?k=s3cr3t%2Fvalue&page=2",
+			event.Call{Method: "GET", URL: server.URL + "/?k=***&page=2", Status: 201},
+			"GET /?k=s3cr3t%2Fvalue&page=2",
 		},
 		{
 			request{Endpoint: server.URL + "/x/{leaked}?access_token=abc&n=1"},
-			event.Call{Method: "GET", URL: server.URL + "/x/***?access_token=***&n=1", Status: 201}, "GET /x/s3cr3t%2Fvalue?access_token=abc&n=1",
+			event.Call{Method: "GET", URL: server.URL + "/x/***?access_token=***&n=1", Status: 201},
+			"GET /x/s3cr3t%2Fvalue?access_token=abc&n=1",
 		},
 		{
 			request{Endpoint: server.URL + "/moved", Redirect: true},
-			event.Call{Method: "GET", First: server.URL + "/moved", URL: server.URL + "/pets/7", Status: 201}, "GET /moved GET /pets/7",
+			event.Call{Method: "GET", First: server.URL + "/moved", URL: server.URL + "/pets/7", Status: 201},
+			"GET /moved GET /pets/7",
 		},
 		{request{Endpoint: "http://127.0.0.1:1/"}, event.Call{Method: "GET", URL: "http://127.0.0.1:1/"}, ""},
 		{request{Endpoint: server.URL + "/{nothing}"}, event.Call{}, ""},

@@ -294,10 +294,9 @@ func TestRandomSchemas(t *testing.T) {
 		if err == nil {
 			compiled++
 			err = s.Validate(data)
-			var invalid *schema.Invalid
 			if err == nil {
 				valid++
-			} else if !errors.As(err, &invalid) {
+			} else if _, ok := errors.AsType[*schema.Invalid](err); !ok {
 				t.Errorf("seed %d: got %v, %T", seed, err, err)
 			}
 		}

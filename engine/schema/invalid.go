@@ -61,21 +61,20 @@ func pathOf(sentence string) (path []string, rest string, ok bool) {
 		rest = rest[1:]
 	}
 	for {
-		switch m := nextName.FindStringSubmatch(rest); {
-		case m == nil:
+		m := nextName.FindStringSubmatch(rest)
+		if m == nil {
 			return path, strings.TrimPrefix(rest, " "), true
-		default:
-			name := m[1] + m[3]
-			if m[2] != "" {
-				unquoted, err := strconv.Unquote(m[2])
-				if err != nil {
-					return nil, "", false
-				}
-				name = unquoted
-			}
-			path = append(path, name)
-			rest = rest[len(m[0]):]
 		}
+		name := m[1] + m[3]
+		if m[2] != "" {
+			unquoted, err := strconv.Unquote(m[2])
+			if err != nil {
+				return nil, "", false
+			}
+			name = unquoted
+		}
+		path = append(path, name)
+		rest = rest[len(m[0]):]
 	}
 }
 
