@@ -11,7 +11,7 @@ import (
 // companionEvery is after how many runs a companion runs: one of the simulator's own
 // workflows, of which is known how it ends. It leads the engine to what the document does
 // not use, and what it finds is never the document's.
-const companionEvery = 24
+const companionEvery = 40
 
 // accompanied puts companions between scenarios, each once in a search.
 func (h *hunt) accompanied(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
