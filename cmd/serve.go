@@ -36,7 +36,8 @@ through the consumer groups of one Redis; one that dies is replaced by the other
 Without --tenant it serves all tenants that it finds in Redis, except those whose names
 begin with "private.": these are served by processes that name them.
 
-SIGTERM and Ctrl-C stop it: nothing new is read, what is under way ends within some
+It waits for a Redis that is away, and goes on when that is back. SIGTERM and Ctrl-C
+stop it, even where Redis hangs: nothing new is read, what is under way ends within some
 seconds, and what was read and not begun is handed back.
 
 Settings come from flags, then the environment, then the configuration file:
@@ -159,7 +160,7 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*remote, error) {
 	}
 }
 
-// warnOfAddress warns of a connection that others may listen to.
+// warnOfAddress warns of a connection that others can read.
 func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *remote) {
 	opts := r.rdb.Options()
 	host, _, _ := net.SplitHostPort(opts.Addr) // of a sentinel's client: no address
@@ -167,7 +168,7 @@ func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *remote)
 	local := host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || opts.Network == "unix"
 	switch {
 	case opts.TLSConfig != nil && opts.TLSConfig.InsecureSkipVerify:
-		log.WarnContext(ctx, "the certificate of Redis is not verified (skip_verify): whoever is on the way can read and change everything")
+		log.WarnContext(ctx, "the certificate of Redis is not verified (skip_verify): anyone in between can read and change everything")
 	case opts.TLSConfig == nil && !local:
 		log.WarnContext(ctx, "the connection to Redis is not encrypted, and leaves this machine: rediss:// encrypts it", "host", host)
 	}
@@ -268,7 +269,7 @@ func serve(ctx context.Context, s served) error {
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
 		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address)
 	if leases := otherLeases(ctx, e.Store, s.opts.Lease); len(leases) > 0 {
-		s.log.WarnContext(ctx, "other processes have another LEASE: the one with the shorter lease repeats calls that the other still makes; set the same everywhere",
+		s.log.WarnContext(ctx, "other processes have a different LEASE: the one with the shorter lease repeats calls that another is still making; set the same value everywhere",
 			"lease", s.opts.Lease, "others", leases)
 	}
 	if s.intervals != (telemetry.Intervals{}) {
@@ -290,7 +291,11 @@ func serve(ctx context.Context, s served) error {
 // under way would wait for it. What the process held is taken over by others.
 func letGo(ctx context.Context, rdb *redis.Client, ended <-chan struct{}) {
 	const grace, answer = 3 * time.Second, time.Second
-	<-ctx.Done()
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
 	ctx = context.WithoutCancel(ctx)
 	for {
 		select {

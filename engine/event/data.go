@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,16 +96,16 @@ func WithNonce(e Event) Event {
 	if !ok && json.Unmarshal(e.Data, &started) != nil || started.Nonce != "" {
 		return e
 	}
-	body, ok := bytes.CutPrefix(bytes.TrimSpace(e.Data), []byte("{"))
+	body, ok := bytes.CutSuffix(bytes.TrimSpace(e.Data), []byte("}"))
 	if !ok {
 		return e
 	}
 	comma := ","
-	if bytes.Equal(bytes.TrimSpace(body), []byte("}")) {
+	if bytes.Equal(bytes.TrimSpace(body), []byte("{")) {
 		comma = ""
 	}
 	nonce := NewNonce(e.Tenant, e.Execution, e.ID, e.Time.UTC().Format(time.RFC3339Nano))
-	e.Data = append([]byte(`{"nonce":"`+nonce+`"`+comma), body...)
+	e.Data = slices.Concat(body, []byte(comma+`"nonce":"`+nonce+`"}`)) // of two members of that name the last one counts
 	return e
 }
 
