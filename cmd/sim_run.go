@@ -95,7 +95,7 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	p.end(report)
 	switch {
 	case errors.Is(err, search.ErrUnmocked):
-		return nil, fail(exitMisuse, fmt.Errorf("%w\na search calls nobody: add to http in --mocks what each is answered, as in {match: {method: POST, url: \"https://…\"}, respond: {status: 200}}", err))
+		return nil, fail(exitMisuse, fmt.Errorf("%w\na search makes no real calls: add an answer for each to http in --mocks, as in {match: {method: POST, url: \"https://…\"}, respond: {status: 200}}", err))
 	case errors.Is(err, search.ErrUnending):
 		return nil, fail(exitLimit, err)
 	case err != nil:

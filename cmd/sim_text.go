@@ -52,7 +52,7 @@ func (s *searcher) verdict(got *searched) (text, style string) {
 	}
 	why := map[search.Reason]string{
 		search.Interrupted: "interrupted", search.OutOfTime: "stopped by --duration", search.FailedFast: "stopped by --fail-fast",
-		search.EnoughFound: "stopped, as so many findings are enough",
+		search.EnoughFound: "stopped: that is enough findings",
 	}[got.Stopped]
 	of := got.PlainOf + got.SinglesOf + got.SeedsOf
 	return fmt.Sprintf("%s before the end, after %s of %s: %s", why, history.Number(runsOf(got.Report)), history.Number(of), strings.TrimSuffix(text, " in "+runs)+" so far"), style

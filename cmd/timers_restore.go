@@ -121,7 +121,7 @@ func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored
 	o, known := found[id]
 	switch {
 	case !known && x.Version > 0:
-		return plan, o, fmt.Errorf("execution %s: its state cannot be worked out here, so that nobody knows what it waits for", id)
+		return plan, o, fmt.Errorf("execution %s: its state cannot be rebuilt here, so what it waits for is unknown", id)
 	case o.Unsure && len(o.Missing.Timers)+len(o.Missing.Listen) == 0:
 		return plan, o, fmt.Errorf("execution %s: something that it waits for is not there, and may still be on its way: is every service of 'flunq serve' running?", id)
 	}

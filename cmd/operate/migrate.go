@@ -209,7 +209,7 @@ func (out *Migration) misfit(err error, to side) error {
 	if div.Got.Type != "" {
 		happened = sim.Describe(div.Got)
 	}
-	decides := "nothing: the event means nothing to it there"
+	decides := "nothing: the event has no effect there"
 	if div.Want.Type != "" {
 		decides = sim.Describe(div.Want)
 	}
