@@ -58,6 +58,7 @@ func (p *parser) taskList(n *node, what string, at place) TaskList {
 		return nil
 	}
 	fields, refs := p.taskFields(n, what, at.ref)
+	known := len(p.mistakes)
 	at.siblings = &siblings{known: make(map[string]Pos, len(fields))}
 	for _, f := range fields {
 		if pos, twice := at.siblings.known[f.key]; twice {
@@ -74,7 +75,7 @@ func (p *parser) taskList(n *node, what string, at place) TaskList {
 		p.task(t, f, at)
 		out = append(out, t)
 	}
-	if len(at.siblings.names) == len(fields) {
+	if len(p.mistakes) == known { // a mistake in an if, a when or a then hides a way
 		p.reach(out, fields, at.branch)
 	}
 	return out

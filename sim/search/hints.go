@@ -197,7 +197,7 @@ func runsText(n int) string {
 	return history.Count(n, "run")
 }
 
-// timeoutHint tells of a timeout that can never come.
+// timeoutHint tells of a timeout that comes only when processes are held up.
 func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	limit, ok := sim.LiteralDuration(t.Timeout)
 	count := h.timeouts[t.Ref]
@@ -206,14 +206,14 @@ func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	}
 	why := ""
 	if longest, because, bounded := b.task(t); bounded && longest < limit {
-		why = because
+		why = "comes only if flunq is held up: " + because
 	} else if outer, name, ok := b.outer(t); ok && outer <= limit {
-		why = fmt.Sprintf("the timeout of %s around it comes first, after %s", name, iso(outer))
+		why = fmt.Sprintf("can never come: the timeout of %s around it comes first, after %s", name, iso(outer))
 	}
 	if why == "" {
 		return nil
 	}
-	return []Hint{{"timeout", t, fmt.Sprintf("the timeout of %s can never come: %s (it %s)", iso(limit), why, h.setText(count))}}
+	return []Hint{{"timeout", t, fmt.Sprintf("the timeout of %s %s (it %s)", iso(limit), why, h.setText(count))}}
 }
 
 // wholeHint does so with that of the workflow.
@@ -224,7 +224,7 @@ func (h *hunt) wholeHint(b bounds) []Hint {
 	if !ok || !bounded || longest >= limit || count != nil && count.fired > 0 {
 		return nil
 	}
-	return []Hint{{"timeout", nil, fmt.Sprintf("the timeout of the workflow, %s, can never come: its tasks take %s at most%s (it %s)",
+	return []Hint{{"timeout", nil, fmt.Sprintf("the timeout of the workflow, %s, comes only if flunq is held up: its tasks take %s at most%s (it %s)",
 		iso(limit), iso(longest), b.seen(b.def.Do), h.setText(count))}}
 }
 

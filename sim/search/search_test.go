@@ -126,7 +126,7 @@ func TestSearchOnce(t *testing.T) {
 	}
 }
 
-// A timeout that can never come is told.
+// There is a hint for each timeout that is longer than what it limits.
 func TestSearchTimeouts(t *testing.T) {
 	t.Parallel()
 	r := look(t, `
