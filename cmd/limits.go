@@ -34,6 +34,12 @@ Of one call (error: communication, 500), not to be changed:
   response body         10 MiB      decompressed
   headers               64 KiB      of the answer
 
+Of one process, which lives on:
+  EXECUTOR_CONCURRENCY  16          tasks of one tenant performed at once
+  LIMIT_CALLS           128         tasks of all tenants performed at once. Where there are several
+                                    tenants, one begins no further task while it has more than a
+                                    quarter of the places that are free; the others are served
+
 A worker that computes for 100 ms, or writes 2,048 events of one execution, lets commands
 and other tenants go first before it goes on.`,
 	}

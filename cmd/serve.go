@@ -44,7 +44,8 @@ Settings come from flags, then the environment, then the configuration file:
 'flunq config show' lists them with their values. Where the documented default of a
 setting costs the user, the better value is the default: events of dead consumers
 are claimed (…_RECLAIM_ENABLED is true), 100 events are read at once (…_STREAM_BATCH),
-and 16 tasks run at once (EXECUTOR_CONCURRENCY).
+and 16 tasks of one tenant run at once (EXECUTOR_CONCURRENCY), however many hang.
+'flunq help limits' says what bounds a process.
 
 Executions that have ended are kept for ever, unless --keep-finished (KEEP_FINISHED)
 says for how long, or KEEP_FINISHED_COUNT how many of each tenant: then they are

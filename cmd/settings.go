@@ -15,6 +15,7 @@ import (
 // settings are those of the services, whichever process they run in.
 type settings struct {
 	Workers, Executors, Timers int            // instances of each service in this process
+	Calls                      int            // executors that the tasks of all tenants hold at most; 0: eight times those
 	Worker, Executor, Timer    engine.Reading // how they read
 
 	TimerBatch int           // timers fired at once
@@ -55,6 +56,10 @@ func defaultSettings() settings {
 // engine puts the settings into the options of an engine.
 func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Workers, opts.Executors, opts.Timers = s.Workers, s.Executors, s.Timers
+	opts.Spare = max(s.Calls-s.Executors, 0)
+	if s.Calls == 0 {
+		opts.Spare = 7 * s.Executors //nolint:mnd // as the help says
+	}
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
@@ -109,7 +114,8 @@ func (s *settings) table() []setting {
 		{"WORKER_STREAM_BLOCK", []string{"POLL_INTERVAL_MS"}, span(&s.Worker.Block, time.Millisecond, 5*second), "how long a worker waits for events in one read"},
 		{"WORKER_RECLAIM_ENABLED", nil, truth(&s.Worker.Reclaim), "take over the events of workers that died (documented elsewhere as off)"},
 		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker has in hand at once (documented elsewhere as 5)"},
-		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks performed at once in this process"},
+		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks of one tenant performed at once in this process"},
+		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "tasks of all tenants performed at once in this process; 0: eight times EXECUTOR_CONCURRENCY"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
 		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},
 		{"EXECUTOR_STREAM_BLOCK", nil, span(&s.Executor.Block, time.Millisecond, 5*second), "how long an executor waits for events in one read"},

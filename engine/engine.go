@@ -45,6 +45,11 @@ type Options struct {
 	Executors int
 	Timers    int
 
+	// Spare is how many executors there are besides, so that one tenant's tasks, which
+	// hold at most Executors at once, keep no other's waiting; 0 to 1024. Simulated 0:
+	// one tenant may hold all.
+	Spare int
+
 	Worker, Executor, Timer Reading
 
 	// Share is from how many events on what one of the services has read or written is
@@ -110,7 +115,7 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, Timers: 2, Share: share, Lend: lend,
+		Tenants: []string{"default"}, Workers: 4, Executors: 16, Spare: 112, Timers: 2, Share: share, Lend: lend,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
@@ -138,11 +143,17 @@ func (o Options) check() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 to %d", name, n, mostInstances))
 		}
 	}
+	if o.Spare < 0 || o.Spare > mostSpare {
+		errs = append(errs, fmt.Errorf("spare executors are %d, want 0 to %d", o.Spare, mostSpare))
+	}
 	return errors.Join(errs...)
 }
 
 // mostInstances is how many instances of one service a process may have.
 const mostInstances = 256
+
+// mostSpare is how many executors a process may have besides.
+const mostSpare = 2048
 
 // Engine is the services of one process.
 type Engine struct {
@@ -248,12 +259,16 @@ func (e *Engine) addExecutors() error {
 		return nil
 	}
 	consumer := e.consumers("executor", 1)[0]
-	inbox, err := executor.NewInbox(e.Store, e.reading("executor", e.opts.Executor, consumer))
+	each := 0
+	if e.opts.Spare > 0 {
+		each = e.opts.Executors
+	}
+	inbox, err := executor.NewInbox(e.Store, e.reading("executor", e.opts.Executor, consumer), each)
 	if err != nil {
 		return err
 	}
 	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers}
-	for i := range e.opts.Executors {
+	for i := range e.opts.Executors + e.opts.Spare {
 		x, err := executor.New(e.Store, e.Library, inbox, executor.Options{Caller: caller, Limit: e.opts.Limits.Data})
 		if err != nil {
 			return err

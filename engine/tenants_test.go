@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -295,3 +296,76 @@ func ends(t *testing.T, e *engine.Engine, tenant, id string) {
 		}
 	}
 }
+
+// Calls of several tenants that are never answered hold some of the executors: another
+// tenant's calls are made at once, and nobody holds more than its own.
+func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		const each, hang = 4, 20
+		hostile := []string{"a", "c", "d"}
+		release := make(chan struct{})
+		var mu sync.Mutex
+		under, most := map[string]int{}, map[string]int{}
+		var all sync.WaitGroup
+		opts := engine.Defaults()
+		opts.Process, opts.Tenants, opts.Executors, opts.Spare = "hanging", append(hostile, "b"), each, 7*each
+		opts.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+			if tenant := req.URL.Query().Get("tenant"); tenant != "b" {
+				mu.Lock()
+				under[tenant]++
+				most[tenant] = max(most[tenant], under[tenant])
+				mu.Unlock()
+				<-release
+				mu.Lock()
+				under[tenant]--
+				mu.Unlock()
+				all.Done()
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}, nil
+		})
+		e, err := engine.New(rdb, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, e)
+		def, _, err := dsl.Parse("case.yaml", []byte(`document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}
+do:
+  - ask: {call: http, with: {method: get, endpoint: "${ \"http://outside.example/?tenant=\" + .tenant }"}}
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := func(tenant, id string) {
+			if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Start(t.Context(), tenant, id, def, fmt.Appendf(nil, `{"tenant":%q}`, tenant)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all.Add(len(hostile) * hang)
+		for i := range hang {
+			for _, tenant := range hostile {
+				begin(tenant, fmt.Sprint("x", i))
+			}
+		}
+		for i := range 10 {
+			id := fmt.Sprint("y", i)
+			begin("b", id)
+			ends(t, e, "b", id)
+		}
+		close(release)
+		all.Wait()
+		for _, tenant := range hostile {
+			ends(t, e, tenant, fmt.Sprint("x", hang-1))
+			if most[tenant] != each {
+				t.Errorf("tenant %s had %d calls under way at most, want %d", tenant, most[tenant], each)
+			}
+		}
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -15,30 +15,37 @@ type ask struct {
 	enough []string
 }
 
-// fetchOthers reads the tenants that have not enough yet. It claims nothing: there is
-// something to do.
+// fetchOthers reads the tenants that have not enough yet. It claims what dead consumers
+// have left of theirs only where it may wait: else there is something to do.
 func (d *Desk) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetched, error) {
-	some, _ := d.busy.next(r.Tenants, d.opts.Block)
-	all := len(some) == 0
-	if !all {
-		r.Tenants = some
-	}
 	has := func(tenant string) bool { return slices.Contains(a.enough, tenant) }
-	if r.Tenants = slices.DeleteFunc(slices.Clone(r.Tenants), has); len(r.Tenants) == 0 {
+	others := slices.DeleteFunc(slices.Clone(r.Tenants), has)
+	some, patience := d.busy.next(r.Tenants, d.opts.Block)
+	lately := len(some) > 0
+	some = slices.DeleteFunc(some, has)
+	switch {
+	case len(others) == 0, lately && len(some) == 0 && a.block == 0:
 		return Fetched{}, nil
+	case len(some) > 0:
+		others, a.block = some, min(a.block, patience)
 	}
+	r.Tenants = others
 	if d.opts.Alarm != nil && a.block > 0 {
 		defer d.opts.Alarm(a.block)()
 	}
+	waits := a.block > 0
 	f, err := d.read(ctx, r, a.count, a.block)
-	if !all {
+	if len(some) > 0 {
 		d.busy.at(f.Now)
 		return f, d.told(err)
 	}
-	found := r.Notes.Found
+	found := slices.Clone(r.Notes.Found)
 	for _, tenant := range a.enough { // they have something as well
 		found = append(found, store.Found{Tenant: tenant})
 	}
 	d.busy.saw(found, f.Now)
-	return f, d.told(err)
+	if err != nil || !waits || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {
+		return f, d.told(err)
+	}
+	return d.claim(ctx, r, a.count, f)
 }

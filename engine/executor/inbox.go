@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,11 +19,15 @@ import (
 // executors, all others by one executor each.
 type Inbox struct {
 	desk *delivery.Desk
-	opts delivery.Options
-	gate delivery.Gate
-	out  outbox
+	// others reads the streams of the tenants that have no request waiting here, while
+	// those that have some hold as many executors as they may.
+	others *delivery.Desk
+	opts   delivery.Options
+	gate   delivery.Gate
+	out    outbox
 
 	size  int                       // executors that it serves
+	each  int                       // of these, as many as one tenant may hold; 0: all
 	light func(*store.Message) bool // whether a request only computes, as far as is known
 
 	mu        sync.Mutex
@@ -30,11 +35,13 @@ type Inbox struct {
 	waiting   line             // read, and not begun
 	lights    line             // likewise, of tasks that only compute
 	company   delivery.Company
-	busy      []*job // begun
-	calls     int    // of these, those that are done by one executor each
-	computing int    // executors that carry out light ones
+	busy      []*job         // begun
+	under     map[string]int // of these, those of each tenant that are done by one executor each
+	calls     int            // of these, those that are done by one executor each
+	computing int            // executors that carry out light ones
 	share     share
 	reading   bool // one of the executors reads, for all of them
+	aside     bool // one of the executors reads from others
 	idle      bool // the last read found nothing
 	looked    bool // it has been looked what others have than those whose requests wait, since one was done
 	closed    bool // nothing is begun any more
@@ -44,14 +51,22 @@ type Inbox struct {
 // errLost is why a task ends whose request is another consumer's.
 var errLost = errors.New("the request is another executor's by now")
 
-// NewInbox is the inbox of one process.
-func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
+// NewInbox is the inbox of one process, in which the tasks of one tenant hold at most
+// each executors at once; 0: all.
+func NewInbox(st *store.Store, opts delivery.Options, each int) (*Inbox, error) {
 	opts.Wants = func(t event.Type) bool { return t == event.TaskRequested }
 	desk, err := delivery.NewDesk(st, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{desk: desk, opts: opts, held: map[address]bool{}, out: outbox{store: st, apart: opts.Block == 0}}, nil
+	others, err := delivery.NewDesk(st, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Inbox{
+		desk: desk, others: others, opts: opts, each: each, held: map[address]bool{}, under: map[string]int{},
+		out: outbox{store: st, apart: opts.Block == 0},
+	}, nil
 }
 
 // move is what an executor does next.
@@ -59,7 +74,9 @@ type move struct {
 	job    *job          // this; one that is light begins a batch
 	read   int           // read so many events …
 	enough []string      // … at once, and not of these tenants; none: of all
-	wait   chan struct{} // nothing, until this is closed
+	aside  bool          // … from others, and wait for some
+	wait   chan struct{} // nothing, until this is closed …
+	until  time.Duration // … or for so long, if not 0
 }
 
 // take hands out a request, nil if there is none; then wake says when to ask again.
@@ -71,12 +88,12 @@ func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 			return m.job, m.job.message.Read, nil
 		case m.read > 0:
 			requests, wake, err := b.read(ctx, m)
-			if err != nil || requests == 0 && len(m.enough) == 0 { // what it has enough of is there still
+			if err != nil || requests == 0 && (len(m.enough) == 0 || m.aside) { // what it has enough of is there still
 				return nil, wake, err
 			}
 		case m.wait == nil:
 			return nil, time.Time{}, nil // whoever reads, or is performed alone, wakes the others
-		case !b.rest(ctx, m.wait):
+		case !b.rest(ctx, m):
 			return nil, time.Time{}, nil
 		}
 	}
@@ -93,7 +110,8 @@ func (b *Inbox) next() move {
 	if b.closed {
 		return move{}
 	}
-	most := b.share.count(b.size-b.calls, b.size, b.company.Portion(b.opts.Batch))
+	size := cmp.Or(b.each, b.size)
+	most := b.share.count(max(size-b.calls, 0), size, b.company.Portion(b.opts.Batch))
 	if b.waiting.size > 0 && !b.reading && !b.looked && len(b.opts.Tenants.Names()) > 1 {
 		b.reading, b.looked = true, true
 		return move{read: most, enough: slices.Clone(b.waiting.turns)}
@@ -102,8 +120,14 @@ func (b *Inbox) next() move {
 		b.call()
 		return move{job: j}
 	}
-	stuck := b.waiting.size > 0 || b.lights.size > 0 && b.computing == 0 // it may not begin now
+	full := b.waiting.size > 0 && b.waiting.next(b.may) < 0
+	stuck := b.waiting.size > 0 && !full || b.lights.size > 0 && b.computing == 0 // it may not begin now
 	switch {
+	case full && !b.aside && len(b.opts.Tenants.Names()) > len(b.waiting.turns):
+		b.aside = true
+		return move{read: most, enough: slices.Clone(b.waiting.turns), aside: true}
+	case full:
+		return move{wait: b.asleep.one(), until: b.opts.Block} // there may be a new tenant by then
 	case b.opts.Block == 0 && stuck:
 		return move{}
 	case stuck, b.reading && b.opts.Block > 0: // reads that do not wait can be done side by side
@@ -126,20 +150,41 @@ func (b *Inbox) begin() *job {
 
 // first begins the request whose turn it is; nil if it may not begin now.
 func (b *Inbox) first() *job {
-	j := b.waiting.first()
+	j := b.waiting.first(b.may)
 	if j == nil || !b.gate.Enter(j.message) {
 		return nil
 	}
 	b.waiting.shift()
 	b.busy = append(b.busy, j)
 	b.calls++
+	b.under[j.message.Tenant]++
 	return j
+}
+
+// may reports whether a tenant may hold one more executor.
+func (b *Inbox) may(tenant string) bool { return b.room(tenant) > 0 }
+
+// room is how many more executors a tenant may hold. Where there are others it holds at
+// most a quarter of what it leaves free: a newcomer finds one free, although many tenants
+// keep theirs for long.
+func (b *Inbox) room(tenant string) int {
+	free := b.size - b.calls
+	if b.each == 0 {
+		return free
+	}
+	own := b.under[tenant]
+	room := min(b.each-own, free)
+	if own > 0 && len(b.opts.Tenants.Names()) > 1 {
+		const quarter = 4
+		room = min(room, (free-quarter*own+quarter)/(quarter+1))
+	}
+	return room
 }
 
 // firstLight does so with those that only compute, of which a tenant's are done one
 // after the other, as far as a batch goes: their answers are one script.
 func (b *Inbox) firstLight() *job {
-	j := b.lights.first()
+	j := b.lights.first(nil)
 	if j == nil || !b.gate.Enter(j.message) {
 		return nil
 	}
@@ -172,49 +217,65 @@ const (
 
 // call wakes executors for what there is to do.
 func (b *Inbox) call() {
-	n := b.waiting.size
+	n := 0
+	for _, tenant := range b.waiting.turns {
+		n += max(min(len(b.waiting.of[tenant]), b.room(tenant)), 0)
+	}
 	if b.lights.size > 0 && b.computing == 0 {
 		n++
 	}
-	if !b.reading {
+	if !b.reading || !b.aside && b.waiting.size > 0 {
 		n++
 	}
 	b.asleep.wake(n)
 }
 
 // rest waits to be woken; false if ctx ends before.
-func (b *Inbox) rest(ctx context.Context, wait chan struct{}) bool {
+func (b *Inbox) rest(ctx context.Context, m move) bool {
+	waits := ctx
+	if m.until > 0 {
+		var cancel context.CancelFunc
+		waits, cancel = context.WithTimeout(ctx, m.until)
+		defer cancel()
+	}
 	select {
-	case <-wait:
+	case <-m.wait:
 		return true
-	case <-ctx.Done():
+	case <-waits.Done():
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.asleep.leave(wait) {
+	if !b.asleep.leave(m.wait) {
 		b.asleep.awake()
 		b.call() // somebody else is to look
 	}
-	return false
+	return ctx.Err() == nil
 }
 
 // read gets new events for all executors, and says how many requests there are
 // among them. If there is none, wake says when to read again.
 func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Time, err error) {
-	block := b.opts.Block
-	if len(what.enough) > 0 {
+	block, desk := b.opts.Block, b.desk
+	switch {
+	case what.aside:
+		desk = b.others
+	case len(what.enough) > 0:
 		block = 0
 	}
-	f, err := b.desk.Fetch(ctx, what.read, block, what.enough...)
+	f, err := desk.Fetch(ctx, what.read, block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reading, b.idle = false, f.Events == 0 && len(what.enough) == 0
+	if what.aside {
+		b.aside = false
+	} else {
+		b.reading, b.idle = false, f.Events == 0 && len(what.enough) == 0
+	}
 	b.company.Saw(f.Messages, f.Now)
 	calls := b.waiting.size
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case m.Event.Type != event.TaskRequested:
-			b.desk.Pass(*m)
+			desk.Pass(*m)
 			f.Wake = f.Now // to acknowledge it
 		case !b.held[addressOf(m)]:
 			b.keep(&job{message: *m})
@@ -276,6 +337,11 @@ func (b *Inbox) done(jobs ...*job) {
 		b.gate.Leave()
 		if !j.light {
 			b.calls--
+			if tenant := j.message.Tenant; b.under[tenant] > 1 {
+				b.under[tenant]--
+			} else {
+				delete(b.under, tenant)
+			}
 		}
 		if !j.light && j.reply != nil {
 			b.share.stayed(j.result.DurationMS)
@@ -297,7 +363,9 @@ func (b *Inbox) done(jobs ...*job) {
 }
 
 // Finish acknowledges what was read and is no request.
-func (b *Inbox) Finish(ctx context.Context) error { return b.desk.Finish(ctx) }
+func (b *Inbox) Finish(ctx context.Context) error {
+	return errors.Join(b.desk.Finish(ctx), b.others.Finish(ctx))
+}
 
 // Held are the messages that were read and not answered yet.
 func (b *Inbox) Held() []store.Message {
@@ -307,7 +375,7 @@ func (b *Inbox) Held() []store.Message {
 	for _, j := range slices.Concat(b.busy, b.waiting.all(), b.lights.all()) {
 		out = append(out, j.message)
 	}
-	return append(out, b.desk.Held()...)
+	return slices.Concat(out, b.desk.Held(), b.others.Held())
 }
 
 // Lost tells the inbox of messages that are another consumer's: what is being

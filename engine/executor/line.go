@@ -24,12 +24,26 @@ func (l *line) put(j *job) {
 	l.size++
 }
 
-// first is the one whose turn it is; nil if there is none.
-func (l *line) first() *job {
-	if l.size == 0 {
+// first is the one whose turn it is among those of tenants that may; nil if there is
+// none. Those that may not keep their places.
+func (l *line) first(may func(tenant string) bool) *job {
+	i := l.next(may)
+	if i < 0 {
 		return nil
 	}
-	return l.of[l.turns[0]][0]
+	tenant := l.turns[i]
+	if i > 0 {
+		l.turns = slices.Insert(slices.Delete(l.turns, i, i+1), 0, tenant)
+	}
+	return l.of[tenant][0]
+}
+
+// next is the place of the first tenant that may; -1 if there is none.
+func (l *line) next(may func(tenant string) bool) int {
+	if may == nil {
+		return min(0, len(l.turns)-1)
+	}
+	return slices.IndexFunc(l.turns, may)
 }
 
 // shift takes that one out; it is the turn of all other tenants before the next of

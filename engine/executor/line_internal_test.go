@@ -19,7 +19,7 @@ func waiting(texts ...string) *line {
 // emptied is the order in which a line's requests are begun.
 func emptied(l *line) string {
 	var out []string
-	for j := l.first(); j != nil; j = l.first() {
+	for j := l.first(nil); j != nil; j = l.first(nil) {
 		out = append(out, j.message.Tenant+j.message.ID)
 		l.shift()
 	}

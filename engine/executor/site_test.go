@@ -100,7 +100,7 @@ func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.O
 	opts := delivery.Defaults("executor", store.ExecutorGroup)
 	opts.Consumer, opts.Tenants, opts.Observe = "e1", delivery.NewRoster(tenant), s.observe
 	set(&opts)
-	s.inbox, err = executor.NewInbox(s.store, opts)
+	s.inbox, err = executor.NewInbox(s.store, opts, 0)
 	must(t, err)
 	caller := &executor.Caller{Transport: s, Limits: executor.DefaultLimits()}
 	for range size {
