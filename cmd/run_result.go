@@ -23,7 +23,7 @@ func (r *runner) finish(result *sim.Result) error {
 	case result.Status == decide.Completed:
 		return r.print(result.Output)
 	case result.Error != nil:
-		return r.fault(result.Error)
+		return r.fault(result)
 	case result.Status == decide.Cancelled:
 		return fail(exitFaulted, errors.New("the workflow was cancelled"))
 	case result.Stop == sim.Interrupt:
@@ -96,7 +96,8 @@ func (r *runner) write(v any) error {
 
 // fault shows the error that ended a workflow: to programs on stdout, to people
 // on stderr, with the line of the document that it came from.
-func (r *runner) fault(p *event.Problem) error {
+func (r *runner) fault(result *sim.Result) error {
+	p := result.Error
 	if r.format.String() != "pretty" {
 		v, err := expr.Decode(event.Encode(map[string]any{"error": p}))
 		if err != nil {
@@ -108,6 +109,11 @@ func (r *runner) fault(p *event.Problem) error {
 		return reported(exitFaulted)
 	}
 	r.source.explain(r.sh.Err, r.sh.errColor(), p)
+	for _, m := range result.Missed {
+		if m.For != nil && m.For.Ref == p.Instance {
+			fmt.Fprintf(r.sh.Err, "         help: %s; an event that nobody listens for is lost\n", printable(m.String()))
+		}
+	}
 	return reported(exitFaulted)
 }
 

@@ -86,6 +86,9 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	if got.SeedsOf > 0 {
 		parts = append(parts, of(got.Seeds, got.SeedsOf)+" "+history.Plural(got.SeedsOf, "seed"))
 	}
+	if spared := got.Calm - got.Plain; spared > 0 && len(got.Faults) > 0 {
+		parts[len(parts)-1] += fmt.Sprintf(", %s of which drew no fault", history.Number(spared))
+	}
 	fmt.Fprintf(w, "  %s\n", strings.Join(parts, ", "))
 	faults, n := []string{}, 0
 	for _, kind := range sim.Faults() {

@@ -24,6 +24,10 @@ type Missed struct {
 	After time.Duration // the start of the run
 	Why   string        // "the filter of answer says no: data.order is 7, want 8", "1ms before answer began to listen"
 
+	// Too early for this task, which then never got an event: it timed out, or still
+	// waits. Nil otherwise.
+	For *dsl.Task
+
 	open bool // a task might have taken it at another time
 	but  bool // Why contradicts that it came
 }
@@ -266,6 +270,7 @@ func (w *world) missedInAll(ctx context.Context) ([]Missed, error) {
 type listenSpan struct {
 	task       *dsl.Task
 	began, end time.Time
+	well       bool // it completed
 }
 
 // listened finds when the listen tasks of an execution listened.
@@ -292,7 +297,8 @@ func (w *world) listened(ctx context.Context, id string) ([]listenSpan, error) {
 			}
 		case event.TaskCompleted:
 			if i, ok := at[e.Task]; ok {
-				spans[i].end = e.Time
+				var c event.Completed
+				spans[i].end, spans[i].well = e.Time, unmarshal(e.Data, &c) == nil && c.Success
 			}
 		default:
 		}
@@ -305,16 +311,20 @@ func (m *Missed) place(spans []listenSpan) {
 	const never = time.Duration(1<<63 - 1)
 	early, late := never, never
 	var soon, gone *dsl.Task
+	heard := false // by the task that began soon after
 	for _, s := range spans {
 		if !decide.Hears(s.task, string(m.Event.Type)) {
 			continue
 		}
 		if d := s.began.Sub(m.At); d >= 0 && d < early {
-			early, soon = d, s.task
+			early, soon, heard = d, s.task, s.well
 		}
 		if d := m.At.Sub(s.end); !s.end.IsZero() && d >= 0 && d < late {
 			late, gone = d, s.task
 		}
+	}
+	if soon != nil && !heard {
+		m.For = soon
 	}
 	switch {
 	case soon != nil && early == 0:

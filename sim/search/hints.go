@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -21,7 +22,7 @@ import (
 
 // Hint is something that is wrong in no run, and worth a look.
 type Hint struct {
-	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "together", "listen" or "call"
+	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "together", "listen", "call" or "early"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
@@ -82,7 +83,41 @@ func (h *hunt) hints() []Hint {
 		out = append(out, h.catchHint(t)...)
 		out = append(out, h.advice(t)...)
 	}
-	return slices.Concat(out, h.undoHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.endlessHints())
+	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.earlyHints(), h.endlessHints())
+}
+
+// firstMissed looks for events that come too early though nothing goes wrong.
+func (h *hunt) firstMissed(ctx context.Context) error {
+	listens := false
+	for _, t := range h.Config.Definition.Tasks() {
+		listens = listens || t.Listen != nil
+	}
+	if !listens {
+		return nil
+	}
+	cfg := h.scenario(h.First).Config(h.Config)
+	cfg.Plan = nil // only such a run explains events that are missed
+	r, err := sim.Run(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	h.unheard = r.Missed
+	return nil
+}
+
+// earlyHints tell of events that came before the task that waits for them began to
+// listen, so that it waited in vain.
+func (h *hunt) earlyHints() []Hint {
+	var out []Hint
+	for _, m := range h.unheard {
+		if m.For == nil || h.told(Hang, m.For.Ref) || h.told(Late, m.For.Ref) {
+			continue
+		}
+		out = append(out, Hint{"early", m.For, fmt.Sprintf(
+			"%s, and %s waits in vain, though nothing goes wrong. An event that nobody listens for is lost: listen before what makes it come, "+
+				"as in a branch of a fork, or listen for all that you wait for at once (to: {all: […]})", m, m.For.Name)})
+	}
+	return out
 }
 
 // endlessHints tell of calls and listens that no timeout ends.

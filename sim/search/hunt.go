@@ -41,8 +41,10 @@ type hunt struct {
 	retried         map[string]*retried
 	rekeyed         map[string]*sim.Rekeyed // calls whose idempotency keys are wrong, by task
 	takenBack       map[string]*takenBack   // tries that do not take back what they have done, or not in order
+	left            map[string]*leftBehind  // calls that faulted executions leave behind, by task
 	handling        []*dsl.Task             // see there
 	turns           map[string]int          // of loops, at most, by the tasks inside
+	unheard         []sim.Missed            // events that came too early in the first run
 	scene           scene
 
 	seeds, faults int
@@ -80,6 +82,7 @@ type verdict struct {
 	retried  []retried
 	rekeyed  []sim.Rekeyed
 	undoings []undoings
+	left     []leftBehind
 	turns    map[string]int
 	unmocked []mock.Exchange
 	known    []string // signatures of findings of runs without faults, of which this is one more
@@ -95,7 +98,7 @@ func newHunt(s *Search) *hunt {
 		Search: s, report: &Report{Faults: map[sim.FaultKind]int{}},
 		known: map[string]map[string]*class{}, whole: map[string]*class{}, done: map[string]*done{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
 		timeouts: map[string]*timeouts{}, repeated: map[sim.Deed]*Repeat{},
-		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{}, handling: handling(s.Config.Definition), turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
+		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{}, left: map[string]*leftBehind{}, handling: handling(s.Config.Definition), turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
 	}
 }
 
@@ -236,7 +239,7 @@ func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 		return nil, err
 	}
 	h.hidden = maskOf(t.Ends, other.Ends)
-	return t, nil
+	return t, h.firstMissed(ctx)
 }
 
 // shift is no round number of anything.
@@ -363,7 +366,7 @@ func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
 	}
 	v.set, v.fired = timeoutsIn(t.Ends)
 	v.repeated, v.retried, v.turns = repetitions(t), retriesIn(t), turnsIn(t.Ends)
-	v.rekeyed, v.undoings = t.Rekeyed, h.undoingsIn(t)
+	v.rekeyed, v.undoings, v.left = t.Rekeyed, h.undoingsIn(t), leftIn(t)
 	return v
 }
 
@@ -574,6 +577,7 @@ func (h *hunt) note(v *verdict) {
 	h.countRetries(v)
 	h.countKeys(v)
 	h.countUndoings(v)
+	h.countLeft(v)
 	for ref, n := range v.turns {
 		h.turns[ref] = max(h.turns[ref], n)
 	}

@@ -3,10 +3,12 @@ package search
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
@@ -67,30 +69,39 @@ func handling(def *dsl.Definition) (out []*dsl.Task) {
 func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoings) {
 	u.try = try.Ref
 	inside, handler := try.Ref+"/try/", try.Ref+"/catch/do/"
+	undone := inside // tasks of which the handler is the last chance
+	if endsWorkflow(try) {
+		undone = "/"
+	}
 	well := map[string]bool{}
 	for _, e := range end.History {
 		switch ref := event.ParseRun(e.Task).Ref; {
 		case e.Type == event.TaskRequested && strings.HasPrefix(ref, handler):
 			for _, c := range calls {
-				switch task := event.ParseRun(c.Task).Ref; {
-				case c.Execution == end.ID && strings.HasPrefix(task, inside):
-					if well[c.Task] {
-						u.before = append(u.before, c)
-					}
+				own, task := c.Execution == end.ID, event.ParseRun(c.Task).Ref
+				switch {
+				case own && strings.HasPrefix(task, undone) && well[c.Task]:
+					u.before = append(u.before, c)
+				case own && strings.HasPrefix(task, inside): // it failed
 				case !c.At.Before(e.Time):
 					u.after = append(u.after, c)
 				}
 			}
 			return u
-		case e.Type == event.TaskCompleted && strings.HasPrefix(ref, inside):
+		case e.Type == event.TaskCompleted && strings.HasPrefix(ref, undone):
 			if completedWell(e) {
 				well[e.Task] = true
-			} else {
+			} else if strings.HasPrefix(ref, inside) {
 				u.failed = ref
 			}
 		}
 	}
 	return undoings{}
+}
+
+// endsWorkflow reports whether the handler of a try ends the workflow.
+func endsWorkflow(try *dsl.Task) bool {
+	return try.Try.Catch.Then == dsl.End || slices.ContainsFunc(try.Try.Catch.Do, func(t *dsl.Task) bool { return t.Then == dsl.End })
 }
 
 func (h *hunt) countUndoings(v *verdict) {
@@ -146,6 +157,81 @@ func takesBack(earlier, later *sim.Call) bool {
 	a, err1 := url.Parse(earlier.URL)
 	b, err2 := url.Parse(later.URL)
 	return err1 == nil && err2 == nil && a.Host == b.Host && undoing(later)
+}
+
+// leftBehind is a call that was carried out before its execution faulted, and that nothing
+// takes back.
+type leftBehind struct {
+	task, call, failed string // failed is the task whose error ended the execution
+	runs               int
+}
+
+// leftIn are the calls that create something, and that the faulted executions of a run left
+// behind when another task failed.
+func leftIn(t *sim.Trial) (out []leftBehind) {
+	for _, end := range t.Ends {
+		if end.Status != decide.Faulted || end.Error == nil || strings.Contains(end.ID, ".") || len(end.Calls) == 0 {
+			continue
+		}
+		failed, _, _ := strings.Cut(end.Error.Instance, "/catch/")
+		well := map[string]bool{}
+		for _, e := range end.History {
+			if e.Type == event.TaskCompleted {
+				well[e.Task] = completedWell(e)
+			}
+		}
+		calls := changing(callsBelow(t, end.ID))
+		for i, c := range calls {
+			if c.Execution != end.ID || c.Method != http.MethodPost || !well[c.Task] || strings.HasPrefix(event.ParseRun(c.Task).Ref, failed) ||
+				slices.ContainsFunc(calls[i+1:], func(later sim.Call) bool { return takesBack(&c, &later) }) {
+				continue
+			}
+			out = append(out, leftBehind{task: event.ParseRun(c.Task).Ref, call: c.Method + " " + c.URL, failed: failed})
+		}
+	}
+	return out
+}
+
+func (h *hunt) countLeft(v *verdict) {
+	seen := map[string]bool{}
+	for _, l := range v.left {
+		if seen[l.task] {
+			continue
+		}
+		seen[l.task] = true
+		known := h.left[l.task]
+		if known == nil {
+			known = &l
+			h.left[l.task] = known
+		}
+		known.runs++
+	}
+}
+
+// leftHint tells of what faulted executions left behind, in one hint, at the first call.
+func (h *hunt) leftHint() []Hint {
+	var first *leftBehind
+	var others []string
+	for _, ref := range slices.Sorted(maps.Keys(h.left)) {
+		l := h.left[ref]
+		switch {
+		case h.Config.Definition.Task(ref) == nil || h.Config.Definition.Task(l.failed) == nil || h.told(SideEffect, ref):
+		case first == nil:
+			first = l
+		default:
+			others = append(others, h.taskName(ref))
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	likewise := ""
+	if len(others) > 0 {
+		likewise = "; likewise the calls of " + strings.Join(others, ", ")
+	}
+	return []Hint{{"undo", h.Config.Definition.Task(first.task), fmt.Sprintf(
+		"%s is carried out before %s fails, the execution faults, and nothing takes it back (in %s%s). If that has to be undone, put the tasks into one try whose catch.do does so, the last one first",
+		first.call, h.taskName(first.failed), runsText(first.runs), likewise)}}
 }
 
 // undoHint tells of tries that do not take back what they have done, or in the wrong order.
