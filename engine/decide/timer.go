@@ -113,7 +113,7 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	return func() {
 		n.Timers = slices.Delete(n.Timers, i, i+1)
 		m.isSet(t)
-		m.elapse(n, t)
+		m.elapse(n, t, fired)
 	}, nil
 }
 
@@ -136,8 +136,8 @@ func sameTimer(a, b event.Timer) bool {
 	return a.TaskID == b.TaskID && a.Kind == b.Kind && a.Key == b.Key && a.FireAt.Equal(b.FireAt)
 }
 
-// elapse does what a timer was set for.
-func (m *machine) elapse(n *Node, t event.Timer) {
+// elapse does what a timer was set for, now that it has fired.
+func (m *machine) elapse(n *Node, t event.Timer, fired event.Fired) {
 	switch {
 	case t.Kind == event.WaitTimer:
 		m.complete(n, n.Input.V, "")
@@ -146,8 +146,21 @@ func (m *machine) elapse(n *Node, t event.Timer) {
 	case t.Key == attemptKey || t.Key == overallKey:
 		m.attemptTimedOut(n, t.Key)
 	default:
-		limit := time.Duration(t.DurationMS) * time.Millisecond
-		m.fail(n, event.NewProblem(event.Timeout, fmt.Sprintf("the task did not end within %v", limit)))
+		m.fail(n, event.NewProblem(event.Timeout, timedOut(t, fired)))
+	}
+}
+
+// timedOut says in which time a task did not end: that of its timeout, unless an operator
+// fired the timeout or moved it.
+func timedOut(t event.Timer, fired event.Fired) string {
+	limit := time.Duration(t.DurationMS) * time.Millisecond
+	switch {
+	case fired.By != "":
+		return fmt.Sprintf("%s fired the timeout of %v", fired.By, limit)
+	case !fired.MovedTo.IsZero():
+		return fmt.Sprintf("the task did not end by %s, to which its timeout of %v was moved", fired.MovedTo.UTC().Format(time.RFC3339), limit)
+	default:
+		return fmt.Sprintf("the task did not end within %v", limit)
 	}
 }
 

@@ -129,12 +129,11 @@ func (c *cancelling) Close() error {
 type closedNetworkError struct {
 	address netip.Addr
 	network string
-	setting string
 }
 
-// Error names the setting that would allow it.
+// Error names the flag that would allow it.
 func (e *closedNetworkError) Error() string {
-	return fmt.Sprintf("%v is %s, which calls may not reach (setting: %s)", e.address, e.network, e.setting)
+	return fmt.Sprintf("%v is %s, which calls may not reach unless the services run with --allow-private", e.address, e.network)
 }
 
 // control refuses connections to networks that the limits close.
@@ -152,10 +151,10 @@ func (l Limits) permit(ip netip.Addr) error {
 	switch {
 	case ip.IsLoopback(), ip.IsUnspecified():
 		if !l.AllowLoopback {
-			return &closedNetworkError{ip, "this machine itself", "allow loopback"}
+			return &closedNetworkError{ip, "this machine itself"}
 		}
 	case !public(ip) && !l.AllowPrivate:
-		return &closedNetworkError{ip, "not in the public internet", "allow private networks"}
+		return &closedNetworkError{ip, "not in the public internet"}
 	}
 	return nil
 }
