@@ -155,7 +155,7 @@ func (p letterPage) write(sh *shell) {
 		fmt.Fprintln(sh.Out, "\npayload:")
 		fmt.Fprintln(sh.Out, printable(indented(p.Payload)))
 	case p.Text != "":
-		fmt.Fprintln(sh.Out, "\npayload (no JSON):")
+		fmt.Fprintln(sh.Out, "\npayload (not JSON):")
 		fmt.Fprintln(sh.Out, printable(p.Text))
 	}
 }

@@ -58,7 +58,7 @@ func ofVersion(v store.Server) finding {
 	part, wrong := strconv.Atoi(minor)
 	switch {
 	case v.Mode == "cluster":
-		f.State, f.Remedy = isBad, "flunq does not work on a Redis Cluster yet: use a Redis that is no cluster, or one that Sentinel fails over"
+		f.State, f.Remedy = isBad, "flunq does not work on a Redis Cluster yet: use a Redis that is not a cluster, or one that Sentinel fails over"
 	case v.Mode == "sentinel":
 		f.State, f.Remedy = isBad, "this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER/DB"
 	case err != nil || wrong != nil:

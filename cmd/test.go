@@ -90,7 +90,7 @@ func (t *tester) command(ctx context.Context, args []string) error {
 	args = t.coverageWord(args)
 	var err error
 	if t.pattern, err = regexp.Compile(t.only); err != nil {
-		return misusef("--run %q is no regular expression: %v", t.only, err)
+		return misusef("--run %q is not a regular expression: %v", t.only, err)
 	}
 	switch {
 	case t.parallel < 1:

@@ -75,7 +75,7 @@ func testOf(file string) ([]string, error) {
 	ext := filepath.Ext(file)
 	test := strings.TrimSuffix(file, ext) + spec.Suffixes()[0]
 	if _, err := os.Stat(test); err != nil {
-		return nil, misusef("%s is no test file, and there is no %s beside it", file, filepath.Base(test))
+		return nil, misusef("%s is not a test file, and there is no %s beside it", file, filepath.Base(test))
 	}
 	return []string{test}, nil
 }

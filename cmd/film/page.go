@@ -58,7 +58,7 @@ func (f *Film) timers(q tui.Query) (tui.Page, error) {
 		nanos, err := strconv.ParseInt(due, 10, 64)
 		frame, wrong := strconv.Atoi(at)
 		if !ok || err != nil || wrong != nil {
-			return page, fmt.Errorf("%q is no place in the table", q.After)
+			return page, fmt.Errorf("%q is not a place in the table", q.After)
 		}
 		// Where the timer itself is, rows before it end there and those behind it begin.
 		itself := -1
@@ -81,7 +81,7 @@ func backwards(q tui.Query, n int, row func(at int) tui.Row) (tui.Page, error) {
 	case q.After != "":
 		at, err := strconv.Atoi(q.After)
 		if err != nil || at < 0 {
-			return tui.Page{}, fmt.Errorf("%q is no place in the table", q.After)
+			return tui.Page{}, fmt.Errorf("%q is not a place in the table", q.After)
 		}
 		from = n - min(n, at)
 		if q.Back {

@@ -202,7 +202,7 @@ func (p *parser) uri(n *node, what string, s scope) *expr.Value {
 	case src == "":
 		p.mistake(n.Pos, "", "%s is empty", what)
 	case strings.ContainsAny(src, " \t\r\n\v\f"):
-		p.mistake(n.Pos, "", "%s: %s is no URI: it has spaces", what, quote(src))
+		p.mistake(n.Pos, "", "%s: %s is not a URI: it has spaces", what, quote(src))
 	default:
 		// In loose mode too a plain URI is what it looks like.
 		return expr.Literal(src)

@@ -17,7 +17,7 @@ func (p *parser) callGRPC(n *node, s scope) {
 	}
 	p.textOrExpression(service.get("name"), "service.name", s)
 	if host, ok := p.text(service.get("host"), "service.host"); ok && !hostPattern.MatchString(host) {
-		p.mistake(service.get("host").Pos, "host: api.example.com", "service.host: %s is no host name", quote(host))
+		p.mistake(service.get("host").Pos, "host: api.example.com", "service.host: %s is not a host name", quote(host))
 	}
 	p.whole(service.get("port"), "service.port", 0, 65535)
 	p.authentication(service.get("authentication"), s)

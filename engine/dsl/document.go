@@ -158,7 +158,7 @@ func (p *parser) version(n *node, what, example string) string {
 	}
 	s, ok := p.text(n, "document."+what)
 	if ok && !versionPattern.MatchString(s) {
-		p.mistake(n.Pos, "write it as '"+threeParts(s, example)+"'", "document.%s: %s is no semantic version", what, quote(s))
+		p.mistake(n.Pos, "write it as '"+threeParts(s, example)+"'", "document.%s: %s is not a semantic version", what, quote(s))
 		return ""
 	}
 	return s

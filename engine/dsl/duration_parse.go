@@ -40,11 +40,11 @@ func readDuration(v any) (Duration, *misreading) {
 	default:
 		if n, ok := wholeNumber(v); ok {
 			return Duration{}, &misreading{
-				"", fmt.Sprintf("%d is no duration: a unit is missing", n),
+				"", fmt.Sprintf("%d is not a duration: a unit is missing", n),
 				fmt.Sprintf("for seconds, write: PT%dS", max(n, 0)),
 			}
 		}
-		return Duration{}, &misreading{"", "this is no duration", "write it as PT5S or {seconds: 5}"}
+		return Duration{}, &misreading{"", "this is not a duration", "write it as PT5S or {seconds: 5}"}
 	}
 }
 
@@ -67,7 +67,7 @@ func durationOfMap(m map[string]any) (Duration, *misreading) {
 		n, ok := rational(value)
 		switch {
 		case !ok:
-			return Duration{}, &misreading{key, key + " is no whole number", wholeParts(key, value)}
+			return Duration{}, &misreading{key, key + " is not a whole number", wholeParts(key, value)}
 		case n.Sign() < 0:
 			return Duration{}, &misreading{key, key + " is negative", "a duration cannot lead into the past"}
 		}
@@ -130,7 +130,7 @@ var (
 func durationOfText(s string) (Duration, *misreading) {
 	const longest = 200
 	if len(s) > longest {
-		return Duration{}, &misreading{"", quote(s) + " is no duration", ""}
+		return Duration{}, &misreading{"", quote(s) + " is not a duration", ""}
 	}
 	if d, ok := plainISO(s); ok {
 		return d, nil
@@ -153,7 +153,7 @@ func durationOfText(s string) (Duration, *misreading) {
 	if mended := mendDuration(s); mended != "" {
 		suggestion = "write it as " + mended
 	}
-	return Duration{}, &misreading{"", quote(s) + " is no ISO 8601 duration", suggestion}
+	return Duration{}, &misreading{"", quote(s) + " is not an ISO 8601 duration", suggestion}
 }
 
 // plainISO reads what most durations are: whole amounts of few digits.
@@ -209,7 +209,7 @@ func durationOfISO(s string) Duration {
 	return total.duration()
 }
 
-// mendDuration guesses what a text that is no duration was meant to be.
+// mendDuration guesses what a text that is not a duration was meant to be.
 func mendDuration(s string) string {
 	if m := saidInFull.FindStringSubmatch(s); m != nil {
 		return inISO(m[1], strings.ToLower(m[2]))

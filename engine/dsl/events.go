@@ -25,7 +25,7 @@ func (p *parser) emit(t *Task, n *node, s scope) {
 	t.Emit = p.value(with, s)
 	if at := with.get("time"); at != nil && at.shape == text && !whole(at.text()).is {
 		if _, err := time.Parse(time.RFC3339Nano, at.text()); err != nil {
-			p.mistake(at.Pos, "write it as 2026-01-31T08:00:00Z", "time: %s is no RFC 3339 timestamp", quote(at.text()))
+			p.mistake(at.Pos, "write it as 2026-01-31T08:00:00Z", "time: %s is not an RFC 3339 timestamp", quote(at.text()))
 		}
 	}
 }

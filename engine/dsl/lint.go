@@ -213,7 +213,7 @@ func (p *parser) absolute(n *node, src, what string) {
 	u, err := url.Parse(template.ReplaceAllString(src, "x"))
 	switch {
 	case err != nil:
-		p.warn(n.Pos, "write it as https://host/path", "%s: %s is no URI", what, quote(src))
+		p.warn(n.Pos, "write it as https://host/path", "%s: %s is not a URI", what, quote(src))
 	case u.Scheme == "http" || u.Scheme == "https":
 		if u.Hostname() == "" {
 			p.warn(n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s names no host", what, quote(src))

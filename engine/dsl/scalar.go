@@ -83,7 +83,7 @@ func (t *planter) plain(n *node, s string) {
 		}
 		n.shape, n.data = number, f
 	case notFinite.MatchString(s):
-		t.notes.mistake(n.Pos, "quote it to have it as text", "%s is no number that JSON knows", s)
+		t.notes.mistake(n.Pos, "quote it to have it as text", "%s is not a number in JSON", s)
 		n.shape, n.data = number, 0
 	}
 }

@@ -240,7 +240,7 @@ func (p *parser) errorTemplate(n *node, s scope) *ErrorTemplate {
 	e.Detail = p.textOrExpression(n.get("detail"), "detail", s)
 	e.Instance = p.textOrExpression(n.get("instance"), "instance", s)
 	if at := n.get("instance"); at != nil && at.shape == text && at.text() != "" && at.text()[0] != '/' && !whole(at.text()).is {
-		p.mistake(at.Pos, "write it as /do/0/name", "instance: %s is no JSON pointer", quote(at.text()))
+		p.mistake(at.Pos, "write it as /do/0/name", "instance: %s is not a JSON pointer", quote(at.text()))
 	}
 	return e
 }

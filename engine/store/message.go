@@ -215,7 +215,7 @@ func (s *Store) attributes(fields []string) (event.Event, error) {
 // checkData is what is wrong with the data of an event.
 func checkData(e *event.Event) error {
 	if strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
-		return errors.New("its data is no JSON")
+		return errors.New("its data is not JSON")
 	}
 	return nil
 }

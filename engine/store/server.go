@@ -186,7 +186,7 @@ func (s *Store) CheckServer(ctx context.Context) error {
 	case err != nil:
 		return err
 	case v.Mode == "cluster":
-		return errors.New("this Redis is a node of a Redis Cluster, on which flunq does not work yet: use a Redis that is no cluster, or one that Sentinel fails over (redis-sentinel://host:26379/MASTER)")
+		return errors.New("this Redis is a node of a Redis Cluster, on which flunq does not work yet: use a Redis that is not a cluster, or one that Sentinel fails over (redis-sentinel://host:26379/MASTER)")
 	case v.Mode == "sentinel":
 		return errors.New("this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER")
 	case !v.Evicts():

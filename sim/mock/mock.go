@@ -130,7 +130,7 @@ func MatchFields(r *nodes.Reader, m *Match) nodes.Fields {
 		"task": func(n *yaml.Node) {
 			m.Task = r.Text(n, "task")
 			if m.Task != "" && m.Task[0] != '/' && m.Task[0] != '*' {
-				r.Errorf(n, "task %q is no reference: want one such as /do/0/%s, or */%s", m.Task, m.Task, m.Task)
+				r.Errorf(n, "task %q is not a reference: want one such as /do/0/%s, or */%s", m.Task, m.Task, m.Task)
 			}
 		},
 		"query": func(n *yaml.Node) {

@@ -84,12 +84,12 @@ event: []
 	}
 	want := `m.yaml:3:13: match has no key "methd", did you mean "method"?
 m.yaml:3:30: url "/pets" matches no request: want a whole URL such as https://host/path, or */path
-m.yaml:3:43: task "getPet" is no reference: want one such as /do/0/getPet, or */getPet
+m.yaml:3:43: task "getPet" is not a reference: want one such as /do/0/getPet, or */getPet
 m.yaml:4:23: status is "99", want a number from 200 to 599
 m.yaml:4:14: respond has an error and an answer: want error alone, or status, headers and body
 m.yaml:5:12: match is "yes", want a map
 m.yaml:6:5: http mock has no key "respons", did you mean "respond"?
-m.yaml:7:24: latency: 5 is no duration: a unit is missing (for seconds, write: PT5S)
+m.yaml:7:24: latency: 5 is not a duration: a unit is missing (for seconds, write: PT5S)
 m.yaml:7:40: a is a map, want text
 m.yaml:7:44: headers has "a" twice
 m.yaml:9:13: after: P1M has no fixed length, want days or less

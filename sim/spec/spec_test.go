@@ -221,7 +221,7 @@ order.test.yaml:10:7: expect has an output and an error: want one, a run has not
 order.test.yaml:11:15: no task "dne" in order.yaml, did you mean "done"?
 order.test.yaml:11:20: no task /do/9/x in order.yaml
 order.test.yaml:12:15: jq has no function foo (for the member, write .foo; for the text, write "foo")
-order.test.yaml:13:16: elapsed: "PT" is no ISO 8601 duration (write it as PT5S (5 seconds), PT10M (10 minutes) or P1D (1 day))
+order.test.yaml:13:16: elapsed: "PT" is not an ISO 8601 duration (write it as PT5S (5 seconds), PT10M (10 minutes) or P1D (1 day))
 order.test.yaml:14:15: error has no member "kind", want one of type, status, title, detail, instance
 order.test.yaml:15:26: times is "x", want a number, or a comparison such as "<= 3"
 order.test.yaml:16:15: events is a map, want a list
