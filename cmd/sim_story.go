@@ -53,6 +53,9 @@ func attended(sc search.Scenario) string {
 	if sc.Slow {
 		text.WriteString(", where calls take long")
 	}
+	if sc.Waits > 0 {
+		text.WriteString(", where timer services wait in their reads")
+	}
 	if sc.Deadly > 0 {
 		fmt.Fprintf(&text, ", where processes die of message %d", sc.Deadly)
 	}

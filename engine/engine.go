@@ -62,6 +62,7 @@ type Options struct {
 
 	Fires     int           // timers fired at once
 	MaxSleep  time.Duration // longest wait between two looks at the timers
+	LongRead  time.Duration // longest wait of a read; 0: 5 s; simulated up to days
 	Lookahead time.Duration // see timer.Options
 	Chunk     int           // history entries in one commit, about; 0: 256; simulated 1 to 256
 	Snapshots int           // entries behind which a snapshot is written, at least; 0: 256; simulated 1 to 256
@@ -191,7 +192,7 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share, Lend: opts.Lend, Memory: opts.Memory})
+	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share, Lend: opts.Lend, Memory: opts.Memory, Block: opts.LongRead})
 	e := &Engine{Store: st, opts: opts, roster: delivery.NewRoster(opts.Tenants...)}
 	if !opts.Discover {
 		e.roster.Fix()

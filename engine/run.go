@@ -121,7 +121,11 @@ func loop(ctx, work context.Context, p *pulse, log *slog.Logger) {
 
 // alarm asks Redis for the time after a while, and again until it is stopped: it
 // looks at the reads that have waited long enough whenever it has something to do.
+// Services that are stepped by hand need none.
 func (e *Engine) alarm(after time.Duration) (stop func()) {
+	if !e.runs.Load() {
+		return func() {}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	clock := time.AfterFunc(after+slack, func() {
 		for ctx.Err() == nil {

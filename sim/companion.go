@@ -79,6 +79,11 @@ func NewCompanion(name string, seed uint64) (*Companion, error) {
 		plan = Plan{}
 	}
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &plan
+	if l.lethal == "" && l.fatal == "" && mix(seed, hashed(name), 0)%2 == 0 {
+		if cfg.Waits = usualWaits; plan.harmless() {
+			cfg.Waits = longWaits
+		}
+	}
 	cfg.Thorough = seed == 1 && len(l.acts) == 0 && l.lethal == "" && l.fatal == ""
 	return &Companion{name, cfg, l.wrong}, nil
 }
@@ -103,6 +108,13 @@ func once(name string, n uint64, of func() (*Companion, error)) (*Companion, err
 	}
 	return c, err
 }
+
+// For how long timer services wait in their reads in half of the companions: longer than
+// many of the timers, and where nothing goes wrong longer than all.
+const (
+	usualWaits = 7 * time.Hour
+	longWaits  = 400 * day
+)
 
 // plainSeeds is how many seeds of a workload's companions have no faults.
 const plainSeeds = 2

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -79,6 +80,9 @@ func (w *world) perform(x sending) error {
 	}
 	var first error
 	for i, cmd := range x.all {
+		if err := w.await(cmd); err != nil {
+			return err
+		}
 		if !w.memory.Answer(cmd) {
 			return cmp.Or(first, x.nextAll(x.ctx, x.all[i:]))
 		}
@@ -127,6 +131,45 @@ func (w *world) command(x sending) error {
 func (x sending) reads() bool {
 	read := func(cmd redis.Cmder) bool { return cmd.Name() == "xreadgroup" }
 	return x.one != nil && read(x.one) || slices.ContainsFunc(x.all, read)
+}
+
+// await lets a read wait until there is something to read, or its time is over.
+func (w *world) await(cmd redis.Cmder) error {
+	s := w.current
+	if s == nil || w.cfg.Waits == 0 || !s.team.fires() || cmd.Name() != "xreadgroup" {
+		return nil
+	}
+	args, block := cmd.Args(), int64(0)
+	for i, arg := range args {
+		if arg == "block" {
+			block, _ = args[i+1].(int64)
+		}
+	}
+	until := w.clock.now.Add(time.Duration(block) * time.Millisecond)
+	for w.clock.now.Before(until) && !w.unread(s) {
+		s.waits, s.wake = true, until
+		if !s.pause() {
+			return errStopped
+		}
+		s.waits, s.called = false, false
+		switch {
+		case s.process.dead:
+			return errCrashed
+		case w.clock.now.Before(w.outage):
+			return errLost
+		}
+	}
+	return nil
+}
+
+// unread reports whether there is an event that nobody of a service's group was given.
+func (w *world) unread(s *service) bool {
+	for _, stream := range w.streams {
+		if unread, _ := w.memory.Open(stream, s.team.reads(), s.consumer, func([]string) bool { return true }); unread > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // errStopped ends a service whose world has ended.

@@ -36,7 +36,7 @@ func (w *world) depart() {
 		w.bodies = true
 		if slices.ContainsFunc(p.services, func(s *service) bool {
 			calls := s.asleep || s.calling
-			return !s.parked && (!calls || w.clock.now.Before(p.grace))
+			return !s.rests() && (!calls || w.clock.now.Before(p.grace))
 		}) {
 			continue
 		}

@@ -72,7 +72,7 @@ func eachFiring(history []event.Event, yield func(firing) bool) {
 func (w *world) slack() time.Duration {
 	slack := time.Second
 	for _, s := range w.struck {
-		slack += s.Cost()
+		slack += s.Cost() + 2*w.cfg.Waits // whoever knew of a timer may be gone
 	}
 	slack += w.operators.rested + time.Duration(w.victims.deaths())*Recovery
 	for _, r := range w.reached {

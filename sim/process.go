@@ -47,8 +47,8 @@ func (w *world) boot(ctx context.Context, p *process) error {
 	for _, s := range p.engine.Services() {
 		t := w.team(s)
 		it := newService(ctx, p, t, s)
-		if p.life > 0 || s.Group == housekeeping {
-			w.call(it) // others may have left it something to claim
+		if p.life > 0 || s.Group == housekeeping || w.cfg.Waits > 0 && t.fires() {
+			w.call(it) // others may have left it something to claim; or it is to wait in a read
 		}
 		t.services, p.services = append(t.services, it), append(p.services, it)
 	}

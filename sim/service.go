@@ -34,6 +34,7 @@ type service struct {
 	calls    uint64    // likewise
 	parked   bool      // between two steps, with nothing to do
 	asleep   bool      // in the middle of a step, until wake
+	waits    bool      // in the middle of a step, in a read, until wake or something is written
 	calling  bool      // in the middle of a step, until a call from outside is back
 	called   bool      // something was written that it may have to read
 	active   bool      // it is among the world's active ones
@@ -89,8 +90,12 @@ func (s *service) stop() {
 // pause hands the turn back to the world; it is false once the world has ended.
 func (s *service) pause() bool { return s.yield(struct{}{}) }
 
+// rests reports whether a service has nothing to do before something is written, or its
+// time has come.
+func (s *service) rests() bool { return s.parked || s.waits }
+
 // free reports whether a service has nothing to do, and was not called either.
-func (s *service) free() bool { return s.parked && !s.called }
+func (s *service) free() bool { return s.rests() && !s.called }
 
 // ready reports whether a service can have a turn now.
 func (s *service) ready(now time.Time) bool {
@@ -99,9 +104,9 @@ func (s *service) ready(now time.Time) bool {
 		return false
 	case s.asleep:
 		return !s.wake.After(now)
-	case s.parked && s.process.leaving:
+	case s.rests() && s.process.leaving:
 		return false
-	case s.parked:
+	case s.rests():
 		return s.called || !s.wake.IsZero() && !s.wake.After(now)
 	default:
 		return true
@@ -211,6 +216,10 @@ func (w *world) turn(s *service) {
 
 // parked sees to a service that has ended a step.
 func (w *world) parked(s *service) {
+	if w.cfg.Waits > 0 && s.team.fires() && s.err == nil {
+		s.wake = w.clock.now // to wait in its next read
+		return
+	}
 	if s.idle() && s.err == nil {
 		w.settle()
 		return
@@ -270,10 +279,10 @@ func (w *world) busy(p *process) bool {
 func (w *world) nextWake() time.Time {
 	next := w.nextRise()
 	for _, s := range w.active {
-		if w.clock.now.Before(s.process.frozen) || w.vain(s) || s.parked && s.process.leaving {
+		if w.clock.now.Before(s.process.frozen) || w.vain(s) || s.rests() && s.process.leaving {
 			continue
 		}
-		if !s.wake.IsZero() && (s.parked || s.asleep) && (next.IsZero() || s.wake.Before(next)) {
+		if !s.wake.IsZero() && (s.rests() || s.asleep) && (next.IsZero() || s.wake.Before(next)) {
 			next = s.wake
 		}
 	}

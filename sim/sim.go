@@ -57,10 +57,11 @@ type Config struct {
 	Tenants    int   // over which they are spread, Tenant and such as it; 1 if 0
 	Twins      bool  // each tenant has executions of the same ids
 
-	Acts     []Act  // of operators, who let go on in the end what rests
-	Slow     bool   // calls take longer than leases
-	Thorough bool   // services look for what others may have left, though nothing goes wrong
-	Deadly   uint64 // of all messages that are begun with, the one that whoever does so dies of; 0: none
+	Acts     []Act         // of operators, who let go on in the end what rests
+	Slow     bool          // calls take longer than leases
+	Waits    time.Duration // timer services wait in their reads, and look at the timers at least this often; 0: they ask again when there is something new
+	Thorough bool          // services look for what others may have left, though nothing goes wrong
+	Deadly   uint64        // of all messages that are begun with, the one that whoever does so dies of; 0: none
 
 	bug       *bug                      // planted by the tests of the simulator itself
 	acts      []arrival                 // of operators, likewise
@@ -190,6 +191,9 @@ func (w *world) options(p *process) engine.Options {
 		opts.Chunk, opts.Snapshots = w.cfg.pieces("chunk", one, most), w.cfg.pieces("snapshots", one, most)
 		opts.Fires = cmp.Or(w.cfg.pieces("fires", one, most), opts.Fires)
 		opts.Workers, opts.Timers = w.cfg.several("workers"), w.cfg.several("timers")
+		if waits := w.cfg.Waits; waits > 0 { // in a read, where a service is alone: two of a process would wait for one another
+			opts.Timers, opts.Timer.Block, opts.MaxSleep, opts.LongRead = 1, waits, waits, waits
+		}
 	}
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe, opts.Retention = w.observe, w.retention

@@ -123,8 +123,8 @@ func (w *world) rather(s, other *service, count uint64) bool {
 	switch {
 	case s.free() != other.free():
 		return s.free()
-	case s.parked != other.parked:
-		return s.parked
+	case s.rests() != other.rests():
+		return s.rests()
 	default:
 		return w.cfg.Plan != nil && mix(w.cfg.Seed, s.hash, count) < mix(w.cfg.Seed, other.hash, count)
 	}
@@ -268,7 +268,20 @@ func (w *world) relieve(of *service) {
 // vain reports whether a service would only look after what is left lying on
 // purpose, or remove what is old: time that passes for its sake would pass for ever.
 func (w *world) vain(s *service) bool {
-	return s.team.group == housekeeping || w.lazy && s.team.group == renewal && !w.busy(s.process)
+	return s.team.group == housekeeping || w.lazy && s.team.group == renewal && !w.busy(s.process) ||
+		s.waits && w.memory.First(timers).IsZero() && !w.pends(s.team)
+}
+
+// pends reports whether somebody was given an event that is not acknowledged yet.
+func (w *world) pends(t *team) bool {
+	for _, stream := range w.streams {
+		for _, g := range w.memory.Groups(stream) {
+			if g.Name == t.reads() && g.Pending > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // renewal is the group of those who look after what is under way.

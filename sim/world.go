@@ -94,6 +94,7 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 		w.streams = append(w.streams, streamOf(tenant))
 	}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
+	w.memory.Waited = cfg.Waits > 0
 	w.memory.Node = 1 // what may be trimmed is, in streams that are short
 	w.lazy, w.beside = cfg.lazy(), cfg.besides()
 	if cfg.harmless() { // as are most of those of a search

@@ -67,7 +67,7 @@ func (q *reading) ask(ctx context.Context, a ask) {
 	from := len(q.args)
 	q.args = append(q.args, "xreadgroup", "group", &q.reader.Group, &q.reader.Consumer, "count", a.count)
 	if a.block > 0 {
-		q.args = append(q.args, "block", min(a.block, longestBlock).Milliseconds())
+		q.args = append(q.args, "block", min(a.block, q.store.block).Milliseconds())
 	}
 	q.args = append(q.args, "streams")
 	for _, tenant := range q.reader.Tenants {

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -27,6 +28,7 @@ type Store struct {
 	sealer *Sealer
 	memory *Memory
 	pipes  pipes
+	block  time.Duration // the longest that a read waits
 
 	passages passages
 	lending  lending
@@ -49,6 +51,10 @@ type Options struct {
 	// how many of them a loan is at most: a process that died of one is given all of it
 	// when it is back. 0: nothing is lent.
 	Lend int
+
+	// Block is the longest that a read waits, whatever it is asked for; 5 s if 0, which is
+	// what the clients of Open are made for.
+	Block time.Duration
 }
 
 // New is a Store on an open client.
@@ -58,7 +64,7 @@ func New(rdb redis.UniversalClient, opts Options) *Store {
 		memory = new(Memory)
 	}
 	return &Store{
-		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory,
+		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory, block: cmp.Or(opts.Block, longestBlock),
 		passages: passages{least: opts.Share}, lending: lending{reads: opts.Lend, pause: opts.Lend},
 	}
 }

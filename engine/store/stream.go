@@ -102,7 +102,7 @@ type Found struct {
 // Spent is an entry that means nothing more to a group.
 type Spent struct{ Tenant, ID string }
 
-// longestBlock is how long a read waits at most, whatever it is asked for: a
+// longestBlock is how long a read waits at most, unless the options say otherwise: a
 // connection that says nothing for much longer is taken to be broken.
 const longestBlock = 5 * time.Second
 

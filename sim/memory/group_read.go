@@ -11,7 +11,7 @@ func (s *Server) xreadGroup(args []string) resp.Reply {
 	if !strings.EqualFold(args[1], "group") {
 		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
 	}
-	r, bad := readingOf(args[4:])
+	r, bad := s.readingOf(args[4:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}

@@ -26,6 +26,8 @@ type Server struct {
 
 	// Page is how many of what is scanned are replied at once; 0: all.
 	Page int
+	// Waited says that whoever sends a read that waits has let it wait before.
+	Waited bool
 	// Node is how many entries a node of a stream takes, as stream-node-max-entries says:
 	// trimming about takes out whole ones. 0: 100, as Redis has it unless told otherwise.
 	Node int

@@ -253,7 +253,7 @@ func (s *Server) entriesReversed(entries []entry, count int) resp.Reply {
 
 // xread is XREAD.
 func (s *Server) xread(args []string) resp.Reply {
-	r, bad := readingOf(args[1:])
+	r, bad := s.readingOf(args[1:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
@@ -294,12 +294,14 @@ type reading struct {
 }
 
 // readingOf reads it, from behind the name of the command, or the consumer's.
-func readingOf(args []string) (r reading, bad string) {
+func (s *Server) readingOf(args []string) (r reading, bad string) {
 	r.count = math.MaxInt
 	for ; len(args) > 0; args = args[1:] {
 		switch word := strings.ToLower(args[0]); {
 		case word == "noack":
 			r.noAck = true
+		case word == "block" && s.Waited && len(args) > 1:
+			args = args[1:]
 		case word == "block":
 			return r, "ERR the simulator cannot block: leave BLOCK out"
 		case word == "count" && len(args) > 1:

@@ -18,7 +18,7 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 			if sc.chance = h.Kinds; len(h.Kinds) == 0 && h.inOrder {
 				sc = sc.slight(h.Config.Remote)
 			} else {
-				sc = h.operated(h.inCompany(sc))
+				sc = h.operated(h.waiting(h.inCompany(sc)))
 			}
 			if !yield(sc) || seed == h.Last {
 				return
@@ -55,6 +55,16 @@ func (h *hunt) inCompany(sc Scenario) Scenario {
 	if sim.Choice(sc.Seed, "tenants")%once == 1 && h.sociable() {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
 		sc.Twins = sim.Choice(sc.Seed, "twins")%2 == 1
+	}
+	return sc
+}
+
+// waiting has the timer services of some worlds wait in their reads, where nothing goes
+// wrong otherwise: for longer than most timers, so that one they do not know of is late.
+func (h *hunt) waiting(sc Scenario) Scenario {
+	const once = 12
+	if sim.Choice(sc.Seed, "waits")%once == 1 {
+		sc.Waits, sc.chance = 4*h.scene.lasts+time.Hour, nil
 	}
 	return sc
 }

@@ -41,7 +41,7 @@ func (h *hunt) operated(sc Scenario) Scenario {
 	n >>= 8
 	switch way := n % 3; { //nolint:mnd // thirds
 	case way == 0 && h.scene.begun > 0:
-		sc.Deadly, sc.chance = 1+(n>>8)%h.scene.begun, nil
+		sc.Deadly, sc.Waits, sc.chance = 1+(n>>8)%h.scene.begun, 0, nil
 		return sc
 	case way == 1 && len(h.calls) > 0:
 		sc.Slow = true

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"flunq.io/flunq/sim"
 )
@@ -10,18 +11,19 @@ import (
 // Scenario is one world that a search tries, and what goes wrong in it. As a file
 // it repeats the run.
 type Scenario struct {
-	Seed       uint64      `json:"seed"`
-	Companion  string      `json:"companion,omitempty"` // one of the simulator's own workflows, in the place of the document
-	Processes  int         `json:"processes"`
-	Executions int         `json:"executions"`
-	Tenants    int         `json:"tenants,omitempty"`  // over which the executions are spread; one if 0
-	Twins      bool        `json:"twins,omitempty"`    // these have executions of the same ids
-	Remote     bool        `json:"remote,omitempty"`   // tasks that only compute go through the stream
-	Thorough   bool        `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
-	Acts       []sim.Act   `json:"acts,omitempty"`     // of operators
-	Deadly     uint64      `json:"deadly,omitempty"`   // of all messages that are begun with, the one that whoever does so dies of
-	Slow       bool        `json:"slow,omitempty"`     // calls take longer than leases
-	Faults     []sim.Fault `json:"faults"`
+	Seed       uint64        `json:"seed"`
+	Companion  string        `json:"companion,omitempty"` // one of the simulator's own workflows, in the place of the document
+	Processes  int           `json:"processes"`
+	Executions int           `json:"executions"`
+	Tenants    int           `json:"tenants,omitempty"`  // over which the executions are spread; one if 0
+	Twins      bool          `json:"twins,omitempty"`    // these have executions of the same ids
+	Remote     bool          `json:"remote,omitempty"`   // tasks that only compute go through the stream
+	Thorough   bool          `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
+	Acts       []sim.Act     `json:"acts,omitempty"`     // of operators
+	Deadly     uint64        `json:"deadly,omitempty"`   // of all messages that are begun with, the one that whoever does so dies of
+	Slow       bool          `json:"slow,omitempty"`     // calls take longer than leases
+	Waits      time.Duration `json:"waits,omitempty"`    // of timer services in their reads, see sim.Config
+	Faults     []sim.Fault   `json:"faults"`
 
 	chance []sim.FaultKind // besides
 	built  *sim.Companion  // of that name and seed, once it has been built
@@ -61,7 +63,7 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 		return sc.companionConfig()
 	}
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
-	cfg.Twins, cfg.Acts, cfg.Deadly, cfg.Slow = sc.Twins, sc.Acts, sc.Deadly, sc.Slow
+	cfg.Twins, cfg.Acts, cfg.Deadly, cfg.Slow, cfg.Waits = sc.Twins, sc.Acts, sc.Deadly, sc.Slow, sc.Waits
 	cfg.Plan, cfg.Thorough = &sim.Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
 	return cfg
 }

@@ -91,6 +91,9 @@ func (s *shrinking) unattended(ctx context.Context, sc Scenario) Scenario {
 	if sc.Slow {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Slow = false })
 	}
+	if sc.Waits > 0 {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Waits = 0 })
+	}
 	for i := range slices.Backward(sc.Acts) {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Acts = slices.Delete(slices.Clone(sc.Acts), i, i+1) })
 	}
