@@ -44,6 +44,7 @@ const (
 	modelledName  = "a modelled document"
 	restingName   = "a crowd of tasks rests" // an operator suspends an execution, and resumes it
 	cancelledName = "a crowd of tasks is cancelled"
+	changedName   = "a crowd of tasks whose timers are changed" // and their document
 	deadlyName    = "a crowd of tasks and a deadly message"
 )
 
@@ -59,7 +60,7 @@ func NewCompanion(name string, seed uint64) (*Companion, error) {
 			m.cfg.Plan = &Plan{}
 			return &Companion{name, m.cfg, m.wrong}, nil
 		})
-	case restingName, cancelledName, deadlyName:
+	case restingName, cancelledName, deadlyName, changedName:
 		return crowdCompanion(name, seed), nil
 	}
 	i := slices.IndexFunc(companionWorkloads(), func(l workload) bool { return l.name == name })
@@ -135,6 +136,10 @@ func crowdCompanion(name string, seed uint64) *Companion {
 	at := crowdMoments()[seed/2%uint64(len(crowdMoments()))]
 	of := []string{"x", "x.1"}[seed%2]
 	cfg.Remote = seed/2%2 == 1
+	if name == changedName {
+		cfg.Acts, cfg.Waits = crowdChanges(seed), longWaits*time.Duration(seed%2) //nolint:gosec // 0 or 1
+		return &Companion{name, cfg, crowdChanged}
+	}
 	if name == restingName {
 		cfg.Acts = []Act{{Suspend, of, at}, {Resume, of, at + 30*time.Hour}}
 		if seed%3 == 0 { // whoever looks after it finds that it rests
@@ -147,6 +152,26 @@ func crowdCompanion(name string, seed uint64) *Companion {
 		cfg.Acts = []Act{{Suspend, of, at - min(at, time.Millisecond)}, {Cancel, of, at}}
 	}
 	return &Companion{name, cfg, func(t *Trial) []string { return crowdCancelled(t, of, at) }}
+}
+
+// crowdChanges are what operators do to the timers and the document of a crowd.
+func crowdChanges(seed uint64) (acts []Act) {
+	deals := []Deal{Move, Migrate, CancelTimer, Fire, Restore, Move, Suspend, Migrate}
+	moments := crowdMoments()
+	for i := range uint64(6) {
+		n := Draw(seed, "crowd", i)
+		acts = append(acts, Act{deals[(seed+i)%uint64(len(deals))], []string{"x", "x.1"}[n%2], moments[(n>>8)%uint64(len(moments))]})
+	}
+	return acts
+}
+
+// crowdChanged says what is wrong with a run of the crowd whose timers were changed.
+func crowdChanged(t *Trial) []string {
+	wrong := errorsOf(t.Broken)
+	if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != crowdOutput {
+		wrong = append(wrong, fmt.Sprintf("it is %s %s, want completed %s, or that it ran out of time", t.Status, t.Output, crowdOutput))
+	}
+	return wrong
 }
 
 // crowdRested says what is wrong with a run of the crowd that was suspended for a while.
@@ -262,7 +287,7 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	}
 	var crowds, modelled []companionRun
 	for n := range uint64(24) { // each moment, of both executions
-		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24})
+		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n})
 	}
 	for _, n := range modelsThatShow() {
 		modelled = append(modelled, companionRun{modelledName, n})

@@ -29,6 +29,12 @@ const (
 	Resume  Deal = "resume"
 	Cancel  Deal = "cancel"
 	Retry   Deal = "retry"
+
+	Move        Deal = "move a timer" // to any other time
+	Fire        Deal = "fire a timer"
+	CancelTimer Deal = "cancel a timer"
+	Restore     Deal = "restore timers" // those that are missing
+	Migrate     Deal = "migrate"        // to another text of its document, which says the same
 )
 
 // typ is the event that tells an execution of it; "" if there is no such deal.
@@ -45,6 +51,7 @@ type operators struct {
 	acts     int                  // so far
 	paused   map[string]time.Time // executions that were told to rest, and since when
 	rested   time.Duration        // how long all of them did in all, and letters
+	changed  []changed            // of timers, and documents
 	retried  map[string]int       // executions that were told to go on where they failed: how often
 	reopened map[string]bool      // executions that were told so, which end again
 	replayed int                  // letters that were brought back
@@ -71,6 +78,15 @@ func (w *world) operate(ctx context.Context, what Deal, id string) error {
 	}
 	o := &w.operators
 	o.acts++
+	switch what { //nolint:exhaustive // the others are told to the execution
+	case Move, Fire, CancelTimer:
+		return w.changeTimer(ctx, what, id)
+	case Restore:
+		_, err := w.restore(ctx, id, false)
+		return err
+	case Migrate:
+		return w.migrate(ctx, id)
+	}
 	switch since, resting := o.paused[id]; {
 	case what == Suspend && !resting:
 		o.paused[id] = w.clock.now
@@ -115,6 +131,9 @@ func (w *world) attend(ctx context.Context) (bool, error) {
 			w.operators.retried[id]++
 			w.holds(ctx, id)
 		default:
+			if missing, err := w.restore(ctx, id, true); missing || err != nil {
+				return true, err
+			}
 			continue
 		}
 		found = true

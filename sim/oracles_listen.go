@@ -12,10 +12,11 @@ import (
 
 // listening looks for tasks that listen though nobody would tell them of an event: those
 // of an execution that has not ended, and what they wait for by the name of its type.
-func (w *world) listening(ctx context.Context, id string, state *decide.State, broken breaks) {
+func (w *world) listening(ctx context.Context, id string, env *decide.Env, state *decide.State, broken breaks) {
 	if state.Status.Ended() {
 		return
 	}
+	w.armed(ctx, id, state.Needs(env).Timers, broken)
 	for _, n := range state.Open() {
 		if n.Listen == nil || n.Listen.Deaf {
 			continue
@@ -29,6 +30,16 @@ func (w *world) listening(ctx context.Context, id string, state *decide.State, b
 			if !w.hears(ctx, id, typ) && !w.hears(ctx, id, "*") {
 				broken("who listens is told", id, "%s waits for %s, and stands on no list for it", RunName(n.Run.String()), typ)
 			}
+		}
+	}
+}
+
+// armed looks for timers that an execution waits for and that nobody has.
+func (w *world) armed(ctx context.Context, id string, needed []event.Timer, broken breaks) {
+	there, err := w.engine.Store.Armed(ctx, needed)
+	for i, t := range there {
+		if err == nil && t.ID == "" {
+			broken("a timer that is waited for is there", id, "the %s timer of %s for %v is not", t.Kind, RunName(t.TaskID), needed[i].FireAt)
 		}
 	}
 }

@@ -154,6 +154,7 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	t.Broken = append(t.Broken, w.breaches...)
 	w.outlived(t, note)
 	w.listed(t.Ends, note)
+	w.noted(t.Ends, note)
 	return errors.Join(err, w.letters(ctx, t, note))
 }
 
@@ -242,7 +243,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
 		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
 	default:
-		w.listening(ctx, x.ID, state, broken)
+		w.listening(ctx, x.ID, env, state, broken)
 	}
 }
 

@@ -71,6 +71,14 @@ func (h *hunt) acts(seed uint64) []sim.Act {
 		of = h.scene.cast[0]
 	}
 	n := sim.Choice(seed, "act")
+	if n>>60%2 == 0 { //nolint:mnd // one half of them are about timers, and documents
+		var acts []sim.Act
+		deals := []sim.Deal{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Restore, sim.Suspend, sim.Retry}
+		for i := range 1 + n%4 { //nolint:mnd // some
+			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
+		}
+		return acts
+	}
 	acts := []sim.Act{{What: sim.Suspend, Execution: of, After: at(0)}, {What: sim.Resume, Execution: of, After: at(0) + at(1)}}
 	switch n % 4 { //nolint:mnd // ways
 	case 0:
@@ -176,6 +184,6 @@ func (h *hunt) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
 		return true
 	}
 	return slices.ContainsFunc(sc.Acts, func(a sim.Act) bool {
-		return touched(a.Execution) && (a.Execution != end.ID || a.What == sim.Cancel || a.What == sim.Retry)
+		return touched(a.Execution) && (a.Execution != end.ID || a.What != sim.Suspend && a.What != sim.Resume && a.What != sim.Migrate)
 	})
 }
