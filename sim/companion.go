@@ -44,7 +44,7 @@ const (
 	modelledName  = "a modelled document"
 	restingName   = "a crowd of tasks rests" // an operator suspends an execution, and resumes it
 	cancelledName = "a crowd of tasks is cancelled"
-	changedName   = "a crowd of tasks whose timers are changed" // and their document
+	changedName   = "tasks whose timers are changed" // and their document
 	deadlyName    = "a crowd of tasks and a deadly message"
 )
 
@@ -127,6 +127,14 @@ var companionWorkloads = sync.OnceValue(workloads)
 
 // crowdCompanion is a run of the crowd.
 func crowdCompanion(name string, seed uint64) *Companion {
+	if name == changedName {
+		cfg := crowdOfTimers().config()
+		cfg.Seed, cfg.Remote, cfg.Plan, cfg.Acts = seed, seed%2 == 1, &Plan{}, changes(seed)
+		if seed%2 == 0 {
+			cfg.Waits = longWaits
+		}
+		return &Companion{name, cfg, timersChanged}
+	}
 	cfg := crowd().config()
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &Plan{}
 	if name == deadlyName {
@@ -136,10 +144,6 @@ func crowdCompanion(name string, seed uint64) *Companion {
 	at := crowdMoments()[seed/2%uint64(len(crowdMoments()))]
 	of := []string{"x", "x.1"}[seed%2]
 	cfg.Remote = seed/2%2 == 1
-	if name == changedName {
-		cfg.Acts, cfg.Waits = crowdChanges(seed), longWaits*time.Duration(seed%2) //nolint:gosec // 0 or 1
-		return &Companion{name, cfg, crowdChanged}
-	}
 	if name == restingName {
 		cfg.Acts = []Act{{Suspend, of, at}, {Resume, of, at + 30*time.Hour}}
 		if seed%3 == 0 { // whoever looks after it finds that it rests
@@ -154,22 +158,57 @@ func crowdCompanion(name string, seed uint64) *Companion {
 	return &Companion{name, cfg, func(t *Trial) []string { return crowdCancelled(t, of, at) }}
 }
 
-// crowdChanges are what operators do to the timers and the document of a crowd.
-func crowdChanges(seed uint64) (acts []Act) {
-	deals := []Deal{Move, Migrate, CancelTimer, Fire, Restore, Move, Suspend, Migrate}
-	moments := crowdMoments()
-	for i := range uint64(6) {
-		n := Draw(seed, "crowd", i)
-		acts = append(acts, Act{deals[(seed+i)%uint64(len(deals))], []string{"x", "x.1"}[n%2], moments[(n>>8)%uint64(len(moments))]})
+// crowdOfTimers has timers of all kinds.
+func crowdOfTimers() workload {
+	return workload{
+		name: changedName,
+		document: `
+timeout: {after: P90D}
+do:
+  - all:
+      fork:
+        branches:
+          - a: {for: {in: "[range(5)]"}, do: [{rest: {wait: P2D}}], timeout: {after: P40D}}
+          - b: {listen: {to: {one: {with: {type: com.example.x}}}}, timeout: {after: P50D}}
+          - c:
+              try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
+              catch: {retry: {delay: P2D, backoff: {exponential: {}}, limit: {attempt: {count: 5, duration: P9D}, duration: P70D}}}
+          - d: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}, timeout: {after: P60D}}
+          - e: {fork: {compete: true, branches: [{short: {do: [{rest: {wait: P8D}}, {say: {set: {n: 7}}}]}}, {long: {do: [{rest: {wait: P16D}}, {say: {set: {n: 7}}}]}}]}}
+  - rest: {wait: P1D}
+  - end: {set: "${ [.[1][0], .[2].n, .[3].n, .[4].n] }"}
+`,
+		with: []string{`
+document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
+timeout: {after: P50D}
+do: [{rest: {wait: P3D}}, {more: {wait: P4D, timeout: {after: P20D}}}, {say: {set: {n: 4}}}]
+`},
+		mocks: `
+http: [{respond: [{status: 503}, {status: 503}, {status: 503}, {body: {n: 3}}]}]
+events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
+`,
+	}
+}
+
+// What it comes to, unless something runs out of time.
+const timersOutput = "[5,3,4,7]"
+
+// changes are what operators do to timers and documents.
+func changes(seed uint64) (acts []Act) {
+	deals := []Deal{Move, Migrate, CancelTimer, Fire, Move, Restore, CancelTimer, Suspend, Migrate, Move, Cancel}
+	for i := range uint64(4) {
+		n := Draw(seed, "changes", i)
+		after := time.Duration((n>>16)%uint64(12*day)) + time.Second //nolint:gosec // no less than that
+		acts = append(acts, Act{deals[(seed+3*i)%uint64(len(deals))], []string{"x", "x", "x.1"}[n%3], after})
 	}
 	return acts
 }
 
-// crowdChanged says what is wrong with a run of the crowd whose timers were changed.
-func crowdChanged(t *Trial) []string {
+// timersChanged says what is wrong with a run whose timers were changed.
+func timersChanged(t *Trial) []string {
 	wrong := errorsOf(t.Broken)
-	if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != crowdOutput {
-		wrong = append(wrong, fmt.Sprintf("it is %s %s, want completed %s, or that it ran out of time", t.Status, t.Output, crowdOutput))
+	if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != timersOutput {
+		wrong = append(wrong, fmt.Sprintf("it is %s %s, want completed %s, or that it ran out of time", t.Status, t.Output, timersOutput))
 	}
 	return wrong
 }
