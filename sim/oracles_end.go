@@ -135,7 +135,7 @@ func (w *world) notes(ends []End, broken breaks) {
 			continue
 		}
 		w.memory.Fields(w.keyOf(end.ID), func(name, _ string) {
-			if strings.Contains(name, ":") || name == "state" || name == "state_version" {
+			if strings.Contains(name, ":") || name == "snapshot" || name == "snapshot_version" {
 				broken("an execution that has ended keeps no notes", end.ID, "%s is left", name)
 			}
 		})

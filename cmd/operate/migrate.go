@@ -181,7 +181,7 @@ func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, f
 		Tenant: x.Tenant, Execution: x.ID, Version: x.Version, Workflow: x.Workflow, Migrated: to.hash,
 		History: d.History, Publish: []event.Event{e},
 		Listen: slices.DeleteFunc(slices.Clone(after), missing(before)), Unlisten: slices.DeleteFunc(slices.Clone(before), missing(after)),
-		Status: string(next.Status), State: snapshot, Now: now, Started: x.CreatedAt,
+		Status: string(next.Status), Snapshot: snapshot, Now: now, Started: x.CreatedAt,
 	})
 	if err != nil || outcome != store.Committed {
 		return false, err

@@ -45,11 +45,9 @@ func State(ctx context.Context, st *store.Store, lib *library.Library, x store.E
 	if err != nil {
 		return nil, err
 	}
-	state := decide.New()
-	if len(x.State) > 0 {
-		if state, err = decide.Restore(env, x.State); err != nil {
-			return nil, err
-		}
+	state, err := decide.Restore(env, x.Snapshot)
+	if err != nil {
+		return nil, err
 	}
 	err = EachPage(ctx, st, x, state.Version, func(events []event.Event) error { return state.Replay(env, events) })
 	return state, err

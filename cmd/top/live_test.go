@@ -484,7 +484,7 @@ func TestExecutionThatDiverges(t *testing.T) {
   - rest: {wait: PT1H}
 `)
 	w.becomes("other", tui.Waiting)
-	w.rdb.HDel(t.Context(), "tenant:default:execution:other", "state", "state_version")
+	w.rdb.HDel(t.Context(), "tenant:default:execution:other", "snapshot", "snapshot_version")
 	for range 2 {
 		var x tui.Execution
 		w.until("its timer is set", func() bool {

@@ -7,8 +7,8 @@ import (
 
 // forState is where a loop stands.
 type forState struct {
-	Items Data // what for.in gave, a list
-	Index int
+	Items Data `json:"items"` // what for.in gave, a list
+	Index int  `json:"index"`
 }
 
 // beginFor evaluates what to loop over. Null means no turn at all.

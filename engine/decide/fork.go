@@ -8,11 +8,11 @@ import (
 
 // forkState is where the branches of a fork stand, in the order of the document.
 type forkState struct {
-	Base     Data   // $context as the branches found it
-	Outputs  []Data // of those that are done
-	Contexts []Data // of those that are done
-	Done     []bool
-	Left     int
+	Base     Data   `json:"base"`     // $context as the branches found it
+	Outputs  []Data `json:"outputs"`  // of those that are done
+	Contexts []Data `json:"contexts"` // of those that are done
+	Done     []bool `json:"done"`
+	Left     int    `json:"left"`
 }
 
 // beginFork starts all branches, each with its own copy of $context.

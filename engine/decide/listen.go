@@ -12,13 +12,13 @@ import (
 
 // listenState is what a listen task has heard so far.
 type listenState struct {
-	Consumed []Data // events as the task reads them, in order
-	Matched  []int  // filters of "all" that have their event
-	Stop     []int  // the same of an "all" in until
-	Outputs  []Data // of foreach, in order
-	Handled  int    // events that foreach has begun with
-	Busy     bool   // foreach is at work
-	Deaf     bool   // no more events are wanted
+	Consumed []Data `json:"consumed"` // events as the task reads them, in order
+	Matched  []int  `json:"matched"`  // filters of "all" that have their event
+	Stop     []int  `json:"stop"`     // the same of an "all" in until
+	Outputs  []Data `json:"outputs"`  // of foreach, in order
+	Handled  int    `json:"handled"`  // events that foreach has begun with
+	Busy     bool   `json:"busy"`     // foreach is at work
+	Deaf     bool   `json:"deaf"`     // no more events are wanted
 }
 
 // seenLimit is how many events from outside an execution remembers, to know a

@@ -10,10 +10,10 @@ import (
 // Fallen is where a faulted execution stood: the task that failed and those
 // around it, outermost first, as they were.
 type Fallen struct {
-	Root  *Node
-	Chain []*Node
-	Keys  map[string]Data `json:",omitempty"`
-	Seen  []string        `json:",omitempty"`
+	Root  *Node           `json:"root"`
+	Chain []*Node         `json:"chain"`
+	Keys  map[string]Data `json:"keys,omitempty"`
+	Seen  []string        `json:"seen,omitempty"`
 }
 
 // faultAt ends the execution as fault does, so that a retry can go on from the

@@ -7,6 +7,11 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
+// snapshotHead begins every snapshot. Its number changes with the form of a State: whoever
+// reads a snapshot of another form rebuilds the state from the history instead.
+// Format 1 had no number, and the names of the fields in Go.
+const snapshotHead = `{"format":2,`
+
 // Snapshot is the state as JSON, for Restore. What may be large is written by hand:
 // encoding/json would go through all of it once more.
 func (s *State) Snapshot() ([]byte, error) {
@@ -16,11 +21,12 @@ func (s *State) Snapshot() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out = appendData(out[:len(out)-1], `,"Input":`, s.Input)
-	out = appendData(out, `,"Context":`, s.Context)
-	out = appendData(out, `,"Output":`, s.Output)
+	out = append([]byte(snapshotHead), out[1:len(out)-1]...)
+	out = appendData(out, `,"input":`, s.Input)
+	out = appendData(out, `,"context":`, s.Context)
+	out = appendData(out, `,"output":`, s.Output)
 	if s.Root != nil {
-		if out, err = appendNode(append(out, `,"Root":`...), s.Root); err != nil {
+		if out, err = appendNode(append(out, `,"root":`...), s.Root); err != nil {
 			return nil, err
 		}
 	}
@@ -44,13 +50,13 @@ func appendNode(out []byte, n *Node) ([]byte, error) {
 		return nil, err
 	}
 	out = append(out, text[:len(text)-1]...)
-	out = appendData(out, `,"Raw":`, n.Raw)
-	out = appendData(out, `,"Input":`, n.Input)
+	out = appendData(out, `,"raw":`, n.Raw)
+	out = appendData(out, `,"input":`, n.Input)
 	if f := n.For; f != nil {
-		out = strconv.AppendInt(append(out, `,"For":{"Index":`...), int64(f.Index), 10)
-		out = append(appendData(out, `,"Items":`, f.Items), '}')
+		out = strconv.AppendInt(append(out, `,"for":{"index":`...), int64(f.Index), 10)
+		out = append(appendData(out, `,"items":`, f.Items), '}')
 	}
-	before := `,"Children":[`
+	before := `,"children":[`
 	for _, child := range n.Children {
 		if out, err = appendNode(append(out, before...), child); err != nil {
 			return nil, err

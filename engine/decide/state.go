@@ -40,37 +40,38 @@ func (d *Data) UnmarshalJSON(src []byte) (err error) {
 }
 
 // State is where an execution stands. It follows from its history alone: Rebuild
-// gives the same. Its JSON form is what Redis keeps as a snapshot.
+// gives the same. Its JSON form is what Redis keeps as a snapshot: another form is
+// another number in snapshotHead.
 type State struct {
-	Tenant     string
-	Workflow   string
-	Execution  string
-	Version    int64 // entries in the history
-	Status     Status
-	Now        time.Time // of the last event
-	StartedAt  time.Time
-	Input      Data   `json:",omitzero"` // as it came
-	Context    Data   `json:",omitzero"`
-	Root       *Node  `json:",omitempty"`
-	Tasks      int    // started so far
-	Children   int    // executions started so far
-	Parent     string `json:",omitempty"`
-	ParentTask string `json:",omitempty"`
-	Depth      int    `json:",omitempty"`
-	Nonce      string `json:",omitempty"` // in the idempotency keys of its calls
+	Tenant     string    `json:"tenant"`
+	Workflow   string    `json:"workflow"`
+	Execution  string    `json:"execution"`
+	Version    int64     `json:"version"` // entries in the history
+	Status     Status    `json:"status"`
+	Now        time.Time `json:"now"` // of the last event
+	StartedAt  time.Time `json:"started_at"`
+	Input      Data      `json:"input,omitzero"` // as it came
+	Context    Data      `json:"context,omitzero"`
+	Root       *Node     `json:"root,omitempty"`
+	Tasks      int       `json:"tasks"`    // started so far
+	Children   int       `json:"children"` // executions started so far
+	Parent     string    `json:"parent,omitempty"`
+	ParentTask string    `json:"parent_task,omitempty"`
+	Depth      int       `json:"depth,omitempty"`
+	Nonce      string    `json:"nonce,omitempty"` // in the idempotency keys of its calls
 
-	Keys    map[string]Data     `json:",omitempty"` // values of correlation keys
-	Seen    []string            `json:",omitempty"` // the last events consumed from outside
-	Timeout *event.Timer        `json:",omitempty"` // of the whole execution
-	Unset   []event.TimerChange `json:",omitempty"` // those it waits for that an operator has cancelled
+	Keys    map[string]Data     `json:"keys,omitempty"`             // values of correlation keys
+	Seen    []string            `json:"seen,omitempty"`             // the last events consumed from outside
+	Timeout *event.Timer        `json:"timeout,omitempty"`          // of the whole execution
+	Unset   []event.TimerChange `json:"cancelled_timers,omitempty"` // those it waits for that an operator has cancelled
 
-	Paused bool          `json:",omitempty"` // suspended: nothing begins
-	Held   []event.Event `json:",omitempty"` // what came meanwhile, in order
-	Fallen *Fallen       `json:",omitempty"` // once faulted: where it goes on if it is retried
-	Again  int           `json:",omitempty"` // how often it was
+	Paused bool          `json:"suspended,omitempty"` // suspended: nothing begins
+	Held   []event.Event `json:"deferred,omitempty"`  // what came meanwhile, in order
+	Fallen *Fallen       `json:"faulted,omitempty"`   // once faulted: where it goes on if it is retried
+	Again  int           `json:"retried,omitempty"`   // how often it was
 
-	Output Data           `json:",omitzero"`  // once completed
-	Error  *event.Problem `json:",omitempty"` // once faulted
+	Output Data           `json:"output,omitzero"` // once completed
+	Error  *event.Problem `json:"error,omitempty"` // once faulted
 
 	open   map[string]*Node // active tasks by task id
 	inline []*Node          // to be computed, in order
@@ -80,27 +81,27 @@ type State struct {
 
 // Node is an active task: one that has begun and not ended.
 type Node struct {
-	Run       event.Run
-	StartedAt time.Time
-	Raw       Data          `json:",omitzero"` // input as it came
-	Input     Data          `json:",omitzero"` // input after input.from
-	Timers    []event.Timer `json:",omitempty"`
-	Children  []*Node       `json:",omitempty"`
-	Vars      bindings      `json:",omitempty"` // bound for the tasks inside
-	Own       *Scoped       `json:",omitempty"` // $context of a branch of a fork
-	Before    *Scoped       `json:",omitempty"` // $context as the task found it, once it has changed
+	Run       event.Run     `json:"run"`
+	StartedAt time.Time     `json:"started_at"`
+	Raw       Data          `json:"raw,omitzero"`   // input as it came
+	Input     Data          `json:"input,omitzero"` // input after input.from
+	Timers    []event.Timer `json:"timers,omitempty"`
+	Children  []*Node       `json:"children,omitempty"`
+	Vars      bindings      `json:"variables,omitempty"`      // bound for the tasks inside
+	Own       *Scoped       `json:"own_context,omitempty"`    // $context of a branch of a fork
+	Before    *Scoped       `json:"context_before,omitempty"` // $context as the task found it, once it has changed
 
-	At    int `json:",omitempty"` // index of the current task in a list, of the branch in a fork
-	Lap   int `json:",omitempty"` // jumps back in a list
-	Gap   int `json:",omitempty"` // lists without laps above, see Run
-	Spare int `json:",omitempty"` // tries without retries above, see Run
+	At    int `json:"at,omitempty"`            // index of the current task in a list, of the branch in a fork
+	Lap   int `json:"visit,omitempty"`         // jumps back in a list
+	Gap   int `json:"skipped_lists,omitempty"` // lists without laps above, see Run
+	Spare int `json:"skipped_tries,omitempty"` // tries without retries above, see Run
 
-	For    *forState    `json:",omitempty"`
-	Fork   *forkState   `json:",omitempty"`
-	Try    *tryState    `json:",omitempty"`
-	Listen *listenState `json:",omitempty"`
-	Child  string       `json:",omitempty"` // execution that a run task waits for
-	Inline bool         `json:",omitempty"` // to be computed by the worker itself
+	For    *forState    `json:"for,omitempty"`
+	Fork   *forkState   `json:"fork,omitempty"`
+	Try    *tryState    `json:"try,omitempty"`
+	Listen *listenState `json:"listen,omitempty"`
+	Child  string       `json:"child,omitempty"`  // execution that a run task waits for
+	Inline bool         `json:"inline,omitempty"` // to be computed by the worker itself
 
 	// The history has the task's own result, and whether it was a failure.
 	reported, failed bool
@@ -113,10 +114,17 @@ type Node struct {
 }
 
 // Scoped is a $context where there may be none: null is one, too.
-type Scoped struct{ Context Data }
+type Scoped struct {
+	Context Data `json:"context"`
+}
 
-// Restore reads a Snapshot of an execution of env's definition.
+// Restore reads a Snapshot of an execution of env's definition. Of none, and of one in
+// another format, it is the state before the history, Version 0, from which Replay
+// rebuilds it.
 func Restore(env *Env, snapshot []byte) (*State, error) {
+	if !bytes.HasPrefix(snapshot, []byte(snapshotHead)) {
+		return New(), nil
+	}
 	s := new(State)
 	dec := json.NewDecoder(bytes.NewReader(snapshot))
 	dec.UseNumber()

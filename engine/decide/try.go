@@ -13,9 +13,9 @@ import (
 
 // tryState is where a try stands.
 type tryState struct {
-	Retries  int
-	Catching bool // the handler runs
-	Over     bool // the time for all attempts is up
+	Retries  int  `json:"retries"`
+	Catching bool `json:"catching"` // the handler runs
+	Over     bool `json:"over"`     // the time for all attempts is up
 }
 
 func (m *machine) beginTry(n *Node) error {

@@ -16,9 +16,9 @@ import (
 // iteration of the loops (and laps of jumps back) around it, and the attempt of
 // the retries around it.
 type Run struct {
-	Ref       string // JSON pointer, "/do/0/name"
-	Iteration string // "" outside of loops, else "2", or "2.0" in nested ones
-	Attempt   string // "" in the first attempt, else "1", or "0.1" in nested ones
+	Ref       string `json:"ref"`                 // JSON pointer, "/do/0/name"
+	Iteration string `json:"iteration,omitempty"` // "" outside of loops, else "2", or "2.0" in nested ones
+	Attempt   string `json:"attempt,omitempty"`   // "" in the first attempt, else "1", or "0.1" in nested ones
 }
 
 // String is the run's task id: reference, "#" iteration, "@" attempt.

@@ -72,16 +72,16 @@ func TypeOf(text []byte) Type {
 
 // Event is a CloudEvent as the engine carries it.
 type Event struct {
-	ID        string
-	Source    string
-	Type      Type
-	Time      time.Time
-	Tenant    string
-	Workflow  string // "namespace.name"
-	Execution string
-	Task      string            // the run of a task, see Run
-	Data      json.RawMessage   // JSON, or nil
-	Ext       map[string]string // further attributes
+	ID        string            `json:"id"`
+	Source    string            `json:"source"`
+	Type      Type              `json:"type"`
+	Time      time.Time         `json:"time"`
+	Tenant    string            `json:"tenant"`
+	Workflow  string            `json:"workflow"` // "namespace.name"
+	Execution string            `json:"execution"`
+	Task      string            `json:"task"`       // the run of a task, see Run
+	Data      json.RawMessage   `json:"data"`       // JSON, or nil
+	Ext       map[string]string `json:"extensions"` // further attributes
 }
 
 // Attributes beyond CloudEvents' own that the engine gives to its events.

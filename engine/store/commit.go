@@ -28,7 +28,7 @@ type Commit struct {
 	Status             string
 	Output, Error      json.RawMessage
 	Ended              bool   // nothing can follow: the snapshot goes
-	State              []byte // a snapshot to keep; nil keeps the last one
+	Snapshot           []byte // to keep; nil keeps the last one
 	Now                time.Time
 	Started            time.Time // by which executions are listed; zero stands for Now
 }

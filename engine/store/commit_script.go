@@ -214,8 +214,9 @@ local function file(status)
 end
 
 -- What only matters to an execution that goes on: its snapshot, and the notes of its timers.
+-- state and state_version are a snapshot of flunq before 2026-11-23, which nobody reads any more.
 local function forget(snapshot, notes)
-  if snapshot then redis.call('HDEL', keys[key], 'state', 'state_version') end
+  if snapshot then redis.call('HDEL', keys[key], 'snapshot', 'snapshot_version', 'state', 'state_version') end
   if not notes then return end
   for _, name in ipairs(redis.call('HKEYS', keys[key])) do
     if name == 'notes' or string.find(name, ':', 1, true) then redis.call('HDEL', keys[key], name) end
@@ -319,7 +320,7 @@ local function transition(entry)
   local t, execution, own, is = t, keys[key], own, nil
   local ends = t.shelf > 0
   if ends then
-    is = redis.pcall('HMGET', execution, 'version', 'status', 'state_version', 'notes')
+    is = redis.pcall('HMGET', execution, 'version', 'status', 'snapshot_version', 'notes', 'state_version')
   else
     is = redis.pcall('HMGET', execution, 'version', 'status')
   end
@@ -345,7 +346,7 @@ local function transition(entry)
   if t.listens then listen() end
   if t.files or retried then file(status) end
   if ends then
-    if is[3] or is[4] then forget(is[3], is[4]) end
+    if is[3] or is[4] or is[5] then forget(is[3] or is[5], is[4]) end
     if t.few then compact(keys[key + 1]) end
   end
   if t.acknowledge then acks[#acks + 1] = entry end

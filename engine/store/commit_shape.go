@@ -158,9 +158,9 @@ func (b *commitBatch) addFields(c *Commit) {
 	add("error", string(b.store.sealer.Seal(c.Error)), false)
 	if c.Ended {
 		b.addTimeOf("ended", c.Now)
-	} else if c.State != nil {
-		add("state", string(b.store.sealer.Seal(c.State)), false)
-		add("state_version", strconv.FormatInt(c.Version+int64(len(c.History)), 10), false)
+	} else if c.Snapshot != nil {
+		add("snapshot", string(b.store.sealer.Seal(c.Snapshot)), false)
+		add("snapshot_version", strconv.FormatInt(c.Version+int64(len(c.History)), 10), false)
 	}
 }
 

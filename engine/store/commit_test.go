@@ -50,13 +50,13 @@ var commits = []check{
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
 		c.History = append(c.History, happened("h2", event.TaskCompleted))
-		c.State, c.Listen = []byte(`{"s":1}`), []string{"com.paid", "*"}
+		c.Snapshot, c.Listen = []byte(`{"s":1}`), []string{"com.paid", "*"}
 		w.commit(t, c, store.Committed)
 		x, err := w.Execution(t.Context(), tenant, execution)
 		must(t, err)
 		want := store.Execution{
 			Tenant: tenant, ID: execution, Workflow: "test.wf", Definition: "abc", Status: "running", Version: 2,
-			CreatedAt: c.Now, State: []byte(`{"s":1}`), StateVersion: 2,
+			CreatedAt: c.Now, Snapshot: []byte(`{"s":1}`), SnapshotVersion: 2,
 		}
 		if diff := cmp.Diff(want, x); diff != "" {
 			t.Error(diff)
@@ -275,7 +275,7 @@ var commits = []check{
 	}},
 	{"the end keeps the result and drops what led to it", func(t *testing.T, w *world) {
 		c := step(0, nil)
-		c.State, c.Listen = []byte(`{}`), []string{"a"}
+		c.Snapshot, c.Listen = []byte(`{}`), []string{"a"}
 		for i := range 9000 { // more than a script can unpack
 			c.Cancel = append(c.Cancel, timer(time.Duration(i)*time.Second))
 		}

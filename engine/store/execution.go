@@ -23,8 +23,8 @@ type Execution struct {
 	Output, Error      json.RawMessage
 	Parent, ParentTask string
 	CreatedAt, EndedAt time.Time
-	State              []byte // the last snapshot …
-	StateVersion       int64  // … and its version
+	Snapshot           []byte // the last one
+	SnapshotVersion    int64
 }
 
 // Start begins an execution: e is its ExecutionStarted. One of the same id is ErrExists.
@@ -73,7 +73,7 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, er
 	if len(fields) == 0 {
 		return x, fmt.Errorf("execution %s: %w", id, ErrNotFound)
 	}
-	x.Output, x.Error, x.State = s.unsealed(fields["output"]), s.unsealed(fields["error"]), s.unsealed(fields["state"])
+	x.Output, x.Error, x.Snapshot = s.unsealed(fields["output"]), s.unsealed(fields["error"]), s.unsealed(fields["snapshot"])
 	return x, x.read(fields)
 }
 
@@ -82,7 +82,7 @@ func (x *Execution) read(fields map[string]string) (err error) {
 	x.Workflow, x.Definition, x.Status = fields["workflow"], fields["definition"], fields["status"]
 	x.Parent, x.ParentTask = fields["parent"], fields["parent_task"]
 	x.CreatedAt, x.EndedAt = moment(fields["created"]), moment(fields["ended"])
-	for name, n := range map[string]*int64{"version": &x.Version, "state_version": &x.StateVersion} {
+	for name, n := range map[string]*int64{"version": &x.Version, "snapshot_version": &x.SnapshotVersion} {
 		if text := fields[name]; text != "" {
 			if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
 				return fmt.Errorf("execution %s: its %s is %q", x.ID, name, text)

@@ -39,7 +39,7 @@ var secretsKept = []check{
 		must(t, err)
 		c := step(0, &msgs[0])
 		c.History, c.Publish = []event.Event{e}, []event.Event{e}
-		c.Output, c.Error, c.State = e.Data, e.Data, e.Data
+		c.Output, c.Error, c.Snapshot = e.Data, e.Data, e.Data
 		if got, err := st.Commit(ctx, c); got != store.Committed || err != nil {
 			t.Fatal(got, err)
 		}
@@ -66,7 +66,7 @@ var secretsKept = []check{
 		must(t, err)
 		history, err := st.History(ctx, tenant, execution, 0, 10)
 		must(t, err)
-		for _, got := range [][]byte{x.Output, x.Error, x.State, history[0].Data} {
+		for _, got := range [][]byte{x.Output, x.Error, x.Snapshot, history[0].Data} {
 			if diff := cmp.Diff(string(e.Data), string(got)); diff != "" {
 				t.Error(diff)
 			}

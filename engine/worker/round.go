@@ -187,7 +187,7 @@ func (r *round) whole(ctx context.Context, w store.Whole) *execution {
 	if err != nil {
 		return nil
 	}
-	x := &execution{state: decide.New(), env: env, definition: w.Definition, kept: w.StateVersion}
+	x := &execution{state: decide.New(), env: env, definition: w.Definition, kept: w.SnapshotVersion}
 	if x.state.Replay(env, w.History) != nil {
 		return nil
 	}

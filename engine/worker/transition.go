@@ -201,8 +201,8 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 	if err := s.addResult(&c, x); err != nil {
 		return c, delivery.As(delivery.Recoverable, err)
 	}
-	if x.grown(c.History); c.State != nil {
-		x.kept, x.weight, x.since = st.Version, len(c.State), 0
+	if x.grown(c.History); c.Snapshot != nil {
+		x.kept, x.weight, x.since = st.Version, len(c.Snapshot), 0
 	}
 	return c, nil
 }
@@ -231,7 +231,7 @@ func (s *Service) addResult(c *store.Commit, x *execution) (err error) {
 	case st.Error != nil:
 		c.Error, err = decide.EncodeProblem(st.Error)
 	case x.due(s.opts.Snapshots):
-		c.State, err = st.Snapshot()
+		c.Snapshot, err = st.Snapshot()
 	}
 	return err
 }
@@ -307,14 +307,11 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*exe
 
 // rebuild folds the history since the last snapshot.
 func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide.Env) (*execution, error) {
-	x := &execution{state: decide.New(), env: env, definition: kept.Definition, kept: kept.StateVersion, weight: len(kept.State)}
-	if len(kept.State) > 0 {
-		state, err := decide.Restore(env, kept.State)
-		if err != nil {
-			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("snapshot of execution %s: %w", kept.ID, err))
-		}
-		x.state = state
+	state, err := decide.Restore(env, kept.Snapshot)
+	if err != nil {
+		return nil, delivery.As(delivery.Recoverable, fmt.Errorf("snapshot of execution %s: %w", kept.ID, err))
 	}
+	x := &execution{state: state, env: env, definition: kept.Definition, kept: state.Version, weight: len(kept.Snapshot)}
 	for at := x.state.Version; at < kept.Version; {
 		const page = 1000
 		entries, err := s.store.History(ctx, kept.Tenant, kept.ID, at, int(min(page, kept.Version-at)))

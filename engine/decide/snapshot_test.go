@@ -1,0 +1,83 @@
+package decide_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+)
+
+// A snapshot in another format is not read: Replay rebuilds the state from its beginning.
+func TestRestoreOtherFormat(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("case.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}\ndo: [{one: {set: {n: 1}}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := decide.NewEnv(def, decide.Options{})
+	for _, text := range []string{"", `{"Tenant":"default","Version":5,"Status":"running"}`, `{"format":3,"tenant":"default","version":5}`, `[]`} {
+		state, err := decide.Restore(env, []byte(text))
+		if err != nil || state.Version != 0 || state.Tenant != "" {
+			t.Errorf("Restore(%s) is %+v, %v; want a state before the history", text, state, err)
+		}
+	}
+}
+
+// The form of a snapshot changes with its number only. If this fails, raise the number in
+// snapshotHead, and write the new form to testdata/snapshot-NUMBER.txt with -update.
+func TestSnapshotForm(t *testing.T) {
+	t.Parallel()
+	const name = "testdata/snapshot-2.txt"
+	form := &strings.Builder{}
+	describe(t, form, map[reflect.Type]bool{}, "", reflect.TypeFor[decide.State]())
+	got := form.String()
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// describe writes the names under which a type and those within it are kept, each type once.
+func describe(t *testing.T, form *strings.Builder, known map[reflect.Type]bool, path string, typ reflect.Type) {
+	t.Helper()
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+		typ = typ.Elem()
+	}
+	if known[typ] || typ.Kind() != reflect.Struct || typ.Implements(reflect.TypeFor[json.Marshaler]()) {
+		return
+	}
+	known[typ] = true
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		tag, declared := f.Tag.Lookup("json")
+		if !declared && !f.Anonymous {
+			t.Errorf("%v.%s has no name in the stored form", typ, f.Name)
+		}
+		name, _, _ := strings.Cut(tag, ",")
+		at := strings.TrimPrefix(path+"."+name, ".")
+		if f.Anonymous {
+			at = path
+		} else {
+			fmt.Fprintf(form, "%s %v\n", at, f.Type.Kind())
+		}
+		describe(t, form, known, at, f.Type)
+	}
+}
