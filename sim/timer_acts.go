@@ -145,7 +145,7 @@ func (w *world) migrate(ctx context.Context, id string) error {
 	}
 	outcome, err := w.engine.Store.Commit(ctx, store.Commit{
 		Tenant: tenant, Execution: x.ID, Version: x.Version, Workflow: x.Workflow, Migrated: hash,
-		History: d.History, Publish: []event.Event{e}, Status: string(next.Status), State: snapshot, Now: w.clock.now, Started: x.CreatedAt,
+		History: d.History, Publish: []event.Event{e}, Status: string(next.Status), Snapshot: snapshot, Now: w.clock.now, Started: x.CreatedAt,
 	})
 	if err == nil && outcome == store.Committed {
 		w.operators.changed = append(w.operators.changed, changed{execution: id, typ: event.ExecutionMigrated})

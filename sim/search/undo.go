@@ -105,12 +105,14 @@ func endsWorkflow(try *dsl.Task) bool {
 }
 
 func (h *hunt) countUndoings(v *verdict) {
+	seen := map[string]bool{} // a try in a loop fails several times in a run
 	for i := range v.undoings {
 		u := &v.undoings[i]
 		found, wrong := u.judge()
-		if !wrong {
+		if !wrong || seen[u.try] {
 			continue
 		}
+		seen[u.try] = true
 		known := h.takenBack[u.try]
 		if known == nil {
 			known = &found
