@@ -26,7 +26,7 @@ type takenBack struct {
 	left          string // the task whose call nothing takes back; "" if there is none
 	call          string
 	first, second string // tasks that are taken back in the order in which they were done; "" likewise
-	runs, plain   int
+	runs          int
 }
 
 // undoingsIn are those of the tries that failed in a run, and whose handlers went on without
@@ -118,9 +118,7 @@ func (h *hunt) countUndoings(v *verdict) {
 			known = &found
 			h.takenBack[u.try] = known
 		}
-		if known.runs++; v.calm() {
-			known.plain++
-		}
+		known.runs++
 	}
 }
 
