@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"math"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -18,12 +19,14 @@ func (sh *shell) swift() {
 	}
 }
 
-// What a serving process may take: so much, or this many times what it keeps. With
+// What a serving process may take: so much, or this many times what it keeps, and no
+// more than spareMemory beyond that. With
 // 10,000 executions in flight it keeps 25 to 40 MiB, which swift alone would let grow
 // to five times that.
 const (
 	slightMemory = 64 << 20
 	roomy        = 2
+	spareMemory  = 192 << 20
 )
 
 // modest keeps the memory of a process small that runs for long: the collector works
@@ -31,7 +34,7 @@ const (
 // Whoever sets GOGC or GOMEMLIMIT decides.
 func (sh *shell) modest(ctx context.Context) {
 	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
-		go bound(ctx, slightMemory, roomy)
+		go bound(ctx, slightMemory, roomy, spareMemory)
 	}
 }
 
@@ -49,13 +52,13 @@ func (sh *shell) worlds(ctx context.Context) {
 	}
 	debug.SetGCPercent(sim.Garbage)
 	if sh.Env("GOMEMLIMIT") == "" {
-		go bound(ctx, worldsMemory, worldsRoomy)
+		go bound(ctx, worldsMemory, worldsRoomy, math.MaxInt64/2)
 	}
 }
 
 // bound bounds what the process takes, until ctx ends: to what is little, or to so many
-// times what it keeps.
-func bound(ctx context.Context, little, times int64) {
+// times what it keeps, and no more than spare beyond that.
+func bound(ctx context.Context, little, times, spare int64) {
 	before := debug.SetMemoryLimit(little)
 	defer debug.SetMemoryLimit(before)
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -68,7 +71,8 @@ func bound(ctx context.Context, little, times int64) {
 		case <-tick.C:
 		}
 		metrics.Read(kept)
-		wanted := max(little, times*int64(kept[0].Value.Uint64()))
+		live := int64(kept[0].Value.Uint64())
+		wanted := max(little, min(times*live, live+spare))
 		// Setting it stops the world for a moment: small changes are none.
 		if wanted > limit+limit/8 || wanted < limit-limit/8 || wanted == little && wanted != limit {
 			limit = wanted

@@ -24,6 +24,11 @@ Of one validation with a JSON Schema (error: validation, 400):
   schema-parts          4,000       objects in a schema (the document is invalid)
   schema-states         20,000      of a regular expression (the document is invalid)
 
+Of one JSON value (error: that of the task):
+  json-memory           64 MiB      that it takes once it is decoded: some 2,500,000 numbers, or
+                                    150,000 objects of a member; inputs, answers, events, outputs
+  yaml-parts            400,000     lines, commas, brackets, colons and dashes of a YAML answer
+
 Of one execution (error: runtime, 500), not to be changed:
   Tasks                 1,000,000   started in all; 'flunq run' stops at --max-steps
   Depth                 20          of executions that run each other
@@ -39,6 +44,11 @@ Of one process, which lives on:
   LIMIT_CALLS           128         tasks of all tenants performed at once. Where there are several
                                     tenants, one begins no further task while it has more than a
                                     quarter of the places that are free; the others are served
+
+  LIMIT_MEMORY          192 MiB     of answers over 64 KiB that are read at once, and as much for what
+                                    they are decoded to; a tenant has half of each at most. An
+                                    answer for which there is no room waits, as long as its call may
+                                    take (error: communication, 500)
 
 A worker that computes for 100 ms, or writes 2,048 events of one execution, lets commands
 and other tenants go first before it goes on.`,

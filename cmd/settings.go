@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -24,6 +25,7 @@ type settings struct {
 	Lease      time.Duration // after which the messages of a silent consumer are claimed
 	Attempts   int           // deliveries of a message before it is given up
 
+	Answers         int           // MiB of large answers that are read at once
 	PerWorker       int           // events that one worker has in hand at once
 	PerHost         int           // calls to one host at once; 0: no bound
 	BreakerFailures int           // in a row, after which a host is left alone; 0: never
@@ -47,7 +49,7 @@ func defaultSettings() settings {
 		Workers: max(4, runtime.NumCPU()), Executors: d.Executors, Timers: d.Timers,
 		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
 		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
-		PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
+		Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
 		LogFormat: "json", StreamType: "redis",
 	}
@@ -63,6 +65,7 @@ func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
+	opts.Answers = executor.NewMemory(s.Answers << 20) //nolint:mnd // MiB
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	return opts
 }
@@ -116,6 +119,7 @@ func (s *settings) table() []setting {
 		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker has in hand at once (documented elsewhere as 5)"},
 		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks of one tenant performed at once in this process"},
 		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "tasks of all tenants performed at once in this process; 0: eight times EXECUTOR_CONCURRENCY"},
+		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large answers to calls that are read at once, and as much for what they are decoded to"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
 		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},
 		{"EXECUTOR_STREAM_BLOCK", nil, span(&s.Executor.Block, time.Millisecond, 5*second), "how long an executor waits for events in one read"},

@@ -122,7 +122,7 @@ func checkInput(def *dsl.Definition, input json.RawMessage) error {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	v, err := expr.Decode(input)
+	v, err := expr.DecodeForeign(input)
 	if err != nil {
 		return fmt.Errorf("read the input: %w", err)
 	}

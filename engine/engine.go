@@ -81,6 +81,7 @@ type Options struct {
 	Limits    decide.Limits
 	Calls     executor.Limits    // of calls; members that are zero mean their defaults
 	Breakers  *executor.Breakers // nil: every call is made
+	Answers   *executor.Memory   // for large answers to calls; nil: there is no bound
 	Retention Retention          // zero: streams are left as they are
 
 	Memory *store.Memory // that Stores work in, shared with other engines; nil: its own
@@ -268,9 +269,9 @@ func (e *Engine) addExecutors() error {
 	if err != nil {
 		return err
 	}
-	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers}
+	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Memory: e.opts.Answers}
 	for i := range e.opts.Executors + e.opts.Spare {
-		x, err := executor.New(e.Store, e.Library, inbox, executor.Options{Caller: caller, Limit: e.opts.Limits.Data})
+		x, err := executor.New(e.Store, e.Library, inbox, executor.Options{Caller: caller, Limits: e.opts.Limits})
 		if err != nil {
 			return err
 		}

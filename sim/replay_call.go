@@ -52,8 +52,8 @@ func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answ
 		}
 		return &Difference{What: "exchange", Recorded: told(e), Replayed: "it calls " + a.lacking + ", to which the recording has no answer"}, nil
 	}
-	if err == nil && expr.Size(output) > w.limits().Data {
-		err = event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", w.limits().Data))
+	if err == nil {
+		err = w.limits().Output(output)
 	}
 	if err == nil {
 		c.Success, c.Output = true, expr.Encode(output)

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"fmt"
 	"maps"
 	"math/big"
 	"strings"
@@ -115,8 +114,8 @@ func (env *Env) compute(t *dsl.Task, s *expr.Scope, execution, taskID string) co
 		panic("decide: a task of kind " + string(t.Kind) + " cannot be computed")
 	}
 	c.output = expr.Canonical(c.output)
-	if limit := env.opts.Limits.Data; err == nil && expr.Size(c.output) > limit {
-		err = event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", limit))
+	if err == nil {
+		err = env.opts.Limits.Output(c.output)
 	}
 	if err != nil {
 		c.Error = problemOf(err)

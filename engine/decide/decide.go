@@ -10,6 +10,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
 )
 
 // Env is what decisions about one definition need besides the events. It is
@@ -39,6 +40,18 @@ type Limits struct {
 
 // DefaultLimits are those of an ordinary deployment.
 func DefaultLimits() Limits { return Limits{Tasks: 1_000_000, Depth: 20, Data: 16 << 20} }
+
+// Output returns the problem of a task's output that exceeds the limits.
+func (l Limits) Output(v any) error {
+	size, memory := expr.Measure(v)
+	switch {
+	case size > l.Data:
+		return event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", l.Data))
+	case memory > expr.MaxMemory:
+		return event.NewProblem(event.Runtime, fmt.Sprintf("the output takes more than %d MiB in memory (limit json-memory)", expr.MaxMemory>>20))
+	}
+	return nil
+}
 
 // NewEnv prepares decisions about def.
 func NewEnv(def *dsl.Definition, opts Options) *Env {

@@ -126,7 +126,7 @@ func Envelope(e event.Event) map[string]any {
 		out[name] = value
 	}
 	if len(e.Data) > 0 {
-		data, err := expr.Decode(e.Data)
+		data, err := expr.DecodeForeign(e.Data)
 		if err != nil {
 			data = string(e.Data)
 		}

@@ -21,7 +21,10 @@ func (s *State) begun(e event.Event) error {
 	if err != nil {
 		return err
 	}
-	input, err := decodeOr(started.Input, map[string]any{})
+	var input any = map[string]any{}
+	if len(started.Input) > 0 {
+		input, err = expr.DecodeForeign(started.Input)
+	}
 	if err != nil {
 		return fmt.Errorf("input of execution %s: %w", e.Execution, err)
 	}

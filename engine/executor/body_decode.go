@@ -39,7 +39,7 @@ func decodeJSON(body []byte) (any, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil
 	}
-	data, err := expr.Decode(body)
+	data, err := expr.DecodeForeign(body)
 	if err != nil {
 		return nil, fmt.Errorf("is not valid JSON: %w", err)
 	}

@@ -9,11 +9,20 @@ import (
 	"strconv"
 
 	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/expr"
 )
 
-// maxYAMLNodes bounds what aliases can blow a document up to; it counts every
-// use of an alias as if it were written out.
-const maxYAMLNodes = 2_000_000
+// maxYAMLParts is the most characters in a document that may each begin a node, of which
+// every one costs the parser some 300 bytes.
+const maxYAMLParts = 400_000
+
+// What a value takes in memory, about: aliases can blow a document up, so that every use
+// of one counts as if it were written out.
+const (
+	yamlValue  = 32
+	yamlObject = 336
+)
 
 // maxYAMLDepth bounds nesting, which the walk below pays for in stack.
 const maxYAMLDepth = 1000
@@ -22,6 +31,16 @@ const maxYAMLDepth = 1000
 // text, and so is a date. It walks the nodes itself because the library takes
 // quadratic time for maps with many keys, and makes times of dates.
 func decodeYAML(body []byte) (any, error) {
+	parts := 0
+	for _, c := range body {
+		switch c {
+		case ',', '[', '{', ':', '?', '-', '\n':
+			parts++
+		}
+	}
+	if parts > maxYAMLParts {
+		return nil, fmt.Errorf("is YAML of more than %d parts (limit yaml-parts)", maxYAMLParts)
+	}
 	var node yaml.Node
 	if err := yaml.Unmarshal(body, &node); err != nil {
 		return nil, fmt.Errorf("is not valid YAML: %w", err)
@@ -29,7 +48,7 @@ func decodeYAML(body []byte) (any, error) {
 	if node.Kind == 0 {
 		return nil, nil
 	}
-	w := &yamlWalk{left: maxYAMLNodes}
+	w := &yamlWalk{left: expr.MaxMemory}
 	data, err := w.value(&node, 0)
 	if err != nil {
 		return nil, fmt.Errorf("is not usable YAML: %w", err)
@@ -37,11 +56,11 @@ func decodeYAML(body []byte) (any, error) {
 	return data, nil
 }
 
-type yamlWalk struct{ left int }
+type yamlWalk struct{ left int } // memory
 
 func (w *yamlWalk) value(n *yaml.Node, depth int) (any, error) {
-	if w.left--; w.left < 0 {
-		return nil, fmt.Errorf("more than %d values (limit: YAML nodes)", maxYAMLNodes)
+	if w.left -= yamlValue + len(n.Value); w.left < 0 {
+		return nil, fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", expr.MaxMemory>>20)
 	}
 	if depth > maxYAMLDepth {
 		return nil, fmt.Errorf("nested deeper than %d (limit: YAML depth)", maxYAMLDepth)
@@ -68,6 +87,8 @@ func (w *yamlWalk) value(n *yaml.Node, depth int) (any, error) {
 }
 
 func (w *yamlWalk) object(n *yaml.Node, depth int) (any, error) {
+	const group = 8
+	w.left -= yamlObject * (1 + len(n.Content)/2/group)
 	object := make(map[string]any, len(n.Content)/2)
 	var merged []any
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -19,6 +19,7 @@ type Caller struct {
 	Limits    Limits            // members that are zero mean their defaults
 	Version   string            // of flunq, for the User-Agent
 	Breakers  *Breakers         // shared by all executors of a process; nil: every call is made
+	Memory    *Memory           // likewise; nil: there is no bound
 }
 
 // Call performs a call task and gives its raw output. What goes wrong for the
@@ -32,10 +33,20 @@ func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, fr
 
 // Perform is Call, and tells which request was made last; nil if none was.
 func (c *Caller) Perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin) (output any, made *event.Call, err error) {
+	room := c.room(from)
+	defer room.release()
+	return c.perform(ctx, task, scope, from, room)
+}
+
+// room is what the answers of a call take of the memory there is. Whoever performs
+// the call releases it.
+func (c *Caller) room(from Origin) *held { return &held{memory: c.Memory, tenant: from.Tenant} }
+
+func (c *Caller) perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin, room *held) (output any, made *event.Call, err error) {
 	if task.Call == nil {
 		return nil, nil, fmt.Errorf("perform %s: not a call", task.Ref)
 	}
-	run := &run{Caller: c, limits: c.Limits.filled(), origin: from, discreet: newDiscreet(scope)}
+	run := &run{Caller: c, limits: c.Limits.filled(), origin: from, discreet: newDiscreet(scope), held: room}
 	switch {
 	case task.Call.HTTP != nil:
 		output, err = run.http(ctx, task.Call.HTTP)
@@ -56,6 +67,7 @@ type run struct {
 	*discreet
 	limits Limits
 	origin Origin
+	held   *held // of the memory for answers
 
 	sent       *message // the last request that went out, nil for none …
 	first      *url.URL // … which one that was not redirected to asked for …

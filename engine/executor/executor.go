@@ -27,7 +27,7 @@ type Service struct {
 // Options of a Service.
 type Options struct {
 	Caller *Caller
-	Limit  int // bytes of a task's output as JSON
+	Limits decide.Limits
 }
 
 // New is an executor of what arrives in an inbox.
@@ -76,6 +76,7 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.inbox.begun(j, cancel)
+	defer func() { j.room.release() }()
 	j.err = s.inbox.desk.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
 	if errors.Is(context.Cause(ctx), errLost) {
 		j.undone, j.err = j.err != nil, nil
@@ -150,10 +151,13 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 		return event.Completed{}, fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
-	output, made, err := s.opts.Caller.Perform(ctx, task, scope, Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read})
+	from := Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
+	j.room = s.opts.Caller.room(from)
+	defer j.room.decoded()
+	output, made, err := s.opts.Caller.perform(ctx, task, scope, from, j.room)
 	c.Call = made
-	if err == nil && expr.Size(output) > s.opts.Limit {
-		err = event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", s.opts.Limit))
+	if err == nil {
+		err = s.opts.Limits.Output(output)
 	}
 	if err == nil {
 		c.Success, c.Output = true, expr.Encode(output)

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -35,13 +36,18 @@ func (r *run) receive(ctx context.Context, m *message, res *http.Response) (*ans
 	if !success {
 		return nil, r.unsuccessful(m, res)
 	}
-	body, err := read(res, m.limit)
+	body, err := r.read(ctx, res, m.limit)
 	switch {
+	case errors.Is(err, errMemory):
+		return nil, communication("%s %s: %v", m.method, place(m.uri), errMemory)
 	case errors.Is(err, errTooLarge):
 		return nil, communication("%s %s: the response is larger than %s (limit: response body)",
 			m.method, place(m.uri), bytesInWords(m.limit))
 	case err != nil:
 		return nil, broken(ctx, m, fmt.Errorf("reading the response: %w", err))
+	}
+	if err := r.held.decode(ctx, len(body)); err != nil {
+		return nil, communication("%s %s: %v", m.method, place(m.uri), errMemory)
 	}
 	return &answer{
 		place: m.method + " " + place(m.uri), final: m, request: r.shownRequest(m),
@@ -59,7 +65,7 @@ func (r *run) unsuccessful(m *message, res *http.Response) error {
 		}
 		return refused(res.StatusCode, "%s redirects to %s, which needs redirect: true to be followed", place(m.uri), to)
 	}
-	start, _ := read(res, excerptRead) // what could be read is still the best there is to show
+	start, _ := r.read(context.Background(), res, excerptRead) // what could be read is still the best there is to show
 	said := shortened(printable(r.mask(strings.ToValidUTF8(string(start), ""))), excerptShown)
 	if said == "" {
 		said = fmt.Sprintf("%s %s answered %s", m.method, place(m.uri), statusLine(res.StatusCode))
@@ -75,8 +81,9 @@ var errTooLarge = errors.New("too large")
 
 // read reads at most limit bytes of a body, decompressed. What it could read
 // comes with the error too.
-func read(res *http.Response, limit int64) ([]byte, error) {
+func (r *run) read(ctx context.Context, res *http.Response, limit int64) ([]byte, error) {
 	var body io.Reader = res.Body
+	size := res.ContentLength
 	// The transport decompresses what it asked for itself; this is what the document asked for.
 	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") {
 		unzipped, err := gzip.NewReader(body)
@@ -86,9 +93,31 @@ func read(res *http.Response, limit int64) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("decompress: %w", err)
 		}
-		body = unzipped
+		body, size = unzipped, -1
 	}
-	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	body = io.LimitReader(body, limit+1)
+	start, err := io.ReadAll(io.LimitReader(body, small))
+	if err != nil || len(start) < small {
+		return upTo(start, limit, err)
+	}
+	// What a larger one takes is reserved at once: who waits for the rest would keep others waiting.
+	known := size >= 0 && size <= limit
+	if !known {
+		size = limit
+	}
+	if err := r.held.read(ctx, int(size)); err != nil {
+		return start, err
+	}
+	data := bytes.NewBuffer(start)
+	if known {
+		data.Grow(int(size) + bytes.MinRead)
+	}
+	_, err = data.ReadFrom(body)
+	return upTo(data.Bytes(), limit, err)
+}
+
+// upTo is data that was read, up to a limit.
+func upTo(data []byte, limit int64, err error) ([]byte, error) {
 	if int64(len(data)) > limit {
 		return data[:limit], errTooLarge
 	}

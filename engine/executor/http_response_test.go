@@ -164,7 +164,7 @@ func TestHTTPBadResponses(t *testing.T) {
 				fmt.Fprintf(&bomb, "%c: &%c [%s]\n", c, c, strings.Repeat(fmt.Sprintf("*%c,", c-1), 9))
 			}
 			return respond(200, "application/yaml", bomb.String())
-		}, "limit: YAML nodes"},
+		}, "limit json-memory"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

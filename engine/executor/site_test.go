@@ -104,7 +104,7 @@ func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.O
 	must(t, err)
 	caller := &executor.Caller{Transport: s, Limits: executor.DefaultLimits()}
 	for range size {
-		x, err := executor.New(s.store, lib, s.inbox, executor.Options{Caller: caller, Limit: 1 << 20})
+		x, err := executor.New(s.store, lib, s.inbox, executor.Options{Caller: caller, Limits: decide.DefaultLimits()})
 		must(t, err)
 		s.services = append(s.services, x)
 	}

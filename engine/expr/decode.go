@@ -15,14 +15,39 @@ const (
 	maxDocument = 64 << 20 // bytes of JSON
 )
 
+// MaxMemory is the most memory that a JSON value from outside, or one that is computed,
+// may take once it is decoded, about (limit json-memory). Text takes little more than
+// its length, an object of one member 400 bytes.
+const MaxMemory = 64 << 20
+
+// maxKept is that of values that are put together of such, as in a snapshot.
+const maxKept = 16 * MaxMemory
+
+// What decoded values take, about.
+const (
+	slotMemory   = 24 // a member of a list or an object
+	textMemory   = 16 // beside its length
+	listMemory   = 32
+	objectMemory = 48  // one that is empty …
+	groupMemory  = 288 // … and for each 8 members, one at least
+	groupMembers = 8
+)
+
+var errLarge = fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", MaxMemory>>20)
+
 // Decode reads one JSON document into the values that expressions work on, in
 // their canonical form. Of equal keys the last wins, what is not UTF-8 is replaced;
 // anything after the document, too deep or too large is an error.
-func Decode(data []byte) (any, error) {
+func Decode(data []byte) (any, error) { return decode(data, maxKept) }
+
+// DecodeForeign is Decode for what comes from outside: it may take MaxMemory at most.
+func DecodeForeign(data []byte) (any, error) { return decode(data, MaxMemory) }
+
+func decode(data []byte, memory int) (any, error) {
 	if len(data) > maxDocument {
 		return nil, fmt.Errorf("JSON of %d bytes, want at most %d", len(data), maxDocument)
 	}
-	d := decoder{data: data}
+	d := decoder{data: data, left: memory}
 	v, err := d.value(0)
 	if err == nil {
 		if d.space(); d.at < len(data) {
@@ -38,6 +63,7 @@ func Decode(data []byte) (any, error) {
 type decoder struct {
 	data []byte
 	at   int
+	left int // memory that what follows may take
 }
 
 // peek skips white space and tells the next byte, 0 at the end.
@@ -63,6 +89,9 @@ func (d *decoder) space() {
 func (d *decoder) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels deep", maxDepth)
+	}
+	if d.left -= slotMemory; d.left < 0 {
+		return nil, errLarge
 	}
 	switch c := d.peek(); {
 	case c == '{':
@@ -102,6 +131,7 @@ func (d *decoder) word(word string) error {
 
 func (d *decoder) object(depth int) (any, error) {
 	d.at++
+	d.left -= objectMemory
 	fields := map[string]any{}
 	if d.peek() == '}' {
 		d.at++
@@ -114,6 +144,9 @@ func (d *decoder) object(depth int) (any, error) {
 		key, err := d.text()
 		if err != nil {
 			return nil, err
+		}
+		if len(fields)%groupMembers == 0 {
+			d.left -= groupMemory
 		}
 		if d.peek() != ':' {
 			return nil, d.unexpected("a colon")
@@ -130,6 +163,7 @@ func (d *decoder) object(depth int) (any, error) {
 
 func (d *decoder) list(depth int) (any, error) {
 	d.at++
+	d.left -= listMemory
 	items := []any{}
 	if d.peek() == ']' {
 		d.at++
@@ -203,6 +237,8 @@ func short(text []byte) (n int, ok bool) {
 }
 
 func (d *decoder) text() (string, error) {
+	from := d.at
+	defer func() { d.left -= textMemory + d.at - from }()
 	d.at++
 	for i := d.at; i < len(d.data); i++ {
 		switch c := d.data[i]; {

@@ -15,20 +15,29 @@ var errTooLarge = fmt.Errorf("the result is larger than %d MiB (limit expression
 
 // Size estimates how many bytes Encode writes.
 func Size(v any) int {
-	s := sizer{most: int(^uint(0) >> 1), depth: int(^uint(0) >> 1)}
+	size, _ := Measure(v)
+	return size
+}
+
+// Measure estimates how many bytes Encode writes, and how much memory v takes.
+func Measure(v any) (size, memory int) {
+	const all = int(^uint(0) >> 1)
+	s := sizer{most: all, room: all, depth: all}
 	s.add(v, 0)
-	return s.sum
+	return s.sum, s.memory
 }
 
 // measured is v in its canonical form, its size taken from left.
 func measured(v any, left *int) (any, error) {
-	s := sizer{most: *left, depth: maxDepth}
+	s := sizer{most: *left, room: MaxMemory, depth: maxDepth}
 	s.add(v, 0)
 	switch {
 	case s.deep:
 		return nil, errDepth
 	case s.sum > s.most:
 		return nil, errTooLarge
+	case s.memory > s.room:
+		return nil, errLarge
 	}
 	*left -= s.sum
 	return Canonical(v), nil
@@ -38,15 +47,18 @@ func measured(v any, left *int) (any, error) {
 // may be small in memory and yet endless to walk through.
 type sizer struct {
 	sum, most, depth int
+	memory, room     int
 	deep             bool
 }
 
 func (s *sizer) add(v any, depth int) {
+	s.memory += slotMemory
 	switch v := v.(type) {
 	case nil, bool:
 		s.sum += 4
 	case string:
 		s.sum += len(v) + 2
+		s.memory += textMemory + len(v)
 	case int, float64:
 		s.sum += 8
 	case *big.Int:
@@ -62,11 +74,12 @@ func (s *sizer) add(v any, depth int) {
 
 func (s *sizer) done(depth int) bool {
 	s.deep = s.deep || depth > s.depth
-	return s.deep || s.sum > s.most
+	return s.deep || s.sum > s.most || s.memory > s.room
 }
 
 func (s *sizer) list(items []any, depth int) {
 	s.sum += 2 + len(items)
+	s.memory += listMemory
 	for _, item := range items {
 		if s.done(depth) {
 			return
@@ -77,11 +90,13 @@ func (s *sizer) list(items []any, depth int) {
 
 func (s *sizer) object(fields map[string]any, depth int) {
 	s.sum += 2
+	s.memory += objectMemory + groupMemory*((len(fields)+groupMembers-1)/groupMembers)
 	for key, field := range fields {
 		if s.done(depth) {
 			return
 		}
 		s.sum += len(key) + 4
+		s.memory += textMemory + len(key)
 		s.add(field, depth)
 	}
 }
