@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"math"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -42,6 +41,7 @@ func (sh *shell) modest(ctx context.Context) {
 const (
 	worldsMemory = 96 << 20
 	worldsRoomy  = 5
+	worldsSpare  = 256 << 20
 )
 
 // worlds has the collector work as suits a process that runs one world after the
@@ -52,7 +52,7 @@ func (sh *shell) worlds(ctx context.Context) {
 	}
 	debug.SetGCPercent(sim.Garbage)
 	if sh.Env("GOMEMLIMIT") == "" {
-		go bound(ctx, worldsMemory, worldsRoomy, math.MaxInt64/2)
+		go bound(ctx, worldsMemory, worldsRoomy, worldsSpare)
 	}
 }
 

@@ -29,7 +29,10 @@ Of one JSON value (error: that of the task):
                                     150,000 objects of a member; inputs, answers, events, outputs
   yaml-parts            400,000     lines, commas, brackets, colons and dashes of a YAML answer
 
-Of one execution (error: runtime, 500), not to be changed:
+Of one execution (error: runtime, 500, which names the next task):
+  LIMIT_HISTORY         700,000     entries of its history, two or three for each task
+  LIMIT_HISTORY_MIB     100         MiB of their data
+These two are settings of the services; 0 is no limit. The others are not to be changed:
   Tasks                 1,000,000   started in all; 'flunq run' stops at --max-steps
   Depth                 20          of executions that run each other
   Data                  16 MiB      of one task's output as JSON
@@ -44,7 +47,6 @@ Of one process, which lives on:
   LIMIT_CALLS           128         tasks of all tenants performed at once. Where there are several
                                     tenants, one begins no further task while it has more than a
                                     quarter of the places that are free; the others are served
-
   LIMIT_MEMORY          192 MiB     of answers over 64 KiB that are read at once, and as much for what
                                     they are decoded to; a tenant has half of each at most. An
                                     answer for which there is no room waits, as long as its call may

@@ -25,6 +25,8 @@ type settings struct {
 	Lease      time.Duration // after which the messages of a silent consumer are claimed
 	Attempts   int           // deliveries of a message before it is given up
 
+	History         int           // entries of one execution's history, 0: no bound
+	HistoryMiB      int           // of their data, likewise
 	Answers         int           // MiB of large answers that are read at once
 	PerWorker       int           // events that one worker has in hand at once
 	PerHost         int           // calls to one host at once; 0: no bound
@@ -49,6 +51,7 @@ func defaultSettings() settings {
 		Workers: max(4, runtime.NumCPU()), Executors: d.Executors, Timers: d.Timers,
 		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
 		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
+		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
 		Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
 		LogFormat: "json", StreamType: "redis",
@@ -65,7 +68,8 @@ func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
-	opts.Answers = executor.NewMemory(s.Answers << 20) //nolint:mnd // MiB
+	opts.Limits.History, opts.Limits.HistoryBytes = s.History, s.HistoryMiB<<20 //nolint:mnd // MiB
+	opts.Answers = executor.NewMemory(s.Answers << 20)                          //nolint:mnd // MiB
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	return opts
 }
@@ -119,6 +123,8 @@ func (s *settings) table() []setting {
 		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker has in hand at once (documented elsewhere as 5)"},
 		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks of one tenant performed at once in this process"},
 		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "tasks of all tenants performed at once in this process; 0: eight times EXECUTOR_CONCURRENCY"},
+		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history, with which no further task begins; 0: no limit"},
+		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history, with which no further task begins; 0: no limit"},
 		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large answers to calls that are read at once, and as much for what they are decoded to"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
 		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},

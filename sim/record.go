@@ -56,6 +56,10 @@ type (
 		Tasks int `json:"tasks"`
 		Depth int `json:"depth"`
 		Data  int `json:"data"`
+
+		// 0 in recordings of earlier versions, which had no such limits.
+		History      int `json:"history,omitempty"`
+		HistoryBytes int `json:"history_bytes,omitempty"`
 	}
 	recordedDocument struct {
 		Text   string `json:"text"`

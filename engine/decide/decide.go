@@ -36,10 +36,17 @@ type Limits struct {
 	Tasks int // started in one execution; default 1,000,000, simulated 10 to 1,000,000
 	Depth int // of nested executions; default 20, simulated 2 to 20
 	Data  int // bytes of one task's output as JSON; default 16 MiB, simulated 1 KiB to 16 MiB
+
+	// Entries of a history, and bytes of their data, behind which no task begins and no
+	// event is taken in; 0: as many as there are. Defaults 700,000 and 100 MiB.
+	History      int
+	HistoryBytes int
 }
 
 // DefaultLimits are those of an ordinary deployment.
-func DefaultLimits() Limits { return Limits{Tasks: 1_000_000, Depth: 20, Data: 16 << 20} }
+func DefaultLimits() Limits {
+	return Limits{Tasks: 1_000_000, Depth: 20, Data: 16 << 20, History: 700_000, HistoryBytes: 100 << 20}
+}
 
 // Output returns the problem of a task's output that exceeds the limits.
 func (l Limits) Output(v any) error {
@@ -142,6 +149,7 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 	s.append(d, e)
 	take()
 	m.run()
+	m.endLong()
 	if !s.Status.Ended() {
 		s.Status = s.phase()
 	}
@@ -151,6 +159,7 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 // append adds an event to the history, as the next version.
 func (s *State) append(d *Decision, e event.Event) {
 	s.Version++
+	s.Bytes += len(e.Data)
 	// A long one becomes much longer, as a rule: a loop.
 	if n := len(d.History); n == cap(d.History) {
 		d.History = slices.Grow(d.History, max(few, 3*n))

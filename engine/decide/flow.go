@@ -58,6 +58,11 @@ func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 		m.fault(event.NewProblem(event.Runtime, fmt.Sprintf("more than %d tasks were started, the next one is %q (limit Tasks)", limit, t.Name)), t.Ref)
 		return false
 	}
+	if p := m.long(); p != nil {
+		p.Detail += fmt.Sprintf("; the next task is %q", t.Name)
+		m.fault(p, t.Ref)
+		return false
+	}
 	if t.If != nil {
 		ok, err := t.If.Test(m.scope(n, raw))
 		if err == nil && !ok {
@@ -371,4 +376,35 @@ func (m *machine) drop(n *Node) {
 func (m *machine) cancel(n *Node) {
 	m.drop(n)
 	m.recordCancelled(n)
+}
+
+// long is the problem of a history that has reached its limit; nil if it has not.
+func (m *machine) long() *event.Problem {
+	limits, detail := &m.env.opts.Limits, ""
+	switch {
+	case limits.History > 0 && m.Version >= int64(limits.History):
+		detail = fmt.Sprintf("the history has %d entries (limit LIMIT_HISTORY)", m.Version)
+	case limits.HistoryBytes > 0 && m.Bytes >= limits.HistoryBytes:
+		detail = fmt.Sprintf("the history holds %d MiB of data (limit LIMIT_HISTORY_MIB)", m.Bytes>>20)
+	default:
+		return nil
+	}
+	return event.NewProblem(event.Runtime, detail)
+}
+
+// endLong ends an execution whose history is too long without a task that begins: of
+// events that it listens for, or of tries.
+func (m *machine) endLong() {
+	const more, bytes = 1000, 32 << 20 // for what is under way
+	limits := &m.env.opts.Limits
+	long := limits.History > 0 && m.Version >= int64(limits.History)+more ||
+		limits.HistoryBytes > 0 && m.Bytes >= limits.HistoryBytes+bytes
+	if !long || m.Status.Ended() || m.Root == nil {
+		return
+	}
+	ref := "/"
+	if open := m.Open(); len(open) > 0 {
+		ref = open[len(open)-1].Run.Ref
+	}
+	m.fault(m.long(), ref)
 }

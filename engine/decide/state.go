@@ -46,7 +46,8 @@ type State struct {
 	Tenant     string    `json:"tenant"`
 	Workflow   string    `json:"workflow"`
 	Execution  string    `json:"execution"`
-	Version    int64     `json:"version"` // entries in the history
+	Version    int64     `json:"version"`         // entries in the history
+	Bytes      int       `json:"bytes,omitempty"` // of their data
 	Status     Status    `json:"status"`
 	Now        time.Time `json:"now"` // of the last event
 	StartedAt  time.Time `json:"started_at"`
