@@ -45,6 +45,7 @@ const (
 	restingName   = "a crowd of tasks rests" // an operator suspends an execution, and resumes it
 	cancelledName = "a crowd of tasks is cancelled"
 	changedName   = "tasks whose timers are changed" // and their document
+	damagedName   = "an execution cannot take events for a while, and another can"
 	deadlyName    = "a crowd of tasks and a deadly message"
 )
 
@@ -60,7 +61,7 @@ func NewCompanion(name string, seed uint64) (*Companion, error) {
 			m.cfg.Plan = &Plan{}
 			return &Companion{name, m.cfg, m.wrong}, nil
 		})
-	case restingName, cancelledName, deadlyName, changedName:
+	case restingName, cancelledName, deadlyName, changedName, damagedName:
 		return crowdCompanion(name, seed), nil
 	}
 	i := slices.IndexFunc(companionWorkloads(), func(l workload) bool { return l.name == name })
@@ -141,6 +142,10 @@ func crowdCompanion(name string, seed uint64) *Companion {
 		cfg.Processes, cfg.Remote, cfg.Deadly = 1+int(seed%2), seed%2 == 1, 1+seed/2
 		return &Companion{name, cfg, crowdDying}
 	}
+	if name == damagedName {
+		cfg.Executions, cfg.Processes, cfg.Acts = 2, 1+int(seed%2), damages(seed) //nolint:gosec // 0 or 1
+		return &Companion{name, cfg, crowdDamaged}
+	}
 	at := crowdMoments()[seed/2%uint64(len(crowdMoments()))]
 	of := []string{"x", "x.1"}[seed%2]
 	cfg.Remote = seed/2%2 == 1
@@ -209,6 +214,30 @@ func timersChanged(t *Trial) []string {
 	wrong := errorsOf(t.Broken)
 	if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != timersOutput {
 		wrong = append(wrong, fmt.Sprintf("it is %s %s, want completed %s, or that it ran out of time", t.Status, t.Output, timersOutput))
+	}
+	return wrong
+}
+
+// damages are those of an execution of a crowd, at a moment at which events come for it:
+// some are mended before what was put off is given up.
+func damages(seed uint64) (acts []Act) {
+	lasts := []time.Duration{time.Minute, 100 * time.Millisecond, time.Hour, 500 * time.Millisecond}
+	for i, at := range []time.Duration{0, 5 * time.Hour, day, 12 * day} {
+		n := Draw(seed, "damage", uint64(i)) //nolint:gosec // there are few
+		from := at - min(at, time.Duration(n%2)*time.Second)
+		acts = append(acts, Act{Damage, "x", from}, Act{Mend, "x", from + lasts[(seed+uint64(i))%4] + 2*time.Second}) //nolint:gosec // likewise
+	}
+	return acts
+}
+
+// crowdDamaged says what is wrong with a run of two of the crowd of which one was damaged.
+func crowdDamaged(t *Trial) []string {
+	wrong := errorsOf(t.Broken)
+	for _, id := range []string{"x", "x-2"} {
+		i := slices.IndexFunc(t.Ends, func(end End) bool { return end.ID == id })
+		if text := fmt.Sprintf("%s %s", t.Ends[i].Status, t.Ends[i].Output); text != "completed "+crowdOutput {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, want completed %s", id, text, crowdOutput))
+		}
 	}
 	return wrong
 }
@@ -326,7 +355,7 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	}
 	var crowds, modelled []companionRun
 	for n := range uint64(24) { // each moment, of both executions
-		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n})
+		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n}, companionRun{damagedName, n})
 	}
 	for _, n := range modelsThatShow() {
 		modelled = append(modelled, companionRun{modelledName, n})

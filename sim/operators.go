@@ -34,8 +34,15 @@ const (
 	Fire        Deal = "fire a timer"
 	CancelTimer Deal = "cancel a timer"
 	Restore     Deal = "restore timers" // those that are missing
+	Damage      Deal = "damage"         // its history: it can take no event
+	Mend        Deal = "mend"           // it, and bring back what was given up meanwhile
 	Migrate     Deal = "migrate"        // to another text of its document, which says the same
 )
+
+// Deals are all kinds.
+func Deals() []Deal {
+	return []Deal{Suspend, Resume, Cancel, Retry, Move, Fire, CancelTimer, Restore, Damage, Mend, Migrate}
+}
 
 // typ is the event that tells an execution of it; "" if there is no such deal.
 func (d Deal) typ() event.Type {
@@ -51,6 +58,7 @@ type operators struct {
 	acts     int                  // so far
 	paused   map[string]time.Time // executions that were told to rest, and since when
 	rested   time.Duration        // how long all of them did in all, and letters
+	damaged  map[string]time.Time // executions whose histories are, and since when
 	changed  []changed            // of timers, and documents
 	retried  map[string]int       // executions that were told to go on where they failed: how often
 	reopened map[string]bool      // executions that were told so, which end again
@@ -58,7 +66,7 @@ type operators struct {
 }
 
 func newOperators() operators {
-	return operators{paused: map[string]time.Time{}, retried: map[string]int{}, reopened: map[string]bool{}}
+	return operators{paused: map[string]time.Time{}, damaged: map[string]time.Time{}, retried: map[string]int{}, reopened: map[string]bool{}}
 }
 
 // planned are the acts of a world as what comes from outside.
@@ -86,6 +94,10 @@ func (w *world) operate(ctx context.Context, what Deal, id string) error {
 		return err
 	case Migrate:
 		return w.migrate(ctx, id)
+	case Damage:
+		return w.damage(ctx, id)
+	case Mend:
+		return w.mend(ctx, id)
 	}
 	switch since, resting := o.paused[id]; {
 	case what == Suspend && !resting:

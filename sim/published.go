@@ -139,7 +139,7 @@ type publication struct {
 	event.Event // data only of those about timers; the tenant is that of the stream
 
 	entry string // its id in the stream
-	again bool   // it was put off before
+	again bool   // it was put off before, or brought back
 }
 
 // publications are the events of executions that were ever in the streams, in their
@@ -195,8 +195,8 @@ func publicationOf(entry string, fields []string) (p publication) {
 			if strings.HasPrefix(string(p.Type), event.Prefix+"timer.") {
 				p.Data = json.RawMessage(value)
 			}
-		case event.AttemptAttribute:
-			p.again = value != ""
+		case event.AttemptAttribute, event.ReplayAttribute:
+			p.again = p.again || value != ""
 		}
 	}
 	return p

@@ -65,8 +65,8 @@ func (a *Act) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("what an operator does: %w", err)
 	}
 	after, err := time.ParseDuration(w.After)
-	if err != nil || after < 0 || w.What.typ() == "" {
-		return fmt.Errorf("what an operator does: %q after %q, want one of suspend, resume, cancel, retry after a time such as 45s", w.What, w.After)
+	if err != nil || after < 0 || !slices.Contains(Deals(), w.What) {
+		return fmt.Errorf("what an operator does: %q after %q, want one of %q after a time such as 45s", w.What, w.After, Deals())
 	}
 	*a = Act{w.What, w.Execution, after}
 	return nil

@@ -3,7 +3,10 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -109,10 +112,17 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		return s.transition(ctx, m, m.Event, true)
 	}
+	// An execution that cannot take the event keeps it from no other.
+	var untaken error
 	err := s.store.EachListener(ctx, m.Tenant, string(m.Event.Type), func(id string) error {
-		return s.transition(ctx, m, decide.Received(m.Event, id), false)
+		err := s.transition(ctx, m, decide.Received(m.Event, id), false)
+		if err != nil && delivery.ClassOf(ctx, err) != "" {
+			untaken = errors.Join(untaken, fmt.Errorf("execution %s: %w", id, err))
+			return nil
+		}
+		return err
 	})
-	if err != nil {
+	if err = cmp.Or(err, untaken); err != nil {
 		return err
 	}
 	return s.store.Settle(ctx, m)

@@ -73,7 +73,7 @@ func (h *hunt) acts(seed uint64) []sim.Act {
 	n := sim.Choice(seed, "act")
 	if n>>60%2 == 0 { //nolint:mnd // one half of them are about timers, and documents
 		var acts []sim.Act
-		deals := []sim.Deal{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Restore, sim.Suspend, sim.Retry}
+		deals := []sim.Deal{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Suspend, sim.Retry}
 		for i := range 1 + n%4 { //nolint:mnd // some
 			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
 		}

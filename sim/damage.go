@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// damage has another program write something else where the history of an execution
+// stands: until that is mended each event for it fails, is delivered again, and is given
+// up at last.
+func (w *world) damage(ctx context.Context, id string) error {
+	if _, is := w.operators.damaged[id]; is {
+		return nil
+	}
+	w.operators.damaged[id] = w.clock.now
+	key := w.keyOf(id) + ":history"
+	there, err := w.client.Exists(ctx, key).Result()
+	if err == nil && there == 1 {
+		err = w.client.Rename(ctx, key, key+aside).Err()
+	}
+	if err == nil {
+		err = w.client.Set(ctx, key, "what another program has written", 0).Err()
+	}
+	return err
+}
+
+// aside is behind the key of what is kept while it is damaged.
+const aside = ":aside"
+
+// mend makes it as it was, and brings back what was given up meanwhile, in any order.
+func (w *world) mend(ctx context.Context, id string) error {
+	o := &w.operators
+	since, is := o.damaged[id]
+	if !is {
+		return nil
+	}
+	delete(o.damaged, id)
+	o.rested += w.clock.now.Sub(since)
+	key := w.keyOf(id) + ":history"
+	if err := w.client.Del(ctx, key).Err(); err != nil {
+		return err
+	}
+	there, err := w.client.Exists(ctx, key+aside).Result()
+	if err == nil && there == 1 {
+		err = w.client.Rename(ctx, key+aside, key).Err()
+	}
+	if err != nil {
+		return err
+	}
+	letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: w.tenantOf(id), Count: 100}) //nolint:mnd // more than there are
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(letters, func(a, b store.Letter) int {
+		return cmp.Compare(mix(w.cfg.Seed, hashed(a.ID), 0), mix(w.cfg.Seed, hashed(b.ID), 0))
+	})
+	for _, l := range letters {
+		again, err := w.engine.Store.Replay(ctx, l)
+		if err != nil {
+			return err
+		}
+		if !again {
+			w.breach("a letter is brought back once", id, "that of "+l.Event.ID+" was not there any more")
+		}
+	}
+	return nil
+}
