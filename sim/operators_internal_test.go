@@ -112,3 +112,21 @@ func lookAtCrowd(t *testing.T) string {
 	}
 	return ""
 }
+
+// Whatever operators do to timers, documents and histories that other programs have
+// damaged, the executions come to what they would have come to, or run out of time.
+func TestWhateverOperatorsChange(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{changedName, damagedName} {
+		for seed := range uint64(12) {
+			c := crowdCompanion(name, seed)
+			got, err := Try(t.Context(), c.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, wrong := range c.wrong(got) {
+				t.Errorf("%s, seed %d: %s", name, seed, wrong)
+			}
+		}
+	}
+}
