@@ -110,7 +110,7 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	flunq := version().Version
 	by := operate.Migrator{
 		Store: r.store, By: m.by.name(m.sh), Reason: m.reason, Dry: m.dry, From: m.from,
-		Library: library.New(r.store, decide.Options{Secrets: secrets, Version: flunq, Limits: anyLength()}),
+		Library: library.New(r.store, decide.Options{Secrets: secrets, Version: flunq, Limits: decide.DefaultLimits()}),
 	}
 	return m.each(ctx, found, by, to)
 }
@@ -234,11 +234,4 @@ func (m *migration) end(rows []operate.Migration, count map[string]int) error {
 	}
 	fmt.Fprintf(m.sh.Out, "%s: %s\n", history.Count(len(rows), "execution"), strings.Join(said, ", "))
 	return nil
-}
-
-// anyLength are the limits for histories that are only read: the services may have others.
-func anyLength() decide.Limits {
-	limits := decide.DefaultLimits()
-	limits.History, limits.HistoryBytes = 0, 0
-	return limits
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,8 +69,8 @@ func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
-	opts.Limits.History, opts.Limits.HistoryBytes = s.History, s.HistoryMiB<<20 //nolint:mnd // MiB
-	opts.Answers = executor.NewMemory(s.Answers << 20)                          //nolint:mnd // MiB
+	opts.Limits.History, opts.Limits.HistoryBytes = cmp.Or(s.History, -1), cmp.Or(s.HistoryMiB<<20, -1) //nolint:mnd // MiB
+	opts.Answers = executor.NewMemory(s.Answers << 20)                                                  //nolint:mnd // MiB
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	return opts
 }

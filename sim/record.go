@@ -57,9 +57,7 @@ type (
 		Depth int `json:"depth"`
 		Data  int `json:"data"`
 
-		// 0 in recordings of earlier versions, which had no such limits.
-		History      int `json:"history,omitempty"`
-		HistoryBytes int `json:"history_bytes,omitempty"`
+		History, HistoryBytes int `json:"-"` // the event of a start says what differs from the defaults
 	}
 	recordedDocument struct {
 		Text   string `json:"text"`

@@ -38,14 +38,22 @@ type Limits struct {
 	Data  int // bytes of one task's output as JSON; default 16 MiB, simulated 1 KiB to 16 MiB
 
 	// Entries of a history, and bytes of their data, behind which no task begins and no
-	// event is taken in; 0: as many as there are. Defaults 700,000 and 100 MiB.
+	// event is taken in; 0: the defaults, 700,000 and 100 MiB; below 0: any number. They
+	// are those of executions that begin, see Env.Begin: others keep what they began with.
 	History      int
 	HistoryBytes int
 }
 
+// defaultHistory is what holds for histories that say nothing else. It never changes:
+// their executions could not be rebuilt.
+func defaultHistory() event.HistoryLimits {
+	return event.HistoryLimits{Entries: 700_000, Bytes: 100 << 20}
+}
+
 // DefaultLimits are those of an ordinary deployment.
 func DefaultLimits() Limits {
-	return Limits{Tasks: 1_000_000, Depth: 20, Data: 16 << 20, History: 700_000, HistoryBytes: 100 << 20}
+	history := defaultHistory()
+	return Limits{Tasks: 1_000_000, Depth: 20, Data: 16 << 20, History: history.Entries, HistoryBytes: history.Bytes}
 }
 
 // Output returns the problem of a task's output that exceeds the limits.

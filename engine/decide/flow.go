@@ -378,13 +378,21 @@ func (m *machine) cancel(n *Node) {
 	m.recordCancelled(n)
 }
 
+// historyLimits are those that the execution began with.
+func (s *State) historyLimits() event.HistoryLimits {
+	if s.History != nil {
+		return *s.History
+	}
+	return defaultHistory()
+}
+
 // long is the problem of a history that has reached its limit; nil if it has not.
 func (m *machine) long() *event.Problem {
-	limits, detail := &m.env.opts.Limits, ""
+	limits, detail := m.historyLimits(), ""
 	switch {
-	case limits.History > 0 && m.Version >= int64(limits.History):
+	case limits.Entries > 0 && m.Version >= int64(limits.Entries):
 		detail = fmt.Sprintf("the history has %d entries (limit LIMIT_HISTORY)", m.Version)
-	case limits.HistoryBytes > 0 && m.Bytes >= limits.HistoryBytes:
+	case limits.Bytes > 0 && m.Bytes >= limits.Bytes:
 		detail = fmt.Sprintf("the history holds %d MiB of data (limit LIMIT_HISTORY_MIB)", m.Bytes>>20)
 	default:
 		return nil
@@ -396,9 +404,9 @@ func (m *machine) long() *event.Problem {
 // events that it listens for, or of tries.
 func (m *machine) endLong() {
 	const more, bytes = 1000, 32 << 20 // for what is under way
-	limits := &m.env.opts.Limits
-	long := limits.History > 0 && m.Version >= int64(limits.History)+more ||
-		limits.HistoryBytes > 0 && m.Bytes >= limits.HistoryBytes+bytes
+	limits := m.historyLimits()
+	long := limits.Entries > 0 && m.Version >= int64(limits.Entries)+more ||
+		limits.Bytes > 0 && m.Bytes >= limits.Bytes+bytes
 	if !long || m.Status.Ended() || m.Root == nil {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // A loop ends with an error that names the task and the limit, be it of entries or of
-// bytes, and a rebuild of its history ends the same way.
+// bytes, and a rebuild of its history ends the same way, whatever the limits are by then.
 func TestHistoryLimit(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("loop.yaml", []byte(`document: {dsl: '1.0.3', namespace: test, name: loop, version: '1.0.0'}
@@ -35,7 +35,7 @@ do:
 			ID: "x/start", Type: event.ExecutionStarted, Time: time.Unix(0, 0).UTC(), Tenant: "default", Workflow: "test.loop", Execution: "x",
 			Data: []byte(`{"namespace":"test","name":"loop","version":"1.0.0","input":{}}`),
 		}
-		if _, err := st.Apply(env, start, &d); err != nil {
+		if _, err := st.Apply(env, env.Begin(start), &d); err != nil {
 			t.Fatal(err)
 		}
 		for st.Ready() {
@@ -49,7 +49,7 @@ do:
 		if n := len(d.History); n < 90 || n > 110 {
 			t.Errorf("%s: the history has %d entries", part, n)
 		}
-		rebuilt, err := decide.Rebuild(env, d.History)
+		rebuilt, err := decide.Rebuild(decide.NewEnv(def, decide.Options{Limits: decide.DefaultLimits()}), d.History)
 		if err != nil || rebuilt.Bytes != st.Bytes || rebuilt.Status != st.Status {
 			t.Errorf("rebuilt: %v", err)
 		}

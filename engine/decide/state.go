@@ -43,23 +43,24 @@ func (d *Data) UnmarshalJSON(src []byte) (err error) {
 // gives the same. Its JSON form is what Redis keeps as a snapshot: another form is
 // another number in snapshotHead.
 type State struct {
-	Tenant     string    `json:"tenant"`
-	Workflow   string    `json:"workflow"`
-	Execution  string    `json:"execution"`
-	Version    int64     `json:"version"`         // entries in the history
-	Bytes      int       `json:"bytes,omitempty"` // of their data
-	Status     Status    `json:"status"`
-	Now        time.Time `json:"now"` // of the last event
-	StartedAt  time.Time `json:"started_at"`
-	Input      Data      `json:"input,omitzero"` // as it came
-	Context    Data      `json:"context,omitzero"`
-	Root       *Node     `json:"root,omitempty"`
-	Tasks      int       `json:"tasks"`    // started so far
-	Children   int       `json:"children"` // executions started so far
-	Parent     string    `json:"parent,omitempty"`
-	ParentTask string    `json:"parent_task,omitempty"`
-	Depth      int       `json:"depth,omitempty"`
-	Nonce      string    `json:"nonce,omitempty"` // in the idempotency keys of its calls
+	Tenant     string               `json:"tenant"`
+	Workflow   string               `json:"workflow"`
+	Execution  string               `json:"execution"`
+	Version    int64                `json:"version"`         // entries in the history
+	Bytes      int                  `json:"bytes,omitempty"` // of their data
+	Status     Status               `json:"status"`
+	Now        time.Time            `json:"now"` // of the last event
+	StartedAt  time.Time            `json:"started_at"`
+	Input      Data                 `json:"input,omitzero"` // as it came
+	Context    Data                 `json:"context,omitzero"`
+	Root       *Node                `json:"root,omitempty"`
+	Tasks      int                  `json:"tasks"`    // started so far
+	Children   int                  `json:"children"` // executions started so far
+	Parent     string               `json:"parent,omitempty"`
+	ParentTask string               `json:"parent_task,omitempty"`
+	Depth      int                  `json:"depth,omitempty"`
+	Nonce      string               `json:"nonce,omitempty"`          // in the idempotency keys of its calls
+	History    *event.HistoryLimits `json:"history_limits,omitempty"` // nil: the defaults
 
 	Keys    map[string]Data     `json:"keys,omitempty"`             // values of correlation keys
 	Seen    []string            `json:"seen,omitempty"`             // the last events consumed from outside

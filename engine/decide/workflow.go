@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -31,8 +32,24 @@ func (s *State) begun(e event.Event) error {
 	s.Tenant, s.Workflow, s.Execution = e.Tenant, e.Workflow, e.Execution
 	s.Status, s.StartedAt = Running, e.Time
 	s.Parent, s.ParentTask, s.Depth, s.Nonce = started.Parent, started.ParentTask, started.Depth, started.Nonce
+	s.History = started.History
 	s.Input, s.Context = Data{input}, Data{map[string]any{}}
 	return nil
+}
+
+// Begin returns an ExecutionStarted as its execution is to begin: with a nonce, and with the
+// limits of its history where these are not the defaults.
+func (env *Env) Begin(e event.Event) event.Event {
+	e = event.WithNonce(e)
+	usual := defaultHistory()
+	limits := event.HistoryLimits{
+		Entries: max(cmp.Or(env.opts.Limits.History, usual.Entries), 0),
+		Bytes:   max(cmp.Or(env.opts.Limits.HistoryBytes, usual.Bytes), 0),
+	}
+	if limits != usual {
+		e = event.WithHistoryLimits(e, limits)
+	}
+	return e
 }
 
 // startedOf reads the data of an execution.started.

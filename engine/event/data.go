@@ -80,6 +80,16 @@ type Started struct {
 	ParentTask string          `json:"parent_task,omitempty"` // … and the run of its task
 	Depth      int             `json:"depth,omitempty"`       // of nested executions
 	Nonce      string          `json:"nonce,omitempty"`       // distinguishes the execution from others of the same id, see NewNonce
+
+	// The limits of its history, where they are not the defaults of decide.Limits: what
+	// follows from a history must not depend on the settings of who reads it.
+	History *HistoryLimits `json:"history_limits,omitempty"`
+}
+
+// HistoryLimits is how long a history may become; 0: any length.
+type HistoryLimits struct {
+	Entries int `json:"entries"`
+	Bytes   int `json:"bytes"` // of the data of its entries
 }
 
 // NewNonce derives the nonce of an execution from parts that together no other
@@ -96,6 +106,17 @@ func WithNonce(e Event) Event {
 	if !ok && json.Unmarshal(e.Data, &started) != nil || started.Nonce != "" {
 		return e
 	}
+	return withMember(e, "nonce", NewNonce(e.Tenant, e.Execution, e.ID, e.Time.UTC().Format(time.RFC3339Nano)))
+}
+
+// WithHistoryLimits returns an ExecutionStarted whose data hold the limits of the history.
+func WithHistoryLimits(e Event, limits HistoryLimits) Event {
+	return withMember(e, "history_limits", limits)
+}
+
+// withMember returns an event whose data, an object, have one more member. Of two of
+// that name the last one counts.
+func withMember(e Event, name string, value any) Event {
 	body, ok := bytes.CutSuffix(bytes.TrimSpace(e.Data), []byte("}"))
 	if !ok {
 		return e
@@ -104,8 +125,7 @@ func WithNonce(e Event) Event {
 	if bytes.Equal(bytes.TrimSpace(body), []byte("{")) {
 		comma = ""
 	}
-	nonce := NewNonce(e.Tenant, e.Execution, e.ID, e.Time.UTC().Format(time.RFC3339Nano))
-	e.Data = slices.Concat(body, []byte(comma+`"nonce":"`+nonce+`"}`)) // of two members of that name the last one counts
+	e.Data = slices.Concat(body, []byte(comma+`"`+name+`":`), Encode(value), []byte("}"))
 	return e
 }
 

@@ -130,7 +130,7 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 		return err == nil, delivery.As(delivery.Permanent, err)
 	}
 	if e.Type == event.ExecutionStarted {
-		e = event.WithNonce(e)
+		e = x.env.Begin(e)
 	}
 	applied, err = x.state.Apply(x.env, e, d)
 	return applied, delivery.As(delivery.Permanent, err)
