@@ -38,6 +38,7 @@ var arrows = map[string][]string{
 	"engine/store":           {"engine/event"},
 	"engine/store/redistest": {},
 	"engine/library":         {"engine/decide", "engine/dsl", "engine/store"},
+	"engine/inspect":         {"engine/decide", "engine/event", "engine/library", "engine/store"},
 	"engine/delivery":        {"engine/event", "engine/store"},
 	"engine/worker":          {"engine/event", "engine/dsl", "engine/expr", "engine/decide", "engine/store", "engine/library", "engine/delivery"},
 	"engine/executor":        {"engine/event", "engine/dsl", "engine/expr", "engine/decide", "engine/store", "engine/library", "engine/delivery", "engine/near"},

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
@@ -42,13 +42,13 @@ type remote struct {
 	store  *store.Store
 	tenant string
 
-	examines *operate.Examiner
+	examines *inspect.Examiner
 }
 
 // examiner says what executions wait for, against what is there.
-func (r *remote) examiner() *operate.Examiner {
+func (r *remote) examiner() *inspect.Examiner {
 	if r.examines == nil {
-		r.examines = &operate.Examiner{Store: r.store, Library: library.New(r.store, decide.Options{Version: version().Version})}
+		r.examines = &inspect.Examiner{Store: r.store, Library: library.New(r.store, decide.Options{Version: version().Version})}
 	}
 	return r.examines
 }

@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -105,7 +106,7 @@ func advice(l store.Letter, status, ref string) string {
 		return "it cannot be brought back: flunq dlq drop " + ref
 	case status == "faulted":
 		return "the execution has faulted, and replaying changes nothing for it: flunq retry " + l.Event.Execution
-	case operate.Ended(status):
+	case inspect.Ended(status):
 		return "the execution has ended (" + status + "), and replaying changes nothing for it"
 	case l.Event.Execution != "" && status == "":
 		return "its execution is not known here; to try again: flunq dlq replay " + ref

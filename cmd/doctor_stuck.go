@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -38,14 +38,16 @@ func (d *doctor) stuckOf(ctx context.Context, tenant string) (looked int, err er
 }
 
 // stuckFinding says which executions are stuck, and which have lost a time limit.
-func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]operate.Outlook, more bool) {
-	var stuck, unlimited []string
+func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]inspect.Outlook, more bool) {
+	var stuck, unlimited, damaged []string
 	restorable := false
 	for _, x := range open {
 		switch o := outlooks[x.ID]; {
+		case o.Damage != "":
+			damaged = append(damaged, x.ID)
 		case len(o.Stuck) > 0:
 			stuck = append(stuck, x.ID)
-			restorable = restorable || len(o.Missing.Timers)+len(o.Missing.Listen) > 0
+			restorable = restorable || !o.Missing.Empty()
 		case len(o.Missing.Timers) > 0:
 			unlimited = append(unlimited, x.ID)
 		}
@@ -53,6 +55,13 @@ func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks ma
 	among := ""
 	if more {
 		among = fmt.Sprintf(" (of the %s oldest that go on)", history.Number(mostOpen))
+	}
+	if len(damaged) > 0 {
+		d.add(finding{
+			Check: "stuck", State: isBad, Tenant: tenant, Examples: damaged,
+			Text:   fmt.Sprintf("the history of %s is gone or cut short%s: its next event ends an execution as faulted", history.Count(len(damaged), "execution"), among),
+			Remedy: fmt.Sprintf("put the history back from a backup, or flunq cancel %s --tenant %s", damaged[0], tenant),
+		})
 	}
 	if len(stuck) > 0 {
 		f := finding{Check: "stuck", State: isBad, Tenant: tenant, Examples: stuck}

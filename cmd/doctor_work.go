@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
@@ -220,7 +220,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 	if err != nil {
 		return false
 	}
-	state, err := operate.State(ctx, d.remote.store, library.New(d.remote.store, decide.Options{Version: version().Version}), x)
+	state, err := inspect.State(ctx, d.remote.store, library.New(d.remote.store, decide.Options{Version: version().Version}), x)
 	if err != nil {
 		return false
 	}
@@ -232,7 +232,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 			continue
 		}
 		child, err := d.remote.store.Execution(ctx, tenant, n.Child)
-		if err == nil && !operate.Ended(child.Status) {
+		if err == nil && !inspect.Ended(child.Status) {
 			return true
 		}
 	}

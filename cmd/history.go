@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/tui"
@@ -105,7 +106,7 @@ func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error 
 		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
 	}
 	for {
-		events, err := r.store.History(ctx, x.Tenant, x.ID, at, operate.HistoryPage)
+		events, err := r.store.History(ctx, x.Tenant, x.ID, at, inspect.HistoryPage)
 		if err != nil {
 			return err
 		}
@@ -114,8 +115,8 @@ func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error 
 		}
 		at += int64(len(events))
 		switch {
-		case len(events) == operate.HistoryPage:
-		case !h.follow, len(events) == 0 && operate.Ended(x.Status):
+		case len(events) == inspect.HistoryPage:
+		case !h.follow, len(events) == 0 && inspect.Ended(x.Status):
 			return nil
 		default:
 			if x, err = h.wait(ctx, r, x, at); err != nil {
@@ -128,7 +129,7 @@ func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error 
 // wait waits until an execution has gone on from a version, or has ended.
 func (*telling) wait(ctx context.Context, r *remote, x store.Execution, version int64) (store.Execution, error) {
 	return (&patience{}).until(ctx, r, x.ID, func(now store.Execution) bool {
-		return now.Version > version || operate.Ended(now.Status)
+		return now.Version > version || inspect.Ended(now.Status)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 )
@@ -101,7 +102,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			if m.Result == operate.Migrated {
 				moved[id]++
 			}
-			if operate.Ended(x.Status) {
+			if inspect.Ended(x.Status) {
 				delete(open, id)
 			}
 		}
@@ -133,7 +134,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 		}
 		last := versions[0]
 		var history []event.Event
-		if err := operate.EachPage(ctx, e.Store, x, 0, func(page []event.Event) error { history = append(history, page...); return nil }); err != nil {
+		if err := inspect.EachPage(ctx, e.Store, x, 0, func(page []event.Event) error { history = append(history, page...); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for _, one := range history {

@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -323,7 +324,7 @@ func rows(ctx context.Context, r *remote, found []store.Execution, now time.Time
 	for _, x := range found {
 		byTenant[x.Tenant] = append(byTenant[x.Tenant], x)
 	}
-	outlooks := map[string]map[string]operate.Outlook{}
+	outlooks := map[string]map[string]inspect.Outlook{}
 	for tenant, of := range byTenant {
 		if outlooks[tenant], err = r.examiner().Examine(ctx, tenant, of); err != nil {
 			return nil, err

@@ -12,11 +12,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 )
@@ -77,7 +77,7 @@ func (r *runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 	}
 	x, err := st.Execution(ctx, cfg.Tenant, cfg.ID)
 	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && operate.Ended(x.Status):
+	case errors.Is(err, store.ErrNotFound) || err == nil && inspect.Ended(x.Status):
 		return nil
 	case err != nil:
 		return err

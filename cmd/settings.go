@@ -37,6 +37,8 @@ type settings struct {
 	KeepFinished time.Duration // executions that have ended; 0: for ever
 	KeepCount    int           // of these, so many of a tenant; 0: all
 
+	SweepEvery time.Duration // between two looks for what Redis has lost; 0: none
+
 	HealthEvery  time.Duration // how often the services are judged
 	MetricsEvery time.Duration // how often the depths of streams are measured
 
@@ -54,7 +56,7 @@ func defaultSettings() settings {
 		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
 		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
 		Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
-		HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
+		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
 		LogFormat: "json", StreamType: "redis",
 	}
 }
@@ -72,6 +74,7 @@ func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Limits.History, opts.Limits.HistoryBytes = cmp.Or(s.History, -1), cmp.Or(s.HistoryMiB<<20, -1) //nolint:mnd // MiB
 	opts.Answers = executor.NewMemory(s.Answers << 20)                                                  //nolint:mnd // MiB
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
+	opts.Sweep = s.SweepEvery
 	return opts
 }
 
@@ -146,6 +149,7 @@ func (s *settings) table() []setting {
 		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it goes to the dead letters"},
 		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long executions are kept that have ended, with their histories; 0: for ever"},
 		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "how many of them each tenant keeps, the newest, for a minute at least; 0: all"},
+		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "how often timers, listener entries and requests that Redis has lost are looked for, and set again; 0: never"},
 		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the services are judged"},
 		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often depths and rates are reported"},
 		{"LOG_LEVEL", nil, levelled(&s.LogLevel), "debug, info, warn or error"},

@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
@@ -88,10 +89,10 @@ func (p *executionPage) readChildren(ctx context.Context, r *remote, x store.Exe
 // readOpen works out what goes on: from the state, or where that cannot be
 // rebuilt (it may follow from secrets, which are not known here), from the history.
 func (p *executionPage) readOpen(ctx context.Context, r *remote, x store.Execution, now time.Time) error {
-	if operate.Ended(x.Status) || x.Version == 0 {
+	if inspect.Ended(x.Status) || x.Version == 0 {
 		return nil
 	}
-	state, err := operate.State(ctx, r.store, library.New(r.store, decide.Options{Version: version().Version}), x)
+	state, err := inspect.State(ctx, r.store, library.New(r.store, decide.Options{Version: version().Version}), x)
 	switch {
 	case err == nil:
 		p.takeState(state, now)
@@ -101,7 +102,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *remote, x store.Executi
 	default:
 		p.Problem = fmt.Sprintf("its state cannot be worked out here (%v); tasks and timers are those that the history leaves open", err)
 		var trail operate.Trail
-		if err := operate.EachPage(ctx, r.store, x, 0, trail.Take); err != nil {
+		if err := inspect.EachPage(ctx, r.store, x, 0, trail.Take); err != nil {
 			return err
 		}
 		for _, t := range trail.Tasks {
@@ -119,7 +120,7 @@ func (p *executionPage) readTrail(ctx context.Context, r *remote, x store.Execut
 	busy, unsure := r.store.UnderWay(ctx, x.Tenant)
 	set, err := r.store.Armed(ctx, trail.Timers)
 	for _, one := range set {
-		needed := operate.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
+		needed := inspect.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
 		p.Timers = append(p.Timers, neededRow(needed, now))
 	}
 	slices.SortStableFunc(p.Timers, func(a, b timerRow) int { return a.Due.Compare(b.Due) })
@@ -134,7 +135,7 @@ func (p *executionPage) readOutlook(ctx context.Context, r *remote, x store.Exec
 		p.Timers = append(p.Timers, neededRow(needed, now))
 	}
 	p.Stuck = outlook.Stuck
-	p.restorable = len(outlook.Missing.Timers)+len(outlook.Missing.Listen) > 0
+	p.restorable = !outlook.Missing.Empty()
 	return err
 }
 

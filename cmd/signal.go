@@ -10,6 +10,7 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -46,7 +47,7 @@ func (s *errand) flags(c *cobra.Command) *cobra.Command {
 func newCancelCommand(sh *shell) *cobra.Command {
 	s := &errand{
 		sh: sh, Signal: operate.Signals()["cancel"],
-		reached: func(_, now store.Execution) bool { return operate.Ended(now.Status) },
+		reached: func(_, now store.Execution) bool { return inspect.Ended(now.Status) },
 	}
 	c := s.flags(&cobra.Command{
 		Use:   "cancel ID…",
@@ -206,7 +207,7 @@ func (s *errand) await(ctx context.Context, r *remote, found []store.Execution, 
 	var wrong []error
 	for i, before := range found {
 		x, err := s.patience.until(ctx, r, before.ID, func(now store.Execution) bool {
-			return s.reached(before, now) || operate.Ended(now.Status) && now.Version > before.Version
+			return s.reached(before, now) || inspect.Ended(now.Status) && now.Version > before.Version
 		})
 		told[i].Status = x.Status
 		switch {

@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -194,7 +195,7 @@ func (s *starter) await(ctx context.Context, r *remote, id string, source docume
 	if s.format.String() == "text" {
 		s.sh.hint("execution %s", id)
 	}
-	x, err := s.patience.until(ctx, r, id, func(x store.Execution) bool { return operate.Ended(x.Status) })
+	x, err := s.patience.until(ctx, r, id, func(x store.Execution) bool { return inspect.Ended(x.Status) })
 	if err != nil && x.Status != "" && s.format.String() != "text" {
 		return errors.Join(s.print(startedRow{ID: id, Status: x.Status}), err)
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -253,7 +253,7 @@ func timerRowOf(p store.Pending, now time.Time) timerRow {
 }
 
 // neededRow is a timer that an execution needs.
-func neededRow(needed operate.Needed, now time.Time) timerRow {
+func neededRow(needed inspect.Needed, now time.Time) timerRow {
 	row := timerRowOf(needed.Pending, now)
 	switch {
 	case needed.ID != "":

@@ -83,7 +83,7 @@ func newTimersCancelCommand(sh *shell) *cobra.Command {
 		if err != nil {
 			return "", err
 		}
-		loss, needed, err := r.examiner().Loss(ctx, p, status)
+		loss, needed, err := operate.Loss(ctx, r.examiner(), p, status)
 		if err != nil {
 			return "", err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -31,7 +32,8 @@ func newTimersRestoreCommand(sh *shell) *cobra.Command {
 		Long: `Compares what an execution waits for with the timers that are set, and sets those that
 are not: an operator has cancelled them, or they were lost. Each is due when it was, or
 when it was last rescheduled to; one that is past fires at once. The execution is also
-put back on the lists of those that listen for events, where it is missing.
+put back on the lists of those that listen for events, where it is missing, and tasks
+that were requested and that no executor has are requested again.
 
 All of an execution is done at once, or nothing, and stands in its history. What it
 waits for and is there is left alone. 'flunq ps --stuck' lists executions that need it.`,
@@ -50,10 +52,11 @@ waits for and is there is left alone. 'flunq ps --stuck' lists executions that n
 
 // restored is what becomes of an execution, for programs.
 type restored struct {
-	ID     string     `json:"id"`
-	Timers []timerRow `json:"timers"` // that are set again
-	Listen []string   `json:"listen"` // types of events that it listens for again
-	Done   bool       `json:"done"`
+	ID       string     `json:"id"`
+	Timers   []timerRow `json:"timers"`   // that are set again
+	Listen   []string   `json:"listen"`   // types of events that it listens for again
+	Requests []string   `json:"requests"` // tasks that are requested again
+	Done     bool       `json:"done"`
 
 	lines []string // for people
 }
@@ -101,13 +104,13 @@ func (t *restoring) run(ctx context.Context, ids []string) error {
 }
 
 // plan says what an execution needs that is not there.
-func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored, o operate.Outlook, err error) {
-	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}}
+func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored, o inspect.Outlook, err error) {
+	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}, Requests: []string{}}
 	x, err := findExecution(ctx, r, id)
 	if err != nil {
 		return plan, o, err
 	}
-	if operate.Ended(x.Status) {
+	if inspect.Ended(x.Status) {
 		return plan, o, fmt.Errorf("execution %s is %s: it waits for nothing", id, x.Status)
 	}
 	now, err := r.store.Now(ctx)
@@ -120,9 +123,11 @@ func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored
 	}
 	o, known := found[id]
 	switch {
+	case o.Damage != "":
+		return plan, o, fmt.Errorf("execution %s: what it waits for is unknown: %s", id, o.Damage)
 	case !known && x.Version > 0:
 		return plan, o, fmt.Errorf("execution %s: its state cannot be rebuilt here, so what it waits for is unknown", id)
-	case o.Unsure && len(o.Missing.Timers)+len(o.Missing.Listen) == 0:
+	case o.Unsure && o.Missing.Empty():
 		return plan, o, fmt.Errorf("execution %s: something that it waits for is not there, and may still be on its way: is every service of 'flunq serve' running?", id)
 	}
 	for _, needed := range o.Timers {
@@ -144,6 +149,10 @@ func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored
 	if plan.Listen = append(plan.Listen, o.Missing.Listen...); len(plan.Listen) > 0 {
 		plan.lines = append(plan.lines, "is listed again as a listener for "+strings.Join(plan.Listen, " and "))
 	}
+	for _, e := range o.Missing.Requests {
+		plan.Requests = append(plan.Requests, e.Task)
+		plan.lines = append(plan.lines, "has "+history.Task(e.Task)+" requested again, which no executor has")
+	}
 	return plan, o, nil
 }
 
@@ -151,7 +160,7 @@ func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored
 func (t *restoring) restore(ctx context.Context, r *remote, id string) (plan restored, err error) {
 	const most = 10 // times that the execution goes on meanwhile
 	for range most {
-		var o operate.Outlook
+		var o inspect.Outlook
 		if plan, o, err = t.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
 			return plan, err
 		}

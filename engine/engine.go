@@ -83,6 +83,7 @@ type Options struct {
 	Breakers  *executor.Breakers // nil: every call is made
 	Answers   *executor.Memory   // for large answers to calls; nil: there is no bound
 	Retention Retention          // zero: streams are left as they are
+	Sweep     time.Duration      // between two looks for timers, listeners and requests that Redis has lost; 0: none, as in simulation
 
 	Memory *store.Memory // that Stores work in, shared with other engines; nil: its own
 
@@ -175,7 +176,7 @@ type Engine struct {
 
 // Service is one instance of a service.
 type Service struct {
-	Group string // what it is one of: "worker", "executor", "timer", "renewal", "housekeeping"
+	Group string // what it is one of: "worker", "executor", "timer", "renewal", "housekeeping", "sweep"
 	Name  string
 	// Step does one round of work. It says when it wants the next one: at once
 	// if that is past, never (before something is written to a stream) if it is
@@ -210,6 +211,9 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 	e.add(Service{Group: "renewal", Name: "renewal-" + opts.Process, Step: renewal.Step, Every: opts.Lease / 3})
 	if opts.Discover || opts.Retention != (Retention{}) {
 		e.addHousekeeping()
+	}
+	if opts.Sweep > 0 {
+		e.addSweep()
 	}
 	return e, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -23,11 +24,6 @@ func Status(ctx context.Context, st *store.Store, tenant, id string) (string, er
 	return x.Status, err
 }
 
-// Ended reports whether an execution of a status goes on no more.
-func Ended(status string) bool {
-	return status == "completed" || status == "faulted" || status == "cancelled"
-}
-
 // Consequence is what the firing of a timer does, whose execution has a status.
 func Consequence(p store.Pending, status string) string {
 	switch {
@@ -37,7 +33,7 @@ func Consequence(p store.Pending, status string) string {
 		return "an event is delivered once more"
 	case status == "":
 		return "an event is published; no execution here is known to wait for it"
-	case Ended(status):
+	case inspect.Ended(status):
 		return "an event is published, but the execution has ended"
 	case p.Keyed():
 		return "an event is published"
@@ -52,9 +48,9 @@ func Consequence(p store.Pending, status string) string {
 
 // Loss is what is lost with a timer, and whether an execution needs it, or somebody an
 // event.
-func (e *Examiner) Loss(ctx context.Context, p store.Pending, status string) (loss string, needed bool, err error) {
-	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !Ended(status) {
-		return e.limitLoss(ctx, p)
+func Loss(ctx context.Context, e *inspect.Examiner, p store.Pending, status string) (loss string, needed bool, err error) {
+	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !inspect.Ended(status) {
+		return limitLoss(ctx, e, p)
 	}
 	loss, needed = lossOf(p, status)
 	return loss, needed, nil
@@ -62,7 +58,7 @@ func (e *Examiner) Loss(ctx context.Context, p store.Pending, status string) (lo
 
 // limitLoss is what is lost with a time limit: a task that waits for what others send may
 // have no other one.
-func (e *Examiner) limitLoss(ctx context.Context, p store.Pending) (loss string, needed bool, err error) {
+func limitLoss(ctx context.Context, e *inspect.Examiner, p store.Pending) (loss string, needed bool, err error) {
 	stuck, known, err := e.Without(ctx, p.Tenant, p.Execution, p.Timer)
 	if err != nil {
 		return "", false, err
@@ -88,7 +84,7 @@ func lossOf(p store.Pending, status string) (loss string, needed bool) {
 		return "it could not anyway", false
 	case p.Kind == event.DeliveryTimer:
 		return "it holds the only copy of an event that is to be delivered again", true
-	case p.Keyed() || status == "" || Ended(status):
+	case p.Keyed() || status == "" || inspect.Ended(status):
 		return "no execution here waits for it", false
 	default:
 		return "execution " + p.Execution + " would wait for ever", true

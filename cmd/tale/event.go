@@ -152,15 +152,16 @@ func Detail(e event.Event) string {
 	var d struct {
 		event.Completed
 
-		FireAt  time.Time       `json:"fire_at"`
-		MovedTo time.Time       `json:"moved_to"`
-		Kind    event.TimerKind `json:"kind"`
-		Reason  string          `json:"reason"`
-		Listen  []string        `json:"listen"`
-		By      string          `json:"by"`
-		Type    string          `json:"type"`
-		Source  string          `json:"source"`
-		Input   json.RawMessage `json:"input"`
+		FireAt   time.Time       `json:"fire_at"`
+		MovedTo  time.Time       `json:"moved_to"`
+		Kind     event.TimerKind `json:"kind"`
+		Reason   string          `json:"reason"`
+		Listen   []string        `json:"listen"`
+		Requests []string        `json:"requests"`
+		By       string          `json:"by"`
+		Type     string          `json:"type"`
+		Source   string          `json:"source"`
+		Input    json.RawMessage `json:"input"`
 	}
 	if json.Unmarshal(e.Data, &d) != nil {
 		return string(e.Data)
@@ -187,7 +188,14 @@ func Detail(e event.Event) string {
 		text = fmt.Sprintf("%s, %s %s", d.Kind, text, at.UTC().Format(time.RFC3339Nano))
 		return byOperator(d.By, text)
 	case e.Type == event.ExecutionRestored:
-		return byOperator(d.By, "listens again for "+strings.Join(d.Listen, " and "))
+		var what []string
+		if len(d.Listen) > 0 {
+			what = append(what, "listens again for "+strings.Join(d.Listen, " and "))
+		}
+		if len(d.Requests) > 0 {
+			what = append(what, "requests again "+strings.Join(d.Requests, " and "))
+		}
+		return byOperator(d.By, strings.Join(what, "; "))
 	case e.Type == event.EventReceived:
 		return d.Type + " from " + d.Source
 	case d.Reason != "", d.By != "":

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -150,7 +151,7 @@ func (l *Live) record(ctx context.Context, x store.Execution, file string) (err 
 	if err != nil {
 		return err
 	}
-	if err := operate.EachPage(ctx, l.store, x, 0, func(events []event.Event) error { return rec.Add(events) }); err != nil {
+	if err := inspect.EachPage(ctx, l.store, x, 0, func(events []event.Event) error { return rec.Add(events) }); err != nil {
 		return err
 	}
 	problem, err := operate.Problem(x)

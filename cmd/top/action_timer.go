@@ -77,7 +77,7 @@ func (l *Live) fire(_ context.Context, t store.Pending, status string) (deed, er
 }
 
 func (l *Live) drop(ctx context.Context, t store.Pending, status string) (deed, error) {
-	loss, needed, err := l.looks.Loss(ctx, t, status)
+	loss, needed, err := operate.Loss(ctx, l.looks, t, status)
 	if err != nil {
 		return deed{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -124,7 +125,7 @@ func outlook(l store.Letter, status string) string {
 		return "it cannot be brought back: " + l.Err.Error()
 	case status == string(tui.Faulted):
 		return "the execution has faulted, and replaying changes nothing for it: retry the execution"
-	case operate.Ended(status):
+	case inspect.Ended(status):
 		return "the execution has ended (" + status + "), and replaying changes nothing for it"
 	case l.Event.Execution != "" && status == "":
 		return "it goes back to its stream; its execution is not known here"

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/cmd/tale"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -47,7 +48,7 @@ func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err
 	for _, child := range children {
 		out.Children = append(out.Children, executionRow(child))
 	}
-	if !operate.Ended(x.Status) && x.Version > 0 {
+	if !inspect.Ended(x.Status) && x.Version > 0 {
 		err = l.open(ctx, x, &out)
 	}
 	return out, err
@@ -134,7 +135,7 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 	for _, line := range o.Stuck {
 		out.Waits = append(out.Waits, "nothing will end "+line)
 	}
-	if len(o.Missing.Timers)+len(o.Missing.Listen) > 0 {
+	if !o.Missing.Empty() {
 		out.Waits = append(out.Waits, "'flunq timers restore "+x.ID+"' sets again what is not there")
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -56,7 +57,7 @@ func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (goi
 
 // read reads all of an execution.
 func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
-	state, err := operate.State(ctx, l.store, l.lib, x)
+	state, err := inspect.State(ctx, l.store, l.lib, x)
 	if err == nil {
 		return &followed{version: state.Version, state: state}, nil
 	}
@@ -77,7 +78,7 @@ func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) erro
 		}
 		take = func(events []event.Event) error { return f.state.Replay(env, events) }
 	}
-	if err := operate.EachPage(ctx, l.store, x, f.version, take); err != nil {
+	if err := inspect.EachPage(ctx, l.store, x, f.version, take); err != nil {
 		return err
 	}
 	f.version = max(f.version, x.Version)

@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
@@ -51,7 +52,7 @@ type Live struct {
 	known  tenants
 	docs   documents
 	follow follower
-	looks  *operate.Examiner
+	looks  *inspect.Examiner
 }
 
 // patience is how long Redis may take for one answer.
@@ -69,7 +70,7 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, erro
 		opts: opts, store: st, lib: library.New(st, decide.Options{Version: opts.Version}),
 		mild: server.Version == "",
 	}
-	l.looks = &operate.Examiner{Store: l.store, Library: l.lib}
+	l.looks = &inspect.Examiner{Store: l.store, Library: l.lib}
 	var now dev.Clock
 	switch err := operate.AskClock(ctx, rdb, &now, "SHOW"); {
 	case errors.Is(err, operate.ErrClock):

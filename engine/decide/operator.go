@@ -46,8 +46,8 @@ func (m *machine) timer(id string, same func(event.Timer) bool) *event.Timer {
 	return nil
 }
 
-// takeRestored takes in that an operator has listed the execution as a listener again.
-// It changes nothing but the history.
+// takeRestored takes in that the execution is listed as a listener again, or that a lost
+// request was sent again. It changes nothing but the history.
 func (m *machine) takeRestored(e event.Event) (func(), error) {
 	var restored event.Restored
 	return func() {}, DecodeData(e, &restored)

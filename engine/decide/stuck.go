@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -49,6 +50,33 @@ func (s *State) listens(env *Env, n *Node) []string {
 	}
 	return types
 }
+
+// Requests returns the requests of the tasks that executors have been asked for and that
+// have no result yet, as they would be sent now.
+func (s *State) Requests(env *Env) (all []event.Event, err error) {
+	m := &machine{State: s, env: env, d: &Decision{}}
+	for _, n := range s.Open() {
+		if !n.requested() {
+			continue
+		}
+		data, err := m.requested(n)
+		if err != nil {
+			return nil, fmt.Errorf("request %s again: %w", n.id, err)
+		}
+		e := m.event(event.TaskRequested, n.id, data)
+		e.ID = s.Execution + n.id + "/again"
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// Requested reports whether there is a task that executors have been asked for and that
+// has no result yet. Of one that is suspended it is not known: results are held.
+func (s *State) Requested() bool {
+	return !s.Paused && slices.ContainsFunc(s.Open(), (*Node).requested)
+}
+
+func (n *Node) requested() bool { return n.Child == "" && !n.Inline && n.requestable() }
 
 // CancelledBy is the operator who has cancelled a timer that the execution waits for;
 // "" if none has.
@@ -133,7 +161,7 @@ func (l *stuckLook) waits(n *Node) string {
 	switch {
 	case n.Child != "" && !l.has.Child(n.Child):
 		return "waits for execution " + n.Child + ", which does not go on"
-	case !l.has.Performed && n.Child == "" && n.requestable():
+	case !l.has.Performed && n.requested():
 		return "was requested, and no executor has it"
 	case n.task.Kind == dsl.Wait && len(n.Timers) == 0:
 		return "waits without a timer"

@@ -17,7 +17,7 @@ type Activity struct {
 	Task     string        // the kind of task that was performed
 	At       time.Time     // Redis' time; zero where it was not asked for
 	Class    Class         // of Err
-	Count    int           // of executions that were removed
+	Count    int           // of executions that were removed, of things that were restored
 	Err      error
 }
 
@@ -39,8 +39,10 @@ const (
 	Performed  What = "performed" // a task, well or, with Err, not
 	Firing     What = "firing"    // timers are about to be fired
 	Fired      What = "fired"
-	Unfired    What = "unfired" // what was due could not be published
-	Removed    What = "removed" // executions that had ended, by the housekeeping
+	Unfired    What = "unfired"  // what was due could not be published
+	Removed    What = "removed"  // executions that had ended, by the housekeeping
+	Restored   What = "restored" // what an execution waits for and Redis had lost, by the sweep
+	Stuck      What = "stuck"    // an execution that nothing will wake, and that the sweep cannot help
 )
 
 // Observer is shown activities as they happen. It is called from all services at

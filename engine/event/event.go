@@ -28,7 +28,7 @@ const (
 	ExecutionRetried   Type = Prefix + "execution.retried"   // cli → worker: a faulted one goes on from where it failed
 	ExecutionMigrated  Type = Prefix + "execution.migrated"  // cli → readers, and in histories: it goes on with another document
 
-	ExecutionRestored Type = Prefix + "execution.restored" // in histories only: an operator has listed it as a listener again
+	ExecutionRestored Type = Prefix + "execution.restored" // in histories only: it is listed as a listener again, or a lost request was sent again
 
 	TaskRequested  Type = Prefix + "task.requested"  // worker → executor
 	TaskCompleted  Type = Prefix + "task.completed"  // executor → worker

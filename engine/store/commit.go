@@ -28,6 +28,7 @@ type Commit struct {
 	Status             string
 	Output, Error      json.RawMessage
 	Ended              bool   // nothing can follow: the snapshot goes
+	Damaged            bool   // that the history is gone is known: it is no error
 	Snapshot           []byte // to keep; nil keeps the last one
 	Now                time.Time
 	Started            time.Time // by which executions are listed; zero stands for Now

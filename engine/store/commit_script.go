@@ -29,6 +29,8 @@ import "github.com/redis/go-redis/v9"
 // History behind the end of a faulted execution is that it was retried: it is open
 // again, and what it ended with goes.
 //
+// A history that is gone is an error, unless the transition says that it is known.
+//
 // Where one does not come about, none of the same execution behind it does: it was
 // decided on what that one would have made, whatever version another has made.
 //
@@ -303,7 +305,7 @@ local function read(shape)
   local l1, l2, l3, h1, h2, p1, p2, c1, c2, j1, j2, v1, v2, fields, shelf, acknowledge, n1, n2, w1, w2, times, forms = string.byte(shape, 1, 22)
   local s = {
     length = l1 * 65536 + l2 * 256 + l3, history = h1 * 256 + h2, publish = p1 * 256 + p2, cancel = c1 * 256 + c2,
-    join = j1 * 256 + j2, leave = v1 * 256 + v2, shelf = shelf, acknowledge = acknowledge == 1,
+    join = j1 * 256 + j2, leave = v1 * 256 + v2, shelf = shelf, acknowledge = acknowledge % 2 == 1, damaged = acknowledge > 1,
     version = args[n1 * 256 + n2], workflow = args[w1 * 256 + w2], times = times,
   }
   s.few, s.listens, s.files = s.version + s.history <= 50, s.join + s.leave > 0, s.shelf > 0 or s.version == '0'
@@ -327,6 +329,9 @@ local function transition(entry)
   if is['err'] then return is['err'] end
   local version, status = is[1] or '0', is[2]
   if version ~= t.version then return 1 end
+  if version ~= '0' and not t.damaged and redis.pcall('XLEN', keys[key + 1]) == 0 then
+    return 'the history of execution ' .. id .. ' is gone, it had ' .. version .. ' entries'
+  end
   retried = status == 'faulted' and t.history > 0
   if retried or not t.sound then -- what is so for one is so for all of its shape
     local bad = unsound()

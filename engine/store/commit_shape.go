@@ -25,7 +25,7 @@ type counts struct {
 	length                                int // of its arguments, the shape included
 	history, publish, cancel, join, leave int
 	fields, shelf                         int
-	acknowledge                           bool
+	acknowledge, damaged                  bool
 	version, workflow                     int // words
 	times                                 int // of its events, the first texts of its own
 	forms                                 int
@@ -40,6 +40,9 @@ func (n counts) append(shape []byte) []byte {
 	acknowledge := byte(0)
 	if n.acknowledge {
 		acknowledge = 1
+	}
+	if n.damaged {
+		acknowledge += 2
 	}
 	shape = append(shape, byte(n.fields), byte(n.shelf), acknowledge)
 	return append(appendWords(shape, n.version, n.workflow), byte(n.times), byte(n.forms))

@@ -123,6 +123,9 @@ func (keys) tenants() string { return "flunq:tenants" }
 // processes is the hash of the processes that run services.
 func (keys) processes() string { return ProcessesKey }
 
+// turn exists for as long as nobody else is to do something that one process does for all.
+func (keys) turn(what string) string { return "flunq:turn:" + what }
+
 // ProcessesKey is the key of the hash of processes.
 const ProcessesKey = "flunq:processes"
 

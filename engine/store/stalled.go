@@ -180,6 +180,26 @@ func (s *Store) silent(ctx context.Context, tenant string, ids []string, since t
 // ErrUnsure is wrapped by errors that say why it cannot be told what is under way.
 var ErrUnsure = errors.New("it cannot be told what is under way")
 
+// PutOff returns the executions of which an event is put off, however many timers there are
+// before it: it looks at all of them.
+func (s *Store) PutOff(ctx context.Context, tenant string) (map[string]bool, error) {
+	out := map[string]bool{}
+	match := "*\"kind\":\"" + string(event.DeliveryTimer) + "\"*"
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		found, next, err := s.rdb.ZScan(ctx, s.keys.timers(tenant), cursor, match, scanCount).Result()
+		if err != nil {
+			return nil, failed("look at the timers", err)
+		}
+		for i := 0; i+1 < len(found); i += 2 { // members and scores
+			if d := dueOf(redis.Z{Member: found[i]}, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
+				out[d.Execution] = true
+			}
+		}
+		cursor = next
+	}
+	return out, nil
+}
+
 // UnderWay returns the executions for which the services still have an event to handle:
 // one that is unread, pending, or put off. An execution that needs something which is not
 // there, before and after a look at this, has lost it. The error wraps ErrUnsure where

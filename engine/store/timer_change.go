@@ -79,12 +79,16 @@ func movedMember(text string, to time.Time) string {
 
 // Restoration is what an execution waits for and Redis does not have.
 type Restoration struct {
-	Timers []event.Timer // due when they were, or when an operator has moved them to
-	Listen []string      // types of events
+	Timers   []event.Timer // due when they were, or when an operator has moved them to
+	Listen   []string      // types of events
+	Requests []event.Event // that no executor has
 }
 
-// Restore sets timers again that an execution waits for, and lists it as a listener
-// again: all of it, or nothing and Conflict if the execution has another version than the
+// Empty reports whether there is nothing to restore.
+func (r Restoration) Empty() bool { return len(r.Timers)+len(r.Listen)+len(r.Requests) == 0 }
+
+// Restore sets timers again that an execution waits for, lists it as a listener again,
+// and sends its lost requests again: all of it, or nothing and Conflict if the execution has another version than the
 // one by which it was found out. A timer that is set is not set twice. What is due fires
 // at once.
 func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by string) (Outcome, error) {
@@ -99,14 +103,23 @@ func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by stri
 	for _, typ := range r.Listen {
 		keys = append(keys, s.keys.listeners(x.Tenant, typ))
 	}
-	var listens []any
-	if len(r.Listen) > 0 {
-		listens = s.note(event.Event{
+	var note []any
+	if len(r.Listen)+len(r.Requests) > 0 {
+		restored := event.Restored{Listen: r.Listen, By: operator(by)}
+		for _, e := range r.Requests {
+			restored.Requests = append(restored.Requests, e.Task)
+		}
+		note = s.note(event.Event{
 			Type: event.ExecutionRestored, Time: now, Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
-			Data: event.Encode(event.Restored{Listen: r.Listen, By: operator(by)}),
+			Data: event.Encode(restored),
 		})
 	}
-	args := append([]any{x.Version, x.ID, len(listens)}, listens...)
+	args := append([]any{x.Version, x.ID, len(r.Requests), len(note)}, note...)
+	for _, e := range r.Requests {
+		e.Time = now
+		fields := anys(s.fields(e))
+		args = append(append(args, len(fields)), fields...)
+	}
 	for _, t := range r.Timers {
 		if t.Tenant != x.Tenant || t.Execution != x.ID {
 			return Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", ErrName, t.Execution, x.ID)
@@ -199,10 +212,11 @@ rouse(KEYS[1], ARGV[3], KEYS[5], 8, news)
 return 1
 `)
 
-// restoreScript sets timers again that an execution waits for, and lists it as a listener.
-// KEYS: timers, execution, history, stream, then the lists. ARGV: the version that the
-// execution has to have, its id, the count of the fields of the entry about the lists and
-// these; then for each timer its score, its member, that once more if it was moved or else
+// restoreScript sets timers again that an execution waits for, lists it as a listener, and
+// sends requests again. KEYS: timers, execution, history, stream, then the lists. ARGV: the
+// version that the execution has to have, its id, how many requests there are, the count of
+// the fields of the entry about the lists and requests and these; for each request the count
+// of its fields and these; then for each timer its score, its member, that once more if it was moved or else
 // ”, its tombstone, and each with their count the fields of the entry about it and of the
 // event that tells of it. It returns 0 if the version is another one.
 //
@@ -210,9 +224,14 @@ return 1
 var restoreScript = redis.NewScript(rouse + annotate + `
 local timers, execution, history = KEYS[1], KEYS[2], KEYS[3]
 if redis.call('HGET', execution, 'version') ~= ARGV[1] then return 0 end
-local at = 4 + ARGV[3]
-note(execution, history, 4, at - 1)
+local at = 5 + ARGV[4]
+note(execution, history, 5, at - 1)
 for i = 5, #KEYS do redis.call('SADD', KEYS[i], ARGV[2]) end
+for _ = 1, tonumber(ARGV[3]) do
+  local behind = at + 1 + ARGV[at]
+  redis.call('XADD', KEYS[4], '*', unpack(ARGV, at + 1, behind - 1))
+  at = behind
+end
 while at <= #ARGV do
   local score, member, moved, tombstone, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
   local told = at + 5 + n

@@ -22,7 +22,7 @@ type Telemetry struct {
 	registration, firing, latency prometheus.Histogram
 	tasks                         *prometheus.CounterVec
 	durations                     *prometheus.HistogramVec
-	removed                       *prometheus.CounterVec
+	removed, restored, stuck      *prometheus.CounterVec
 	labels                        tenantLabels
 
 	mu     sync.Mutex
@@ -75,7 +75,13 @@ func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 	t.removed = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "flunq_executions_removed", Help: "Executions that had ended and were removed by this process.",
 	}, []string{"tenant"})
-	registry.MustRegister(t.tasks, t.durations, t.removed)
+	t.restored = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "flunq_lost_restored", Help: "Timers, listener entries and requests that Redis had lost and this process has set again.",
+	}, []string{"tenant"})
+	t.stuck = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "flunq_executions_stuck", Help: "Executions that nothing will wake, found by this process.",
+	}, []string{"tenant"})
+	registry.MustRegister(t.tasks, t.durations, t.removed, t.restored, t.stuck)
 	t.tasks.WithLabelValues("call", "success")
 	t.durations.WithLabelValues("call")
 	return t
@@ -147,6 +153,9 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 		t.removed.WithLabelValues(t.labels.of(a.Message.Tenant)).Add(float64(a.Count))
 		t.log.Debug("executions removed", "service", a.Service, "consumer", a.Consumer, "tenant_id", a.Message.Tenant, "count", a.Count)
 	}
+	if a.Service == "sweep" {
+		t.swept(a)
+	}
 	if m == nil {
 		return
 	}
@@ -174,6 +183,19 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 		t.mark(a, now)
 	case delivery.Fired:
 		t.fired(m, a, now)
+	}
+}
+
+// swept tells what the sweep has found.
+func (t *Telemetry) swept(a delivery.Activity) {
+	fields := []any{"tenant_id", a.Message.Tenant, "execution_id", a.Message.Event.Execution}
+	switch a.What { //nolint:exhaustive // it does nothing else
+	case delivery.Restored:
+		t.restored.WithLabelValues(t.labels.of(a.Message.Tenant)).Add(float64(a.Count))
+		t.log.Warn("what an execution waits for was gone from Redis, and was set again", append(fields, "count", a.Count)...)
+	case delivery.Stuck:
+		t.stuck.WithLabelValues(t.labels.of(a.Message.Tenant)).Inc()
+		t.log.Warn("nothing will wake an execution", append(fields, "err", a.Err)...)
 	}
 }
 

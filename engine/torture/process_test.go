@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store"
 )
@@ -59,6 +60,7 @@ func (r role) options() engine.Options {
 	opts.Workers, opts.Executors, opts.Timers = r.Workers, r.Executors, r.Timers
 	opts.Lease, opts.Remote, opts.Discover = r.Lease, r.Remote, r.Discover
 	opts.Block(r.Block)
+	opts.Sweep, opts.Activity = r.Lease, unneeded
 	outward := executor.NewTransport(executor.Limits{AllowLoopback: true})
 	opts.Transport = executor.Outward(branded{r.Process, outward})
 	return opts
@@ -101,6 +103,16 @@ func (r role) run(ctx context.Context, log *slog.Logger) error {
 	}
 	return e.Run(ctx, log)
 }
+
+// unneeded ends a process whose sweep has restored something: nothing is lost here.
+func unneeded(a delivery.Activity) {
+	if a.What == delivery.Restored {
+		fmt.Fprintf(os.Stderr, "level=ERROR msg=\"restored %d of execution %s\"\n", a.Count, a.Message.Event.Execution)
+		os.Exit(sweptCode)
+	}
+}
+
+const sweptCode = 7
 
 // silent is a log for go-redis that keeps nothing.
 type silent struct{}

@@ -56,7 +56,7 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	if err != nil {
 		return nil, err
 	}
-	c := &store.Commit{Message: &m, Tenant: x.Tenant, Execution: x.ID, Version: x.Version, Ended: true, Started: x.CreatedAt}
+	c := &store.Commit{Message: &m, Tenant: x.Tenant, Execution: x.ID, Version: x.Version, Ended: true, Damaged: true, Started: x.CreatedAt}
 	if err := s.release(ctx, x, c, delivery.Poison(m) != nil); err != nil {
 		return nil, err
 	}

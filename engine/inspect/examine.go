@@ -1,4 +1,5 @@
-package operate
+// Package inspect works out what executions wait for, and whether Redis has it.
+package inspect
 
 import (
 	"context"
@@ -23,6 +24,13 @@ type Examiner struct {
 	known map[string]examined // by tenant and id
 }
 
+// Forget drops the states that were kept.
+func (e *Examiner) Forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.known = nil
+}
+
 // examined is an execution as it was read.
 type examined struct {
 	x     store.Execution
@@ -37,6 +45,9 @@ type Outlook struct {
 	Timers  []Needed          // that it waits for, the next one first
 	Missing store.Restoration // what it waits for that is not there, and can be set again
 	Stuck   []string          // tasks that nothing will end, a line for each
+	Damage  string            // what is wrong with the history; then nothing else is known
+
+	requested bool // a task was requested and has no result yet
 }
 
 // Needed is a timer that an execution waits for.
@@ -65,7 +76,7 @@ func (e *Examiner) Examine(ctx context.Context, tenant string, executions []stor
 		return x.Version == 0 || Ended(x.Status)
 	})
 	for some := range slices.Chunk(going, examinedAtOnce) {
-		read, err := e.read(ctx, tenant, some)
+		read, err := e.read(ctx, tenant, some, out)
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +87,9 @@ func (e *Examiner) Examine(ctx context.Context, tenant string, executions []stor
 	return out, nil
 }
 
-// read works the states of executions out, as far as that can be done.
-func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution) (out []examined, err error) {
+// read works the states of executions out, as far as that can be done. Those with a damaged
+// history get their outlook here.
+func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, looks map[string]Outlook) (out []examined, err error) {
 	if e.known == nil || len(e.known) > mostKept {
 		e.known = map[string]examined{}
 	}
@@ -105,6 +117,9 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 		}
 		if store.Temporary(err) {
 			return nil, err
+		}
+		if damage, is := errors.AsType[*HistoryError](err); is {
+			looks[id] = Outlook{Version: damage.Want, Damage: damage.Error(), Stuck: []string{damage.Error()}}
 		}
 		if err == nil && one.state != nil {
 			e.known[tenant+" "+id] = one
@@ -168,7 +183,17 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 		if err != nil {
 			return err
 		}
-		all = slices.DeleteFunc(all, func(one examined) bool { return busy[one.x.ID] })
+		all = slices.DeleteFunc(all, func(one examined) bool {
+			return busy[one.x.ID] || slices.ContainsFunc(one.state.Needs(one.env).Children, func(child string) bool { return busy[child] })
+		})
+	}
+	if slices.ContainsFunc(all, func(one examined) bool { return one.state.Requested() }) {
+		// A request that is put off for long may stand behind all timers that were looked at.
+		off, err := e.Store.PutOff(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(one examined) bool { return off[one.x.ID] })
 	}
 	ids := make([]string, len(all))
 	for i, one := range all {
@@ -179,9 +204,14 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 		return err
 	}
 	for i, one := range all {
-		if now[i].Version == one.x.Version && !Ended(now[i].Status) {
-			out[one.x.ID] = sure[one.x.ID]
+		if now[i].Version != one.x.Version || Ended(now[i].Status) {
+			continue
 		}
+		o := sure[one.x.ID]
+		if o.Missing.Requests, err = one.requests(); err != nil {
+			o.Stuck = append(o.Stuck, err.Error())
+		}
+		out[one.x.ID] = o
 	}
 	return nil
 }
@@ -191,7 +221,20 @@ const lastLook = 2
 
 // whole reports whether nothing is missing.
 func (o Outlook) whole() bool {
-	return len(o.Missing.Timers)+len(o.Missing.Listen)+len(o.Stuck) == 0
+	return o.Missing.Empty() && len(o.Stuck) == 0 && !o.requested
+}
+
+// requests are those that the execution has sent and that have no result yet, to be sent
+// again.
+func (one examined) requests() ([]event.Event, error) {
+	if !one.state.Requested() {
+		return nil, nil
+	}
+	all, err := one.state.Requests(one.env)
+	for i := range all {
+		all[i].Ext = map[string]string{event.DefinitionAttribute: one.x.Definition}
+	}
+	return all, err
 }
 
 // facts are what Redis has of what an execution needs.
@@ -269,8 +312,9 @@ func (one examined) outlook(f facts, sure bool) Outlook {
 		Timer:     func(t event.Timer) bool { return !missing(t) },
 		Listed:    func(typ string) bool { return f.listed[typ] || !sure },
 		Child:     func(id string) bool { return f.children[id] || !sure },
-		Performed: true,
+		Performed: !sure,
 	})
+	o.requested = sure && one.state.Requested()
 	return o
 }
 

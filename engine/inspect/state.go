@@ -1,0 +1,61 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/library"
+	"flunq.io/flunq/engine/store"
+)
+
+// State rebuilds the state of an execution from its snapshot and the history since.
+func State(ctx context.Context, st *store.Store, lib *library.Library, x store.Execution) (*decide.State, error) {
+	env, err := lib.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	state, err := decide.Restore(env, x.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	err = EachPage(ctx, st, x, state.Version, func(events []event.Event) error { return state.Replay(env, events) })
+	return state, err
+}
+
+// HistoryPage is how much of a history is read at once.
+const HistoryPage = 1000
+
+// EachPage reads the history of an execution after a version, up to the one that is known.
+func EachPage(ctx context.Context, st *store.Store, x store.Execution, after int64, take func([]event.Event) error) error {
+	for after < x.Version {
+		events, err := st.History(ctx, x.Tenant, x.ID, after, int(min(HistoryPage, x.Version-after)))
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return &HistoryError{Execution: x.ID, Have: after, Want: x.Version}
+		}
+		if err := take(events); err != nil {
+			return err
+		}
+		after += int64(len(events))
+	}
+	return nil
+}
+
+// HistoryError says that entries of a history are gone which its execution counts.
+type HistoryError struct {
+	Execution  string
+	Have, Want int64 // versions
+}
+
+func (e *HistoryError) Error() string {
+	return fmt.Sprintf("history of execution %s ends at version %d, want %d", e.Execution, e.Have, e.Want)
+}
+
+// Ended reports whether an execution of a status goes on no more.
+func Ended(status string) bool {
+	return status == "completed" || status == "faulted" || status == "cancelled"
+}

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+// sweep compares what open executions wait for with what Redis has, and sets again what is
+// gone: timers, entries of listeners, requests. One process at a time does so.
+type sweep struct {
+	store    *store.Store
+	examiner *inspect.Examiner
+	roster   *delivery.Roster
+	observe  delivery.Observer
+	name     string
+	every    time.Duration
+
+	left  []string        // tenants that are still to be looked at …
+	after string          // … and how far in the first of them
+	known map[string]bool // executions that were reported, by tenant and id
+}
+
+// Bounds of one round.
+const (
+	mostSwept      = 1000 // executions that are looked at
+	sweptAtOnce    = 100  // of these in one query
+	sweptBytes     = 4 << 20
+	mostReported   = 10_000
+	sweepOperator  = "flunq serve"
+	sweepTurn      = "sweep"
+	sweepOtherwise = time.Second // by which a turn ends before the next round
+)
+
+func (e *Engine) addSweep() {
+	s := &sweep{
+		store: e.Store, examiner: &inspect.Examiner{Store: e.Store, Library: e.Library}, roster: e.roster,
+		observe: e.opts.Activity, name: "sweep-" + e.opts.Process, every: e.opts.Sweep, known: map[string]bool{},
+	}
+	e.add(Service{Group: "sweep", Name: s.name, Step: s.Step, Every: e.opts.Sweep})
+}
+
+// Step is one round, if it is the turn of this process.
+func (s *sweep) Step(ctx context.Context) (wake time.Time, err error) {
+	mine, err := s.store.Turn(ctx, sweepTurn, max(s.every-sweepOtherwise, s.every/2))
+	if err != nil || !mine {
+		return wake, err
+	}
+	defer s.examiner.Forget()
+	if len(s.left) == 0 {
+		s.left, s.after = s.roster.Names(), ""
+	}
+	var errs []error
+	for looked := 0; looked < mostSwept && len(s.left) > 0; {
+		n, err := s.page(ctx, s.left[0])
+		if looked += n; err != nil {
+			errs = append(errs, err)
+			s.after = ""
+		}
+		if s.after == "" {
+			s.left = s.left[1:]
+		}
+	}
+	return wake, errors.Join(errs...)
+}
+
+// page looks at the next executions of a tenant.
+func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error) {
+	open, next, err := s.store.Executions(ctx, tenant, store.ExecutionQuery{
+		Statuses: []string{string(decide.Running), string(decide.Waiting), string(decide.Suspended)},
+		Limit:    sweptAtOnce, After: s.after,
+	})
+	s.after = next
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]string, len(open))
+	for i, x := range open {
+		ids[i] = x.ID
+	}
+	sizes := s.store.Sizes(ctx, tenant, ids)
+	for len(open) > 0 {
+		n, bytes := 0, int64(0)
+		for n < len(open) && (n == 0 || bytes+sizes[n] <= sweptBytes) {
+			bytes += sizes[n]
+			n++
+		}
+		looks, err := s.examiner.Examine(ctx, tenant, open[:n])
+		if err != nil {
+			return looked, err
+		}
+		for _, x := range open[:n] {
+			if o, known := looks[x.ID]; known {
+				if err := s.mend(ctx, tenant, x, o); err != nil {
+					return looked, err
+				}
+			}
+		}
+		looked += n
+		open, sizes = open[n:], sizes[n:]
+	}
+	return looked, nil
+}
+
+// mend sets again what an execution lacks, but for timers that an operator has cancelled.
+func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o inspect.Outlook) error {
+	r := o.Missing
+	r.Timers = slices.DeleteFunc(slices.Clone(r.Timers), func(t event.Timer) bool {
+		return slices.ContainsFunc(o.Timers, func(n inspect.Needed) bool {
+			return n.CancelledBy != "" && n.TaskID == t.TaskID && n.Kind == t.Kind && n.Key == t.Key && n.FireAt.Equal(t.FireAt)
+		})
+	})
+	switch {
+	case !r.Empty():
+		outcome, err := s.store.Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
+		if err != nil || outcome != store.Committed {
+			return err // it has gone on meanwhile
+		}
+		s.tell(delivery.Restored, tenant, x, len(r.Timers)+len(r.Listen)+len(r.Requests), nil)
+	case o.Damage != "":
+		s.report(tenant, x, errors.New(o.Damage))
+	case len(o.Stuck) > 0 && !slices.ContainsFunc(o.Timers, func(n inspect.Needed) bool { return n.CancelledBy != "" }):
+		s.report(tenant, x, errors.New(o.Stuck[0]))
+	}
+	return nil
+}
+
+// report tells once of an execution that cannot be mended.
+func (s *sweep) report(tenant string, x store.Execution, why error) {
+	key := tenant + " " + x.ID
+	if s.known[key] {
+		return
+	}
+	if len(s.known) >= mostReported {
+		clear(s.known)
+	}
+	s.known[key] = true
+	s.tell(delivery.Stuck, tenant, x, 1, why)
+}
+
+func (s *sweep) tell(what delivery.What, tenant string, x store.Execution, count int, err error) {
+	if s.observe == nil {
+		return
+	}
+	m := store.Message{Tenant: tenant, Event: event.Event{Tenant: tenant, Execution: x.ID, Workflow: x.Workflow}}
+	s.observe(delivery.Activity{Service: "sweep", Consumer: s.name, What: what, Message: m, Count: count, Err: err})
+}
