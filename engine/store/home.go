@@ -7,9 +7,9 @@ import (
 
 // home is what each step needs of a tenant: the names of its keys, made once.
 type home struct {
-	stream, timers, timerKeys, forgottenKeys string
-	open, faulted, completed, cancelled      string // indexes of executions
-	executions                               string // what the names of executions begin with
+	stream, timers, timerKeys, forgottenKeys, askedTimers string
+	open, faulted, completed, cancelled                   string // indexes of executions
+	executions                                            string // what the names of executions begin with
 
 	known atomic.Bool // the Store has made the tenant known
 }
@@ -44,7 +44,7 @@ func (h *homes) add(tenant string, one *home) {
 // home makes the names of a tenant's keys.
 func (k keys) home(tenant string) *home {
 	return &home{
-		stream: k.stream(tenant), timers: k.timers(tenant), timerKeys: k.timerKeys(tenant), forgottenKeys: k.forgottenKeys(tenant),
+		stream: k.stream(tenant), timers: k.timers(tenant), timerKeys: k.timerKeys(tenant), forgottenKeys: k.forgottenKeys(tenant), askedTimers: k.askedTimers(tenant),
 		open: k.executions(tenant, openShelf), faulted: k.executions(tenant, faultedShelf),
 		completed: k.executions(tenant, completedShelf), cancelled: k.executions(tenant, cancelledShelf),
 		executions: k.execution(tenant, ""),

@@ -98,6 +98,10 @@ func (k keys) timerKeys(tenant string) string {
 
 func (k keys) forgottenKeys(tenant string) string { return k.timerKeys(tenant) + ":forgotten" }
 
+// askedTimers is the ZSET of the timers that other programs have asked for lately, by their
+// hashes.
+func (k keys) askedTimers(tenant string) string { return k.timerKeys(tenant) + ":asked" }
+
 func (k keys) definition(tenant, id string) string {
 	return k.tenant(tenant) + ":workflow:definition:" + id
 }

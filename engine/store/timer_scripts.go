@@ -56,10 +56,11 @@ end
 //
 // A timer is set unless its execution has ended or has taken it back already; one
 // with a key takes the place of an older one of that key, and is not set if that is
-// newer. What is taken out is the timer of a key, unless it was set later, or else
+// newer. One that no execution here has asked for may be asked for twice, by a program that
+// was not told whether its event was written: it is not set once more after it has fired. What is taken out is the timer of a key, unless it was set later, or else
 // exactly this one, wherever it was moved to.
 //
-// KEYS: stream, timers, keys, forgotten keys, then the execution of each message.
+// KEYS: stream, timers, keys, forgotten keys, asked, then the execution of each message.
 // ARGV: group, consumer, the first and the last of the entries, what to do for each
 // message, as one letter: 't' to set a timer without a key if nobody has notes of
 // such, 's' to set any, 'c' to take it back; how many messages there are if between
@@ -76,7 +77,7 @@ end
 //
 //nolint:gochecknoglobals // see commitScript
 var setScript = redis.NewScript(unmove + keyed + whole + following + `
-local stream, timers, keys, forgotten = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local stream, timers, keys, forgotten, asked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local args, executions, n, lent = ARGV, KEYS, #ARGV[5], tonumber(ARGV[7]) -- globals take long to find
 local entries, places = 7, lent > 0 and 6 or 6 + n
 local rest = places + 2 * n + 2
@@ -101,7 +102,7 @@ local function wrong(key, kind)
   local is = redis.call('TYPE', key)['ok']
   if is ~= 'none' and is ~= kind then return 'WRONGTYPE ' .. key .. ' is a ' .. is .. ', want a ' .. kind end
 end
-local broken = wrong(timers, 'zset') or wrong(keys, 'hash') or wrong(forgotten, 'zset')
+local broken = wrong(timers, 'zset') or wrong(keys, 'hash') or wrong(forgotten, 'zset') or wrong(asked, 'zset')
 
 local begun = nil -- the first of those that are set at once
 local function flush(before)
@@ -139,30 +140,48 @@ local function take(execution, score, member, tombstone, identity, order, status
   end
 end
 
+-- Timers of other programs that are due within some minutes are remembered for as long, and
+-- the last ones of very many. Before they are due they cannot have fired.
+local window, most, now, marks = 300, 100000, time[1] + time[2] / 1000000, {}
+local function again(score, member)
+  if score - now > window then return false end
+  local mark = redis.sha1hex(member)
+  marks[#marks + 1], marks[#marks + 2] = time[1], mark
+  return score - now < 0.001 and redis.call('ZSCORE', asked, mark)
+end
+local function remember()
+  if #marks == 0 then return end
+  redis.call('ZREMRANGEBYSCORE', asked, '-inf', time[1] - window)
+  redis.call('ZADD', asked, unpack(marks))
+  redis.call('ZREMRANGEBYRANK', asked, 0, -most - 1)
+end
+
 local ended = {completed = true, faulted = true, cancelled = true}
 local done, left, whys, tried = {}, 0, {}, n
 -- Timers that other programs ask for are of no executions.
-local none = redis.call('EXISTS', executions[5]) == 0 and redis.call('EXISTS', unpack(executions, 5)) == 0 and {}
+local none = redis.call('EXISTS', executions[6]) == 0 and redis.call('EXISTS', unpack(executions, 6)) == 0 and {}
 local function unsure(known) return not ended[known[1]] and (known[2] or forgets and not known[1]) end
 local looks, at = {}, rest
 for i = 1, n do
   local what = string.sub(args[5], i, i)
   local note = what == 't' and 'notes' or args[at]
-  local known = (not mine or mine[args[entries + i]]) and (none or redis.pcall('HMGET', executions[i + 4], 'status', note))
+  local known = (not mine or mine[args[entries + i]]) and (none or redis.pcall('HMGET', executions[i + 5], 'status', note))
   if lent > 0 and (known['err'] or broken) then return nothing('0') end
   if lent > 0 and what == 't' and unsure(known) then return nothing('?') end
   looks[i] = known
   if what ~= 't' then at = at + 3 end
 end
 for i = 1, n do
-  local execution, what, known = executions[i + 4], string.sub(args[5], i, i), looks[i]
+  local execution, what, known = executions[i + 5], string.sub(args[5], i, i), looks[i]
   local why = known and (known['err'] or broken)
   local usual = known and not why and what == 't' and not ended[known[1]]
   if usual and lent == 0 and unsure(known) then
     tried = i - 1
     break
   end
-  if usual then
+  local foreign = known and not why and what ~= 'c' and not known[1] and (what == 't' or string.sub(args[rest + 1], 1, 1) == 'm')
+  local repeated = foreign and again(args[places + 2 * i], args[places + 2 * i + 1])
+  if usual and not repeated then
     begun = begun or i
   else
     flush(i)
@@ -172,7 +191,7 @@ for i = 1, n do
     whys[#whys + 1] = why
   elseif what == 'c' then
     take(execution, args[places + 2 * i], args[places + 2 * i + 1], args[rest], args[rest + 1], args[rest + 2], known[1])
-  elseif not usual and not ended[known[1]] then
+  elseif not usual and not repeated and not ended[known[1]] then
     if not known[2] or redis.call('HDEL', execution, args[rest]) == 0 then
       set(args[places + 2 * i], args[places + 2 * i + 1], args[rest + 1], args[rest + 2])
     end
@@ -180,6 +199,7 @@ for i = 1, n do
   if what ~= 't' then rest = rest + 3 end
 end
 flush(tried + 1)
+remember()
 for i = tried + 1, n do done[i], left = '?', left + 1 end
 if lent > 0 then
   move(stream, args[1], args[4], read, lent)

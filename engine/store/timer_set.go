@@ -120,14 +120,14 @@ func (s *Store) grant(ctx context.Context, from source, places []int, wishes []W
 }
 
 // ownKeys are the keys of setScript that are the tenant's.
-const ownKeys = 4
+const ownKeys = 5
 
 // grantArgs are the keys and arguments of setScript, with room before them.
 func (s *Store) grantArgs(of source, places []int, wishes []Wish) []any {
 	const each, texts = 4, 2 // of most wishes: keys and arguments, and what of them is made here
 	h, first, what := s.home(of.tenant), &wishes[places[0]], make([]byte, 0, len(places))
 	l := textList{
-		list:  append(make([]any, beforeKeys, beforeKeys+ownKeys+7+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys),
+		list:  append(make([]any, beforeKeys, beforeKeys+ownKeys+7+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys, &h.askedTimers),
 		texts: make([]string, 0, 3+texts*len(places)),
 	}
 	from, to := first.ID, first.ID

@@ -66,6 +66,28 @@ func (w *world) granted(t *testing.T, wishes []store.Wish) string {
 }
 
 var wishGroups = []check{
+	{"a timer that was asked for twice fires once", func(t *testing.T, w *world) {
+		now, err := w.Now(t.Context())
+		must(t, err)
+		foreign := func(execution string, after time.Duration) ask {
+			timer := reminder("", 0)
+			timer.Execution, timer.FireAt = execution, now.Add(after)
+			return ask{timer: timer}
+		}
+		if got := w.granted(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour))); got != "++" {
+			t.Errorf("granted %s", got)
+		}
+		w.fireAll(t)
+		// Nobody was told that these were written; the third one is new.
+		if got := w.granted(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour), foreign("p-3", -time.Second))); got != "+++" {
+			t.Errorf("granted %s", got)
+		}
+		found, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 10)
+		must(t, err)
+		if len(found) != 2 || found[0].Execution != "p-3" || found[1].Execution != "p-2" {
+			t.Errorf("set are %v, want those of p-3 and p-2", found)
+		}
+	}},
 	{"many wishes are granted in their order", func(t *testing.T, w *world) {
 		all := w.wishes(t,
 			ask{timer: reminder("", 0)},
