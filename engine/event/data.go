@@ -277,9 +277,8 @@ type TimerChange struct {
 
 // Restored is the data of ExecutionRestored.
 type Restored struct {
-	Listen   []string `json:"listen"`             // the types of events that it listens for again
-	Requests []string `json:"requests,omitempty"` // the tasks that were requested again
-	By       string   `json:"by"`
+	Listen []string `json:"listen"` // the types of events that it listens for again
+	By     string   `json:"by"`
 }
 
 // Encode is the JSON of an event's data, which cannot fail to have one.

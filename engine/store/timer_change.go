@@ -105,7 +105,11 @@ func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by stri
 	}
 	var note []any
 	if len(r.Listen)+len(r.Requests) > 0 {
-		restored := event.Restored{Listen: r.Listen, By: operator(by)}
+		restored := struct {
+			event.Restored
+
+			Requests []string `json:"requests,omitempty"` // tasks
+		}{Restored: event.Restored{Listen: r.Listen, By: operator(by)}}
 		for _, e := range r.Requests {
 			restored.Requests = append(restored.Requests, e.Task)
 		}
