@@ -32,7 +32,9 @@ Of one JSON value (error: that of the task):
 Of one execution (error: runtime, 500, which names the next task):
   LIMIT_HISTORY         700,000     entries of its history, two or three for each task
   LIMIT_HISTORY_MIB     100         MiB of their data
-These two are settings of the services; 0 is no limit. The others are not to be changed:
+  LIMIT_DESCENDANTS     2,000       open executions that one has begun, with those that these have
+                                    begun, and so on: the next one faults, and its parent's task
+These are settings of the services; 0 is no limit. The others are not to be changed:
   Tasks                 1,000,000   started in all; 'flunq run' stops at --max-steps
   Depth                 20          of executions that run each other
   Data                  16 MiB      of one task's output as JSON
@@ -41,6 +43,11 @@ Of one call (error: communication, 500), not to be changed:
   timeout               60 s        from dialling to the last byte
   response body         10 MiB      decompressed
   headers               64 KiB      of the answer
+
+Of one Redis with a maxmemory:
+  LIMIT_REDIS_PERCENT   90          of it in use, above which no execution begins: 'flunq start' ends
+                                    with exit code 7; 'run: workflow' faults from 15 less on. The
+                                    rest is for what is under way, and for cancel, suspend and dlq
 
 Of one process, which lives on:
   EXECUTOR_CONCURRENCY  16          tasks of one tenant performed at once

@@ -28,6 +28,8 @@ type settings struct {
 
 	History         int           // entries of one execution's history, 0: no bound
 	HistoryMiB      int           // of their data, likewise
+	Descendants     int           // open executions below one, 0: no bound
+	RedisPercent    int           // of maxmemory, above which nothing begins; 0: no bound
 	Answers         int           // MiB of large answers that are read at once
 	PerWorker       int           // events that one worker has in hand at once
 	PerHost         int           // calls to one host at once; 0: no bound
@@ -55,7 +57,7 @@ func defaultSettings() settings {
 		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
 		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
 		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
-		Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
+		Descendants: d.Descendants, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
 		LogFormat: "json", StreamType: "redis",
 	}
@@ -73,6 +75,7 @@ func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
 	opts.Limits.History, opts.Limits.HistoryBytes = cmp.Or(s.History, -1), cmp.Or(s.HistoryMiB<<20, -1) //nolint:mnd // MiB
 	opts.Answers = executor.NewMemory(s.Answers << 20)                                                  //nolint:mnd // MiB
+	opts.Descendants, opts.RedisPercent = s.Descendants, s.RedisPercent
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	opts.Sweep = s.SweepEvery
 	return opts
@@ -129,6 +132,8 @@ func (s *settings) table() []setting {
 		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "tasks of all tenants performed at once in this process; 0: eight times EXECUTOR_CONCURRENCY"},
 		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history, with which no further task begins; 0: no limit"},
 		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history, with which no further task begins; 0: no limit"},
+		{"LIMIT_DESCENDANTS", nil, whole(&s.Descendants, 0, 1_000_000_000), "open executions that one execution and those below it have begun; 0: no limit"},
+		{"LIMIT_REDIS_PERCENT", nil, whole(&s.RedisPercent, 0, 100), "of Redis' maxmemory in use, above which no execution begins; 0: no limit"},
 		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large answers to calls that are read at once, and as much for what they are decoded to"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
 		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},

@@ -20,6 +20,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/worker"
 )
 
 // starter is one run of the command start.
@@ -100,6 +101,9 @@ func (s *starter) run(ctx context.Context, given string) error {
 	}
 	doc := source.def.Document
 	b.Tenant, b.Namespace, b.Name, b.Version = r.tenant, doc.Namespace, doc.Name, doc.Version
+	if err := checkRoom(ctx, s.sh, r); err != nil {
+		return err
+	}
 	if err := engine.Begin(ctx, r.store, b); err != nil {
 		if errors.Is(err, store.ErrExists) {
 			return fmt.Errorf("%w: 'flunq show %s' shows it; an id is used once", err, b.ID)
@@ -113,6 +117,23 @@ func (s *starter) run(ctx context.Context, given string) error {
 		return s.print(startedRow{ID: b.ID, Status: string(decide.Pending)})
 	}
 	return s.await(ctx, r, b.ID, source)
+}
+
+// checkRoom refuses to start anything in a Redis that is nearly full.
+func checkRoom(ctx context.Context, sh *shell, r *remote) error {
+	file, err := readConfig(sh)
+	if err != nil {
+		return err
+	}
+	set, _, err := loadSettings(sh, file)
+	if err != nil {
+		return err
+	}
+	used, most, err := r.store.MemoryUse(ctx)
+	if err != nil || most == 0 || set.RedisPercent == 0 || used <= most/100*int64(set.RedisPercent) {
+		return nil //nolint:nilerr // a Redis that does not say is asked to take it
+	}
+	return fail(exitLimit, errors.New(worker.FullText(used, most, set.RedisPercent)))
 }
 
 // checkInput refuses input with which the execution would fault at once.

@@ -85,6 +85,11 @@ type Options struct {
 	Retention Retention          // zero: streams are left as they are
 	Sweep     time.Duration      // between two looks for timers, listeners and requests that Redis has lost; 0: none, as in simulation
 
+	// Descendants is how many executions may be open below one that no other has begun, 0
+	// any number; RedisPercent of maxmemory in use none begins any more, 0 for always.
+	// Simulated 0.
+	Descendants, RedisPercent int
+
 	Memory *store.Memory // that Stores work in, shared with other engines; nil: its own
 
 	// Observe, if set, is shown what this process' workers committed, in order, in a
@@ -118,7 +123,7 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, Spare: 112, Timers: 2, Share: share, Lend: lend,
+		Tenants: []string{"default"}, Workers: 4, Executors: 16, Spare: 112, Descendants: 2_000, RedisPercent: 90, Timers: 2, Share: share, Lend: lend,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
@@ -250,7 +255,10 @@ func (e *Engine) addWorkers() error {
 	}
 	cache, opts := worker.NewCache(cached, cachedBytes), worker.Defaults()
 	opts.Chunk, opts.Snapshots = cmp.Or(e.opts.Chunk, opts.Chunk), cmp.Or(e.opts.Snapshots, opts.Snapshots)
-	opts.Clock = e.now
+	opts.Clock, opts.Descendants = e.now, e.opts.Descendants
+	if e.opts.RedisPercent > 0 {
+		opts.Room = &worker.Room{Percent: e.opts.RedisPercent}
+	}
 	opts.Committed, opts.Trust = e.opts.Observe, e.opts.Retention.Finished.Shortest()/2
 	for i := range e.opts.Workers {
 		w := worker.New(e.Store, e.Library, cache, inbox, opts)

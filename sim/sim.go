@@ -178,7 +178,7 @@ func (w *world) options(p *process) engine.Options {
 		opts.Executors = 1 // it has nothing to do
 	}
 	opts.Block(0)
-	opts.Share, opts.Spare = 0, 0
+	opts.Share, opts.Spare, opts.Descendants, opts.RedisPercent = 0, 0, 0, 0
 	if w.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // nobody dies
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"flunq.io/flunq/engine/event"
 )
@@ -89,6 +90,34 @@ func StartedWorkflow(e event.Event) (id, version string, err error) {
 		return "", "", err
 	}
 	return started.Namespace + "." + started.Name, started.Version, nil
+}
+
+// StartedRoot returns the outermost of the executions that began one another down to the
+// one that an ExecutionStarted begins; "" if no other has begun it.
+func StartedRoot(e event.Event) string {
+	started, err := startedOf(e)
+	if err != nil {
+		return ""
+	}
+	return rootOf(e.Execution, started.Depth)
+}
+
+// RootOf is StartedRoot of an execution that has begun.
+func (s *State) RootOf() string { return rootOf(s.Execution, s.Depth) }
+
+// rootOf takes the numbers of children off an id.
+func rootOf(id string, depth int) string {
+	if depth == 0 {
+		return ""
+	}
+	for range depth {
+		i := strings.LastIndexByte(id, '.')
+		if i <= 0 {
+			return ""
+		}
+		id = id[:i]
+	}
+	return id
 }
 
 // EncodeProblem is a problem as JSON.

@@ -25,6 +25,7 @@ type Commit struct {
 	Definition         string // hash of the document, kept when the execution is created
 	Migrated           string // hash of another one that it goes on with; "": of the same
 	Parent, ParentTask string
+	Root               string // the outermost of those that began it one after the other; "": it is not counted
 	Status             string
 	Output, Error      json.RawMessage
 	Ended              bool   // nothing can follow: the snapshot goes
@@ -121,6 +122,12 @@ func (c *Commit) check(b *commitBatch) error {
 		}
 	}
 	return nil
+}
+
+// counts reports whether the execution is one more, or one less, of those open below its root.
+func (c *Commit) counts() (joins, leaves bool) {
+	begins := c.Version == 0
+	return c.Root != "" && begins && !c.Ended, c.Root != "" && !begins && c.Ended
 }
 
 func (c *Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }

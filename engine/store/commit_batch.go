@@ -142,8 +142,18 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	for _, typ := range c.Listen {
 		b.keys = append(b.keys, k.listeners(c.Tenant, typ))
 	}
+	join, leave := len(c.Listen), len(c.Unlisten)
+	joins, leaves := c.counts()
+	if joins {
+		b.keys = append(b.keys, k.descendants(c.Tenant, c.Root))
+		join++
+	}
 	for _, typ := range c.Unlisten {
 		b.keys = append(b.keys, k.listeners(c.Tenant, typ))
+	}
+	if leaves {
+		b.keys = append(b.keys, k.descendants(c.Tenant, c.Root))
+		leave++
 	}
 	entry, shelf := any(""), 0
 	if c.Message != nil {
@@ -164,7 +174,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	}
 	b.shape = counts{
 		length: len(b.args) - head, history: len(c.History), publish: len(c.Publish), cancel: len(c.Cancel),
-		join: len(c.Listen), leave: len(c.Unlisten), fields: len(b.fields) / wordBytes, shelf: shelf, acknowledge: c.Ack && c.Message != nil, damaged: c.Damaged,
+		join: join, leave: leave, fields: len(b.fields) / wordBytes, shelf: shelf, acknowledge: c.Ack && c.Message != nil, damaged: c.Damaged,
 		version: version, workflow: workflow, times: len(b.times), forms: len(b.forms),
 	}.append(b.shape[:0])
 	b.shape = b.appendForms(append(b.shape, b.fields...))

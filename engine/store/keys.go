@@ -133,6 +133,11 @@ func (keys) turn(what string) string { return "flunq:turn:" + what }
 // ProcessesKey is the key of the hash of processes.
 const ProcessesKey = "flunq:processes"
 
+// descendants is the set of open executions below one that no other has begun.
+func (k keys) descendants(tenant, root string) string {
+	return k.tenant(tenant) + ":descendants:" + root
+}
+
 // listeners is the set of executions that wait for events of a type.
 func (k keys) listeners(tenant, eventType string) string {
 	return k.tenant(tenant) + ":listen:" + eventType

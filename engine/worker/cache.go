@@ -17,6 +17,8 @@ type execution struct {
 	weight     int    // bytes of that snapshot
 	since      int    // bytes of the history behind it
 
+	refused *event.Problem // why it may not begin
+
 	ext map[string]string // of requests, once there was one
 }
 

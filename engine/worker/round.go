@@ -287,12 +287,18 @@ func (r *round) begin(ctx context.Context, m *store.Message) (*execution, error)
 	name += ":" + version
 	if r.definitions[name] == nil {
 		known, err := r.first(ctx, m.Tenant, m.Event)
-		if err != nil {
-			return nil, err
+		if err != nil || known.refused != nil {
+			return known, err
 		}
 		r.definitions[name] = known
 	}
 	known := r.definitions[name]
+	if known.env != nil {
+		refused, err := r.admit(ctx, m.Tenant, m.Event)
+		if refused != nil || err != nil {
+			return &execution{state: decide.New(), refused: refused}, err
+		}
+	}
 	return &execution{state: decide.New(), env: known.env, definition: known.definition, ext: known.attributes()}, nil
 }
 

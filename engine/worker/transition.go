@@ -125,6 +125,10 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 		if x.state.Status != "" { // it was refused before, in the same round
 			return false, nil
 		}
+		if x.refused != nil {
+			x.state, err = decide.Refuse(e, x.refused, d)
+			return err == nil, delivery.As(delivery.Permanent, err)
+		}
 		p := event.NewProblem(event.Configuration, "workflow "+startedName(e)+" is not registered")
 		x.state, err = decide.Refuse(e, p, d)
 		return err == nil, delivery.As(delivery.Permanent, err)
@@ -195,7 +199,7 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 		Message: d.message, Ack: d.ack,
 		Tenant: st.Tenant, Execution: st.Execution, Version: d.base,
 		History: d.History, Publish: d.Publish, Cancel: d.Cancel, Listen: d.Listen, Unlisten: d.Unlisten,
-		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask,
+		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask, Root: s.rootOf(st),
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now, Started: st.StartedAt,
 	}
 	if err := s.addResult(&c, x); err != nil {
@@ -205,6 +209,14 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 		x.kept, x.weight, x.since = st.Version, len(c.Snapshot), 0
 	}
 	return c, nil
+}
+
+// rootOf is below which execution one is counted.
+func (s *Service) rootOf(st *decide.State) string {
+	if s.opts.Descendants == 0 {
+		return ""
+	}
+	return st.RootOf()
 }
 
 // attributes are those of a request. They are shared, and nobody changes them.
@@ -297,6 +309,9 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*exe
 	name, version, err := decide.StartedWorkflow(e)
 	if err != nil {
 		return nil, delivery.As(delivery.Permanent, err)
+	}
+	if x.refused, err = s.admit(ctx, tenant, e); x.refused != nil || err != nil {
+		return x, err
 	}
 	x.env, x.definition, err = s.library.Version(ctx, tenant, name, version)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -42,6 +42,14 @@ type Options struct {
 	// slice is the worker's again after that.
 	Committed func(after int64, entries []event.Event)
 
+	// Descendants is how many executions may be open below one that no other has begun;
+	// 0: as many as there are.
+	Descendants int
+
+	// Room, if set, is what Redis has left for executions that begin, shared by the
+	// workers of a process.
+	Room *Room
+
 	// Clock, if set, says when a step has worked for long enough: what is left then is
 	// for later ones, which see what operators want meanwhile. The zero time is no answer.
 	Clock func() time.Time

@@ -1,0 +1,66 @@
+package engine_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+)
+
+// An execution that begins others without end faults, with an error that names the limit;
+// nothing of it stays open, and nothing of the count.
+func TestDescendantsAreLimited(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		opts := engine.Defaults()
+		opts.Process, opts.Transport, opts.Tenants, opts.Descendants = "bomb", http.DefaultTransport, []string{"a"}, 20
+		e, err := engine.New(rdb, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, e)
+		def, _, err := dsl.Parse("bomb.yaml", []byte(`document: {dsl: '1.0.3', namespace: test, name: bomb, version: '1.0.0'}
+do:
+  - f:
+      fork:
+        branches:
+          - a: {run: {workflow: {namespace: test, name: bomb, version: '1.0.0', input: {}}}}
+          - b: {run: {workflow: {namespace: test, name: bomb, version: '1.0.0', input: {}}}}
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Library.Register(t.Context(), "a", def); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Start(t.Context(), "a", "x", def, nil); err != nil {
+			t.Fatal(err)
+		}
+		for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+			x, err := e.Store.Execution(t.Context(), "a", "x")
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(err)
+			}
+			left, err := rdb.SCard(t.Context(), "tenant:a:descendants:x").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.Status == "faulted" && left == 0 {
+				if !strings.Contains(string(x.Error), "LIMIT_DESCENDANTS") {
+					t.Errorf("the error is %s, want one that names the limit", x.Error)
+				}
+				return
+			}
+			if time.Now().After(until) {
+				t.Fatalf("it is %q, and %d are open below it", x.Status, left)
+			}
+		}
+	})
+}
