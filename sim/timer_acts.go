@@ -44,6 +44,8 @@ func (w *world) changeTimer(ctx context.Context, what Deal, id string) error {
 	case CancelTimer:
 		typ = event.TimerCancelled
 		done, err = w.engine.Store.CancelTimer(ctx, p, operatorName)
+	default:
+		panic(fmt.Sprintf("%v is nothing that is done to a timer", what))
 	}
 	if done {
 		o.changed = append(o.changed, changed{id, typ, p.TaskID})

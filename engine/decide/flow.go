@@ -388,7 +388,8 @@ func (s *State) historyLimits() event.HistoryLimits {
 
 // long is the problem of a history that has reached its limit; nil if it has not.
 func (m *machine) long() *event.Problem {
-	limits, detail := m.historyLimits(), ""
+	limits := m.historyLimits()
+	var detail string
 	switch {
 	case limits.Entries > 0 && m.Version >= int64(limits.Entries):
 		detail = fmt.Sprintf("the history has %d entries (limit LIMIT_HISTORY)", m.Version)

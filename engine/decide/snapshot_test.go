@@ -62,8 +62,7 @@ func describe(t *testing.T, form *strings.Builder, known map[reflect.Type]bool, 
 		return
 	}
 	known[typ] = true
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for f := range typ.Fields() {
 		if !f.IsExported() {
 			continue
 		}

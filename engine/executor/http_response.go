@@ -34,7 +34,7 @@ func (r *run) receive(ctx context.Context, m *message, res *http.Response) (*ans
 	success := res.StatusCode >= 200 && res.StatusCode < 300 ||
 		m.redirect && res.StatusCode >= 300 && res.StatusCode < 400
 	if !success {
-		return nil, r.unsuccessful(m, res)
+		return nil, r.unsuccessful(ctx, m, res)
 	}
 	body, err := r.read(ctx, res, m.limit)
 	switch {
@@ -57,7 +57,7 @@ func (r *run) receive(ctx context.Context, m *message, res *http.Response) (*ans
 
 // unsuccessful is the problem that a status stands for, with the beginning of
 // the body or, where that is empty, a word on who said so.
-func (r *run) unsuccessful(m *message, res *http.Response) error {
+func (r *run) unsuccessful(ctx context.Context, m *message, res *http.Response) error {
 	if location := res.Header.Get("Location"); redirects(res.StatusCode) && location != "" {
 		to := "elsewhere"
 		if uri, err := m.uri.Parse(location); err == nil {
@@ -65,7 +65,7 @@ func (r *run) unsuccessful(m *message, res *http.Response) error {
 		}
 		return refused(res.StatusCode, "%s redirects to %s, which needs redirect: true to be followed", place(m.uri), to)
 	}
-	start, _ := r.read(context.Background(), res, excerptRead) // what could be read is still the best there is to show
+	start, _ := r.read(ctx, res, excerptRead) // what could be read is still the best there is to show
 	said := shortened(printable(r.mask(strings.ToValidUTF8(string(start), ""))), excerptShown)
 	if said == "" {
 		said = fmt.Sprintf("%s %s answered %s", m.method, place(m.uri), statusLine(res.StatusCode))
