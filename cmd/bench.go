@@ -144,6 +144,7 @@ func (b *bencher) services() (engine.Options, error) {
 		return engine.Options{}, err
 	}
 	opts := set.engine(engine.Defaults())
+	opts.Sweep = 0 // it would leave a key
 	opts.Version = version().Version
 	opts.Retention = engine.DefaultRetention()
 	return opts, nil

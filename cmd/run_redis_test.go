@@ -116,7 +116,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		if key != "flunq:tenants" && key != store.ProcessesKey && !strings.HasPrefix(key, "tenant:default:") {
+		if key != "flunq:tenants" && key != "flunq:turn:sweep" && key != store.ProcessesKey && !strings.HasPrefix(key, "tenant:default:") {
 			t.Errorf("left behind: %s", key)
 		}
 	}

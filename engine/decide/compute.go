@@ -210,7 +210,65 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 	} else if strings.HasPrefix(typ, event.Prefix) {
 		return nil, event.NewProblem(event.Configuration, "types of events that begin with "+event.Prefix+" are the engine's own")
 	}
+	for _, name := range []string{"type", "id"} { // by which others find the event: they cannot be sealed
+		if text, ok := out[name].(string); ok && holdsSecret(text, env.opts.Secrets) {
+			return nil, event.NewProblem(event.Expression, "the "+name+" of the event holds a secret, which everyone could read: put it into the data")
+		}
+	}
 	return out, nil
+}
+
+// shortestSecret is the length from which on a secret can be told from other text.
+const shortestSecret = 4
+
+// eachSecret calls visit with the texts inside secrets, but for those that could be anything.
+func eachSecret(secrets any, visit func(string)) {
+	switch v := secrets.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			eachSecret(inner, visit)
+		}
+	case []any:
+		for _, inner := range v {
+			eachSecret(inner, visit)
+		}
+	case string:
+		if len(v) >= shortestSecret {
+			visit(v)
+		}
+	}
+}
+
+// holdsSecret reports whether one of the texts inside secrets stands in a text.
+func holdsSecret(text string, secrets map[string]any) (found bool) {
+	eachSecret(secrets, func(secret string) { found = found || strings.Contains(text, secret) })
+	return found
+}
+
+// hideCut hides the beginnings of secrets that a message about a value was cut in: as a
+// whole a secret is known wherever it is kept, but not a piece of it.
+func hideCut(text string, secrets map[string]any) string {
+	if len(secrets) == 0 {
+		return text
+	}
+	for _, mark := range []string{"…", " ..."} {
+		parts := strings.Split(text, mark)
+		for i := range parts[:len(parts)-1] {
+			longest := 0
+			eachSecret(secrets, func(secret string) {
+				for n := min(len(secret)-1, len(parts[i])); n > longest && n >= shortestSecret; n-- {
+					if strings.HasSuffix(parts[i], secret[:n]) {
+						longest = n
+					}
+				}
+			})
+			if longest > 0 {
+				parts[i] = parts[i][:len(parts[i])-longest] + "***"
+			}
+		}
+		text = strings.Join(parts, mark)
+	}
+	return text
 }
 
 // inject merges the task's data into its input, member by member.

@@ -329,6 +329,7 @@ func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
 func (env *Env) Publishable(p *event.Problem, ref string) *event.Problem {
 	full := *p
 	full.Type = event.FullType(p.Type, env.base)
+	full.Detail = hideCut(full.Detail, env.opts.Secrets)
 	if full.Instance == "" {
 		full.Instance = ref
 	}

@@ -68,7 +68,7 @@ func (b *commitBatch) addEvent(c *Commit, e *event.Event, version int64) byte {
 func (b *commitBatch) addFormed(c *Commit, e *event.Event, version int64) byte {
 	definition, bare := b.definition(e)
 	moment := b.timeOf(e.Time)
-	if !c.usual(e) || !bare || moment == 0 {
+	if !c.usual(e) || !bare || moment == 0 || b.store.sealer.text(e.Source) != e.Source {
 		return 0
 	}
 	share := len(b.forms) >= plentyForms || len(c.History)+len(c.Publish) > plentyEvents

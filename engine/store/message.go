@@ -208,7 +208,7 @@ func (s *Store) decode(fields []string) (event.Event, error) {
 // attributes reads an event, whatever its data is.
 func (s *Store) attributes(fields []string) (event.Event, error) {
 	e, err := event.FromFields(fields)
-	e.Data = s.sealer.Unseal(e.Data)
+	s.sealer.unsealEvent(&e)
 	return e, err //nolint:wrapcheck // it says which attribute
 }
 
@@ -222,6 +222,5 @@ func checkData(e *event.Event) error {
 
 // fields are the fields of an event's entry, with its secrets sealed.
 func (s *Store) fields(e event.Event) []string {
-	e.Data = s.sealer.Seal(e.Data)
-	return e.Fields()
+	return s.sealer.sealEvent(e).Fields()
 }

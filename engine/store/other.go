@@ -92,7 +92,7 @@ func (s *Store) eventOf(e entry) (event.Event, error) {
 		}
 	}
 	out, err := event.FromFields(listed(fields))
-	out.Data = s.sealer.Unseal(out.Data)
+	s.sealer.unsealEvent(&out)
 	return out, err
 }
 

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // Sealer puts tokens in the place of secrets in JSON text, and back. A nil
@@ -121,12 +123,72 @@ func escaped(text string, html bool) string {
 	return trimQuotes(out.String())
 }
 
-// Seal puts tokens in the place of secrets.
+// Seal puts tokens in the place of secrets. In JSON these are only looked for inside of
+// texts: a number that has the digits of one stays a number.
 func (s *Sealer) Seal(text []byte) []byte {
 	if s == nil || len(text) == 0 {
 		return text
 	}
-	return []byte(s.seal.Replace(string(text)))
+	sealed := s.seal.Replace(string(text))
+	if sealed == string(text) {
+		return text
+	}
+	if !json.Valid(text) {
+		return []byte(sealed)
+	}
+	var out strings.Builder
+	for rest := string(text); ; {
+		before, after, found := strings.Cut(rest, `"`)
+		out.WriteString(before)
+		if !found {
+			return []byte(out.String())
+		}
+		end := 0
+		for after[end] != '"' {
+			if after[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		out.WriteString(`"` + s.seal.Replace(after[:end]) + `"`)
+		rest = after[end+1:]
+	}
+}
+
+// text is a text that is no JSON with tokens in the place of secrets.
+func (s *Sealer) text(text string) string {
+	if s == nil {
+		return text
+	}
+	return s.seal.Replace(text)
+}
+
+// sealEvent returns an event whose data, source and further attributes are sealed. Its type
+// and its id are not: by these it is found.
+func (s *Sealer) sealEvent(e event.Event) event.Event {
+	if s == nil {
+		return e
+	}
+	e.Data, e.Source = s.Seal(e.Data), s.text(e.Source)
+	if len(e.Ext) > 0 {
+		ext := make(map[string]string, len(e.Ext))
+		for name, value := range e.Ext {
+			ext[name] = s.text(value)
+		}
+		e.Ext = ext
+	}
+	return e
+}
+
+// unsealEvent undoes sealEvent in place.
+func (s *Sealer) unsealEvent(e *event.Event) {
+	if s == nil {
+		return
+	}
+	e.Data, e.Source = s.Unseal(e.Data), string(s.Unseal([]byte(e.Source)))
+	for name, value := range e.Ext {
+		e.Ext[name] = string(s.Unseal([]byte(value)))
+	}
 }
 
 // Unseal puts secrets in the place of their tokens; other text stays as it is.

@@ -29,6 +29,35 @@ func vault() map[string]any {
 var hidden = []string{"hunter22", "p&ss<w>rd", "quo\"te\\d\nlines", "hunter22-and-more", mark + "marked" + mark, "sep\u2028arated"}
 
 var secretsKept = []check{
+	{"a secret in an event's source or further attributes is sealed, and digits in a number are not one", func(t *testing.T, w *world) {
+		ctx := t.Context()
+		st := store.New(w.rdb, store.Options{Secrets: map[string]any{"a": "hunter22", "pin": "2345", "word": "true"}})
+		sent := happened("p", "com.acme.told")
+		sent.Source, sent.Ext, sent.Data = "/shop/hunter22", map[string]string{"subject": "of hunter22"}, []byte(`{"n":1234567,"ok":true,"text":"2345 true"}`)
+		must(t, st.Start(ctx, happened("a", event.ExecutionStarted)))
+		msgs, _, err := st.Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		must(t, err)
+		c := step(0, &msgs[0])
+		c.Publish = []event.Event{sent}
+		if got, err := st.Commit(ctx, c); got != store.Committed || err != nil {
+			t.Fatal(got, err)
+		}
+		must(t, st.Publish(ctx, sent))
+		dump := w.dump(t)
+		if strings.Contains(dump, "hunter22") || !strings.Contains(dump, `{\"n\":1234567,\"ok\":true,`) && !strings.Contains(dump, `{"n":1234567,"ok":true,`) {
+			t.Errorf("Redis holds %s", dump)
+		}
+		msgs, _, err = st.Read(ctx, reader(store.WorkerGroup, "w1"), 2, 0)
+		must(t, err)
+		for _, m := range msgs {
+			if m.Event.Source != sent.Source || m.Event.Ext["subject"] != sent.Ext["subject"] || string(m.Event.Data) != string(sent.Data) {
+				t.Errorf("%+v is read, want %+v", m.Event, sent)
+			}
+		}
+		if len(msgs) != 2 {
+			t.Errorf("%d events are read", len(msgs))
+		}
+	}},
 	{"Redis never sees a secret, and readers who know it do", func(t *testing.T, w *world) {
 		ctx := t.Context()
 		st := store.New(w.rdb, store.Options{Secrets: vault()})

@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"math"
 	"strconv"
 	"strings"
@@ -75,6 +77,11 @@ func one(name string, arg expression, line int) expression {
 		return onText(func(s string) value { return text(strings.ToLower(s)) })
 	case "string.upper":
 		return onText(func(s string) value { return text(strings.ToUpper(s)) })
+	case "redis.sha1hex":
+		return onText(func(s string) value {
+			sum := sha1.Sum([]byte(s)) //nolint:gosec // as Redis has it
+			return text(hex.EncodeToString(sum[:]))
+		})
 	case "math.floor":
 		return onNumber(math.Floor)
 	case "math.ceil":
