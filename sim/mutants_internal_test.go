@@ -118,7 +118,7 @@ func mutants() []mutant {
 		{"definitions are those of the tenant before", "worker/round.go", "clear(r.definitions)", "if !$ {\n\t\tclear(r.definitions)\n\t}", "tenants have nothing of one another", 0},
 
 		{"a request is known by its number alone", "executor/job.go", `return address{m.Tenant, m.ID}`, `return address{map[bool]string{false: m.Tenant}[$], m.ID}`, "tenants that do the same have nothing of one another", 0},
-		{"a state is kept by its id alone", "worker/cache.go", `element := c.entries[address{tenant, id}]`, "for key := range c.entries {\n\t\tif $ && key.id == id {\n\t\t\ttenant = min(tenant, key.tenant)\n\t\t}\n\t}\n\telement := c.entries[address{tenant, id}]", "tenants have executions of the same ids", 0},
+		{"a state is kept by its id alone", "worker/cache.go", `element := c.entries[address{tenant, id}]`, "for key := range c.entries {\n\t\tif $ && key.id == id {\n\t\t\ttenant = min(tenant, key.tenant)\n\t\t}\n\t}\n\telement := c.entries[address{tenant, id}]", "tenants have executions of the same ids", 261},
 		{"leases are those of one tenant", "store/lease.go", `o := owner{m.Tenant, m.Group, m.Consumer}`, `o := owner{map[bool]string{false: m.Tenant}[$], m.Group, m.Consumer}`, "tenants have nothing of one another", 0},
 		{"what fires goes to the first tenant", "store/timer_scripts.go", `entry = redis.pcall('XADD', KEYS[stream + 3],`, "entry = redis.pcall('XADD', KEYS[` + map[bool]string{true: `4`, false: `stream + 3`}[$] + `],", "tenants have nothing of one another", 0},
 		{"what is taken over is the first tenant's", "store/take.go", `s.piece(r, t.tenant, id, p, now)`, `s.piece(r, map[bool]string{true: takes[0].tenant, false: t.tenant}[$], id, p, now)`, "tenants that do the same have nothing of one another", 16},
