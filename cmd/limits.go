@@ -34,7 +34,8 @@ Of one execution (error: runtime, 500, which names the next task):
   LIMIT_HISTORY_MIB     100         MiB of their data
   LIMIT_DESCENDANTS     2,000       open executions that one has begun, with those that these have
                                     begun, and so on: the next one faults, and its parent's task
-These are settings of the services; 0 is no limit. The others are not to be changed:
+These are settings of the services; 0 is no limit. An execution keeps the limits of its
+history with which it began. The others are not to be changed:
   Tasks                 1,000,000   started in all; 'flunq run' stops at --max-steps
   Depth                 20          of executions that run each other
   Data                  16 MiB      of one task's output as JSON
@@ -46,7 +47,7 @@ Of one call (error: communication, 500), not to be changed:
 
 Of one Redis with a maxmemory:
   LIMIT_REDIS_PERCENT   90          of it in use, above which no execution begins: 'flunq start' ends
-                                    with exit code 7; 'run: workflow' faults from 15 less on. The
+                                    with exit code 7; 'run: workflow' faults from 15 below. The
                                     rest is for what is under way, and for cancel, suspend and dlq
 
 Of one process, which lives on:
