@@ -26,7 +26,8 @@ type published struct {
 	again    map[stated]bool      // tasks with a timer that a fault had set twice
 	reopened map[string]bool      // executions that were retried, and so end twice
 	victims  *victims             // which may have been brought back
-	over     map[string]bool      // executions that have ended
+	last     map[string]string    // the last event of each history that has come to an end
+	over     map[string]bool      // executions that have ended, for good
 	ends     map[string]time.Time // when they did, at the earliest
 	keys     keyed
 }
@@ -39,8 +40,13 @@ type stated struct{ execution, id string }
 // were published twice, and for ends that were not published.
 func (w *world) outlived(t *Trial, broken breaks) {
 	p := published{
-		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, victims: &w.victims, reopened: w.operators.reopened,
+		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, victims: &w.victims, reopened: w.operators.reopened,
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
+	}
+	for _, end := range t.Ends {
+		if n := len(end.History); n > 0 && end.Status.Ended() {
+			p.last[end.ID] = end.History[n-1].ID
+		}
 	}
 	for e := range w.publications() {
 		if home := w.tenantOf(e.Execution); home != e.Tenant {
@@ -81,7 +87,10 @@ func (p *published) take(e publication) {
 	if e.Type == event.TimerFired && p.over[e.Execution] && !p.again[stated{e.Execution, e.Task}] {
 		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 	}
-	p.over[e.Execution] = (p.over[e.Execution] || ended(e.Event)) && e.Type != event.ExecutionRetried
+	// A retry may stand before the end that it undoes, and be taken after it.
+	if last, known := p.last[e.Execution]; ended(e.Event) && (!known || last == e.ID) {
+		p.over[e.Execution] = true
+	}
 	if ended(e.Event) {
 		p.ends[e.Execution] = e.Time.Add(-p.slack)
 	}
