@@ -46,7 +46,7 @@ type Options struct {
 	Timers    int
 
 	// Spare is how many executors there are besides, so that one tenant's tasks, which
-	// hold at most Executors at once, keep no other's waiting; 0 to 1024. Simulated 0:
+	// hold at most Executors at once, keep no other's waiting; 0 to 2048. Simulated 0:
 	// one tenant may hold all.
 	Spare int
 
@@ -85,10 +85,13 @@ type Options struct {
 	Retention Retention          // zero: streams are left as they are
 	Sweep     time.Duration      // between two looks for timers, listeners and requests that Redis has lost; 0: none, as in simulation
 
-	// Descendants is how many executions may be open below one that no other has begun, 0
-	// any number; RedisPercent of maxmemory in use none begins any more, 0 for always.
-	// Simulated 0.
-	Descendants, RedisPercent int
+	// Descendants is how many executions may be open below one that no other has begun;
+	// 0: any number. Simulated 0.
+	Descendants int
+
+	// RedisPercent is how much of Redis' maxmemory may be in use for executions to begin,
+	// 1 to 100; 0: all of it. Simulated 0.
+	RedisPercent int
 
 	Memory *store.Memory // that Stores work in, shared with other engines; nil: its own
 
@@ -160,7 +163,7 @@ func (o Options) check() error {
 // mostInstances is how many instances of one service a process may have.
 const mostInstances = 256
 
-// mostSpare is how many executors a process may have besides.
+// mostSpare is how many spare executors a process may have.
 const mostSpare = 2048
 
 // Engine is the services of one process.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -90,15 +91,12 @@ func encoded(secret any, encode func(string) string) any {
 		return out
 	case string:
 		// A short one is no secret, and its encoding none either.
-		if text := encode(v); text != v && len(v) >= shortestSecret {
+		if text := encode(v); text != v && len(v) >= event.ShortestSecret {
 			return text
 		}
 	}
 	return nil
 }
-
-// shortestSecret is the length from which on a Sealer tells a secret from other text.
-const shortestSecret = 4
 
 // unsealer puts what a replay works with in the place of the tokens of secrets:
 // the secrets, where they are given, and texts that stand for them elsewhere.

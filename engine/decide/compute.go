@@ -218,30 +218,9 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 	return out, nil
 }
 
-// shortestSecret is the length from which on a secret can be told from other text.
-const shortestSecret = 4
-
-// eachSecret calls visit with the texts inside secrets, but for those that could be anything.
-func eachSecret(secrets any, visit func(string)) {
-	switch v := secrets.(type) {
-	case map[string]any:
-		for _, inner := range v {
-			eachSecret(inner, visit)
-		}
-	case []any:
-		for _, inner := range v {
-			eachSecret(inner, visit)
-		}
-	case string:
-		if len(v) >= shortestSecret {
-			visit(v)
-		}
-	}
-}
-
 // holdsSecret reports whether one of the texts inside secrets stands in a text.
 func holdsSecret(text string, secrets map[string]any) (found bool) {
-	eachSecret(secrets, func(secret string) { found = found || strings.Contains(text, secret) })
+	event.EachSecret(secrets, func(_, secret string) { found = found || strings.Contains(text, secret) })
 	return found
 }
 
@@ -255,8 +234,8 @@ func hideCut(text string, secrets map[string]any) string {
 		parts := strings.Split(text, mark)
 		for i := range parts[:len(parts)-1] {
 			longest := 0
-			eachSecret(secrets, func(secret string) {
-				for n := min(len(secret)-1, len(parts[i])); n > longest && n >= shortestSecret; n-- {
+			event.EachSecret(secrets, func(_, secret string) {
+				for n := min(len(secret)-1, len(parts[i])); n > longest && n >= event.ShortestSecret; n-- {
 					if strings.HasSuffix(parts[i], secret[:n]) {
 						longest = n
 					}

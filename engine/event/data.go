@@ -277,8 +277,9 @@ type TimerChange struct {
 
 // Restored is the data of ExecutionRestored.
 type Restored struct {
-	Listen []string `json:"listen"` // the types of events that it listens for again
-	By     string   `json:"by"`
+	Listen   []string `json:"listen"` // the types of events that it listens for again
+	By       string   `json:"by"`
+	Requests []string `json:"requests,omitempty"` // tasks whose lost requests were sent again
 }
 
 // Encode is the JSON of an event's data, which cannot fail to have one.

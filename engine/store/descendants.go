@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -55,14 +53,6 @@ func (s *Store) MemoryUse(ctx context.Context) (used, most int64, err error) {
 	if err != nil {
 		return 0, 0, failed("ask for the memory", err)
 	}
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "used_memory":
-			used, _ = strconv.ParseInt(value, 10, 64)
-		case "maxmemory":
-			most, _ = strconv.ParseInt(value, 10, 64)
-		}
-	}
-	return used, most, nil
+	v := ReadServer(info, nil)
+	return v.Used, max(v.Limit, 0), nil
 }

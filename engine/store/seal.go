@@ -27,13 +27,19 @@ type Sealer struct {
 // mark is U+E000, which no text that means something has.
 const mark = "\ue000"
 
-// shortestSecret is the length from which on a secret can be told from other text.
-const shortestSecret = 4
-
 // NewSealer seals the texts inside secrets; nil if there are none.
 func NewSealer(secrets map[string]any) *Sealer {
 	found := map[string]string{} // token by JSON text of the secret
-	collect(found, "", secrets)
+	event.EachSecret(secrets, func(path, secret string) {
+		for _, text := range spellings(secret) {
+			sum := hmac.New(sha256.New, []byte(secret))
+			sum.Write([]byte(path + "\x00" + text))
+			token := fmt.Sprintf("secret%s#%s", strings.ReplaceAll(plain(path), mark, ""), hex.EncodeToString(sum.Sum(nil)[:6]))
+			if old, ok := found[text]; !ok || token < old {
+				found[text] = token
+			}
+		}
+	})
 	if len(found) == 0 {
 		return nil
 	}
@@ -57,32 +63,6 @@ func NewSealer(secrets map[string]any) *Sealer {
 	// Behind the secrets, of which one may begin with a mark.
 	s.seal = strings.NewReplacer(append(pairs, mark, mark+mark)...)
 	return s
-}
-
-// collect finds the texts inside a value, and names their tokens by their paths.
-func collect(found map[string]string, path string, value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, inner := range v {
-			collect(found, path+"."+name, inner)
-		}
-	case []any:
-		for i, inner := range v {
-			collect(found, fmt.Sprintf("%s.%d", path, i), inner)
-		}
-	case string:
-		if len(v) < shortestSecret {
-			return
-		}
-		for _, text := range spellings(v) {
-			sum := hmac.New(sha256.New, []byte(v))
-			sum.Write([]byte(path + "\x00" + text))
-			token := fmt.Sprintf("secret%s#%s", strings.ReplaceAll(plain(path), mark, ""), hex.EncodeToString(sum.Sum(nil)[:6]))
-			if old, ok := found[text]; !ok || token < old {
-				found[text] = token
-			}
-		}
-	}
 }
 
 // spellings are the forms that a text has as it stands, in JSON, and in JSON that

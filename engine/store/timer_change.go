@@ -88,9 +88,9 @@ type Restoration struct {
 func (r Restoration) Empty() bool { return len(r.Timers)+len(r.Listen)+len(r.Requests) == 0 }
 
 // Restore sets timers again that an execution waits for, lists it as a listener again,
-// and sends its lost requests again: all of it, or nothing and Conflict if the execution has another version than the
-// one by which it was found out. A timer that is set is not set twice. What is due fires
-// at once.
+// and sends its lost requests again: all of it, or nothing and Conflict if the execution
+// has another version than the one by which it was found out. A timer that is set is not
+// set twice. What is due fires at once.
 func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by string) (Outcome, error) {
 	if err := checkExecution(x.Tenant, x.ID); err != nil {
 		return Conflict, err
@@ -105,11 +105,7 @@ func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by stri
 	}
 	var note []any
 	if len(r.Listen)+len(r.Requests) > 0 {
-		restored := struct {
-			event.Restored
-
-			Requests []string `json:"requests,omitempty"` // tasks
-		}{Restored: event.Restored{Listen: r.Listen, By: operator(by)}}
+		restored := event.Restored{Listen: r.Listen, By: operator(by)}
 		for _, e := range r.Requests {
 			restored.Requests = append(restored.Requests, e.Task)
 		}
@@ -220,9 +216,9 @@ return 1
 // sends requests again. KEYS: timers, execution, history, stream, then the lists. ARGV: the
 // version that the execution has to have, its id, how many requests there are, the count of
 // the fields of the entry about the lists and requests and these; for each request the count
-// of its fields and these; then for each timer its score, its member, that once more if it was moved or else
-// ”, its tombstone, and each with their count the fields of the entry about it and of the
-// event that tells of it. It returns 0 if the version is another one.
+// of its fields and these; then for each timer its score, its member, that once more if it
+// was moved or else ”, its tombstone, and each with their count the fields of the entry
+// about it and of the event that tells of it. It returns 0 if the version is another one.
 //
 //nolint:gochecknoglobals // see commitScript
 var restoreScript = redis.NewScript(rouse + annotate + `

@@ -57,8 +57,9 @@ end
 // A timer is set unless its execution has ended or has taken it back already; one
 // with a key takes the place of an older one of that key, and is not set if that is
 // newer. One that no execution here has asked for may be asked for twice, by a program that
-// was not told whether its event was written: it is not set once more after it has fired. What is taken out is the timer of a key, unless it was set later, or else
-// exactly this one, wherever it was moved to.
+// was not told whether its event was written: it is not set once more after it has fired.
+// What is taken out is the timer of a key, unless it was set later, or else exactly this
+// one, wherever it was moved to.
 //
 // KEYS: stream, timers, keys, forgotten keys, asked, then the execution of each message.
 // ARGV: group, consumer, the first and the last of the entries, what to do for each
