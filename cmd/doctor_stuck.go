@@ -59,7 +59,7 @@ func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks ma
 	if len(damaged) > 0 {
 		d.add(finding{
 			Check: "stuck", State: isBad, Tenant: tenant, Examples: damaged,
-			Text:   fmt.Sprintf("the history of %s is gone or cut short%s: its next event ends an execution as faulted", history.Count(len(damaged), "execution"), among),
+			Text:   fmt.Sprintf("the history of %s is gone or cut short%s: such an execution cannot go on", history.Count(len(damaged), "execution"), among),
 			Remedy: fmt.Sprintf("put the history back from a backup, or flunq cancel %s --tenant %s", damaged[0], tenant),
 		})
 	}

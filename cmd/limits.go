@@ -26,7 +26,7 @@ Of one validation with a JSON Schema (error: validation, 400):
 
 Of one JSON value (error: that of the task):
   json-memory           64 MiB      that it takes once it is decoded: some 2,500,000 numbers, or
-                                    150,000 objects of a member; inputs, answers, events, outputs
+                                    150,000 objects of one member; inputs, answers, events, outputs
   yaml-parts            400,000     lines, commas, brackets, colons and dashes of a YAML answer
 
 Of one execution (error: runtime, 500, which names the next task):
@@ -47,7 +47,7 @@ Of one call (error: communication, 500), not to be changed:
 
 Of one Redis with a maxmemory:
   LIMIT_REDIS_PERCENT   90          of it in use, above which no execution begins: 'flunq start' ends
-                                    with exit code 7; 'run: workflow' faults from 15 below. The
+                                    with exit code 7; 'run: workflow' faults 15 points earlier. The
                                     rest is for what is under way, and for cancel, suspend and dlq
 
 Of one process, which lives on:

@@ -134,7 +134,7 @@ func (s *server) run(ctx context.Context) error {
 // await connects to Redis, and waits for one that is away or still starts. It is nil if
 // ctx ends first.
 func (s *server) await(ctx context.Context, log *slog.Logger) (*remote, error) {
-	const pause, told = 2 * time.Second, 15 // a message each half minute
+	const pause, rounds = 2 * time.Second, 15 // a message every half minute
 	for n := 0; ; n++ {
 		r, err := s.target.connect(ctx)
 		if err == nil {
@@ -150,7 +150,7 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*remote, error) {
 		if !store.Away(err) {
 			return nil, err
 		}
-		if n%told == 0 {
+		if n%rounds == 0 {
 			log.WarnContext(ctx, "waiting for Redis", "err", err)
 		}
 		select {
