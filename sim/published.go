@@ -87,8 +87,10 @@ func (p *published) take(e publication) {
 	if e.Type == event.TimerFired && p.over[e.Execution] && !p.again[stated{e.Execution, e.Task}] {
 		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 	}
-	// A retry may stand before the end that it undoes, and be taken after it.
-	if last, known := p.last[e.Execution]; ended(e.Event) && (!known || last == e.ID) {
+	switch last, known := p.last[e.Execution]; {
+	case e.Type == event.ExecutionRetried:
+		delete(p.over, e.Execution)
+	case ended(e.Event) && (!known || last == e.ID): // a retry may precede the end that it undoes
 		p.over[e.Execution] = true
 	}
 	if ended(e.Event) {
