@@ -48,7 +48,8 @@ Of one call (error: communication, 500), not to be changed:
 Of one Redis with a maxmemory:
   LIMIT_REDIS_PERCENT   90          of it in use, above which no execution begins: 'flunq start' ends
                                     with exit code 7; 'run: workflow' faults 15 points earlier. The
-                                    rest is for what is under way, and for cancel, suspend and dlq
+                                    rest is for what is under way. At 100 that waits; what operators
+                                    ask for and what ends is written all the same
 
 Of one process, which lives on:
   EXECUTOR_CONCURRENCY  16          tasks of one tenant performed at once

@@ -93,6 +93,9 @@ func (s *starter) run(ctx context.Context, given string) error {
 		return err
 	}
 	defer r.close()
+	if err := checkRoom(ctx, s.sh, r); err != nil {
+		return err
+	}
 	if source, err = s.resolve(ctx, r, given, source); err != nil {
 		return err
 	}
@@ -101,9 +104,6 @@ func (s *starter) run(ctx context.Context, given string) error {
 	}
 	doc := source.def.Document
 	b.Tenant, b.Namespace, b.Name, b.Version = r.tenant, doc.Namespace, doc.Name, doc.Version
-	if err := checkRoom(ctx, s.sh, r); err != nil {
-		return err
-	}
 	if err := engine.Begin(ctx, r.store, b); err != nil {
 		if errors.Is(err, store.ErrExists) {
 			return fmt.Errorf("%w: 'flunq show %s' shows it; an id is used once", err, b.ID)

@@ -174,7 +174,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	}
 	b.shape = counts{
 		length: len(b.args) - head, history: len(c.History), publish: len(c.Publish), cancel: len(c.Cancel),
-		join: join, leave: leave, fields: len(b.fields) / wordBytes, shelf: shelf, acknowledge: c.Ack && c.Message != nil, damaged: c.Damaged,
+		join: join, leave: leave, fields: len(b.fields) / wordBytes, shelf: shelf, acknowledge: c.Ack && c.Message != nil, damaged: c.Damaged, evenIfFull: c.evenIfFull(),
 		version: version, workflow: workflow, times: len(b.times), forms: len(b.forms),
 	}.append(b.shape[:0])
 	b.shape = b.appendForms(append(b.shape, b.fields...))

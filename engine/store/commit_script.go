@@ -305,7 +305,7 @@ local function read(shape)
   local l1, l2, l3, h1, h2, p1, p2, c1, c2, j1, j2, v1, v2, fields, shelf, acknowledge, n1, n2, w1, w2, times, forms = string.byte(shape, 1, 22)
   local s = {
     length = l1 * 65536 + l2 * 256 + l3, history = h1 * 256 + h2, publish = p1 * 256 + p2, cancel = c1 * 256 + c2,
-    join = j1 * 256 + j2, leave = v1 * 256 + v2, shelf = shelf, acknowledge = acknowledge % 2 == 1, damaged = acknowledge > 1,
+    join = j1 * 256 + j2, leave = v1 * 256 + v2, shelf = shelf, acknowledge = acknowledge % 2 == 1, damaged = acknowledge % 4 > 1, even_if_full = acknowledge > 3,
     version = args[n1 * 256 + n2], workflow = args[w1 * 256 + w2], times = times,
   }
   s.few, s.listens, s.files = s.version + s.history <= 50, s.join + s.leave > 0, s.shelf > 0 or s.version == '0'
@@ -343,6 +343,10 @@ local function transition(entry)
   for i = 1, #dated, 2 do set[dated[i]] = args[own + dated[i + 1]] end
   for i = 1, #texts do set[texts[i]] = args[from + i] end
   local behind, failed = append(own + t.first)
+  if failed and t.even_if_full and string.find(failed, 'OOM', 1, true) == 1 then -- its first entry: nothing is written
+    redis.call('PERSIST', stream) -- see evenIfFull
+    behind, failed = append(own + t.first)
+  end
   if failed then return failed end
   if retried then redis.call('HDEL', execution, 'output', 'error', 'ended') end
   if t.history > 0 or status ~= set[4] then redis.call('HSET', execution, unpack(set)) end

@@ -25,7 +25,7 @@ type counts struct {
 	length                                int // of its arguments, the shape included
 	history, publish, cancel, join, leave int
 	fields, shelf                         int
-	acknowledge, damaged                  bool
+	acknowledge, damaged, evenIfFull      bool
 	version, workflow                     int // words
 	times                                 int // of its events, the first texts of its own
 	forms                                 int
@@ -43,6 +43,9 @@ func (n counts) append(shape []byte) []byte {
 	}
 	if n.damaged {
 		acknowledge += 2
+	}
+	if n.evenIfFull {
+		acknowledge += 4
 	}
 	shape = append(shape, byte(n.fields), byte(n.shelf), acknowledge)
 	return append(appendWords(shape, n.version, n.workflow), byte(n.times), byte(n.forms))

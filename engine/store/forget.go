@@ -131,7 +131,7 @@ type finishedPage struct {
 func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Walk) (finishedPage, error) {
 	pipe := s.rdb.Pipeline()
 	clock := pipe.Time(ctx)
-	if from == (Walk{}) {
+	if from == (Walk{}) { // a Redis that is full refuses this, and removes what is not kept all the same
 		pipe.Set(ctx, s.keys.kept(tenant), keep.Age.String()+" "+strconv.FormatInt(keep.Count, 10), keepTold)
 	}
 	var cards [3]*redis.IntCmd
@@ -140,7 +140,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Wal
 		key := s.keys.executions(tenant, name)
 		cards[i], lists[i] = pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, from[i], from[i]+mostForgotten-1)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if _, err := pipe.Exec(ctx); err != nil && !redis.IsOOMError(err) {
 		return finishedPage{}, failed("list finished executions", err)
 	}
 	page, total, before := finishedPage{now: clock.Val()}, int64(0), int64(0)

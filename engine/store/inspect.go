@@ -153,13 +153,20 @@ func (s *Store) Unclaimed(ctx context.Context, tenant, group string, idle time.D
 	if err := CheckTenant(tenant); err != nil {
 		return Delivery{}, err
 	}
-	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: 1}
+	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: pendingLook}
 	found, err := s.rdb.XPendingExt(ctx, args).Result()
-	if err != nil || len(found) == 0 {
+	if err != nil {
 		return Delivery{}, failed("look at what is pending", err)
 	}
-	p := found[0]
-	return Delivery{ID: p.ID, Consumer: p.Consumer, Idle: p.Idle, Count: p.RetryCount}, nil
+	for _, p := range found {
+		if p.Idle >= handedBack { // what it was given when it was handed back does not count
+			p.Idle -= handedBack
+		}
+		if p.Idle >= idle {
+			return Delivery{ID: p.ID, Consumer: p.Consumer, Idle: p.Idle, Count: p.RetryCount}, nil
+		}
+	}
+	return Delivery{}, nil
 }
 
 // Shelf is a set of timers: one for all tenants, or on a cluster each tenant's.

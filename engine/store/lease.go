@@ -20,7 +20,7 @@ import (
 // It returns for each entry its id, its deaths and its fields.
 //
 //nolint:gochecknoglobals // see commitScript
-var claimScript = redis.NewScript(`
+var claimScript = redis.NewScript(evenIfFull + `
 local group, me = ARGV[1], ARGV[2]
 local lease, released = tonumber(ARGV[3]), tonumber(ARGV[4])
 local out = {}

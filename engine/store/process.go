@@ -92,7 +92,7 @@ func (s *Store) Register(ctx context.Context, p *Process) error {
 	if p.Started.IsZero() {
 		p.Started = now
 	}
-	return failed("register the process", s.rdb.HSet(ctx, s.keys.processes(), p.Name, event.Encode(p)).Err())
+	return failed("register the process", s.writeEvenIfFull(ctx, "hset", s.keys.processes(), p.Name, event.Encode(p)))
 }
 
 // SignOff notes that a process has stopped.
@@ -105,7 +105,7 @@ func (s *Store) SignOff(ctx context.Context, p *Process) error {
 		return err
 	}
 	p.Stopped = now
-	return failed("sign the process off", s.rdb.HSet(ctx, s.keys.processes(), p.Name, event.Encode(p)).Err())
+	return failed("sign the process off", s.writeEvenIfFull(ctx, "hset", s.keys.processes(), p.Name, event.Encode(p)))
 }
 
 // Processes are those that have registered, by their start, and the time of Redis. Those

@@ -51,7 +51,7 @@ return 1
 // letter's stream, the event's. ARGV: letter, then the event's fields.
 //
 //nolint:gochecknoglobals // see commitScript
-var replayScript = redis.NewScript(`
+var replayScript = redis.NewScript(evenIfFull + `
 if #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 0 then return 0 end
 redis.call('XADD', KEYS[2], '*', unpack(ARGV, 2))
 redis.call('XDEL', KEYS[1], ARGV[1])

@@ -244,10 +244,14 @@ func (s *Store) Acknowledge(ctx context.Context, r Reader) error {
 	return failed("acknowledge", q.send(ctx))
 }
 
-// Publish appends an event to its tenant's stream.
+// Publish appends an event to its tenant's stream; a command of an operator even if Redis
+// is full.
 func (s *Store) Publish(ctx context.Context, e event.Event) error {
 	if err := CheckTenant(e.Tenant); err != nil {
 		return err
+	}
+	if operated(e.Type) {
+		return failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.stream(e.Tenant), append([]any{"*"}, anys(s.fields(e))...)...))
 	}
 	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.stream(e.Tenant), Values: s.fields(e)}).Err()
 	return failed("publish", err)

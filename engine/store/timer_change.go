@@ -178,7 +178,7 @@ end
 // or ”, then the fields of the entry about it. It returns 0 if the timer is gone.
 //
 //nolint:gochecknoglobals // see commitScript
-var cancelScript = redis.NewScript(keyed + annotate + `
+var cancelScript = redis.NewScript(evenIfFull + keyed + annotate + `
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
 note(KEYS[4], KEYS[5], 4, #ARGV)
 redis.call('ZREM', KEYS[1], ARGV[1])
@@ -195,7 +195,7 @@ return 1
 // is gone.
 //
 //nolint:gochecknoglobals // see commitScript
-var moveScript = redis.NewScript(rouse + annotate + `
+var moveScript = redis.NewScript(evenIfFull + rouse + annotate + `
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
 local news = 7 + ARGV[7]
 note(KEYS[4], KEYS[6], news + 1, #ARGV)
@@ -221,7 +221,7 @@ return 1
 // about it and of the event that tells of it. It returns 0 if the version is another one.
 //
 //nolint:gochecknoglobals // see commitScript
-var restoreScript = redis.NewScript(rouse + annotate + `
+var restoreScript = redis.NewScript(evenIfFull + rouse + annotate + `
 local timers, execution, history = KEYS[1], KEYS[2], KEYS[3]
 if redis.call('HGET', execution, 'version') ~= ARGV[1] then return 0 end
 local at = 5 + ARGV[4]

@@ -220,7 +220,7 @@ return {time[1], time[2], left == 0 and string.rep('1', n) or table.concat(done)
 // score, member, then the fields of the event that tells of it.
 //
 //nolint:gochecknoglobals // see commitScript
-var retryScript = redis.NewScript(mine + rouse + `
+var retryScript = redis.NewScript(evenIfFull + mine + rouse + `
 if not mine() then return 0 end
 redis.call('ZADD', KEYS[2], ARGV[4], ARGV[5])
 redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
@@ -317,7 +317,7 @@ return {#fired, wrong}
 // the event that tells of it.
 //
 //nolint:gochecknoglobals // see commitScript
-var replayTimerScript = redis.NewScript(rouse + `
+var replayTimerScript = redis.NewScript(evenIfFull + rouse + `
 if #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 0 then return 0 end
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
 redis.call('XDEL', KEYS[1], ARGV[1])

@@ -242,6 +242,16 @@ func (b *Inbox) done(batch, again []store.Message, turn bool) {
 	b.broadcast()
 }
 
+// release hands back messages for which Redis has no memory, so that commands of operators
+// are read that stand behind them in the stream, and returns those that it cannot. They are
+// claimed again when nothing new is left to be read.
+func (b *Inbox) release(ctx context.Context, msgs []store.Message) []store.Message {
+	if !b.opts.Reclaim || b.desk.Store.Release(ctx, msgs...) != nil {
+		return msgs
+	}
+	return nil
+}
+
 // broadcast wakes all workers that wait.
 func (b *Inbox) broadcast() {
 	if b.awaited {

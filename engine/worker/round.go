@@ -25,6 +25,8 @@ type round struct {
 	commits     []store.Commit
 	planned     []*store.Message // that each of the commits answers
 	paper       paper            // that they are written on
+	refused     []store.Message  // for which Redis has no memory …
+	full        error            // … as it says; nil if it has
 }
 
 func newRound(s *Service) *round {
@@ -39,9 +41,12 @@ func (r *round) end() {
 	clear(r.commits)
 	clear(r.planned)
 	r.batch, r.commits, r.planned = nil, r.commits[:0], r.planned[:0]
+	r.refused, r.full = nil, nil
 }
 
-// work takes a batch through, and returns what of it is left to do after an error.
+// work takes a batch through, and returns what of it is left to do after an error. What
+// Redis has no memory for keeps nothing else of the batch: an operator may cancel in it
+// what takes the memory.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := s.round
 	r.batch = batch
@@ -56,29 +61,48 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		s.desk().Tell(delivery.Activity{What: delivery.Began, Message: *m})
 		planned, err := r.plan(ctx, m)
 		if err != nil {
-			return batch[from:], r.broken(batch[from:], err)
+			return r.left(from), r.broken(r.left(from), err)
 		}
 		if !planned || s.over() {
 			if err := r.flush(ctx); err != nil {
-				return batch[from:], r.broken(batch[from:], err)
+				return r.left(from), r.broken(r.left(from), err)
 			}
 		}
 		if !planned {
 			from = i
 			r.keep()
-			if err := s.desk().Handle(ctx, *m, s.handle); err != nil {
-				return batch[from:], err
+			if err := r.alone(ctx, m); err != nil {
+				return r.left(from), err
 			}
 			from = i + 1
 		}
 		if s.over() {
-			return batch[i+1:], nil
+			return append(r.refused, batch[i+1:]...), r.full
 		}
 	}
 	if err := r.flush(ctx); err != nil {
-		return batch[from:], r.broken(batch[from:], err)
+		return r.left(from), r.broken(r.left(from), err)
 	}
-	return nil, nil
+	return r.refused, r.full
+}
+
+// left is what is to be done again after an error; all before a place is done, unless Redis
+// was full for some of it. What was done is recognised.
+func (r *round) left(from int) []store.Message {
+	if r.full != nil {
+		return r.batch
+	}
+	return r.batch[from:]
+}
+
+// alone takes a message through by itself. That Redis is full for it is not an error yet.
+func (r *round) alone(ctx context.Context, m *store.Message) error {
+	err := r.desk().Handle(ctx, *m, r.handle)
+	if store.Full(err) {
+		r.refused, r.full = append(r.refused, *m), err
+		return nil
+	}
+	return err
 }
 
 // broken tells that Redis did not let messages be finished, and forgets what was
@@ -312,6 +336,9 @@ func (r *round) flush(ctx context.Context) error {
 	defer clear(commits)
 	r.commits, r.planned = r.commits[:0], r.planned[:0]
 	done, err := r.store.CommitAll(ctx, commits)
+	if store.Full(err) {
+		done, err = slices.Repeat([]store.Committing{{Err: err}}, len(commits)), nil
+	}
 	if err != nil {
 		return err
 	}
@@ -323,7 +350,7 @@ func (r *round) flush(ctx context.Context) error {
 	}
 	r.paper.fresh(r.opts)
 	for _, m := range again {
-		if err := r.desk().Handle(ctx, *m, r.handle); err != nil {
+		if err := r.alone(ctx, m); err != nil {
 			return err
 		}
 	}

@@ -84,6 +84,9 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 		s.began = s.opts.Clock()
 	}
 	left, err := s.work(ctx, batch)
+	if store.Full(err) {
+		left = s.inbox.release(ctx, left)
+	}
 	s.inbox.done(batch, left, err == nil)
 	return time.Time{}.Add(1), err // long past
 }

@@ -1,0 +1,68 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// In a Redis at its maxmemory operators suspend and cancel what has filled it, a process is
+// seen to live, and what is not kept is removed. When there is room again the others go on,
+// and nothing is lost.
+func TestFullRedis(t *testing.T) {
+	t.Parallel()
+	ctx, rdb := t.Context(), redistest.Serve(t, "--maxmemory-policy", "noeviction").Client(t)
+	e := newEngine(t, rdb, "full")
+	run(t, e)
+	start(t, e, "old", "do:\n  - one: {set: {n: 1}}\n", "")
+	ends(t, e, tenant, "old")
+	const loop = `do:
+  - count: {set: {n: "${ (.n // 0) + 1 }"}}
+  - rest: {wait: {milliseconds: 2}}
+  - again: {if: "${ .n < %d }", set: "${ . }", then: count}
+`
+	ids := []string{"x"}
+	start(t, e, "x", fmt.Sprintf(loop, 1_000_000), "")
+	for i := range 20 {
+		ids = append(ids, fmt.Sprint("y", i))
+		start(t, e, ids[i+1], fmt.Sprintf(loop, 20), "")
+	}
+	for _, id := range ids {
+		until(t, id+" begins", func() bool { x, _ := e.Store.Execution(ctx, tenant, id); return x.Version > 0 })
+	}
+
+	if err := rdb.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.Set(ctx, "any", "1", 0).Err(); err == nil {
+		t.Fatal("Redis is not full")
+	}
+	for _, command := range []struct {
+		kind event.Type
+		want string
+	}{{event.ExecutionSuspended, "suspended"}, {event.ExecutionCancelled, "cancelled"}} {
+		err := e.Store.Publish(ctx, event.Event{
+			ID: "x/" + command.want, Source: "/test", Type: command.kind, Tenant: tenant, Workflow: "test.case", Execution: "x", Data: []byte(`{}`),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "x is "+command.want, func() bool { x, _ := e.Store.Execution(ctx, tenant, "x"); return x.Status == command.want })
+	}
+	if err := e.Store.Register(ctx, &store.Process{Name: "late"}); err != nil {
+		t.Error(err)
+	}
+	gone, _, _, err := e.Store.Forget(ctx, tenant, store.Keep{Count: 1}, store.Walk{})
+	if err != nil || gone != 1 {
+		t.Errorf("%d executions are removed, %v; want the older of two that have ended", gone, err)
+	}
+	if err := rdb.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids[1:] {
+		ends(t, e, tenant, id)
+	}
+}
