@@ -2,6 +2,8 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,87 +12,78 @@ import (
 
 // The kinds of mistakes that engines of this sort have had. Each is planted in the
 // scripts, and must be found, so that the simulator cannot go blind.
-var bugs = []struct {
-	name string
-	bug  bug
-	text string // of the workflow that shows it, if not every one does
-}{
-	{"acknowledged before it is committed", bug{
-		script: replaced(`if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end`, ``),
-		ahead: func(source string, args []any) [][]any {
-			n := keysOf(args)
-			if !isCommit(source) {
-				return nil
-			}
-			first, _ := args[n+6].(int)
-			if args[n+first] == "" {
-				return nil
-			}
-			return [][]any{{"xack", args[0], args[n], args[n+first]}}
-		},
-	}, ""},
-	{"no check of the version", bug{script: replaced(`if version ~= t.version then return 1 end`, ``)}, ""},
-	{"a step is built upon one that was lost", bug{script: replaced(`lost[execution] and 1 or transition(`, `transition(`)}, wide},
-	{"no check of whose message it is", bug{
-		script: func(source string) string {
-			source = strings.Replace(source, `if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end`, ``, 1)
-			source = strings.Replace(source, `if version ~= t.version then return 1 end`, ``, 1)
-			source = strings.Replace(source, `if wrong == '' and mine[id] then`, `if wrong == '' then`, 1)
-			return strings.Replace(source, `if not mine() then return 0 end`, ``, 1)
-		},
-	}, ""},
-	{"a timer is taken out before it is published", bug{
-		script: replaced(`if there[i] then`, `do`),
-		ahead: func(source string, args []any) [][]any {
-			if !strings.Contains(source, `local there = redis.call('ZMSCORE'`) {
-				return nil
-			}
-			for i, arg := range args {
-				if text, ok := arg.(string); ok && strings.HasPrefix(text, `{"tenant_id"`) {
-					return [][]any{{"zrem", args[0], args[i]}}
+func scriptBugs() []scriptBug {
+	return []scriptBug{
+		{name: "acknowledged before it is committed", changes: []string{"transitions function transition if 1", "false"}, before: "transitions",
+			ahead: func(args []any) [][]any {
+				n := keysOf(args)
+				first, _ := args[n+6].(int)
+				if args[n+first] == "" {
+					return nil
 				}
-			}
-			return nil
-		},
-	}, ""},
-	{"what is claimed is not handled", bug{script: replaced(`out[#out + 1] = {id, tostring(deaths), claimed[1][2]}`, `redis.call('XACK', KEYS[1], group, id)`)}, ""},
-	{"what another has read is not held", bug{script: replaced(
-		`local claimed = #ARGV > 5 and redis.call('XCLAIM', stream, group, ARGV[2], 0, unpack(ARGV, 6)) or {}`, `local claimed = {unpack(ARGV, 6)}`)}, ""},
-	{"what another has read is taken for what is next", bug{script: replaced(
-		`if not next then return {at} end`, ``)}, ""},
-	{"a timer that was taken back is set", bug{script: replaced(`redis.call('HSET', keys[key], tombstone, '1', 'notes', '1')`, ``)}, ""},
-}
+				return [][]any{{"xack", args[0], args[n], args[n+first]}}
+			}},
+		{name: "no check of the version", changes: []string{"transitions function transition if 4", "false"}},
+		{name: "a step is built upon one that was lost", on: parallelLoops, changes: []string{"transitions if 56", "false"}},
+		{name: "no check of whose message it is", changes: []string{
+			"transitions function transition if 1", "false", "transitions function transition if 4", "false",
+			"reply if 5", "true", "retry if 1", "false", "settle if 1", "false", "bury if 1", "false",
+		}},
+		{name: "a timer is taken out before it is published", changes: []string{"fire if 3", "true"}, before: "fire",
+			ahead: func(args []any) [][]any {
+				for _, arg := range args {
+					if text, ok := arg.(string); ok && strings.HasPrefix(text, `{"tenant_id"`) {
+						return [][]any{{"zrem", args[0], arg}}
+					}
+				}
+				return nil
+			}},
+		{name: "what is claimed is not handled", changes: []string{"claim table 2", "nil"}},
+		{name: "what another has read is not held", changes: []string{"take XCLAIM 1", "{unpack(ARGV, 6)}"}},
+		{name: "what another has read is taken for what is next", changes: []string{"take if 1", "false"}},
+		{name: "a timer that was taken back is set", changes: []string{"transitions function cancel HSET 1", ""}},
 
-func replaced(part, by string) func(string) string {
-	return func(source string) string { return strings.Replace(source, part, by, 1) }
-}
+		{name: "a version that is too new is written upon", on: "suspended while", changes: []string{"transitions function transition ~= 2", "<"}},
+		{name: "whoever has ended listens still", on: "each hears", changes: []string{"transitions function listen SREM 1", ""}},
+		{name: "the commit does not take timers out", on: "a child is cancelled with", changes: []string{
+			"transitions function cancel ZREM 1", "0", "transitions function cancel unmove 1", "false", "set function take if 4", "false",
+		}},
+		{name: "a timer is set for one that has ended", on: "a child is cancelled before", changes: []string{"set table 5", "{}"}},
+		{name: "one of the timers that fire stays", on: "timers that are set", changes: []string{"fire ZREM 1 unpack 1 arg 1", "@, math.min(2, #@)"}},
+		{name: "what was not read is passed by", on: "timers that are set", changes: []string{"unread if 3", "true"}},
+		{name: "an answer is given for another's message", on: "suspended while", changes: []string{"reply if 5", "true"}},
+		{name: "the first event is published twice", on: "timers that are set", changes: []string{"transitions function publish add 2", "(@ and @)"}},
+		{name: "what is answered stays pending", on: "what takes longer", changes: []string{"reply XACK 1", ""}},
+		{name: "what failed once is told of for ever", on: "what has faulted", changes: []string{"transitions function transition HDEL 1", ""}},
+		{name: "what kills is never given up", on: "what kills five", changes: []string{"claim HDEL 1", "0"}},
+		{name: "an older timer of a key takes the place of a newer one", on: "of timers with one key", changes: []string{"set function set if 1", "false"}},
+		{name: "a timer that was moved is not taken back", on: "timers that an operator", changes: []string{"unmove HGET 1", "false"}},
+		{name: "what is handed back counts as a death", on: "messages that die", changes: []string{"claim if 1", "true", "claim HINCRBY 1 arg 4", "5"}},
 
-// planted is a bug that knows whether it has changed anything: the engine may have
-// moved away from under it.
-type planted struct {
-	bug
+		{name: "what is another's is renewed", on: "what has ended", changes: []string{"renew if 1", "true"}},
+		{name: "it is claimed from whoever is at work", on: "what has ended", changes: []string{"claim XPENDING 1 arg 5", "0", "claim XAUTOCLAIM 1 arg 5", "0"}},
+		{name: "whoever has ended is open for ever", on: "cancelled by", changes: []string{"transitions function shelve ZREM 1", ""}},
+		{name: "whoever has ended is in no list", on: "cancelled by", changes: []string{"transitions function shelve ZADD 1", ""}},
+		{name: "whoever goes on is among the faulted", on: "what has faulted", changes: []string{"transitions function file if 3", "false"}},
+		{name: "notes of timers stay", on: "timers that come due", changes: []string{"transitions function forget string.find 1", "false"}},
+		{name: "one begins twice", on: "cancelled by", changes: []string{"start if 1", "false"}},
+		{name: "what is pending is trimmed", on: "what has ended", changes: []string{"trim if 4", "false"}},
+		{name: "what is unread is trimmed", on: "what has ended", changes: []string{"trim if 3", "false"}},
+		{name: "a child is removed while its parent goes on", on: "what has ended", changes: []string{"forget if 3", "false"}},
+		{name: "an older timer takes the place of a newer one", on: "one timer for", changes: []string{"set function set if 1", "false"}},
+		{name: "a timer with a key is not taken back", on: "one timer for", changes: []string{"set function take if 3", "false"}},
+		{name: "the key of a timer that has fired is kept", on: "one timer for", changes: []string{"fire settle 1", ""}},
 
-	changed bool
-}
-
-func (b bug) counted() *planted {
-	p := &planted{bug: b}
-	p.script = func(source string) string {
-		out := b.script(source)
-		p.changed = p.changed || out != source
-		return out
+		{name: "who puts off tells nobody of it", on: "what cannot be done", changes: []string{"retry rouse 1", ""}},
+		{name: "who moves a timer tells nobody of it", on: "timers that an operator", changes: []string{"move rouse 1", ""}},
+		{name: "an older cancellation takes back a newer timer", on: "a timer that is taken back", changes: []string{"set function take if 2", "true"}},
+		{name: "what was taken back is not remembered", on: "one timer for", changes: []string{"set function take forget 1", ""}},
+		{name: "a loan is granted whatever follows", on: "timers that are a hair", changes: []string{"set if 2", "false"}},
+		{name: "a dead letter is replayed twice", on: "what was given up", changes: []string{"replay XDEL 1", ""}},
+		{name: "a dead letter is written, and its message stays", on: "what cannot be done", changes: []string{"bury XACK 1", ""}},
+		{name: "what fires goes to the first tenant", on: "tenants have nothing", changes: []string{"fire XADD 1 arg 2", "KEYS[4]"}},
 	}
-	return p
 }
-
-func (p *planted) check(t *testing.T) {
-	t.Helper()
-	if !p.changed {
-		t.Error("it is not in the scripts: they have changed")
-	}
-}
-
-func isCommit(source string) bool { return strings.Contains(source, `local function transition(`) }
 
 // keysOf counts the keys of a script's arguments: what begins as keys do.
 func keysOf(args []any) int {
@@ -103,9 +96,9 @@ func keysOf(args []any) int {
 	return len(args)
 }
 
-// wide does several things at once, over and over: two workers have events of one
-// execution in their hands.
-const wide = `
+// parallelLoops does several things at once, over and over: two workers have events of one
+// execution at the same time.
+const parallelLoops = `
 document: {dsl: '1.0.3', namespace: test, name: wide, version: '1.0.0'}
 do:
   - all:
@@ -120,26 +113,70 @@ do:
 // Every planted bug is found within 2,000 seeds.
 func TestPlantedBugs(t *testing.T) {
 	t.Parallel()
-	for _, b := range bugs {
+	for _, b := range scriptBugs() {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			def, _, err := dsl.Parse("buggy.yaml", []byte(cmp.Or(b.text, faulty)))
-			if err != nil {
-				t.Fatal(err)
+			wrong := b.onWorkload
+			if b.on == "" || b.on == parallelLoops {
+				wrong = b.onDocument
 			}
-			cfg := Config{Definition: def, ID: "x", Remote: true, Processes: 2, Executors: 2}
-			plain := try(t, cfg, Plan{})
-			planted := b.bug.counted()
-			defer planted.check(t)
+			find := wrong(t)
 			for seed := range uint64(2000) {
-				cfg := cfg
-				cfg.Seed, cfg.bug = seed, &planted.bug
-				if got := try(t, cfg, Plan{Kinds: Faults(), Rate: 60}); len(got.Broken) > 0 || got.Outcome != plain.Outcome {
-					t.Logf("found at seed %d after %d faults: %v", seed, len(got.Struck), got.Broken)
+				if found := find(seed); found != "" {
+					t.Logf("found at seed %d: %v", seed, found)
 					return
 				}
 			}
 			t.Error("it was not found")
 		})
+	}
+}
+
+// onDocument runs one document under faults, to compare with a run without.
+func (b scriptBug) onDocument(t *testing.T) func(seed uint64) string {
+	t.Helper()
+	def, _, err := dsl.Parse("buggy.yaml", []byte(cmp.Or(b.on, faulty)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Definition: def, ID: "x", Remote: true, Processes: 2, Executors: 2}
+	plain := try(t, cfg, Plan{})
+	cfg.bug = b.planted(t)
+	return func(seed uint64) string {
+		cfg.Seed = seed
+		got := try(t, cfg, Plan{Kinds: Faults(), Rate: 60})
+		if len(got.Broken) > 0 {
+			return fmt.Sprint(got.Broken[0])
+		}
+		if got.Outcome != plain.Outcome {
+			return fmt.Sprint("outcome ", got.Outcome)
+		}
+		return ""
+	}
+}
+
+// onWorkload runs a workload with its faults, or some of them, or none.
+func (b scriptBug) onWorkload(t *testing.T) func(seed uint64) string {
+	t.Helper()
+	i := slices.IndexFunc(workloads(), func(l workload) bool { return strings.HasPrefix(l.name, b.on) })
+	if i < 0 {
+		t.Fatalf("there is no workload %q", b.on)
+	}
+	l := workloads()[i]
+	cfg := l.config()
+	cfg.bug = b.planted(t)
+	return func(seed uint64) string {
+		cfg.Seed, cfg.Remote = seed, seed%2 == 1
+		plan := l.plan()
+		switch seed % 3 {
+		case 0: // it may need no fault
+			plan = Plan{}
+		case 1: // or be covered by repeated events
+			plan.Kinds = slices.DeleteFunc(slices.Clone(plan.Kinds), func(k FaultKind) bool { return k == Duplicate })
+		}
+		if wrong := l.wrong(try(t, cfg, plan)); len(wrong) > 0 {
+			return wrong[0]
+		}
+		return ""
 	}
 }

@@ -19,12 +19,12 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// mutant is a mistake in the Go code of the engine: what becomes of a part of a
-// file, where $ is true while the mistake is made.
+// mutant is a mistake in the Go code of the engine: a change of the nodes at some addresses,
+// see goPackage.
 type mutant struct {
-	name, file, part, by string
+	name, at, change string
 
-	at string // where it is known to be found: a workload, or else a modelled document
+	on string // where it is known to be found: a workload, or else a modelled document
 	n  uint64 // … and its seed, or the number of the document
 }
 
@@ -34,50 +34,58 @@ var selected = flag.String("mutants", "", "a regular expression of the mutants t
 // plantedIn is the environment variable that says which mistake is made.
 const plantedIn = "FLUNQ_PLANTED"
 
-// overlay writes the engine with all mutants in it to a folder, and the file that
-// makes the go command build that one. Nothing of it is in the engine's own code.
-func overlay(t *testing.T, folder string) string {
+// overlay writes the engine with all mutants in it to a folder, and the file with which the
+// go command builds that one. The engine's own code has none of it. It returns the file, and
+// for each mutant what it changes.
+func overlay(t *testing.T, folder string) (file string, sources map[string]string) {
 	t.Helper()
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs("../engine")
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts, replace := map[string]string{}, map[string]string{}
+	packages := map[string]*goPackage{}
+	sources = map[string]string{}
+	for _, m := range mutants() {
+		for at := range strings.SplitSeq(m.at, "; ") {
+			at, address, _ := strings.Cut(at, " ")
+			p := packages[at]
+			if p == nil {
+				if p, err = parsePackage(filepath.Join(root, at)); err != nil {
+					t.Fatal(err)
+				}
+				packages[at] = p
+			}
+			if sources[m.name], err = p.plant(m.name, address, m.change); err != nil {
+				t.Errorf("%s: %s: %v", m.name, at, err)
+			}
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	replace := map[string]string{}
 	write := func(path, text string) {
 		to := filepath.Join(folder, strings.ReplaceAll(path, "/", "_"))
 		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		replace[filepath.Join(root, "engine", path)] = to
+		replace[path] = to
 	}
-	for _, m := range mutants() {
-		if texts[m.file] == "" {
-			text, err := os.ReadFile(filepath.Join(root, "engine", m.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			texts[m.file] = string(text)
+	for at, p := range packages {
+		for path, edits := range p.edits {
+			write(path, edited(p.sources[path], edits))
 		}
-		if strings.Count(texts[m.file], m.part) != 1 {
-			t.Fatalf("%s: what it changes stands %d times in %s", m.name, strings.Count(texts[m.file], m.part), m.file)
-		}
-		texts[m.file] = strings.Replace(texts[m.file], m.part, strings.ReplaceAll(m.by, "$", fmt.Sprintf("(planted == %q)", m.name)), 1)
-	}
-	for _, file := range sortedKeys(texts) {
-		write(file, texts[file])
-		at := filepath.Dir(file)
-		name := filepath.Base(filepath.Join("engine", at))
-		write(filepath.Join(at, "planted.go"), fmt.Sprintf("package %s\n\nimport \"os\"\n\nvar planted = os.Getenv(%q)\n", name, plantedIn))
+		write(filepath.Join(root, at, "planted.go"), fmt.Sprintf(helpers, p.name, plantedIn))
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := filepath.Join(folder, "overlay.json")
-	if err := os.WriteFile(to, text, 0o600); err != nil {
+	file = filepath.Join(folder, "overlay.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return to
+	return file, sources
 }
 
 // Every mutant is found.
@@ -88,7 +96,8 @@ func TestMutants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	binary := filepath.Join(folder, "mutants.test")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay(t, folder), "-o", binary, ".").CombinedOutput(); err != nil {
+	file, sources := overlay(t, folder)
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", file, "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	only := regexp.MustCompile(*selected)
@@ -102,7 +111,7 @@ func TestMutants(t *testing.T) {
 			run.Env = append(os.Environ(), plantedIn+"="+m.name)
 			out, err := run.CombinedOutput()
 			if err != nil {
-				t.Fatalf("it was not found: %v\n%s", err, out)
+				t.Fatalf("it was not found, by changing %s (%s): %v\n%s", m.at, sources[m.name], err, out)
 			}
 			_, found, _ := strings.Cut(string(out), "found by ")
 			found, _, _ = strings.Cut(found, "\n")
@@ -135,14 +144,14 @@ func TestMutant(t *testing.T) {
 // look looks where the mistake is known to be found; elsewhere is looked if that is
 // not true any more.
 func (m mutant) look(t *testing.T) string {
-	switch m.at {
+	switch m.on {
 	case "":
 		return lookAtModel(t, m.n, offspring())
 	case inCrowd:
 		return lookAtCrowd(t)
 	}
 	all := workloads()
-	i := slices.IndexFunc(all, func(l workload) bool { return l.name == m.at })
+	i := slices.IndexFunc(all, func(l workload) bool { return l.name == m.on })
 	return all[i].look(t, m.n)
 }
 
