@@ -14,7 +14,8 @@ import (
 // scripts, and must be found, so that the simulator cannot go blind.
 func scriptBugs() []scriptBug {
 	return []scriptBug{
-		{name: "acknowledged before it is committed", changes: []string{"transitions function transition if 1", "false"}, before: "transitions",
+		{
+			name: "acknowledged before it is committed", changes: []string{"transitions function transition if 1", "false"}, before: "transitions",
 			ahead: func(args []any) [][]any {
 				n := keysOf(args)
 				first, _ := args[n+6].(int)
@@ -22,14 +23,16 @@ func scriptBugs() []scriptBug {
 					return nil
 				}
 				return [][]any{{"xack", args[0], args[n], args[n+first]}}
-			}},
+			},
+		},
 		{name: "no check of the version", changes: []string{"transitions function transition if 4", "false"}},
 		{name: "a step is built upon one that was lost", on: parallelLoops, changes: []string{"transitions if 56", "false"}},
 		{name: "no check of whose message it is", changes: []string{
 			"transitions function transition if 1", "false", "transitions function transition if 4", "false",
 			"reply if 5", "true", "retry if 1", "false", "settle if 1", "false", "bury if 1", "false",
 		}},
-		{name: "a timer is taken out before it is published", changes: []string{"fire if 3", "true"}, before: "fire",
+		{
+			name: "a timer is taken out before it is published", changes: []string{"fire if 3", "true"}, before: "fire",
 			ahead: func(args []any) [][]any {
 				for _, arg := range args {
 					if text, ok := arg.(string); ok && strings.HasPrefix(text, `{"tenant_id"`) {
@@ -37,7 +40,8 @@ func scriptBugs() []scriptBug {
 					}
 				}
 				return nil
-			}},
+			},
+		},
 		{name: "what is claimed is not handled", changes: []string{"claim table 2", "nil"}},
 		{name: "what another has read is not held", changes: []string{"take XCLAIM 1", "{unpack(ARGV, 6)}"}},
 		{name: "what another has read is taken for what is next", changes: []string{"take if 1", "false"}},

@@ -54,7 +54,7 @@ func mutants() []mutant {
 		{"time runs back", "decide State.Apply if 2", always, "timers that are a hair apart", 2},
 		{"a snapshot forgets visits", "decide Restore call 6 arg 1", forgotten("visit"), "", 10},
 		{"a snapshot forgets variables", "decide Restore call 6 arg 1", forgotten("variables"), "requests say what the document says", 2},
-		{"a snapshot forgets contexts", "decide Restore call 6 arg 1", forgotten("context"), "", 1},
+		{"a snapshot forgets contexts", "decide Restore call 6 arg 1", forgotten("context"), "", 4},
 		{"a snapshot forgets timers", "decide Restore call 6 arg 1", forgotten("timers"), "", 2},
 		{"a snapshot forgets what was heard", "decide Restore call 6 arg 1", forgotten("seen", "keys"), "what was before a snapshot is known behind it", 0},
 		{"a snapshot forgets where it failed", "decide Restore call 6 arg 1", forgotten("faulted"), "what has faulted goes on where it fell", 2},

@@ -86,8 +86,6 @@ func (b scriptBug) planted(t *testing.T) *bug {
 
 // scriptParts are the Lua scripts of the engine by name: files, and constants and variables
 // without the ending Script.
-//
-//nolint:gochecknoglobals // read once
 var scriptParts = sync.OnceValues(func() (map[string]string, error) {
 	parts := map[string]string{}
 	err := filepath.WalkDir("../engine", func(path string, entry fs.DirEntry, err error) error {
@@ -170,11 +168,11 @@ func findLua(text, path string) (from, to int, err error) {
 		nodes := s.nodes(at, kind)
 		n, err := strconv.Atoi(steps[i+1])
 		if err != nil || n < 1 || n > len(nodes) {
-			err := fmt.Errorf("%q: there is no %s %s, but %d:", path, kind, steps[i+1], len(nodes))
+			var list strings.Builder
 			for i, n := range nodes {
-				err = fmt.Errorf("%w\n\t%s %d: %s", err, kind, i+1, text[s.tokens[n.from][0]:s.tokens[n.to-1][1]])
+				fmt.Fprintf(&list, "\n\t%s %d: %s", kind, i+1, text[s.tokens[n.from][0]:s.tokens[n.to-1][1]])
 			}
-			return 0, 0, err
+			return 0, 0, fmt.Errorf("%q: there is no %s %s, but%s", path, kind, steps[i+1], cmp.Or(list.String(), " none"))
 		}
 		at = nodes[n-1]
 	}
