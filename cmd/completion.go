@@ -12,8 +12,8 @@ func newCompletionCommand(sh *shell) *cobra.Command {
 		Long: `A script on stdout that lets your shell complete flunq's commands, flags and
 their values. Load it once, or put the line into your shell's start file.`,
 		Example: `  source <(flunq completion bash)                           # ~/.bashrc
-  source <(flunq completion zsh)                            # ~/.zshrc, after compinit
-  flunq completion fish | source                            # ~/.config/fish/config.fish
+  source <(flunq completion zsh)                    # ~/.zshrc, after compinit
+  flunq completion fish | source                    # ~/.config/fish/config.fish
   flunq completion powershell | Out-String | Invoke-Expression`,
 		GroupID:           groupAbout,
 		Args:              oneArgument("shell"),

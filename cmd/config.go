@@ -34,7 +34,7 @@ FLUNQ_CONFIG names:
         redis-url: rediss://flunq@redis.internal:6380/0
         redis-password-file: prod.password     # beside this file
         tenant: acme
-    settings:                                  # of 'flunq serve' and 'flunq dev'
+    settings:                                 # of 'flunq serve' and 'flunq dev'
       worker-concurrency: 8`,
 		Example: `  flunq config show
   flunq config use prod

@@ -27,9 +27,9 @@ type target struct {
 func targetFlags(c *cobra.Command, sh *shell) *target {
 	t := &target{sh: sh}
 	f := c.Flags()
-	f.StringVar(&t.url, "redis-url", "", "`URL` of the Redis: redis://host:port/db, rediss://… or host:port")
-	f.StringVar(&t.tenant, "tenant", "", "`NAME` of the tenant")
-	f.StringVar(&t.context, "context", "", "`NAME` of the context in the configuration (see 'flunq config')")
+	f.StringVar(&t.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://… or host:port")
+	f.StringVar(&t.tenant, "tenant", "", "act for the tenant of this `NAME`")
+	f.StringVar(&t.context, "context", "", "use the context of this `NAME` in the configuration (see 'flunq config')")
 	if err := c.RegisterFlagCompletionFunc("context", completeContexts(sh)); err != nil {
 		panic(err) // the flag was not defined before: our mistake
 	}

@@ -21,7 +21,7 @@ func newDeadLettersCommand(sh *shell) *cobra.Command {
 failed too often. They stay until somebody brings them back or drops them.`,
 		Example: `  flunq dlq ls --since 1h
   flunq dlq replay --all --service executor-service --rate 10/s
-  flunq dlq replay --all --simulate --workflow order.v2.yaml --mocks order.mocks.yaml`,
+  flunq dlq replay --all --simulate --workflow v2.yaml --mocks order.mocks.yaml`,
 		GroupID: groupOperate,
 		Args:    knownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -49,7 +49,7 @@ looked at for such streams, and 10,000 events of each; with --other-streams all 
 	l.target = targetFlags(c, sh)
 	l.format = listFlag(c)
 	l.filter = letterFlags(c)
-	c.Flags().IntVar(&l.limit, "limit", 50, "at most `N`; 0: all")
+	c.Flags().IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
 	c.Flags().StringVar(&l.after, "after", "", "start after the dead letter with this `ID`")
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
 	return c

@@ -28,7 +28,7 @@ func letterFlags(c *cobra.Command) *letterFilter {
 	f.StringVar(&w.execution, "execution", "", "only those of the execution of this `ID`")
 	f.StringVar(&w.age, "age", "", "only those that died longer ago than this `DURATION` (1h, P1D)")
 	f.StringVar(&w.since, "since", "", "only those that died within this `DURATION`, or since this time (RFC 3339)")
-	f.BoolVarP(&w.everyone, "all-tenants", "A", false, "those of all tenants")
+	f.BoolVarP(&w.everyone, "all-tenants", "A", false, "include all tenants")
 	f.BoolVar(&w.others, "other-streams", false, "look at every key for streams of workflows, and at all events there")
 	offer(c, "service", newChoice(store.WorkerGroup, store.ExecutorGroup, store.TimerGroup))
 	return &w

@@ -46,7 +46,7 @@ func (t *letterChange) flags(c *cobra.Command) *cobra.Command {
 	t.consent = consentFlags(c)
 	t.filter = letterFlags(c)
 	c.Flags().BoolVar(&t.all, "all", false, "all dead letters that match the other flags, the oldest first")
-	c.Flags().IntVar(&t.limit, "limit", 0, "at most `N`; 0: all")
+	c.Flags().IntVar(&t.limit, "limit", 0, "process at most `N`; 0: all")
 	c.ValidArgsFunction = completeLetters(t.target)
 	c.Args = t.arguments
 	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
@@ -98,9 +98,9 @@ refused otherwise.`,
 		Example: `  flunq dlq replay 1767225600000-0
   flunq dlq replay --all --service executor-service --since 1h --dry-run
   flunq dlq replay --all --rate 10/s --limit 1000
-  flunq dlq replay --all --simulate --workflow order.v2.yaml --mocks order.mocks.yaml`,
+  flunq dlq replay --all --simulate --workflow v2.yaml --mocks order.mocks.yaml`,
 	})
-	c.Flags().StringVar(&t.rate, "rate", "", "at most so many in a time: 10/s, 100/m")
+	c.Flags().StringVar(&t.rate, "rate", "", "replay at this `RATE` at most: 10/s, 100/m")
 	t.trial.flags(c)
 	return c
 }

@@ -41,10 +41,10 @@ func (t *letterTrial) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.Lookup("workflow").Usage += "; with --simulate: FILE with the document to simulate"
 	f.BoolVar(&t.simulate, "simulate", false, "replay nothing, and see what the workflow of --workflow would make of it")
-	f.StringVar(&t.world.mocks, "mocks", "", "with --simulate: `FILE` that answers calls and sends events")
+	f.StringVar(&t.world.mocks, "mocks", "", "with --simulate: answer calls and send events as `FILE` says")
 	f.StringVar(&t.world.input, "input", "", "with --simulate: input in place of the execution's own: JSON, @FILE or -")
-	f.StringVar(&t.world.secrets, "secrets", "", "with --simulate: `FILE` with the secrets, a map by name")
-	f.StringArrayVar(&t.world.with, "with", nil, "with --simulate: `FILE` of a further workflow that it runs (repeatable)")
+	f.StringVar(&t.world.secrets, "secrets", "", "with --simulate: read the secrets, a map by name, from `FILE`")
+	f.StringArrayVar(&t.world.with, "with", nil, "with --simulate: add the workflow in `FILE`, which this one runs (repeatable)")
 }
 
 // check says what does not go together; w.workflow is a document here.

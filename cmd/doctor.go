@@ -61,7 +61,7 @@ something is bad, and 6 if Redis cannot be reached.
 Of many tenants that are well there is one line for all, and of many with the same trouble
 the first ones in full and the number of the others; --all and -o json show each.`,
 		Example: `  flunq doctor -A
-  flunq doctor --redis-url redis://redis.internal:6379 -o json | jq '.findings[] | select(.state == "bad")'`,
+  flunq doctor -o json | jq '.findings[] | select(.state == "bad")'`,
 		GroupID:           groupOperate,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,

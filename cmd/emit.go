@@ -35,18 +35,18 @@ or for any, take it if it also passes their filters and correlations. The comman
 how many listen at this moment: an event for which nobody listens is lost to those that
 begin to listen later.`,
 		Example: `  flunq emit --type com.shop.paid --data '{"order": 7}'
-  flunq emit --type com.shop.paid --source /shop --data @paid.json --attr subject=order-7`,
+  flunq emit --type com.shop.paid --data @paid.json --attr subject=order-7`,
 		GroupID: groupOperate,
 		Args:    noArguments,
 	}
 	e.target = targetFlags(c, sh)
 	e.format = outputFlag(c, "text", "json", "yaml", "ids")
 	f := c.Flags()
-	f.StringVar(&e.typ, "type", "", "`TYPE` of the event, such as com.shop.paid")
-	f.StringVar(&e.source, "source", "/flunq/cli", "`URI` of where it comes from")
+	f.StringVar(&e.typ, "type", "", "give the event this `TYPE`, such as com.shop.paid")
+	f.StringVar(&e.source, "source", "/flunq/cli", "give the event this `URI` as its source")
 	f.StringVar(&e.data, "data", "", "its data: JSON, @FILE, or - for stdin")
-	f.StringVar(&e.id, "id", "", "`ID` of the event (default: random); an execution takes an event of one id and source once")
-	f.StringArrayVar(&e.attributes, "attr", nil, "`NAME=VALUE` of a further attribute (repeatable)")
+	f.StringVar(&e.id, "id", "", "give the event this `ID` (default: random); an execution takes an event of one id and source once")
+	f.StringArrayVar(&e.attributes, "attr", nil, "add the attribute `NAME=VALUE` (repeatable)")
 	c.RunE = func(c *cobra.Command, _ []string) error { return e.run(c.Context()) }
 	return c
 }

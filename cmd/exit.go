@@ -52,7 +52,7 @@ func helpTopics() []*cobra.Command {
     4   an expectation failed, or a replay diverged
     5   the document is invalid, or the input does not fit its schema
     6   Redis cannot be reached
-    7   a limit was hit, or the workflow waits for something that will never come
+    7   a limit was hit, or the workflow waits for something that never comes
   130   interrupted`,
 		Example: `  # tell a broken document from a failed check
   flunq validate order.yaml || echo "exit code $?"`,

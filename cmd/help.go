@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 )
 
@@ -32,9 +33,16 @@ func newHelpCommand() *cobra.Command {
 	}
 }
 
+// helpWidth is how many columns a page has where the terminal is not narrower.
+const helpWidth = 80
+
 // writeHelp is the page about a command; commands are the root's, in the order of the overview.
 func writeHelp(sh *shell, c *cobra.Command, commands []*cobra.Command) {
-	page := &helpPage{w: sh.Out, color: sh.outColor(), width: sh.Width}
+	width := helpWidth
+	if sh.Width > 0 {
+		width = min(width, sh.Width)
+	}
+	page := &helpPage{w: sh.Out, color: sh.outColor(), width: width}
 	if !c.HasParent() {
 		page.overview(c, commands)
 		return
@@ -50,7 +58,7 @@ type helpPage struct {
 
 func (p *helpPage) overview(root *cobra.Command, commands []*cobra.Command) {
 	fmt.Fprintf(p.w, "%s.\n\n", root.Short)
-	fmt.Fprintln(p.w, "A workflow is a document in the CNCF Serverless Workflow DSL (Open Workflow Specification).")
+	fmt.Fprintln(p.w, p.wrapped("A workflow is a document in the CNCF Serverless Workflow DSL (Open Workflow Specification)."))
 	for _, group := range root.Groups() {
 		listed := slices.DeleteFunc(slices.Clone(commands), func(c *cobra.Command) bool {
 			return c.GroupID != group.ID || c.Hidden
@@ -68,7 +76,7 @@ func (p *helpPage) command(c *cobra.Command) {
 	if about == "" {
 		about = c.Short + "."
 	}
-	fmt.Fprintln(p.w, about)
+	fmt.Fprintln(p.w, p.wrapped(about))
 	if c.Runnable() {
 		p.heading("Usage")
 		fmt.Fprintf(p.w, "  %s\n", c.UseLine())
@@ -89,6 +97,38 @@ func (p *helpPage) command(c *cobra.Command) {
 	}
 	p.heading("Flags of every command")
 	fmt.Fprint(p.w, c.InheritedFlags().FlagUsagesWrapped(p.width))
+}
+
+// wrapped fills the lines of each paragraph. Lines with an indent stay as they are.
+func (p *helpPage) wrapped(text string) string {
+	var out strings.Builder
+	column := 0
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" || strings.HasPrefix(line, " ") {
+			if column > 0 {
+				out.WriteByte('\n')
+			}
+			out.WriteString(line + "\n")
+			column = 0
+			continue
+		}
+		for _, word := range strings.Fields(line) {
+			width := runewidth.StringWidth(word)
+			switch {
+			case column == 0:
+			case column+1+width > p.width:
+				out.WriteByte('\n')
+				column = 0
+			default:
+				out.WriteByte(' ')
+				column++
+			}
+			out.WriteString(word)
+			column += width
+		}
+	}
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 func (p *helpPage) list(title string, commands []*cobra.Command) {

@@ -52,14 +52,14 @@ event is JSON, so that jq reads it (data that is not is a text, or in base64).`,
 		Example: `  flunq history order-7
   flunq history order-7 --follow
   flunq history order-7 -o jsonl > order-7.jsonl
-  flunq history order-7 -o jsonl | jq -c 'select(.data.output) | [.event.taskid, .data.output]'`,
+  flunq history order-7 -o jsonl | jq -c 'select(.data.output) | .event.taskid'`,
 		GroupID: groupOperate,
 		Args:    oneArgument("execution"),
 	}
 	h.target = targetFlags(c, sh)
 	h.format = outputFlag(c, "table", "json", "jsonl", "yaml")
 	c.Flags().Int64Var(&h.after, "after", 0, "only events after this `VERSION`")
-	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "go on until the execution has ended")
+	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "follow the history until the execution ends")
 	c.ValidArgsFunction = completeExecutions(h.target)
 	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args[0]) }
 	return c

@@ -88,13 +88,13 @@ to play, or stands still at the moment of --at. Where it differs, it ends there.
 	}
 	r.format = outputFlag(c, "text", "json", "jsonl")
 	f := c.Flags()
-	f.StringVar(&r.workflow, "workflow", "", "`FILE` with a changed document, in the place of the recorded one")
+	f.StringVar(&r.workflow, "workflow", "", "use the changed document in `FILE` instead of the recorded one")
 	f.StringVar(&r.at, "at", "", "stop at this `MOMENT` and show the state: a time, a duration since the start, or the number of an event")
 	f.BoolVar(&r.full, "full", false, "run the whole simulation again as well")
-	f.BoolVar(&r.strict, "strict-order", false, "take another order of what is independent for a difference")
-	f.StringVar(&r.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
+	f.BoolVar(&r.strict, "strict-order", false, "report another order of independent events as a difference")
+	f.StringVar(&r.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.BoolVar(&r.tui, "tui", false, "show the recording on the whole terminal, where its time can be moved back and forth")
-	f.StringVar(&r.report, "report", "", "`FILE` to write an HTML page to: timeline, graph, data, the difference")
+	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data, the difference")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.worlds(c.Context())
 		r.again = commandOf(c, args)

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"flunq.io/flunq/cmd"
 )
@@ -34,6 +37,41 @@ func TestErrorsAreHarmless(t *testing.T) {
 	if stderr != want || code != 2 {
 		t.Errorf("got %q, code %d, want %q, code 2", stderr, code, want)
 	}
+}
+
+// Each line of each page fits 80 columns, and no flag's description begins with the word that
+// stands for its value.
+func TestHelpFits(t *testing.T) {
+	t.Parallel()
+	listed := regexp.MustCompile(`(?m)^  ([a-z-]+) +[A-Z]`)
+	doubled := regexp.MustCompile(`--\S+ (\S+) +(\S+)`)
+	var check func(command ...string)
+	check = func(command ...string) {
+		page, _, code := flunq(t, nil, append([]string{"help"}, command...)...)
+		if code != 0 {
+			t.Errorf("help %q: code %d", command, code)
+		}
+		for line := range strings.Lines(page) {
+			line = strings.TrimSuffix(line, "\n")
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("help %q: %d columns: %s", command, n, line)
+			}
+			if m := doubled.FindStringSubmatch(line); m != nil && strings.EqualFold(m[1], m[2]) {
+				t.Errorf("help %q: %s twice: %s", command, m[1], line)
+			}
+		}
+		_, commands, isParent := strings.Cut(page, "\nCommands:\n")
+		if len(command) == 0 {
+			commands, isParent = page, true
+		}
+		commands, _, _ = strings.Cut(commands, "\nFlags")
+		for _, m := range listed.FindAllStringSubmatch(commands, -1) {
+			if isParent {
+				check(append(slices.Clone(command), m[1])...)
+			}
+		}
+	}
+	check()
 }
 
 // Colours are for terminals, unless the user says otherwise.

@@ -56,19 +56,19 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 		Example: `  flunq serve --redis-url redis://redis.internal:6379
   flunq serve --only timer --http 0.0.0.0:8080
   flunq serve --keep-finished 30d
-  EXECUTOR_CONCURRENCY=64 LOG_LEVEL=debug flunq serve --log-format json --tenant acme`,
+  EXECUTOR_CONCURRENCY=64 flunq serve --log-format json --tenant acme`,
 		GroupID: groupOperate,
 		Args:    noArguments,
 	}
 	s.target = targetFlags(c, sh)
 	f := c.Flags()
-	f.StringSliceVar(&s.only, "only", nil, "run these services only: `LIST` of worker, executor, timer")
-	f.StringVar(&s.http, "http", defaultHTTP, "`ADDRESS` to answer health checks and metrics on (empty: none)")
-	f.StringVar(&s.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
+	f.StringSliceVar(&s.only, "only", nil, "run only the services in `LIST`: worker, executor, timer")
+	f.StringVar(&s.http, "http", defaultHTTP, "serve health checks and metrics on `ADDRESS` (empty: none)")
+	f.StringVar(&s.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.BoolVar(&s.private, "allow-private", false, "let calls reach private networks and this machine")
 	f.StringVar(&s.keep, "keep-finished", "", "remove executions this `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
-	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL` of the log: debug, info, warn or error (LOG_LEVEL)")
-	f.StringVar(&s.logFormat, "log-format", "", "`FORMAT` of the log: text or json (LOG_FORMAT)")
+	f.StringVar(&s.logLevel, "log-level", "", "log at this `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
+	f.StringVar(&s.logFormat, "log-format", "", "log in this `FORMAT`: text or json (LOG_FORMAT)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		sh.swift()
 		sh.modest(c.Context())

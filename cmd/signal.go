@@ -36,7 +36,7 @@ func (s *errand) flags(c *cobra.Command) *cobra.Command {
 	c.Args = someArguments("execution")
 	s.target = targetFlags(c, s.sh)
 	s.format = outputFlag(c, "text", "json", "yaml", "ids")
-	c.Flags().StringVar(&s.reason, "reason", "", "`TEXT` that the history keeps")
+	c.Flags().StringVar(&s.reason, "reason", "", "keep this `TEXT` in the history")
 	s.as = operatorFlag(c)
 	s.patience = patienceFlags(c, "until it is done")
 	c.ValidArgsFunction = completeExecutions(s.target, s.States...)
@@ -55,7 +55,7 @@ func newCancelCommand(sh *shell) *cobra.Command {
 		Long: `Tells executions to end: tasks and timers are taken back, executions that they run are
 cancelled too. That cannot be undone, so that it asks first; programs give --yes.`,
 		Example: `  flunq cancel order-7 --reason "ordered twice"
-  flunq cancel --yes --wait $(flunq ps --workflow shop.order --status waiting -o ids)`,
+  flunq cancel --yes --wait $(flunq ps -w shop.order --status waiting -o ids)`,
 	})
 	s.consent = consentFlags(c)
 	return c

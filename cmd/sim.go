@@ -60,7 +60,7 @@ Exit code 4: a failure was found. --allow-races and --allow-waiting make races a
 executions that wait for ever notes. Exit code 7: the workflow does not end even without
 faults.`,
 		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
-  flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.example/*'
+  flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.test/*'
   flunq sim order.yaml --input '{"n": 3}' --expect '.total == 6' --seeds 1:10000
   flunq sim order.yaml --mocks order.mocks.yaml --executions 3 \
     --expect '$kept["https://shop.example/stock"].n >= 0'
@@ -74,21 +74,21 @@ faults.`,
 	s.format = outputFlag(c, "text", "json")
 	s.worldFlags(c)
 	f := c.Flags()
-	f.StringVar(&s.seeds, "seeds", "1000", "`FROM:TO`, or how many")
-	f.StringVar(&s.faults, "faults", "all", "`KINDS` by commas: "+strings.Join(faultWords(), ", ")+"; all or none")
+	f.StringVar(&s.seeds, "seeds", "1000", "try the seeds `FROM:TO`, or this many")
+	f.StringVar(&s.faults, "faults", "all", "inject these `KINDS` of faults: "+strings.Join(faultWords(), ", ")+"; all or none")
 	f.IntVar(&s.executions, "executions", 1, "start the workflow `N` times at once")
 	f.IntVar(&s.processes, "processes", 2, "let `N` processes share the work")
 	f.Uint64Var(&s.rate, "rate", 200, "one fault of each kind in `N` commands")
 	f.IntVar(&s.singles, "singles", 0, "try at most `N` single faults (default 5000)")
 	f.DurationVar(&s.duration, "duration", 0, "stop after this much real time, as in 30s")
-	f.IntVar(&s.parallel, "parallel", 0, "`N` runs at once (default: one for each core)")
-	f.StringArrayVar(&s.expect, "expect", nil, "`JQ` that must be true of every execution; $status, $error, $input, $requests, $kept (repeatable)")
-	f.StringArrayVar(&s.once, "once", nil, "`CALL`, a method and a URL with *, that reaches its service at most once per execution (repeatable)")
-	f.StringVar(&s.test, "test", "", "`FILE` with tests: search with the input and mocks of each, expect its status, output, error and events")
-	f.StringVar(&s.plan, "plan", "", "run only this plan: `FILE` or JSON")
-	f.StringVar(&s.save, "save", "", "`DIR`: write the plans of failures there")
-	f.StringVar(&s.record, "record", "", "`FILE`: record the first failure")
-	f.StringVar(&s.report, "report", "", "`FILE`: write an HTML report of what was found, with timelines")
+	f.IntVar(&s.parallel, "parallel", 0, "run `N` simulations at once (default: one for each core)")
+	f.StringArrayVar(&s.expect, "expect", nil, "require `JQ` to be true of every execution; it sees $status, $error, $input, $requests, $kept (repeatable)")
+	f.StringArrayVar(&s.once, "once", nil, "require that `CALL`, a method and a URL with *, reaches its service at most once per execution (repeatable)")
+	f.StringVar(&s.test, "test", "", "use the tests in `FILE`: search with the input and mocks of each, expect its status, output, error and events")
+	f.StringVar(&s.plan, "plan", "", "run only the plan in `FILE`, or this JSON")
+	f.StringVar(&s.save, "save", "", "write the plans of failures to `DIR`")
+	f.StringVar(&s.record, "record", "", "record the first failure to `FILE`")
+	f.StringVar(&s.report, "report", "", "write an HTML report of what was found to `FILE`, with timelines")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
 	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever as notes")
@@ -123,10 +123,10 @@ type searcher struct {
 func (s *searcher) worldFlags(c *cobra.Command) {
 	r, f := &s.world, c.Flags()
 	f.StringVarP(&r.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
-	f.StringVar(&r.mocks, "mocks", "", "`FILE` that answers calls and sends events")
-	f.StringVar(&r.secrets, "secrets", "", "`FILE` with the secrets, a map by name")
-	f.StringArrayVar(&r.with, "with", nil, "`FILE` of a further workflow that this one runs (repeatable)")
-	f.StringVar(&r.start, "start", "", "`TIME` at which the virtual clock starts (RFC 3339, default 2026-01-01T00:00:00Z)")
+	f.StringVar(&r.mocks, "mocks", "", "answer calls and send events as `FILE` says")
+	f.StringVar(&r.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
+	f.StringArrayVar(&r.with, "with", nil, "add the workflow in `FILE`, which this one runs (repeatable)")
+	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339, default 2026-01-01T00:00:00Z)")
 	f.StringVar(&r.maxTime, "max-time", "", "stop a run when more virtual time than this `DURATION` has passed (P30D, 12h)")
 	f.StringVar(&r.example, "example", "", "search the example of this `NAME`; without a name, list them")
 	f.Lookup("example").NoOptDefVal = listExamples

@@ -56,7 +56,7 @@ its exit code how it ended, as 'flunq run' does.`,
 	s.format = outputFlag(c, "text", "json", "yaml", "ids")
 	f := c.Flags()
 	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
-	f.StringVar(&s.id, "id", "", "`ID` of the execution (default: random); each can be used once")
+	f.StringVar(&s.id, "id", "", "give the execution this `ID` (default: random); each can be used once")
 	s.replace = replaceFlag(c)
 	s.patience = patienceFlags(c, "until the execution has ended")
 	c.ValidArgsFunction = completeWorkflows(s.target, cobra.ShellCompDirectiveDefault)

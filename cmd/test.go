@@ -29,14 +29,14 @@ PATH is a test file, or a folder: of that and those below it, every *.test.yaml.
 Without one it is the current folder. A test file stands beside its workflow:
 
   workflow: order.yaml              # this is also what it is without the line
-  mocks: order.mocks.yaml           # or in place; input, secrets, seed, start too:
+  mocks: order.mocks.yaml         # or inline; also input, secrets, seed, start:
   tests:                            # for all cases, or in one
     - name: a declined card is tried again the next day
       input: {order: 7}             # or "@FILE"
       mocks: {http: [{respond: [{status: 402}, {status: 200}]}]}
       expect:
         status: completed           # faulted, cancelled, waiting
-        output: {paid: true}        # any part of it; "${ .sum > 3 }" must be true
+        output: {paid: true}      # any part of it; "${ .sum > 3 }" must be true
         elapsed: P1D                # or "<= PT36H"
         tasks: [charge, wait, charge]
         requests: [{method: POST, url: "*/charge", times: 2}]
@@ -47,7 +47,7 @@ test file or a document is invalid, 2 if there are no tests.`,
 		Example: `  flunq test
   flunq test workflows --run 'declined' -v
   flunq test --junit report.xml --coverage=html
-  flunq test --update                  # write what happened into the expectations`,
+  flunq test --update                # write what happened into the expectations`,
 		GroupID: groupDevelop,
 	}
 	t.format = outputFlag(c, "text", "json", "jsonl")
@@ -58,13 +58,13 @@ test file or a document is invalid, 2 if there are no tests.`,
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show every case with its timeline")
 	f.BoolVar(&t.update, "update", false, "write what happened into the expectations")
 	f.BoolVar(&t.watch, "watch", false, "run again what is affected when a file changes, until interrupted")
-	f.StringVar(&t.junit, "junit", "", "`FILE` to write a JUnit report to")
+	f.StringVar(&t.junit, "junit", "", "write a JUnit report to `FILE`")
 	f.Var(t.annotations, "annotations", "mark failures for a forge: auto (where GITHUB_ACTIONS is true), github or none")
 	offer(c, "annotations", t.annotations)
 	f.Var(t.coverage, "coverage", "tell what no case has reached: text or html")
 	f.Lookup("coverage").NoOptDefVal = "text"
 	offer(c, "coverage", t.coverage)
-	f.StringVar(&t.coverageFile, "coverage-file", "", "`FILE` for the coverage (default: stdout for text, coverage.html for html)")
+	f.StringVar(&t.coverageFile, "coverage-file", "", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.worlds(c.Context())
 		return t.command(c.Context(), args)

@@ -28,7 +28,7 @@ user@host).`,
 		Example: `  flunq timers ls --due 1h
   flunq timers fire hk2x9c1f2g0-5b1c        # do not wait for it
   flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
-  flunq timers restore order-7              # sets again what was cancelled or lost`,
+  flunq timers restore order-7            # set again what was cancelled or lost`,
 		GroupID: groupOperate,
 		Args:    knownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -74,9 +74,9 @@ nobody will fire them. A few thousand keys are looked at for such streams; with
 	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow of this `NAME`, namespace.name")
 	f.StringVar(&l.execution, "execution", "", "only those of the execution of this `ID`")
 	f.StringVar(&l.kind, "kind", "", "only those of this `KIND`: wait, timeout, retry, delivery")
-	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "those of all tenants")
-	f.IntVar(&l.limit, "limit", 50, "at most `N`; 0: all")
-	f.StringVar(&l.after, "after", "", "go on behind the timer of this `ID`")
+	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "include all tenants")
+	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	f.StringVar(&l.after, "after", "", "continue after the timer of this `ID`")
 	f.BoolVar(&l.others, "other-streams", false, "look at every key for timers that stand in a stream of their workflow only")
 	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer)}
 	offer(c, "kind", newChoice(kinds...))

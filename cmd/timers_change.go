@@ -152,9 +152,9 @@ Its id changes, and is printed. A past moment fires it at once.`,
 			return oneArgument("timer")(c, args)
 		},
 	})
-	c.Flags().StringVar(&to, "to", "", "`TIME`, RFC 3339")
-	c.Flags().StringVar(&in, "in", "", "`DURATION` from now on: 10m, PT10M")
-	c.Flags().StringVar(&by, "by", "", "`DURATION` later than it is due, or earlier with a minus: 1h, -30m")
+	c.Flags().StringVar(&to, "to", "", "move it to this `TIME` (RFC 3339)")
+	c.Flags().StringVar(&in, "in", "", "move it to this `DURATION` from now: 10m, PT10M")
+	c.Flags().StringVar(&by, "by", "", "move it by this `DURATION`, with a minus to an earlier time: 1h, -30m")
 	return c
 }
 

@@ -33,7 +33,7 @@ type operator struct{ as string }
 // operatorFlag adds the flag that says so.
 func operatorFlag(c *cobra.Command) *operator {
 	var o operator
-	c.Flags().StringVar(&o.as, "as", "", "`NAME` of the operator, for the history (FLUNQ_USER; otherwise user@host)")
+	c.Flags().StringVar(&o.as, "as", "", "record this `NAME` as the operator in the history (FLUNQ_USER; otherwise user@host)")
 	return &o
 }
 

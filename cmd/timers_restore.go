@@ -28,7 +28,7 @@ func newTimersRestoreCommand(sh *shell) *cobra.Command {
 	t := &restoring{sh: sh}
 	c := &cobra.Command{
 		Use:   "restore EXECUTION…",
-		Short: "Set again the timers that executions wait for and that are missing",
+		Short: "Set missing timers again that executions wait for",
 		Long: `Compares what an execution waits for with the timers that are set, and sets those that
 are not: an operator has cancelled them, or they were lost. Each is due when it was, or
 when it was last rescheduled to; one that is past fires at once. The execution is also

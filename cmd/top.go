@@ -47,7 +47,7 @@ in a while (--every), with a few commands that take the same time however much t
 	t.as = operatorFlag(c)
 	f := c.Flags()
 	f.StringVar(&t.execution, "execution", "", "begin with the execution of this `ID`")
-	f.DurationVar(&t.every, "every", time.Second, "look at the engine once in this `DURATION`")
+	f.DurationVar(&t.every, "every", time.Second, "refresh once in this `DURATION`")
 	f.BoolVar(&t.ascii, "ascii", false, "draw with ASCII characters only")
 	f.Var(t.background, "background", "of the terminal: auto, dark or light")
 	f.BoolVar(&t.mouse, "mouse", true, "take clicks and the wheel (false: the terminal selects text)")
