@@ -34,6 +34,10 @@ Of one JSON value (error: that of the task):
   yaml-parts            400,000    lines, commas, brackets, colons and dashes of
                                    a YAML response
 
+Of one entry of a stream (a dead letter, without the value):
+  event-value           64 MiB      of one field, as of an event's data; more is not kept when it
+                                    is read
+
 Of one execution (error: runtime, 500, which names the next task):
   LIMIT_HISTORY         700,000    entries of its history, 2 or 3 for each task
   LIMIT_HISTORY_MIB     100        MiB of their data

@@ -21,6 +21,7 @@ type Desk struct {
 	shelf Shelf
 	spent spent
 	share portion
+	late  lateMessages
 	busy  lively
 	quiet bool // the last Fill found nothing
 
@@ -102,7 +103,9 @@ func (d *Desk) reader() store.Reader {
 
 // Held are the messages on the desk that were not handled yet, or not acknowledged. What
 // is lent is not held.
-func (d *Desk) Held() []store.Message { return append(d.shelf.Held(), d.spent.held(d.reader())...) }
+func (d *Desk) Held() []store.Message {
+	return slices.Concat(d.shelf.Held(), d.spent.held(d.reader()), d.late.held())
+}
 
 // Pass has messages acknowledged, on the way of the next Fetch, that mean nothing
 // to the service.
@@ -154,6 +157,9 @@ func (d *Desk) Fetch(ctx context.Context, count int, block time.Duration, enough
 	r := d.reader()
 	r.Notes = &notes
 	defer func() { d.spent.add(notes.Unwanted) }()
+	if f, ok, err := d.load(ctx, r, enough); ok {
+		return f, d.told(err)
+	}
 	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
 	if len(enough) > 0 {
 		return d.fetchOthers(ctx, r, ask{count, block, enough})
@@ -186,7 +192,7 @@ func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.D
 	}
 	d.loan = r.Notes.Loan
 	d.share.saw(r.Notes.Found, count)
-	f := Fetched{Messages: msgs, Now: now, Wake: now, Tenants: len(r.Notes.Found)}
+	f := Fetched{Messages: d.late.put(msgs), Now: now, Wake: now, Tenants: len(r.Notes.Found)}
 	for _, found := range r.Notes.Found {
 		f.Events += found.Events
 	}
@@ -213,7 +219,8 @@ func (d *Desk) claim(ctx context.Context, r store.Reader, count int, f Fetched) 
 		last = r.Notes.Found[n-1].Tenant
 	}
 	// Who stands still between the two finds there what it has just read.
-	orphans = slices.DeleteFunc(orphans, func(m store.Message) bool { return slices.ContainsFunc(f.Messages, m.Same) })
+	here := append(d.late.held(), f.Messages...)
+	orphans = slices.DeleteFunc(orphans, func(m store.Message) bool { return slices.ContainsFunc(here, m.Same) })
 	for _, m := range orphans {
 		d.Tell(Activity{What: Claimed, Message: m})
 		if m.Tenant != last {

@@ -15,15 +15,19 @@ import (
 // has not died; one that died while it had a suspect beside others says nothing
 // about the suspect, so those are only counted when they were marked as handled alone.
 //
+// Of large entries it takes over no more than one reply should hold, and of a value that
+// is too large only says how long it is.
+//
 // KEYS: stream, deaths. ARGV: group, consumer, lease and the idle time of what was
-// handed back in milliseconds, first entry, count, deaths that make a suspect.
-// It returns for each entry its id, its deaths and its fields.
+// handed back in milliseconds, first entry, count, deaths that make a suspect, the bytes of
+// a reply, those of a value. It returns for each entry its id, its deaths, its fields, and
+// how many bytes the value has that is left out, or 0.
 //
 //nolint:gochecknoglobals // see commitScript
 var claimScript = redis.NewScript(evenIfFull + `
 local group, me = ARGV[1], ARGV[2]
 local lease, released = tonumber(ARGV[3]), tonumber(ARGV[4])
-local out = {}
+local out, size = {}, 0
 for _, p in ipairs(redis.call('XPENDING', KEYS[1], group, 'IDLE', ARGV[3], ARGV[5], '+', ARGV[6])) do
   local id, owner, idle = p[1], p[2], p[3]
   local field = group .. ' ' .. id
@@ -35,7 +39,16 @@ for _, p in ipairs(redis.call('XPENDING', KEYS[1], group, 'IDLE', ARGV[3], ARGV[
   end
   local claimed = redis.call('XAUTOCLAIM', KEYS[1], group, me, lease, id, 'COUNT', 1)[2]
   if claimed[1] and claimed[1][1] == id then
-    out[#out + 1] = {id, tostring(deaths), claimed[1][2]}
+    local fields, left = claimed[1][2], 0
+    for i = 1, #fields do
+      if #fields[i] > tonumber(ARGV[9]) then
+        left = #fields[i]
+        fields[i] = left .. ' bytes were left out'
+      end
+      size = size + #fields[i]
+    end
+    out[#out + 1] = {id, tostring(deaths), fields, tostring(left)}
+    if size > tonumber(ARGV[8]) then break end
   end
 end
 return out
@@ -58,38 +71,43 @@ const handedBack = 24 * time.Hour
 func (s *Store) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]Message, error) {
 	keys := []string{s.keys.stream(c.tenant), s.keys.deaths(c.tenant)}
 	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
-		handedBack.Milliseconds(), c.first, c.count, suspectDeaths).Slice()
+		handedBack.Milliseconds(), c.first, c.count, suspectDeaths, largeBudget, mostValue).Slice()
 	if err != nil {
 		return nil, failed("claim", err)
 	}
 	out := make([]Message, 0, len(reply))
 	for _, item := range reply {
-		id, fields, deaths, ok := claimed(item)
+		id, fields, deaths, left, ok := claimed(item)
 		if !ok {
 			return nil, failed("claim", fmt.Errorf("the reply has %v", item))
 		}
 		m := s.message(r, c.tenant, id, fields, now)
 		m.Claimed, m.Deaths = true, deaths
+		if left > 0 {
+			m.Err = errValue(left)
+		}
 		out = append(out, m)
 	}
 	return out, nil
 }
 
 // claimed reads an entry as the script returns it.
-func claimed(item any) (id string, fields []string, deaths int, ok bool) {
+func claimed(item any) (id string, fields []string, deaths, left int, ok bool) {
 	parts, _ := item.([]any)
-	if len(parts) != 3 {
-		return "", nil, 0, false
+	if len(parts) != 4 {
+		return "", nil, 0, 0, false
 	}
 	id, ok = parts[0].(string)
 	count, _ := parts[1].(string)
 	deaths, err := strconv.Atoi(count)
+	bytes, _ := parts[3].(string)
+	left, wrong := strconv.Atoi(bytes)
 	values, _ := parts[2].([]any)
 	for _, v := range values {
 		text, _ := v.(string)
 		fields = append(fields, text)
 	}
-	return id, sortFields(fields), deaths, ok && err == nil
+	return id, sortFields(fields), deaths, left, ok && err == nil && wrong == nil
 }
 
 // Alone notes that a suspect is about to be handled with nothing beside it, so

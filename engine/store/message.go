@@ -31,6 +31,7 @@ type Message struct {
 	after  string       // the entry that its consumer was given before it, and none in between; "": not known
 	timer  *event.Timer // that the data is, if it stands there as the engine writes it
 	loan   *Loan        // that it is of; nil: its consumer was given it
+	late   bool         // nothing is known of it but its id
 }
 
 // Timer is the timer that its data is, as the engine writes one; nil if it is none, or

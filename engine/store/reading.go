@@ -84,6 +84,7 @@ func (q *reading) ask(ctx context.Context, a ask) {
 func (q *reading) into(ctx context.Context, in *room, from int) {
 	args := q.args[from:len(q.args):len(q.args)]
 	if q.reader.Often {
+		in.leave(q.reader.Wants)
 		q.add(in.waiting(ctx, args))
 	} else {
 		q.add(in.prompt(ctx, args))
@@ -109,6 +110,9 @@ func (q *reading) shown(p *preview, now time.Time) {
 	n := 0
 	if len(q.in.text) > 0 && refusal(q.in.text) == "" {
 		n = max(q.in.list(), 0)
+	}
+	if len(q.ahead.left.out) > 0 { // the group reads it
+		n = 0
 	}
 	first, last := q.stream(p.spot, n, true)
 	if q.in.bad {
@@ -157,6 +161,13 @@ func (q *reading) full(at spot, entries int, last string) {
 func (q *reading) stream(at spot, entries int, shown bool) (first, last string) {
 	tenant := at.tenant
 	others, id, before := q.store.passages.begin(at, entries), "", ""
+	in := &q.room
+	if shown {
+		in = &q.ahead
+	}
+	if len(in.left.out) > 0 {
+		others = nil // the others read it
+	}
 	for left := entries; left > 0; left-- {
 		if q.in.entry(&q.entry); q.in.bad {
 			return "", ""
@@ -178,8 +189,19 @@ func (q *reading) stream(at spot, entries int, shown bool) (first, last string) 
 		}
 		q.out = append(q.out, Message{Tenant: tenant, Read: q.now, after: before})
 		m := &q.out[len(q.out)-1]
-		q.store.entered(m, &q.reader, &q.entry)
+		switch left := in.omitted(&q.entry); {
+		case left == 0:
+			q.store.entered(m, &q.reader, &q.entry)
+		case left > mostValue:
+			q.store.entered(m, &q.reader, &q.entry)
+			m.Err = errValue(left)
+		default:
+			*m = Message{Tenant: tenant, Group: q.reader.Group, Consumer: q.reader.Consumer, ID: id, Read: q.now, late: true}
+		}
 		before = m.ID
+		if m.late {
+			before = ""
+		}
 	}
 	others.end()
 	return first, id

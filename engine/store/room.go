@@ -18,6 +18,7 @@ type rooms struct{ spare sync.Pool }
 type room struct {
 	text  []byte
 	asked prompt // for it; nothing if it is waited for
+	left  leaving
 }
 
 // mostKept is how large a room is at most that is used again.
@@ -50,7 +51,7 @@ func (r *rooms) back(used ...*room) {
 
 // empty makes it ready for another reply. It reports false if it has become too large.
 func (r *room) empty() bool {
-	r.text, r.asked = r.text[:0], prompt{}
+	r.text, r.asked, r.left = r.text[:0], prompt{}, leaving{out: r.left.out[:0]}
 	return cap(r.text) <= mostKept
 }
 
@@ -104,6 +105,9 @@ func (r *room) ReadFrom(from io.Reader) (int64, error) {
 	if !ok {
 		return io.Copy(struct{ io.Writer }{r}, from)
 	}
+	if !r.keeps(int(part.N) - 2) {
+		return r.skip(part)
+	}
 	at, n := len(r.text), int(part.N)
 	r.text = grown(r.text, n)
 	got, err := io.ReadFull(part.R, r.text[at:])
@@ -111,10 +115,14 @@ func (r *room) ReadFrom(from io.Reader) (int64, error) {
 	return int64(got), err
 }
 
-// grown is a text with room for n bytes more behind it. It doubles, as it is used again.
+// grown is a text with room for n bytes more behind it. It doubles, as it is used again,
+// but for one so large that it is not.
 func grown(text []byte, n int) []byte {
-	if cap(text)-len(text) < n {
-		text = append(make([]byte, 0, 2*cap(text)+n), text...)
+	if spare := cap(text); cap(text)-len(text) < n {
+		if spare > mostKept {
+			spare /= 4
+		}
+		text = append(make([]byte, 0, cap(text)+spare+n), text...)
 	}
 	return text[:len(text)+n]
 }

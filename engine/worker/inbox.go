@@ -102,7 +102,9 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 	}
 	// Reads that do not wait can be done side by side.
 	apart := len(enough) > 0 && b.company.Any()
-	if all || b.reading && b.opts.Block > 0 || b.waiting.size >= b.opts.Batch && !apart || apart && b.opts.Block == 0 {
+	names := b.opts.Tenants.Names()
+	full := b.waiting.size >= b.opts.Batch || len(names) == 1 && b.waiting.heavy(names[0])
+	if all || b.reading && b.opts.Block > 0 || full && !apart || apart && b.opts.Block == 0 {
 		b.awaited = true
 		return nil, nil, b.changed
 	}

@@ -12,15 +12,36 @@ type queues struct {
 	size  int
 	turns []string // tenants that have some
 	of    map[string][]store.Message
+	large map[string]int // bytes of large messages, of those tenants that have some
 }
+
+// mostLarge is how many bytes of large messages of a tenant wait at most before no more
+// are read.
+const mostLarge = 32 << 20
+
+// weigh counts the large ones of messages that are added for a tenant.
+func (q *queues) weigh(tenant string, msgs []store.Message) {
+	const large = 64 << 10
+	for i := range msgs {
+		if n := len(msgs[i].Event.Data); n > large {
+			if q.large == nil {
+				q.large = map[string]int{}
+			}
+			q.large[tenant] += n
+		}
+	}
+}
+
+// heavy reports whether enough of a tenant's messages are large.
+func (q *queues) heavy(tenant string) bool { return q.large[tenant] > mostLarge }
 
 // tenants is how many have messages.
 func (q *queues) tenants() int { return len(q.turns) }
 
-// with are the tenants that have at least so many.
+// with are the tenants that have at least so many, or enough large ones.
 func (q *queues) with(n int) (tenants []string) {
 	for _, tenant := range q.turns {
-		if len(q.of[tenant]) >= n {
+		if len(q.of[tenant]) >= n || q.heavy(tenant) {
 			tenants = append(tenants, tenant)
 		}
 	}
@@ -35,6 +56,7 @@ func (q *queues) put(msgs []store.Message) {
 			n++
 		}
 		q.add(tenant, n)
+		q.weigh(tenant, msgs[:n])
 		if waiting := q.of[tenant]; len(waiting) > 0 {
 			q.of[tenant] = append(waiting, msgs[:n]...)
 		} else {
@@ -51,6 +73,7 @@ func (q *queues) back(msgs []store.Message) {
 	}
 	tenant := msgs[0].Tenant
 	q.add(tenant, len(msgs))
+	q.weigh(tenant, msgs)
 	q.of[tenant] = append(slices.Clone(msgs), q.of[tenant]...)
 	q.turns = append([]string{tenant}, slices.DeleteFunc(q.turns, func(t string) bool { return t == tenant })...)
 }
@@ -75,6 +98,7 @@ func (q *queues) next() []store.Message {
 	q.turns = q.turns[1:]
 	msgs := q.of[tenant]
 	delete(q.of, tenant)
+	delete(q.large, tenant)
 	q.size -= len(msgs)
 	return msgs
 }
@@ -86,6 +110,7 @@ func (q *queues) leave(msgs []store.Message) {
 		return
 	}
 	q.add(msgs[0].Tenant, len(msgs))
+	q.weigh(msgs[0].Tenant, msgs)
 	q.of[msgs[0].Tenant] = msgs
 }
 

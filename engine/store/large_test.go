@@ -1,0 +1,83 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// Large entries are read one after the other, and are whole; one that is too large comes
+// with the reason and without its value, read or claimed; one that does not matter is passed.
+func TestLargeEntries(t *testing.T) {
+	t.Parallel()
+	ctx, rdb := t.Context(), redistest.Start(t)
+	s := store.New(rdb, store.Options{})
+	if err := s.Groups(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	const mib = 1 << 20
+	types := []string{"big", "other", "big", "small", "huge", "big"}
+	sizes := []int{20 * mib, 20 * mib, 20 * mib, 1, 64*mib + 1, 1}
+	for i, typ := range types {
+		data := `"` + strings.Repeat(string(rune('a'+i)), sizes[i]-2+1) + `"`
+		err := rdb.XAdd(ctx, &redis.XAddArgs{Stream: "tenant:a:events", Values: []string{
+			"id", typ, "source", "/x", "specversion", "1.0", "type", typ, "time", "2026-01-01T00:00:00Z", "data", data,
+		}}).Err()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var notes store.Notes
+	r := store.Reader{
+		Group: store.WorkerGroup, Consumer: "w", Tenants: []string{"a"}, Often: true, Notes: &notes,
+		Wants: func(typ event.Type) bool { return typ != "other" },
+	}
+	msgs, _, err := s.Read(ctx, r, 10, 0)
+	if err != nil || len(msgs) != 5 || len(notes.Unwanted) != 1 {
+		t.Fatalf("%d messages and %d that do not matter, %v; want 5 and 1", len(msgs), len(notes.Unwanted), err)
+	}
+	for i, late := range []bool{false, true, false, false, false} {
+		if m := msgs[i]; m.Late() != late || (m.Err != nil) != (i == 3) {
+			t.Errorf("message %d is late %v, error %v", i, m.Late(), m.Err)
+		}
+	}
+	if m := msgs[3]; !strings.Contains(m.Err.Error(), "limit event-value") || m.Data() != "67108866 bytes were left out" {
+		t.Errorf("error %v, data %.100s", m.Err, m.Data())
+	}
+	gone := msgs[1]
+	gone.ID = "1-1"
+	loaded, left, spent, _, err := s.Load(ctx, r, []store.Message{gone, msgs[1]})
+	if err != nil || len(loaded) != 1 || len(left) != 0 || len(spent) != 1 {
+		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded), len(left), len(spent), err)
+	}
+	if m := loaded[0]; m.Late() || m.ID != msgs[1].ID || m.Data() != `"`+strings.Repeat("c", 20*mib-1)+`"` {
+		t.Errorf("it is late %v, of id %s, with %d bytes", m.Late(), m.ID, len(m.Data()))
+	}
+
+	if err := s.Release(ctx, msgs...); err != nil {
+		t.Fatal(err)
+	}
+	r.Consumer = "v"
+	var claimed []int
+	for range 3 {
+		msgs, _, err := s.Orphans(ctx, r, time.Hour, 10, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed = append(claimed, len(msgs))
+		for _, m := range msgs {
+			if (m.Err != nil) != (m.Event.Type == "huge") {
+				t.Errorf("claimed %s: %v", m.Event.Type, m.Err)
+			}
+		}
+	}
+	if claimed[0] != 2 || claimed[1] != 3 || claimed[2] != 0 {
+		t.Errorf("claimed %v at a time", claimed)
+	}
+}
