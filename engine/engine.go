@@ -52,14 +52,6 @@ type Options struct {
 
 	Worker, Executor, Timer Reading
 
-	// Share is from how many events on what one of the services has read or written is
-	// not read again for the others; 0: it always is. Simulated 0 and 1.
-	Share int
-
-	// Lend is of how many full reads on timer services that work off a backlog are shown
-	// events before they are given them, that many reads at once; 0: never.
-	Lend int
-
 	Fires     int           // timers fired at once
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	LongRead  time.Duration // longest wait of a read; 0: 5 s; simulated up to days
@@ -109,14 +101,6 @@ type Reading struct {
 	Reclaim bool          // claim those of dead consumers
 }
 
-// share is about how many events are cheaper to move over than to read: that is a
-// script by itself.
-const share = 16
-
-// lend is how many reads of a backlog are made at once: each waits for the one before
-// it, and the more it is, the longer Redis does nothing else.
-const lend = 5
-
 // Defaults are the options of an ordinary deployment of one process.
 func Defaults() Options {
 	clock := timer.Defaults()
@@ -126,7 +110,7 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, Spare: 112, Descendants: 2_000, RedisPercent: 90, Timers: 2, Share: share, Lend: lend,
+		Tenants: []string{"default"}, Workers: 4, Executors: 16, Spare: 112, Descendants: 2_000, RedisPercent: 90, Timers: 2,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
@@ -202,7 +186,7 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Share: opts.Share, Lend: opts.Lend, Memory: opts.Memory, Block: opts.LongRead})
+	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Memory: opts.Memory, Block: opts.LongRead})
 	e := &Engine{Store: st, opts: opts, roster: delivery.NewRoster(opts.Tenants...)}
 	if !opts.Discover {
 		e.roster.Fix()

@@ -43,8 +43,6 @@ func scriptBugs() []scriptBug {
 			},
 		},
 		{name: "what is claimed is not handled", changes: []string{"claim table 2", "nil"}},
-		{name: "what another has read is not held", changes: []string{"take XCLAIM 1", "{unpack(ARGV, 6)}"}},
-		{name: "what another has read is taken for what is next", changes: []string{"take if 1", "false"}},
 		{name: "a timer that was taken back is set", changes: []string{"transitions function cancel HSET 1", ""}},
 
 		{name: "a version that is too new is written upon", on: "suspended while", changes: []string{"transitions function transition ~= 2", "<"}},
@@ -82,7 +80,6 @@ func scriptBugs() []scriptBug {
 		{name: "who moves a timer tells nobody of it", on: "timers that an operator", changes: []string{"move rouse 1", ""}},
 		{name: "an older cancellation takes back a newer timer", on: "a timer that is taken back", changes: []string{"set function take if 2", "true"}},
 		{name: "what was taken back is not remembered", on: "one timer for", changes: []string{"set function take forget 1", ""}},
-		{name: "a loan is granted whatever follows", on: "timers that are a hair", changes: []string{"set if 2", "false"}},
 		{name: "a dead letter is replayed twice", on: "what was given up", changes: []string{"replay XDEL 1", ""}},
 		{name: "a dead letter is written, and its message stays", on: "what cannot be done", changes: []string{"bury XACK 1", ""}},
 		{name: "what fires goes to the first tenant", on: "tenants have nothing", changes: []string{"fire XADD 1 arg 2", "KEYS[4]"}},

@@ -186,7 +186,6 @@ type victim struct {
 	event  event.Event
 	since  time.Time // it was begun with
 	deaths int
-	lent   int // deaths before it was given to anybody, which nobody can count
 }
 
 // find is the victim that a message is; nil if it is none.
@@ -206,7 +205,7 @@ func (v *victims) about(id string) bool {
 // deaths are those of all.
 func (v *victims) deaths() (n int) {
 	for _, one := range v.all {
-		n += one.deaths + one.lent
+		n += one.deaths
 	}
 	return n
 }
@@ -221,9 +220,6 @@ func (w *world) doom(a delivery.Activity) {
 	if v.begun++; w.cfg.Deadly == 0 {
 		return
 	}
-	if m.Loan() != nil && !w.inEarnest(m) {
-		return
-	}
 	it := v.find(m)
 	if it == nil && (v.begun == w.cfg.Deadly || len(v.all) == 1 && w.alike(v.all[0], m)) {
 		it = &victim{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: w.clock.now}
@@ -232,11 +228,7 @@ func (w *world) doom(a delivery.Activity) {
 	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
 		return
 	}
-	if m.Loan() != nil {
-		it.lent++
-	} else {
-		it.deaths++
-	}
+	it.deaths++
 	w.crash(w.current.process, nil)
 }
 
@@ -266,9 +258,7 @@ func (w *world) doomed(tenant string, l store.Letter) (own, along bool) {
 	return own, along
 }
 
-// mourned holds the letters of messages that processes die of against their deaths. A
-// process is given events before any are lent to it, so that each can die of one that
-// was not its own but once. Where there are several such messages, one may be in hand in
+// mourned holds the letters of messages that processes die of against their deaths. Where there are several such messages, one may be in hand in
 // a process that dies of another: until it is a suspect, and alone, that counts as well.
 func (w *world) mourned(letters int, broken breaks) {
 	const enough = 5
@@ -278,8 +268,8 @@ func (w *world) mourned(letters int, broken breaks) {
 		if len(w.victims.all) > 1 {
 			fewest -= suspicious
 		}
-		if v.deaths < fewest || v.deaths > enough || v.lent > max(w.cfg.Processes, 1) || letters != len(w.victims.all) {
-			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and %d before they were given it, and there are %d letters of %d such", v.deaths, v.event.Type, v.event.ID, v.lent, letters, len(w.victims.all))
+		if v.deaths < fewest || v.deaths > enough || letters != len(w.victims.all) {
+			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.deaths, v.event.Type, v.event.ID, letters, len(w.victims.all))
 		}
 	}
 }

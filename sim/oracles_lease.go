@@ -124,12 +124,8 @@ func (w *world) kill(a delivery.Activity) {
 }
 
 // inEarnest reports whether a message that was begun with is handled now: a suspect is
-// begun twice, the second time by itself, and what is lent comes to nothing if others
-// were given it.
+// begun twice, the second time by itself.
 func (w *world) inEarnest(m store.Message) bool {
-	if m.Loan() != nil {
-		return w.nobodys(m)
-	}
 	alone := !delivery.Suspect(m)
 	w.aside(func(ctx context.Context) (err error) {
 		if !alone {
@@ -138,19 +134,4 @@ func (w *world) inEarnest(m store.Message) bool {
 		return err
 	})
 	return alone
-}
-
-// nobodys reports whether no consumer was given a message yet.
-func (w *world) nobodys(m store.Message) (is bool) {
-	w.aside(func(ctx context.Context) error {
-		groups, err := w.client.XInfoGroups(ctx, streamOf(m.Tenant)).Result()
-		for _, g := range groups {
-			if g.Name == m.Group {
-				left, wrong := w.client.XRangeN(ctx, streamOf(m.Tenant), "("+g.LastDeliveredID, m.ID, 1).Result()
-				is, err = len(left) > 0, wrong
-			}
-		}
-		return err
-	})
-	return is
 }

@@ -178,14 +178,13 @@ func (w *world) options(p *process) engine.Options {
 		opts.Executors = 1 // it has nothing to do
 	}
 	opts.Block(0)
-	opts.Share, opts.Spare, opts.Descendants, opts.RedisPercent = 0, 0, 0, 0
+	opts.Spare, opts.Descendants, opts.RedisPercent = 0, 0, 0
 	if w.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // nobody dies
 	}
 	if w.cfg.Plan != nil {
 		batch := w.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
-		opts.Share, opts.Lend = w.cfg.share(), w.cfg.lend()
 		opts.Activity = w.acted
 		const one, most = 8, 12 // what is small is done at once in almost all worlds
 		opts.Chunk, opts.Snapshots = w.cfg.pieces("chunk", one, most), w.cfg.pieces("snapshots", one, most)
@@ -208,23 +207,6 @@ func (w *world) options(p *process) engine.Options {
 //
 //nolint:gochecknoglobals // pools of what is empty
 var memories store.Memory
-
-// share is from how many events on services share what one of them has read. Where
-// nothing can go wrong few do: there it comes to the same.
-func (cfg Config) share() int {
-	const seldom = 8
-	n := Choice(cfg.Seed, "share")
-	if cfg.harmless() && n%seldom != 1 {
-		return engine.Defaults().Share
-	}
-	return int(n % 2) //nolint:mnd // every other world
-}
-
-// lend is of how many full reads on events are lent.
-func (cfg Config) lend() int {
-	of := []int{1, engine.Defaults().Lend, 1, 2}
-	return of[Choice(cfg.Seed, "lend")%uint64(len(of))]
-}
 
 // callsOut reports whether tasks may go to an executor.
 func (cfg Config) callsOut() bool {

@@ -48,22 +48,20 @@ func (s *stage) members(n int) []string {
 	return out
 }
 
-// rawSet sends the ZADD of each timer, so many in a pipeline.
-func rawSet(together int) func(*stage, context.Context, int) (time.Duration, error) {
-	return func(s *stage, ctx context.Context, n int) (time.Duration, error) {
-		members, key := s.members(n), s.rawKey("timers")
-		began := time.Now()
-		for from := 0; from < n; from += together {
-			pipe := s.rdb.Pipeline()
-			for i := from; i < min(n, from+together); i++ {
-				pipe.ZAdd(ctx, key, redis.Z{Score: float64(began.Unix() + int64(i)), Member: members[i]})
-			}
-			if _, err := pipe.Exec(ctx); err != nil {
-				return 0, err
-			}
+// rawSet sends the ZADD of each timer, a batch in a pipeline.
+func (s *stage) rawSet(ctx context.Context, n int) (time.Duration, error) {
+	members, key := s.members(n), s.rawKey("timers")
+	began := time.Now()
+	for from := 0; from < n; from += batch {
+		pipe := s.rdb.Pipeline()
+		for i := from; i < min(n, from+batch); i++ {
+			pipe.ZAdd(ctx, key, redis.Z{Score: float64(began.Unix() + int64(i)), Member: members[i]})
 		}
-		return time.Since(began), nil
+		if _, err := pipe.Exec(ctx); err != nil {
+			return 0, err
+		}
 	}
+	return time.Since(began), nil
 }
 
 // rawRegister reads the events, sends the ZADD of each timer, and acknowledges.

@@ -8,22 +8,15 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// batch is how many commands the limits send at once, as the services do but for a
-// backlog of timers.
+// batch is how many commands the limits send at once, as the services do.
 const batch = 100
 
-// register is timers from their events into the set. The limits are the last step
-// of that alone, as many at once as the services set of a backlog, and as they read
-// otherwise; and all of the steps one after the other.
+// register is timers from their events into the set. The limits are the last step of
+// that alone, and all of its steps one after the other.
 func (s *stage) register(ctx context.Context) error {
 	due := time.Now().Add(24 * time.Hour)
 	n := s.opts.size(20_000, 300)
-	backlog := batch * max(s.opts.Engine.Lend, 1)
-	bare, err := s.raw(ctx, "ZADD", n, rawSet(backlog))
-	if err != nil {
-		return err
-	}
-	small, err := s.raw(ctx, "ZADD, fewer at once", n, rawSet(batch))
+	bare, err := s.raw(ctx, "ZADD", n, (*stage).rawSet)
 	if err != nil {
 		return err
 	}
@@ -42,10 +35,8 @@ func (s *stage) register(ctx context.Context) error {
 		return err
 	}
 	r := Result{Name: "registered", Unit: "timers/s", Rate: got.rate(), Count: got.n, Cost: got.cost}
-	s.add(r.beside(bare, fmt.Sprintf("ZADD of the same members, %d in a pipeline, as they are set", backlog)))
-	r.Name, r.Cost = "registered (fewer at once)", nil
-	s.add(r.beside(small, fmt.Sprintf("the same, %d in a pipeline", batch)))
-	r.Name = "registered (whole path)"
+	s.add(r.beside(bare, fmt.Sprintf("ZADD of the same members, %d in a pipeline", batch)))
+	r.Name, r.Cost = "registered (whole path)", nil
 	s.add(r.beside(path, "XREADGROUP, ZADD, XACK of the same"))
 	return err
 }

@@ -25,8 +25,6 @@ type Desk struct {
 	busy  lively
 	quiet bool // the last Fill found nothing
 
-	loan *store.Loan // that came with the last read; nil: it is settled, or there was none
-
 	claimed time.Time // Redis' time when it last looked for what dead consumers have left
 }
 
@@ -47,9 +45,6 @@ type Options struct {
 	// Alarm, if set, sees to it that Redis does something after a time, unless it
 	// is stopped before: an idle Redis ends a read that waits up to 100 ms late.
 	Alarm func(time.Duration) (stop func())
-
-	// Lend says that events may be lent, which whoever handles them has the store settle.
-	Lend bool
 
 	// Wants says which events the service handles; all others are acknowledged, and
 	// are no messages. Nil: it handles all.
@@ -97,12 +92,11 @@ func NewDesk(st *store.Store, opts Options) (*Desk, error) {
 func (d *Desk) reader() store.Reader {
 	return store.Reader{
 		Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants,
-		Often: d.opts.Block > 0, Lend: d.opts.Lend,
+		Often: d.opts.Block > 0,
 	}
 }
 
-// Held are the messages on the desk that were not handled yet, or not acknowledged. What
-// is lent is not held.
+// Held are the messages on the desk that were not handled yet, or not acknowledged.
 func (d *Desk) Held() []store.Message {
 	return slices.Concat(d.shelf.Held(), d.spent.held(d.reader()), d.late.held())
 }
@@ -125,7 +119,6 @@ func (d *Desk) Finish(ctx context.Context) error {
 // Fill gets new messages onto an empty desk, and waits for up to block for one.
 // Without any, wake says when there may be something to claim.
 func (d *Desk) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
-	d.giveBack()
 	f, err := d.Fetch(ctx, d.opts.Batch, block)
 	d.quiet = f.Events == 0
 	d.shelf.Put(f.Messages)
@@ -190,7 +183,6 @@ func (d *Desk) read(ctx context.Context, r store.Reader, count int, block time.D
 		d.spent.back(r.Spent)
 		r.Notes.Found = nil
 	}
-	d.loan = r.Notes.Loan
 	d.share.saw(r.Notes.Found, count)
 	f := Fetched{Messages: d.late.put(msgs), Now: now, Wake: now, Tenants: len(r.Notes.Found)}
 	for _, found := range r.Notes.Found {

@@ -74,11 +74,11 @@ func (s *Shelf) Put(msgs []store.Message) {
 	s.msgs = append(s.msgs, msgs...)
 }
 
-// Held are all messages on the shelf that are not lent.
+// Held are all messages on the shelf.
 func (s *Shelf) Held() []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.msgs), func(m store.Message) bool { return m.Loan() != nil })
+	return slices.Clone(s.msgs)
 }
 
 // spent is what is to be acknowledged with the next read.
@@ -91,9 +91,7 @@ func (s *spent) put(msgs []store.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range msgs {
-		if msgs[i].Loan() == nil {
-			s.entries = append(s.entries, store.Spent{Tenant: msgs[i].Tenant, ID: msgs[i].ID})
-		}
+		s.entries = append(s.entries, store.Spent{Tenant: msgs[i].Tenant, ID: msgs[i].ID})
 	}
 }
 

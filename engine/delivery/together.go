@@ -12,36 +12,17 @@ import (
 // with the messages of the wanted types, in their order, a suspect alone; all others
 // are passed. It stops at an error, which is not the messages' own, and goes on from
 // there the next time: handle may be given again what it has dealt with already.
-//
-// A loan that is not settled by then is: kept, or with an error given back.
 func (d *Desk) Together(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
-	defer d.giveBack()
 	d.Pass(d.shelf.Sift(wanted)...)
 	for {
 		batch := d.shelf.Ahead()
 		if len(batch) == 0 {
-			return d.keep(ctx)
+			return nil
 		}
 		if err := d.handleAll(ctx, batch, handle); err != nil {
 			return err
 		}
 		d.shelf.Shift(len(batch))
-	}
-}
-
-// keep settles a loan of which all is handled.
-func (d *Desk) keep(ctx context.Context) error {
-	if d.loan == nil {
-		return nil
-	}
-	return d.Store.Keep(ctx, d.loan)
-}
-
-// giveBack gives back what is lent and not settled.
-func (d *Desk) giveBack() {
-	if d.loan != nil {
-		d.Store.Return(d.loan)
-		d.loan = nil
 	}
 }
 

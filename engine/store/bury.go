@@ -49,7 +49,7 @@ func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, er
 	b.letter = append(letter, len(letter))
 	b.add(&c, false)
 	b.keys = append(b.keys, s.keys.dead(c.Tenant))
-	done, _, err := b.run(ctx, nil)
+	done, err := b.run(ctx, nil)
 	if err != nil {
 		return Fenced, err
 	}

@@ -83,13 +83,12 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 			}
 			n++
 		}
-		all, written, err := b.run(ctx, out)
+		all, err := b.run(ctx, out)
 		b.end()
 		if err != nil {
 			return nil, err
 		}
 		done := all[len(out):]
-		s.wrote(commits, done, written)
 		for i, d := range done {
 			if d.Err != nil || d.Outcome != Committed {
 				lost[commits[i].Execution] = true

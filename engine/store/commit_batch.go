@@ -11,7 +11,7 @@ import (
 // Arguments of a batch before its words, and of an event, as a rule; and words of an
 // event, and of a transition besides, at most.
 const (
-	batchArguments = 8
+	batchArguments = 7
 	eventArguments = 3
 	eventWords     = 7
 	fieldWords     = 32
@@ -42,7 +42,6 @@ type commitBatch struct {
 	task            string // of the event before
 
 	first, last string // of the entries that are answered
-	published   int    // events
 
 	letter []any // of the message that the only transition answers; none if it is not given up
 
@@ -82,7 +81,7 @@ func (b *commitBatch) end() {
 	clear(b.forms)
 	clear(b.words.places)
 	clear(b.shapes)
-	b.group, b.consumer, b.first, b.last, b.task, b.letter, b.published = "", "", "", "", "", nil, 0
+	b.group, b.consumer, b.first, b.last, b.task, b.letter = "", "", "", "", "", nil
 	b.keys, b.args, b.words.texts, b.all = b.keys[:0], b.args[:0], b.words.texts[:0], b.all[:0]
 	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
@@ -165,7 +164,6 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	}
 	b.args = append(b.args, nil, entry, &b.names[len(b.names)-1], c.started().UnixMilli())
 	version, workflow := b.words.place(strconv.FormatInt(c.Version, 10)), b.words.place(c.workflow())
-	b.published += len(c.Publish)
 	b.addTimes(c)
 	b.addFields(c)
 	b.addEvents(c)
@@ -201,22 +199,13 @@ func (b *commitBatch) list() []any {
 	for i := range b.keys {
 		b.all = append(b.all, &b.keys[i])
 	}
-	b.all = append(b.all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), from+1, b.told())
+	b.all = append(b.all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), from+1)
 	b.all = append(append(append(b.all, b.words.texts...), b.letter...), b.args...)
 	return b.all
 }
 
-// told says whether it matters which entries are written to the stream.
-func (b *commitBatch) told() string {
-	if b.store.passages.overhears(b.published) {
-		return "1"
-	}
-	return ""
-}
-
-// run has the script make the transitions, and adds what became of them; if that was to
-// be told, written are the entries that were written to the stream.
-func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, written []any, err error) {
+// run has the script make the transitions, and adds what became of them.
+func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
 	var done []any
 	script := commitScript
 	if len(b.letter) > 0 {
@@ -224,7 +213,7 @@ func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committi
 	}
 	if len(b.args) > 0 {
 		if done, err = b.store.call(ctx, script, tenantKeys+len(b.keys), b.list()).Slice(); err != nil {
-			return nil, nil, failed("commit", err)
+			return nil, failed("commit", err)
 		}
 	}
 	for i, name := range b.names {
@@ -237,7 +226,7 @@ func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committi
 			continue
 		}
 		if len(done) == 0 {
-			return nil, nil, failed("commit", errReply)
+			return nil, failed("commit", errReply)
 		}
 		switch result := done[0].(type) {
 		case int64:
@@ -245,40 +234,9 @@ func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committi
 		case string:
 			out = append(out, Committing{Fenced, failed("commit "+name, errors.New(result))})
 		default:
-			return nil, nil, failed("commit "+name, errReply)
+			return nil, failed("commit "+name, errReply)
 		}
 		done = done[1:]
 	}
-	if len(done) > 0 {
-		written, _ = done[0].([]any)
-	}
-	return out, written, nil
-}
-
-// wrote notes what transitions have written to the stream: those that were made, as
-// far as it is told.
-func (s *Store) wrote(commits []Commit, done []Committing, written []any) {
-	var note *noting
-	if len(written) > 0 {
-		note = s.writes(commits[0].Tenant, len(written))
-	}
-	if note == nil {
-		return
-	}
-	for i := range done {
-		if done[i].Err != nil || done[i].Outcome != Committed {
-			continue
-		}
-		for j := range commits[i].Publish {
-			if len(written) == 0 {
-				return
-			}
-			entry, _ := written[0].(string)
-			note.written(entry, s, &commits[i].Publish[j])
-			written = written[1:]
-		}
-	}
-	if len(written) == 0 {
-		note.end()
-	}
+	return out, nil
 }

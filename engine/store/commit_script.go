@@ -9,7 +9,7 @@ import "github.com/redis/go-redis/v9"
 // cancelled executions; then for each transition its execution, its history, and
 // the listeners to join and to leave. ARGV: group, consumer, tenant, the first and
 // the last entry that is answered (” for none), how many pending ones to look at,
-// where the transitions begin, and whether to tell what is written; then the words;
+// where the transitions begin; then the words;
 // then each transition: its shape, entry (” for none), the execution's id and its score
 // in the indexes, and the texts that are its own: those of its events' times, its
 // fields, history entries, events to publish, and timers to cancel, each as member and
@@ -35,8 +35,7 @@ import "github.com/redis/go-redis/v9"
 // decided on what that one would have made, whatever version another has made.
 //
 // It returns for each transition 0 if it is done, 1 if the version is another, 2 if
-// the message is not the consumer's any more, or what is wrong; and then, if that is to
-// be told, the entries that were written to the stream.
+// the message is not the consumer's any more, or what is wrong.
 //
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
 var commitScript = redis.NewScript(transitions)
@@ -45,7 +44,6 @@ const transitions = ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
 local kinds, acks, lost, shapes, ended = {}, {}, {}, {}, {}
-local told = args[8] == '1' and {} -- what is written to the stream
 local ids, tasks, texts = {}, {}, {} -- of the events of a transition that are said again
 local digits = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}
 local t, workflow, key, own, id, score, retried -- its shape, its workflow, its first key, where its own texts begin, less one, …
@@ -175,7 +173,6 @@ local function publish(at)
       shelve()
       error(done['err'], 0)
     end
-    if told then told[#told + 1] = done end
   end
   return at
 end
@@ -376,6 +373,5 @@ while at <= #args do
 end
 shelve()
 if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
-if told then out[#out + 1] = told end
 return out
 `

@@ -30,16 +30,12 @@ type Message struct {
 	data   string       // of the event, as it stands in that text
 	after  string       // the entry that its consumer was given before it, and none in between; "": not known
 	timer  *event.Timer // that the data is, if it stands there as the engine writes it
-	loan   *Loan        // that it is of; nil: its consumer was given it
 	late   bool         // nothing is known of it but its id
 }
 
 // Timer is the timer that its data is, as the engine writes one; nil if it is none, or
 // is written in another way.
 func (m *Message) Timer() *event.Timer { return m.timer }
-
-// Loan is the loan that the message is of; nil if its consumer was given it.
-func (m *Message) Loan() *Loan { return m.loan }
 
 // Fields are those of the entry as it stands, in the order of their names.
 func (m Message) Fields() []string {

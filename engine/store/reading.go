@@ -17,8 +17,6 @@ type reading struct {
 
 	reader Reader
 	room   room // of the reply
-	ahead  room // of what is shown
-	count  int
 	in     reply
 	entry  rawEntry
 	few    [fewSpans]span // of the entry
@@ -40,7 +38,7 @@ func (s *Store) reading(r Reader) *reading {
 func (q *reading) end() {
 	clear(q.entry.named)
 	q.reader, q.in, q.out = Reader{}, reply{}, nil
-	if memory := q.store.memory; q.forget() && q.room.empty() && q.ahead.empty() {
+	if memory := q.store.memory; q.forget() && q.room.empty() {
 		memory.readings.Put(q)
 	}
 }
@@ -59,15 +57,16 @@ func (q *reading) acknowledge(ctx context.Context) {
 	}
 }
 
-// ask has the streams read, if there are any.
-func (q *reading) ask(ctx context.Context, a ask) {
+// ask has up to count entries read of each stream, if there are any streams, waiting up to
+// block for the first.
+func (q *reading) ask(ctx context.Context, count int, block time.Duration) {
 	if len(q.reader.Tenants) == 0 {
 		return
 	}
 	from := len(q.args)
-	q.args = append(q.args, "xreadgroup", "group", &q.reader.Group, &q.reader.Consumer, "count", a.count)
-	if a.block > 0 {
-		q.args = append(q.args, "block", min(a.block, q.store.block).Milliseconds())
+	q.args = append(q.args, "xreadgroup", "group", &q.reader.Group, &q.reader.Consumer, "count", count)
+	if block > 0 {
+		q.args = append(q.args, "block", min(block, q.store.block).Milliseconds())
 	}
 	q.args = append(q.args, "streams")
 	for _, tenant := range q.reader.Tenants {
@@ -76,57 +75,12 @@ func (q *reading) ask(ctx context.Context, a ask) {
 	for range q.reader.Tenants {
 		q.args = append(q.args, ">")
 	}
-	q.count = a.count
-	q.into(ctx, &q.room, from)
-}
-
-// into adds the command of which the arguments begin there, with room for its reply.
-func (q *reading) into(ctx context.Context, in *room, from int) {
 	args := q.args[from:len(q.args):len(q.args)]
 	if q.reader.Often {
-		in.leave(q.reader.Wants)
-		q.add(in.waiting(ctx, args))
+		q.room.leave(q.reader.Wants)
+		q.add(q.room.waiting(ctx, args))
 	} else {
-		q.add(in.prompt(ctx, args))
-	}
-}
-
-// show has the reader shown what it is to be shown, if anything.
-func (q *reading) show(ctx context.Context, p *preview) {
-	if p == nil {
-		return
-	}
-	from := len(q.args)
-	q.args = append(q.args, "xrange", &q.store.home(p.spot.tenant).stream, &p.after, "+", "count", p.count)
-	q.into(ctx, &q.ahead, from)
-}
-
-// shown takes in what the reader was shown. Why it was not, a read will say.
-func (q *reading) shown(p *preview, now time.Time) {
-	if p == nil {
-		return
-	}
-	q.in, q.now = reply{text: q.ahead.reply()}, now
-	n := 0
-	if len(q.in.text) > 0 && refusal(q.in.text) == "" {
-		n = max(q.in.list(), 0)
-	}
-	if len(q.ahead.left.out) > 0 { // the group reads it
-		n = 0
-	}
-	first, last := q.stream(p.spot, n, true)
-	if q.in.bad {
-		n = 0
-	}
-	loan := q.store.lending.end(p, first, last, n)
-	if loan == nil {
-		q.out = nil
-		return
-	}
-	q.reader.found(p.spot.tenant, n)
-	q.reader.Notes.Loan = loan
-	for i := range q.out {
-		q.out[i].loan = loan
+		q.add(q.room.prompt(ctx, args))
 	}
 }
 
@@ -136,12 +90,9 @@ func (q *reading) delivered(now time.Time) ([]Message, error) {
 	asked := streamsOf{store: q.store, tenants: q.reader.Tenants}
 	for streams := q.in.streams(); streams > 0; streams-- {
 		name, n := q.in.stream()
-		at := spot{asked.tenant(q.in.of(name)), q.reader.Group}
-		q.reader.found(at.tenant, n)
-		if _, last := q.stream(at, n, false); last != "" {
-			q.store.passages.given(at, last)
-			q.full(at, n, last)
-		}
+		tenant := asked.tenant(q.in.of(name))
+		q.reader.found(tenant, n)
+		q.stream(tenant, n)
 	}
 	if q.in.bad {
 		return nil, errReply
@@ -149,62 +100,38 @@ func (q *reading) delivered(now time.Time) ([]Message, error) {
 	return q.out, nil
 }
 
-// full notes that there is more of a stream, and that it is the only one.
-func (q *reading) full(at spot, entries int, last string) {
-	if r := &q.reader; r.Lend && r.Notes != nil && len(r.Notes.Found) == 1 && entries == q.count {
-		q.store.lending.full(at, last)
-	}
-}
-
-// stream reads the entries of one of the streams, which may be shown only. The last is
-// empty if they cannot be read.
-func (q *reading) stream(at spot, entries int, shown bool) (first, last string) {
-	tenant := at.tenant
-	others, id, before := q.store.passages.begin(at, entries), "", ""
-	in := &q.room
-	if shown {
-		in = &q.ahead
-	}
-	if len(in.left.out) > 0 {
-		others = nil // the others read it
-	}
+// stream reads the entries of one of the streams.
+func (q *reading) stream(tenant string, entries int) {
+	before := ""
 	for left := entries; left > 0; left-- {
 		if q.in.entry(&q.entry); q.in.bad {
-			return "", ""
+			return
 		}
-		if id = q.entry.identifier(); first == "" {
-			first = id
-		}
-		typ := event.TypeOf(q.entry.field("type"))
-		others.entry(id, &q.entry, typ)
-		if !q.reader.wants(typ) {
-			if !shown {
-				q.reader.pass(Spent{tenant, id}, left)
-			}
+		if !q.reader.wants(event.TypeOf(q.entry.field("type"))) {
+			q.reader.pass(Spent{tenant, q.entry.identifier()}, left)
 			before = ""
 			continue
 		}
 		if len(q.out) == cap(q.out) {
-			q.out = slices.Grow(q.out, (left+1)/2) // about so many of them are wanted
+			q.out = slices.Grow(q.out, (left+1)/2) // about half of them are wanted
 		}
 		q.out = append(q.out, Message{Tenant: tenant, Read: q.now, after: before})
 		m := &q.out[len(q.out)-1]
-		switch left := in.omitted(&q.entry); {
-		case left == 0:
+		switch omitted := q.room.omitted(&q.entry); {
+		case omitted == 0:
 			q.store.entered(m, &q.reader, &q.entry)
-		case left > mostValue:
+		case omitted > mostValue:
 			q.store.entered(m, &q.reader, &q.entry)
-			m.Err = errValue(left)
+			m.Err = errValue(omitted)
 		default:
-			*m = Message{Tenant: tenant, Group: q.reader.Group, Consumer: q.reader.Consumer, ID: id, Read: q.now, late: true}
+			*m = Message{
+				Tenant: tenant, Group: q.reader.Group, Consumer: q.reader.Consumer, ID: q.entry.identifier(), Read: q.now, late: true,
+			}
+			before = ""
+			continue
 		}
 		before = m.ID
-		if m.late {
-			before = ""
-		}
 	}
-	others.end()
-	return first, id
 }
 
 // streamsOf finds out whose streams a reply names. Redis names them in the order in

@@ -166,14 +166,9 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 	if len(out) != 1+len(answers) {
 		return errReply
 	}
-	note := s.writes(m.Tenant, len(answers))
 	for i, was := range out[1:] {
-		var entry string
-		if entry, given[i] = was.(string); given[i] && note != nil {
-			note.written(entry, s, answers[i].Event)
-		}
+		_, given[i] = was.(string)
 	}
-	note.end()
 	if wrong, _ := out[0].(string); wrong != "" {
 		return errors.New(wrong)
 	}

@@ -7,7 +7,7 @@ import "github.com/redis/go-redis/v9"
 // more than that.
 func Scripts() []*redis.Script {
 	return []*redis.Script{
-		defineScript, startScript, commitScript, replyScript, settleScript, claimScript, renewScript, takeScript, buryScript, giveUpScript,
+		defineScript, startScript, commitScript, replyScript, settleScript, claimScript, renewScript, buryScript, giveUpScript,
 		setScript, retryScript, fireScript, cancelScript, restoreScript, moveScript, behindScript, replayScript, replayTimerScript,
 		briefScript, glanceScript, heldScript, streamScript, trimScript, sweepScript,
 	}

@@ -29,9 +29,6 @@ type Store struct {
 	memory *Memory
 	pipes  pipes
 	block  time.Duration // the longest that a read waits
-
-	passages passages
-	lending  lending
 }
 
 // Options of a Store.
@@ -41,16 +38,6 @@ type Options struct {
 
 	// Memory is what the Store works in; nil: its own.
 	Memory *Memory
-
-	// Share is from how many entries on a part of a stream that was read for one group,
-	// or written at once, is not read for the others that this Store reads for; 0: it
-	// always is.
-	Share int
-
-	// Lend is how many full reads are made of a stream before its entries are lent, and
-	// how many of them a loan is at most: a process that died of one is given all of it
-	// when it is back. 0: nothing is lent.
-	Lend int
 
 	// Block is the longest that a read waits, whatever it is asked for; 5 s if 0, which is
 	// what the clients of Open are made for.
@@ -65,7 +52,6 @@ func New(rdb redis.UniversalClient, opts Options) *Store {
 	}
 	return &Store{
 		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory, block: cmp.Or(opts.Block, longestBlock),
-		passages: passages{least: opts.Share}, lending: lending{reads: opts.Lend, pause: opts.Lend},
 	}
 }
 

@@ -55,8 +55,6 @@ type Reader struct {
 	Spent []Spent
 	// Often says that it reads again and again, from a connection.
 	Often bool
-	// Lend says that it may be shown what its group is not given yet, as Notes say then.
-	Lend bool
 }
 
 // wants reports whether a message is made of an event of a type; of what has none it is.
@@ -88,7 +86,6 @@ func (r *Reader) found(tenant string, entries int) {
 type Notes struct {
 	Unwanted []Spent // events of other types
 	Found    []Found // in the order of the tenants that had something
-	Loan     *Loan   // which somebody has to settle; nil: all was given
 
 	one [1]Found // as it is mostly
 }
@@ -136,7 +133,7 @@ func (s *Store) Read(ctx context.Context, r Reader, count int, block time.Durati
 func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Message, now time.Time, err error) {
 	for _, tenant := range r.Tenants {
 		one := r
-		one.Tenants, one.Lend = []string{tenant}, false
+		one.Tenants = []string{tenant}
 		msgs, at, wrong := s.read(ctx, one, count, 0)
 		if wrong != nil {
 			err = errors.Join(err, failed("read the stream of "+tenant, wrong))
@@ -150,73 +147,22 @@ func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Messag
 	return out, now, err
 }
 
-// read takes what is known of the streams, and reads the others; if it was not what
-// follows, all of them.
+// read acknowledges what is spent and reads the streams, in one round trip.
 func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
-	if p := s.lending.begin(ctx, &r, count); p != nil {
-		r.Tenants = slices.DeleteFunc(slices.Clone(r.Tenants), func(tenant string) bool { return tenant == p.spot.tenant })
-		return s.readShown(ctx, r, ask{count: count, preview: p})
-	}
-	takes := s.takes(r, count)
-	if len(takes) > 0 {
-		msgs, now, err := s.readBeside(ctx, without(r, takes), ask{count: count}, takes)
-		if err != nil || len(msgs) > 0 || slices.ContainsFunc(takes, func(t taking) bool { return t.done }) {
-			return msgs, now, err
-		}
-		r.Spent = nil
-	}
-	return s.readBeside(ctx, r, ask{count: count, block: block}, nil)
-}
-
-// readShown reads what is beside what is shown. With an error nothing is lent.
-func (s *Store) readShown(ctx context.Context, r Reader, a ask) ([]Message, time.Time, error) {
-	found := r.Notes.Found
-	msgs, now, err := s.readBeside(ctx, r, a, nil)
-	if loan := r.Notes.Loan; err != nil && loan != nil {
-		s.Return(loan)
-		r.Notes.Loan, r.Notes.Found = nil, found
-	}
-	return msgs, now, err
-}
-
-// ask is how much to read at most, for how long to wait for it, and what to be shown
-// besides.
-type ask struct {
-	count   int
-	block   time.Duration
-	preview *preview
-}
-
-// readBeside takes what is known, and reads the streams of the reader. An error of
-// these, where there are messages, comes again.
-func (s *Store) readBeside(ctx context.Context, r Reader, a ask, takes []taking) ([]Message, time.Time, error) {
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
-	q.show(ctx, a.preview)
-	q.take(ctx, takes)
-	q.ask(ctx, a)
+	q.ask(ctx, count, block)
 	clock := q.time(ctx)
-	err := q.send(ctx)
-	now := clock.Val().UTC()
-	q.shown(a.preview, now)
-	if err != nil && !errors.Is(err, redis.Nil) && (len(takes) == 0 || clock.Err() != nil) {
+	if err := q.send(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, time.Time{}, err
 	}
-	known, err := s.taken(ctx, r, takes, now)
+	now := clock.Val().UTC()
 	if text := refusal(q.room.reply()); text != "" {
-		err = errors.Join(err, s.refused(ctx, r, text))
-	} else {
-		out, wrong := q.delivered(now)
-		if err = errors.Join(err, wrong); len(known) > 0 {
-			out = append(known, out...)
-		}
-		known = out
+		return nil, now, s.refused(ctx, r, text)
 	}
-	if len(known) > 0 {
-		err = nil
-	}
-	return known, now, err
+	out, err := q.delivered(now)
+	return out, now, err
 }
 
 // refused is why a read was refused. The client does not look into raw replies: it

@@ -65,31 +65,23 @@ end
 // ARGV: group, consumer, the first and the last of the entries, what to do for each
 // message, as one letter: 't' to set a timer without a key if nobody has notes of
 // such, 's' to set any, 'c' to take it back; how many messages there are if between
-// the first and the last the consumer was given nothing else, or 0; how many entries
-// there are from the first to the last if they are a loan, or 0; unless they are, the
-// entries; of each timer its score and member; and of those with another letter than
+// the first and the last the consumer was given nothing else, or 0; the entries; of each timer its score and member; and of those with another letter than
 // 't' the tombstone, identity and order.
 //
 // It returns the time, and what became of each: '1' it is done, '0' the message is not the
 // consumer's any more, '!' it cannot be done, and of these in turn why; '?' it was not
 // tried, as for the first of these more has to be known than was said. What could
-// fail is looked at before anything is written for a message, and of a loan for any: all of
-// it is done, or nothing, and all is '0' or '?'.
+// fail is looked at before anything is written for a message.
 //
 //nolint:gochecknoglobals // see commitScript
-var setScript = redis.NewScript(unmove + keyed + whole + following + `
+var setScript = redis.NewScript(unmove + keyed + whole + `
 local stream, timers, keys, forgotten, asked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local args, executions, n, lent = ARGV, KEYS, #ARGV[5], tonumber(ARGV[7]) -- globals take long to find
-local entries, places = 7, lent > 0 and 6 or 6 + n
+local args, executions, n = ARGV, KEYS, #ARGV[5] -- globals take long to find
+local entries, places = 6, 5 + n
 local rest = places + 2 * n + 2
 local time = redis.call('TIME')
-local function nothing(what) return {time[1], time[2], string.rep(what, n)} end
-local mine, read = nil, nil -- all
-if lent > 0 then
-  local next, _
-  next, _, read = follows(stream, args[1], args[3])
-  if not next then return nothing('0') end
-elseif not whole(stream, args[1], args[2], args[3], args[4], tonumber(args[6])) then
+local mine = nil -- all
+if not whole(stream, args[1], args[2], args[3], args[4], tonumber(args[6])) then
   local pending = redis.pcall('XPENDING', stream, args[1], args[3], args[4], 10000, args[2])
   if pending['err'] then
     if not string.find(pending['err'], 'NOGROUP', 1, true) then error(pending['err'], 0) end
@@ -167,8 +159,6 @@ for i = 1, n do
   local what = string.sub(args[5], i, i)
   local note = what == 't' and 'notes' or args[at]
   local known = (not mine or mine[args[entries + i]]) and (none or redis.pcall('HMGET', executions[i + 5], 'status', note))
-  if lent > 0 and (known['err'] or broken) then return nothing('0') end
-  if lent > 0 and what == 't' and unsure(known) then return nothing('?') end
   looks[i] = known
   if what ~= 't' then at = at + 3 end
 end
@@ -176,7 +166,7 @@ for i = 1, n do
   local execution, what, known = executions[i + 5], string.sub(args[5], i, i), looks[i]
   local why = known and (known['err'] or broken)
   local usual = known and not why and what == 't' and not ended[known[1]]
-  if usual and lent == 0 and unsure(known) then
+  if usual and unsure(known) then
     tried = i - 1
     break
   end
@@ -202,9 +192,7 @@ end
 flush(tried + 1)
 remember()
 for i = tried + 1, n do done[i], left = '?', left + 1 end
-if lent > 0 then
-  move(stream, args[1], args[4], read, lent)
-elseif left == 0 then
+if left == 0 then
   redis.call('XACK', stream, args[1], unpack(args, entries + 1, entries + n))
 else
   local acks = {}

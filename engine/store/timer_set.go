@@ -53,13 +53,9 @@ func (s *Store) grantOne(ctx context.Context, w Wish) (mine bool, err error) {
 // that; with an error nothing is known of any. The time is Redis' own.
 func (s *Store) Grant(ctx context.Context, wishes ...Wish) (out []Granted, now time.Time, err error) {
 	out = make([]Granted, len(wishes))
-	for _, from := range sources(wishes) {
-		if from.loan != nil && !s.lending.due(ctx, from.loan) {
-			s.Return(from.loan)
-			continue
-		}
-		for part := range slices.Chunk(from.places(wishes), mostWishes) {
-			if now, err = s.grant(ctx, from, part, wishes, out); err != nil {
+	for _, tenant := range tenantsOf(wishes) {
+		for part := range slices.Chunk(places(wishes, tenant), mostWishes) {
+			if now, err = s.grant(ctx, tenant, part, wishes, out); err != nil {
 				return nil, now, failed("set timers", err)
 			}
 		}
@@ -71,61 +67,49 @@ func (s *Store) Grant(ctx context.Context, wishes ...Wish) (out []Granted, now t
 // an end. No more are read at once.
 const mostWishes = 1000
 
-// source is where a message is from: the stream of a tenant, read or lent.
-type source struct {
-	tenant string
-	loan   *Loan
-}
-
-func (w *Wish) source() source { return source{w.Tenant, w.loan} }
-
-// places are those of the wishes from there.
-func (from source) places(wishes []Wish) []int {
+// places are those of the wishes of a tenant.
+func places(wishes []Wish, tenant string) []int {
 	places := make([]int, 0, len(wishes))
 	for i := range wishes {
-		if wishes[i].source() == from {
+		if wishes[i].Message.Tenant == tenant {
 			places = append(places, i)
 		}
 	}
 	return places
 }
 
-// sources are those of wishes, in the order in which they appear.
-func sources(wishes []Wish) (all []source) {
+// tenantsOf are those of wishes, in the order in which they appear.
+func tenantsOf(wishes []Wish) (all []string) {
 	for i := range wishes {
-		from := wishes[i].source()
-		if len(all) == 0 || all[len(all)-1] != from && !slices.Contains(all, from) {
-			all = append(all, from)
+		tenant := wishes[i].Message.Tenant
+		if len(all) == 0 || all[len(all)-1] != tenant && !slices.Contains(all, tenant) {
+			all = append(all, tenant)
 		}
 	}
 	return all
 }
 
-// grant grants the wishes at some places, all of which are from one source.
-func (s *Store) grant(ctx context.Context, from source, places []int, wishes []Wish, out []Granted) (now time.Time, err error) {
+// grant grants the wishes at some places, all of which are of one tenant.
+func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes []Wish, out []Granted) (now time.Time, err error) {
 	for left := places; len(left) > 0 && err == nil; {
 		var reply []string
-		if reply, err = s.call(ctx, setScript, ownKeys+len(left), s.grantArgs(from, left, wishes)).StringSlice(); err == nil {
+		if reply, err = s.call(ctx, setScript, ownKeys+len(left), s.grantArgs(tenant, left, wishes)).StringSlice(); err == nil {
 			left, now, err = granted(reply, left, out)
 		}
 		for _, place := range left {
 			wishes[place].noted = true
 		}
 	}
-	if from.loan == nil {
-		return now, err
-	}
-	s.settle(from.loan, err == nil && out[places[0]].Mine)
-	return now, unlent(err)
+	return now, err
 }
 
 // ownKeys are the keys of setScript that are the tenant's.
 const ownKeys = 5
 
 // grantArgs are the keys and arguments of setScript, with room before them.
-func (s *Store) grantArgs(of source, places []int, wishes []Wish) []any {
+func (s *Store) grantArgs(tenant string, places []int, wishes []Wish) []any {
 	const each, texts = 4, 2 // of most wishes: keys and arguments, and what of them is made here
-	h, first, what := s.home(of.tenant), &wishes[places[0]], make([]byte, 0, len(places))
+	h, first, what := s.home(tenant), &wishes[places[0]], make([]byte, 0, len(places))
 	l := textList{
 		list:  append(make([]any, beforeKeys, beforeKeys+ownKeys+7+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys, &h.askedTimers),
 		texts: make([]string, 0, 3+texts*len(places)),
@@ -145,18 +129,14 @@ func (s *Store) grantArgs(of source, places []int, wishes []Wish) []any {
 		l.add(s.home(w.Timer.Tenant).executions + w.Timer.Execution)
 		what = append(what, w.letter())
 	}
-	entries := 0
-	if of.loan != nil {
-		from, to, run, entries = of.loan.first, of.loan.last, 0, of.loan.entries
-	} else if run < leastRun {
+	if run < leastRun {
 		run = 0
 	}
 	l.list = append(l.list, &first.Group, &first.Consumer)
 	l.add(from, to, string(what))
-	if l.list = append(l.list, run, entries); of.loan == nil {
-		for _, place := range places {
-			l.list = append(l.list, &wishes[place].ID)
-		}
+	l.list = append(l.list, run)
+	for _, place := range places {
+		l.list = append(l.list, &wishes[place].ID)
 	}
 	s.wanted(&l, places, wishes)
 	return l.list

@@ -36,7 +36,7 @@ func newBench(b testing.TB, services int) *bench {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = rdb.Close() })
-	st := store.New(rdb, store.Options{Lend: 5})
+	st := store.New(rdb, store.Options{})
 	if err := st.Groups(b.Context(), tenant, store.TimerGroup); err != nil {
 		b.Fatal(err)
 	}

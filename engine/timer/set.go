@@ -18,8 +18,6 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 		w := store.Wish{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
 		if err := understand(&w); err == nil {
 			wishes = append(wishes, w)
-		} else if loan := msgs[i].Loan(); loan != nil {
-			s.store.Return(loan) // it is to be given us before it can be given up
 		} else if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
 			return err
 		}

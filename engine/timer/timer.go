@@ -63,7 +63,6 @@ func (o Options) check() error {
 // New is a timer service on what st holds.
 func New(st *store.Store, opts Options) (*Service, error) {
 	opts.Wants = func(t event.Type) bool { return t == event.TimerSet || concerns(t) }
-	opts.Lend = true
 	if opts.Block > 0 {
 		opts.Claim = opts.Lease / claims
 	}
