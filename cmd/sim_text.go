@@ -276,6 +276,9 @@ func (s *searcher) meaning(_ *searched, f *search.Finding) string {
 	case search.RuleTwice:
 		return "A service takes calls with different keys for different orders. Leave the Idempotency-Key header to flunq, which sends the same one with\n" +
 			"each attempt at a task, or make it of something that stays, such as $workflow.id, and not of the time."
+	case search.RuleOverwritten:
+		return "It happens though nothing goes wrong, and the outcome looks the same each time. Have the service compare versions (If-Match with the ETag\n" +
+			"that GET returned, and a retry that reads again), or change the value in one call that names the difference."
 	case search.RuleUndone:
 		return "To the workflow a lost answer looks like a failed call, but the service has done its work. Either retry the call (catch.retry): each attempt\n" +
 			"has the same Idempotency-Key header. Or take it back in the catch even so, under an id that the workflow chose before the call."

@@ -22,7 +22,7 @@ import (
 
 // Hint is something that is wrong in no run, and worth a look.
 type Hint struct {
-	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "together", "listen", "call" or "early"
+	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "together", "correlate", "listen", "call" or "early"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
@@ -73,17 +73,25 @@ func (h *hunt) countTimeouts(v *verdict) {
 	}
 }
 
-// hints are all of them, in the order of the document.
-func (h *hunt) hints() []Hint {
+// hints are all of them, in the order of the document. Those that say what no run has
+// shown are left out unless there were many.
+func (h *hunt) hints(many bool) []Hint {
 	b := bounds{h.Config.Definition, h.turns}
-	out := h.wholeHint(b)
+	var out []Hint
+	if !many {
+		for _, t := range h.Config.Definition.Tasks() {
+			out = slices.Concat(out, exportHint(t), h.advice(t))
+		}
+		return append(out, h.endlessHints()...)
+	}
+	out = h.wholeHint(b)
 	for _, t := range h.Config.Definition.Tasks() {
 		out = append(out, h.timeoutHint(b, t)...)
 		out = append(out, exportHint(t)...)
 		out = append(out, h.catchHint(t)...)
 		out = append(out, h.advice(t)...)
 	}
-	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.earlyHints(), h.endlessHints())
+	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.hearersHint(), h.earlyHints(), h.endlessHints())
 }
 
 // firstMissed looks for events that come too early though nothing goes wrong.

@@ -42,6 +42,7 @@ type hunt struct {
 	rekeyed         map[string]*sim.Rekeyed // calls whose idempotency keys are wrong, by task
 	takenBack       map[string]*takenBack   // tries that do not take back what they have done, or not in order
 	left            map[string]*leftBehind  // calls that faulted executions leave behind, by task
+	hearers         map[string]int          // how many executions heard one event, at most, by its type
 	handling        []*dsl.Task             // see there
 	turns           map[string]int          // of loops, at most, by the tasks inside
 	unheard         []sim.Missed            // events that came too early in the first run
@@ -58,7 +59,8 @@ type class struct {
 	calls     []sim.Call    // of that and of those that it has begun
 	history   []event.Event // of one that did not end
 	outcome   Outcome
-	finding   string // the signature of the finding that tells of it; "" if none does
+	loses     *failure // an update that is lost in it; nil: none
+	finding   string   // the signature of the finding that tells of it; "" if none does
 	scenarios []Scenario
 	facts     []*facts // of the first of them
 }
@@ -98,7 +100,7 @@ func newHunt(s *Search) *hunt {
 		Search: s, report: &Report{Faults: map[sim.FaultKind]int{}},
 		known: map[string]map[string]*class{}, whole: map[string]*class{}, done: map[string]*done{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
 		timeouts: map[string]*timeouts{}, repeated: map[sim.Deed]*Repeat{},
-		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{}, left: map[string]*leftBehind{}, handling: handling(s.Config.Definition), turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
+		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{}, left: map[string]*leftBehind{}, hearers: map[string]int{}, handling: handling(s.Config.Definition), turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
 	}
 }
 
@@ -389,6 +391,7 @@ func (h *hunt) learn(v *verdict) {
 	if h.together() && len(v.trial.Ends) > 0 {
 		h.learnRun(v)
 	}
+	h.learnHearers(v.trial)
 	for _, end := range v.trial.Ends {
 		id := sibling(end.ID)
 		if h.known[id] == nil {
@@ -442,6 +445,11 @@ func (h *hunt) usual() {
 	}
 	if h.together() {
 		h.unlikeOutcomes("", all)
+		for _, c := range all {
+			if c.loses != nil && len(all) == 1 {
+				h.fail(*c.loses, c.scenarios[0], c.outcome.Runs, true)
+			}
+		}
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.known)) {
@@ -633,8 +641,6 @@ func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 		return slices.Index(rank, f.Class)
 	}
 	slices.SortStableFunc(h.report.Findings, func(a, b *Finding) int { return place(a) - place(b) })
-	if h.report.Stopped == "" || h.report.Seeds > 0 { // what never happened in a few runs says nothing
-		h.report.Hints = h.hints()
-	}
+	h.report.Hints = h.hints(h.report.Stopped == "" || h.report.Seeds > 0)
 	return h.report, nil
 }

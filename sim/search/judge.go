@@ -29,16 +29,17 @@ const (
 	ruleSame = "the outcome is that of a run without faults"
 	ruleEnds = "every execution ends"
 
-	RuleOrder   = "the outcome depends on which step comes first"
-	RuleHang    = "an execution waits for ever"
-	RuleTwice   = "a call is carried out twice"
-	RuleUndone  = "a call is carried out and never taken back"
-	RuleTimeout = "after a delay a timeout decides the outcome"
-	RuleEvent   = "after a delay an event is missed"
-	RuleAnswer  = "the answer of a call is lost after the call was carried out"
-	RuleCancel  = "after a delay a child ends before it is cancelled"
-	RuleFaster  = "after a delay another step comes first"
-	RuleClock   = "the outcome depends on the clock"
+	RuleOrder       = "the outcome depends on which step comes first"
+	RuleHang        = "an execution waits for ever"
+	RuleTwice       = "a call is carried out twice"
+	RuleOverwritten = "an update is overwritten by one that does not know of it"
+	RuleUndone      = "a call is carried out and never taken back"
+	RuleTimeout     = "after a delay a timeout decides the outcome"
+	RuleEvent       = "after a delay an event is missed"
+	RuleAnswer      = "the answer of a call is lost after the call was carried out"
+	RuleCancel      = "after a delay a child ends before it is cancelled"
+	RuleFaster      = "after a delay another step comes first"
+	RuleClock       = "the outcome depends on the clock"
 )
 
 // Finding is a way in which runs fail, and the smallest run that was found to do so.
@@ -112,6 +113,9 @@ func (f failure) signature() string {
 func (h *hunt) differing(t *sim.Trial) []failure {
 	var out []failure
 	if h.together() && h.whole[h.runKey(t)] != nil {
+		if f, ok := h.overwritten(t); ok {
+			return []failure{f}
+		}
 		return nil
 	}
 	odd := false // whoever ended in another way need not have started others

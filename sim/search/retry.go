@@ -55,11 +55,12 @@ func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]st
 		lost[s.Task] = true
 	}
 	for _, end := range t.Ends {
-		done, well := map[string]bool{}, []string{}
+		done, behind, well := map[string]bool{}, map[string]string{}, []string{}
 		for _, e := range end.History {
 			key := end.ID + " " + untried(e.Task)
 			if e.Type == event.TaskRequested && done[key] {
 				repeatable[key] = true
+				after[key] = cmp.Or(after[key], behind[key])
 			}
 			var c event.Completed
 			if e.Type != event.TaskCompleted || decide.DecodeData(e, &c) != nil || c.Error == nil && c.Status != "" {
@@ -72,7 +73,7 @@ func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]st
 				done[key] = true
 			default:
 				for _, before := range well {
-					after[before] = cmp.Or(after[before], event.ParseRun(e.Task).Ref)
+					behind[before] = event.ParseRun(e.Task).Ref
 				}
 				well = nil
 			}

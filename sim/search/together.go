@@ -40,6 +40,9 @@ func (h *hunt) learnRun(v *verdict) {
 		}
 		c.outcome = Outcome{Status: string(c.end.Status), Output: t.Output, Error: t.Error, Calls: c.calls, Kept: t.Shared, Stop: t.Stop}
 		h.whole[key] = c
+		if f, ok := h.overwritten(t); ok {
+			c.loses = &f
+		}
 	}
 	h.count(c, v, t.Ends[0])
 }

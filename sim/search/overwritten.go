@@ -1,0 +1,111 @@
+package search
+
+import (
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// overwritten finds an update that is lost in a run in which nothing goes wrong: one
+// execution writes what it has made of something that it read, though another one has
+// changed that in the meantime. Runs that all lose it do not differ, so comparing them
+// shows nothing.
+func (h *hunt) overwritten(t *sim.Trial) (failure, bool) {
+	if !h.together() || len(t.Struck) > 0 || len(h.whole) != 1 {
+		return failure{}, false // runs that differ are a race
+	}
+	type read struct{ root, url string }
+	since := map[read]*sim.Call{} // the change by another execution since the last read; nil: none
+	calls := callsBelow(t, "")
+	for i := range calls {
+		c := &calls[i]
+		root, _, _ := strings.Cut(c.Execution, ".")
+		at := read{root, c.URL}
+		_, shared := t.Shared[c.URL]
+		switch other := since[at]; {
+		case !shared || c.Status >= 300: //nolint:mnd // it has changed nothing
+		case c.Safe():
+			since[at] = nil
+		default:
+			if task := h.writer(c); other != nil && task != nil {
+				return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleOverwritten, Execution: c.Execution, Detail: fmt.Sprintf(
+					"%s read %s before %s changed it, and then overwrites that change with %s %s", c.Execution, c.URL, other.Execution, c.Method, c.Body,
+				)}, task: task.Ref}, true
+			}
+			for of := range since {
+				if of.url == c.URL && of.root != root {
+					since[of] = c
+				}
+			}
+			delete(since, at) // what it wrote is what it knows
+		}
+	}
+	return failure{}, false
+}
+
+// writer is the task that made a call, if that writes back what an expression makes and
+// gives the service nothing to compare; nil if not.
+func (h *hunt) writer(c *sim.Call) *dsl.Task {
+	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
+		t := def.Task(event.ParseRun(c.Task).Ref)
+		if t == nil {
+			continue
+		}
+		method, _ := request(t)
+		raw, _ := t.Raw.(map[string]any)
+		with, _ := raw["with"].(map[string]any)
+		if method == c.Method && (method == "PUT" || method == "PATCH") && !checksVersion(t) && strings.Contains(string(event.Encode(with["body"])), "${") {
+			return t
+		}
+	}
+	return nil
+}
+
+// learnHearers counts how many executions heard one event, at most, by its type.
+func (h *hunt) learnHearers(t *sim.Trial) {
+	heard := map[[3]string]int{}
+	for _, end := range t.Ends {
+		for _, e := range end.History {
+			if e.Type != event.EventReceived || strings.Contains(end.ID, ".") {
+				continue
+			}
+			came := sim.Arrived(e)
+			key := [3]string{string(came.Type), came.Source, came.ID}
+			heard[key]++
+			h.hearers[key[0]] = max(h.hearers[key[0]], heard[key])
+		}
+	}
+}
+
+// hearersHint tells of events that several executions took, as none of them says which it
+// waits for.
+func (h *hunt) hearersHint() []Hint {
+	var out []Hint
+	for _, t := range h.Config.Definition.Tasks() {
+		if t.Listen == nil {
+			continue
+		}
+		for _, f := range t.Listen.To.Filters {
+			if n := h.hearers[typeOf(f)]; n > 1 && len(f.Correlate) == 0 {
+				out = append(out, Hint{"correlate", t, fmt.Sprintf("one event %s reached %d executions: nothing says which of them it is for. "+
+					"If it is for one, let the listen say so: correlate: {order: {from: .order, expect: '${ $workflow.input.order }'}}", typeOf(f), n)})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// typeOf is the type of events that a filter asks for; "" if it names none.
+func typeOf(f dsl.EventFilter) string {
+	for _, field := range f.With {
+		if text, ok := field.Value.Constant(); field.Key == "type" && ok {
+			typ, _ := text.(string)
+			return typ
+		}
+	}
+	return ""
+}
