@@ -50,7 +50,7 @@ func scriptBugs() []scriptBug {
 		{name: "the commit does not take timers out", on: "a child is cancelled with", changes: []string{
 			"transitions function cancel ZREM 1", "0", "transitions function cancel unmove 1", "false", "set function take if 4", "false",
 		}},
-		{name: "a timer is set for one that has ended", on: "a child is cancelled before", changes: []string{"set table 5", "{}"}},
+		{name: "a timer is set for one that has ended", on: "a child is cancelled before", changes: []string{"set table 4", "{}"}},
 		{name: "one of the timers that fire stays", on: "timers that are set", changes: []string{"fire ZREM 1 unpack 1 arg 1", "@, math.min(2, #@)"}},
 		{name: "what was not read is passed by", on: "timers that are set", changes: []string{"unread if 3", "true"}},
 		{name: "an answer is given for another's message", on: "suspended while", changes: []string{"reply if 5", "true"}},
