@@ -42,6 +42,7 @@ const ruleCompanion = "flunq's own workflows end as is known"
 // The companions that are no workloads.
 const (
 	modelledName  = "a modelled document"
+	operatedName  = "a modelled document that operators change"
 	restingName   = "a crowd of tasks rests" // an operator suspends an execution, and resumes it
 	cancelledName = "a crowd of tasks is cancelled"
 	changedName   = "tasks whose timers are changed" // and their document
@@ -51,6 +52,14 @@ const (
 
 // NewCompanion is the companion of a name with a seed.
 func NewCompanion(name string, seed uint64) (*Companion, error) {
+	c, err := newCompanion(name, seed)
+	if err == nil {
+		c.Config.Watchful = true
+	}
+	return c, err
+}
+
+func newCompanion(name string, seed uint64) (*Companion, error) {
 	switch name {
 	case modelledName:
 		return once(name, seed, func() (*Companion, error) {
@@ -60,6 +69,15 @@ func NewCompanion(name string, seed uint64) (*Companion, error) {
 			}
 			m.cfg.Plan = &Plan{}
 			return &Companion{name, m.cfg, m.wrong}, nil
+		})
+	case operatedName:
+		return once(name, seed, func() (*Companion, error) {
+			m, ok := modelOf(seed, offspring())
+			if !ok {
+				return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
+			}
+			m.cfg.Plan, m.cfg.Acts = &Plan{}, changesOf(seed, m.want.at)
+			return &Companion{name, m.cfg, operated}, nil
 		})
 	case restingName, cancelledName, deadlyName, changedName, damagedName:
 		return crowdCompanion(name, seed), nil
@@ -209,6 +227,20 @@ func changes(seed uint64) (acts []Act) {
 	return acts
 }
 
+// changesOf are what operators do to a modelled document that takes so long: they retry it in the end.
+func changesOf(seed uint64, lasts time.Duration) (acts []Act) {
+	deals := []Deal{Suspend, Move, Migrate, CancelTimer, Fire, Move, Resume, Restore}
+	for i := range seed % 4 { //nolint:mnd // or none
+		n := Draw(seed, "changes", i)
+		acts = append(acts, Act{deals[(n>>8)%uint64(len(deals))], "x", time.Duration((n >> 16) % uint64(lasts+time.Second))}) //nolint:gosec // no less than that
+	}
+	return append(acts, Act{Retry, "x", lasts + time.Hour}, Act{Retry, "x", lasts + 2*time.Hour})
+}
+
+// operated says what is wrong with a run that operators have changed: it may well wait for an
+// event that has passed.
+func operated(t *Trial) []string { return errorsOf(t.Broken) }
+
 // timersChanged says what is wrong with a run whose timers were changed.
 func timersChanged(t *Trial) []string {
 	wrong := errorsOf(t.Broken)
@@ -353,18 +385,21 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 		}
 		return some
 	}
-	var crowds, modelled []companionRun
+	var crowds, modelled, changed []companionRun
 	for n := range uint64(24) { // each moment, of both executions
 		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n}, companionRun{damagedName, n})
 	}
 	for _, n := range modelsThatShow() {
 		modelled = append(modelled, companionRun{modelledName, n})
 	}
+	for _, n := range []uint64{172, 189, 145, 215, 101, 97, 132, 268, 290, 70, 147, 160, 59, 15, 238, 181, 115, 137, 22, 232, 78, 53, 72, 223} { // faulted ones among them
+		changed = append(changed, companionRun{operatedName, n})
+	}
 	language := slices.IndexFunc(of(0), func(c companionRun) bool {
 		return !slices.ContainsFunc(languageWorkloads(), func(l workload) bool { return l.name == c.name })
 	})
-	all := append(of(0)[:language:language], mixed(of(0)[language:], crowds[:24], modelled[:12])...)
-	rest := mixed(of(1), of(2), crowds[24:], modelled[12:], of(3))
+	all := append(of(0)[:language:language], mixed(of(0)[language:], crowds[:24], modelled[:12], changed[:12])...)
+	rest := mixed(of(1), of(2), crowds[24:], modelled[12:], changed[12:], of(3))
 	for seed := uint64(4); seed < 16; seed++ {
 		rest = append(rest, of(seed)...)
 	}

@@ -30,6 +30,13 @@ type ledger struct {
 	heard  map[string]bool        // events from outside, by their ids
 	tries  map[string]int         // retries that were set, by the run of their try
 
+	limitless bool        // it has a time limit, and no timer was set for it since it began or was retried
+	fell      []event.Run // the tasks that failed last, of the same cause, the innermost first
+	cause     *event.Problem
+	resumes   string // the task from which an execution that has faulted goes on if it is retried; "" if it is not known
+	next      string // likewise, once it was retried
+	held      bool   // results have waited for the end of a suspension
+
 	paused bool      // the execution is suspended
 	last   time.Time // at which a task began, or a timer was set
 
@@ -55,6 +62,8 @@ func audit(def *dsl.Definition, id string, events []event.Event, broken breaks) 
 func (l *ledger) take(e event.Event) {
 	if outside(e) {
 		l.rules.settle()
+		l.limited()
+		l.fell = nil
 	}
 	if e.Type != event.TimerCancelled {
 		l.tidy()
@@ -63,9 +72,13 @@ func (l *ledger) take(e event.Event) {
 		l.dated(e)
 	}
 	switch e.Type {
+	case event.ExecutionStarted:
+		l.limitless = l.def.Timeout != nil
 	case event.TaskRequested:
+		l.goesOn(e)
 		l.begins(e)
 	case event.TaskCompleted:
+		l.fails(e)
 		l.ends(e)
 	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
 		var t event.Timer
@@ -76,15 +89,84 @@ func (l *ledger) take(e event.Event) {
 	case event.ExecutionSuspended, event.ExecutionRetried, event.ExecutionResumed:
 		l.loose, l.open = true, map[string]event.Run{}
 		l.rules.stop()
-		l.paused = e.Type == event.ExecutionSuspended
+		if e.Type == event.ExecutionRetried {
+			l.limitless, l.next, l.resumes = l.def.Timeout != nil, l.resumes, ""
+		}
+		l.paused, l.held = e.Type == event.ExecutionSuspended, l.held || e.Type == event.ExecutionSuspended
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		l.rules.closes(e)
 		l.rules.stop()
+		l.falls(e)
 		l.closes(e)
 	case event.ExecutionMigrated, event.ExecutionRestored:
+		l.next = ""
 		l.rules.stop()
 	default:
 	}
+}
+
+// limited looks, once a decision is complete, whether the time limit of the execution has its timer.
+func (l *ledger) limited() {
+	if l.limitless {
+		l.broken("a workflow with a time limit has a timer", l.id, "none was set as it began, or was retried")
+		l.limitless = false
+	}
+}
+
+// fails takes in the end of a task, which may have failed of the one that failed before it.
+func (l *ledger) fails(e event.Event) {
+	var c event.Completed
+	if decide.DecodeData(e, &c) != nil || c.Status != "" && c.Status != "skipped" {
+		return // what is cancelled has no say
+	}
+	run := event.ParseRun(e.Task)
+	if c.Status == "skipped" && run.Ref == l.next {
+		l.next = ""
+	}
+	switch n := len(l.fell); {
+	case c.Success || c.Error == nil:
+		l.fell = nil
+	case n > 0 && encloses(run, l.fell[n-1]):
+		l.fell = append(l.fell, run)
+		if *c.Error != *l.cause { // it may have failed of something else
+			l.cause = &event.Problem{}
+		}
+	default:
+		l.fell, l.cause = []event.Run{run}, c.Error
+	}
+}
+
+// falls notes where an execution has faulted: at the innermost of the tasks that have failed
+// of one another, or, of a fork, at that as a whole.
+func (l *ledger) falls(e event.Event) {
+	if e.Type == event.WorkflowCompleted {
+		l.limited()
+	}
+	l.resumes, l.limitless, l.next = "", false, ""
+	if e.Type != event.WorkflowFailed || givenUp(e) || l.held || len(l.fell) == 0 || l.cause.Type == "" {
+		return
+	}
+	for i, run := range l.fell {
+		t := l.def.Task(run.Ref)
+		if t == nil || !strings.HasPrefix(run.Ref, "/do/") { // it stands in a function
+			l.resumes = ""
+			return
+		}
+		if i == 0 || t.Kind == dsl.Fork {
+			l.resumes = run.Ref
+		}
+	}
+	if l.around(l.fell[len(l.fell)-1].Ref) != "" { // what is around it has failed of something else
+		l.resumes = ""
+	}
+}
+
+// goesOn holds the first task of an execution that was retried against the one that had failed.
+func (l *ledger) goesOn(e event.Event) {
+	if ref := event.ParseRun(e.Task).Ref; l.next != "" && ref != l.next {
+		l.broken("what is retried goes on from the task that failed", l.id, "%s had failed, and %s began", l.next, RunName(e.Task))
+	}
+	l.next = ""
 }
 
 // dated looks at what a decision has made: its time does not run back, and there is
@@ -127,7 +209,7 @@ func (l *ledger) ends(e event.Event) {
 	if !ok {
 		run = event.ParseRun(e.Task)
 	}
-	l.rules.ends(e, run, &c)
+	l.rules.ends(e, run, &c, l.fired[slot(event.Timer{TaskID: e.Task, Kind: event.TimeoutTimer})])
 	if c.Status == "skipped" {
 		return
 	}

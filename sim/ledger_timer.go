@@ -31,6 +31,7 @@ func (l *ledger) timer(e event.Event, t event.Timer) {
 		l.timers[key] = t
 		return
 	case e.Type == event.TimerScheduled:
+		l.limitless = l.limitless && t.TaskID != ""
 		l.schedules(e, t)
 		if t.Kind == event.RetryTimer {
 			l.rules.waits(t.TaskID)

@@ -22,7 +22,7 @@ type published struct {
 
 	seen     map[stated]bool
 	back     map[string]bool      // timers that were taken back and not set again
-	emitted  map[string]bool      // events that tasks have sent, by source and id
+	emitted  map[string]bool      // events that tasks have sent, by tenant, source and id
 	again    map[stated]bool      // tasks with a timer that a fault had set twice
 	reopened map[string]bool      // executions that were retried, and so end twice
 	victims  *victims             // which may have been brought back
@@ -82,7 +82,7 @@ func (p *published) first(e publication) bool {
 func (p *published) take(e publication) {
 	p.takenBack(e)
 	if e.Source != "" && !strings.HasPrefix(string(e.Type), event.Prefix) {
-		p.emitted[e.Source+" "+e.ID] = true
+		p.emitted[e.Tenant+" "+e.Source+" "+e.ID] = true
 	}
 	if e.Type == event.TimerFired && p.over[e.Execution] && !p.again[stated{e.Execution, e.Task}] {
 		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
@@ -142,7 +142,8 @@ func unpublished(ends []End, seen map[stated]bool, broken breaks) {
 // single reports whether an event is of those that the engine does not send again by
 // itself: of a type of which there is but one, and not one that is tried again.
 func (p publication) single() bool {
-	return (p.Type == event.TimerFired || p.Type == event.TaskCompleted || p.Type == event.TaskRequested) && !p.again
+	ours := strings.HasPrefix(string(p.Type), event.Prefix)
+	return (p.Type == event.TimerFired || p.Type == event.TaskCompleted || p.Type == event.TaskRequested || !ours && strings.HasPrefix(p.ID, p.Execution+"/do/")) && !p.again
 }
 
 // publication is what an entry of the stream says of its event.
@@ -218,12 +219,13 @@ func ended(e event.Event) bool {
 	return e.Type == event.WorkflowCompleted || e.Type == event.WorkflowFailed || e.Type == event.WorkflowCancelled
 }
 
-// announced holds the events that tasks say they have sent against those that were published.
+// announced holds the events that tasks say they have sent against those that were published,
+// and against one another: an id that the engine gives is that of one event.
 func (w *world) announced(ends []End, published map[string]bool, broken breaks) {
 	if !w.emits() {
 		return
 	}
-	mark := []byte(`"task_type":"emit"`)
+	mark, tasks := []byte(`"task_type":"emit"`), map[string]string{}
 	for _, end := range ends {
 		for _, e := range end.History {
 			var c event.Completed
@@ -235,9 +237,17 @@ func (w *world) announced(ends []End, published map[string]bool, broken breaks) 
 				Source string `json:"source"`
 				Type   string `json:"type"`
 			}
-			if json.Unmarshal(c.Output, &sent) == nil && sent.ID != "" && !published[sent.Source+" "+sent.ID] {
+			if json.Unmarshal(c.Output, &sent) != nil || sent.ID == "" {
+				continue
+			}
+			id := w.tenantOf(end.ID) + " " + sent.Source + " " + sent.ID
+			if !published[id] {
 				broken("what a task sends is published", end.ID, "%s %s of %s is not", sent.Type, sent.ID, e.Task)
 			}
+			if by := tasks[id]; by != "" && strings.HasPrefix(sent.ID, w.idOf(end.ID)+event.ParseRun(e.Task).Ref) {
+				broken("an event that a task sends has an id of its own", end.ID, "%s and %s both sent %s %s", by, RunName(e.Task), sent.Type, sent.ID)
+			}
+			tasks[id] = RunName(e.Task) + " of " + end.ID
 		}
 	}
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,8 +49,8 @@ type frame struct {
 
 // branchEnd is what became of a branch of a fork.
 type branchEnd struct {
-	over, well bool
-	output     json.RawMessage // nil if it is not known
+	over, well, cancelled bool
+	output                json.RawMessage // nil if it is not known
 }
 
 func newRules(def *dsl.Definition, id string, broken breaks) *rules {
@@ -188,8 +189,8 @@ func (f *frame) list(part string) dsl.TaskList {
 	}
 }
 
-// ends takes in that a run has ended.
-func (r *rules) ends(e event.Event, run event.Run, c *event.Completed) {
+// ends takes in that a run has ended, whose own time may be up.
+func (r *rules) ends(e event.Event, run event.Run, c *event.Completed, late bool) {
 	if r.stopped() {
 		return
 	}
@@ -213,13 +214,25 @@ func (r *rules) ends(e event.Event, run event.Run, c *event.Completed) {
 	switch {
 	case c.Status != "":
 		if f.parent != nil && f.parent.branches != nil {
-			f.parent.branches[f.branch] = branchEnd{over: true}
+			f.parent.branches[f.branch] = branchEnd{over: true, cancelled: true}
 		}
 	case !c.Success:
+		r.lost(f, late)
 		r.fails(f)
 	default:
 		r.whole(f, c)
 		r.succeeds(f, c)
+	}
+}
+
+// lost holds a fork whose branches compete and that has failed against these: it goes on
+// until the last one has failed, unless its own time is up.
+func (r *rules) lost(f *frame, late bool) {
+	if f.branches == nil || !f.task.Fork.Compete || late || slices.ContainsFunc(f.branches, func(b branchEnd) bool { return b.well }) {
+		return
+	}
+	if i := slices.IndexFunc(f.branches, func(b branchEnd) bool { return b.cancelled }); i >= 0 {
+		r.broken("a fork ends with its branches", r.id, "%s failed, and its branch %s, which competes, had not", f.run, f.task.Fork.Branches[i].Name)
 	}
 }
 

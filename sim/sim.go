@@ -61,6 +61,7 @@ type Config struct {
 	Slow     bool          // calls take longer than leases
 	Waits    time.Duration // timer services wait in their reads, and look at the timers at least this often; 0: they ask again when there is something new
 	Thorough bool          // services look for what others may have left, though nothing goes wrong
+	Watchful bool          // what executions wait for is looked at whenever nothing is under way
 	Deadly   uint64        // of all messages that are begun with, the one that whoever does so dies of; 0: none
 
 	bug       *bug                      // planted by the tests of the simulator itself

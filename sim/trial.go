@@ -336,6 +336,9 @@ func (w *world) letters(ctx context.Context, t *Trial, broken breaks) error {
 			return err
 		}
 		for _, l := range letters {
+			if slices.Contains(l.Fields, event.AttemptAttribute) {
+				broken("a dead letter is what was sent", w.label(tenant, l.Event.Execution), "that of %s %s says that it was delivered before", l.Event.Type, l.Event.ID)
+			}
 			if own, along := w.doomed(tenant, l); own || along {
 				if own {
 					mourned++

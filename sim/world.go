@@ -71,7 +71,8 @@ type world struct {
 	missed      missed
 	timeUp      bool // Config.MaxTime has passed
 	victims     victims
-	past        []publication // that were trimmed
+	past        []publication      // that were trimmed
+	looked      map[string]*looked // executions, see lookAround
 
 	living  int // executions that have begun and not ended
 	tasks   int
@@ -89,7 +90,7 @@ type arrival struct {
 }
 
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	w := &world{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &world{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, looked: map[string]*looked{}, deeds: map[Deed]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range w.tenants {
 		w.streams = append(w.streams, streamOf(tenant))
 	}
@@ -267,6 +268,7 @@ func (w *world) advance(ctx context.Context) (bool, error) {
 	if err := w.missedSoFar(ctx); err != nil {
 		return false, err
 	}
+	w.lookAround(ctx)
 	next := w.nextWake()
 	if len(w.arrivals) > 0 && (next.IsZero() || w.arrivals[0].at.Before(next)) {
 		next = w.arrivals[0].at

@@ -135,8 +135,8 @@ func (g *group) forget(at int) {
 }
 
 // Open counts the entries of a stream whose fields are of those that are meant: how
-// many of them a group has not been given, and how many one of its consumers has been,
-// and has not acknowledged.
+// many of them a group has not been given, and how many one of its consumers, or any of
+// them if none is named, has been given and has not acknowledged.
 func (s *Server) Open(key, name, by string, meant func(fields []string) bool) (unread, pending int) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -151,7 +151,7 @@ func (s *Server) Open(key, name, by string, meant func(fields []string) bool) (u
 		}
 	}
 	for _, p := range g.pending {
-		if p.owner.name != by {
+		if by != "" && p.owner.name != by {
 			continue
 		}
 		if e := st.entry(p.streamID); e != nil && meant(e.fields) {

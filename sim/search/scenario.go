@@ -36,6 +36,9 @@ const (
 	mostTenants    = 1_000
 )
 
+// watchfulEvery is one in how many seeds is watchful: it takes time.
+const watchfulEvery = 4
+
 // ParseScenario reads what a Scenario is written as.
 func ParseScenario(text []byte) (Scenario, error) {
 	sc := Scenario{Processes: 1, Executions: 1}
@@ -65,6 +68,7 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
 	cfg.Twins, cfg.Acts, cfg.Deadly, cfg.Slow, cfg.Waits = sc.Twins, sc.Acts, sc.Deadly, sc.Slow, sc.Waits
 	cfg.Plan, cfg.Thorough = &sim.Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
+	cfg.Watchful = sim.Choice(sc.Seed, "watchful")%watchfulEvery == 0
 	return cfg
 }
 

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+)
+
+const (
+	ruleNeeded  = "what an execution waits for is there"
+	ruleUseless = "a timer that is set is waited for"
+)
+
+// longHistory is the length from which histories are not followed while a run goes on.
+const longHistory = 400
+
+// looked is how an execution stood when it was looked at.
+type looked struct {
+	pastState
+
+	definition string
+	whole      bool // nothing was left to look at
+}
+
+// lookAround compares what each execution waits for with what Redis has, before the clock
+// moves on. It looks only where no event is unread or unacknowledged: then nobody is about
+// to add what is missing.
+func (w *world) lookAround(ctx context.Context) {
+	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.quiet("worker") || !w.quiet("timer") || w.delayed() {
+		return
+	}
+	performing := !w.quiet("executor")
+	for _, id := range w.executions() {
+		it, err := w.look(ctx, id)
+		if it == nil || err != nil || it.whole { // the invariants say so when it has ended
+			continue
+		}
+		it.whole = !performing // what is under way may still be lost
+		var needed []event.Timer
+		if !it.state.Status.Ended() {
+			needed = it.state.Needs(it.env).Timers
+			for _, text := range w.lacks(ctx, &it.pastState, performing) {
+				w.breach(ruleNeeded, id, text)
+			}
+		}
+		w.useless(id, needed)
+	}
+}
+
+// look brings what is known of an execution up to date; nil if that is not worth it.
+func (w *world) look(ctx context.Context, id string) (*looked, error) {
+	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+	if err != nil || x.Version > longHistory || x.Definition == "" {
+		return nil, err
+	}
+	it := w.looked[id]
+	switch {
+	case it == nil || it.definition != x.Definition || it.state.Version > x.Version:
+		past, err := w.stateOf(ctx, id)
+		if past == nil || err != nil {
+			return nil, err
+		}
+		it = &looked{pastState: *past, definition: x.Definition}
+	case it.state.Version < x.Version:
+		delete(w.looked, id)
+		tail, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), it.state.Version, int(x.Version-it.state.Version))
+		if err != nil {
+			return nil, err
+		}
+		if err := it.state.Replay(it.env, tail); err != nil {
+			return nil, err
+		}
+		it.whole = false
+	}
+	if !it.state.Settled() {
+		return nil, nil
+	}
+	w.looked[id] = it
+	return it, nil
+}
+
+// quiet reports whether a consumer group has no event that concerns it, unread or
+// unacknowledged.
+func (w *world) quiet(group string) bool {
+	for _, t := range w.teams {
+		if t.group != group {
+			continue
+		}
+		for _, stream := range w.streams {
+			if unread, pending := w.memory.Open(stream, t.reads(), "", func(fields []string) bool { return t.concerns(typeOf(fields)) }); unread+pending > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// delayed reports whether a delivery that failed is to be tried again later.
+func (w *world) delayed() bool {
+	return slices.ContainsFunc(w.memory.Members(timers), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
+}
+
+// lacks says, a line for each, what an execution waits for that nobody will bring about,
+// and whose part that was.
+func (w *world) lacks(ctx context.Context, past *pastState, performing bool) (all []string) {
+	id := w.label(past.state.Tenant, past.state.Execution)
+	needs := past.state.Needs(past.env)
+	there, err := w.engine.Store.Armed(ctx, needs.Timers)
+	for i, t := range there {
+		if err == nil && t.ID == "" && past.state.CancelledBy(needs.Timers[i]) == "" {
+			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service had to set it, or fire it", RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))
+		}
+	}
+	for _, typ := range needs.Listen {
+		if !w.hears(ctx, id, typ) {
+			all = append(all, fmt.Sprintf("it listens for %s, and is not on the list of listeners: the worker had to put it there", typ))
+		}
+	}
+	if past.state.Paused { // what was told to it meanwhile waits, too
+		needs.Children = nil
+	}
+	for _, child := range needs.Children {
+		x, err := w.engine.Store.Execution(ctx, past.state.Tenant, child)
+		if status := decide.Status(x.Status); err == nil && status.Ended() {
+			all = append(all, fmt.Sprintf("it waits for execution %s, which is %s: the worker had to tell it so", child, status))
+		}
+	}
+	switch {
+	case past.state.Ready():
+		all = append(all, "it has tasks to compute: the worker had to go on with them")
+	case !performing && past.state.Requested():
+		all = append(all, "it waits for the result of "+requestedIn(past)+": an executor had to perform it, and the worker to take the result")
+	}
+	return all
+}
+
+// requestedIn names the tasks that executors were asked for.
+func requestedIn(past *pastState) string {
+	var names []string
+	requests, _ := past.state.Requests(past.env) // those that cannot be made again are not named
+	for _, e := range requests {
+		names = append(names, RunName(e.Task))
+	}
+	return strings.Join(names, ", ")
+}
+
+// useless looks for timers of an execution other than those that it waits for.
+func (w *world) useless(id string, needed []event.Timer) {
+	own := fmt.Sprintf(`"execution_id":%q`, w.idOf(id))
+	for _, member := range w.memory.Members(timers) {
+		if !strings.Contains(member, own) {
+			continue
+		}
+		t, ok := timerIn([]byte(member))
+		if !ok || t.Tenant != w.tenantOf(id) || t.Execution != w.idOf(id) || t.Keyed() && t.TaskID == "" {
+			continue
+		}
+		if !slices.ContainsFunc(needed, func(n event.Timer) bool { return slot(n) == slot(t) && n.FireAt.Equal(t.FireAt) }) {
+			w.breach(ruleUseless, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, RunName(t.TaskID), t.FireAt))
+		}
+	}
+}
+
+// waitsFor says what an execution that has not ended waits for, and who was to act.
+func (w *world) waitsFor(ctx context.Context, id string) []string {
+	past, err := w.stateOf(ctx, id)
+	if past == nil || err != nil || past.state.Status.Ended() {
+		return nil
+	}
+	if lacks := w.lacks(ctx, past, !w.quiet("executor")); len(lacks) > 0 {
+		return lacks
+	}
+	var all []string
+	for _, t := range past.state.Needs(past.env).Timers {
+		if t.Kind != event.TimeoutTimer {
+			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is set: the timer service had to fire it", RunName(t.TaskID), t.Kind, t.Due().Format(time.RFC3339Nano)))
+		}
+	}
+	for _, t := range w.teams {
+		if t.concerns != nil && !w.quiet(t.group) {
+			all = append(all, "the "+t.group+" has events that it has not dealt with")
+		}
+	}
+	return append(all, past.state.Awaits()...)
+}
