@@ -112,6 +112,5 @@ func mutants() []mutant {
 		{"a request is known by its number alone", "executor addressOf literal 1 value 1", zeroed, "tenants that do the same have nothing of one another", 0},
 		{"a state is kept by its id alone", "worker Cache.take literal 1 value 1; worker Cache.put literal 1 value 1", zeroed, "tenants have executions of the same ids", 1},
 		{"leases are those of one tenant", "store ByOwner literal 2 value 1", zeroed, "tenants have nothing of one another", 0},
-		{"what is taken over is nobody's", "store Store.taken call 13 arg 2", zeroed, "tenants that do the same have nothing of one another", 16},
 	}
 }
