@@ -100,7 +100,7 @@ func mutants() []mutant {
 		{"what kills keeps its timers", "worker Service.releaseLeftovers assign 4", removed, inCrowd, 0},
 		{"what kills keeps its children", "worker Service.children if 3", never, inCrowd, 0},
 		{"what kills stays on its lists", "worker Service.listens return 2 value 1", zeroed, inCrowd, 0},
-		{"nobody is told of a timer that is given up", "timer Service.handle call 7 arg 4", zeroed, inCrowd, 0},
+		{"nobody is told of a timer that is given up", "timer Service.handle call 5 arg 4", zeroed, inCrowd, 0},
 		{"each retry is the first", "decide machine.takeRetried assign 5", removed, inCrowd, 0},
 		{"only the first of what was held goes on", "decide machine.takeResumed for 1", replaced("(@)[:min(1, len(@))]"), "suspended while things end, and resumed", 0},
 		{"who is suspended loses events", "decide machine.taker return 11", returned, inCrowd, 0},
