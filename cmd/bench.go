@@ -55,7 +55,7 @@ Scenarios:
 	f.IntVar(&b.processes, "processes", 0, "run the services in `N` processes of their own")
 	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that everything works")
 	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
-	f.BoolVar(&b.crew, "crew", false, "")
+	f.BoolVar(&b.runServices, "crew", false, "")
 	_ = f.MarkHidden("crew") // the flag is there
 	offerScenarios(c)
 	c.RunE = func(c *cobra.Command, _ []string) error { sh.swift(); return b.run(c.Context()) }
@@ -73,11 +73,11 @@ type bencher struct {
 	sh          *shell
 	format, aof *choice
 
-	url, profiles     string
-	only              []string
-	duration          time.Duration
-	timers, processes int
-	yes, quick, crew  bool
+	url, profiles           string
+	only                    []string
+	duration                time.Duration
+	timers, processes       int
+	yes, quick, runServices bool
 }
 
 func scenarioLines() string {
@@ -108,8 +108,8 @@ func (b *bencher) run(ctx context.Context) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(b.sh.Err, nil))
-	if b.crew {
-		return bench.Crew(ctx, b.sh.In, b.sh.Out, services, log)
+	if b.runServices {
+		return bench.RunServices(ctx, b.sh.In, b.sh.Out, services, log)
 	}
 	if err := b.check(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (b *bencher) empty(ctx context.Context) error {
 	if err != nil || empty || b.yes {
 		return err
 	}
-	return misusef("%s is not empty: a bench would slow down whoever uses it\nname an empty database, or say --yes: all that the bench writes is removed in the end", store.Masked(b.url))
+	return misusef("%s is not empty: a bench would slow down whoever uses it\nname an empty database, or say --yes: all that the bench writes is removed in the end", store.Redacted(b.url))
 }
 
 // write prints what is known, and says how it ended.

@@ -28,11 +28,11 @@ func (b *bencher) table(report *bench.Report) {
 	benchColumns().table(b.sh, report.Results, false)
 	b.histograms(report.Results)
 	fmt.Fprintln(b.sh.Out, "\nLimits, by bare commands in the same run:")
-	told := map[string]bool{}
+	printed := map[string]bool{}
 	for _, r := range report.Results {
 		line := r.Scenario + ": " + r.LimitOf
-		if r.LimitOf != "" && !told[line] && !strings.Contains(r.Name, "lateness") {
-			told[line] = true
+		if r.LimitOf != "" && !printed[line] && !strings.Contains(r.Name, "lateness") {
+			printed[line] = true
 			fmt.Fprintf(b.sh.Out, "  %s\n", line)
 		}
 	}
@@ -127,9 +127,9 @@ func (b *bencher) histograms(results []bench.Result) {
 
 // benchProgress shows how far a bench is, on a terminal as a bar.
 type benchProgress struct {
-	sh   *shell
-	last time.Time
-	told string
+	sh      *shell
+	last    time.Time
+	printed string
 }
 
 func (p *benchProgress) show(now bench.Progress) {
@@ -137,8 +137,8 @@ func (p *benchProgress) show(now bench.Progress) {
 		return
 	}
 	if !p.sh.ErrTerminal {
-		if line := fmt.Sprintf("%s (%d of %d)", now.Scenario, now.Number, now.Of); line != p.told {
-			p.told = line
+		if line := fmt.Sprintf("%s (%d of %d)", now.Scenario, now.Number, now.Of); line != p.printed {
+			p.printed = line
 			fmt.Fprintln(p.sh.Err, line)
 		}
 		return

@@ -91,7 +91,7 @@ func showConfig(ctx context.Context, sh *shell, t *target, format string) error 
 
 // sources are the values of a place as they may be shown.
 func (p place) sources() []source {
-	p.url.Value, p.url.Help = store.Masked(p.url.Value), "where the Redis is"
+	p.url.Value, p.url.Help = store.Redacted(p.url.Value), "where the Redis is"
 	p.tenant.Help = "whose executions commands are about"
 	p.context.Help = "of the configuration file"
 	p.password.Help = "of the Redis"
@@ -130,7 +130,7 @@ func newConfigListCommand(sh *shell) *cobra.Command {
 		}
 		var rows []contextRow
 		for _, one := range file.contexts {
-			rows = append(rows, contextRow{one.name, store.Masked(one.url.text), one.tenant.text, one.name == file.current.text})
+			rows = append(rows, contextRow{one.name, store.Redacted(one.url.text), one.tenant.text, one.name == file.current.text})
 		}
 		return list[contextRow]{
 			columns: []column[contextRow]{

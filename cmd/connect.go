@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/inspect"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -48,7 +48,7 @@ type remote struct {
 // examiner says what executions wait for, against what is there.
 func (r *remote) examiner() *inspect.Examiner {
 	if r.examines == nil {
-		r.examines = &inspect.Examiner{Store: r.store, Library: library.New(r.store, decide.Options{Version: version().Version})}
+		r.examines = &inspect.Examiner{Store: r.store, Definitions: definitions.New(r.store, decide.Options{Version: version().Version})}
 	}
 	return r.examines
 }

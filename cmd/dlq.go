@@ -26,12 +26,12 @@ failed too often. They stay until somebody brings them back or drops them.`,
 		Args:    knownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newLettersListCommand(sh), newLetterShowCommand(sh), newLettersReplayCommand(sh), newLettersDropCommand(sh))
+	c.AddCommand(newDeadLettersListCommand(sh), newDeadLetterShowCommand(sh), newDeadLettersReplayCommand(sh), newDeadLettersDropCommand(sh))
 	return c
 }
 
-func newLettersListCommand(sh *shell) *cobra.Command {
-	l := &letterListing{sh: sh}
+func newDeadLettersListCommand(sh *shell) *cobra.Command {
+	l := &deadLetterListing{sh: sh}
 	c := &cobra.Command{
 		Use:   "ls",
 		Short: "List dead letters, the newest first",
@@ -48,24 +48,24 @@ looked at for such streams, and 10,000 events of each; with --other-streams all 
 	}
 	l.target = targetFlags(c, sh)
 	l.format = listFlag(c)
-	l.filter = letterFlags(c)
+	l.filter = deadLetterFlags(c)
 	c.Flags().IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
 	c.Flags().StringVar(&l.after, "after", "", "start after the dead letter with this `ID`")
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
 	return c
 }
 
-// letterListing is one run of dlq ls.
-type letterListing struct {
+// deadLetterListing is one run of dlq ls.
+type deadLetterListing struct {
 	sh     *shell
 	target *target
 	format *choice
-	filter *letterFilter
+	filter *deadLetterFilter
 	after  string
 	limit  int
 }
 
-func (l *letterListing) run(ctx context.Context) error {
+func (l *deadLetterListing) run(ctx context.Context) error {
 	if l.limit < 0 {
 		return misusef("--limit %d: want 0 or more", l.limit)
 	}
@@ -86,11 +86,11 @@ func (l *letterListing) run(ctx context.Context) error {
 	if more {
 		found = found[:l.limit]
 	}
-	rows := make([]letterRow, 0, len(found))
-	for _, letter := range found {
-		rows = append(rows, letterRowOf(r, letter, now))
+	rows := make([]deadLetterRow, 0, len(found))
+	for _, deadLetter := range found {
+		rows = append(rows, deadLetterRowOf(r, deadLetter, now))
 	}
-	if err := letterTable(l.sh, l.format, rows); err != nil {
+	if err := deadLetterTable(l.sh, l.format, rows); err != nil {
 		return err
 	}
 	if more {
@@ -99,8 +99,8 @@ func (l *letterListing) run(ctx context.Context) error {
 	return nil
 }
 
-// letterRow is a dead letter as it is shown.
-type letterRow struct {
+// deadLetterRow is a dead letter as it is shown.
+type deadLetterRow struct {
 	ID        string     `json:"id"`
 	Tenant    string     `json:"tenant"`
 	Stream    string     `json:"stream"`
@@ -118,9 +118,9 @@ type letterRow struct {
 	Problem   string     `json:"problem,omitempty"` // why it cannot be brought back
 }
 
-func letterRowOf(r *remote, l store.Letter, now time.Time) letterRow {
-	row := letterRow{
-		ID: letterRef(r, l), Tenant: l.Tenant, Stream: l.Stream, DiedAt: l.Died, AgeMS: now.Sub(l.Died).Milliseconds(),
+func deadLetterRowOf(r *remote, l store.DeadLetter, now time.Time) deadLetterRow {
+	row := deadLetterRow{
+		ID: deadLetterRef(r, l), Tenant: l.Tenant, Stream: l.Stream, DiedAt: l.Died, AgeMS: now.Sub(l.Died).Milliseconds(),
 		Service: l.Service, Reason: l.Reason, Attempts: l.Attempts, Replays: l.Replayed, Type: l.Event.Type,
 		Event: l.Event.ID, Workflow: l.Event.Workflow, Execution: l.Event.Execution, Task: l.Event.Task,
 	}
@@ -130,26 +130,26 @@ func letterRowOf(r *remote, l store.Letter, now time.Time) letterRow {
 	return row
 }
 
-func (l letterRow) age() string {
+func (l deadLetterRow) age() string {
 	return history.Duration((time.Duration(max(l.AgeMS, 0)) * time.Millisecond).Round(time.Second))
 }
 
-func letterTable(sh *shell, format *choice, rows []letterRow) error {
-	return list[letterRow]{
-		columns: []column[letterRow]{
-			{"ID", false, func(l letterRow) string { return l.ID }},
-			{"AGE", false, letterRow.age},
-			{"SERVICE", false, func(l letterRow) string { return strings.TrimSuffix(l.Service, "-service") }},
-			{"EVENT", false, func(l letterRow) string { return strings.TrimPrefix(string(l.Type), event.Prefix) }},
-			{"EXECUTION", false, func(l letterRow) string { return l.Execution }},
-			{"REASON", false, func(l letterRow) string { return l.Reason }},
-			{"TASK", true, func(l letterRow) string { return history.Task(l.Task) }},
-			{"WORKFLOW", true, func(l letterRow) string { return l.Workflow }},
-			{"TENANT", true, func(l letterRow) string { return l.Tenant }},
-			{"ATTEMPTS", true, func(l letterRow) string { return strconv.Itoa(l.Attempts) }},
-			{"REPLAYS", true, func(l letterRow) string { return strconv.Itoa(l.Replays) }},
+func deadLetterTable(sh *shell, format *choice, rows []deadLetterRow) error {
+	return list[deadLetterRow]{
+		columns: []column[deadLetterRow]{
+			{"ID", false, func(l deadLetterRow) string { return l.ID }},
+			{"AGE", false, deadLetterRow.age},
+			{"SERVICE", false, func(l deadLetterRow) string { return strings.TrimSuffix(l.Service, "-service") }},
+			{"EVENT", false, func(l deadLetterRow) string { return strings.TrimPrefix(string(l.Type), event.Prefix) }},
+			{"EXECUTION", false, func(l deadLetterRow) string { return l.Execution }},
+			{"REASON", false, func(l deadLetterRow) string { return l.Reason }},
+			{"TASK", true, func(l deadLetterRow) string { return history.Task(l.Task) }},
+			{"WORKFLOW", true, func(l deadLetterRow) string { return l.Workflow }},
+			{"TENANT", true, func(l deadLetterRow) string { return l.Tenant }},
+			{"ATTEMPTS", true, func(l deadLetterRow) string { return strconv.Itoa(l.Attempts) }},
+			{"REPLAYS", true, func(l deadLetterRow) string { return strconv.Itoa(l.Replays) }},
 		},
-		id:    func(l letterRow) string { return l.ID },
+		id:    func(l deadLetterRow) string { return l.ID },
 		empty: "no dead letters",
 	}.print(sh, format, rows)
 }

@@ -12,15 +12,15 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// letterFilter says which dead letters are meant.
-type letterFilter struct {
+// deadLetterFilter says which dead letters are meant.
+type deadLetterFilter struct {
 	service, reason, workflow, execution, age, since string
 	everyone, others                                 bool
 }
 
-// letterFlags adds the flags that say so.
-func letterFlags(c *cobra.Command) *letterFilter {
-	var w letterFilter
+// deadLetterFlags adds the flags that say so.
+func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
+	var w deadLetterFilter
 	f := c.Flags()
 	f.StringVar(&w.service, "service", "", "only those that the service of this `NAME` gave up")
 	f.StringVar(&w.reason, "reason", "", "only those with this `TEXT` in their reason")
@@ -35,7 +35,7 @@ func letterFlags(c *cobra.Command) *letterFilter {
 }
 
 // passes reports whether a letter is meant, but for when it died.
-func (w *letterFilter) passes(l store.Letter) bool {
+func (w *deadLetterFilter) passes(l store.DeadLetter) bool {
 	return (w.service == "" || strings.TrimSuffix(w.service, "-service") == strings.TrimSuffix(l.Service, "-service")) &&
 		strings.Contains(strings.ToLower(l.Reason), strings.ToLower(w.reason)) &&
 		(w.workflow == "" || w.workflow == l.Event.Workflow) &&
@@ -43,7 +43,7 @@ func (w *letterFilter) passes(l store.Letter) bool {
 }
 
 // span are the ids between which the letters are that died when the flags say.
-func (w *letterFilter) span(now time.Time) (from, to string, err error) {
+func (w *deadLetterFilter) span(now time.Time) (from, to string, err error) {
 	if w.age != "" {
 		at, err := ago(now, w.age)
 		if err != nil {
@@ -61,12 +61,12 @@ func (w *letterFilter) span(now time.Time) (from, to string, err error) {
 	return from, to, nil
 }
 
-// letterSource is a stream that holds dead letters.
-type letterSource struct{ tenant, stream string }
+// deadLetterSource is a stream that holds dead letters.
+type deadLetterSource struct{ tenant, stream string }
 
 // sources are the streams with the letters that are meant, and how many entries
 // of those of another key scheme are looked at.
-func (w *letterFilter) sources(ctx context.Context, r *remote) (sources []letterSource, entries int, err error) {
+func (w *deadLetterFilter) sources(ctx context.Context, r *remote) (sources []deadLetterSource, entries int, err error) {
 	tenants, pattern := []string{r.tenant}, r.tenant
 	if w.everyone {
 		pattern = ""
@@ -75,18 +75,18 @@ func (w *letterFilter) sources(ctx context.Context, r *remote) (sources []letter
 		}
 	}
 	for _, tenant := range tenants {
-		sources = append(sources, letterSource{tenant: tenant})
+		sources = append(sources, deadLetterSource{tenant: tenant})
 	}
 	others, entries, err := otherStreams(ctx, r, pattern, w.others)
 	for _, other := range others {
-		sources = append(sources, letterSource{tenant: other.Tenant, stream: other.Key})
+		sources = append(sources, deadLetterSource{tenant: other.Tenant, stream: other.Key})
 	}
 	return sources, entries, err
 }
 
-// letterRef is what a letter is called on the command line: its id in the dead
+// deadLetterRef is what a letter is called on the command line: its id in the dead
 // letters of the tenant, behind the name of another tenant or of a stream.
-func letterRef(r *remote, l store.Letter) string {
+func deadLetterRef(r *remote, l store.DeadLetter) string {
 	switch {
 	case strings.Contains(l.Stream, ":workflow:"):
 		return l.Stream + "/" + l.ID
@@ -98,32 +98,32 @@ func letterRef(r *remote, l store.Letter) string {
 }
 
 // sourceOf takes apart what a letter is called.
-func sourceOf(r *remote, ref string) (source letterSource, id string) {
+func sourceOf(r *remote, ref string) (source deadLetterSource, id string) {
 	at := strings.LastIndex(ref, "/")
 	if at < 0 {
-		return letterSource{tenant: r.tenant}, ref
+		return deadLetterSource{tenant: r.tenant}, ref
 	}
 	place, id := ref[:at], ref[at+1:]
 	if tenant, _, ok := strings.Cut(strings.TrimPrefix(place, "tenant:"), ":workflow:"); ok {
-		return letterSource{tenant: tenant, stream: place}, id
+		return deadLetterSource{tenant: tenant, stream: place}, id
 	}
-	return letterSource{tenant: place}, id
+	return deadLetterSource{tenant: place}, id
 }
 
-// findLetter finds a letter by what it is called.
-func findLetter(ctx context.Context, r *remote, ref string) (store.Letter, error) {
+// findDeadLetter finds a letter by what it is called.
+func findDeadLetter(ctx context.Context, r *remote, ref string) (store.DeadLetter, error) {
 	source, id := sourceOf(r, ref)
 	l, err := r.store.Letter(ctx, source.tenant, source.stream, id)
 	return l, badID(err)
 }
 
 // newest are the letters behind one, up to one more than limit, the newest first.
-func (w *letterFilter) newest(ctx context.Context, r *remote, now time.Time, after string, limit int) ([]store.Letter, error) {
+func (w *deadLetterFilter) newest(ctx context.Context, r *remote, now time.Time, after string, limit int) ([]store.DeadLetter, error) {
 	from, to, err := w.span(now)
 	if err != nil {
 		return nil, err
 	}
-	behind, err := letterBehind(r, after)
+	behind, err := deadLetterAfter(r, after)
 	if err != nil {
 		return nil, err
 	}
@@ -132,11 +132,11 @@ func (w *letterFilter) newest(ctx context.Context, r *remote, now time.Time, aft
 	if err != nil {
 		return nil, err
 	}
-	var found []store.Letter
+	var found []store.DeadLetter
 	for _, source := range sources {
 		here := 0
-		q := store.LetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to}
-		err := w.each(ctx, r, q, entries, func(l store.Letter) bool {
+		q := store.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to}
+		err := w.each(ctx, r, q, entries, func(l store.DeadLetter) bool {
 			if after == "" || newerFirst(behind, l) {
 				found = append(found, l)
 				here++
@@ -154,17 +154,17 @@ func (w *letterFilter) newest(ctx context.Context, r *remote, now time.Time, aft
 	return found, nil
 }
 
-// letterBehind is the place in a list of letters that an id says.
-func letterBehind(r *remote, after string) (store.Letter, error) {
+// deadLetterAfter is the place in a list of letters that an id says.
+func deadLetterAfter(r *remote, after string) (store.DeadLetter, error) {
 	source, id := sourceOf(r, after)
 	if strings.Trim(id, "0123456789-") != "" {
-		return store.Letter{}, misusef("--after %q: want the id of a dead letter", after)
+		return store.DeadLetter{}, misusef("--after %q: want the id of a dead letter", after)
 	}
-	return store.Letter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
+	return store.DeadLetter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
 }
 
 // byAge sorts letters, the newest first.
-func byAge(a, b store.Letter) int {
+func byAge(a, b store.DeadLetter) int {
 	if newerFirst(a, b) {
 		return -1
 	}
@@ -172,7 +172,7 @@ func byAge(a, b store.Letter) int {
 }
 
 // newerFirst is the order of a list of letters.
-func newerFirst(a, b store.Letter) bool {
+func newerFirst(a, b store.DeadLetter) bool {
 	if a.ID != b.ID {
 		return earlierID(b.ID, a.ID)
 	}
@@ -180,7 +180,7 @@ func newerFirst(a, b store.Letter) bool {
 }
 
 // placeOf tells letters of one id apart.
-func placeOf(l store.Letter) string {
+func placeOf(l store.DeadLetter) string {
 	if strings.Contains(l.Stream, ":workflow:") {
 		return l.Stream
 	}
@@ -211,13 +211,13 @@ func shorter(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a
 
 // each shows the letters of a stream that are meant to f, until it has enough.
 // Of a stream of another key scheme so many entries are looked at.
-func (w *letterFilter) each(ctx context.Context, r *remote, q store.LetterQuery, entries int, f func(store.Letter) bool) error {
+func (w *deadLetterFilter) each(ctx context.Context, r *remote, q store.DeadLetterQuery, entries int, f func(store.DeadLetter) bool) error {
 	for q.Count = 200; ; {
-		letters, next, err := r.store.Letters(ctx, q)
+		deadLetters, next, err := r.store.DeadLetters(ctx, q)
 		if err != nil {
 			return err
 		}
-		for _, l := range letters {
+		for _, l := range deadLetters {
 			if w.passes(l) && !f(l) {
 				return nil
 			}

@@ -15,46 +15,46 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// letterChange is one run of a command that brings letters back or drops them.
-type letterChange struct {
+// deadLetterChange is one run of a command that brings letters back or drops them.
+type deadLetterChange struct {
 	sh      *shell
 	target  *target
 	format  *choice
 	consent *consent
-	filter  *letterFilter
-	trial   *letterTrial // instead of a change, if it has a workflow
+	filter  *deadLetterFilter
+	trial   *deadLetterTrial // instead of a change, if it has a workflow
 	verb    string
 	all     bool
 	limit   int
 	rate    string
 
-	do func(ctx context.Context, r *remote, l store.Letter) (bool, error)
+	do func(ctx context.Context, r *remote, l store.DeadLetter) (bool, error)
 }
 
-// changedLetter is what became of a letter, for programs.
-type changedLetter struct {
-	letterRow
+// changedDeadLetter is what became of a letter, for programs.
+type changedDeadLetter struct {
+	deadLetterRow
 
 	Action string `json:"action"`
 	Done   bool   `json:"done"`
 }
 
 // flags adds what such commands have in common.
-func (t *letterChange) flags(c *cobra.Command) *cobra.Command {
+func (t *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
 	t.target = targetFlags(c, t.sh)
 	t.format = outputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
 	t.consent = consentFlags(c)
-	t.filter = letterFlags(c)
+	t.filter = deadLetterFlags(c)
 	c.Flags().BoolVar(&t.all, "all", false, "all dead letters that match the other flags, the oldest first")
 	c.Flags().IntVar(&t.limit, "limit", 0, "process at most `N`; 0: all")
-	c.ValidArgsFunction = completeLetters(t.target)
+	c.ValidArgsFunction = completeDeadLetters(t.target)
 	c.Args = t.arguments
 	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
 	return c
 }
 
 // arguments wants either letters or --all.
-func (t *letterChange) arguments(c *cobra.Command, args []string) error {
+func (t *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 	w, document := t.filter, ""
 	if t.trial != nil {
 		if err := t.trial.check(w); err != nil {
@@ -81,9 +81,9 @@ func (t *letterChange) arguments(c *cobra.Command, args []string) error {
 	}
 }
 
-func newLettersReplayCommand(sh *shell) *cobra.Command {
-	t := &letterChange{sh: sh, verb: "replay", trial: &letterTrial{sh: sh}}
-	t.do = func(ctx context.Context, r *remote, l store.Letter) (bool, error) { return r.store.Replay(ctx, l) }
+func newDeadLettersReplayCommand(sh *shell) *cobra.Command {
+	t := &deadLetterChange{sh: sh, verb: "replay", trial: &deadLetterTrial{sh: sh}}
+	t.do = func(ctx context.Context, r *remote, l store.DeadLetter) (bool, error) { return r.store.Replay(ctx, l) }
 	c := t.flags(&cobra.Command{
 		Use:   "replay ID…|--all",
 		Short: "Replay dead letters into their stream",
@@ -105,9 +105,9 @@ refused otherwise.`,
 	return c
 }
 
-func newLettersDropCommand(sh *shell) *cobra.Command {
-	t := &letterChange{sh: sh, verb: "drop"}
-	t.do = func(ctx context.Context, r *remote, l store.Letter) (bool, error) {
+func newDeadLettersDropCommand(sh *shell) *cobra.Command {
+	t := &deadLetterChange{sh: sh, verb: "drop"}
+	t.do = func(ctx context.Context, r *remote, l store.DeadLetter) (bool, error) {
 		n, err := r.store.Drop(ctx, l)
 		return n == 1, err
 	}
@@ -121,7 +121,7 @@ func newLettersDropCommand(sh *shell) *cobra.Command {
 	})
 }
 
-func (t *letterChange) run(ctx context.Context, refs []string) error {
+func (t *deadLetterChange) run(ctx context.Context, refs []string) error {
 	pause, err := pauseOf(t.rate)
 	if err != nil {
 		return err
@@ -141,16 +141,16 @@ func (t *letterChange) run(ctx context.Context, refs []string) error {
 			return err
 		}
 	}
-	letters, err := t.chosen(ctx, r, now, refs)
+	deadLetters, err := t.chosen(ctx, r, now, refs)
 	if err != nil {
 		return err
 	}
 	if simulate {
-		return t.trial.run(ctx, r, letters, t.format)
+		return t.trial.run(ctx, r, deadLetters, t.format)
 	}
-	rows := make([]changedLetter, 0, len(letters))
-	for _, l := range letters {
-		rows = append(rows, changedLetter{letterRow: letterRowOf(r, l, now), Action: t.verb})
+	rows := make([]changedDeadLetter, 0, len(deadLetters))
+	for _, l := range deadLetters {
+		rows = append(rows, changedDeadLetter{deadLetterRow: deadLetterRowOf(r, l, now), Action: t.verb})
 	}
 	if t.consent.dry {
 		return t.print(rows, true)
@@ -158,12 +158,12 @@ func (t *letterChange) run(ctx context.Context, refs []string) error {
 	if err := t.agreed(ctx, rows); err != nil {
 		return err
 	}
-	err = t.apply(ctx, r, letters, rows, pause)
+	err = t.apply(ctx, r, deadLetters, rows, pause)
 	return errors.Join(t.print(rows, false), err)
 }
 
 // agreed asks before something is lost, or before much is done at once.
-func (t *letterChange) agreed(ctx context.Context, rows []changedLetter) error {
+func (t *deadLetterChange) agreed(ctx context.Context, rows []changedDeadLetter) error {
 	if t.verb == "replay" || len(rows) == 0 {
 		return nil
 	}
@@ -172,14 +172,14 @@ func (t *letterChange) agreed(ctx context.Context, rows []changedLetter) error {
 }
 
 // chosen are the letters that the command is about.
-func (t *letterChange) chosen(ctx context.Context, r *remote, now time.Time, refs []string) ([]store.Letter, error) {
+func (t *deadLetterChange) chosen(ctx context.Context, r *remote, now time.Time, refs []string) ([]store.DeadLetter, error) {
 	if t.all {
 		return t.filter.oldest(ctx, r, now, t.limit)
 	}
-	var found []store.Letter
+	var found []store.DeadLetter
 	var wrong []error
 	for _, ref := range refs {
-		l, err := findLetter(ctx, r, ref)
+		l, err := findDeadLetter(ctx, r, ref)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
@@ -193,7 +193,7 @@ func (t *letterChange) chosen(ctx context.Context, r *remote, now time.Time, ref
 }
 
 // oldest are the letters that are meant, the oldest first, up to limit of them.
-func (w *letterFilter) oldest(ctx context.Context, r *remote, now time.Time, limit int) ([]store.Letter, error) {
+func (w *deadLetterFilter) oldest(ctx context.Context, r *remote, now time.Time, limit int) ([]store.DeadLetter, error) {
 	from, to, err := w.span(now)
 	if err != nil {
 		return nil, err
@@ -202,10 +202,10 @@ func (w *letterFilter) oldest(ctx context.Context, r *remote, now time.Time, lim
 	if err != nil {
 		return nil, err
 	}
-	var found []store.Letter
+	var found []store.DeadLetter
 	for _, source := range sources {
-		q := store.LetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to, Oldest: true}
-		err := w.each(ctx, r, q, entries, func(l store.Letter) bool {
+		q := store.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to, Oldest: true}
+		err := w.each(ctx, r, q, entries, func(l store.DeadLetter) bool {
 			found = append(found, l)
 			return limit == 0 || len(found) < limit
 		})
@@ -232,9 +232,9 @@ func pauseOf(rate string) (time.Duration, error) {
 
 // apply changes one letter after the other. What is wrong with one does not keep
 // the others.
-func (t *letterChange) apply(ctx context.Context, r *remote, letters []store.Letter, rows []changedLetter, pause time.Duration) error {
+func (t *deadLetterChange) apply(ctx context.Context, r *remote, deadLetters []store.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
 	var wrong []error
-	for i, l := range letters {
+	for i, l := range deadLetters {
 		if i > 0 && pause > 0 {
 			select {
 			case <-ctx.Done():
@@ -258,16 +258,16 @@ func (t *letterChange) apply(ctx context.Context, r *remote, letters []store.Let
 	return errors.Join(wrong...)
 }
 
-func (t *letterChange) print(rows []changedLetter, dry bool) error {
+func (t *deadLetterChange) print(rows []changedDeadLetter, dry bool) error {
 	switch t.format.String() {
 	case "json", "yaml":
 		return writeValue(t.sh.Out, t.format.String(), rows)
 	case "table", "wide", "ids", "jsonl":
-		plain := make([]letterRow, len(rows))
+		plain := make([]deadLetterRow, len(rows))
 		for i, row := range rows {
-			plain[i] = row.letterRow
+			plain[i] = row.deadLetterRow
 		}
-		return letterTable(t.sh, t.format, plain)
+		return deadLetterTable(t.sh, t.format, plain)
 	}
 	for _, row := range rows {
 		what := strings.TrimSpace(oneLine(fmt.Sprintf("%s %s", row.Type, row.Execution)))

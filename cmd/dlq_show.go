@@ -20,7 +20,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-func newLetterShowCommand(sh *shell) *cobra.Command {
+func newDeadLetterShowCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one dead letter with all that is in it",
@@ -32,14 +32,14 @@ bringing it back can change anything.`,
 	}
 	t := targetFlags(c, sh)
 	format := outputFlag(c, "text", "json", "yaml")
-	c.ValidArgsFunction = completeLetters(t)
-	c.RunE = func(c *cobra.Command, args []string) error { return showLetter(c.Context(), t, format, args[0]) }
+	c.ValidArgsFunction = completeDeadLetters(t)
+	c.RunE = func(c *cobra.Command, args []string) error { return showDeadLetter(c.Context(), t, format, args[0]) }
 	return c
 }
 
-// letterPage is all that is known of a dead letter.
-type letterPage struct {
-	letterRow
+// deadLetterPage is all that is known of a dead letter.
+type deadLetterPage struct {
+	deadLetterRow
 
 	FirstFailure    time.Time         `json:"first_failure,omitzero"`
 	LastFailure     time.Time         `json:"last_failure,omitzero"`
@@ -52,7 +52,7 @@ type letterPage struct {
 	Fields          map[string]string `json:"fields,omitempty"`  // all others of the event
 }
 
-func showLetter(ctx context.Context, t *target, format *choice, ref string) error {
+func showDeadLetter(ctx context.Context, t *target, format *choice, ref string) error {
 	r, err := t.connect(ctx)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func showLetter(ctx context.Context, t *target, format *choice, ref string) erro
 	if err != nil {
 		return err
 	}
-	l, err := findLetter(ctx, r, ref)
+	l, err := findDeadLetter(ctx, r, ref)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func showLetter(ctx context.Context, t *target, format *choice, ref string) erro
 	if err != nil {
 		return err
 	}
-	page := letterPageOf(l, letterRowOf(r, l, now), status)
+	page := deadLetterPageOf(l, deadLetterRowOf(r, l, now), status)
 	if format.String() != "text" {
 		return writeValue(t.sh.Out, format.String(), page)
 	}
@@ -78,9 +78,9 @@ func showLetter(ctx context.Context, t *target, format *choice, ref string) erro
 	return nil
 }
 
-func letterPageOf(l store.Letter, row letterRow, status string) letterPage {
-	page := letterPage{
-		letterRow: row, FirstFailure: l.FirstFailure, LastFailure: l.LastFailure, SourceStream: l.SourceStream,
+func deadLetterPageOf(l store.DeadLetter, row deadLetterRow, status string) deadLetterPage {
+	page := deadLetterPage{
+		deadLetterRow: row, FirstFailure: l.FirstFailure, LastFailure: l.LastFailure, SourceStream: l.SourceStream,
 		SourceID: l.SourceID, ExecutionStatus: status, Advice: advice(l, status, row.ID), Fields: map[string]string{},
 	}
 	payload := l.Timer
@@ -100,7 +100,7 @@ func letterPageOf(l store.Letter, row letterRow, status string) letterPage {
 }
 
 // advice is what can be done about a letter.
-func advice(l store.Letter, status, ref string) string {
+func advice(l store.DeadLetter, status, ref string) string {
 	switch {
 	case l.Err != nil:
 		return "it cannot be brought back: flunq dlq drop " + ref
@@ -115,7 +115,7 @@ func advice(l store.Letter, status, ref string) string {
 	}
 }
 
-func (p letterPage) write(sh *shell) {
+func (p deadLetterPage) write(sh *shell) {
 	from := p.SourceStream
 	if p.SourceID != "" {
 		from += " " + p.SourceID
@@ -199,8 +199,8 @@ func ago(now time.Time, text string) (time.Time, error) {
 	return now.Add(-d.From(now).Sub(now)), nil
 }
 
-// completeLetters offers the ids of the newest dead letters.
-func completeLetters(t *target) cobra.CompletionFunc {
+// completeDeadLetters offers the ids of the newest dead letters.
+func completeDeadLetters(t *target) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 		defer cancel()
@@ -209,12 +209,12 @@ func completeLetters(t *target) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer r.close()
-		letters, _, err := r.store.Letters(ctx, store.LetterQuery{Tenant: r.tenant, Count: 50})
+		deadLetters, _, err := r.store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: r.tenant, Count: 50})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var ids []string
-		for _, l := range letters {
+		for _, l := range deadLetters {
 			what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
 			ids = append(ids, l.ID+"\t"+oneLine(strings.TrimSpace(what+" "+l.Event.Execution+": "+l.Reason)))
 		}

@@ -17,18 +17,18 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// letterTrial tries in the simulator what would become of the executions of dead
+// deadLetterTrial tries in the simulator what would become of the executions of dead
 // letters with another workflow.
-type letterTrial struct {
-	sh       *shell
-	simulate bool
-	world    runner // that what the flags name is read for
-	workflow *dsl.Definition
-	verdicts map[string]letterVerdict
+type deadLetterTrial struct {
+	sh         *shell
+	simulate   bool
+	simulation runner // that what the flags name is read for
+	workflow   *dsl.Definition
+	verdicts   map[string]deadLetterVerdict
 }
 
-// letterVerdict is what would become of a letter's execution.
-type letterVerdict struct {
+// deadLetterVerdict is what would become of a letter's execution.
+type deadLetterVerdict struct {
 	ID        string          `json:"id"`
 	Execution string          `json:"execution,omitempty"`
 	Would     string          `json:"would"` // complete, fault, wait, stop or unknown
@@ -36,20 +36,20 @@ type letterVerdict struct {
 	Output    json.RawMessage `json:"output,omitempty"`
 }
 
-func (t *letterTrial) flags(c *cobra.Command) {
-	t.world.sh = t.sh
+func (t *deadLetterTrial) flags(c *cobra.Command) {
+	t.simulation.sh = t.sh
 	f := c.Flags()
 	f.Lookup("workflow").Usage += "; with --simulate: FILE with the document to simulate"
 	f.BoolVar(&t.simulate, "simulate", false, "replay nothing, and see what the workflow of --workflow would make of it")
-	f.StringVar(&t.world.mocks, "mocks", "", "with --simulate: answer calls and send events as `FILE` says")
-	f.StringVar(&t.world.input, "input", "", "with --simulate: input in place of the execution's own: JSON, @FILE or -")
-	f.StringVar(&t.world.secrets, "secrets", "", "with --simulate: read the secrets, a map by name, from `FILE`")
-	f.StringArrayVar(&t.world.with, "with", nil, "with --simulate: add the workflow in `FILE`, which this one runs (repeatable)")
+	f.StringVar(&t.simulation.mocks, "mocks", "", "with --simulate: answer calls and send events as `FILE` says")
+	f.StringVar(&t.simulation.input, "input", "", "with --simulate: input in place of the execution's own: JSON, @FILE or -")
+	f.StringVar(&t.simulation.secrets, "secrets", "", "with --simulate: read the secrets, a map by name, from `FILE`")
+	f.StringArrayVar(&t.simulation.with, "with", nil, "with --simulate: add the workflow in `FILE`, which this one runs (repeatable)")
 }
 
 // check says what does not go together; w.workflow is a document here.
-func (t *letterTrial) check(w *letterFilter) error {
-	given := t.world.mocks+t.world.input+t.world.secrets != "" || len(t.world.with) > 0
+func (t *deadLetterTrial) check(w *deadLetterFilter) error {
+	given := t.simulation.mocks+t.simulation.input+t.simulation.secrets != "" || len(t.simulation.with) > 0
 	switch {
 	case !t.simulate && given:
 		return misusef("replay: --mocks, --input, --secrets and --with go with --simulate")
@@ -61,7 +61,7 @@ func (t *letterTrial) check(w *letterFilter) error {
 }
 
 // begin reads the document, whose letters only are meant from then on.
-func (t *letterTrial) begin(ctx context.Context, w *letterFilter) (err error) {
+func (t *deadLetterTrial) begin(ctx context.Context, w *deadLetterFilter) (err error) {
 	if t.workflow, err = parseWorkflow(ctx, t.sh, w.workflow); err == nil {
 		w.workflow = t.workflow.ID()
 	}
@@ -69,19 +69,19 @@ func (t *letterTrial) begin(ctx context.Context, w *letterFilter) (err error) {
 }
 
 // run tries each letter and shows the verdicts.
-func (t *letterTrial) run(ctx context.Context, r *remote, letters []store.Letter, format *choice) error {
+func (t *deadLetterTrial) run(ctx context.Context, r *remote, deadLetters []store.DeadLetter, format *choice) error {
 	cfg, err := t.config(ctx)
 	if err != nil {
 		return err
 	}
-	t.verdicts = map[string]letterVerdict{}
-	rows, failed := make([]letterVerdict, 0, len(letters)), 0
-	for _, l := range letters {
+	t.verdicts = map[string]deadLetterVerdict{}
+	rows, failed := make([]deadLetterVerdict, 0, len(deadLetters)), 0
+	for _, l := range deadLetters {
 		v, err := t.verdict(ctx, r, l, cfg)
 		if err != nil {
 			return err
 		}
-		v.ID = letterRef(r, l)
+		v.ID = deadLetterRef(r, l)
 		rows = append(rows, v)
 		if v.Would != wouldComplete {
 			failed++
@@ -98,11 +98,11 @@ func (t *letterTrial) run(ctx context.Context, r *remote, letters []store.Letter
 }
 
 // config reads what the simulations have in common.
-func (t *letterTrial) config(ctx context.Context) (sim.Config, error) {
+func (t *deadLetterTrial) config(ctx context.Context) (sim.Config, error) {
 	cfg := sim.Config{Seed: 1, Version: version().Version, MaxTasks: trialTasks}
 	cfg.Definition = t.workflow
 	for _, read := range []func(context.Context, *sim.Config) error{
-		t.world.readWith, t.world.readInput, t.world.readMocks, t.world.readSecrets, t.world.checkSecrets,
+		t.simulation.readWith, t.simulation.readInput, t.simulation.readMocks, t.simulation.readSecrets, t.simulation.checkSecrets,
 	} {
 		if err := read(ctx, &cfg); err != nil {
 			return cfg, err
@@ -127,10 +127,10 @@ const (
 )
 
 // verdict tries the execution of a letter, once for all of its letters.
-func (t *letterTrial) verdict(ctx context.Context, r *remote, l store.Letter, cfg sim.Config) (letterVerdict, error) {
+func (t *deadLetterTrial) verdict(ctx context.Context, r *remote, l store.DeadLetter, cfg sim.Config) (deadLetterVerdict, error) {
 	id := l.Event.Execution
 	if id == "" {
-		return letterVerdict{Would: wouldUnknown, Detail: "the event belongs to no execution"}, nil
+		return deadLetterVerdict{Would: wouldUnknown, Detail: "the event belongs to no execution"}, nil
 	}
 	if v, ok := t.verdicts[l.Tenant+" "+id]; ok {
 		return v, nil
@@ -138,10 +138,10 @@ func (t *letterTrial) verdict(ctx context.Context, r *remote, l store.Letter, cf
 	if len(cfg.Input) == 0 {
 		input, err := firstInput(ctx, r, l.Tenant, id)
 		if errors.Is(err, store.ErrNotFound) {
-			return letterVerdict{Execution: id, Would: wouldUnknown, Detail: err.Error() + "; --input gives one"}, nil
+			return deadLetterVerdict{Execution: id, Would: wouldUnknown, Detail: err.Error() + "; --input gives one"}, nil
 		}
 		if err != nil {
-			return letterVerdict{}, err
+			return deadLetterVerdict{}, err
 		}
 		cfg.Input = input
 	}
@@ -151,7 +151,7 @@ func (t *letterTrial) verdict(ctx context.Context, r *remote, l store.Letter, cf
 	}
 	result, err := sim.Run(ctx, cfg)
 	if err != nil {
-		return letterVerdict{}, fmt.Errorf("simulate %s: %w", id, err)
+		return deadLetterVerdict{}, fmt.Errorf("simulate %s: %w", id, err)
 	}
 	v := verdictOf(result)
 	v.Execution = id
@@ -175,10 +175,10 @@ func firstInput(ctx context.Context, r *remote, tenant, id string) (json.RawMess
 	return started.Input, nil
 }
 
-func verdictOf(result *sim.Result) letterVerdict {
+func verdictOf(result *sim.Result) deadLetterVerdict {
 	switch {
 	case result.Status == decide.Completed:
-		return letterVerdict{Would: wouldComplete, Output: result.Output}
+		return deadLetterVerdict{Would: wouldComplete, Output: result.Output}
 	case result.Error != nil:
 		detail := headline(result.Error)
 		if result.Error.Instance != "" {
@@ -187,38 +187,38 @@ func verdictOf(result *sim.Result) letterVerdict {
 		if result.Error.Detail != "" {
 			detail += ": " + result.Error.Detail
 		}
-		return letterVerdict{Would: wouldFault, Detail: detail}
+		return deadLetterVerdict{Would: wouldFault, Detail: detail}
 	case result.Status == decide.Cancelled:
-		return letterVerdict{Would: wouldFault, Detail: "it cancels itself"}
+		return deadLetterVerdict{Would: wouldFault, Detail: "it cancels itself"}
 	case result.Stop == sim.Never && len(result.Waiting) > 0:
-		return letterVerdict{Would: wouldWait, Detail: result.Waiting[0]}
+		return deadLetterVerdict{Would: wouldWait, Detail: result.Waiting[0]}
 	default:
-		return letterVerdict{Would: wouldStop, Detail: fmt.Sprintf("after %s, by %s", history.Count(result.Tasks, "task"), result.Stop)}
+		return deadLetterVerdict{Would: wouldStop, Detail: fmt.Sprintf("after %s, by %s", history.Count(result.Tasks, "task"), result.Stop)}
 	}
 }
 
-func (t *letterTrial) print(rows []letterVerdict, format *choice) error {
+func (t *deadLetterTrial) print(rows []deadLetterVerdict, format *choice) error {
 	if format.String() == "text" {
 		for _, v := range rows {
 			fmt.Fprintln(t.sh.Out, v.line())
 		}
 		return nil
 	}
-	return list[letterVerdict]{
-		columns: []column[letterVerdict]{
-			{"ID", false, func(v letterVerdict) string { return v.ID }},
-			{"EXECUTION", false, func(v letterVerdict) string { return v.Execution }},
-			{"WOULD", false, func(v letterVerdict) string { return v.Would }},
-			{"WHY", false, func(v letterVerdict) string { return v.Detail }},
-			{"OUTPUT", true, func(v letterVerdict) string { return string(v.Output) }},
+	return list[deadLetterVerdict]{
+		columns: []column[deadLetterVerdict]{
+			{"ID", false, func(v deadLetterVerdict) string { return v.ID }},
+			{"EXECUTION", false, func(v deadLetterVerdict) string { return v.Execution }},
+			{"WOULD", false, func(v deadLetterVerdict) string { return v.Would }},
+			{"WHY", false, func(v deadLetterVerdict) string { return v.Detail }},
+			{"OUTPUT", true, func(v deadLetterVerdict) string { return string(v.Output) }},
 		},
-		id:    func(v letterVerdict) string { return v.ID },
+		id:    func(v deadLetterVerdict) string { return v.ID },
 		empty: "no dead letters",
 	}.print(t.sh, format, rows)
 }
 
 // line is a verdict for people.
-func (v letterVerdict) line() string {
+func (v deadLetterVerdict) line() string {
 	text := v.ID
 	if v.Execution != "" {
 		text += " (" + v.Execution + ")"

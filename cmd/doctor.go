@@ -135,7 +135,7 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	d.findTenants(ctx)
 	d.lookAtWork(ctx)
 	out := diagnosis{
-		Redis: maskedURL(where.url.Value), From: where.url.From, Tenants: d.tenants, State: isFine, Findings: d.findings,
+		Redis: redactedURL(where.url.Value), From: where.url.From, Tenants: d.tenants, State: isFine, Findings: d.findings,
 	}
 	order := []health{isFine, isUnknown, isDoubtful, isBad}
 	for _, f := range d.findings {
@@ -146,13 +146,13 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	return out, ctx.Err()
 }
 
-// maskedURL is an address without its password, which may also stand in one
+// redactedURL is an address without its password, which may also stand in one
 // without a scheme.
-func maskedURL(address string) string {
+func redactedURL(address string) string {
 	if !strings.Contains(address, "://") {
 		address = "redis://" + address
 	}
-	return store.Masked(address)
+	return store.Redacted(address)
 }
 
 // installation looks at what runs the commands.

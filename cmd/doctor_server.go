@@ -93,7 +93,7 @@ const appendOnly = "CONFIG SET appendonly yes, CONFIG SET appendfsync everysec, 
 // ofPersistence says what a crash would cost.
 func ofPersistence(v store.Server, now time.Time) finding {
 	f := finding{Check: "persistence", State: isFine}
-	gap, known := v.Gap()
+	gap, known := v.SnapshotInterval()
 	switch {
 	case v.Trouble != "":
 		f.State, f.Text = isBad, v.Trouble+": what was written since may be gone after a crash"
@@ -189,18 +189,18 @@ func ofMemory(v store.Server) finding {
 		f.State, f.Text = isUnknown, "it does not say how much it uses"
 		return f
 	}
-	room, of := v.Limit, "maxmemory"
-	if room == 0 {
-		room, of = v.Machine, "the machine's, no maxmemory"
+	space, of := v.Limit, "maxmemory"
+	if space == 0 {
+		space, of = v.Machine, "the machine's, no maxmemory"
 	}
 	f.Text = mebibytes(v.Used)
-	if room > 0 {
-		f.Text = fmt.Sprintf("%s of %s (%s), %d %%", f.Text, mebibytes(room), of, v.Used*100/room)
+	if space > 0 {
+		f.Text = fmt.Sprintf("%s of %s (%s), %d %%", f.Text, mebibytes(space), of, v.Used*100/space)
 	}
 	switch {
-	case room > 0 && v.Used*100/room >= most:
+	case space > 0 && v.Used*100/space >= most:
 		f.State, f.Remedy = isBad, "give it more memory (CONFIG SET maxmemory …), or drop dead letters: when it is full the services wait"
-	case room > 0 && v.Used*100/room >= much:
+	case space > 0 && v.Used*100/space >= much:
 		f.State, f.Remedy = isDoubtful, "give it more memory (CONFIG SET maxmemory …), before it is full and the services wait"
 	case v.Fragmentation > 2 && v.Used > crowd:
 		f.State = isDoubtful

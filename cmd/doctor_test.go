@@ -159,7 +159,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range msgs {
-			if err := st.Settle(ctx, m); err != nil {
+			if err := st.AcknowledgeOwned(ctx, m); err != nil {
 				t.Fatal(err)
 			}
 		}

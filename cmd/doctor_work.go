@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/inspect"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -36,7 +36,7 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 	d.unclaimed(ctx, streams)
 	d.lag(streams)
 	d.timers(ctx)
-	d.letters(ctx, streams)
+	d.deadLetters(ctx, streams)
 	d.stalled(ctx)
 	d.stuck(ctx)
 	d.unlisted(ctx)
@@ -162,14 +162,14 @@ func (d *doctor) timers(ctx context.Context) {
 	d.add(f)
 }
 
-// letters looks for what was given up.
-func (d *doctor) letters(ctx context.Context, streams []store.Stream) {
+// deadLetters looks for what was given up.
+func (d *doctor) deadLetters(ctx context.Context, streams []store.Stream) {
 	for _, s := range streams {
 		if s.Dead == 0 {
 			continue
 		}
 		f := finding{Check: "dead letters", State: isDoubtful, Tenant: s.Tenant, Text: history.Count(int(s.Dead), "dead letter")}
-		newest, _, err := d.remote.store.Letters(ctx, store.LetterQuery{Tenant: s.Tenant, Count: 1})
+		newest, _, err := d.remote.store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: s.Tenant, Count: 1})
 		if err == nil && len(newest) > 0 {
 			f.Text += ", the newest: " + newest[0].Reason
 		}
@@ -220,7 +220,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 	if err != nil {
 		return false
 	}
-	state, err := inspect.State(ctx, d.remote.store, library.New(d.remote.store, decide.Options{Version: version().Version}), x)
+	state, err := inspect.State(ctx, d.remote.store, definitions.New(d.remote.store, decide.Options{Version: version().Version}), x)
 	if err != nil {
 		return false
 	}

@@ -23,42 +23,42 @@ func (sh *shell) swift() {
 // 10,000 executions in flight it keeps 25 to 40 MiB, which swift alone would let grow
 // to five times that.
 const (
-	slightMemory = 64 << 20
-	roomy        = 2
-	spareMemory  = 192 << 20
+	slightMemory   = 64 << 20
+	roomy          = 2
+	headroomMemory = 192 << 20
 )
 
-// modest keeps the memory of a process small that runs for long: the collector works
+// limitMemory keeps the memory of a process small that runs for long: the collector works
 // as swift has it while there is room, and more often where that would take much.
 // Whoever sets GOGC or GOMEMLIMIT decides.
-func (sh *shell) modest(ctx context.Context) {
+func (sh *shell) limitMemory(ctx context.Context) {
 	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
-		go bound(ctx, slightMemory, roomy, spareMemory)
+		go bound(ctx, slightMemory, roomy, headroomMemory)
 	}
 }
 
 // What a process may take that runs worlds: so much, or this many times what it keeps.
 const (
-	worldsMemory = 96 << 20
-	worldsRoomy  = 5
-	worldsSpare  = 256 << 20
+	simulationMemory   = 96 << 20
+	simulationFactor   = 5
+	simulationHeadroom = 256 << 20
 )
 
-// worlds has the collector work as suits a process that runs one world after the
+// limitSimulationMemory has the collector work as suits a process that runs one world after the
 // other. Whoever sets GOGC or GOMEMLIMIT decides.
-func (sh *shell) worlds(ctx context.Context) {
+func (sh *shell) limitSimulationMemory(ctx context.Context) {
 	if sh.Env("GOGC") != "" {
 		return
 	}
 	debug.SetGCPercent(sim.Garbage)
 	if sh.Env("GOMEMLIMIT") == "" {
-		go bound(ctx, worldsMemory, worldsRoomy, worldsSpare)
+		go bound(ctx, simulationMemory, simulationFactor, simulationHeadroom)
 	}
 }
 
 // bound bounds what the process takes, until ctx ends: to what is little, or to so many
 // times what it keeps, and no more than spare beyond that.
-func bound(ctx context.Context, little, times, spare int64) {
+func bound(ctx context.Context, little, times, headroom int64) {
 	before := debug.SetMemoryLimit(little)
 	defer debug.SetMemoryLimit(before)
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -72,7 +72,7 @@ func bound(ctx context.Context, little, times, spare int64) {
 		}
 		metrics.Read(kept)
 		live := int64(kept[0].Value.Uint64())
-		wanted := max(little, min(times*live, live+spare))
+		wanted := max(little, min(times*live, live+headroom))
 		// Setting it stops the world for a moment: small changes are none.
 		if wanted > limit+limit/8 || wanted < limit-limit/8 || wanted == little && wanted != limit {
 			limit = wanted

@@ -11,8 +11,8 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/cmd/operate"
-	"flunq.io/flunq/cmd/tale"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
@@ -186,10 +186,10 @@ func (h *telling) end(ctx context.Context, r *remote, id string) error {
 func (h *telling) tabled(version int64, e event.Event) {
 	name := strings.TrimPrefix(string(e.Type), event.Prefix)
 	style := ""
-	if tale.Event(version, e).State == tui.Faulted {
+	if describe.Event(version, e).State == tui.Faulted {
 		style = red
 	}
-	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), tale.Brief(e))
+	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), describe.Brief(e))
 }
 
 // line writes the cells of a table that is written as it comes: the columns have

@@ -12,9 +12,9 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -110,7 +110,7 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	flunq := version().Version
 	by := operate.Migrator{
 		Store: r.store, By: m.by.name(m.sh), Reason: m.reason, Dry: m.dry, From: m.from,
-		Library: library.New(r.store, decide.Options{Secrets: secrets, Version: flunq, Limits: decide.DefaultLimits()}),
+		Definitions: definitions.New(r.store, decide.Options{Secrets: secrets, Version: flunq, Limits: decide.DefaultLimits()}),
 	}
 	return m.each(ctx, found, by, to)
 }

@@ -67,7 +67,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 	defs := map[string]*dsl.Definition{}
 	for _, v := range versions {
 		defs[v] = looping(t, v)
-		if _, err := e.Library.Register(ctx, "default", defs[v]); err != nil {
+		if _, err := e.Definitions.Register(ctx, "default", defs[v]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,8 +77,8 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	by := operate.Migrator{Store: e.Store, Library: e.Library, By: "ada@desk"}
-	moved, told := map[string]int{}, false
+	by := operate.Migrator{Store: e.Store, Definitions: e.Definitions, By: "ada@desk"}
+	moved, printed := map[string]int{}, false
 	open := map[string]bool{}
 	for i := range executions {
 		open[fmt.Sprint("x-", i)] = true
@@ -111,8 +111,8 @@ func TestMigrateWhileDeciding(t *testing.T) {
 		for _, n := range moved {
 			ready = ready && n > 1
 		}
-		if now := time.Now(); ready && (!told || n%20 == 0) {
-			told = true
+		if now := time.Now(); ready && (!printed || n%20 == 0) {
+			printed = true
 			if err := e.Store.Publish(ctx, event.Event{ID: fmt.Sprint("go-", n), Source: "/test", Type: "com.x.go", Tenant: "default", Time: now}); err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		env, err := e.Library.Hash(ctx, "default", x.Workflow, x.Definition)
+		env, err := e.Definitions.Hash(ctx, "default", x.Workflow, x.Definition)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,8 +153,8 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	letters, _, err := e.Store.Letters(ctx, store.LetterQuery{Tenant: "default", Count: 1})
-	if err != nil || len(letters) > 0 {
-		t.Errorf("dead letters: %v, %v", letters, err)
+	deadLetters, _, err := e.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: "default", Count: 1})
+	if err != nil || len(deadLetters) > 0 {
+		t.Errorf("dead letters: %v, %v", deadLetters, err)
 	}
 }

@@ -29,9 +29,9 @@ type replaying struct {
 	source document       // of --workflow
 	rows   []replayRow    // of -o json
 
-	report, again string // again: the command line
-	page          *reportFile
-	shown         replayReport
+	report, commandLine string // again: the command line
+	page                *reportFile
+	shown               replayReport
 
 	files, differing, broken int
 	unfinished, migratable   int      // executions that a changed document is held against
@@ -96,8 +96,8 @@ to play, or stands still at the moment of --at. Where it differs, it ends there.
 	f.BoolVar(&r.tui, "tui", false, "show the recording on the whole terminal, where its time can be moved back and forth")
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data, the difference")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.worlds(c.Context())
-		r.again = commandOf(c, args)
+		sh.limitSimulationMemory(c.Context())
+		r.commandLine = commandOf(c, args)
 		return r.run(c.Context(), args)
 	}
 	return c
@@ -189,7 +189,7 @@ func momentOf(text string) (*sim.Moment, error) {
 func (r *replaying) all(ctx context.Context, files []string) error {
 	replayer := sim.NewReplayer(r.opts)
 	ahead := make(chan chan replayRow, 4*runtime.GOMAXPROCS(0))
-	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	space := make(chan struct{}, runtime.GOMAXPROCS(0))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -201,10 +201,10 @@ func (r *replaying) all(ctx context.Context, files []string) error {
 			case <-ctx.Done():
 				return
 			}
-			room <- struct{}{}
+			space <- struct{}{}
 			go func() {
 				row <- r.one(ctx, replayer, file)
-				<-room
+				<-space
 			}()
 		}
 	}()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"flunq.io/flunq/cmd/film"
+	"flunq.io/flunq/cmd/playback"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/tui"
@@ -38,10 +38,10 @@ func (r *replaying) screen(ctx context.Context, row replayRow, at *sim.Moment) e
 	if err != nil {
 		return err
 	}
-	opts := filmOptions(cfg)
+	opts := playbackOptions(cfg)
 	opts.Place, opts.Still = "the recording "+row.File, "this is a recording: nothing can be changed in it"
-	opts.Hide = hider(r.given)
-	f := film.New(opts)
+	opts.Redact = hider(r.given)
+	f := playback.New(opts)
 	events, notes := row.rec.Histories(), row.Notes
 	if d := row.Difference; d != nil {
 		if d.Event > 0 {
@@ -59,5 +59,5 @@ func (r *replaying) screen(ctx context.Context, row replayRow, at *sim.Moment) e
 		}
 		f.At(at.Event, moment)
 	}
-	return tui.Run(ctx, f, filmScreen(r.sh, "flunq replay "+row.File, row.Execution))
+	return tui.Run(ctx, f, playbackScreen(r.sh, "flunq replay "+row.File, row.Execution))
 }

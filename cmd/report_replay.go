@@ -28,16 +28,16 @@ func (p *replayReport) add(r *replaying, row replayRow) {
 	if r.report == "" {
 		return
 	}
-	hide := hiding(r.given)
+	redact := hiding(r.given)
 	file := report.File{Name: row.File}
 	switch {
 	case row.Verdict == nil:
-		file.Verdict, file.Text = report.Verdict{Text: "unreadable", Mood: report.Bad}, hide(row.Error)
+		file.Verdict, file.Text = report.Verdict{Text: "unreadable", Mood: report.Bad}, redact(row.Error)
 	case row.Agrees:
 		file.Verdict = report.Verdict{Text: "as recorded", Mood: report.Good}
 		file.Text = fmt.Sprintf("%s: %s", row.Status, history.Count(row.Events, "event"))
 	default:
-		file.Verdict, file.Text = report.Verdict{Text: "differs", Mood: report.Bad}, hide(where(row.Difference))
+		file.Verdict, file.Text = report.Verdict{Text: "differs", Mood: report.Bad}, redact(where(row.Difference))
 	}
 	if len(p.files) < mostFiles {
 		p.files = append(p.files, file)
@@ -45,30 +45,30 @@ func (p *replayReport) add(r *replaying, row replayRow) {
 	if row.Verdict == nil || row.Agrees && p.first != nil || len(p.runs) >= mostReplayed {
 		return
 	}
-	told := report.NewRecording(row.File)
-	told.Notes = hidden(hide, row.Notes)
-	_, _ = told.Write(row.src) // it takes everything
+	printed := report.NewRecording(row.File)
+	printed.Notes = redacted(redact, row.Notes)
+	_, _ = printed.Write(row.src) // it takes everything
 	if row.Agrees {
-		p.first = told
+		p.first = printed
 		return
 	}
-	told.Difference = r.told(row.Difference, told, hide)
-	p.runs = append(p.runs, told)
+	printed.Difference = r.printed(row.Difference, printed, redact)
+	p.runs = append(p.runs, printed)
 }
 
-func hidden(hide func(string) string, texts []string) []string {
+func redacted(redact func(string) string, texts []string) []string {
 	out := make([]string, 0, len(texts))
 	for _, text := range texts {
-		out = append(out, hide(text))
+		out = append(out, redact(text))
 	}
 	return out
 }
 
-// told is a difference for the report.
-func (r *replaying) told(d *sim.Difference, recorded *report.Recording, hide func(string) string) *report.Difference {
+// printed is a difference for the report.
+func (r *replaying) printed(d *sim.Difference, recorded *report.Recording, redact func(string) string) *report.Difference {
 	out := &report.Difference{
-		Where: hide(where(d)), Recorded: hide(d.Recorded), Replayed: hide(d.Replayed), Now: "replayed", Path: hide(d.Path), Hint: d.Hint,
-		RecordedValue: hide(valueOf(d.RecordedValue)), ReplayedValue: hide(valueOf(d.ReplayedValue)),
+		Where: redact(where(d)), Recorded: redact(d.Recorded), Replayed: redact(d.Replayed), Now: "replayed", Path: redact(d.Path), Hint: d.Hint,
+		RecordedValue: redact(valueOf(d.RecordedValue)), ReplayedValue: redact(valueOf(d.ReplayedValue)),
 		Event: d.Event, Execution: d.Execution, Run: d.Run,
 	}
 	if r.source.def != nil {
@@ -84,7 +84,7 @@ func (r *replaying) told(d *sim.Difference, recorded *report.Recording, hide fun
 		}
 		out.Frames = append(out.Frames, report.Frame{
 			Place: printable(fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)), Column: at.Column,
-			Lines: []report.FrameLine{{Number: at.Line, Text: printable(hide(at.Text))}},
+			Lines: []report.FrameLine{{Number: at.Line, Text: printable(redact(at.Text))}},
 		})
 	}
 	if len(out.Frames) == 2 && r.source.def != nil {
@@ -115,7 +115,7 @@ func (r *replaying) writeReport() error {
 		return nil
 	}
 	p := &r.shown
-	page := &report.Report{Verb: "replay", Command: hiding(r.given)(r.again), Runs: p.runs, Files: p.files}
+	page := &report.Report{Verb: "replay", Command: hiding(r.given)(r.commandLine), Runs: p.runs, Files: p.files}
 	if len(page.Runs) == 0 && p.first != nil {
 		page.Runs = []*report.Recording{p.first}
 	}

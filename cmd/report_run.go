@@ -16,27 +16,27 @@ import (
 func (r *runner) openReport() (*reportFile, error) {
 	page, err := openReport(r.sh, r.report)
 	if err == nil && r.report != "" {
-		r.told = report.NewRecording("")
+		r.printed = report.NewRecording("")
 	}
 	return page, err
 }
 
 // writeReport writes what is known of the run, however it ended.
 func (r *runner) writeReport(page *reportFile, cfg sim.Config) error {
-	if r.told == nil || r.told.Empty() {
+	if r.printed == nil || r.printed.Empty() {
 		return nil
 	}
 	return page.write(&report.Report{
-		Verb: "run", Command: hiding(cfg.Secrets)(r.again), Verdict: r.told.Ended(), Runs: []*report.Recording{r.told},
+		Verb: "run", Command: hiding(cfg.Secrets)(r.commandLine), Verdict: r.printed.Ended(), Runs: []*report.Recording{r.printed},
 	})
 }
 
 // exported lets a report take part in what happens on a real Redis.
 func (r *runner) exported(cfg *sim.Config) func(*sim.Result) {
-	if r.told == nil {
+	if r.printed == nil {
 		return func(*sim.Result) {}
 	}
-	out := sim.NewExport(r.told, sim.Exported{
+	out := sim.NewExport(r.printed, sim.Exported{
 		Version: cfg.Version, Definition: cfg.Definition, With: cfg.With, Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant, Start: cfg.Start, Secrets: cfg.Secrets,
 	})
 	observe := cfg.Observe
@@ -77,7 +77,7 @@ func commandOf(c *cobra.Command, args []string) string {
 			words = append(words, "--"+f.Name)
 			return
 		case f.Name == "redis-url":
-			value = store.Masked(value)
+			value = store.Redacted(value)
 		case f.NoOptDefVal != "":
 			words = append(words, "--"+f.Name+"="+quote(value))
 			return

@@ -21,7 +21,7 @@ func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	page := &report.Report{Verb: "sim", Command: found[0].hide(s.whole)}
+	page := &report.Report{Verb: "sim", Command: found[0].redact(s.whole)}
 	for _, got := range found {
 		s.addFacts(page, got, len(found) > 1)
 		for i, f := range got.Findings {
@@ -109,27 +109,27 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *searched, f *search.Finding, index int) {
 	text, _ := heading(f)
 	out := &report.Finding{
-		Heading: text, Mood: report.Careful, Rule: printable(got.hide(f.Rule)), Counts: s.countsOf(got, f),
-		Meaning: s.meaning(got, f), Again: got.hide(s.repeat(got, f)),
+		Heading: text, Mood: report.Careful, Rule: printable(got.redact(f.Rule)), Counts: s.countsOf(got, f),
+		Meaning: s.meaning(got, f), Repeat: got.redact(s.repeat(got, f)),
 	}
 	if s.counts(f) {
 		out.Mood = report.Bad
 	}
 	if f.Detail != "" && f.Orders == nil {
-		out.Detail = printable(got.hide(f.Detail + more(f)))
+		out.Detail = printable(got.redact(f.Detail + more(f)))
 	}
 	for i, u := range f.Calls {
 		if i == mostDiffer {
 			break
 		}
-		out.Differ = append(out.Differ, report.Change{Path: printable(got.hide(short(u.String()))), Usual: "carried out " + times(u.Usual), Here: "carried out " + times(u.Here)})
+		out.Differ = append(out.Differ, report.Change{Path: printable(got.redact(short(u.String()))), Usual: "carried out " + times(u.Usual), Here: "carried out " + times(u.Here)})
 	}
 	for i, u := range f.Differ {
 		if i == mostDiffer {
 			break
 		}
 		out.Differ = append(out.Differ, report.Change{
-			Path: printable(differPath(u.Path)), Usual: printable(got.hide(valueText(u.A))), Here: printable(got.hide(valueText(u.B))),
+			Path: printable(differPath(u.Path)), Usual: printable(got.redact(valueText(u.A))), Here: printable(got.redact(valueText(u.B))),
 		})
 	}
 	name := strings.TrimSpace(fmt.Sprintf("%s finding %d", got.name, index+1))
@@ -141,7 +141,7 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 		}
 	} else {
 		for _, line := range excerpt(s.story(got, f, false)) {
-			out.Story = append(out.Story, report.Line{Text: strings.TrimSuffix(got.hide(line.text), "\n"), Fault: line.fault})
+			out.Story = append(out.Story, report.Line{Text: strings.TrimSuffix(got.redact(line.text), "\n"), Fault: line.fault})
 		}
 		s.addRun(ctx, page, got, shownRun{name, f.Small, f, out})
 	}
@@ -165,7 +165,7 @@ func sideOf(got *searched, side search.Side) report.Side {
 			break
 		}
 		out.Steps = append(out.Steps, report.Step{
-			At: "+" + history.Duration(step.At), Text: printable(got.hide(stepText(step.Task, step))), Marked: step.Marked,
+			At: "+" + history.Duration(step.At), Text: printable(got.redact(stepText(step.Task, step))), Marked: step.Marked,
 		})
 	}
 	return out
@@ -184,29 +184,29 @@ func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searche
 	if len(page.Runs) >= mostShown {
 		return
 	}
-	told := report.NewRecording(run.name)
-	if err := recordInto(ctx, run.scenario.Config(got.search.Config), told); err != nil {
-		told.Notes = append(told.Notes, printable(got.hide("The run broke off: "+err.Error())))
+	printed := report.NewRecording(run.name)
+	if err := recordInto(ctx, run.scenario.Config(got.search.Config), printed); err != nil {
+		printed.Notes = append(printed.Notes, printable(got.redact("The run broke off: "+err.Error())))
 	}
 	if run.finding != nil {
 		for _, scene := range run.finding.Story {
 			if scene.Struck != nil && len(run.scenario.Faults) > 0 {
-				told.Faults = append(told.Faults, got.hide(faultText(scene.Struck)))
+				printed.Faults = append(printed.Faults, got.redact(faultText(scene.Struck)))
 			}
 		}
 		run.of.Runs = append(run.of.Runs, len(page.Runs))
 	}
-	page.Runs = append(page.Runs, told)
+	page.Runs = append(page.Runs, printed)
 }
 
 // recordInto records a run; what the engine itself breaks down of is an error, too.
-func recordInto(ctx context.Context, cfg sim.Config, told *report.Recording) (err error) {
+func recordInto(ctx context.Context, cfg sim.Config, printed *report.Recording) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	_, err = sim.Record(ctx, cfg, told)
+	_, err = sim.Record(ctx, cfg, printed)
 	return err
 }
 
@@ -221,9 +221,9 @@ func (s *searcher) addPlain(ctx context.Context, page *report.Report, got *searc
 func (s *searcher) addHints(page *report.Report, got *searched) {
 	doc := s.document(got.search.Config.Definition)
 	for _, text := range got.Unmocked {
-		page.Hints = append(page.Hints, printable(got.hide("No mock answers "+text+": runs in which it is called were not judged (--mocks).")))
+		page.Hints = append(page.Hints, printable(got.redact("No mock answers "+text+": runs in which it is called were not judged (--mocks).")))
 	}
 	for _, h := range got.Hints {
-		page.Hints = append(page.Hints, printable(got.hide(standing(doc, h.Task)+": "+h.Text)))
+		page.Hints = append(page.Hints, printable(got.redact(standing(doc, h.Task)+": "+h.Text)))
 	}
 }

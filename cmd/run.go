@@ -72,8 +72,8 @@ output is printed when the screen is left (q); a run that goes on until then is 
 	f.StringVar(&r.example, "example", "", "run the example of this `NAME`, with its mocks and input; without a name, list them")
 	f.Lookup("example").NoOptDefVal = listExamples
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.worlds(c.Context())
-		r.again = commandOf(c, args)
+		sh.limitSimulationMemory(c.Context())
+		r.commandLine = commandOf(c, args)
 		return r.run(c.Context(), args)
 	}
 	return c
@@ -91,18 +91,18 @@ type runner struct {
 	format *choice
 
 	input, mocks, secrets, start, id, record string
-	report, again                            string // again: the command line
+	report, commandLine                      string // again: the command line
 	speed, maxTime, redis, tenant, example   string
 	with                                     []string
 	seed                                     uint64
 	maxSteps                                 int
 	realTime, tui, paused                    bool
 
-	source document
-	names  map[*dsl.Definition]string // of the files that the documents were read from
-	later  bool                       // the secrets come later, from tests
-	told   *report.Recording          // nil: nobody wants a report
-	left   string                     // what becomes of an execution on a real Redis that has not ended
+	source  document
+	names   map[*dsl.Definition]string // of the files that the documents were read from
+	later   bool                       // the secrets come later, from tests
+	printed *report.Recording          // nil: nobody wants a report
+	left    string                     // what becomes of an execution on a real Redis that has not ended
 }
 
 // document is a workflow document that was read, and where from.
@@ -158,7 +158,7 @@ func (r *runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result
 	if r.tui {
 		return r.filmed(ctx, cfg)
 	}
-	if r.record == "" && r.told == nil {
+	if r.record == "" && r.printed == nil {
 		return sim.Run(ctx, cfg)
 	}
 	return r.recorded(ctx, cfg)

@@ -238,15 +238,15 @@ func (r *runner) readStart(cfg *sim.Config) error {
 // recorded runs the simulation and writes its recording, to the report as well.
 func (r *runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
 	if r.record == "" {
-		return sim.Record(ctx, cfg, r.told)
+		return sim.Record(ctx, cfg, r.printed)
 	}
 	f, err := os.Create(r.record)
 	if err != nil {
 		return nil, fail(exitMisuse, withoutVerb(r.record, err))
 	}
 	var out io.Writer = f
-	if r.told != nil {
-		out = io.MultiWriter(f, r.told)
+	if r.printed != nil {
+		out = io.MultiWriter(f, r.printed)
 	}
 	result, err := sim.Record(ctx, cfg, out)
 	if closed := f.Close(); err == nil && closed != nil {

@@ -142,7 +142,7 @@ func (r *runner) launch(ctx context.Context, e *engine.Engine, cfg sim.Config) e
 		return err
 	}
 	for _, def := range append(cfg.With, cfg.Definition) {
-		if _, err := e.Library.Register(ctx, cfg.Tenant, def); err != nil {
+		if _, err := e.Definitions.Register(ctx, cfg.Tenant, def); err != nil {
 			return err
 		}
 	}

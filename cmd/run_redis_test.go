@@ -73,8 +73,8 @@ func TestMockedRunOnRedis(t *testing.T) {
 	rdb := server.Client(t)
 	url := "redis://" + server.Options().Addr
 	var calls atomic.Int32
-	world := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { calls.Add(1); w.WriteHeader(http.StatusNoContent) }))
-	t.Cleanup(world.Close)
+	simulation := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { calls.Add(1); w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(simulation.Close)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan int, 1)
 	go func() {
@@ -93,7 +93,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 		}
 	}
 	head := "document: {dsl: '1.0.3', namespace: test, name: calls, version: '1.0.0'}\n"
-	each := "  - each:\n      for: {each: n, in: '[range(40)]'}\n      do: [{ask: {call: http, with: {method: get, endpoint: " + world.URL + "}}}]\n"
+	each := "  - each:\n      for: {each: n, in: '[range(40)]'}\n      do: [{ask: {call: http, with: {method: get, endpoint: " + simulation.URL + "}}}]\n"
 	mocks := written(t, "m.yaml", "http: [{respond: {body: {ok: true}, latency: PT0.02S}}]\n")
 	short := written(t, "short.yaml", head+"do:\n"+each)
 	if _, stderr, code := flunq(t, nil, "run", short, "--mocks", mocks, "--redis-url", url); code != 0 {

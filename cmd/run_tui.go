@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/cmd/film"
+	"flunq.io/flunq/cmd/playback"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
@@ -49,8 +49,8 @@ func needTerminal(sh *shell) error {
 func (r *runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result, err error) {
 	var tape bytes.Buffer
 	out := []io.Writer{&tape}
-	if r.told != nil {
-		out = append(out, r.told)
+	if r.printed != nil {
+		out = append(out, r.printed)
 	}
 	if r.record != "" {
 		f, failed := os.Create(r.record)
@@ -60,20 +60,20 @@ func (r *runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result
 		defer func() { err = errors.Join(err, f.Close()) }()
 		out = append(out, f)
 	}
-	opts := filmOptions(cfg)
+	opts := playbackOptions(cfg)
 	opts.Place, opts.Still = "a run of "+r.source.name, "this is a run inside of this process: nothing can be changed in it"
 	opts.Record = func(file string) error { return saveTape(file, tape.Bytes()) }
 	silence() // it would write over the screen
-	s := &screening{film: film.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
+	s := &screening{playback: playback.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if r.paused {
-		s.film.At(0, cfg.Start)
+		s.playback.At(0, cfg.Start)
 	}
 	go s.run(stop, cfg, io.MultiWriter(out...))
 	<-s.begun
 	if s.id != "" {
-		err = tui.Run(ctx, s.film, filmScreen(r.sh, "flunq run "+r.source.name, s.id))
+		err = tui.Run(ctx, s.playback, playbackScreen(r.sh, "flunq run "+r.source.name, s.id))
 	}
 	cancel()
 	<-s.over
@@ -82,10 +82,10 @@ func (r *runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result
 
 // screening is a run that is shown.
 type screening struct {
-	film  *film.Film
-	id    string        // of the execution; "" until something has happened
-	begun chan struct{} // something has, or never will
-	over  chan struct{}
+	playback *playback.Playback
+	id       string        // of the execution; "" until something has happened
+	begun    chan struct{} // something has, or never will
+	over     chan struct{}
 
 	result *sim.Result
 	err    error
@@ -94,14 +94,14 @@ type screening struct {
 // run runs the simulation.
 func (s *screening) run(ctx context.Context, cfg sim.Config, out io.Writer) {
 	cfg.Observe = func(events []event.Event) {
-		s.film.Append(events)
+		s.playback.Append(events)
 		if s.id == "" && len(events) > 0 {
 			s.id = events[0].Execution
 			close(s.begun)
 		}
 	}
 	s.result, s.err = sim.Record(ctx, cfg, out)
-	s.film.End(endNotes(s.result, s.err)...)
+	s.playback.End(endNotes(s.result, s.err)...)
 	if s.id == "" {
 		close(s.begun)
 	}
@@ -135,13 +135,13 @@ func saveTape(file string, tape []byte) error {
 	return nil
 }
 
-// filmOptions are those of a film about what a configuration runs.
-func filmOptions(cfg sim.Config) film.Options {
-	opts := film.Options{
+// playbackOptions are those of a film about what a configuration runs.
+func playbackOptions(cfg sim.Config) playback.Options {
+	opts := playback.Options{
 		Definition: cfg.Definition, With: cfg.With, Tenant: cfg.Tenant, Start: cfg.Start, Pace: cfg.Pace, Now: time.Now,
 		Decide: decide.Options{Secrets: cfg.Secrets, Version: cfg.Version, Remote: true, Limits: cfg.Limits},
 	}
-	opts.Hide = hider(cfg.Secrets)
+	opts.Redact = hider(cfg.Secrets)
 	return opts
 }
 
@@ -150,12 +150,12 @@ func hider(secrets map[string]any) func([]byte) []byte {
 	if len(secrets) == 0 {
 		return nil
 	}
-	hide := hiding(secrets)
-	return func(text []byte) []byte { return []byte(hide(string(text))) }
+	redact := hiding(secrets)
+	return func(text []byte) []byte { return []byte(redact(string(text))) }
 }
 
-// filmScreen are the options of a screen that shows a film, beginning with an execution.
-func filmScreen(sh *shell, title, execution string) tui.Options {
+// playbackScreen are the options of a screen that shows a film, beginning with an execution.
+func playbackScreen(sh *shell, title, execution string) tui.Options {
 	o := tui.Defaults()
 	o.Title, o.Open = title, execution
 	o = o.For(sh.Env)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/sim"
 )
 
@@ -58,7 +58,7 @@ func missingSecrets(def *dsl.Definition, name string, given map[string]any, file
 		}
 		m := dsl.Mistake{Pos: use.Pos, File: cmp.Or(name, def.ID()), Message: fmt.Sprintf("there is no secret %q", use.Name)}
 		known := slices.Sorted(maps.Keys(given))
-		switch guess := near.Word(use.Name, known); {
+		switch guess := spelling.Word(use.Name, known); {
 		case file == "":
 			m.Suggestion = fmt.Sprintf("give it with --secrets FILE, a map by name such as {%s: …}", use.Name)
 		case guess != "":

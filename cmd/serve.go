@@ -71,7 +71,7 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	f.StringVar(&s.logFormat, "log-format", "", "log in this `FORMAT`: text or json (LOG_FORMAT)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		sh.swift()
-		sh.modest(c.Context())
+		sh.limitMemory(c.Context())
 		s.httpGiven = c.Flags().Changed("http")
 		return s.run(c.Context())
 	}

@@ -66,9 +66,9 @@ func defaultSettings() settings {
 // engine puts the settings into the options of an engine.
 func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Workers, opts.Executors, opts.Timers = s.Workers, s.Executors, s.Timers
-	opts.Spare = max(s.Calls-s.Executors, 0)
+	opts.WarmProcesses = max(s.Calls-s.Executors, 0)
 	if s.Calls == 0 {
-		opts.Spare = 7 * s.Executors //nolint:mnd // as the help says
+		opts.WarmProcesses = 7 * s.Executors //nolint:mnd // as the help says
 	}
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)

@@ -8,10 +8,10 @@ import (
 
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/inspect"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -92,7 +92,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *remote, x store.Executi
 	if inspect.Ended(x.Status) || x.Version == 0 {
 		return nil
 	}
-	state, err := inspect.State(ctx, r.store, library.New(r.store, decide.Options{Version: version().Version}), x)
+	state, err := inspect.State(ctx, r.store, definitions.New(r.store, decide.Options{Version: version().Version}), x)
 	switch {
 	case err == nil:
 		p.takeState(state, now)

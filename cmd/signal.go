@@ -132,21 +132,21 @@ func (s *errand) run(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
-	told := make([]signalled, len(found))
+	printed := make([]signalled, len(found))
 	for i, x := range found {
-		told[i] = signalled{ID: x.ID, Action: s.Verb, Before: x.Status}
+		printed[i] = signalled{ID: x.ID, Action: s.Verb, Before: x.Status}
 	}
-	if err := s.mayGoOn(ctx, told); err != nil || s.dry() {
-		return errors.Join(err, s.printDry(told))
+	if err := s.mayGoOn(ctx, printed); err != nil || s.dry() {
+		return errors.Join(err, s.printDry(printed))
 	}
-	err = s.send(ctx, r, found, told)
+	err = s.send(ctx, r, found, printed)
 	if err == nil {
 		err = hintUnserved(ctx, s.sh, r, "worker")
 	}
 	if err == nil && s.patience.wait {
-		err = s.await(ctx, r, found, told)
+		err = s.await(ctx, r, found, printed)
 	}
-	return errors.Join(s.print(told), err)
+	return errors.Join(s.print(printed), err)
 }
 
 func (s *errand) dry() bool { return s.consent != nil && s.consent.dry }
@@ -175,19 +175,19 @@ func (s *errand) find(ctx context.Context, r *remote, ids []string) ([]store.Exe
 }
 
 // mayGoOn asks, where the command destroys something.
-func (s *errand) mayGoOn(ctx context.Context, told []signalled) error {
+func (s *errand) mayGoOn(ctx context.Context, printed []signalled) error {
 	if s.consent == nil || s.consent.dry {
 		return nil
 	}
 	if !s.consent.yes {
-		for _, one := range told {
+		for _, one := range printed {
 			s.sh.hint("%s %s (%s)", s.Verb, one.ID, one.Before)
 		}
 	}
 	return s.consent.given(ctx, s.sh, s.format, s.Verb)
 }
 
-func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, told []signalled) error {
+func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, printed []signalled) error {
 	now, err := r.store.Now(ctx)
 	if err != nil {
 		return err
@@ -197,19 +197,19 @@ func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, t
 		if err := r.store.Publish(ctx, e); err != nil {
 			return fmt.Errorf("execution %s: %w", x.ID, err)
 		}
-		told[i].Sent = true
+		printed[i].Sent = true
 	}
 	return nil
 }
 
 // await waits until every execution has done it, or cannot any more.
-func (s *errand) await(ctx context.Context, r *remote, found []store.Execution, told []signalled) error {
+func (s *errand) await(ctx context.Context, r *remote, found []store.Execution, printed []signalled) error {
 	var wrong []error
 	for i, before := range found {
 		x, err := s.patience.until(ctx, r, before.ID, func(now store.Execution) bool {
 			return s.reached(before, now) || inspect.Ended(now.Status) && now.Version > before.Version
 		})
-		told[i].Status = x.Status
+		printed[i].Status = x.Status
 		switch {
 		case err != nil:
 			wrong = append(wrong, err)
@@ -235,8 +235,8 @@ func (*errand) faulted(ctx context.Context, r *remote, id string) error {
 	return fail(exitFaulted, fmt.Errorf("execution %s has faulted again: %w", id, problem))
 }
 
-func (s *errand) print(told []signalled) error {
-	for _, one := range told {
+func (s *errand) print(printed []signalled) error {
+	for _, one := range printed {
 		switch {
 		case !one.Sent:
 		case s.format.String() == "ids":
@@ -249,19 +249,19 @@ func (s *errand) print(told []signalled) error {
 		}
 	}
 	if format := s.format.String(); format == "json" || format == "yaml" {
-		return writeValue(s.sh.Out, format, told)
+		return writeValue(s.sh.Out, format, printed)
 	}
 	return nil
 }
 
-func (s *errand) printDry(told []signalled) error {
+func (s *errand) printDry(printed []signalled) error {
 	if !s.dry() {
 		return nil
 	}
 	if format := s.format.String(); format == "json" || format == "yaml" {
-		return writeValue(s.sh.Out, format, told)
+		return writeValue(s.sh.Out, format, printed)
 	}
-	for _, one := range told {
+	for _, one := range printed {
 		fmt.Fprintf(s.sh.Out, "would %s %s, which is %s\n", s.Verb, printable(one.ID), one.Before)
 	}
 	return nil

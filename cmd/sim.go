@@ -17,7 +17,7 @@ import (
 )
 
 func newSimCommand(sh *shell) *cobra.Command {
-	s := &searcher{sh: sh, world: runner{sh: sh, tenant: defaultTenant, maxSteps: simSteps}}
+	s := &searcher{sh: sh, simulation: runner{sh: sh, tenant: defaultTenant, maxSteps: simSteps}}
 	c := &cobra.Command{
 		Use:   "sim FILE",
 		Short: "Search for runs in which something breaks",
@@ -72,7 +72,7 @@ faults.`,
 		Args:    s.arguments,
 	}
 	s.format = outputFlag(c, "text", "json")
-	s.worldFlags(c)
+	s.simulationFlags(c)
 	f := c.Flags()
 	f.StringVar(&s.seeds, "seeds", "1000", "try the seeds `FROM:TO`, or this many")
 	f.StringVar(&s.faults, "faults", "all", "inject these `KINDS` of faults: "+strings.Join(faultWords(), ", ")+"; all or none")
@@ -92,7 +92,10 @@ faults.`,
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
 	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever as notes")
-	c.RunE = func(c *cobra.Command, args []string) error { sh.worlds(c.Context()); return s.run(c, args) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		sh.limitSimulationMemory(c.Context())
+		return s.run(c, args)
+	}
 	return c
 }
 
@@ -101,9 +104,9 @@ const simSteps = 20_000
 
 // searcher is one run of the command.
 type searcher struct {
-	sh     *shell
-	format *choice
-	world  runner // that what the flags name is read for
+	sh         *shell
+	format     *choice
+	simulation runner // that what the flags name is read for
 
 	seeds, faults, test, plan, save, record string
 	expect, once                            []string
@@ -113,15 +116,15 @@ type searcher struct {
 	duration                                time.Duration
 	failFast, allowRaces, allowWaiting      bool
 
-	again string // the command line that a plan is put behind
+	commandLine string // the command line that a plan is put behind
 
 	report, whole string // whole: the command line
 	page          *reportFile
 }
 
-// worldFlags are those that flunq run has, too.
-func (s *searcher) worldFlags(c *cobra.Command) {
-	r, f := &s.world, c.Flags()
+// simulationFlags are those that flunq run has, too.
+func (s *searcher) simulationFlags(c *cobra.Command) {
+	r, f := &s.simulation, c.Flags()
 	f.StringVarP(&r.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
 	f.StringVar(&r.mocks, "mocks", "", "answer calls and send events as `FILE` says")
 	f.StringVar(&r.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
@@ -133,7 +136,7 @@ func (s *searcher) worldFlags(c *cobra.Command) {
 }
 
 func (s *searcher) arguments(c *cobra.Command, args []string) error {
-	return s.world.arguments(c, args)
+	return s.simulation.arguments(c, args)
 }
 
 // subject is one world to search, and what it is called.
@@ -143,12 +146,12 @@ type subject struct {
 }
 
 func (s *searcher) run(c *cobra.Command, args []string) error {
-	if s.world.example == listExamples {
-		s.world.format = s.format
-		return s.world.list()
+	if s.simulation.example == listExamples {
+		s.simulation.format = s.format
+		return s.simulation.list()
 	}
 	ctx := c.Context()
-	s.again, s.whole = commandAgain(c, args), commandOf(c, args)
+	s.commandLine, s.whole = repeatCommand(c, args), commandOf(c, args)
 	base, err := s.base(ctx, args)
 	if err != nil {
 		return err
@@ -177,11 +180,11 @@ func (s *searcher) base(ctx context.Context, args []string) (search.Search, erro
 	if base.Kinds, err = faultKinds(s.faults); err != nil {
 		return base, err
 	}
-	if s.world.example == "" && len(args) == 0 {
+	if s.simulation.example == "" && len(args) == 0 {
 		return base, misusef("sim: no file given")
 	}
-	s.world.later = s.test != ""
-	cfg, err := s.world.config(ctx, args)
+	s.simulation.later = s.test != ""
+	cfg, err := s.simulation.config(ctx, args)
 	if err != nil {
 		return base, err
 	}
@@ -235,7 +238,7 @@ func (s *searcher) seedRange() (first, last uint64, err error) {
 func faultGroups() map[string][]sim.FaultKind {
 	return map[string][]sim.FaultKind{
 		"crash": {sim.CrashBefore, sim.CrashAfter}, "drop": {sim.DropRequest, sim.DropReply}, "dup": {sim.Duplicate},
-		"delay": {sim.Delay}, "stop": {sim.ToldToStop}, "outage": {sim.Outage}, "clock": {sim.Clock}, "http": {sim.CallLost},
+		"delay": {sim.Delay}, "stop": {sim.StopRequested}, "outage": {sim.Outage}, "clock": {sim.Clock}, "http": {sim.CallLost},
 		"all": sim.Faults(), "none": {},
 	}
 }
@@ -259,8 +262,8 @@ func faultKinds(list string) ([]sim.FaultKind, error) {
 
 // document is what was searched, for people.
 func (s *searcher) document(def *dsl.Definition) document {
-	if s.world.source.def == def {
-		return s.world.source
+	if s.simulation.source.def == def {
+		return s.simulation.source
 	}
 	return document{name: def.ID(), text: def.Source, def: def}
 }

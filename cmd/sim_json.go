@@ -49,7 +49,7 @@ type findingJSON struct {
 	Plan      search.Scenario `json:"plan"`
 	Differ    []differJSON    `json:"differ,omitempty"`
 	Calls     []callJSON      `json:"calls,omitempty"`
-	Again     string          `json:"again"`
+	Repeat    string          `json:"again"`
 }
 
 type differJSON struct {
@@ -88,7 +88,7 @@ func (s *searcher) writeJSON(found []*searched) error {
 	}
 	text := out.String()
 	if len(found) > 0 {
-		text = found[0].hide(text)
+		text = found[0].redact(text)
 	}
 	fmt.Fprint(s.sh.Out, text)
 	return nil
@@ -109,7 +109,7 @@ func (s *searcher) asJSON(got *searched) simJSON {
 	for _, f := range got.Findings {
 		one := findingJSON{
 			Class: f.Class, Failure: s.counts(f), Rule: f.Rule, Detail: f.Detail, Execution: f.Execution, Task: f.Task,
-			Runs: f.Runs, Calm: f.Calm, Advice: s.meaning(got, f), Plan: f.Small, Again: s.repeat(got, f),
+			Runs: f.Runs, Calm: f.Calm, Advice: s.meaning(got, f), Plan: f.Small, Repeat: s.repeat(got, f),
 		}
 		for _, u := range f.Differ {
 			one.Differ = append(one.Differ, differJSON{u.Path, u.A, u.B})

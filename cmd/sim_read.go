@@ -51,8 +51,8 @@ func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
 // known expects of an example that it ends as the file beside it says, where nothing
 // goes wrong.
 func (s *searcher) known(cfg sim.Config) []search.Check {
-	e, err := workflows.Load(s.world.example)
-	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.world.mocks != "" || s.world.start != "" {
+	e, err := workflows.Load(s.simulation.example)
+	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.simulation.mocks != "" || s.simulation.start != "" {
 		return nil
 	}
 	return []search.Check{{Of: func(t *sim.Trial) []sim.Violation {
@@ -120,7 +120,7 @@ func caseViolations(c *spec.Case, t *sim.Trial) []sim.Violation {
 		o.History = append(o.History, end.History...)
 	}
 	var out []sim.Violation
-	for _, d := range c.Judge(o) {
+	for _, d := range c.Check(o) {
 		switch d.Expect {
 		case "status", "output", "error", "events":
 			out = append(out, sim.Violation{
@@ -145,8 +145,8 @@ func (s *searcher) scenario(ctx context.Context) (search.Scenario, error) {
 	return sc, fail(exitMisuse, err)
 }
 
-// commandAgain is the command line without what a plan stands for.
-func commandAgain(c *cobra.Command, args []string) string {
+// repeatCommand is the command line without what a plan stands for.
+func repeatCommand(c *cobra.Command, args []string) string {
 	words := append([]string{"flunq sim"}, quoted(args)...)
 	c.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {

@@ -55,8 +55,8 @@ type searched struct {
 	subject
 	*search.Report
 
-	saved map[*search.Finding]string // files of plans
-	hide  func(string) string        // what is secret
+	saved  map[*search.Finding]string // files of plans
+	redact func(string) string        // what is secret
 }
 
 // failed reports whether something was found that is a failure.
@@ -101,7 +101,7 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	case err != nil:
 		return nil, err
 	}
-	got := &searched{subject: subject, Report: report, saved: map[*search.Finding]string{}, hide: hiding(subject.search.Config.Secrets)}
+	got := &searched{subject: subject, Report: report, saved: map[*search.Finding]string{}, redact: hiding(subject.search.Config.Secrets)}
 	return got, s.keep(ctx, got)
 }
 
@@ -162,13 +162,13 @@ func (s *searcher) keep(ctx context.Context, got *searched) error {
 // repeat is the command that runs a finding again.
 func (s *searcher) repeat(got *searched, f *search.Finding) string {
 	if file := got.saved[f]; file != "" {
-		return s.again + " --plan " + quote(file)
+		return s.commandLine + " --plan " + quote(file)
 	}
 	text, err := json.Marshal(f.Small)
 	if err != nil {
-		return s.again
+		return s.commandLine
 	}
-	return s.again + " --plan " + quote(string(text))
+	return s.commandLine + " --plan " + quote(string(text))
 }
 
 // searchProgress tells on stderr how far a search is.

@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// told is a line of a story.
-type told struct {
+// printed is a line of a story.
+type printed struct {
 	text  string
 	fault bool
 }
@@ -39,9 +39,9 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 		fmt.Fprintf(w, "   (this run did not fail in the same way again)\n")
 	}
 	for _, line := range excerpt(s.story(got, f, s.sh.outColor())) {
-		fmt.Fprint(w, "   "+got.hide(line.text))
+		fmt.Fprint(w, "   "+got.redact(line.text))
 	}
-	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.hide(f.Error()))))
+	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.redact(f.Error()))))
 }
 
 // attended says what operators did, and what processes died of.
@@ -63,7 +63,7 @@ func attended(sc search.Scenario) string {
 }
 
 // story tells a finding line by line.
-func (s *searcher) story(got *searched, f *search.Finding, on bool) []told {
+func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
 	cfg := got.search.Config
 	if f.Companion != "" {
 		cfg = f.Small.Config(cfg)
@@ -74,7 +74,7 @@ func (s *searcher) story(got *searched, f *search.Finding, on bool) []told {
 	line := newTimeline(&sh, got.search.Config.Start)
 	line.color = on
 	line.add(cfg.Definition, cfg.With)
-	var lines []told
+	var lines []printed
 	for _, scene := range f.Story {
 		out.Reset()
 		switch {
@@ -87,7 +87,7 @@ func (s *searcher) story(got *searched, f *search.Finding, on bool) []told {
 			line.happened(*scene.Event)
 		}
 		for text := range strings.Lines(out.String()) {
-			lines = append(lines, told{text, scene.Struck != nil})
+			lines = append(lines, printed{text, scene.Struck != nil})
 		}
 	}
 	return lines
@@ -101,7 +101,7 @@ const (
 )
 
 // excerpt leaves out what is far from the faults and from the ends.
-func excerpt(lines []told) []told {
+func excerpt(lines []printed) []printed {
 	near := make([]bool, len(lines))
 	for i := range lines {
 		near[i] = i < storyBegin || i >= len(lines)-storyEnd
@@ -109,11 +109,11 @@ func excerpt(lines []told) []told {
 			near[i] = near[i] || lines[j].fault
 		}
 	}
-	var out []told
+	var out []printed
 	left := 0
 	tell := func() {
 		if left > 0 {
-			out = append(out, told{text: fmt.Sprintf("%14s (%s)\n", "…", history.Count(left, "line"))})
+			out = append(out, printed{text: fmt.Sprintf("%14s (%s)\n", "…", history.Count(left, "line"))})
 		}
 		left = 0
 	}
@@ -194,7 +194,7 @@ func faultText(s *sim.Struck) string {
 		return "the event that was published last comes once more" + tail
 	case sim.Delay:
 		return fmt.Sprintf("%s stands still for %s, at %s", who, history.Duration(s.Amount), doing) + tail
-	case sim.ToldToStop:
+	case sim.StopRequested:
 		return fmt.Sprintf("%s is told to stop, at %s: it ends what it has begun, for 5s at most, and hands back the rest; another one comes after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.Outage:
 		return "Redis is gone for " + history.Duration(s.Amount) + ", at " + doing + tail
@@ -325,8 +325,8 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 		bar = " | "
 	}
 	row := func(a, b string) {
-		a = runewidth.Truncate(printable(got.hide(a)), sideWidth, "~")
-		fmt.Fprintf(w, "   %s%s%s\n", runewidth.FillRight(a, sideWidth), bar, strings.TrimRight(runewidth.Truncate(printable(got.hide(b)), sideWidth, "~"), " "))
+		a = runewidth.Truncate(printable(got.redact(a)), sideWidth, "~")
+		fmt.Fprintf(w, "   %s%s%s\n", runewidth.FillRight(a, sideWidth), bar, strings.TrimRight(runewidth.Truncate(printable(got.redact(b)), sideWidth, "~"), " "))
 	}
 	row(heads[0], heads[1])
 	from := max(min(firstMark(o.Sides[0]), firstMark(o.Sides[1]))-sideBefore, 0)

@@ -27,7 +27,7 @@ func (s *searcher) write(got *searched) {
 	if len(got.Unmocked) > 0 {
 		fmt.Fprintf(w, "\n%s in %s no mock answers\n", paint(s.sh.outColor(), yellow, "not judged:"), history.Count(got.UnmockedRuns, "run")+" with faults")
 		for _, text := range got.Unmocked {
-			fmt.Fprintf(w, "  %s\n", printable(got.hide(text)))
+			fmt.Fprintf(w, "  %s\n", printable(got.redact(text)))
 		}
 	}
 	for i, f := range got.Findings {
@@ -104,7 +104,7 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	for _, o := range got.Outcomes {
 		fmt.Fprintf(w, "  outcome without faults: %s%s\n", s.outcomeText(got, o), s.share(got, o))
 		for _, text := range o.Apart {
-			fmt.Fprintf(w, "    %s\n", printable(short(got.hide(text))))
+			fmt.Fprintf(w, "    %s\n", printable(short(got.redact(text))))
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (*searcher) outcomeText(got *searched, o search.Outcome) string {
 	case len(o.Output) > 0:
 		text += " " + string(o.Output)
 	}
-	return printable(short(got.hide(text)))
+	return printable(short(got.redact(text)))
 }
 
 func short(text string) string {
@@ -171,9 +171,9 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 		style = yellow
 	}
 	say := func(format string, args ...any) {
-		fmt.Fprintf(w, "   %s\n", strings.ReplaceAll(printable(got.hide(fmt.Sprintf(format, args...))), "\n", "\n   "))
+		fmt.Fprintf(w, "   %s\n", strings.ReplaceAll(printable(got.redact(fmt.Sprintf(format, args...))), "\n", "\n   "))
 	}
-	fmt.Fprintf(w, "%d. %s: %s\n", n, paint(on, style, text), printable(got.hide(f.Rule)))
+	fmt.Fprintf(w, "%d. %s: %s\n", n, paint(on, style, text), printable(got.redact(f.Rule)))
 	if f.Detail != "" && f.Orders == nil {
 		say("%s%s", f.Detail, more(f))
 	}
@@ -187,7 +187,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	switch {
 	case f.Orders != nil:
 		s.writeOrders(w, got, f)
-	case f.Class != search.Late || s.plan != "":
+	case f.Class != search.Tardy || s.plan != "":
 		s.writeStory(w, got, f)
 	}
 	s.writeDiffer(w, got, f)
@@ -345,7 +345,7 @@ func struckWhy(kind sim.FaultKind) string {
 	switch kind {
 	case sim.CrashBefore, sim.CrashAfter:
 		return "The process that made the call died before it had recorded the answer,"
-	case sim.ToldToStop:
+	case sim.StopRequested:
 		return "The process that made the call was told to stop before it had recorded the answer,"
 	case sim.Delay, sim.Clock:
 		return "The process that made the call was not heard of for longer than its lease,"
@@ -430,7 +430,7 @@ func differPath(path string) string {
 // writeDiffer shows how the outcome differs from the usual one.
 func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
 	for _, text := range differences(f) {
-		fmt.Fprintf(w, "   %s\n", printable(got.hide(text)))
+		fmt.Fprintf(w, "   %s\n", printable(got.redact(text)))
 	}
 }
 
@@ -466,7 +466,7 @@ func (s *searcher) writeHints(w io.Writer, got *searched) {
 		fmt.Fprintln(w)
 	}
 	for _, h := range got.Hints {
-		fmt.Fprintf(w, "%s %s: %s\n", paint(s.sh.outColor(), yellow, "hint:"), printable(standing(doc, h.Task)), printable(got.hide(h.Text)))
+		fmt.Fprintf(w, "%s %s: %s\n", paint(s.sh.outColor(), yellow, "hint:"), printable(standing(doc, h.Task)), printable(got.redact(h.Text)))
 	}
 }
 

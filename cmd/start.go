@@ -93,7 +93,7 @@ func (s *starter) run(ctx context.Context, given string) error {
 		return err
 	}
 	defer r.close()
-	if err := checkRoom(ctx, s.sh, r); err != nil {
+	if err := checkMemory(ctx, s.sh, r); err != nil {
 		return err
 	}
 	if source, err = s.resolve(ctx, r, given, source); err != nil {
@@ -119,8 +119,8 @@ func (s *starter) run(ctx context.Context, given string) error {
 	return s.await(ctx, r, b.ID, source)
 }
 
-// checkRoom refuses to start anything in a Redis that is nearly full.
-func checkRoom(ctx context.Context, sh *shell, r *remote) error {
+// checkMemory refuses to start anything in a Redis that is nearly full.
+func checkMemory(ctx context.Context, sh *shell, r *remote) error {
 	file, err := readConfig(sh)
 	if err != nil {
 		return err

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // didYouMean is the tail of an error about an unknown word, or nothing where
 // no candidate comes close. The beginning of a candidate is close to it.
 func didYouMean(word string, candidates []string, prefix string) string {
-	best := near.Word(word, candidates)
+	best := spelling.Word(word, candidates)
 	for _, candidate := range candidates {
 		if len(word) > 1 && strings.HasPrefix(candidate, word) {
 			best = candidate

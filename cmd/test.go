@@ -66,7 +66,7 @@ test file or a document is invalid, 2 if there are no tests.`,
 	offer(c, "coverage", t.coverage)
 	f.StringVar(&t.coverageFile, "coverage-file", "", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.worlds(c.Context())
+		sh.limitSimulationMemory(c.Context())
 		return t.command(c.Context(), args)
 	}
 	return c

@@ -27,7 +27,7 @@ func (b *batch) annotate() {
 					b.annotation(d.At, c.Name, plainDifference(d))
 				}
 			case broken:
-				b.annotation(c.At, c.Name, "flunq itself failed: "+c.Hide(c.err.Error()))
+				b.annotation(c.At, c.Name, "flunq itself failed: "+c.Redact(c.err.Error()))
 			default:
 			}
 		}

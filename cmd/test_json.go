@@ -86,7 +86,7 @@ func (c *testCase) row() testRow {
 		TookMS: float64(c.took.Round(time.Microsecond)) / float64(time.Millisecond),
 	}
 	if c.err != nil {
-		r.Error = c.Hide(c.err.Error())
+		r.Error = c.Redact(c.err.Error())
 	}
 	if c.verdict == nil {
 		return r

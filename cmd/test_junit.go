@@ -134,7 +134,7 @@ func (c *testCase) junit(file string) junitCase {
 		}
 		out.Failure = &junitProblem{Message: headlineOf(differences), Type: differences[0].Expect, Text: inXML(text.String())}
 	case broken:
-		out.Error = &junitProblem{Message: "flunq itself failed", Type: "flunq", Text: inXML(c.Hide(c.err.Error()))}
+		out.Error = &junitProblem{Message: "flunq itself failed", Type: "flunq", Text: inXML(c.Redact(c.err.Error()))}
 	case skipped:
 		out.Skipped = &struct{}{}
 	default:
@@ -157,7 +157,7 @@ func headlineOf(differences []spec.Difference) string {
 // plainDifference is a difference as text alone.
 func plainDifference(d spec.Difference) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s (%s)\n", d.Expect+d.Path, spot(d.At))
+	fmt.Fprintf(&out, "%s (%s)\n", d.Expect+d.Path, position(d.At))
 	if d.Why != "" {
 		fmt.Fprintf(&out, "  %s\n", printable(d.Why))
 	}
@@ -165,7 +165,7 @@ func plainDifference(d spec.Difference) string {
 		fmt.Fprintf(&out, "  %c %s\n", line.Mark, printable(line.Text))
 	}
 	if d.Source.Line > 0 {
-		fmt.Fprintf(&out, "  at %s %s\n", spot(d.Source), printable(d.Task))
+		fmt.Fprintf(&out, "  at %s %s\n", position(d.Source), printable(d.Task))
 	}
 	return out.String()
 }

@@ -146,11 +146,11 @@ func (b *batch) run(ctx context.Context) error {
 	for range min(b.parallel, len(q.cases)) {
 		go b.work(ctx, q)
 	}
-	told, err := b.tell(0)
+	printed, err := b.tell(0)
 	for range q.cases {
 		<-q.done
 		if err == nil {
-			told, err = b.tell(told)
+			printed, err = b.tell(printed)
 		}
 	}
 	return errors.Join(err, ctx.Err())
@@ -248,7 +248,7 @@ func (b *batch) line(c *testCase) []byte {
 	}
 	line.add(s.Workflow.Definition, with)
 	line.observe(c.verdict.Outcome.History)
-	return []byte(c.Hide(out.String()))
+	return []byte(c.Redact(out.String()))
 }
 
 // indentOfTimeline is how far a timeline stands to the right, below its case.

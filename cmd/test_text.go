@@ -116,7 +116,7 @@ func (b *batch) showCase(c *testCase) {
 		fmt.Fprintf(b.sh.Out, "  %s", history.Duration(c.verdict.Elapsed))
 	}
 	if c.outcome != passed {
-		fmt.Fprintf(b.sh.Out, "  %s", spot(c.At))
+		fmt.Fprintf(b.sh.Out, "  %s", position(c.At))
 	}
 	fmt.Fprintln(b.sh.Out)
 	for line := range strings.Lines(string(c.timeline)) {
@@ -124,7 +124,7 @@ func (b *batch) showCase(c *testCase) {
 	}
 	switch c.outcome {
 	case broken:
-		fmt.Fprintf(b.sh.Out, "      flunq itself failed: %s\n", printable(c.Hide(c.err.Error())))
+		fmt.Fprintf(b.sh.Out, "      flunq itself failed: %s\n", printable(c.Redact(c.err.Error())))
 	case failed:
 		if len(c.Seeds) > 1 {
 			fmt.Fprintf(b.sh.Out, "      with seed %d\n", c.verdict.Outcome.Seed)
@@ -136,7 +136,7 @@ func (b *batch) showCase(c *testCase) {
 	}
 }
 
-func spot(p spec.Place) string { return oneLine(fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)) }
+func position(p spec.Place) string { return oneLine(fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)) }
 
 // showDifference shows what is expected and what came, with the lines of both files.
 func (b *batch) showDifference(s *spec.Suite, d spec.Difference) {
@@ -172,7 +172,7 @@ func frame(w io.Writer, s *spec.Suite, at spec.Place) {
 	if runes := []rune(text); len(runes) > frameWidth {
 		text = string(runes[:frameWidth]) + "…"
 	}
-	fmt.Fprintf(w, "        at %s | %s\n", spot(at), text)
+	fmt.Fprintf(w, "        at %s | %s\n", position(at), text)
 }
 
 // iso writes a duration for programs.

@@ -36,24 +36,24 @@ func (t *tester) follow(ctx context.Context, args []string) error {
 // watched is what --watch knows of the files.
 type watched struct {
 	*tester
-	args   []string
-	needs  map[string][]string // files that a test file was read from
-	state  map[string]string   // of a test file and all that it needs, when it was last run
-	stamps map[string]string   // of each file, from before it was read for this run
-	told   string              // what was last said to be wrong
+	args    []string
+	needs   map[string][]string // files that a test file was read from
+	state   map[string]string   // of a test file and all that it needs, when it was last run
+	stamps  map[string]string   // of each file, from before it was read for this run
+	printed string              // what was last said to be wrong
 }
 
 // look runs the test files of which something has changed.
 func (w *watched) look(ctx context.Context) {
 	files, err := testFiles(w.args)
 	if err != nil {
-		if text := err.Error(); text != w.told {
+		if text := err.Error(); text != w.printed {
 			w.sh.report(err)
-			w.told = text
+			w.printed = text
 		}
 		return
 	}
-	w.told = ""
+	w.printed = ""
 	var affected, changed []string
 	for _, file := range files {
 		if now := w.signature(file, stamp); now != w.state[file] {

@@ -70,11 +70,11 @@ func (l *timeline) observe(events []event.Event) {
 		case event.EventReceived:
 			l.received(e)
 		case event.ExecutionSuspended:
-			l.told(e, "■", yellow, "suspended")
+			l.printed(e, "■", yellow, "suspended")
 		case event.ExecutionResumed:
-			l.told(e, "▶", bold, "resumed")
+			l.printed(e, "▶", bold, "resumed")
 		case event.ExecutionRetried:
-			l.told(e, "▶", bold, "retried")
+			l.printed(e, "▶", bold, "retried")
 		}
 	}
 }
@@ -161,8 +161,8 @@ func (l *timeline) missed(m sim.Missed) {
 	}
 }
 
-// told shows what somebody told the execution to do, and why.
-func (l *timeline) told(e event.Event, glyph, style, what string) {
+// printed shows what somebody told the execution to do, and why.
+func (l *timeline) printed(e event.Event, glyph, style, what string) {
 	var said event.Ended
 	if json.Unmarshal(e.Data, &said) == nil && said.Reason != "" {
 		what += ": " + said.Reason
@@ -224,8 +224,8 @@ func (l *timeline) line(e event.Event, task, glyph, style, text string) {
 	before := fmt.Sprintf("%12s  %s", "+"+history.Duration(e.Time.Sub(l.start)), strings.Repeat("  ", depth(e.Execution, task)))
 	text = printable(text)
 	if l.sh.ErrTerminal && l.sh.Width > 0 {
-		room := l.sh.Width - runewidth.StringWidth(before+glyph) - 1
-		text = runewidth.Truncate(text, max(room, 1), "~")
+		space := l.sh.Width - runewidth.StringWidth(before+glyph) - 1
+		text = runewidth.Truncate(text, max(space, 1), "~")
 	}
 	fmt.Fprintf(l.sh.Err, "%s%s %s\n", before, paint(l.color && style != "", style, glyph), text)
 }

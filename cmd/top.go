@@ -119,7 +119,7 @@ func (t *topScreen) source(ctx context.Context, r *remote) (tui.Source, error) {
 		return nil, fail(exitMisuse, err)
 	}
 	opts := top.Defaults()
-	opts.Tenant, opts.Place, opts.Version = r.tenant, maskedURL(p.url.Value), version().Version
+	opts.Tenant, opts.Place, opts.Version = r.tenant, redactedURL(p.url.Value), version().Version
 	opts.Operator = t.as.name(t.sh)
 	opts.Worker, opts.Executor, opts.Timer, opts.Lease = s.Worker.Group, s.Executor.Group, s.Timer.Group, s.Lease
 	return top.New(ctx, r.rdb, opts)

@@ -37,7 +37,7 @@ do:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Library.Register(t.Context(), "a", def); err != nil {
+		if _, err := e.Definitions.Register(t.Context(), "a", def); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Start(t.Context(), "a", "x", def, nil); err != nil {

@@ -25,11 +25,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/timer"
 	"flunq.io/flunq/engine/worker"
@@ -45,10 +45,10 @@ type Options struct {
 	Executors int
 	Timers    int
 
-	// Spare is how many executors there are besides, so that one tenant's tasks, which
+	// WarmProcesses is how many executors there are besides, so that one tenant's tasks, which
 	// hold at most Executors at once, keep no other's waiting; 0 to 2048. Simulated 0:
 	// one tenant may hold all.
-	Spare int
+	WarmProcesses int
 
 	Worker, Executor, Timer Reading
 
@@ -110,7 +110,7 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, Spare: 112, Descendants: 2_000, RedisPercent: 90, Timers: 2,
+		Tenants: []string{"default"}, Workers: 4, Executors: 16, WarmProcesses: 112, Descendants: 2_000, RedisPercent: 90, Timers: 2,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
@@ -138,8 +138,8 @@ func (o Options) check() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 to %d", name, n, mostInstances))
 		}
 	}
-	if o.Spare < 0 || o.Spare > mostSpare {
-		errs = append(errs, fmt.Errorf("spare executors are %d, want 0 to %d", o.Spare, mostSpare))
+	if o.WarmProcesses < 0 || o.WarmProcesses > mostWarm {
+		errs = append(errs, fmt.Errorf("spare executors are %d, want 0 to %d", o.WarmProcesses, mostWarm))
 	}
 	return errors.Join(errs...)
 }
@@ -147,19 +147,19 @@ func (o Options) check() error {
 // mostInstances is how many instances of one service a process may have.
 const mostInstances = 256
 
-// mostSpare is how many spare executors a process may have.
-const mostSpare = 2048
+// mostWarm is how many spare executors a process may have.
+const mostWarm = 2048
 
 // Engine is the services of one process.
 type Engine struct {
-	Store   *store.Store
-	Library *library.Library
+	Store       *store.Store
+	Definitions *definitions.Cache
 
-	opts     Options
-	roster   *delivery.Roster
-	services []Service
-	holders  []delivery.Holder // of what the services have read and not handled
-	closing  []func()          // begin nothing new
+	opts      Options
+	tenantSet *delivery.TenantSet
+	services  []Service
+	holders   []delivery.Holder // of what the services have read and not handled
+	closing   []func()          // begin nothing new
 
 	mu     sync.Mutex
 	pulses []*pulse    // of the services, while they run
@@ -187,11 +187,11 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Memory: opts.Memory, Block: opts.LongRead})
-	e := &Engine{Store: st, opts: opts, roster: delivery.NewRoster(opts.Tenants...)}
+	e := &Engine{Store: st, opts: opts, tenantSet: delivery.NewTenantSet(opts.Tenants...)}
 	if !opts.Discover {
-		e.roster.Fix()
+		e.tenantSet.Fix()
 	}
-	e.Library = library.New(st, decide.Options{
+	e.Definitions = definitions.New(st, decide.Options{
 		Secrets: opts.Secrets, Version: opts.Version, Remote: opts.Remote, Limits: opts.Limits,
 	})
 	for _, add := range []func() error{e.addWorkers, e.addExecutors, e.addTimers} {
@@ -215,7 +215,7 @@ func (e *Engine) add(s Service) { e.services = append(e.services, s) }
 // reading are the options of a service that reads as r says.
 func (e *Engine) reading(service string, r Reading, consumer string) delivery.Options {
 	opts := delivery.Options{
-		Service: service, Group: r.Group, Consumer: consumer, Tenants: e.roster,
+		Service: service, Group: r.Group, Consumer: consumer, Tenants: e.tenantSet,
 		Batch: r.Batch, Block: r.Block, Reclaim: r.Reclaim,
 		Lease: e.opts.Lease, Retry: e.opts.Retry, Observe: e.opts.Activity,
 	}
@@ -244,11 +244,11 @@ func (e *Engine) addWorkers() error {
 	opts.Chunk, opts.Snapshots = cmp.Or(e.opts.Chunk, opts.Chunk), cmp.Or(e.opts.Snapshots, opts.Snapshots)
 	opts.Clock, opts.Descendants = e.now, e.opts.Descendants
 	if e.opts.RedisPercent > 0 {
-		opts.Room = &worker.Room{Percent: e.opts.RedisPercent}
+		opts.Headroom = &worker.Headroom{Percent: e.opts.RedisPercent}
 	}
 	opts.Committed, opts.Trust = e.opts.Observe, e.opts.Retention.Finished.Shortest()/2
 	for i := range e.opts.Workers {
-		w := worker.New(e.Store, e.Library, cache, inbox, opts)
+		w := worker.New(e.Store, e.Definitions, cache, inbox, opts)
 		e.add(Service{Group: "worker", Name: fmt.Sprintf("%s-%d", consumer, i), Step: w.Step, Concerns: worker.Concerns})
 	}
 	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Finish: inbox.Finish})
@@ -261,7 +261,7 @@ func (e *Engine) addExecutors() error {
 	}
 	consumer := e.consumers("executor", 1)[0]
 	each := 0
-	if e.opts.Spare > 0 {
+	if e.opts.WarmProcesses > 0 {
 		each = e.opts.Executors
 	}
 	inbox, err := executor.NewInbox(e.Store, e.reading("executor", e.opts.Executor, consumer), each)
@@ -269,8 +269,8 @@ func (e *Engine) addExecutors() error {
 		return err
 	}
 	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Memory: e.opts.Answers}
-	for i := range e.opts.Executors + e.opts.Spare {
-		x, err := executor.New(e.Store, e.Library, inbox, executor.Options{Caller: caller, Limits: e.opts.Limits})
+	for i := range e.opts.Executors + e.opts.WarmProcesses {
+		x, err := executor.New(e.Store, e.Definitions, inbox, executor.Options{Caller: caller, Limits: e.opts.Limits})
 		if err != nil {
 			return err
 		}
@@ -282,13 +282,13 @@ func (e *Engine) addExecutors() error {
 }
 
 func (e *Engine) addTimers() error {
-	gate, watch := &delivery.Gate{}, timer.NewWatch()
+	acquire, watch := &delivery.Isolation{}, timer.NewWatch()
 	for _, consumer := range e.consumers("timer", e.opts.Timers) {
 		opts := timer.Options{
 			Options: e.reading("timer", e.opts.Timer, consumer),
 			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch,
 		}
-		opts.Gate = gate
+		opts.Isolation = acquire
 		t, err := timer.New(e.Store, opts)
 		if err != nil {
 			return err
@@ -318,7 +318,7 @@ func (e *Engine) consumers(service string, count int) []string {
 func (e *Engine) Services() []Service { return e.services }
 
 // Tenants are those whose work is done by now, sorted.
-func (e *Engine) Tenants() []string { return e.roster.Names() }
+func (e *Engine) Tenants() []string { return e.tenantSet.Names() }
 
 // Breakers are the circuit breakers of the process; nil if there are none.
 func (e *Engine) Breakers() *executor.Breakers { return e.opts.Breakers }
@@ -330,7 +330,7 @@ func (e *Engine) groups() []string {
 
 // Prepare makes the consumer groups that the services read with.
 func (e *Engine) Prepare(ctx context.Context) error {
-	for _, tenant := range e.roster.Names() {
+	for _, tenant := range e.tenantSet.Names() {
 		if err := e.Store.Groups(ctx, tenant, e.groups()...); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func start(t *testing.T, e *engine.Engine, id, do, input string) *dsl.Definition
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+	if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Start(t.Context(), tenant, id, def, json.RawMessage(input)); err != nil {
@@ -208,12 +208,12 @@ func TestDeadLetter(t *testing.T) {
 		if x.Status != string(decide.Faulted) || !strings.Contains(string(x.Error), "gave up at the first attempt") {
 			t.Errorf("status %s, error %s", x.Status, x.Error)
 		}
-		letters, err := rdb.XRange(t.Context(), "tenant:default:events:dlq", "-", "+").Result()
-		if err != nil || len(letters) != 1 {
-			t.Fatalf("%d dead letters, %v", len(letters), err)
+		deadLetters, err := rdb.XRange(t.Context(), "tenant:default:events:dlq", "-", "+").Result()
+		if err != nil || len(deadLetters) != 1 {
+			t.Fatalf("%d dead letters, %v", len(deadLetters), err)
 		}
 		for name, want := range map[string]string{"id": "broken", "attempts": "1", "service": "worker-service", "data": `{"task_id": 7}`} {
-			if got := letters[0].Values[name]; got != want {
+			if got := deadLetters[0].Values[name]; got != want {
 				t.Errorf("%s of the letter is %v, want %s", name, got, want)
 			}
 		}
@@ -221,7 +221,7 @@ func TestDeadLetter(t *testing.T) {
 }
 
 // Where it cannot be said any more that it does not listen, it ends all the same.
-func TestDeadLetterOfWhoeverListens(t *testing.T) {
+func TestDeadLetterOfListeners(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		e := newEngine(t, rdb, "one")

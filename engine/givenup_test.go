@@ -36,7 +36,7 @@ func killed(t *testing.T, rdb *redis.Client, typ string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Library.Register(t.Context(), tenant, child); err != nil {
+	if _, err := e.Definitions.Register(t.Context(), tenant, child); err != nil {
 		t.Fatal(err)
 	}
 	stop := runUntil(t, e)

@@ -16,9 +16,9 @@ const (
 )
 
 const (
-	slowAfter = 10 * time.Second // a step that has not come back is no good sign
-	deadAfter = 30 * time.Second // nor are failures in a row
-	tellAgain = 10 * time.Second // the same trouble
+	slowAfter   = 10 * time.Second // a step that has not come back is no good sign
+	deadAfter   = 30 * time.Second // nor are failures in a row
+	repeatEvery = 10 * time.Second // the same trouble
 )
 
 // Health is how one service instance does.
@@ -34,12 +34,12 @@ type Health struct {
 type pulse struct {
 	service Service
 
-	mu       sync.Mutex
-	began    time.Time // of the step under way; zero between two
-	lastGood time.Time
-	told     time.Time // when trouble was last told
-	failed   int
-	err      error
+	mu         sync.Mutex
+	began      time.Time // of the step under way; zero between two
+	lastGood   time.Time
+	lastReport time.Time // when trouble was last told
+	failed     int
+	err        error
 }
 
 // beat is the pulse of a service that begins to run.
@@ -64,16 +64,16 @@ func (p *pulse) end(now time.Time, err error) (tell bool) {
 	defer p.mu.Unlock()
 	p.began = time.Time{}
 	if err == nil {
-		tell = !p.told.IsZero()
-		p.lastGood, p.failed, p.err, p.told = now, 0, nil, time.Time{}
+		tell = !p.lastReport.IsZero()
+		p.lastGood, p.failed, p.err, p.lastReport = now, 0, nil, time.Time{}
 		return tell
 	}
 	p.failed++
 	p.err = err
-	if now.Sub(p.told) < tellAgain {
+	if now.Sub(p.lastReport) < repeatEvery {
 		return false
 	}
-	p.told = now
+	p.lastReport = now
 	return true
 }
 

@@ -71,11 +71,11 @@ func TestRunRegisters(t *testing.T) {
 		if c := all[0].Circuits[0]; c.Host != "pay.example" || c.Failures != 1 || !c.Until.After(now) {
 			t.Errorf("circuit: %+v", c)
 		}
-		again, err := breakers.Begin(executor.Target{Host: "pay.example"}, all[0].Circuits[0].Until.Add(time.Second))
+		restarted, err := breakers.Begin(executor.Target{Host: "pay.example"}, all[0].Circuits[0].Until.Add(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again.Succeed()
+		restarted.Succeed()
 		circuits(0)
 		cancel()
 		if err := <-done; err != nil {

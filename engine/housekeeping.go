@@ -33,7 +33,7 @@ const (
 // long ago.
 type housekeeping struct {
 	store     *store.Store
-	roster    *delivery.Roster
+	tenantSet *delivery.TenantSet
 	groups    []string
 	discover  bool
 	retention Retention
@@ -50,7 +50,7 @@ type housekeeping struct {
 
 func (e *Engine) addHousekeeping() {
 	h := &housekeeping{
-		store: e.Store, roster: e.roster, discover: e.opts.Discover, retention: e.opts.Retention,
+		store: e.Store, tenantSet: e.tenantSet, discover: e.opts.Discover, retention: e.opts.Retention,
 		groups: e.groups(), observe: e.opts.Activity, name: "housekeeping-" + e.opts.Process,
 	}
 	every := lookEvery
@@ -86,7 +86,7 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 		if now.Sub(h.swept) < tidyEvery {
 			return nil
 		}
-		h.swept, h.left = now, h.roster.Names()
+		h.swept, h.left = now, h.tenantSet.Names()
 	}
 	var errs []error
 	for pages := 0; pages < mostPages && len(h.left) > 0; pages++ {
@@ -114,7 +114,7 @@ func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 		more, err = h.store.FindTenants(ctx)
 		names = append(names, more...)
 	}
-	for _, tenant := range h.roster.Add(names...) {
+	for _, tenant := range h.tenantSet.Add(names...) {
 		err = errors.Join(err, h.store.Groups(ctx, tenant, h.groups...))
 	}
 	return err
@@ -135,9 +135,9 @@ func (h *housekeeping) made(ctx context.Context, now time.Time) ([]string, error
 
 // tidy drops what nobody needs any more.
 func (h *housekeeping) tidy(ctx context.Context, now time.Time) error {
-	tenants := h.roster.Names()
+	tenants := h.tenantSet.Names()
 	_, err := h.store.TrimAll(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
-	errs := []error{err, h.store.ForgetDeaths(ctx, tenants...)}
+	errs := []error{err, h.store.ForgetCrashes(ctx, tenants...)}
 	if now.Sub(h.cleaned) >= seekEvery {
 		h.cleaned = now
 		for _, group := range h.groups {

@@ -63,7 +63,7 @@ do:
 		run(t, e)
 		charge := func(tenant, at string) {
 			t.Helper()
-			if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+			if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 				t.Fatal(err)
 			}
 			if err := e.Start(t.Context(), tenant, "order-7", def, json.RawMessage(`{"at":"`+at+`"}`)); err != nil {

@@ -80,7 +80,7 @@ func (e *Engine) Release(ctx context.Context) error {
 		errs = append(errs, e.Store.Release(ctx, h.Held()...))
 	}
 	if e.opts.Timers > 0 {
-		for _, tenant := range e.Store.Shelves(e.roster.Names()) {
+		for _, tenant := range e.Store.TimerIndexes(e.tenantSet.Names()) {
 			errs = append(errs, e.Store.Rouse(ctx, tenant))
 		}
 	}

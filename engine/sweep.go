@@ -16,12 +16,12 @@ import (
 // sweep compares what open executions wait for with what Redis has, and sets again what is
 // gone: timers, entries of listeners, requests. One process at a time does so.
 type sweep struct {
-	store    *store.Store
-	examiner *inspect.Examiner
-	roster   *delivery.Roster
-	observe  delivery.Observer
-	name     string
-	every    time.Duration
+	store     *store.Store
+	examiner  *inspect.Examiner
+	tenantSet *delivery.TenantSet
+	observe   delivery.Observer
+	name      string
+	every     time.Duration
 
 	left  []string        // tenants that are still to be looked at …
 	after string          // … and how far in the first of them
@@ -41,7 +41,7 @@ const (
 
 func (e *Engine) addSweep() {
 	s := &sweep{
-		store: e.Store, examiner: &inspect.Examiner{Store: e.Store, Library: e.Library}, roster: e.roster,
+		store: e.Store, examiner: &inspect.Examiner{Store: e.Store, Definitions: e.Definitions}, tenantSet: e.tenantSet,
 		observe: e.opts.Activity, name: "sweep-" + e.opts.Process, every: e.opts.Sweep, known: map[string]bool{},
 	}
 	e.add(Service{Group: "sweep", Name: s.name, Step: s.Step, Every: e.opts.Sweep})
@@ -55,7 +55,7 @@ func (s *sweep) Step(ctx context.Context) (wake time.Time, err error) {
 	}
 	defer s.examiner.Forget()
 	if len(s.left) == 0 {
-		s.left, s.after = s.roster.Names(), ""
+		s.left, s.after = s.tenantSet.Names(), ""
 	}
 	var errs []error
 	for looked := 0; looked < mostSwept && len(s.left) > 0; {

@@ -135,7 +135,7 @@ func begin(t *testing.T, e *engine.Engine, id, do string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+	if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Start(t.Context(), tenant, id, def, nil); err != nil {

@@ -39,7 +39,7 @@ func TestManyTenants(t *testing.T) {
 		}
 		run(t, e)
 		for i, tenant := range e.Tenants() {
-			if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+			if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 				t.Fatal(err)
 			}
 			for n := range 1 + i%3 {
@@ -125,7 +125,7 @@ do:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+		if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,7 +164,7 @@ func TestCrowd(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, tenant := range opts.Tenants {
-			if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+			if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -225,7 +225,7 @@ func TestCrowdOfCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := deciding.Library.Register(t.Context(), tenant, def); err != nil {
+			if _, err := deciding.Definitions.Register(t.Context(), tenant, def); err != nil {
 				t.Fatal(err)
 			}
 			for i := range n {
@@ -309,7 +309,7 @@ func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
 		under, most := map[string]int{}, map[string]int{}
 		var all sync.WaitGroup
 		opts := engine.Defaults()
-		opts.Process, opts.Tenants, opts.Executors, opts.Spare = "hanging", append(hostile, "b"), each, 7*each
+		opts.Process, opts.Tenants, opts.Executors, opts.WarmProcesses = "hanging", append(hostile, "b"), each, 7*each
 		opts.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
 			if tenant := req.URL.Query().Get("tenant"); tenant != "b" {
 				mu.Lock()
@@ -337,7 +337,7 @@ do:
 			t.Fatal(err)
 		}
 		begin := func(tenant, id string) {
-			if _, err := e.Library.Register(t.Context(), tenant, def); err != nil {
+			if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
 				t.Fatal(err)
 			}
 			if err := e.Start(t.Context(), tenant, id, def, fmt.Appendf(nil, `{"tenant":%q}`, tenant)); err != nil {

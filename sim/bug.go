@@ -16,7 +16,7 @@ type bug struct {
 }
 
 // misbehave sends what a planted bug sends ahead of a script.
-func (w *world) misbehave(ctx context.Context, cmd redis.Cmder) error {
+func (w *simulation) misbehave(ctx context.Context, cmd redis.Cmder) error {
 	if w.cfg.bug == nil || w.cfg.bug.ahead == nil || w.current == nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 // calls are requests that really go out, each on a goroutine of its own while
 // its service waits; the virtual clock passes the time that they take.
 type calls struct {
-	w       *world
+	w       *simulation
 	next    http.RoundTripper
 	open    int
 	since   time.Time // real time since when the clock waits for them
@@ -28,7 +28,7 @@ type call struct {
 	err      error
 }
 
-func newCalls(w *world, next http.RoundTripper) *calls {
+func newCalls(w *simulation, next http.RoundTripper) *calls {
 	return &calls{w: w, next: executor.Outward(next), back: make(chan *call), end: make(chan struct{})}
 }
 
@@ -91,7 +91,7 @@ func (c *calls) collect() {
 func (c *calls) stop() { close(c.end) }
 
 // transport is how the simulated engine's calls go out: to the mocks, or to the world.
-func (w *world) transport() http.RoundTripper {
+func (w *simulation) transport() http.RoundTripper {
 	var next http.RoundTripper = w.calls
 	if w.cfg.Mocks != nil {
 		if !w.cfg.Onward {

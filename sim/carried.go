@@ -52,7 +52,7 @@ func carriedOut(status int) bool {
 }
 
 // carry notes a call that was answered with a status.
-func (w *world) carry(from executor.Origin, req *http.Request, status int) {
+func (w *simulation) carry(from executor.Origin, req *http.Request, status int) {
 	if !carriedOut(status) {
 		return
 	}
@@ -99,7 +99,7 @@ func rootOf(id string) string {
 
 // carrier notes the calls of a run in which nothing goes wrong.
 type carrier struct {
-	w    *world
+	w    *simulation
 	next http.RoundTripper
 }
 
@@ -114,7 +114,7 @@ func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // kept is what the mocks of an execution that was started from outside keep in the end,
 // or for "" what those keep that all executions share; only where it has changed.
-func (w *world) kept(root string) map[string]any {
+func (w *simulation) kept(root string) map[string]any {
 	if w.mocked == nil || !w.cfg.Mocks.Keeps() {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (w *world) kept(root string) map[string]any {
 }
 
 // done is what an execution has done to the world.
-func (w *world) done(id string) (calls []Call, kept map[string]any) {
+func (w *simulation) done(id string) (calls []Call, kept map[string]any) {
 	for _, c := range w.carried.calls {
 		if c.Execution == id {
 			calls = append(calls, c)
@@ -163,7 +163,7 @@ func joined(a, b map[string]any) map[string]any {
 
 // effects is a hash of what a run has done to the world: the calls that were carried
 // out and change something, and what mocks keep. It is "" if there is nothing.
-func (w *world) effects() string {
+func (w *simulation) effects() string {
 	var lines []string
 	for i := range w.carried.calls {
 		if c := &w.carried.calls[i]; !c.Safe() {

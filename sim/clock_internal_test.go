@@ -13,7 +13,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	cfg := twoProcesses(t).withDefaults()
 	cfg.Plan = &Plan{Faults: []Fault{{Clock, "worker-sim-0", 1, time.Minute}}}
-	w, err := newWorld(t.Context(), cfg)
+	w, err := newSimulation(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

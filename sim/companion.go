@@ -20,9 +20,9 @@ type Companion struct {
 	wrong func(*Trial) []string
 }
 
-// Judge replaces what the invariant checker says of a trial by what is wrong with it as a
+// Check replaces what the invariant checker says of a trial by what is wrong with it as a
 // run of the companion: dead letters that it is about are no violations, another outcome is.
-func (c *Companion) Judge(t *Trial) {
+func (c *Companion) Check(t *Trial) {
 	wrong := c.wrong(t)
 	broken := t.Broken
 	t.Broken = nil

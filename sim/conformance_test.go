@@ -98,7 +98,7 @@ func onRedis(t *testing.T) runs {
 		if err := e.Prepare(ctx); err != nil {
 			return nil, nil, err
 		}
-		if _, err := e.Library.Register(ctx, opts.Tenants[0], def); err != nil {
+		if _, err := e.Definitions.Register(ctx, opts.Tenants[0], def); err != nil {
 			return nil, nil, err
 		}
 		if err := e.Start(ctx, opts.Tenants[0], "scenario", def, input); err != nil {

@@ -11,7 +11,7 @@ import (
 // damage has another program write something else where the history of an execution
 // stands: until that is mended each event for it fails, is delivered again, and is given
 // up at last.
-func (w *world) damage(ctx context.Context, id string) error {
+func (w *simulation) damage(ctx context.Context, id string) error {
 	if _, is := w.operators.damaged[id]; is {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (w *world) damage(ctx context.Context, id string) error {
 const aside = ":aside"
 
 // mend makes it as it was, and brings back what was given up meanwhile, in any order.
-func (w *world) mend(ctx context.Context, id string) error {
+func (w *simulation) mend(ctx context.Context, id string) error {
 	o := &w.operators
 	since, is := o.damaged[id]
 	if !is {
@@ -50,14 +50,14 @@ func (w *world) mend(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: w.tenantOf(id), Count: 100}) //nolint:mnd // more than there are
+	deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.tenantOf(id), Count: 100}) //nolint:mnd // more than there are
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(letters, func(a, b store.Letter) int {
+	slices.SortFunc(deadLetters, func(a, b store.DeadLetter) int {
 		return cmp.Compare(mix(w.cfg.Seed, hashed(a.ID), 0), mix(w.cfg.Seed, hashed(b.ID), 0))
 	})
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		again, err := w.engine.Store.Replay(ctx, l)
 		if err != nil {
 			return err

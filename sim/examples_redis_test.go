@@ -157,7 +157,7 @@ func (o *operated) run(t *testing.T) store.Execution {
 		t.Fatal(err)
 	}
 	for _, d := range append([]*dsl.Definition{o.def}, o.with...) {
-		if _, err := o.engine.Library.Register(ctx, o.tenant, d); err != nil {
+		if _, err := o.engine.Definitions.Register(ctx, o.tenant, d); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,21 +16,21 @@ type FaultKind string
 // The kinds of faults. All but CallLost strike at a command that a service
 // sends to Redis.
 const (
-	CrashBefore FaultKind = "crash-before" // its process dies, and the command with it
-	CrashAfter  FaultKind = "crash-after"  // … once Redis has carried it out
-	DropRequest FaultKind = "drop-request" // it never reaches Redis
-	DropReply   FaultKind = "drop-reply"   // Redis carries it out, and nobody hears of it
-	Duplicate   FaultKind = "dup"          // the event that was published last comes once more
-	Delay       FaultKind = "delay"        // its process stands still for a while, then goes on
-	ToldToStop  FaultKind = "stop"         // its process ends what it has begun, hands back the rest, and another comes
-	Outage      FaultKind = "outage"       // Redis is gone for a while
-	Clock       FaultKind = "clock"        // the clock of Redis jumps ahead
-	CallLost    FaultKind = "http"         // the call is carried out, and its answer lost
+	CrashBefore   FaultKind = "crash-before" // its process dies, and the command with it
+	CrashAfter    FaultKind = "crash-after"  // … once Redis has carried it out
+	DropRequest   FaultKind = "drop-request" // it never reaches Redis
+	DropReply     FaultKind = "drop-reply"   // Redis carries it out, and nobody hears of it
+	Duplicate     FaultKind = "dup"          // the event that was published last comes once more
+	Delay         FaultKind = "delay"        // its process stands still for a while, then goes on
+	StopRequested FaultKind = "stop"         // its process ends what it has begun, hands back the rest, and another comes
+	Outage        FaultKind = "outage"       // Redis is gone for a while
+	Clock         FaultKind = "clock"        // the clock of Redis jumps ahead
+	CallLost      FaultKind = "http"         // the call is carried out, and its answer lost
 )
 
 // Faults are all kinds, in their order.
 func Faults() []FaultKind {
-	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, ToldToStop, Outage, Clock, CallLost}
+	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, StopRequested, Outage, Clock, CallLost}
 }
 
 // Fault is one thing that goes wrong: at a service's command of a number, counted
@@ -98,7 +98,7 @@ func (k FaultKind) amount(n uint64) time.Duration {
 		return span(longestOutage)
 	case Clock:
 		return span(longestJump)
-	case ToldToStop:
+	case StopRequested:
 		return span(longestAway)
 	default:
 		return 0
@@ -117,7 +117,7 @@ func wording(cmds []redis.Cmder) string {
 // draw finds the faults that strike a service at a count of its commands or calls,
 // of the kinds that can strike there: those of the plan's list, and by chance. Each
 // is a function of the seed and its own place, so that leaving one out changes no other.
-func (w *world) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
+func (w *simulation) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
 	p := w.cfg.Plan
 	if p == nil {
 		return nil
@@ -147,10 +147,10 @@ const mostLives = 4
 
 // bears reports whether a fault by chance may strike a service now: what keeps a promise
 // from being kept that the engine does not make may not.
-func (w *world) bears(s *service, kind FaultKind) bool {
+func (w *simulation) bears(s *service, kind FaultKind) bool {
 	switch kind {
-	case ToldToStop:
-		return !s.process.leaving && (len(w.crew) == 1 || w.replaceable(s.process))
+	case StopRequested:
+		return !s.process.leaving && (len(w.processes) == 1 || w.replaceable(s.process))
 	case CrashBefore, CrashAfter, Delay, Outage, Clock:
 		return !slices.ContainsFunc(w.streams, func(stream string) bool { return w.memory.Delivered(stream) >= mostLives })
 	default:
@@ -159,7 +159,7 @@ func (w *world) bears(s *service, kind FaultKind) bool {
 }
 
 // luck are the hashes that the plan's kinds of faults have for a service.
-func (w *world) luck(s *service) []uint64 {
+func (w *simulation) luck(s *service) []uint64 {
 	if s.luck == nil {
 		for _, kind := range w.cfg.Plan.Kinds {
 			s.luck = append(s.luck, hashed("fault "+string(kind)+" "+s.Name))
@@ -176,16 +176,16 @@ var (
 
 // strike does what a fault does before the command is carried out, and says what
 // becomes of the command itself.
-func (w *world) strike(f Fault, doing string) {
+func (w *simulation) strike(f Fault, doing string) {
 	p := w.current.process
-	relieved := f.Kind == ToldToStop && w.replaceable(p)
+	relieved := f.Kind == StopRequested && w.replaceable(p)
 	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: p.index, relieved: relieved})
 	w.recordFault(w.struck[len(w.struck)-1])
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // as the command, or the call, is carried out
 	case Delay:
 		w.freeze(p, f.Amount)
-	case ToldToStop:
+	case StopRequested:
 		w.dismiss(p, f.Amount)
 	case Outage:
 		w.outage = later(w.outage, w.clock.now.Add(f.Amount))
@@ -196,7 +196,7 @@ func (w *world) strike(f Fault, doing string) {
 }
 
 // faulty carries a command out as the faults that strike it have it.
-func (w *world) faulty(x sending, faults []Fault) error {
+func (w *simulation) faulty(x sending, faults []Fault) error {
 	has := func(kind FaultKind) bool {
 		return slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == kind })
 	}

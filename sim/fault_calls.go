@@ -16,17 +16,17 @@ import (
 // reaches them, answers a repeated call as it did the first time, as services do
 // that know idempotency keys, and loses answers where the plan says so.
 type faultyCalls struct {
-	w       *world
+	w       *simulation
 	next    http.RoundTripper
 	answers map[string]answer
 }
 
-// Deed is a call, and who made it: the same one again is a repetition.
-type Deed struct{ Execution, Task, Method, URL string }
+// Action is a call, and who made it: the same one again is a repetition.
+type Action struct{ Execution, Task, Method, URL string }
 
 // Reached is a call that reached the world.
 type Reached struct {
-	Deed
+	Action
 
 	Key    string    // the idempotency key, "" if it has none
 	At     time.Time // virtual
@@ -37,15 +37,15 @@ type Reached struct {
 
 // Answered is a call, and when it was carried out.
 type Answered struct {
-	Deed
+	Action
 
 	At time.Time
 }
 
 // reach notes a call.
-func (w *world) reach(d Deed, key string) {
-	w.deeds[d]++
-	w.reached = append(w.reached, Reached{d, key, w.clock.now, w.deeds[d], w.events, len(w.struck)})
+func (w *simulation) reach(d Action, key string) {
+	w.actions[d]++
+	w.reached = append(w.reached, Reached{d, key, w.clock.now, w.actions[d], w.events, len(w.struck)})
 }
 
 // answer is what a call came to.
@@ -61,7 +61,7 @@ var errNoAnswer = errors.New("connection reset by peer")
 // RoundTrip is http.RoundTripper's.
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := f.w.originOf(req)
-	deed := Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
+	action := Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String() + " " + req.Header.Get(idempotencyKey)
 	s := f.w.current
 	if err := f.unsent(req); err != nil {
@@ -70,14 +70,14 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := f.w.tardy(req); err != nil {
 		return nil, err
 	}
-	f.w.reach(deed, req.Header.Get("Idempotency-Key"))
+	f.w.reach(action, req.Header.Get("Idempotency-Key"))
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.keyed(from, req)
-	if s != nil && deed.URL == f.w.cfg.lethal {
+	if s != nil && action.URL == f.w.cfg.lethal {
 		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
 	}
-	known, err := f.ask(req, key, deed)
+	known, err := f.ask(req, key, action)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // ask makes a call that was not answered before. The error is that nobody waits for it.
-func (f *faultyCalls) ask(req *http.Request, key string, deed Deed) (answer, error) {
+func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer, error) {
 	if f.w.cfg.Slow {
 		if err := f.w.answering(req.Context(), slowness); err != nil {
 			return answer{}, err
@@ -115,16 +115,16 @@ func (f *faultyCalls) ask(req *http.Request, key string, deed Deed) (answer, err
 	if errors.Is(got.err, errStopped) || errors.Is(got.err, errCrashed) {
 		return got, errCrashed
 	}
-	return f.first(key, deed, got), nil
+	return f.first(key, action, got), nil
 }
 
 // first is the answer that a call has got first, of those that were under way at once.
-func (f *faultyCalls) first(key string, deed Deed, got answer) answer {
+func (f *faultyCalls) first(key string, action Action, got answer) answer {
 	if known, ok := f.answers[key]; ok {
 		return known
 	}
 	f.answers[key] = got
-	f.w.answered = append(f.w.answered, Answered{deed, f.w.clock.now})
+	f.w.answered = append(f.w.answered, Answered{action, f.w.clock.now})
 	return got
 }
 
@@ -147,7 +147,7 @@ func read(response *http.Response, err error) answer {
 }
 
 // callFaults are the faults of a service's call, by the plan's list and by chance.
-func (w *world) callFaults(s *service, task string) []Fault {
+func (w *simulation) callFaults(s *service, task string) []Fault {
 	s.calls++
 	w.called[s.Name] = s.calls
 	faults := w.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
@@ -161,7 +161,7 @@ func (w *world) callFaults(s *service, task string) []Fault {
 // mocked gives each execution its own mocks, with their own counts, so that what
 // one is answered does not depend on the others.
 type mocked struct {
-	w      *world
+	w      *simulation
 	next   http.RoundTripper
 	each   map[string]*mock.Transport
 	shared *mock.State
@@ -192,7 +192,7 @@ func (m *mocked) of(owner string) *mock.Transport {
 }
 
 // exchanged takes in a call that a mock has answered, or that none does.
-func (w *world) exchanged(x mock.Exchange) {
+func (w *simulation) exchanged(x mock.Exchange) {
 	if x.Mock < 0 && x.Err != nil && w.cfg.Plan != nil {
 		w.unmocked = append(w.unmocked, x)
 	}
@@ -203,7 +203,7 @@ func (w *world) exchanged(x mock.Exchange) {
 
 // answering lets a mock's latency pass. Where things go wrong it answers even if
 // nobody listens any more: the call was made, and is answered alike the next time.
-func (w *world) answering(ctx context.Context, d time.Duration) error {
+func (w *simulation) answering(ctx context.Context, d time.Duration) error {
 	err := w.sleep(ctx, d)
 	if w.cfg.Plan != nil && (errors.Is(err, errStopped) || errors.Is(err, errCrashed)) {
 		return nil

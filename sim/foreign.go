@@ -24,7 +24,7 @@ func abroad(cfg Config) []*dsl.Definition {
 }
 
 // definitions are those that a tenant registers, those of others first.
-func (w *world) definitions(tenant string) []*dsl.Definition {
+func (w *simulation) definitions(tenant string) []*dsl.Definition {
 	own := append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...)
 	if tenant != w.cfg.Tenant && len(w.cfg.abroad) > 0 {
 		own = w.cfg.abroad
@@ -33,7 +33,7 @@ func (w *world) definitions(tenant string) []*dsl.Definition {
 }
 
 // native looks whether the definition of an execution is one of its tenant.
-func (w *world) native(ctx context.Context, x store.Execution, broken breaks) {
+func (w *simulation) native(ctx context.Context, x store.Execution, broken breaks) {
 	if len(w.cfg.abroad) == 0 || len(w.tenants) == 1 {
 		return
 	}

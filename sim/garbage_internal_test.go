@@ -10,7 +10,7 @@ import (
 
 // A search makes a thousand worlds between two collections: one that outlives the
 // first after its end has all of them kept until the next, and the heap doubles.
-func TestWorldIsLetGo(t *testing.T) {
+func TestSimulationIsReleased(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("wait.yaml", []byte(waiting))
 	if err != nil {
@@ -33,9 +33,9 @@ do:
 // lived is a world that has come to its end.
 //
 //go:noinline
-func lived(t *testing.T, def *dsl.Definition) weak.Pointer[world] {
+func lived(t *testing.T, def *dsl.Definition) weak.Pointer[simulation] {
 	t.Helper()
-	w, err := newWorld(t.Context(), Config{Definition: def, ID: "past"}.withDefaults())
+	w, err := newSimulation(t.Context(), Config{Definition: def, ID: "past"}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

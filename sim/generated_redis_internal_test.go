@@ -67,7 +67,7 @@ func TestGeneratedOnRedis(t *testing.T) {
 	}
 	for n, def := range defs {
 		for _, d := range append([]*dsl.Definition{def}, with...) {
-			if _, err := first.Library.Register(t.Context(), tenants[n], d); err != nil {
+			if _, err := first.Definitions.Register(t.Context(), tenants[n], d); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -79,9 +79,9 @@ func TestGeneratedOnRedis(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = first.Run(ctx, log) })
 	wg.Go(func() {
-		for life := 0; ctx.Err() == nil; life++ {
+		for incarnation := 0; ctx.Err() == nil; incarnation++ {
 			part, end := context.WithTimeout(ctx, 300*time.Millisecond)
-			_ = process(fmt.Sprintf("second-%d", life)).Run(part, log)
+			_ = process(fmt.Sprintf("second-%d", incarnation)).Run(part, log)
 			end()
 		}
 	})
@@ -117,7 +117,7 @@ func untilEnded(t *testing.T, st *store.Store, tenant string) store.Execution {
 // rebuilt wants the history of an execution to lead to what is kept of it.
 func rebuilt(t *testing.T, e *engine.Engine, x store.Execution) {
 	t.Helper()
-	env, err := e.Library.Hash(t.Context(), x.Tenant, x.Workflow, x.Definition)
+	env, err := e.Definitions.Hash(t.Context(), x.Tenant, x.Workflow, x.Definition)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,16 +20,16 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook is redis.Hook's.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := h.world.misbehave(ctx, cmd); err != nil {
+		if err := h.simulation.misbehave(ctx, cmd); err != nil {
 			cmd.SetErr(err)
 			return err
 		}
-		err := h.world.command(sending{ctx: ctx, one: cmd, nextOne: next})
+		err := h.simulation.command(sending{ctx: ctx, one: cmd, nextOne: next})
 		if err != nil && cmd.Err() == nil {
 			cmd.SetErr(err)
 		}
 		if err == nil {
-			h.world.disowned(cmd)
+			h.simulation.disowned(cmd)
 		}
 		return err
 	}
@@ -39,11 +39,11 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
-			if err := h.world.misbehave(ctx, cmd); err != nil {
+			if err := h.simulation.misbehave(ctx, cmd); err != nil {
 				return err
 			}
 		}
-		err := h.world.command(sending{ctx: ctx, all: cmds, nextAll: next})
+		err := h.simulation.command(sending{ctx: ctx, all: cmds, nextAll: next})
 		if errors.Is(err, errLost) || errors.Is(err, errCrashed) || errors.Is(err, errStopped) {
 			for _, cmd := range cmds { // as the client does, which has seen none of the replies
 				cmd.SetErr(err)
@@ -71,7 +71,7 @@ func (x sending) cmds() []redis.Cmder {
 }
 
 // perform lets Redis answer. The error is the first of those of the commands.
-func (w *world) perform(x sending) error {
+func (w *simulation) perform(x sending) error {
 	if x.one != nil {
 		if w.memory.Answer(x.one) {
 			return x.one.Err()
@@ -92,7 +92,7 @@ func (w *world) perform(x sending) error {
 }
 
 // command carries out what a service, or the world itself, asks of Redis.
-func (w *world) command(x sending) error {
+func (w *simulation) command(x sending) error {
 	s := w.current
 	if s == nil {
 		return w.perform(x)
@@ -123,7 +123,7 @@ func (w *world) command(x sending) error {
 	if x.reads() {
 		w.share(s)
 	}
-	w.alone.sent(w, x.one)
+	w.unconfirmed.sent(w, x.one)
 	return w.perform(x)
 }
 
@@ -134,9 +134,9 @@ func (x sending) reads() bool {
 }
 
 // await lets a read wait until there is something to read, or its time is over.
-func (w *world) await(cmd redis.Cmder) error {
+func (w *simulation) await(cmd redis.Cmder) error {
 	s := w.current
-	if s == nil || w.cfg.Waits == 0 || !s.team.fires() || cmd.Name() != "xreadgroup" {
+	if s == nil || w.cfg.Waits == 0 || !s.consumerGroup.fires() || cmd.Name() != "xreadgroup" {
 		return nil
 	}
 	args, block := cmd.Args(), int64(0)
@@ -163,9 +163,9 @@ func (w *world) await(cmd redis.Cmder) error {
 }
 
 // unread reports whether there is an event that nobody of a service's group was given.
-func (w *world) unread(s *service) bool {
+func (w *simulation) unread(s *service) bool {
 	for _, stream := range w.streams {
-		if unread, _ := w.memory.Open(stream, s.team.reads(), s.consumer, func([]string) bool { return true }); unread > 0 {
+		if unread, _ := w.memory.Open(stream, s.consumerGroup.reads(), s.consumer, func([]string) bool { return true }); unread > 0 {
 			return true
 		}
 	}
@@ -176,7 +176,7 @@ func (w *world) unread(s *service) bool {
 var errStopped = errors.New("the simulation has ended")
 
 // pass is a point at which another service can have its turn.
-func (w *world) pass() error {
+func (w *simulation) pass() error {
 	s := w.current
 	if s == nil || w.stays(s) {
 		return nil
@@ -189,7 +189,7 @@ func (w *world) pass() error {
 
 // stays reports whether the next turn is again that of the service that has it: it
 // is taken without the way through the world.
-func (w *world) stays(s *service) bool {
+func (w *simulation) stays(s *service) bool {
 	if w.bodies || w.failure != nil || w.limit(s.context) != "" {
 		return false
 	}

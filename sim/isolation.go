@@ -12,8 +12,8 @@ import (
 // isolation watches who is handled beside whom: a message that two processes have
 // died of is handled with nothing beside it, and no other one is.
 type isolation struct {
-	under  map[handler]map[handled]int // the messages that somebody is handling, and their deaths
-	deaths map[string]int              // of messages that were claimed, by where they are noted
+	under   map[handler]map[handled]int // the messages that somebody is handling, and their deaths
+	crashes map[string]int              // of messages that were claimed, by where they are noted
 }
 
 // handler is who handles messages.
@@ -26,27 +26,27 @@ type handled struct{ tenant, group, id string }
 const suspicious = 2
 
 // acted takes in what a service does with a message.
-func (i *isolation) acted(w *world, a delivery.Activity) {
+func (i *isolation) acted(w *simulation, a delivery.Activity) {
 	if i.under == nil {
-		i.under, i.deaths = map[handler]map[handled]int{}, map[string]int{}
+		i.under, i.crashes = map[handler]map[handled]int{}, map[string]int{}
 	}
 	m := a.Message
 	by, id := handler{a.Service, a.Consumer}, handled{m.Tenant, m.Group, m.ID}
 	switch a.What {
 	case delivery.Claimed:
 		at := streamOf(m.Tenant) + ":deaths " + m.Group + " " + m.ID
-		i.deaths[at] = max(i.deaths[at], m.Deaths) // of two claims the earlier one may be heard of last
+		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be heard of last
 	case delivery.Began:
 		if i.under[by] == nil {
 			i.under[by] = map[handled]int{}
 		}
-		for other, deaths := range i.under[by] {
-			if other != id && max(deaths, m.Deaths) >= suspicious {
-				w.breach("what has killed two is handled alone", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one: of these, %d have died", m.Event.Type, m.Event.ID, by.service, by.consumer, max(deaths, m.Deaths)))
+		for other, crashes := range i.under[by] {
+			if other != id && max(crashes, m.Crashes) >= suspicious {
+				w.breach("what has killed two is handled alone", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one: of these, %d have died", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
 				break
 			}
 		}
-		i.under[by][id] = m.Deaths
+		i.under[by][id] = m.Crashes
 	case delivery.Done, delivery.Broken:
 		delete(i.under[by], id)
 	default:
@@ -54,7 +54,7 @@ func (i *isolation) acted(w *world, a delivery.Activity) {
 }
 
 // sent takes in that a service marks a message as one that it handles alone.
-func (i *isolation) sent(w *world, cmd redis.Cmder) {
+func (i *isolation) sent(w *simulation, cmd redis.Cmder) {
 	if cmd == nil || cmd.Name() != "hset" {
 		return
 	}
@@ -64,7 +64,7 @@ func (i *isolation) sent(w *world, cmd redis.Cmder) {
 		return
 	}
 	name, ok := strings.CutPrefix(fmt.Sprint(args[field]), "alone ")
-	if deaths := i.deaths[fmt.Sprint(args[key])+" "+name]; ok && deaths < suspicious {
-		w.breach("who has not killed two is handled beside others", "", fmt.Sprintf("%s was set apart after %d deaths", name, deaths))
+	if crashes := i.crashes[fmt.Sprint(args[key])+" "+name]; ok && crashes < suspicious {
+		w.breach("who has not killed two is handled beside others", "", fmt.Sprintf("%s was set apart after %d deaths", name, crashes))
 	}
 }

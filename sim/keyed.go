@@ -15,10 +15,10 @@ import (
 
 // keyed follows the timers that have a key: of one that was set again, or taken
 // back, only the last word counts.
-type keyed map[string][]wish
+type keyed map[string][]timerRequest
 
-// wish is that a timer is set, or taken back.
-type wish struct {
+// timerRequest is that a timer is set, or taken back.
+type timerRequest struct {
 	event.Timer
 
 	at   time.Time // when its event came
@@ -40,7 +40,7 @@ func (k keyed) take(entry string, e event.Event, slack time.Duration, broken bre
 	ms, _ := strconv.ParseInt(text, 10, 64) // Redis has written it
 	at := time.UnixMilli(ms).UTC()
 	if e.Type != event.TimerFired {
-		k[id] = append(k[id], wish{t, at, e.Type == event.TimerCancelled})
+		k[id] = append(k[id], timerRequest{t, at, e.Type == event.TimerCancelled})
 		return
 	}
 	said := k[id]

@@ -13,12 +13,12 @@ import (
 const grace = 5 * time.Second
 
 // replaceable reports whether others do the work of a process while it is away.
-func (w *world) replaceable(p *process) bool {
-	return slices.ContainsFunc(w.crew, func(other *process) bool { return other != p && !other.dead && !other.leaving })
+func (w *simulation) replaceable(p *process) bool {
+	return slices.ContainsFunc(w.processes, func(other *process) bool { return other != p && !other.dead && !other.leaving })
 }
 
 // dismiss tells a process to stop, in the place of which another one comes after a while.
-func (w *world) dismiss(p *process, away time.Duration) {
+func (w *simulation) dismiss(p *process, away time.Duration) {
 	if p.leaving {
 		return
 	}
@@ -28,8 +28,8 @@ func (w *world) dismiss(p *process, away time.Duration) {
 }
 
 // depart ends the processes that have ended what they had begun: they hand back the rest.
-func (w *world) depart() {
-	for _, p := range w.crew {
+func (w *simulation) depart() {
+	for _, p := range w.processes {
 		if !p.leaving || p.dead || w.clock.now.Before(p.frozen) {
 			continue
 		}
@@ -54,9 +54,9 @@ func (w *world) depart() {
 
 // offer has those look who wait for messages: once a second they do so by themselves, for
 // what was handed back. The watch over the timers is handed over by whoever has had it.
-func (w *world) offer() {
+func (w *simulation) offer() {
 	for _, s := range w.services {
-		if s.team.concerns != nil && !s.team.fires() {
+		if s.consumerGroup.concerns != nil && !s.consumerGroup.fires() {
 			w.call(s)
 		}
 	}
@@ -64,8 +64,8 @@ func (w *world) offer() {
 
 // heir has others read what was written for those who have gone: they wait in reads
 // of their own, as a rule.
-func (w *world) heir() {
-	for _, t := range w.teams {
+func (w *simulation) heir() {
+	for _, t := range w.groups {
 		if t.concerns == nil || len(t.services) == 0 {
 			continue
 		}
@@ -77,11 +77,11 @@ func (w *world) heir() {
 
 // handedOver looks for messages that a process which has been told to stop has kept,
 // if it knew of all that it was given.
-func (w *world) handedOver(ctx context.Context, p *process) error {
+func (w *simulation) handedOver(ctx context.Context, p *process) error {
 	if slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == DropReply }) {
 		return nil
 	}
-	for _, t := range w.teams {
+	for _, t := range w.groups {
 		if t.concerns == nil {
 			continue
 		}
@@ -95,7 +95,7 @@ func (w *world) handedOver(ctx context.Context, p *process) error {
 }
 
 // handedOverOf looks for them in one stream, among those of one team.
-func (w *world) handedOverOf(ctx context.Context, p *process, t *team, stream string) error {
+func (w *simulation) handedOverOf(ctx context.Context, p *process, t *consumerGroup, stream string) error {
 	args := &redis.XPendingExtArgs{Stream: stream, Group: t.reads(), Start: "-", End: "+", Count: 1000}
 	pending, err := w.client.XPendingExt(ctx, args).Result()
 	for _, entry := range pending {

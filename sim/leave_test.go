@@ -21,7 +21,7 @@ func TestJumpPastTheStart(t *testing.T) {
   - w2: {wait: {hours: 1}}
   - e: {set: {x: '${ .x + 1 }'}}
 `,
-		sim.Fault{Kind: sim.ToldToStop, Service: "worker-sim-0", Command: 10, Amount: time.Millisecond},
+		sim.Fault{Kind: sim.StopRequested, Service: "worker-sim-0", Command: 10, Amount: time.Millisecond},
 		sim.Fault{Kind: sim.Delay, Service: "timer-sim-1", Command: 8, Amount: 72557 * time.Millisecond},
 		sim.Fault{Kind: sim.CrashAfter, Service: "timer-sim1.0-1", Command: 14, Amount: 45 * time.Second},
 		sim.Fault{Kind: sim.Clock, Service: "timer-sim-1", Command: 9, Amount: 10 * time.Second},

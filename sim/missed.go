@@ -53,14 +53,14 @@ type missed struct {
 const mostMissed = 50
 
 // cameIn notes an event that is in the stream now.
-func (w *world) cameIn(e event.Event) {
+func (w *simulation) cameIn(e event.Event) {
 	if w.cfg.Plan == nil && len(w.missed.all) < mostMissed {
 		w.missed.waiting = append(w.missed.waiting, Missed{Event: e, At: w.clock.now, After: w.clock.now.Sub(w.cfg.Start)})
 	}
 }
 
 // tookIn notes what a history says about events: one that it took, or one that a task emitted.
-func (w *world) tookIn(e event.Event) {
+func (w *simulation) tookIn(e event.Event) {
 	switch {
 	case w.cfg.Plan != nil:
 	case e.Type == event.EventReceived:
@@ -74,7 +74,7 @@ func (w *world) tookIn(e event.Event) {
 	}
 }
 
-func (w *world) noteTaken(id string) {
+func (w *simulation) noteTaken(id string) {
 	if w.missed.taken == nil {
 		w.missed.taken = map[string]bool{}
 	}
@@ -83,7 +83,7 @@ func (w *world) noteTaken(id string) {
 
 // emitted is the event that a task has sent, if the workflows listen for its type
 // at all: most are for others.
-func (w *world) emitted(e event.Event) (event.Event, bool) {
+func (w *simulation) emitted(e event.Event) (event.Event, bool) {
 	t := w.task(e)
 	if t == nil || t.Kind != dsl.Emit {
 		return event.Event{}, false
@@ -104,7 +104,7 @@ func (w *world) emitted(e event.Event) (event.Event, bool) {
 }
 
 // task is what an event of a history is about, nil if that is not a task.
-func (w *world) task(e event.Event) *dsl.Task {
+func (w *simulation) task(e event.Event) *dsl.Task {
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		if def.ID() == e.Workflow {
 			return def.Task(event.ParseRun(e.Task).Ref)
@@ -114,7 +114,7 @@ func (w *world) task(e event.Event) *dsl.Task {
 }
 
 // listeners are the tasks of all documents that listen for a type of event.
-func (w *world) listeners(typ string) (out []*dsl.Task) {
+func (w *simulation) listeners(typ string) (out []*dsl.Task) {
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		for _, t := range def.Tasks() {
 			if decide.Hears(t, typ) {
@@ -127,7 +127,7 @@ func (w *world) listeners(typ string) (out []*dsl.Task) {
 
 // missedSoFar explains the events that came and that nobody has taken. All that
 // can be done at this moment has been done.
-func (w *world) missedSoFar(ctx context.Context) error {
+func (w *simulation) missedSoFar(ctx context.Context) error {
 	waiting := w.missed.waiting
 	taken := w.missed.taken
 	w.missed.waiting, w.missed.taken = nil, nil
@@ -147,7 +147,7 @@ func (w *world) missedSoFar(ctx context.Context) error {
 }
 
 // explain says why nobody has taken an event, as far as that is known when it comes.
-func (w *world) explain(ctx context.Context, m *Missed) error {
+func (w *simulation) explain(ctx context.Context, m *Missed) error {
 	listeners := w.listeners(string(m.Event.Type))
 	if len(listeners) == 0 {
 		m.but, m.Why = true, "no task listens for this type"
@@ -193,7 +193,7 @@ func (w *world) explain(ctx context.Context, m *Missed) error {
 }
 
 // awaited are the types of events that the documents listen for, a few of them.
-func (w *world) awaited() (types []string) {
+func (w *simulation) awaited() (types []string) {
 	const most = 5
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		for _, t := range def.Tasks() {
@@ -219,7 +219,7 @@ type pastState struct {
 func (l *pastState) hearings(e event.Event) []decide.Hearing { return l.state.Hearings(l.env, e) }
 
 // stateOf rebuilds an execution, nil if it never began.
-func (w *world) stateOf(ctx context.Context, id string) (*pastState, error) {
+func (w *simulation) stateOf(ctx context.Context, id string) (*pastState, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) || err == nil && x.Definition == "" {
 		return nil, nil
@@ -227,7 +227,7 @@ func (w *world) stateOf(ctx context.Context, id string) (*pastState, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := w.engine.Library.Hash(ctx, w.tenantOf(id), x.Workflow, x.Definition)
+	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(id), x.Workflow, x.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (w *world) stateOf(ctx context.Context, id string) (*pastState, error) {
 }
 
 // missedInAll are the events that were missed, now that it is known what listened when.
-func (w *world) missedInAll(ctx context.Context) ([]Missed, error) {
+func (w *simulation) missedInAll(ctx context.Context) ([]Missed, error) {
 	if err := w.missedSoFar(ctx); err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ type listenSpan struct {
 }
 
 // listened finds when the listen tasks of an execution listened.
-func (w *world) listened(ctx context.Context, id string) ([]listenSpan, error) {
+func (w *simulation) listened(ctx context.Context, id string) ([]listenSpan, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -342,7 +342,7 @@ func (m *Missed) place(spans []listenSpan) {
 }
 
 // redacted is a text without the secrets of the run.
-func (w *world) redacted(text string) string {
+func (w *simulation) redacted(text string) string {
 	if len(w.cfg.Secrets) == 0 {
 		return text
 	}

@@ -80,8 +80,8 @@ func (a *author) name() string {
 	return fmt.Sprintf("t%d", a.names)
 }
 
-// odd is a random duration that hardly any other one equals.
-func (a *author) odd(seconds int) (time.Duration, string) {
+// irregular is a random duration that hardly any other one equals.
+func (a *author) irregular(seconds int) (time.Duration, string) {
 	d := time.Duration(1+a.IntN(1000*seconds)) * time.Millisecond
 	return d, fmt.Sprintf("PT%d.%03dS", d/time.Second, d%time.Second/time.Millisecond)
 }
@@ -106,7 +106,7 @@ func (a *author) document() (text string, run func() modelEnd, mocks string) {
 		a.events = append(a.events, heard{d, string("abc"[a.IntN(3)]), a.IntN(9)})
 	}
 	body := listed(a.list(3, 1+a.IntN(4)))
-	limit, after := a.odd(4000)
+	limit, after := a.irregular(4000)
 	lines := []string{"document: {dsl: '1.0.3', namespace: test, name: modelled, version: '1.0.0'}"}
 	limited := a.IntN(4) == 0
 	if limited {

@@ -163,9 +163,9 @@ func (a *author) compete(_ string, depth int) kind {
 	}}}
 }
 
-// laps is a list that is jumped back in.
-func (a *author) laps(name string, depth int) kind {
-	laps, counter := 1+a.IntN(3), "k"+name
+// visits is a list that is jumped back in.
+func (a *author) visits(name string, depth int) kind {
+	visits, counter := 1+a.IntN(3), "k"+name
 	bump := listedTask{name + "a", piece{
 		[]string{fmt.Sprintf(`- %sa: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
 		func(c *ctx, n int, at time.Duration) modelEnd {
@@ -175,9 +175,9 @@ func (a *author) laps(name string, depth int) kind {
 	}}
 	work := listedTask{name + "b", a.task(name+"b", depth, nil)}
 	again := listedTask{name + "c", piece{
-		[]string{fmt.Sprintf(`- %sc: {switch: [{more: {when: "$context.%s < %d", then: %sa}}, {other: {then: continue}}]}`, name, counter, laps, name)},
+		[]string{fmt.Sprintf(`- %sc: {switch: [{more: {when: "$context.%s < %d", then: %sa}}, {other: {then: continue}}]}`, name, counter, visits, name)},
 		func(c *ctx, n int, at time.Duration) modelEnd {
-			if c.now()[counter] < laps {
+			if c.now()[counter] < visits {
 				return modelEnd{n: n, at: at, then: name + "a"}
 			}
 			return modelEnd{n: n, at: at}

@@ -29,7 +29,7 @@ func (a *author) task(name string, depth int, later []string) piece {
 		after = append(after, fmt.Sprintf(`export: {as: "${ $context + {%s: ((($context.%s // 0) * 2 + .n) %% %d)} }"}`, export, export, modulus))
 	}
 	if kind.long && a.IntN(3) == 0 {
-		d, text := a.odd(200)
+		d, text := a.irregular(200)
 		limit = d
 		before = append(before, "timeout: {after: "+text+"}")
 	}
@@ -90,7 +90,7 @@ func (a *author) kind(name string, depth int) kind {
 	if depth == 0 {
 		return simple[a.IntN(len(simple))](name)
 	}
-	deep := []func(string, int) kind{a.do, a.loop, a.fork, a.compete, a.try, a.retry, a.laps}
+	deep := []func(string, int) kind{a.do, a.loop, a.fork, a.compete, a.try, a.retry, a.visits}
 	if i := a.IntN(len(simple) + 2*len(deep) + 3); i < len(simple) {
 		return simple[i](name)
 	} else if i < len(simple)+3 {
@@ -138,7 +138,7 @@ func (a *author) skipper(string) kind {
 }
 
 func (a *author) wait(string) kind {
-	d, text := a.odd(100)
+	d, text := a.irregular(100)
 	return kind{plain: true, long: true, piece: piece{
 		[]string{"wait: " + text},
 		func(_ *ctx, n int, at time.Duration) modelEnd { return modelEnd{n: n, at: at + d} },

@@ -21,7 +21,7 @@ type policy struct {
 func (p policy) catches(status int) bool { return (p.only == 0 || status == p.only) && status != p.not }
 
 func (a *author) policy() (p policy, line string) {
-	d, text := a.odd(20)
+	d, text := a.irregular(20)
 	p.delay, p.count = d, 1+a.IntN(3)
 	p.backoff = []string{"", "linear", "exponential", "constant"}[a.IntN(4)]
 	line = "delay: " + text
@@ -30,11 +30,11 @@ func (a *author) policy() (p policy, line string) {
 	}
 	attempt, overall := "", ""
 	if a.IntN(3) == 0 {
-		p.attempt, text = a.odd(150)
+		p.attempt, text = a.irregular(150)
 		attempt = ", duration: " + text
 	}
 	if a.IntN(3) == 0 {
-		p.overall, text = a.odd(300)
+		p.overall, text = a.irregular(300)
 		overall = ", duration: " + text
 	}
 	line += fmt.Sprintf(", limit: {attempt: {count: %d%s}%s}", p.count, attempt, overall)

@@ -34,7 +34,7 @@ func TestCompanions(t *testing.T) {
 			continue
 		}
 		got := try(t, c.Config, *c.Config.Plan)
-		if c.Judge(got); len(got.Broken) > 0 {
+		if c.Check(got); len(got.Broken) > 0 {
 			t.Errorf("companion %d, %q with seed %d: %v, struck %+v", n, name, seed, got.Broken, got.Struck)
 		}
 	}

@@ -4,8 +4,8 @@ package sim
 // the simulator asks of every run, by documents whose outcome is known, and by workloads.
 func mutants() []mutant {
 	return []mutant{
-		{"a suspect beside others", "delivery Gate.Enter case 2", never, "a call that kills is made with nothing beside it", 0},
-		{"a suspect after one death", "delivery Suspect >= 1 operand 2", replaced("1"), "what kills five is given up", 0},
+		{"a suspect beside others", "delivery Isolation.Enter case 2", never, "a call that kills is made with nothing beside it", 0},
+		{"a suspect after one death", "delivery PoisonCandidate >= 1 operand 2", replaced("1"), "what kills five is given up", 0},
 		{"Retry-After is ignored", "executor retryAfter if 1", always, "a host that says when is left alone until then", 0},
 		{"moved timers are not", "event Timer.Due if 1", always, "timers that an operator moves", 0},
 		{"timers of one key have no order", "store Message.order call 6 arg 1", zeroed, "of timers with one key the last counts", 0},
@@ -14,8 +14,8 @@ func mutants() []mutant {
 
 		{"a timer is the same at another time", "decide sameTimer && 1 operand 2", always, "retries are spread out", 2},
 		{"a timer that was taken back stays with its task", "decide machine.cancelKind return 2 value 1", never, "", 1},
-		{"a context stays as it was when the task failed", "decide machine.beginAgain if 1", never, "what began again begins with the context that it had", 0},
-		{"a context is lost by a retry", "decide machine.beginAgain assign 1 value 1", zeroed, "what began again begins with the context that it had", 0},
+		{"a context stays as it was when the task failed", "decide machine.restart if 1", never, "what began again begins with the context that it had", 0},
+		{"a context is lost by a retry", "decide machine.restart assign 1 value 1", zeroed, "what began again begins with the context that it had", 0},
 
 		{"one who fails ends the competition", "decide machine.branchFailed if 1", never, "", 186},
 		{"losers go on", "decide machine.branchOver call 1", removed, "", 9},
@@ -79,7 +79,7 @@ func mutants() []mutant {
 		{"a status is any status", "decide matchesProblem == 2", always, "", 1},
 		{"retry.when is ignored", "decide machine.retry if 2", never, "", 25},
 		{"what fails while it is handled is caught again", "decide machine.handle assign 2 value 1", never, "", 2},
-		{"a claim comes late", "store Store.leftAlone >= 1 operand 2", scaled("3"), "what kills five is given up", 0},
+		{"a claim comes late", "store Store.firstAbandoned >= 1 operand 2", scaled("3"), "what kills five is given up", 0},
 		{"a lease is renewed too late", "delivery Renewal.Step / 1", scaled("4"), "what takes longer than a lease is done once", 2},
 		{"an old state says that an event means nothing", "worker Service.try return 4", preceded("@{return 2}"), "", 27},
 		{"what an event has begun is left", "worker Service.handOn && 1 operand 1", always, "what an event has begun is gone on with", 2},
@@ -93,7 +93,7 @@ func mutants() []mutant {
 		{"nested workflows are not counted", "decide machine.childStart + 1 operand 1", zeroed, "workflows run each other so deep, and no deeper", 0},
 		{"until all is until any", "decide machine.stop if 1", always, "all that is listened for, and no more", 0},
 
-		{"nobody is told of what is given up", "delivery Desk.Reject if 3", never, inCrowd, 0},
+		{"nobody is told of what is given up", "delivery Consumer.Reject if 3", never, inCrowd, 0},
 		{"who waits for what was given up waits on", "decide machine.takeDead case 1", never, inCrowd, 0},
 		{"a start that is given up is told to nobody", "worker Service.fault if 1", never, inCrowd, 0},
 		{"a child that is given up has no parent", "worker Service.stub assign 4", removed, inCrowd, 0},

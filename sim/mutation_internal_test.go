@@ -410,12 +410,12 @@ func edited(source []byte, edits []edit) string {
 // alike are the names that resemble another one, or all if none does.
 func alike(name string, names []string) []string {
 	last := strings.ToLower(name[strings.LastIndex(name, ".")+1:])
-	near := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+	similar := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		n = strings.ToLower(n[strings.LastIndex(n, ".")+1:])
 		return !strings.Contains(n, last) && !strings.Contains(last, n) && !strings.HasPrefix(n, last[:min(3, len(last))])
 	})
-	if len(near) == 0 {
+	if len(similar) == 0 {
 		return names
 	}
-	return near
+	return similar
 }

@@ -30,7 +30,7 @@ type looked struct {
 // lookAround compares what each execution waits for with what Redis has, before the clock
 // moves on. It looks only where no event is unread or unacknowledged: then nobody is about
 // to add what is missing.
-func (w *world) lookAround(ctx context.Context) {
+func (w *simulation) lookAround(ctx context.Context) {
 	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.quiet("worker") || !w.quiet("timer") || w.delayed() {
 		return
 	}
@@ -53,7 +53,7 @@ func (w *world) lookAround(ctx context.Context) {
 }
 
 // look brings what is known of an execution up to date; nil if that is not worth it.
-func (w *world) look(ctx context.Context, id string) (*looked, error) {
+func (w *simulation) look(ctx context.Context, id string) (*looked, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if err != nil || x.Version > longHistory || x.Definition == "" {
 		return nil, err
@@ -86,8 +86,8 @@ func (w *world) look(ctx context.Context, id string) (*looked, error) {
 
 // quiet reports whether a consumer group has no event that concerns it, unread or
 // unacknowledged.
-func (w *world) quiet(group string) bool {
-	for _, t := range w.teams {
+func (w *simulation) quiet(group string) bool {
+	for _, t := range w.groups {
 		if t.group != group {
 			continue
 		}
@@ -101,13 +101,13 @@ func (w *world) quiet(group string) bool {
 }
 
 // delayed reports whether a delivery that failed is to be tried again later.
-func (w *world) delayed() bool {
+func (w *simulation) delayed() bool {
 	return slices.ContainsFunc(w.memory.Members(timers), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
 // lacks says, a line for each, what an execution waits for that nobody will bring about,
 // and whose part that was.
-func (w *world) lacks(ctx context.Context, past *pastState, performing bool) (all []string) {
+func (w *simulation) lacks(ctx context.Context, past *pastState, performing bool) (all []string) {
 	id := w.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
 	there, err := w.engine.Store.Armed(ctx, needs.Timers)
@@ -150,7 +150,7 @@ func requestedIn(past *pastState) string {
 }
 
 // useless looks for timers of an execution other than those that it waits for.
-func (w *world) useless(id string, needed []event.Timer) {
+func (w *simulation) useless(id string, needed []event.Timer) {
 	own := fmt.Sprintf(`"execution_id":%q`, w.idOf(id))
 	for _, member := range w.memory.Members(timers) {
 		if !strings.Contains(member, own) {
@@ -167,7 +167,7 @@ func (w *world) useless(id string, needed []event.Timer) {
 }
 
 // waitsFor says what an execution that has not ended waits for, and who was to act.
-func (w *world) waitsFor(ctx context.Context, id string) []string {
+func (w *simulation) waitsFor(ctx context.Context, id string) []string {
 	past, err := w.stateOf(ctx, id)
 	if past == nil || err != nil || past.state.Status.Ended() {
 		return nil
@@ -181,7 +181,7 @@ func (w *world) waitsFor(ctx context.Context, id string) []string {
 			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is set: the timer service had to fire it", RunName(t.TaskID), t.Kind, t.Due().Format(time.RFC3339Nano)))
 		}
 	}
-	for _, t := range w.teams {
+	for _, t := range w.groups {
 		if t.concerns != nil && !w.quiet(t.group) {
 			all = append(all, "the "+t.group+" has events that it has not dealt with")
 		}

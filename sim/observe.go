@@ -11,7 +11,7 @@ import (
 // observe counts what the workers committed behind a version of a history, and
 // shows it. What was committed without its worker getting to know, which is what a
 // lost reply means, is shown before it.
-func (w *world) observe(after int64, events []event.Event) {
+func (w *simulation) observe(after int64, events []event.Event) {
 	id := w.label(events[0].Tenant, events[0].Execution)
 	if after > w.seen[id] {
 		w.unheard(context.Background(), id, after-w.seen[id]) //nolint:forbidigo // an observer is given none
@@ -23,7 +23,7 @@ func (w *world) observe(after int64, events []event.Event) {
 }
 
 // uncover shows what nobody got to know until the end.
-func (w *world) uncover(ctx context.Context) {
+func (w *simulation) uncover(ctx context.Context) {
 	if len(w.struck) == 0 {
 		return
 	}
@@ -40,7 +40,7 @@ func (w *world) uncover(ctx context.Context) {
 }
 
 // unheard reads so many entries of a history that were not observed.
-func (w *world) unheard(ctx context.Context, id string, count int64) {
+func (w *simulation) unheard(ctx context.Context, id string, count int64) {
 	current := w.current
 	w.current = nil // it is the world that reads
 	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), w.seen[id], int(count))
@@ -50,7 +50,7 @@ func (w *world) unheard(ctx context.Context, id string, count int64) {
 	}
 }
 
-func (w *world) show(id string, events []event.Event) {
+func (w *simulation) show(id string, events []event.Event) {
 	if len(events) == 0 {
 		return
 	}

@@ -70,16 +70,16 @@ func newOperators() operators {
 }
 
 // planned are the acts of a world as what comes from outside.
-func (w *world) planned() (out []arrival) {
+func (w *simulation) planned() (out []arrival) {
 	for _, a := range w.cfg.Acts {
 		at := w.cfg.Start.Add(a.After)
-		out = append(out, arrival{at: at, act: func(ctx context.Context, w *world) error { return w.operate(ctx, a.What, a.Execution) }})
+		out = append(out, arrival{at: at, act: func(ctx context.Context, w *simulation) error { return w.operate(ctx, a.What, a.Execution) }})
 	}
 	return out
 }
 
 // operate does to an execution what an operator does.
-func (w *world) operate(ctx context.Context, what Deal, id string) error {
+func (w *simulation) operate(ctx context.Context, what Deal, id string) error {
 	there, err := w.client.Exists(ctx, w.keyOf(id)).Result()
 	if err != nil || there == 0 {
 		return err
@@ -121,7 +121,7 @@ const mostRetries = 2
 
 // attend lets the executions go on that were told to rest, and those that failed, once
 // nothing else happens. It reports whether there was any.
-func (w *world) attend(ctx context.Context) (bool, error) {
+func (w *simulation) attend(ctx context.Context) (bool, error) {
 	if len(w.cfg.Acts) == 0 && w.cfg.Deadly == 0 {
 		return false, nil
 	}
@@ -158,7 +158,7 @@ func (w *world) attend(ctx context.Context) (bool, error) {
 
 // holds looks for what an execution that has faulted still holds, when all others have
 // come to rest.
-func (w *world) holds(ctx context.Context, id string) {
+func (w *simulation) holds(ctx context.Context, id string) {
 	const rule = "an execution that has faulted holds nothing"
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
 	for _, timer := range w.memory.Members(timers) {
@@ -182,10 +182,10 @@ type victims struct {
 }
 
 type victim struct {
-	of     handled
-	event  event.Event
-	since  time.Time // it was begun with
-	deaths int
+	of      handled
+	event   event.Event
+	since   time.Time // it was begun with
+	crashes int
 }
 
 // find is the victim that a message is; nil if it is none.
@@ -202,17 +202,17 @@ func (v *victims) about(id string) bool {
 	return slices.ContainsFunc(v.all, func(v *victim) bool { return v.event.ID == id })
 }
 
-// deaths are those of all.
-func (v *victims) deaths() (n int) {
+// crashes are those of all.
+func (v *victims) crashes() (n int) {
 	for _, one := range v.all {
-		n += one.deaths
+		n += one.crashes
 	}
 	return n
 }
 
 // doom has whoever begins with the message die that was begun with as the plan has it,
 // and in some worlds with its like once its execution was retried.
-func (w *world) doom(a delivery.Activity) {
+func (w *simulation) doom(a delivery.Activity) {
 	if a.What != delivery.Began || w.cfg.Plan == nil {
 		return
 	}
@@ -228,13 +228,13 @@ func (w *world) doom(a delivery.Activity) {
 	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
 		return
 	}
-	it.deaths++
+	it.crashes++
 	w.crash(w.current.process, nil)
 }
 
 // alike reports whether a message is what a victim was, in an execution that was retried
 // for its sake.
-func (w *world) alike(v *victim, m store.Message) bool {
+func (w *simulation) alike(v *victim, m store.Message) bool {
 	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
 		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && Choice(w.cfg.Seed, "killed twice")%2 == 0
 }
@@ -245,7 +245,7 @@ const ruleDeadly = "what processes die of is given up, once"
 // doomed reports whether a letter is about a message that processes die of, which is
 // given up in good order, or of what such a one takes along: the word that what it would
 // have begun is to end, and what another service of the process does alone meanwhile.
-func (w *world) doomed(tenant string, l store.Letter) (own, along bool) {
+func (w *simulation) doomed(tenant string, l store.DeadLetter) (own, along bool) {
 	for _, v := range w.victims.all {
 		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
 			w.victims.along, along = true, true
@@ -258,33 +258,33 @@ func (w *world) doomed(tenant string, l store.Letter) (own, along bool) {
 	return own, along
 }
 
-// mourned holds the letters of messages that processes die of against their deaths. Where there are several such messages, one may be in hand in
+// reported holds the letters of messages that processes die of against their deaths. Where there are several such messages, one may be in hand in
 // a process that dies of another: until it is a suspect, and alone, that counts as well.
-func (w *world) mourned(letters int, broken breaks) {
+func (w *simulation) reported(deadLetters int, broken breaks) {
 	const enough = 5
-	letters += w.operators.replayed
+	deadLetters += w.operators.replayed
 	for _, v := range w.victims.all {
 		fewest := enough
 		if len(w.victims.all) > 1 {
 			fewest -= suspicious
 		}
-		if v.deaths < fewest || v.deaths > enough || letters != len(w.victims.all) {
-			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.deaths, v.event.Type, v.event.ID, letters, len(w.victims.all))
+		if v.crashes < fewest || v.crashes > enough || deadLetters != len(w.victims.all) {
+			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.victims.all))
 		}
 	}
 }
 
 // replay brings the letters back of what processes died of, each once, in some worlds.
-func (w *world) replay(ctx context.Context) (found bool, err error) {
+func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 	if len(w.victims.all) <= w.operators.replayed || Choice(w.cfg.Seed, "replay")%2 == 0 {
 		return false, nil
 	}
 	for _, tenant := range w.tenants {
-		letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: tenant, Count: 10})
+		deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
 		if err != nil {
 			return found, err
 		}
-		for _, l := range letters {
+		for _, l := range deadLetters {
 			if own, _ := w.doomed(tenant, l); !own {
 				continue
 			}
@@ -308,14 +308,14 @@ type Operated struct {
 	Victim  string         // the execution that the message is about that processes died of; "" if there is none
 	Along   bool           // other messages were given up with that one
 
-	killer event.Type // of that message
-	deaths int        // likewise
+	killer  event.Type // of that message
+	crashes int        // likewise
 }
 
 // operated is what operators did in a world, and what was done to it.
-func (w *world) operated() Operated {
+func (w *simulation) operated() Operated {
 	o, v := &w.operators, &w.victims
-	out := Operated{Held: o.rested + time.Duration(v.deaths())*Recovery, Retried: o.retried, Begun: v.begun, deaths: v.deaths()}
+	out := Operated{Held: o.rested + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, crashes: v.crashes()}
 	if w.cfg.Slow {
 		out.Held += time.Duration(len(w.reached)) * slowness
 	}

@@ -20,7 +20,7 @@ func TestWhateverProcessesDieOf(t *testing.T) {
 		of := map[event.Type]int{}
 		for n := uint64(1); ; n++ {
 			got, wrong := dying(t, processes, n)
-			if got.Operated.deaths == 0 {
+			if got.Operated.crashes == 0 {
 				break
 			}
 			if of[got.Operated.killer]++; wrong != "" {
@@ -105,7 +105,7 @@ func lookAtCrowd(t *testing.T) string {
 			if wrong != "" {
 				return wrong
 			}
-			if got.Operated.deaths == 0 {
+			if got.Operated.crashes == 0 {
 				break
 			}
 		}

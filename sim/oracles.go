@@ -13,7 +13,7 @@ import (
 )
 
 // punctual looks for timers that fire early, or later than the faults explain.
-func (w *world) punctual(id string, history []event.Event, broken breaks) {
+func (w *simulation) punctual(id string, history []event.Event, broken breaks) {
 	slack := w.slack()
 	for fired := range firings(history) {
 		if fired.early {
@@ -69,12 +69,12 @@ func eachFiring(history []event.Event, yield func(firing) bool) {
 }
 
 // slack is how long the faults can have held something up.
-func (w *world) slack() time.Duration {
+func (w *simulation) slack() time.Duration {
 	slack := time.Second
 	for _, s := range w.struck {
 		slack += s.Cost() + 2*w.cfg.Waits // whoever knew of a timer may be gone
 	}
-	slack += w.operators.rested + time.Duration(w.victims.deaths())*Recovery
+	slack += w.operators.rested + time.Duration(w.victims.crashes())*Recovery
 	for _, r := range w.reached {
 		if r.URL == w.cfg.lethal {
 			slack += Recovery
@@ -84,11 +84,11 @@ func (w *world) slack() time.Duration {
 }
 
 // unprovoked looks for calls that reached the world twice although nothing went wrong.
-func (w *world) unprovoked(broken breaks) {
+func (w *simulation) unprovoked(broken breaks) {
 	if len(w.struck) > 0 || w.cfg.lethal != "" || w.cfg.Deadly > 0 {
 		return
 	}
-	for d, n := range w.deeds {
+	for d, n := range w.actions {
 		if n > 1 {
 			broken("a call is made once where nothing goes wrong", d.Execution, "%s %s of %s reached the world %d times", d.Method, d.URL, d.Task, n)
 		}
@@ -98,11 +98,11 @@ func (w *world) unprovoked(broken breaks) {
 // keyed notes the idempotency key of a call: that of one run of a task stays, over
 // all its deliveries and attempts, and is no other's. Where the task says what it is, it is
 // the document's affair.
-func (w *world) keyed(from executor.Origin, req *http.Request) {
+func (w *simulation) keyed(from executor.Origin, req *http.Request) {
 	key := req.Header.Get(idempotencyKey)
 	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
 	if w.ownKey(from) {
-		w.reused(Deed{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
+		w.reused(Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
 		return
 	}
 	if key == "" {
@@ -122,12 +122,12 @@ func (w *world) keyed(from executor.Origin, req *http.Request) {
 
 // acted looks for work that is taken over from those who are alive and hear all
 // answers: they hold what they have until it is done.
-func (w *world) acted(a delivery.Activity) {
+func (w *simulation) acted(a delivery.Activity) {
 	if a.What == delivery.Began && w.current != nil {
 		w.current.tenant = a.Message.Tenant
 	}
 	w.needless(a)
-	w.alone.acted(w, a)
+	w.unconfirmed.acted(w, a)
 	w.kill(a)
 	w.doom(a)
 	if a.What != delivery.Claimed {
@@ -138,8 +138,8 @@ func (w *world) acted(a delivery.Activity) {
 			return
 		}
 	}
-	for _, p := range w.crew {
-		if p.life > 0 || p.dead {
+	for _, p := range w.processes {
+		if p.incarnation > 0 || p.dead {
 			return
 		}
 	}
@@ -147,12 +147,12 @@ func (w *world) acted(a delivery.Activity) {
 }
 
 // breach notes a broken promise while the world is at work.
-func (w *world) breach(rule, execution, detail string) {
+func (w *simulation) breach(rule, execution, detail string) {
 	w.breaches = append(w.breaches, Violation{rule, execution, detail})
 }
 
-// orphans looks for keys that nothing needs any more once all has ended.
-func (w *world) orphans(broken breaks) {
+// abandonedChildren looks for keys that nothing needs any more once all has ended.
+func (w *simulation) abandonedChildren(broken breaks) {
 	for _, tenant := range w.tenants {
 		for _, key := range w.memory.Keys("tenant:" + tenant + ":listen:") {
 			broken("nobody listens who has ended", "", "%s is left", key)

@@ -10,7 +10,7 @@ import (
 
 // related looks for children whose end their parent was not told of, and for those that
 // were not told that nobody waits for them any more.
-func (w *world) related(ends []End, published map[stated]bool, broken breaks) {
+func (w *simulation) related(ends []End, published map[stated]bool, broken breaks) {
 	for _, end := range ends {
 		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
 			continue

@@ -10,7 +10,7 @@ import (
 )
 
 // dated holds the times of an execution against those of its history.
-func (w *world) dated(x store.Execution, history []event.Event, broken breaks) {
+func (w *simulation) dated(x store.Execution, history []event.Event, broken breaks) {
 	if len(history) == 0 {
 		return
 	}
@@ -29,20 +29,20 @@ func (w *world) dated(x store.Execution, history []event.Event, broken breaks) {
 // The lists of executions: openList, and one for each status in which they end.
 const openList = "open"
 
-func shelves() []string { return []string{openList, "completed", "faulted", "cancelled"} }
+func timerIndexes() []string { return []string{openList, "completed", "faulted", "cancelled"} }
 
-// shelf is the key of a list.
-func shelf(tenant, list string) string { return "tenant:" + tenant + ":executions:" + list }
+// timerIndex is the key of a list.
+func timerIndex(tenant, list string) string { return "tenant:" + tenant + ":executions:" + list }
 
 const ruleListed = "every execution is listed by its status"
 
 // listed holds the lists of executions against what is kept of them: each stands
 // once, where its status belongs, by when it was created.
-func (w *world) listed(ends []End, broken breaks) {
+func (w *simulation) listed(ends []End, broken breaks) {
 	places := map[string]string{}
 	for _, tenant := range w.tenants {
-		for _, list := range shelves() {
-			w.memory.Ranked(shelf(tenant, list), func(id string, score float64) {
+		for _, list := range timerIndexes() {
+			w.memory.Ranked(timerIndex(tenant, list), func(id string, score float64) {
 				id = w.label(tenant, id)
 				if w.tenantOf(id) != tenant {
 					broken(ruleApart, id, "it is listed by tenant %s", tenant)
@@ -88,7 +88,7 @@ func misplaced(ends []End, places map[string]string, broken breaks) {
 }
 
 // known reports whether the engine says what a key is for.
-func (w *world) known(key string, ends []End) bool {
+func (w *simulation) known(key string, ends []End) bool {
 	for _, tenant := range w.tenants {
 		if rest, ours := strings.CutPrefix(key, "tenant:"+tenant+":"); ours {
 			return w.knownOf(tenant, rest, ends)
@@ -98,7 +98,7 @@ func (w *world) known(key string, ends []End) bool {
 }
 
 // knownOf reports it of a key of a tenant.
-func (w *world) knownOf(tenant, rest string, ends []End) bool {
+func (w *simulation) knownOf(tenant, rest string, ends []End) bool {
 	if rest == "workflows" || rest == "events" {
 		return true
 	}
@@ -113,7 +113,7 @@ func (w *world) knownOf(tenant, rest string, ends []End) bool {
 }
 
 // strays looks for keys that belong to nothing, and for notes of what is over.
-func (w *world) strays(ends []End, broken breaks) {
+func (w *simulation) strays(ends []End, broken breaks) {
 	for _, key := range w.memory.Keys("") {
 		if !w.known(key, ends) {
 			broken("no key is left over", "", "%s belongs to nothing", key)
@@ -129,7 +129,7 @@ func (w *world) strays(ends []End, broken breaks) {
 }
 
 // notes looks for what is still noted of executions that have ended.
-func (w *world) notes(ends []End, broken breaks) {
+func (w *simulation) notes(ends []End, broken breaks) {
 	for _, end := range ends {
 		if !end.Status.Ended() {
 			continue

@@ -17,7 +17,7 @@ import (
 )
 
 // watch sees to it that what happens in Redis to the messages of others is looked at.
-func (w *world) watch() {
+func (w *simulation) watch() {
 	w.memory.Watch.Taken = w.taken
 	w.memory.Watch.Acknowledged = w.acknowledged
 	w.memory.Watch.Removed = w.removed
@@ -28,7 +28,7 @@ func (w *world) watch() {
 }
 
 // taken looks for messages that are taken over before their lease has ended.
-func (w *world) taken(e memory.Entry, to string, idle time.Duration) {
+func (w *simulation) taken(e memory.Entry, to string, idle time.Duration) {
 	delete(w.others, held(to, e.Stream, e.ID))
 	if lease := engine.Defaults().Lease; idle < lease {
 		w.breach("a message is its consumer's for a lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
@@ -46,7 +46,7 @@ const (
 
 // attentive reports whether somebody could have looked for an entry all the time:
 // processes have died, but not all, and none has stood still.
-func (w *world) attentive(e memory.Entry) bool {
+func (w *simulation) attentive(e memory.Entry) bool {
 	if w.cfg.Waits > 0 && strings.HasPrefix(e.Group, "timer") {
 		return false
 	}
@@ -56,17 +56,17 @@ func (w *world) attentive(e memory.Entry) bool {
 		}
 	}
 	return !strings.HasPrefix(e.Group, "executor") && // who may all be calling somebody
-		slices.ContainsFunc(w.crew, func(p *process) bool { return p.life == 0 && !p.dead })
+		slices.ContainsFunc(w.processes, func(p *process) bool { return p.incarnation == 0 && !p.dead })
 }
 
 // acknowledged looks for messages that are acknowledged by others than whoever holds
 // them. What means nothing to a group is acknowledged by whoever has read it.
-func (w *world) acknowledged(e memory.Entry) {
+func (w *simulation) acknowledged(e memory.Entry) {
 	s := w.current
 	if s == nil || e.Fields == nil || typeOf(e.Fields) == event.TimerSet { // that one says nothing that could be lost
 		return
 	}
-	if own := s.process.name(); consumerOf(e.Owner) != own && s.team.concerns != nil && s.team.concerns(typeOf(e.Fields)) {
+	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.concerns != nil && s.consumerGroup.concerns(typeOf(e.Fields)) {
 		w.breach("only who holds a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
 	}
 }
@@ -79,10 +79,10 @@ func consumerOf(name string) string {
 }
 
 // disowned notes what a renewal was told to be another's by now.
-func (w *world) disowned(cmd redis.Cmder) {
+func (w *simulation) disowned(cmd redis.Cmder) {
 	s := w.current
 	reply, ok := cmd.(*redis.Cmd)
-	if s == nil || s.team.group != renewal || w.cfg.Plan == nil || !ok {
+	if s == nil || s.consumerGroup.group != renewal || w.cfg.Plan == nil || !ok {
 		return
 	}
 	const key, consumer = 3, 5 // among the arguments of a script with one key
@@ -99,7 +99,7 @@ func held(consumer, stream, id string) string { return consumer + " " + stream +
 
 // needless looks for calls that are finished though whoever makes them was told, while
 // they were under way, that the request is another's.
-func (w *world) needless(a delivery.Activity) {
+func (w *simulation) needless(a delivery.Activity) {
 	m := a.Message
 	if a.Service != "executor" {
 		return
@@ -116,7 +116,7 @@ func (w *world) needless(a delivery.Activity) {
 }
 
 // kill has a process die of the event that kills whoever begins with it.
-func (w *world) kill(a delivery.Activity) {
+func (w *simulation) kill(a delivery.Activity) {
 	m := a.Message
 	if w.cfg.fatal != "" && a.What == delivery.Began && m.Event.Type == w.cfg.fatal && delivery.Poison(m) == nil && w.inEarnest(m) {
 		w.crash(w.current.process, nil)
@@ -125,13 +125,13 @@ func (w *world) kill(a delivery.Activity) {
 
 // inEarnest reports whether a message that was begun with is handled now: a suspect is
 // begun twice, the second time by itself.
-func (w *world) inEarnest(m store.Message) bool {
-	alone := !delivery.Suspect(m)
+func (w *simulation) inEarnest(m store.Message) bool {
+	unconfirmed := !delivery.PoisonCandidate(m)
 	w.aside(func(ctx context.Context) (err error) {
-		if !alone {
-			alone, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
+		if !unconfirmed {
+			unconfirmed, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
 		}
 		return err
 	})
-	return alone
+	return unconfirmed
 }

@@ -12,7 +12,7 @@ import (
 
 // listening looks for tasks that listen though nobody would tell them of an event: those
 // of an execution that has not ended, and what they wait for by the name of its type.
-func (w *world) listening(ctx context.Context, id string, env *decide.Env, state *decide.State, broken breaks) {
+func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, state *decide.State, broken breaks) {
 	if state.Status.Ended() {
 		return
 	}
@@ -35,7 +35,7 @@ func (w *world) listening(ctx context.Context, id string, env *decide.Env, state
 }
 
 // armed looks for timers that an execution waits for and that nobody has.
-func (w *world) armed(ctx context.Context, id string, needed []event.Timer, broken breaks) {
+func (w *simulation) armed(ctx context.Context, id string, needed []event.Timer, broken breaks) {
 	there, err := w.engine.Store.Armed(ctx, needed)
 	for i, t := range there {
 		if err == nil && t.ID == "" {
@@ -45,7 +45,7 @@ func (w *world) armed(ctx context.Context, id string, needed []event.Timer, brok
 }
 
 // hears reports whether an execution stands on the list of those that wait for a type.
-func (w *world) hears(ctx context.Context, id, typ string) bool {
+func (w *simulation) hears(ctx context.Context, id, typ string) bool {
 	there, err := w.client.SIsMember(ctx, "tenant:"+w.tenantOf(id)+":listen:"+typ, w.idOf(id)).Result()
 	return there || err != nil
 }
@@ -69,7 +69,7 @@ func typesIn(filters []dsl.EventFilter) (types []string) {
 
 // heard looks for events from outside that did not reach an execution which listened for
 // them all the time, by their type alone.
-func (w *world) heard(end End, broken breaks) {
+func (w *simulation) heard(end End, broken breaks) {
 	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
 		return
 	}

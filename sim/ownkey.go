@@ -13,13 +13,13 @@ const idempotencyKey = "Idempotency-Key"
 
 // Rekeyed is a call whose idempotency key, which its task says, is not what it ought to be.
 type Rekeyed struct {
-	Deed
+	Action
 
 	Before, Now string // the keys of the earlier and of the later call; the same for two calls that are not the same
 }
 
 // ownKey reports whether the task of a call says itself what its idempotency key is.
-func (w *world) ownKey(from executor.Origin) bool {
+func (w *simulation) ownKey(from executor.Origin) bool {
 	own, known := w.ownKeys[from.Run.Ref]
 	if !known {
 		own = slices.ContainsFunc(append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...), func(def *dsl.Definition) bool {
@@ -76,7 +76,7 @@ func names(object *expr.Value, member string) bool {
 
 // reused holds a key that a task says against those of the calls before: a call that is
 // made again has the same one, and one of another run of a task another one.
-func (w *world) reused(d Deed, run, key string) {
+func (w *simulation) reused(d Action, run, key string) {
 	if known, ok := w.idempotency["own "+run]; ok && known != key {
 		w.rekeyed = append(w.rekeyed, Rekeyed{d, known, key})
 	}

@@ -38,7 +38,7 @@ type stated struct{ execution, id string }
 // outlived looks for timers that fired after the end of their execution, which takes
 // all of them back, or although there was another word on their key, for events that
 // were published twice, and for ends that were not published.
-func (w *world) outlived(t *Trial, broken breaks) {
+func (w *simulation) outlived(t *Trial, broken breaks) {
 	p := published{
 		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, victims: &w.victims, reopened: w.operators.reopened,
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
@@ -49,7 +49,7 @@ func (w *world) outlived(t *Trial, broken breaks) {
 		}
 	}
 	for e := range w.publications() {
-		if home := w.tenantOf(e.Execution); home != e.Tenant {
+		if stream := w.tenantOf(e.Execution); stream != e.Tenant {
 			broken(ruleApart, e.Execution, "%s %s stands in the stream of %s", e.Type, e.ID, e.Tenant)
 		}
 		if p.first(e) {
@@ -157,7 +157,7 @@ type publication struct {
 // publications are the events of executions that were ever in the streams, in their
 // order there. Who looks for what is there twice, or after an end, has to know what was
 // trimmed: the first of two may be gone.
-func (w *world) publications() iter.Seq[publication] {
+func (w *simulation) publications() iter.Seq[publication] {
 	return func(yield func(publication) bool) {
 		for _, p := range w.past {
 			if !yield(p) {
@@ -176,7 +176,7 @@ func (w *world) publications() iter.Seq[publication] {
 }
 
 // trimmed keeps what was published and has left its stream.
-func (w *world) trimmed(key, entry string, fields []string) {
+func (w *simulation) trimmed(key, entry string, fields []string) {
 	at := slices.Index(w.streams, key)
 	if at < 0 {
 		return
@@ -221,7 +221,7 @@ func ended(e event.Event) bool {
 
 // announced holds the events that tasks say they have sent against those that were published,
 // and against one another: an id that the engine gives is that of one event.
-func (w *world) announced(ends []End, published map[string]bool, broken breaks) {
+func (w *simulation) announced(ends []End, published map[string]bool, broken breaks) {
 	if !w.emits() {
 		return
 	}
@@ -253,7 +253,7 @@ func (w *world) announced(ends []End, published map[string]bool, broken breaks) 
 }
 
 // emits reports whether a task may send events.
-func (w *world) emits() bool {
+func (w *simulation) emits() bool {
 	for _, def := range append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...) {
 		for _, t := range def.Tasks() {
 			if t.Kind == dsl.Emit {

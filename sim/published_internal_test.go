@@ -27,7 +27,7 @@ func TestPublishedKnowsWhatWasTrimmed(t *testing.T) {
 	} {
 		cfg := twoProcesses(t).withDefaults()
 		cfg.Plan = &Plan{}
-		w, err := newWorld(t.Context(), cfg)
+		w, err := newSimulation(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

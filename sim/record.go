@@ -238,7 +238,7 @@ type faultLine struct {
 }
 
 // recordFault writes a fault into the recording, if there is one.
-func (w *world) recordFault(s Struck) {
+func (w *simulation) recordFault(s Struck) {
 	if w.cfg.record != nil {
 		w.cfg.record.line(faultLine{"fault", s.At, s.Fault, s.Doing, s.Process})
 	}

@@ -264,7 +264,7 @@ func (p *replay) checkInput(e entry) {
 		return
 	}
 	if g := (likeness{}).between(started.Input, p.header.Input); g != nil {
-		p.differs(&Difference{What: "input", Recorded: told(e.Event), Replayed: "the header has the input " + excerpt(p.header.Input)}, g)
+		p.differs(&Difference{What: "input", Recorded: described(e.Event), Replayed: "the header has the input " + excerpt(p.header.Input)}, g)
 	}
 }
 
@@ -273,7 +273,7 @@ func (p *replay) take(e entry) {
 	w := p.walks[e.Execution]
 	if w == nil && e.Type != event.ExecutionStarted {
 		p.differs(&Difference{
-			What: "unexpected", Recorded: told(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
+			What: "unexpected", Recorded: described(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
 		}, nil)
 		return
 	}
@@ -316,12 +316,12 @@ func (p *replay) children() {
 		case slices.Contains(roots, id):
 		case !known:
 			p.at = w.from
-			p.differs(&Difference{What: "unexpected", Recorded: told(w.started), Replayed: "nothing: no task has started it"}, nil)
+			p.differs(&Difference{What: "unexpected", Recorded: described(w.started), Replayed: "nothing: no task has started it"}, nil)
 			return
 		default:
 			p.at = w.from
 			if g := p.likeness().between(w.started.Data, start.Data); g != nil {
-				p.differs(&Difference{What: "event", Recorded: told(w.started), Replayed: told(start)}, g)
+				p.differs(&Difference{What: "event", Recorded: described(w.started), Replayed: described(start)}, g)
 				return
 			}
 		}
@@ -331,7 +331,7 @@ func (p *replay) children() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.starts)) {
 		if p.walks[id] == nil {
-			p.differs(&Difference{What: "missing", Recorded: "nothing of it", Replayed: told(p.starts[id])}, nil)
+			p.differs(&Difference{What: "missing", Recorded: "nothing of it", Replayed: described(p.starts[id])}, nil)
 			return
 		}
 	}

@@ -39,18 +39,18 @@ func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 }
 
 // perform performs a call and compares what was asked and what it came to.
-func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *gap) {
+func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
 	caller := &executor.Caller{Transport: a, Version: w.header.Flunq}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
 	output, err := caller.Call(w.ctx, task, scope, executor.Origin{Tenant: w.state.Tenant, Execution: e.Execution, Nonce: w.state.Nonce, Run: event.ParseRun(e.Task)})
 	if a.differs != nil {
-		return a.differs, a.gap
+		return a.differs, a.difference
 	}
 	if a.lacking != "" {
 		if stopped(e) {
 			return nil, nil
 		}
-		return &Difference{What: "exchange", Recorded: told(e), Replayed: "it calls " + a.lacking + ", to which the recording has no answer"}, nil
+		return &Difference{What: "exchange", Recorded: described(e), Replayed: "it calls " + a.lacking + ", to which the recording has no answer"}, nil
 	}
 	if err == nil {
 		err = w.limits().Output(output)
@@ -58,7 +58,7 @@ func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answ
 	if err == nil {
 		c.Success, c.Output = true, expr.Encode(output)
 	} else if c.Error, err = w.env.Blame(err, task.Ref); err != nil {
-		return &Difference{What: "computed", Recorded: told(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
+		return &Difference{What: "computed", Recorded: described(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
 	}
 	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
 		return nil, nil // what broke it is told in words that depend on more than is recorded
@@ -79,10 +79,10 @@ func stopped(e event.Event) bool {
 type answers struct {
 	calls []*callLine
 
-	differs *Difference // in what is asked
-	gap     *gap
-	lacking string // request that there is no answer to
-	broken  string // error that came in the place of an answer
+	differs    *Difference // in what is asked
+	difference *difference
+	lacking    string // request that there is no answer to
+	broken     string // error that came in the place of an answer
 }
 
 // errNotRecorded ends a call that the recording knows nothing of.
@@ -123,7 +123,7 @@ func (a *answers) compare(call *callLine, req *http.Request, body []byte) {
 			Recorded: fmt.Sprintf("it called %s with the body %s", cut(was), excerpt(call.sent())),
 			Replayed: "it sends " + excerpt(body),
 		}
-		a.gap = prefixed(".body", g)
+		a.difference = prefixed(".body", g)
 	}
 }
 

@@ -16,15 +16,15 @@ type likeness struct {
 	alias  [2]string // a text of the recording, and what is the same to it now
 }
 
-// gap is the first place at which two pieces of data differ.
-type gap struct {
+// difference is the first place at which two pieces of data differ.
+type difference struct {
 	path          string // ".output.items[2]", "" for the whole
 	recorded, now any
 	missing       [2]bool // the member is not there, recorded and now
 }
 
 // between finds the first difference of two JSON texts, nil if they say the same.
-func (l likeness) between(recorded, now []byte) *gap {
+func (l likeness) between(recorded, now []byte) *difference {
 	if bytes.Equal(recorded, now) {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (l likeness) between(recorded, now []byte) *gap {
 			a, b = without(x, l.ignore), without(y, l.ignore)
 		}
 	}
-	return l.gap("", a, b)
+	return l.difference("", a, b)
 }
 
 // dataOf is JSON as a value; what is none is taken as a text.
@@ -57,7 +57,7 @@ func without(object map[string]any, names []string) map[string]any {
 	return out
 }
 
-func (l likeness) gap(path string, a, b any) *gap {
+func (l likeness) difference(path string, a, b any) *difference {
 	switch x := a.(type) {
 	case map[string]any:
 		if y, ok := b.(map[string]any); ok {
@@ -75,10 +75,10 @@ func (l likeness) gap(path string, a, b any) *gap {
 	if expr.Equal(a, b) {
 		return nil
 	}
-	return &gap{path: path, recorded: a, now: b}
+	return &difference{path: path, recorded: a, now: b}
 }
 
-func (l likeness) objects(path string, a, b map[string]any) *gap {
+func (l likeness) objects(path string, a, b map[string]any) *difference {
 	names := slices.Collect(maps.Keys(a))
 	for name := range b {
 		if _, ok := a[name]; !ok {
@@ -91,25 +91,25 @@ func (l likeness) objects(path string, a, b map[string]any) *gap {
 		y, now := b[name]
 		at := path + member(name)
 		if recorded != now {
-			return &gap{path: at, recorded: x, now: y, missing: [2]bool{!recorded, !now}}
+			return &difference{path: at, recorded: x, now: y, missing: [2]bool{!recorded, !now}}
 		}
-		if g := l.gap(at, x, y); g != nil {
+		if g := l.difference(at, x, y); g != nil {
 			return g
 		}
 	}
 	return nil
 }
 
-func (l likeness) lists(path string, a, b []any) *gap {
+func (l likeness) lists(path string, a, b []any) *difference {
 	for i := range max(len(a), len(b)) {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		if i >= len(a) {
-			return &gap{path: at, now: b[i], missing: [2]bool{true, false}}
+			return &difference{path: at, now: b[i], missing: [2]bool{true, false}}
 		}
 		if i >= len(b) {
-			return &gap{path: at, recorded: a[i], missing: [2]bool{false, true}}
+			return &difference{path: at, recorded: a[i], missing: [2]bool{false, true}}
 		}
-		if g := l.gap(at, a[i], b[i]); g != nil {
+		if g := l.difference(at, a[i], b[i]); g != nil {
 			return g
 		}
 	}

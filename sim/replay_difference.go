@@ -55,7 +55,7 @@ type Place struct {
 }
 
 // differs notes the first difference, at the event that is looked at.
-func (p *replay) differs(d *Difference, g *gap) {
+func (p *replay) differs(d *Difference, g *difference) {
 	if p.diff != nil {
 		return
 	}
@@ -179,12 +179,12 @@ func (p *replay) compareResult() {
 	p.resultDiffers("the hash of the outcome is "+cut(p.result.Outcome), "it is "+outcome(now)+": the result was changed after it was recorded", nil)
 }
 
-func prefixed(path string, g *gap) *gap {
+func prefixed(path string, g *difference) *difference {
 	g.path = path + g.path
 	return g
 }
 
-func (p *replay) resultDiffers(recorded, replayed string, g *gap) {
+func (p *replay) resultDiffers(recorded, replayed string, g *difference) {
 	p.differs(&Difference{What: "result", Recorded: recorded, Replayed: replayed}, g)
 	p.diff.Event, p.diff.Line = 0, p.lastLine()
 }

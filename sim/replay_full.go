@@ -90,7 +90,7 @@ func (p *replay) compareHistories(came []event.Event) {
 		}
 		rest := now[threadOf(was.Event)]
 		if len(rest) == 0 {
-			p.differs(&Difference{What: "unexpected", Recorded: told(was.Event), Replayed: "nothing like it happens in the simulation"}, nil)
+			p.differs(&Difference{What: "unexpected", Recorded: described(was.Event), Replayed: "nothing like it happens in the simulation"}, nil)
 			return
 		}
 		now[threadOf(was.Event)] = rest[1:]
@@ -103,7 +103,7 @@ func (p *replay) compareHistories(came []event.Event) {
 	}
 	for _, e := range came {
 		if rest := now[threadOf(e)]; len(rest) > 0 {
-			p.differs(&Difference{What: "missing", Recorded: "nothing more of it", Replayed: told(rest[0]), task: rest[0].Task}, nil)
+			p.differs(&Difference{What: "missing", Recorded: "nothing more of it", Replayed: described(rest[0]), task: rest[0].Task}, nil)
 			return
 		}
 	}
@@ -129,13 +129,13 @@ func (p *replay) compareSimilar(was, now event.Event) {
 	}
 	g := (likeness{}).between(event.Encode(was.Type), event.Encode(now.Type))
 	if g == nil && !was.Time.Equal(now.Time) && !slices.Contains(ignore, "fired_at") {
-		g = &gap{path: "time", recorded: stamp(was.Time), now: stamp(now.Time)}
+		g = &difference{path: "time", recorded: stamp(was.Time), now: stamp(now.Time)}
 	}
 	if g == nil {
 		g = (likeness{ignore: ignore}).between(was.Data, now.Data)
 	}
 	if g != nil {
-		p.differs(&Difference{What: "event", Recorded: told(was), Replayed: told(now) + " (in the simulation)"}, g)
+		p.differs(&Difference{What: "event", Recorded: described(was), Replayed: described(now) + " (in the simulation)"}, g)
 	}
 }
 

@@ -133,7 +133,7 @@ func (p *replay) migration() *Migration {
 		return &Migration{MayBe: true}
 	}
 	if d, diverges := errors.AsType[*decide.Divergence](err); diverges {
-		return &Migration{Reason: fmt.Sprintf("event %d of its history is: %s; by the new document: %s", d.Version, told(d.Got), told(d.Want))}
+		return &Migration{Reason: fmt.Sprintf("event %d of its history is: %s; by the new document: %s", d.Version, described(d.Got), described(d.Want))}
 	}
 	return &Migration{Reason: cut(err.Error())}
 }
@@ -173,14 +173,14 @@ func (w *walk) match(e event.Event) {
 	i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task })
 	if i < 0 || slices.ContainsFunc(w.made[:i], func(m event.Event) bool { return !independent(m.Task, e.Task) }) {
 		want := w.made[0]
-		w.differs(&Difference{What: "unexpected", Recorded: told(e), Replayed: told(want), now: want.Task}, nil)
+		w.differs(&Difference{What: "unexpected", Recorded: described(e), Replayed: described(want), now: want.Task}, nil)
 		return
 	}
 	if i > 0 && !w.loose {
 		w.loose, w.differ = true, w.at
 	}
 	if g := w.likeness().between(e.Data, w.made[i].Data); g != nil {
-		w.differs(&Difference{What: "event", Recorded: told(e), Replayed: told(w.made[i])}, g)
+		w.differs(&Difference{What: "event", Recorded: described(e), Replayed: described(w.made[i])}, g)
 		return
 	}
 	w.made = slices.Delete(w.made, i, i+1)
@@ -259,12 +259,12 @@ func (w *walk) gaveUp(e event.Event) bool {
 
 // unexpected is an event that does not happen any more.
 func (w *walk) unexpected(e event.Event, replayed string) {
-	w.differs(&Difference{What: "unexpected", Recorded: told(e), Replayed: replayed}, nil)
+	w.differs(&Difference{What: "unexpected", Recorded: described(e), Replayed: replayed}, nil)
 }
 
 // broken is an event that the engine cannot take.
 func (w *walk) broken(e event.Event, err error) {
-	w.differs(&Difference{What: "unexpected", Recorded: told(e), Replayed: "the engine cannot take it: " + cut(err.Error())}, nil)
+	w.differs(&Difference{What: "unexpected", Recorded: described(e), Replayed: "the engine cannot take it: " + cut(err.Error())}, nil)
 }
 
 // doing is what an execution does when nothing was decided.
@@ -288,7 +288,7 @@ func (w *walk) leftover() {
 	if w.loose {
 		w.at = w.differ
 	}
-	w.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: told(want), task: want.Task}, nil)
+	w.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: described(want), task: want.Task}, nil)
 }
 
 // result is how the execution has ended by now.
@@ -323,14 +323,14 @@ func (w *walk) checkArrival(e event.Event) {
 	}
 	i, known := w.known[key]
 	if !known {
-		w.differs(&Difference{What: "arrival", Recorded: told(e), Replayed: "no such event comes from outside: the recording has no line for it"}, nil)
+		w.differs(&Difference{What: "arrival", Recorded: described(e), Replayed: "no such event comes from outside: the recording has no line for it"}, nil)
 		return
 	}
 	came := w.arrivals[i]
 	now := decide.Received(came.Event, e.Execution)
 	if g := w.likeness("time").between(e.Data, now.Data); g != nil {
 		w.differs(&Difference{
-			What: "arrival", Recorded: told(e), Replayed: fmt.Sprintf("%s (line %d)", told(now), came.line),
+			What: "arrival", Recorded: described(e), Replayed: fmt.Sprintf("%s (line %d)", described(now), came.line),
 		}, g)
 	}
 }
@@ -384,12 +384,12 @@ func (w *walk) checkChild(e event.Event) {
 		return
 	}
 	if g := w.likeness().between(e.Data, end.Data); g != nil {
-		w.differs(&Difference{What: "event", Recorded: told(e), Replayed: told(end)}, g)
+		w.differs(&Difference{What: "event", Recorded: described(e), Replayed: described(end)}, g)
 	}
 }
 
 // compare compares a recorded result with what a task comes to now.
-func (w *walk) compare(what string, e event.Event, now event.Completed) (*Difference, *gap) {
+func (w *walk) compare(what string, e event.Event, now event.Completed) (*Difference, *difference) {
 	data := event.Encode(now)
 	g := w.likeness("duration_ms", "call").between(e.Data, data)
 	if g == nil {
@@ -397,12 +397,12 @@ func (w *walk) compare(what string, e event.Event, now event.Completed) (*Differ
 	}
 	replayed := e
 	replayed.Data = data
-	return &Difference{What: what, Recorded: told(e), Replayed: told(replayed)}, g
+	return &Difference{What: what, Recorded: described(e), Replayed: described(replayed)}, g
 }
 
 // soften passes over a difference where the execution is still running: a new one would
 // differ there, and this one keeps what it has come to.
-func (w *walk) soften(d *Difference, g *gap) {
+func (w *walk) soften(d *Difference, g *difference) {
 	if !w.doc.changed() || w.Finished() {
 		w.differs(d, g)
 		return

@@ -12,10 +12,10 @@ import (
 )
 
 // Describe returns an event in words that the author of a workflow understands.
-func Describe(e event.Event) string { return told(e) }
+func Describe(e event.Event) string { return described(e) }
 
-// told is an event in words that the author of a workflow understands.
-func told(e event.Event) string {
+// described is an event in words that the author of a workflow understands.
+func described(e event.Event) string {
 	switch e.Type {
 	case "":
 		return "nothing"

@@ -14,9 +14,9 @@ import (
 // service is one instance of a service as a coroutine: it runs until its next
 // command, then somebody else may have a turn.
 type service struct {
-	process  *process
-	team     *team
-	consumer string // as which it reads
+	process       *process
+	consumerGroup *consumerGroup
+	consumer      string // as which it reads
 	engine.Service
 
 	context context.Context //nolint:containedctx // that of its steps, until the first of them
@@ -43,12 +43,12 @@ type service struct {
 	err      error     // of the last step
 }
 
-func newService(ctx context.Context, p *process, team *team, s engine.Service) *service {
-	consumer := team.group + "-" + p.name()
-	if team.fires() {
+func newService(ctx context.Context, p *process, consumerGroup *consumerGroup, s engine.Service) *service {
+	consumer := consumerGroup.group + "-" + p.name()
+	if consumerGroup.fires() {
 		consumer = s.Name // each of them is one of its own
 	}
-	return &service{process: p, team: team, consumer: consumer, Service: s, context: ctx, hash: hashed(s.Name), parked: true}
+	return &service{process: p, consumerGroup: consumerGroup, consumer: consumer, Service: s, context: ctx, hash: hashed(s.Name), parked: true}
 }
 
 // resume lets a service go on, or begin: most of a world's never do.
@@ -77,8 +77,8 @@ func (s *service) steps(yield func(struct{}) bool) {
 //
 //go:noinline
 func roomy() byte {
-	var room [12 << 10]byte
-	return room[hashed("")%uint64(len(room))]
+	var space [12 << 10]byte
+	return space[hashed("")%uint64(len(space))]
 }
 
 func (s *service) stop() {
@@ -117,7 +117,7 @@ func (s *service) ready(now time.Time) bool {
 func (s *service) idle() bool { return s.parked && !s.called && s.wake.IsZero() }
 
 // call gives a service a turn as soon as it can have one.
-func (w *world) call(s *service) {
+func (w *simulation) call(s *service) {
 	s.called = true
 	if !s.active {
 		s.active = true
@@ -126,7 +126,7 @@ func (w *world) call(s *service) {
 }
 
 // settle takes those out of the active ones that are idle by now.
-func (w *world) settle() {
+func (w *simulation) settle() {
 	w.active = slices.DeleteFunc(w.active, func(s *service) bool {
 		s.active = !s.idle()
 		return !s.active
@@ -136,7 +136,7 @@ func (w *world) settle() {
 // choose picks the service that has the next turn, nil if none is ready. It is a
 // function of the seed and of how often each service has had a turn, so that
 // leaving one out changes nothing for the others.
-func (w *world) choose() *service {
+func (w *simulation) choose() *service {
 	var best *service
 	var lowest uint64
 	for _, s := range w.active {
@@ -158,7 +158,7 @@ const (
 )
 
 // upNext is the service that has the next turn, which may have been chosen already.
-func (w *world) upNext() *service {
+func (w *simulation) upNext() *service {
 	s := w.next
 	if w.next = nil; s != nil {
 		return s
@@ -199,7 +199,7 @@ func mix(seed, hash, count uint64) uint64 {
 }
 
 // turn lets a service run until its next command.
-func (w *world) turn(s *service) {
+func (w *simulation) turn(s *service) {
 	s.turns++
 	w.turns++
 	if s.parked {
@@ -215,8 +215,8 @@ func (w *world) turn(s *service) {
 }
 
 // parked sees to a service that has ended a step.
-func (w *world) parked(s *service) {
-	if w.cfg.Waits > 0 && s.team.fires() && s.err == nil {
+func (w *simulation) parked(s *service) {
+	if w.cfg.Waits > 0 && s.consumerGroup.fires() && s.err == nil {
 		s.wake = w.clock.now // to wait in its next read
 		return
 	}
@@ -246,13 +246,13 @@ func (w *world) parked(s *service) {
 		return
 	}
 	s.wake = until
-	s.team.behind++
+	s.consumerGroup.behind++
 	w.settle()
 }
 
 // beforeRest gives those a turn that look after what is under way, before the
 // clock moves. It reports whether there was anybody.
-func (w *world) beforeRest() bool {
+func (w *simulation) beforeRest() bool {
 	found := false
 	for _, s := range w.renewals() {
 		if !s.parked || s.process.leaving || !s.wake.IsZero() || !w.busy(s.process) {
@@ -266,7 +266,7 @@ func (w *world) beforeRest() bool {
 
 // busy reports whether an executor of a process is in the middle of a step, and
 // its process on its feet.
-func (w *world) busy(p *process) bool {
+func (w *simulation) busy(p *process) bool {
 	for _, s := range w.active {
 		if s.process == p && s.Group == "executor" && !s.parked && !w.clock.now.Before(p.frozen) {
 			return true
@@ -276,7 +276,7 @@ func (w *world) busy(p *process) bool {
 }
 
 // nextWake is the earliest moment at which a service wants a turn; zero if there is none.
-func (w *world) nextWake() time.Time {
+func (w *simulation) nextWake() time.Time {
 	next := w.nextRise()
 	for _, s := range w.active {
 		if w.clock.now.Before(s.process.frozen) || w.vain(s) || s.rests() && s.process.leaving {
@@ -291,9 +291,9 @@ func (w *world) nextWake() time.Time {
 
 // nextRise is when the next process that is dead or stands still goes on; zero if
 // there is none.
-func (w *world) nextRise() time.Time {
+func (w *simulation) nextRise() time.Time {
 	var next time.Time
-	for _, p := range w.crew {
+	for _, p := range w.processes {
 		if p.dead && !p.again.After(w.clock.now) {
 			return w.clock.now // a clock that jumps has passed it
 		}
@@ -307,7 +307,7 @@ func (w *world) nextRise() time.Time {
 }
 
 // sleep lets virtual time pass for the service whose turn it is.
-func (w *world) sleep(ctx context.Context, d time.Duration) error {
+func (w *simulation) sleep(ctx context.Context, d time.Duration) error {
 	s := w.current
 	if d <= 0 || s == nil {
 		return ctx.Err()

@@ -72,7 +72,7 @@ type Config struct {
 	retention *engine.Retention         // likewise; nil: as the seed has it
 	record    *recording
 	abroad    []*dsl.Definition // as other tenants have them than the first; nil: all have the same
-	judged    *judged           // ends that were found to be right, by all worlds of a search; nil: none
+	known     *judged           // ends that were found to be right, by all worlds of a search; nil: none
 	replay    *Recording        // what answers the calls, in the place of Mocks and Transport
 }
 
@@ -123,7 +123,7 @@ const (
 // configuration's: what becomes of the execution is the Result.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
-	w, err := newWorld(ctx, cfg)
+	w, err := newSimulation(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 // what need not be found out by each.
 func (cfg Config) Prepared() Config {
 	cfg = cfg.withDefaults()
-	cfg.judged, cfg.abroad = newJudged(), abroad(cfg)
+	cfg.known, cfg.abroad = newChecked(), abroad(cfg)
 	return cfg
 }
 
@@ -170,7 +170,7 @@ func (cfg Config) withDefaults() Config {
 }
 
 // options of the engine under simulation: nothing blocks, nothing waits.
-func (w *world) options(p *process) engine.Options {
+func (w *simulation) options(p *process) engine.Options {
 	opts := engine.Defaults()
 	opts.Process = p.name()
 	opts.Tenants = w.tenants
@@ -179,7 +179,7 @@ func (w *world) options(p *process) engine.Options {
 		opts.Executors = 1 // it has nothing to do
 	}
 	opts.Block(0)
-	opts.Spare, opts.Descendants, opts.RedisPercent = 0, 0, 0
+	opts.WarmProcesses, opts.Descendants, opts.RedisPercent = 0, 0, 0
 	if w.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // nobody dies
 	}

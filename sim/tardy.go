@@ -18,7 +18,7 @@ const (
 // tardy lets a call be on its way until nothing else happens at this moment: how long
 // calls take nobody says for whom the mocks state no latency, so that what runs side by
 // side can be any order of them. No time passes by it.
-func (w *world) tardy(req *http.Request) error {
+func (w *simulation) tardy(req *http.Request) error {
 	s := w.current
 	if s == nil || !w.beside {
 		return nil
@@ -37,7 +37,7 @@ func (w *world) tardy(req *http.Request) error {
 }
 
 // lateness is how late a call is; what is less so arrives before. It is 0 if it is not.
-func (w *world) lateness(req *http.Request) uint64 {
+func (w *simulation) lateness(req *http.Request) uint64 {
 	const few = 4
 	from := w.originOf(req)
 	switch way := Choice(w.cfg.Seed, "late") % lateWays; {
@@ -64,7 +64,7 @@ func branchIn(ref string) string {
 
 // relent lets the call go on that is the least late, now that nothing else happens. It
 // reports whether there was one.
-func (w *world) relent() bool {
+func (w *simulation) relent() bool {
 	var next *service
 	var lowest uint64
 	for _, s := range w.active {

@@ -21,7 +21,7 @@ func (cfg Config) tenants() []string {
 
 // label is what the world calls an execution of a tenant. Where tenants have executions
 // of the same ids, that of another than the first is called as it would be if they had not.
-func (w *world) label(tenant, id string) string {
+func (w *simulation) label(tenant, id string) string {
 	if !w.cfg.Twins {
 		return id
 	}
@@ -35,7 +35,7 @@ func (w *world) label(tenant, id string) string {
 }
 
 // idOf is the id of an execution that the world calls so.
-func (w *world) idOf(label string) string {
+func (w *simulation) idOf(label string) string {
 	if !w.cfg.Twins {
 		return label
 	}
@@ -55,7 +55,7 @@ func below(id, root string) (rest string, ok bool) {
 }
 
 // originOf is the task that a call is made for.
-func (w *world) originOf(req *http.Request) executor.Origin {
+func (w *simulation) originOf(req *http.Request) executor.Origin {
 	from := executor.OriginOf(req)
 	if w.current != nil {
 		from.Execution = w.label(w.current.tenant, from.Execution)
@@ -64,7 +64,7 @@ func (w *world) originOf(req *http.Request) executor.Origin {
 }
 
 // tenantOf is the tenant of an execution, or of what has started it.
-func (w *world) tenantOf(id string) string {
+func (w *simulation) tenantOf(id string) string {
 	if len(w.tenants) > 1 {
 		for i, root := range w.ids {
 			if _, ok := below(id, root); ok {
@@ -79,16 +79,18 @@ func (w *world) tenantOf(id string) string {
 func streamOf(tenant string) string { return "tenant:" + tenant + ":events" }
 
 // isStream reports whether a key is that of a tenant's events.
-func (w *world) isStream(key string) bool { return slices.Contains(w.streams, key) }
+func (w *simulation) isStream(key string) bool { return slices.Contains(w.streams, key) }
 
 // keyOf is the key of an execution.
-func (w *world) keyOf(label string) string { return executionKey(w.tenantOf(label), w.idOf(label)) }
+func (w *simulation) keyOf(label string) string {
+	return executionKey(w.tenantOf(label), w.idOf(label))
+}
 
 // executionKey is that of an execution; of all those of its tenant without an id.
 func executionKey(tenant, id string) string { return "tenant:" + tenant + ":execution:" + id }
 
 // executionIn is the execution that a key is about: of its state, or of its history.
-func (w *world) executionIn(key string) (id string, history, ok bool) {
+func (w *simulation) executionIn(key string) (id string, history, ok bool) {
 	for _, tenant := range w.tenants {
 		if rest, ours := strings.CutPrefix(key, executionKey(tenant, "")); ours {
 			id, history = strings.CutSuffix(rest, ":history")

@@ -34,7 +34,7 @@ type tidied struct {
 }
 
 // written learns of an entry of an execution's history.
-func (w *world) written(key string, fields []string) {
+func (w *simulation) written(key string, fields []string) {
 	id, history, ok := w.executionIn(key)
 	if !ok || !history {
 		return
@@ -49,7 +49,7 @@ func (w *world) written(key string, fields []string) {
 
 // removed looks for executions that are removed too early, or while what has begun
 // them goes on.
-func (w *world) removed(key string) {
+func (w *simulation) removed(key string) {
 	const rule = "nothing is removed that is to be kept"
 	id, history, ok := w.executionIn(key)
 	if !ok || history {
@@ -74,7 +74,7 @@ func (w *world) removed(key string) {
 const Removed decide.Status = "removed"
 
 // fired notes a timer that has fired for an execution that there is not.
-func (w *world) fired(fields []string) {
+func (w *simulation) fired(fields []string) {
 	if w.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
 		return
 	}

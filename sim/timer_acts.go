@@ -23,7 +23,7 @@ type changed struct {
 const operatorName = "ada"
 
 // changeTimer moves, fires or cancels one of the timers of an execution, if it has any.
-func (w *world) changeTimer(ctx context.Context, what Deal, id string) error {
+func (w *simulation) changeTimer(ctx context.Context, what Deal, id string) error {
 	all, _, err := w.engine.Store.Timers(ctx, store.TimerFilter{Tenant: w.tenantOf(id), Execution: w.idOf(id)}, "", 100) //nolint:mnd // more than there are
 	all = slices.DeleteFunc(all, func(p store.Pending) bool { return p.Kind == event.DeliveryTimer })
 	if err != nil || len(all) == 0 {
@@ -56,7 +56,7 @@ func (w *world) changeTimer(ctx context.Context, what Deal, id string) error {
 // restore sets the timers again that an execution waits for and that are gone, and lists
 // it for the events that it listens for. It reports whether anything was missing, which
 // while nothing else happens only an operator can have taken away.
-func (w *world) restore(ctx context.Context, id string, still bool) (found bool, err error) {
+func (w *simulation) restore(ctx context.Context, id string, still bool) (found bool, err error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if err != nil || x.Definition == "" || decide.Status(x.Status).Ended() {
 		return false, errUnless(err, store.ErrNotFound)
@@ -105,7 +105,7 @@ func errUnless(err, meant error) error {
 }
 
 // migrate moves an execution to another text of its document, which says the same.
-func (w *world) migrate(ctx context.Context, id string) error {
+func (w *simulation) migrate(ctx context.Context, id string) error {
 	past, err := w.stateOf(ctx, id)
 	if err != nil || past == nil || past.state.Status.Ended() {
 		return err
@@ -124,7 +124,7 @@ func (w *world) migrate(ctx context.Context, id string) error {
 	if _, err := w.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with that
 		return err
 	}
-	env, err := w.engine.Library.Hash(ctx, tenant, x.Workflow, hash)
+	env, err := w.engine.Definitions.Hash(ctx, tenant, x.Workflow, hash)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (w *world) migrate(ctx context.Context, id string) error {
 }
 
 // noted looks for changes that operators made, and of which no history tells.
-func (w *world) noted(ends []End, broken breaks) {
+func (w *simulation) noted(ends []End, broken breaks) {
 	left := slices.Clone(w.operators.changed)
 	for _, end := range ends {
 		for _, e := range end.History {

@@ -25,7 +25,7 @@ type Trial struct {
 	Broken   []Violation       // promises that were not kept
 	Commands map[string]uint64 // sent by each service, over all lives of its process
 	Calls    map[string]uint64 // made by each executor
-	Deeds    map[Deed]int      // calls that reached the world: how often each did
+	Actions  map[Action]int    // calls that reached the world: how often each did
 	Reached  []Reached         // likewise, in order
 	Answered []Answered        // likewise, by when they were carried out
 	Shared   map[string]any    // by URL: what mocks keep that the executions share, where that has changed; nil if there is one execution, whose it is
@@ -87,7 +87,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	if cfg.Plan == nil {
 		cfg.Plan = &Plan{}
 	}
-	w, err := newWorld(ctx, cfg)
+	w, err := newSimulation(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -99,21 +99,21 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	for _, s := range w.services {
 		w.count(s)
 	}
-	t := &Trial{Struck: w.struck, Deeds: w.deeds, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
+	t := &Trial{Struck: w.struck, Actions: w.actions, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
 	if t.Result, err = w.result(ctx, stop); err != nil {
 		return nil, err
 	}
-	if err := w.judge(ctx, t); err != nil {
+	if err := w.check(ctx, t); err != nil {
 		return nil, err
 	}
 	return t, ctx.Err()
 }
 
 // runOn runs, and takes what a service breaks off with for a broken promise.
-func (w *world) runOn(ctx context.Context) (stop Stop, broken []Violation) {
+func (w *simulation) runOn(ctx context.Context) (stop Stop, broken []Violation) {
 	defer func() {
 		if r := recover(); r != nil {
 			stop, broken = Never, []Violation{{Rule: "nothing panics", Detail: fmt.Sprint(r)}}
@@ -126,8 +126,8 @@ func (w *world) runOn(ctx context.Context) (stop Stop, broken []Violation) {
 	return stop, broken
 }
 
-// judge asks all oracles.
-func (w *world) judge(ctx context.Context, t *Trial) error {
+// check asks all oracles.
+func (w *simulation) check(ctx context.Context, t *Trial) error {
 	w.current, w.cfg.Plan = nil, nil // from here on nothing goes wrong
 	ctx = context.WithoutCancel(ctx)
 	note := func(rule, execution, format string, args ...any) {
@@ -147,7 +147,7 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	}
 	if t.Stop == "" && w.over(t.Ends) {
 		err = w.leftovers(ctx, note)
-		w.orphans(note)
+		w.abandonedChildren(note)
 		w.strays(t.Ends, note)
 	}
 	w.unprovoked(note)
@@ -155,12 +155,12 @@ func (w *world) judge(ctx context.Context, t *Trial) error {
 	w.outlived(t, note)
 	w.listed(t.Ends, note)
 	w.noted(t.Ends, note)
-	return errors.Join(err, w.letters(ctx, t, note))
+	return errors.Join(err, w.deadLetters(ctx, t, note))
 }
 
 // over reports whether all executions that were started have ended: what one that waits
 // may still need is not left over, and why it waits is for who knows the other runs.
-func (w *world) over(ends []End) bool {
+func (w *simulation) over(ends []End) bool {
 	return !slices.ContainsFunc(ends, func(end End) bool {
 		return slices.Contains(w.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
 	})
@@ -170,14 +170,14 @@ func (w *world) over(ends []End) bool {
 type breaks func(rule, execution, format string, args ...any)
 
 // executions are the ids of all, sorted.
-func (w *world) executions() []string {
+func (w *simulation) executions() []string {
 	known := map[string]bool{}
 	for _, id := range w.ids {
 		known[id] = true
 	}
 	for _, tenant := range w.tenants {
-		for _, list := range shelves() {
-			for _, id := range w.memory.Members(shelf(tenant, list)) {
+		for _, list := range timerIndexes() {
+			for _, id := range w.memory.Members(timerIndex(tenant, list)) {
 				known[w.label(tenant, id)] = true
 			}
 		}
@@ -186,7 +186,7 @@ func (w *world) executions() []string {
 }
 
 // inspect holds an execution against its history and its definition.
-func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, error) {
+func (w *simulation) inspect(ctx context.Context, id string, broken breaks) (End, error) {
 	end := End{ID: id}
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) && w.tidied.removed[id] {
@@ -218,12 +218,12 @@ func (w *world) inspect(ctx context.Context, id string, broken breaks) (End, err
 }
 
 // follow holds a history against what decide makes of it.
-func (w *world) follow(ctx context.Context, x store.Execution, history []event.Event, broken breaks) {
+func (w *simulation) follow(ctx context.Context, x store.Execution, history []event.Event, broken breaks) {
 	w.punctual(x.ID, history, broken)
 	if x.Definition == "" {
 		return // it was refused
 	}
-	env, err := w.engine.Library.Hash(ctx, w.tenantOf(x.ID), x.Workflow, x.Definition)
+	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(x.ID), x.Workflow, x.Definition)
 	if err != nil {
 		broken("a definition stays", x.ID, "%v", err)
 		return
@@ -249,7 +249,7 @@ func (w *world) follow(ctx context.Context, x store.Execution, history []event.E
 
 // rebuild folds a history into the state that it led to. Somewhere on the way the
 // state becomes a snapshot, which has to go on as what it was made of.
-func (w *world) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
+func (w *simulation) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
 	state := decide.New()
 	cut := int(w.cut(id)) * (len(history) + 1) / cuts //nolint:gosec // it is below cuts
 	if err := state.Replay(env, history[:cut]); err != nil {
@@ -285,7 +285,7 @@ const ruleGiven = "nothing is given up"
 const ruleKept = "what is kept is what follows from the history"
 
 // leftovers looks for what stands in Redis though all has ended.
-func (w *world) leftovers(ctx context.Context, broken breaks) error {
+func (w *simulation) leftovers(ctx context.Context, broken breaks) error {
 	open := int64(0)
 	for _, tenant := range w.tenants {
 		counts, err := w.engine.Store.Counts(ctx, tenant)
@@ -316,9 +316,9 @@ func (w *world) leftovers(ctx context.Context, broken breaks) error {
 }
 
 // undone looks for events that concern somebody who has not read or acknowledged them.
-func (w *world) undone(broken breaks) {
+func (w *simulation) undone(broken breaks) {
 	for _, s := range w.services {
-		if s.team.concerns == nil {
+		if s.consumerGroup.concerns == nil {
 			continue
 		}
 		if unread, pending := w.open(s); unread+pending > 0 {
@@ -327,28 +327,28 @@ func (w *world) undone(broken breaks) {
 	}
 }
 
-// letters says what has been given up. Faults that pass are no reason to.
-func (w *world) letters(ctx context.Context, t *Trial, broken breaks) error {
-	mourned := 0
+// deadLetters says what has been given up. Faults that pass are no reason to.
+func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken breaks) error {
+	reported := 0
 	for _, tenant := range w.tenants {
-		letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: tenant, Count: 10})
+		deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
 		if err != nil {
 			return err
 		}
-		for _, l := range letters {
+		for _, l := range deadLetters {
 			if slices.Contains(l.Fields, event.AttemptAttribute) {
 				broken("a dead letter is what was sent", w.label(tenant, l.Event.Execution), "that of %s %s says that it was delivered before", l.Event.Type, l.Event.ID)
 			}
 			if own, along := w.doomed(tenant, l); own || along {
 				if own {
-					mourned++
+					reported++
 				}
 				continue
 			}
 			broken(ruleGiven, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 		}
 	}
-	w.mourned(mourned, broken)
+	w.reported(reported, broken)
 	t.Operated.Along = w.victims.along
 	return nil
 }

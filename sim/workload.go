@@ -46,7 +46,7 @@ type workload struct {
 	lasts                 time.Duration     // where nothing goes wrong; 0: it does not matter
 	once                  bool              // each call reaches the world once, whatever goes wrong
 	calls                 int               // so many reach it where nothing goes wrong; 0: it does not matter
-	letters               []string          // what is given up: its event and by whom, after how often
+	deadLetters           []string          // what is given up: its event and by whom, after how often
 	lethal                string            // whoever calls this dies of it
 	fatal                 event.Type        // whoever begins with such an event dies of it
 	fires                 []string          // timers of nobody: their key, and the day of the month before
@@ -295,26 +295,26 @@ func (l workload) config() Config {
 func (l workload) plan() Plan {
 	kinds := l.kinds
 	if kinds == nil {
-		kinds = []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Clock, ToldToStop}
+		kinds = []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, Clock, StopRequested}
 	}
 	return Plan{Kinds: kinds, Rate: cmp.Or(l.rate, 60), Most: cmp.Or(l.most, 8)}
 }
 
 // wrong says which promises a trial has not kept, and which executions did not end as they are to.
 func (l workload) wrong(got *Trial) (out []string) {
-	letters := slices.Clone(l.letters)
+	deadLetters := slices.Clone(l.deadLetters)
 	if n := l.died(got); l.lethal != "" && n != 5 {
 		out = append(out, fmt.Sprintf("%d have died, want 5", n))
 	}
 	for _, v := range got.Broken {
-		i := slices.IndexFunc(letters, func(text string) bool { return v.Rule == ruleGiven && strings.HasPrefix(v.Detail, text) })
+		i := slices.IndexFunc(deadLetters, func(text string) bool { return v.Rule == ruleGiven && strings.HasPrefix(v.Detail, text) })
 		if i >= 0 {
-			letters = slices.Delete(letters, i, i+1)
+			deadLetters = slices.Delete(deadLetters, i, i+1)
 			continue
 		}
 		out = append(out, v.Error())
 	}
-	for _, text := range letters {
+	for _, text := range deadLetters {
 		out = append(out, "not given up: "+text)
 	}
 	out = append(out, l.measured(got)...)
@@ -357,7 +357,7 @@ func (l workload) measured(got *Trial) (out []string) {
 	if n := len(got.Reached); plain && l.calls > 0 && n != l.calls {
 		out = append(out, fmt.Sprintf("%d calls, want %d", n, l.calls))
 	}
-	for d, n := range got.Deeds {
+	for d, n := range got.Actions {
 		if l.once && n > 1 {
 			out = append(out, fmt.Sprintf("%s was called %d times", d.Task, n))
 		}

@@ -244,7 +244,7 @@ do:
 				{execution: "x-2", after: time.Hour, typ: event.TimerScheduled, data: "nonsense"},
 			},
 			kinds: []FaultKind{DropRequest, Delay, Clock},
-			letters: []string{
+			deadLetters: []string{
 				"io.flunq.execution.cancelled ghost/act/0 by the worker-service after 12",
 				"io.flunq.task.requested x-3/act/1 by the executor-service after 3",
 				"io.flunq.timer.scheduled x-2/act/2 by the timer-service after 1",
@@ -262,8 +262,8 @@ do:
 `,
 			mocks:  `http: [{respond: {body: 1}}]`,
 			lethal: "https://kill.example/", kinds: []FaultKind{}, seeds: 6,
-			letters: []string{"io.flunq.task.requested x/3 by the executor-service after 5"},
-			want:    map[string]string{"x": `completed`},
+			deadLetters: []string{"io.flunq.task.requested x/3 by the executor-service after 5"},
+			want:        map[string]string{"x": `completed`},
 		},
 		{
 			name: "timers that come due as they are taken back",

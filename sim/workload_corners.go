@@ -196,8 +196,8 @@ do:
 `,
 			mocks:  `http: [{respond: {latency: PT9S, body: {n: 3}}}]`,
 			lethal: "https://kill.example/", kinds: []FaultKind{}, seeds: 12,
-			letters: []string{"io.flunq.task.requested x/"},
-			want:    map[string]string{"x": `completed {"n":2}`},
+			deadLetters: []string{"io.flunq.task.requested x/"},
+			want:        map[string]string{"x": `completed {"n":2}`},
 		},
 		{
 			name: "one who ends does not deafen the others",
@@ -243,7 +243,7 @@ func keyedTimer(key string, days int) event.Timer {
 }
 
 // move sets the timers of a task for another moment, as flunq timers reschedule does.
-func (a act) move(ctx context.Context, w *world) error {
+func (a act) move(ctx context.Context, w *simulation) error {
 	pending, _, err := w.engine.Store.Timers(ctx, store.TimerFilter{Tenant: w.cfg.Tenant, Execution: a.execution}, "", 1000)
 	if err != nil {
 		return err

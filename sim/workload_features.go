@@ -121,11 +121,11 @@ do:
           - hear: {listen: {to: {one: {with: {type: com.example.never}}}}}
           - begin: {run: {workflow: {namespace: test, name: child, version: '1.0.0'}}}
 `,
-			with:    []string{"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{rest: {wait: P30D}}]"},
-			acts:    []act{{execution: "x", after: time.Hour, typ: event.TimerFired, task: "/do/0/all/fork/branches/0/rest", data: "nonsense"}},
-			letters: []string{"io.flunq.timer.fired x/act/0 by the worker-service after 1"},
-			seeds:   plainSeeds,
-			want:    map[string]string{"x": "faulted", "x.1": "cancelled"},
+			with:        []string{"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{rest: {wait: P30D}}]"},
+			acts:        []act{{execution: "x", after: time.Hour, typ: event.TimerFired, task: "/do/0/all/fork/branches/0/rest", data: "nonsense"}},
+			deadLetters: []string{"io.flunq.timer.fired x/act/0 by the worker-service after 1"},
+			seeds:       plainSeeds,
+			want:        map[string]string{"x": "faulted", "x.1": "cancelled"},
 		},
 		{
 			name: "a host that says no is not one that fails",

@@ -162,8 +162,8 @@ events:
   - {after: P2D, type: com.example.x, source: /x, data: 4}
 `,
 			fatal: "com.example.kill", kinds: []FaultKind{}, seeds: 20, executions: 2,
-			letters: []string{"com.example.kill kill by the worker-service after 5"},
-			want:    map[string]string{"x": "completed", "x-2": "completed"},
+			deadLetters: []string{"com.example.kill kill by the worker-service after 5"},
+			want:        map[string]string{"x": "completed", "x-2": "completed"},
 		},
 		{
 			name: "a call that kills is made with nothing beside it",
@@ -179,18 +179,18 @@ do:
 `,
 			mocks:  `http: [{respond: {latency: PT20S, body: {n: 3}}}]`,
 			lethal: "https://kill.example/", kinds: []FaultKind{}, seeds: 20,
-			letters: []string{"io.flunq.task.requested x/"},
-			want:    map[string]string{"x": "completed [0,1,2]"},
+			deadLetters: []string{"io.flunq.task.requested x/"},
+			want:        map[string]string{"x": "completed [0,1,2]"},
 		},
 		{
 			name: "an execution of which an event cannot be read ends",
 			document: `
 do: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
 `,
-			mocks:   `http: [{respond: {latency: PT1M, body: {n: 3}}}]`,
-			acts:    []act{{execution: "x-2", after: 30 * time.Second, typ: event.TaskCompleted, task: "/do/0/ask", data: "nonsense"}},
-			letters: []string{"io.flunq.task.completed x-2/act/0 by the worker-service after 1"},
-			kinds:   []FaultKind{DropRequest, Delay}, executions: 2, seeds: 20, processes: 1, most: 1,
+			mocks:       `http: [{respond: {latency: PT1M, body: {n: 3}}}]`,
+			acts:        []act{{execution: "x-2", after: 30 * time.Second, typ: event.TaskCompleted, task: "/do/0/ask", data: "nonsense"}},
+			deadLetters: []string{"io.flunq.task.completed x-2/act/0 by the worker-service after 1"},
+			kinds:       []FaultKind{DropRequest, Delay}, executions: 2, seeds: 20, processes: 1, most: 1,
 			want: map[string]string{"x": "completed", "x-2": "faulted"},
 		},
 		{
@@ -205,7 +205,7 @@ do:
   - end: {set: {n: 2}}
 `,
 			mocks: `http: [{respond: {latency: PT20S, body: {n: 3}}}]`,
-			kinds: []FaultKind{ToldToStop}, rate: 20, most: 6, seeds: 30,
+			kinds: []FaultKind{StopRequested}, rate: 20, most: 6, seeds: 30,
 			want: map[string]string{"x": `completed {"n":2}`},
 		},
 		{
@@ -215,7 +215,7 @@ do:
   - rests: {for: {in: "[range(12)]"}, do: [{rest: {wait: PT3M}}]}
   - end: {set: {n: 2}}
 `,
-			kinds: []FaultKind{ToldToStop}, rate: 20, most: 6, seeds: 60,
+			kinds: []FaultKind{StopRequested}, rate: 20, most: 6, seeds: 60,
 			want: map[string]string{"x": `completed {"n":2}`},
 		},
 		{

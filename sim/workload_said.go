@@ -136,12 +136,12 @@ func twins(l workload) workload {
 }
 
 // replays brings all back that was given up, as two operators do at once.
-func (a act) replays(ctx context.Context, w *world) error {
-	letters, _, err := w.engine.Store.Letters(ctx, store.LetterQuery{Tenant: w.cfg.Tenant, Count: 10})
+func (a act) replays(ctx context.Context, w *simulation) error {
+	deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.cfg.Tenant, Count: 10})
 	if err != nil {
 		return err
 	}
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		for n := range 2 {
 			again, err := w.engine.Store.Replay(ctx, l)
 			if err != nil {

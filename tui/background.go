@@ -14,17 +14,17 @@ import (
 // askBackground is what asks a terminal for the colour of its background (OSC 11).
 const askBackground = "\x1b]11;?\x1b\\"
 
-// backgroundTold is the terminal's answer. One that knows no answer stays silent, and
+// gotBackground is the terminal's answer. One that knows no answer stays silent, and
 // nobody waits for it.
-type backgroundTold struct{ background Background }
+type gotBackground struct{ background Background }
 
 // listener is a terminal whose answer about its background is taken out of what is
 // typed, since that looks like keys.
 type listener struct {
 	*os.File
 
-	held []byte // the beginning of an answer that has not come to its end
-	told func(Background)
+	partial  []byte // the beginning of an answer that has not come to its end
+	answered func(Background)
 }
 
 // listens reports whether a terminal can be asked, and its answer be heard.
@@ -46,26 +46,26 @@ func listens(o Options) (*os.File, bool) {
 
 // Read reads what is typed.
 func (l *listener) Read(p []byte) (int, error) {
-	if len(p) <= len(l.held) {
+	if len(p) <= len(l.partial) {
 		return copy(p, l.release()), nil
 	}
-	n, err := l.File.Read(p[len(l.held):])
+	n, err := l.File.Read(p[len(l.partial):])
 	if n <= 0 {
 		return n, err //nolint:wrapcheck // a reader's own
 	}
-	copy(p, l.held)
-	n += len(l.held)
+	copy(p, l.partial)
+	n += len(l.partial)
 	text, held, colour := withoutAnswer(p[:n])
-	l.held = append(l.held[:0], held...)
+	l.partial = append(l.partial[:0], held...)
 	if b, ok := backgroundOf(colour); ok {
-		l.told(b)
+		l.answered(b)
 	}
 	return copy(p, text), err //nolint:wrapcheck // a reader's own
 }
 
 func (l *listener) release() []byte {
-	held := l.held
-	l.held = nil
+	held := l.partial
+	l.partial = nil
 	return held
 }
 

@@ -5,7 +5,7 @@ import "testing"
 // An answer about the background is no text that was typed, whatever it comes with.
 func TestWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ read, text, held, colour string }{
+	for name, c := range map[string]struct{ read, text, partial, colour string }{
 		"keys":            {"jk", "jk", "", ""},
 		"escape":          {"\x1b", "\x1b", "", ""},
 		"alt and bracket": {"\x1b]", "\x1b]", "", ""},
@@ -16,7 +16,7 @@ func TestWithoutAnswer(t *testing.T) {
 		"half an end":     {"\x1b]11;rgb:0/0/0\x1b", "", "\x1b]11;rgb:0/0/0\x1b", ""},
 	} {
 		text, held, colour := withoutAnswer([]byte(c.read))
-		if string(text) != c.text || string(held) != c.held || colour != c.colour {
+		if string(text) != c.text || string(held) != c.partial || colour != c.colour {
 			t.Errorf("%s: %q, %q, %q", name, text, held, colour)
 		}
 	}

@@ -42,16 +42,16 @@ func (l look) box(a area, title string, w, h int) area {
 }
 
 // scroll is how far a text is scrolled.
-type scroll struct{ offset, room, lines int }
+type scroll struct{ offset, space, lines int }
 
 // move scrolls by some lines.
 func (s *scroll) move(lines int) {
-	s.offset = max(0, min(s.offset+lines, s.lines-s.room))
+	s.offset = max(0, min(s.offset+lines, s.lines-s.space))
 }
 
 // fit notes how much there is, and how much room.
 func (s *scroll) fit(lines, room int) {
-	s.lines, s.room = lines, room
+	s.lines, s.space = lines, room
 	s.move(0)
 }
 
@@ -63,9 +63,9 @@ func (s *scroll) key(k string) bool {
 	case "down", "j":
 		s.move(1)
 	case "pgup", "ctrl+b", "ctrl+u":
-		s.move(-s.room)
+		s.move(-s.space)
 	case "pgdown", "ctrl+f", "ctrl+d", " ":
-		s.move(s.room)
+		s.move(s.space)
 	case "home", "g":
 		s.move(-s.lines)
 	case "end", "G":
@@ -78,7 +78,7 @@ func (s *scroll) key(k string) bool {
 
 // rest says how much there is below, if anything.
 func (s *scroll) rest(l look) string {
-	if below := s.lines - s.offset - s.room; below > 0 {
+	if below := s.lines - s.offset - s.space; below > 0 {
 		return l.pick("↓ ", "v ") + some(below, "more line")
 	}
 	return ""

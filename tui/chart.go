@@ -14,7 +14,7 @@ type chart struct {
 	look  look
 	how   treeLook
 	scale *axis.Scale
-	room  int  // cells of the axis
+	space int  // cells of the axis
 	ended bool // nothing more comes: there is no now
 }
 
@@ -39,15 +39,15 @@ func (t *taskTree) drawChart(a area, l look, how treeLook) {
 	if a.w >= 100 {
 		starts = 9
 	}
-	c := &chart{tree: t, look: l, how: how, room: max(1, a.w-names-1-starts-times)}
+	c := &chart{tree: t, look: l, how: how, space: max(1, a.w-names-1-starts-times)}
 	state := how.top.State
 	if state == "" {
 		state = t.runs[0].state
 	}
 	c.ended = state.Ended() || t.runs[0].began.IsZero()
-	cells := 100 / float64(c.room)
-	c.scale = axis.New(c.stamps(), axis.Options{Wide: t.instant(), TickRoom: 9 * cells, BreakRoom: 9 * cells})
-	c.head(a.part(names+1, 0, c.room, chartHead))
+	cells := 100 / float64(c.space)
+	c.scale = axis.New(c.stamps(), axis.Options{Wide: t.instant(), TickWidth: 9 * cells, BreakWidth: 9 * cells})
+	c.head(a.part(names+1, 0, c.space, chartHead))
 	if starts > 0 {
 		a.part(0, 0, a.w-times, 1).right(0, faint, "start")
 		a.right(0, faint, "took")
@@ -59,7 +59,7 @@ func (t *taskTree) drawChart(a area, l look, how treeLook) {
 		text := t.text(l, line, &how)
 		x := t.drawName(row.part(0, 0, names, 1), l, line, &text)
 		l.rest(row.part(0, 0, names, 1), x+1, text.noted, text.notes)
-		c.line(row.part(names+1, 0, c.room, 1), line)
+		c.line(row.part(names+1, 0, c.space, 1), line)
 		if times > 0 {
 			row.right(0, plainInk, text.time)
 		}
@@ -219,7 +219,7 @@ func (c *chart) until(r *taskRun) (at axis.Stamp) {
 
 // cell is where on the axis a moment is.
 func (c *chart) cell(at axis.Stamp) int {
-	return max(0, min(c.room-1, int(c.scale.X(at)*float64(c.room)/100)))
+	return max(0, min(c.space-1, int(c.scale.X(at)*float64(c.space)/100)))
 }
 
 // head draws the times, and the ruler with its breaks and the moment that is now.
@@ -228,7 +228,7 @@ func (c *chart) head(a area) {
 	a.put(0, 1, faint, strings.Repeat(l.pick("─", "-"), a.w))
 	end := 0
 	for _, t := range c.scale.Ticks {
-		x := int(t.X * float64(c.room) / 100)
+		x := int(t.X * float64(c.space) / 100)
 		if x < end || x+width(t.Label) > a.w {
 			continue
 		}
@@ -236,7 +236,7 @@ func (c *chart) head(a area) {
 		a.put(x, 1, faint, l.pick("┬", "+"))
 	}
 	for _, b := range c.scale.Breaks {
-		from, to := int(b.From*float64(c.room)/100)+1, int(b.To*float64(c.room)/100)
+		from, to := int(b.From*float64(c.space)/100)+1, int(b.To*float64(c.space)/100)
 		text := l.pick("≈", "~") + history.Duration(b.Long)
 		if width(text) > to-from {
 			text = l.pick("≈", "~")
@@ -270,7 +270,7 @@ func (c *chart) line(a area, line *treeLine) {
 // behind draws what is behind all bars: where the axis is broken, and now.
 func (c *chart) behind(a area) {
 	for _, b := range c.scale.Breaks {
-		a.put(int((b.From+b.To)/2*float64(c.room)/100), 0, faint, c.look.pick("╎", " "))
+		a.put(int((b.From+b.To)/2*float64(c.space)/100), 0, faint, c.look.pick("╎", " "))
 	}
 	if !c.ended {
 		a.put(c.cell(c.now()), 0, strong, c.look.nowSign())

@@ -29,8 +29,8 @@ func columnsOf(kind Table) []column {
 		return executionColumns()
 	case Timers:
 		return timerColumns()
-	case Letters:
-		return letterColumns()
+	case DeadLetters:
+		return deadLetterColumns()
 	default:
 		return eventColumns()
 	}
@@ -63,7 +63,7 @@ func timerColumns() []column {
 	}
 }
 
-func letterColumns() []column {
+func deadLetterColumns() []column {
 	return []column{
 		{"AGE", "", 8, false, 0, true, func(r Row, now time.Time) string { return since(now, r.At) }, byAge, false},
 		{"EVENT", "kind", 18, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
@@ -96,7 +96,7 @@ func (t Table) naturally() (number int, back bool) {
 		return titled(t, "AGE"), false
 	case Timers:
 		return titled(t, "DUE"), false
-	case Letters:
+	case DeadLetters:
 		return titled(t, "AGE"), false
 	default:
 		return titled(t, "TIME"), true

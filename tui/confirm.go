@@ -83,7 +83,7 @@ func (c *confirmation) draw(a area, l look) {
 	text, how := c.lines(room)
 	in := l.box(a, sentence(c.action), room, min(len(text)+2, a.h-2))
 	c.scroll.fit(len(text), max(0, in.h-2))
-	for y := range c.scroll.room {
+	for y := range c.scroll.space {
 		if at := c.scroll.offset + y; at < len(text) {
 			in.put(0, y, how[at], text[at])
 		}
@@ -106,7 +106,7 @@ func (c *confirmation) lines(room int) (text []string, how []ink) {
 	case c.wrong != "":
 		add(bad, c.wrong)
 	default:
-		if c.action.Table == Letters && (c.action.Verb == Replay || c.action.Verb == Drop) {
+		if c.action.Table == DeadLetters && (c.action.Verb == Replay || c.action.Verb == Drop) {
 			add(faint, "A dry run; nothing is changed yet:")
 		}
 		add(plainInk, c.planned.Lines...)
@@ -158,7 +158,7 @@ func (r *reading) draw(a area, l look) {
 	if r.bad {
 		how = bad
 	}
-	for y := range r.scroll.room {
+	for y := range r.scroll.space {
 		if at := r.scroll.offset + y; at < len(lines) {
 			in.put(0, y, how, lines[at])
 		}

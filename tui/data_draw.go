@@ -8,10 +8,10 @@ import (
 // resize makes room for so many cells.
 func (v *dataView) resize(room, height int) {
 	v.height = max(1, height)
-	if room == v.room {
+	if room == v.space {
 		return
 	}
-	v.room = room
+	v.space = room
 	if v.lines != nil {
 		v.arrange()
 	}
@@ -107,8 +107,8 @@ func (*dataView) drawHolder(a area, i *dataItem, x int, open bool) {
 // long reports whether a text does not fit into a line.
 func (v *dataView) long(i *dataItem) bool {
 	text := v.text[i.from:i.to]
-	room := v.room - 2*int(i.depth) - width(i.name) - 6
-	return len(text) > room && (len(text) > 4*v.room || width(text) > room)
+	room := v.space - 2*int(i.depth) - width(i.name) - 6
+	return len(text) > room && (len(text) > 4*v.space || width(text) > room)
 }
 
 func (v *dataView) drawText(a area, l look, i *dataItem, x int) {

@@ -15,7 +15,7 @@ type dataView struct {
 
 	lines          []dataLine
 	cursor, offset int
-	height, room   int
+	height, space  int
 }
 
 // dataLine is a line as it is shown: an item, or its end, or a part of a text.
@@ -42,7 +42,7 @@ func (v *dataView) set(text string) {
 
 // show shows a value that has been looked through already.
 func (v *dataView) show(text string, items []dataItem) {
-	*v = dataView{text: text, items: items, height: max(1, v.height), room: v.room, open: map[int32]bool{}, usual: 100}
+	*v = dataView{text: text, items: items, height: max(1, v.height), space: v.space, open: map[int32]bool{}, usual: 100}
 	if len(v.items) > fewItems {
 		v.usual = v.depthOf(fewItems)
 	}
@@ -75,7 +75,7 @@ func (v *dataView) opened(at int32) bool {
 func (v *dataView) arrange() {
 	v.lines = v.lines[:0]
 	if v.items == nil {
-		v.lines = textLines(v.lines, v.text, v.room, 0)
+		v.lines = textLines(v.lines, v.text, v.space, 0)
 	} else {
 		v.arrangeItems()
 	}
@@ -93,7 +93,7 @@ func (v *dataView) arrangeItems() {
 		v.lines = append(v.lines, dataLine{item: at})
 		switch open := v.opened(at); {
 		case open && i.kind == '"':
-			v.lines = textLines(v.lines, unquoted(v.text[i.from:i.to]), v.room-2*int(i.depth)-4, at)
+			v.lines = textLines(v.lines, unquoted(v.text[i.from:i.to]), v.space-2*int(i.depth)-4, at)
 			at++
 		case open && i.holds():
 			ends = append(ends, at)

@@ -8,18 +8,18 @@ import (
 
 // executionPlaces are where things were drawn, for the mouse.
 type executionPlaces struct {
-	tree, tabs, pane, third spot
+	tree, tabs, pane, third rect
 	ends                    [paneCount]int // of the tabs
 	beside                  pane           // what is drawn in the third column
 	seen                    [paneCount]bool
 }
 
-// spot is a part of the area that was drawn into.
-type spot struct{ x, y, w, h int }
+// rect is a part of the area that was drawn into.
+type rect struct{ x, y, w, h int }
 
-func (s spot) has(x, y int) bool { return x >= s.x && x < s.x+s.w && y >= s.y && y < s.y+s.h }
+func (s rect) has(x, y int) bool { return x >= s.x && x < s.x+s.w && y >= s.y && y < s.y+s.h }
 
-func (s spot) of(a area) area { return a.part(s.x, s.y, s.w, s.h) }
+func (s rect) of(a area) area { return a.part(s.x, s.y, s.w, s.h) }
 
 // The sizes from which on there are more columns, and the least that two rows need.
 const (
@@ -34,7 +34,7 @@ func (s *executionScreen) seen(p pane) bool { return s.places.seen[p] }
 // draw draws it into the whole of an area.
 func (s *executionScreen) draw(a area, l look, now time.Time) {
 	head := s.head(a, l, now)
-	s.arrange(spot{0, head, a.w, a.h - head})
+	s.arrange(rect{0, head, a.w, a.h - head})
 	if s.places.tree.h > 0 {
 		s.tree.draw(s.places.tree.of(a), l, s.look(now))
 		s.drawTreeEdge(a, l)
@@ -44,7 +44,7 @@ func (s *executionScreen) draw(a area, l look, now time.Time) {
 		s.drawPane(s.pane, s.places.pane.of(a), l, now)
 	}
 	if third := s.places.third; third.h > 0 {
-		l.rule(spot{third.x, third.y - 1, third.w, 1}.of(a), 0, s.paneTitle(s.places.beside), faint)
+		l.rule(rect{third.x, third.y - 1, third.w, 1}.of(a), 0, s.paneTitle(s.places.beside), faint)
 		s.drawPane(s.places.beside, third.of(a), l, now)
 		edge(a, l, third.x-1, third.y-1, third.h+1)
 	}
@@ -64,7 +64,7 @@ func edge(a area, l look, x, y, h int) {
 }
 
 // arrange says where the tree and the panes are.
-func (s *executionScreen) arrange(all spot) {
+func (s *executionScreen) arrange(all rect) {
 	p := &s.places
 	*p = executionPlaces{beside: historyPane}
 	if s.pane == historyPane {
@@ -72,29 +72,29 @@ func (s *executionScreen) arrange(all spot) {
 	}
 	switch {
 	case s.charts():
-		p.tabs = spot{all.x, all.y, all.w, 1}
-		p.pane = spot{all.x, all.y + 1, all.w, all.h - 1}
+		p.tabs = rect{all.x, all.y, all.w, 1}
+		p.pane = rect{all.x, all.y + 1, all.w, all.h - 1}
 	case all.w >= twoColumns:
-		p.tree = spot{all.x, all.y, max(60, all.w*45/100), all.h}
-		right := spot{p.tree.w + 1, all.y, all.w - p.tree.w - 1, all.h}
+		p.tree = rect{all.x, all.y, max(60, all.w*45/100), all.h}
+		right := rect{p.tree.w + 1, all.y, all.w - p.tree.w - 1, all.h}
 		if all.w >= threeColumns {
 			p.tree.w = max(64, all.w*2/5)
-			right = spot{p.tree.w + 1, all.y, (all.w - p.tree.w) / 2, all.h}
+			right = rect{p.tree.w + 1, all.y, (all.w - p.tree.w) / 2, all.h}
 			x := right.x + right.w + 1
-			p.third = spot{x, all.y + 1, all.w - x, all.h - 1}
+			p.third = rect{x, all.y + 1, all.w - x, all.h - 1}
 		}
-		p.tabs = spot{right.x, right.y, right.w, 1}
-		p.pane = spot{right.x, right.y + 1, right.w, right.h - 1}
+		p.tabs = rect{right.x, right.y, right.w, 1}
+		p.pane = rect{right.x, right.y + 1, right.w, right.h - 1}
 	case all.h < twoRows && s.inPane:
-		p.tabs = spot{all.x, all.y, all.w, 1}
-		p.pane = spot{all.x, all.y + 1, all.w, all.h - 1}
+		p.tabs = rect{all.x, all.y, all.w, 1}
+		p.pane = rect{all.x, all.y + 1, all.w, all.h - 1}
 	case all.h < twoRows:
 		p.tree = all
 	default:
-		p.tree = spot{all.x, all.y, all.w, all.h * 11 / 20}
+		p.tree = rect{all.x, all.y, all.w, all.h * 11 / 20}
 		y := all.y + p.tree.h
-		p.tabs = spot{all.x, y, all.w, 1}
-		p.pane = spot{all.x, y + 1, all.w, all.h - p.tree.h - 1}
+		p.tabs = rect{all.x, y, all.w, 1}
+		p.pane = rect{all.x, y + 1, all.w, all.h - p.tree.h - 1}
 	}
 	p.seen[s.pane] = p.pane.h > 0
 	p.seen[p.beside] = p.seen[p.beside] || p.third.h > 0

@@ -50,7 +50,7 @@ func (s *executionScreen) scroll(k string) bool {
 		on.move(max(1, page-1))
 	case "home", "g":
 		if s.inPane && s.pane == historyPane {
-			s.history.home()
+			s.history.toStart()
 		} else {
 			on.to(0)
 		}

@@ -56,7 +56,7 @@ func (p *helpPage) draw(a area, l look) {
 	lines := p.lines(columns)
 	in := l.box(a, p.title, room, min(len(lines)+1, a.h-2))
 	p.scroll.fit(len(lines), max(0, in.h-1))
-	for y := range p.scroll.room {
+	for y := range p.scroll.space {
 		if at := p.scroll.offset + y; at < len(lines) {
 			drawHints(in.part(0, y, in.w, 1), l, lines[at])
 		}

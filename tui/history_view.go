@@ -149,8 +149,8 @@ func (v *historyView) move(lines int) {
 	v.clamp()
 }
 
-// home goes to the first event.
-func (v *historyView) home() {
+// toStart goes to the first event.
+func (v *historyView) toStart() {
 	v.follow, v.cursor = false, 0
 	if v.typed == "" && len(v.events) > 0 && v.events[0].Version > 1 {
 		v.jump(1)

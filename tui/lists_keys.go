@@ -58,7 +58,7 @@ func (s *listScreen) goKey(k string) bool {
 	case "ctrl+d":
 		t.move(t.height / 2)
 	case "home", "g":
-		t.home()
+		t.toStart()
 	case "end", "G":
 		t.end()
 	default:
@@ -161,7 +161,7 @@ func (s *listScreen) actKey(k string) (cmd tea.Cmd, handled bool) {
 	case "o":
 		return give(wantOpen{executionOf(s.table.kind, row)}), true
 	}
-	for _, d := range deeds(s.table.kind) {
+	for _, d := range actions(s.table.kind) {
 		if d.key == k {
 			return give(wantAction{Action{Verb: d.verb, Table: s.table.kind, IDs: s.table.chosen()}}), true
 		}
@@ -177,23 +177,23 @@ func executionOf(kind Table, row Row) string {
 	return row.Execution
 }
 
-// deedKey is a key that asks for an action.
-type deedKey struct {
+// actionKey is a key that asks for an action.
+type actionKey struct {
 	key  string
 	verb Verb
 	what string
 }
 
 // offered are the actions that make sense for a row, of those that a source can do.
-func offered(s Source, kind Table, row Row) []deedKey {
-	return slices.DeleteFunc(deeds(kind), func(d deedKey) bool {
+func offered(s Source, kind Table, row Row) []actionKey {
+	return slices.DeleteFunc(actions(kind), func(d actionKey) bool {
 		return !can(s, d.verb) || kind == Executions && !suits(d.verb, row.State)
 	})
 }
 
 // offered are the actions for the row at the cursor, or for those that are marked,
 // which may stand in any way.
-func (s *listScreen) offered() []deedKey {
+func (s *listScreen) offered() []actionKey {
 	if len(s.table.marked) == 0 {
 		row := s.table.current()
 		if row.ID == "" {
@@ -201,7 +201,7 @@ func (s *listScreen) offered() []deedKey {
 		}
 		return offered(s.source, s.table.kind, row)
 	}
-	return slices.DeleteFunc(deeds(s.table.kind), func(d deedKey) bool { return !can(s.source, d.verb) })
+	return slices.DeleteFunc(actions(s.table.kind), func(d actionKey) bool { return !can(s.source, d.verb) })
 }
 
 // suits reports whether an action makes sense for an execution as it stands.
@@ -220,11 +220,11 @@ func suits(v Verb, s State) bool {
 	}
 }
 
-// deeds are the actions on the rows of a table.
-func deeds(kind Table) []deedKey {
+// actions are the actions on the rows of a table.
+func actions(kind Table) []actionKey {
 	switch kind {
 	case Executions:
-		return []deedKey{
+		return []actionKey{
 			{"c", Cancel, "cancel"},
 			{"z", Suspend, "suspend"},
 			{"u", Resume, "resume"},
@@ -232,9 +232,9 @@ func deeds(kind Table) []deedKey {
 			{"w", Record, "write a recording"},
 		}
 	case Timers:
-		return []deedKey{{"F", Fire, "fire"}, {"C", Cancel, "cancel timer"}, {"M", Reschedule, "move"}}
-	case Letters:
-		return []deedKey{{"R", Replay, "replay"}, {"D", Drop, "drop"}}
+		return []actionKey{{"F", Fire, "fire"}, {"C", Cancel, "cancel timer"}, {"M", Reschedule, "move"}}
+	case DeadLetters:
+		return []actionKey{{"R", Replay, "replay"}, {"D", Drop, "drop"}}
 	default:
 		return nil
 	}

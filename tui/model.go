@@ -121,7 +121,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.mouse(tea.MouseEvent(msg))
 	case asking:
 		return msg.answer
-	case backgroundTold:
+	case gotBackground:
 		return m.paintFor(msg.background)
 	case logged:
 		m.say(msg.line, true)
@@ -213,7 +213,7 @@ func (m *model) answered(msg tea.Msg) tea.Cmd {
 		m.dialog.take(msg)
 	}
 	if r, ok := msg.(planMade); ok && r.err != nil && m.dialog == dialog(r.of) && !errors.Is(r.err, ErrLost) {
-		p, ok := again(r.of)
+		p, ok := askOnce(r.of)
 		switch {
 		case !can(m.source, r.of.action.Verb):
 			m.dialog = nil

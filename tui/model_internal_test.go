@@ -31,8 +31,8 @@ func TestActions(t *testing.T) {
 		"record":           {[]string{"2", "w", "enter", "y"}, []Action{{Verb: Record, Table: Executions, IDs: []string{"order-1"}, Text: "order-1.jsonl"}}},
 		"several":          {[]string{"3", "x", "j", "x", "F", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-000", "t-002"}}}},
 		"reschedule":       {[]string{"3", "M", "'PT1H", "enter", "y"}, []Action{{Verb: Reschedule, Table: Timers, IDs: []string{"t-000"}, Text: "PT1H"}}},
-		"replay":           {[]string{"4", "ctrl+a", "R", "y"}, []Action{{Verb: Replay, Table: Letters, IDs: []string{"176720-0", "176721-0", "176722-0"}}}},
-		"drop":             {[]string{"4", "D", "y"}, []Action{{Verb: Drop, Table: Letters, IDs: []string{"176720-0"}}}},
+		"replay":           {[]string{"4", "ctrl+a", "R", "y"}, []Action{{Verb: Replay, Table: DeadLetters, IDs: []string{"176720-0", "176721-0", "176722-0"}}}},
+		"drop":             {[]string{"4", "D", "y"}, []Action{{Verb: Drop, Table: DeadLetters, IDs: []string{"176720-0"}}}},
 		"emit":             {[]string{"e", "ctrl+u", "'{\"type\":\"a\"}", "enter", "y"}, []Action{{Verb: Emit, Text: `{"type":"a"}`}}},
 		"command":          {[]string{":", "'fire t-004", "enter", "y"}, []Action{{Verb: Fire, Table: Timers, IDs: []string{"t-004"}}}},
 		"emit command":     {[]string{":", "'emit {}", "enter", "y"}, []Action{{Verb: Emit, Text: "{}"}}},
@@ -264,7 +264,7 @@ func TestOpenDeadLetter(t *testing.T) {
 
 func TestTime(t *testing.T) {
 	t.Parallel()
-	f := newFilm()
+	f := newPlayback()
 	p := playing(t, f, 80, 24, Options{}).has("paused", "12:00:00.000")
 	p.keys("t").has("12:10:00.000")
 	p.keys("]").has("12:12:24.000")
@@ -286,12 +286,12 @@ func TestTime(t *testing.T) {
 // last of several.
 func TestMovesWait(t *testing.T) {
 	t.Parallel()
-	f := newFilm()
+	f := newPlayback()
 	p := playing(t, f, 80, 24, Options{})
 	p.hold = true
 	p.keys("]", "]", "[", "t")
 	p.hold = false
-	for _, cmd := range slices.Clone(p.held) {
+	for _, cmd := range slices.Clone(p.partial) {
 		p.run(cmd)
 	}
 	var verbs []MoveVerb
@@ -306,7 +306,7 @@ func TestMovesWait(t *testing.T) {
 // A clock that only goes forward has two keys, and leaves the others alone.
 func TestAdvance(t *testing.T) {
 	t.Parallel()
-	f := newFilm()
+	f := newPlayback()
 	f.stand.Clock.Seeks = false
 	p := playing(t, f, 80, 24, Options{}).keys("3", "x", "p").has("1 marked")
 	p.keys("a", "'soon", "enter").has("want a duration")
@@ -327,8 +327,8 @@ func TestAnySize(t *testing.T) {
 		t.Run(scene.name, func(t *testing.T) {
 			t.Parallel()
 			var source Source = newScripted()
-			if scene.film {
-				source = newFilm()
+			if scene.playback {
+				source = newPlayback()
 			}
 			p := playing(t, source, 80, 24, Options{}).keys(scene.keys...)
 			for _, size := range [][2]int{{1, 1}, {2, 3}, {20, 5}, {7, 40}, {300, 2}, {119, 30}, {120, 30}, {13, 13}, {200, 60}} {
@@ -445,7 +445,7 @@ func TestFilterProblems(t *testing.T) {
 			t.Errorf("%s: %q, want %q", filter, got, want)
 		}
 	}
-	if f := ParseFilter(Letters, "reason:grpc"); f.Problem != "" || f.Fields["note"] != "grpc" {
+	if f := ParseFilter(DeadLetters, "reason:grpc"); f.Problem != "" || f.Fields["note"] != "grpc" {
 		t.Errorf("reason:grpc is read as %+v", f)
 	}
 	p := playing(t, newScripted(), 80, 24, Options{}).keys("2", "/", "'age:5").has("/age:5", "the column AGE cannot be filtered")
@@ -492,7 +492,7 @@ func TestHintsHold(t *testing.T) {
 		return strings.TrimSpace(strings.Split(p.text(), "\n")[23])
 	}
 	s := newScripted()
-	s.rows[Letters], s.stand.Due, s.stand.Running, s.stand.Failed = nil, nil, nil, nil
+	s.rows[DeadLetters], s.stand.Due, s.stand.Running, s.stand.Failed = nil, nil, nil, nil
 	for name, c := range map[string]struct {
 		keys []string
 		want string
@@ -510,7 +510,7 @@ func TestHintsHold(t *testing.T) {
 			t.Errorf("%s: the hints are %q, want %q", name, got, c.want)
 		}
 	}
-	if got := foot(playing(t, newFilm(), 80, 24, Options{}).keys("2", "/", "'x")); strings.Contains(got, "space") {
+	if got := foot(playing(t, newPlayback(), 80, 24, Options{}).keys("2", "/", "'x")); strings.Contains(got, "space") {
 		t.Errorf("the keys of time are offered while a filter is typed: %s", got)
 	}
 }

@@ -84,7 +84,7 @@ func (m *model) names(room int) []string {
 	const roomy, apart = 7, 4 // for the program's name, and around each of them
 	for _, how := range []struct {
 		long, counted bool
-		room          int
+		space         int
 	}{{true, true, room - roomy}, {true, false, room}, {false, false, room}} {
 		names, cells := []string{[2]string{"Over", "Overview"}[truth(how.long)]}, 0
 		for kind := range tableCount {
@@ -92,7 +92,7 @@ func (m *model) names(room int) []string {
 			if how.long {
 				name = kind.title()
 			}
-			if n := counts[kind]; n > 0 && (how.counted || kind == Letters) {
+			if n := counts[kind]; n > 0 && (how.counted || kind == DeadLetters) {
 				name += " " + count(n)
 			}
 			names = append(names, name)
@@ -100,7 +100,7 @@ func (m *model) names(room int) []string {
 		for _, name := range names {
 			cells += len(name) + apart
 		}
-		if cells <= how.room || !how.long {
+		if cells <= how.space || !how.long {
 			return names
 		}
 	}
@@ -155,7 +155,7 @@ func (m *model) footer(a area) {
 	}
 	x := 0
 	for _, h := range m.footing() {
-		if x+footRoom(h)-2 > a.w {
+		if x+footWidth(h)-2 > a.w {
 			break
 		}
 		x = a.put(x, 0, accent|strong, h.keys) + 1
@@ -173,17 +173,17 @@ func (m *model) footing() []hint {
 	last := []hint{{keys: "?", what: "keys"}, {keys: "q", what: "quit"}}
 	first := min(3, len(here))
 	all := slices.Concat(here[:first], m.timeHints(), here[first:])
-	room := m.width - footRoom(last...)
+	room := m.width - footWidth(last...)
 	for i, h := range all {
-		if room -= footRoom(h); room < 0 {
+		if room -= footWidth(h); room < 0 {
 			return append(all[:i], last...)
 		}
 	}
 	return append(all, last...)
 }
 
-// footRoom is how many cells keys take in the last line.
-func footRoom(hints ...hint) int {
+// footWidth is how many cells keys take in the last line.
+func footWidth(hints ...hint) int {
 	room := 0
 	for _, h := range hints {
 		room += width(h.keys) + width(h.what) + 3

@@ -28,7 +28,7 @@ type listing struct {
 	total       int64 // how many there are; 0 if that is not known
 	cursor      int
 	offset      int
-	room        area // where it was drawn
+	space       area // where it was drawn
 }
 
 // The lists of the overview.
@@ -87,7 +87,7 @@ func (l *listing) current() Row {
 }
 
 func (l *listing) clamp() {
-	room := max(1, l.room.h)
+	room := max(1, l.space.h)
 	l.cursor = max(0, min(l.cursor, len(l.rows)-1))
 	l.offset = max(l.cursor-room+1, min(l.offset, l.cursor))
 	l.offset = max(0, min(l.offset, len(l.rows)-room))
@@ -122,7 +122,7 @@ func (s *overviewScreen) actKey(k string, row Row) (cmd tea.Cmd, handled bool) {
 	if !ok || row.ID == "" {
 		return nil, false
 	}
-	for _, d := range deeds(table) {
+	for _, d := range actions(table) {
 		if d.key == k {
 			return give(wantAction{Action{Verb: d.verb, Table: table, IDs: []string{row.ID}}}), true
 		}
@@ -136,7 +136,7 @@ func (s *overviewScreen) tableOf(row Row) (Table, bool) {
 	case s.at == dueList:
 		return Timers, true
 	case s.at == failedList && row.State == Dead:
-		return Letters, true
+		return DeadLetters, true
 	case s.at == failedList:
 		return Executions, true
 	default:
@@ -206,10 +206,10 @@ func (s *overviewScreen) click(x, y int, double bool) tea.Cmd {
 	x, y = x+s.drawn.x, y+s.drawn.y
 	for i := range s.lists {
 		l := &s.lists[i]
-		if !l.room.holds(x, y) || l.offset+y-l.room.y >= len(l.rows) {
+		if !l.space.holds(x, y) || l.offset+y-l.space.y >= len(l.rows) {
 			continue
 		}
-		s.at, l.cursor = i, l.offset+y-l.room.y
+		s.at, l.cursor = i, l.offset+y-l.space.y
 		if double {
 			return openOf(l.current())
 		}

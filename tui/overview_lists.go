@@ -55,17 +55,17 @@ func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
 		how = bad
 	}
 	l.rule(a, 0, title, how)
-	list.room = a.part(0, 1, a.w, a.h-1)
+	list.space = a.part(0, 1, a.w, a.h-1)
 	list.clamp()
 	if len(list.rows) == 0 {
 		a.put(2, 1, faint, list.none)
 	}
 	room := list.columns(now)
-	for y := range list.room.h {
+	for y := range list.space.h {
 		if list.offset+y >= len(list.rows) {
 			break
 		}
-		line := list.room.part(0, y, a.w, 1)
+		line := list.space.part(0, y, a.w, 1)
 		s.row(line, l, now, rowOf{list.rows[list.offset+y], at, room})
 		if at == s.at && list.offset+y == list.cursor {
 			line.fill(0, selected)
@@ -96,36 +96,36 @@ func (*overviewScreen) row(a area, l look, now time.Time, of rowOf) {
 			how = warn
 		}
 		a.put(0, 0, how, sign.glyph)
-		cells(a, l, []part{{of.room.time, how, due(now, r)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, history.Task(r.Task)}})
+		cells(a, l, []part{{of.space.time, how, due(now, r)}, {of.space.what, faint, r.Kind}, {of.space.lead, plainInk, r.Execution}, {a.w, faint, history.Task(r.Task)}})
 	case runningList:
 		a.put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{of.room.time, busy, since(now, r.At)}, {of.room.what, faint, r.Kind}, {of.room.lead, plainInk, r.Execution}, {a.w, faint, history.Task(r.Task)}})
+		cells(a, l, []part{{of.space.time, busy, since(now, r.At)}, {of.space.what, faint, r.Kind}, {of.space.lead, plainInk, r.Execution}, {a.w, faint, history.Task(r.Task)}})
 	default:
 		a.put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.room.lead, plainInk, subjectOf(r)}, {a.w, bad, r.Note}})
+		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.space.lead, plainInk, subjectOf(r)}, {a.w, bad, r.Note}})
 	}
 }
 
 // rowOf is a row and where it is shown.
 type rowOf struct {
-	row  Row
-	list int
-	room listRoom
+	row   Row
+	list  int
+	space listWidths
 }
 
-// listRoom is the room for a time, a kind, and an execution.
-type listRoom struct{ time, what, lead int }
+// listWidths is the room for a time, a kind, and an execution.
+type listWidths struct{ time, what, lead int }
 
 // columns fits the columns to what a list shows; times may grow as they pass.
-func (l *listing) columns(now time.Time) listRoom {
-	room := listRoom{9, 5, 8}
-	for at := l.offset; at < min(len(l.rows), l.offset+l.room.h); at++ {
+func (l *listing) columns(now time.Time) listWidths {
+	room := listWidths{9, 5, 8}
+	for at := l.offset; at < min(len(l.rows), l.offset+l.space.h); at++ {
 		r := l.rows[at]
 		room.time = max(room.time, width(due(now, r)))
 		room.what = max(room.what, min(15, width(r.Kind)))
 		room.lead = max(room.lead, width(subjectOf(r)))
 	}
-	room.lead = min(room.lead, max(8, (l.room.w-22)*3/5))
+	room.lead = min(room.lead, max(8, (l.space.w-22)*3/5))
 	return room
 }
 
@@ -147,15 +147,15 @@ func lastOf(r Row) time.Time {
 
 // part is a text in a column.
 type part struct {
-	room int
-	ink  ink
-	text string
+	space int
+	ink   ink
+	text  string
 }
 
 func cells(a area, l look, parts []part) {
 	x := 2
 	for _, p := range parts {
-		l.field(a, x, 0, p.room, p.ink, p.text)
-		x += p.room + 1
+		l.field(a, x, 0, p.space, p.ink, p.text)
+		x += p.space + 1
 	}
 }

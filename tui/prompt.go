@@ -20,8 +20,8 @@ type prompt struct {
 	wrong string
 }
 
-// again asks once more for what has turned out wrong, beginning with it.
-func again(c *confirmation) (*prompt, bool) {
+// askOnce asks once more for what has turned out wrong, beginning with it.
+func askOnce(c *confirmation) (*prompt, bool) {
 	typed := c.action
 	typed.Text = ""
 	q, ok := missing(typed)

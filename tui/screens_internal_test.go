@@ -23,13 +23,13 @@ var update = flag.Bool("update", false, "write the golden screens anew")
 
 // player plays keys on a model, and runs its commands at once.
 type player struct {
-	t    *testing.T
-	m    *model
-	now  time.Time
-	out  bytes.Buffer
-	quit bool
-	held []tea.Cmd // commands that are not run, while holding
-	hold bool
+	t       *testing.T
+	m       *model
+	now     time.Time
+	out     bytes.Buffer
+	quit    bool
+	partial []tea.Cmd // commands that are not run, while holding
+	hold    bool
 }
 
 // playing is a model over a source, that has been drawn once.
@@ -51,7 +51,7 @@ func (p *player) run(cmd tea.Cmd) {
 		return
 	}
 	if p.hold {
-		p.held = append(p.held, cmd)
+		p.partial = append(p.partial, cmd)
 		return
 	}
 	switch msg := cmd().(type) {
@@ -167,9 +167,9 @@ func golden(t *testing.T, name, got string) {
 
 // scenes are the golden screens, by what leads to them.
 var scenes = []struct {
-	name string
-	film bool
-	keys []string
+	name     string
+	playback bool
+	keys     []string
 }{
 	{"overview", false, nil},
 	{"overview_film", true, nil},
@@ -200,8 +200,8 @@ func TestScreens(t *testing.T) {
 			t.Run(fmt.Sprintf("%s_%dx%d", scene.name, size[0], size[1]), func(t *testing.T) {
 				t.Parallel()
 				var source Source = newScripted()
-				if scene.film {
-					source = newFilm()
+				if scene.playback {
+					source = newPlayback()
 				}
 				p := playing(t, source, size[0], size[1], Options{}).keys(scene.keys...).pass(time.Second)
 				golden(t, filepath.Base(t.Name())+".txt", p.text())

@@ -28,7 +28,7 @@ func newScripted() *scripted {
 	s := &scripted{plan: Plan{Lines: []string{"order-1 is running: its 2 tasks are told to stop, its timer is removed."}}}
 	s.executions()
 	s.timers()
-	s.letters()
+	s.deadLetters()
 	s.events()
 	s.stand = Overview{
 		Now: when, Place: "redis://127.0.0.1:6379/0", Tenant: "default",
@@ -44,7 +44,7 @@ func newScripted() *scripted {
 			{ID: "r1", State: Running, Kind: "call http", Execution: "order-1", Task: "/do/1/charge", At: when.Add(-83 * time.Second)},
 			{ID: "r2", State: Running, Kind: "run script", Execution: "注文-2", Task: "/do/0/整理", At: when.Add(-2 * time.Second)},
 		},
-		Failed: append([]Row{{ID: "order-4", State: Faulted, Note: "communication error: 503 from https://pay.example/charge", At: when.Add(-time.Hour), Until: when.Add(-time.Minute)}}, s.rows[Letters]...),
+		Failed: append([]Row{{ID: "order-4", State: Faulted, Note: "communication error: 503 from https://pay.example/charge", At: when.Add(-time.Hour), Until: when.Add(-time.Minute)}}, s.rows[DeadLetters]...),
 	}
 	return s
 }
@@ -74,9 +74,9 @@ func (s *scripted) timers() {
 	s.rows[Timers][3].Kind = "retry"
 }
 
-func (s *scripted) letters() {
+func (s *scripted) deadLetters() {
 	for i := range 3 {
-		s.rows[Letters] = append(s.rows[Letters], Row{ID: fmt.Sprintf("17672%d-0", i), State: Dead, Kind: "task.requested", Execution: "order-" + strconv.Itoa(i+7), Task: "/do/0/charge", Note: "no handler for\tcall \x9b31mgrpc", At: when.Add(-time.Duration(i+1) * time.Hour), Count: 3})
+		s.rows[DeadLetters] = append(s.rows[DeadLetters], Row{ID: fmt.Sprintf("17672%d-0", i), State: Dead, Kind: "task.requested", Execution: "order-" + strconv.Itoa(i+7), Task: "/do/0/charge", Note: "no handler for\tcall \x9b31mgrpc", At: when.Add(-time.Duration(i+1) * time.Hour), Count: 3})
 	}
 }
 
@@ -225,21 +225,21 @@ func (s *scripted) Do(_ context.Context, a Action) (string, error) {
 	return "done: " + sentence(a), nil
 }
 
-// film is a scripted source whose time can be moved.
-type film struct {
+// playback is a scripted source whose time can be moved.
+type playback struct {
 	*scripted
 
 	moves []Move
 }
 
-func newFilm() *film {
-	f := &film{scripted: newScripted()}
+func newPlayback() *playback {
+	f := &playback{scripted: newScripted()}
 	f.stand.Clock = Clock{Moves: true, Seeks: true, Paused: true, Speed: 1, Start: when.Add(-time.Hour), End: when.Add(time.Hour), Marks: []time.Time{when.Add(10 * time.Minute)}}
 	f.stand.Services = nil
 	return f
 }
 
-func (f *film) Move(_ context.Context, m Move) (Clock, error) {
+func (f *playback) Move(_ context.Context, m Move) (Clock, error) {
 	if err := f.answer(); err != nil {
 		return Clock{}, err
 	}

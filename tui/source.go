@@ -132,7 +132,7 @@ type Table int
 const (
 	Executions Table = iota
 	Timers
-	Letters
+	DeadLetters
 	Events
 	tableCount
 )

@@ -34,7 +34,7 @@ type table struct {
 	back   bool
 
 	cursor, offset, height int
-	room                   int  // cells that it was drawn into
+	space                  int  // cells that it was drawn into
 	moved                  bool // somebody has moved the cursor
 	early                  int  // … by so much, before there was what it moves in
 	toEnd                  bool
@@ -43,11 +43,11 @@ type table struct {
 
 	// What is read again takes the place of the window when it is complete: behind a
 	// filter that takes many pages.
-	again []Row
-	seen  int    // rows that were looked at for it
-	goOn  string // where it goes on; "" if nothing is read again
-	spent time.Duration
-	cost  time.Duration // that the window took
+	pending []Row
+	seen    int    // rows that were looked at for it
+	goOn    string // where it goes on; "" if nothing is read again
+	used    time.Duration
+	cost    time.Duration // that the window took
 
 	loaded, asked bool
 	turn          int // of the last request: answers to older ones mean nothing
@@ -141,8 +141,8 @@ func (t *table) move(lines int) {
 	}
 }
 
-// home goes to the beginning of the list, and stays there as it grows.
-func (t *table) home() {
+// toStart goes to the beginning of the list, and stays there as it grows.
+func (t *table) toStart() {
 	t.moved, t.toEnd, t.cursor, t.offset, t.early = false, false, 0, 0, 0
 	if t.head != "" {
 		t.restart()
@@ -196,7 +196,7 @@ func (t *table) orderNext(step int) {
 	columns := columnsOf(t.kind)
 	n, to := len(columns)+1, t.sort
 	for range n {
-		if to = (to + step + n) % n; to == 0 || t.room >= columns[to-1].needs && columns[to-1].order != nil {
+		if to = (to + step + n) % n; to == 0 || t.space >= columns[to-1].needs && columns[to-1].order != nil {
 			break
 		}
 	}

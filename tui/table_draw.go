@@ -7,7 +7,7 @@ import (
 
 // draw shows the window: titles, rows, and a line about what is shown.
 func (t *table) draw(a area, l look, now time.Time, total int64) {
-	t.height, t.room = max(1, a.h-2), a.w
+	t.height, t.space = max(1, a.h-2), a.w
 	t.clamp()
 	columns, widths := t.layout(a.w, now)
 	t.titles(a, l, columns, widths)

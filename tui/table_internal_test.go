@@ -86,7 +86,7 @@ func (s stingy) Page(ctx context.Context, q Query) (Page, error) {
 
 // What a filter leaves over of a long table is read again by itself, and only shown when
 // all of it is known.
-func TestReadAgain(t *testing.T) {
+func TestReadTwice(t *testing.T) {
 	t.Parallel()
 	s := many(12_000)
 	p := playing(t, stingy{s}, 80, 24, Options{}).keys("3", "/", "'order-1177", "enter").has("order-11776", "1 of 11", "12,000 looked at")

@@ -22,7 +22,7 @@ func (t *table) ask(after string, limit int, fresh bool) *request {
 
 // refresh reads the window again.
 func (t *table) refresh() *request {
-	t.again, t.seen, t.goOn, t.spent = nil, 0, "", 0
+	t.pending, t.seen, t.goOn, t.used = nil, 0, "", 0
 	return t.ask(t.head, t.size(), true)
 }
 
@@ -68,7 +68,7 @@ func (t *table) want() *request {
 	case !t.loaded:
 		return t.refresh()
 	case t.goOn != "":
-		return t.ask(t.goOn, max(1, t.size()-len(t.again)), true)
+		return t.ask(t.goOn, max(1, t.size()-len(t.pending)), true)
 	case t.sort != 0 && t.next != "" && len(t.rows) < mostSorted:
 		return t.ask(t.next, 5*chunk, false)
 	case t.sort != 0:
@@ -101,8 +101,8 @@ func (t *table) take(r *request, p Page, at time.Time) {
 			t.put(t.soFar(p.Until))
 			return
 		}
-		rows := t.again
-		t.looked, t.cost, t.next, t.again, t.goOn = t.seen, t.spent, p.Next, nil, ""
+		rows := t.pending
+		t.looked, t.cost, t.next, t.pending, t.goOn = t.seen, t.used, p.Next, nil, ""
 		t.put(rows)
 	default:
 		t.rows, t.next = append(t.rows, p.Rows...), p.Next
@@ -123,8 +123,8 @@ func (t *table) take(r *request, p Page, at time.Time) {
 // gather adds a page to what is read again, and notes where that goes on if it is not
 // complete.
 func (t *table) gather(r *request, p Page) {
-	t.again, t.goOn = append(t.again, p.Rows...), ""
-	t.seen, t.spent = t.seen+p.Looked, t.spent+r.took
+	t.pending, t.goOn = append(t.pending, p.Rows...), ""
+	t.seen, t.used = t.seen+p.Looked, t.used+r.took
 	if p.Next != "" && len(p.Rows) < r.query.Limit {
 		t.goOn = p.Next
 	}
@@ -136,7 +136,7 @@ func (t *table) soFar(until time.Time) []Row {
 		return t.rows
 	}
 	known := map[string]bool{}
-	for _, r := range t.again {
+	for _, r := range t.pending {
 		known[r.ID] = true
 	}
 	old := slices.DeleteFunc(slices.Clone(t.rows), func(r Row) bool {
@@ -146,7 +146,7 @@ func (t *table) soFar(until time.Time) []Row {
 		}
 		return behind <= 0 || known[r.ID]
 	})
-	return slices.Concat(t.again, old)
+	return slices.Concat(t.pending, old)
 }
 
 // put puts rows in the place of the old ones. The cursor stays on its row, and the

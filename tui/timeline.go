@@ -8,16 +8,16 @@ import (
 
 // timeline shows how far a time that can be moved has come, in one row.
 type timeline struct {
-	start, end time.Time
-	from, room int // of the bar, when it was drawn
-	events     int // that it stands for, where all happens at one moment
+	start, end  time.Time
+	from, space int // of the bar, when it was drawn
+	events      int // that it stands for, where all happens at one moment
 }
 
 // draw shows the clock: whether it goes and how fast, the time, a bar with the
 // timers on it, and what is left.
 func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	t.start, t.end = c.Start, extent(c, now)
-	t.from, t.room, t.events = 0, 0, 0
+	t.from, t.space, t.events = 0, 0, 0
 	if c.Seeks && !t.end.After(t.start) {
 		t.events = c.Of
 	}
@@ -45,7 +45,7 @@ func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	if right-x < 8 {
 		return
 	}
-	t.from, t.room = x, right-x
+	t.from, t.space = x, right-x
 	t.bar(a, l, c, now)
 }
 
@@ -92,9 +92,9 @@ func (*timeline) pace(a area, l look, c Clock) int {
 func (t *timeline) bar(a area, l look, c Clock, now time.Time) {
 	head := t.cell(now)
 	if t.events > 0 {
-		head = c.At * (t.room - 1) / t.events
+		head = c.At * (t.space - 1) / t.events
 	}
-	for x := range t.room {
+	for x := range t.space {
 		if x <= head {
 			a.put(t.from+x, 0, accent, l.pick("━", "="))
 		} else {
@@ -117,23 +117,23 @@ func (t *timeline) bar(a area, l look, c Clock, now time.Time) {
 // cell is where on the bar a time is.
 func (t *timeline) cell(at time.Time) int {
 	whole := t.end.Sub(t.start)
-	if whole <= 0 || t.room <= 1 {
+	if whole <= 0 || t.space <= 1 {
 		return 0
 	}
 	part := float64(at.Sub(t.start)) / float64(whole)
-	return max(0, min(t.room-1, int(part*float64(t.room-1)+0.5)))
+	return max(0, min(t.space-1, int(part*float64(t.space-1)+0.5)))
 }
 
 // at is the move to what a place on the row stands for, if it is on the bar.
 func (t *timeline) at(x int) (Move, bool) {
-	if x < t.from || x >= t.from+t.room || t.room <= 1 {
+	if x < t.from || x >= t.from+t.space || t.space <= 1 {
 		return Move{}, false
 	}
 	if t.events > 0 {
-		return Move{Verb: Seek, To: t.start, Event: t.events * (x - t.from) / (t.room - 1)}, true
+		return Move{Verb: Seek, To: t.start, Event: t.events * (x - t.from) / (t.space - 1)}, true
 	}
 	whole := t.end.Sub(t.start)
-	to := t.start.Add(time.Duration(float64(whole) * float64(x-t.from) / float64(t.room-1)))
+	to := t.start.Add(time.Duration(float64(whole) * float64(x-t.from) / float64(t.space-1)))
 	return Move{Verb: Seek, To: to}, true
 }
 

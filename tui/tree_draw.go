@@ -90,14 +90,14 @@ func (l look) rest(a area, x int, i ink, text string) int {
 
 // drawState writes the state and the time at the right, and says how much it took.
 func (*taskTree) drawState(a area, _ look, text *treeText) int {
-	const wordRoom, timeRoom = 10, 11
+	const wordWidth, timeWidth = 10, 11
 	if a.w < 60 {
 		a.right(0, text.sign.ink, text.word)
 		return width(text.word)
 	}
 	a.right(0, plainInk, text.time)
-	a.put(a.w-wordRoom-timeRoom, 0, text.sign.ink, text.word)
-	return wordRoom + timeRoom
+	a.put(a.w-wordWidth-timeWidth, 0, text.sign.ink, text.word)
+	return wordWidth + timeWidth
 }
 
 func (*taskTree) foldSign(l look, line *treeLine) string {

@@ -89,7 +89,7 @@ func Run(ctx context.Context, source Source, options Options) error {
 	switch {
 	case asks:
 		m.asks = true
-		settings = append(settings, tea.WithInput(&listener{File: in, told: func(b Background) { program.Send(backgroundTold{b}) }}))
+		settings = append(settings, tea.WithInput(&listener{File: in, answered: func(b Background) { program.Send(gotBackground{b}) }}))
 	case options.Input != nil:
 		settings = append(settings, tea.WithInput(options.Input))
 	}

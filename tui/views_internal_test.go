@@ -42,20 +42,20 @@ func TestTimeline(t *testing.T) {
 	if _, ok := line.at(line.from - 1); ok {
 		t.Error("left of the bar is a time")
 	}
-	for x := line.from; x < line.from+line.room; x++ {
+	for x := line.from; x < line.from+line.space; x++ {
 		move, ok := line.at(x)
 		if !ok || line.cell(move.To) != x-line.from {
 			t.Fatalf("a click on %d means %v, which is at %d", x-line.from, move, line.cell(move.To))
 		}
 	}
-	if move, _ := line.at(line.from + line.room - 1); !move.To.Equal(c.End) {
+	if move, _ := line.at(line.from + line.space - 1); !move.To.Equal(c.End) {
 		t.Errorf("the end of the bar is %v, want %v", move.To, c.End)
 	}
 
 	// Where all happens at one moment, it is a line of events.
 	c.End, c.At, c.Of = start, 9, 18
 	show(80, start)
-	if move, ok := line.at(line.from + (line.room-1)/2); !ok || move.Event < 8 || move.Event > 9 {
+	if move, ok := line.at(line.from + (line.space-1)/2); !ok || move.Event < 8 || move.Event > 9 {
 		t.Errorf("the middle of the bar is %+v", move)
 	}
 }
@@ -138,7 +138,7 @@ func TestHistoryPages(t *testing.T) {
 		serve(v, s)
 	}
 	check("3,000 down", 13_000)
-	v.home()
+	v.toStart()
 	check("home", 1)
 	v.move(1)
 	check("one down", 2)

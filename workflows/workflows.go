@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 )
 
 //go:embed *.yaml *.json
@@ -111,7 +111,7 @@ func fileNames() []string {
 
 // hint names the workflow that may have been meant by a wrong name.
 func hint(name string, names []string) string {
-	if found := near.Word(name, names); found != "" {
+	if found := spelling.Word(name, names); found != "" {
 		return fmt.Sprintf("did you mean %q?", found)
 	}
 	return "want one of " + strings.Join(names, ", ")

@@ -51,7 +51,7 @@ func (s *stage) beside(ctx context.Context, def *dsl.Definition, crowd int, name
 	if err := errors.Join(s.define(ctx, def), others.start(ctx, def, crowd)); err != nil {
 		return nil, err
 	}
-	c, err := s.crew(ctx, duty{Others: []string{others.tenant}, Workers: true, Executors: true, Remote: true})
+	c, err := s.startServices(ctx, duty{Others: []string{others.tenant}, Workers: true, Executors: true, Remote: true})
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +70,10 @@ func (s *stage) beside(ctx context.Context, def *dsl.Definition, crowd int, name
 func (s *stage) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (times, error) {
 	timed, cancel := context.WithTimeout(ctx, s.opts.Duration+stalled)
 	defer cancel()
-	laps := &lap{ended: map[string]chan struct{}{}}
+	starts := &pendingStart{ended: map[string]chan struct{}{}}
 	reading, stop := context.WithCancel(timed)
 	read := make(chan error, 1)
-	go func() { read <- s.watch(reading, s.streamKey(), completes, laps) }()
+	go func() { read <- s.watch(reading, s.streamKey(), completes, starts) }()
 
 	p := paced{}
 	began := time.Now()
@@ -85,7 +85,7 @@ func (s *stage) pace(ctx context.Context, def *dsl.Definition, name string, done
 			break
 		}
 		p.running.Go(func() {
-			took, err := laps.run(timed, fmt.Sprintf("x%d", i), func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
+			took, err := starts.run(timed, fmt.Sprintf("x%d", i), func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
 			if i > 0 { // the first one wakes what sleeps
 				p.note(took, err)
 			}

@@ -60,7 +60,7 @@ func (s *stage) drainOnce(ctx context.Context, d drain, n int) (got drained, err
 	if err := d.fill(ctx, n); err != nil {
 		return got, fmt.Errorf("prepare %s: %w", d.measuring, err)
 	}
-	c, err := s.crew(ctx, d.duty)
+	c, err := s.startServices(ctx, d.duty)
 	if err != nil {
 		return got, err
 	}

@@ -36,14 +36,14 @@ func (s *stage) idle(ctx context.Context) error {
 		return err
 	}
 	services := max(s.opts.Engine.Timers*max(s.opts.Processes, 1), 1)
-	s.add(Result{spent: true, Name: "a timer service", Unit: "commands/s", Rate: timers.commands / float64(services), Count: n}.
+	s.add(Result{lessIsBetter: true, Name: "a timer service", Unit: "commands/s", Rate: timers.commands / float64(services), Count: n}.
 		beside(1, "one look at the timers a second"))
-	s.add(Result{spent: true, Name: "a timer service", Unit: "round trips/s", Rate: timers.trips / float64(services), Count: n}.
+	s.add(Result{lessIsBetter: true, Name: "a timer service", Unit: "round trips/s", Rate: timers.trips / float64(services), Count: n}.
 		beside(1, "one look at the timers a second"))
-	s.add(Result{spent: true, Name: "all services", Unit: "commands/s", Rate: all.commands, Count: n})
-	s.add(Result{spent: true, Name: "Redis", Unit: "% of a core", Rate: all.redis, Count: n}.beside(none.redis, "without services"))
+	s.add(Result{lessIsBetter: true, Name: "all services", Unit: "commands/s", Rate: all.commands, Count: n})
+	s.add(Result{lessIsBetter: true, Name: "Redis", Unit: "% of a core", Rate: all.redis, Count: n}.beside(none.redis, "without services"))
 	if all.services > 0 {
-		s.add(Result{spent: true, Name: "the services", Unit: "% of a core", Rate: all.services, Count: n}.beside(none.services, "this process without services"))
+		s.add(Result{lessIsBetter: true, Name: "the services", Unit: "% of a core", Rate: all.services, Count: n}.beside(none.services, "this process without services"))
 	}
 	return nil
 }
@@ -57,9 +57,9 @@ type waited struct {
 // waiting lets services wait, and nobody else do anything.
 func (s *stage) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
 	s.tell(measuring, 0)
-	c := &crew{begin: func() {}, end: func() error { return nil }}
+	c := &services{begin: func() {}, end: func() error { return nil }}
 	if d.Timers {
-		if c, err = s.crew(ctx, d); err != nil {
+		if c, err = s.startServices(ctx, d); err != nil {
 			return w, err
 		}
 	}
@@ -77,25 +77,25 @@ func (s *stage) waiting(ctx context.Context, measuring string, d duty) (w waited
 	if err := pause(ctx, span); err != nil {
 		return w, err
 	}
-	spent, took := c.worked()-ours, time.Since(began)
+	used, took := c.worked()-ours, time.Since(began)
 	after := s.read(ctx, c)
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
 	return waited{
 		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // one was our own
 		trips:    max(float64(after.tripsOf(c)-before.tripsOf(c)), 0) / took.Seconds(),
-		redis:    share(after.cpu - before.cpu), services: share(spent),
+		redis:    share(after.cpu - before.cpu), services: share(used),
 	}, nil
 }
 
 // worked is for how long the processes of the services have had a core.
-func (c *crew) worked() (sum time.Duration) {
+func (c *services) worked() (sum time.Duration) {
 	pids := c.pids
 	if c.within() {
 		pids = []int{os.Getpid()}
 	}
 	for _, pid := range pids {
-		spent, _ := worked(pid)
-		sum += spent
+		used, _ := worked(pid)
+		sum += used
 	}
 	return sum
 }

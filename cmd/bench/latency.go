@@ -25,7 +25,7 @@ func (s *stage) latency(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		got, err := s.laps(ctx, def, name, abreast)
+		got, err := s.timeStarts(ctx, def, name, abreast)
 		if err != nil {
 			return err
 		}
@@ -35,16 +35,16 @@ func (s *stage) latency(ctx context.Context) error {
 	return s.crowd(ctx)
 }
 
-// laps are executions one after the other, in some lanes, from the start of each
+// timeStarts are executions one after the other, in some lanes, from the start of each
 // until a reader has seen it end.
-func (s *stage) laps(ctx context.Context, def *dsl.Definition, name string, lanes int) (got times, err error) {
+func (s *stage) timeStarts(ctx context.Context, def *dsl.Definition, name string, lanes int) (got times, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.define(ctx, def); err != nil {
 		return nil, err
 	}
-	c, err := s.crew(ctx, duty{Workers: true, Executors: true, Remote: true})
+	c, err := s.startServices(ctx, duty{Workers: true, Executors: true, Remote: true})
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +53,13 @@ func (s *stage) laps(ctx context.Context, def *dsl.Definition, name string, lane
 	return s.race(ctx, name, lanes, s.streamKey(), completes, func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
 }
 
-// lap is one start that a reader is to see the end of.
-type lap struct {
+// pendingStart is one start that a reader is to see the end of.
+type pendingStart struct {
 	mu    sync.Mutex
 	ended map[string]chan struct{}
 }
 
-func (l *lap) await(id string) <-chan struct{} {
+func (l *pendingStart) await(id string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	done := make(chan struct{})
@@ -67,7 +67,7 @@ func (l *lap) await(id string) <-chan struct{} {
 	return done
 }
 
-func (l *lap) end(id string) {
+func (l *pendingStart) end(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if done := l.ended[id]; done != nil {
@@ -83,10 +83,10 @@ func (s *stage) race(ctx context.Context, name string, lanes int, stream string,
 	span := s.opts.Duration
 	timed, cancel := context.WithTimeout(ctx, span+stalled)
 	defer cancel()
-	laps := &lap{ended: map[string]chan struct{}{}}
+	starts := &pendingStart{ended: map[string]chan struct{}{}}
 	reading, stop := context.WithCancel(timed)
 	read := make(chan error, 1)
-	go func() { read <- s.watch(reading, stream, ends, laps) }()
+	go func() { read <- s.watch(reading, stream, ends, starts) }()
 
 	results := make([]times, lanes)
 	errs := make([]error, lanes+1) // and that of the reader
@@ -96,7 +96,7 @@ func (s *stage) race(ctx context.Context, name string, lanes int, stream string,
 		wg.Go(func() {
 			for i := 0; (i < 2 || time.Since(began) < span) && errs[lane] == nil; i++ {
 				var took time.Duration
-				took, errs[lane] = laps.run(timed, fmt.Sprintf("x%d-%d", lane, i), start)
+				took, errs[lane] = starts.run(timed, fmt.Sprintf("x%d-%d", lane, i), start)
 				if i > 0 { // the first one wakes what sleeps
 					results[lane] = append(results[lane], took)
 				}
@@ -117,7 +117,7 @@ func (s *stage) race(ctx context.Context, name string, lanes int, stream string,
 }
 
 // run is one lap.
-func (l *lap) run(ctx context.Context, id string, start func(context.Context, string) error) (time.Duration, error) {
+func (l *pendingStart) run(ctx context.Context, id string, start func(context.Context, string) error) (time.Duration, error) {
 	done := l.await(id)
 	began := time.Now()
 	if err := start(ctx, id); err != nil {
@@ -132,7 +132,7 @@ func (l *lap) run(ctx context.Context, id string, start func(context.Context, st
 }
 
 // watch reads a stream until ctx ends.
-func (s *stage) watch(ctx context.Context, stream string, ends func(redis.XMessage) (string, bool), laps *lap) error {
+func (s *stage) watch(ctx context.Context, stream string, ends func(redis.XMessage) (string, bool), starts *pendingStart) error {
 	for last := "0"; ctx.Err() == nil; {
 		read, err := s.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{stream, last}, Count: 1000, Block: shortBlock}).Result()
 		if errors.Is(err, redis.Nil) || ctx.Err() != nil {
@@ -144,7 +144,7 @@ func (s *stage) watch(ctx context.Context, stream string, ends func(redis.XMessa
 		for _, entry := range read[0].Messages {
 			last = entry.ID
 			if id, ok := ends(entry); ok {
-				laps.end(id)
+				starts.end(id)
 			}
 		}
 	}

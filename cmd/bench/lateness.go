@@ -51,7 +51,7 @@ func (s *stage) lateness(ctx context.Context, rate int) error {
 
 // services fire what is due.
 func (s *stage) services(ctx context.Context, _ plan) error {
-	c, err := s.crew(ctx, duty{Timers: true})
+	c, err := s.startServices(ctx, duty{Timers: true})
 	if err != nil {
 		return err
 	}
@@ -206,12 +206,12 @@ func (s *stage) clockOffset(ctx context.Context) (offset time.Duration, err erro
 	best := time.Hour
 	for range 20 {
 		asked := time.Now()
-		told, err := s.rdb.Time(ctx).Result()
+		redisTime, err := s.rdb.Time(ctx).Result()
 		if err != nil {
 			return 0, fmt.Errorf("ask for the time: %w", err)
 		}
 		if took := time.Since(asked); took < best {
-			best, offset = took, told.Sub(asked.Add(took/2))
+			best, offset = took, redisTime.Sub(asked.Add(took/2))
 		}
 	}
 	return offset, nil

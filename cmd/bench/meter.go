@@ -53,7 +53,7 @@ type reading struct {
 }
 
 // read asks Redis what it has done. One that does not tell is no error.
-func (s *stage) read(ctx context.Context, c *crew) reading {
+func (s *stage) read(ctx context.Context, c *services) reading {
 	var r reading
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
@@ -92,7 +92,7 @@ func (s *stage) read(ctx context.Context, c *crew) reading {
 
 // tripsOf are the round trips of the services by then: of those in other processes,
 // what Redis has read from its clients.
-func (r reading) tripsOf(c *crew) int64 {
+func (r reading) tripsOf(c *services) int64 {
 	if c != nil && c.within() {
 		return r.trips
 	}
@@ -119,7 +119,7 @@ func commandOf(name, text string) Command {
 const mostCommands = 8
 
 // cost is what was done between two readings, for each of n.
-func cost(of string, n int, before, after reading, c *crew) *Cost {
+func cost(of string, n int, before, after reading, c *services) *Cost {
 	if n == 0 || !after.known {
 		return nil
 	}

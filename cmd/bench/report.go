@@ -67,7 +67,7 @@ type Result struct {
 	Cost      *Cost    `json:"cost,omitempty"`
 	Histogram []Bucket `json:"histogram,omitempty"`
 
-	spent bool // the rate is of something spent: less is better
+	lessIsBetter bool // the rate is of something spent: less is better
 }
 
 // Cost is what one of something costs.
@@ -113,7 +113,7 @@ func (r Result) beside(limit float64, of string) Result {
 	r.Limit, r.LimitOf = limit, of
 	switch figure := r.Figure(); {
 	case limit <= 0 || figure <= 0:
-	case r.Rate != 0 && !r.spent:
+	case r.Rate != 0 && !r.lessIsBetter:
 		r.Ratio = figure / limit
 	default:
 		r.Ratio = limit / figure
@@ -127,7 +127,7 @@ func head(ctx context.Context, rdb *redis.Client, opts Options) Head {
 		System: runtime.GOOS + "/" + runtime.GOARCH, CPU: processor(), Cores: runtime.NumCPU(),
 		Go: runtime.Version(), Flunq: opts.Engine.Version,
 		Settled: Settings{
-			Server: store.Masked(opts.URL), Processes: opts.Processes,
+			Server: store.Redacted(opts.URL), Processes: opts.Processes,
 			Workers: opts.Engine.Workers, Executors: opts.Engine.Executors, Timers: opts.Engine.Timers,
 			Batch: opts.Engine.Worker.Batch, Fires: opts.Engine.Fires,
 			Duration: opts.Duration.String(), Quick: opts.Quick,

@@ -33,7 +33,7 @@ func simulated() workflow {
 func (s *stage) sim(ctx context.Context) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // as flunq sim does
 	w := simulated()
-	alone, err := s.interpret(ctx, w.text)
+	baseline, err := s.interpret(ctx, w.text)
 	if err != nil {
 		return err
 	}
@@ -50,13 +50,13 @@ func (s *stage) sim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.add(Result{Name: w.name, Unit: "executions/s", Rate: runs.rate(), Count: runs.n}.beside(alone, limit))
-	s.add(Result{Name: w.name, Unit: "tasks/s", Rate: runs.rate() * float64(w.tasks), Count: runs.n * w.tasks}.beside(alone*float64(w.tasks), limit))
+	s.add(Result{Name: w.name, Unit: "executions/s", Rate: runs.rate(), Count: runs.n}.beside(baseline, limit))
+	s.add(Result{Name: w.name, Unit: "tasks/s", Rate: runs.rate() * float64(w.tasks), Count: runs.n * w.tasks}.beside(baseline*float64(w.tasks), limit))
 	found, err := s.search(ctx, sim.Config{Definition: def, Processes: 2})
 	if err != nil {
 		return err
 	}
-	s.add(Result{Name: "the same, searched without faults", Unit: "executions/s", Rate: found.rate(), Count: found.n}.beside(alone, limit))
+	s.add(Result{Name: "the same, searched without faults", Unit: "executions/s", Rate: found.rate(), Count: found.n}.beside(baseline, limit))
 	cfg.ID, cfg.Processes, cfg.Executors = "bench", 2, 2
 	trials, err := s.seeds(ctx, "seeds", func(ctx context.Context, seed uint64) (*sim.Result, error) {
 		cfg.Seed, cfg.Plan = seed, &sim.Plan{Kinds: sim.Faults()}
@@ -72,7 +72,7 @@ func (s *stage) sim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.add(Result{Name: "seeds with faults, two processes", Unit: "seeds/s", Rate: trials.rate(), Count: trials.n}.beside(alone, limit))
+	s.add(Result{Name: "seeds with faults, two processes", Unit: "seeds/s", Rate: trials.rate(), Count: trials.n}.beside(baseline, limit))
 	return nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/library"
 )
 
 // workflow is one that does nothing, in tasks of a number.
@@ -100,7 +100,7 @@ func (s *stage) steps(ctx context.Context) error {
 // loop is tasks that the worker computes, beside the interpreter without a Redis.
 func (s *stage) loop(ctx context.Context) error {
 	w := pure()
-	alone, err := s.interpret(ctx, w.text)
+	baseline, err := s.interpret(ctx, w.text)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *stage) loop(ctx context.Context) error {
 	}
 	s.add(Result{
 		Name: w.name + ": tasks", Unit: "tasks/s", Rate: got.rate() * float64(w.tasks), Count: got.n * w.tasks, Cost: got.cost,
-	}.beside(alone*float64(w.tasks), "the interpreter on one core, without Redis"))
+	}.beside(baseline*float64(w.tasks), "the interpreter on one core, without Redis"))
 	return err
 }
 
@@ -168,7 +168,7 @@ func (s *stage) start(ctx context.Context, def *dsl.Definition, n int) error {
 }
 
 func (s *stage) define(ctx context.Context, def *dsl.Definition) error {
-	_, err := library.New(s.store, decide.Options{Limits: decide.DefaultLimits()}).Register(ctx, s.tenant, def)
+	_, err := definitions.New(s.store, decide.Options{Limits: decide.DefaultLimits()}).Register(ctx, s.tenant, def)
 	return err
 }
 

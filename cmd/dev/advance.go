@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	slice     = 2 * time.Second        // of real time that one move takes at most
-	calm      = 100 * time.Millisecond // in which nothing changes when all that is busy sleeps
-	rest      = time.Millisecond       // between two looks at what is still busy
-	seekEvery = 250 * time.Millisecond // between two looks for new streams
-	told      = 100                    // timers that a Move tells of
-	atOnce    = 100                    // timers fired by one script
-	anybody   = "default"              // all tenants share one set of timers
+	slice      = 2 * time.Second        // of real time that one move takes at most
+	calm       = 100 * time.Millisecond // in which nothing changes when all that is busy sleeps
+	rest       = time.Millisecond       // between two looks at what is still busy
+	seekEvery  = 250 * time.Millisecond // between two looks for new streams
+	mostListed = 100                    // timers that a Move tells of
+	atOnce     = 100                    // timers fired by one script
+	anybody    = "default"              // all tenants share one set of timers
 )
 
 // mover moves the clock from due timer to due timer.
@@ -111,7 +111,7 @@ func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
 			continue
 		}
 		m.move.Fired++
-		if len(m.move.Timers) < told {
+		if len(m.move.Timers) < mostListed {
 			m.move.Timers = append(m.move.Timers, d.Timer)
 		}
 	}
@@ -157,8 +157,8 @@ func (m *mover) busy(ctx context.Context) (next time.Time, what string, err erro
 		}
 	}
 	// A timer may have been set or fired between the two readings.
-	again, err := m.look(ctx)
-	if err == nil && again.mark != now.mark {
+	reopened, err := m.look(ctx)
+	if err == nil && reopened.mark != now.mark {
 		return next, "events to read", nil
 	}
 	return next, "", err

@@ -19,7 +19,7 @@ type clock struct {
 	base     time.Time // the time when the clock was last set
 	since    time.Time // the machine's time of that
 	paused   bool      // somebody wants it to stand
-	held     bool      // it is being moved
+	moving   bool      // it is being moved
 	sleepers map[*sleeper]bool
 	changed  chan struct{} // closed when the clock was set
 }
@@ -39,7 +39,7 @@ func (c *clock) now() time.Time {
 	switch {
 	case c.mode == Real:
 		return time.Now().UTC()
-	case c.paused || c.held:
+	case c.paused || c.moving:
 		return c.base
 	default:
 		return c.base.Add(time.Since(c.since)).Truncate(time.Microsecond)
@@ -83,8 +83,8 @@ func (c *clock) set(change func()) {
 func (c *clock) pause(stand bool) { c.set(func() { c.paused = stand }) }
 
 // hold keeps the clock where it is while it is being moved; release lets it go on.
-func (c *clock) hold()    { c.set(func() { c.held = true }) }
-func (c *clock) release() { c.set(func() { c.held = false }) }
+func (c *clock) hold()    { c.set(func() { c.moving = true }) }
+func (c *clock) release() { c.set(func() { c.moving = false }) }
 
 // jump moves the clock, never back.
 func (c *clock) jump(to time.Time) {
@@ -130,7 +130,7 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 func (c *clock) left(s *sleeper) (left time.Duration, goes bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return s.until.Sub(c.now()), c.mode == Real || !c.paused && !c.held, c.changed
+	return s.until.Sub(c.now()), c.mode == Real || !c.paused && !c.moving, c.changed
 }
 
 func (c *clock) wake(s *sleeper) {

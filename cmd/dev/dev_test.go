@@ -246,18 +246,18 @@ func TestData(t *testing.T) {
 	at := first.Clock().Now
 	first.Close()
 
-	_, again := open(t, dev.Options{Data: data})
-	if diff := cmp.Diff(want, dump(t, again)); diff != "" {
+	_, reopened := open(t, dev.Options{Data: data})
+	if diff := cmp.Diff(want, dump(t, reopened)); diff != "" {
 		t.Errorf("what came back (-before +after):\n%s", diff)
 	}
-	if now := again.Time(ctx).Val(); !now.Equal(at) {
+	if now := reopened.Time(ctx).Val(); !now.Equal(at) {
 		t.Errorf("the clock stands at %s, want %s", now, at)
 	}
-	claimed, _, err := again.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "stream", Group: "g", Consumer: "d", MinIdle: 24 * time.Hour, Start: "0"}).Result()
+	claimed, _, err := reopened.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "stream", Group: "g", Consumer: "d", MinIdle: 24 * time.Hour, Start: "0"}).Result()
 	if err != nil || len(claimed) != 1 || claimed[0].ID != msgs[0].Messages[1].ID {
 		t.Errorf("pending: %v, %v", claimed, err)
 	}
-	if id := again.XAdd(ctx, &redis.XAddArgs{Stream: "empty", Values: []string{"k", "v"}}).Val(); id <= gone {
+	if id := reopened.XAdd(ctx, &redis.XAddArgs{Stream: "empty", Values: []string{"k", "v"}}).Val(); id <= gone {
 		t.Errorf("id %s was given again as %s", gone, id)
 	}
 }
@@ -348,8 +348,8 @@ func TestClockOfFile(t *testing.T) {
 		"before": {Mode: dev.Virtual, Start: start(), Data: data},
 		"after":  {Mode: dev.Virtual, Start: time.Now().Add(48 * time.Hour), Data: data},
 	} {
-		if again, err := dev.Open(t.Context(), opts); err == nil {
-			again.Close()
+		if reopened, err := dev.Open(t.Context(), opts); err == nil {
+			reopened.Close()
 			t.Errorf("%s: no error", name)
 		}
 	}

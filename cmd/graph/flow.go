@@ -177,7 +177,7 @@ func (b *builder) try(t *dsl.Task, s scope) []way {
 	b.connect([]loose{{t.Ref, "on error", onError}}, handler)
 	b.node(Node{ID: handler, Kind: kindCatch, Detail: catchDetail(t.Try.Catch), Group: t.Ref})
 	if t.Try.Catch.Retry != nil {
-		b.connect([]loose{{handler, retryDetail(t.Try.Catch.Retry), onceAgain}}, t.Ref)
+		b.connect([]loose{{handler, retryDetail(t.Try.Catch.Retry), retried}}, t.Ref)
 	}
 	then := t.Then
 	if t.Try.Catch.Then != "" {

@@ -57,11 +57,11 @@ type Edge struct {
 
 // The kinds of edges.
 const (
-	next      = "next"
-	jump      = "jump"
-	caseOf    = "case"
-	onError   = "error"
-	onceAgain = "retry"
+	next    = "next"
+	jump    = "jump"
+	caseOf  = "case"
+	onError = "error"
+	retried = "retry"
 )
 
 // Group is a task that holds other tasks, or the handler of a try.

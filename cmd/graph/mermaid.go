@@ -97,7 +97,7 @@ func (m *mermaid) node(n Node, depth int) {
 
 func (m *mermaid) edge(e Edge) {
 	arrow := "-->"
-	if e.Kind == onError || e.Kind == onceAgain {
+	if e.Kind == onError || e.Kind == retried {
 		arrow = "-.->"
 	}
 	if e.Label != "" {

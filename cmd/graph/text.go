@@ -147,8 +147,8 @@ func (t *tree) row(prefix, pad, name, detail string) {
 		pad = "  "
 	}
 	if t.look.Width > 0 {
-		room := t.look.Width - width(prefix) - width(name) - len(pad)
-		detail = t.fit(t.legible(detail), room)
+		space := t.look.Width - width(prefix) - width(name) - len(pad)
+		detail = t.fit(t.legible(detail), space)
 	} else {
 		detail = t.legible(detail)
 	}

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/inspect"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 )
@@ -22,12 +22,12 @@ import (
 // Migrator moves running executions to another registered document of their workflow,
 // where the history that they have so far follows from that document too.
 type Migrator struct {
-	Store   *store.Store
-	Library *library.Library
-	By      string // the operator, for the history
-	Reason  string // likewise
-	From    string // only those of this version; "": of any
-	Dry     bool   // only find out
+	Store       *store.Store
+	Definitions *definitions.Cache
+	By          string // the operator, for the history
+	Reason      string // likewise
+	From        string // only those of this version; "": of any
+	Dry         bool   // only find out
 }
 
 // Migration is what became of an execution.
@@ -61,7 +61,7 @@ const attempts = 50
 // says that the version or the execution is not known; all else is in the Migration.
 func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version string) (out Migration, err error) {
 	out = Migration{ID: x.ID, Workflow: x.Workflow, ToVersion: version, Result: CannotBe}
-	env, hash, err := m.Library.Version(ctx, x.Tenant, x.Workflow, version)
+	env, hash, err := m.Definitions.Version(ctx, x.Tenant, x.Workflow, version)
 	if err != nil {
 		return out, err
 	}
@@ -133,7 +133,7 @@ func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, f
 		return true, nil
 	}
 	*from = side{hash: x.Definition, read: x.Version}
-	if from.env, err = m.Library.Hash(ctx, x.Tenant, x.Workflow, x.Definition); err != nil {
+	if from.env, err = m.Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition); err != nil {
 		return false, err
 	}
 	out.FromVersion = from.env.Definition().Document.Version
@@ -145,7 +145,7 @@ func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, f
 		out.Result = Unchanged
 		return false, nil
 	}
-	from.state, err = inspect.State(ctx, m.Store, m.Library, x)
+	from.state, err = inspect.State(ctx, m.Store, m.Definitions, x)
 	if _, diverges := errors.AsType[*decide.Divergence](err); diverges {
 		return false, fmt.Errorf("rebuild execution %s with its own document: %w; where that uses secrets, give --secrets", x.ID, err)
 	}

@@ -62,13 +62,13 @@ type charted struct {
 	rows  []*row
 }
 
-// tickRoom is how far ticks stand from each other at least, in percent.
-const tickRoom = 8.5
+// tickSpace is how far ticks stand from each other at least, in percent.
+const tickSpace = 8.5
 
 // chart draws the runs.
 func (r *Recording) chart(rows []*row, left int) chartView {
 	c := &charted{Recording: r, rows: rows}
-	c.scale = axis.New(c.stamps(), axis.Options{Wide: c.instant(), TickRoom: tickRoom})
+	c.scale = axis.New(c.stamps(), axis.Options{Wide: c.instant(), TickWidth: tickSpace})
 	out := chartView{Left: left, LeftText: history.Count(left, "run")}
 	if left == 1 {
 		out.LeftText = "One run"

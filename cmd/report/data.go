@@ -14,7 +14,7 @@ import (
 // and of all in the file.
 const (
 	mostOfValue = 64 << 10
-	mostHeld    = 96 << 20
+	mostData    = 96 << 20
 	mostOfPage  = 2 << 20
 	excerptSize = 400
 )
@@ -30,21 +30,21 @@ func (r *Recording) datum(raw []byte) *datum {
 	if len(raw) == 0 {
 		return nil
 	}
-	room := mostOfValue
-	if r.held > mostHeld {
-		room = excerptSize
+	space := mostOfValue
+	if r.size > mostData {
+		space = excerptSize
 	}
-	d := cutTo(string(raw), len(raw), room)
-	r.held += len(d.text)
+	d := cutTo(string(raw), len(raw), space)
+	r.size += len(d.text)
 	return d
 }
 
 // cutTo keeps so many bytes of a text, and no half a character.
-func cutTo(text string, size, room int) *datum {
-	if len(text) <= room {
+func cutTo(text string, size, space int) *datum {
+	if len(text) <= space {
 		return &datum{text, size}
 	}
-	end := room
+	end := space
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}
@@ -57,7 +57,7 @@ type pool struct {
 	texts []string
 	sizes []int // of what was cut, else 0
 	known map[string]int
-	held  int
+	size  int
 	cut   int // values that are not there in full
 }
 
@@ -69,7 +69,7 @@ func (p *pool) add(d *datum) int {
 	if i, ok := p.known[d.text]; ok && d.size == len(d.text) && p.sizes[i] == 0 {
 		return i
 	}
-	if p.held+len(d.text) > mostOfPage {
+	if p.size+len(d.text) > mostOfPage {
 		d = cutTo(d.text, d.size, excerptSize)
 	}
 	size := 0
@@ -79,7 +79,7 @@ func (p *pool) add(d *datum) int {
 	} else {
 		p.known[d.text] = len(p.texts)
 	}
-	p.held += len(d.text)
+	p.size += len(d.text)
 	p.texts, p.sizes = append(p.texts, d.text), append(p.sizes, size)
 	return len(p.texts) - 1
 }
@@ -89,8 +89,8 @@ const secretMark = "\ue000"
 
 var secretToken = regexp.MustCompile(secretMark + `secret[^` + secretMark + `]*#[0-9a-f]{12}` + secretMark)
 
-// masked is a line with nothing of its secrets, not even where they come from.
-func masked(line []byte) []byte {
+// redacted is a line with nothing of its secrets, not even where they come from.
+func redacted(line []byte) []byte {
 	if !bytes.Contains(line, []byte(secretMark)) {
 		return line
 	}

@@ -176,11 +176,11 @@ func (l *layout) measure(n *graph.Node, head bool) *box {
 	}
 	w := narrowest
 	for i, line := range b.lines {
-		room := 24
+		space := 24
 		if i == 0 {
-			room = 64 // for a number on the right, and as much on the left
+			space = 64 // for a number on the right, and as much on the left
 		}
-		w = max(w, textWidth(line, i == 0)+room)
+		w = max(w, textWidth(line, i == 0)+space)
 	}
 	b.h = nodeHeight + lineHeight*(len(b.lines)-1)
 	if n.Kind == "switch" {

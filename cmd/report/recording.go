@@ -28,7 +28,7 @@ type Recording struct {
 
 	seq     int // lines so far: the order of things
 	last    time.Time
-	held    int // bytes of data that are kept
+	size    int // bytes of data that are kept
 	events  []*happening
 	runs    []*run          // in the order in which they began; executions, too
 	byKey   map[string]*run // by execution and task id
@@ -123,7 +123,7 @@ func (r *Recording) finish() {
 
 // take reads one line.
 func (r *Recording) take(line []byte) {
-	line = bytes.TrimSpace(masked(line))
+	line = bytes.TrimSpace(redacted(line))
 	if len(line) == 0 {
 		return
 	}
@@ -138,7 +138,7 @@ func (r *Recording) take(line []byte) {
 	case kind.Record == "header":
 		err = r.takeHead(line)
 	case kind.Record == "history":
-		kind.Base64 = masked(kind.Base64)
+		kind.Base64 = redacted(kind.Base64)
 		err = r.takeEvent(kind.Recorded)
 	case kind.Record == "http":
 		err = r.takeCall(line)

@@ -72,7 +72,7 @@ type Finding struct {
 	Story   []Line
 	Sides   []Side // two orders, side by side
 	Differ  []Change
-	Again   string // the command that repeats it
+	Repeat  string // the command that repeats it
 	Runs    []int  // of the report, that show it
 }
 

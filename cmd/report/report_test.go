@@ -112,9 +112,9 @@ do:
 	if n := bytes.Count(got, []byte(`class="row `)); n > 400 {
 		t.Errorf("%d rows", n)
 	}
-	for _, told := range []string{"9,900 further runs", "9,900 runs left out", "further events not in this file", "pieces of data are cut"} {
-		if !bytes.Contains(got, []byte(told)) {
-			t.Errorf("the page does not say: %s", told)
+	for _, described := range []string{"9,900 further runs", "9,900 runs left out", "further events not in this file", "pieces of data are cut"} {
+		if !bytes.Contains(got, []byte(described)) {
+			t.Errorf("the page does not say: %s", described)
 		}
 	}
 }

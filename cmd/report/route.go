@@ -29,7 +29,7 @@ const (
 	aside                   // along a lane on the right
 	back                    // along the lane on the left, to the head of a frame
 	handled                 // from a task of a try to its handler
-	again                   // from the handler of a try to its head
+	retried                 // from the handler of a try to its head
 )
 
 // span of rows that a lane goes along.
@@ -52,7 +52,7 @@ func (l *layout) assign() {
 			} else {
 				frame.beside[where.column] = max(frame.beside[where.column], lane+1)
 			}
-		case straight, handled, again:
+		case straight, handled, retried:
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (l *layout) kindOf(e graph.Edge) (*box, wayKind) {
 	from, to := l.boxes[e.From], l.boxes[e.To]
 	if to.edge() && to.around.head == to && slices.Contains(from.path(), to.around) {
 		if e.Kind == "retry" {
-			return to.around, again
+			return to.around, retried
 		}
 		return to.around, back
 	}
@@ -184,7 +184,7 @@ func (l *layout) draw(w *way, e graph.Edge) {
 	case handled:
 		x := to.x - columnAside/2
 		w.points = [][2]int{{from.x + from.w, from.y + from.h/2}, {x, from.y + from.h/2}, {x, to.y + to.h/2}, {to.x, to.y + to.h/2}}
-	case again:
+	case retried:
 		x := from.middle() + 18 // beside the way there
 		w.points = [][2]int{{x, from.y}, {x, to.bottom()}}
 		w.label = ""

@@ -36,7 +36,7 @@ type row struct {
 
 // chartRows are the rows of all runs, in order, and how many runs are left out.
 func (r *Recording) chartRows() (rows []*row, left int) {
-	c := &charting{room: mostRows}
+	c := &charting{space: mostRows}
 	for _, x := range r.roots {
 		c.add(c.rowOf(x), 0)
 	}
@@ -45,9 +45,9 @@ func (r *Recording) chartRows() (rows []*row, left int) {
 }
 
 type charting struct {
-	rows []*row
-	room int
-	left int
+	rows  []*row
+	space int
+	left  int
 }
 
 // rowOf makes a row of a run and those of what ran inside it.
@@ -92,12 +92,12 @@ func (c *charting) chosen(children []*run) []piece {
 			wrong++
 			show = true
 		}
-		if c.room <= 0 {
+		if c.space <= 0 {
 			show = false
 		}
 		switch last := len(out) - 1; {
 		case show:
-			c.room--
+			c.space--
 			out = append(out, piece{run: x})
 		case last >= 0 && out[last].run == nil:
 			out[last].left = append(out[last].left, x)

@@ -101,7 +101,7 @@ func (r *Recording) takeEvent(recorded event.Recorded) error {
 	if h.run == nil {
 		h.run = r.byKey[key(e.Execution, e.Task)]
 	}
-	h.text = told(e, h.run)
+	h.text = described(e, h.run)
 	r.events = append(r.events, h)
 	return nil
 }

@@ -26,7 +26,7 @@ type prepared struct {
 	head    string // what will be done, and to how many
 	done    string // the verb in the past
 	what    string // one of the things
-	deeds   []deed
+	actions []deed
 	refused []error // things that it cannot be done to
 	notes   []string
 }
@@ -42,8 +42,8 @@ func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error
 		return p, fmt.Errorf("%s: nothing was chosen", a.Verb)
 	case a.Table == tui.Timers && (a.Verb == tui.Fire || a.Verb == tui.Cancel || a.Verb == tui.Reschedule):
 		return l.prepareTimers(ctx, a)
-	case a.Table == tui.Letters && (a.Verb == tui.Replay || a.Verb == tui.Drop):
-		return l.prepareLetters(ctx, a)
+	case a.Table == tui.DeadLetters && (a.Verb == tui.Replay || a.Verb == tui.Drop):
+		return l.prepareDeadLetters(ctx, a)
 	case a.Table == tui.Executions && (a.Verb == tui.Cancel || a.Verb == tui.Suspend || a.Verb == tui.Resume || a.Verb == tui.Retry):
 		return l.prepareSignals(ctx, a)
 	default:
@@ -58,11 +58,11 @@ const mostLines = 10
 // nothing at all.
 func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 	p, err := l.prepare(ctx, a)
-	if err == nil && len(p.deeds) == 0 {
+	if err == nil && len(p.actions) == 0 {
 		err = errors.Join(p.refused[:min(len(p.refused), mostLines)]...)
 	}
 	if err != nil {
-		return tui.Plan{}, told(ctx, err)
+		return tui.Plan{}, lost(ctx, err)
 	}
 	plan := tui.Plan{Lines: []string{p.head}}
 	add := func(n, all int, text string) {
@@ -73,9 +73,9 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 			plan.Lines = append(plan.Lines, fmt.Sprintf("and %s more", history.Number(all-n)))
 		}
 	}
-	for i, d := range p.deeds {
+	for i, d := range p.actions {
 		plan.Danger = plan.Danger || d.danger || d.guard != ""
-		add(i, len(p.deeds), d.line)
+		add(i, len(p.actions), d.line)
 	}
 	for i, err := range p.refused {
 		add(i, len(p.refused), "not: "+err.Error())
@@ -87,24 +87,24 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 // Do carries an action out and says what became of it.
 func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 	p, err := l.prepare(ctx, a)
-	if err == nil && len(p.deeds) == 0 {
+	if err == nil && len(p.actions) == 0 {
 		err = errors.Join(p.refused[:min(len(p.refused), mostLines)]...)
 	}
 	if err != nil {
-		return "", told(ctx, err)
+		return "", lost(ctx, err)
 	}
-	for _, d := range p.deeds {
+	for _, d := range p.actions {
 		if d.guard != "" && !a.Force {
 			return "", errors.New(d.guard)
 		}
 	}
 	var last string
 	done, gone := 0, 0
-	for _, d := range p.deeds {
+	for _, d := range p.actions {
 		said, err := d.do(ctx)
 		switch {
 		case err != nil:
-			return p.sum(last, done, gone), told(ctx, err)
+			return p.sum(last, done, gone), lost(ctx, err)
 		case said == "":
 			gone++
 		default:
@@ -113,7 +113,7 @@ func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 		}
 	}
 	if done == 0 {
-		return "", fmt.Errorf("%s: %w any more: somebody else was faster", p.deeds[0].id, store.ErrNotFound)
+		return "", fmt.Errorf("%s: %w any more: somebody else was faster", p.actions[0].id, store.ErrNotFound)
 	}
 	return p.sum(last, done, gone), nil
 }
@@ -124,7 +124,7 @@ func (p prepared) sum(last string, done, gone int) string {
 		return ""
 	}
 	text := last
-	if len(p.deeds) > 1 {
+	if len(p.actions) > 1 {
 		text = fmt.Sprintf("%s %s", p.done, history.Count(done, p.what))
 	}
 	if gone > 0 {

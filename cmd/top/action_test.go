@@ -17,13 +17,13 @@ import (
 )
 
 // plan is what an action will do, as one text.
-func (w *world) plan(a tui.Action) (text string, danger bool) {
+func (w *environment) plan(a tui.Action) (text string, danger bool) {
 	w.Helper()
 	p := must(w.source.Plan(w.Context(), a))(w)
 	return strings.Join(p.Lines, "\n"), p.Danger
 }
 
-func (w *world) do(a tui.Action) string {
+func (w *environment) do(a tui.Action) string {
 	w.Helper()
 	return must(w.source.Do(w.Context(), a))(w)
 }
@@ -40,7 +40,7 @@ func wants(t testing.TB, text string, parts ...string) {
 
 func TestTimerActions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.run()
 	for _, id := range []string{"one", "two", "three"} {
 		w.start(id, "nap", nap)
@@ -96,7 +96,7 @@ func TestTimerActions(t *testing.T) {
 
 func TestExecutionActions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	stop := w.run()
 	url, _ := w.host()
 	w.start("one", "nap", nap)
@@ -141,14 +141,14 @@ func TestExecutionActions(t *testing.T) {
 	wants(t, text, "no process runs the worker")
 }
 
-func TestLetterActions(t *testing.T) {
+func TestDeadLetterActions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var ids []string
 	for i := range 14 {
-		ids = append(ids, w.bury(fmt.Sprintf("lost-%02d", i), "com.shop.paid", "no"))
+		ids = append(ids, w.addDeadLetter(fmt.Sprintf("lost-%02d", i), "com.shop.paid", "no"))
 	}
-	replay := tui.Action{Verb: tui.Replay, Table: tui.Letters, IDs: ids[:2]}
+	replay := tui.Action{Verb: tui.Replay, Table: tui.DeadLetters, IDs: ids[:2]}
 	text, danger := w.plan(replay)
 	wants(t, text, "replay 2 dead letters of tenant default", ids[0]+" com.shop.paid: it goes back to its stream")
 	if n := w.rdb.XLen(t.Context(), "tenant:default:events").Val(); n != 0 || danger {
@@ -159,7 +159,7 @@ func TestLetterActions(t *testing.T) {
 	if len(entries) != 2 || entries[0].Values["id"] != "lost-00" || entries[1].Values["replay"] != "1" {
 		t.Errorf("in the stream: %v", entries)
 	}
-	drop := tui.Action{Verb: tui.Drop, Table: tui.Letters, IDs: ids[1:]}
+	drop := tui.Action{Verb: tui.Drop, Table: tui.DeadLetters, IDs: ids[1:]}
 	text, danger = w.plan(drop)
 	wants(t, text, "drop 13 dead letters", "it is lost", "and 2 more", "not: dead letter "+ids[1])
 	if !danger {
@@ -173,7 +173,7 @@ func TestLetterActions(t *testing.T) {
 
 func TestEmit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.run()
 	emit := func(text string) tui.Action { return tui.Action{Verb: tui.Emit, Text: text} }
 	text, _ := w.plan(emit("{type: com.shop.paid}"))
@@ -210,7 +210,7 @@ func TestEmit(t *testing.T) {
 // A recording is a file that replays.
 func TestRecord(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.run()
 	w.start("done", "done", "do: [{first: {set: {n: 1}}}]")
 	w.becomes("done", tui.Completed)
@@ -254,7 +254,7 @@ func TestRecord(t *testing.T) {
 // What cannot be done is said, and nothing is done.
 func TestNoSuchAction(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	for _, a := range []tui.Action{
 		{Verb: tui.Fire, Table: tui.Executions, IDs: []string{"x"}},
 		{Verb: tui.Fire, Table: tui.Timers},

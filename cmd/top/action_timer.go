@@ -50,7 +50,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 			p.refused = append(p.refused, err)
 		default:
 			d.id, d.line = t.ID, nameOf(t)+" "+d.line
-			p.deeds = append(p.deeds, d)
+			p.actions = append(p.actions, d)
 		}
 	}
 	return p, nil

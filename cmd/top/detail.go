@@ -20,14 +20,14 @@ import (
 // Detail is all that is known of a row that is no execution.
 func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (tui.Detail, error) {
 	read := map[tui.Table]func(context.Context, string) (tui.Detail, error){
-		tui.Timers: l.timer, tui.Letters: l.letter, tui.Events: l.event,
+		tui.Timers: l.timer, tui.DeadLetters: l.deadLetter, tui.Events: l.event,
 	}[table]
 	if read == nil {
 		x, err := l.Execution(ctx, id)
 		return x.Detail, err
 	}
 	d, err := read(ctx, id)
-	return d, told(ctx, err)
+	return d, lost(ctx, err)
 }
 
 // facts are names with values; those that are empty are left out.
@@ -75,40 +75,40 @@ func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
 	return d, nil
 }
 
-func (l *Live) letter(ctx context.Context, id string) (d tui.Detail, err error) {
-	letter, err := l.store.Letter(ctx, l.opts.Tenant, "", id)
+func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err error) {
+	deadLetter, err := l.store.Letter(ctx, l.opts.Tenant, "", id)
 	if err != nil {
 		return d, err
 	}
-	status, err := operate.Status(ctx, l.store, letter.Tenant, letter.Event.Execution)
+	status, err := operate.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
 	if err != nil {
 		return d, err
 	}
 	d.Facts = facts(
-		[2]string{"dead letter", letter.ID},
-		[2]string{"tenant", letter.Tenant},
-		[2]string{"died", instant(letter.Died)},
-		[2]string{"service", letter.Service},
-		[2]string{"reason", letter.Reason},
-		[2]string{"attempts", positive(letter.Attempts)},
-		[2]string{"replays", positive(letter.Replayed)},
-		[2]string{"first failure", instant(letter.FirstFailure)},
-		[2]string{"last failure", instant(letter.LastFailure)},
-		[2]string{"came from", letter.SourceStream + " " + letter.SourceID},
-		[2]string{"type", string(letter.Event.Type)},
-		[2]string{"event", letter.Event.ID},
-		[2]string{"workflow", letter.Event.Workflow},
-		[2]string{"execution", withStatus(letter.Event.Execution, status)},
-		[2]string{"task", history.Task(letter.Event.Task)},
-		[2]string{"replaying", outlook(letter, status)},
+		[2]string{"dead letter", deadLetter.ID},
+		[2]string{"tenant", deadLetter.Tenant},
+		[2]string{"died", instant(deadLetter.Died)},
+		[2]string{"service", deadLetter.Service},
+		[2]string{"reason", deadLetter.Reason},
+		[2]string{"attempts", positive(deadLetter.Attempts)},
+		[2]string{"replays", positive(deadLetter.Replayed)},
+		[2]string{"first failure", instant(deadLetter.FirstFailure)},
+		[2]string{"last failure", instant(deadLetter.LastFailure)},
+		[2]string{"came from", deadLetter.SourceStream + " " + deadLetter.SourceID},
+		[2]string{"type", string(deadLetter.Event.Type)},
+		[2]string{"event", deadLetter.Event.ID},
+		[2]string{"workflow", deadLetter.Event.Workflow},
+		[2]string{"execution", withStatus(deadLetter.Event.Execution, status)},
+		[2]string{"task", history.Task(deadLetter.Event.Task)},
+		[2]string{"replaying", outlook(deadLetter, status)},
 	)
-	if letter.Timer != "" {
-		d.Data = []tui.Data{{Name: "timer", Text: letter.Timer}}
+	if deadLetter.Timer != "" {
+		d.Data = []tui.Data{{Name: "timer", Text: deadLetter.Timer}}
 		return d, nil
 	}
 	attributes := map[string]string{}
-	for i := 0; i+1 < len(letter.Fields); i += 2 {
-		if name, value := letter.Fields[i], letter.Fields[i+1]; name == "data" {
+	for i := 0; i+1 < len(deadLetter.Fields); i += 2 {
+		if name, value := deadLetter.Fields[i], deadLetter.Fields[i+1]; name == "data" {
 			d.Data = append(d.Data, tui.Data{Name: "data", Text: value})
 		} else {
 			attributes[name] = value
@@ -119,7 +119,7 @@ func (l *Live) letter(ctx context.Context, id string) (d tui.Detail, err error) 
 }
 
 // outlook is what replaying a letter can change.
-func outlook(l store.Letter, status string) string {
+func outlook(l store.DeadLetter, status string) string {
 	switch {
 	case l.Err != nil:
 		return "it cannot be brought back: " + l.Err.Error()

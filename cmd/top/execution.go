@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/cmd/operate"
-	"flunq.io/flunq/cmd/tale"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/inspect"
@@ -26,7 +26,7 @@ const fewChildren = 200
 // Execution is one execution, without its history.
 func (l *Live) Execution(ctx context.Context, id string) (tui.Execution, error) {
 	x, err := l.execution(ctx, id)
-	return x, told(ctx, err)
+	return x, lost(ctx, err)
 }
 
 func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err error) {
@@ -148,23 +148,23 @@ const latestEvents = 24
 func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, error) {
 	problems, err := l.store.Problems(ctx, l.opts.Tenant, ids...)
 	if err != nil {
-		return nil, told(ctx, err)
+		return nil, lost(ctx, err)
 	}
 	latest, err := l.store.Latest(ctx, l.opts.Tenant, latestEvents, ids...)
 	if err != nil {
-		return nil, told(ctx, err)
+		return nil, lost(ctx, err)
 	}
 	known, err := l.store.Outlines(ctx, l.opts.Tenant, ids...)
 	if err != nil {
-		return nil, told(ctx, err)
+		return nil, lost(ctx, err)
 	}
 	outlooks, err := l.looks.Examine(ctx, l.opts.Tenant, known)
 	if err != nil {
-		return nil, told(ctx, err)
+		return nil, lost(ctx, err)
 	}
 	out := make([]tui.Standing, len(ids))
 	for i, id := range ids {
-		out[i] = tui.Standing{Open: tale.Open(latest[i]), Note: problems[i]}
+		out[i] = tui.Standing{Open: describe.Open(latest[i]), Note: problems[i]}
 		if stuck := outlooks[id].Stuck; len(stuck) > 0 {
 			out[i].Note = "stuck: " + strings.Join(stuck, "; ")
 		}
@@ -202,7 +202,7 @@ func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) 
 	if d.known == nil || len(d.known) >= mostDocuments {
 		d.known = map[string]*tui.Document{}
 	}
-	d.known[key] = tale.Read(x.Workflow, text)
+	d.known[key] = describe.Read(x.Workflow, text)
 	return d.known[key], nil
 }
 
@@ -213,11 +213,11 @@ const historyPage = 500
 func (l *Live) History(ctx context.Context, id string, after int64) ([]tui.Event, error) {
 	events, err := l.store.History(ctx, l.opts.Tenant, id, after, historyPage)
 	if err != nil {
-		return nil, told(ctx, err)
+		return nil, lost(ctx, err)
 	}
 	out := make([]tui.Event, 0, len(events))
 	for i, e := range events {
-		out = append(out, tale.Event(after+int64(i)+1, e))
+		out = append(out, describe.Event(after+int64(i)+1, e))
 	}
 	return out, nil
 }
@@ -226,7 +226,7 @@ func (l *Live) History(ctx context.Context, id string, after int64) ([]tui.Event
 func (l *Live) Data(ctx context.Context, id string, version int64) (string, error) {
 	events, err := l.store.History(ctx, l.opts.Tenant, id, version-1, 1)
 	if err != nil {
-		return "", told(ctx, err)
+		return "", lost(ctx, err)
 	}
 	if len(events) == 0 {
 		return "", fmt.Errorf("event %d of execution %s: %w", version, id, store.ErrNotFound)

@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/inspect"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -45,7 +45,7 @@ func Defaults() Options {
 type Live struct {
 	opts  Options
 	store *store.Store
-	lib   *library.Library
+	lib   *definitions.Cache
 
 	mild   bool // a Redis that does not tell when consumers have shown up
 	sample sampler
@@ -64,19 +64,19 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, erro
 	st := store.New(rdb.WithTimeout(patience), store.Options{})
 	server, err := st.Server(ctx)
 	if err != nil {
-		return nil, told(ctx, err)
+		return nil, lost(ctx, err)
 	}
 	l := &Live{
-		opts: opts, store: st, lib: library.New(st, decide.Options{Version: opts.Version}),
+		opts: opts, store: st, lib: definitions.New(st, decide.Options{Version: opts.Version}),
 		mild: server.Version == "",
 	}
-	l.looks = &inspect.Examiner{Store: l.store, Library: l.lib}
+	l.looks = &inspect.Examiner{Store: l.store, Definitions: l.lib}
 	var now dev.Clock
 	switch err := operate.AskClock(ctx, rdb, &now, "SHOW"); {
 	case errors.Is(err, operate.ErrClock):
 		return l, nil
 	case err != nil:
-		return nil, told(ctx, err)
+		return nil, lost(ctx, err)
 	case now.Mode == dev.Virtual:
 		return &Virtual{Live: l, rdb: rdb, start: now.Now}, nil
 	default:
@@ -84,8 +84,8 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, erro
 	}
 }
 
-// told is an error as the screen wants to have it: one that may pass is tui.ErrLost.
-func told(ctx context.Context, err error) error {
+// lost is an error as the screen wants to have it: one that may pass is tui.ErrLost.
+func lost(ctx context.Context, err error) error {
 	passes := store.Temporary(err) || errors.Is(err, operate.ErrSilent)
 	if err == nil || !passes || errors.Is(ctx.Err(), context.Canceled) {
 		return err

@@ -24,7 +24,7 @@ const nap = "do: [{rest: {wait: PT1H}}]"
 
 func TestOverview(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	if o := w.overview(); len(o.Notes) == 0 || !strings.Contains(o.Notes[0], "no process runs the services") || o.Counts != (tui.Counts{}) {
 		t.Errorf("before anything: %+v", o)
 	}
@@ -35,7 +35,7 @@ func TestOverview(t *testing.T) {
 	w.start("broken", "broken", "do: [{fall: {raise: {error: {type: https://example.com/no, status: 418, title: no tea}}}}]")
 	w.becomes("broken", tui.Faulted)
 	w.becomes("sleeper", tui.Waiting)
-	w.bury("lost-1", "com.shop.paid", "nobody could read it")
+	w.addDeadLetter("lost-1", "com.shop.paid", "nobody could read it")
 	var o tui.Overview
 	w.until("a task runs, a timer is set, and all have read", func() bool {
 		before := o // an overview is not of one moment
@@ -82,7 +82,7 @@ func TestOverview(t *testing.T) {
 // The rates are those of the time between two looks.
 func TestRates(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	publish := func(n int, typ event.Type) {
 		for i := range n {
 			e := event.Event{ID: fmt.Sprint(typ, i), Source: "/test", Type: typ, Tenant: tenant, Time: time.Now()}
@@ -120,7 +120,7 @@ func TestRates(t *testing.T) {
 // Executions come page by page, the newest first, and filters leave some over.
 func TestPageOfExecutions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.run()
 	for i := range 25 {
 		w.start(fmt.Sprintf("nap-%02d", i), "nap", nap)
@@ -153,7 +153,7 @@ func TestPageOfExecutions(t *testing.T) {
 }
 
 // all is a table, page by page, which is the same from its end to its beginning.
-func (w *world) all(q tui.Query) []tui.Row {
+func (w *environment) all(q tui.Query) []tui.Row {
 	w.Helper()
 	there := w.oneWay(q)
 	q.Back = true
@@ -163,7 +163,7 @@ func (w *world) all(q tui.Query) []tui.Row {
 	return there
 }
 
-func (w *world) oneWay(q tui.Query) (rows []tui.Row) {
+func (w *environment) oneWay(q tui.Query) (rows []tui.Row) {
 	w.Helper()
 	for {
 		page := w.page(q)
@@ -191,7 +191,7 @@ func names(rows []tui.Row) (out []string) {
 
 func TestPageOfTimers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	now := must(w.store.Now(t.Context()))(t)
 	add := func(of, execution string, kind event.TimerKind, in time.Duration) {
 		timer := event.Timer{Tenant: of, Workflow: "test.nap", Execution: execution, TaskID: "/do/0/rest", FireAt: now.Add(in), Kind: kind}
@@ -239,19 +239,19 @@ func TestPageOfTimers(t *testing.T) {
 
 func TestPageOfStreams(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	for i := range 12 {
-		w.bury(fmt.Sprintf("lost-%02d", i), fmt.Sprintf("com.shop.type%d", i%2), "reason "+strings.Repeat("x", i))
+		w.addDeadLetter(fmt.Sprintf("lost-%02d", i), fmt.Sprintf("com.shop.type%d", i%2), "reason "+strings.Repeat("x", i))
 	}
-	letters := w.all(tui.Query{Table: tui.Letters, Limit: 5})
-	if len(letters) != 12 || letters[0].Note != "reason "+strings.Repeat("x", 11) || letters[0].Kind != "com.shop.type1" ||
-		letters[0].Count != 5 || letters[0].State != tui.Dead {
-		t.Errorf("%d letters: %+v", len(letters), letters)
+	deadLetters := w.all(tui.Query{Table: tui.DeadLetters, Limit: 5})
+	if len(deadLetters) != 12 || deadLetters[0].Note != "reason "+strings.Repeat("x", 11) || deadLetters[0].Kind != "com.shop.type1" ||
+		deadLetters[0].Count != 5 || deadLetters[0].State != tui.Dead {
+		t.Errorf("%d letters: %+v", len(deadLetters), deadLetters)
 	}
-	if got := w.all(tui.Query{Table: tui.Letters, Filter: tui.ParseFilter(tui.Letters, "kind:type1 xxx"), Limit: 2}); len(got) != 5 {
+	if got := w.all(tui.Query{Table: tui.DeadLetters, Filter: tui.ParseFilter(tui.DeadLetters, "kind:type1 xxx"), Limit: 2}); len(got) != 5 {
 		t.Errorf("letters of a filter: %v", names(got))
 	}
-	d := must(w.source.Detail(t.Context(), tui.Letters, letters[0].ID))(t)
+	d := must(w.source.Detail(t.Context(), tui.DeadLetters, deadLetters[0].ID))(t)
 	if len(d.Data) != 2 || d.Data[0].Text != `{"n":1}` || !slices.Contains(d.Facts, [2]string{"attempts", "5"}) {
 		t.Errorf("detail of a letter: %+v", d)
 	}
@@ -274,7 +274,7 @@ func TestPageOfStreams(t *testing.T) {
 	if len(d.Data) != 1 || d.Data[0].Text != long {
 		t.Errorf("detail of an event: %d data", len(d.Data))
 	}
-	for table, id := range map[tui.Table]string{tui.Timers: "zzz-0000000000", tui.Letters: "1-1", tui.Events: "1-1"} {
+	for table, id := range map[tui.Table]string{tui.Timers: "zzz-0000000000", tui.DeadLetters: "1-1", tui.Events: "1-1"} {
 		if _, err := w.source.Detail(t.Context(), table, id); !errors.Is(err, store.ErrNotFound) || errors.Is(err, tui.ErrLost) {
 			t.Errorf("detail of what is gone: %v", err)
 		}
@@ -288,7 +288,7 @@ func TestLost(t *testing.T) {
 	server := redistest.Serve(t, "--appendonly", "yes", "--appendfsync", "always")
 	rdb := must(store.Dial(t.Context(), server.Options().Addr))(t)
 	t.Cleanup(func() { _ = rdb.Close() })
-	w := worldOn(t, rdb)
+	w := environmentOn(t, rdb)
 	w.start("nap", "nap", nap)
 	ask := map[string]func(context.Context) error{
 		"overview":  func(ctx context.Context) error { _, err := w.source.Overview(ctx); return err },
@@ -327,7 +327,7 @@ func TestLost(t *testing.T) {
 
 func TestExecution(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.run()
 	url, release := w.host()
 	w.start("child-of", "child", "do: [{wake: {set: {up: true}}}]")
@@ -427,7 +427,7 @@ func checkDocument(t *testing.T, d *tui.Document) {
 }
 
 // checkHistory wants what happened to each task.
-func (w *world) checkHistory(x tui.Execution) {
+func (w *environment) checkHistory(x tui.Execution) {
 	w.Helper()
 	var all []tui.Event
 	for {
@@ -475,7 +475,7 @@ func (w *world) checkHistory(x tui.Execution) {
 // Where a state cannot be rebuilt, the history still tells which timers there are.
 func TestExecutionThatDiverges(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.run()
 	w.start("other", "other", `do:
   - told:
@@ -500,7 +500,7 @@ func TestExecutionThatDiverges(t *testing.T) {
 // Circuit breakers that are not closed are told by host, over all processes that make calls.
 func TestCircuits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	now := must(w.store.Now(t.Context()))(t)
 	for i, circuits := range [][]store.OpenCircuit{
 		{{Host: "pay.example", Failures: 10, Until: now.Add(time.Minute)}, {Host: "slow.example", Failures: 1, Until: now.Add(-time.Second)}},

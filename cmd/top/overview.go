@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/cmd/tale"
+	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -27,7 +27,7 @@ const (
 // Overview is how all of it stands.
 func (l *Live) Overview(ctx context.Context) (tui.Overview, error) {
 	o, err := l.overview(ctx)
-	return o, told(ctx, err)
+	return o, lost(ctx, err)
 }
 
 func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
@@ -66,9 +66,9 @@ func (l *Live) due(ctx context.Context, o *tui.Overview) error {
 
 // running adds the tasks that executors have at hand.
 func (l *Live) running(ctx context.Context, o *tui.Overview) error {
-	held, err := l.store.Held(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
+	running, err := l.store.PendingEntries(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
 	tasks := int64(0)
-	for _, h := range held {
+	for _, h := range running {
 		if h.Event.Type != event.TaskRequested {
 			continue
 		}
@@ -76,11 +76,11 @@ func (l *Live) running(ctx context.Context, o *tui.Overview) error {
 			continue
 		}
 		o.Running = append(o.Running, tui.Row{
-			ID: h.ID, State: tui.Running, Kind: tale.Brief(h.Event), Workflow: h.Event.Workflow, Execution: h.Event.Execution, Task: h.Event.Task,
+			ID: h.ID, State: tui.Running, Kind: describe.Brief(h.Event), Workflow: h.Event.Workflow, Execution: h.Event.Execution, Task: h.Event.Task,
 			At: h.Since, Note: h.Consumer, Count: h.Count,
 		})
 	}
-	if len(held) < 2*fewRunning {
+	if len(running) < 2*fewRunning {
 		o.Of.Running = tasks
 	}
 	return err
@@ -102,9 +102,9 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 		row.Kind, row.Execution, row.Note = "execution", x.ID, problems[i]
 		o.Failed = append(o.Failed, row)
 	}
-	letters, _, err := l.store.Letters(ctx, store.LetterQuery{Tenant: l.opts.Tenant, Count: fewFailed, Brief: true})
-	for _, letter := range letters {
-		o.Failed = append(o.Failed, letterRow(letter))
+	deadLetters, _, err := l.store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: l.opts.Tenant, Count: fewFailed, Brief: true})
+	for _, deadLetter := range deadLetters {
+		o.Failed = append(o.Failed, deadLetterRow(deadLetter))
 	}
 	slices.SortStableFunc(o.Failed, func(a, b tui.Row) int { return ended(b).Compare(ended(a)) })
 	o.Failed = o.Failed[:min(len(o.Failed), fewFailed)]
@@ -119,7 +119,7 @@ func (l *Live) faulted(ctx context.Context) ([]store.Execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, err := l.store.Outlines(ctx, l.opts.Tenant, l.sample.fallen()...)
+	seen, err := l.store.Outlines(ctx, l.opts.Tenant, l.sample.faulted()...)
 	if err != nil {
 		return nil, err
 	}

@@ -28,11 +28,11 @@ func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
 		q.Limit = usualRows
 	}
 	read := map[tui.Table]func(context.Context, tui.Query) (tui.Page, error){
-		tui.Executions: l.executions, tui.Timers: l.timers, tui.Letters: l.letters, tui.Events: l.events,
+		tui.Executions: l.executions, tui.Timers: l.timers, tui.DeadLetters: l.deadLetters, tui.Events: l.events,
 	}[q.Table]
 	page, err := read(ctx, q)
 	page.Until = reached(page.Next)
-	return page, told(ctx, err)
+	return page, lost(ctx, err)
 }
 
 // reached is the moment of a place in a table: the seconds at which a timer is due
@@ -127,11 +127,11 @@ func hopeless(f tui.Filter, text string) bool {
 	return false
 }
 
-func (l *Live) letters(ctx context.Context, q tui.Query) (page tui.Page, err error) {
+func (l *Live) deadLetters(ctx context.Context, q tui.Query) (page tui.Page, err error) {
 	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
-		letters, next, err := l.store.Letters(ctx, l.entries(q, after))
-		for _, letter := range letters {
-			rows = append(rows, letterRow(letter))
+		deadLetters, next, err := l.store.DeadLetters(ctx, l.entries(q, after))
+		for _, deadLetter := range deadLetters {
+			rows = append(rows, deadLetterRow(deadLetter))
 		}
 		return rows, next != "", err
 	})
@@ -148,8 +148,8 @@ func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err erro
 }
 
 // entries are those of a stream to read next; a table begins with the newest.
-func (l *Live) entries(q tui.Query, after string) store.LetterQuery {
-	query := store.LetterQuery{Tenant: l.opts.Tenant, Count: q.Limit, Brief: true, Oldest: q.Back}
+func (l *Live) entries(q tui.Query, after string) store.DeadLetterQuery {
+	query := store.DeadLetterQuery{Tenant: l.opts.Tenant, Count: q.Limit, Brief: true, Oldest: q.Back}
 	if !q.Filter.Empty() {
 		query.Count = streamAtOnce
 	}

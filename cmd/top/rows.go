@@ -3,7 +3,7 @@ package top
 import (
 	"time"
 
-	"flunq.io/flunq/cmd/tale"
+	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -35,17 +35,17 @@ func timerRow(p store.Pending, now time.Time) tui.Row {
 	return row
 }
 
-func letterRow(l store.Letter) tui.Row {
+func deadLetterRow(l store.DeadLetter) tui.Row {
 	return tui.Row{
-		ID: l.ID, Cursor: l.ID, State: tui.Dead, Kind: tale.Type(l.Event.Type), Workflow: l.Event.Workflow,
+		ID: l.ID, Cursor: l.ID, State: tui.Dead, Kind: describe.Type(l.Event.Type), Workflow: l.Event.Workflow,
 		Execution: l.Event.Execution, Task: l.Event.Task, Note: l.Reason, At: l.Died, Count: int64(l.Attempts),
 	}
 }
 
 func eventRow(p store.Published) tui.Row {
 	row := tui.Row{
-		ID: p.ID, Cursor: p.ID, Kind: tale.Type(p.Event.Type), Workflow: p.Event.Workflow,
-		Execution: p.Event.Execution, Task: p.Event.Task, Note: tale.Brief(p.Event), At: p.At,
+		ID: p.ID, Cursor: p.ID, Kind: describe.Type(p.Event.Type), Workflow: p.Event.Workflow,
+		Execution: p.Event.Execution, Task: p.Event.Task, Note: describe.Brief(p.Event), At: p.At,
 	}
 	if p.Err != nil {
 		row.State, row.Note = tui.Broken, p.Err.Error()

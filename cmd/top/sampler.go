@@ -72,8 +72,8 @@ func (s *sampler) rates(g store.Glance, passed time.Duration) (events, fires flo
 	return events, events * float64(g.Fired) / float64(g.Sample)
 }
 
-// fallen are the executions that were seen to fail lately.
-func (s *sampler) fallen() []string {
+// faulted are the executions that were seen to fail lately.
+func (s *sampler) faulted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.failed)

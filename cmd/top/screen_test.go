@@ -15,7 +15,7 @@ func TestScreen(t *testing.T) {
 	for _, size := range [][2]string{{"80", "24"}, {"120", "40"}, {"200", "60"}} {
 		t.Run(size[0]+"x"+size[1], func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnvironment(t)
 			w.run()
 			for i := range 5 {
 				w.start(fmt.Sprintf("order-%d", i), "nap", nap)
@@ -23,7 +23,7 @@ func TestScreen(t *testing.T) {
 			}
 			w.start("broken", "broken", "do: [{fall: {raise: {error: {type: https://example.com/no, status: 418, title: no tea}}}}]")
 			w.becomes("broken", tui.Faulted)
-			w.bury("lost-1", "com.shop.paid", "nobody could read it")
+			w.addDeadLetter("lost-1", "com.shop.paid", "nobody could read it")
 			term := newTerminal(t, size[0], size[1], "top", "--redis-url", "redis://"+w.rdb.Options().Addr)
 
 			term.shows("Overview", "5 open", "worker", "executor", "timer", "alive", "order-0", "in 5", "no tea") // 59 minutes, or less where it takes long
@@ -38,7 +38,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-func (*world) filters(term *terminal) {
+func (*environment) filters(term *terminal) {
 	term.Helper()
 	term.keys("2")
 	term.shows("order-0", "order-4", "broken", "waiting", "faulted")
@@ -49,7 +49,7 @@ func (*world) filters(term *terminal) {
 	term.shows("1 of 1", "order-3", "test.nap", "!order-4", "!broken")
 }
 
-func (*world) opens(term *terminal) {
+func (*environment) opens(term *terminal) {
 	term.Helper()
 	term.keys("Enter")
 	term.shows("order-3", "test.nap", "rest", "wait", "waiting")
@@ -59,7 +59,7 @@ func (*world) opens(term *terminal) {
 	term.shows("Overview", "5 open")
 }
 
-func (w *world) fires(term *terminal) {
+func (w *environment) fires(term *terminal) {
 	term.Helper()
 	term.keys("3")
 	term.shows("order-0", "order-1", "wait")
@@ -78,7 +78,7 @@ func (w *world) fires(term *terminal) {
 	w.becomes("order-1", tui.Completed)
 }
 
-func (w *world) cancels(term *terminal) {
+func (w *environment) cancels(term *terminal) {
 	term.Helper()
 	term.keys("2")
 	term.shows("order-3")
@@ -97,7 +97,7 @@ func (w *world) cancels(term *terminal) {
 	term.shows("cancelled")
 }
 
-func (w *world) replays(term *terminal) {
+func (w *environment) replays(term *terminal) {
 	term.Helper()
 	term.keys("4")
 	term.shows("com.shop.paid")
@@ -124,7 +124,7 @@ func TestScreenOfLostRedis(t *testing.T) {
 	server := redistest.Serve(t, "--appendonly", "yes", "--appendfsync", "always")
 	rdb := must(store.Dial(t.Context(), server.Options().Addr))(t)
 	t.Cleanup(func() { _ = rdb.Close() })
-	w := worldOn(t, rdb)
+	w := environmentOn(t, rdb)
 	stop := w.run()
 	w.start("order-1", "nap", nap)
 	w.timerOf("order-1")

@@ -29,7 +29,7 @@ func (v *Virtual) Overview(ctx context.Context) (tui.Overview, error) {
 		return o, err
 	}
 	o.Clock, err = v.clock(ctx)
-	return o, told(ctx, err)
+	return o, lost(ctx, err)
 }
 
 // clock is how the clock stands, with the timers that it comes by next.
@@ -50,10 +50,10 @@ func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 // all is done that follows from it.
 func (v *Virtual) Move(ctx context.Context, m tui.Move) (tui.Clock, error) {
 	if err := v.move(ctx, m); err != nil {
-		return tui.Clock{}, told(ctx, err)
+		return tui.Clock{}, lost(ctx, err)
 	}
 	clock, err := v.clock(ctx)
-	return clock, told(ctx, err)
+	return clock, lost(ctx, err)
 }
 
 func (v *Virtual) move(ctx context.Context, m tui.Move) error {

@@ -21,7 +21,7 @@ func TestVirtualClock(t *testing.T) {
 	t.Cleanup(r.Close)
 	rdb := must(store.Dial(t.Context(), r.URL()))(t)
 	t.Cleanup(func() { _ = rdb.Close() })
-	w := worldOn(t, rdb)
+	w := environmentOn(t, rdb)
 	w.run()
 	keeper, ok := w.source.(tui.Timekeeper)
 	if !ok {
@@ -60,7 +60,7 @@ func TestVirtualClock(t *testing.T) {
 			t.Errorf("%v was done", m)
 		}
 	}
-	if _, ok := newWorld(t).source.(tui.Timekeeper); ok {
+	if _, ok := newEnvironment(t).source.(tui.Timekeeper); ok {
 		t.Error("an ordinary Redis has a clock that can be moved")
 	}
 }

@@ -224,9 +224,9 @@ func holdsSecret(text string, secrets map[string]any) (found bool) {
 	return found
 }
 
-// hideCut hides the beginnings of secrets that a message about a value was cut in: as a
+// redactCut hides the beginnings of secrets that a message about a value was cut in: as a
 // whole a secret is known wherever it is kept, but not a piece of it.
-func hideCut(text string, secrets map[string]any) string {
+func redactCut(text string, secrets map[string]any) string {
 	if len(secrets) == 0 {
 		return text
 	}

@@ -107,19 +107,19 @@ type Decision struct {
 	Listen   []string      // types of events to be woken for from now on; "*" is all
 	Unlisten []string      // … and no longer
 
-	page page // that the data of its events is written on
+	arena arena // that the data of its events is written on
 }
 
 // Next is an empty decision that is written behind this one, in the room that is
 // left there.
 func (d *Decision) Next() Decision {
-	return Decision{History: d.History[len(d.History):], Publish: d.Publish[len(d.Publish):], page: d.page}
+	return Decision{History: d.History[len(d.History):], Publish: d.Publish[len(d.Publish):], arena: d.arena}
 }
 
 // On is an empty decision that is written on other paper, and its data behind that of
 // this one.
 func (d *Decision) On(history, publish []event.Event) Decision {
-	return Decision{History: history[:0], Publish: publish[:0], page: d.page}
+	return Decision{History: history[:0], Publish: publish[:0], arena: d.arena}
 }
 
 // listen subscribes; a type that was unsubscribed in the same decision stays subscribed.

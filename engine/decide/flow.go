@@ -29,7 +29,7 @@ func (n *Node) list() dsl.TaskList {
 
 // enter begins the list of a node.
 func (m *machine) enter(n *Node, input any) {
-	n.At, n.Lap = 0, 0
+	n.At, n.Visit = 0, 0
 	m.next(n, 0, input)
 }
 
@@ -51,8 +51,8 @@ func (m *machine) next(n *Node, index int, input any) {
 func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 	n := &Node{StartedAt: m.Now, Raw: Data{raw}, Input: Data{raw}, task: t, parent: parent}
 	n.place()
-	n.mark(m.again)
-	m.again = ""
+	n.mark(m.retrySuffix)
+	m.retrySuffix = ""
 	m.Tasks++
 	if limit := m.env.opts.Limits.Tasks; m.Tasks > limit {
 		m.fault(event.NewProblem(event.Runtime, fmt.Sprintf("more than %d tasks were started, the next one is %q (limit Tasks)", limit, t.Name)), t.Ref)
@@ -257,7 +257,7 @@ func (m *machine) childDone(parent, child *Node, out any, directive string) {
 	default:
 		index := parent.list().Find(directive)
 		if index <= parent.At {
-			parent.Lap++
+			parent.Visit++
 		}
 		m.next(parent, index, out)
 	}
@@ -329,7 +329,7 @@ func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
 func (env *Env) Publishable(p *event.Problem, ref string) *event.Problem {
 	full := *p
 	full.Type = event.FullType(p.Type, env.base)
-	full.Detail = hideCut(full.Detail, env.opts.Secrets)
+	full.Detail = redactCut(full.Detail, env.opts.Secrets)
 	if full.Instance == "" {
 		full.Instance = ref
 	}

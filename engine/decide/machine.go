@@ -7,13 +7,13 @@ import "flunq.io/flunq/engine/expr"
 type machine struct {
 	*State
 
-	env    *Env
-	d      *Decision
-	agenda []agendum
-	ahead  int    // of the agenda; all before it is done
-	again  string // marks the run that begins next as one that is retried
-	own    view   // of the task that is computed
-	ids    serials
+	env         *Env
+	d           *Decision
+	agenda      []agendum
+	ahead       int    // of the agenda; all before it is done
+	retrySuffix string // marks the run that begins next as one that is retried
+	own         view   // of the task that is computed
+	ids         serials
 }
 
 // machine begins a transition.
@@ -28,7 +28,7 @@ func (s *State) machine(env *Env, d *Decision) *machine {
 
 // rest ends a transition: nothing of it is kept.
 func (m *machine) rest() {
-	m.env, m.d, m.again = nil, nil, ""
+	m.env, m.d, m.retrySuffix = nil, nil, ""
 	m.agenda, m.ahead = m.agenda[:0], 0
 	m.own.n, m.own.Dot = nil, nil
 }

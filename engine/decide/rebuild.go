@@ -25,7 +25,7 @@ func Rebuild(env *Env, history []event.Event) (*State, error) {
 // decisions made must be just those that deciding again makes; anything else is
 // a Divergence.
 func (s *State) Replay(env *Env, history []event.Event) error {
-	var room Decision // that is used again: what was made is compared before more is
+	var buffer Decision // that is used again: what was made is compared before more is
 	for _, e := range history {
 		version := s.Version - int64(len(s.made)) + 1
 		if len(s.made) > 0 {
@@ -38,7 +38,7 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 		if s.abandoned(env, e) {
 			continue
 		}
-		d := Decision{History: room.History[:0], Publish: room.Publish[:0], page: room.page}
+		d := Decision{History: buffer.History[:0], Publish: buffer.Publish[:0], arena: buffer.arena}
 		applied, err := s.Apply(env, e, &d)
 		if err != nil {
 			return fmt.Errorf("version %d: %w", version, err)
@@ -46,7 +46,7 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 		if !applied {
 			return &Divergence{Version: version, Got: e}
 		}
-		s.made, room = d.History[1:], d
+		s.made, buffer = d.History[1:], d
 	}
 	return nil
 }

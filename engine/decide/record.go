@@ -18,7 +18,7 @@ func (m *machine) event(typ event.Type, task string, data []byte) event.Event {
 	return event.Event{
 		ID:     m.serial(),
 		Source: Source, Type: typ, Time: m.Now,
-		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: m.d.page.keep(data),
+		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: m.d.arena.keep(data),
 	}
 }
 
@@ -42,8 +42,8 @@ func (m *machine) serial() string {
 		if len(m.d.History) >= few {
 			count = manyIDs
 		}
-		var room [512]byte
-		text := room[:0]
+		var buffer [512]byte
+		text := buffer[:0]
 		for v := version; v < version+count; v++ {
 			text = strconv.AppendInt(append(append(text, m.Execution...), '/'), v, 10)
 		}
@@ -97,10 +97,10 @@ func (m *machine) recordFailed(n *Node, p *event.Problem) {
 
 // taskMembers begins a JSON object with the members that name a task, with room for
 // so many bytes behind them.
-func (m *machine) taskMembers(n *Node, room int) []byte {
+func (m *machine) taskMembers(n *Node, buffer int) []byte {
 	const names = 48
-	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + room
-	dst := append(m.d.page.room(size), `{"task_id":`...)
+	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + buffer
+	dst := append(m.d.arena.reserve(size), `{"task_id":`...)
 	dst = expr.AppendText(dst, n.id)
 	dst = append(dst, `,"task_name":`...)
 	dst = expr.AppendText(dst, n.task.Name)

@@ -108,7 +108,7 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 	if n.task.Kind == dsl.Call && m.Nonce != "" {
 		data = expr.AppendText(append(data, `,"nonce":`...), m.Nonce)
 	}
-	return m.d.page.keep(append(data, '}')), nil
+	return m.d.arena.keep(append(data, '}')), nil
 }
 
 // takeCompleted takes the result of a task that was requested.

@@ -7,9 +7,9 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Fallen is where a faulted execution stood: the task that failed and those
+// FaultPoint is where a faulted execution stood: the task that failed and those
 // around it, outermost first, as they were.
-type Fallen struct {
+type FaultPoint struct {
 	Root  *Node           `json:"root"`
 	Chain []*Node         `json:"chain"`
 	Keys  map[string]Data `json:"keys,omitempty"`
@@ -26,12 +26,12 @@ func (m *machine) faultAt(chain []*Node, p *event.Problem, ref string) {
 			break
 		}
 	}
-	var fallen *Fallen
+	var faulted *FaultPoint
 	if len(chain) > 0 {
-		fallen = &Fallen{Root: m.Root, Chain: chain, Keys: m.Keys, Seen: m.Seen}
+		faulted = &FaultPoint{Root: m.Root, Chain: chain, Keys: m.Keys, Seen: m.Seen}
 	}
 	m.fault(p, ref)
-	m.Fallen = fallen
+	m.Faulted = faulted
 }
 
 // causes are a task that failed and those inside that it failed of, outermost first.
@@ -56,35 +56,35 @@ func (m *machine) underway() []*Node {
 // begins again with the input and the $context that it had. The tasks around it
 // go on as they were; all their time limits begin anew.
 func (m *machine) takeRetried() func() {
-	if m.Status != Faulted || m.Fallen == nil {
+	if m.Status != Faulted || m.Faulted == nil {
 		return nil
 	}
 	return func() {
-		f := m.Fallen
-		m.Fallen, m.Error, m.Status = nil, nil, Running
+		f := m.Faulted
+		m.Faulted, m.Error, m.Status = nil, nil, Running
 		m.Root, m.Keys, m.Seen = f.Root, f.Keys, f.Seen
 		m.Root.closed, m.Root.Children = false, nil
-		m.Again++
+		m.Retried++
 		if value := m.env.def.Timeout; value != nil {
 			if err := m.scheduleTimeout(value); err != nil {
 				m.fault(problemOf(err), "/timeout")
-				m.Fallen = f
+				m.Faulted = f
 				return
 			}
 		}
 		last := len(f.Chain) - 1
 		if parent := m.revive(f.Chain[:last]); parent != nil {
-			m.later(parent, func() { m.beginAgain(parent, f.Chain[last]) })
+			m.later(parent, func() { m.restart(parent, f.Chain[last]) })
 		}
 	}
 }
 
-// beginAgain runs a task that failed once more.
-func (m *machine) beginAgain(parent, failed *Node) {
+// restart runs a task that failed once more.
+func (m *machine) restart(parent, failed *Node) {
 	if failed.Before != nil {
 		m.Context = failed.Before.Context
 	}
-	m.again = "r" + strconv.Itoa(m.Again)
+	m.retrySuffix = "r" + strconv.Itoa(m.Retried)
 	if skipped := m.begin(parent, failed.task, failed.Raw.V); skipped {
 		m.next(parent, parent.At+1, failed.Raw.V)
 	}

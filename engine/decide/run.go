@@ -17,30 +17,30 @@ import (
 func (n *Node) place() {
 	p := n.parent
 	n.Run.Ref = n.task.Ref
-	n.Run.Iteration, n.Gap = p.Run.Iteration, p.Gap
-	n.Run.Attempt, n.Spare = p.Run.Attempt, p.Spare
-	var room [128]byte
-	text := append(room[:0], p.Run.Iteration...)
+	n.Run.Iteration, n.SkippedLists = p.Run.Iteration, p.SkippedLists
+	n.Run.Attempt, n.SkippedTries = p.Run.Attempt, p.SkippedTries
+	var buffer [128]byte
+	text := append(buffer[:0], p.Run.Iteration...)
 	switch p.task.Kind {
 	case dsl.Fork:
 		n.id = n.Run.String()
 		return
 	case dsl.For:
-		text, n.Gap = strconv.AppendInt(segment(text), int64(p.For.Index), 10), 0
+		text, n.SkippedLists = strconv.AppendInt(segment(text), int64(p.For.Index), 10), 0
 	case dsl.Listen:
-		text, n.Gap = strconv.AppendInt(segment(text), int64(p.Listen.Handled), 10), 0
+		text, n.SkippedLists = strconv.AppendInt(segment(text), int64(p.Listen.Handled), 10), 0
 	case dsl.Call:
-		text, n.Gap = append(segment(text), event.EscapeRef(p.Run.Ref)...), 0
+		text, n.SkippedLists = append(segment(text), event.EscapeRef(p.Run.Ref)...), 0
 	case dsl.Try:
 		n.placeAttempt()
 	}
-	if p.Lap == 0 {
-		n.Gap++
+	if p.Visit == 0 {
+		n.SkippedLists++
 	} else {
-		for text = segment(text); n.Gap > 0; n.Gap-- {
+		for text = segment(text); n.SkippedLists > 0; n.SkippedLists-- {
 			text = append(text, "r0."...)
 		}
-		text = strconv.AppendInt(append(text, 'r'), int64(p.Lap), 10)
+		text = strconv.AppendInt(append(text, 'r'), int64(p.Visit), 10)
 	}
 	n.name(text)
 }
@@ -57,8 +57,8 @@ func segment(path []byte) []byte {
 func (n *Node) name(iteration []byte) {
 	if len(iteration) > len(n.parent.Run.Iteration) {
 		// One text is both.
-		var room [256]byte
-		id := append(append(append(room[:0], event.EscapeRef(n.Run.Ref)...), '#'), iteration...)
+		var buffer [256]byte
+		id := append(append(append(buffer[:0], event.EscapeRef(n.Run.Ref)...), '#'), iteration...)
 		n.id = string(id)
 		n.Run.Iteration = n.id[len(id)-len(iteration):]
 		if n.Run.Attempt == "" {
@@ -79,11 +79,11 @@ func (n *Node) mark(again string) {
 
 func (n *Node) placeAttempt() {
 	if n.parent.Try.Retries == 0 {
-		n.Spare++
+		n.SkippedTries++
 		return
 	}
-	zeros := strings.Repeat("0.", n.Spare)
-	n.Run.Attempt, n.Spare = join(n.Run.Attempt, zeros+strconv.Itoa(n.parent.Try.Retries)), 0
+	zeros := strings.Repeat("0.", n.SkippedTries)
+	n.Run.Attempt, n.SkippedTries = join(n.Run.Attempt, zeros+strconv.Itoa(n.parent.Try.Retries)), 0
 }
 
 func join(path, segment string) string {

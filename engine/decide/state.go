@@ -67,10 +67,10 @@ type State struct {
 	Timeout *event.Timer        `json:"timeout,omitempty"`          // of the whole execution
 	Unset   []event.TimerChange `json:"cancelled_timers,omitempty"` // those it waits for that an operator has cancelled
 
-	Paused bool          `json:"suspended,omitempty"` // suspended: nothing begins
-	Held   []event.Event `json:"deferred,omitempty"`  // what came meanwhile, in order
-	Fallen *Fallen       `json:"faulted,omitempty"`   // once faulted: where it goes on if it is retried
-	Again  int           `json:"retried,omitempty"`   // how often it was
+	Paused   bool          `json:"suspended,omitempty"` // suspended: nothing begins
+	Deferred []event.Event `json:"deferred,omitempty"`  // what came meanwhile, in order
+	Faulted  *FaultPoint   `json:"faulted,omitempty"`   // once faulted: where it goes on if it is retried
+	Retried  int           `json:"retried,omitempty"`   // how often it was
 
 	Output Data           `json:"output,omitzero"` // once completed
 	Error  *event.Problem `json:"error,omitempty"` // once faulted
@@ -93,10 +93,10 @@ type Node struct {
 	Own       *Scoped       `json:"own_context,omitempty"`    // $context of a branch of a fork
 	Before    *Scoped       `json:"context_before,omitempty"` // $context as the task found it, once it has changed
 
-	At    int `json:"at,omitempty"`            // index of the current task in a list, of the branch in a fork
-	Lap   int `json:"visit,omitempty"`         // jumps back in a list
-	Gap   int `json:"skipped_lists,omitempty"` // lists without laps above, see Run
-	Spare int `json:"skipped_tries,omitempty"` // tries without retries above, see Run
+	At           int `json:"at,omitempty"`            // index of the current task in a list, of the branch in a fork
+	Visit        int `json:"visit,omitempty"`         // jumps back in a list
+	SkippedLists int `json:"skipped_lists,omitempty"` // lists without laps above, see Run
+	SkippedTries int `json:"skipped_tries,omitempty"` // tries without retries above, see Run
 
 	For    *forState    `json:"for,omitempty"`
 	Fork   *forkState   `json:"fork,omitempty"`
@@ -140,9 +140,9 @@ func Restore(env *Env, snapshot []byte) (*State, error) {
 			s.adopt(env, s.Root, child)
 		}
 	}
-	if s.Fallen != nil {
-		s.Fallen.Root.task = env.root
-		for _, n := range s.Fallen.Chain {
+	if s.Faulted != nil {
+		s.Faulted.Root.task = env.root
+		for _, n := range s.Faulted.Chain {
 			n.task, n.id = env.def.Task(n.Run.Ref), n.Run.String()
 		}
 	}

@@ -28,7 +28,7 @@ func (s *State) Needs(env *Env) (needs Needs) {
 			needs.Children = append(needs.Children, n.Child)
 		}
 	}
-	for _, e := range s.Held { // it has come, and is taken when the execution is resumed
+	for _, e := range s.Deferred { // it has come, and is taken when the execution is resumed
 		if fired, err := firedOf(e); e.Type == event.TimerFired && err == nil {
 			needs.Timers = slices.DeleteFunc(needs.Timers, func(t event.Timer) bool { return sameTimer(t, fired.Timer) })
 		}

@@ -17,10 +17,10 @@ func (m *machine) takeSuspended() func() {
 // hold puts an event off that means something now, until the execution goes on;
 // nil if it is held already.
 func (m *machine) hold(e event.Event) func() {
-	if slices.ContainsFunc(m.Held, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
+	if slices.ContainsFunc(m.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
 		return nil
 	}
-	return func() { m.Held = append(m.Held, e) }
+	return func() { m.Deferred = append(m.Deferred, e) }
 }
 
 // takeResumed goes on with what was held, in its order. What has lost its meaning
@@ -30,9 +30,9 @@ func (m *machine) takeResumed() func() {
 		return nil
 	}
 	return func() {
-		held := m.Held
-		m.Paused, m.Held = false, nil
-		for _, e := range held {
+		deferred := m.Deferred
+		m.Paused, m.Deferred = false, nil
+		for _, e := range deferred {
 			// It could be read when it was held, so there is no error now.
 			if take, err := m.progress(e); err == nil && take != nil {
 				take()

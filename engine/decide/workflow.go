@@ -168,7 +168,7 @@ func (m *machine) end(status Status) {
 		m.Timeout = nil
 	}
 	m.Status, m.Root, m.inline, m.Keys, m.Seen = status, nil, nil, nil, nil
-	m.agenda, m.ahead, m.Paused, m.Held, m.Unset = nil, 0, false, nil, nil
+	m.agenda, m.ahead, m.Paused, m.Deferred, m.Unset = nil, 0, false, nil, nil
 }
 
 // publishEnd tells the world, and an execution that waits for this one.

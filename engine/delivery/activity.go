@@ -27,22 +27,22 @@ type What string
 // The kinds of activities. Between Began and Done, Failed, Buried or Broken a
 // service handles one message; a step that comes back to it begins again.
 const (
-	Began      What = "began"
-	Done       What = "done"
-	Failed     What = "failed"  // will be delivered again
-	Buried     What = "buried"  // is a dead letter now
-	Broken     What = "broken"  // Redis did not let it finish; it is still held
-	Claimed    What = "claimed" // taken over from a silent consumer
-	Unread     What = "unread"  // nothing could be read
-	Registered What = "registered"
-	Cancelled  What = "cancelled"
-	Performed  What = "performed" // a task, well or, with Err, not
-	Firing     What = "firing"    // timers are about to be fired
-	Fired      What = "fired"
-	Unfired    What = "unfired"  // what was due could not be published
-	Removed    What = "removed"  // executions that had ended, by the housekeeping
-	Restored   What = "restored" // what an execution waits for and Redis had lost, by the sweep
-	Stuck      What = "stuck"    // an execution that nothing will wake, and that the sweep cannot help
+	Began        What = "began"
+	Done         What = "done"
+	Failed       What = "failed"  // will be delivered again
+	DeadLettered What = "buried"  // is a dead letter now
+	Broken       What = "broken"  // Redis did not let it finish; it is still held
+	Claimed      What = "claimed" // taken over from a silent consumer
+	Unread       What = "unread"  // nothing could be read
+	Registered   What = "registered"
+	Cancelled    What = "cancelled"
+	Performed    What = "performed" // a task, well or, with Err, not
+	Firing       What = "firing"    // timers are about to be fired
+	Fired        What = "fired"
+	Unfired      What = "unfired"  // what was due could not be published
+	Removed      What = "removed"  // executions that had ended, by the housekeeping
+	Restored     What = "restored" // what an execution waits for and Redis had lost, by the sweep
+	Stuck        What = "stuck"    // an execution that nothing will wake, and that the sweep cannot help
 )
 
 // Observer is shown activities as they happen. It is called from all services at
@@ -50,7 +50,7 @@ const (
 type Observer func(Activity)
 
 // Tell shows the desk's observer an activity.
-func (d *Desk) Tell(a Activity) {
+func (d *Consumer) Tell(a Activity) {
 	if d.opts.Observe == nil {
 		return
 	}

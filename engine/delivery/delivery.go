@@ -113,19 +113,19 @@ func (p Policy) pause(m store.Message, class Class) time.Duration {
 // Deaths of processes beside which, and alone with which, a message was handled
 // before it is a suspect, and before it is given up.
 const (
-	suspect = 2
-	poison  = 5
+	poisonCandidate = 2
+	poison          = 5
 )
 
-// Suspect reports whether a message is to be handled with nothing beside it: two
+// PoisonCandidate reports whether a message is to be handled with nothing beside it: two
 // processes have died while they had it.
-func Suspect(m store.Message) bool { return m.Deaths >= suspect }
+func PoisonCandidate(m store.Message) bool { return m.Crashes >= poisonCandidate }
 
 // Poison is why a message is given up without a further try, nil if it is not.
 func Poison(m store.Message) error {
-	if m.Deaths < poison {
+	if m.Crashes < poison {
 		return nil
 	}
 	return As(Permanent, fmt.Errorf("%d processes died while they handled it, the last %d with nothing beside it",
-		m.Deaths, poison-suspect))
+		m.Crashes, poison-poisonCandidate))
 }

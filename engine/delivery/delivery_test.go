@@ -16,31 +16,31 @@ import (
 
 const tenant = "acme"
 
-// desk is a worker's desk on an empty Redis, and what it told.
-type desk struct {
-	*delivery.Desk
-	mini *miniredis.Miniredis
-	told []delivery.Activity
+// consumer is a worker's desk on an empty Redis, and what it told.
+type consumer struct {
+	*delivery.Consumer
+	mini       *miniredis.Miniredis
+	activities []delivery.Activity
 }
 
-func newDesk(t *testing.T) *desk {
+func newConsumer(t *testing.T) *consumer {
 	t.Helper()
-	return newDeskWith(t, &delivery.Gate{})
+	return newConsumerWith(t, &delivery.Isolation{})
 }
 
-// newDeskWith is a desk of a process that has a gate already.
-func newDeskWith(t *testing.T, gate *delivery.Gate) *desk {
+// newConsumerWith is a desk of a process that has a gate already.
+func newConsumerWith(t *testing.T, isolation *delivery.Isolation) *consumer {
 	t.Helper()
-	d := &desk{mini: miniredis.RunT(t)}
+	d := &consumer{mini: miniredis.RunT(t)}
 	d.mini.SetTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	rdb, err := store.Dial(t.Context(), d.mini.Addr())
 	must(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	opts := delivery.Defaults("worker", store.WorkerGroup)
-	opts.Consumer, opts.Tenants, opts.Block = "w1", delivery.NewRoster(tenant), 0
-	opts.Gate = gate
-	opts.Observe = func(a delivery.Activity) { d.told = append(d.told, a) }
-	d.Desk, err = delivery.NewDesk(store.New(rdb, store.Options{}), opts)
+	opts.Consumer, opts.Tenants, opts.Block = "w1", delivery.NewTenantSet(tenant), 0
+	opts.Isolation = isolation
+	opts.Observe = func(a delivery.Activity) { d.activities = append(d.activities, a) }
+	d.Consumer, err = delivery.NewConsumer(store.New(rdb, store.Options{}), opts)
 	must(t, err)
 	must(t, d.Store.Groups(t.Context(), tenant))
 	return d
@@ -54,14 +54,14 @@ func must(t *testing.T, err error) {
 }
 
 // send publishes an event.
-func (d *desk) send(t *testing.T, id string) {
+func (d *consumer) send(t *testing.T, id string) {
 	t.Helper()
 	e := event.Event{ID: id, Source: "/test", Type: "com.x", Tenant: tenant}
 	must(t, d.Store.Publish(t.Context(), e))
 }
 
 // work handles all that there is, as handle does.
-func (d *desk) work(t *testing.T, handle func(context.Context, store.Message) error) error {
+func (d *consumer) work(t *testing.T, handle func(context.Context, store.Message) error) error {
 	t.Helper()
 	if _, _, err := d.Fill(t.Context(), 0); err != nil {
 		t.Fatal(err)
@@ -83,9 +83,9 @@ func each(handle func(context.Context, store.Message) error) func(context.Contex
 }
 
 // whats are the kinds of what was told.
-func (d *desk) whats() []delivery.What {
+func (d *consumer) whats() []delivery.What {
 	var out []delivery.What
-	for _, a := range d.told {
+	for _, a := range d.activities {
 		out = append(out, a.What)
 	}
 	return out
@@ -95,7 +95,7 @@ func (d *desk) whats() []delivery.What {
 // dead letter, with its reason.
 func TestRecoverable(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newConsumer(t)
 	d.send(t, "a")
 	for attempt := range 3 {
 		handled := false
@@ -114,11 +114,11 @@ func TestRecoverable(t *testing.T) {
 			d.fire(t, longest)
 		}
 	}
-	letters, err := d.mini.Stream("tenant:acme:events:dlq")
-	if err != nil || len(letters) != 1 {
-		t.Fatal(letters, err)
+	deadLetters, err := d.mini.Stream("tenant:acme:events:dlq")
+	if err != nil || len(deadLetters) != 1 {
+		t.Fatal(deadLetters, err)
 	}
-	if last := d.told[len(d.told)-1]; last.What == delivery.Broken {
+	if last := d.activities[len(d.activities)-1]; last.What == delivery.Broken {
 		t.Error(last)
 	}
 }
@@ -126,7 +126,7 @@ func TestRecoverable(t *testing.T) {
 // What comes before what it is about is waited for longer than a lease.
 func TestEarly(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newConsumer(t)
 	d.send(t, "a")
 	for range 11 {
 		must(t, d.work(t, func(ctx context.Context, m store.Message) error {
@@ -134,13 +134,13 @@ func TestEarly(t *testing.T) {
 		}))
 		d.fire(t, 5*time.Minute)
 	}
-	if letters, _ := d.mini.Stream("tenant:acme:events:dlq"); len(letters) > 0 {
-		t.Errorf("%d letters", len(letters))
+	if deadLetters, _ := d.mini.Stream("tenant:acme:events:dlq"); len(deadLetters) > 0 {
+		t.Errorf("%d letters", len(deadLetters))
 	}
 }
 
 // fire delivers what was put off, which must be due within a time.
-func (d *desk) fire(t *testing.T, within time.Duration) {
+func (d *consumer) fire(t *testing.T, within time.Duration) {
 	t.Helper()
 	now, err := d.Store.Now(t.Context())
 	must(t, err)
@@ -177,13 +177,13 @@ func TestClasses(t *testing.T) {
 // A permanent error is not tried again, and a transient one at once.
 func TestOtherClasses(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newConsumer(t)
 	d.send(t, "a")
 	must(t, d.work(t, func(ctx context.Context, m store.Message) error {
 		return d.Reject(ctx, m, delivery.As(delivery.Permanent, errors.New("never")), "")
 	}))
-	if letters, _ := d.mini.Stream("tenant:acme:events:dlq"); len(letters) != 1 {
-		t.Errorf("%d letters, want 1", len(letters))
+	if deadLetters, _ := d.mini.Stream("tenant:acme:events:dlq"); len(deadLetters) != 1 {
+		t.Errorf("%d letters, want 1", len(deadLetters))
 	}
 	d.send(t, "b")
 	must(t, d.work(t, func(ctx context.Context, m store.Message) error {
@@ -193,22 +193,22 @@ func TestOtherClasses(t *testing.T) {
 }
 
 // A suspect is handled with nothing beside it, and those that come later wait.
-func TestGate(t *testing.T) {
+func TestIsolation(t *testing.T) {
 	t.Parallel()
-	var g delivery.Gate
-	plain, suspect := store.Message{ID: "1"}, store.Message{ID: "2", Deaths: 2}
+	var g delivery.Isolation
+	plain, poisonCandidate := store.Message{ID: "1"}, store.Message{ID: "2", Crashes: 2}
 	steps := []struct {
 		what string
 		do   func() bool
 		want bool
 	}{
 		{"two side by side", func() bool { first := g.Enter(plain); return g.Enter(plain) && first }, true},
-		{"a suspect beside them", func() bool { return g.Enter(suspect) }, false},
+		{"a suspect beside them", func() bool { return g.Enter(poisonCandidate) }, false},
 		{"another while a suspect waits", func() bool { return g.Enter(plain) }, false},
-		{"a suspect beside one", func() bool { g.Leave(); return g.Enter(suspect) }, false},
-		{"a suspect alone", func() bool { g.Leave(); return g.Enter(suspect) }, true},
+		{"a suspect beside one", func() bool { g.Leave(); return g.Enter(poisonCandidate) }, false},
+		{"a suspect alone", func() bool { g.Leave(); return g.Enter(poisonCandidate) }, true},
 		{"another beside a suspect", func() bool { return g.Enter(plain) }, false},
-		{"a suspect beside a suspect", func() bool { return g.Enter(suspect) }, false},
+		{"a suspect beside a suspect", func() bool { return g.Enter(poisonCandidate) }, false},
 		{"another after it", func() bool { g.Leave(); return g.Enter(plain) }, true},
 	}
 	for _, s := range steps {
@@ -221,7 +221,7 @@ func TestGate(t *testing.T) {
 // An error of Redis leaves the message, and those behind it, on the desk.
 func TestBroken(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newConsumer(t)
 	d.send(t, "a")
 	d.send(t, "b")
 	var handled []string
@@ -231,7 +231,7 @@ func TestBroken(t *testing.T) {
 			return context.DeadlineExceeded
 		}
 		handled = append(handled, m.Event.ID)
-		return d.Store.Settle(ctx, m)
+		return d.Store.AcknowledgeOwned(ctx, m)
 	}
 	if err := d.work(t, handle); !errors.Is(err, context.DeadlineExceeded) || len(d.Held()) != 2 {
 		t.Fatalf("%v, %d held", err, len(d.Held()))
@@ -249,14 +249,14 @@ func TestBroken(t *testing.T) {
 }
 
 // A roster takes each tenant up once, and only names that tenants can have.
-func TestRoster(t *testing.T) {
+func TestTenantSet(t *testing.T) {
 	t.Parallel()
-	r := delivery.NewRoster("b", "a", "b")
+	r := delivery.NewTenantSet("b", "a", "b")
 	if added := r.Add("c", "a", "C", "c", "x:y"); fmt.Sprint(added, r.Names()) != "[c] [a b c]" {
 		t.Error(added, r.Names())
 	}
 	// Private tenants are served by those who name them.
-	if added := r.Add("private.x"); len(added) > 0 || fmt.Sprint(delivery.NewRoster("private.x").Names()) != "[private.x]" {
+	if added := r.Add("private.x"); len(added) > 0 || fmt.Sprint(delivery.NewTenantSet("private.x").Names()) != "[private.x]" {
 		t.Error(added, r.Names())
 	}
 	if r.Fix(); len(r.Add("d")) > 0 {

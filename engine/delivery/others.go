@@ -17,7 +17,7 @@ type ask struct {
 
 // fetchOthers reads the tenants that have not enough yet. It claims what dead consumers
 // have left of theirs only where it may wait: else there is something to do.
-func (d *Desk) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetched, error) {
+func (d *Consumer) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetched, error) {
 	has := func(tenant string) bool { return slices.Contains(a.enough, tenant) }
 	others := slices.DeleteFunc(slices.Clone(r.Tenants), has)
 	some, patience := d.busy.next(r.Tenants, d.opts.Block)
@@ -37,7 +37,7 @@ func (d *Desk) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetched,
 	f, err := d.read(ctx, r, a.count, a.block)
 	if len(some) > 0 {
 		d.busy.at(f.Now)
-		return f, d.told(err)
+		return f, d.reported(err)
 	}
 	found := slices.Clone(r.Notes.Found)
 	for _, tenant := range a.enough { // they have something as well
@@ -45,7 +45,7 @@ func (d *Desk) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetched,
 	}
 	d.busy.saw(found, f.Now)
 	if err != nil || !waits || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {
-		return f, d.told(err)
+		return f, d.reported(err)
 	}
 	return d.claim(ctx, r, a.count, f)
 }

@@ -15,15 +15,15 @@ type portion struct {
 }
 
 const (
-	room  = 2000 // events of all tenants in one read, about
-	fewer = 4    // of each of them at least
+	target = 2000 // events of all tenants in one read, about
+	fewer  = 4    // of each of them at least
 )
 
 // of is the portion of each of so many tenants.
 func (p *portion) of(tenants, most int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	least := max(room/max(tenants, 1), fewer)
+	least := max(target/max(tenants, 1), fewer)
 	p.size = min(max(p.size, least), most)
 	return p.size
 }
@@ -37,7 +37,7 @@ func (p *portion) saw(found []store.Found, count int) {
 		all, most = all+f.Events, max(most, f.Events)
 	}
 	switch {
-	case all > room:
+	case all > target:
 		p.size = count / 2
 	case len(found) > 0 && most >= count: // there may be more of a tenant than was read
 		p.size = max(p.size, 2*count)

@@ -34,12 +34,12 @@ func NewRenewal(st *store.Store, holders []Holder, lease time.Duration) *Renewal
 func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 	some := false
 	for _, h := range r.holders {
-		held := h.Held()
-		if len(held) == 0 {
+		buffered := h.Held()
+		if len(buffered) == 0 {
 			continue
 		}
 		some = true
-		err = errors.Join(err, r.renew(ctx, h, held))
+		err = errors.Join(err, r.renew(ctx, h, buffered))
 	}
 	if !some || err != nil {
 		return time.Time{}, err
@@ -50,8 +50,8 @@ func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 
 // renew renews what a service holds. What it has lost it is told of at once, not only
 // when Redis has been asked about the messages of all tenants.
-func (r *Renewal) renew(ctx context.Context, h Holder, held []store.Message) error {
-	for _, part := range store.ByOwner(held) {
+func (r *Renewal) renew(ctx context.Context, h Holder, buffered []store.Message) error {
+	for _, part := range store.ByOwner(buffered) {
 		lost, err := r.store.Renew(ctx, part...)
 		if len(lost) > 0 && h.Lost != nil {
 			h.Lost(lost)

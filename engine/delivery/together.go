@@ -12,28 +12,28 @@ import (
 // with the messages of the wanted types, in their order, a suspect alone; all others
 // are passed. It stops at an error, which is not the messages' own, and goes on from
 // there the next time: handle may be given again what it has dealt with already.
-func (d *Desk) Together(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
-	d.Pass(d.shelf.Sift(wanted)...)
+func (d *Consumer) Together(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
+	d.Pass(d.buffer.Sift(wanted)...)
 	for {
-		batch := d.shelf.Ahead()
+		batch := d.buffer.Ahead()
 		if len(batch) == 0 {
 			return nil
 		}
 		if err := d.handleAll(ctx, batch, handle); err != nil {
 			return err
 		}
-		d.shelf.Shift(len(batch))
+		d.buffer.Shift(len(batch))
 	}
 }
 
 // handleAll takes messages through, among which a suspect is alone.
-func (d *Desk) handleAll(ctx context.Context, batch []store.Message, handle func(context.Context, []store.Message) error) error {
-	if !d.opts.Gate.Enter(batch[0]) {
+func (d *Consumer) handleAll(ctx context.Context, batch []store.Message, handle func(context.Context, []store.Message) error) error {
+	if !d.opts.Isolation.Enter(batch[0]) {
 		return ErrBusy
 	}
-	defer d.opts.Gate.Leave()
-	if Suspect(batch[0]) && Poison(batch[0]) == nil {
-		if err := d.Store.Alone(ctx, batch[0]); err != nil {
+	defer d.opts.Isolation.Leave()
+	if PoisonCandidate(batch[0]) && Poison(batch[0]) == nil {
+		if err := d.Store.MarkIsolated(ctx, batch[0]); err != nil {
 			return err
 		}
 	}
@@ -48,7 +48,7 @@ func (d *Desk) handleAll(ctx context.Context, batch []store.Message, handle func
 }
 
 // tellAll shows the observer the same of many messages.
-func (d *Desk) tellAll(what What, msgs []store.Message, err error) {
+func (d *Consumer) tellAll(what What, msgs []store.Message, err error) {
 	if d.opts.Observe == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (d *Desk) tellAll(what What, msgs []store.Message, err error) {
 }
 
 // Sift takes the messages off the shelf that are not of a wanted type.
-func (s *Shelf) Sift(wanted func(event.Type) bool) (others []store.Message) {
+func (s *Buffer) Sift(wanted func(event.Type) bool) (others []store.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -89,10 +89,10 @@ func (s *Shelf) Sift(wanted func(event.Type) bool) (others []store.Message) {
 
 // Ahead are the messages to handle next: the first one, and if it is no suspect
 // those behind it up to the next suspect.
-func (s *Shelf) Ahead() []store.Message {
+func (s *Buffer) Ahead() []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := slices.IndexFunc(s.msgs, Suspect)
+	n := slices.IndexFunc(s.msgs, PoisonCandidate)
 	if n < 0 {
 		n = len(s.msgs)
 	}
@@ -100,7 +100,7 @@ func (s *Shelf) Ahead() []store.Message {
 }
 
 // Shift forgets the first messages.
-func (s *Shelf) Shift(n int) {
+func (s *Buffer) Shift(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.msgs = s.msgs[n:]; len(s.msgs) == 0 {

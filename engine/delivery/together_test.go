@@ -20,7 +20,7 @@ func ids(msgs []store.Message) (out []string) {
 }
 
 // together handles all that there is, but for some types, as handle does.
-func (d *desk) together(t *testing.T, handle func([]store.Message) error, but ...event.Type) error {
+func (d *consumer) together(t *testing.T, handle func([]store.Message) error, but ...event.Type) error {
 	t.Helper()
 	if d.Empty() {
 		if _, _, err := d.Fill(t.Context(), 0); err != nil {
@@ -34,7 +34,7 @@ func (d *desk) together(t *testing.T, handle func([]store.Message) error, but ..
 // All that is wanted comes at once and in order; the rest is passed.
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newConsumer(t)
 	for _, id := range []string{"a", "b", "c"} {
 		d.send(t, id)
 		must(t, d.Store.Publish(t.Context(), event.Event{ID: "not", Source: "/test", Type: "com.y", Tenant: tenant}))
@@ -59,14 +59,14 @@ func TestTogether(t *testing.T) {
 // An error leaves all that was at hand, and it comes again.
 func TestTogetherStopsAtAnError(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newConsumer(t)
 	d.send(t, "a")
 	d.send(t, "b")
 	gone := errors.New("redis is gone")
 	if err := d.together(t, func([]store.Message) error { return gone }); !errors.Is(err, gone) || d.Empty() {
 		t.Fatalf("error %v", err)
 	}
-	if last := d.told[len(d.told)-1]; last.What != delivery.Broken || !errors.Is(last.Err, gone) {
+	if last := d.activities[len(d.activities)-1]; last.What != delivery.Broken || !errors.Is(last.Err, gone) {
 		t.Errorf("told %v", last)
 	}
 	var got []string
@@ -77,15 +77,15 @@ func TestTogetherStopsAtAnError(t *testing.T) {
 }
 
 // A suspect has nothing beside it, neither in its batch nor in its process.
-func TestTogetherLeavesSuspectsAlone(t *testing.T) {
+func TestTogetherSkipsPoisonCandidates(t *testing.T) {
 	t.Parallel()
-	shelf := &delivery.Shelf{}
-	msgs := []store.Message{{ID: "1"}, {ID: "2"}, {ID: "3", Deaths: 2}, {ID: "4", Deaths: 3}, {ID: "5"}}
-	shelf.Put(msgs)
+	buffer := &delivery.Buffer{}
+	msgs := []store.Message{{ID: "1"}, {ID: "2"}, {ID: "3", Crashes: 2}, {ID: "4", Crashes: 3}, {ID: "5"}}
+	buffer.Put(msgs)
 	var sizes []int
-	for batch := shelf.Ahead(); len(batch) > 0; batch = shelf.Ahead() {
+	for batch := buffer.Ahead(); len(batch) > 0; batch = buffer.Ahead() {
 		sizes = append(sizes, len(batch))
-		shelf.Shift(len(batch))
+		buffer.Shift(len(batch))
 	}
 	if !slices.Equal(sizes, []int{2, 1, 1, 1}) {
 		t.Errorf("batches of %v, want 2, each suspect, and the last", sizes)
@@ -93,21 +93,21 @@ func TestTogetherLeavesSuspectsAlone(t *testing.T) {
 }
 
 // While a suspect is being handled, nothing else is begun.
-func TestTogetherWaitsForSuspects(t *testing.T) {
+func TestTogetherWaitsForPoisonCandidates(t *testing.T) {
 	t.Parallel()
-	gate := &delivery.Gate{}
-	if !gate.Enter(store.Message{Deaths: 2}) {
+	isolation := &delivery.Isolation{}
+	if !isolation.Enter(store.Message{Crashes: 2}) {
 		t.Fatal("the suspect may not enter")
 	}
-	d := newDeskWith(t, gate)
+	d := newConsumerWith(t, isolation)
 	d.send(t, "a")
 	handle := func([]store.Message) error { return nil }
 	if err := d.together(t, handle); !errors.Is(err, delivery.ErrBusy) || d.Empty() {
 		t.Fatalf("error %v, want that it is busy", err)
 	}
-	gate.Leave()
+	isolation.Leave()
 	must(t, d.together(t, handle))
-	if !gate.Enter(store.Message{Deaths: 2}) {
+	if !isolation.Enter(store.Message{Crashes: 2}) {
 		t.Error("somebody is still inside")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/engine/near"
 	"flunq.io/flunq/engine/schema"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // Newest is the version of the language that this package was written for.
@@ -311,7 +311,7 @@ func (p *parser) schemaKeys(n *node, what string, depth int) {
 			p.warn(f.value.Pos, p.guess(f.value.text(), schema.Formats()), "%s: flunq does not know the format %s and checks nothing", what, quote(f.value.text()))
 		case slices.Contains(schema.Keywords(), f.key) || strings.HasPrefix(f.key, "x-"):
 		default:
-			if meant := near.Word(f.key, schema.Keywords()); meant != "" && n.get(meant) == nil {
+			if meant := spelling.Word(f.key, schema.Keywords()); meant != "" && n.get(meant) == nil {
 				p.warn(f.pos, "did you mean "+quote(meant)+"?", "%s: JSON Schema has no keyword %s and ignores it", what, quote(f.key))
 			}
 		}
@@ -325,7 +325,7 @@ func (p *parser) badSchema(document *node, what string, err error) {
 		p.mistake(document.Pos, "", "%s: %v", what, err)
 		return
 	}
-	told := map[Pos]bool{}
+	reported := map[Pos]bool{}
 	for _, v := range invalid.Violations {
 		n := document
 		for segment := range strings.SplitSeq(strings.TrimPrefix(v.Path, "/"), "/") {
@@ -333,10 +333,10 @@ func (p *parser) badSchema(document *node, what string, err error) {
 				n = next
 			}
 		}
-		if told[n.Pos] {
+		if reported[n.Pos] {
 			continue
 		}
-		told[n.Pos] = true
+		reported[n.Pos] = true
 		types := []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 		if strings.HasSuffix(v.Path, "/type") && n.shape == list {
 			continue // the items of the list are told themselves

@@ -130,11 +130,11 @@ func (m *mender) quoteValue(line, from, to int, value string) {
 	m.replace(line, from, to, "'"+strings.ReplaceAll(value, "'", "''")+"'")
 }
 
-// settle moves the nodes of the copy to their places in the document.
-func (m *mender) settle(n *yaml.Node) {
+// resolve moves the nodes of the copy to their places in the document.
+func (m *mender) resolve(n *yaml.Node) {
 	n.Column = m.original(n.Line, n.Column)
 	for _, child := range n.Content {
-		m.settle(child)
+		m.resolve(child)
 	}
 }
 
@@ -371,16 +371,16 @@ func (m *mender) listAt(indent int) bool {
 // keyless mends a line that should have a key, and has none.
 func (m *mender) keyless(i, at int) []int {
 	rest := m.lines[i][at:]
-	again := func() []int { return plainKey.FindStringSubmatchIndex(m.lines[i][at:]) }
+	find := func() []int { return plainKey.FindStringSubmatchIndex(m.lines[i][at:]) }
 	if colon := strings.Index(rest, "："); colon > 0 && m.found(i, at+colon, "write a plain : and a space", "here is another kind of colon") {
 		m.replace(i, at+colon, at+colon+len("："), ": ")
-		return again()
+		return find()
 	}
 	if tight := tightKey.FindStringSubmatch(rest); tight != nil && m.expectsKey(i, at) {
 		colon := at + len(tight[1])
 		if m.found(i, colon, "write a space after the colon: "+cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
 			m.replace(i, colon, colon+1, ": ")
-			return again()
+			return find()
 		}
 	}
 	if !m.expectsKey(i, at) {
@@ -395,7 +395,7 @@ func (m *mender) keyless(i, at int) []int {
 	end := at + len(word[1])
 	if m.found(i, end, "write: "+word[1]+":", "the colon after %s is missing", quote(word[1])) {
 		m.replace(i, end, end+min(1, len(word[2])), ": ")
-		return again()
+		return find()
 	}
 	return nil
 }

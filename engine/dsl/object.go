@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // members are the keys that a map of the document may have.
@@ -73,7 +73,7 @@ func (p *parser) object(n *node, what string, m members) bool {
 		}
 		meant := closest(f.key, free)
 		if slices.Contains(kindKeys(), meant) || meant == "use" {
-			meant = near.Word(f.key, free)
+			meant = spelling.Word(f.key, free)
 		}
 		if meant != "" && !m.open && n.get(meant) == nil {
 			n.fields[i].key = meant // so that mistakes in its value are reported too

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // meant are words that people bring along from other languages, with the keys
@@ -69,7 +69,7 @@ func closest(word string, all []string) string {
 			return m
 		}
 	}
-	return near.Word(word, all)
+	return spelling.Word(word, all)
 }
 
 // didYouMean is a suggestion out of all, or what is allowed.

@@ -180,7 +180,7 @@ func mended(notes *notes, source []byte, refused error) []*yaml.Node {
 		return nil
 	}
 	for _, d := range documents {
-		m.settle(d)
+		m.resolve(d)
 	}
 	notes.muted = m.vague
 	return documents

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // place is where a task stands.
@@ -236,7 +236,7 @@ func (p *parser) noKind(n *node, what string) string {
 		p.mistake(f.pos, p.guessKey(f.key, slices.Concat(kindKeys(), commonKeys()), slices.Concat(kindKeys(), commonKeys())),
 			"unknown key %s in %s", quote(f.key), what)
 		misspelt = misspelt || slices.Contains(kindKeys(), closest(f.key, all))
-		if meant := near.Word(f.key, kindKeys()); meant != "" && kind == "" && f.value.shape != null {
+		if meant := spelling.Word(f.key, kindKeys()); meant != "" && kind == "" && f.value.shape != null {
 			kind = meant
 			n.fields[i].key = meant // so that mistakes in its value are reported too
 		}

@@ -10,7 +10,7 @@ import (
 // same. What is read shares its memory with the data.
 func ScanRequested(data []byte) (r Requested, ok bool) {
 	in := members{rest: data}
-	for name, value := in.next(); name != nil && !in.odd; name, value = in.next() {
+	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
 		switch string(name) {
 		case "task_id":
 			r.TaskID = in.text(value)
@@ -27,7 +27,7 @@ func ScanRequested(data []byte) (r Requested, ok bool) {
 		case "nonce":
 			r.Nonce = in.text(value)
 		default:
-			in.odd = true
+			in.irregular = true
 		}
 	}
 	return r, in.done()
@@ -36,7 +36,7 @@ func ScanRequested(data []byte) (r Requested, ok bool) {
 // ScanCompleted reads the data of a TaskCompleted as ScanRequested does.
 func ScanCompleted(data []byte) (c Completed, ok bool) {
 	in := members{rest: data}
-	for name, value := in.next(); name != nil && !in.odd; name, value = in.next() {
+	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
 		switch string(name) {
 		case "task_id":
 			c.TaskID = in.text(value)
@@ -54,7 +54,7 @@ func ScanCompleted(data []byte) (c Completed, ok bool) {
 			c.DurationMS = in.number(value)
 		case "call": // is for people
 		default: // a failure is read at leisure
-			in.odd = true
+			in.irregular = true
 		}
 	}
 	return c, in.done()
@@ -63,7 +63,7 @@ func ScanCompleted(data []byte) (c Completed, ok bool) {
 // ScanStarted reads the data of an ExecutionStarted as ScanRequested does.
 func ScanStarted(data []byte) (s Started, ok bool) {
 	in := members{rest: data}
-	for name, value := in.next(); name != nil && !in.odd; name, value = in.next() {
+	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
 		switch string(name) {
 		case "namespace":
 			s.Namespace = in.text(value)
@@ -84,7 +84,7 @@ func ScanStarted(data []byte) (s Started, ok bool) {
 		case "nonce":
 			s.Nonce = in.text(value)
 		default:
-			in.odd = true
+			in.irregular = true
 		}
 	}
 	return s, in.done()
@@ -92,8 +92,8 @@ func ScanStarted(data []byte) (s Started, ok bool) {
 
 // members reads those of a JSON object that has no blanks between them.
 type members struct {
-	rest []byte // behind the last one, from what separates it on
-	odd  bool   // it is another sort of object
+	rest      []byte // behind the last one, from what separates it on
+	irregular bool   // it is another sort of object
 }
 
 // next is the next member, its name without quotes; nil if there is none.
@@ -104,7 +104,7 @@ func (m *members) next() (name, value []byte) {
 	in := m.rest[2:]
 	end := bytes.IndexByte(in, '"')
 	if end < 0 || end+1 >= len(in) || in[end+1] != ':' {
-		m.odd = true
+		m.irregular = true
 		return nil, nil
 	}
 	name, in = in[:end], in[end+2:]
@@ -162,13 +162,13 @@ func nested(text []byte) int {
 // text is a text of plain characters.
 func (m *members) text(value []byte) string {
 	if len(value) < 2 || value[0] != '"' {
-		m.odd = true
+		m.irregular = true
 		return ""
 	}
 	value = value[1 : len(value)-1]
 	for _, c := range value {
 		if c < ' ' || c > '~' || c == '\\' {
-			m.odd = true
+			m.irregular = true
 		}
 	}
 	return string(value)
@@ -176,7 +176,7 @@ func (m *members) text(value []byte) string {
 
 // truth is a value that is true or false.
 func (m *members) truth(value []byte) bool {
-	m.odd = m.odd || string(value) != "true" && string(value) != "false"
+	m.irregular = m.irregular || string(value) != "true" && string(value) != "false"
 	return string(value) == "true"
 }
 
@@ -184,9 +184,9 @@ func (m *members) truth(value []byte) bool {
 func (m *members) number(value []byte) int64 {
 	const most = 9 // an int holds all of so many
 	n, err := strconv.ParseUint(string(value), 10, 32)
-	m.odd = m.odd || err != nil || len(value) > most
+	m.irregular = m.irregular || err != nil || len(value) > most
 	return int64(n)
 }
 
 // done reports whether all of the object was read.
-func (m *members) done() bool { return !m.odd && string(m.rest) == "}" }
+func (m *members) done() bool { return !m.irregular && string(m.rest) == "}" }

@@ -8,7 +8,7 @@ import (
 
 // EncodeTimer is the JSON of a timer, as Encode writes it.
 func EncodeTimer(t *Timer) []byte {
-	if out, ok := appendTimer(make([]byte, 0, timerRoom), t); ok {
+	if out, ok := appendTimer(make([]byte, 0, timerSize), t); ok {
 		return append(out, '}')
 	}
 	return Encode(t)
@@ -19,7 +19,7 @@ func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
 
 // FiredText is the JSON of the data of TimerFired, as Encode writes it.
 func FiredText(f *Fired) string {
-	out, ok := appendTimer(make([]byte, 0, timerRoom), &f.Timer)
+	out, ok := appendTimer(make([]byte, 0, timerSize), &f.Timer)
 	if !ok || f.By != "" || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
 		return string(Encode(f))
 	}
@@ -28,8 +28,8 @@ func FiredText(f *Fired) string {
 	return string(append(out, '}'))
 }
 
-// timerRoom is more than the text of most timers needs.
-const timerRoom = 384
+// timerSize is more than the text of most timers needs.
+const timerSize = 384
 
 // appendTimer writes a timer without its last brace. It is false where only
 // encoding/json knows what to write.

@@ -101,10 +101,10 @@ func TestMixedBatch(t *testing.T) {
 			s.step(t, 1)
 		}
 		s.wantReplies(t, "set1", "set2", "ask1", "liar")
-		letters, err := rdb.XRange(t.Context(), deadKey, "-", "+").Result()
+		deadLetters, err := rdb.XRange(t.Context(), deadKey, "-", "+").Result()
 		must(t, err)
 		var dead []string
-		for _, l := range letters {
+		for _, l := range deadLetters {
 			dead = append(dead, fmt.Sprint(l.Values["id"]))
 		}
 		if slices.Sort(dead); !slices.Equal(dead, []string{"garbage", "odd"}) {

@@ -194,9 +194,9 @@ func (b *Breakers) forget() {
 	}
 }
 
-// room drops the host that matters least, if there is no room for another: a
+// reserve drops the host that matters least, if there is no room for another: a
 // closed one if possible, of these the one that failed longest ago.
-func (b *Breakers) room() {
+func (b *Breakers) reserve() {
 	if len(b.hosts) < mostHosts {
 		return
 	}

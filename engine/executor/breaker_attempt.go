@@ -46,7 +46,7 @@ func (a *Attempt) Cancel() {
 func (a *Attempt) Fail(f Failure) {
 	a.end(func(b *Breakers, h *breaker) {
 		if h == nil && a.epoch == 0 {
-			b.room()
+			b.reserve()
 			h = &breaker{circuit: Closed}
 			b.hosts[a.to] = h
 		}

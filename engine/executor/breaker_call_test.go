@@ -18,10 +18,10 @@ import (
 )
 
 // guard is a caller whose breakers open after two failures, for 10 s.
-func guard(t *testing.T, world http.RoundTripper) *executor.Caller {
+func guard(t *testing.T, environment http.RoundTripper) *executor.Caller {
 	t.Helper()
 	opts := executor.BreakerOptions{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
-	return &executor.Caller{Transport: world, Breakers: breakers(t, opts)}
+	return &executor.Caller{Transport: environment, Breakers: breakers(t, opts)}
 }
 
 func callAt(ctx context.Context, c *executor.Caller, task *dsl.Task, second int) error {
@@ -29,7 +29,7 @@ func callAt(ctx context.Context, c *executor.Caller, task *dsl.Task, second int)
 	return err
 }
 
-func TestCallsSpareAHostThatFails(t *testing.T) {
+func TestBreakerOpensForAFailingHost(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
 	var status atomic.Int32
@@ -63,31 +63,31 @@ func TestCallsSpareAHostThatFails(t *testing.T) {
 func TestWhatIsAFailureOfAHost(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name  string
-		world answers
-		want  int // failures in a row after one call
+		name        string
+		environment answers
+		want        int // failures in a row after one call
 	}{
-		{name: "success", world: status(200)},
-		{name: "no content", world: status(204)},
-		{name: "not found", world: status(404)},
-		{name: "a redirect that is not followed", world: status(301)},
-		{name: "too many requests", world: status(429), want: 1},
-		{name: "server error", world: status(500), want: 1},
-		{name: "unavailable", world: status(503), want: 1},
-		{name: "no answer", world: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, want: 1},
-		{name: "no end of an answer", world: func(*http.Request) (*http.Response, error) {
+		{name: "success", environment: status(200)},
+		{name: "no content", environment: status(204)},
+		{name: "not found", environment: status(404)},
+		{name: "a redirect that is not followed", environment: status(301)},
+		{name: "too many requests", environment: status(429), want: 1},
+		{name: "server error", environment: status(500), want: 1},
+		{name: "unavailable", environment: status(503), want: 1},
+		{name: "no answer", environment: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, want: 1},
+		{name: "no end of an answer", environment: func(*http.Request) (*http.Response, error) {
 			res := respond(200, "text/plain", "")
 			res.Body = io.NopCloser(io.MultiReader(strings.NewReader("begun"), broken{}))
 			return res, nil
 		}, want: 1},
-		{name: "an answer without a body", world: func(*http.Request) (*http.Response, error) {
+		{name: "an answer without a body", environment: func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}, nil
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := guard(t, tt.world)
+			c := guard(t, tt.environment)
 			_ = callAt(t.Context(), c, request{Endpoint: "https://A.test/"}.task(t), 0)
 			states := c.Breakers.States()
 			switch {
@@ -115,15 +115,15 @@ func TestForbiddenAddressIsNoFailureOfItsHost(t *testing.T) {
 // A probe whose task is another's meanwhile, or that panics, leaves its place.
 func TestProbeThatIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	var world answers
-	c := guard(t, answers(func(req *http.Request) (*http.Response, error) { return world(req) }))
+	var environment answers
+	c := guard(t, answers(func(req *http.Request) (*http.Response, error) { return environment(req) }))
 	task := request{Endpoint: "https://a.test/"}.task(t)
-	world = status(500)
+	environment = status(500)
 	for range 2 {
 		_ = callAt(t.Context(), c, task, 0)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	world = func(req *http.Request) (*http.Response, error) {
+	environment = func(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, req.Context().Err()
 	}
@@ -132,10 +132,10 @@ func TestProbeThatIsNotWaitedFor(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		world = func(*http.Request) (*http.Response, error) { panic("oh") }
+		environment = func(*http.Request) (*http.Response, error) { panic("oh") }
 		_ = callAt(t.Context(), c, task, 11)
 	}()
-	world = status(200)
+	environment = status(200)
 	if err := callAt(t.Context(), c, task, 12); err != nil {
 		t.Error(err)
 	}
@@ -177,11 +177,11 @@ func TestBreakersTellNoSecret(t *testing.T) {
 	err := callAt(t.Context(), c, request{Endpoint: "https://a.test/"}.task(t), 1)
 	wantProblem(t, err, event.Communication, 503, "no way to a.test with ***;")
 
-	hidden := request{Endpoint: `${ "https://" + $secrets.token.token + ".test/" }`}.task(t)
+	redacted := request{Endpoint: `${ "https://" + $secrets.token.token + ".test/" }`}.task(t)
 	for range 2 {
-		_ = callAt(t.Context(), c, hidden, 1)
+		_ = callAt(t.Context(), c, redacted, 1)
 	}
-	wantProblem(t, callAt(t.Context(), c, hidden, 2), event.Communication, 503, "breaker of ***.test:443 is open")
+	wantProblem(t, callAt(t.Context(), c, redacted, 2), event.Communication, 503, "breaker of ***.test:443 is open")
 	if states := c.Breakers.States(); len(states) != 1 {
 		t.Errorf("states %v, want that of a.test alone", states)
 	}

@@ -25,7 +25,7 @@ func (r *run) guarded(req *http.Request) (res *http.Response, err error) {
 			attempt.Cancel()
 		}
 	}()
-	v := &verdict{run: r, request: req, attempt: attempt, private: r.mask(host) != host}
+	v := &verdict{run: r, request: req, attempt: attempt, private: r.redactValue(host) != host}
 	if res, err = r.Transport.RoundTrip(req); err != nil {
 		v.broken(err)
 		return nil, err //nolint:wrapcheck // likewise
@@ -46,7 +46,7 @@ type verdict struct {
 // waited for, says nothing about the host.
 func (v *verdict) broken(err error) {
 	_, forbidden := errors.AsType[*closedNetworkError](err)
-	if forbidden || errors.Is(err, errNoRoom) || errors.Is(v.request.Context().Err(), context.Canceled) {
+	if forbidden || errors.Is(err, errNoMemory) || errors.Is(v.request.Context().Err(), context.Canceled) {
 		v.attempt.Cancel()
 		return
 	}
@@ -55,7 +55,7 @@ func (v *verdict) broken(err error) {
 
 func (v *verdict) fail(text string, after time.Duration) {
 	const longest = 200
-	v.attempt.Fail(Failure{shortened(printable(v.run.mask(text)), longest), after, v.private})
+	v.attempt.Fail(Failure{shortened(printable(v.run.redactValue(text)), longest), after, v.private})
 }
 
 // answered is that an answer has begun: one that says that the host cannot is a
@@ -67,18 +67,18 @@ func (v *verdict) answered(res *http.Response) {
 	case res.Body == nil:
 		v.attempt.Succeed()
 	default:
-		res.Body = &judged{res.Body, v}
+		res.Body = &verdictBody{res.Body, v}
 	}
 }
 
-// judged is the body of an answer whose end is waited for.
-type judged struct {
+// verdictBody is the body of an answer whose end is waited for.
+type verdictBody struct {
 	io.ReadCloser
 	verdict *verdict
 }
 
 // Read sees how the answer ends.
-func (j *judged) Read(p []byte) (int, error) {
+func (j *verdictBody) Read(p []byte) (int, error) {
 	n, err := j.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		j.verdict.broken(err)
@@ -87,7 +87,7 @@ func (j *judged) Read(p []byte) (int, error) {
 }
 
 // Close is that as much was read as was wanted.
-func (j *judged) Close() error {
+func (j *verdictBody) Close() error {
 	j.verdict.attempt.Succeed()
 	return j.ReadCloser.Close() //nolint:wrapcheck // likewise
 }

@@ -33,20 +33,22 @@ func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, fr
 
 // Perform is Call, and tells which request was made last; nil if none was.
 func (c *Caller) Perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin) (output any, made *event.Call, err error) {
-	room := c.room(from)
+	room := c.reserve(from)
 	defer room.release()
 	return c.perform(ctx, task, scope, from, room)
 }
 
-// room is what the answers of a call take of the memory there is. Whoever performs
+// reserve is what the answers of a call take of the memory there is. Whoever performs
 // the call releases it.
-func (c *Caller) room(from Origin) *held { return &held{memory: c.Memory, tenant: from.Tenant} }
+func (c *Caller) reserve(from Origin) *reservation {
+	return &reservation{memory: c.Memory, tenant: from.Tenant}
+}
 
-func (c *Caller) perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin, room *held) (output any, made *event.Call, err error) {
+func (c *Caller) perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin, room *reservation) (output any, made *event.Call, err error) {
 	if task.Call == nil {
 		return nil, nil, fmt.Errorf("perform %s: not a call", task.Ref)
 	}
-	run := &run{Caller: c, limits: c.Limits.filled(), origin: from, discreet: newDiscreet(scope), held: room}
+	run := &run{Caller: c, limits: c.Limits.filled(), origin: from, redactor: newRedactor(scope), reserved: room}
 	switch {
 	case task.Call.HTTP != nil:
 		output, err = run.http(ctx, task.Call.HTTP)
@@ -64,10 +66,10 @@ func (c *Caller) perform(ctx context.Context, task *dsl.Task, scope *expr.Scope,
 // run is one performance of a call task.
 type run struct {
 	*Caller
-	*discreet
-	limits Limits
-	origin Origin
-	held   *held // of the memory for answers
+	*redactor
+	limits   Limits
+	origin   Origin
+	reserved *reservation // of the memory for answers
 
 	sent       *message // the last request that went out, nil for none …
 	first      *url.URL // … which one that was not redirected to asked for …
@@ -79,9 +81,9 @@ func (r *run) presentableCall() *event.Call {
 	if r.sent == nil {
 		return nil
 	}
-	made := &event.Call{Method: r.sent.method, URL: r.maskURL(r.sent.uri), Status: r.sentStatus}
+	made := &event.Call{Method: r.sent.method, URL: r.redactURL(r.sent.uri), Status: r.sentStatus}
 	if r.first != r.sent.uri {
-		made.First = r.maskURL(r.first)
+		made.First = r.redactURL(r.first)
 	}
 	return made
 }
@@ -93,8 +95,8 @@ func (r *run) presentable(err error) error {
 		return err
 	}
 	shown := *problem
-	shown.Detail = printable(r.mask(problem.Detail))
-	shown.Title = printable(r.mask(problem.Title))
+	shown.Detail = printable(r.redactValue(problem.Detail))
+	shown.Title = printable(r.redactValue(problem.Title))
 	return &shown
 }
 
@@ -107,7 +109,7 @@ func (r *run) authorization(policy *dsl.Authentication) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r.hideCredentials(scheme, parameter)
+	r.redactCredentials(scheme, parameter)
 	return scheme + " " + parameter, nil
 }
 

@@ -137,9 +137,9 @@ func (r request) task(t *testing.T) *dsl.Task {
 	return &dsl.Task{Name: "call", Kind: dsl.Call, Ref: "/do/0/call", Call: &dsl.CallTask{Protocol: "http", HTTP: call}}
 }
 
-func perform(t *testing.T, world http.RoundTripper, r request, input any) (any, error) {
+func perform(t *testing.T, environment http.RoundTripper, r request, input any) (any, error) {
 	t.Helper()
-	c := &executor.Caller{Transport: world, Version: "1.2.3"}
+	c := &executor.Caller{Transport: environment, Version: "1.2.3"}
 	return c.Call(t.Context(), r.task(t), scope(input), executor.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}})
 }
 
@@ -169,8 +169,8 @@ func TestCallThatCannotBePerformed(t *testing.T) {
 // Being told to stop is the engine's affair, running out of time the workflow's.
 func TestCallEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	world := answers(func(req *http.Request) (*http.Response, error) { return nil, req.Context().Err() })
-	c := &executor.Caller{Transport: world}
+	environment := answers(func(req *http.Request) (*http.Response, error) { return nil, req.Context().Err() })
+	c := &executor.Caller{Transport: environment}
 	task := request{Endpoint: "http://a.test/"}.task(t)
 
 	stopped, cancel := context.WithCancel(t.Context())
@@ -203,9 +203,9 @@ func TestCallShowsNoSecret(t *testing.T) {
 	_, err = perform(t, echo, request{Endpoint: "https://a.test/", Body: "${ $secrets.key | tonumber }"}, nil)
 	wantProblem(t, err, event.Expression, 400, "body: cannot evaluate the expression, which reads a secret")
 
-	world, got := recorder(200, "application/json", `{}`)
+	environment, got := recorder(200, "application/json", `{}`)
 	r.Output = "response"
-	out, err := perform(t, world, r, nil)
+	out, err := perform(t, environment, r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

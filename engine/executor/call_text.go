@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // printable is text on one line without characters that would steer a terminal.
@@ -45,7 +45,7 @@ func shortened(text string, limit int) string {
 
 // didYouMean is the tail of a message about a wrong name, if a known one is close.
 func didYouMean(name string, known []string) string {
-	if found := near.Word(name, known); found != "" {
+	if found := spelling.Word(name, known); found != "" {
 		return fmt.Sprintf(" (did you mean %q?)", found)
 	}
 	return ""

@@ -11,12 +11,12 @@ import (
 // and reports them together. What is wrong with one of them is dealt with when it
 // is handled by itself.
 func (s *Service) compute(ctx context.Context, j *job) error {
-	var batch, odd []*job
+	var batch, unknown []*job
 	data := 0
 	for ; j != nil; j = s.inbox.another(len(batch), data) {
-		s.inbox.desk.Tell(delivery.Activity{What: delivery.Began, Message: j.message})
+		s.inbox.consumer.Tell(delivery.Activity{What: delivery.Began, Message: j.message})
 		if j.err = s.perform(ctx, j); j.err != nil {
-			odd = append(odd, j)
+			unknown = append(unknown, j)
 			continue
 		}
 		// It took no time to speak of, as where the worker computes: it was done when
@@ -30,13 +30,13 @@ func (s *Service) compute(ctx context.Context, j *job) error {
 		data += len(j.reply.Data)
 	}
 	err := s.inbox.out.send(ctx, batch)
-	all := slices.Concat(batch, odd)
+	all := slices.Concat(batch, unknown)
 	for _, j := range all {
-		told := delivery.Activity{What: delivery.Done, Message: j.message}
+		seen := delivery.Activity{What: delivery.Done, Message: j.message}
 		if j.err != nil {
-			told.What, told.Err = delivery.Broken, j.err
+			seen.What, seen.Err = delivery.Broken, j.err
 		}
-		s.inbox.desk.Tell(told)
+		s.inbox.consumer.Tell(seen)
 	}
 	s.inbox.done(all...)
 	return err

@@ -9,19 +9,19 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
 // Service is one executor: it performs one task at a time, or computes some that
 // need nothing from outside. As many as tasks are to run at once share an Inbox.
 type Service struct {
-	library *library.Library
-	inbox   *Inbox
-	opts    Options
+	definitions *definitions.Cache
+	inbox       *Inbox
+	opts        Options
 }
 
 // Options of a Service.
@@ -31,11 +31,11 @@ type Options struct {
 }
 
 // New is an executor of what arrives in an inbox.
-func New(st *store.Store, lib *library.Library, inbox *Inbox, opts Options) (*Service, error) {
+func New(st *store.Store, lib *definitions.Cache, inbox *Inbox, opts Options) (*Service, error) {
 	if opts.Caller == nil {
 		return nil, errors.New("the executor has no caller")
 	}
-	s := &Service{library: lib, inbox: inbox, opts: opts}
+	s := &Service{definitions: lib, inbox: inbox, opts: opts}
 	inbox.size++
 	inbox.light = s.light
 	return s, nil
@@ -44,10 +44,10 @@ func New(st *store.Store, lib *library.Library, inbox *Inbox, opts Options) (*Se
 // light reports whether a request only computes, which any executor finds out. One
 // of a definition that is not at hand is taken for another: it has to be asked for.
 func (s *Service) light(m *store.Message) bool {
-	if m.Err != nil || delivery.Suspect(*m) {
+	if m.Err != nil || delivery.PoisonCandidate(*m) {
 		return false
 	}
-	env := s.library.Known(m.Event.Ext[event.DefinitionAttribute])
+	env := s.definitions.Known(m.Event.Ext[event.DefinitionAttribute])
 	if env == nil {
 		return false
 	}
@@ -77,7 +77,7 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	defer cancel(nil)
 	s.inbox.begun(j, cancel)
 	defer func() { j.room.release() }()
-	j.err = s.inbox.desk.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
+	j.err = s.inbox.consumer.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
 	if errors.Is(context.Cause(ctx), errLost) {
 		j.undone, j.err = j.err != nil, nil
 	}
@@ -94,7 +94,7 @@ func (s *Service) handle(ctx context.Context, j *job) (err error) {
 			err = s.perform(ctx, j)
 		}
 		if err != nil {
-			return s.inbox.desk.Reject(ctx, j.message, err, event.TaskDead)
+			return s.inbox.consumer.Reject(ctx, j.message, err, event.TaskDead)
 		}
 	}
 	return s.inbox.out.send(ctx, []*job{j})
@@ -116,7 +116,7 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return delivery.As(delivery.Permanent, err)
 	}
-	env, err := s.library.Hash(ctx, m.Tenant, m.Event.Workflow, m.Event.Ext[event.DefinitionAttribute])
+	env, err := s.definitions.Hash(ctx, m.Tenant, m.Event.Workflow, m.Event.Ext[event.DefinitionAttribute])
 	if err != nil {
 		return fmt.Errorf("definition of %s: %w", m.Event.Workflow, err)
 	}
@@ -124,11 +124,11 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return err
 	}
-	told := delivery.Activity{What: delivery.Performed, Message: m, Task: c.TaskType}
+	seen := delivery.Activity{What: delivery.Performed, Message: m, Task: c.TaskType}
 	if c.Error != nil {
-		told.Err = c.Error
+		seen.Err = c.Error
 	}
-	s.inbox.desk.Tell(told)
+	s.inbox.consumer.Tell(seen)
 	j.result = &c
 	return nil
 }
@@ -152,7 +152,7 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
 	from := Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
-	j.room = s.opts.Caller.room(from)
+	j.room = s.opts.Caller.reserve(from)
 	defer j.room.decoded()
 	output, made, err := s.opts.Caller.perform(ctx, task, scope, from, j.room)
 	c.Call = made

@@ -68,8 +68,8 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// errNoRoom is of a request that was not sent.
-var errNoRoom = errors.New("waiting for room among the calls to")
+// errNoMemory is of a request that was not sent.
+var errNoMemory = errors.New("waiting for room among the calls to")
 
 // enter waits for room at a host.
 func (l *limited) enter(ctx context.Context, host string) (leave func(), err error) {
@@ -82,7 +82,7 @@ func (l *limited) enter(ctx context.Context, host string) (leave func(), err err
 		}, nil
 	case <-ctx.Done():
 		l.unwant(host, s)
-		return nil, fmt.Errorf("%w %s, which has %d under way (limit: calls per host): %w", errNoRoom, host, l.limit, ctx.Err())
+		return nil, fmt.Errorf("%w %s, which has %d under way (limit: calls per host): %w", errNoMemory, host, l.limit, ctx.Err())
 	}
 }
 

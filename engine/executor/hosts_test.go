@@ -161,9 +161,9 @@ func TestLimitHostsEndsWithTheContext(t *testing.T) {
 
 func TestLimitHostsIsOff(t *testing.T) {
 	t.Parallel()
-	world, _ := recorder(200, "", "")
+	environment, _ := recorder(200, "", "")
 	for range 3 {
-		if _, err := ask(t.Context(), t, executor.LimitHosts(world, 0), "https://a.test/"); err != nil {
+		if _, err := ask(t.Context(), t, executor.LimitHosts(environment, 0), "https://a.test/"); err != nil {
 			t.Fatal(err)
 		}
 	}

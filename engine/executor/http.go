@@ -70,7 +70,7 @@ func (r *run) finish(m *message, authorization string) error {
 	if user := m.uri.User; user != nil {
 		password, _ := user.Password()
 		pair := base64.StdEncoding.EncodeToString([]byte(user.Username() + ":" + password))
-		r.hideCredentials("Basic", pair)
+		r.redactCredentials("Basic", pair)
 		m.header.Set("Authorization", "Basic "+pair)
 		m.uri.User = nil
 	}

@@ -46,7 +46,7 @@ func (r *run) receive(ctx context.Context, m *message, res *http.Response) (*ans
 	case err != nil:
 		return nil, broken(ctx, m, fmt.Errorf("reading the response: %w", err))
 	}
-	if err := r.held.decode(ctx, len(body)); err != nil {
+	if err := r.reserved.decode(ctx, len(body)); err != nil {
 		return nil, communication("%s %s: %v", m.method, place(m.uri), errMemory)
 	}
 	return &answer{
@@ -66,7 +66,7 @@ func (r *run) unsuccessful(ctx context.Context, m *message, res *http.Response) 
 		return refused(res.StatusCode, "%s redirects to %s, which needs redirect: true to be followed", place(m.uri), to)
 	}
 	start, _ := r.read(ctx, res, excerptRead) // what could be read is still the best there is to show
-	said := shortened(printable(r.mask(strings.ToValidUTF8(string(start), ""))), excerptShown)
+	said := shortened(printable(r.redactValue(strings.ToValidUTF8(string(start), ""))), excerptShown)
 	if said == "" {
 		said = fmt.Sprintf("%s %s answered %s", m.method, place(m.uri), statusLine(res.StatusCode))
 	}
@@ -105,7 +105,7 @@ func (r *run) read(ctx context.Context, res *http.Response, limit int64) ([]byte
 	if !known {
 		size = limit
 	}
-	if err := r.held.read(ctx, int(size)); err != nil {
+	if err := r.reserved.read(ctx, int(size)); err != nil {
 		return start, err
 	}
 	data := bytes.NewBuffer(start)
@@ -160,21 +160,21 @@ func (a *answer) output(form string) (any, error) {
 func (r *run) shownRequest(m *message) map[string]any {
 	headers := make(map[string]any, len(m.header))
 	for name, values := range m.header {
-		headers[name] = r.maskedHeader(name, values)
+		headers[name] = r.redactedHeader(name, values)
 	}
 	method := m.method
 	if strings.EqualFold(m.spelling, method) {
 		method = m.spelling
 	}
-	return map[string]any{"method": method, "uri": r.mask(m.uri.String()), "headers": headers}
+	return map[string]any{"method": method, "uri": r.redactValue(m.uri.String()), "headers": headers}
 }
 
-// maskedHeader is a header's value as it may be shown.
-func (r *run) maskedHeader(name string, values []string) string {
+// redactedHeader is a header's value as it may be shown.
+func (r *run) redactedHeader(name string, values []string) string {
 	if credential(name) {
 		return "***"
 	}
-	return r.mask(strings.Join(values, ", "))
+	return r.redactValue(strings.Join(values, ", "))
 }
 
 // joined is a header as data: several values of one name are one text.

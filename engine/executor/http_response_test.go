@@ -45,8 +45,8 @@ func TestHTTPContent(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			world, _ := recorder(200, tt.contentType, tt.body)
-			got, err := perform(t, world, request{Endpoint: "https://a.test/"}, nil)
+			environment, _ := recorder(200, tt.contentType, tt.body)
+			got, err := perform(t, environment, request{Endpoint: "https://a.test/"}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,11 +60,11 @@ func TestHTTPContent(t *testing.T) {
 // A transport of another make may leave out what is empty.
 func TestHTTPBareResponse(t *testing.T) {
 	t.Parallel()
-	world := answers(func(*http.Request) (*http.Response, error) {
+	environment := answers(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusNoContent}, nil
 	})
 	for _, form := range []string{"content", "raw"} {
-		got, err := perform(t, world, request{Endpoint: "https://a.test/", Output: form}, nil)
+		got, err := perform(t, environment, request{Endpoint: "https://a.test/", Output: form}, nil)
 		if got != nil || err != nil {
 			t.Errorf("%s is %v, %v, want nothing", form, got, err)
 		}
@@ -73,13 +73,13 @@ func TestHTTPBareResponse(t *testing.T) {
 
 func TestHTTPOutputs(t *testing.T) {
 	t.Parallel()
-	world := answers(func(*http.Request) (*http.Response, error) {
+	environment := answers(func(*http.Request) (*http.Response, error) {
 		res := respond(201, "application/json", `{"id":1}`)
 		res.Header["X-Many"] = []string{"a", "b"}
 		return res, nil
 	})
 	r := request{Method: "post", Endpoint: "https://a.test/pet?x=1", Headers: map[string]any{"Authorization": "Bearer literal"}, Output: "response"}
-	got, err := perform(t, world, r, nil)
+	got, err := perform(t, environment, r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestHTTPOutputs(t *testing.T) {
 	}
 
 	r.Output = "raw"
-	got, err = perform(t, world, r, nil)
+	got, err = perform(t, environment, r, nil)
 	if err != nil || got != "eyJpZCI6MX0=" {
 		t.Errorf("raw is %v, %v", got, err)
 	}
@@ -118,8 +118,8 @@ func TestHTTPStatuses(t *testing.T) {
 		{500, strings.Repeat("ä", 5000), "Internal Server Error", "…"},
 	}
 	for _, tt := range tests {
-		world, _ := recorder(tt.status, "text/plain", tt.body)
-		_, err := perform(t, world, request{Endpoint: "https://a.test/"}, nil)
+		environment, _ := recorder(tt.status, "text/plain", tt.body)
+		_, err := perform(t, environment, request{Endpoint: "https://a.test/"}, nil)
 		wantProblem(t, err, event.Communication, tt.status, tt.part)
 		if p, _ := errors.AsType[*event.Problem](err); p.Title != tt.title || len(p.Detail) > 512 {
 			t.Errorf("title %q and %d bytes of detail, want %q and at most 512", p.Title, len(p.Detail), tt.title)

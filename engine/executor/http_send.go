@@ -176,7 +176,7 @@ func port(u *url.URL) string {
 // hold a credential for the first server, whatever its name.
 func (r *run) dropPrivate(h http.Header) {
 	for name, values := range h {
-		if !describing(name) || r.maskedHeader(name, values) != strings.Join(values, ", ") {
+		if !describing(name) || r.redactedHeader(name, values) != strings.Join(values, ", ") {
 			h.Del(name)
 		}
 	}

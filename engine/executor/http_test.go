@@ -127,8 +127,8 @@ func TestHTTPRequests(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			world, got := recorder(200, "", "")
-			if _, err := perform(t, world, tt.request, tt.input); err != nil {
+			environment, got := recorder(200, "", "")
+			if _, err := perform(t, environment, tt.request, tt.input); err != nil {
 				t.Fatal(err)
 			}
 			seen := (*got)[0]
@@ -185,11 +185,11 @@ func TestHTTPRefusesWhatCannotBeSent(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			world := answers(func(req *http.Request) (*http.Response, error) {
+			environment := answers(func(req *http.Request) (*http.Response, error) {
 				t.Errorf("requested %s", req.URL)
 				return nil, errors.New("unwanted")
 			})
-			_, err := perform(t, world, tt.request, tt.input)
+			_, err := perform(t, environment, tt.request, tt.input)
 			wantProblem(t, err, tt.problem, tt.status, tt.part)
 		})
 	}
@@ -197,8 +197,8 @@ func TestHTTPRefusesWhatCannotBeSent(t *testing.T) {
 
 func TestHTTPConnectionFails(t *testing.T) {
 	t.Parallel()
-	world := answers(func(*http.Request) (*http.Response, error) { return nil, errors.New("connection \x1b[31mrefused") })
-	_, err := perform(t, world, request{Endpoint: "https://a.test/x?token=abc"}, nil)
+	environment := answers(func(*http.Request) (*http.Response, error) { return nil, errors.New("connection \x1b[31mrefused") })
+	_, err := perform(t, environment, request{Endpoint: "https://a.test/x?token=abc"}, nil)
 	wantProblem(t, err, event.Communication, 500, "GET https://a.test/x: connection [31mrefused")
 	if strings.Contains(err.Error(), "abc") {
 		t.Errorf("%v shows the query", err)

@@ -18,34 +18,34 @@ import (
 // read. Tasks that only compute are carried out many at a time by one of the
 // executors, all others by one executor each.
 type Inbox struct {
-	desk *delivery.Desk
+	consumer *delivery.Consumer
 	// others reads the streams of the tenants that have no request waiting here, while
 	// those that have some hold as many executors as they may.
-	others *delivery.Desk
-	opts   delivery.Options
-	gate   delivery.Gate
-	out    outbox
+	others    *delivery.Consumer
+	opts      delivery.Options
+	isolation delivery.Isolation
+	out       outbox
 
 	size  int                       // executors that it serves
 	each  int                       // of these, as many as one tenant may hold; 0: all
 	light func(*store.Message) bool // whether a request only computes, as far as is known
 
-	mu        sync.Mutex
-	held      map[address]bool // all that follows
-	waiting   line             // read, and not begun
-	lights    line             // likewise, of tasks that only compute
-	company   delivery.Company
-	busy      []*job         // begun
-	under     map[string]int // of these, those of each tenant that are done by one executor each
-	calls     int            // of these, those that are done by one executor each
-	computing int            // executors that carry out light ones
-	share     share
-	reading   bool // one of the executors reads, for all of them
-	aside     bool // one of the executors reads from others
-	idle      bool // the last read found nothing
-	looked    bool // it has been looked what others have than those whose requests wait, since one was done
-	closed    bool // nothing is begun any more
-	asleep    sleepers
+	mu         sync.Mutex
+	reserved   map[address]bool // all that follows
+	waiting    line             // read, and not begun
+	lights     line             // likewise, of tasks that only compute
+	contention delivery.Contention
+	busy       []*job         // begun
+	under      map[string]int // of these, those of each tenant that are done by one executor each
+	calls      int            // of these, those that are done by one executor each
+	computing  int            // executors that carry out light ones
+	share      share
+	reading    bool // one of the executors reads, for all of them
+	aside      bool // one of the executors reads from others
+	idle       bool // the last read found nothing
+	looked     bool // it has been looked what others have than those whose requests wait, since one was done
+	closed     bool // nothing is begun any more
+	asleep     sleepers
 }
 
 // errLost is why a task ends whose request is another consumer's.
@@ -55,16 +55,16 @@ var errLost = errors.New("the request is another executor's by now")
 // each executors at once; 0: all.
 func NewInbox(st *store.Store, opts delivery.Options, each int) (*Inbox, error) {
 	opts.Wants = func(t event.Type) bool { return t == event.TaskRequested }
-	desk, err := delivery.NewDesk(st, opts)
+	consumer, err := delivery.NewConsumer(st, opts)
 	if err != nil {
 		return nil, err
 	}
-	others, err := delivery.NewDesk(st, opts)
+	others, err := delivery.NewConsumer(st, opts)
 	if err != nil {
 		return nil, err
 	}
 	return &Inbox{
-		desk: desk, others: others, opts: opts, each: each, held: map[address]bool{}, under: map[string]int{},
+		consumer: consumer, others: others, opts: opts, each: each, reserved: map[address]bool{}, under: map[string]int{},
 		out: outbox{store: st, apart: opts.Block == 0},
 	}, nil
 }
@@ -111,7 +111,7 @@ func (b *Inbox) next() move {
 		return move{}
 	}
 	size := cmp.Or(b.each, b.size)
-	most := b.share.count(max(size-b.calls, 0), size, b.company.Portion(b.opts.Batch))
+	most := b.share.count(max(size-b.calls, 0), size, b.contention.Portion(b.opts.Batch))
 	if b.waiting.size > 0 && !b.reading && !b.looked && len(b.opts.Tenants.Names()) > 1 {
 		b.reading, b.looked = true, true
 		return move{read: most, enough: slices.Clone(b.waiting.turns)}
@@ -151,7 +151,7 @@ func (b *Inbox) begin() *job {
 // first begins the request whose turn it is; nil if it may not begin now.
 func (b *Inbox) first() *job {
 	j := b.waiting.first(b.may)
-	if j == nil || !b.gate.Enter(j.message) {
+	if j == nil || !b.isolation.Enter(j.message) {
 		return nil
 	}
 	b.waiting.shift()
@@ -162,12 +162,12 @@ func (b *Inbox) first() *job {
 }
 
 // may reports whether a tenant may hold one more executor.
-func (b *Inbox) may(tenant string) bool { return b.room(tenant) > 0 }
+func (b *Inbox) may(tenant string) bool { return b.reserve(tenant) > 0 }
 
-// room is how many more executors a tenant may hold. Where there are others it holds at
+// reserve is how many more executors a tenant may hold. Where there are others it holds at
 // most a quarter of what it leaves free: a newcomer finds one free, although many tenants
 // keep theirs for long.
-func (b *Inbox) room(tenant string) int {
+func (b *Inbox) reserve(tenant string) int {
 	free := b.size - b.calls
 	if b.each == 0 {
 		return free
@@ -185,7 +185,7 @@ func (b *Inbox) room(tenant string) int {
 // after the other, as far as a batch goes: their answers are one script.
 func (b *Inbox) firstLight() *job {
 	j := b.lights.first(nil)
-	if j == nil || !b.gate.Enter(j.message) {
+	if j == nil || !b.isolation.Enter(j.message) {
 		return nil
 	}
 	b.lights.pull()
@@ -198,7 +198,7 @@ func (b *Inbox) firstLight() *job {
 func (b *Inbox) another(computed, data int) *job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if computed < b.company.Share(mostComputed) && data < mostData && !b.closed {
+	if computed < b.contention.Share(mostComputed) && data < mostData && !b.closed {
 		if j := b.firstLight(); j != nil {
 			return j
 		}
@@ -219,7 +219,7 @@ const (
 func (b *Inbox) call() {
 	n := 0
 	for _, tenant := range b.waiting.turns {
-		n += max(min(len(b.waiting.of[tenant]), b.room(tenant)), 0)
+		n += max(min(len(b.waiting.of[tenant]), b.reserve(tenant)), 0)
 	}
 	if b.lights.size > 0 && b.computing == 0 {
 		n++
@@ -255,14 +255,14 @@ func (b *Inbox) rest(ctx context.Context, m move) bool {
 // read gets new events for all executors, and says how many requests there are
 // among them. If there is none, wake says when to read again.
 func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Time, err error) {
-	block, desk := b.opts.Block, b.desk
+	block, consumer := b.opts.Block, b.consumer
 	switch {
 	case what.aside:
-		desk = b.others
+		consumer = b.others
 	case len(what.enough) > 0:
 		block = 0
 	}
-	f, err := desk.Fetch(ctx, what.read, block, what.enough...)
+	f, err := consumer.Fetch(ctx, what.read, block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if what.aside {
@@ -270,14 +270,14 @@ func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Ti
 	} else {
 		b.reading, b.idle = false, f.Events == 0 && len(what.enough) == 0
 	}
-	b.company.Saw(f.Messages, f.Now)
+	b.contention.Saw(f.Messages, f.Now)
 	calls := b.waiting.size
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case m.Event.Type != event.TaskRequested:
-			desk.Pass(*m)
+			consumer.Pass(*m)
 			f.Wake = f.Now // to acknowledge it
-		case !b.held[addressOf(m)]:
+		case !b.reserved[addressOf(m)]:
 			b.keep(&job{message: *m})
 			requests++
 		default:
@@ -293,7 +293,7 @@ func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Ti
 
 // keep has a request wait.
 func (b *Inbox) keep(j *job) {
-	b.held[addressOf(&j.message)] = true
+	b.reserved[addressOf(&j.message)] = true
 	if j.light = b.light(&j.message); j.light {
 		b.lights.put(j)
 	} else {
@@ -334,7 +334,7 @@ func (b *Inbox) done(jobs ...*job) {
 	b.busy = slices.DeleteFunc(b.busy, func(j *job) bool { return slices.Contains(jobs, j) })
 	again := b.waiting.size
 	for _, j := range jobs {
-		b.gate.Leave()
+		b.isolation.Leave()
 		if !j.light {
 			b.calls--
 			if tenant := j.message.Tenant; b.under[tenant] > 1 {
@@ -347,7 +347,7 @@ func (b *Inbox) done(jobs ...*job) {
 			b.share.stayed(j.result.DurationMS)
 		}
 		if j.err == nil {
-			delete(b.held, addressOf(&j.message))
+			delete(b.reserved, addressOf(&j.message))
 		}
 		switch {
 		case j.err != nil:
@@ -364,7 +364,7 @@ func (b *Inbox) done(jobs ...*job) {
 
 // Finish acknowledges what was read and is no request.
 func (b *Inbox) Finish(ctx context.Context) error {
-	return errors.Join(b.desk.Finish(ctx), b.others.Finish(ctx))
+	return errors.Join(b.consumer.Finish(ctx), b.others.Finish(ctx))
 }
 
 // Held are the messages that were read and not answered yet.
@@ -375,7 +375,7 @@ func (b *Inbox) Held() []store.Message {
 	for _, j := range slices.Concat(b.busy, b.waiting.all(), b.lights.all()) {
 		out = append(out, j.message)
 	}
-	return slices.Concat(out, b.desk.Held(), b.others.Held())
+	return slices.Concat(out, b.consumer.Held(), b.others.Held())
 }
 
 // Lost tells the inbox of messages that are another consumer's: what is being
@@ -394,11 +394,11 @@ func (b *Inbox) Lost(msgs []store.Message) {
 		if !lost(j) {
 			return false
 		}
-		delete(b.held, addressOf(&j.message))
+		delete(b.reserved, addressOf(&j.message))
 		return true
 	}
 	b.waiting.drop(forget)
 	b.lights.drop(forget)
-	b.gate.Give() // if a suspect still waits, it says so again
+	b.isolation.Give() // if a suspect still waits, it says so again
 	b.call()
 }

@@ -18,7 +18,7 @@ type job struct {
 	reply  *event.Event     // … and the report of it
 	err    error            // why that could not be sent
 
-	room *held // of the memory for answers, until that has been sent
+	room *reservation // of the memory for answers, until that has been sent
 
 	cancel context.CancelCauseFunc
 	lost   bool // it is to end early, as the request is another's …

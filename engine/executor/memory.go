@@ -54,7 +54,7 @@ func (q *quota) reserve(ctx context.Context, tenant string, n int) (int, error) 
 	w := &waiter{tenant, n, make(chan struct{})}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, w)
-	q.grant()
+	q.admit()
 	q.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -69,7 +69,7 @@ func (q *quota) reserve(ctx context.Context, tenant string, n int) (int, error) 
 	default:
 		w.bytes = 0 // it waits no more
 	}
-	q.grant()
+	q.admit()
 	return 0, errors.Join(errMemory, ctx.Err())
 }
 
@@ -81,7 +81,7 @@ func (q *quota) release(tenant string, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.free(tenant, n)
-	q.grant()
+	q.admit()
 }
 
 func (q *quota) free(tenant string, n int) {
@@ -91,8 +91,8 @@ func (q *quota) free(tenant string, n int) {
 	}
 }
 
-// grant lets those go on for whom there is room.
-func (q *quota) grant() {
+// admit lets those go on for whom there is room.
+func (q *quota) admit() {
 	behind := map[string]bool{}
 	rest := q.waiting[:0]
 	for _, w := range q.waiting {
@@ -111,15 +111,15 @@ func (q *quota) grant() {
 	q.waiting = rest
 }
 
-// held is what one call has of a Memory.
-type held struct {
+// reservation is what one call has of a Memory.
+type reservation struct {
 	memory            *Memory
 	tenant            string
 	reading, decoding int
 }
 
 // read reserves room for n bytes of an answer.
-func (h *held) read(ctx context.Context, n int) error {
+func (h *reservation) read(ctx context.Context, n int) error {
 	if h.memory == nil {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (h *held) read(ctx context.Context, n int) error {
 }
 
 // decode reserves room for what an answer of n bytes may be decoded to.
-func (h *held) decode(ctx context.Context, n int) error {
+func (h *reservation) decode(ctx context.Context, n int) error {
 	const times = 40 // a byte of JSON may take as many in memory
 	if h.memory == nil {
 		return nil
@@ -140,7 +140,7 @@ func (h *held) decode(ctx context.Context, n int) error {
 }
 
 // decoded gives back what only decoding took.
-func (h *held) decoded() {
+func (h *reservation) decoded() {
 	if h.memory != nil {
 		h.memory.decoding.release(h.tenant, h.decoding)
 		h.decoding = 0
@@ -148,7 +148,7 @@ func (h *held) decoded() {
 }
 
 // release gives all back.
-func (h *held) release() {
+func (h *reservation) release() {
 	if h != nil && h.memory != nil {
 		h.decoded()
 		h.memory.reading.release(h.tenant, h.reading)

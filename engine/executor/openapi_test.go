@@ -182,13 +182,13 @@ func TestOpenAPIRequests(t *testing.T) {
 					"&deep[a]=1&deep[b]=2&deep[b]=3&deep[c][d]=4&json=%7B%22q%22%3A1%7D&next=/a?b%3Dc%26d&needed="
 			}
 			var got []sent
-			world, kept := library(t, documents(t))
+			environment, kept := library(t, documents(t))
 			watched := answers(func(req *http.Request) (*http.Response, error) {
 				if req.URL.Path == "/api/other/search" {
 					got = append(got, sent{req.Method, req.URL.String(), readAll(req), req.Header})
 					return respond(200, "", ""), nil
 				}
-				return world.RoundTrip(req)
+				return environment.RoundTrip(req)
 			})
 			c := &executor.Caller{Transport: watched}
 			task := openAPI(t, "https://docs.test/api/v9/"+tt.document, tt.operation, tt.parameters)
@@ -248,8 +248,8 @@ func TestOpenAPIMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.document+" "+tt.operation, func(t *testing.T) {
 			t.Parallel()
-			world, got := library(t, documents(t))
-			c := &executor.Caller{Transport: world}
+			environment, got := library(t, documents(t))
+			c := &executor.Caller{Transport: environment}
 			task := openAPI(t, "https://docs.test/api/v9/"+tt.document, tt.operation, tt.parameters)
 			_, err := c.Call(t.Context(), task, scope(nil), executor.Origin{})
 			wantProblem(t, err, tt.problem, tt.status, tt.part)
@@ -265,14 +265,14 @@ func TestOpenAPIAuthentication(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	docs := documents(t)
-	world := answers(func(req *http.Request) (*http.Response, error) {
+	environment := answers(func(req *http.Request) (*http.Response, error) {
 		seen[req.URL.Host+req.URL.Path] = req.Header.Get("Authorization")
 		if req.URL.Path == "/local" {
 			return respond(200, "", docs["local"]), nil
 		}
 		return respond(200, "", ""), nil
 	})
-	c := &executor.Caller{Transport: world}
+	c := &executor.Caller{Transport: environment}
 	task := openAPI(t, "http://docs.test:81/local", "x", nil)
 	task.Call.OpenAPI.Document.Authentication = &dsl.Authentication{Scheme: "basic", Secret: "login"}
 	task.Call.OpenAPI.Authentication = &dsl.Authentication{Scheme: "bearer", Secret: "token"}
@@ -297,8 +297,8 @@ func TestOpenAPIPetstore(t *testing.T) {
 		if errors.Is(err, os.ErrNotExist) {
 			t.Skipf("NOT TESTED: %s is absent; FLUNQ_SPEC names the folder of the specification", name)
 		}
-		world, got := library(t, map[string]string{name: string(data)})
-		c := &executor.Caller{Transport: world}
+		environment, got := library(t, map[string]string{name: string(data)})
+		c := &executor.Caller{Transport: environment}
 		for _, task := range []*dsl.Task{
 			openAPI(t, "https://docs.test/"+name, "getPetById", object{"petId": "${ .petId }"}),
 			openAPI(t, "https://docs.test/"+name, "addPet", object{"id": 1, "name": "Milou"}),

@@ -19,11 +19,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/decide"
+	definitions "flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
-	definitions "flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 )
@@ -61,7 +61,7 @@ type site struct {
 	call     func() // made on the way of each call, if set
 
 	mu   sync.Mutex
-	told map[delivery.What][]string
+	seen map[delivery.What][]string
 }
 
 // document has a task that only computes, and one that calls.
@@ -85,7 +85,7 @@ func newSite(t testing.TB, rdb *redis.Client, size int, block time.Duration) *si
 
 func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.Options)) *site {
 	t.Helper()
-	s := &site{rdb: rdb, told: map[delivery.What][]string{}}
+	s := &site{rdb: rdb, seen: map[delivery.What][]string{}}
 	tapped, err := store.Dial(t.Context(), rdb.Options().Addr)
 	must(t, err)
 	tapped.AddHook(&s.tap)
@@ -98,7 +98,7 @@ func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.O
 	s.hash, err = lib.Register(t.Context(), tenant, def)
 	must(t, err)
 	opts := delivery.Defaults("executor", store.ExecutorGroup)
-	opts.Consumer, opts.Tenants, opts.Observe = "e1", delivery.NewRoster(tenant), s.observe
+	opts.Consumer, opts.Tenants, opts.Observe = "e1", delivery.NewTenantSet(tenant), s.observe
 	set(&opts)
 	s.inbox, err = executor.NewInbox(s.store, opts, 0)
 	must(t, err)
@@ -124,7 +124,7 @@ func (s *site) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *site) observe(a delivery.Activity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told[a.What] = append(s.told[a.What], a.Message.Event.ID)
+	s.seen[a.What] = append(s.seen[a.What], a.Message.Event.ID)
 }
 
 // times is how often something was told of each message.
@@ -132,7 +132,7 @@ func (s *site) times(what delivery.What) map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]int{}
-	for _, id := range s.told[what] {
+	for _, id := range s.seen[what] {
 		out[id]++
 	}
 	return out

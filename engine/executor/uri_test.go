@@ -19,11 +19,11 @@ func FuzzTemplate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		var seen *url.URL
-		world := answers(func(req *http.Request) (*http.Response, error) {
+		environment := answers(func(req *http.Request) (*http.Response, error) {
 			seen = req.URL
 			return respond(200, "", ""), nil
 		})
-		c := &executor.Caller{Transport: world}
+		c := &executor.Caller{Transport: environment}
 		task := request{Endpoint: "https://a.test/pre/{x}/post?q={x}"}.task(t)
 		_, err := c.Call(t.Context(), task, scope(map[string]any{"x": value}), executor.Origin{})
 		if err != nil {

@@ -100,7 +100,7 @@ func sweptObject(fields map[string]any) (any, bool) {
 func deletePaths(m *meter, dot any, args []any) (any, error) {
 	list, ok := args[0].([]any)
 	if !ok {
-		return nil, fmt.Errorf("delpaths(%s) cannot be applied to: %s", told(args[0]), told(dot))
+		return nil, fmt.Errorf("delpaths(%s) cannot be applied to: %s", describe(args[0]), describe(dot))
 	}
 	weight, err := m.weigh(list)
 	if err == nil {
@@ -113,7 +113,7 @@ func deletePaths(m *meter, dot any, args []any) (any, error) {
 	for _, item := range list {
 		target, ok := item.([]any)
 		if !ok {
-			return nil, fmt.Errorf("delpaths: path must be an array but got: %s", told(item))
+			return nil, fmt.Errorf("delpaths: path must be an array but got: %s", describe(item))
 		}
 		if len(target) == 0 {
 			return nil, nil
@@ -140,7 +140,7 @@ func without(m *meter, v any, targets [][]any) (any, error) {
 	case []any:
 		return listWithout(m, v, targets)
 	default:
-		return nil, fmt.Errorf("cannot delete %s of: %s", told(targets[0][0]), told(v))
+		return nil, fmt.Errorf("cannot delete %s of: %s", describe(targets[0][0]), describe(v))
 	}
 }
 
@@ -150,7 +150,7 @@ func objectWithout(m *meter, fields map[string]any, targets [][]any) (any, error
 	for _, target := range targets {
 		key, ok := target[0].(string)
 		if !ok {
-			return nil, fmt.Errorf("expected a string for object key but got: %s", told(target[0]))
+			return nil, fmt.Errorf("expected a string for object key but got: %s", describe(target[0]))
 		}
 		if len(target) == 1 {
 			delete(out, key)
@@ -224,11 +224,11 @@ func located(from, to int, target []any) (first, end int, rest []any, err error)
 		low, lowOK := bound(key["start"], to-from, 0)
 		high, highOK := bound(key["end"], to-from, to-from)
 		if !lowOK || !highOK {
-			return 0, 0, nil, fmt.Errorf("expected numbers for slicing a list but got: %s", told(key))
+			return 0, 0, nil, fmt.Errorf("expected numbers for slicing a list but got: %s", describe(key))
 		}
 		return located(from+low, from+max(low, high), target[1:])
 	default:
-		return 0, 0, nil, fmt.Errorf("expected a number for indexing an array but got: %s", told(key))
+		return 0, 0, nil, fmt.Errorf("expected a number for indexing an array but got: %s", describe(key))
 	}
 }
 

@@ -84,8 +84,8 @@ func (e *encoder) object(fields map[string]any) {
 		e.out = append(e.out, '}')
 		return
 	}
-	var room [few]string
-	keys := room[:0]
+	var space [few]string
+	keys := space[:0]
 	for key := range fields {
 		keys = append(keys, key)
 	}

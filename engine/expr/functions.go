@@ -9,7 +9,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // builtins are the numbers of arguments that each function of jq can have, by its name.
@@ -182,7 +182,7 @@ func (r *resolver) meant(f *gojq.Func, at int) string {
 		names = append(names, known)
 	}
 	slices.Sort(names)
-	if guess := near.Word(name, names); guess != "" && (len(f.Args) > 0 || near.Limit(name) < 2 || len(name) > 4) {
+	if guess := spelling.Word(name, names); guess != "" && (len(f.Args) > 0 || spelling.Limit(name) < 2 || len(name) > 4) {
 		return fmt.Sprintf("did you mean %q?", guess)
 	}
 	if len(f.Args) == 0 {

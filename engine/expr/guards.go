@@ -140,7 +140,7 @@ func guardKey(_ *meter, _ any, args []any) (any, error) {
 
 func guardText(_ *meter, _ any, args []any) (any, error) {
 	if _, ok := args[0].(string); !ok {
-		return nil, fmt.Errorf("expected a string for object key but got: %s", told(args[0]))
+		return nil, fmt.Errorf("expected a string for object key but got: %s", describe(args[0]))
 	}
 	return args[0], nil
 }
@@ -218,7 +218,7 @@ func guardOrder(m *meter, _ any, args []any) (any, error) {
 func decodeText(m *meter, dot any, _ []any) (any, error) {
 	text, ok := dot.(string)
 	if !ok {
-		return nil, fmt.Errorf("fromjson cannot be applied to: %s", told(dot))
+		return nil, fmt.Errorf("fromjson cannot be applied to: %s", describe(dot))
 	}
 	if err := m.allocate(decodedBytes(text)); err != nil {
 		return nil, err

@@ -22,21 +22,21 @@ func Size(v any) int {
 // Measure estimates how many bytes Encode writes, and how much memory v takes.
 func Measure(v any) (size, memory int) {
 	const all = int(^uint(0) >> 1)
-	s := sizer{most: all, room: all, depth: all}
+	s := sizer{most: all, space: all, depth: all}
 	s.add(v, 0)
 	return s.sum, s.memory
 }
 
 // measured is v in its canonical form, its size taken from left.
 func measured(v any, left *int) (any, error) {
-	s := sizer{most: *left, room: MaxMemory, depth: maxDepth}
+	s := sizer{most: *left, space: MaxMemory, depth: maxDepth}
 	s.add(v, 0)
 	switch {
 	case s.deep:
 		return nil, errDepth
 	case s.sum > s.most:
 		return nil, errTooLarge
-	case s.memory > s.room:
+	case s.memory > s.space:
 		return nil, errLarge
 	}
 	*left -= s.sum
@@ -47,7 +47,7 @@ func measured(v any, left *int) (any, error) {
 // may be small in memory and yet endless to walk through.
 type sizer struct {
 	sum, most, depth int
-	memory, room     int
+	memory, space    int
 	deep             bool
 }
 
@@ -74,7 +74,7 @@ func (s *sizer) add(v any, depth int) {
 
 func (s *sizer) done(depth int) bool {
 	s.deep = s.deep || depth > s.depth
-	return s.deep || s.sum > s.most || s.memory > s.room
+	return s.deep || s.sum > s.most || s.memory > s.space
 }
 
 func (s *sizer) list(items []any, depth int) {

@@ -186,7 +186,7 @@ func division(m *meter, l, r any) (any, error) {
 	case err != nil:
 		return nil, err
 	case b.zero(kind):
-		return nil, fmt.Errorf("cannot divide %s by: %s", told(l), told(r))
+		return nil, fmt.Errorf("cannot divide %s by: %s", describe(l), describe(r))
 	case kind == floats:
 		return a.float / b.float, nil
 	}
@@ -223,7 +223,7 @@ func remainder(_ *meter, l, r any) (any, error) {
 		a.whole, b.whole = big.NewInt(int64(x)), big.NewInt(int64(y))
 	}
 	if b.zero(wholes) {
-		return nil, fmt.Errorf("cannot modulo %s by: %s", told(l), told(r))
+		return nil, fmt.Errorf("cannot modulo %s by: %s", describe(l), describe(r))
 	}
 	return whole(new(big.Int).Rem(a.whole, b.whole)), nil
 }
@@ -311,7 +311,7 @@ func isNumber(v any) bool {
 // numbers prepares two operands for the kind of arithmetic they call for.
 func numbers(verb string, l, r any) (a, b operand, kind numberKind, err error) {
 	if !isNumber(l) || !isNumber(r) {
-		return a, b, wholes, fmt.Errorf("cannot %s: %s and %s", verb, told(l), told(r))
+		return a, b, wholes, fmt.Errorf("cannot %s: %s and %s", verb, describe(l), describe(r))
 	}
 	_, lf := l.(float64)
 	_, rf := r.(float64)
@@ -338,8 +338,8 @@ func bigOf(v any) *big.Int {
 	}
 }
 
-// told shows a value in a message: its type and how it begins.
-func told(v any) string {
+// describe shows a value in a message: its type and how it begins.
+func describe(v any) string {
 	if v == nil {
 		return "null"
 	}

@@ -135,7 +135,7 @@ func (s step) take(v any) (any, error) {
 		if fields, ok := v.(map[string]any); ok {
 			return fields[s.key], nil
 		}
-		return nil, fmt.Errorf("expected an object but got: %s", told(v))
+		return nil, fmt.Errorf("expected an object but got: %s", describe(v))
 	}
 	switch v := v.(type) {
 	case []any:
@@ -146,7 +146,7 @@ func (s step) take(v any) (any, error) {
 	case string:
 		return char(v, s.index), nil
 	default:
-		return nil, fmt.Errorf("expected an array but got: %s", told(v))
+		return nil, fmt.Errorf("expected an array but got: %s", describe(v))
 	}
 }
 

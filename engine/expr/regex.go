@@ -216,7 +216,7 @@ func (r *regexes) match(m *meter, dot any, args []any) (any, error) {
 	pattern, isPattern := args[0].(string)
 	flags, isFlags := args[1].(string)
 	if !isText || !isPattern || !isFlags && args[1] != nil {
-		return nil, fmt.Errorf("match(%s; %s) cannot be applied to: %s", told(args[0]), told(args[1]), told(dot))
+		return nil, fmt.Errorf("match(%s; %s) cannot be applied to: %s", describe(args[0]), describe(args[1]), describe(dot))
 	}
 	if len(text) > maxSubject {
 		return nil, fmt.Errorf("a text of %d bytes for a regular expression, want at most %d", len(text), maxSubject)

@@ -146,9 +146,9 @@ func (p *Program) variable(s *Scope, name string) (any, error) {
 	if err != nil || name != "secrets" {
 		return v, err
 	}
-	if held, ok := v.(map[string]any); ok {
+	if depth, ok := v.(map[string]any); ok {
 		for _, secret := range p.secrets {
-			if _, ok := held[secret]; !ok {
+			if _, ok := depth[secret]; !ok {
 				return nil, &MissingSecret{Name: secret}
 			}
 		}

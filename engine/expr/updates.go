@@ -204,7 +204,7 @@ func replace(m *meter, dot any, args []any) (any, error) {
 		for k, replacement := range replacements {
 			text, ok := replacement.(string)
 			if !ok && replacement != nil {
-				return nil, fmt.Errorf("cannot add: %s and %s", told(parts[i]), told(replacement))
+				return nil, fmt.Errorf("cannot add: %s and %s", describe(parts[i]), describe(replacement))
 			}
 			if k >= len(texts) {
 				texts = append(texts, &strings.Builder{})

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -17,8 +17,8 @@ import (
 // so that only what has happened since needs to be read, and only reads. It is safe for
 // concurrent use.
 type Examiner struct {
-	Store   *store.Store
-	Library *library.Library
+	Store       *store.Store
+	Definitions *definitions.Cache
 
 	mu    sync.Mutex
 	known map[string]examined // by tenant and id
@@ -131,7 +131,7 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 
 // fold is an execution by its whole history.
 func (e *Examiner) fold(ctx context.Context, w store.Whole) (examined, error) {
-	env, err := e.Library.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
+	env, err := e.Definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
 	if err != nil {
 		return examined{}, err
 	}
@@ -148,11 +148,11 @@ func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, er
 	if err != nil {
 		return examined{}, err
 	}
-	env, err := e.Library.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	env, err := e.Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if err != nil {
 		return examined{}, err
 	}
-	state, err := State(ctx, e.Store, e.Library, x)
+	state, err := State(ctx, e.Store, e.Definitions, x)
 	return examined{x, env, state}, err
 }
 

@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
 // State rebuilds the state of an execution from its snapshot and the history since.
-func State(ctx context.Context, st *store.Store, lib *library.Library, x store.Execution) (*decide.State, error) {
+func State(ctx context.Context, st *store.Store, lib *definitions.Cache, x store.Execution) (*decide.State, error) {
 	env, err := lib.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if err != nil {
 		return nil, err

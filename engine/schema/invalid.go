@@ -16,7 +16,7 @@ import (
 
 const (
 	maxViolations = 20
-	maxTold       = 1000 // of which the first are told; where there are more, equal ones count twice
+	maxReported   = 1000 // of which the first are told; where there are more, equal ones count twice
 	maxMessage    = 300  // bytes
 )
 
@@ -125,9 +125,9 @@ func (e *Invalid) Error() string {
 func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	places := places(err, nil)
 	total := len(places)
-	if total > maxTold {
+	if total > maxReported {
 		slices.SortStableFunc(places, func(a, b place) int { return strings.Compare(a.path, b.path) })
-		places = places[:maxTold]
+		places = places[:maxReported]
 	}
 	var found []Violation
 	for _, p := range places {
@@ -140,7 +140,7 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	})
 	found = slices.Compact(found)
 	more := max(0, len(found)-maxViolations)
-	if found = found[:len(found)-more]; total > maxTold {
+	if found = found[:len(found)-more]; total > maxReported {
 		more = total - len(found)
 	}
 	return &Invalid{Violations: found, More: more}
@@ -307,8 +307,8 @@ func decimal(r *big.Rat) string {
 
 // inherent is the library's own message, for an error without causes.
 func inherent(err *jsonschema.ValidationError) []string {
-	alone := jsonschema.ValidationError{SchemaURL: err.SchemaURL, ErrorKind: err.ErrorKind}
-	return []string{strings.TrimPrefix(alone.Error(), "at '': ")}
+	single := jsonschema.ValidationError{SchemaURL: err.SchemaURL, ErrorKind: err.ErrorKind}
+	return []string{strings.TrimPrefix(single.Error(), "at '': ")}
 }
 
 func each(names []string, format string) []string {

@@ -85,7 +85,7 @@ func delivered(b *testing.B, st *store.Store, n int64) store.Message {
 		if msgs[0].Event.ID == e.ID {
 			return msgs[0]
 		}
-		if err := st.Settle(b.Context(), msgs[0]); err != nil {
+		if err := st.AcknowledgeOwned(b.Context(), msgs[0]); err != nil {
 			b.Fatal(err)
 		}
 	}

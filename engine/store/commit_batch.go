@@ -24,7 +24,7 @@ const tenantKeys = 6
 type commitBatch struct {
 	store           *Store
 	tenant          string
-	home            *home
+	where           *keysOfTenant
 	group, consumer string   // whose messages are answered; empty: there are none
 	names           []string // of the executions, for errors
 	refused         []error  // why one is not given to the script; nil if it is
@@ -43,7 +43,7 @@ type commitBatch struct {
 
 	first, last string // of the entries that are answered
 
-	letter []any // of the message that the only transition answers; none if it is not given up
+	deadLetter []any // of the message that the only transition answers; none if it is not given up
 
 	stamp   time.Time // of the last event
 	stamped string    // … as text
@@ -55,7 +55,7 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	if !ok {
 		b = &commitBatch{words: words{before: batchArguments, places: map[string]int{}}, shapes: map[string]string{}}
 	}
-	b.store, b.tenant, b.home = s, commits[0].Tenant, s.home(commits[0].Tenant)
+	b.store, b.tenant, b.where = s, commits[0].Tenant, s.keysFor(commits[0].Tenant)
 	for i := range commits {
 		if m := commits[i].Message; m != nil {
 			b.group, b.consumer = m.Group, m.Consumer
@@ -81,23 +81,23 @@ func (b *commitBatch) end() {
 	clear(b.forms)
 	clear(b.words.places)
 	clear(b.shapes)
-	b.group, b.consumer, b.first, b.last, b.task, b.letter = "", "", "", "", "", nil
+	b.group, b.consumer, b.first, b.last, b.task, b.deadLetter = "", "", "", "", "", nil
 	b.keys, b.args, b.words.texts, b.all = b.keys[:0], b.args[:0], b.words.texts[:0], b.all[:0]
 	b.words.known = b.words.known[:0]
 	b.names, b.refused = b.names[:0], b.refused[:0]
 	memory := b.store.memory
-	b.store, b.home = nil, nil
+	b.store, b.where = nil, nil
 	memory.batches.Put(b)
 }
 
-// shelfKey is the number of the key of the index that executions of a status end in.
-func shelfKey(status string) int {
-	switch shelfOf(status) {
-	case faultedShelf:
+// indexKey is the number of the key of the index that executions of a status end in.
+func indexKey(status string) int {
+	switch indexOf(status) {
+	case faultedIndex:
 		return 4
-	case completedShelf:
+	case completedIndex:
 		return 5
-	case cancelledShelf:
+	case cancelledIndex:
 		return 6
 	default:
 		return 3
@@ -136,7 +136,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 		return false
 	}
 	k, head := b.store.keys, len(b.args)
-	execution, history := b.home.execution(c.Execution)
+	execution, history := b.where.execution(c.Execution)
 	b.keys = append(b.keys, execution, history)
 	for _, typ := range c.Listen {
 		b.keys = append(b.keys, k.listeners(c.Tenant, typ))
@@ -154,13 +154,13 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 		b.keys = append(b.keys, k.descendants(c.Tenant, c.Root))
 		leave++
 	}
-	entry, shelf := any(""), 0
+	entry, index := any(""), 0
 	if c.Message != nil {
 		entry = &c.Message.ID
 		b.answered(c.Message.ID)
 	}
 	if c.Ended {
-		shelf = shelfKey(c.Status)
+		index = indexKey(c.Status)
 	}
 	b.args = append(b.args, nil, entry, &b.names[len(b.names)-1], c.started().UnixMilli())
 	version, workflow := b.words.place(strconv.FormatInt(c.Version, 10)), b.words.place(c.workflow())
@@ -172,7 +172,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	}
 	b.shape = counts{
 		length: len(b.args) - head, history: len(c.History), publish: len(c.Publish), cancel: len(c.Cancel),
-		join: join, leave: leave, fields: len(b.fields) / wordBytes, shelf: shelf, acknowledge: c.Ack && c.Message != nil, damaged: c.Damaged, evenIfFull: c.evenIfFull(),
+		join: join, leave: leave, fields: len(b.fields) / wordBytes, index: index, acknowledge: c.Ack && c.Message != nil, damaged: c.Damaged, evenIfFull: c.evenIfFull(),
 		version: version, workflow: workflow, times: len(b.times), forms: len(b.forms),
 	}.append(b.shape[:0])
 	b.shape = b.appendForms(append(b.shape, b.fields...))
@@ -193,14 +193,14 @@ func (b *commitBatch) shapeText() string {
 
 // list is all keys and arguments, behind room for what stands before them.
 func (b *commitBatch) list() []any {
-	h, from := b.home, batchArguments+len(b.words.texts)+len(b.letter)
+	h, from := b.where, batchArguments+len(b.words.texts)+len(b.deadLetter)
 	b.all = append(slices.Grow(b.all[:0], beforeKeys+tenantKeys+len(b.keys)+from+len(b.args)),
 		nil, nil, nil, &h.stream, &h.timers, &h.open, &h.faulted, &h.completed, &h.cancelled)
 	for i := range b.keys {
 		b.all = append(b.all, &b.keys[i])
 	}
 	b.all = append(b.all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), from+1)
-	b.all = append(append(append(b.all, b.words.texts...), b.letter...), b.args...)
+	b.all = append(append(append(b.all, b.words.texts...), b.deadLetter...), b.args...)
 	return b.all
 }
 
@@ -208,7 +208,7 @@ func (b *commitBatch) list() []any {
 func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
 	var done []any
 	script := commitScript
-	if len(b.letter) > 0 {
+	if len(b.deadLetter) > 0 {
 		script = giveUpScript
 	}
 	if len(b.args) > 0 {

@@ -59,7 +59,7 @@ func (t *transitions) read(b *testing.B) []store.Message {
 		for _, m := range msgs {
 			if m.Event.Type == event.ExecutionStarted || m.Event.Type == event.TaskCompleted {
 				out = append(out, m)
-			} else if err := t.st.Settle(b.Context(), m); err != nil {
+			} else if err := t.st.AcknowledgeOwned(b.Context(), m); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -130,13 +130,13 @@ func BenchmarkCommitAll(b *testing.B) {
 	b.ReportMetric(last*1e6/n, "redis-µs/last")
 }
 
-func (t *transitions) commit(b *testing.B, rdb *redis.Client, commits []store.Commit, spent *float64) {
+func (t *transitions) commit(b *testing.B, rdb *redis.Client, commits []store.Commit, handled *float64) {
 	b.Helper()
 	before := cpuOf(b.Context(), rdb)
 	b.StartTimer()
 	done, err := t.st.CommitAll(b.Context(), commits)
 	b.StopTimer()
-	*spent += cpuOf(b.Context(), rdb) - before
+	*handled += cpuOf(b.Context(), rdb) - before
 	if err != nil {
 		b.Fatal(err)
 	}

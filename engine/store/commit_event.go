@@ -100,16 +100,16 @@ func (b *commitBatch) addFormed(c *Commit, e *event.Event, version int64) byte {
 // have to be made otherwise.
 func (b *commitBatch) textOf(data []byte, e *event.Event) any {
 	if b.store.sealer == nil {
-		return (*held)(&e.Data)
+		return (*keptText)(&e.Data)
 	}
 	return data
 }
 
-// held is a text that a command finds where it is kept.
-type held []byte
+// keptText is a text that a command finds where it is kept.
+type keptText []byte
 
 // MarshalBinary is the text.
-func (h *held) MarshalBinary() ([]byte, error) { return *h, nil }
+func (h *keptText) MarshalBinary() ([]byte, error) { return *h, nil }
 
 // suffix is how an event's id is given.
 func (b *commitBatch) suffix(c *Commit, e *event.Event, version int64) int {
@@ -117,8 +117,8 @@ func (b *commitBatch) suffix(c *Commit, e *event.Event, version int64) int {
 	if !ok {
 		return ownText
 	}
-	var room [24]byte
-	if version > 0 && rest == string(strconv.AppendInt(append(room[:0], '/'), version, 10)) {
+	var buffer [24]byte
+	if version > 0 && rest == string(strconv.AppendInt(append(buffer[:0], '/'), version, 10)) {
 		return derived
 	}
 	return b.words.place(rest)

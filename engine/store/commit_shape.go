@@ -24,7 +24,7 @@ const (
 type counts struct {
 	length                                int // of its arguments, the shape included
 	history, publish, cancel, join, leave int
-	fields, shelf                         int
+	fields, index                         int
 	acknowledge, damaged, evenIfFull      bool
 	version, workflow                     int // words
 	times                                 int // of its events, the first texts of its own
@@ -47,7 +47,7 @@ func (n counts) append(shape []byte) []byte {
 	if n.evenIfFull {
 		acknowledge += 4
 	}
-	shape = append(shape, byte(n.fields), byte(n.shelf), acknowledge)
+	shape = append(shape, byte(n.fields), byte(n.index), acknowledge)
 	return append(appendWords(shape, n.version, n.workflow), byte(n.times), byte(n.forms))
 }
 

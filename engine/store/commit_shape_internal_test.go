@@ -10,7 +10,7 @@ import (
 
 // Where there is no room for another word, texts are the transition's own, and an
 // event is given by its fields.
-func TestNoRoomForWords(t *testing.T) {
+func TestWordsFull(t *testing.T) {
 	t.Parallel()
 	s := New(nil, Options{})
 	c := Commit{Tenant: "t", Execution: "x", Workflow: "n.wf", Status: "running", Now: time.Unix(1, 0)}

@@ -36,7 +36,7 @@ func step(version int64, m *store.Message) store.Commit {
 	}
 }
 
-func (w *world) commit(t *testing.T, c store.Commit, want store.Outcome) {
+func (w *environment) commit(t *testing.T, c store.Commit, want store.Outcome) {
 	t.Helper()
 	got, err := w.Commit(t.Context(), c)
 	must(t, err)
@@ -46,7 +46,7 @@ func (w *world) commit(t *testing.T, c store.Commit, want store.Outcome) {
 }
 
 var commits = []check{
-	{"a commit writes history, execution and stream, and acknowledges", func(t *testing.T, w *world) {
+	{"a commit writes history, execution and stream, and acknowledges", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
 		c.History = append(c.History, happened("h2", event.TaskCompleted))
@@ -86,14 +86,14 @@ var commits = []check{
 			t.Errorf("listeners %v, want the execution once", ids)
 		}
 	}},
-	{"another version is a conflict that changes nothing", func(t *testing.T, w *world) {
+	{"another version is a conflict that changes nothing", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		for _, version := range []int64{0, 2} {
 			err := w.unchanged(t, func() error { w.commit(t, step(version, nil), store.Conflict); return nil })
 			must(t, err)
 		}
 	}},
-	{"what was decided on a lost transition is lost, whatever the version", func(t *testing.T, w *world) {
+	{"what was decided on a lost transition is lost, whatever the version", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		done, err := w.CommitAll(t.Context(), []store.Commit{step(0, nil), step(1, nil)})
 		must(t, err)
@@ -113,7 +113,7 @@ var commits = []check{
 			t.Errorf("outcomes %v, want an error, a conflict, and the other execution's", done)
 		}
 	}},
-	{"many transitions are written in their order", func(t *testing.T, w *world) {
+	{"many transitions are written in their order", func(t *testing.T, w *environment) {
 		var commits []store.Commit
 		for v := range int64(250) {
 			commits = append(commits, step(v, nil))
@@ -129,7 +129,7 @@ var commits = []check{
 			t.Errorf("version %d, %v, want 250", x.Version, err)
 		}
 	}},
-	{"whatever events have in common, each is written as it is", func(t *testing.T, w *world) {
+	{"whatever events have in common, each is written as it is", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.History, c.Publish = nil, nil
 		for i := range 300 { // more times than a shape tells apart
@@ -168,7 +168,7 @@ var commits = []check{
 			t.Error(diff)
 		}
 	}},
-	{"a loop is written as it is, whatever else happens in it", func(t *testing.T, w *world) {
+	{"a loop is written as it is, whatever else happens in it", func(t *testing.T, w *environment) {
 		first := step(0, nil)
 		first.History, first.Publish = first.History[:1], nil
 		c := step(1, nil)
@@ -216,14 +216,14 @@ var commits = []check{
 			t.Error(diff)
 		}
 	}},
-	{"a message that was claimed meanwhile is fenced", func(t *testing.T, w *world) {
+	{"a message that was claimed meanwhile is fenced", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		stolen := w.steal(t, m)
 		must(t, w.unchanged(t, func() error { w.commit(t, step(0, &m), store.Fenced); return nil }))
 		w.commit(t, step(0, &stolen), store.Committed)
 		must(t, w.unchanged(t, func() error { w.commit(t, step(1, &stolen), store.Fenced); return nil }))
 	}},
-	{"without Ack the message stays", func(t *testing.T, w *world) {
+	{"without Ack the message stays", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
 		c.Ack = false
@@ -233,7 +233,7 @@ var commits = []check{
 			t.Errorf("%d entries pending, want none", n)
 		}
 	}},
-	{"Redis refuses a version that the history has", func(t *testing.T, w *world) {
+	{"Redis refuses a version that the history has", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		must(t, w.rdb.HSet(t.Context(), executionKey, "version", 0).Err())
 		err := w.unchanged(t, func() error { _, err := w.Commit(t.Context(), step(0, nil)); return err })
@@ -241,7 +241,7 @@ var commits = []check{
 			t.Errorf("error %v, want one that does not go away", err)
 		}
 	}},
-	{"a key of another type leaves nothing half done", func(t *testing.T, w *world) {
+	{"a key of another type leaves nothing half done", func(t *testing.T, w *environment) {
 		keys := []string{executionKey, historyKey, timersKey, streamKey, "tenant:acme:listen:a", "tenant:acme:listen:b"}
 		for _, key := range keys {
 			must(t, w.rdb.FlushDB(t.Context()).Err())
@@ -254,7 +254,7 @@ var commits = []check{
 			}
 		}
 	}},
-	{"more attributes than a script takes leave nothing half done", func(t *testing.T, w *world) {
+	{"more attributes than a script takes leave nothing half done", func(t *testing.T, w *environment) {
 		for _, where := range []string{"history", "publish"} {
 			c := step(0, nil)
 			big := happened("big", "com.big")
@@ -273,7 +273,7 @@ var commits = []check{
 			}
 		}
 	}},
-	{"the end keeps the result and drops what led to it", func(t *testing.T, w *world) {
+	{"the end keeps the result and drops what led to it", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Snapshot, c.Listen = []byte(`{}`), []string{"a"}
 		for i := range 9000 { // more than a script can unpack
@@ -295,7 +295,7 @@ var commits = []check{
 			t.Errorf("%v still listens", ids)
 		}
 	}},
-	{"a message of one tenant commits nothing of another", func(t *testing.T, w *world) {
+	{"a message of one tenant commits nothing of another", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
 		c.Tenant = "other"
@@ -306,7 +306,7 @@ var commits = []check{
 }
 
 var starts = []check{
-	{"an execution starts once", func(t *testing.T, w *world) {
+	{"an execution starts once", func(t *testing.T, w *environment) {
 		e := happened("s", event.ExecutionStarted)
 		must(t, w.Start(t.Context(), e))
 		x, err := w.Execution(t.Context(), tenant, execution)
@@ -324,7 +324,7 @@ var starts = []check{
 		c := step(0, nil)
 		w.commit(t, c, store.Committed)
 	}},
-	{"a start that cannot be told to the workers is none", func(t *testing.T, w *world) {
+	{"a start that cannot be told to the workers is none", func(t *testing.T, w *environment) {
 		must(t, w.rdb.FlushDB(t.Context()).Err())
 		must(t, w.rdb.Set(t.Context(), streamKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error { return w.Start(t.Context(), happened("s", event.ExecutionStarted)) })
@@ -332,7 +332,7 @@ var starts = []check{
 			t.Error("no error")
 		}
 	}},
-	{"names that must not become part of a key are refused", func(t *testing.T, w *world) {
+	{"names that must not become part of a key are refused", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		for _, bad := range []string{"", "Acme", "a b", "-a", "a:b", "a}b", strings.Repeat("a", 64), "ä", "a\n"} {
 			e := happened("s", event.ExecutionStarted)
@@ -364,7 +364,7 @@ var starts = []check{
 			must(t, store.CheckTenant(good))
 		}
 	}},
-	{"what is not there is not found", func(t *testing.T, w *world) {
+	{"what is not there is not found", func(t *testing.T, w *environment) {
 		if _, err := w.Execution(t.Context(), tenant, "nobody"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("error %v, want ErrNotFound", err)
 		}
@@ -375,7 +375,7 @@ var starts = []check{
 }
 
 // commitBoth makes two transitions, which come about.
-func (w *world) commitBoth(t *testing.T, first, second store.Commit) {
+func (w *environment) commitBoth(t *testing.T, first, second store.Commit) {
 	t.Helper()
 	done, err := w.CommitAll(t.Context(), []store.Commit{first, second})
 	must(t, err)

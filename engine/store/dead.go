@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Letter is a dead letter: an event, or a timer, that was given up.
-type Letter struct {
+// DeadLetter is a dead letter: an event, or a timer, that was given up.
+type DeadLetter struct {
 	Tenant string
 	Stream string // that it stands in
 	ID     string // there
@@ -34,17 +34,17 @@ type Letter struct {
 	FirstFailure, LastFailure time.Time
 }
 
-// letterFields are the fields that a letter has besides those of the original.
-func letterFields() []string {
+// deadLetterFields are the fields that a letter has besides those of the original.
+func deadLetterFields() []string {
 	return []string{"reason", "attempts", "service", "source_stream", "source_id", "first_failure", "last_failure"}
 }
 
 // mostReplayed is how many fields an entry may have that a script writes at once.
 const mostReplayed = 3900
 
-// LetterQuery says which dead letters to read: of a tenant, or of a stream that
+// DeadLetterQuery says which dead letters to read: of a tenant, or of a stream that
 // OtherStreams has found.
-type LetterQuery struct {
+type DeadLetterQuery struct {
 	Tenant, Stream string
 	From, To       string // ids, both included; "" for the ends
 	Oldest         bool   // the oldest first
@@ -53,7 +53,7 @@ type LetterQuery struct {
 }
 
 // At is the query that goes on at an id.
-func (q LetterQuery) At(next string) LetterQuery {
+func (q DeadLetterQuery) At(next string) DeadLetterQuery {
 	if q.Oldest {
 		q.From = next
 	} else {
@@ -62,10 +62,10 @@ func (q LetterQuery) At(next string) LetterQuery {
 	return q
 }
 
-// Letters reads a page of dead letters, the newest first. Of a stream that holds
+// DeadLetters reads a page of dead letters, the newest first. Of a stream that holds
 // other events too these are left out, so that there may be fewer than Count. The
 // id at which to go on comes with them, "" at the end.
-func (s *Store) Letters(ctx context.Context, q LetterQuery) (letters []Letter, next string, err error) {
+func (s *Store) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters []DeadLetter, next string, err error) {
 	if err := CheckTenant(q.Tenant); err != nil {
 		return nil, "", err
 	}
@@ -78,36 +78,36 @@ func (s *Store) Letters(ctx context.Context, q LetterQuery) (letters []Letter, n
 		return nil, "", failed("read the dead letters", err)
 	}
 	for _, entry := range entries {
-		read := s.letterOf
+		read := s.deadLetterOf
 		if q.Stream != "" {
-			read = s.letterOfEvent
+			read = s.deadLetterOfEvent
 		}
 		if l, ok := read(entry); ok {
 			l.Tenant, l.Stream, l.ID, l.Died = q.Tenant, stream, entry.id, idTime(entry.id)
-			letters = append(letters, l)
+			deadLetters = append(deadLetters, l)
 		}
 	}
 	if n := len(entries); n > 0 && n == q.Count {
 		next = neighbour(entries[n-1].id, q.Oldest)
 	}
-	return letters, next, nil
+	return deadLetters, next, nil
 }
 
 // Letter finds a dead letter by its id; ErrNotFound if it is none, or not any more.
-func (s *Store) Letter(ctx context.Context, tenant, stream, id string) (Letter, error) {
+func (s *Store) Letter(ctx context.Context, tenant, stream, id string) (DeadLetter, error) {
 	ms, seq, _ := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
 	if _, wrong := strconv.ParseUint(seq, 10, 64); err != nil || wrong != nil {
-		return Letter{}, fmt.Errorf("%w: dead letter %q, want an id such as 1767225600000-0", ErrName, id)
+		return DeadLetter{}, fmt.Errorf("%w: dead letter %q, want an id such as 1767225600000-0", ErrName, id)
 	}
-	letters, _, err := s.Letters(ctx, LetterQuery{Tenant: tenant, Stream: stream, From: id, To: id, Count: 1})
+	deadLetters, _, err := s.DeadLetters(ctx, DeadLetterQuery{Tenant: tenant, Stream: stream, From: id, To: id, Count: 1})
 	if err != nil {
-		return Letter{}, err
+		return DeadLetter{}, err
 	}
-	if len(letters) == 0 {
-		return Letter{}, fmt.Errorf("dead letter %s of tenant %s: %w: it was replayed or dropped, or belongs to another tenant", id, tenant, ErrNotFound)
+	if len(deadLetters) == 0 {
+		return DeadLetter{}, fmt.Errorf("dead letter %s of tenant %s: %w: it was replayed or dropped, or belongs to another tenant", id, tenant, ErrNotFound)
 	}
-	return letters[0], nil
+	return deadLetters[0], nil
 }
 
 // entry is one of a stream, with its fields in their order.
@@ -117,7 +117,7 @@ type entry struct {
 }
 
 // entries reads entries as they stand: go-redis' own form has no order.
-func (s *Store) entries(ctx context.Context, stream string, q LetterQuery) ([]entry, error) {
+func (s *Store) entries(ctx context.Context, stream string, q DeadLetterQuery) ([]entry, error) {
 	from, to := q.From, q.To
 	if from == "" {
 		from = "-"
@@ -167,10 +167,10 @@ func idTime(id string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// letterOf tells the original of a letter from what was written on it. An event
+// deadLetterOf tells the original of a letter from what was written on it. An event
 // may have attributes of the same names: theirs come first.
-func (s *Store) letterOf(e entry) (Letter, bool) {
-	own, names := map[string]string{}, letterFields()
+func (s *Store) deadLetterOf(e entry) (DeadLetter, bool) {
+	own, names := map[string]string{}, deadLetterFields()
 	var fields []string
 	for i := len(e.fields) - 2; i >= 0; i -= 2 {
 		name, value := e.fields[i], e.fields[i+1]
@@ -181,7 +181,7 @@ func (s *Store) letterOf(e entry) (Letter, bool) {
 		fields = append(fields, value, name)
 	}
 	slices.Reverse(fields)
-	l := Letter{
+	l := DeadLetter{
 		Reason: own["reason"], Service: own["service"], SourceStream: own["source_stream"], SourceID: own["source_id"],
 		FirstFailure: moment(own["first_failure"]), LastFailure: moment(own["last_failure"]),
 	}
@@ -211,7 +211,7 @@ func unpacked(fields []string) []string {
 }
 
 // read makes the original's event of its fields.
-func (l *Letter) read(s *Store) {
+func (l *DeadLetter) read(s *Store) {
 	// What is wrong with it is the reason for which it is here.
 	l.Event, _ = s.decode(l.Fields)
 	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
@@ -224,7 +224,7 @@ func (l *Letter) read(s *Store) {
 // Replay brings a letter back, once whoever else does the same: its event into
 // the tenant's stream, byte for byte and with the count of its replays, or its
 // timer among the timers. It reports false if the letter is gone.
-func (s *Store) Replay(ctx context.Context, l Letter) (bool, error) {
+func (s *Store) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 	if l.Err != nil {
 		return false, fmt.Errorf("dead letter %s cannot be replayed: %w", l.ID, l.Err)
 	}
@@ -246,9 +246,9 @@ func (s *Store) Replay(ctx context.Context, l Letter) (bool, error) {
 }
 
 // Drop throws letters away, and counts those that were still there.
-func (s *Store) Drop(ctx context.Context, letters ...Letter) (int, error) {
+func (s *Store) Drop(ctx context.Context, deadLetters ...DeadLetter) (int, error) {
 	n := 0
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		gone, err := s.rdb.XDel(ctx, l.Stream, l.ID).Result()
 		if err != nil {
 			return n, failed("drop", err)

@@ -18,20 +18,20 @@ import (
 )
 
 // dead gives a message up.
-func (w *world) dead(t *testing.T, m store.Message, reason string) {
+func (w *environment) dead(t *testing.T, m store.Message, reason string) {
 	t.Helper()
-	mine(t, true)(w.Bury(t.Context(), m, event.Dead{Reason: reason, Attempts: 3, Service: m.Group}, nil))
+	mine(t, true)(w.DeadLetter(t.Context(), m, event.Dead{Reason: reason, Attempts: 3, Service: m.Group}, nil))
 }
 
-// letters are all dead letters of the tenant, the newest first.
-func (w *world) letters(t *testing.T) []store.Letter {
+// deadLetters are all dead letters of the tenant, the newest first.
+func (w *environment) deadLetters(t *testing.T) []store.DeadLetter {
 	t.Helper()
-	letters, next, err := w.Letters(t.Context(), store.LetterQuery{Tenant: tenant, Count: 100})
+	deadLetters, next, err := w.DeadLetters(t.Context(), store.DeadLetterQuery{Tenant: tenant, Count: 100})
 	must(t, err)
 	if next != "" {
 		t.Errorf("there are more behind %s", next)
 	}
-	return letters
+	return deadLetters
 }
 
 // replayed fails the test unless bringing a letter back does as is wanted.
@@ -46,12 +46,12 @@ func replayed(t *testing.T, want bool) func(bool, error) {
 }
 
 var deadLetters = []check{
-	{"a letter says what it was and why it died", func(t *testing.T, w *world) {
+	{"a letter says what it was and why it died", func(t *testing.T, w *environment) {
 		e := happened("a", event.TaskRequested)
 		e.Ext = map[string]string{"reason": "mine", "service": "ours"}
 		m := w.sent(t, e, store.ExecutorGroup, "e1")
 		w.dead(t, m, "no answer")
-		all := w.letters(t)
+		all := w.deadLetters(t)
 		if len(all) != 1 {
 			t.Fatalf("letters %v", all)
 		}
@@ -67,7 +67,7 @@ var deadLetters = []check{
 			t.Errorf("found %+v, %v, want the fields %v", found, err, m.Fields())
 		}
 	}},
-	{"a letter goes back byte for byte, and counts its replays", func(t *testing.T, w *world) {
+	{"a letter goes back byte for byte, and counts its replays", func(t *testing.T, w *environment) {
 		sent := []string{
 			"data", "{ \"a\" : 1.0,\n\"b\":\"\\u0041\xff\" }", "id", "the id", "odd", "\x00\x01", "type", "com.x", "tenantid", "other",
 		}
@@ -78,7 +78,7 @@ var deadLetters = []check{
 				t.Fatalf("replay %d: %+v", count, m)
 			}
 			w.dead(t, m, "again")
-			l := w.letters(t)[0]
+			l := w.deadLetters(t)[0]
 			if l.Replayed != count {
 				t.Errorf("the letter has been replayed %d times, want %d", l.Replayed, count)
 			}
@@ -93,13 +93,13 @@ var deadLetters = []check{
 				}
 			}
 		}
-		if n := len(w.letters(t)); n != 0 {
+		if n := len(w.deadLetters(t)); n != 0 {
 			t.Errorf("%d letters are left", n)
 		}
 	}},
-	{"a letter that is replayed by several goes back once", func(t *testing.T, w *world) {
+	{"a letter that is replayed by several goes back once", func(t *testing.T, w *environment) {
 		w.dead(t, w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1"), "no")
-		l := w.letters(t)[0]
+		l := w.deadLetters(t)[0]
 		before := w.rdb.XLen(t.Context(), streamKey).Val()
 		var wait sync.WaitGroup
 		for range 3 {
@@ -118,14 +118,14 @@ var deadLetters = []check{
 			t.Errorf("dropped %d, %v", n, err)
 		}
 	}},
-	{"letters are read from either end, page after page", func(t *testing.T, w *world) {
+	{"letters are read from either end, page after page", func(t *testing.T, w *environment) {
 		for i := range 25 {
 			w.dead(t, w.sent(t, happened(fmt.Sprint("e", i), "com.x"), store.WorkerGroup, "w1"), "no")
 		}
 		for _, oldest := range []bool{false, true} {
 			var ids []string
-			for q := (store.LetterQuery{Tenant: tenant, Count: 5, Oldest: oldest}); ; {
-				page, next, err := w.Letters(t.Context(), q)
+			for q := (store.DeadLetterQuery{Tenant: tenant, Count: 5, Oldest: oldest}); ; {
+				page, next, err := w.DeadLetters(t.Context(), q)
 				must(t, err)
 				for _, l := range page {
 					ids = append(ids, l.Event.ID)
@@ -143,8 +143,8 @@ var deadLetters = []check{
 				t.Errorf("oldest first %v: %v", oldest, ids)
 			}
 		}
-		all := w.letters(t)
-		if n, err := w.Drop(t.Context(), all[3], all[4]); n != 2 || err != nil || len(w.letters(t)) != 23 {
+		all := w.deadLetters(t)
+		if n, err := w.Drop(t.Context(), all[3], all[4]); n != 2 || err != nil || len(w.deadLetters(t)) != 23 {
 			t.Errorf("dropped %d, %v", n, err)
 		}
 		if _, err := w.Letter(t.Context(), tenant, "", all[3].ID); !errors.Is(err, store.ErrNotFound) {
@@ -154,7 +154,7 @@ var deadLetters = []check{
 			t.Errorf("no id: %v", err)
 		}
 	}},
-	{"an entry of too many fields is unpacked", func(t *testing.T, w *world) {
+	{"an entry of too many fields is unpacked", func(t *testing.T, w *environment) {
 		for _, c := range []struct {
 			fields int
 			back   bool
@@ -165,7 +165,7 @@ var deadLetters = []check{
 			}
 			w.raw(t, values...)
 			w.dead(t, w.read(t, store.WorkerGroup, "w1"), "too many")
-			l := w.letters(t)[0]
+			l := w.deadLetters(t)[0]
 			if l.Event.ID != "1" || len(l.Fields) != len(values) {
 				t.Errorf("letter of %d fields: %d, event %s", c.fields, len(l.Fields)/2, l.Event.ID)
 			}
@@ -184,10 +184,10 @@ var deadLetters = []check{
 			}
 		}
 	}},
-	{"what cannot be a timer stays dead, and what can goes back", func(t *testing.T, w *world) {
+	{"what cannot be a timer stays dead, and what can goes back", func(t *testing.T, w *environment) {
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1, Member: "junk"}).Err())
 		w.fireAll(t)
-		l := w.letters(t)[0]
+		l := w.deadLetters(t)[0]
 		if l.Timer != "junk" || l.Err == nil || l.Service != store.TimerGroup {
 			t.Errorf("letter %+v", l)
 		}
@@ -198,14 +198,14 @@ var deadLetters = []check{
 		must(t, err)
 		good := string(event.Encode(timer(0)))
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: []string{"timer", good, "reason", "x"}}).Err())
-		l = w.letters(t)[0]
+		l = w.deadLetters(t)[0]
 		replayed(t, true)(w.Replay(t.Context(), l))
 		replayed(t, false)(w.Replay(t.Context(), l))
 		if p := w.only(t); p.Member != good || p.Event != nil {
 			t.Errorf("timer %+v", p)
 		}
 	}},
-	{"dead letters of other key schemes are read and brought back", func(t *testing.T, w *world) {
+	{"dead letters of other key schemes are read and brought back", func(t *testing.T, w *environment) {
 		const key = "tenant:acme:workflow:orders:events"
 		at := time.Date(2024, 1, 15, 10, 30, 0, 0, time.UTC)
 		dlq := event.Event{
@@ -219,15 +219,15 @@ var deadLetters = []check{
 		} {
 			must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: values}).Err())
 		}
-		letters, _, err := w.Letters(t.Context(), store.LetterQuery{Tenant: tenant, Stream: key, Count: 10})
+		deadLetters, _, err := w.DeadLetters(t.Context(), store.DeadLetterQuery{Tenant: tenant, Stream: key, Count: 10})
 		must(t, err)
-		if len(letters) != 2 {
-			t.Fatalf("letters %+v", letters)
+		if len(deadLetters) != 2 {
+			t.Fatalf("letters %+v", deadLetters)
 		}
-		if done, err := w.Replay(t.Context(), letters[0]); done || err == nil {
+		if done, err := w.Replay(t.Context(), deadLetters[0]); done || err == nil {
 			t.Errorf("one without its original: replayed %v, %v", done, err)
 		}
-		l := letters[1]
+		l := deadLetters[1]
 		if l.Reason != "timeout" || l.Attempts != 3 || l.Event.Execution != "x-7" || l.Event.ID != "o" || l.Stream != key {
 			t.Errorf("letter %+v", l)
 		}
@@ -238,7 +238,7 @@ var deadLetters = []check{
 			t.Errorf("brought back %+v", m)
 		}
 	}},
-	{"the tenants with dead letters are known", func(t *testing.T, w *world) {
+	{"the tenants with dead letters are known", func(t *testing.T, w *environment) {
 		w.dead(t, w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1"), "no")
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:beta:events:dlq", Values: []string{"reason", "x"}}).Err())
 		if got, err := w.DeadTenants(t.Context()); err != nil || !slices.Equal(got, []string{"acme", "beta"}) {

@@ -32,7 +32,7 @@ func (s *Store) Descendants(ctx context.Context, tenant, root string, limit int)
 	_, _ = pipe.Exec(ctx) // what is unknown is open
 	var gone []any
 	for i, status := range statuses {
-		if errors.Is(status.Err(), redis.Nil) || status.Err() == nil && shelfOf(status.Val()) != openShelf {
+		if errors.Is(status.Err(), redis.Nil) || status.Err() == nil && indexOf(status.Val()) != openIndex {
 			gone = append(gone, ids[i])
 		}
 	}

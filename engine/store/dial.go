@@ -27,7 +27,7 @@ func Dial(ctx context.Context, address string) (*redis.Client, error) {
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		// The error of the ping says more than one of closing could.
 		_ = rdb.Close()
-		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, Masked(address), err)
+		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, Redacted(address), err)
 	}
 	return rdb, nil
 }
@@ -56,7 +56,7 @@ func clientOptions(address string) (*redis.Options, error) {
 	}
 	opts, err := redis.ParseURL(address)
 	if err != nil {
-		return nil, fmt.Errorf("redis address %s: want redis://host:port/db, rediss://… or host:port", Masked(address))
+		return nil, fmt.Errorf("redis address %s: want redis://host:port/db, rediss://… or host:port", Redacted(address))
 	}
 	if opts.TLSConfig != nil {
 		opts.TLSConfig.MinVersion = tls.VersionTLS12
@@ -77,7 +77,7 @@ const sentinelSuffix = "-sentinel"
 
 // failoverOptions are those of a client that asks sentinels who the master is.
 func failoverOptions(address string) (*redis.FailoverOptions, error) {
-	wrong := fmt.Errorf("redis address %s: want redis-sentinel://host:26379,host:26379/MASTER/DB", Masked(address))
+	wrong := fmt.Errorf("redis address %s: want redis-sentinel://host:26379,host:26379/MASTER/DB", Redacted(address))
 	scheme, rest, _ := strings.Cut(address, "://")
 	user, rest, known := cutLast(rest, "@")
 	hosts, path, _ := strings.Cut(rest, "/")
@@ -138,8 +138,8 @@ func Away(err error) bool {
 	return !replied || temporary(err)
 }
 
-// Masked is an address without its password and what else may be secret in it.
-func Masked(address string) string {
+// Redacted is an address without its password and what else may be secret in it.
+func Redacted(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		scheme, rest = "", address

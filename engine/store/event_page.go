@@ -41,7 +41,7 @@ return entries
 
 // Events are a page of the entries of a tenant's stream, the newest first; long data
 // is left out. The id at which to go on comes with them, "" at the end.
-func (s *Store) Events(ctx context.Context, q LetterQuery) (found []Published, next string, err error) {
+func (s *Store) Events(ctx context.Context, q DeadLetterQuery) (found []Published, next string, err error) {
 	if err := CheckTenant(q.Tenant); err != nil {
 		return nil, "", err
 	}
@@ -68,7 +68,7 @@ func (s *Store) Event(ctx context.Context, tenant, id string) (Published, error)
 	if idTime(id).IsZero() {
 		return Published{}, fmt.Errorf("%w: event %q, want an id such as 1767225600000-0", ErrName, id)
 	}
-	entries, err := s.entries(ctx, s.keys.stream(tenant), LetterQuery{From: id, To: id, Count: 1})
+	entries, err := s.entries(ctx, s.keys.stream(tenant), DeadLetterQuery{From: id, To: id, Count: 1})
 	if err != nil {
 		return Published{}, failed("read an event", err)
 	}

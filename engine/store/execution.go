@@ -37,7 +37,7 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	}
 	const keys, own, fields, each = 3, 6, 8, 40 // of the execution, and room for those of the event
 	l := textList{list: make([]any, beforeKeys, each), texts: make([]string, 0, own)}
-	h := s.home(e.Tenant)
+	h := s.keysFor(e.Tenant)
 	key, _ := h.execution(e.Execution)
 	l.add(h.stream, key, h.open)
 	l.list = append(l.list, e.Time.UnixMilli())
@@ -113,8 +113,8 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	in := s.memory.rooms.take()
-	defer s.memory.rooms.back(in)
+	in := s.memory.bufferPool.take()
+	defer s.memory.bufferPool.back(in)
 	entries := in.rangeOf(ctx, s.keys.history(tenant, id), after, count)
 	if err := s.rdb.Process(ctx, entries); err != nil {
 		return nil, failed("read the history of "+id, err)
@@ -163,8 +163,8 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		return nil, err
 	}
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.MapStringStringCmd, len(ids))
-	in := s.memory.rooms.several(len(ids))
-	defer s.memory.rooms.back(in...)
+	in := s.memory.bufferPool.several(len(ids))
+	defer s.memory.bufferPool.back(in...)
 	entries := make([]*prompt, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.execution(tenant, id))
@@ -202,8 +202,8 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	in := s.memory.rooms.several(len(tails))
-	defer s.memory.rooms.back(in...)
+	in := s.memory.bufferPool.several(len(tails))
+	defer s.memory.bufferPool.back(in...)
 	pipe, entries := s.rdb.Pipeline(), make([]*prompt, len(tails))
 	for i, t := range tails {
 		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, t.ID), t.After, most)

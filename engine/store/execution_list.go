@@ -16,19 +16,19 @@ import (
 // The shelves of the index: executions that go on stand on one, those that have
 // ended on that of their status.
 const (
-	openShelf      = "open"
-	completedShelf = "completed"
-	faultedShelf   = "faulted"
-	cancelledShelf = "cancelled"
+	openIndex      = "open"
+	completedIndex = "completed"
+	faultedIndex   = "faulted"
+	cancelledIndex = "cancelled"
 )
 
-// shelfOf is where executions of a status stand.
-func shelfOf(status string) string {
+// indexOf is where executions of a status stand.
+func indexOf(status string) string {
 	switch status {
-	case completedShelf, faultedShelf, cancelledShelf:
+	case completedIndex, faultedIndex, cancelledIndex:
 		return status
 	default:
-		return openShelf
+		return openIndex
 	}
 }
 
@@ -58,14 +58,14 @@ func (q ExecutionQuery) passes(x Execution) bool {
 		(q.Pass == nil || q.Pass(x))
 }
 
-// shelves are those on which executions that are meant can stand.
-func (q ExecutionQuery) shelves() []string {
+// indexes are those on which executions that are meant can stand.
+func (q ExecutionQuery) indexes() []string {
 	if len(q.Statuses) == 0 {
-		return []string{openShelf, completedShelf, faultedShelf, cancelledShelf}
+		return []string{openIndex, completedIndex, faultedIndex, cancelledIndex}
 	}
 	var out []string
 	for _, status := range q.Statuses {
-		if name := shelfOf(status); !slices.Contains(out, name) {
+		if name := indexOf(status); !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -176,7 +176,7 @@ func (s *Store) Counts(ctx context.Context, tenant string) (c Counts, err error)
 	if err := CheckTenant(tenant); err != nil {
 		return c, err
 	}
-	trip, h := s.roundTrip(), s.home(tenant)
+	trip, h := s.roundTrip(), s.keysFor(tenant)
 	defer trip.end()
 	card := func(key *string) *redis.IntCmd {
 		cmd := redis.NewIntCmd(ctx, trip.list("zcard", key)...)
@@ -228,14 +228,14 @@ func (e indexed) behind(other indexed) bool {
 // merged reads several indexes as one.
 type merged struct {
 	store   *Store
-	shelves []*shelf
+	indexes []*index
 	last    indexed // taken so far
 	from    string  // the lowest score
 	back    bool    // from the end of the order to its beginning
 }
 
-// shelf is one index, as far as it was read.
-type shelf struct {
+// index is one index, as far as it was read.
+type index struct {
 	key    string
 	buffer []indexed
 	end    indexed // of what was read
@@ -264,8 +264,8 @@ func (s *Store) merge(tenant string, q ExecutionQuery) (*merged, error) {
 			m.last = after
 		}
 	}
-	for _, name := range q.shelves() {
-		m.shelves = append(m.shelves, &shelf{key: s.keys.executions(tenant, name), end: m.last})
+	for _, name := range q.indexes() {
+		m.indexes = append(m.indexes, &index{key: s.keys.executions(tenant, name), end: m.last})
 	}
 	return m, nil
 }
@@ -278,8 +278,8 @@ func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 		if err := m.fill(ctx, n); err != nil {
 			return nil, err
 		}
-		var first *shelf
-		for _, sh := range m.shelves {
+		var first *index
+		for _, sh := range m.indexes {
 			if len(sh.buffer) > 0 && (first == nil || m.follows(first.buffer[0], sh.buffer[0])) {
 				first = sh
 			}
@@ -301,8 +301,8 @@ func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 func (m *merged) fill(ctx context.Context, n int) error {
 	for {
 		pipe := m.store.rdb.Pipeline()
-		replies := map[*shelf]*redis.ZSliceCmd{}
-		for _, sh := range m.shelves {
+		replies := map[*index]*redis.ZSliceCmd{}
+		for _, sh := range m.indexes {
 			if len(sh.buffer) > 0 || sh.done {
 				continue
 			}
@@ -322,7 +322,7 @@ func (m *merged) fill(ctx context.Context, n int) error {
 }
 
 // read reads on in one index.
-func (m *merged) read(ctx context.Context, pipe redis.Pipeliner, sh *shelf) *redis.ZSliceCmd {
+func (m *merged) read(ctx context.Context, pipe redis.Pipeliner, sh *index) *redis.ZSliceCmd {
 	by := &redis.ZRangeBy{Max: strconv.FormatInt(sh.end.at, 10), Min: m.from, Count: sh.count}
 	if m.back {
 		by.Min, by.Max = by.Max, "+inf"
@@ -341,7 +341,7 @@ func (m *merged) follows(e, other indexed) bool {
 
 // take keeps what is behind the end. Where so many are of one moment that nothing
 // is, the next read is a larger one.
-func (sh *shelf) take(entries []redis.Z, follows func(e, other indexed) bool) {
+func (sh *index) take(entries []redis.Z, follows func(e, other indexed) bool) {
 	for _, entry := range entries {
 		id, _ := entry.Member.(string) // go-redis reads nothing else
 		if e := (indexed{int64(entry.Score), id}); follows(e, sh.end) {

@@ -23,7 +23,7 @@ func born(ms int) time.Time {
 }
 
 // started begins an execution of a workflow at a moment.
-func (w *world) started(t *testing.T, id, workflow string, at time.Time) {
+func (w *environment) started(t *testing.T, id, workflow string, at time.Time) {
 	t.Helper()
 	e := happened(id+"/start", event.ExecutionStarted)
 	e.Execution, e.Workflow, e.Time = id, workflow, at
@@ -31,7 +31,7 @@ func (w *world) started(t *testing.T, id, workflow string, at time.Time) {
 }
 
 // goes commits a step of an execution that leads to a status.
-func (w *world) goes(t *testing.T, id, status string, version int64) {
+func (w *environment) goes(t *testing.T, id, status string, version int64) {
 	t.Helper()
 	c := step(version, nil)
 	c.Execution, c.Status, c.Workflow = id, status, ""
@@ -43,7 +43,7 @@ func (w *world) goes(t *testing.T, id, status string, version int64) {
 }
 
 // listed are the ids of all pages of a query, which are the same from end to beginning.
-func (w *world) listed(t *testing.T, q store.ExecutionQuery) []string {
+func (w *environment) listed(t *testing.T, q store.ExecutionQuery) []string {
 	t.Helper()
 	there := w.listedOneWay(t, q)
 	q.Back = true
@@ -53,7 +53,7 @@ func (w *world) listed(t *testing.T, q store.ExecutionQuery) []string {
 	return there
 }
 
-func (w *world) listedOneWay(t *testing.T, q store.ExecutionQuery) []string {
+func (w *environment) listedOneWay(t *testing.T, q store.ExecutionQuery) []string {
 	t.Helper()
 	var out []string
 	for {
@@ -77,22 +77,22 @@ func (w *world) listedOneWay(t *testing.T, q store.ExecutionQuery) []string {
 	}
 }
 
-// shelves is on which shelves an execution stands.
-func (w *world) shelves(t *testing.T, id string) string {
+// indexes is on which shelves an execution stands.
+func (w *environment) indexes(t *testing.T, id string) string {
 	t.Helper()
 	var out []string
-	for _, shelf := range []string{"open", "completed", "faulted", "cancelled"} {
-		score, err := w.rdb.ZScore(t.Context(), "tenant:acme:executions:"+shelf, id).Result()
+	for _, index := range []string{"open", "completed", "faulted", "cancelled"} {
+		score, err := w.rdb.ZScore(t.Context(), "tenant:acme:executions:"+index, id).Result()
 		if !errors.Is(err, redis.Nil) {
 			must(t, err)
-			out = append(out, fmt.Sprintf("%s %.0f", shelf, score))
+			out = append(out, fmt.Sprintf("%s %.0f", index, score))
 		}
 	}
 	return strings.Join(out, ", ")
 }
 
 var executionLists = []check{
-	{"pages are complete and in order, also where many are of one moment", func(t *testing.T, w *world) {
+	{"pages are complete and in order, also where many are of one moment", func(t *testing.T, w *environment) {
 		var want []string
 		for i := range 60 {
 			id := fmt.Sprintf("x-%02d", i)
@@ -117,7 +117,7 @@ var executionLists = []check{
 			t.Errorf("pending: %v", pending)
 		}
 	}},
-	{"a list can be of a workflow and of a time", func(t *testing.T, w *world) {
+	{"a list can be of a workflow and of a time", func(t *testing.T, w *environment) {
 		for i := range 10 {
 			w.started(t, fmt.Sprint("x-", i), []string{"test.a", "test.b"}[i%2], born(10*i))
 		}
@@ -134,7 +134,7 @@ var executionLists = []check{
 			}
 		}
 	}},
-	{"an execution stands on one shelf, with the time of its creation", func(t *testing.T, w *world) {
+	{"an execution stands on one shelf, with the time of its creation", func(t *testing.T, w *environment) {
 		w.started(t, execution, "test.wf", born(5))
 		at := strconv.FormatInt(born(5).UnixMilli(), 10)
 		for i, status := range []string{"", "running", "waiting", "suspended", "faulted", "running", "faulted", "completed"} {
@@ -147,7 +147,7 @@ var executionLists = []check{
 			if status != "" {
 				w.goes(t, execution, status, int64(i-1))
 			}
-			if got := w.shelves(t, execution); got != want+" "+at {
+			if got := w.indexes(t, execution); got != want+" "+at {
 				t.Errorf("%s stands on %s, want %s", status, got, want)
 			}
 		}
@@ -155,14 +155,14 @@ var executionLists = []check{
 		c := step(0, nil)
 		c.Execution, c.Now = "x-1.1", born(6)
 		w.commit(t, c, store.Committed)
-		if got := w.shelves(t, "x-1.1"); got != fmt.Sprint("open ", born(6).UnixMilli()) {
+		if got := w.indexes(t, "x-1.1"); got != fmt.Sprint("open ", born(6).UnixMilli()) {
 			t.Errorf("a child stands on %s", got)
 		}
 		if c, err := w.Counts(t.Context(), tenant); err != nil || c != (store.Counts{Open: 1, Completed: 1}) {
 			t.Errorf("counts %+v, %v", c, err)
 		}
 	}},
-	{"an execution that is retried has not ended", func(t *testing.T, w *world) {
+	{"an execution that is retried has not ended", func(t *testing.T, w *environment) {
 		w.started(t, execution, "test.wf", born(0))
 		c := step(0, nil)
 		c.Status, c.Ended, c.Error = "faulted", true, json.RawMessage(`{"status":500}`)
@@ -178,7 +178,7 @@ var executionLists = []check{
 			t.Errorf("it is %+v", x)
 		}
 	}},
-	{"a shelf of another type leaves nothing half done", func(t *testing.T, w *world) {
+	{"a shelf of another type leaves nothing half done", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:executions:open", "mine", 0).Err())
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:workflows", "mine", 0).Err())
 		for name, write := range map[string]func() error{
@@ -192,7 +192,7 @@ var executionLists = []check{
 			}
 		}
 	}},
-	{"a page is cheap among 10,000 executions", func(t *testing.T, w *world) {
+	{"a page is cheap among 10,000 executions", func(t *testing.T, w *environment) {
 		w.fill(t, 10_000)
 		q := store.ExecutionQuery{Limit: 50, After: fmt.Sprintf("%d-x-005000", born(5000).UnixMilli())}
 		found, next, err := w.Executions(t.Context(), tenant, q)
@@ -208,7 +208,7 @@ var executionLists = []check{
 			t.Errorf("found %v", got)
 		}
 	}},
-	{"a cursor that is none is refused", func(t *testing.T, w *world) {
+	{"a cursor that is none is refused", func(t *testing.T, w *environment) {
 		for _, bad := range []string{"x", "x-1", "-1-x", "12"} {
 			_, _, err := w.Executions(t.Context(), tenant, store.ExecutionQuery{After: bad, Limit: 1})
 			if !errors.Is(err, store.ErrName) {
@@ -219,7 +219,7 @@ var executionLists = []check{
 			t.Errorf("tenant: %v, want ErrName", err)
 		}
 	}},
-	{"workflows are listed with their versions, the newest first", func(t *testing.T, w *world) {
+	{"workflows are listed with their versions, the newest first", func(t *testing.T, w *environment) {
 		hashes := map[string]string{}
 		for _, v := range []string{"ns.b 1.0.0", "ns.a 1.9.0", "ns.a 1.10.0", "ns.a 2.0.0-rc.1"} {
 			id, version, _ := strings.Cut(v, " ")
@@ -244,7 +244,7 @@ var executionLists = []check{
 			t.Errorf("of another tenant: %v, %v", other, err)
 		}
 	}},
-	{"tenants are known once something is written for them", func(t *testing.T, w *world) {
+	{"tenants are known once something is written for them", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		_, err := w.Define(ctx, "defined", "a.b", "1.0.0", "")
 		must(t, err)
@@ -270,18 +270,18 @@ var executionLists = []check{
 
 // fill puts executions into Redis as many starts and commits would, one a
 // millisecond; every other one has completed.
-func (w *world) fill(t *testing.T, n int) {
+func (w *environment) fill(t *testing.T, n int) {
 	t.Helper()
 	for from := 0; from < n; from += 1000 {
 		pipe := w.rdb.Pipeline()
 		for i := from; i < min(n, from+1000); i++ {
-			id, status, shelf := fmt.Sprintf("x-%06d", i), "running", "open"
+			id, status, index := fmt.Sprintf("x-%06d", i), "running", "open"
 			if i%2 == 1 {
-				status, shelf = "completed", "completed"
+				status, index = "completed", "completed"
 			}
 			pipe.HSet(t.Context(), "tenant:acme:execution:"+id, "status", status, "version", i, "workflow", "test.wf",
 				"created", born(i).Format(time.RFC3339Nano))
-			pipe.ZAdd(t.Context(), "tenant:acme:executions:"+shelf, redis.Z{Score: float64(born(i).UnixMilli()), Member: id})
+			pipe.ZAdd(t.Context(), "tenant:acme:executions:"+index, redis.Z{Score: float64(born(i).UnixMilli()), Member: id})
 		}
 		_, err := pipe.Exec(t.Context())
 		must(t, err)

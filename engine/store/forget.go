@@ -43,14 +43,14 @@ func (k Keep) goes(ended, now time.Time, beyond bool) bool {
 // many it has left standing on each shelf. The zero Walk begins.
 type Walk [3]int64
 
-// finishedShelves are those of a Walk, in its order.
-func finishedShelves() []string { return []string{completedShelf, faultedShelf, cancelledShelf} }
+// finishedIndexes are those of a Walk, in its order.
+func finishedIndexes() []string { return []string{completedIndex, faultedIndex, cancelledIndex} }
 
 // mostForgotten is how many executions one call looks at.
 const mostForgotten = 100
 
-// keepTold is for how long it is known what is kept, since somebody said so.
-const keepTold = 10 * time.Minute
+// policyTTL is for how long it is known what is kept, since somebody said so.
+const policyTTL = 10 * time.Minute
 
 // forgetScript removes executions that have ended, each whole or not at all: one
 // goes if it stands as it was read, and if no parent of it goes on.
@@ -103,7 +103,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk)
 	for _, f := range page.found {
 		switch removed[f.id] {
 		case 0:
-			from[f.shelf]++
+			from[f.index]++
 		case 1:
 			gone++
 		}
@@ -115,7 +115,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk)
 type finished struct {
 	indexed
 
-	shelf                          int
+	index                          int
 	beyond                         bool // it is one too many
 	version, ended, parent, status string
 }
@@ -132,11 +132,11 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Wal
 	pipe := s.rdb.Pipeline()
 	clock := pipe.Time(ctx)
 	if from == (Walk{}) { // a Redis that is full refuses this, and removes what is not kept all the same
-		pipe.Set(ctx, s.keys.kept(tenant), keep.Age.String()+" "+strconv.FormatInt(keep.Count, 10), keepTold)
+		pipe.Set(ctx, s.keys.kept(tenant), keep.Age.String()+" "+strconv.FormatInt(keep.Count, 10), policyTTL)
 	}
 	var cards [3]*redis.IntCmd
 	var lists [3]*redis.ZSliceCmd
-	for i, name := range finishedShelves() {
+	for i, name := range finishedIndexes() {
 		key := s.keys.executions(tenant, name)
 		cards[i], lists[i] = pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, from[i], from[i]+mostForgotten-1)
 	}
@@ -148,7 +148,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Wal
 		total, before = total+cards[i].Val(), before+from[i]
 		for _, entry := range reply.Val() {
 			id, _ := entry.Member.(string) // go-redis reads nothing else
-			page.found = append(page.found, finished{indexed: indexed{int64(entry.Score), id}, shelf: i})
+			page.found = append(page.found, finished{indexed: indexed{int64(entry.Score), id}, index: i})
 		}
 	}
 	slices.SortStableFunc(page.found, func(a, b finished) int {
@@ -212,7 +212,7 @@ func (p *finishedPage) doomed(keep Keep) (out []finished) {
 		ended := moment(f.ended)
 		switch {
 		case f.status == "" && f.version == "": // somebody has removed it, and left it in the list
-		case shelfOf(f.status) == openShelf, ended.IsZero(), !keep.goes(ended, p.now, f.beyond):
+		case indexOf(f.status) == openIndex, ended.IsZero(), !keep.goes(ended, p.now, f.beyond):
 			continue
 		}
 		out = append(out, f)
@@ -226,7 +226,7 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 		return nil, nil
 	}
 	var keys []string
-	for _, name := range finishedShelves() {
+	for _, name := range finishedIndexes() {
 		keys = append(keys, s.keys.executions(tenant, name))
 	}
 	args := make([]any, 0, 5*len(doomed))
@@ -236,7 +236,7 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 			above = f.parent
 		}
 		keys = append(keys, s.keys.execution(tenant, f.id), s.keys.history(tenant, f.id), s.keys.execution(tenant, above))
-		args = append(args, f.id, f.shelf+1, f.version, f.ended, f.parent)
+		args = append(args, f.id, f.index+1, f.version, f.ended, f.parent)
 	}
 	reply, err := forgetScript.Run(ctx, s.rdb, keys, args...).Slice()
 	if err != nil {

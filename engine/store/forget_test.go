@@ -17,7 +17,7 @@ import (
 )
 
 // lives starts an execution, with a parent unless that is "", and takes it to a status.
-func (w *world) lives(t *testing.T, id, parent, status string, at time.Time) {
+func (w *environment) lives(t *testing.T, id, parent, status string, at time.Time) {
 	t.Helper()
 	w.started(t, id, "test.wf", at)
 	if status == "" {
@@ -30,7 +30,7 @@ func (w *world) lives(t *testing.T, id, parent, status string, at time.Time) {
 }
 
 // forget removes until nothing is left to remove, and says how many are gone.
-func (w *world) forget(t *testing.T, keep store.Keep) (gone int) {
+func (w *environment) forget(t *testing.T, keep store.Keep) (gone int) {
 	t.Helper()
 	var at store.Walk
 	for range 1000 {
@@ -46,7 +46,7 @@ func (w *world) forget(t *testing.T, keep store.Keep) (gone int) {
 }
 
 // there are the ids of the executions of which something is left, as keys say.
-func (w *world) there(t *testing.T) []string {
+func (w *environment) there(t *testing.T) []string {
 	t.Helper()
 	keys, err := w.rdb.Keys(t.Context(), "tenant:acme:execution:*").Result()
 	must(t, err)
@@ -54,8 +54,8 @@ func (w *world) there(t *testing.T) []string {
 	for _, key := range keys {
 		ids = append(ids, strings.TrimSuffix(strings.TrimPrefix(key, "tenant:acme:execution:"), ":history"))
 	}
-	for _, shelf := range []string{"open", "completed", "faulted", "cancelled"} {
-		members, err := w.rdb.ZRange(t.Context(), "tenant:acme:executions:"+shelf, 0, -1).Result()
+	for _, index := range []string{"open", "completed", "faulted", "cancelled"} {
+		members, err := w.rdb.ZRange(t.Context(), "tenant:acme:executions:"+index, 0, -1).Result()
 		must(t, err)
 		ids = append(ids, members...)
 	}
@@ -67,7 +67,7 @@ func (w *world) there(t *testing.T) []string {
 func ago(ms int) time.Time { return time.Date(2020, 1, 1, 0, 0, 0, ms*1e6, time.UTC) }
 
 var forgettings = []check{
-	{"what has ended long ago goes, whole", func(t *testing.T, w *world) {
+	{"what has ended long ago goes, whole", func(t *testing.T, w *environment) {
 		for i, status := range []string{"completed", "faulted", "cancelled", "running", "waiting", "suspended", ""} {
 			w.lives(t, fmt.Sprint("x-", i), "", status, ago(i))
 		}
@@ -85,7 +85,7 @@ var forgettings = []check{
 		}
 		w.started(t, "x-0", "test.wf", ago(0)) // its id is free again
 	}},
-	{"the age counts from the end", func(t *testing.T, w *world) {
+	{"the age counts from the end", func(t *testing.T, w *environment) {
 		now, err := w.Now(t.Context())
 		must(t, err)
 		for id, ended := range map[string]time.Time{"old": now.Add(-61 * time.Minute), "young": now.Add(-59 * time.Minute)} {
@@ -101,7 +101,7 @@ var forgettings = []check{
 			t.Error(diff)
 		}
 	}},
-	{"the newest of a tenant are kept, of all shelves together, and all for a while", func(t *testing.T, w *world) {
+	{"the newest of a tenant are kept, of all shelves together, and all for a while", func(t *testing.T, w *environment) {
 		var want []string
 		for i := range 350 {
 			id := fmt.Sprintf("x-%03d", i)
@@ -122,7 +122,7 @@ var forgettings = []check{
 			t.Error(diff)
 		}
 	}},
-	{"a child stays while its parent goes on, and is no obstacle", func(t *testing.T, w *world) {
+	{"a child stays while its parent goes on, and is no obstacle", func(t *testing.T, w *environment) {
 		w.lives(t, "p-0", "", "waiting", ago(0))
 		w.lives(t, "p-1", "", "faulted", ago(1))
 		for i := range 450 {
@@ -139,7 +139,7 @@ var forgettings = []check{
 			t.Errorf("%d gone, want the children", n)
 		}
 	}},
-	{"one that is retried stays, and what somebody else removed goes from the list", func(t *testing.T, w *world) {
+	{"one that is retried stays, and what somebody else removed goes from the list", func(t *testing.T, w *environment) {
 		w.lives(t, "again", "", "faulted", ago(0))
 		w.lives(t, "gone", "", "completed", ago(1))
 		w.goes(t, "again", "running", 1)
@@ -153,7 +153,7 @@ var forgettings = []check{
 			t.Error(diff)
 		}
 	}},
-	{"it is known what is kept", func(t *testing.T, w *world) {
+	{"it is known what is kept", func(t *testing.T, w *environment) {
 		want := store.Keep{Age: 36 * time.Hour, Count: 7}
 		for _, want := range []store.Keep{{}, want} {
 			w.forget(t, want)
@@ -166,7 +166,7 @@ var forgettings = []check{
 			t.Error("nonsense was taken")
 		}
 	}},
-	{"several who remove, and executions that end, are retried and begin again, get on", func(t *testing.T, w *world) {
+	{"several who remove, and executions that end, are retried and begin again, get on", func(t *testing.T, w *environment) {
 		var wg sync.WaitGroup
 		done := make(chan struct{})
 		gone := make([]int, 3)
@@ -213,7 +213,7 @@ var forgettings = []check{
 }
 
 // churn lets executions end and some of them be retried, if they are still there.
-func (w *world) churn(t *testing.T, chance *rand.Rand, n int) (begun, retried int) {
+func (w *environment) churn(t *testing.T, chance *rand.Rand, n int) (begun, retried int) {
 	t.Helper()
 	for i := range n {
 		id := fmt.Sprint("x-", i)
@@ -229,7 +229,7 @@ func (w *world) churn(t *testing.T, chance *rand.Rand, n int) (begun, retried in
 }
 
 // retry opens a faulted execution again, and reports whether it was there.
-func (w *world) retry(t *testing.T, id string) bool {
+func (w *environment) retry(t *testing.T, id string) bool {
 	t.Helper()
 	c := step(1, nil)
 	c.Execution, c.Status, c.Workflow = id, "running", ""

@@ -87,7 +87,7 @@ func (s *Store) Glance(ctx context.Context, tenant, since string) (Glance, error
 		since = "0"
 	}
 	keys := []string{s.keys.stream(tenant), s.keys.dead(tenant), s.keys.timers(tenant)}
-	for _, name := range []string{openShelf, completedShelf, faultedShelf, cancelledShelf} {
+	for _, name := range []string{openIndex, completedIndex, faultedIndex, cancelledIndex} {
 		keys = append(keys, s.keys.executions(tenant, name))
 	}
 	reply, err := glanceScript.Run(ctx, s.rdb, keys, since, glanceEntries, glanceBytes,
@@ -110,19 +110,19 @@ func (s *Store) Glance(ctx context.Context, tenant, since string) (Glance, error
 	return g, nil
 }
 
-// Held is an entry of the stream that a consumer has at hand.
-type Held struct {
+// PendingEntry is an entry of the stream that a consumer has at hand.
+type PendingEntry struct {
 	Delivery
 
 	Event event.Event // without its source and time, and without data that is long
 	Since time.Time   // when the entry was written
 }
 
-// heldScript reads the first entries that are pending. KEYS: stream. ARGV: group,
+// pendingScript reads the first entries that are pending. KEYS: stream. ARGV: group,
 // count, length of data that is left out.
 //
 //nolint:gochecknoglobals // see commitScript
-var heldScript = redis.NewScript(`
+var pendingScript = redis.NewScript(`
 local out = {}
 local pending = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[2])
 if pending['err'] then
@@ -142,19 +142,19 @@ end
 return out
 `)
 
-// Held are the first entries that the consumers of a group have at hand, the oldest
+// PendingEntries are the first entries that the consumers of a group have at hand, the oldest
 // first; none if there is no such group.
-func (s *Store) Held(ctx context.Context, tenant, group string, count int) ([]Held, error) {
+func (s *Store) PendingEntries(ctx context.Context, tenant, group string, count int) ([]PendingEntry, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	reply, err := heldScript.Run(ctx, s.rdb, []string{s.keys.stream(tenant)}, group, count, longData).Slice()
+	reply, err := pendingScript.Run(ctx, s.rdb, []string{s.keys.stream(tenant)}, group, count, longData).Slice()
 	if err != nil {
 		return nil, failed("look at what is pending", err)
 	}
-	var out []Held
+	var out []PendingEntry
 	list(reply).each(func(l list) {
-		h := Held{Delivery: Delivery{ID: l.text(0), Consumer: l.text(1), Idle: l.ms(2), Count: l.number(3)}, Since: idTime(l.text(0))}
+		h := PendingEntry{Delivery: Delivery{ID: l.text(0), Consumer: l.text(1), Idle: l.ms(2), Count: l.number(3)}, Since: idTime(l.text(0))}
 		h.Event = event.Event{Type: event.Type(l.text(4)), Tenant: tenant, Execution: l.text(5), Workflow: l.text(6), Task: l.text(7), Data: s.unsealed(l.text(8))}
 		out = append(out, h)
 	})

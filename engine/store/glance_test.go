@@ -16,7 +16,7 @@ import (
 )
 
 // glance is how the tenant stands, and what came behind an entry.
-func (w *world) glance(t *testing.T, since string) store.Glance {
+func (w *environment) glance(t *testing.T, since string) store.Glance {
 	t.Helper()
 	g, err := w.Glance(t.Context(), tenant, since)
 	must(t, err)
@@ -25,7 +25,7 @@ func (w *world) glance(t *testing.T, since string) store.Glance {
 
 // pages are all timers of the tenant that pass, page by page, which are the same from
 // end to beginning.
-func (w *world) pages(t *testing.T, q store.TimerQuery) []store.Pending {
+func (w *environment) pages(t *testing.T, q store.TimerQuery) []store.Pending {
 	t.Helper()
 	q.Tenant = tenant
 	there := w.pagesOneWay(t, q)
@@ -37,7 +37,7 @@ func (w *world) pages(t *testing.T, q store.TimerQuery) []store.Pending {
 	return there
 }
 
-func (w *world) pagesOneWay(t *testing.T, q store.TimerQuery) (out []store.Pending) {
+func (w *environment) pagesOneWay(t *testing.T, q store.TimerQuery) (out []store.Pending) {
 	t.Helper()
 	for range 1000 {
 		page, err := w.TimerPage(t.Context(), q)
@@ -60,7 +60,7 @@ func (w *world) pagesOneWay(t *testing.T, q store.TimerQuery) (out []store.Pendi
 }
 
 var glances = []check{
-	{"a glance counts, and samples what came since", func(t *testing.T, w *world) {
+	{"a glance counts, and samples what came since", func(t *testing.T, w *environment) {
 		if g := w.glance(t, ""); g.Now.IsZero() || g.Last != "" || g.Sample != 0 || g.More || g.Open+g.Timers+g.Dead != 0 {
 			t.Errorf("of nothing: %+v", g)
 		}
@@ -92,7 +92,7 @@ var glances = []check{
 			t.Errorf("since the last: %+v", again)
 		}
 	}},
-	{"a glance looks at few entries, and at fewer that are large", func(t *testing.T, w *world) {
+	{"a glance looks at few entries, and at fewer that are large", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(300)...)
 		if g := w.glance(t, ""); g.Sample != 128 || !g.More || g.Last != "1000-300" {
 			t.Errorf("of 300 entries: %+v", g)
@@ -106,8 +106,8 @@ var glances = []check{
 			t.Errorf("of large entries: %+v", g)
 		}
 	}},
-	{"what is pending is told with what it is", func(t *testing.T, w *world) {
-		held, err := w.Held(t.Context(), "nobody", store.ExecutorGroup, 5)
+	{"what is pending is told with what it is", func(t *testing.T, w *environment) {
+		held, err := w.PendingEntries(t.Context(), "nobody", store.ExecutorGroup, 5)
 		must(t, err)
 		if len(held) != 0 {
 			t.Errorf("nobody holds %v", held)
@@ -115,14 +115,14 @@ var glances = []check{
 		e := happened("e", event.TaskRequested)
 		e.Data = event.Encode(event.Requested{TaskType: "call"})
 		m := w.sent(t, e, store.ExecutorGroup, "c1")
-		held, err = w.Held(t.Context(), tenant, store.ExecutorGroup, 5)
+		held, err = w.PendingEntries(t.Context(), tenant, store.ExecutorGroup, 5)
 		must(t, err)
 		if len(held) != 1 || held[0].ID != m.ID || held[0].Consumer != "c1" || held[0].Event.Type != event.TaskRequested ||
 			held[0].Event.Execution != e.Execution || string(held[0].Event.Data) != string(e.Data) || held[0].Since.IsZero() {
 			t.Errorf("held: %+v", held)
 		}
 	}},
-	{"the ends of histories are read at once, without long data", func(t *testing.T, w *world) {
+	{"the ends of histories are read at once, without long data", func(t *testing.T, w *environment) {
 		w.started(t, "x-1", "shop.order", born(0))
 		w.started(t, "x-2", "shop.order", born(0))
 		long := happened("long", event.TaskCompleted)
@@ -137,7 +137,7 @@ var glances = []check{
 			t.Errorf("latest: %+v", got)
 		}
 	}},
-	{"errors of executions are told in a line", func(t *testing.T, w *world) {
+	{"errors of executions are told in a line", func(t *testing.T, w *environment) {
 		w.started(t, "x-1", "shop.order", born(0))
 		c := step(0, nil)
 		c.Status, c.Ended, c.Error = "faulted", true, event.Encode(event.Problem{Title: "no tea", Detail: "at all"})
@@ -148,7 +148,7 @@ var glances = []check{
 			t.Error(diff)
 		}
 	}},
-	{"events are read page by page, without long data", func(t *testing.T, w *world) {
+	{"events are read page by page, without long data", func(t *testing.T, w *environment) {
 		long := `"` + strings.Repeat("x", 5000) + `"`
 		for i := range 7 {
 			e := happened(fmt.Sprint("e", i), "note")
@@ -161,7 +161,7 @@ var glances = []check{
 		var got []string
 		var longID string
 		for next := ""; ; {
-			found, more, err := w.Events(t.Context(), store.LetterQuery{Tenant: tenant, To: next, Count: 3})
+			found, more, err := w.Events(t.Context(), store.DeadLetterQuery{Tenant: tenant, To: next, Count: 3})
 			must(t, err)
 			for _, p := range found {
 				got = append(got, p.Event.ID+" "+string(p.Event.Data))
@@ -173,7 +173,7 @@ var glances = []check{
 				break
 			}
 		}
-		oldest, more, err := w.Events(t.Context(), store.LetterQuery{Tenant: tenant, Count: 2, Oldest: true})
+		oldest, more, err := w.Events(t.Context(), store.DeadLetterQuery{Tenant: tenant, Count: 2, Oldest: true})
 		must(t, err)
 		if len(oldest) != 2 || oldest[0].Event.ID != "e0" || more == "" {
 			t.Errorf("the oldest: %v, %q", oldest, more)
@@ -194,19 +194,19 @@ var glances = []check{
 			t.Errorf("no id: %v", err)
 		}
 	}},
-	{"letters can be read without long data", func(t *testing.T, w *world) {
+	{"letters can be read without long data", func(t *testing.T, w *environment) {
 		e := happened("e", "note")
 		e.Data = []byte(`"` + strings.Repeat("x", 5000) + `"`)
 		w.dead(t, w.sent(t, e, store.WorkerGroup, "c"), "no")
 		for brief, want := range map[bool]int{true: 0, false: 5002} {
-			letters, _, err := w.Letters(t.Context(), store.LetterQuery{Tenant: tenant, Brief: brief, Count: 1})
+			deadLetters, _, err := w.DeadLetters(t.Context(), store.DeadLetterQuery{Tenant: tenant, Brief: brief, Count: 1})
 			must(t, err)
-			if len(letters) != 1 || letters[0].Reason != "no" || len(letters[0].Event.Data) != want {
-				t.Errorf("brief %v: %+v", brief, letters)
+			if len(deadLetters) != 1 || deadLetters[0].Reason != "no" || len(deadLetters[0].Event.Data) != want {
+				t.Errorf("brief %v: %+v", brief, deadLetters)
 			}
 		}
 	}},
-	{"executions are looked at up to a number, and by their ids first", func(t *testing.T, w *world) {
+	{"executions are looked at up to a number, and by their ids first", func(t *testing.T, w *environment) {
 		w.fill(t, 2500)
 		looked, passed := 0, 0
 		q := store.ExecutionQuery{
@@ -223,7 +223,7 @@ var glances = []check{
 }
 
 var timerPages = []check{
-	{"timers come page by page, also those of one moment", func(t *testing.T, w *world) {
+	{"timers come page by page, also those of one moment", func(t *testing.T, w *environment) {
 		if got := w.pages(t, store.TimerQuery{Limit: 3, Looks: 100}); len(got) != 0 {
 			t.Errorf("of nothing: %v", got)
 		}
@@ -260,7 +260,7 @@ var timerPages = []check{
 			t.Errorf("of what is hopeless: %v", got)
 		}
 	}},
-	{"the place of a timer that is gone is found", func(t *testing.T, w *world) {
+	{"the place of a timer that is gone is found", func(t *testing.T, w *environment) {
 		var all []store.Pending
 		for i := range 30 {
 			one := timer(time.Duration(i/10) * time.Hour)

@@ -169,8 +169,8 @@ func (s *Store) Unclaimed(ctx context.Context, tenant, group string, idle time.D
 	return Delivery{}, nil
 }
 
-// Shelf is a set of timers: one for all tenants, or on a cluster each tenant's.
-type Shelf struct {
+// TimerIndex is a set of timers: one for all tenants, or on a cluster each tenant's.
+type TimerIndex struct {
 	Key     string
 	Count   int64
 	Overdue int64     // by the scores, for longer than was asked about
@@ -179,8 +179,8 @@ type Shelf struct {
 }
 
 // Overdue counts the timers of some tenants, and those overdue for longer than grace.
-func (s *Store) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]Shelf, error) {
-	var out []Shelf
+func (s *Store) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]TimerIndex, error) {
+	var out []TimerIndex
 	seen := map[string]bool{}
 	for _, tenant := range tenants {
 		if err := CheckTenant(tenant); err != nil {
@@ -191,27 +191,27 @@ func (s *Store) Overdue(ctx context.Context, tenants []string, grace time.Durati
 			continue
 		}
 		seen[key] = true
-		shelf, err := s.shelf(ctx, key, grace)
+		index, err := s.index(ctx, key, grace)
 		if err != nil {
 			return nil, failed("count the timers", err)
 		}
-		out = append(out, shelf)
+		out = append(out, index)
 	}
 	return out, nil
 }
 
-func (s *Store) shelf(ctx context.Context, key string, grace time.Duration) (Shelf, error) {
+func (s *Store) index(ctx context.Context, key string, grace time.Duration) (TimerIndex, error) {
 	pipe := s.rdb.Pipeline()
 	clock, count, first := pipe.Time(ctx), pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, 0, 0)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return Shelf{}, err
+		return TimerIndex{}, err
 	}
-	shelf := Shelf{Key: key, Count: count.Val(), Now: clock.Val().UTC()}
+	index := TimerIndex{Key: key, Count: count.Val(), Now: clock.Val().UTC()}
 	if entries := first.Val(); len(entries) > 0 {
-		shelf.Next = scored(entries[0].Score)
+		index.Next = scored(entries[0].Score)
 	}
-	until := strconv.FormatFloat(float64(shelf.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
+	until := strconv.FormatFloat(float64(index.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
 	var err error
-	shelf.Overdue, err = s.rdb.ZCount(ctx, key, "-inf", until).Result()
-	return shelf, err
+	index.Overdue, err = s.rdb.ZCount(ctx, key, "-inf", until).Result()
+	return index, err
 }

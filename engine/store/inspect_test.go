@@ -15,7 +15,7 @@ import (
 )
 
 // stream is how the tenant's stream stands.
-func (w *world) stream(t *testing.T) store.Stream {
+func (w *environment) stream(t *testing.T) store.Stream {
 	t.Helper()
 	found, err := w.Streams(t.Context(), []string{tenant})
 	must(t, err)
@@ -23,7 +23,7 @@ func (w *world) stream(t *testing.T) store.Stream {
 }
 
 // lags are the unread entries of the executors, the timers and the workers.
-func (w *world) lags(t *testing.T) (out []int64) {
+func (w *environment) lags(t *testing.T) (out []int64) {
 	t.Helper()
 	for _, g := range w.stream(t).Groups {
 		out = append(out, g.Lag)
@@ -32,7 +32,7 @@ func (w *world) lags(t *testing.T) (out []int64) {
 }
 
 // stalled are the executions without a next step.
-func (w *world) stalled(t *testing.T) store.Stalled {
+func (w *environment) stalled(t *testing.T) store.Stalled {
 	t.Helper()
 	next, err := w.Next(t.Context(), []string{tenant})
 	must(t, err)
@@ -42,7 +42,7 @@ func (w *world) stalled(t *testing.T) store.Stalled {
 }
 
 var inspections = []check{
-	{"a stream tells how far its groups are", func(t *testing.T, w *world) {
+	{"a stream tells how far its groups are", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(10)...)
 		ids := w.take(t, store.WorkerGroup, 6)
 		w.done(t, store.WorkerGroup, ids[0], ids[1])
@@ -75,7 +75,7 @@ var inspections = []check{
 			t.Error(diff)
 		}
 	}},
-	{"lag is what was not read, whatever was trimmed or deleted", func(t *testing.T, w *world) {
+	{"lag is what was not read, whatever was trimmed or deleted", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(30)...)
 		w.readAll(t, store.TimerGroup, store.WorkerGroup)
 		w.done(t, store.ExecutorGroup, w.take(t, store.ExecutorGroup, 21)...)
@@ -91,14 +91,14 @@ var inspections = []check{
 			t.Errorf("after a deletion: lags %v", got)
 		}
 	}},
-	{"a stream that is none does not hide the others", func(t *testing.T, w *world) {
+	{"a stream that is none does not hide the others", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Set(t.Context(), "tenant:odd:events", "x", 0).Err())
 		found, err := w.Streams(t.Context(), []string{"odd", tenant})
 		if len(found) != 1 || found[0].Tenant != tenant || err == nil || !strings.Contains(err.Error(), "odd") {
 			t.Errorf("got %v, %v", found, err)
 		}
 	}},
-	{"what nobody claims is found", func(t *testing.T, w *world) {
+	{"what nobody claims is found", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", "com.x"), store.WorkerGroup, "gone")
 		got, err := w.Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
 		must(t, err)
@@ -112,11 +112,11 @@ var inspections = []check{
 			t.Errorf("found %v, want %s", got, m.ID)
 		}
 	}},
-	{"timers that are late are counted", func(t *testing.T, w *world) {
+	{"timers that are late are counted", func(t *testing.T, w *environment) {
 		now, err := w.Now(t.Context())
 		must(t, err)
-		for i, late := range []time.Duration{time.Hour, time.Minute, -time.Hour} {
-			at := float64(now.Add(-late).UnixMicro()) / 1e6
+		for i, omitted := range []time.Duration{time.Hour, time.Minute, -time.Hour} {
+			at := float64(now.Add(-omitted).UnixMicro()) / 1e6
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: at, Member: strconv.Itoa(i)}).Err())
 		}
 		found, err := w.Overdue(t.Context(), []string{tenant, "other"}, 5*time.Minute)
@@ -124,11 +124,11 @@ var inspections = []check{
 		if len(found) != 1 || found[0].Count != 3 || found[0].Overdue != 1 || found[0].Key != timersKey {
 			t.Errorf("found %+v", found)
 		}
-		if late := found[0].Now.Sub(found[0].Next); late < time.Hour || late > time.Hour+time.Minute {
-			t.Errorf("the first is late by %v", late)
+		if omitted := found[0].Now.Sub(found[0].Next); omitted < time.Hour || omitted > time.Hour+time.Minute {
+			t.Errorf("the first is late by %v", omitted)
 		}
 	}},
-	{"an execution without a next step is found", func(t *testing.T, w *world) {
+	{"an execution without a next step is found", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
 		c.Publish = nil
@@ -142,7 +142,7 @@ var inspections = []check{
 			t.Error(diff)
 		}
 	}},
-	{"an execution with something under way is not stalled", func(t *testing.T, w *world) {
+	{"an execution with something under way is not stalled", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		w.commit(t, step(0, &m), store.Committed)
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
@@ -169,7 +169,7 @@ var inspections = []check{
 			t.Errorf("with nothing: %+v", got)
 		}
 	}},
-	{"an execution that waits, or has just moved, is not stalled", func(t *testing.T, w *world) {
+	{"an execution that waits, or has just moved, is not stalled", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Publish, c.Status = nil, "waiting"
 		w.commit(t, c, store.Committed)
@@ -185,7 +185,7 @@ var inspections = []check{
 			t.Errorf("%+v", got)
 		}
 	}},
-	{"executions that no list has are found", func(t *testing.T, w *world) {
+	{"executions that no list has are found", func(t *testing.T, w *environment) {
 		listed := step(0, nil)
 		listed.Publish = nil
 		w.commit(t, listed, store.Committed)
@@ -209,14 +209,14 @@ var inspections = []check{
 			}
 		}
 	}},
-	{"too much to look through is said", func(t *testing.T, w *world) {
+	{"too much to look through is said", func(t *testing.T, w *environment) {
 		must(t, w.rdb.ZAdd(t.Context(), "tenant:acme:executions:open", redis.Z{Member: execution}).Err())
 		w.entries(t, numbered(1001)...)
 		if got := w.stalled(t); !strings.Contains(got.Unsure, "1001") && !strings.Contains(got.Unsure, "1000") {
 			t.Errorf("%+v", got)
 		}
 	}},
-	{"a server tells what it knows", func(t *testing.T, w *world) {
+	{"a server tells what it knows", func(t *testing.T, w *environment) {
 		v, err := w.Server(t.Context())
 		must(t, err)
 		now, err := w.Now(t.Context())

@@ -52,7 +52,7 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	}
 	pipe := s.rdb.Pipeline()
 	var samples []*redis.StringSliceCmd
-	for _, name := range finishedShelves() {
+	for _, name := range finishedIndexes() {
 		key := s.keys.executions(tenant, name)
 		samples = append(samples, pipe.ZRange(ctx, key, 0, weighed/2-1), pipe.ZRange(ctx, key, -weighed/2, -1))
 	}

@@ -44,8 +44,8 @@ func CheckExecution(id string) error {
 // also dots, dashes and underscores.
 func plainName(name string) bool {
 	for i, c := range []byte(name) {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !letter && (i == 0 || strings.IndexByte("._-", c) < 0) {
+		deadLetter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !deadLetter && (i == 0 || strings.IndexByte("._-", c) < 0) {
 			return false
 		}
 	}
@@ -77,8 +77,8 @@ func (k keys) tenant(name string) string {
 func (k keys) stream(tenant string) string { return k.tenant(tenant) + ":events" }
 func (k keys) dead(tenant string) string   { return k.tenant(tenant) + ":events:dlq" }
 
-// deaths is the hash of how many consumers have died with an entry of the stream.
-func (k keys) deaths(tenant string) string { return k.tenant(tenant) + ":events:deaths" }
+// crashes is the hash of how many consumers have died with an entry of the stream.
+func (k keys) crashes(tenant string) string { return k.tenant(tenant) + ":events:deaths" }
 
 func (k keys) timers(tenant string) string {
 	if k.cluster {
@@ -111,8 +111,8 @@ func (k keys) history(tenant, id string) string   { return k.execution(tenant, i
 
 // executions is an index: the ids of the executions on a shelf, by when they were
 // created in Unix milliseconds.
-func (k keys) executions(tenant, shelf string) string {
-	return k.tenant(tenant) + ":executions:" + shelf
+func (k keys) executions(tenant, index string) string {
+	return k.tenant(tenant) + ":executions:" + index
 }
 
 // kept is how long finished executions are kept, while somebody removes others.

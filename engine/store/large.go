@@ -32,12 +32,12 @@ type leaving struct {
 type leftOut struct{ at, bytes int }
 
 // leave has the room leave out what is too large, or does not matter to a reader.
-func (r *room) leave(wants func(event.Type) bool) {
+func (r *replyBuffer) leave(wants func(event.Type) bool) {
 	r.left = leaving{on: true, wants: wants, out: r.left.out[:0]}
 }
 
 // keeps reports whether a value of n bytes that comes next is kept.
-func (r *room) keeps(n int) bool {
+func (r *replyBuffer) keeps(n int) bool {
 	l := &r.left
 	if !l.on || n <= largeValue {
 		return true
@@ -69,7 +69,7 @@ func lastType(text []byte) event.Type {
 }
 
 // skip forgets a value and writes what stands for it.
-func (r *room) skip(part *io.LimitedReader) (int64, error) {
+func (r *replyBuffer) skip(part *io.LimitedReader) (int64, error) {
 	n := int(part.N)
 	got, err := io.Copy(io.Discard, part)
 	if err != nil || int(got) != n {
@@ -84,7 +84,7 @@ func (r *room) skip(part *io.LimitedReader) (int64, error) {
 
 // omitted is how many bytes the largest value has that was left out of an entry; 0 if it is
 // whole.
-func (r *room) omitted(e *rawEntry) (most int) {
+func (r *replyBuffer) omitted(e *rawEntry) (most int) {
 	for _, left := range r.left.out {
 		if left.at >= e.whole.from && left.at < e.whole.to {
 			most = max(most, left.bytes)
@@ -98,36 +98,36 @@ func errValue(n int) error {
 	return fmt.Errorf("the entry has a value of %d bytes, more than %d MiB (limit event-value)", n, mostValue>>20)
 }
 
-// Late reports whether the message still has to be read, by Load.
-func (m *Message) Late() bool { return m.late }
+// Omitted reports whether the message still has to be read, by Load.
+func (m *Message) Omitted() bool { return m.omitted }
 
 // Load reads late messages, the first of them, as far as there is memory for them; the
 // rest is left. What is not there any more is spent.
-func (s *Store) Load(ctx context.Context, r Reader, late []Message) (msgs, left []Message, spent []Spent, now time.Time, err error) {
+func (s *Store) Load(ctx context.Context, r Reader, omitted []Message) (msgs, left []Message, handled []Handled, now time.Time, err error) {
 	if now, err = s.Now(ctx); err != nil {
-		return nil, late, nil, now, err
+		return nil, omitted, nil, now, err
 	}
-	for size := 0; len(late) > 0 && size < largeBudget; late = late[1:] {
-		m := late[0]
+	for size := 0; len(omitted) > 0 && size < largeBudget; omitted = omitted[1:] {
+		m := omitted[0]
 		text, err := s.loadInto(ctx, &r, &m, now)
 		if err != nil {
-			return msgs, late, spent, now, err
+			return msgs, omitted, handled, now, err
 		}
 		if text == 0 {
-			spent = append(spent, Spent{m.Tenant, m.ID})
+			handled = append(handled, Handled{m.Tenant, m.ID})
 			continue
 		}
 		size += text
 		msgs = append(msgs, m)
 	}
-	return msgs, late, spent, now, nil
+	return msgs, omitted, handled, now, nil
 }
 
 // loadInto reads one late message, and returns how long it is; 0 if it is gone.
 func (s *Store) loadInto(ctx context.Context, r *Reader, m *Message, now time.Time) (int, error) {
-	in := s.memory.rooms.take()
-	defer s.memory.rooms.back(in)
-	read := in.prompt(ctx, []any{"xrange", &s.home(m.Tenant).stream, &m.ID, &m.ID})
+	in := s.memory.bufferPool.take()
+	defer s.memory.bufferPool.back(in)
+	read := in.prompt(ctx, []any{"xrange", &s.keysFor(m.Tenant).stream, &m.ID, &m.ID})
 	if err := s.rdb.Process(ctx, read); err != nil {
 		return 0, failed("read an entry", err)
 	}

@@ -42,9 +42,9 @@ func TestLargeEntries(t *testing.T) {
 	if err != nil || len(msgs) != 5 || len(notes.Unwanted) != 1 {
 		t.Fatalf("%d messages and %d that do not matter, %v; want 5 and 1", len(msgs), len(notes.Unwanted), err)
 	}
-	for i, late := range []bool{false, true, false, false, false} {
-		if m := msgs[i]; m.Late() != late || (m.Err != nil) != (i == 3) {
-			t.Errorf("message %d is late %v, error %v", i, m.Late(), m.Err)
+	for i, omitted := range []bool{false, true, false, false, false} {
+		if m := msgs[i]; m.Omitted() != omitted || (m.Err != nil) != (i == 3) {
+			t.Errorf("message %d is late %v, error %v", i, m.Omitted(), m.Err)
 		}
 	}
 	if m := msgs[3]; !strings.Contains(m.Err.Error(), "limit event-value") || m.Data() != "67108866 bytes were left out" {
@@ -52,12 +52,12 @@ func TestLargeEntries(t *testing.T) {
 	}
 	gone := msgs[1]
 	gone.ID = "1-1"
-	loaded, left, spent, _, err := s.Load(ctx, r, []store.Message{gone, msgs[1]})
-	if err != nil || len(loaded) != 1 || len(left) != 0 || len(spent) != 1 {
-		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded), len(left), len(spent), err)
+	loaded, left, handled, _, err := s.Load(ctx, r, []store.Message{gone, msgs[1]})
+	if err != nil || len(loaded) != 1 || len(left) != 0 || len(handled) != 1 {
+		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded), len(left), len(handled), err)
 	}
-	if m := loaded[0]; m.Late() || m.ID != msgs[1].ID || m.Data() != `"`+strings.Repeat("c", 20*mib-1)+`"` {
-		t.Errorf("it is late %v, of id %s, with %d bytes", m.Late(), m.ID, len(m.Data()))
+	if m := loaded[0]; m.Omitted() || m.ID != msgs[1].ID || m.Data() != `"`+strings.Repeat("c", 20*mib-1)+`"` {
+		t.Errorf("it is late %v, of id %s, with %d bytes", m.Omitted(), m.ID, len(m.Data()))
 	}
 
 	if err := s.Release(ctx, msgs...); err != nil {
@@ -66,7 +66,7 @@ func TestLargeEntries(t *testing.T) {
 	r.Consumer = "v"
 	var claimed []int
 	for range 3 {
-		msgs, _, err := s.Orphans(ctx, r, time.Hour, 10, time.Now())
+		msgs, _, err := s.ClaimAbandoned(ctx, r, time.Hour, 10, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

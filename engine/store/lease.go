@@ -61,28 +61,28 @@ type claim struct {
 	count         int
 }
 
-// suspectDeaths is from when on a death only counts if the entry was handled alone.
-const suspectDeaths = 2
+// poisonCrashes is from when on a death only counts if the entry was handled alone.
+const poisonCrashes = 2
 
 // handedBack is the idle time that Release gives to an entry.
 const handedBack = 24 * time.Hour
 
 // claim takes over what was left alone.
 func (s *Store) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]Message, error) {
-	keys := []string{s.keys.stream(c.tenant), s.keys.deaths(c.tenant)}
+	keys := []string{s.keys.stream(c.tenant), s.keys.crashes(c.tenant)}
 	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
-		handedBack.Milliseconds(), c.first, c.count, suspectDeaths, largeBudget, mostValue).Slice()
+		handedBack.Milliseconds(), c.first, c.count, poisonCrashes, largeBudget, mostValue).Slice()
 	if err != nil {
 		return nil, failed("claim", err)
 	}
 	out := make([]Message, 0, len(reply))
 	for _, item := range reply {
-		id, fields, deaths, left, ok := claimed(item)
+		id, fields, crashes, left, ok := claimed(item)
 		if !ok {
 			return nil, failed("claim", fmt.Errorf("the reply has %v", item))
 		}
 		m := s.message(r, c.tenant, id, fields, now)
-		m.Claimed, m.Deaths = true, deaths
+		m.Claimed, m.Crashes = true, crashes
 		if left > 0 {
 			m.Err = errValue(left)
 		}
@@ -92,14 +92,14 @@ func (s *Store) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]
 }
 
 // claimed reads an entry as the script returns it.
-func claimed(item any) (id string, fields []string, deaths, left int, ok bool) {
+func claimed(item any) (id string, fields []string, crashes, left int, ok bool) {
 	parts, _ := item.([]any)
 	if len(parts) != 4 {
 		return "", nil, 0, 0, false
 	}
 	id, ok = parts[0].(string)
 	count, _ := parts[1].(string)
-	deaths, err := strconv.Atoi(count)
+	crashes, err := strconv.Atoi(count)
 	bytes, _ := parts[3].(string)
 	left, wrong := strconv.Atoi(bytes)
 	values, _ := parts[2].([]any)
@@ -107,13 +107,13 @@ func claimed(item any) (id string, fields []string, deaths, left int, ok bool) {
 		text, _ := v.(string)
 		fields = append(fields, text)
 	}
-	return id, sortFields(fields), deaths, left, ok && err == nil && wrong == nil
+	return id, sortFields(fields), crashes, left, ok && err == nil && wrong == nil
 }
 
-// Alone notes that a suspect is about to be handled with nothing beside it, so
+// MarkIsolated notes that a suspect is about to be handled with nothing beside it, so
 // that the death of its consumer is its own doing.
-func (s *Store) Alone(ctx context.Context, m Message) error {
-	err := s.rdb.HSet(ctx, s.keys.deaths(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
+func (s *Store) MarkIsolated(ctx context.Context, m Message) error {
+	err := s.rdb.HSet(ctx, s.keys.crashes(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
 	return failed("mark a suspect", err)
 }
 

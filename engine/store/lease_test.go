@@ -11,17 +11,17 @@ import (
 )
 
 // claims takes over everything that has been left alone for a lease.
-func (w *world) claims(t *testing.T, consumer string) []store.Message {
+func (w *environment) claims(t *testing.T, consumer string) []store.Message {
 	t.Helper()
 	now, err := w.Now(t.Context())
 	must(t, err)
-	msgs, _, err := w.Orphans(t.Context(), reader(store.WorkerGroup, consumer), 30*time.Second, 10, now)
+	msgs, _, err := w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, consumer), 30*time.Second, 10, now)
 	must(t, err)
 	return msgs
 }
 
 // pendingMessages are all that the workers have not acknowledged.
-func (w *world) pendingMessages(t *testing.T) []store.Message {
+func (w *environment) pendingMessages(t *testing.T) []store.Message {
 	t.Helper()
 	entries, err := w.rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{
 		Stream: streamKey, Group: store.WorkerGroup, Start: "-", End: "+", Count: 100,
@@ -34,27 +34,27 @@ func (w *world) pendingMessages(t *testing.T) []store.Message {
 	return out
 }
 
-// deaths are those of messages, in their order.
-func deaths(msgs []store.Message) []int {
+// crashes are those of messages, in their order.
+func crashes(msgs []store.Message) []int {
 	var out []int
 	for _, m := range msgs {
-		out = append(out, m.Deaths)
+		out = append(out, m.Crashes)
 	}
 	return out
 }
 
 var leases = []check{
-	{"each dead consumer counts, until a message is a suspect", func(t *testing.T, w *world) {
+	{"each dead consumer counts, until a message is a suspect", func(t *testing.T, w *environment) {
 		w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w0")
 		for i, want := range []int{1, 2, 2, 2} {
 			w.age(t, time.Minute, w.pendingMessages(t)...)
 			msgs := w.claims(t, "w"+string(rune('1'+i)))
-			if diff := cmp.Diff([]int{want}, deaths(msgs)); diff != "" {
+			if diff := cmp.Diff([]int{want}, crashes(msgs)); diff != "" {
 				t.Fatalf("claim %d: %s", i+1, diff)
 			}
 		}
 	}},
-	{"a suspect's deaths count when it was handled alone", func(t *testing.T, w *world) {
+	{"a suspect's deaths count when it was handled alone", func(t *testing.T, w *environment) {
 		w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w0")
 		var m store.Message
 		for _, consumer := range []string{"w1", "w2"} {
@@ -62,26 +62,26 @@ var leases = []check{
 			m = w.claims(t, consumer)[0]
 		}
 		for i, consumer := range []string{"w3", "w4", "w5"} {
-			must(t, w.Alone(t.Context(), m))
+			must(t, w.MarkIsolated(t.Context(), m))
 			w.age(t, time.Minute, w.pendingMessages(t)...)
-			if m = w.claims(t, consumer)[0]; m.Deaths != 3+i {
-				t.Fatalf("%d deaths, want %d", m.Deaths, 3+i)
+			if m = w.claims(t, consumer)[0]; m.Crashes != 3+i {
+				t.Fatalf("%d deaths, want %d", m.Crashes, 3+i)
 			}
 		}
-		must(t, w.Settle(t.Context(), m))
-		must(t, w.ForgetDeaths(t.Context(), tenant))
+		must(t, w.AcknowledgeOwned(t.Context(), m))
+		must(t, w.ForgetCrashes(t.Context(), tenant))
 		if n := w.rdb.HLen(t.Context(), streamKey+":deaths").Val(); n != 0 {
 			t.Errorf("%d notes of deaths are left", n)
 		}
 	}},
-	{"what was handed back, or is claimed by its own consumer, has seen no death", func(t *testing.T, w *world) {
+	{"what was handed back, or is claimed by its own consumer, has seen no death", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w0")
 		must(t, w.Release(t.Context(), m))
-		if got := deaths(w.claims(t, "w1")); len(got) != 1 || got[0] != 0 {
+		if got := crashes(w.claims(t, "w1")); len(got) != 1 || got[0] != 0 {
 			t.Fatalf("deaths %v after a release", got)
 		}
 		w.age(t, time.Minute, w.pendingMessages(t)...)
-		if got := deaths(w.claims(t, "w1")); len(got) != 1 || got[0] != 0 {
+		if got := crashes(w.claims(t, "w1")); len(got) != 1 || got[0] != 0 {
 			t.Errorf("deaths %v after its own claim", got)
 		}
 	}},

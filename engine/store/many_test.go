@@ -15,8 +15,8 @@ import (
 // many is more than one page of anything.
 const many = 1234
 
-// deathsKey is where the deaths of the tenant are noted.
-const deathsKey = "tenant:acme:events:deaths"
+// crashesKey is where the deaths of the tenant are noted.
+const crashesKey = "tenant:acme:events:deaths"
 
 // nth are the names of many things, sorted.
 func nth(prefix string) (names []string) {
@@ -28,7 +28,7 @@ func nth(prefix string) (names []string) {
 
 // manies are promises about what there can be many of.
 var manies = []check{
-	{"many listeners are each told of once, those of two sets too", func(t *testing.T, w *world) {
+	{"many listeners are each told of once, those of two sets too", func(t *testing.T, w *environment) {
 		all := nth("x")
 		for _, name := range all {
 			must(t, w.rdb.SAdd(t.Context(), "tenant:acme:listen:com.paid", name).Err())
@@ -48,7 +48,7 @@ var manies = []check{
 			t.Errorf("after an error %d were told, %v", n, err)
 		}
 	}},
-	{"many tenants are known", func(t *testing.T, w *world) {
+	{"many tenants are known", func(t *testing.T, w *environment) {
 		all := append([]string{tenant}, nth("t")...)
 		must(t, w.rdb.SAdd(t.Context(), "flunq:tenants", "No tenant!").Err())
 		for _, name := range all {
@@ -61,7 +61,7 @@ var manies = []check{
 			t.Errorf("%d tenants are known and %d counted, %v, want %d", len(got), n, err, len(all))
 		}
 	}},
-	{"of many tenants each gets its own, a broken one keeps nothing from the others", func(t *testing.T, w *world) {
+	{"of many tenants each gets its own, a broken one keeps nothing from the others", func(t *testing.T, w *environment) {
 		tenants := []string{"a", "b", "broken", "c"}
 		for i := range 200 {
 			tenants = append(tenants, fmt.Sprintf("t%03d", i))
@@ -82,7 +82,7 @@ var manies = []check{
 		must(t, w.rdb.Set(t.Context(), "tenant:broken:events", "no stream", 0).Err())
 		now, err := w.Now(t.Context())
 		must(t, err)
-		claimed, _, err := w.Orphans(t.Context(), r, 30*time.Second, 10, now)
+		claimed, _, err := w.ClaimAbandoned(t.Context(), r, 30*time.Second, 10, now)
 		if got, want := tenantsOf(claimed), []string{"a", "c", "t150"}; !slices.Equal(got, want) || err == nil {
 			t.Errorf("%v is claimed, %v, want %v and an error", got, err, want)
 		}
@@ -90,20 +90,20 @@ var manies = []check{
 			t.Error("who cannot be trimmed is not told")
 		}
 	}},
-	{"deaths of many are forgotten", func(t *testing.T, w *world) {
+	{"deaths of many are forgotten", func(t *testing.T, w *environment) {
 		must(t, w.Groups(t.Context(), tenant))
 		for i := range many {
-			must(t, w.rdb.HSet(t.Context(), deathsKey, fmt.Sprintf("%s 1-%d", store.WorkerGroup, i), "1").Err())
+			must(t, w.rdb.HSet(t.Context(), crashesKey, fmt.Sprintf("%s 1-%d", store.WorkerGroup, i), "1").Err())
 		}
-		must(t, w.ForgetDeaths(t.Context(), "nobody", tenant))
-		if n := w.rdb.HLen(t.Context(), deathsKey).Val(); n != 0 {
+		must(t, w.ForgetCrashes(t.Context(), "nobody", tenant))
+		if n := w.rdb.HLen(t.Context(), crashesKey).Val(); n != 0 {
 			t.Errorf("%d are left", n)
 		}
 	}},
 }
 
 // starting has a tenant an event.
-func (w *world) starting(t *testing.T, tenant string) {
+func (w *environment) starting(t *testing.T, tenant string) {
 	t.Helper()
 	must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:" + tenant + ":events", Values: []string{"id", "1", "type", "com.paid"}}).Err())
 }

@@ -9,8 +9,8 @@ import "sync"
 // garbage after its last use, and would keep the Store with it, and all that this refers
 // to. The simulator makes thousands of Stores in a second.
 type Memory struct {
-	rooms    rooms
-	batches  sync.Pool // of *commitBatch
-	trips    sync.Pool // of *roundTrip
-	readings sync.Pool // of *reading
+	bufferPool bufferPool
+	batches    sync.Pool // of *commitBatch
+	trips      sync.Pool // of *roundTrip
+	readings   sync.Pool // of *reading
 }

@@ -21,16 +21,16 @@ type Message struct {
 	Err                     error     // why the entry is no event, if so
 	Attempt                 int       // deliveries that have failed before
 	Claimed                 bool      // it was left alone by whoever had it, perhaps by this very consumer
-	Deaths                  int       // consumers that have died with it, as far as that is known
+	Crashes                 int       // consumers that have died with it, as far as that is known
 	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
 
-	fields []string     // of the entry …
-	text   string       // … or their text: few are asked for them
-	data   string       // of the event, as it stands in that text
-	after  string       // the entry that its consumer was given before it, and none in between; "": not known
-	timer  *event.Timer // that the data is, if it stands there as the engine writes it
-	late   bool         // nothing is known of it but its id
+	fields  []string     // of the entry …
+	text    string       // … or their text: few are asked for them
+	data    string       // of the event, as it stands in that text
+	after   string       // the entry that its consumer was given before it, and none in between; "": not known
+	timer   *event.Timer // that the data is, if it stands there as the engine writes it
+	omitted bool         // nothing is known of it but its id
 }
 
 // Timer is the timer that its data is, as the engine writes one; nil if it is none, or
@@ -59,8 +59,8 @@ func (m Message) Same(other Message) bool { return m.ID == other.ID && m.Tenant 
 // Entered is when the message was written to the stream, by Redis' clock.
 func (m Message) Entered() time.Time { return idTime(m.ID) }
 
-// Obituary is the event that tells the worker of a delivery given up.
-func (m Message) Obituary(typ event.Type, dead event.Dead) event.Event {
+// FailureEvent is the event that tells the worker of a delivery given up.
+func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 	dead.Original = event.Encode(object(m.sent()))
 	return event.Event{
 		ID: m.Event.ID + "/dead", Source: "/flunq/" + dead.Service, Type: typ, Time: m.Read, Tenant: m.Tenant,

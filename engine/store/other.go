@@ -114,16 +114,16 @@ func attributes(text []byte) map[string]string {
 	return out
 }
 
-// letterOfEvent reads an event that tells of a dead letter; false if it tells of
+// deadLetterOfEvent reads an event that tells of a dead letter; false if it tells of
 // something else.
-func (s *Store) letterOfEvent(e entry) (Letter, bool) {
-	told, err := s.eventOf(e)
-	switch told.Type {
+func (s *Store) deadLetterOfEvent(e entry) (DeadLetter, bool) {
+	reported, err := s.eventOf(e)
+	switch reported.Type {
 	case event.EventDead, event.TaskDead, event.TimerDead:
 	default:
-		return Letter{}, false
+		return DeadLetter{}, false
 	}
-	data := attributes(told.Data)
+	data := attributes(reported.Data)
 	first := func(names ...string) string {
 		for _, name := range names {
 			if data[name] != "" {
@@ -132,8 +132,8 @@ func (s *Store) letterOfEvent(e entry) (Letter, bool) {
 		}
 		return ""
 	}
-	l := Letter{
-		Reason: first("reason", "error"), Service: first("service"), LastFailure: told.Time, FirstFailure: told.Time,
+	l := DeadLetter{
+		Reason: first("reason", "error"), Service: first("service"), LastFailure: reported.Time, FirstFailure: reported.Time,
 		Err: err,
 	}
 	l.Attempts, _ = strconv.Atoi(first("attempts")) // 0 says that it is not known
@@ -143,7 +143,7 @@ func (s *Store) letterOfEvent(e entry) (Letter, bool) {
 		l.Err = errors.New("the original event is not in it")
 	}
 	if l.Event.Execution == "" {
-		l.Event.Execution, l.Event.Workflow, l.Event.Task = told.Execution, told.Workflow, told.Task
+		l.Event.Execution, l.Event.Workflow, l.Event.Task = reported.Execution, reported.Workflow, reported.Task
 	}
 	return l, true
 }
@@ -158,7 +158,7 @@ func (s *Store) Unregistered(ctx context.Context, other OtherStream, most int) (
 	}
 	var found []Pending
 	known := map[string]bool{} // what has become of timers, told by later events
-	for q := (LetterQuery{Count: 1000}); most > 0; most -= q.Count {
+	for q := (DeadLetterQuery{Count: 1000}); most > 0; most -= q.Count {
 		entries, err := s.entries(ctx, other.Key, q)
 		if err != nil {
 			return nil, failed("read "+other.Key, err)
@@ -184,21 +184,21 @@ func (s *Store) Unregistered(ctx context.Context, other OtherStream, most int) (
 
 // waiting reads a timer that is yet to come from an entry.
 func (s *Store) waiting(e entry, other OtherStream, known map[string]bool, now time.Time) (Pending, bool) {
-	told, err := s.eventOf(e)
-	switch told.Type {
+	reported, err := s.eventOf(e)
+	switch reported.Type {
 	case event.TimerScheduled, event.TimerFired, event.TimerCancelled:
 	default:
 		return Pending{}, false
 	}
 	var t event.Timer
-	if err != nil || json.Unmarshal(told.Data, &t) != nil {
+	if err != nil || json.Unmarshal(reported.Data, &t) != nil {
 		return Pending{}, false
 	}
 	t.Tenant = other.Tenant
-	t.Workflow, t.Execution = cmp.Or(t.Workflow, told.Workflow), cmp.Or(t.Execution, told.Execution)
-	t.TaskID, t.Kind = cmp.Or(t.TaskID, told.Task), cmp.Or(t.Kind, event.WaitTimer)
+	t.Workflow, t.Execution = cmp.Or(t.Workflow, reported.Workflow), cmp.Or(t.Execution, reported.Execution)
+	t.TaskID, t.Kind = cmp.Or(t.TaskID, reported.Task), cmp.Or(t.Kind, event.WaitTimer)
 	if t.FireAt.IsZero() {
-		t.FireAt = told.Time.Add(time.Duration(t.DurationMS) * time.Millisecond)
+		t.FireAt = reported.Time.Add(time.Duration(t.DurationMS) * time.Millisecond)
 	}
 	name := t.Execution + " " + tombstone(t)
 	if known[name] {
@@ -206,7 +206,7 @@ func (s *Store) waiting(e entry, other OtherStream, known map[string]bool, now t
 	}
 	known[name] = true
 	p := Pending{Due: Due{Timer: t, now: now}, Stream: other.Key, Entry: e.id}
-	return p, told.Type == event.TimerScheduled && t.FireAt.After(now)
+	return p, reported.Type == event.TimerScheduled && t.FireAt.After(now)
 }
 
 // isSet reports whether a timer is among those that will fire.

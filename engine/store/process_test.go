@@ -26,7 +26,7 @@ func process(name string, running ...string) *store.Process {
 }
 
 // unserved wants just these services to be missing for a tenant.
-func (w *world) unserved(t *testing.T, tenant string, want ...string) {
+func (w *environment) unserved(t *testing.T, tenant string, want ...string) {
 	t.Helper()
 	if got, err := w.Unserved(t.Context(), tenant, services()); err != nil || !slices.Equal(got, want) {
 		t.Errorf("unserved for %s: %v, %v, want %v", tenant, got, err, want)
@@ -34,7 +34,7 @@ func (w *world) unserved(t *testing.T, tenant string, want ...string) {
 }
 
 var processes = []check{
-	{"a process registers, and signs off", func(t *testing.T, w *world) {
+	{"a process registers, and signs off", func(t *testing.T, w *environment) {
 		w.unserved(t, tenant, "executor", "timer", "worker")
 		p := process("p", "worker", "timer")
 		p.Tenants = []string{tenant}
@@ -58,7 +58,7 @@ var processes = []check{
 			t.Errorf("%+v", known)
 		}
 	}},
-	{"a process without heartbeats counts as dead, and is forgotten later", func(t *testing.T, w *world) {
+	{"a process without heartbeats counts as dead, and is forgotten later", func(t *testing.T, w *environment) {
 		if w.mini == nil {
 			t.Skip("the clock of a real Redis cannot be set")
 		}
@@ -87,7 +87,7 @@ var processes = []check{
 			t.Errorf("%+v, %v", known, err)
 		}
 	}},
-	{"who reads without having registered counts, but not what a stopped process has read", func(t *testing.T, w *world) {
+	{"who reads without having registered counts, but not what a stopped process has read", func(t *testing.T, w *environment) {
 		if w.mini != nil {
 			t.Skip("miniredis does not say when a consumer has read")
 		}
@@ -100,7 +100,7 @@ var processes = []check{
 		must(t, w.SignOff(t.Context(), p))
 		w.unserved(t, tenant, "executor", "timer")
 	}},
-	{"what is no process is left out", func(t *testing.T, w *world) {
+	{"what is no process is left out", func(t *testing.T, w *environment) {
 		must(t, w.rdb.HSet(t.Context(), store.ProcessesKey, "a", "{", "b", `{"process":"c"}`).Err())
 		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 0 {
 			t.Errorf("%+v, %v", known, err)

@@ -16,7 +16,7 @@ type reading struct {
 	roundTrip
 
 	reader Reader
-	room   room // of the reply
+	buffer replyBuffer // of the reply
 	in     reply
 	entry  rawEntry
 	few    [fewSpans]span // of the entry
@@ -38,17 +38,17 @@ func (s *Store) reading(r Reader) *reading {
 func (q *reading) end() {
 	clear(q.entry.named)
 	q.reader, q.in, q.out = Reader{}, reply{}, nil
-	if memory := q.store.memory; q.forget() && q.room.empty() {
+	if memory := q.store.memory; q.forget() && q.buffer.empty() {
 		memory.readings.Put(q)
 	}
 }
 
 // acknowledge acknowledges what is spent, on the way.
 func (q *reading) acknowledge(ctx context.Context) {
-	for rest := q.reader.Spent; len(rest) > 0; {
+	for rest := q.reader.Handled; len(rest) > 0; {
 		tenant := rest[0].Tenant
 		from := len(q.args)
-		q.args = append(q.args, "xack", &q.store.home(tenant).stream, &q.reader.Group)
+		q.args = append(q.args, "xack", &q.store.keysFor(tenant).stream, &q.reader.Group)
 		for len(rest) > 0 && rest[0].Tenant == tenant {
 			q.args = append(q.args, &rest[0].ID)
 			rest = rest[1:]
@@ -70,23 +70,23 @@ func (q *reading) ask(ctx context.Context, count int, block time.Duration) {
 	}
 	q.args = append(q.args, "streams")
 	for _, tenant := range q.reader.Tenants {
-		q.args = append(q.args, &q.store.home(tenant).stream)
+		q.args = append(q.args, &q.store.keysFor(tenant).stream)
 	}
 	for range q.reader.Tenants {
 		q.args = append(q.args, ">")
 	}
 	args := q.args[from:len(q.args):len(q.args)]
 	if q.reader.Often {
-		q.room.leave(q.reader.Wants)
-		q.add(q.room.waiting(ctx, args))
+		q.buffer.leave(q.reader.Wants)
+		q.add(q.buffer.waiting(ctx, args))
 	} else {
-		q.add(q.room.prompt(ctx, args))
+		q.add(q.buffer.prompt(ctx, args))
 	}
 }
 
 // delivered reads the reply of XREADGROUP.
 func (q *reading) delivered(now time.Time) ([]Message, error) {
-	q.in, q.now = reply{text: q.room.reply()}, now
+	q.in, q.now = reply{text: q.buffer.reply()}, now
 	asked := streamsOf{store: q.store, tenants: q.reader.Tenants}
 	for streams := q.in.streams(); streams > 0; streams-- {
 		name, n := q.in.stream()
@@ -108,7 +108,7 @@ func (q *reading) stream(tenant string, entries int) {
 			return
 		}
 		if !q.reader.wants(event.TypeOf(q.entry.field("type"))) {
-			q.reader.pass(Spent{tenant, q.entry.identifier()}, left)
+			q.reader.pass(Handled{tenant, q.entry.identifier()}, left)
 			before = ""
 			continue
 		}
@@ -117,7 +117,7 @@ func (q *reading) stream(tenant string, entries int) {
 		}
 		q.out = append(q.out, Message{Tenant: tenant, Read: q.now, after: before})
 		m := &q.out[len(q.out)-1]
-		switch omitted := q.room.omitted(&q.entry); {
+		switch omitted := q.buffer.omitted(&q.entry); {
 		case omitted == 0:
 			q.store.entered(m, &q.reader, &q.entry)
 		case omitted > mostValue:
@@ -125,7 +125,7 @@ func (q *reading) stream(tenant string, entries int) {
 			m.Err = errValue(omitted)
 		default:
 			*m = Message{
-				Tenant: tenant, Group: q.reader.Group, Consumer: q.reader.Consumer, ID: q.entry.identifier(), Read: q.now, late: true,
+				Tenant: tenant, Group: q.reader.Group, Consumer: q.reader.Consumer, ID: q.entry.identifier(), Read: q.now, omitted: true,
 			}
 			before = ""
 			continue
@@ -147,7 +147,7 @@ func (o *streamsOf) tenant(name []byte) string {
 	for range o.tenants {
 		tenant := o.tenants[o.at]
 		o.at = (o.at + 1) % len(o.tenants)
-		if o.store.home(tenant).stream == string(name) {
+		if o.store.keysFor(tenant).stream == string(name) {
 			return tenant
 		}
 	}

@@ -88,10 +88,10 @@ out[1] = wrong
 return out
 `)
 
-// settleScript acknowledges a message. KEYS: stream. ARGV: group, entry, consumer.
+// acknowledgeScript acknowledges a message. KEYS: stream. ARGV: group, entry, consumer.
 //
 //nolint:gochecknoglobals // see commitScript
-var settleScript = redis.NewScript(mine + `
+var acknowledgeScript = redis.NewScript(mine + `
 if not mine() then return 0 end
 redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
 return 1
@@ -202,8 +202,8 @@ func shapeOf(w *words, a Answer) string {
 	if !ok || e.Execution == "" || e.Tenant != a.Message.Tenant || e.Time.IsZero() || len(e.Data) == 0 || len(e.Ext) > 0 {
 		return ""
 	}
-	var room [6 * wordBytes]byte
-	shape := room[:0]
+	var buffer [6 * wordBytes]byte
+	shape := buffer[:0]
 	for _, text := range [...]string{e.Source, string(e.Type), e.Time.UTC().Format(time.RFC3339Nano), e.Workflow, e.Task, suffix} {
 		if text == "" {
 			return ""
@@ -222,9 +222,9 @@ func lookedAt(n int) int {
 	return 2*n + 16
 }
 
-// Settle acknowledges a message that means nothing more, as far as it is still the
+// AcknowledgeOwned acknowledges a message that means nothing more, as far as it is still the
 // consumer's: one that is another's by now may mean something to it.
-func (s *Store) Settle(ctx context.Context, m Message) error {
-	err := settleScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
+func (s *Store) AcknowledgeOwned(ctx context.Context, m Message) error {
+	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
 	return failed("acknowledge", err)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // requests are n messages of an executor, and the answers to them.
-func (w *world) requests(t testing.TB, n int) (msgs []store.Message, out []store.Answer) {
+func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out []store.Answer) {
 	t.Helper()
 	for i := range n {
 		e := happened(fmt.Sprint("q", i), event.TaskRequested)
@@ -36,7 +36,7 @@ func answer(m store.Message) store.Answer {
 }
 
 // replies are the ids of the answers on the stream, in order.
-func (w *world) replies(t *testing.T) (ids []string) {
+func (w *environment) replies(t *testing.T) (ids []string) {
 	t.Helper()
 	entries, err := w.rdb.XRange(t.Context(), streamKey, "-", "+").Result()
 	must(t, err)
@@ -59,7 +59,7 @@ func given(t *testing.T, want ...bool) func([]bool, error) {
 	}
 }
 
-func (w *world) wantReplies(t *testing.T, want ...string) {
+func (w *environment) wantReplies(t *testing.T, want ...string) {
 	t.Helper()
 	if got := w.replies(t); !slices.Equal(got, want) {
 		t.Errorf("replies %v, want %v", got, want)
@@ -67,7 +67,7 @@ func (w *world) wantReplies(t *testing.T, want ...string) {
 }
 
 var answers = []check{
-	{"messages are answered together, in their order", func(t *testing.T, w *world) {
+	{"messages are answered together, in their order", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 3)
 		given(t, true, true, true)(w.Replies(t.Context(), all))
 		w.wantReplies(t, "q0/done", "q1/done", "q2/done")
@@ -75,13 +75,13 @@ var answers = []check{
 			t.Errorf("%d pending", n)
 		}
 	}},
-	{"answers stand for themselves: what is not mine is left out", func(t *testing.T, w *world) {
+	{"answers stand for themselves: what is not mine is left out", func(t *testing.T, w *environment) {
 		msgs, all := w.requests(t, 5)
-		must(t, w.Settle(t.Context(), msgs[3]))
+		must(t, w.AcknowledgeOwned(t.Context(), msgs[3]))
 		w.age(t, 0, msgs[1])
 		now, err := w.Now(t.Context())
 		must(t, err)
-		claimed, _, err := w.Orphans(t.Context(), reader(store.ExecutorGroup, "thief"), 0, 1, now) // the first
+		claimed, _, err := w.ClaimAbandoned(t.Context(), reader(store.ExecutorGroup, "thief"), 0, 1, now) // the first
 		must(t, err)
 		if len(claimed) != 1 || claimed[0].ID != msgs[0].ID {
 			t.Fatalf("the thief got %v", claimed)
@@ -92,7 +92,7 @@ var answers = []check{
 		given(t, true)(w.Replies(t.Context(), []store.Answer{answer(claimed[0])}))
 		w.wantReplies(t, "q1/done", "q2/done", "q4/done", "q0/done")
 	}},
-	{"an answer is what it would be if it were published", func(t *testing.T, w *world) {
+	{"an answer is what it would be if it were published", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 7)
 		all[1].Event.Source = "/other"
 		all[2].Event.Type = "com.other"
@@ -116,12 +116,12 @@ var answers = []check{
 			}
 		}
 	}},
-	{"a message is answered once, whatever the order of the answers", func(t *testing.T, w *world) {
+	{"a message is answered once, whatever the order of the answers", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 2)
 		given(t, true, true, false)(w.Replies(t.Context(), []store.Answer{all[1], all[0], all[1]}))
 		w.wantReplies(t, "q1/done", "q0/done")
 	}},
-	{"answers to messages far apart", func(t *testing.T, w *world) {
+	{"answers to messages far apart", func(t *testing.T, w *environment) {
 		const n = 150 // so much is pending between them that it is not looked through
 		_, all := w.requests(t, n)
 		given(t, true, true, true)(w.Replies(t.Context(), []store.Answer{all[0], all[n/2], all[n-1]}))
@@ -130,7 +130,7 @@ var answers = []check{
 			t.Errorf("%d pending, want %d", got, n-4)
 		}
 	}},
-	{"more answers than one script takes", func(t *testing.T, w *world) {
+	{"more answers than one script takes", func(t *testing.T, w *environment) {
 		const n = 250
 		_, all := w.requests(t, n)
 		got, err := w.Replies(t.Context(), all)
@@ -139,13 +139,13 @@ var answers = []check{
 			t.Errorf("%v; %d replies", got, len(w.replies(t)))
 		}
 	}},
-	{"a message of a group that is gone is not answered", func(t *testing.T, w *world) {
+	{"a message of a group that is gone is not answered", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 2)
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.ExecutorGroup).Err())
 		given(t, false, false)(w.Replies(t.Context(), all))
 		w.wantReplies(t)
 	}},
-	{"what cannot be written is told, and what was is acknowledged", func(t *testing.T, w *world) {
+	{"what cannot be written is told, and what was is acknowledged", func(t *testing.T, w *environment) {
 		if w.mini != nil {
 			return // knows no XSETID
 		}
@@ -161,21 +161,21 @@ var answers = []check{
 			t.Errorf("%d pending, want 1", n)
 		}
 	}},
-	{"a stream that is none is told", func(t *testing.T, w *world) {
+	{"a stream that is none is told", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 1)
 		must(t, w.rdb.Set(t.Context(), streamKey, "x", 0).Err())
 		if got, err := w.Replies(t.Context(), all); err == nil || got[0] || store.Temporary(err) {
 			t.Errorf("given %v, %v", got, err)
 		}
 	}},
-	{"no answers are none", func(t *testing.T, w *world) { given(t)(w.Replies(t.Context(), nil)) }},
+	{"no answers are none", func(t *testing.T, w *environment) { given(t)(w.Replies(t.Context(), nil)) }},
 }
 
 // What answers cost Redis, and who gives them, when there are many of them.
 func BenchmarkReplies(b *testing.B) {
 	const batch = 100
 	rdb := redistest.Start(b)
-	w := &world{Store: store.New(rdb, store.Options{}), rdb: rdb}
+	w := &environment{Store: store.New(rdb, store.Options{}), rdb: rdb}
 	must(b, w.Groups(b.Context(), tenant))
 	must(b, rdb.ConfigResetStat(b.Context()).Err())
 	n := 0
@@ -189,13 +189,13 @@ func BenchmarkReplies(b *testing.B) {
 		n += batch
 	}
 	text := rdb.Info(b.Context(), "commandstats").Val()
-	var spent float64
+	var handled float64
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:"); ok {
 			var calls int
-			_, _ = fmt.Sscanf(rest, "calls=%d,usec=%f", &calls, &spent)
+			_, _ = fmt.Sscanf(rest, "calls=%d,usec=%f", &calls, &handled)
 		}
 	}
-	b.ReportMetric(spent/float64(n), "redis-µs/answer")
+	b.ReportMetric(handled/float64(n), "redis-µs/answer")
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "µs/answer")
 }

@@ -7,8 +7,8 @@ import "github.com/redis/go-redis/v9"
 // more than that.
 func Scripts() []*redis.Script {
 	return []*redis.Script{
-		defineScript, startScript, commitScript, replyScript, settleScript, claimScript, renewScript, buryScript, giveUpScript,
+		defineScript, startScript, commitScript, replyScript, acknowledgeScript, claimScript, renewScript, deadLetterScript, giveUpScript,
 		setScript, retryScript, fireScript, cancelScript, restoreScript, moveScript, behindScript, replayScript, replayTimerScript,
-		briefScript, glanceScript, heldScript, streamScript, trimScript, sweepScript,
+		briefScript, glanceScript, pendingScript, streamScript, trimScript, sweepScript,
 	}
 }

@@ -29,7 +29,7 @@ func vault() map[string]any {
 var hidden = []string{"hunter22", "p&ss<w>rd", "quo\"te\\d\nlines", "hunter22-and-more", mark + "marked" + mark, "sep\u2028arated"}
 
 var secretsKept = []check{
-	{"a secret in an event's source or further attributes is sealed, and digits in a number are not one", func(t *testing.T, w *world) {
+	{"a secret in an event's source or further attributes is sealed, and digits in a number are not one", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		st := store.New(w.rdb, store.Options{Secrets: map[string]any{"a": "hunter22", "pin": "2345", "word": "true"}})
 		sent := happened("p", "com.acme.told")
@@ -58,7 +58,7 @@ var secretsKept = []check{
 			t.Errorf("%d events are read", len(msgs))
 		}
 	}},
-	{"Redis never sees a secret, and readers who know it do", func(t *testing.T, w *world) {
+	{"Redis never sees a secret, and readers who know it do", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		st := store.New(w.rdb, store.Options{Secrets: vault()})
 		e := happened("a", event.ExecutionStarted)
@@ -82,7 +82,7 @@ var secretsKept = []check{
 			_ = reason
 		}
 		d := event.Dead{Reason: "cannot use " + strings.Join(hidden, " or ")}
-		mine(t, true)(st.Bury(ctx, msgs[0], d, []event.Event{msgs[0].Obituary(event.EventDead, d)}))
+		mine(t, true)(st.DeadLetter(ctx, msgs[0], d, []event.Event{msgs[0].FailureEvent(event.EventDead, d)}))
 		dump := w.dump(t)
 		for _, secret := range hidden {
 			for _, form := range []string{secret, inner(secret, true), inner(secret, false)} {

@@ -62,7 +62,7 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 	}
 	config := map[string]string{}
 	for name, reply := range replies {
-		if value, told := reply.Val()[name]; told {
+		if value, reported := reply.Val()[name]; reported {
 			config[name] = value
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 
 // ReadServer reads the reply to INFO, of any version, and what is known of the settings.
 func ReadServer(info string, config map[string]string) Server {
-	t := told{}
+	t := reported{}
 	for line := range strings.Lines(info) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && !strings.HasPrefix(name, "#") {
 			t[name] = value
@@ -113,11 +113,11 @@ func ReadServer(info string, config map[string]string) Server {
 	return v
 }
 
-// told are the fields of INFO and, behind "config ", settings.
-type told map[string]string
+// reported are the fields of INFO and, behind "config ", settings.
+type reported map[string]string
 
 // first is the first of some fields that is there.
-func (t told) first(names ...string) string {
+func (t reported) first(names ...string) string {
 	for _, name := range names {
 		if value := t[name]; value != "" {
 			return value
@@ -127,7 +127,7 @@ func (t told) first(names ...string) string {
 }
 
 // number is the first of some fields that is a number; -1 if none is.
-func (t told) number(names ...string) int64 {
+func (t reported) number(names ...string) int64 {
 	for _, name := range names {
 		if n, err := strconv.ParseInt(t[name], 10, 64); err == nil {
 			return n
@@ -137,7 +137,7 @@ func (t told) number(names ...string) int64 {
 }
 
 // persistence reads how data comes to a disk.
-func (t told) persistence(v *Server) {
+func (t reported) persistence(v *Server) {
 	switch t["aof_enabled"] {
 	case "0":
 		v.AppendOnly = "off"
@@ -164,9 +164,9 @@ func (t told) persistence(v *Server) {
 	}
 }
 
-// Gap is the longest time between two snapshots while anything changes at all;
+// SnapshotInterval is the longest time between two snapshots while anything changes at all;
 // false if there are none, or it is not known.
-func (v Server) Gap() (time.Duration, bool) {
+func (v Server) SnapshotInterval() (time.Duration, bool) {
 	longest := time.Duration(0)
 	words := strings.Fields(v.Saves)
 	for i := 0; i+1 < len(words); i += 2 {

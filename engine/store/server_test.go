@@ -78,12 +78,12 @@ func TestReadServer(t *testing.T) {
 }
 
 // The gap between two snapshots is that of a single change.
-func TestGap(t *testing.T) {
+func TestSnapshotInterval(t *testing.T) {
 	t.Parallel()
 	for saves, want := range map[string]time.Duration{
 		"": 0, "off": 0, "3600 1 300 100 60 10000": time.Hour, "900 1": 15 * time.Minute, "x 1": 0,
 	} {
-		if got, known := (store.Server{Saves: saves}).Gap(); got != want || known != (want > 0) {
+		if got, known := (store.Server{Saves: saves}).SnapshotInterval(); got != want || known != (want > 0) {
 			t.Errorf("%q: %v, %v, want %v", saves, got, known, want)
 		}
 	}
@@ -124,7 +124,7 @@ func TestCheckServerCluster(t *testing.T) {
 	}
 }
 
-func TestMasked(t *testing.T) {
+func TestRedacted(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"redis://:pw@host:1/2":                "redis://***@host:1/2",
@@ -136,7 +136,7 @@ func TestMasked(t *testing.T) {
 		"redis://host?password=a@b":           "redis://***",
 		"redis-sentinel://u:p@h1,h2/main":     "redis-sentinel://***@h1,h2/main",
 	} {
-		if got := store.Masked(address); got != want {
+		if got := store.Redacted(address); got != want {
 			t.Errorf("Masked(%q) = %q, want %q", address, got, want)
 		}
 	}

@@ -40,7 +40,7 @@ type ofTenant struct{ tenant, id string }
 // Next looks at the timers of tenants.
 func (s *Store) Next(ctx context.Context, tenants []string) (Next, error) {
 	out := Next{}
-	for _, tenant := range s.Shelves(tenants) {
+	for _, tenant := range s.TimerIndexes(tenants) {
 		timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, mostBusy-1).Result()
 		if err != nil {
 			return nil, failed("look at the timers", err)
@@ -62,7 +62,7 @@ func (s *Store) Stalled(ctx context.Context, tenant string, how Seeking) (Stalle
 		return Stalled{}, err
 	}
 	pipe := s.rdb.Pipeline()
-	open := s.keys.executions(tenant, openShelf)
+	open := s.keys.executions(tenant, openIndex)
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
 	oldest := pipe.ZRange(ctx, open, 0, int64(how.Most)-1)
 	if _, err := pipe.Exec(ctx); err != nil {

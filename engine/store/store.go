@@ -22,13 +22,13 @@ var (
 
 // Store is what the services share, on one Redis.
 type Store struct {
-	rdb    redis.UniversalClient
-	keys   keys
-	homes  homes
-	sealer *Sealer
-	memory *Memory
-	pipes  pipes
-	block  time.Duration // the longest that a read waits
+	rdb            redis.UniversalClient
+	keys           keys
+	tenantKeyCache tenantKeyCache
+	sealer         *Sealer
+	memory         *Memory
+	pipes          pipes
+	block          time.Duration // the longest that a read waits
 }
 
 // Options of a Store.

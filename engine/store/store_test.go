@@ -18,11 +18,11 @@ import (
 // check is a promise of the store, kept on every kind of Redis.
 type check struct {
 	name string
-	run  func(t *testing.T, w *world)
+	run  func(t *testing.T, w *environment)
 }
 
-// world is an empty Redis with a store on it.
-type world struct {
+// environment is an empty Redis with a store on it.
+type environment struct {
 	*store.Store
 	rdb *redis.Client
 	// mini is nil on a real Redis, whose clock nobody can set.
@@ -36,7 +36,7 @@ func TestStore(t *testing.T) {
 	var all []check
 	for _, some := range [][]check{
 		commits, starts, messages, answers, leases, wants, deliveries, timers, firings, definitions, secretsKept,
-		keyedTimers, movedTimers, timerChanges, listings, deadLetters, executionLists, trims, inspections, glances, timerPages, wishGroups, looks, forgettings, manies, givingsUp, processes,
+		keyedTimers, movedTimers, timerChanges, listings, deadLetters, executionLists, trims, inspections, glances, timerPages, requestGroups, looks, forgettings, manies, givingsUp, processes,
 	} {
 		all = append(all, some...)
 	}
@@ -52,7 +52,7 @@ func TestStore(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = rdb.Close() })
-				c.run(t, newWorld(t, rdb, mini))
+				c.run(t, newEnvironment(t, rdb, mini))
 			})
 		}
 	})
@@ -64,15 +64,15 @@ func TestStore(t *testing.T) {
 				if err := rdb.FlushDB(t.Context()).Err(); err != nil {
 					t.Fatal(err)
 				}
-				c.run(t, newWorld(t, rdb, nil))
+				c.run(t, newEnvironment(t, rdb, nil))
 			})
 		}
 	})
 }
 
-func newWorld(t *testing.T, rdb *redis.Client, mini *miniredis.Miniredis) *world {
+func newEnvironment(t *testing.T, rdb *redis.Client, mini *miniredis.Miniredis) *environment {
 	t.Helper()
-	w := &world{Store: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
+	w := &environment{Store: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
 	must(t, w.Groups(t.Context(), tenant))
 	return w
 }
@@ -112,7 +112,7 @@ func reader(group, consumer string) store.Reader {
 }
 
 // sent publishes an event, and is its delivery to a consumer.
-func (w *world) sent(t *testing.T, e event.Event, group, consumer string) store.Message {
+func (w *environment) sent(t *testing.T, e event.Event, group, consumer string) store.Message {
 	t.Helper()
 	e.Tenant = tenant
 	must(t, w.Publish(t.Context(), e))
@@ -120,7 +120,7 @@ func (w *world) sent(t *testing.T, e event.Event, group, consumer string) store.
 }
 
 // read is the one entry that a consumer finds.
-func (w *world) read(t *testing.T, group, consumer string) store.Message {
+func (w *environment) read(t *testing.T, group, consumer string) store.Message {
 	t.Helper()
 	msgs, _, err := w.Read(t.Context(), reader(group, consumer), 10, 0)
 	must(t, err)
@@ -132,7 +132,7 @@ func (w *world) read(t *testing.T, group, consumer string) store.Message {
 }
 
 // age makes pending entries look left alone for a while.
-func (w *world) age(t *testing.T, d time.Duration, msgs ...store.Message) {
+func (w *environment) age(t *testing.T, d time.Duration, msgs ...store.Message) {
 	t.Helper()
 	if w.mini != nil {
 		now, err := w.Now(t.Context())
@@ -146,12 +146,12 @@ func (w *world) age(t *testing.T, d time.Duration, msgs ...store.Message) {
 }
 
 // steal has another consumer claim a message.
-func (w *world) steal(t *testing.T, m store.Message) store.Message {
+func (w *environment) steal(t *testing.T, m store.Message) store.Message {
 	t.Helper()
 	w.age(t, time.Minute, m)
 	now, err := w.Now(t.Context())
 	must(t, err)
-	got, _, err := w.Orphans(t.Context(), reader(m.Group, "thief"), 30*time.Second, 10, now)
+	got, _, err := w.ClaimAbandoned(t.Context(), reader(m.Group, "thief"), 30*time.Second, 10, now)
 	must(t, err)
 	if len(got) != 1 || got[0].ID != m.ID {
 		t.Fatalf("the thief got %v, want %s", got, m.ID)
@@ -160,7 +160,7 @@ func (w *world) steal(t *testing.T, m store.Message) store.Message {
 }
 
 // pending is how many entries a group has not acknowledged.
-func (w *world) pending(t *testing.T, group string) int64 {
+func (w *environment) pending(t *testing.T, group string) int64 {
 	t.Helper()
 	p, err := w.rdb.XPending(t.Context(), streamKey, group).Result()
 	must(t, err)
@@ -168,7 +168,7 @@ func (w *world) pending(t *testing.T, group string) int64 {
 }
 
 // dump is all that Redis holds, but for what groups have read.
-func (w *world) dump(t *testing.T) string {
+func (w *environment) dump(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()
 	keys, err := w.rdb.Keys(ctx, "*").Result()
@@ -194,7 +194,7 @@ func (w *world) dump(t *testing.T) string {
 }
 
 // unchanged fails the test if f, which returns an error, changes anything.
-func (w *world) unchanged(t *testing.T, f func() error) error {
+func (w *environment) unchanged(t *testing.T, f func() error) error {
 	t.Helper()
 	before := w.dump(t)
 	err := f()

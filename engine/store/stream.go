@@ -33,7 +33,7 @@ func (s *Store) Groups(ctx context.Context, tenant string, groups ...string) err
 }
 
 func (s *Store) group(ctx context.Context, tenant, group string) error {
-	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.home(tenant).stream, &group, "0", "mkstream")
+	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.keysFor(tenant).stream, &group, "0", "mkstream")
 	made.SetFirstKeyPos(2) //nolint:mnd // behind the two words
 	err := s.rdb.Process(ctx, made)
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
@@ -51,8 +51,8 @@ type Reader struct {
 	Wants func(event.Type) bool
 	// Notes, if there are any, tell what was read besides messages.
 	Notes *Notes
-	// Spent is acknowledged on the way.
-	Spent []Spent
+	// Handled is acknowledged on the way.
+	Handled []Handled
 	// Often says that it reads again and again, from a connection.
 	Often bool
 }
@@ -61,7 +61,7 @@ type Reader struct {
 func (r *Reader) wants(t event.Type) bool { return r.Wants == nil || t == "" || r.Wants(t) }
 
 // pass notes an entry that does not matter, with room for others.
-func (r *Reader) pass(entry Spent, more int) {
+func (r *Reader) pass(entry Handled, more int) {
 	if r.Notes == nil {
 		return
 	}
@@ -84,8 +84,8 @@ func (r *Reader) found(tenant string, entries int) {
 
 // Notes are what was read besides messages.
 type Notes struct {
-	Unwanted []Spent // events of other types
-	Found    []Found // in the order of the tenants that had something
+	Unwanted []Handled // events of other types
+	Found    []Found   // in the order of the tenants that had something
 
 	one [1]Found // as it is mostly
 }
@@ -96,8 +96,8 @@ type Found struct {
 	Events int
 }
 
-// Spent is an entry that means nothing more to a group.
-type Spent struct{ Tenant, ID string }
+// Handled is an entry that means nothing more to a group.
+type Handled struct{ Tenant, ID string }
 
 // longestBlock is how long a read waits at most, unless the options say otherwise: a
 // connection that says nothing for much longer is taken to be broken.
@@ -158,7 +158,7 @@ func (s *Store) read(ctx context.Context, r Reader, count int, block time.Durati
 		return nil, time.Time{}, err
 	}
 	now := clock.Val().UTC()
-	if text := refusal(q.room.reply()); text != "" {
+	if text := refusal(q.buffer.reply()); text != "" {
 		return nil, now, s.refused(ctx, r, text)
 	}
 	out, err := q.delivered(now)
@@ -181,7 +181,7 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 
 // Acknowledge acknowledges what a reader is done with.
 func (s *Store) Acknowledge(ctx context.Context, r Reader) error {
-	if len(r.Spent) == 0 {
+	if len(r.Handled) == 0 {
 		return nil
 	}
 	q := s.reading(r)

@@ -28,13 +28,13 @@ func lost(t *testing.T, want int) func([]store.Message, error) {
 }
 
 // raw appends an entry as another program would.
-func (w *world) raw(t *testing.T, values ...string) {
+func (w *environment) raw(t *testing.T, values ...string) {
 	t.Helper()
 	must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: streamKey, Values: values}).Err())
 }
 
 var messages = []check{
-	{"an event comes back as it was, to each group once", func(t *testing.T, w *world) {
+	{"an event comes back as it was, to each group once", func(t *testing.T, w *environment) {
 		e := happened("a", "com.example.paid")
 		e.Task, e.Ext = "/do/0/a", map[string]string{"traceparent": "00-1"}
 		must(t, w.Publish(t.Context(), e))
@@ -53,7 +53,7 @@ var messages = []check{
 			}
 		}
 	}},
-	{"what is no event comes with the reason", func(t *testing.T, w *world) {
+	{"what is no event comes with the reason", func(t *testing.T, w *environment) {
 		for _, c := range []struct {
 			values []string
 			typ    event.Type
@@ -72,13 +72,13 @@ var messages = []check{
 			}
 		}
 	}},
-	{"the stream says whose event it is, not the sender", func(t *testing.T, w *world) {
+	{"the stream says whose event it is, not the sender", func(t *testing.T, w *environment) {
 		w.raw(t, "id", "1", "tenantid", "other", "type", "com.x")
 		if m := w.read(t, store.WorkerGroup, "w1"); m.Event.Tenant != tenant {
 			t.Errorf("the event is %s's, want %s's", m.Event.Tenant, tenant)
 		}
 	}},
-	{"an entry with thousands of fields is given up like others", func(t *testing.T, w *world) {
+	{"an entry with thousands of fields is given up like others", func(t *testing.T, w *environment) {
 		values := []string{"id", "1", "type", "com.x"}
 		for i := range 9000 {
 			values = append(values, fmt.Sprintf("a%d", i), "v")
@@ -94,12 +94,12 @@ var messages = []check{
 		if m.Attempt != 1 || m.Err == nil {
 			t.Errorf("delivered again as attempt %d, %v", m.Attempt, m.Err)
 		}
-		mine(t, true)(w.Bury(t.Context(), m, event.Dead{Reason: m.Err.Error(), Attempts: 2}, nil))
-		if letters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val(); len(letters) != 1 {
-			t.Errorf("dead letters %v, want 1", letters)
+		mine(t, true)(w.DeadLetter(t.Context(), m, event.Dead{Reason: m.Err.Error(), Attempts: 2}, nil))
+		if deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val(); len(deadLetters) != 1 {
+			t.Errorf("dead letters %v, want 1", deadLetters)
 		}
 	}},
-	{"a group that is gone is made again, from the beginning", func(t *testing.T, w *world) {
+	{"a group that is gone is made again, from the beginning", func(t *testing.T, w *environment) {
 		must(t, w.Publish(t.Context(), happened("a", "com.x")))
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.WorkerGroup).Err())
 		if m := w.read(t, store.WorkerGroup, "w1"); m.Event.ID != "a" {
@@ -113,13 +113,13 @@ var messages = []check{
 		must(t, w.Groups(t.Context(), tenant))
 		must(t, w.Groups(t.Context(), tenant))
 	}},
-	{"a message of a stream that is gone is nobody's", func(t *testing.T, w *world) {
+	{"a message of a stream that is gone is nobody's", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", event.TimerScheduled), store.TimerGroup, "t1")
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
 		mine(t, false)(w.Schedule(t.Context(), m, timer(0)))
 		w.commit(t, step(0, &m), store.Fenced)
 	}},
-	{"several tenants are read at once", func(t *testing.T, w *world) {
+	{"several tenants are read at once", func(t *testing.T, w *environment) {
 		must(t, w.Groups(t.Context(), "beta"))
 		a, b := happened("a", "com.x"), happened("b", "com.x")
 		b.Tenant = "beta"
@@ -131,7 +131,7 @@ var messages = []check{
 		if len(msgs) != 2 || msgs[0].Tenant != tenant || msgs[1].Tenant != "beta" {
 			t.Fatalf("read %v", msgs)
 		}
-		r.Spent = []store.Spent{{tenant, msgs[0].ID}, {"beta", msgs[1].ID}}
+		r.Handled = []store.Handled{{tenant, msgs[0].ID}, {"beta", msgs[1].ID}}
 		_, _, err = w.Read(t.Context(), r, 10, 0)
 		must(t, err)
 		if n := w.pending(t, store.WorkerGroup); n != 0 {
@@ -142,7 +142,7 @@ var messages = []check{
 
 // What is not wanted is noted, and all else comes whole.
 var wants = []check{
-	{"events that are not wanted are not read", func(t *testing.T, w *world) {
+	{"events that are not wanted are not read", func(t *testing.T, w *environment) {
 		a, b := happened("a", "com.a"), happened("b", "com.b")
 		must(t, w.Groups(t.Context(), tenant))
 		must(t, w.Publish(t.Context(), a))
@@ -162,13 +162,13 @@ var wants = []check{
 		if diff := cmp.Diff(b, msgs[0].Event); diff != "" {
 			t.Error(diff)
 		}
-		r.Spent = unwanted
+		r.Handled = unwanted
 		must(t, w.Acknowledge(t.Context(), r))
 		if n := w.pending(t, store.WorkerGroup); n != 1 {
 			t.Errorf("%d pending, want 1", n)
 		}
 	}},
-	{"who reads often keeps what it has read", func(t *testing.T, w *world) {
+	{"who reads often keeps what it has read", func(t *testing.T, w *environment) {
 		r := reader(store.WorkerGroup, "w1")
 		r.Often = true
 		var all []store.Message
@@ -198,11 +198,11 @@ var wants = []check{
 }
 
 var deliveries = []check{
-	{"a dead consumer's message is claimed after its lease", func(t *testing.T, w *world) {
+	{"a dead consumer's message is claimed after its lease", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		now, err := w.Now(t.Context())
 		must(t, err)
-		got, wake, err := w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
+		got, wake, err := w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
 		must(t, err)
 		if left := wake.Sub(now); len(got) != 0 || left <= 59*time.Minute || left > time.Hour {
 			t.Errorf("claimed %v, look again in %v, want nothing and an hour", got, left)
@@ -211,18 +211,18 @@ var deliveries = []check{
 		if diff := cmp.Diff(m.Event, stolen.Event); diff != "" || stolen.Consumer != "thief" {
 			t.Error(diff, stolen.Consumer)
 		}
-		must(t, w.Settle(t.Context(), stolen))
-		got, wake, err = w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
+		must(t, w.AcknowledgeOwned(t.Context(), stolen))
+		got, wake, err = w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
 		if err != nil || len(got) != 0 || !wake.IsZero() {
 			t.Errorf("claimed %v, %v, %v, want never", got, wake, err)
 		}
 	}},
-	{"renewing keeps a message, but not one that is another's", func(t *testing.T, w *world) {
+	{"renewing keeps a message, but not one that is another's", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		w.age(t, time.Minute, m)
 		lost(t, 0)(w.Renew(t.Context(), m))
 		now, _ := w.Now(t.Context())
-		got, _, err := w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		got, _, err := w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		if err != nil || len(got) != 0 {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
@@ -231,24 +231,24 @@ var deliveries = []check{
 		mine(t, false)(w.Reply(t.Context(), m, happened("r", event.TaskCompleted)))
 		mine(t, true)(w.Reply(t.Context(), stolen, happened("r", event.TaskCompleted)))
 	}},
-	{"an orphan behind hundreds of living messages is found", func(t *testing.T, w *world) {
+	{"an orphan behind hundreds of living messages is found", func(t *testing.T, w *environment) {
 		const alive = 1200
 		for i := range alive + 1 {
 			must(t, w.Publish(t.Context(), happened(fmt.Sprint("m", i), "com.x")))
 		}
 		long, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
 		must(t, err)
-		orphan := w.read(t, store.WorkerGroup, "dead")
-		w.age(t, time.Minute, orphan)
+		abandoned := w.read(t, store.WorkerGroup, "dead")
+		w.age(t, time.Minute, abandoned)
 		lost(t, 0)(w.Renew(t.Context(), long...))
 		now, _ := w.Now(t.Context())
-		got, _, err := w.Orphans(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		got, _, err := w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		must(t, err)
-		if len(got) != 1 || got[0].ID != orphan.ID {
+		if len(got) != 1 || got[0].ID != abandoned.ID {
 			t.Errorf("claimed %d messages, want the orphan", len(got))
 		}
 	}},
-	{"a failed delivery comes again, as often as it fails", func(t *testing.T, w *world) {
+	{"a failed delivery comes again, as often as it fails", func(t *testing.T, w *environment) {
 		e := happened("a", "com.x")
 		m := w.sent(t, e, store.WorkerGroup, "w1")
 		for attempt := range 3 {
@@ -264,7 +264,7 @@ var deliveries = []check{
 			m = w.read(t, store.WorkerGroup, "w1")
 		}
 	}},
-	{"putting off waits for its delay", func(t *testing.T, w *world) {
+	{"putting off waits for its delay", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(w.Retry(t.Context(), m, time.Hour))
 		due, next, now, err := w.Due(t.Context(), tenant, 10)
@@ -280,21 +280,21 @@ var deliveries = []check{
 			t.Errorf("the timer is %+v", kept)
 		}
 	}},
-	{"a dead letter has the whole entry and why", func(t *testing.T, w *world) {
+	{"a dead letter has the whole entry and why", func(t *testing.T, w *environment) {
 		w.raw(t, "type", "com.x", "id", "a", "odd", "\xff\x00", "data", "{")
 		m := w.read(t, store.WorkerGroup, "w1")
 		mine(t, true)(w.Retry(t.Context(), m, -time.Second))
 		w.fireAll(t)
 		m = w.read(t, store.WorkerGroup, "w1")
-		obituary := m.Obituary(event.EventDead, event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"})
+		failureEvent := m.FailureEvent(event.EventDead, event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"})
 		d := event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"}
-		mine(t, true)(w.Bury(t.Context(), m, d, []event.Event{obituary}))
-		mine(t, false)(w.Bury(t.Context(), m, d, nil))
-		letters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
-		if len(letters) != 1 {
-			t.Fatalf("letters %v", letters)
+		mine(t, true)(w.DeadLetter(t.Context(), m, d, []event.Event{failureEvent}))
+		mine(t, false)(w.DeadLetter(t.Context(), m, d, nil))
+		deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
+		if len(deadLetters) != 1 {
+			t.Fatalf("letters %v", deadLetters)
 		}
-		got := letters[0].Values
+		got := deadLetters[0].Values
 		for name, want := range map[string]string{
 			"type": "com.x", "id": "a", "data": "{", "reason": "bad", "attempts": "2", "service": "worker-service",
 			"source_stream": streamKey, "source_id": m.ID,
@@ -311,20 +311,20 @@ var deliveries = []check{
 		if first == "" || last == "" || first > last {
 			t.Errorf("failed first at %q, last at %q", first, last)
 		}
-		told := w.read(t, store.WorkerGroup, "w2").Event
+		reported := w.read(t, store.WorkerGroup, "w2").Event
 		var dead event.Dead
-		must(t, json.Unmarshal(told.Data, &dead))
+		must(t, json.Unmarshal(reported.Data, &dead))
 		var original map[string]string
 		must(t, json.Unmarshal(dead.Original, &original))
-		if told.Type != event.EventDead || dead.Attempts != 2 || original["id"] != "a" {
-			t.Errorf("the worker is told %+v of %v", told, original)
+		if reported.Type != event.EventDead || dead.Attempts != 2 || original["id"] != "a" {
+			t.Errorf("the worker is told %+v of %v", reported, original)
 		}
 	}},
-	{"a dead letter that cannot be written leaves the message", func(t *testing.T, w *world) {
+	{"a dead letter that cannot be written leaves the message", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error {
-			_, err := w.Bury(t.Context(), m, event.Dead{}, []event.Event{happened("b", "com.x")})
+			_, err := w.DeadLetter(t.Context(), m, event.Dead{}, []event.Event{happened("b", "com.x")})
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || w.pending(t, store.WorkerGroup) != 1 {

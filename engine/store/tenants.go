@@ -41,7 +41,7 @@ func (s *Store) FindTenants(ctx context.Context) ([]string, error) {
 
 // know notes that there is a tenant, before something is written for it.
 func (s *Store) know(ctx context.Context, tenant string) error {
-	h := s.home(tenant)
+	h := s.keysFor(tenant)
 	if h.known.Load() {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 			break
 		}
 	}
-	s.home(tenant).known.Store(false)
+	s.keysFor(tenant).known.Store(false)
 	return failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.tenants(), tenant).Err())
 }
 

@@ -141,9 +141,9 @@ func (s *Store) Rouse(ctx context.Context, tenant string) error {
 	return failed("wake the timer services", err)
 }
 
-// Shelves is of each set of timers one tenant who has it: all share one, but on
+// TimerIndexes is of each set of timers one tenant who has it: all share one, but on
 // a cluster each has its own.
-func (s *Store) Shelves(tenants []string) []string {
+func (s *Store) TimerIndexes(tenants []string) []string {
 	if s.keys.cluster || len(tenants) == 0 {
 		return tenants
 	}

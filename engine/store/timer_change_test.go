@@ -13,7 +13,7 @@ import (
 )
 
 // waiting is an execution of version 1 that waits for a timer, which is set.
-func waiting(t *testing.T, w *world) event.Timer {
+func waiting(t *testing.T, w *environment) event.Timer {
 	t.Helper()
 	w.commit(t, step(0, nil), store.Committed)
 	at := reminder("", 0)
@@ -24,7 +24,7 @@ func waiting(t *testing.T, w *world) event.Timer {
 
 // wantNoted fails the test unless the history ends with an entry of a version about a
 // timer, by ada.
-func (w *world) wantNoted(t *testing.T, version int64, typ event.Type, about event.Timer) {
+func (w *environment) wantNoted(t *testing.T, version int64, typ event.Type, about event.Timer) {
 	t.Helper()
 	x, err := w.Execution(t.Context(), tenant, execution)
 	must(t, err)
@@ -45,7 +45,7 @@ func (w *world) wantNoted(t *testing.T, version int64, typ event.Type, about eve
 }
 
 var timerChanges = []check{
-	{"what an operator does to a timer is an entry of the history", func(t *testing.T, w *world) {
+	{"what an operator does to a timer is an entry of the history", func(t *testing.T, w *environment) {
 		at := waiting(t, w)
 		at.MovedTo = at.FireAt.Add(time.Hour)
 		w.move(t, at.MovedTo)
@@ -62,7 +62,7 @@ var timerChanges = []check{
 			}
 		}
 	}},
-	{"a timer that is gone leaves no entry", func(t *testing.T, w *world) {
+	{"a timer that is gone leaves no entry", func(t *testing.T, w *environment) {
 		waiting(t, w)
 		p := w.only(t)
 		must(t, w.rdb.Del(t.Context(), timersKey).Err())
@@ -76,7 +76,7 @@ var timerChanges = []check{
 			t.Errorf("the history has %d entries, want 1", n)
 		}
 	}},
-	{"an execution that has ended gets no entry", func(t *testing.T, w *world) {
+	{"an execution that has ended gets no entry", func(t *testing.T, w *environment) {
 		waiting(t, w)
 		p := w.only(t)
 		c := step(1, nil)
@@ -89,7 +89,7 @@ var timerChanges = []check{
 			t.Errorf("the history has %d entries, want 2", n)
 		}
 	}},
-	{"a history that is none keeps a timer from being changed", func(t *testing.T, w *world) {
+	{"a history that is none keeps a timer from being changed", func(t *testing.T, w *environment) {
 		at := waiting(t, w)
 		p := w.only(t)
 		must(t, w.rdb.Del(t.Context(), historyKey).Err())
@@ -101,7 +101,7 @@ var timerChanges = []check{
 			t.Error("it was moved")
 		}
 	}},
-	{"an event says which operator fired its timer", func(t *testing.T, w *world) {
+	{"an event says which operator fired its timer", func(t *testing.T, w *environment) {
 		waiting(t, w)
 		if done, err := w.FireNow(t.Context(), w.only(t), "ada"); !done || err != nil {
 			t.Fatal(done, err)
@@ -114,7 +114,7 @@ var timerChanges = []check{
 			t.Errorf("fired %+v", f)
 		}
 	}},
-	{"a timer that was cancelled is set again, where it was", func(t *testing.T, w *world) {
+	{"a timer that was cancelled is set again, where it was", func(t *testing.T, w *environment) {
 		for _, moved := range []bool{false, true} {
 			must(t, w.rdb.FlushDB(t.Context()).Err())
 			at, version := waiting(t, w), int64(1)
@@ -162,7 +162,7 @@ var timerChanges = []check{
 			w.wantSet(t)
 		}
 	}},
-	{"who listens is found on its lists", func(t *testing.T, w *world) {
+	{"who listens is found on its lists", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Listen = []string{"com.b", "*"}
 		w.commit(t, c, store.Committed)

@@ -76,7 +76,7 @@ type looking struct {
 
 // look asks for the timers that have been due for longest.
 func (s *Store) look(ctx context.Context, trip *roundTrip, tenant string, limit int) looking {
-	entries := redis.NewZSliceCmd(ctx, trip.list("zrange", &s.home(tenant).timers, 0, limit, "withscores")...)
+	entries := redis.NewZSliceCmd(ctx, trip.list("zrange", &s.keysFor(tenant).timers, 0, limit, "withscores")...)
 	trip.add(entries)
 	return looking{first: limit, entries: entries, clock: trip.time(ctx)}
 }
@@ -85,7 +85,7 @@ func (s *Store) look(ctx context.Context, trip *roundTrip, tenant string, limit 
 // Where many are due at once they would wait for all that have been for longer.
 func (s *Store) lookAround(ctx context.Context, trip *roundTrip, tenant string, limit int, now time.Time) looking {
 	latest := redis.NewZSliceCmd(ctx, trip.list(
-		"zrevrangebyscore", &s.home(tenant).timers, formatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
+		"zrevrangebyscore", &s.keysFor(tenant).timers, formatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
 	trip.add(latest)
 	l := s.look(ctx, trip, tenant, limit-limit/2)
 	l.latest = latest
@@ -130,7 +130,7 @@ func (l looking) read() Look {
 
 // Place gives timers the scores that they should have. Those that are gone stay so.
 func (s *Store) Place(ctx context.Context, tenant string, timers []redis.Z) error {
-	return failed("place timers", s.rdb.ZAddXX(ctx, s.home(tenant).timers, timers...).Err())
+	return failed("place timers", s.rdb.ZAddXX(ctx, s.keysFor(tenant).timers, timers...).Err())
 }
 
 // earliest is the first of two moments, of which the first may not be known.

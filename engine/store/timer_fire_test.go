@@ -12,7 +12,7 @@ import (
 )
 
 // overdue sets timers of a tenant, one every second since 2020.
-func (w *world) overdue(t *testing.T, of string, from, n int) {
+func (w *environment) overdue(t *testing.T, of string, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {
 		one := timer(time.Duration(i) * time.Second)
@@ -23,7 +23,7 @@ func (w *world) overdue(t *testing.T, of string, from, n int) {
 }
 
 // look is what is due.
-func (w *world) look(t *testing.T, limit int) store.Look {
+func (w *environment) look(t *testing.T, limit int) store.Look {
 	t.Helper()
 	l, err := w.Look(t.Context(), tenant, limit)
 	must(t, err)
@@ -39,7 +39,7 @@ func seconds(due []store.Due) (out string) {
 }
 
 var looks = []check{
-	{"firing shows what is due after that", func(t *testing.T, w *world) {
+	{"firing shows what is due after that", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 5)
 		seen := w.look(t, 2)
 		if !seen.More || seconds(seen.Due) != "0 1 " {
@@ -54,7 +54,7 @@ var looks = []check{
 			t.Errorf("fired %d again, %v; then %s", n, err, seconds(again.Due))
 		}
 	}},
-	{"a crowd keeps nobody waiting who is due only just", func(t *testing.T, w *world) {
+	{"a crowd keeps nobody waiting who is due only just", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 20)
 		seen := w.look(t, 4)
 		_, next, err := w.FireAndLook(t.Context(), tenant, seen, 4)
@@ -73,7 +73,7 @@ var looks = []check{
 			t.Errorf("fired %d, %d are left", fired, w.timers(t))
 		}
 	}},
-	{"a look of one has no halves", func(t *testing.T, w *world) {
+	{"a look of one has no halves", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 3)
 		_, next, err := w.FireAndLook(t.Context(), tenant, w.look(t, 1), 1)
 		must(t, err)
@@ -81,7 +81,7 @@ var looks = []check{
 			t.Errorf("then %s, more %t", got, next.More)
 		}
 	}},
-	{"firing many at once fires each once", func(t *testing.T, w *world) {
+	{"firing many at once fires each once", func(t *testing.T, w *environment) {
 		const n = 1000
 		w.overdue(t, tenant, 0, n)
 		must(t, w.rdb.ScriptFlush(t.Context()).Err())
@@ -91,7 +91,7 @@ var looks = []check{
 			t.Errorf("fired %d, %d events, %d left, then %d", fired, got, w.timers(t), len(next.Due))
 		}
 	}},
-	{"a group that has read all passes by what it has fired, and nothing else", func(t *testing.T, w *world) {
+	{"a group that has read all passes by what it has fired, and nothing else", func(t *testing.T, w *environment) {
 		if w.mini != nil {
 			t.Skip("miniredis has no XGROUP SETID")
 		}
@@ -143,7 +143,7 @@ var looks = []check{
 			t.Errorf("of a delivery and two timers it reads %d", n)
 		}
 	}},
-	{"events of timers say all that is known, and no more", func(t *testing.T, w *world) {
+	{"events of timers say all that is known, and no more", func(t *testing.T, w *environment) {
 		full, bare := timer(0), event.Timer{Tenant: tenant, FireAt: timer(1).FireAt, Execution: execution}
 		for i, one := range []event.Timer{full, bare} {
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: event.TimerText(&one)}).Err())
@@ -173,36 +173,36 @@ var looks = []check{
 			}
 		}
 	}},
-	{"a timer that nobody has asked for by an event is told of, if it is the first", func(t *testing.T, w *world) {
+	{"a timer that nobody has asked for by an event is told of, if it is the first", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(w.Retry(t.Context(), m, time.Hour))
-		if told := w.told(t); told != 1 {
-			t.Errorf("told %d times of the first timer, want once", told)
+		if reported := w.reported(t); reported != 1 {
+			t.Errorf("told %d times of the first timer, want once", reported)
 		}
 		m = w.sent(t, happened("b", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(w.Retry(t.Context(), m, 2*time.Hour))
-		if told := w.told(t); told != 1 {
+		if reported := w.reported(t); reported != 1 {
 			t.Errorf("told of one behind others")
 		}
 		found, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 10)
 		must(t, err)
 		_, done, err := w.MoveTimer(t.Context(), found[1], found[0].FireAt.Add(-time.Minute), "ada")
 		mine(t, true)(done, err)
-		if told := w.told(t); told != 2 {
-			t.Errorf("told %d times, want once more of the one that was moved before the others", told)
+		if reported := w.reported(t); reported != 2 {
+			t.Errorf("told %d times, want once more of the one that was moved before the others", reported)
 		}
 	}},
-	{"services can be roused, where there is a stream", func(t *testing.T, w *world) {
+	{"services can be roused, where there is a stream", func(t *testing.T, w *environment) {
 		must(t, w.Rouse(t.Context(), tenant))
 		must(t, w.Rouse(t.Context(), "nobody"))
-		if told, there := w.told(t), w.rdb.Exists(t.Context(), "tenant:nobody:events").Val(); told != 1 || there != 0 {
-			t.Errorf("told %d times; the stream of nobody: %d", told, there)
+		if reported, there := w.reported(t), w.rdb.Exists(t.Context(), "tenant:nobody:events").Val(); reported != 1 || there != 0 {
+			t.Errorf("told %d times; the stream of nobody: %d", reported, there)
 		}
 	}},
 }
 
-// told counts the events that tell of a timer.
-func (w *world) told(t *testing.T) (n int) {
+// reported counts the events that tell of a timer.
+func (w *environment) reported(t *testing.T) (n int) {
 	t.Helper()
 	for _, entry := range w.rdb.XRange(t.Context(), streamKey, "-", "+").Val() {
 		if entry.Values["type"] == string(event.TimerSet) {

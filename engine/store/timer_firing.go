@@ -12,7 +12,7 @@ import (
 // firing is the call of fireScript for timers which are due from a microsecond on that
 // each has: how many keys it has, and these with the arguments.
 func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
-	const own, told, each = 3, 4, 6 // keys, and arguments of all timers and of most
+	const own, reported, each = 3, 4, 6 // keys, and arguments of all timers and of most
 	f := &firing{store: s, streams: map[string]int{}}
 	f.list, f.texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
 	latest := int64(math.MinInt64)
@@ -20,13 +20,13 @@ func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (
 		d := &due[i]
 		latest = max(latest, from(d))
 		if d.Err != nil {
-			f.entry(s.keys.dead(tenant), "", "", s.letter(d))
+			f.entry(s.keys.dead(tenant), "", "", s.deadLetter(d))
 		} else {
 			f.timer(d)
 		}
 	}
-	h, keys, all := s.home(tenant), own+len(f.to), f.list
-	f.list = append(make([]any, beforeKeys, beforeKeys+keys+told+len(f.to)+len(due)+len(all)), &h.timers, &h.timerKeys, &h.forgottenKeys)
+	h, keys, all := s.keysFor(tenant), own+len(f.to), f.list
+	f.list = append(make([]any, beforeKeys, beforeKeys+keys+reported+len(f.to)+len(due)+len(all)), &h.timers, &h.timerKeys, &h.forgottenKeys)
 	for i := range f.to {
 		f.list = append(f.list, &f.to[i].key)
 	}
@@ -75,7 +75,7 @@ func (f *firing) stream(key, tenant string) int {
 // of is the number of a tenant's stream.
 func (f *firing) of(tenant string) int {
 	if f.lastStream == 0 || tenant != f.last {
-		f.last, f.lastStream = tenant, f.stream(f.store.home(tenant).stream, tenant)
+		f.last, f.lastStream = tenant, f.stream(f.store.keysFor(tenant).stream, tenant)
 	}
 	return f.lastStream
 }
@@ -92,9 +92,9 @@ func (f *firing) timer(d *Due) {
 	name := noted(d.Timer)
 	switch {
 	case d.again != nil:
-		f.entry(f.store.home(d.Tenant).stream, d.Tenant, name, listed(d.again))
+		f.entry(f.store.keysFor(d.Tenant).stream, d.Tenant, name, listed(d.again))
 	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
-		f.entry(f.store.home(d.Tenant).stream, d.Tenant, name, f.store.fields(event.Event{
+		f.entry(f.store.keysFor(d.Tenant).stream, d.Tenant, name, f.store.fields(event.Event{
 			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.now,
 			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(d.firedText()),
 		}))
@@ -129,8 +129,8 @@ func (d *Due) firedText() string {
 	return string(append(out, `"}`...))
 }
 
-// letter is the dead letter of what cannot be a timer.
-func (s *Store) letter(d *Due) []string {
+// deadLetter is the dead letter of what cannot be a timer.
+func (s *Store) deadLetter(d *Due) []string {
 	at := d.now.Format(time.RFC3339Nano)
 	return []string{
 		"timer", d.Member, "reason", d.Err.Error(), "attempts", "1", "service", TimerGroup,

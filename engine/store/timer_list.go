@@ -98,7 +98,7 @@ func (s *Store) Timers(ctx context.Context, f TimerFilter, after string, limit i
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.checkShelf(f.Tenant); err != nil {
+	if err := s.checkTimerIndex(f.Tenant); err != nil {
 		return nil, "", err
 	}
 	from, err := s.start(ctx, f.Tenant, after)
@@ -120,8 +120,8 @@ func (s *Store) Timers(ctx context.Context, f TimerFilter, after string, limit i
 	}
 }
 
-// checkShelf says when it is not known which set of timers is meant.
-func (s *Store) checkShelf(tenant string) error {
+// checkTimerIndex says when it is not known which set of timers is meant.
+func (s *Store) checkTimerIndex(tenant string) error {
 	if tenant == "" && !s.keys.cluster {
 		return nil
 	}
@@ -221,7 +221,7 @@ func parseTimerID(id string) (micro int64, err error) {
 // if there is none, ErrAmbiguous if there are several. Tenant matters on a cluster only.
 func (s *Store) Timer(ctx context.Context, tenant, id string) (Pending, error) {
 	var none Pending
-	if err := s.checkShelf(tenant); err != nil {
+	if err := s.checkTimerIndex(tenant); err != nil {
 		return none, err
 	}
 	micro, err := parseTimerID(id)

@@ -26,7 +26,7 @@ func reminder(key string, after time.Duration) event.Timer {
 }
 
 // asked is the message that asks for a timer, or to take it back.
-func (w *world) asked(t *testing.T, typ event.Type, about event.Timer) store.Message {
+func (w *environment) asked(t *testing.T, typ event.Type, about event.Timer) store.Message {
 	t.Helper()
 	_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
 	must(t, err)
@@ -36,7 +36,7 @@ func (w *world) asked(t *testing.T, typ event.Type, about event.Timer) store.Mes
 }
 
 // set are the moments of all timers, after the one of a reminder.
-func (w *world) set(t *testing.T) []time.Duration {
+func (w *environment) set(t *testing.T) []time.Duration {
 	t.Helper()
 	found, next, err := w.Timers(t.Context(), store.TimerFilter{}, "", 100)
 	must(t, err)
@@ -51,7 +51,7 @@ func (w *world) set(t *testing.T) []time.Duration {
 }
 
 // wantSet fails the test unless just these timers are set.
-func (w *world) wantSet(t *testing.T, want ...time.Duration) {
+func (w *environment) wantSet(t *testing.T, want ...time.Duration) {
 	t.Helper()
 	if got := w.set(t); !slices.Equal(got, want) {
 		t.Errorf("timers after %v, want %v", got, want)
@@ -59,7 +59,7 @@ func (w *world) wantSet(t *testing.T, want ...time.Duration) {
 }
 
 // only is the one timer that is set.
-func (w *world) only(t *testing.T) store.Pending {
+func (w *environment) only(t *testing.T) store.Pending {
 	t.Helper()
 	found, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 10)
 	must(t, err)
@@ -70,7 +70,7 @@ func (w *world) only(t *testing.T) store.Pending {
 }
 
 var keyedTimers = []check{
-	{"a keyed timer replaces the one before, and only that", func(t *testing.T, w *world) {
+	{"a keyed timer replaces the one before, and only that", func(t *testing.T, w *environment) {
 		for _, one := range []event.Timer{
 			reminder("a", time.Hour), reminder("b", time.Hour), reminder("a", time.Minute), reminder("", 0), reminder("", time.Second),
 		} {
@@ -78,61 +78,61 @@ var keyedTimers = []check{
 		}
 		w.wantSet(t, 0, time.Second, time.Minute, time.Hour)
 	}},
-	{"an older setting that comes late does not replace a newer one", func(t *testing.T, w *world) {
+	{"an older setting that comes late does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
-		late := w.asked(t, event.TimerScheduled, old)
+		omitted := w.asked(t, event.TimerScheduled, old)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
-		mine(t, true)(w.Schedule(t.Context(), late, old))
+		mine(t, true)(w.Schedule(t.Context(), omitted, old))
 		w.wantSet(t, time.Minute)
 	}},
-	{"an older setting that was put off does not replace a newer one", func(t *testing.T, w *world) {
+	{"an older setting that was put off does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
-		late := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(w.Retry(t.Context(), late, -time.Hour))
+		omitted := w.asked(t, event.TimerScheduled, old)
+		mine(t, true)(w.Retry(t.Context(), omitted, -time.Hour))
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
 		if n := len(w.fireAll(t)); n != 1 {
 			t.Fatalf("%d deliveries, want 1", n)
 		}
 		again := w.read(t, store.TimerGroup, "t1")
-		if again.ID == late.ID || again.Attempt != 1 || len(again.Event.Ext) != 0 {
+		if again.ID == omitted.ID || again.Attempt != 1 || len(again.Event.Ext) != 0 {
 			t.Fatalf("delivered again as %+v", again)
 		}
 		mine(t, true)(w.Schedule(t.Context(), again, old))
 		w.wantSet(t, time.Minute)
 	}},
-	{"a key takes its timer back, whatever is set later", func(t *testing.T, w *world) {
+	{"a key takes its timer back, whatever is set later", func(t *testing.T, w *environment) {
 		one := reminder("a", time.Hour)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
-		late := w.asked(t, event.TimerScheduled, one)
+		omitted := w.asked(t, event.TimerScheduled, one)
 		bare := event.Timer{Tenant: tenant, Execution: one.Execution, TaskID: one.TaskID, Kind: event.WaitTimer, Key: "a"}
 		cancelled := w.asked(t, event.TimerCancelled, bare)
 		mine(t, true)(w.Unschedule(t.Context(), cancelled, bare))
 		w.wantSet(t)
-		mine(t, true)(w.Schedule(t.Context(), late, one))
+		mine(t, true)(w.Schedule(t.Context(), omitted, one))
 		w.wantSet(t)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
 		w.wantSet(t, time.Hour)
 	}},
-	{"taking a key back late leaves what was set since", func(t *testing.T, w *world) {
+	{"taking a key back late leaves what was set since", func(t *testing.T, w *environment) {
 		one := reminder("a", time.Hour)
-		late := w.asked(t, event.TimerCancelled, one)
+		omitted := w.asked(t, event.TimerCancelled, one)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
-		mine(t, true)(w.Unschedule(t.Context(), late, one))
+		mine(t, true)(w.Unschedule(t.Context(), omitted, one))
 		w.wantSet(t, time.Hour)
 	}},
-	{"an older setting does not come back once the newer one has fired", func(t *testing.T, w *world) {
+	{"an older setting does not come back once the newer one has fired", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", 0)
 		newer.FireAt = timer(0).FireAt
-		late := w.asked(t, event.TimerScheduled, old)
+		omitted := w.asked(t, event.TimerScheduled, old)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
 		w.fireAll(t)
-		mine(t, true)(w.Schedule(t.Context(), late, old))
+		mine(t, true)(w.Schedule(t.Context(), omitted, old))
 		w.wantSet(t)
 		if n := w.rdb.HLen(t.Context(), timerKeysKey).Val(); n != 1 {
 			t.Errorf("%d keys are kept, want 1", n)
 		}
 	}},
-	{"what is kept of keys without a timer goes after an hour", func(t *testing.T, w *world) {
+	{"what is kept of keys without a timer goes after an hour", func(t *testing.T, w *environment) {
 		for i := range 30 {
 			one := reminder(fmt.Sprint("k", i), time.Hour)
 			mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
@@ -148,7 +148,7 @@ var keyedTimers = []check{
 			t.Errorf("%d keys are kept, want those of the last hour", n)
 		}
 	}},
-	{"the engine's own keys are no keys", func(t *testing.T, w *world) {
+	{"the engine's own keys are no keys", func(t *testing.T, w *environment) {
 		for _, kind := range []event.TimerKind{event.TimeoutTimer, event.RetryTimer} {
 			for i := range 2 {
 				one := reminder("attempt", time.Duration(i)*time.Second)
@@ -163,7 +163,7 @@ var keyedTimers = []check{
 }
 
 // move sets the only timer for another moment.
-func (w *world) move(t *testing.T, to time.Time) store.Pending {
+func (w *environment) move(t *testing.T, to time.Time) store.Pending {
 	t.Helper()
 	moved, done, err := w.MoveTimer(t.Context(), w.only(t), to, "ada")
 	must(t, err)
@@ -174,7 +174,7 @@ func (w *world) move(t *testing.T, to time.Time) store.Pending {
 }
 
 var movedTimers = []check{
-	{"a moved timer fires at its new moment, as the one that was set", func(t *testing.T, w *world) {
+	{"a moved timer fires at its new moment, as the one that was set", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
@@ -201,7 +201,7 @@ var movedTimers = []check{
 		}
 		t.Error("it did not fire")
 	}},
-	{"a moved timer is taken back by the commit that knows the old moment", func(t *testing.T, w *world) {
+	{"a moved timer is taken back by the commit that knows the old moment", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
@@ -218,7 +218,7 @@ var movedTimers = []check{
 			}
 		}
 	}},
-	{"notes of moved timers go with the execution", func(t *testing.T, w *world) {
+	{"notes of moved timers go with the execution", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
@@ -232,7 +232,7 @@ var movedTimers = []check{
 			}
 		}
 	}},
-	{"a moved timer is taken back by who set it, with a key or without", func(t *testing.T, w *world) {
+	{"a moved timer is taken back by who set it, with a key or without", func(t *testing.T, w *environment) {
 		for _, key := range []string{"", "a"} {
 			at := reminder(key, 0)
 			mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
@@ -244,7 +244,7 @@ var movedTimers = []check{
 			t.Error("moving made an execution")
 		}
 	}},
-	{"a moved keyed timer is replaced by a newer setting", func(t *testing.T, w *world) {
+	{"a moved keyed timer is replaced by a newer setting", func(t *testing.T, w *environment) {
 		at := reminder("a", 0)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
@@ -252,7 +252,7 @@ var movedTimers = []check{
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.wantSet(t, time.Second)
 	}},
-	{"a timer that is gone is not moved", func(t *testing.T, w *world) {
+	{"a timer that is gone is not moved", func(t *testing.T, w *environment) {
 		at := reminder("", 0)
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
@@ -265,7 +265,7 @@ var movedTimers = []check{
 			t.Errorf("moved %v, %v", done, err)
 		}
 	}},
-	{"what another program says of a timer stays when it is moved", func(t *testing.T, w *world) {
+	{"what another program says of a timer stays when it is moved", func(t *testing.T, w *environment) {
 		const member = `{"execution_id":"x-9","note":{"a":[1]},"fire_at":"2400-01-15T10:30:00.123456789+02:00","tenant_id":"acme"}`
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 13569813000.1234567, Member: member}).Err())
 		for i := range 2 {
@@ -276,7 +276,7 @@ var movedTimers = []check{
 			}
 		}
 	}},
-	{"a timer is fired before its time, once", func(t *testing.T, w *world) {
+	{"a timer is fired before its time, once", func(t *testing.T, w *environment) {
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
 		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
@@ -299,7 +299,7 @@ var movedTimers = []check{
 }
 
 var listings = []check{
-	{"timers are listed in their order, page after page", func(t *testing.T, w *world) {
+	{"timers are listed in their order, page after page", func(t *testing.T, w *environment) {
 		var members []redis.Z
 		for i := range 57 { // many of one moment, too
 			at := reminder("", time.Duration(i/20)*time.Second)
@@ -337,7 +337,7 @@ var listings = []check{
 			t.Errorf("behind one that is gone there are %d, %v", len(rest), err)
 		}
 	}},
-	{"timers are listed by what they are about", func(t *testing.T, w *world) {
+	{"timers are listed by what they are about", func(t *testing.T, w *environment) {
 		for i, one := range []event.Timer{
 			{Tenant: "acme", Execution: "x-1", Workflow: "a.b", Kind: event.WaitTimer},
 			{Tenant: "acme", Execution: "x-11", Workflow: "a.c", Kind: event.RetryTimer},
@@ -365,7 +365,7 @@ var listings = []check{
 			}
 		}
 	}},
-	{"a timer is found by its id, and by its beginning", func(t *testing.T, w *world) {
+	{"a timer is found by its id, and by its beginning", func(t *testing.T, w *environment) {
 		times := []time.Time{
 			time.Unix(0, 1).UTC(), timer(0).FireAt, timer(time.Microsecond).FireAt, reminder("", 0).FireAt,
 			time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC), time.Date(1950, 1, 1, 0, 0, 0, 5, time.UTC),
@@ -385,7 +385,7 @@ var listings = []check{
 			}
 		}
 	}},
-	{"an id that means nothing, or too much, is told", func(t *testing.T, w *world) {
+	{"an id that means nothing, or too much, is told", func(t *testing.T, w *environment) {
 		for i := range 40 {
 			one := reminder("", 0)
 			one.TaskID = fmt.Sprint("/do/", i)
@@ -411,7 +411,7 @@ var listings = []check{
 			t.Error("none of 16 beginnings of 40 ids is ambiguous")
 		}
 	}},
-	{"timers of other key schemes that nobody has set are found", func(t *testing.T, w *world) {
+	{"timers of other key schemes that nobody has set are found", func(t *testing.T, w *environment) {
 		const key = "tenant:acme:workflow:orders:events"
 		future := reminder("", 0)
 		past, set, fired := timer(0), reminder("", time.Hour), reminder("", time.Minute)

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Wish is what a message asks for: that a timer is set, or taken back.
-type Wish struct {
+// TimerRequest is what a message asks for: that a timer is set, or taken back.
+type TimerRequest struct {
 	*Message
 	Timer event.Timer
 	Text  string // of the timer, as event.TimerText has it; "": it is not known yet
@@ -19,31 +19,31 @@ type Wish struct {
 	noted bool // there are notes of timers that were taken back, perhaps of this one
 }
 
-// Granted is what became of a wish.
-type Granted struct {
+// AppliedTimer is what became of a wish.
+type AppliedTimer struct {
 	Mine bool  // else the message is not the consumer's any more, and nothing was done
 	Err  error // why it cannot be done; then the message is still pending
 }
 
 // Schedule sets a timer, as a message asks. See Grant.
 func (s *Store) Schedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
-	return s.grantOne(ctx, Wish{Message: &m, Timer: t})
+	return s.applyOne(ctx, TimerRequest{Message: &m, Timer: t})
 }
 
 // Unschedule takes a timer out, as a message asks. See Grant.
 func (s *Store) Unschedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
-	return s.grantOne(ctx, Wish{Message: &m, Timer: t, Back: true})
+	return s.applyOne(ctx, TimerRequest{Message: &m, Timer: t, Back: true})
 }
 
-func (s *Store) grantOne(ctx context.Context, w Wish) (mine bool, err error) {
-	out, _, err := s.Grant(ctx, w)
+func (s *Store) applyOne(ctx context.Context, w TimerRequest) (mine bool, err error) {
+	out, _, err := s.ApplyTimers(ctx, w)
 	if err != nil {
 		return false, err
 	}
 	return out[0].Mine, out[0].Err
 }
 
-// Grant sets timers and takes them back, as messages of one consumer ask, those of
+// ApplyTimers sets timers and takes them back, as messages of one consumer ask, those of
 // each tenant in their order and at once.
 //
 // A timer that was taken back before it was set, or whose execution has ended, is
@@ -51,11 +51,11 @@ func (s *Store) grantOne(ctx context.Context, w Wish) (mine bool, err error) {
 // later. Of those with a key the one of that key is taken out, whatever else is
 // said of it, unless it was set later. What concerns one message alone is said of
 // that; with an error nothing is known of any. The time is Redis' own.
-func (s *Store) Grant(ctx context.Context, wishes ...Wish) (out []Granted, now time.Time, err error) {
-	out = make([]Granted, len(wishes))
-	for _, tenant := range tenantsOf(wishes) {
-		for part := range slices.Chunk(places(wishes, tenant), mostWishes) {
-			if now, err = s.grant(ctx, tenant, part, wishes, out); err != nil {
+func (s *Store) ApplyTimers(ctx context.Context, requests ...TimerRequest) (out []AppliedTimer, now time.Time, err error) {
+	out = make([]AppliedTimer, len(requests))
+	for _, tenant := range tenantsOf(requests) {
+		for part := range slices.Chunk(places(requests, tenant), mostRequests) {
+			if now, err = s.applyTimers(ctx, tenant, part, requests, out); err != nil {
 				return nil, now, failed("set timers", err)
 			}
 		}
@@ -63,15 +63,15 @@ func (s *Store) Grant(ctx context.Context, wishes ...Wish) (out []Granted, now t
 	return out, now, nil
 }
 
-// mostWishes is how many one script grants: it takes them all at once, and Lua has
+// mostRequests is how many one script grants: it takes them all at once, and Lua has
 // an end. No more are read at once.
-const mostWishes = 1000
+const mostRequests = 1000
 
 // places are those of the wishes of a tenant.
-func places(wishes []Wish, tenant string) []int {
-	places := make([]int, 0, len(wishes))
-	for i := range wishes {
-		if wishes[i].Message.Tenant == tenant {
+func places(requests []TimerRequest, tenant string) []int {
+	places := make([]int, 0, len(requests))
+	for i := range requests {
+		if requests[i].Message.Tenant == tenant {
 			places = append(places, i)
 		}
 	}
@@ -79,9 +79,9 @@ func places(wishes []Wish, tenant string) []int {
 }
 
 // tenantsOf are those of wishes, in the order in which they appear.
-func tenantsOf(wishes []Wish) (all []string) {
-	for i := range wishes {
-		tenant := wishes[i].Message.Tenant
+func tenantsOf(requests []TimerRequest) (all []string) {
+	for i := range requests {
+		tenant := requests[i].Message.Tenant
 		if len(all) == 0 || all[len(all)-1] != tenant && !slices.Contains(all, tenant) {
 			all = append(all, tenant)
 		}
@@ -89,15 +89,15 @@ func tenantsOf(wishes []Wish) (all []string) {
 	return all
 }
 
-// grant grants the wishes at some places, all of which are of one tenant.
-func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes []Wish, out []Granted) (now time.Time, err error) {
+// applyTimers grants the wishes at some places, all of which are of one tenant.
+func (s *Store) applyTimers(ctx context.Context, tenant string, places []int, requests []TimerRequest, out []AppliedTimer) (now time.Time, err error) {
 	for left := places; len(left) > 0 && err == nil; {
 		var reply []string
-		if reply, err = s.call(ctx, setScript, ownKeys+len(left), s.grantArgs(tenant, left, wishes)).StringSlice(); err == nil {
-			left, now, err = granted(reply, left, out)
+		if reply, err = s.call(ctx, setScript, ownKeys+len(left), s.applyArgs(tenant, left, requests)).StringSlice(); err == nil {
+			left, now, err = appliedTimer(reply, left, out)
 		}
 		for _, place := range left {
-			wishes[place].noted = true
+			requests[place].noted = true
 		}
 	}
 	return now, err
@@ -106,10 +106,10 @@ func (s *Store) grant(ctx context.Context, tenant string, places []int, wishes [
 // ownKeys are the keys of setScript that are the tenant's.
 const ownKeys = 5
 
-// grantArgs are the keys and arguments of setScript, with room before them.
-func (s *Store) grantArgs(tenant string, places []int, wishes []Wish) []any {
+// applyArgs are the keys and arguments of setScript, with room before them.
+func (s *Store) applyArgs(tenant string, places []int, requests []TimerRequest) []any {
 	const each, texts = 4, 2 // of most wishes: keys and arguments, and what of them is made here
-	h, first, what := s.home(tenant), &wishes[places[0]], make([]byte, 0, len(places))
+	h, first, what := s.keysFor(tenant), &requests[places[0]], make([]byte, 0, len(places))
 	l := textList{
 		list:  append(make([]any, beforeKeys, beforeKeys+ownKeys+7+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys, &h.askedTimers),
 		texts: make([]string, 0, 3+texts*len(places)),
@@ -117,17 +117,17 @@ func (s *Store) grantArgs(tenant string, places []int, wishes []Wish) []any {
 	from, to := first.ID, first.ID
 	run := len(places)
 	for i, place := range places {
-		w := &wishes[place]
+		w := &requests[place]
 		if compareIDs(w.ID, from) < 0 {
 			from = w.ID
 		} else if compareIDs(w.ID, to) > 0 {
 			to = w.ID
 		}
-		if i > 0 && (w.after == "" || w.after != wishes[places[i-1]].ID) {
+		if i > 0 && (w.after == "" || w.after != requests[places[i-1]].ID) {
 			run = 0
 		}
-		l.add(s.home(w.Timer.Tenant).executions + w.Timer.Execution)
-		what = append(what, w.letter())
+		l.add(s.keysFor(w.Timer.Tenant).executions + w.Timer.Execution)
+		what = append(what, w.deadLetter())
 	}
 	if run < leastRun {
 		run = 0
@@ -136,9 +136,9 @@ func (s *Store) grantArgs(tenant string, places []int, wishes []Wish) []any {
 	l.add(from, to, string(what))
 	l.list = append(l.list, run)
 	for _, place := range places {
-		l.list = append(l.list, &wishes[place].ID)
+		l.list = append(l.list, &requests[place].ID)
 	}
-	s.wanted(&l, places, wishes)
+	s.wanted(&l, places, requests)
 	return l.list
 }
 
@@ -152,7 +152,7 @@ const (
 	takeTimer = 'c'
 )
 
-func (w *Wish) letter() byte {
+func (w *TimerRequest) deadLetter() byte {
 	switch {
 	case w.Back:
 		return takeTimer
@@ -164,24 +164,24 @@ func (w *Wish) letter() byte {
 }
 
 // wanted are the arguments of setScript that are of the messages.
-func (s *Store) wanted(l *textList, places []int, wishes []Wish) {
+func (s *Store) wanted(l *textList, places []int, requests []TimerRequest) {
 	for _, place := range places {
-		w := &wishes[place]
+		w := &requests[place]
 		if l.add(formatScore(w.Timer.Due())); w.Text == "" {
 			w.Text = event.TimerText(&w.Timer)
 		}
 		l.list = append(l.list, &w.Text)
 	}
 	for _, place := range places {
-		if w := &wishes[place]; w.letter() != setPlain {
+		if w := &requests[place]; w.deadLetter() != setPlain {
 			l.add(tombstone(w.Timer), identity(w.Timer), w.order())
 		}
 	}
 }
 
-// granted reads what setScript says of wishes at some places, and when. It did not try
+// appliedTimer reads what setScript says of wishes at some places, and when. It did not try
 // the last ones.
-func granted(reply []string, places []int, out []Granted) (untried []int, now time.Time, err error) {
+func appliedTimer(reply []string, places []int, out []AppliedTimer) (untried []int, now time.Time, err error) {
 	if len(reply) < 3 || len(reply[2]) != len(places) {
 		return nil, now, errReply
 	}

@@ -20,7 +20,7 @@ type ask struct {
 }
 
 // wishes publishes what asks for timers, and reads it all at once.
-func (w *world) wishes(t *testing.T, asks ...ask) (out []store.Wish) {
+func (w *environment) wishes(t *testing.T, asks ...ask) (out []store.TimerRequest) {
 	t.Helper()
 	_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // what is there already
 	must(t, err)
@@ -38,15 +38,15 @@ func (w *world) wishes(t *testing.T, asks ...ask) (out []store.Wish) {
 		t.Fatalf("read %d messages, want %d", len(msgs), len(asks))
 	}
 	for i := range msgs {
-		out = append(out, store.Wish{Message: &msgs[i], Timer: asks[i].timer, Back: asks[i].back})
+		out = append(out, store.TimerRequest{Message: &msgs[i], Timer: asks[i].timer, Back: asks[i].back})
 	}
 	return out
 }
 
-// granted grants wishes, and is what became of each: "+" done, "-" another's, "!" wrong.
-func (w *world) granted(t *testing.T, wishes []store.Wish) string {
+// appliedTimer grants wishes, and is what became of each: "+" done, "-" another's, "!" wrong.
+func (w *environment) appliedTimer(t *testing.T, requests []store.TimerRequest) string {
 	t.Helper()
-	out, now, err := w.Grant(t.Context(), wishes...)
+	out, now, err := w.ApplyTimers(t.Context(), requests...)
 	must(t, err)
 	if later, err := w.Now(t.Context()); err != nil || now.IsZero() || now.After(later) {
 		t.Errorf("granted at %v, before %v: %v", now, later, err)
@@ -65,8 +65,8 @@ func (w *world) granted(t *testing.T, wishes []store.Wish) string {
 	return text.String()
 }
 
-var wishGroups = []check{
-	{"a timer that was asked for twice fires once", func(t *testing.T, w *world) {
+var requestGroups = []check{
+	{"a timer that was asked for twice fires once", func(t *testing.T, w *environment) {
 		now, err := w.Now(t.Context())
 		must(t, err)
 		foreign := func(execution string, after time.Duration) ask {
@@ -74,12 +74,12 @@ var wishGroups = []check{
 			timer.Execution, timer.FireAt = execution, now.Add(after)
 			return ask{timer: timer}
 		}
-		if got := w.granted(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour))); got != "++" {
+		if got := w.appliedTimer(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour))); got != "++" {
 			t.Errorf("granted %s", got)
 		}
 		w.fireAll(t)
 		// Nobody was told that these were written; the third one is new.
-		if got := w.granted(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour), foreign("p-3", -time.Second))); got != "+++" {
+		if got := w.appliedTimer(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour), foreign("p-3", -time.Second))); got != "+++" {
 			t.Errorf("granted %s", got)
 		}
 		found, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 10)
@@ -88,7 +88,7 @@ var wishGroups = []check{
 			t.Errorf("set are %v, want those of p-3 and p-2", found)
 		}
 	}},
-	{"many wishes are granted in their order", func(t *testing.T, w *world) {
+	{"many wishes are granted in their order", func(t *testing.T, w *environment) {
 		all := w.wishes(t,
 			ask{timer: reminder("", 0)},
 			ask{timer: reminder("a", time.Hour)},
@@ -101,7 +101,7 @@ var wishGroups = []check{
 			ask{timer: reminder("", 3*time.Second)},
 			ask{timer: reminder("", 3*time.Second)}, // once more
 		)
-		if got := w.granted(t, all); got != strings.Repeat("+", len(all)) {
+		if got := w.appliedTimer(t, all); got != strings.Repeat("+", len(all)) {
 			t.Errorf("granted %s", got)
 		}
 		w.wantSet(t, 2*time.Second, 3*time.Second, time.Minute)
@@ -109,7 +109,7 @@ var wishGroups = []check{
 			t.Errorf("%d messages are pending", n)
 		}
 	}},
-	{"wishes are granted together as they are one by one", func(t *testing.T, w *world) {
+	{"wishes are granted together as they are one by one", func(t *testing.T, w *environment) {
 		var asks []ask
 		for i := range uint64(300) {
 			h := i * 0x9e3779b97f4a7c15 >> 40
@@ -117,45 +117,45 @@ var wishGroups = []check{
 			asks = append(asks, ask{one, h>>5%3 == 0})
 		}
 		for _, one := range w.wishes(t, asks...) {
-			if got := w.granted(t, []store.Wish{one}); got != "+" {
+			if got := w.appliedTimer(t, []store.TimerRequest{one}); got != "+" {
 				t.Fatalf("granted %s", got)
 			}
 		}
 		want := w.set(t)
 		must(t, w.rdb.Del(t.Context(), timersKey, "flunq:timers:keys", "flunq:timers:keys:forgotten").Err())
-		w.granted(t, w.wishes(t, asks...))
+		w.appliedTimer(t, w.wishes(t, asks...))
 		w.wantSet(t, want...)
 		if len(want) == 0 {
 			t.Error("nothing is set")
 		}
 	}},
-	{"thousands of wishes are granted at once", func(t *testing.T, w *world) {
+	{"thousands of wishes are granted at once", func(t *testing.T, w *environment) {
 		const n = 5000
 		var asks []ask
 		for i := range n {
 			asks = append(asks, ask{timer: timer(time.Duration(i))})
 		}
-		if got := w.granted(t, w.wishes(t, asks...)); got != strings.Repeat("+", n) || w.timers(t) != n || w.pending(t, store.TimerGroup) != 0 {
+		if got := w.appliedTimer(t, w.wishes(t, asks...)); got != strings.Repeat("+", n) || w.timers(t) != n || w.pending(t, store.TimerGroup) != 0 {
 			t.Errorf("%d timers, %d pending, want %d and none", w.timers(t), w.pending(t, store.TimerGroup), n)
 		}
 	}},
-	{"what was claimed, or acknowledged, is left out, and nothing else", func(t *testing.T, w *world) {
+	{"what was claimed, or acknowledged, is left out, and nothing else", func(t *testing.T, w *environment) {
 		lost := w.wishes(t, ask{timer: timer(0)})
 		stolen := w.steal(t, *lost[0].Message)
 		all := w.wishes(t, ask{timer: timer(time.Second)}, ask{timer: timer(2 * time.Second)})
 		must(t, w.rdb.XAck(t.Context(), streamKey, store.TimerGroup, all[1].ID).Err())
 		all = slices.Concat(lost, all)
-		if got := w.granted(t, all); got != "-+-" || w.timers(t) != 1 || w.pending(t, store.TimerGroup) != 1 {
+		if got := w.appliedTimer(t, all); got != "-+-" || w.timers(t) != 1 || w.pending(t, store.TimerGroup) != 1 {
 			t.Errorf("granted %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
 		}
-		if got := w.granted(t, []store.Wish{{Message: &stolen, Timer: timer(0)}}); got != "+" || w.timers(t) != 2 {
+		if got := w.appliedTimer(t, []store.TimerRequest{{Message: &stolen, Timer: timer(0)}}); got != "+" || w.timers(t) != 2 {
 			t.Errorf("the thief's wish: %s, %d timers", got, w.timers(t))
 		}
-		if got := w.granted(t, all); got != "---" || w.timers(t) != 2 {
+		if got := w.appliedTimer(t, all); got != "---" || w.timers(t) != 2 {
 			t.Errorf("granted again: %s, %d timers", got, w.timers(t))
 		}
 	}},
-	{"of many in a row one that was claimed is left out, whatever else the consumer has", func(t *testing.T, w *world) {
+	{"of many in a row one that was claimed is left out, whatever else the consumer has", func(t *testing.T, w *environment) {
 		for _, other := range []string{"before", "behind", "nothing"} {
 			if other == "before" { // as many as were asked for are the consumer's
 				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
@@ -176,7 +176,7 @@ var wishGroups = []check{
 			must(t, w.rdb.XClaim(t.Context(), &redis.XClaimArgs{
 				Stream: streamKey, Group: store.TimerGroup, Consumer: "thief", Messages: []string{all[2].ID},
 			}).Err())
-			if got := w.granted(t, all); got != "++-+++" || w.pending(t, store.TimerGroup) != before-5 {
+			if got := w.appliedTimer(t, all); got != "++-+++" || w.pending(t, store.TimerGroup) != before-5 {
 				t.Errorf("with another %s: granted %s, %d pending of %d", other, got, w.pending(t, store.TimerGroup), before)
 			}
 		}
@@ -184,14 +184,14 @@ var wishGroups = []check{
 			t.Errorf("%d timers, want 5", n)
 		}
 	}},
-	{"a group that is gone has no wishes", func(t *testing.T, w *world) {
+	{"a group that is gone has no wishes", func(t *testing.T, w *environment) {
 		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: timer(1)})
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.TimerGroup).Err())
-		if got := w.granted(t, all); got != "--" || w.timers(t) != 0 {
+		if got := w.appliedTimer(t, all); got != "--" || w.timers(t) != 0 {
 			t.Errorf("granted %s, %d timers", got, w.timers(t))
 		}
 	}},
-	{"what was taken back before, or has ended, is not set beside others", func(t *testing.T, w *world) {
+	{"what was taken back before, or has ended, is not set beside others", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
 		w.commit(t, c, store.Committed)
@@ -199,7 +199,7 @@ var wishGroups = []check{
 		ended.Execution = "x-2"
 		must(t, w.rdb.HSet(t.Context(), "tenant:acme:execution:x-2", "status", "completed").Err())
 		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: ended}, ask{timer: timer(2 * time.Second)})
-		if got := w.granted(t, all); got != "+++" || w.timers(t) != 1 {
+		if got := w.appliedTimer(t, all); got != "+++" || w.timers(t) != 1 {
 			t.Errorf("granted %s; %d timers, want the last one", got, w.timers(t))
 		}
 		for name := range w.rdb.HGetAll(t.Context(), executionKey).Val() {
@@ -208,28 +208,28 @@ var wishGroups = []check{
 			}
 		}
 	}},
-	{"what others take back before it is set is not set", func(t *testing.T, w *world) {
+	{"what others take back before it is set is not set", func(t *testing.T, w *environment) {
 		all := w.wishes(t,
 			ask{timer: reminder("", 0)}, ask{timer: reminder("", time.Second)}, // read by one,
 			ask{timer: reminder("", 0), back: true}, // and this by somebody who is faster
 			ask{timer: reminder("", 0)},             // is asked for once more
 		)
-		if got := w.granted(t, all[2:3]); got != "+" || w.timers(t) != 0 {
+		if got := w.appliedTimer(t, all[2:3]); got != "+" || w.timers(t) != 0 {
 			t.Errorf("granted %s, %d timers", got, w.timers(t))
 		}
-		if got := w.granted(t, all[:2]); got != "++" || w.timers(t) != 1 {
+		if got := w.appliedTimer(t, all[:2]); got != "++" || w.timers(t) != 1 {
 			t.Errorf("granted %s, %d timers, want the other one", got, w.timers(t))
 		}
-		if got := w.granted(t, all[3:]); got != "+" || w.timers(t) != 2 {
+		if got := w.appliedTimer(t, all[3:]); got != "+" || w.timers(t) != 2 {
 			t.Errorf("granted %s, %d timers, want both", got, w.timers(t))
 		}
 	}},
-	{"a wish that cannot be granted says why, and stays", func(t *testing.T, w *world) {
+	{"a wish that cannot be granted says why, and stays", func(t *testing.T, w *environment) {
 		bad := timer(0)
 		bad.Execution = "bad"
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:execution:bad", "mine", 0).Err())
 		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: bad}, ask{timer: timer(time.Second)}, ask{timer: bad, back: true})
-		out, _, err := w.Grant(t.Context(), all...)
+		out, _, err := w.ApplyTimers(t.Context(), all...)
 		must(t, err)
 		if !out[0].Mine || out[0].Err != nil || out[1].Err == nil || out[2].Err != nil || out[3].Err == nil {
 			t.Errorf("granted %v", out)
@@ -241,12 +241,12 @@ var wishGroups = []check{
 			t.Errorf("%d timers, %d pending, want 2 and 2", w.timers(t), w.pending(t, store.TimerGroup))
 		}
 	}},
-	{"keys that are something else leave all wishes", func(t *testing.T, w *world) {
+	{"keys that are something else leave all wishes", func(t *testing.T, w *environment) {
 		for _, key := range []string{timersKey, "flunq:timers:keys", "flunq:timers:keys:forgotten"} {
 			all := w.wishes(t, ask{timer: timer(0)}, ask{timer: reminder("a", 0)})
 			must(t, w.rdb.Set(t.Context(), key, "mine", 0).Err())
 			err := w.unchanged(t, func() error {
-				if got := w.granted(t, all); got != "!!" {
+				if got := w.appliedTimer(t, all); got != "!!" {
 					t.Errorf("%s: granted %s", key, got)
 				}
 				return nil
@@ -255,9 +255,9 @@ var wishGroups = []check{
 			must(t, w.rdb.Del(t.Context(), key).Err())
 		}
 	}},
-	{"each tenant's wishes are its own", func(t *testing.T, w *world) {
+	{"each tenant's wishes are its own", func(t *testing.T, w *environment) {
 		must(t, w.Groups(t.Context(), "other"))
-		var asked []store.Wish
+		var asked []store.TimerRequest
 		for i := range 4 {
 			e := happened(fmt.Sprint("o", i), event.TimerScheduled)
 			e.Tenant = []string{tenant, "other"}[i%2]
@@ -270,10 +270,10 @@ var wishGroups = []check{
 		for i, m := range msgs {
 			one := timer(time.Duration(i))
 			one.Tenant = m.Tenant
-			asked = append(asked, store.Wish{Message: &msgs[i], Timer: one})
+			asked = append(asked, store.TimerRequest{Message: &msgs[i], Timer: one})
 		}
 		asked[0], asked[2] = asked[2], asked[0] // as claimed ones are among new ones
-		if got := w.granted(t, asked); got != "++++" || w.timers(t) != 4 || w.pending(t, store.TimerGroup) != 0 {
+		if got := w.appliedTimer(t, asked); got != "++++" || w.timers(t) != 4 || w.pending(t, store.TimerGroup) != 0 {
 			t.Errorf("granted %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
 		}
 	}},

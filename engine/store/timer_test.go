@@ -23,7 +23,7 @@ func timer(after time.Duration) event.Timer {
 }
 
 // scheduled is the message that asks for a timer.
-func (w *world) scheduled(t *testing.T, asked event.Timer) store.Message {
+func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 	t.Helper()
 	_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
 	must(t, err)
@@ -33,7 +33,7 @@ func (w *world) scheduled(t *testing.T, asked event.Timer) store.Message {
 }
 
 // fireAll fires what is due, and is what Due said.
-func (w *world) fireAll(t *testing.T) []store.Due {
+func (w *environment) fireAll(t *testing.T) []store.Due {
 	t.Helper()
 	due, _, _, err := w.Due(t.Context(), tenant, 100)
 	must(t, err)
@@ -45,13 +45,13 @@ func (w *world) fireAll(t *testing.T) []store.Due {
 	return due
 }
 
-func (w *world) timers(t *testing.T) int64 {
+func (w *environment) timers(t *testing.T) int64 {
 	t.Helper()
 	return w.rdb.ZCard(t.Context(), timersKey).Val()
 }
 
 var timers = []check{
-	{"a timer is set once, under its moment", func(t *testing.T, w *world) {
+	{"a timer is set once, under its moment", func(t *testing.T, w *environment) {
 		want := timer(0)
 		m := w.scheduled(t, want)
 		mine(t, true)(w.Schedule(t.Context(), m, want))
@@ -70,7 +70,7 @@ var timers = []check{
 			t.Errorf("score %v", all[0].Score)
 		}
 	}},
-	{"a timer taken back before it was set is never set", func(t *testing.T, w *world) {
+	{"a timer taken back before it was set is never set", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
 		w.commit(t, c, store.Committed)
@@ -85,7 +85,7 @@ var timers = []check{
 			}
 		}
 	}},
-	{"a timer taken back after it was set leaves nothing", func(t *testing.T, w *world) {
+	{"a timer taken back after it was set leaves nothing", func(t *testing.T, w *environment) {
 		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
@@ -94,7 +94,7 @@ var timers = []check{
 			t.Errorf("%d timers, %d fields of the execution, want 0 and 5", n, fields)
 		}
 	}},
-	{"an execution that has ended sets no timer", func(t *testing.T, w *world) {
+	{"an execution that has ended sets no timer", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Status, c.Ended = "faulted", true
 		w.commit(t, c, store.Committed)
@@ -103,7 +103,7 @@ var timers = []check{
 			t.Errorf("%d timers, want none", n)
 		}
 	}},
-	{"taking a timer out asks for the message's owner", func(t *testing.T, w *world) {
+	{"taking a timer out asks for the message's owner", func(t *testing.T, w *environment) {
 		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
 		m := w.sent(t, happened("c", event.TimerCancelled), store.TimerGroup, "t1")
 		stolen := w.steal(t, m)
@@ -116,7 +116,7 @@ var timers = []check{
 			t.Error("the timer is still there")
 		}
 	}},
-	{"a timer that cannot be filed leaves the message", func(t *testing.T, w *world) {
+	{"a timer that cannot be filed leaves the message", func(t *testing.T, w *environment) {
 		m := w.scheduled(t, timer(0))
 		must(t, w.rdb.Set(t.Context(), timersKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error { _, err := w.Schedule(t.Context(), m, timer(0)); return err })
@@ -127,7 +127,7 @@ var timers = []check{
 }
 
 var firings = []check{
-	{"what is due fires once, in order, and says when", func(t *testing.T, w *world) {
+	{"what is due fires once, in order, and says when", func(t *testing.T, w *environment) {
 		for _, after := range []time.Duration{2 * time.Second, 0, time.Second} {
 			at := timer(after)
 			mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, at), at))
@@ -163,24 +163,24 @@ var firings = []check{
 			t.Errorf("%d timers left, want 1", w.timers(t))
 		}
 	}},
-	{"a timer never fires early", func(t *testing.T, w *world) {
+	{"a timer never fires early", func(t *testing.T, w *environment) {
 		now, err := w.Now(t.Context())
 		must(t, err)
-		late := timer(0)
-		late.FireAt = now.Add(time.Hour)
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, late), late))
+		omitted := timer(0)
+		omitted.FireAt = now.Add(time.Hour)
+		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, omitted), omitted))
 		due, next, _, err := w.Due(t.Context(), tenant, 10)
 		must(t, err)
-		if len(due) != 0 || next.Before(late.FireAt) || next.Sub(late.FireAt) > time.Microsecond {
-			t.Errorf("due %v, next %v, want %v", due, next, late.FireAt)
+		if len(due) != 0 || next.Before(omitted.FireAt) || next.Sub(omitted.FireAt) > time.Microsecond {
+			t.Errorf("due %v, next %v, want %v", due, next, omitted.FireAt)
 		}
 		member := w.rdb.ZRange(t.Context(), timersKey, 0, 0).Val()[0]
-		n, err := w.Fire(t.Context(), tenant, []store.Due{{Timer: late, Member: member}})
+		n, err := w.Fire(t.Context(), tenant, []store.Due{{Timer: omitted, Member: member}})
 		if err != nil || n != 0 || w.timers(t) != 1 {
 			t.Errorf("fired %d, %v, %d left", n, err, w.timers(t))
 		}
 	}},
-	{"the last microsecond counts", func(t *testing.T, w *world) {
+	{"the last microsecond counts", func(t *testing.T, w *environment) {
 		if w.mini == nil {
 			t.Skip("the clock of a real Redis does not stand still")
 		}
@@ -199,7 +199,7 @@ var firings = []check{
 			}
 		}
 	}},
-	{"a score is never before its moment, and keeps the order", func(t *testing.T, w *world) {
+	{"a score is never before its moment, and keeps the order", func(t *testing.T, w *environment) {
 		start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		times := []time.Time{
 			time.Date(2001, 9, 9, 1, 46, 39, 999999999, time.UTC),
@@ -221,7 +221,7 @@ var firings = []check{
 			}
 		}
 	}},
-	{"timers of far futures do not stand before those that are due", func(t *testing.T, w *world) {
+	{"timers of far futures do not stand before those that are due", func(t *testing.T, w *environment) {
 		for i := range 5 {
 			far := timer(0)
 			far.FireAt = time.Date(2500, 1, 1, 0, 0, i, 0, time.UTC)
@@ -232,7 +232,7 @@ var firings = []check{
 			t.Errorf("due %v, %v, want one", due, err)
 		}
 	}},
-	{"what cannot be a timer goes to the dead letters", func(t *testing.T, w *world) {
+	{"what cannot be a timer goes to the dead letters", func(t *testing.T, w *environment) {
 		members := []string{`{"broken`, `{"tenant_id":"No Tenant","fire_at":"2020-01-01T00:00:00Z"}`, `{"fire_at":"2020-01-01T00:00:00Z"}`}
 		for i, text := range members {
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: text}).Err())
@@ -241,20 +241,20 @@ var firings = []check{
 		if due := w.fireAll(t); len(due) != len(members) {
 			t.Fatalf("due %v", due)
 		}
-		letters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
-		if len(letters) != len(members) || w.timers(t) != 0 {
-			t.Fatalf("letters %v, %d timers left", letters, w.timers(t))
+		deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
+		if len(deadLetters) != len(members) || w.timers(t) != 0 {
+			t.Fatalf("letters %v, %d timers left", deadLetters, w.timers(t))
 		}
-		for i, letter := range letters {
-			if letter.Values["timer"] != members[i] || letter.Values["reason"] == "" {
-				t.Errorf("letter %v, want of %s", letter, members[i])
+		for i, deadLetter := range deadLetters {
+			if deadLetter.Values["timer"] != members[i] || deadLetter.Values["reason"] == "" {
+				t.Errorf("letter %v, want of %s", deadLetter, members[i])
 			}
 		}
 		if after := w.rdb.Keys(t.Context(), "*").Val(); len(after) != len(before) {
 			t.Errorf("keys %v, were %v", after, before) // the letters for the timers
 		}
 	}},
-	{"a timer of another program fires", func(t *testing.T, w *world) {
+	{"a timer of another program fires", func(t *testing.T, w *environment) {
 		const member = `{"execution_id":"x-1","fire_at":"2024-01-15T10:30:00.123456789+02:00","tenant_id":"acme","note":"hi"}`
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1705307400.1234567, Member: member}).Err())
 		w.fireAll(t)
@@ -262,7 +262,7 @@ var firings = []check{
 			t.Errorf("event %+v", e)
 		}
 	}},
-	{"a stream that cannot be written keeps its timer, and the others fire", func(t *testing.T, w *world) {
+	{"a stream that cannot be written keeps its timer, and the others fire", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Set(t.Context(), "tenant:bad:events", "mine", 0).Err())
 		bad := timer(0)
 		bad.Tenant = "bad"
@@ -276,10 +276,10 @@ var firings = []check{
 			t.Errorf("fired %d, %v; %d timers left, want 1 and 1", n, err, w.timers(t))
 		}
 	}},
-	{"in a cluster every key of a script is in one slot", func(t *testing.T, w *world) {
+	{"in a cluster every key of a script is in one slot", func(t *testing.T, w *environment) {
 		st := store.New(w.rdb, store.Options{Cluster: true})
 		both := []string{"a", "b"}
-		if own, all := st.Shelves(both), w.Shelves(both); len(own) != 2 || len(all) != 1 {
+		if own, all := st.TimerIndexes(both), w.TimerIndexes(both); len(own) != 2 || len(all) != 1 {
 			t.Errorf("shelves %v and %v", own, all)
 		}
 		must(t, st.Groups(t.Context(), tenant))

@@ -20,7 +20,7 @@ import (
 var serviceGroups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
 
 // entries adds entries of the year 1970, and has Redis keep few of them in a node.
-func (w *world) entries(t *testing.T, ids ...string) {
+func (w *environment) entries(t *testing.T, ids ...string) {
 	t.Helper()
 	if w.mini == nil {
 		before := w.rdb.ConfigGet(t.Context(), "stream-node-max-entries").Val()["stream-node-max-entries"]
@@ -45,7 +45,7 @@ func numbered(n int) []string {
 }
 
 // take reads entries for a group; done acknowledges them.
-func (w *world) take(t *testing.T, group string, count int) []string {
+func (w *environment) take(t *testing.T, group string, count int) []string {
 	t.Helper()
 	args := &redis.XReadGroupArgs{Group: group, Consumer: "c", Streams: []string{streamKey, ">"}, Count: int64(count), Block: -1}
 	streams, err := w.rdb.XReadGroup(t.Context(), args).Result()
@@ -60,7 +60,7 @@ func (w *world) take(t *testing.T, group string, count int) []string {
 	return ids
 }
 
-func (w *world) done(t *testing.T, group string, ids ...string) {
+func (w *environment) done(t *testing.T, group string, ids ...string) {
 	t.Helper()
 	if len(ids) > 0 {
 		must(t, w.rdb.XAck(t.Context(), streamKey, group, ids...).Err())
@@ -68,7 +68,7 @@ func (w *world) done(t *testing.T, group string, ids ...string) {
 }
 
 // readAll has groups read and acknowledge everything.
-func (w *world) readAll(t *testing.T, groups ...string) {
+func (w *environment) readAll(t *testing.T, groups ...string) {
 	t.Helper()
 	for _, group := range groups {
 		w.done(t, group, w.take(t, group, 10_000)...)
@@ -76,7 +76,7 @@ func (w *world) readAll(t *testing.T, groups ...string) {
 }
 
 // left are the ids in the stream.
-func (w *world) left(t *testing.T) []string {
+func (w *environment) left(t *testing.T) []string {
 	t.Helper()
 	entries, err := w.rdb.XRange(t.Context(), streamKey, "-", "+").Result()
 	must(t, err)
@@ -88,7 +88,7 @@ func (w *world) left(t *testing.T) []string {
 }
 
 // trim fails the test unless as many entries are gone, and the newest ones stay.
-func (w *world) trim(t *testing.T, keep int, age time.Duration, want int, groups ...string) {
+func (w *environment) trim(t *testing.T, keep int, age time.Duration, want int, groups ...string) {
 	t.Helper()
 	before := w.left(t)
 	n, err := w.Trim(t.Context(), tenant, keep, age, groups...)
@@ -100,13 +100,13 @@ func (w *world) trim(t *testing.T, keep int, age time.Duration, want int, groups
 }
 
 var trims = []check{
-	{"what every group has done goes", func(t *testing.T, w *world) {
+	{"what every group has done goes", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, serviceGroups...)
 		w.trim(t, 0, 0, 99) // the last that was read stays
 		w.trim(t, 0, 0, 0)
 	}},
-	{"a slow group holds the others' back", func(t *testing.T, w *world) {
+	{"a slow group holds the others' back", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		w.done(t, store.ExecutorGroup, w.take(t, store.ExecutorGroup, 60)...)
@@ -115,7 +115,7 @@ var trims = []check{
 			t.Errorf("%d left to read, want 40", len(rest))
 		}
 	}},
-	{"what is pending stays, and all behind it", func(t *testing.T, w *world) {
+	{"what is pending stays, and all behind it", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		ids := w.take(t, store.ExecutorGroup, 100)
@@ -125,12 +125,12 @@ var trims = []check{
 		w.done(t, store.ExecutorGroup, ids[29])
 		w.trim(t, 0, 0, 70)
 	}},
-	{"nothing goes while a group has read nothing", func(t *testing.T, w *world) {
+	{"nothing goes while a group has read nothing", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		w.trim(t, 0, 0, 0)
 	}},
-	{"a group of somebody else counts as well", func(t *testing.T, w *world) {
+	{"a group of somebody else counts as well", func(t *testing.T, w *environment) {
 		must(t, w.rdb.XGroupCreate(t.Context(), streamKey, "audit", "0").Err())
 		w.entries(t, numbered(100)...)
 		w.readAll(t, serviceGroups...)
@@ -140,7 +140,7 @@ var trims = []check{
 		w.readAll(t, "audit")
 		w.trim(t, 0, 0, 0)
 	}},
-	{"nothing goes while a group is missing", func(t *testing.T, w *world) {
+	{"nothing goes while a group is missing", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, serviceGroups...)
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.TimerGroup).Err())
@@ -148,21 +148,21 @@ var trims = []check{
 		w.trim(t, 0, 0, 0, store.WorkerGroup, "other")
 		w.trim(t, 0, 0, 99, store.WorkerGroup, store.ExecutorGroup)
 	}},
-	{"so many are kept", func(t *testing.T, w *world) {
+	{"so many are kept", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, serviceGroups...)
 		w.trim(t, 100, 0, 0)
 		w.trim(t, 30, 0, 70)
 		w.trim(t, 30, 0, 0)
 	}},
-	{"what is young is kept", func(t *testing.T, w *world) {
+	{"what is young is kept", func(t *testing.T, w *environment) {
 		w.entries(t, append(numbered(50), "*", "*", "*")...)
 		w.readAll(t, serviceGroups...)
 		w.trim(t, 0, 100*365*24*time.Hour, 0)
 		w.trim(t, 0, time.Hour, 50)
 		w.trim(t, 0, time.Hour, 0)
 	}},
-	{"ids larger than Lua's numbers are told apart", func(t *testing.T, w *world) {
+	{"ids larger than Lua's numbers are told apart", func(t *testing.T, w *environment) {
 		w.entries(t, "9-1", "10-9007199254740992", "10-9007199254740993", "10-18446744073709551615", "11-0")
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		ids := w.take(t, store.ExecutorGroup, 5)
@@ -171,7 +171,7 @@ var trims = []check{
 		w.done(t, store.ExecutorGroup, ids[2])
 		w.trim(t, 0, 0, 2)
 	}},
-	{"a stream that is not there is short", func(t *testing.T, w *world) {
+	{"a stream that is not there is short", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
 		n, err := w.Trim(t.Context(), tenant, 0, 0)
 		if n != 0 || err != nil {
@@ -185,7 +185,7 @@ var trims = []check{
 			t.Error("a text was trimmed")
 		}
 	}},
-	{"whatever the groups do, nothing is lost", func(t *testing.T, w *world) {
+	{"whatever the groups do, nothing is lost", func(t *testing.T, w *environment) {
 		rounds := 20
 		if w.mini == nil {
 			rounds = 3
@@ -196,7 +196,7 @@ var trims = []check{
 			w.anyOrder(t, rand.New(rand.NewPCG(uint64(seed), 0)))
 		}
 	}},
-	{"only consumers that are gone are removed", func(t *testing.T, w *world) {
+	{"only consumers that are gone are removed", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(3)...)
 		busy := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "busy", Streams: []string{streamKey, ">"}, Count: 1, Block: -1}
 		must(t, w.rdb.XReadGroup(t.Context(), busy).Err())
@@ -221,7 +221,7 @@ var trims = []check{
 	}},
 }
 
-func (w *world) consumers(t *testing.T) []string {
+func (w *environment) consumers(t *testing.T) []string {
 	t.Helper()
 	found, err := w.rdb.XInfoConsumers(t.Context(), streamKey, store.WorkerGroup).Result()
 	must(t, err)
@@ -234,7 +234,7 @@ func (w *world) consumers(t *testing.T) []string {
 
 // anyOrder adds, reads, acknowledges and trims at random, and then wants every
 // group to have had every entry.
-func (w *world) anyOrder(t *testing.T, random *rand.Rand) {
+func (w *environment) anyOrder(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	had, held := map[string]int{}, map[string][]string{}
 	added := 0

@@ -74,7 +74,7 @@ func (s *Store) unlisted(ctx context.Context, all []ofTenant, found map[string][
 	}
 	listed := make([]*redis.FloatCmd, len(all))
 	for i, x := range all {
-		listed[i] = pipe.ZScore(ctx, s.keys.executions(x.tenant, shelfOf(statuses[i].Val())), x.id)
+		listed[i] = pipe.ZScore(ctx, s.keys.executions(x.tenant, indexOf(statuses[i].Val())), x.id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return err

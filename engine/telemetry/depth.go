@@ -71,13 +71,13 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 		}
 	}
 	tenants := d.engine.Tenants()
-	shelves, err := d.engine.Store.Overdue(ctx, tenants, time.Second)
+	indexes, err := d.engine.Store.Overdue(ctx, tenants, time.Second)
 	if err != nil {
 		return err
 	}
 	pending, overdue := int64(0), int64(0)
-	for _, shelf := range shelves {
-		pending, overdue = pending+shelf.Count, overdue+shelf.Overdue
+	for _, index := range indexes {
+		pending, overdue = pending+index.Count, overdue+index.Overdue
 	}
 	tell(d.timers, float64(pending))
 	tell(d.overdue, float64(overdue))

@@ -24,7 +24,7 @@ func (t *Telemetry) Report(ctx context.Context, e *engine.Engine, every Interval
 		case <-ctx.Done():
 			return
 		case <-health.C:
-			last = t.judge(ctx, e, last)
+			last = t.logChange(ctx, e, last)
 		case <-metrics.C:
 			for _, service := range services() {
 				if c := t.Counts(service); c.Processed > 0 {
@@ -36,8 +36,8 @@ func (t *Telemetry) Report(ctx context.Context, e *engine.Engine, every Interval
 	}
 }
 
-// judge tells of a change for the worse or the better.
-func (t *Telemetry) judge(ctx context.Context, e *engine.Engine, last engine.Status) engine.Status {
+// logChange tells of a change for the worse or the better.
+func (t *Telemetry) logChange(ctx context.Context, e *engine.Engine, last engine.Status) engine.Status {
 	_, total := groups(e)
 	status := total.Status
 	switch status {

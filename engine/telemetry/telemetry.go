@@ -166,11 +166,11 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 		m.active.Inc()
 	case delivery.Done, delivery.Broken:
 		t.end(m, a, now)
-	case delivery.Failed, delivery.Buried:
+	case delivery.Failed, delivery.DeadLettered:
 		t.failed(m, a)
 	case delivery.Claimed:
 		m.claimed.Inc()
-		t.log.Warn("event claimed", t.fields(a, "deaths", a.Message.Deaths)...)
+		t.log.Warn("event claimed", t.fields(a, "deaths", a.Message.Crashes)...)
 	case delivery.Unread:
 		m.subscription.Inc()
 	case delivery.Unfired:
@@ -276,7 +276,7 @@ func (t *Telemetry) failed(m *meters, a delivery.Activity) {
 	t.mu.Unlock()
 	m.errors.WithLabelValues(string(a.Class), strconv.Itoa(a.Message.Attempt+1)).Inc()
 	fields := t.fields(a, "attempt", a.Message.Attempt+1, "error_class", a.Class, "err", a.Err)
-	if a.What == delivery.Buried {
+	if a.What == delivery.DeadLettered {
 		m.dead.Inc()
 		t.log.Error("event given up", fields...)
 		return

@@ -102,7 +102,7 @@ func TestCounts(t *testing.T) {
 	started := event.Event{ID: "e", Type: event.ExecutionStarted, Execution: "x-1"}
 	s.handle("worker", started)
 	s.handle("worker", started, delivery.Activity{What: delivery.Failed, Class: delivery.Recoverable, Err: io.EOF})
-	s.handle("worker", started, delivery.Activity{What: delivery.Buried, Class: delivery.Permanent, Err: io.EOF})
+	s.handle("worker", started, delivery.Activity{What: delivery.DeadLettered, Class: delivery.Permanent, Err: io.EOF})
 	if got, want := s.Counts("worker"), (telemetry.Counts{Processed: 3, Succeeded: 1, Failed: 2}); got != want {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // moments are those of the timers that are set, since the start.
-func (w *world) moments(t *testing.T) (out []time.Duration) {
+func (w *environment) moments(t *testing.T) (out []time.Duration) {
 	t.Helper()
 	for _, member := range w.rdb.ZRange(t.Context(), timersKey, 0, -1).Val() {
 		var one event.Timer
@@ -34,7 +34,7 @@ func keyed(key string, after time.Duration) string {
 // stands beside it.
 func TestStepTakesBatches(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	for _, e := range []struct {
 		typ  event.Type
@@ -52,7 +52,7 @@ func TestStepTakesBatches(t *testing.T) {
 	} {
 		w.send(t, e.typ, e.data)
 	}
-	if wake := w.settle(t, s); wake != 2*time.Minute {
+	if wake := w.finish(t, s); wake != 2*time.Minute {
 		t.Errorf("it wakes after %v", wake)
 	}
 	if got, want := w.moments(t), []time.Duration{2 * time.Minute, 3 * time.Minute}; !slices.Equal(got, want) {
@@ -67,7 +67,7 @@ func TestStepTakesBatches(t *testing.T) {
 // the rest.
 func TestStepSharesWithAThief(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	for i := range 6 {
 		w.send(t, event.TimerScheduled, at(time.Duration(i)*time.Hour))
 	}
@@ -75,13 +75,13 @@ func TestStepSharesWithAThief(t *testing.T) {
 	msgs, _, err := w.st.Read(t.Context(), slow, 3, 0)
 	must(t, err)
 	w.mini.SetTime(start().Add(time.Minute))
-	w.settle(t, w.service(t, "thief")) // reads three, and claims three
-	var wishes []store.Wish
+	w.finish(t, w.service(t, "thief")) // reads three, and claims three
+	var requests []store.TimerRequest
 	for i := range msgs {
 		one := event.Timer{Tenant: tenant, Execution: "slow", FireAt: start().Add(time.Duration(i) * time.Second), Kind: event.WaitTimer}
-		wishes = append(wishes, store.Wish{Message: &msgs[i], Timer: one})
+		requests = append(requests, store.TimerRequest{Message: &msgs[i], Timer: one})
 	}
-	out, _, err := w.st.Grant(t.Context(), wishes...)
+	out, _, err := w.st.ApplyTimers(t.Context(), requests...)
 	must(t, err)
 	for _, g := range out {
 		if g.Mine {
@@ -98,7 +98,7 @@ func TestStepSharesWithAThief(t *testing.T) {
 // timers from being set.
 func TestStepIsFair(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	const crowd = 2000
 	must(t, w.st.Groups(t.Context(), "noisy"))
@@ -125,7 +125,7 @@ func TestStepIsFair(t *testing.T) {
 	if got := w.fired(t); len(got) != 1 {
 		t.Errorf("fired %v while %d of %d others wait, want the one", got, w.rdb.ZCard(t.Context(), timersKey).Val(), crowd)
 	}
-	w.settle(t, s)
+	w.finish(t, s)
 	if n := w.rdb.XLen(t.Context(), "tenant:noisy:events").Val(); n != crowd {
 		t.Errorf("%d of the crowd have fired, want %d", n, crowd)
 	}

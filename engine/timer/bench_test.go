@@ -41,7 +41,7 @@ func newBench(b testing.TB, services int) *bench {
 		b.Fatal(err)
 	}
 	opts := timer.Defaults()
-	opts.Tenants, opts.Block, opts.Watch = delivery.NewRoster(tenant), 10*time.Millisecond, timer.NewWatch()
+	opts.Tenants, opts.Block, opts.Watch = delivery.NewTenantSet(tenant), 10*time.Millisecond, timer.NewWatch()
 	w := &bench{rdb: rdb}
 	for i := range services {
 		opts.Consumer = fmt.Sprint("t", i)

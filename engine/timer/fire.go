@@ -20,10 +20,10 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 		return s.watch.clock(), false, nil
 	}
 	var next time.Time
-	for _, tenant := range s.store.Shelves(s.opts.Tenants.Names()) {
+	for _, tenant := range s.store.TimerIndexes(s.opts.Tenants.Names()) {
 		look, wrong := s.fireOn(ctx, tenant)
 		if wrong != nil {
-			s.desk.Tell(delivery.Activity{What: delivery.Unfired, Err: wrong})
+			s.consumer.Tell(delivery.Activity{What: delivery.Unfired, Err: wrong})
 		}
 		now, next, more = look.Now, earlier(next, look.Next), more || len(look.Due)+len(look.Misplaced) > 0
 		err = errors.Join(err, wrong)
@@ -43,7 +43,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 	look, known := s.ahead[tenant]
 	delete(s.ahead, tenant)
 	if !known {
-		if look, err = s.store.Look(ctx, tenant, s.page(0)); err != nil {
+		if look, err = s.store.Look(ctx, tenant, s.batchFor(0)); err != nil {
 			return look, err
 		}
 	}
@@ -51,7 +51,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 		if err := s.store.Place(ctx, tenant, look.Misplaced); err != nil {
 			return look, err
 		}
-		if look, err = s.store.Look(ctx, tenant, s.page(0)); err != nil {
+		if look, err = s.store.Look(ctx, tenant, s.batchFor(0)); err != nil {
 			return look, err
 		}
 	}
@@ -59,8 +59,8 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 		return look, nil
 	}
 	look.Group = s.opts.Group
-	s.desk.Tell(delivery.Activity{What: delivery.Firing, At: look.Now})
-	fired, after, err := s.store.FireAndLook(ctx, tenant, look, s.page(len(look.Due)))
+	s.consumer.Tell(delivery.Activity{What: delivery.Firing, At: look.Now})
+	fired, after, err := s.store.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
 	if err == nil && fired == len(look.Due) {
 		s.fired(look) // else somebody else was faster with some of them: it is not known with which
 	}
@@ -70,9 +70,9 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 	return after, err
 }
 
-// page is how many timers to ask for if so many were due just now: more of them,
+// batchFor is how many timers to ask for if so many were due just now: more of them,
 // up to the limit, for as long as there are more.
-func (s *Service) page(due int) int {
+func (s *Service) batchFor(due int) int {
 	const fewest = 16
 	return min(max(fewest, 2*due), s.opts.Fires)
 }
@@ -88,7 +88,7 @@ func (s *Service) fired(look store.Look) {
 		}
 		if s.opts.Observe != nil {
 			t := d.Timer
-			s.desk.Tell(delivery.Activity{What: delivery.Fired, Timer: &t, At: look.Now})
+			s.consumer.Tell(delivery.Activity{What: delivery.Fired, Timer: &t, At: look.Now})
 		}
 	}
 }

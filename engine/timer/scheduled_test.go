@@ -23,10 +23,10 @@ func TestStepReadsEveryWayToSayWhen(t *testing.T) {
 		`{"fire_at":"2026-01-01T00:00:04.000000001Z"}`:         4*time.Second + time.Microsecond,
 		`{"fire_at":"2026-01-01T00:00:05Z","kind":"reminder"}`: 5 * time.Second,
 	} {
-		w := newWorld(t)
+		w := newEnvironment(t)
 		s := w.service(t, "t1")
 		w.send(t, event.TimerScheduled, data)
-		if wake := w.settle(t, s); wake != want {
+		if wake := w.finish(t, s); wake != want {
 			t.Errorf("%s wakes after %v, want %v", data, wake, want)
 		}
 	}
@@ -35,13 +35,13 @@ func TestStepReadsEveryWayToSayWhen(t *testing.T) {
 // Without a time of its own an event counts from its delivery.
 func TestStepCountsFromTheDelivery(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{
 		Stream: streamKey, Values: []string{"id", "1", "type", string(event.TimerScheduled), "data", `{"duration":"PT5S"}`},
 	}).Err())
 	w.mini.SetTime(start().Add(time.Minute))
-	if wake := w.settle(t, s); wake != 65*time.Second {
+	if wake := w.finish(t, s); wake != 65*time.Second {
 		t.Errorf("it wakes after %v, want 65s", wake)
 	}
 }
@@ -49,10 +49,10 @@ func TestStepCountsFromTheDelivery(t *testing.T) {
 // A timer without a kind is a wait, and what it would say of itself is not taken.
 func TestStepKeepsWhatATimerIs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	w.send(t, event.TimerScheduled, `{"fire_at":"2026-01-01T02:00:00+01:00","moved_to":"2025-01-01T00:00:00Z","event":{"a":"b"}}`)
-	w.settle(t, s)
+	w.finish(t, s)
 	const want = `{"tenant_id":"acme","workflow_id":"test.wf","execution_id":"x-1","task_id":"/do/0/wait",` +
 		`"fire_at":"2026-01-01T01:00:00Z","kind":"wait"}`
 	if got := w.rdb.ZRange(t.Context(), timersKey, 0, -1).Val(); len(got) != 1 || got[0] != want {
@@ -70,15 +70,15 @@ func TestStepSaysWhatIsWanted(t *testing.T) {
 		`{"duration_ms":0}`:      "neither fire_at (RFC 3339) nor duration_ms",
 		`{"fire_at":"2026-01-02T00:00:00Z","kind":"delivery"}`: "leave kind out",
 	} {
-		w := newWorld(t)
+		w := newEnvironment(t)
 		s := w.service(t, "t1")
 		w.send(t, event.TimerScheduled, data)
-		w.settle(t, s)
-		letters := w.rdb.XRange(t.Context(), streamKey+":dlq", "-", "+").Val()
-		if len(letters) != 1 {
-			t.Fatalf("%s: %d letters", data, len(letters))
+		w.finish(t, s)
+		deadLetters := w.rdb.XRange(t.Context(), streamKey+":dlq", "-", "+").Val()
+		if len(deadLetters) != 1 {
+			t.Fatalf("%s: %d letters", data, len(deadLetters))
 		}
-		if reason, _ := letters[0].Values["reason"].(string); !strings.Contains(reason, want) {
+		if reason, _ := deadLetters[0].Values["reason"].(string); !strings.Contains(reason, want) {
 			t.Errorf("%s: reason %q, want %q", data, reason, want)
 		}
 	}
@@ -87,16 +87,16 @@ func TestStepSaysWhatIsWanted(t *testing.T) {
 // A keyed timer set again replaces the one before, and its key alone takes it back.
 func TestStepReplacesByKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	for _, data := range []string{`{"key":"k","duration":"PT1H"}`, `{"key":"k","duration":"PT2H"}`, `{"key":"k","duration":"PT1M"}`} {
 		w.send(t, event.TimerScheduled, data)
 	}
-	if wake := w.settle(t, s); wake != time.Minute || w.rdb.ZCard(t.Context(), timersKey).Val() != 1 {
+	if wake := w.finish(t, s); wake != time.Minute || w.rdb.ZCard(t.Context(), timersKey).Val() != 1 {
 		t.Fatalf("it wakes after %v, %d timers", wake, w.rdb.ZCard(t.Context(), timersKey).Val())
 	}
 	w.send(t, event.TimerCancelled, `{"key":"k"}`)
-	if wake := w.settle(t, s); wake >= 0 || w.rdb.XLen(t.Context(), streamKey+":dlq").Val() != 0 {
+	if wake := w.finish(t, s); wake >= 0 || w.rdb.XLen(t.Context(), streamKey+":dlq").Val() != 0 {
 		t.Errorf("it wakes after %v", wake)
 	}
 }

@@ -12,26 +12,26 @@ import (
 // handle takes events through, in their order. An error is Redis', and the events
 // are to be handled again; what is wrong with one itself is dealt with here.
 func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
-	wishes := s.wishes[:0]
-	defer func() { s.wishes = wishes; clear(wishes) }()
+	requests := s.requests[:0]
+	defer func() { s.requests = requests; clear(requests) }()
 	for i := range msgs {
-		w := store.Wish{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
+		w := store.TimerRequest{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
 		if err := understand(&w); err == nil {
-			wishes = append(wishes, w)
-		} else if err := s.desk.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
+			requests = append(requests, w)
+		} else if err := s.consumer.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
 			return err
 		}
 	}
-	if len(wishes) == 0 {
+	if len(requests) == 0 {
 		return nil
 	}
-	granted, now, err := s.store.Grant(ctx, wishes...)
+	applied, now, err := s.store.ApplyTimers(ctx, requests...)
 	if err != nil {
 		return err
 	}
-	s.watch.hear(now, soonest(wishes))
-	for i, g := range granted {
-		if err := s.settle(ctx, &wishes[i], g); err != nil {
+	s.watch.hear(now, soonest(requests))
+	for i, g := range applied {
+		if err := s.finish(ctx, &requests[i], g); err != nil {
 			return err
 		}
 	}
@@ -39,9 +39,9 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 }
 
 // soonest is when the first of the timers that are to be set is due; zero if none is.
-func soonest(wishes []store.Wish) (at time.Time) {
-	for i := range wishes {
-		if w := &wishes[i]; !w.Back {
+func soonest(requests []store.TimerRequest) (at time.Time) {
+	for i := range requests {
+		if w := &requests[i]; !w.Back {
 			at = earlier(at, w.Timer.Due())
 		}
 	}
@@ -50,7 +50,7 @@ func soonest(wishes []store.Wish) (at time.Time) {
 
 // understand takes the timer that a message asks for into its wish; an error is the
 // message's own.
-func understand(w *store.Wish) (err error) {
+func understand(w *store.TimerRequest) (err error) {
 	if err := delivery.Poison(*w.Message); err != nil {
 		return err
 	}
@@ -58,10 +58,10 @@ func understand(w *store.Wish) (err error) {
 	return delivery.As(delivery.Permanent, err)
 }
 
-// settle tells what became of a wish, or deals with its message.
-func (s *Service) settle(ctx context.Context, w *store.Wish, g store.Granted) error {
+// finish tells what became of a wish, or deals with its message.
+func (s *Service) finish(ctx context.Context, w *store.TimerRequest, g store.AppliedTimer) error {
 	if g.Err != nil {
-		return s.desk.Reject(ctx, *w.Message, g.Err, event.TimerDead)
+		return s.consumer.Reject(ctx, *w.Message, g.Err, event.TimerDead)
 	}
 	what := delivery.Registered
 	if w.Back {
@@ -69,7 +69,7 @@ func (s *Service) settle(ctx context.Context, w *store.Wish, g store.Granted) er
 	}
 	if g.Mine && s.opts.Observe != nil {
 		t := w.Timer
-		s.desk.Tell(delivery.Activity{What: what, Message: *w.Message, Timer: &t})
+		s.consumer.Tell(delivery.Activity{What: what, Message: *w.Message, Timer: &t})
 	}
 	return nil
 }

@@ -15,15 +15,15 @@ import (
 
 // Service is one timer service. Several may run side by side, in one process or many.
 type Service struct {
-	desk  *delivery.Desk
-	store *store.Store
-	opts  Options
-	watch *Watch
+	consumer *delivery.Consumer
+	store    *store.Store
+	opts     Options
+	watch    *Watch
 
 	ahead map[string]store.Look // what is due and not fired yet, by the shelf it stands on
 	idle  bool                  // the last read found nothing
 
-	wishes []store.Wish // room for those of one batch
+	requests []store.TimerRequest // room for those of one batch
 }
 
 // Options of a Service.
@@ -66,7 +66,7 @@ func New(st *store.Store, opts Options) (*Service, error) {
 	if opts.Block > 0 {
 		opts.Claim = opts.Lease / claims
 	}
-	desk, err := delivery.NewDesk(st, opts.Options)
+	consumer, err := delivery.NewConsumer(st, opts.Options)
 	if err := errors.Join(err, opts.check()); err != nil {
 		return nil, err
 	}
@@ -74,17 +74,17 @@ func New(st *store.Store, opts Options) (*Service, error) {
 		opts.Watch = NewWatch()
 	}
 	opts.Watch.join()
-	return &Service{desk: desk, store: st, opts: opts, watch: opts.Watch, ahead: map[string]store.Look{}}, nil
+	return &Service{consumer: consumer, store: st, opts: opts, watch: opts.Watch, ahead: map[string]store.Look{}}, nil
 }
 
 // claims is how often in a lease an idle service looks for what dead ones have left.
 const claims = 8
 
 // Finish acknowledges what was read and is not about timers.
-func (s *Service) Finish(ctx context.Context) error { return s.desk.Finish(ctx) }
+func (s *Service) Finish(ctx context.Context) error { return s.consumer.Finish(ctx) }
 
 // Held are the messages that were read and not handled yet.
-func (s *Service) Held() []store.Message { return s.desk.Held() }
+func (s *Service) Held() []store.Message { return s.consumer.Held() }
 
 // Step does one round of work. It says when it wants the next one: at once if
 // that is past, never (before something is written to a stream) if it is zero.
@@ -104,17 +104,17 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 // register takes new events through, or those of dead consumers. It waits for
 // them no longer than until the next timer is due.
 func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake time.Time, err error) {
-	if s.desk.Empty() {
+	if s.consumer.Empty() {
 		if s.opts.Block == 0 || hurry {
-			now, wake, err = s.desk.Fill(ctx, 0)
+			now, wake, err = s.consumer.Fill(ctx, 0)
 		} else if now, wake, err = s.await(ctx); wake.IsZero() && now.IsZero() {
 			return s.watch.clock(), err
 		}
-		if err != nil || s.desk.Quiet() {
+		if err != nil || s.consumer.Quiet() {
 			return earlier(wake, s.watch.upcoming(s)), err
 		}
 	}
-	return now, s.desk.Together(ctx, s.wants, s.handle)
+	return now, s.consumer.Together(ctx, s.wants, s.handle)
 }
 
 // await waits for events, and is back in time where the wait is for a timer. The
@@ -128,8 +128,8 @@ func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
 	if s.opts.Alarm != nil && patience <= s.opts.Lookahead && patience < s.opts.Block {
 		defer s.opts.Alarm(patience)()
 	}
-	now, wake, err = s.desk.Fill(ctx, patience)
-	s.idle = s.desk.Quiet()
+	now, wake, err = s.consumer.Fill(ctx, patience)
+	s.idle = s.consumer.Quiet()
 	s.watch.arrived(s, now)
 	return now, wake, err
 }
@@ -138,7 +138,7 @@ func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
 func (s *Service) wants(t event.Type) bool {
 	if t == event.TimerSet {
 		s.watch.stale()
-		s.desk.Claim()
+		s.consumer.Claim()
 	}
 	return concerns(t)
 }

@@ -28,21 +28,21 @@ const (
 // start is when the world of a test begins.
 func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// world is a Redis whose clock the test sets, and timer services on it.
-type world struct {
+// environment is a Redis whose clock the test sets, and timer services on it.
+type environment struct {
 	st   *store.Store
 	rdb  *redis.Client
 	mini *miniredis.Miniredis
 }
 
-func newWorld(t *testing.T) *world {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	mini := miniredis.RunT(t)
 	mini.SetTime(start())
 	rdb, err := store.Dial(t.Context(), mini.Addr())
 	must(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
-	w := &world{st: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
+	w := &environment{st: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
 	must(t, w.st.Groups(t.Context(), tenant))
 	return w
 }
@@ -54,17 +54,17 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func (w *world) service(t *testing.T, consumer string) *timer.Service {
+func (w *environment) service(t *testing.T, consumer string) *timer.Service {
 	t.Helper()
 	opts := timer.Defaults()
-	opts.Consumer, opts.Tenants, opts.Block = consumer, delivery.NewRoster(tenant), 0
+	opts.Consumer, opts.Tenants, opts.Block = consumer, delivery.NewTenantSet(tenant), 0
 	s, err := timer.New(w.st, opts)
 	must(t, err)
 	return s
 }
 
 // send puts an event on the stream.
-func (w *world) send(t *testing.T, typ event.Type, data string) {
+func (w *environment) send(t *testing.T, typ event.Type, data string) {
 	t.Helper()
 	must(t, w.st.Publish(t.Context(), event.Event{
 		ID: "e-" + data, Source: "/test", Type: typ, Time: start(), Tenant: tenant,
@@ -72,9 +72,9 @@ func (w *world) send(t *testing.T, typ event.Type, data string) {
 	}))
 }
 
-// settle steps a service as long as it wants to at once, and says when it wants
+// finish steps a service as long as it wants to at once, and says when it wants
 // to again: how long after the start, negative for never.
-func (w *world) settle(t *testing.T, s *timer.Service) time.Duration {
+func (w *environment) finish(t *testing.T, s *timer.Service) time.Duration {
 	t.Helper()
 	for range 100 {
 		now, err := w.st.Now(t.Context())
@@ -93,7 +93,7 @@ func (w *world) settle(t *testing.T, s *timer.Service) time.Duration {
 }
 
 // fired are the moments of the timers that have fired, since the start.
-func (w *world) fired(t *testing.T) []time.Duration {
+func (w *environment) fired(t *testing.T) []time.Duration {
 	t.Helper()
 	var out []time.Duration
 	for _, entry := range w.rdb.XRange(t.Context(), streamKey, "-", "+").Val() {
@@ -111,7 +111,7 @@ func (w *world) fired(t *testing.T) []time.Duration {
 	return out
 }
 
-func (w *world) pending(t *testing.T) int64 {
+func (w *environment) pending(t *testing.T) int64 {
 	t.Helper()
 	p, err := w.rdb.XPending(t.Context(), streamKey, store.TimerGroup).Result()
 	must(t, err)
@@ -125,9 +125,9 @@ func at(after time.Duration) string {
 // It sleeps exactly until the next timer, for thirty days too, and then for ever.
 func TestStepWakesForTheNextTimer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
-	if wake := w.settle(t, s); wake >= 0 {
+	if wake := w.finish(t, s); wake >= 0 {
 		t.Errorf("with nothing to do it wakes after %v", wake)
 	}
 	const month = 30 * 24 * time.Hour
@@ -137,7 +137,7 @@ func TestStepWakesForTheNextTimer(t *testing.T) {
 	w.send(t, event.TaskCompleted, `{}`) // somebody else's
 	var woken []time.Duration
 	for {
-		wake := w.settle(t, s)
+		wake := w.finish(t, s)
 		if wake < 0 {
 			break
 		}
@@ -153,7 +153,7 @@ func TestStepWakesForTheNextTimer(t *testing.T) {
 // More timers than a batch fire in order, between two services each once.
 func TestStepFiresInBatches(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	a, b := w.service(t, "t1"), w.service(t, "t2")
 	var want []time.Duration
 	for i := range 250 {
@@ -168,7 +168,7 @@ func TestStepFiresInBatches(t *testing.T) {
 			must(t, err)
 		}
 	}
-	w.settle(t, a)
+	w.finish(t, a)
 	if got := w.fired(t); len(got) != len(want) || !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 		t.Errorf("fired %d, want each of %d once", len(got), len(want))
 	}
@@ -185,15 +185,15 @@ func TestStepTakesTimersOfOthers(t *testing.T) {
 		{`{"fire_at":"2026-01-01T01:00:07.5+01:00"}`, 7500 * time.Millisecond},
 		{`{"fire_at":"2026-01-01T00:00:07Z","duration_ms":1,"tenant_id":"other"}`, 7 * time.Second},
 	} {
-		w := newWorld(t)
+		w := newEnvironment(t)
 		s := w.service(t, "t1")
 		w.send(t, event.TimerScheduled, c.data)
-		if wake := w.settle(t, s); wake != c.want {
+		if wake := w.finish(t, s); wake != c.want {
 			t.Errorf("%s wakes after %v, want %v", c.data, wake, c.want)
 			continue
 		}
 		w.mini.SetTime(start().Add(c.want))
-		w.settle(t, s)
+		w.finish(t, s)
 		entries := w.rdb.XRange(t.Context(), streamKey, "-", "+").Val()
 		last := entries[len(entries)-1].Values
 		if last["type"] != string(event.TimerFired) || last["executionid"] != "x-1" || last["taskid"] != "/do/0/wait" || last["workflowid"] != "test.wf" {
@@ -204,12 +204,12 @@ func TestStepTakesTimersOfOthers(t *testing.T) {
 
 func TestStepCancels(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	w.send(t, event.TimerScheduled, at(time.Minute))
-	w.settle(t, s)
+	w.finish(t, s)
 	w.send(t, event.TimerCancelled, at(time.Minute))
-	if wake := w.settle(t, s); wake >= 0 || w.rdb.ZCard(t.Context(), timersKey).Val() != 0 {
+	if wake := w.finish(t, s); wake >= 0 || w.rdb.ZCard(t.Context(), timersKey).Val() != 0 {
 		t.Errorf("it wakes after %v", wake)
 	}
 }
@@ -219,16 +219,16 @@ func TestStepCancels(t *testing.T) {
 func TestStepGivesUp(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{`{"fire_at":"soon"}`, `{}`, `{"duration_ms":-1}`, `{`, `[]`} {
-		w := newWorld(t)
+		w := newEnvironment(t)
 		s := w.service(t, "t1")
 		w.send(t, event.TimerScheduled, data)
-		wake := w.settle(t, s)
-		letters := w.rdb.XRange(t.Context(), streamKey+":dlq", "-", "+").Val()
-		if wake >= 0 || len(letters) != 1 || w.pending(t) != 0 {
-			t.Fatalf("%s: woke at %v; %d letters, %d pending", data, wake, len(letters), w.pending(t))
+		wake := w.finish(t, s)
+		deadLetters := w.rdb.XRange(t.Context(), streamKey+":dlq", "-", "+").Val()
+		if wake >= 0 || len(deadLetters) != 1 || w.pending(t) != 0 {
+			t.Fatalf("%s: woke at %v; %d letters, %d pending", data, wake, len(deadLetters), w.pending(t))
 		}
-		if letters[0].Values["attempts"] != "1" || letters[0].Values["data"] != data {
-			t.Errorf("%s: letter %v", data, letters[0].Values)
+		if deadLetters[0].Values["attempts"] != "1" || deadLetters[0].Values["data"] != data {
+			t.Errorf("%s: letter %v", data, deadLetters[0].Values)
 		}
 		entries := w.rdb.XRange(t.Context(), streamKey, "-", "+").Val()
 		var dead event.Dead
@@ -245,12 +245,12 @@ func TestStepGivesUp(t *testing.T) {
 // What cannot be read is the worker's, unless it says that it is a timer.
 func TestStepLeavesTheUnreadableToTheWorker(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	for _, values := range [][]string{{"id", "1"}, {"time", "soon", "type", "com.x"}} {
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: streamKey, Values: values}).Err())
 	}
-	if wake := w.settle(t, s); wake >= 0 || w.pending(t) != 0 || w.rdb.XLen(t.Context(), streamKey).Val() != 2 {
+	if wake := w.finish(t, s); wake >= 0 || w.pending(t) != 0 || w.rdb.XLen(t.Context(), streamKey).Val() != 2 {
 		t.Errorf("it wakes after %v, %d pending, %d entries", wake, w.pending(t), w.rdb.XLen(t.Context(), streamKey).Val())
 	}
 }
@@ -258,18 +258,18 @@ func TestStepLeavesTheUnreadableToTheWorker(t *testing.T) {
 // The messages of a service that died are taken over after the lease, to the moment.
 func TestStepTakesOver(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.send(t, event.TimerScheduled, at(time.Hour))
 	dead := store.Reader{Group: store.TimerGroup, Consumer: "dead", Tenants: []string{tenant}}
 	if msgs, _, err := w.st.Read(t.Context(), dead, 1, 0); err != nil || len(msgs) != 1 {
 		t.Fatal(msgs, err)
 	}
 	s := w.service(t, "t1")
-	if wake := w.settle(t, s); wake != 30*time.Second {
+	if wake := w.finish(t, s); wake != 30*time.Second {
 		t.Fatalf("it wakes after %v, want the lease", wake)
 	}
 	w.mini.SetTime(start().Add(30 * time.Second))
-	if wake := w.settle(t, s); wake != time.Hour || w.pending(t) != 0 {
+	if wake := w.finish(t, s); wake != time.Hour || w.pending(t) != 0 {
 		t.Errorf("it wakes after %v, %d pending", wake, w.pending(t))
 	}
 }
@@ -277,7 +277,7 @@ func TestStepTakesOver(t *testing.T) {
 // A tenant whose stream is broken keeps the timers of no other.
 func TestStepFiresBesideABrokenStream(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	must(t, w.rdb.Set(t.Context(), "tenant:bad:events", "?", 0).Err())
 	bad := strings.Replace(at(0), tenant, "bad", 1)
@@ -296,7 +296,7 @@ func TestStepFiresBesideABrokenStream(t *testing.T) {
 // A Redis that is gone is an error, and the work is done when it is back.
 func TestStepOutlivesRedis(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	w.send(t, event.TimerScheduled, at(time.Second))
 	for _, text := range []string{"LOADING Redis is loading the dataset in memory", "ERR no"} {
@@ -306,7 +306,7 @@ func TestStepOutlivesRedis(t *testing.T) {
 		}
 	}
 	w.mini.SetError("")
-	if wake := w.settle(t, s); wake != time.Second {
+	if wake := w.finish(t, s); wake != time.Second {
 		t.Errorf("it wakes after %v, want 1s", wake)
 	}
 }
@@ -326,10 +326,10 @@ func TestNewChecksOptions(t *testing.T) {
 func TestStepOnRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)
-	w := &world{st: store.New(rdb, store.Options{}), rdb: rdb}
+	w := &environment{st: store.New(rdb, store.Options{}), rdb: rdb}
 	must(t, w.st.Groups(t.Context(), tenant))
 	opts := timer.Defaults()
-	opts.Consumer, opts.Tenants = "t1", delivery.NewRoster(tenant)
+	opts.Consumer, opts.Tenants = "t1", delivery.NewTenantSet(tenant)
 	s, err := timer.New(w.st, opts)
 	must(t, err)
 	now, err := w.st.Now(t.Context())

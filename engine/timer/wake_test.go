@@ -13,7 +13,7 @@ import (
 func TestServicesWakeForWhatIsSet(t *testing.T) {
 	t.Parallel()
 	const sleep = time.Minute
-	w, r := crew(t, 2, sleep)
+	w, r := services(t, 2, sleep)
 	eventually(t, "they wait", func() bool { return r.waiting.Load() > 0 })
 	now, err := w.st.Now(t.Context())
 	must(t, err)

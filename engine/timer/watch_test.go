@@ -37,12 +37,12 @@ func (r *reads) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// crew runs the services of one process on a real Redis until the test ends.
-func crew(t *testing.T, services int, block time.Duration) (w *world, r *reads) {
+// services runs the services of one process on a real Redis until the test ends.
+func services(t *testing.T, services int, block time.Duration) (w *environment, r *reads) {
 	t.Helper()
 	rdb, err := store.Dial(t.Context(), redistest.Addr(t))
 	must(t, err)
-	w, r = &world{st: store.New(rdb, store.Options{}), rdb: rdb}, &reads{}
+	w, r = &environment{st: store.New(rdb, store.Options{}), rdb: rdb}, &reads{}
 	rdb.AddHook(r)
 	must(t, w.st.Groups(t.Context(), tenant))
 	ctx, stop := context.WithCancel(t.Context())
@@ -50,7 +50,7 @@ func crew(t *testing.T, services int, block time.Duration) (w *world, r *reads) 
 	var wg sync.WaitGroup
 	for i := range services {
 		opts := timer.Defaults()
-		opts.Consumer, opts.Tenants = fmt.Sprint("t", i), delivery.NewRoster(tenant)
+		opts.Consumer, opts.Tenants = fmt.Sprint("t", i), delivery.NewTenantSet(tenant)
 		opts.Block, opts.MaxSleep, opts.Watch = block, max(block, opts.MaxSleep), watch
 		s, err := timer.New(w.st, opts)
 		must(t, err)
@@ -87,7 +87,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 func TestIdleServicesRest(t *testing.T) {
 	t.Parallel()
 	const block = 100 * time.Millisecond
-	w, r := crew(t, 4, block)
+	w, r := services(t, 4, block)
 	w.send(t, event.TimerScheduled, at(1000*24*time.Hour))
 	eventually(t, "the timer is set", func() bool { return w.rdb.ZCard(t.Context(), timersKey).Val() == 1 })
 	eventually(t, "one waits alone", func() bool {
@@ -105,7 +105,7 @@ func TestIdleServicesRest(t *testing.T) {
 func TestServicesWakeForWhatIsPutOff(t *testing.T) {
 	t.Parallel()
 	const sleep = time.Minute
-	w, r := crew(t, 2, sleep)
+	w, r := services(t, 2, sleep)
 	must(t, w.st.Groups(t.Context(), tenant))
 	eventually(t, "they wait", func() bool { return r.waiting.Load() > 0 })
 	must(t, w.st.Publish(t.Context(), event.Event{ID: "e", Source: "/test", Type: "com.x", Tenant: tenant}))

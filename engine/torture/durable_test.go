@@ -34,15 +34,15 @@ func TestTimersDurable(t *testing.T) {
 	again := <-repeated
 	w.settle(store.TimerGroup)
 
-	v := judge(due, w.firings(tenant))
+	v := compare(due, w.firings(tenant))
 	w.report("redis kills=%d timers=%d asked for again=%d: %v", doing["kill redis"], n, again, v)
 	w.faultless(v)
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
 // insist asks for timers over a span of time, again and again until Redis has confirmed
 // each, and returns for how many it did so more than once.
-func (w *world) insist(ts timers, span time.Duration) (repeated int) {
+func (w *environment) insist(ts timers, span time.Duration) (repeated int) {
 	const atOnce, pause = 20, 20 * time.Millisecond
 	rdb, ids := w.server.Client(w.t), ts.sorted()
 	for len(ids) > 0 {

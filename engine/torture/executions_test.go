@@ -43,7 +43,7 @@ func TestContention(t *testing.T) {
 	if string(s.Output) != want || s.Status != string(decide.Completed) {
 		t.Errorf("the execution is %s with output %s and error %s, want %s", s.Status, s.Output, s.Error, want)
 	}
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
 // A process that is stopped for three leases in the middle of its work, and then
@@ -62,9 +62,9 @@ func TestStopped(t *testing.T) {
 `)
 	const want = `{"n":5}`
 	var ids []string
-	held := 0
+	kept := 0
 	for range stops {
-		held += w.stop(w.anybody(3), func() {
+		kept += w.stop(w.anybody(3), func() {
 			for _, id := range names(fmt.Sprintf("x%d-", len(ids)), each) {
 				w.start(id, def, map[string]any{"url": g.URL + "/" + id})
 				ids = append(ids, id)
@@ -88,16 +88,16 @@ func TestStopped(t *testing.T) {
 	ends, _ := w.published(event.WorkflowCompleted)
 	results, doubled := w.published(event.TaskCompleted)
 	w.report("stops=%d held then=%d executions=%d wrong=%d ends published=%d results=%d doubled=%d",
-		stops, held, len(ids), wrong, ends, results, doubled)
+		stops, kept, len(ids), wrong, ends, results, doubled)
 	w.want("wrong", wrong, 0)
 	w.want("ends published", ends, len(ids))
 	w.want("results published twice", doubled, 0)
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
 // stop holds a process up for three leases while it has work in its hands, and
 // says how much of it. There is new work, and again if all of it was done too soon.
-func (w *world) stop(slot int, work func()) (held int) {
+func (w *environment) stop(slot int, work func()) (kept int) {
 	w.t.Helper()
 	work()
 	w.until(func() string {
@@ -105,7 +105,7 @@ func (w *world) stop(slot int, work func()) (held int) {
 			work()
 		}
 		name := w.signal(slot, syscall.SIGSTOP)
-		if held = w.held(name); held > 0 {
+		if kept = w.kept(name); kept > 0 {
 			return ""
 		}
 		w.signal(slot, syscall.SIGCONT)
@@ -113,5 +113,5 @@ func (w *world) stop(slot int, work func()) (held int) {
 	})
 	time.Sleep(3 * lease())
 	w.signal(slot, syscall.SIGCONT)
-	return held
+	return kept
 }

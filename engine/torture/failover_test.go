@@ -61,7 +61,7 @@ func TestFailover(t *testing.T) {
 	w.report("executions=%d wrong=%d without a master=%v from its death to the end=%v",
 		n, wrong, outage.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	w.want("wrong", wrong, 0)
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
 const (
@@ -71,7 +71,7 @@ const (
 
 // watched gives the Redis a replica and a sentinel, and returns the address by
 // which whoever is the master is found.
-func (w *world) watched() string {
+func (w *environment) watched() string {
 	w.t.Helper()
 	_, port, err := net.SplitHostPort(w.address)
 	w.must(err)
@@ -93,7 +93,7 @@ func (w *world) watched() string {
 // sentinel starts one that watches the master at a port, and returns its address. A
 // master that only does not get its turn for a moment is not to be taken for dead: what
 // its replica does not have yet would be lost.
-func (w *world) sentinel(port string) (addr string) {
+func (w *environment) sentinel(port string) (addr string) {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
@@ -117,7 +117,7 @@ func (w *world) sentinel(port string) (addr string) {
 }
 
 // replicated waits until a replica has what Redis was told.
-func (w *world) replicated() {
+func (w *environment) replicated() {
 	w.t.Helper()
 	ctx := w.t.Context()
 	w.until(func() string {

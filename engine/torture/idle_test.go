@@ -43,7 +43,7 @@ func TestIdle(t *testing.T) {
 }
 
 // spent is what a process has had of the processors.
-func (w *world) spent(pid int) time.Duration {
+func (w *environment) spent(pid int) time.Duration {
 	w.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	w.must(err)

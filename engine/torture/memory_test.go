@@ -66,19 +66,19 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}
-	v := judge(due, w.firings(tenant))
+	v := compare(due, w.firings(tenant))
 	w.report("times full=%d refused=%s ended before the last had room=%d executions=%d half done=%d wrong=%d to the end=%v timers: %v",
 		windows, w.refused(), ended, n, halfDone, wrong, took.Round(time.Millisecond), v)
 	w.faultless(v)
 	w.want("half done", halfDone, 0)
 	w.want("wrong", wrong, 0)
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
 const fillerKey = "torture:filler"
 
 // fill leaves Redis a little room, and takes that up until nothing may be written.
-func (w *world) fill() {
+func (w *environment) fill() {
 	w.t.Helper()
 	ctx := w.t.Context()
 	info, err := w.rdb.InfoMap(ctx, "memory").Result()
@@ -99,7 +99,7 @@ func (w *world) fill() {
 }
 
 // refused is how many commands found no room.
-func (w *world) refused() string {
+func (w *environment) refused() string {
 	w.t.Helper()
 	info, err := w.rdb.InfoMap(w.t.Context(), "errorstats").Result()
 	w.must(err)
@@ -108,7 +108,7 @@ func (w *world) refused() string {
 
 // halfDone is how many executions are at a version that their history is not at, or
 // have a history that is no run of decide.
-func (w *world) halfDone(ids []string) (n int) {
+func (w *environment) halfDone(ids []string) (n int) {
 	w.t.Helper()
 	for _, id := range ids {
 		if _, err := w.read(id); err != nil {

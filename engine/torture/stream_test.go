@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// held is how many events the consumers of a process have, and have not done.
-func (w *world) held(process string) (n int) {
+// kept is how many events the consumers of a process have, and have not done.
+func (w *environment) kept(process string) (n int) {
 	w.t.Helper()
 	for _, group := range everybody() {
 		consumers, err := w.rdb.XInfoConsumers(w.t.Context(), streamKey, group).Result()
@@ -27,7 +27,7 @@ func (w *world) held(process string) (n int) {
 
 // published is how many events of a type the stream has, and how many of them came
 // again without anybody having put them off.
-func (w *world) published(typ event.Type) (all, doubled int) {
+func (w *environment) published(typ event.Type) (all, doubled int) {
 	w.t.Helper()
 	seen := map[any]bool{}
 	w.stream(streamKey, func(e redis.XMessage) {
@@ -45,7 +45,7 @@ func (w *world) published(typ event.Type) (all, doubled int) {
 }
 
 // stream goes through all entries of a stream.
-func (w *world) stream(key string, each func(redis.XMessage)) {
+func (w *environment) stream(key string, each func(redis.XMessage)) {
 	w.t.Helper()
 	for from := "-"; ; {
 		entries, err := w.rdb.XRangeN(w.t.Context(), key, from, "+", 2000).Result()

@@ -36,7 +36,7 @@ func TestTasks(t *testing.T) {
 		next = next[1:]
 	})
 	w.settle(everybody()...)
-	w.judgeTasks(g, ids)
+	w.checkTasks(g, ids)
 }
 
 // folder is where the target has what an execution asks for.
@@ -44,7 +44,7 @@ func folder(id string) string {
 	return "/" + strings.TrimRight(id, "0123456789")
 }
 
-func (w *world) judgeTasks(g *target, ids []string) {
+func (w *environment) checkTasks(g *target, ids []string) {
 	w.t.Helper()
 	var wrong, faulted int
 	var took []time.Duration
@@ -74,7 +74,7 @@ func (w *world) judgeTasks(g *target, ids []string) {
 	poison, _ := g.runs(poisonPath)
 	longest, longs := g.runs("/long/")
 	_, all := g.runs("/x/")
-	innocents, needless := w.noLetters("poison"), g.needless(w.died)
+	innocents, needless := w.noDeadLetters("poison"), g.needless(w.died)
 	part := func(percent int) time.Duration { return took[(len(took)*percent-1)/100].Round(time.Millisecond) }
 	_, doubled := w.published(event.TaskCompleted)
 	w.report("tasks=%d wrong=%d doubled=%d poison runs=%d innocents in the dead letters=%d faulted=%d runs=%d long runs=%d (at most %d of one) "+
@@ -84,7 +84,7 @@ func (w *world) judgeTasks(g *target, ids []string) {
 	w.want("results published twice", doubled, 0)
 	w.want("runs of the poison", poison, 5)
 	w.want("innocents in the dead letters", max(innocents, faulted), size(2, len(ids)/1000))
-	if n := len(w.letters()["poison"]); n != 1 {
+	if n := len(w.deadLetters()["poison"]); n != 1 {
 		w.t.Errorf("the poison has %d dead letters, want 1", n)
 	}
 }

@@ -21,7 +21,7 @@ import (
 type timers map[string]time.Time
 
 // plan is n timers over a span of time.
-func (w *world) plan(kind string, n int, from time.Time, span time.Duration) timers {
+func (w *environment) plan(kind string, n int, from time.Time, span time.Duration) timers {
 	due := timers{}
 	for _, id := range names(kind, n) {
 		due[id] = from.Add(time.Duration(w.rand.Int64N(int64(span))))
@@ -43,7 +43,7 @@ func (ts timers) sorted() []string {
 }
 
 // ask asks the timer service for timers, as any producer may.
-func (w *world) ask(ts timers) {
+func (w *environment) ask(ts timers) {
 	w.t.Helper()
 	for _, id := range ts.sorted() {
 		timer := ts.timer(id)
@@ -55,7 +55,7 @@ func (w *world) ask(ts timers) {
 }
 
 // put puts timers where they are due, as foreign producers do.
-func (w *world) put(ts timers) {
+func (w *environment) put(ts timers) {
 	w.t.Helper()
 	for ids := range slices.Chunk(ts.sorted(), 1000) {
 		pipe := w.rdb.Pipeline()
@@ -78,7 +78,7 @@ type firing struct {
 }
 
 // firings are all fired timers of a tenant.
-func (w *world) firings(tenant string) []firing {
+func (w *environment) firings(tenant string) []firing {
 	w.t.Helper()
 	var out []firing
 	w.stream("tenant:"+tenant+":events", func(e redis.XMessage) {
@@ -103,8 +103,8 @@ type verdict struct {
 	late []time.Duration // sorted
 }
 
-// judge compares what has fired with what was due.
-func judge(due timers, fired []firing) (v verdict) {
+// compare compares what has fired with what was due.
+func compare(due timers, fired []firing) (v verdict) {
 	seen := map[string]int{}
 	for _, f := range fired {
 		at, ours := due[f.Execution]
@@ -139,7 +139,7 @@ func (v verdict) String() string {
 }
 
 // faultless wants no timer to be lost, early or doubled.
-func (w *world) faultless(v verdict) {
+func (w *environment) faultless(v verdict) {
 	w.t.Helper()
 	w.want("lost", v.lost, 0)
 	w.want("early", v.early, 0)
@@ -147,7 +147,7 @@ func (w *world) faultless(v verdict) {
 }
 
 // punctual wants 99 of 100 timers to be no later than a limit, where it is measured.
-func (w *world) punctual(v verdict, limit time.Duration) {
+func (w *environment) punctual(v verdict, limit time.Duration) {
 	w.t.Helper()
 	if *full && v.percentile(99) > limit {
 		w.t.Errorf("p99 of the lateness is %v, want at most %v", v.percentile(99), limit)
@@ -168,9 +168,9 @@ func TestTimers(t *testing.T) {
 	w.settle(store.TimerGroup)
 
 	fired := w.firings(tenant)
-	a, f := judge(asked, fired), judge(foreign, fired)
+	a, f := compare(asked, fired), compare(foreign, fired)
 	w.report("timers=%d asked for: %v; put by others: %v", n, a, f)
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 	for _, v := range []verdict{a, f} {
 		w.faultless(v)
 		w.punctual(v, 250*time.Millisecond)
@@ -221,9 +221,9 @@ func TestTimersWithoutRedis(t *testing.T) {
 		}
 	}
 	fired := w.firings(tenant)
-	a, f, x := judge(asked, fired), judge(foreign, fired), judge(waits, fired)
+	a, f, x := compare(asked, fired), compare(foreign, fired), compare(waits, fired)
 	w.report("redis kills=%d timers=%d asked for: %v; put by others: %v; executions=%d: %v", doing["kill redis"], n, a, f, waiting, x)
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 	w.want("executions whose timer was lost", waiting-len(waits), 0)
 	for _, v := range []verdict{a, f, x} {
 		w.want("lost", v.lost, 0)
@@ -232,7 +232,7 @@ func TestTimersWithoutRedis(t *testing.T) {
 }
 
 // written waits until Redis has written what it was told.
-func (w *world) written() {
+func (w *environment) written() {
 	w.t.Helper()
 	w.until(func() string {
 		info, err := w.rdb.Info(w.t.Context(), "persistence").Result()
@@ -257,11 +257,11 @@ func TestLateness(t *testing.T) {
 	time.Sleep(from.Add(span).Sub(w.now()))
 	w.settle(store.TimerGroup)
 
-	v := judge(due, w.firings(tenant))
+	v := compare(due, w.firings(tenant))
 	w.report("timers=%d %v", n, v)
 	w.faultless(v)
 	w.punctual(v, 20*time.Millisecond)
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
 // The timers of an old deployment fire, for a tenant that nobody was told of.
@@ -286,11 +286,11 @@ func TestOldTimers(t *testing.T) {
 	time.Sleep(from.Add(span).Sub(w.now()))
 	w.settle(store.TimerGroup)
 
-	v := judge(due, w.firings(old))
+	v := compare(due, w.firings(old))
 	w.report("timers=%d %v", n, v)
 	w.faultless(v)
 	w.want("timers that fired for another tenant", len(w.firings(tenant)), 0)
-	w.want("dead letters", w.noLetters(), 0)
+	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
 // oldTimer is a timer as flunq.io writes it.

@@ -30,10 +30,10 @@ func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (
 
 // giveUp writes the end. What cannot be taken back keeps no execution from ending.
 func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) (store.Outcome, error) {
-	outcome, err := s.desk().GiveUp(ctx, *c, dead)
+	outcome, err := s.consumer().GiveUp(ctx, *c, dead)
 	if err != nil && !store.Temporary(err) {
 		c.Cancel, c.Unlisten = nil, nil
-		outcome, err = s.desk().GiveUp(ctx, *c, dead)
+		outcome, err = s.consumer().GiveUp(ctx, *c, dead)
 	}
 	if err == nil && outcome == store.Committed {
 		s.committed(c)
@@ -113,7 +113,7 @@ func (s *Service) releaseState(ctx context.Context, kept store.Execution, c *sto
 			err = fmt.Errorf("release execution %s: %v", kept.ID, r)
 		}
 	}()
-	env, err := s.library.Hash(ctx, kept.Tenant, kept.Workflow, kept.Definition)
+	env, err := s.documents.Hash(ctx, kept.Tenant, kept.Workflow, kept.Definition)
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (s *Service) releaseState(ctx context.Context, kept store.Execution, c *sto
 func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *store.Commit) error {
 	var left decide.Leftovers
 	for at := int64(0); at < x.Version; {
-		const page = 100
-		entries, err := s.store.History(ctx, x.Tenant, x.ID, at, int(min(page, x.Version-at)))
+		const batch = 100
+		entries, err := s.store.History(ctx, x.Tenant, x.ID, at, int(min(batch, x.Version-at)))
 		if err != nil {
 			return err
 		}
@@ -157,12 +157,12 @@ func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *st
 // children are the executions that one waits for: they are numbered. The last ones may
 // not have begun yet.
 func (s *Service) children(ctx context.Context, x store.Execution, left decide.Leftovers) (waited []string, err error) {
-	const page = 100
+	const batch = 100
 	last := 0 // of those that have begun
 	name := func(n int) string { return x.ID + "." + strconv.Itoa(n) }
-	for from := 1; from <= left.Children; from += page {
+	for from := 1; from <= left.Children; from += batch {
 		var ids []string
-		for n := from; n <= min(left.Children, from+page-1); n++ {
+		for n := from; n <= min(left.Children, from+batch-1); n++ {
 			ids = append(ids, name(n))
 		}
 		found, err := s.store.Outlines(ctx, x.Tenant, ids...)
@@ -187,7 +187,7 @@ func (s *Service) children(ctx context.Context, x store.Execution, left decide.L
 // listens are types of events that an execution may be listed for: those that its
 // document states, or else those of the lists that it is on.
 func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, error) {
-	env, err := s.library.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	env, err := s.documents.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if store.Temporary(err) {
 		return nil, err
 	}

@@ -11,9 +11,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Room is how much memory Redis has left for executions that begin, as the workers of
+// Headroom is how much memory Redis has left for executions that begin, as the workers of
 // one process know it.
-type Room struct {
+type Headroom struct {
 	Percent int // of maxmemory, above which none begins
 
 	mu         sync.Mutex
@@ -29,7 +29,7 @@ const lookEvery = 200 * time.Millisecond
 const earlier = 15
 
 // problem is why an execution may not begin, which another one begins or not; nil if it may.
-func (r *Room) problem(ctx context.Context, st *store.Store, now time.Time, child bool) (p *event.Problem, err error) {
+func (r *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, child bool) (p *event.Problem, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if since := now.Sub(r.looked); since < 0 || since >= lookEvery {
@@ -56,9 +56,9 @@ func FullText(used, most int64, percent int) string {
 // admit is why an execution may not begin; nil if it may.
 func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*event.Problem, error) {
 	root := decide.StartedRoot(e)
-	if s.opts.Room != nil && s.opts.Clock != nil {
+	if s.opts.Headroom != nil && s.opts.Clock != nil {
 		if now := s.opts.Clock(); !now.IsZero() {
-			if p, err := s.opts.Room.problem(ctx, s.store, now, root != ""); p != nil || err != nil {
+			if p, err := s.opts.Headroom.problem(ctx, s.store, now, root != ""); p != nil || err != nil {
 				return p, err
 			}
 		}

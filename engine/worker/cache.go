@@ -45,7 +45,7 @@ type Cache struct {
 	order    *list.List // the one that was put last stands in front
 	size     int        // of all of them, in bytes
 	capacity int
-	room     int
+	limit    int
 }
 
 type cached struct {
@@ -56,7 +56,7 @@ type cached struct {
 
 // NewCache keeps up to capacity executions, and up to room bytes of their data, about.
 func NewCache(capacity, room int) *Cache {
-	return &Cache{entries: map[address]*list.Element{}, order: list.New(), capacity: capacity, room: room}
+	return &Cache{entries: map[address]*list.Element{}, order: list.New(), capacity: capacity, limit: room}
 }
 
 // take hands out a state, which then belongs to the caller alone; nil if there is none.
@@ -81,7 +81,7 @@ func (c *Cache) put(tenant, id string, x *execution) {
 	entry := cached{key, x, x.size()}
 	c.entries[key] = c.order.PushFront(entry)
 	c.size += entry.size
-	for c.order.Len() > c.capacity || c.size > c.room && c.order.Len() > 1 {
+	for c.order.Len() > c.capacity || c.size > c.limit && c.order.Len() > 1 {
 		c.remove(c.order.Back())
 	}
 }

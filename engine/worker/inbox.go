@@ -16,31 +16,31 @@ import (
 // together. Each takes a batch; those of one execution are in one pair of hands at
 // a time, so that workers of a process are never in each other's way.
 type Inbox struct {
-	desk *delivery.Desk
-	opts delivery.Options
+	consumer *delivery.Consumer
+	opts     delivery.Options
 
-	mu      sync.Mutex
-	waiting queues
-	company delivery.Company
-	batches [][]store.Message // in the hands of the workers
-	busy    map[address]bool  // executions of these
-	reading bool              // one of the workers reads, for all of them
-	looked  bool              // … what others have than those of whom there is enough, since a batch was done
-	changed chan struct{}
-	awaited bool // by somebody
+	mu         sync.Mutex
+	waiting    queues
+	contention delivery.Contention
+	batches    [][]store.Message // in the hands of the workers
+	busy       map[address]bool  // executions of these
+	reading    bool              // one of the workers reads, for all of them
+	looked     bool              // … what others have than those of whom there is enough, since a batch was done
+	changed    chan struct{}
+	awaited    bool // by somebody
 }
 
 // NewInbox is the inbox of one process.
 func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	opts.Wants = concerns
-	if opts.Gate == nil {
-		opts.Gate = &delivery.Gate{}
+	if opts.Isolation == nil {
+		opts.Isolation = &delivery.Isolation{}
 	}
-	desk, err := delivery.NewDesk(st, opts)
+	consumer, err := delivery.NewConsumer(st, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{desk: desk, opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
+	return &Inbox{consumer: consumer, opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
 }
 
 // concerns reports whether the worker takes events of a type.
@@ -91,7 +91,7 @@ type ask struct {
 func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	enough, count := b.enough(), b.company.Portion(b.opts.Batch)
+	enough, count := b.enough(), b.contention.Portion(b.opts.Batch)
 	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // there is nobody else to read
 	if len(enough) > 0 && !all && !b.reading && !b.looked {
 		b.reading, b.looked = true, true
@@ -101,7 +101,7 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 		return batch, nil, nil
 	}
 	// Reads that do not wait can be done side by side.
-	apart := len(enough) > 0 && b.company.Any()
+	apart := len(enough) > 0 && b.contention.Any()
 	names := b.opts.Tenants.Names()
 	full := b.waiting.size >= b.opts.Batch || len(names) == 1 && b.waiting.heavy(names[0])
 	if all || b.reading && b.opts.Block > 0 || full && !apart || apart && b.opts.Block == 0 {
@@ -129,16 +129,16 @@ func (b *Inbox) enough() []string {
 
 // read gets new messages, and takes a batch of them.
 func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake time.Time, err error) {
-	f, err := b.desk.Fetch(ctx, what.count, what.block, what.enough...)
+	f, err := b.consumer.Fetch(ctx, what.count, what.block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
-	b.company.Saw(f.Messages, f.Now)
+	b.contention.Saw(f.Messages, f.Now)
 	kept := f.Messages[:0]
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case !concerns(m.Event.Type):
-			b.desk.Pass(*m)
+			b.consumer.Pass(*m)
 			f.Wake = f.Now // to acknowledge it
 		case !m.Claimed || !b.has(*m):
 			kept = append(kept, *m)
@@ -158,7 +158,7 @@ func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake
 func (b *Inbox) pick() []store.Message {
 	for range b.waiting.tenants() {
 		waiting := b.waiting.next()
-		if b.company.Any() && b.inHand(waiting[0].Tenant) {
+		if b.contention.Any() && b.inHand(waiting[0].Tenant) {
 			b.waiting.leave(waiting)
 			continue
 		}
@@ -185,11 +185,11 @@ func (b *Inbox) inHand(tenant string) bool {
 // stays where it is: it is much to copy.
 func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
-	most := b.company.Share(b.opts.Batch)
+	most := b.contention.Share(b.opts.Batch)
 	var held map[address]bool // executions of which something has to wait
 	for i := range msgs {
 		m := &msgs[i]
-		if len(batch) >= most || len(batch) > 0 && delivery.Suspect(batch[0]) {
+		if len(batch) >= most || len(batch) > 0 && delivery.PoisonCandidate(batch[0]) {
 			rest = append(rest, msgs[i:]...)
 			break
 		}
@@ -210,9 +210,9 @@ func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 // suspect, which is handled alone.
 func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
-		return b.opts.Gate.Enter(m)
+		return b.opts.Isolation.Enter(m)
 	}
-	return !delivery.Suspect(m)
+	return !delivery.PoisonCandidate(m)
 }
 
 // address names an execution.
@@ -232,7 +232,7 @@ func (b *Inbox) done(batch, again []store.Message, turn bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.looked = false
-	b.opts.Gate.Leave()
+	b.opts.Isolation.Leave()
 	for i := range batch {
 		delete(b.busy, addressOf(&batch[i]))
 	}
@@ -248,7 +248,7 @@ func (b *Inbox) done(batch, again []store.Message, turn bool) {
 // are read that stand behind them in the stream, and returns those that it cannot. They are
 // claimed again when nothing new is left to be read.
 func (b *Inbox) release(ctx context.Context, msgs []store.Message) []store.Message {
-	if !b.opts.Reclaim || b.desk.Store.Release(ctx, msgs...) != nil {
+	if !b.opts.Reclaim || b.consumer.Store.Release(ctx, msgs...) != nil {
 		return msgs
 	}
 	return nil
@@ -269,11 +269,11 @@ func (b *Inbox) has(m store.Message) bool {
 }
 
 // Finish acknowledges what was read and means nothing to a worker.
-func (b *Inbox) Finish(ctx context.Context) error { return b.desk.Finish(ctx) }
+func (b *Inbox) Finish(ctx context.Context) error { return b.consumer.Finish(ctx) }
 
 // Held are the messages that were read and not handled yet.
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Concat(append(slices.Clone(b.batches), b.waiting.all(), b.desk.Held())...)
+	return slices.Concat(append(slices.Clone(b.batches), b.waiting.all(), b.consumer.Held())...)
 }

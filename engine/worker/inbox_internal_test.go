@@ -15,7 +15,7 @@ import (
 func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 	t.Parallel()
 	b := Inbox{
-		opts: delivery.Options{Tenants: delivery.NewRoster("a", "b"), Batch: 8, Block: time.Second, Gate: &delivery.Gate{}},
+		opts: delivery.Options{Tenants: delivery.NewTenantSet("a", "b"), Batch: 8, Block: time.Second, Isolation: &delivery.Isolation{}},
 		busy: map[address]bool{}, changed: make(chan struct{}),
 	}
 	var msgs []store.Message
@@ -25,7 +25,7 @@ func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 			msgs = append(msgs, store.Message{Tenant: tenant, ID: fmt.Sprintf("1-%d", n), Event: e})
 		}
 	}
-	b.company.Saw(msgs, time.Unix(1, 0))
+	b.contention.Saw(msgs, time.Unix(1, 0))
 	b.waiting.put(msgs)
 	var batches [][]store.Message
 	for range 2 {

@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// told are messages as tests write them: tenant and number.
-func told(texts ...string) (msgs []store.Message) {
+// reportTo are messages as tests write them: tenant and number.
+func reportTo(texts ...string) (msgs []store.Message) {
 	for _, text := range texts {
 		msgs = append(msgs, store.Message{Tenant: text[:1], ID: text[1:]})
 	}
@@ -27,7 +27,7 @@ func text(msgs []store.Message) string {
 func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	var q queues
-	q.put(told("a1", "a2", "a3", "a4", "b1", "c1", "c2"))
+	q.put(reportTo("a1", "a2", "a3", "a4", "b1", "c1", "c2"))
 	var order []string
 	for q.tenants() > 0 {
 		msgs := q.next()
@@ -44,13 +44,13 @@ func TestTenantsTakeTurns(t *testing.T) {
 func TestWhatComesBackIsFirst(t *testing.T) {
 	t.Parallel()
 	var q queues
-	q.put(told("a1", "b1", "b2"))
-	q.back(told("b0"))
+	q.put(reportTo("a1", "b1", "b2"))
+	q.back(reportTo("b0"))
 	q.back(nil)
 	if got, want := text(q.all()), "b0 b1 b2 a1"; got != want || q.size != 4 || q.tenants() != 2 {
 		t.Errorf("%d messages of %d tenants wait: %s, want %s", q.size, q.tenants(), got, want)
 	}
-	if !q.has(told("b2")[0]) || q.has(told("a2")[0]) {
+	if !q.has(reportTo("b2")[0]) || q.has(reportTo("a2")[0]) {
 		t.Error("it is not known what waits")
 	}
 }
@@ -59,7 +59,7 @@ func TestWhatComesBackIsFirst(t *testing.T) {
 func TestTenantsWithMuch(t *testing.T) {
 	t.Parallel()
 	var q queues
-	q.put(told("a1", "a2", "b1", "c1", "c2", "c3"))
+	q.put(reportTo("a1", "a2", "b1", "c1", "c2", "c3"))
 	if got := strings.Join(q.with(2), " "); got != "a c" {
 		t.Errorf("those with two or more are %q, want a and c", got)
 	}

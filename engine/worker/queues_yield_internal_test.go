@@ -6,8 +6,8 @@ import "testing"
 func TestYield(t *testing.T) {
 	t.Parallel()
 	var q queues
-	q.put(told("a1", "b1", "b2"))
-	q.back(told("b0"))
+	q.put(reportTo("a1", "b1", "b2"))
+	q.back(reportTo("b0"))
 	q.yield()
 	if got, want := text(q.all()), "a1 b0 b1 b2"; got != want {
 		t.Errorf("%s wait, want %s", got, want)

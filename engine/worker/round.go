@@ -24,7 +24,7 @@ type round struct {
 	definitions map[string]*execution  // by name and version: what an execution of it begins as
 	commits     []store.Commit
 	planned     []*store.Message // that each of the commits answers
-	paper       paper            // that they are written on
+	arena       arena            // that they are written on
 	refused     []store.Message  // for which Redis has no memory …
 	full        error            // … as it says; nil if it has
 }
@@ -50,7 +50,7 @@ func (r *round) end() {
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := s.round
 	r.batch = batch
-	r.paper.fresh(s.opts)
+	r.arena.fresh(s.opts)
 	defer r.end()
 	if err := r.gather(ctx); err != nil {
 		return batch, r.broken(batch, err)
@@ -58,7 +58,7 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 	from := 0 // all before it is done
 	for i := range batch {
 		m := &batch[i]
-		s.desk().Tell(delivery.Activity{What: delivery.Began, Message: *m})
+		s.consumer().Tell(delivery.Activity{What: delivery.Began, Message: *m})
 		planned, err := r.plan(ctx, m)
 		if err != nil {
 			return r.left(from), r.broken(r.left(from), err)
@@ -71,7 +71,7 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		if !planned {
 			from = i
 			r.keep()
-			if err := r.alone(ctx, m); err != nil {
+			if err := r.single(ctx, m); err != nil {
 				return r.left(from), err
 			}
 			from = i + 1
@@ -95,9 +95,9 @@ func (r *round) left(from int) []store.Message {
 	return r.batch[from:]
 }
 
-// alone takes a message through by itself. That Redis is full for it is not an error yet.
-func (r *round) alone(ctx context.Context, m *store.Message) error {
-	err := r.desk().Handle(ctx, *m, r.handle)
+// single takes a message through by itself. That Redis is full for it is not an error yet.
+func (r *round) single(ctx context.Context, m *store.Message) error {
+	err := r.consumer().Handle(ctx, *m, r.handle)
 	if store.Full(err) {
 		r.refused, r.full = append(r.refused, *m), err
 		return nil
@@ -110,7 +110,7 @@ func (r *round) alone(ctx context.Context, m *store.Message) error {
 func (r *round) broken(msgs []store.Message, err error) error {
 	clear(r.executions)
 	for _, m := range msgs {
-		r.desk().Tell(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
+		r.consumer().Tell(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
 	}
 	return err
 }
@@ -207,7 +207,7 @@ func (r *round) whole(ctx context.Context, w store.Whole) *execution {
 	if w.Version == 0 || decide.Status(w.Status).Ended() {
 		return nil
 	}
-	env, err := r.library.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
+	env, err := r.documents.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
 	if err != nil {
 		return nil
 	}
@@ -234,7 +234,7 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 	delete(r.executions, key) // until it is known that nothing is wrong with it
 	base := x.state.Version
 	before := base
-	d := r.paper.sheet()
+	d := r.arena.decision()
 	if _, err := apply(x, m.Event, &d); err != nil {
 		return false, r.redis(ctx, err)
 	}
@@ -254,13 +254,13 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 		if r.executions[key] == nil {
 			return true, nil // it has been taken through by itself
 		}
-		base, d = x.state.Version, r.paper.sheet()
+		base, d = x.state.Version, r.arena.decision()
 	}
 }
 
 // plain reports whether a message is an event of the engine's own about an execution.
 func plain(m *store.Message) bool {
-	return m.Err == nil && !delivery.Suspect(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
+	return m.Err == nil && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
 }
 
 // redis is an error if it is Redis', or one of the way to it.
@@ -283,7 +283,7 @@ func (r *round) draft(x *execution, m *store.Message, before int64, d step) (las
 	if err != nil {
 		return false, false
 	}
-	r.paper.used(d.Decision)
+	r.arena.used(d.Decision)
 	r.commits, r.planned = append(r.commits, c), append(r.planned, m)
 	return last, true
 }
@@ -344,21 +344,21 @@ func (r *round) flush(ctx context.Context) error {
 	}
 	var again []*store.Message
 	for i := range commits {
-		if !r.settle(&commits[i], done[i], planned[i]) && (len(again) == 0 || again[len(again)-1] != planned[i]) {
+		if !r.finish(&commits[i], done[i], planned[i]) && (len(again) == 0 || again[len(again)-1] != planned[i]) {
 			again = append(again, planned[i])
 		}
 	}
-	r.paper.fresh(r.opts)
+	r.arena.fresh(r.opts)
 	for _, m := range again {
-		if err := r.alone(ctx, m); err != nil {
+		if err := r.single(ctx, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settle takes in what became of a commit, and reports whether its message is dealt with.
-func (r *round) settle(c *store.Commit, done store.Committing, m *store.Message) bool {
+// finish takes in what became of a commit, and reports whether its message is dealt with.
+func (r *round) finish(c *store.Commit, done store.Committing, m *store.Message) bool {
 	written := done.Err == nil && done.Outcome == store.Committed
 	fenced := done.Err == nil && done.Outcome == store.Fenced
 	if written {
@@ -367,7 +367,7 @@ func (r *round) settle(c *store.Commit, done store.Committing, m *store.Message)
 		delete(r.executions, addressOf(m))
 	}
 	if written && c.Ack || fenced {
-		r.desk().Tell(delivery.Activity{What: delivery.Done, Message: *m})
+		r.consumer().Tell(delivery.Activity{What: delivery.Done, Message: *m})
 	}
 	return written || fenced
 }

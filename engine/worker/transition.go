@@ -98,7 +98,7 @@ func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
 	if !ack {
 		return nil
 	}
-	return s.store.Settle(ctx, m)
+	return s.store.AcknowledgeOwned(ctx, m)
 }
 
 // pass commits that an event means nothing, because the state may be outdated
@@ -296,7 +296,7 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ex
 	if decide.Status(kept.Status).Ended() && !retried {
 		return nil, nil
 	}
-	env, err := s.library.Hash(ctx, tenant, kept.Workflow, kept.Definition)
+	env, err := s.documents.Hash(ctx, tenant, kept.Workflow, kept.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +313,7 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*exe
 	if x.refused, err = s.admit(ctx, tenant, e); x.refused != nil || err != nil {
 		return x, err
 	}
-	x.env, x.definition, err = s.library.Version(ctx, tenant, name, version)
+	x.env, x.definition, err = s.documents.Version(ctx, tenant, name, version)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
@@ -328,8 +328,8 @@ func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide
 	}
 	x := &execution{state: state, env: env, definition: kept.Definition, kept: state.Version, weight: len(kept.Snapshot)}
 	for at := x.state.Version; at < kept.Version; {
-		const page = 1000
-		entries, err := s.store.History(ctx, kept.Tenant, kept.ID, at, int(min(page, kept.Version-at)))
+		const batch = 1000
+		entries, err := s.store.History(ctx, kept.Tenant, kept.ID, at, int(min(batch, kept.Version-at)))
 		if err != nil {
 			return nil, err
 		}

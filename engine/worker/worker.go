@@ -11,21 +11,21 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/library"
 	"flunq.io/flunq/engine/store"
 )
 
 // Service is one worker. Several may run side by side, in one process or many.
 type Service struct {
-	inbox   *Inbox
-	store   *store.Store
-	library *library.Library
-	cache   *Cache
-	opts    Options
-	round   *round    // reused, as only one is made at a time
-	began   time.Time // of the step, by the options' clock
+	inbox     *Inbox
+	store     *store.Store
+	documents *definitions.Cache
+	cache     *Cache
+	opts      Options
+	round     *round    // reused, as only one is made at a time
+	began     time.Time // of the step, by the options' clock
 }
 
 // Options of a Service.
@@ -48,7 +48,7 @@ type Options struct {
 
 	// Room, if set, is what Redis has left for executions that begin, shared by the
 	// workers of a process.
-	Room *Room
+	Headroom *Headroom
 
 	// Clock, if set, says when a step has worked for long enough: what is left then is
 	// for later ones, which see what operators want meanwhile. The zero time is no answer.
@@ -66,8 +66,8 @@ const (
 func Defaults() Options { return Options{Chunk: 256, Snapshots: 256} }
 
 // New is a worker on what arrives in an inbox. Workers of one process share a cache.
-func New(st *store.Store, lib *library.Library, cache *Cache, inbox *Inbox, opts Options) *Service {
-	s := &Service{inbox: inbox, store: st, library: lib, cache: cache, opts: opts}
+func New(st *store.Store, lib *definitions.Cache, cache *Cache, inbox *Inbox, opts Options) *Service {
+	s := &Service{inbox: inbox, store: st, documents: lib, cache: cache, opts: opts}
 	s.round = newRound(s)
 	return s
 }
@@ -100,7 +100,7 @@ func (s *Service) enough(x *execution, before int64) bool {
 	return x.state.Version-before >= stepEntries || s.over()
 }
 
-func (s *Service) desk() *delivery.Desk { return s.inbox.desk }
+func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
 
 // handle takes one event through. An error is Redis', and the event is to be
 // handled again; what is wrong with the event itself is dealt with here.
@@ -136,21 +136,21 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if err = cmp.Or(err, untaken); err != nil {
 		return err
 	}
-	return s.store.Settle(ctx, m)
+	return s.store.AcknowledgeOwned(ctx, m)
 }
 
 // reject delivers an event again later, or gives it up and its execution with it.
 func (s *Service) reject(ctx context.Context, m store.Message, cause error) error {
 	s.cache.take(m.Tenant, m.Event.Execution)
-	if again, err := s.desk().Again(ctx, m, cause); again || err != nil {
+	if again, err := s.consumer().Retry(ctx, m, cause); again || err != nil {
 		return err
 	}
-	dead := s.desk().Dead(m, cause)
+	dead := s.consumer().Dead(m, cause)
 	if m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		// An execution that cannot be written to cannot be ended either.
 		if over, err := s.abort(ctx, m, dead); over || store.Temporary(err) {
 			return err
 		}
 	}
-	return s.desk().Bury(ctx, m, dead, nil)
+	return s.consumer().DeadLetter(ctx, m, dead, nil)
 }

@@ -120,13 +120,13 @@ func (c *compiler) call(e *ast.FuncCallExpr) expression {
 		w := c.words(e)
 		return func(m *machine, f *frame) value {
 			reply := m.perform(f, w)
-			return m.room.seen(&reply)
+			return m.reserve.seen(&reply)
 		}
 	case "redis.pcall":
 		w := c.words(e)
 		return func(m *machine, f *frame) value {
 			reply := m.try(f, w)
-			return m.room.seen(&reply)
+			return m.reserve.seen(&reply)
 		}
 	case "unpack", "string.match", "string.byte":
 		all := c.severalOf(e)

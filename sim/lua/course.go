@@ -44,14 +44,14 @@ func (c *course) is(s *Script, sha string, keys, argv []string) bool {
 // add makes a step known, if there is room for it.
 func (c *course) add(before *step, answer *resp.Reply) *step {
 	next := &step{answer: keep(answer)}
-	if c.room(extent(answer)) {
+	if c.reserve(extent(answer)) {
 		before.next, next.other = next, before.next
 	}
 	return next
 }
 
-// room takes room for something. It reports false if there is none.
-func (c *course) room(size int) bool {
+// reserve takes room for something. It reports false if there is none.
+func (c *course) reserve(size int) bool {
 	c.size += size
 	return c.size <= mostInCourse
 }
@@ -88,11 +88,11 @@ func (r *Runner) place(s *Script, keys, argv []string) *place {
 	if c.places == nil {
 		c.seed, c.places = maphash.MakeSeed(), make([]place, mostCourses)
 	}
-	const odd = 0x9e3779b97f4a7c15
+	const irregular = 0x9e3779b97f4a7c15
 	sum := maphash.String(c.seed, s.SHA)
 	for _, words := range [...][]string{keys, argv} {
 		for _, word := range words {
-			sum = (sum ^ maphash.String(c.seed, word)) * odd
+			sum = (sum ^ maphash.String(c.seed, word)) * irregular
 		}
 	}
 	p := &c.places[sum%mostCourses]
@@ -138,7 +138,7 @@ func (w *walk) say(words []string) resp.Reply {
 	}
 	answer := w.redis(words)
 	at := w.taken[len(w.taken)-1]
-	if w.room(len(words)) {
+	if w.reserve(len(words)) {
 		at.words = slices.Clone(words)
 	}
 	w.taken = append(w.taken, w.add(at, &answer))

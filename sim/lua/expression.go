@@ -216,7 +216,7 @@ func record(l list, names []value, values []expression) expression {
 
 // list is a new table of what a list holds.
 func (m *machine) list(f *frame, l *list) *table {
-	t := m.room.table()
+	t := m.reserve.table()
 	if len(l.exprs) > 0 || l.rest != nil {
 		base := l.push(m, f)
 		t.list = append(t.list, m.pile[base:]...)

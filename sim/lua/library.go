@@ -98,15 +98,15 @@ func one(name string, arg expression, line int) expression {
 func status(m *machine, name string, v value) value {
 	switch {
 	case v.is != &aText:
-		return m.room.single("err", "ERR wrong number or type of arguments")
+		return m.reserve.single("err", "ERR wrong number or type of arguments")
 	case name == "redis.status_reply":
-		return m.room.single("ok", v.str)
+		return m.reserve.single("ok", v.str)
 	}
 	s := strings.TrimPrefix(v.str, "-")
 	if !strings.Contains(s, " ") {
 		s = "ERR " + s
 	}
-	return m.room.single("err", s)
+	return m.reserve.single("err", s)
 }
 
 // word is an argument that has to be a text.

@@ -2,9 +2,9 @@ package lua
 
 import "github.com/yuin/gopher-lua/ast"
 
-// lap runs the body of a loop once, and reports whether that ends it, and how the
+// iteration runs the body of a loop once, and reports whether that ends it, and how the
 // script goes on then.
-func lap(m *machine, f *frame, body []statement) (how flow, over bool) {
+func iteration(m *machine, f *frame, body []statement) (how flow, over bool) {
 	switch run(m, f, body) {
 	case broken:
 		return onward, true
@@ -19,7 +19,7 @@ func (c *compiler) while(s *ast.WhileStmt) statement {
 	condition, body := c.condition(s.Condition), c.block(s.Stmts)
 	return func(m *machine, f *frame) flow {
 		for condition(m, f) {
-			if how, over := lap(m, f, body); over {
+			if how, over := iteration(m, f, body); over {
 				return how
 			}
 		}
@@ -44,7 +44,7 @@ func (c *compiler) count(s *ast.NumberForStmt) statement {
 		by := numeric(step(m, f), "'for' step must be a number", line)
 		for ; by > 0 && i <= end || by <= 0 && i >= end; i += by {
 			f.vars[slot] = number(i)
-			if how, over := lap(m, f, body); over {
+			if how, over := iteration(m, f, body); over {
 				return how
 			}
 		}
@@ -73,7 +73,7 @@ func (c *compiler) each(s *ast.GenericForStmt) statement {
 		t := tabled(list(m, f), "ipairs", line)
 		for i := 1; i <= len(t.list) && t.list[i-1].is != nil; i++ {
 			f.vars[index], f.vars[element] = number(float64(i)), t.list[i-1]
-			if how, over := lap(m, f, body); over {
+			if how, over := iteration(m, f, body); over {
 				return how
 			}
 		}

@@ -21,7 +21,7 @@ type machine struct {
 	joined     []byte   // likewise, of texts
 	found      []uint8  // where a field stood when it was looked for last, by the place in the script
 	matching   pattern
-	room       room
+	reserve    reserve
 }
 
 // frame is the variables of a function that is at work.
@@ -104,7 +104,7 @@ func (m *machine) run(p *program, sha string, keys, argv []string) (reply resp.R
 		}
 	}()
 	m.keys, m.argv = m.lists[0].of(keys), m.lists[1].of(argv)
-	m.room.clear()
+	m.reserve.clear()
 	if len(m.found) < p.sites {
 		m.found = make([]uint8, p.sites)
 	}

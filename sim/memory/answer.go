@@ -17,7 +17,7 @@ import (
 // through a connection would. It reports false, and has done nothing, if it does
 // not know such commands: then that way has to be gone.
 func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
-	room, direct := cmd.(interface{ Room() *[]byte }) // its reply is wanted as it is sent
+	buffer, direct := cmd.(interface{ Buffer() *[]byte }) // its reply is wanted as it is sent
 	if !direct && !answerable(cmd) {
 		return false
 	}
@@ -40,7 +40,7 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 	raw, ok := cmd.(*redis.RawCmd)
 	switch {
 	case direct:
-		into := room.Room()
+		into := buffer.Buffer()
 		*into = reply.Append((*into)[:0])
 	case ok:
 		s.sent = reply.Append(s.sent[:0])

@@ -15,7 +15,7 @@ type group struct {
 	last      streamID // that was delivered
 	read      int64    // entries, of all that were ever added; unknown if it is negative
 	pending   []*pending
-	spare     []pending   // for those to come
+	free      []pending   // for those to come
 	consumers []*consumer // by their names
 }
 
@@ -102,12 +102,12 @@ func (g *group) find(id streamID) *pending {
 // give makes an entry pending that was none.
 func (g *group) give(p pending) *pending {
 	p.owner.count++
-	if len(g.spare) == 0 {
+	if len(g.free) == 0 {
 		const some = 8
-		g.spare = make([]pending, some)
+		g.free = make([]pending, some)
 	}
-	it := &g.spare[0]
-	*it, g.spare = p, g.spare[1:]
+	it := &g.free[0]
+	*it, g.free = p, g.free[1:]
 	g.pending = slices.Insert(g.pending, g.search(p.streamID), it)
 	return it
 }

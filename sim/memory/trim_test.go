@@ -31,7 +31,7 @@ func TestMemoryTrims(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range msgs {
-			if err := st.Settle(ctx, m); err != nil {
+			if err := st.AcknowledgeOwned(ctx, m); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -77,10 +77,10 @@ const (
 // readKeep reads what a mock keeps: the state at first, or its scope and the state. A
 // state that happens to have a member "scope" is told apart by what that says.
 func readKeep(r *nodes.Reader, n *yaml.Node) (state any, shared bool) {
-	scope, alone := scopeIn(n)
+	scope, single := scopeIn(n)
 	known := scope == scopeExecution || scope == scopeShared
 	meant := nodes.Fields{scopeExecution: nil, scopeShared: nil}.Nearest(scope)
-	if !known && (!alone || meant == "") {
+	if !known && (!single || meant == "") {
 		return r.Data(n), false
 	}
 	r.Object(n, "keep", nodes.Fields{
@@ -98,24 +98,24 @@ func readKeep(r *nodes.Reader, n *yaml.Node) (state any, shared bool) {
 
 // scopeIn is the scope that an object names, and whether it has no other members than
 // that and a state.
-func scopeIn(n *yaml.Node) (scope string, alone bool) {
+func scopeIn(n *yaml.Node) (scope string, single bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	if n.Kind != yaml.MappingNode {
 		return "", false
 	}
-	alone = true
+	single = true
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		switch key := n.Content[i].Value; key {
 		case "scope":
 			scope = n.Content[i+1].Value
 		case "state":
 		default:
-			alone = false
+			single = false
 		}
 	}
-	return scope, alone
+	return scope, single
 }
 
 // keep answers for a mock that keeps what it is sent, as a service does that stores
@@ -178,14 +178,14 @@ func (t *Transport) once(id string, now func() Response) Response {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known, ok := t.again[id]; ok {
+	if known, ok := t.repeated[id]; ok {
 		return known
 	}
-	if t.again == nil {
-		t.again = map[string]Response{}
+	if t.repeated == nil {
+		t.repeated = map[string]Response{}
 	}
-	t.again[id] = now()
-	return t.again[id]
+	t.repeated[id] = now()
+	return t.repeated[id]
 }
 
 // patched is a value with the members of another one in the place of its own.

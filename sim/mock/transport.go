@@ -33,11 +33,11 @@ type Transport struct {
 	sleep func(ctx context.Context, d time.Duration) error
 	next  http.RoundTripper
 
-	mu    sync.Mutex
-	count []int               // of requests that each mock has answered
-	turns map[string]int      // that requests had, by what is the same when they are sent again
-	again map[string]Response // what was kept for them, likewise
-	own   State
+	mu       sync.Mutex
+	count    []int               // of requests that each mock has answered
+	turns    map[string]int      // that requests had, by what is the same when they are sent again
+	repeated map[string]Response // what was kept for them, likewise
+	own      State
 }
 
 // Exchange is a request and what came of it.

@@ -13,7 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // maxNodes bounds a file after its aliases are written out.
@@ -146,5 +146,5 @@ func (f Fields) hint(word string) string {
 
 // Nearest is the key that may have been meant by a word, or "".
 func (f Fields) Nearest(word string) string {
-	return near.Word(word, slices.Sorted(maps.Keys(f)))
+	return spelling.Word(word, slices.Sorted(maps.Keys(f)))
 }

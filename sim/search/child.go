@@ -66,8 +66,8 @@ func (h *hunt) outlived(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	switch {
 	case !ok:
 		return failure{}, false
-	case late <= h.held(t):
-		return failure{Class: Late, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
+	case late <= h.suspended(t):
+		return failure{Class: Tardy, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
 	default:
 		return failure{Class: Engine, Violation: sim.Violation{
 			Rule: "who is cancelled goes on only until it is told", Execution: end.ID,

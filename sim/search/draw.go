@@ -18,7 +18,7 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 			if sc.chance = h.Kinds; len(h.Kinds) == 0 && h.inOrder {
 				sc = sc.slight(h.Config.Remote)
 			} else {
-				sc = h.operated(h.waiting(h.inCompany(sc)))
+				sc = h.operated(h.waiting(h.withOthers(sc)))
 			}
 			if !yield(sc) || seed == h.Last {
 				return
@@ -48,9 +48,9 @@ func (sc Scenario) slight(remote bool) Scenario {
 	return sc
 }
 
-// inCompany has the executions of some seeds run in two tenants, side by side: one
+// withOthers has the executions of some seeds run in two tenants, side by side: one
 // that nobody asked for if there would be but one.
-func (h *hunt) inCompany(sc Scenario) Scenario {
+func (h *hunt) withOthers(sc Scenario) Scenario {
 	const once = 8
 	if sim.Choice(sc.Seed, "tenants")%once == 1 && h.sociable() {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
@@ -183,7 +183,7 @@ func single(k sim.FaultKind) time.Duration {
 	switch k {
 	case sim.Delay, sim.CrashBefore, sim.CrashAfter:
 		return singleDelay
-	case sim.ToldToStop:
+	case sim.StopRequested:
 		return singleAway
 	case sim.Outage:
 		return singleOutage

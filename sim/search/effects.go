@@ -22,7 +22,7 @@ type Unlike struct {
 }
 
 // unlike compares the calls of two runs.
-func (m *mask) unlike(usual, here []sim.Call) []Unlike {
+func (m *pattern) unlike(usual, here []sim.Call) []Unlike {
 	a, b := m.effects(usual), m.effects(here)
 	all := maps.Clone(a)
 	maps.Copy(all, b)
@@ -91,7 +91,7 @@ func (h *hunt) learnDone(t *sim.Trial) {
 			d = &done{map[string]bool{}, map[Effect]int{}, map[string]bool{}, map[string]bool{}}
 			h.done[sibling(one.root.ID)] = d
 		}
-		effects := h.hidden.effects(one.calls)
+		effects := h.suppressed.effects(one.calls)
 		for e, n := range effects {
 			d.most[e] = max(d.most[e], n)
 		}
@@ -149,18 +149,18 @@ func (h *hunt) weighed(t *sim.Trial, found []failure) []failure {
 			continue
 		}
 		if f, own, ok := h.twice(one); ok {
-			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && (x.Class == Late || own && x.Class == Engine) })
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && (x.Class == Tardy || own && x.Class == Engine) })
 			found = append(found, f)
 			continue
 		}
 		if f, ok := h.undone(t, one); ok {
-			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Late && x.Rule == RuleAnswer })
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Tardy && x.Rule == RuleAnswer })
 			found = append(found, f)
 			continue
 		}
 		if d := h.done[sibling(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
 			for i := range found {
-				if f := &found[i]; of(*f) && f.Class == Late && f.Rule == RuleFaster {
+				if f := &found[i]; of(*f) && f.Class == Tardy && f.Rule == RuleFaster {
 					f.Class = Race
 				}
 			}
@@ -183,7 +183,7 @@ func (h *hunt) twice(one tree) (f failure, own, ok bool) {
 		if c.Idempotent() || undoing(c) {
 			continue
 		}
-		e := h.hidden.effect(*c)
+		e := h.suppressed.effect(*c)
 		if counts[e]++; counts[e] < 2 || counts[e] <= d.most[e] {
 			continue
 		}
@@ -203,7 +203,7 @@ func (h *hunt) twice(one tree) (f failure, own, ok bool) {
 // anybody. A workflow that faults with this very error has not gone on.
 func (h *hunt) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 	d := h.done[sibling(one.root.ID)]
-	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(h.hidden.effects(one.calls))] {
+	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(h.suppressed.effects(one.calls))] {
 		return f, false
 	}
 	for _, s := range t.Struck {
@@ -246,7 +246,7 @@ func (h *hunt) dealtWith(d *done, one tree, at int) bool {
 		if related(lost, c) {
 			return true
 		}
-		if c.Safe() || d.most[h.hidden.effect(*c)] > 0 && !undoing(c) {
+		if c.Safe() || d.most[h.suppressed.effect(*c)] > 0 && !undoing(c) {
 			continue
 		}
 		if went = true; undoing(c) {

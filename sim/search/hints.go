@@ -118,7 +118,7 @@ func (h *hunt) firstMissed(ctx context.Context) error {
 func (h *hunt) earlyHints() []Hint {
 	var out []Hint
 	for _, m := range h.unheard {
-		if m.For == nil || h.told(Hang, m.For.Ref) || h.told(Late, m.For.Ref) {
+		if m.For == nil || h.reported(Hang, m.For.Ref) || h.reported(Tardy, m.For.Ref) {
 			continue
 		}
 		out = append(out, Hint{"early", m.For, fmt.Sprintf(
@@ -144,7 +144,7 @@ func (h *hunt) endlessHints() []Hint {
 			case slices.Contains(calls, at) || slices.Contains(listens, at): // an alias of the YAML
 			case t.Kind == dsl.Call:
 				calls = append(calls, at)
-			case !h.told(Hang, t.Ref):
+			case !h.reported(Hang, t.Ref):
 				listens = append(listens, at)
 			}
 		}
@@ -184,8 +184,8 @@ func timed(def *dsl.Definition, t *dsl.Task) bool {
 	return false
 }
 
-// told reports whether a finding of a class is about a task.
-func (h *hunt) told(class Class, ref string) bool {
+// reported reports whether a finding of a class is about a task.
+func (h *hunt) reported(class Class, ref string) bool {
 	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == class && f.Tasks[ref] > 0 })
 }
 
@@ -194,9 +194,9 @@ func (h *hunt) told(class Class, ref string) bool {
 func (h *hunt) repeatHint() []Hint {
 	var calls []string
 	var first *Repeat
-	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), compareDeeds) {
+	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), compareActions) {
 		r := h.repeated[key]
-		if h.rekeyed[r.Task] != nil || h.retried[r.Task] != nil || h.told(SideEffect, r.Task) || h.onceTells(r) {
+		if h.rekeyed[r.Task] != nil || h.retried[r.Task] != nil || h.reported(SideEffect, r.Task) || h.onceTells(r) {
 			continue
 		}
 		first = cmp.Or(first, r)

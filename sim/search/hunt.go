@@ -29,7 +29,7 @@ type hunt struct {
 	commands, calls map[string]uint64            // of the first run, by service
 	whole           map[string]*class            // outcomes of whole runs, see together
 	known           map[string]map[string]*class // outcomes in which nothing went wrong: by execution, by key
-	hidden          *mask                        // values that follow from the time at which a run starts
+	suppressed      *pattern                     // values that follow from the time at which a run starts
 	done            map[string]*done             // what they have done to the world, by the execution that was started
 	reads           bool                         // the document reads the clock
 	inOrder         bool                         // what happens to an execution follows upon what has happened to it before
@@ -37,7 +37,7 @@ type hunt struct {
 	trace           hash.Hash // of the orders of all runs
 	found           map[string]*Finding
 	timeouts        map[string]*timeouts
-	repeated        map[sim.Deed]*Repeat
+	repeated        map[sim.Action]*Repeat
 	retried         map[string]*retried
 	rekeyed         map[string]*sim.Rekeyed // calls whose idempotency keys are wrong, by task
 	takenBack       map[string]*takenBack   // tries that do not take back what they have done, or not in order
@@ -80,7 +80,7 @@ type verdict struct {
 	failures []failure
 	set      map[string]int // timeouts that were set, by task
 	fired    map[string]int // … and came
-	repeated []sim.Deed
+	repeated []sim.Action
 	retried  []retried
 	rekeyed  []sim.Rekeyed
 	undoings []undoings
@@ -99,7 +99,7 @@ func newHunt(s *Search) *hunt {
 	return &hunt{
 		Search: s, report: &Report{Faults: map[sim.FaultKind]int{}},
 		known: map[string]map[string]*class{}, whole: map[string]*class{}, done: map[string]*done{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
-		timeouts: map[string]*timeouts{}, repeated: map[sim.Deed]*Repeat{},
+		timeouts: map[string]*timeouts{}, repeated: map[sim.Action]*Repeat{},
 		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{}, left: map[string]*leftBehind{}, hearers: map[string]int{}, handling: handling(s.Config.Definition), turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
 	}
 }
@@ -227,10 +227,10 @@ func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 		return nil, err
 	}
 	h.commands, h.calls, h.scene = t.Commands, t.Calls, sceneOf(t)
-	h.hidden = maskOf(nil, nil)
+	h.suppressed = patternOf(nil, nil)
 	switch t.Stop {
 	case "":
-		h.Config.MaxTurns = spareTurns + spareFactor*sum(t.Commands)
+		h.Config.MaxTurns = warmTurns + warmFactor*sum(t.Commands)
 	case sim.TasksUp, sim.TimeUp: // nothing to compare, and it would take as long again
 		return t, nil
 	default:
@@ -240,7 +240,7 @@ func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.hidden = maskOf(t.Ends, other.Ends)
+	h.suppressed = patternOf(t.Ends, other.Ends)
 	return t, h.firstMissed(ctx)
 }
 
@@ -309,7 +309,7 @@ func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(fu
 		}
 		v := h.weigh(t, sc)
 		if sc.Companion == "" {
-			v.failures = append(v.failures, h.odds(t, sc)...)
+			v.failures = append(v.failures, h.anomalies(t, sc)...)
 			if v.calm() {
 				v.known = h.knownFindings(t)
 			}
@@ -397,7 +397,7 @@ func (h *hunt) learn(v *verdict) {
 		if h.known[id] == nil {
 			h.known[id] = map[string]*class{}
 		}
-		key := h.hidden.keysOf(end)
+		key := h.suppressed.keysOf(end)
 		c := h.known[id][key.whole]
 		if c == nil {
 			c = &class{keys: key, end: end, calls: callsBelow(v.trial, end.ID)}
@@ -460,9 +460,9 @@ func (h *hunt) usual() {
 // apartFrom says what a class did to the world and not all others did.
 func (h *hunt) apartFrom(c *class, all []*class) []string {
 	var out []string
-	own := h.hidden.effects(c.calls)
+	own := h.suppressed.effects(c.calls)
 	for _, e := range slices.SortedFunc(maps.Keys(own), Effect.compare) {
-		if !slices.ContainsFunc(all, func(o *class) bool { return h.hidden.effects(o.calls)[e] != own[e] }) {
+		if !slices.ContainsFunc(all, func(o *class) bool { return h.suppressed.effects(o.calls)[e] != own[e] }) {
 			continue
 		}
 		text := e.String()
@@ -511,7 +511,7 @@ func (h *hunt) knownFindings(t *sim.Trial) []string {
 		return out
 	}
 	for _, end := range t.Ends {
-		add(h.known[sibling(end.ID)][h.hidden.key(end)])
+		add(h.known[sibling(end.ID)][h.suppressed.key(end)])
 	}
 	return out
 }
@@ -633,7 +633,7 @@ func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 			return h.report, err
 		}
 	}
-	rank := []Class{Engine, Expectation, SideEffect, Hang, Race, Late}
+	rank := []Class{Engine, Expectation, SideEffect, Hang, Race, Tardy}
 	place := func(f *Finding) int {
 		if !h.Fails(f) {
 			return len(rank)

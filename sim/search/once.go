@@ -20,18 +20,18 @@ import (
 // one or more characters) reach the world at most once per execution.
 func Once(method, pattern string) Check {
 	return Check{Of: func(t *sim.Trial) []sim.Violation {
-		counts := map[sim.Deed]int{}
-		tasks := map[sim.Deed]string{}
-		for deed, n := range t.Deeds {
-			if !matches(deed, method, pattern) {
+		counts := map[sim.Action]int{}
+		tasks := map[sim.Action]string{}
+		for action, n := range t.Actions {
+			if !matches(action, method, pattern) {
 				continue
 			}
-			call := sim.Deed{Execution: deed.Execution, Method: deed.Method, URL: deed.URL}
+			call := sim.Action{Execution: action.Execution, Method: action.Method, URL: action.URL}
 			counts[call] += n
-			tasks[call] = max(tasks[call], deed.Task)
+			tasks[call] = max(tasks[call], action.Task)
 		}
 		var out []sim.Violation
-		for _, call := range slices.SortedFunc(maps.Keys(counts), compareDeeds) {
+		for _, call := range slices.SortedFunc(maps.Keys(counts), compareActions) {
 			if n := counts[call]; n > 1 {
 				out = append(out, sim.Violation{
 					Rule: "once: " + strings.TrimSpace(method+" "+pattern), Execution: call.Execution,
@@ -43,11 +43,11 @@ func Once(method, pattern string) Check {
 	}}
 }
 
-func compareDeeds(d, o sim.Deed) int {
+func compareActions(d, o sim.Action) int {
 	return cmp.Or(cmp.Compare(d.Execution, o.Execution), cmp.Compare(d.Task, o.Task), cmp.Compare(d.Method, o.Method), cmp.Compare(d.URL, o.URL))
 }
 
-func matches(d sim.Deed, method, pattern string) bool {
+func matches(d sim.Action, method, pattern string) bool {
 	if method != "" && method != "*" && !strings.EqualFold(method, d.Method) {
 		return false
 	}
@@ -153,10 +153,10 @@ type Repeat struct {
 
 // repetitions are the calls of a run that are no safe ones, and were made again
 // for the same run of their task.
-func repetitions(t *sim.Trial) []sim.Deed {
-	var out []sim.Deed
-	for _, d := range slices.SortedFunc(maps.Keys(t.Deeds), compareDeeds) {
-		if t.Deeds[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
+func repetitions(t *sim.Trial) []sim.Action {
+	var out []sim.Action
+	for _, d := range slices.SortedFunc(maps.Keys(t.Actions), compareActions) {
+		if t.Actions[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
 			out = append(out, d)
 		}
 	}
@@ -165,7 +165,7 @@ func repetitions(t *sim.Trial) []sim.Deed {
 
 func (h *hunt) countRepeats(v *verdict) {
 	for _, d := range v.repeated {
-		key := sim.Deed{Task: event.ParseRun(d.Task).Ref, Method: d.Method}
+		key := sim.Action{Task: event.ParseRun(d.Task).Ref, Method: d.Method}
 		r := h.repeated[key]
 		if r == nil {
 			r = &Repeat{Task: key.Task, Method: d.Method, URL: d.URL, Scenario: v.scenario}

@@ -95,32 +95,32 @@ func (h *hunt) acts(seed uint64) []sim.Act {
 // attended reports whether there is somebody who does what is not in the document.
 func (sc Scenario) attended() bool { return len(sc.Acts) > 0 || sc.Deadly > 0 || sc.Slow }
 
-// odds are the failures of a run that its ends show.
-func (h *hunt) odds(t *sim.Trial, sc Scenario) []failure {
+// anomalies are the failures of a run that its ends show.
+func (h *hunt) anomalies(t *sim.Trial, sc Scenario) []failure {
 	if !sc.attended() {
 		return h.differing(t)
 	}
 	// What rests is held up as by faults.
-	held := *t
-	held.Struck = slices.Clone(t.Struck)
+	suspended := *t
+	suspended.Struck = slices.Clone(t.Struck)
 	if long := t.Operated.Held; long > 0 {
-		held.Struck = append(held.Struck, sim.Struck{Fault: sim.Fault{Kind: sim.Delay, Amount: long}})
+		suspended.Struck = append(suspended.Struck, sim.Struck{Fault: sim.Fault{Kind: sim.Delay, Amount: long}})
 	}
 	var out []failure
 	for _, end := range t.Ends {
 		if strings.Contains(end.ID, ".") { // others say what became of it
 			continue
 		}
-		if f, ok := h.oddEnd(&held, end, sc); ok {
+		if f, ok := h.unusualEnd(&suspended, end, sc); ok {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// oddEnd is what is wrong with the end of an execution in a run in which operators are
+// unusualEnd is what is wrong with the end of an execution in a run in which operators are
 // at work.
-func (h *hunt) oddEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
+func (h *hunt) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	fail := func(rule, format string, args ...any) (failure, bool) {
 		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
 	}
@@ -133,12 +133,12 @@ func (h *hunt) oddEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 		return failure{}, false
 	case !end.Status.Ended() && !h.waits(t, end, classes):
 		return fail(ruleEnds, "it is %s, and nothing happens any more", end.Status)
-	case cancelled && (!end.Status.Ended() || at.Add(h.held(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
+	case cancelled && (!end.Status.Ended() || at.Add(h.suspended(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
 		return fail("who is cancelled ends", "it was told to %v after its start, and is %s", at.Sub(end.History[0].Time), end.Status)
 	case h.altered(t, end, sc):
 		return failure{}, false
 	}
-	if !h.oddResult(end) {
+	if !h.unusualResult(end) {
 		return failure{}, false
 	}
 	f, ok := h.attribute(t, end)

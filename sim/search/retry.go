@@ -24,20 +24,20 @@ type retried struct {
 
 // retriesIn are such calls of a run.
 func retriesIn(t *sim.Trial) []retried {
-	counts := map[sim.Deed]int{}
-	for d := range t.Deeds {
+	counts := map[sim.Action]int{}
+	for d := range t.Actions {
 		if d.Method == http.MethodPost || d.Method == http.MethodPatch {
 			d.Task = untried(d.Task)
 			counts[d]++
 		}
 	}
-	maps.DeleteFunc(counts, func(_ sim.Deed, n int) bool { return n < 2 }) //nolint:mnd // it was made again
+	maps.DeleteFunc(counts, func(_ sim.Action, n int) bool { return n < 2 }) //nolint:mnd // it was made again
 	if len(counts) == 0 {
 		return nil
 	}
 	repeatable, after := repeatableIn(t)
 	var out []retried
-	for _, d := range slices.SortedFunc(maps.Keys(counts), compareDeeds) {
+	for _, d := range slices.SortedFunc(maps.Keys(counts), compareActions) {
 		if key := d.Execution + " " + d.Task; repeatable[key] {
 			out = append(out, retried{Task: event.ParseRun(d.Task).Ref, Method: d.Method, URL: d.URL, most: counts[d], because: after[key]})
 		}

@@ -81,7 +81,7 @@ func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
 	}
 	t, err := sim.Try(ctx, cfg)
 	if err == nil {
-		sc.companion().Judge(t)
+		sc.companion().Check(t)
 	}
 	return t, err
 }

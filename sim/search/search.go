@@ -35,7 +35,7 @@ type Search struct {
 
 // Fails reports whether a finding is a failure, and not a note.
 func (s *Search) Fails(f *Finding) bool {
-	return f.Class != Late && !slices.Contains(s.Allowed, f.Class)
+	return f.Class != Tardy && !slices.Contains(s.Allowed, f.Class)
 }
 
 // Check is an expectation of every run.
@@ -110,8 +110,8 @@ const (
 	fewestRuns     = 8 // of those
 	usualSingles   = 5000
 	usualTurns     = 5_000_000
-	spareTurns     = 200_000
-	spareFactor    = 100
+	warmTurns      = 200_000
+	warmFactor     = 100
 	usualTasks     = 20_000 // for each execution
 	usualExecutors = 4
 	mostOrders     = 1 << 20

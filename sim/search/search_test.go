@@ -143,14 +143,14 @@ do:
             do:
               - pause: {wait: "${ \"PT1S\" }"}
 `, "", search.Search{})
-	told := hintsOf(r, "timeout")
+	reported := hintsOf(r, "timeout")
 	for _, name := range []string{"short", "none", "useful", "inner", ""} {
-		if told[name] == "" {
+		if reported[name] == "" {
 			t.Errorf("no hint about %q", name)
 		}
 	}
-	if len(told) != 5 || len(r.Findings) != 0 {
-		t.Errorf("hints %v, findings %v", told, r.Findings)
+	if len(reported) != 5 || len(r.Findings) != 0 {
+		t.Errorf("hints %v, findings %v", reported, r.Findings)
 	}
 }
 
@@ -165,7 +165,7 @@ do:
 		t.Fatal("nothing found")
 	}
 	for _, f := range r.Findings {
-		if f.Class != search.Late {
+		if f.Class != search.Tardy {
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}
@@ -263,7 +263,7 @@ do:
   - ask: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {n: "${ .n }"}}}}
 `, `http: [{match: {method: GET}, respond: {body: {n: 1}}}]`,
 		search.Search{Kinds: []sim.FaultKind{sim.CallLost}, Config: sim.Config{With: []*dsl.Definition{child}}, Last: 200, Rate: 2})
-	if len(r.Findings) != 1 || r.Findings[0].Class != search.Late || r.Findings[0].Execution != "sim" {
+	if len(r.Findings) != 1 || r.Findings[0].Class != search.Tardy || r.Findings[0].Execution != "sim" {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
@@ -288,7 +288,7 @@ do:
 	rules := map[string]bool{}
 	for _, f := range r.Findings {
 		rules[f.Rule] = true
-		if f.Class != search.Late {
+		if f.Class != search.Tardy {
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}

@@ -39,7 +39,7 @@ func (h *hunt) failuresOf(t *sim.Trial, sc Scenario) []failure {
 	if sc.Companion != "" {
 		return h.weigh(t, sc).failures
 	}
-	return append(h.weigh(t, sc).failures, h.odds(t, sc)...)
+	return append(h.weigh(t, sc).failures, h.anomalies(t, sc)...)
 }
 
 // smaller makes the world of a failing scenario smaller, and then leaves out

@@ -66,7 +66,7 @@ func (h *hunt) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []str
 		}
 	}
 	if t, err = sim.Try(ctx, cfg); err == nil && sc.Companion != "" {
-		sc.companion().Judge(t)
+		sc.companion().Check(t)
 	}
 	return t, seen, err
 }
@@ -157,14 +157,14 @@ func (h *hunt) compare(f *Finding, t *sim.Trial) {
 			return
 		}
 		all := h.classes(sibling(end.ID))
-		if len(all) == 0 || h.hidden.key(end) == all[0].keys.whole {
+		if len(all) == 0 || h.suppressed.key(end) == all[0].keys.whole {
 			continue
 		}
 		usual := all[0]
 		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
 		f.Differ = unequal("", outcomeValue(usual.end), outcomeValue(end))
-		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return h.hidden.values[sibling(end.ID)][u.Path] })
-		f.Calls = h.hidden.unlike(usual.calls, callsBelow(t, end.ID))
+		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return h.suppressed.values[sibling(end.ID)][u.Path] })
+		f.Calls = h.suppressed.unlike(usual.calls, callsBelow(t, end.ID))
 		if f.Class == Race || f.Rule == RuleFaster {
 			f.Orders = h.orderOf(sibling(end.ID), usual, h.factsOf(t, end), f.Small, string(end.Status))
 			f.Orders.Sides[1].Runs = f.Runs
@@ -182,7 +182,7 @@ func (h *hunt) compareRuns(f *Finding, t *sim.Trial) {
 	here := sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}
 	f.Status = [2]string{all[0].outcome.Status, string(t.Status)}
 	f.Differ = unequal("", outcomeValue(all[0].end), outcomeValue(here))
-	f.Calls = h.hidden.unlike(all[0].calls, callsBelow(t, ""))
+	f.Calls = h.suppressed.unlike(all[0].calls, callsBelow(t, ""))
 	f.Orders = h.orderOf(sibling(h.Config.ID), all[0], h.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
 	f.Orders.Sides[1].Runs = f.Runs
 }

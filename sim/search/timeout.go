@@ -20,10 +20,10 @@ func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= h.bearable(t, usual, task) {
-			return fail(Late, RuleTimeout, task, "the timeout of %s came first", h.runName(task))
+			return fail(Tardy, RuleTimeout, task, "the timeout of %s came first", h.runName(task))
 		}
 		if len(t.Struck) > 0 && otherEvents(usual, got) && !h.overheard(t, end, usual, got) {
-			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", h.runName(task))
+			return fail(Tardy, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", h.runName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
 			"that of %s after %v came, which the faults do not explain", h.runName(task), long)
@@ -32,8 +32,8 @@ func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	switch {
 	case !ok || len(t.Struck) == 0:
 		return failure{}, false
-	case late <= h.held(t):
-		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", h.runName(task))
+	case late <= h.suspended(t):
+		return fail(Tardy, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", h.runName(task))
 	default:
 		return fail(Engine, "a timeout comes when it is due", task,
 			"that of %s was taken back %v after that, which the faults do not explain", h.runName(task), late)
@@ -75,7 +75,7 @@ func spared(t *sim.Trial, usual []*class, got *facts) (task string, late time.Du
 // repeated reports whether the call of a task was made again: one that has taken long
 // the first time is answered at once then.
 func repeated(t *sim.Trial, task string) bool {
-	for d, n := range t.Deeds {
+	for d, n := range t.Actions {
 		if n > 1 && d.Task == task {
 			return true
 		}
@@ -83,8 +83,8 @@ func repeated(t *sim.Trial, task string) bool {
 	return false
 }
 
-// held is how long the faults of a run can have held something up.
-func (*hunt) held(t *sim.Trial) (long time.Duration) {
+// suspended is how long the faults of a run can have held something up.
+func (*hunt) suspended(t *sim.Trial) (long time.Duration) {
 	for _, s := range t.Struck {
 		long += max(s.Cost(), sim.Recovery) // what was begun may have to be begun again
 	}
@@ -99,18 +99,18 @@ func (h *hunt) bearable(t *sim.Trial, usual []*class, task string) time.Duration
 			longest = max(longest, f.lasted(task))
 		}
 	}
-	return longest + h.held(t)
+	return longest + h.suspended(t)
 }
 
 // overheard reports whether an event which reaches an execution where nothing goes wrong
 // did not reach it here, although some task listened all the time that faults can have
 // held the event up.
 func (h *hunt) overheard(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
-	held := h.held(t)
+	suspended := h.suspended(t)
 	for _, c := range usual {
 		for _, f := range c.facts {
 			for _, s := range f.steps {
-				if _, came := got.place[s.key]; !came && h.outside(s.key) && h.listened(end, got, s.at, held) {
+				if _, came := got.place[s.key]; !came && h.outside(s.key) && h.listened(end, got, s.at, suspended) {
 					return true
 				}
 			}
@@ -165,7 +165,7 @@ func (h *hunt) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (fa
 		if known && next < left.remaining || left.after > h.bearable(t, usual, run) {
 			continue
 		}
-		return failure{Class: Late, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
+		return failure{Class: Tardy, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
 			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, h.runName(run))}, task: event.ParseRun(run).Ref}, true
 	}
 	return failure{}, false

@@ -19,7 +19,7 @@ func (h *hunt) together() bool { return h.Config.Executions > 1 && h.Config.Mock
 func (h *hunt) runKey(t *sim.Trial) string {
 	var parts []string
 	for _, end := range t.Ends {
-		parts = append(parts, sibling(end.ID)+" "+h.hidden.key(end))
+		parts = append(parts, sibling(end.ID)+" "+h.suppressed.key(end))
 	}
 	slices.Sort(parts)
 	sum := sha256.Sum256(append([]byte(strings.Join(parts, "\n")), event.Encode(t.Shared)...))

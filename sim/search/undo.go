@@ -108,7 +108,7 @@ func (h *hunt) countUndoings(v *verdict) {
 	seen := map[string]bool{} // a try in a loop fails several times in a run
 	for i := range v.undoings {
 		u := &v.undoings[i]
-		found, wrong := u.judge()
+		found, wrong := u.check()
 		if !wrong || seen[u.try] {
 			continue
 		}
@@ -122,9 +122,9 @@ func (h *hunt) countUndoings(v *verdict) {
 	}
 }
 
-// judge finds a call that nothing takes back, though others are, or nothing is called at
+// check finds a call that nothing takes back, though others are, or nothing is called at
 // all; and two that are taken back in the order in which they were done.
-func (u *undoings) judge() (out takenBack, wrong bool) {
+func (u *undoings) check() (out takenBack, wrong bool) {
 	out.failed = u.failed
 	by := make([]int, len(u.before)) // which call takes back which one; -1 for none
 	taken := map[int]bool{}
@@ -215,7 +215,7 @@ func (h *hunt) leftHint() []Hint {
 	for _, ref := range slices.Sorted(maps.Keys(h.left)) {
 		l := h.left[ref]
 		switch {
-		case h.Config.Definition.Task(ref) == nil || h.Config.Definition.Task(l.failed) == nil || h.told(SideEffect, ref):
+		case h.Config.Definition.Task(ref) == nil || h.Config.Definition.Task(l.failed) == nil || h.reported(SideEffect, ref):
 		case first == nil:
 			first = l
 		default:

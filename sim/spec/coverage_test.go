@@ -11,7 +11,7 @@ import (
 )
 
 // missed is what no case of a test file has reached: kind, line and name of each point.
-func missed(t *testing.T, w world) string {
+func missed(t *testing.T, w files) string {
 	t.Helper()
 	s := suite(t, w)
 	c := spec.NewCoverage()
@@ -90,7 +90,7 @@ func TestCoverage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := strings.ReplaceAll(c.want, "13 default:", "13 case:")
-			if diff := cmp.Diff(want, missed(t, world{"order.test.yaml": c.tests + "\n"})); diff != "" {
+			if diff := cmp.Diff(want, missed(t, files{"order.test.yaml": c.tests + "\n"})); diff != "" {
 				t.Errorf("not reached (-want +got):\n%s", diff)
 			}
 		})
@@ -100,7 +100,7 @@ func TestCoverage(t *testing.T) {
 // Timeouts of all kinds, branches, and catches without anything to do.
 func TestCoverageOfTimeouts(t *testing.T) {
 	t.Parallel()
-	w := world{
+	w := files{
 		"slow.yaml": `document: {dsl: '1.0.3', namespace: shop, name: slow, version: '0.1.0'}
 timeout: {after: P9D}
 do:

@@ -27,9 +27,9 @@ const (
 	remove                   // a member
 )
 
-func (j *judge) at(n *yaml.Node) Place { return Place{j.suite.File, n.Line, n.Column} }
+func (j *checker) at(n *yaml.Node) Place { return Place{j.suite.File, n.Line, n.Column} }
 
-func (j *judge) replace(n *yaml.Node, value any) edit {
+func (j *checker) replace(n *yaml.Node, value any) edit {
 	return edit{op: replace, file: j.suite.File, node: n, value: value}
 }
 
@@ -43,7 +43,7 @@ func (m mismatch) edit() edit {
 
 // endingEdits make expect say how the run ended: its status, and an output or an
 // error in the place of what it does not have.
-func (j *judge) endingEdits() []edit {
+func (j *checker) endingEdits() []edit {
 	e, got := j.Expect, j.outcome.status()
 	if e.node == nil {
 		return nil // Update writes the whole of it
@@ -69,7 +69,7 @@ func (j *judge) endingEdits() []edit {
 }
 
 // inPlaceOf puts a member in the place of another, if that is there. An empty key is none.
-func (j *judge) inPlaceOf(wrong, key string, value any) []edit {
+func (j *checker) inPlaceOf(wrong, key string, value any) []edit {
 	change := edit{file: j.suite.File, key: key, value: value}
 	at, old := memberOf(j.Expect.node, wrong)
 	switch {
@@ -88,7 +88,7 @@ func (j *judge) inPlaceOf(wrong, key string, value any) []edit {
 }
 
 // short is the run's error as people write it.
-func (j *judge) short() any {
+func (j *checker) short() any {
 	p := j.outcome.Error
 	if p == nil {
 		return nil
@@ -122,7 +122,7 @@ func (v *Verdict) whole() map[string]any {
 	case o.status() == decide.Completed:
 		out["output"] = decoded(o.Output)
 	case o.Error != nil:
-		out["error"] = (&judge{Case: v.Case, outcome: o}).short()
+		out["error"] = (&checker{Case: v.Case, outcome: o}).short()
 	}
 	return out
 }

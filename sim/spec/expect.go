@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/near"
+	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/sim/nodes"
 )
@@ -90,7 +90,7 @@ func (r *reading) expect(n *yaml.Node) Expect {
 }
 
 func hint(word string, all []string) string {
-	if guess := near.Word(word, all); guess != "" {
+	if guess := spelling.Word(word, all); guess != "" {
 		return "did you mean \"" + guess + "\"?"
 	}
 	return "want one of " + strings.Join(all, ", ")

@@ -56,7 +56,7 @@ func (c *Case) Run(ctx context.Context, base sim.Config, see func(*Outcome)) (*V
 		if see != nil {
 			see(o)
 		}
-		if v.Differences = c.Judge(o); len(v.Differences) > 0 {
+		if v.Differences = c.Check(o); len(v.Differences) > 0 {
 			break
 		}
 	}
@@ -194,8 +194,8 @@ func (o *Outcome) emitted() (envelopes []any, tasks []string) {
 // token is what a sealed secret looks like.
 func token() *regexp.Regexp { return regexp.MustCompile("\ue000[^\ue000]*\ue000") }
 
-// Hide puts *** in the place of the case's secrets.
-func (c *Case) Hide(text string) string {
+// Redact puts *** in the place of the case's secrets.
+func (c *Case) Redact(text string) string {
 	if len(c.Secrets) == 0 {
 		return text
 	}

@@ -38,10 +38,10 @@ do:
       if: ${ .amount == 13 }
 `
 
-// world is files by name.
-type world map[string]string
+// files is files by name.
+type files map[string]string
 
-func (w world) read(file string) ([]byte, error) {
+func (w files) read(file string) ([]byte, error) {
 	if text, ok := w[file]; ok {
 		return []byte(text), nil
 	}
@@ -49,7 +49,7 @@ func (w world) read(file string) ([]byte, error) {
 }
 
 // suite reads a test file beside the order workflow.
-func suite(t testing.TB, w world) *spec.Suite {
+func suite(t testing.TB, w files) *spec.Suite {
 	t.Helper()
 	w["order.yaml"] = order
 	s, _, err := spec.NewLoader(w.read).Load("order.test.yaml")
@@ -75,7 +75,7 @@ const mocks = `mocks: {http: [{match: {url: "https://pay.example/charge"}, respo
 // differences of one case, a line for each.
 func differences(t *testing.T, test string) string {
 	t.Helper()
-	s := suite(t, world{"order.test.yaml": mocks + "tests:\n" + test})
+	s := suite(t, files{"order.test.yaml": mocks + "tests:\n" + test})
 	var out []string
 	for _, d := range run(t, s.Cases[0], nil).Differences {
 		line := fmt.Sprintf("%s%s %d:%d", d.Expect, d.Path, d.At.Line, d.At.Col)
@@ -93,7 +93,7 @@ func differences(t *testing.T, test string) string {
 	return strings.Join(out, "\n")
 }
 
-func TestJudge(t *testing.T) {
+func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ test, want string }{
 		"nothing expected":            {`  - {name: a}`, ""},
@@ -157,7 +157,7 @@ func TestJudge(t *testing.T) {
 // A request that nothing answers fails the case, whatever the workflow makes of it.
 func TestUnansweredRequest(t *testing.T) {
 	t.Parallel()
-	s := suite(t, world{"order.test.yaml": "tests: [{name: a, expect: {status: faulted}}]\n"})
+	s := suite(t, files{"order.test.yaml": "tests: [{name: a, expect: {status: faulted}}]\n"})
 	found := run(t, s.Cases[0], nil).Differences
 	if len(found) != 1 || found[0].Expect != "mocks" || !strings.HasPrefix(found[0].Why, "no mock answers POST https://pay.example/charge") {
 		t.Errorf("differences are %+v, want one about the mocks", found)
@@ -165,9 +165,9 @@ func TestUnansweredRequest(t *testing.T) {
 }
 
 // Secrets are not shown where they differ.
-func TestSecretsAreHidden(t *testing.T) {
+func TestSecretsAreRedacted(t *testing.T) {
 	t.Parallel()
-	w := world{
+	w := files{
 		"order.yaml": `document: {dsl: '1.0.3', namespace: shop, name: order, version: '0.1.0'}
 use: {secrets: [token]}
 do: [{leak: {set: {token: "${ $secrets.token }"}}}]
@@ -187,7 +187,7 @@ do: [{leak: {set: {token: "${ $secrets.token }"}}}]
 // Every mistake of a test file has its place.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	w := world{"order.yaml": order, "x.json": "[1"}
+	w := files{"order.yaml": order, "x.json": "[1"}
 	w["order.test.yaml"] = `with: [none.yaml]
 input: "@x.json"
 tests:
@@ -239,7 +239,7 @@ x.json:1:1: this [ is never closed`
 // What several test files name is read once.
 func TestFilesAreReadOnce(t *testing.T) {
 	t.Parallel()
-	w := world{"order.yaml": order, "m.yaml": "http: []", "in.json": "{}"}
+	w := files{"order.yaml": order, "m.yaml": "http: []", "in.json": "{}"}
 	read := map[string]int{}
 	l := spec.NewLoader(func(file string) ([]byte, error) {
 		read[file]++
@@ -260,7 +260,7 @@ func TestFilesAreReadOnce(t *testing.T) {
 }
 
 func BenchmarkCases(b *testing.B) {
-	s := suite(b, world{"order.test.yaml": mocks + "tests: [{name: a, expect: {output: {paid: true}, tasks: [pay, decide, review, done]}}]\n"})
+	s := suite(b, files{"order.test.yaml": mocks + "tests: [{name: a, expect: {output: {paid: true}, tasks: [pay, decide, review, done]}}]\n"})
 	n := 0
 	for b.Loop() {
 		if v := run(b, s.Cases[0], nil); len(v.Differences) > 0 {

@@ -12,30 +12,30 @@ import (
 // text is the source of a YAML file, in which nodes are found by their places.
 type text struct {
 	source []byte
-	lines  []int               // where each begins
-	above  map[*yaml.Node]spot // where each node stands
+	lines  []int                   // where each begins
+	above  map[*yaml.Node]position // where each node stands
 }
 
-// spot is where a node stands in its tree.
-type spot struct {
+// position is where a node stands in its tree.
+type position struct {
 	inFlow bool
 	key    *yaml.Node // nil: it is an item of a list, or the root
 }
 
 func newText(source []byte, root *yaml.Node) *text {
-	t := &text{source: source, lines: []int{0}, above: map[*yaml.Node]spot{}}
+	t := &text{source: source, lines: []int{0}, above: map[*yaml.Node]position{}}
 	for i, c := range source {
 		if c == '\n' {
 			t.lines = append(t.lines, i+1)
 		}
 	}
-	t.walk(root, spot{})
+	t.walk(root, position{})
 	return t
 }
 
-func (t *text) walk(n *yaml.Node, at spot) {
+func (t *text) walk(n *yaml.Node, at position) {
 	t.above[n] = at
-	inner := spot{inFlow: at.inFlow || n.Style&yaml.FlowStyle != 0}
+	inner := position{inFlow: at.inFlow || n.Style&yaml.FlowStyle != 0}
 	for i, child := range n.Content {
 		inner.key = nil
 		if n.Kind == yaml.MappingNode && i%2 == 1 {

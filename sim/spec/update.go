@@ -205,7 +205,7 @@ func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read fun
 	}
 	for _, v := range verdicts {
 		i := slices.Index(s.Cases, v.Case)
-		for _, d := range after.Cases[i].Judge(v.Outcome) {
+		for _, d := range after.Cases[i].Check(v.Outcome) {
 			if len(d.edits) > 0 {
 				return fmt.Errorf("%s:%d: what happened cannot be written: %s%s would still differ", s.File, v.Case.At.Line, d.Expect, d.Path)
 			}

@@ -10,7 +10,7 @@ import (
 )
 
 // updated runs all cases of a test file, and gives what Update makes of it.
-func updated(t *testing.T, w world) map[string]string {
+func updated(t *testing.T, w files) map[string]string {
 	t.Helper()
 	s := suite(t, w)
 	var verdicts []*spec.Verdict
@@ -120,7 +120,7 @@ func TestUpdate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := mocks + "tests:\n" + c.before
-			got := updated(t, world{"order.test.yaml": before})["order.test.yaml"]
+			got := updated(t, files{"order.test.yaml": before})["order.test.yaml"]
 			if diff := cmp.Diff(mocks+"tests:\n"+c.after, got); diff != "" {
 				t.Errorf("the file differs (-want +got):\n%s", diff)
 			}
@@ -131,7 +131,7 @@ func TestUpdate(t *testing.T) {
 // An output that stands in a file of its own is changed there.
 func TestUpdateOfNamedFile(t *testing.T) {
 	t.Parallel()
-	got := updated(t, world{
+	got := updated(t, files{
 		"order.test.yaml": mocks + "tests: [{name: a, expect: {output: '@out.json'}}]\n",
 		"out.json":        "{\n  \"paid\": \"yes\",\n  \"tags\": [\"a\"]\n}\n",
 	})
@@ -144,8 +144,8 @@ func TestUpdateOfNamedFile(t *testing.T) {
 // What cannot be written without touching the rest is refused, with the place.
 func TestUpdateRefuses(t *testing.T) {
 	t.Parallel()
-	s := suite(t, world{"order.test.yaml": mocks + "tests:\n  - {name: a, expect: &all {elapsed: P2D}}\n  - {name: b, expect: {elapsed: &long P2D}}\n"})
-	_, err := s.Update([]*spec.Verdict{run(t, s.Cases[0], nil), run(t, s.Cases[1], nil)}, world{}.read)
+	s := suite(t, files{"order.test.yaml": mocks + "tests:\n  - {name: a, expect: &all {elapsed: P2D}}\n  - {name: b, expect: {elapsed: &long P2D}}\n"})
+	_, err := s.Update([]*spec.Verdict{run(t, s.Cases[0], nil), run(t, s.Cases[1], nil)}, files{}.read)
 	if err == nil || !strings.HasPrefix(err.Error(), "order.test.yaml:4: what happened cannot be written here") {
 		t.Errorf("Update = %v, want the line with the anchor", err)
 	}

@@ -18,9 +18,9 @@ type Stamp struct {
 
 // Options say how an axis is drawn.
 type Options struct {
-	Wide      bool    // moments with several steps get room, so that their order can be seen
-	TickRoom  float64 // how far ticks stand from each other at least, of 100
-	BreakRoom float64 // how wide a break is at least, of 100, unless there are many
+	Wide       bool    // moments with several steps get room, so that their order can be seen
+	TickWidth  float64 // how far ticks stand from each other at least, of 100
+	BreakWidth float64 // how wide a break is at least, of 100, unless there are many
 }
 
 // Scale says where on the axis of a chart a moment stands, from 0 to 100.
@@ -113,14 +113,14 @@ const mostPauses = 8
 
 // pauses finds the stretches in which nothing happens for long.
 func (s *Scale) pauses() {
-	room := mostPauses
+	left := mostPauses
 	var within func(from, to int)
 	within = func(from, to int) {
 		longest := s.longest(from, to)
-		if len(longest) == 0 || len(longest) > room {
+		if len(longest) == 0 || len(longest) > left {
 			return
 		}
-		room -= len(longest)
+		left -= len(longest)
 		slices.Sort(longest)
 		for _, i := range longest {
 			s.moments[i].broken = true
@@ -171,8 +171,8 @@ func (s *Scale) place() {
 		step = min(stepWidth, mostSteps/float64(max(steps, 1)))
 	}
 	width := s.placeAll(step, pauseWidth)
-	if n := float64(len(s.Breaks)); n > 0 && s.opts.BreakRoom > 100*pauseWidth/width {
-		share := min(s.opts.BreakRoom/100, 0.5/n)
+	if n := float64(len(s.Breaks)); n > 0 && s.opts.BreakWidth > 100*pauseWidth/width {
+		share := min(s.opts.BreakWidth/100, 0.5/n)
 		width = s.placeAll(step, max(pauseWidth, share*(width-n*pauseWidth)/(1-n*share)))
 	}
 	s.shrink(100 / width) // percent
@@ -277,7 +277,7 @@ func (s *Scale) round(from, to int) {
 	if long <= 0 {
 		return
 	}
-	step := roundStep(time.Duration(float64(long) / max((b.to-a.from)/s.opts.TickRoom, 1)))
+	step := roundStep(time.Duration(float64(long) / max((b.to-a.from)/s.opts.TickWidth, 1)))
 	for d := step; d <= long; d += step {
 		at := a.at.Add(d)
 		label := "+" + history.Duration(at.Sub(s.moments[0].at))
@@ -286,14 +286,14 @@ func (s *Scale) round(from, to int) {
 		}
 		s.tick(Tick{s.X(Stamp{at, 0}), label, at, false})
 	}
-	if last := s.Ticks[len(s.Ticks)-1]; b.from-last.X > s.opts.TickRoom && from == 0 {
+	if last := s.Ticks[len(s.Ticks)-1]; b.from-last.X > s.opts.TickWidth && from == 0 {
 		s.tick(Tick{b.from, "+" + history.Duration(b.at.Sub(s.moments[0].at)), b.at, false})
 	}
 }
 
 // tick adds one where there is room.
 func (s *Scale) tick(t Tick) {
-	if n := len(s.Ticks); n > 0 && t.X-s.Ticks[n-1].X < s.opts.TickRoom {
+	if n := len(s.Ticks); n > 0 && t.X-s.Ticks[n-1].X < s.opts.TickWidth {
 		if !t.Major || s.Ticks[n-1].Major {
 			return
 		}

@@ -7,10 +7,10 @@ package quiet
 
 import "github.com/charmbracelet/lipgloss"
 
-var _ = told()
+var _ = answered()
 
-// told answers the question in advance; tui draws without the answer.
-func told() bool {
+// answered answers the question in advance; tui draws without the answer.
+func answered() bool {
 	lipgloss.SetHasDarkBackground(true)
 	return true
 }

@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+)
+
+// duty says which services run, and how.
+type duty struct {
+	URL       string   `json:"url"`
+	Tenant    string   `json:"tenant"`
+	Others    []string `json:"others"` // tenants besides
+	Workers   bool     `json:"workers"`
+	Executors bool     `json:"executors"`
+	Timers    bool     `json:"timers"`
+	Remote    bool     `json:"remote"` // tasks that only compute go through the stream
+	Idle      bool     `json:"idle"`   // reads wait as long as in a deployment: it does not matter how soon they end
+}
+
+// engine makes the services of a duty.
+func (d duty) engine(rdb *redis.Client, opts engine.Options) (*engine.Engine, error) {
+	opts.Process = "bench-" + strings.ToLower(rand.Text()[:8])
+	opts.Tenants, opts.Discover, opts.Remote = append([]string{d.Tenant}, d.Others...), false, d.Remote
+	for n, on := range map[*int]bool{&opts.Workers: d.Workers, &opts.Executors: d.Executors, &opts.Timers: d.Timers} {
+		if !on {
+			*n = 0
+		}
+	}
+	limits := executor.DefaultLimits()
+	limits.AllowLoopback = true
+	opts.Calls, opts.Transport, opts.Breakers = limits, executor.NewTransport(limits), nil
+	if !d.Idle {
+		opts.Block(shortBlock)
+	} else if !d.Workers {
+		opts.Retention = engine.Retention{} // keeping streams short is no part of what timer services do
+	}
+	return engine.New(rdb, opts)
+}
+
+// shortBlock is how long reads wait where somebody waits for the services to end.
+const shortBlock = 100 * time.Millisecond
+
+// services is the services of a duty, in this process or in others.
+type services struct {
+	trips trips // of the services of this process
+
+	begin func()
+	end   func() error
+	pids  []int // of other processes
+}
+
+// within reports whether the services run in this process.
+func (c *services) within() bool { return len(c.pids) == 0 }
+
+// startServices gets services ready, which begin and end as they are told.
+func (s *stage) startServices(ctx context.Context, d duty) (*services, error) {
+	d.URL, d.Tenant = s.opts.URL, s.tenant
+	if s.opts.Processes > 0 {
+		return s.processes(ctx, d)
+	}
+	c := &services{}
+	rdb, err := store.Dial(ctx, d.URL)
+	if err != nil {
+		return nil, err
+	}
+	rdb.AddHook(&c.trips)
+	e, err := d.engine(rdb, s.opts.Engine)
+	if err != nil {
+		return nil, errors.Join(err, rdb.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	c.begin = sync.OnceFunc(func() { go func() { done <- e.Run(ctx, s.opts.Log) }() })
+	c.end = sync.OnceValue(func() error {
+		c.begin()
+		cancel()
+		return errors.Join(<-done, rdb.Close())
+	})
+	return c, e.Prepare(ctx)
+}
+
+// processes are services in processes of their own, each of which has all that a
+// duty names. What they are told goes over their standard input, where nobody
+// else sees the password of a Redis.
+func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
+	c := &services{}
+	var inputs []io.WriteCloser
+	var commands []*exec.Cmd
+	c.begin = sync.OnceFunc(func() {
+		for _, in := range inputs {
+			_, _ = io.WriteString(in, "begin\n") // one that has ended is told of by end
+		}
+	})
+	c.end = sync.OnceValue(func() error {
+		var errs []error
+		for i, in := range inputs {
+			errs = append(errs, in.Close(), commands[i].Wait())
+		}
+		return errors.Join(errs...)
+	})
+	for range s.opts.Processes {
+		//nolint:gosec // our own program again
+		command := exec.CommandContext(context.WithoutCancel(ctx), s.opts.Command[0], s.opts.Command[1:]...)
+		command.Stderr = os.Stderr
+		detach(command)
+		in, err := command.StdinPipe()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("start a process: %w", err), c.end())
+		}
+		out, err := command.StdoutPipe()
+		if err == nil {
+			err = command.Start()
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("start a process: %w", err), c.end())
+		}
+		inputs, commands, c.pids = append(inputs, in), append(commands, command), append(c.pids, command.Process.Pid)
+		if err := d.send(in, out); err != nil {
+			return nil, errors.Join(err, c.end())
+		}
+	}
+	return c, nil
+}
+
+// send tells a process its duty, and waits until it is ready.
+func (d duty) send(in io.Writer, out io.Reader) error {
+	if err := json.NewEncoder(in).Encode(d); err != nil {
+		return fmt.Errorf("tell a process what to do: %w", err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return fmt.Errorf("wait for a process to be ready: %w", err)
+	}
+	return nil
+}
+
+// RunServices runs services as a bench in another process says on in, until in ends.
+func RunServices(ctx context.Context, in io.Reader, out io.Writer, opts engine.Options, log *slog.Logger) error {
+	lines := bufio.NewReader(in)
+	text, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read what to do: %w", err)
+	}
+	var d duty
+	if err := json.Unmarshal(text, &d); err != nil {
+		return fmt.Errorf("read what to do: %w", err)
+	}
+	rdb, err := store.Dial(ctx, d.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rdb.Close() }()
+	e, err := d.engine(rdb, opts)
+	if err != nil {
+		return err
+	}
+	if err := e.Prepare(ctx); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+		return fmt.Errorf("say that it is ready: %w", err)
+	}
+	if _, err := lines.ReadString('\n'); err != nil {
+		return nil // there was nothing to do after all
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		cancel()
+	}()
+	return e.Run(ctx, log)
+}

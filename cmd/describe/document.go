@@ -1,0 +1,75 @@
+// Package describe puts documents and histories into the words of the screen.
+package describe
+
+import (
+	"strings"
+
+	"flunq.io/flunq/cmd/graph"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/tui"
+)
+
+// Document is a definition as the screen shows it.
+func Document(def *dsl.Definition) *tui.Document {
+	d := &tui.Document{Name: def.ID() + ":" + def.Document.Version, Text: string(def.Source)}
+	index := map[string]int{}
+	for ref, t := range def.Tasks() {
+		index[ref] = len(d.Tasks)
+		d.Tasks = append(d.Tasks, tui.Task{Ref: ref, Name: t.Name, Kind: string(t.Kind), Detail: does(t), Line: t.Pos.Line})
+	}
+	for _, t := range def.Tasks() {
+		task := &d.Tasks[index[t.Ref]]
+		for _, child := range inside(t) {
+			if at, ok := index[child.Ref]; ok {
+				task.Children = append(task.Children, at)
+			}
+		}
+	}
+	for _, t := range def.Do {
+		if at, ok := index[t.Ref]; ok {
+			d.Roots = append(d.Roots, at)
+		}
+	}
+	return d
+}
+
+// Read is the text of a registered workflow as the screen shows it; one that this
+// flunq cannot read has no tasks.
+func Read(workflow, text string) *tui.Document {
+	def, _, err := dsl.Parse(workflow, []byte(text))
+	if err != nil {
+		return &tui.Document{Name: workflow, Text: text}
+	}
+	return Document(def)
+}
+
+// does says what a task does, without what kind of a task it is.
+func does(t *dsl.Task) string {
+	detail := strings.TrimPrefix(strings.TrimPrefix(graph.Detail(t), string(t.Kind)), " ")
+	if t.If != nil {
+		detail = strings.TrimPrefix(detail+", if "+t.If.Source(), ", ")
+	}
+	return detail
+}
+
+// inside are the tasks that a task runs.
+func inside(t *dsl.Task) dsl.TaskList {
+	switch t.Kind {
+	case dsl.Do, dsl.For:
+		return t.Do
+	case dsl.Fork:
+		return t.Fork.Branches
+	case dsl.Try:
+		return append(append(dsl.TaskList{}, t.Try.Try...), t.Try.Catch.Do...)
+	case dsl.Listen:
+		if t.Listen.Foreach != nil {
+			return t.Listen.Foreach.Do
+		}
+	case dsl.Call:
+		if t.Call.Function != nil {
+			return dsl.TaskList{t.Call.Function}
+		}
+	default:
+	}
+	return nil
+}

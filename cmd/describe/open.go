@@ -1,0 +1,48 @@
+package describe
+
+import (
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/tui"
+)
+
+// Open are the tasks that are under way behind some events that follow each other in a
+// history, the last first, without those that only stand around others.
+func Open(events []event.Event) []tui.Row {
+	var open []tui.Row
+	for _, e := range events {
+		t := Event(0, e)
+		if t.Ref == "" {
+			if t.State.Ended() {
+				open = nil
+			}
+			continue
+		}
+		at := slices.IndexFunc(open, func(r tui.Row) bool { return r.Task == t.Task })
+		switch {
+		case t.State.Ended():
+			// What runs inside of it is over as well.
+			open = slices.DeleteFunc(open, func(r tui.Row) bool { return r.Task == t.Task || within(r.Task, t.Ref) })
+		case t.State == "":
+		case at >= 0:
+			open[at].State, open[at].Until = t.State, t.Until
+		default:
+			open = append(open, tui.Row{Task: t.Task, State: t.State, At: t.At, Until: t.Until})
+		}
+	}
+	slices.Reverse(open)
+	all := slices.Clone(open)
+	return slices.DeleteFunc(open, func(r tui.Row) bool {
+		ref := event.ParseRun(r.Task).Ref
+		return slices.ContainsFunc(all, func(other tui.Row) bool { return within(other.Task, ref) })
+	})
+}
+
+// within reports whether a run is of a task inside of another one, or of a function that
+// is called by that: its iteration ends with the caller.
+func within(run, ref string) bool {
+	r := event.ParseRun(run)
+	return strings.HasPrefix(r.Ref, ref+"/") || r.Iteration == ref || strings.HasSuffix(r.Iteration, "."+ref)
+}

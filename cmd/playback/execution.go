@@ -1,0 +1,221 @@
+package playback
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/describe"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/tui"
+)
+
+// fewChildren is how many of the executions that one has run are listed.
+const fewChildren = 200
+
+// find is an execution that has begun by now, and its version.
+func (f *Playback) find(id string) (r *track, version int, err error) {
+	if r = f.byID[id]; r != nil {
+		version = r.version(f.playhead.n)
+	}
+	if version > 0 || r != nil && f.playhead.n == 0 && r.index == 0 {
+		return r, version, nil
+	}
+	return nil, 0, fmt.Errorf("execution %s: it has not begun at this moment", id)
+}
+
+// Execution is one execution, without its history.
+func (f *Playback) Execution(_ context.Context, id string) (tui.Execution, error) {
+	f.lock()
+	defer f.mu.Unlock()
+	r, version, err := f.find(id)
+	if err != nil {
+		return tui.Execution{}, err
+	}
+	out := tui.Execution{Row: f.executionRow(r), Version: int64(version)}
+	if r.doc != nil {
+		out.Document = r.doc.shown
+	}
+	if version == 0 {
+		out.State = tui.Pending
+		out.Problem = "it has not begun at this moment"
+		return out, nil
+	}
+	f.data(r, version, &out)
+	f.going(r, version, &out)
+	for _, child := range r.children {
+		if len(out.Children) == fewChildren || child.version(f.playhead.n) == 0 {
+			break
+		}
+		out.Children = append(out.Children, f.executionRow(child))
+	}
+	return out, nil
+}
+
+// Standings are where executions stand.
+func (f *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, error) {
+	f.lock()
+	defer f.mu.Unlock()
+	out := make([]tui.Standing, len(ids))
+	for i, id := range ids {
+		r, version, err := f.find(id)
+		if err != nil || version == 0 {
+			continue
+		}
+		out[i].Note = f.failure(r, version)
+		events := make([]event.Event, 0, latestEvents)
+		for _, at := range r.frames[max(0, version-latestEvents):version] {
+			events = append(events, f.shown(f.frames[at].Event))
+		}
+		out[i].Open = describe.Open(events)
+	}
+	return out, nil
+}
+
+// latestEvents is how many of its last events tell where an execution stands.
+const latestEvents = 24
+
+// failure is the error that an execution has ended with by a version; "" if with none.
+func (f *Playback) failure(r *track, version int) string {
+	var ended event.Ended
+	if at := r.ended(version); at > 0 && f.read(&f.frames[r.frames[at-1]], &ended) && ended.Error != nil {
+		return ended.Error.Error()
+	}
+	return ""
+}
+
+// data adds what the execution began and has ended with, and its facts.
+func (f *Playback) data(r *track, version int, out *tui.Execution) {
+	out.Data = appendData(out.Data, "input", f.redacted(r.started.Input))
+	var ended event.Ended
+	if at := r.ended(version); at > 0 && f.read(&f.frames[r.frames[at-1]], &ended) {
+		out.Data = appendData(out.Data, "output", ended.Output)
+		if ended.Error != nil {
+			out.Data = appendData(out.Data, "error", event.Encode(ended.Error))
+			out.Note = ended.Error.Error()
+		}
+	}
+	document := ""
+	if out.Document != nil {
+		document = out.Document.Name
+	}
+	out.Facts = facts(
+		[2]string{"tenant", f.opts.Tenant},
+		[2]string{"document", document},
+		[2]string{"began", instant(r.begun.Time)},
+		[2]string{"ended", instant(out.Until)},
+		[2]string{"events", strconv.Itoa(version)},
+		[2]string{"parent", strings.TrimSpace(r.started.Parent + " " + r.started.ParentTask)},
+		[2]string{"error", problemText(ended.Error, out.Document)},
+	)
+}
+
+// going adds what goes on in it.
+func (f *Playback) going(r *track, version int, out *tui.Execution) {
+	for _, t := range f.stage.pending() {
+		if t.track == r {
+			out.Timers = append(out.Timers, f.timerRow(t))
+		}
+	}
+	switch {
+	case f.differs.execution == r.id && f.playhead.n == len(f.frames):
+		out.Problem = f.differs.text
+	case r.problem != "" && version >= r.broken:
+		out.Problem = "its state is not known from here on: " + r.problem
+	}
+	s := f.state(r, version)
+	if s == nil {
+		return
+	}
+	switch {
+	case r.whole[version-1] < version && r.problem == "":
+		out.Waits = []string{"it is being decided what follows from event " + strconv.Itoa(version)}
+	case !s.Status.Ended():
+		for _, wait := range s.Awaits() {
+			out.Waits = append(out.Waits, string(f.redacted([]byte(wait))))
+		}
+	}
+	out.Data = appendData(out.Data, "context", f.redacted(contextOf(s)))
+}
+
+// contextOf is $context; nil if there is none.
+func contextOf(s *decide.State) []byte {
+	if s.Context.V == nil {
+		return nil
+	}
+	return expr.Encode(s.Context.V)
+}
+
+func appendData(all []tui.Data, name string, text json.RawMessage) []tui.Data {
+	if len(text) == 0 {
+		return all
+	}
+	return append(all, tui.Data{Name: name, Text: string(text)})
+}
+
+// facts are names with values; those that are empty are left out.
+func facts(all ...[2]string) [][2]string {
+	return slices.DeleteFunc(all, func(f [2]string) bool { return f[1] == "" })
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// problemText is a problem for people, with the line of the task that it came from.
+func problemText(p *event.Problem, doc *tui.Document) string {
+	if p == nil {
+		return ""
+	}
+	if doc != nil {
+		for _, t := range doc.Tasks {
+			if t.Ref == p.Instance {
+				return fmt.Sprintf("%s (%s, line %d)", p.Error(), t.Name, t.Line)
+			}
+		}
+	}
+	return p.Error()
+}
+
+// historyPage is how many events of a history come at once.
+const historyPage = 500
+
+// History is what has happened to an execution after a version, at most a page of it.
+func (f *Playback) History(_ context.Context, id string, after int64) ([]tui.Event, error) {
+	f.lock()
+	defer f.mu.Unlock()
+	r, version, err := f.find(id)
+	if err != nil {
+		return nil, err
+	}
+	from := min(max(0, after), int64(version))
+	frames := r.frames[from:min(from+historyPage, int64(version))]
+	out := make([]tui.Event, 0, len(frames))
+	for i, at := range frames {
+		out = append(out, describe.Event(from+int64(i)+1, f.shown(f.frames[at].Event)))
+	}
+	return out, nil
+}
+
+// Data is the JSON that came with an event of a history.
+func (f *Playback) Data(_ context.Context, id string, version int64) (string, error) {
+	f.lock()
+	defer f.mu.Unlock()
+	r, last, err := f.find(id)
+	if err != nil {
+		return "", err
+	}
+	if version < 1 || version > int64(last) {
+		return "", fmt.Errorf("event %d of execution %s has not happened at this moment", version, id)
+	}
+	return string(f.redacted(f.frames[r.frames[version-1]].Data)), nil
+}

@@ -1,0 +1,205 @@
+package playback
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/tui"
+)
+
+// frame is an event of a history, and what it has changed.
+type frame struct {
+	event.Event
+
+	at      time.Time // its moment on the film: never before that of the frame before
+	track   *track
+	version int
+	opened  *span   // nil: none
+	closed  []*span // that it has ended
+	tally   tally   // of all frames up to it
+}
+
+// tally counts what there is behind a frame.
+type tally struct {
+	executions [4]int32 // by kind, see the kinds of states
+	timers     int32
+	dead       int32
+	fired      int32
+}
+
+// The kinds of states that executions are counted by.
+const (
+	openKind = iota
+	completedKind
+	faultedKind
+	cancelledKind
+)
+
+func kindOf(s tui.State) int {
+	switch s {
+	case tui.Completed:
+		return completedKind
+	case tui.Faulted:
+		return faultedKind
+	case tui.Cancelled:
+		return cancelledKind
+	default:
+		return openKind
+	}
+}
+
+// span is something that is there for a while: a timer that is set, or a task that
+// is under way.
+type span struct {
+	id    string // of the event that began it
+	track *track
+	from  int // the frame that began it …
+	until int // … and the one that ended it; -1: none has yet
+	timer *event.Timer
+	run   string // of a task, as text
+	name  string
+	kind  string // of a task
+	fired bool
+}
+
+// add puts an event behind all that have happened.
+func (f *Playback) add(e event.Event) {
+	fr := frame{Event: e, at: e.Time}
+	if n := len(f.frames); n > 0 {
+		fr.tally = f.frames[n-1].tally
+		if last := f.frames[n-1].at; fr.at.Before(last) {
+			fr.at = last
+		}
+	} else if fr.at.Before(f.opts.Start) {
+		fr.at = f.opts.Start
+	}
+	fr.track = f.trackOf(e)
+	at := len(f.frames)
+	f.count(&fr, fr.track.take(at, e))
+	fr.version = len(fr.track.frames)
+	f.open(&fr, at)
+	f.close(&fr, at)
+	f.note(fr, at)
+	// What happens before the moment that is shown has happened by then.
+	late := f.playhead.n == at && fr.at.Before(f.playhead.at)
+	f.frames = append(f.frames, fr)
+	if late {
+		f.playhead.n++
+	}
+}
+
+// count takes a change of an execution's state into the tally.
+func (*Playback) count(fr *frame, was tui.State) {
+	now := fr.track.states[len(fr.track.states)-1]
+	if was != "" {
+		fr.tally.executions[kindOf(was)]--
+	}
+	fr.tally.executions[kindOf(now)]++
+	switch fr.Type {
+	case event.TimerFired:
+		fr.tally.fired++
+	case event.EventDead, event.TaskDead, event.TimerDead:
+		fr.tally.dead++
+	default:
+	}
+}
+
+// open notes what begins.
+func (f *Playback) open(fr *frame, at int) {
+	var s *span
+	switch fr.Type {
+	case event.TimerScheduled:
+		var t event.Timer
+		if json.Unmarshal(fr.Data, &t) != nil {
+			return
+		}
+		s = &span{timer: &t}
+		fr.tally.timers++
+	case event.TaskRequested:
+		var asked event.Requested
+		if json.Unmarshal(fr.Data, &asked) != nil {
+			return
+		}
+		s = &span{run: fr.Task, name: asked.TaskName, kind: asked.TaskType}
+	default:
+		return
+	}
+	s.id, s.track, s.from, s.until = fr.ID, fr.track, at, -1
+	fr.opened = s
+	f.spans[s.id] = s
+	if old := fr.track.open[s.key()]; old != nil { // it takes its place
+		fr.end(old, at)
+	}
+	fr.track.open[s.key()] = s
+}
+
+// key tells a span from all others that are there with it in an execution.
+func (s *span) key() string {
+	if s.timer != nil {
+		return timerKey(*s.timer)
+	}
+	return "task " + s.run
+}
+
+func timerKey(t event.Timer) string {
+	return strings.Join([]string{"timer", t.TaskID, string(t.Kind), t.Key, t.FireAt.UTC().String()}, "\x00")
+}
+
+// close ends what an event ends.
+func (*Playback) close(fr *frame, at int) {
+	open := fr.track.open
+	end := func(key string) {
+		if s := open[key]; s != nil {
+			fr.end(s, at)
+			delete(open, key)
+		}
+	}
+	switch fr.Type {
+	case event.TimerFired, event.TimerCancelled:
+		var t event.Timer
+		if json.Unmarshal(fr.Data, &t) == nil {
+			end(timerKey(t))
+		}
+	case event.TaskCompleted:
+		end("task " + fr.Task)
+	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		for key := range open {
+			end(key)
+		}
+	default:
+	}
+}
+
+func (fr *frame) end(s *span, at int) {
+	s.until, s.fired = at, fr.Type == event.TimerFired
+	fr.closed = append(fr.closed, s)
+	if s.timer != nil {
+		fr.tally.timers--
+	}
+}
+
+// note keeps where to find what is looked for.
+func (f *Playback) note(fr frame, at int) {
+	switch fr.Type {
+	case event.TimerFired:
+		f.fired = append(f.fired, at)
+	case event.WorkflowFailed:
+		f.failed = append(f.failed, at)
+	case event.EventDead, event.TaskDead, event.TimerDead:
+		f.dead = append(f.dead, at)
+	default:
+	}
+}
+
+// composite reports whether other tasks run inside one of this kind.
+func composite(kind string) bool {
+	switch dsl.Kind(kind) {
+	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,117 @@
+package playback
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/tui"
+)
+
+// How many rows a page has if nobody says, and looks at where a filter leaves few over.
+const (
+	usualRows = 100
+	mostLooks = 5000
+)
+
+// Page is a part of a table, however long that is.
+func (f *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
+	f.lock()
+	defer f.mu.Unlock()
+	if q.Limit <= 0 {
+		q.Limit = usualRows
+	}
+	switch q.Table {
+	case tui.Executions:
+		return f.executions(q)
+	case tui.Timers:
+		return f.timers(q)
+	case tui.DeadLetters:
+		n, _ := slices.BinarySearch(f.dead, f.playhead.n)
+		return backwards(q, n, func(at int) tui.Row { return f.deadLetterRow(f.dead[at]) })
+	case tui.Events:
+		return backwards(q, f.playhead.n, f.eventRow)
+	default:
+		return tui.Page{}, fmt.Errorf("there is no table %d", q.Table)
+	}
+}
+
+// executions are the latest first.
+func (f *Playback) executions(q tui.Query) (tui.Page, error) {
+	n, _ := slices.BinarySearchFunc(f.reels, f.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
+	return backwards(q, n, func(at int) tui.Row { return f.executionRow(f.reels[at]) })
+}
+
+// timers are the next first.
+func (f *Playback) timers(q tui.Query) (tui.Page, error) {
+	var page tui.Page
+	all := f.stage.pending()
+	from := 0
+	switch {
+	case q.After == "" && q.Back:
+		from = len(all)
+	case q.After != "":
+		due, at, ok := strings.Cut(q.After, "/")
+		nanos, err := strconv.ParseInt(due, 10, 64)
+		frame, wrong := strconv.Atoi(at)
+		if !ok || err != nil || wrong != nil {
+			return page, fmt.Errorf("%q is not a place in the table", q.After)
+		}
+		// Where the timer itself is, rows before it end there and those behind it begin.
+		itself := -1
+		if q.Back {
+			itself = 1
+		}
+		from, _ = slices.BinarySearchFunc(all, 0, func(t *span, _ int) int {
+			return cmp.Or(cmp.Compare(t.timer.Due().UnixNano(), nanos), cmp.Compare(t.from, frame), itself)
+		})
+	}
+	return filled(q, from, len(all), func(i int) tui.Row { return f.timerRow(all[i]) }), nil
+}
+
+// backwards are rows that are numbered as they came, the last one first.
+func backwards(q tui.Query, n int, row func(at int) tui.Row) (tui.Page, error) {
+	from := 0
+	switch {
+	case q.After == "" && q.Back:
+		from = n
+	case q.After != "":
+		at, err := strconv.Atoi(q.After)
+		if err != nil || at < 0 {
+			return tui.Page{}, fmt.Errorf("%q is not a place in the table", q.After)
+		}
+		from = n - min(n, at)
+		if q.Back {
+			from = max(0, from-1)
+		}
+	}
+	return filled(q, from, n, func(i int) tui.Row {
+		r := row(n - 1 - i)
+		r.Cursor = strconv.Itoa(n - 1 - i)
+		return r
+	}), nil
+}
+
+// filled is a page of those of many rows that are meant, from one on, or back from it.
+func filled(q tui.Query, from, many int, row func(i int) tui.Row) (page tui.Page) {
+	step, end := 1, many
+	if q.Back {
+		from, step, end = from-1, -1, -1
+		defer func() { slices.Reverse(page.Rows) }()
+	}
+	for i := from; i != end; i += step {
+		r := row(i)
+		page.Looked++
+		if q.Filter.Match(r) {
+			page.Rows = append(page.Rows, r)
+		}
+		if (len(page.Rows) == q.Limit || page.Looked == mostLooks) && i+step != end {
+			page.Next = r.Cursor
+			return page
+		}
+	}
+	return page
+}

@@ -1,0 +1,162 @@
+package playback_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/cmd/playback"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/tui"
+)
+
+// Thirty days in which nothing happens take two seconds, and it is said.
+func TestIdleTimeIsPassedOver(t *testing.T) {
+	t.Parallel()
+	r := example(t, "reminder")
+	w := newWatch()
+	f := r.playback(w)
+	var notes []string
+	took := time.Duration(0)
+	for ; took < time.Minute; took += 100 * time.Millisecond {
+		o := ok(f.Overview(t.Context()))
+		notes = append(notes, o.Notes...)
+		if o.Clock.Paused {
+			break
+		}
+		w.pass(100 * time.Millisecond)
+	}
+	if took > 20*time.Second {
+		t.Errorf("it has taken %v and more", took)
+	}
+	if said := strings.Join(notes, "; "); !strings.Contains(said, "d") || !strings.Contains(said, "passed over") {
+		t.Errorf("notes %q do not tell of days that were passed over", said)
+	}
+	o := ok(f.Overview(t.Context()))
+	if end := r.events[len(r.events)-1].Time; !o.Now.Equal(end) || !o.Clock.End.Equal(end) || o.Counts.Completed != 1 {
+		t.Errorf("it ends at %v with %+v, want %v and one that has completed", o.Now, o.Counts, end)
+	}
+}
+
+// What happens at one moment is shown one after another, and not for long.
+func TestOneMomentIsStretched(t *testing.T) {
+	t.Parallel()
+	r := counting(t, 300)
+	w := newWatch()
+	f := r.playback(w)
+	var seen []int64
+	for range 60 {
+		w.pass(50 * time.Millisecond)
+		x := ok(f.Execution(t.Context(), "run-1"))
+		seen = append(seen, x.Version)
+	}
+	if seen[0] == 0 || seen[0] > 100 || seen[20] < 100 || seen[59] != int64(len(r.events)) {
+		t.Errorf("of %d events there are seen %v", len(r.events), seen)
+	}
+}
+
+// Playing again at the end begins at the beginning; a pause stops time.
+func TestPlayAndPause(t *testing.T) {
+	t.Parallel()
+	r := example(t, "reminder")
+	w := newWatch()
+	f := r.playback(w)
+	w.pass(time.Hour)
+	if c := ok(f.Overview(t.Context())).Clock; !c.Paused || !c.Moves || !c.Seeks || len(c.Marks) == 0 {
+		t.Errorf("after an hour the clock is %+v", c)
+	}
+	if c := move(t, f, tui.Move{Verb: tui.Play}); c.Paused {
+		t.Error("it does not play again")
+	}
+	w.pass(100 * time.Millisecond)
+	before := ok(f.Overview(t.Context()))
+	if got := before.Now.Sub(r.opts.Start); got <= 0 || got > time.Second {
+		t.Errorf("it is at %v, want the beginning", got)
+	}
+	move(t, f, tui.Move{Verb: tui.Pause})
+	w.pass(time.Hour)
+	if after := ok(f.Overview(t.Context())); !after.Now.Equal(before.Now) {
+		t.Errorf("it was %v when it was paused, and is %v", before.Now, after.Now)
+	}
+	for _, speed := range []float64{0, -1, 1e9} {
+		if _, err := f.Move(t.Context(), tui.Move{Verb: tui.Pace, Speed: speed}); err == nil {
+			t.Errorf("it takes the speed %v", speed)
+		}
+	}
+}
+
+// While it is being made it keeps up with those who make it, and grows.
+func TestKeepsUp(t *testing.T) {
+	t.Parallel()
+	r := example(t, "reminder")
+	w := newWatch()
+	r.opts.Pace, r.opts.Now = 60, w.Now
+	f := playback.New(r.opts)
+	f.Append(r.events[:5])
+	w.pass(2 * time.Second)
+	o := ok(f.Overview(t.Context()))
+	if got, want := o.Now.Sub(r.events[4].Time), 2*time.Minute; got != want || o.Clock.Paused || !o.Clock.End.Equal(o.Now) {
+		t.Errorf("it is %v behind the last event, want %v; clock %+v", got, want, o.Clock)
+	}
+	f.Append(r.events[5:])
+	f.End("that was all")
+	move(t, f, tui.Move{Verb: tui.Seek, To: r.events[len(r.events)-1].Time})
+	if o = ok(f.Overview(t.Context())); o.Counts.Completed != 1 || len(o.Notes) != 1 {
+		t.Errorf("at the end: %+v, %q", o.Counts, o.Notes)
+	}
+}
+
+// It may be watched, moved and made at the same time.
+func TestGrowsWhileItIsWatched(t *testing.T) {
+	t.Parallel()
+	r := counting(t, 2000)
+	w := newWatch()
+	r.opts.Now = w.Now
+	f := playback.New(r.opts)
+	var all sync.WaitGroup
+	all.Go(func() {
+		rest := r.events
+		for _, n := range r.groups {
+			f.Append(rest[:n])
+			rest = rest[n:]
+			w.pass(time.Millisecond)
+		}
+		f.End()
+	})
+	for i := range 3 {
+		all.Go(func() {
+			for range 100 {
+				ok(f.Overview(t.Context()))
+				if x, err := f.Execution(t.Context(), "run-1"); err == nil && x.Problem != "" && x.Version > 0 {
+					t.Errorf("version %d: %s", x.Version, x.Problem)
+				}
+				pages(t, f, tui.Query{Table: tui.Events, Limit: 1000}) // another moves it between two looks
+				verbs := []tui.MoveVerb{tui.NextEvent, tui.LastEvent, tui.Play}
+				_, _ = f.Move(t.Context(), tui.Move{Verb: verbs[i]}) // there may be nowhere to go
+			}
+		})
+	}
+	all.Wait()
+	f.At(len(r.events), time.Time{})
+	if got, want := everything(t, f), everything(t, r.at(len(r.events))); got != want {
+		t.Error("it is not the same as if it had been there from the beginning")
+	}
+}
+
+// counting is a run of a loop, all of which happens at one moment.
+func counting(t testing.TB, visits int) run {
+	t.Helper()
+	def := parsed(t, "count.yaml", []byte(`
+document: {dsl: '1.0.3', namespace: test, name: count, version: 1.0.0}
+do:
+  - count:
+      for: {each: n, in: '[range(0; .laps)]'}
+      do:
+        - keep: {set: {laps: '${ .laps }', n: '${ $n }'}}
+`))
+	return simulated(t, sim.Config{
+		Definition: def, Start: sim.Epoch(), ID: "run-1", Input: fmt.Appendf(nil, `{"laps": %d}`, visits),
+	})
+}

@@ -1,0 +1,102 @@
+package playback
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"flunq.io/flunq/cmd/describe"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/tui"
+)
+
+// redacted is text without secrets.
+func (f *Playback) redacted(text []byte) []byte {
+	if f.opts.Redact == nil || len(text) == 0 {
+		return text
+	}
+	return f.opts.Redact(text)
+}
+
+// shown is an event without secrets.
+func (f *Playback) shown(e event.Event) event.Event {
+	e.Data = f.redacted(e.Data)
+	return e
+}
+
+// read reads the data of a frame, without secrets.
+func (f *Playback) read(fr *frame, into any) bool {
+	return json.Unmarshal(f.redacted(fr.Data), into) == nil
+}
+
+// byMoment compares when a timer is due with a moment.
+func byMoment(t *span, at time.Time) int { return t.timer.Due().Compare(at) }
+
+func (f *Playback) executionRow(r *track) tui.Row {
+	version := r.version(f.playhead.n)
+	row := tui.Row{
+		ID: r.id, State: r.states[max(version, 1)-1], Workflow: r.workflow(),
+		Execution: r.started.Parent, Task: r.started.ParentTask, At: r.begun.Time, Count: int64(version),
+	}
+	if ended := r.ended(version); ended > 0 {
+		row.Until = f.frames[r.frames[ended-1]].at
+	}
+	return row
+}
+
+// workflow is the name of what it runs.
+func (r *track) workflow() string {
+	if r.begun.Workflow != "" || r.started.Name == "" {
+		return r.begun.Workflow
+	}
+	return r.started.Namespace + "." + r.started.Name
+}
+
+func (f *Playback) timerRow(s *span) tui.Row {
+	kind := s.timer.Kind
+	if kind == "" {
+		kind = event.WaitTimer
+	}
+	row := tui.Row{
+		ID: s.id, Cursor: strconv.FormatInt(s.timer.Due().UnixNano(), 10) + "/" + strconv.Itoa(s.from),
+		State: tui.Waiting, Kind: string(kind), Workflow: s.track.workflow(), Execution: s.track.id,
+		Task: s.timer.TaskID, Note: s.timer.Key, At: s.timer.Due().UTC(),
+	}
+	if row.At.Before(f.playhead.at) {
+		row.State = tui.Overdue
+	}
+	return row
+}
+
+func (f *Playback) taskRow(s *span) tui.Row {
+	row := tui.Row{
+		ID: s.id, State: tui.Running, Kind: s.kind, Workflow: s.track.workflow(), Execution: s.track.id, Task: s.run,
+		At: f.frames[s.from].at, Note: s.name,
+	}
+	if s.kind == string(dsl.Listen) {
+		row.State = tui.Waiting
+	}
+	return row
+}
+
+func (f *Playback) deadLetterRow(at int) tui.Row {
+	fr := &f.frames[at]
+	row := tui.Row{
+		ID: strconv.Itoa(at + 1), State: tui.Dead, Kind: describe.Type(fr.Type),
+		Workflow: fr.track.workflow(), Execution: fr.Execution, Task: fr.Task, At: fr.at,
+	}
+	var dead event.Dead
+	if f.read(fr, &dead) {
+		row.Note, row.Count = dead.Reason, int64(dead.Attempts)
+	}
+	return row
+}
+
+func (f *Playback) eventRow(at int) tui.Row {
+	fr := &f.frames[at]
+	return tui.Row{
+		ID: strconv.Itoa(at + 1), Kind: describe.Type(fr.Type), Workflow: fr.track.workflow(),
+		Execution: fr.Execution, Task: fr.Task, Note: describe.Brief(f.shown(fr.Event)), At: fr.at,
+	}
+}

@@ -1,0 +1,81 @@
+package playback
+
+import (
+	"cmp"
+	"slices"
+)
+
+// stage is what is there behind so many frames: it is changed from one moment to
+// another, not built again.
+type stage struct {
+	n      int
+	timers map[*span]bool
+	tasks  map[*span]bool
+
+	due []*span // the timers, as they fire; nil: to be sorted again
+	old []*span // the tasks, the oldest first; nil: to be sorted again
+}
+
+// set changes the stage to what is there behind so many frames.
+func (s *stage) set(frames []frame, n int) {
+	if s.n == n {
+		return
+	}
+	s.due, s.old = nil, nil
+	for ; s.n < n; s.n++ {
+		fr := &frames[s.n]
+		if fr.opened != nil {
+			s.put(fr.opened)
+		}
+		for _, gone := range fr.closed {
+			delete(s.of(gone), gone)
+		}
+	}
+	for ; s.n > n; s.n-- {
+		fr := &frames[s.n-1]
+		for _, back := range fr.closed {
+			s.put(back)
+		}
+		if fr.opened != nil {
+			delete(s.of(fr.opened), fr.opened)
+		}
+	}
+}
+
+func (s *stage) of(sp *span) map[*span]bool {
+	if sp.timer != nil {
+		return s.timers
+	}
+	return s.tasks
+}
+
+func (s *stage) put(sp *span) { s.of(sp)[sp] = true }
+
+// pending are the timers that have not fired, the next one first.
+func (s *stage) pending() []*span {
+	if s.due == nil {
+		s.due = make([]*span, 0, len(s.timers))
+		for t := range s.timers {
+			s.due = append(s.due, t)
+		}
+		slices.SortFunc(s.due, byDue)
+	}
+	return s.due
+}
+
+// byDue is the order in which timers fire, by themselves where they fire at once.
+func byDue(a, b *span) int {
+	return cmp.Or(a.timer.Due().Compare(b.timer.Due()), cmp.Compare(a.from, b.from))
+}
+
+// underway are the tasks that have begun and not ended, the oldest first.
+func (s *stage) underway() []*span {
+	if s.old == nil {
+		s.old = make([]*span, 0, len(s.tasks))
+		for t := range s.tasks {
+			s.old = append(s.old, t)
+		}
+		slices.SortFunc(s.old, func(a, b *span) int { return cmp.Compare(a.from, b.from) })
+	}
+	return s.old
+}

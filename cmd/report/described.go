@@ -1,0 +1,86 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+)
+
+// described is an event in a few words.
+func described(e event.Event, x *run) string {
+	switch e.Type {
+	case event.ExecutionStarted:
+		return "begins"
+	case event.TaskRequested:
+		return "begins"
+	case event.TaskCompleted:
+		return x.ending()
+	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
+		return timed(e)
+	case event.EventReceived:
+		var envelope struct {
+			Type   string `json:"type"`
+			Source string `json:"source"`
+		}
+		_ = json.Unmarshal(e.Data, &envelope) // what cannot be read is empty
+		return short("event "+envelope.Type+" from "+envelope.Source, longestDescription)
+	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+		return x.ending()
+	default:
+		return strings.ReplaceAll(strings.TrimPrefix(string(e.Type), event.Prefix), ".", " ")
+	}
+}
+
+const longestDescription = 140
+
+// ending is what has become of a run, in words.
+func (x *run) ending() string {
+	if x == nil {
+		return "ends"
+	}
+	switch {
+	case x.problem != nil:
+		return short("fails: "+x.problem.Error(), longestDescription)
+	case x.status == stateCancelled && x.words != "":
+		return short("is cancelled: "+x.words, longestDescription)
+	case x.status == stateSkipped || x.status == stateCancelled:
+		return "is " + string(x.status)
+	case x.status == stateOpen:
+		return "has not ended"
+	case x.then != "":
+		return "goes on with " + x.then
+	case x.output != nil:
+		return short("ends with "+x.output.text, longestDescription)
+	default:
+		return "ends"
+	}
+}
+
+// timed says what a timer is for, and what becomes of it.
+func timed(e event.Event) string {
+	var t event.Timer
+	_ = json.Unmarshal(e.Data, &t) // what cannot be read is zero
+	what := timerName(t.Kind)
+	switch e.Type {
+	case event.TimerFired:
+		return what + " is over"
+	case event.TimerCancelled:
+		return what + " is taken back"
+	default:
+		return fmt.Sprintf("%s of %s is set", what, history.Duration(t.FireAt.Sub(e.Time)))
+	}
+}
+
+func timerName(kind event.TimerKind) string {
+	switch kind {
+	case event.RetryTimer:
+		return "the pause before the next attempt"
+	case event.TimeoutTimer:
+		return "the timeout"
+	default:
+		return "the wait"
+	}
+}

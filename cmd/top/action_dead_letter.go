@@ -1,0 +1,70 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/tui"
+)
+
+// prepareDeadLetters looks into what is to be done to dead letters.
+func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared, err error) {
+	done := "replayed"
+	if a.Verb == tui.Drop {
+		done = "dropped"
+	}
+	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "dead letter"), l.opts.Tenant), done: done, what: "dead letter"}
+	for _, id := range a.IDs {
+		deadLetter, err := l.store.Letter(ctx, l.opts.Tenant, "", id)
+		var status string
+		if err == nil {
+			status, err = operate.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
+		}
+		if err == nil && a.Verb == tui.Replay && deadLetter.Err != nil {
+			err = fmt.Errorf("dead letter %s cannot be replayed: %w", id, deadLetter.Err)
+		}
+		switch {
+		case err != nil && store.Temporary(err):
+			return p, err
+		case err != nil:
+			p.refused = append(p.refused, err)
+		case a.Verb == tui.Drop:
+			p.actions = append(p.actions, l.dropDeadLetter(deadLetter))
+		default:
+			p.actions = append(p.actions, l.replayDeadLetter(deadLetter, status))
+		}
+	}
+	return p, nil
+}
+
+// whatDied says which letter it is, for people.
+func whatDied(l store.DeadLetter) string {
+	what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
+	if l.Event.Execution != "" {
+		what += " of " + l.Event.Execution
+	}
+	return strings.TrimSpace(l.ID + " " + what)
+}
+
+func (l *Live) replayDeadLetter(deadLetter store.DeadLetter, status string) deed {
+	return deed{id: deadLetter.ID, line: whatDied(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
+		return once("replayed "+whatDied(deadLetter), func() (bool, error) { return l.store.Replay(ctx, deadLetter) })
+	}}
+}
+
+func (l *Live) dropDeadLetter(deadLetter store.DeadLetter) deed {
+	return deed{
+		id: deadLetter.ID, line: whatDied(deadLetter) + ": it is lost, and cannot be brought back", danger: true,
+		do: func(ctx context.Context) (string, error) {
+			return once("dropped "+whatDied(deadLetter), func() (bool, error) {
+				n, err := l.store.Drop(ctx, deadLetter)
+				return n == 1, err
+			})
+		},
+	}
+}

@@ -1,0 +1,101 @@
+// Package definitions keeps the definitions of registered workflows, parsed once,
+// for the services of one process.
+package definitions
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+)
+
+// Cache finds definitions in Redis. It is safe for use by several services at once.
+type Cache struct {
+	// Parse, if set before the first definition is asked for, is used in the place of dsl.Parse.
+	// The simulator has parsed its documents already.
+	Parse func(workflow string, text []byte) (*dsl.Definition, error)
+
+	store *store.Store
+	opts  decide.Options
+
+	mu    sync.Mutex
+	known map[string]*decide.Env // by hash
+}
+
+// New is a Library of what st holds; opts apply to all its definitions.
+func New(st *store.Store, opts decide.Options) *Cache {
+	return &Cache{Parse: parse, store: st, opts: opts, known: map[string]*decide.Env{}}
+}
+
+func parse(workflow string, text []byte) (*dsl.Definition, error) {
+	def, _, err := dsl.Parse(workflow, text)
+	return def, err //nolint:wrapcheck // whoever asks for it says of what
+}
+
+// capacity is how many definitions are kept parsed.
+const capacity = 1000
+
+// Register makes a document known under its name and version, and returns its hash.
+func (l *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition) (hash string, err error) {
+	hash, err = l.store.Define(ctx, tenant, def.ID(), def.Document.Version, string(def.Source))
+	if err != nil {
+		return "", fmt.Errorf("register workflow %s: %w", def.ID(), err)
+	}
+	l.keep(hash, decide.NewEnv(def, l.opts))
+	return hash, nil
+}
+
+// Version finds a definition by its version; "" or "latest" is the newest.
+// One that was never registered is store.ErrNotFound.
+func (l *Cache) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
+	hash, text, err := l.store.Definition(ctx, tenant, workflow, version)
+	if err != nil {
+		return nil, "", err
+	}
+	env, err := l.parse(workflow, hash, text)
+	return env, hash, err
+}
+
+// Hash finds a definition by the hash of its text, as an execution keeps it.
+func (l *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
+	if env := l.Known(hash); env != nil {
+		return env, nil
+	}
+	text, err := l.store.DefinitionBySHA(ctx, tenant, workflow, hash)
+	if err != nil {
+		return nil, err
+	}
+	return l.parse(workflow, hash, text)
+}
+
+func (l *Cache) parse(workflow, hash, text string) (*decide.Env, error) {
+	if env := l.Known(hash); env != nil {
+		return env, nil
+	}
+	def, err := l.Parse(workflow, []byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("parse registered workflow %s: %w", workflow, err)
+	}
+	env := decide.NewEnv(def, l.opts)
+	l.keep(hash, env)
+	return env, nil
+}
+
+// Known is the definition of a hash if it has been found before, else nil.
+func (l *Cache) Known(hash string) *decide.Env {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[hash]
+}
+
+func (l *Cache) keep(hash string, env *decide.Env) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.known) >= capacity {
+		clear(l.known)
+	}
+	l.known[hash] = env
+}

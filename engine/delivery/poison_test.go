@@ -1,0 +1,55 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/store"
+)
+
+// losing has a request become another's while Redis is told that it is handled alone.
+type losing struct{ lose func() }
+
+func (l losing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l losing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l losing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "hset" {
+			l.lose()
+		}
+		return err
+	}
+}
+
+// A suspect that has become another's while it was marked is not begun.
+func TestPoisonCandidateIsLostWhileMarked(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("it is another's")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	rdb.AddHook(losing{func() { cancel(lost) }})
+	opts := delivery.Defaults("executor", store.ExecutorGroup)
+	opts.Consumer, opts.Tenants = "e1", delivery.NewTenantSet(tenant)
+	opts.Observe = func(a delivery.Activity) { t.Errorf("it was %s", a.What) }
+	d, err := delivery.NewConsumer(store.New(rdb, store.Options{}), opts)
+	must(t, err)
+	m := store.Message{ID: "1-0", Tenant: tenant, Group: store.ExecutorGroup, Consumer: "e1", Crashes: 2}
+	err = d.Handle(ctx, m, func(context.Context, store.Message) error {
+		t.Error("it was handled")
+		return nil
+	})
+	if !delivery.PoisonCandidate(m) || !errors.Is(err, lost) {
+		t.Errorf("the error is %v, want %v", err, lost)
+	}
+}

@@ -1,0 +1,113 @@
+package store_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// hopeless is an event of an execution that has begun.
+func (w *environment) hopeless(t *testing.T) store.Message {
+	t.Helper()
+	c := step(0, nil)
+	c.Publish = nil
+	w.commit(t, c, store.Committed)
+	return w.sent(t, happened("a", event.TaskCompleted), store.WorkerGroup, "w1")
+}
+
+// over is the commit that ends an execution because of a message.
+func over(m store.Message) store.Commit {
+	c := step(1, &m)
+	c.Ack = false
+	c.Publish = []event.Event{happened("x-1/2", event.WorkflowFailed)}
+	c.History = c.Publish
+	c.Status, c.Ended, c.Error = "faulted", true, json.RawMessage(`{"status":500}`)
+	return c
+}
+
+// verdict is what is said of a message that is given up.
+func verdict() event.Dead {
+	return event.Dead{Reason: "nobody can read it", Attempts: 3, Service: store.WorkerGroup}
+}
+
+var givingsUp = []check{
+	{"what ends with its execution leaves a letter by the same commit", func(t *testing.T, w *environment) {
+		m := w.hopeless(t)
+		outcome, err := w.GiveUp(t.Context(), over(m), verdict())
+		must(t, err)
+		if n := w.pending(t, store.WorkerGroup); outcome != store.Committed || n != 0 {
+			t.Errorf("outcome %d, %d entries pending, want it committed and none", outcome, n)
+		}
+		x, err := w.Execution(t.Context(), tenant, execution)
+		must(t, err)
+		if x.Status != "faulted" || x.Version != 2 || string(x.Error) != `{"status":500}` {
+			t.Errorf("the execution is %+v", x)
+		}
+		deadLetters := w.deadLetters(t)
+		if len(deadLetters) != 1 {
+			t.Fatalf("letters %v, want one", deadLetters)
+		}
+		l := deadLetters[0]
+		if diff := cmp.Diff(m.Event, l.Event); diff != "" {
+			t.Error(diff)
+		}
+		if l.Reason != "nobody can read it" || l.Attempts != 3 || l.SourceID != m.ID || !l.LastFailure.Equal(over(m).Now) {
+			t.Errorf("the letter says %+v", l)
+		}
+		err = w.unchanged(t, func() error {
+			outcome, err := w.GiveUp(t.Context(), over(m), verdict())
+			if outcome != store.Fenced {
+				t.Errorf("the second time the outcome is %d, want it fenced", outcome)
+			}
+			return err
+		})
+		must(t, err)
+	}},
+	{"where the execution does not end there is no letter", func(t *testing.T, w *environment) {
+		m := w.hopeless(t)
+		omitted := over(m)
+		omitted.Version = 0
+		err := w.unchanged(t, func() error {
+			outcome, err := w.GiveUp(t.Context(), omitted, verdict())
+			if outcome != store.Conflict {
+				t.Errorf("outcome %d, want a conflict", outcome)
+			}
+			return err
+		})
+		must(t, err)
+		wrong := over(m)
+		wrong.Execution = ""
+		err = w.unchanged(t, func() error {
+			_, err := w.GiveUp(t.Context(), wrong, verdict())
+			return err
+		})
+		if err == nil {
+			t.Error("no error about an execution that cannot be")
+		}
+		w.steal(t, m)
+		err = w.unchanged(t, func() error {
+			outcome, err := w.GiveUp(t.Context(), over(m), verdict())
+			if outcome != store.Fenced {
+				t.Errorf("outcome %d, want it fenced", outcome)
+			}
+			return err
+		})
+		must(t, err)
+	}},
+	{"where there can be no letter the execution does not end", func(t *testing.T, w *environment) {
+		m := w.hopeless(t)
+		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())
+		err := w.unchanged(t, func() error {
+			_, err := w.GiveUp(t.Context(), over(m), verdict())
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || store.Temporary(err) {
+			t.Errorf("error %v, want one about the letters that stays", err)
+		}
+	}},
+}

@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+)
+
+// An execution that has ended of an event which nobody can read has left one letter of
+// it, whichever request or reply is lost, and whoever dies or stands still.
+func TestDeadLettersOfEverySingleFault(t *testing.T) {
+	t.Parallel()
+	const name = "an execution of which an event cannot be read ends"
+	l := workloads()[slices.IndexFunc(workloads(), func(l workload) bool { return l.name == name })]
+	l.everyFault(t, func(t *testing.T, got *Trial, kind FaultKind) []string {
+		t.Helper()
+		return lettered(l, got, kind)
+	})
+}
+
+// An execution that ends of an event which nobody can read lets go of all that it had:
+// its timers, what it listened for, and its child.
+func TestGivenUpLetsGo(t *testing.T) {
+	t.Parallel()
+	l := workload{
+		document: `
+do:
+  - all:
+      fork:
+        branches:
+          - rest: {wait: P9D, timeout: {after: P20D}}
+          - hear: {listen: {to: {one: {with: {type: com.example.never}}}}}
+          - begin: {run: {workflow: {namespace: test, name: child, version: '1.0.0'}}}
+`,
+		with:        []string{"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{rest: {wait: P30D}}]"},
+		acts:        []act{{execution: "x", after: time.Hour, typ: event.TimerFired, task: "/do/0/all/fork/branches/0/rest", data: "nonsense"}},
+		deadLetters: []string{"io.flunq.timer.fired x/act/0 by the worker-service after 1"},
+		want:        map[string]string{"x": "faulted", "x.1": "cancelled"},
+	}
+	l.everyFault(t, func(t *testing.T, got *Trial, kind FaultKind) []string {
+		t.Helper()
+		if kind == Duplicate && len(got.Broken) == 2 { // of the copy there is a letter as well
+			got.Broken = got.Broken[:1]
+		}
+		return l.wrong(got)
+	})
+}
+
+// everyFault tries a workload with each single fault, and fails with what is wrong.
+func (l workload) everyFault(t *testing.T, wrong func(*testing.T, *Trial, FaultKind) []string) {
+	t.Helper()
+	for _, kind := range []FaultKind{DropRequest, DropReply, CrashBefore, CrashAfter, Duplicate, Delay, Outage, Clock, StopRequested} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			for _, seed := range []uint64{1, 2} {
+				cfg := l.config()
+				cfg.Seed, cfg.Remote, cfg.Processes = seed, seed%2 == 1, 1+int(seed/2)
+				plain := try(t, cfg, Plan{})
+				for _, service := range slices.Sorted(maps.Keys(plain.Commands)) {
+					for n := range plain.Commands[service] {
+						f := Fault{kind, service, n + 1, 45 * time.Second}
+						if text := wrong(t, try(t, cfg, Plan{Faults: []Fault{f}}), kind); len(text) > 0 {
+							t.Errorf("seed %d, %v: %s", seed, f, strings.Join(text, "\n"))
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// lettered says what is wrong with a trial of an execution that ends of an event, or
+// else completes because its answer was faster. A copy of the event may come to a
+// letter of its own, and so may one that somebody has in hand as the execution ends.
+func lettered(l workload, got *Trial, kind FaultKind) []string {
+	least, most := 1, 1
+	if got.Ends[1].Status == decide.Completed {
+		least, l.want = 0, map[string]string{"x": "completed", "x-2": "completed"}
+	}
+	if kind == Duplicate {
+		most = 2
+	}
+	n := 0
+	for _, v := range got.Broken {
+		if v.Rule == ruleGiven {
+			n++
+		}
+	}
+	l.deadLetters = slices.Repeat(l.deadLetters, max(least, min(n, most)))
+	return l.wrong(got)
+}

@@ -1,0 +1,329 @@
+package search
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// pattern knows what in outcomes follows from the moment at which a run starts, so that it
+// is no difference. It is safe for concurrent use.
+type pattern struct {
+	values map[string]map[string]bool // JSON pointers into outcomes, by execution
+	calls  map[string]callPattern     // by execution, task and method
+
+	mu   sync.RWMutex
+	keys map[string]keys // by what they are made of
+}
+
+// keys are the same for executions that ended alike.
+type keys struct {
+	whole  string // with what they did to the world
+	result string // status, output and error alone
+}
+
+// callPattern are the places in the calls of a task that follow from the start.
+type callPattern struct {
+	url  map[int]bool    // parts, see urlParts
+	body map[string]bool // JSON pointers
+}
+
+// mostKeys bounds what is remembered.
+const mostKeys = 1 << 14
+
+// patternOf compares the ends of a run with those of the same run at another time.
+func patternOf(ends, later []sim.End) *pattern {
+	m := &pattern{values: map[string]map[string]bool{}, calls: map[string]callPattern{}, keys: map[string]keys{}}
+	for i, end := range ends {
+		if i >= len(later) || later[i].ID != end.ID || later[i].Status != end.Status {
+			continue
+		}
+		places := map[string]bool{}
+		for _, d := range unequal("", outcomeValue(end), outcomeValue(later[i])) {
+			places[d.Path] = true
+		}
+		m.values[sibling(end.ID)] = places
+		m.learn(end.Calls, later[i].Calls)
+	}
+	return m
+}
+
+// learn compares the calls of an execution with those of the same one at another time.
+func (m *pattern) learn(calls, later []sim.Call) {
+	made := map[string][]sim.Call{}
+	for _, c := range later {
+		made[patternKey(c)] = append(made[patternKey(c)], c)
+	}
+	for _, c := range calls {
+		key := patternKey(c)
+		if len(made[key]) == 0 {
+			continue
+		}
+		other := made[key][0]
+		made[key] = made[key][1:]
+		known, ok := m.calls[key]
+		if !ok {
+			known = callPattern{map[int]bool{}, map[string]bool{}}
+			m.calls[key] = known
+		}
+		parts, others := urlParts(c.URL), urlParts(other.URL)
+		for i, part := range parts {
+			if len(parts) != len(others) || part != others[i] {
+				known.url[i] = true
+			}
+		}
+		for _, d := range unequal("", bodyValue(c.Execution, c.Body), bodyValue(c.Execution, other.Body)) {
+			known.body[d.Path] = true
+		}
+	}
+}
+
+func patternKey(c sim.Call) string {
+	return sibling(c.Execution) + " " + event.ParseRun(c.Task).Ref + " " + c.Method
+}
+
+// urlParts are the parts of a URL, each of which can differ alone, with what stands
+// between them.
+func urlParts(url string) []string {
+	return urlPart().FindAllString(url, -1)
+}
+
+func urlPart() *regexp.Regexp { return urlPattern }
+
+var urlPattern = regexp.MustCompile(`[/?&=]|[^/?&=]+`)
+
+// bodyValue is a body as a value: what is no JSON is a text.
+func bodyValue(id string, body []byte) any {
+	body = asFirst(id, body)
+	if len(body) == 0 {
+		return nil
+	}
+	var v any
+	if json.Unmarshal(body, &v) != nil {
+		return string(body)
+	}
+	return v
+}
+
+// Effect is a call that changes something, without what follows from the time at which
+// the run starts: * stands there.
+type Effect struct {
+	Method string `json:"method"`
+	URL    string `json:"url"`
+	Body   string `json:"body,omitempty"`
+}
+
+// effect is what a call does.
+func (m *pattern) effect(c sim.Call) Effect {
+	e := Effect{Method: c.Method, URL: string(asFirst(c.Execution, []byte(c.URL)))}
+	places := m.calls[patternKey(c)]
+	if len(places.url) > 0 {
+		parts := urlParts(e.URL)
+		for i := range parts {
+			if places.url[i] {
+				parts[i] = "*"
+			}
+		}
+		e.URL = strings.Join(parts, "")
+	}
+	if len(c.Body) > 0 {
+		text, err := json.Marshal(normalized("", bodyValue(c.Execution, c.Body), places.body))
+		if err != nil {
+			text = c.Body
+		}
+		e.Body = string(text)
+	}
+	return e
+}
+
+// effects counts what calls do. What comes to the same when it is done again counts once.
+func (m *pattern) effects(calls []sim.Call) map[Effect]int {
+	out := map[Effect]int{}
+	for i := range calls {
+		c := &calls[i]
+		if c.Safe() {
+			continue
+		}
+		e := m.effect(*c)
+		if out[e]++; c.Idempotent() {
+			out[e] = 1
+		}
+	}
+	return out
+}
+
+// effectsText writes effects down, so that equal ones are equal texts.
+func effectsText(effects map[Effect]int) string {
+	lines := make([]string, 0, len(effects))
+	for e, n := range effects {
+		lines = append(lines, e.Method+" "+e.URL+" "+e.Body+" "+strconv.Itoa(n))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// key is the same for ends that differ in masked places only.
+func (m *pattern) key(end sim.End) string { return m.keysOf(end).whole }
+
+func (m *pattern) keysOf(end sim.End) keys {
+	raw := rawOf(end)
+	m.mu.RLock()
+	known, ok := m.keys[string(raw)]
+	m.mu.RUnlock()
+	if ok {
+		return known
+	}
+	known = m.newKeys(end)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.keys) < mostKeys {
+		m.keys[string(raw)] = known
+	}
+	return known
+}
+
+// rawOf is all that the keys of an end follow from.
+func rawOf(end sim.End) []byte {
+	raw := make([]byte, 0, 512) //nolint:mnd // a usual size
+	add := func(text string) { raw = append(append(raw, text...), 0) }
+	add(end.ID)
+	add(string(end.Status))
+	raw = append(append(raw, end.Output...), 0)
+	if end.Error != nil {
+		raw = append(raw, event.Encode(end.Error)...)
+	}
+	for i := range end.Calls {
+		if c := &end.Calls[i]; !c.Safe() {
+			add("\n" + c.Task)
+			add(c.Method)
+			add(c.URL)
+			raw = append(append(raw, c.Body...), 0)
+		}
+	}
+	if len(end.Kept) > 0 {
+		raw = append(raw, event.Encode(end.Kept)...)
+	}
+	return raw
+}
+
+func (m *pattern) newKeys(end sim.End) keys {
+	places := m.values[sibling(end.ID)]
+	value := normalized("", outcomeValue(end), places)
+	object, _ := value.(map[string]any)
+	kept := object["kept"]
+	delete(object, "kept")
+	sum := func(v any, more string) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			text = []byte(end.Outcome)
+		}
+		all := sha256.Sum256(append(append([]byte(end.Status), text...), more...))
+		return string(all[:])
+	}
+	result := sum(object, "")
+	return keys{whole: sum(kept, result+effectsText(m.effects(end.Calls))), result: result}
+}
+
+// outcomeValue is how an execution ended, and what its mocks keep, as a value. Where its
+// own id stands in it, as in an event that it has sent, it has the one that it would have
+// if it were the first.
+func outcomeValue(end sim.End) any {
+	out := map[string]any{}
+	var output, problem, kept any
+	if json.Unmarshal(asFirst(end.ID, end.Output), &output) == nil {
+		out["output"] = output
+	}
+	if end.Error != nil && json.Unmarshal(asFirst(end.ID, event.Encode(end.Error)), &problem) == nil {
+		out["error"] = problem
+	}
+	if len(end.Kept) > 0 && json.Unmarshal(asFirst(end.ID, event.Encode(end.Kept)), &kept) == nil {
+		out["kept"] = kept
+	}
+	return out
+}
+
+// asFirst is a text of an execution, or of one that it has begun, with the id of the
+// first of those that are started alike in the place of the others'.
+func asFirst(id string, text []byte) []byte {
+	root, _, _ := strings.Cut(id, ".")
+	first := sibling(root)
+	if !bytes.Contains(text, []byte(first+"-")) {
+		return text
+	}
+	return regexp.MustCompile(`\b`+regexp.QuoteMeta(first)+`-\d+\b`).ReplaceAllLiteral(text, []byte(first))
+}
+
+func normalized(path string, v any, places map[string]bool) any {
+	if places[path] {
+		return "*"
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, member := range v {
+			out[name] = normalized(path+"/"+name, member, places)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = normalized(path+"/"+strconv.Itoa(i), item, places)
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// Unequal is a place at which two values differ.
+type Unequal struct {
+	Path string
+	A, B any // nil where there is nothing, too
+}
+
+// unequal are the places at which two values differ, as deep as can be.
+func unequal(path string, a, b any) []Unequal {
+	x, ok1 := a.(map[string]any)
+	y, ok2 := b.(map[string]any)
+	if ok1 && ok2 {
+		return unequalMembers(path, x, y)
+	}
+	v, ok1 := a.([]any)
+	w, ok2 := b.([]any)
+	if ok1 && ok2 && len(v) == len(w) {
+		var out []Unequal
+		for i := range v {
+			out = append(out, unequal(path+"/"+strconv.Itoa(i), v[i], w[i])...)
+		}
+		return out
+	}
+	if reflect.DeepEqual(a, b) {
+		return nil
+	}
+	return []Unequal{{path, a, b}}
+}
+
+func unequalMembers(path string, x, y map[string]any) []Unequal {
+	names := map[string]bool{}
+	for name := range x {
+		names[name] = true
+	}
+	for name := range y {
+		names[name] = true
+	}
+	var out []Unequal
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		out = append(out, unequal(path+"/"+name, x[name], y[name])...)
+	}
+	return out
+}

@@ -1,0 +1,385 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim/memory"
+	"flunq.io/flunq/sim/mock"
+)
+
+// simulation is a simulation under way.
+type simulation struct {
+	cfg       Config
+	memory    *memory.Server
+	line      *line
+	client    *redis.Client  // that of the line
+	engine    *engine.Engine // of the first process, whose store and library the world uses
+	outward   http.RoundTripper
+	processes []*process
+	services  []*service // of the processes that live
+	active    []*service // of these, those that are not idle
+	bodies    bool       // of dead processes are to be taken out
+	groups    []*consumerGroup
+	ids       []string // of the executions that are started
+	tenants   []string // that they are spread over
+	streams   []string // the keys of their events
+	youngest  string   // of these, where the last event was written
+	lazy      bool     // see through
+	beside    bool     // see tardy
+	next      *service // that was found to have the next turn; nil: none yet
+	current   *service // whose turn it is; nil while the world itself acts
+	clock     clock
+	arrivals  []arrival // events from outside that are still to come, the next first
+	calls     *calls
+
+	struck  []Struck          // what went wrong
+	drawn   int               // … by chance
+	outage  time.Time         // until when Redis is gone
+	sent    map[string]uint64 // commands of each service
+	called  map[string]uint64 // calls of each executor
+	actions map[Action]int    // calls that reached the world
+	turns   uint64            // that services have had
+
+	reached     []Reached  // the calls in their order
+	answered    []Answered // likewise, by when they were carried out
+	carried     carried
+	unmocked    []mock.Exchange   // calls that no mock answers
+	mocked      *mocked           // nil: calls go out
+	idempotency map[string]string // the keys of runs, and the runs of keys
+	ownKeys     map[string]bool   // tasks that say what their key is, see ownKey
+	rekeyed     []Rekeyed
+	breaches    []Violation     // promises that were seen to be broken on the way
+	others      map[string]bool // messages that a process was told to be another's
+	unconfirmed isolation
+	foreign     []string // see Trial
+	retention   engine.Retention
+	tidied      tidied
+	operators   operators
+	missed      missed
+	timeUp      bool // Config.MaxTime has passed
+	victims     victims
+	past        []publication      // that were trimmed
+	looked      map[string]*looked // executions, see lookAround
+
+	living  int // executions that have begun and not ended
+	tasks   int
+	events  int
+	trace   *trace
+	seen    map[string]int64 // entries of each history that were observed
+	failure error
+}
+
+// arrival is an event from outside, or what an operator does, and when it comes.
+type arrival struct {
+	at    time.Time
+	event event.Event
+	act   func(context.Context, *simulation) error // in the place of an event
+}
+
+func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
+	w := &simulation{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, looked: map[string]*looked{}, actions: map[Action]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	for _, tenant := range w.tenants {
+		w.streams = append(w.streams, streamOf(tenant))
+	}
+	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
+	w.memory.Waited = cfg.Waits > 0
+	w.memory.Node = 1 // what may be trimmed is, in streams that are short
+	w.lazy, w.beside = cfg.lazy(), cfg.besides()
+	if cfg.harmless() { // as are most of those of a search
+		w.memory.Recall()
+	}
+	w.memory.Added = w.added
+	if cfg.Plan != nil {
+		w.memory.Page = cfg.pieces("pages", 4, 3) //nolint:mnd // it is Redis' own affair
+		w.watch()
+	}
+	w.connect()
+	if cfg.bug != nil {
+		w.memory.Tamper = cfg.bug.script
+	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the others meet a Redis that knows no script
+		known, err := scripts()
+		if err != nil {
+			return nil, err
+		}
+		w.memory.Know(known)
+	}
+	w.calls = newCalls(w, cfg.Transport)
+	w.outward = w.transport()
+	for i := range cfg.Processes {
+		p := &process{index: i}
+		w.processes = append(w.processes, p)
+		if err := w.boot(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	w.engine = w.processes[0].engine
+	return w, nil
+}
+
+// scripts are what a Redis knows that this engine has worked on before.
+//
+//nolint:gochecknoglobals // compiled once for all worlds; it does not change
+var scripts = sync.OnceValues(func() (*memory.Scripts, error) {
+	from := memory.New(Epoch())
+	client := from.Client()
+	for _, script := range store.Scripts() {
+		if err := script.Load(context.Background(), client).Err(); err != nil { //nolint:forbidigo // it does not wait
+			return nil, fmt.Errorf("load the scripts: %w", err)
+		}
+	}
+	return from.Scripts(), client.Close()
+})
+
+func (w *simulation) close() {
+	for _, s := range w.services {
+		s.stop()
+	}
+	w.calls.stop()
+	w.line.hangUp()
+	w.memory.Close()
+}
+
+// launch registers the definitions and starts the execution.
+func (w *simulation) launch(ctx context.Context) error {
+	if err := w.engine.Prepare(ctx); err != nil {
+		return err
+	}
+	for _, tenant := range w.tenants {
+		for _, def := range w.definitions(tenant) {
+			if _, err := w.engine.Definitions.Register(ctx, tenant, def); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range w.ids {
+		w.living++
+		if err := w.begin(ctx, id); err != nil {
+			return err
+		}
+		w.restart(ctx, id)
+	}
+	w.arrivals = w.expected()
+	if w.cfg.Plan != nil { // what comes at the same time comes in any order
+		slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
+			return cmp.Compare(mix(w.cfg.Seed, hashed(a.event.ID), 0), mix(w.cfg.Seed, hashed(b.event.ID), 0))
+		})
+	}
+	sortArrivals(w.arrivals)
+	return nil
+}
+
+// begin starts an execution of the definition.
+func (w *simulation) begin(ctx context.Context, id string) error {
+	return w.engine.Begin(ctx, w.cfg.Definition, engine.Beginning{Tenant: w.tenantOf(id), ID: w.idOf(id), Input: w.cfg.Input, Nonce: w.cfg.Nonce})
+}
+
+// restart starts an execution that has begun, as a client does that was not told.
+func (w *simulation) restart(ctx context.Context, id string) {
+	if w.cfg.Plan == nil || w.brief() {
+		return
+	}
+	if err := w.begin(ctx, id); !errors.Is(err, store.ErrExists) {
+		w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
+	}
+}
+
+// expected are the events that will come from outside.
+func (w *simulation) expected() []arrival {
+	out := slices.Concat(w.cfg.acts, w.planned())
+	if w.cfg.Mocks == nil {
+		return out
+	}
+	for i, mocked := range w.cfg.Mocks.Events {
+		at := w.cfg.Start.Add(mocked.After)
+		e := mocked.Event(i, at)
+		for _, e.Tenant = range w.tenants {
+			out = append(out, arrival{at: at, event: e})
+		}
+	}
+	return out
+}
+
+// run takes turns until all executions have ended, or nothing can happen any more.
+func (w *simulation) run(ctx context.Context) (Stop, error) {
+	for {
+		if stop := w.limit(ctx); stop != "" || w.failure != nil {
+			return stop, w.failure
+		}
+		if s := w.upNext(); s != nil {
+			w.turn(s)
+			w.clear()
+			continue
+		}
+		// Where things go wrong, ends go unheard: then all work is done to its end.
+		if w.living == 0 && w.cfg.Plan == nil {
+			return "", nil
+		}
+		if moved, err := w.move(ctx); err != nil || !moved && ctx.Err() == nil && (w.living == 0 && w.brief() || !w.catchUp()) {
+			return Never, err
+		}
+	}
+}
+
+// move goes on to the next moment; if there is none operators look whether somebody
+// waits for them. It reports false if nothing came of that.
+func (w *simulation) move(ctx context.Context) (bool, error) {
+	moved, err := w.advance(ctx)
+	if err == nil && !moved && ctx.Err() == nil {
+		return w.attend(ctx)
+	}
+	return moved, err
+}
+
+// limit is why the simulation is not to go on, if so.
+func (w *simulation) limit(ctx context.Context) Stop {
+	switch {
+	case ctx.Err() != nil:
+		return Interrupt
+	case w.cfg.MaxTasks > 0 && w.tasks > w.cfg.MaxTasks:
+		return TasksUp
+	case w.cfg.MaxTurns > 0 && w.turns > w.cfg.MaxTurns:
+		return Stuck
+	case w.timeUp:
+		return TimeUp
+	default:
+		return ""
+	}
+}
+
+// advance moves the clock to the next moment at which something happens. It
+// reports false if there is none.
+func (w *simulation) advance(ctx context.Context) (bool, error) {
+	if w.beforeRest() {
+		return true, nil
+	}
+	if err := w.missedSoFar(ctx); err != nil {
+		return false, err
+	}
+	w.lookAround(ctx)
+	next := w.nextWake()
+	if len(w.arrivals) > 0 && (next.IsZero() || w.arrivals[0].at.Before(next)) {
+		next = w.arrivals[0].at
+	}
+	if next.IsZero() && w.calls.open == 0 {
+		return false, nil
+	}
+	if !next.IsZero() {
+		next = later(next, w.clock.now) // a clock that jumps passes what was to come
+	}
+	end, ends := w.cfg.Start.Add(w.cfg.MaxTime), w.cfg.MaxTime > 0
+	if ends = ends && (next.IsZero() || next.After(end)); ends {
+		next = later(end, w.clock.now)
+	}
+	now := w.clock.wait(ctx, next, w.calls)
+	w.timeUp = ends && !now.Before(next)
+	w.clock.now = now
+	w.memory.SetTime(now)
+	w.calls.collect()
+	if err := w.reboot(ctx); err != nil {
+		return false, err
+	}
+	return true, w.arrive(ctx)
+}
+
+// arrive publishes the events from outside whose time has come.
+func (w *simulation) arrive(ctx context.Context) error {
+	for len(w.arrivals) > 0 && !w.arrivals[0].at.After(w.clock.now) {
+		if err := w.receive(ctx, w.arrivals[0]); err != nil {
+			return fmt.Errorf("send event %s: %w", w.arrivals[0].event.ID, err)
+		}
+		if w.cfg.record != nil {
+			w.cfg.record.arrived(w.arrivals[0].event, w.clock.now)
+		}
+		w.arrivals = w.arrivals[1:]
+	}
+	return nil
+}
+
+// receive takes in what comes from outside.
+func (w *simulation) receive(ctx context.Context, a arrival) error {
+	if a.act != nil {
+		return a.act(ctx, w)
+	}
+	w.cameIn(a.event)
+	return w.engine.Store.Publish(ctx, a.event)
+}
+
+// result reads how the execution ended out of Redis.
+func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
+	ctx = context.WithoutCancel(ctx)
+	w.current = nil
+	w.uncover(ctx)
+	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read the result: %w", err)
+	}
+	if decide.Status(x.Status).Ended() && stop == Never {
+		stop = ""
+	}
+	r := &Result{
+		Status: decide.Status(x.Status), Output: x.Output, Execution: w.cfg.ID, Stop: stop,
+		Tasks: w.tasks, Events: w.events, Elapsed: w.clock.now.Sub(w.cfg.Start),
+	}
+	if len(x.Error) > 0 {
+		r.Error = new(event.Problem)
+		if err := unmarshal(x.Error, r.Error); err != nil {
+			return nil, fmt.Errorf("read the error of execution %s: %w", x.ID, err)
+		}
+	}
+	if stop == Never {
+		if r.Waiting, err = w.waiting(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if stop == TasksUp && w.cfg.Plan == nil {
+		if r.Busiest, err = Busiest(ctx, w.engine.Store, w.cfg.Definition, w.cfg.Tenant, w.cfg.ID); err != nil {
+			return nil, err
+		}
+	}
+	if r.Missed, err = w.missedInAll(ctx); err != nil {
+		return nil, err
+	}
+	r.Order, r.Effects = w.trace.sum(), w.effects()
+	r.Outcome = outcome(r)
+	return r, nil
+}
+
+// waiting says what the execution waits for that will never come.
+func (w *simulation) waiting(ctx context.Context) ([]string, error) {
+	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
+	if err != nil {
+		return nil, err
+	}
+	if x.Definition == "" {
+		return nil, nil // it has not even begun
+	}
+	env, err := w.engine.Definitions.Hash(ctx, w.cfg.Tenant, x.Workflow, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	history, err := w.engine.Store.History(ctx, w.cfg.Tenant, w.cfg.ID, 0, int(x.Version))
+	if err != nil {
+		return nil, err
+	}
+	state, err := decide.Rebuild(env, history)
+	if err != nil && w.cfg.Plan != nil {
+		return nil, nil // the oracles say so
+	}
+	if err != nil {
+		return nil, err
+	}
+	return state.Awaits(), nil
+}
