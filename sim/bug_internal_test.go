@@ -29,7 +29,7 @@ func scriptBugs() []scriptBug {
 		{name: "a step is built upon one that was lost", on: parallelLoops, changes: []string{"transitions if 56", "false"}},
 		{name: "no check of whose message it is", changes: []string{
 			"transitions function transition if 1", "false", "transitions function transition if 4", "false",
-			"reply if 5", "true", "retry if 1", "false", "settle if 1", "false", "bury if 1", "false",
+			"reply if 5", "true", "retry if 1", "false", "acknowledge if 1", "false", "deadLetter if 1", "false",
 		}},
 		{
 			name: "a timer is taken out before it is published", changes: []string{"fire if 3", "true"}, before: "fire",
@@ -81,7 +81,7 @@ func scriptBugs() []scriptBug {
 		{name: "an older cancellation takes back a newer timer", on: "a timer that is taken back", changes: []string{"set function take if 2", "true"}},
 		{name: "what was taken back is not remembered", on: "one timer for", changes: []string{"set function take forget 1", ""}},
 		{name: "a dead letter is replayed twice", on: "what was given up", changes: []string{"replay XDEL 1", ""}},
-		{name: "a dead letter is written, and its message stays", on: "what cannot be done", changes: []string{"bury XACK 1", ""}},
+		{name: "a dead letter is written, and its message stays", on: "what cannot be done", changes: []string{"deadLetter XACK 1", ""}},
 		{name: "what fires goes to the first tenant", on: "tenants have nothing", changes: []string{"fire XADD 1 arg 2", "KEYS[4]"}},
 	}
 }
