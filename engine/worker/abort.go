@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// abort faults an execution whose events cannot be worked on, and gives the event up
-// with it. It reports false if the event is to be given up by itself.
+// abort faults an execution whose event cannot be handled and dead-letters the event in
+// the same commit. It reports false if the caller must dead-letter the event itself.
 func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (over bool, err error) {
 	for range conflicts {
 		c, err := s.fault(ctx, m, dead)
@@ -28,7 +28,8 @@ func (s *Service) abort(ctx context.Context, m store.Message, dead event.Dead) (
 	return true, fmt.Errorf("execution %s cannot be ended: %d workers in a row were faster", m.Event.Execution, conflicts)
 }
 
-// giveUp writes the end. What cannot be taken back keeps no execution from ending.
+// giveUp commits the end. If cancelling timers or listeners is what fails, it ends the
+// execution without them.
 func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) (store.Outcome, error) {
 	outcome, err := s.consumer().GiveUp(ctx, *c, dead)
 	if err != nil && !store.Temporary(err) {
@@ -41,8 +42,8 @@ func (s *Service) giveUp(ctx context.Context, c *store.Commit, dead event.Dead) 
 	return outcome, err
 }
 
-// fault is the commit that ends an execution as it stands, without deciding; nil if
-// there is none, or it has ended.
+// fault returns the commit that ends an execution as it stands, without consulting its
+// document. It returns nil if the execution does not exist or has ended.
 func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (*store.Commit, error) {
 	x, err := s.store.Execution(ctx, m.Tenant, m.Event.Execution)
 	if x.Version == 0 && (err == nil || errors.Is(err, store.ErrNotFound)) && m.Event.Type == event.ExecutionStarted {
@@ -75,8 +76,8 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	return c, nil
 }
 
-// refusal is the commit of an execution that fails as it is to begin, so that whoever
-// waits for it gets to know.
+// refusal returns the commit of an execution that fails at its start, so that its parent
+// learns of it.
 func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, error) {
 	var d decide.Decision
 	state, err := decide.Refuse(m.Event, dead.Problem(), &d)
@@ -87,9 +88,9 @@ func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, erro
 	return &c, err
 }
 
-// release adds to the commit what an execution that is given up still holds: its timers,
-// what it listens for, and the executions that it waits for. Where processes die of an
-// execution, it may be its history that they die of: then nothing is decided about it.
+// release adds to the commit what an abandoned execution still holds: its timers, its
+// listeners and its children. If processes crashed on the execution, its history may be
+// the cause; nothing is decided about it then.
 func (s *Service) release(ctx context.Context, x store.Execution, c *store.Commit, deadly bool) error {
 	err := errUndecided
 	if !deadly {
@@ -101,12 +102,12 @@ func (s *Service) release(ctx context.Context, x store.Execution, c *store.Commi
 	if store.Temporary(err) {
 		return err
 	}
-	return nil // what cannot be read at all keeps no execution from ending
+	return nil // unreadable data does not keep an execution from ending
 }
 
-var errUndecided = errors.New("nothing is decided about what processes die of")
+var errUndecided = errors.New("nothing is decided about an execution that crashes processes")
 
-// releaseState finds what the execution holds by its state.
+// releaseState derives what the execution holds from its state.
 func (s *Service) releaseState(ctx context.Context, kept store.Execution, c *store.Commit) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -126,8 +127,8 @@ func (s *Service) releaseState(ctx context.Context, kept store.Execution, c *sto
 	return nil
 }
 
-// releaseLeftovers finds it by the events of the history, what Redis has of the
-// children, and the document.
+// releaseLeftovers derives the same from the events of the history, the children that
+// Redis knows and the document.
 func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *store.Commit) error {
 	var left decide.Leftovers
 	for at := int64(0); at < x.Version; {
@@ -137,7 +138,7 @@ func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *st
 			return err
 		}
 		if len(entries) == 0 {
-			break // the history is damaged: what was read counts
+			break // the history is damaged: use what was read
 		}
 		left.Add(entries)
 		at += int64(len(entries))
@@ -154,11 +155,11 @@ func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *st
 	return err
 }
 
-// children are the executions that one waits for: they are numbered. The last ones may
-// not have begun yet.
+// children returns the executions that x waits for. Children are numbered; the last ones
+// may not have begun yet.
 func (s *Service) children(ctx context.Context, x store.Execution, left decide.Leftovers) (waited []string, err error) {
 	const batch = 100
-	last := 0 // of those that have begun
+	last := 0 // the highest number that has begun
 	name := func(n int) string { return x.ID + "." + strconv.Itoa(n) }
 	for from := 1; from <= left.Children; from += batch {
 		var ids []string
@@ -184,8 +185,8 @@ func (s *Service) children(ctx context.Context, x store.Execution, left decide.L
 	return waited, nil
 }
 
-// listens are types of events that an execution may be listed for: those that its
-// document states, or else those of the lists that it is on.
+// listens returns the event types that an execution may listen for: those in its document
+// or, if these are unknown, those of the lists it is on.
 func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, error) {
 	env, err := s.documents.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if store.Temporary(err) {
@@ -199,7 +200,7 @@ func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, err
 	return s.store.ListedFor(ctx, x.Tenant, x.ID)
 }
 
-// stub is what can be known of an execution without its history.
+// stub is what is known of an execution without its history.
 func (s *Service) stub(x store.Execution) *decide.State {
 	st := decide.New()
 	st.Tenant, st.Workflow, st.Execution = x.Tenant, x.Workflow, x.ID

@@ -11,24 +11,24 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Headroom is how much memory Redis has left for executions that begin, as the workers of
-// one process know it.
+// Headroom tells the workers of one process whether Redis has memory for new executions.
+// It is safe for concurrent use.
 type Headroom struct {
-	Percent int // of maxmemory, above which none begins
+	Percent int // no execution begins above this percentage of maxmemory
 
 	mu         sync.Mutex
 	looked     time.Time
 	used, most int64
 }
 
-// lookEvery is how old what is known of the memory of Redis may be.
+// lookEvery is how long a measurement of Redis' memory stays valid.
 const lookEvery = 200 * time.Millisecond
 
-// earlier is how many percent before others those may not begin any more that another
-// execution begins: to refuse many takes room as well.
+// earlier is by how many percentage points the limit is lower for child executions:
+// refusing many of them takes memory too.
 const earlier = 15
 
-// problem is why an execution may not begin, which another one begins or not; nil if it may.
+// problem returns why an execution may not begin, nil if it may.
 func (r *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, child bool) (p *event.Problem, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,12 +48,13 @@ func (r *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, 
 	return nil, nil
 }
 
-// FullText says that Redis has too little memory left for an execution to begin.
+// FullText is the message for an execution that cannot begin because Redis is short of
+// memory.
 func FullText(used, most int64, percent int) string {
 	return fmt.Sprintf("Redis uses %d of %d MiB, and above %d %% of its maxmemory no execution begins (limit LIMIT_REDIS_PERCENT): give it more, or remove executions", used>>20, most>>20, percent)
 }
 
-// admit is why an execution may not begin; nil if it may.
+// admit returns why an execution may not begin, nil if it may.
 func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*event.Problem, error) {
 	root := decide.StartedRoot(e)
 	if s.opts.Headroom != nil && s.opts.Clock != nil {

@@ -5,23 +5,23 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// arena is what the decisions of a round are written on, one behind the other, and
-// again once these have been committed.
+// arena is the memory for the decisions of a round. Decisions are appended one after
+// another, and the memory is reused once they are committed.
 type arena struct {
-	history, publish []event.Event   // all of it, to be used again
-	left             decide.Decision // what nothing is written on yet
-	entries          int             // that were written, here or elsewhere
+	history, publish []event.Event   // all of it, for reuse
+	left             decide.Decision // the unused rest
+	entries          int             // entries written, here or on the heap
 }
 
-// Paper is for few entries first, and for more where they are many: for the end of one
-// execution's and a chunk of the next one's, and as many as a commit may have beyond
-// those, as a rule.
+// The arena starts small and grows to twice the entries of the last round, up to two
+// chunks. Each execution may exceed its chunk by some entries.
 const (
 	fewEntries = 16
 	kept       = 8
 )
 
-// fresh is called when all that was written is committed: nobody looks at it again.
+// fresh reclaims the memory. The caller guarantees that everything written is committed
+// and that nobody reads it any more.
 func (p *arena) fresh(opts Options) {
 	size := len(p.history)
 	if p.entries > size || p.history == nil {
@@ -36,10 +36,10 @@ func (p *arena) fresh(opts Options) {
 	p.left, p.entries = p.left.On(p.history, p.publish), 0
 }
 
-// decision is an empty decision.
+// decision returns an empty decision that appends to the arena.
 func (p *arena) decision() decide.Decision { return p.left }
 
-// used takes up what a decision has left.
+// used marks what a decision occupies as used.
 func (p *arena) used(d *decide.Decision) {
 	p.entries += len(d.History)
 	p.left = d.Next()

@@ -8,42 +8,41 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// execution is a state as the worker knows it.
+// execution is a state in the memory of a worker.
 type execution struct {
 	state      *decide.State
 	env        *decide.Env
 	definition string // hash
 	kept       int64  // version of the snapshot in Redis
 	weight     int    // bytes of that snapshot
-	since      int    // bytes of the history behind it
+	since      int    // bytes of the history after it
 
 	refused *event.Problem // why it may not begin
 
-	ext map[string]string // of requests, once there was one
+	ext map[string]string // attributes of its task requests; nil before the first one
 }
 
-// size is about how many bytes an execution is: those of its data as JSON, at most,
-// and what each one takes.
+// size estimates the bytes of an execution: its data as JSON, and a fixed overhead.
 func (x *execution) size() int {
 	const each = 1024
 	return each + x.weight + x.since
 }
 
-// grown counts entries that an execution has got.
+// grown counts entries that were appended to the history.
 func (x *execution) grown(history []event.Event) {
 	for i := range history {
 		x.since += len(history[i].Data)
 	}
 }
 
-// Cache keeps the states of executions between their steps, for the workers of
-// one process. It only saves work: what it holds may be outdated, which the
-// version check of the commit finds out.
+// Cache keeps the states of executions between their steps, for the workers of one
+// process. It only saves work: an entry may be outdated, which the version check of the
+// commit detects.
 type Cache struct {
 	mu       sync.Mutex
 	entries  map[address]*list.Element
-	order    *list.List // the one that was put last stands in front
-	size     int        // of all of them, in bytes
+	order    *list.List // most recently put first
+	size     int        // of all entries, in bytes
 	capacity int
 	limit    int
 }
@@ -54,12 +53,12 @@ type cached struct {
 	size int
 }
 
-// NewCache keeps up to capacity executions, and up to room bytes of their data, about.
-func NewCache(capacity, room int) *Cache {
-	return &Cache{entries: map[address]*list.Element{}, order: list.New(), capacity: capacity, limit: room}
+// NewCache returns a cache of up to capacity executions and about limit bytes.
+func NewCache(capacity, limit int) *Cache {
+	return &Cache{entries: map[address]*list.Element{}, order: list.New(), capacity: capacity, limit: limit}
 }
 
-// take hands out a state, which then belongs to the caller alone; nil if there is none.
+// take removes and returns a state, which the caller then owns; nil if there is none.
 func (c *Cache) take(tenant, id string) *execution {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +69,7 @@ func (c *Cache) take(tenant, id string) *execution {
 	return c.remove(element)
 }
 
-// put gives a state back, just as it was committed.
+// put stores a state as it was committed.
 func (c *Cache) put(tenant, id string, x *execution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,6 +2,6 @@ package worker
 
 import "flunq.io/flunq/engine/event"
 
-// Concerns reports whether there is something to do for a worker about events of a
-// type: all others it only acknowledges.
+// Concerns reports whether a worker handles events of type t. It acknowledges all others
+// unread.
 func Concerns(t event.Type) bool { return concerns(t) }

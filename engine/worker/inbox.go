@@ -12,9 +12,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Inbox reads events for the workers of one process, which are one consumer
-// together. Each takes a batch; those of one execution are in one pair of hands at
-// a time, so that workers of a process are never in each other's way.
+// Inbox reads events for the workers of one process, which share one consumer. Each
+// worker takes a batch. At any time only one worker handles the events of an execution,
+// so workers of a process never conflict.
 type Inbox struct {
 	consumer *delivery.Consumer
 	opts     delivery.Options
@@ -22,15 +22,15 @@ type Inbox struct {
 	mu         sync.Mutex
 	waiting    queues
 	contention delivery.Contention
-	batches    [][]store.Message // in the hands of the workers
-	busy       map[address]bool  // executions of these
-	reading    bool              // one of the workers reads, for all of them
-	looked     bool              // … what others have than those of whom there is enough, since a batch was done
+	batches    [][]store.Message // that workers are handling
+	busy       map[address]bool  // executions of these batches
+	reading    bool              // one worker reads for all of them
+	looked     bool              // the tenants without enough were read since a batch was done
 	changed    chan struct{}
-	awaited    bool // by somebody
+	awaited    bool // a worker waits for changed
 }
 
-// NewInbox is the inbox of one process.
+// NewInbox returns the inbox of one process.
 func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	opts.Wants = concerns
 	if opts.Isolation == nil {
@@ -43,7 +43,7 @@ func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	return &Inbox{consumer: consumer, opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
 }
 
-// concerns reports whether the worker takes events of a type.
+// concerns reports whether a worker handles events of type t.
 func concerns(t event.Type) bool {
 	switch t {
 	case event.ExecutionStarted, event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed,
@@ -55,9 +55,9 @@ func concerns(t event.Type) bool {
 	}
 }
 
-// take hands out messages of one tenant, none if there are none; then wake says
-// when to ask again. Who waits while another one reads comes back when that one does,
-// so that it is seen to live.
+// take returns a batch of one tenant's messages. If there are none, wake is when to call
+// again. A waiting worker returns when the current reader finishes, so its heartbeat
+// stays fresh.
 func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
 	for range 2 {
 		batch, read, changed := b.next()
@@ -67,7 +67,7 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 		case read != nil:
 			return b.read(ctx, *read)
 		case b.opts.Block == 0:
-			return nil, time.Time{}, nil // whoever has what waits takes it up when it is done
+			return nil, time.Time{}, nil // in simulation, the worker that holds these executions takes the rest when it is done
 		}
 		select {
 		case <-changed:
@@ -78,21 +78,21 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 	return nil, time.Time{}, nil
 }
 
-// ask is what to read.
+// ask describes one read.
 type ask struct {
 	count  int
-	enough []string // not of these tenants: there is enough of them
+	enough []string // tenants to leave out, because enough of their messages are waiting
 	block  time.Duration
 }
 
-// next is a batch to begin; without one, what to read, or what to wait for. Before each
-// batch of a tenant of whom much waits there is a look at what others have, and while
-// several have work, whoever has nothing to do waits for that.
+// next returns a batch to handle or, without one, what to read or what to wait for.
+// Before each batch of a tenant with a long queue it reads the other tenants once. While
+// several tenants have work, idle workers wait for that read.
 func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	enough, count := b.enough(), b.contention.Portion(b.opts.Batch)
-	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // there is nobody else to read
+	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // every tenant has enough
 	if len(enough) > 0 && !all && !b.reading && !b.looked {
 		b.reading, b.looked = true, true
 		return nil, &ask{count, enough, 0}, nil
@@ -100,7 +100,7 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 	if batch := b.pick(); len(batch) > 0 {
 		return batch, nil, nil
 	}
-	// Reads that do not wait can be done side by side.
+	// Reads that do not block may run concurrently.
 	apart := len(enough) > 0 && b.contention.Any()
 	names := b.opts.Tenants.Names()
 	full := b.waiting.size >= b.opts.Batch || len(names) == 1 && b.waiting.heavy(names[0])
@@ -115,11 +115,11 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 	return nil, &ask{count: count, block: b.opts.Block}, nil
 }
 
-// patience is how long a read waits that leaves out those of whom there is enough.
+// patience is how long a read may block that leaves out tenants with enough messages.
 const patience = 2 * time.Millisecond
 
-// enough are the tenants of whom nothing needs to be read now, where that would keep
-// others waiting.
+// enough returns the tenants whose queues are long enough for now, if reading more of
+// them would delay others.
 func (b *Inbox) enough() []string {
 	if len(b.opts.Tenants.Names()) < 2 {
 		return nil
@@ -127,7 +127,7 @@ func (b *Inbox) enough() []string {
 	return b.waiting.with(max(b.opts.Batch/2, 1))
 }
 
-// read gets new messages, and takes a batch of them.
+// read fetches new messages and takes a batch of them.
 func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake time.Time, err error) {
 	f, err := b.consumer.Fetch(ctx, what.count, what.block, what.enough...)
 	b.mu.Lock()
@@ -139,7 +139,7 @@ func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake
 		switch m := &f.Messages[i]; {
 		case !concerns(m.Event.Type):
 			b.consumer.Pass(*m)
-			f.Wake = f.Now // to acknowledge it
+			f.Wake = f.Now // come back at once to acknowledge it
 		case !m.Claimed || !b.has(*m):
 			kept = append(kept, *m)
 		}
@@ -147,14 +147,14 @@ func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake
 	b.waiting.put(kept)
 	b.broadcast()
 	if batch = b.pick(); len(batch) > 0 {
-		return batch, f.Now, nil // an error comes again when there is nothing else
+		return batch, f.Now, nil // the error returns when nothing else is left
 	}
 	return nil, f.Wake, err
 }
 
-// pick begins a batch of what waits, if there is something that may begin now. Tenants
-// take turns. Of one that is not alone a single batch is in hand: what several would
-// have Redis do stands before what the others want of it.
+// pick takes the next batch that may begin. Tenants take turns. While several tenants
+// have work, each has at most one batch in progress: commands of a second one would delay
+// the other tenants in Redis.
 func (b *Inbox) pick() []store.Message {
 	for range b.waiting.tenants() {
 		waiting := b.waiting.next()
@@ -176,28 +176,28 @@ func (b *Inbox) pick() []store.Message {
 	return nil
 }
 
-// inHand reports whether a worker has a batch of a tenant.
+// inHand reports whether a worker is handling a batch of a tenant.
 func (b *Inbox) inHand(tenant string) bool {
 	return slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return batch[0].Tenant == tenant })
 }
 
-// split takes what may begin now from the messages of one tenant. What is in the batch
-// stays where it is: it is much to copy.
+// split takes what may begin now from the messages of one tenant. The batch keeps their
+// memory, which saves copying.
 func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
 	most := b.contention.Share(b.opts.Batch)
-	var held map[address]bool // executions of which something has to wait
+	var blocked map[address]bool // executions with a message that has to wait
 	for i := range msgs {
 		m := &msgs[i]
 		if len(batch) >= most || len(batch) > 0 && delivery.PoisonCandidate(batch[0]) {
 			rest = append(rest, msgs[i:]...)
 			break
 		}
-		if key := addressOf(m); b.busy[key] || held[key] || !b.joins(batch, *m) {
-			if held == nil {
-				held = map[address]bool{}
+		if key := addressOf(m); b.busy[key] || blocked[key] || !b.joins(batch, *m) {
+			if blocked == nil {
+				blocked = map[address]bool{}
 			}
-			held[key] = true
+			blocked[key] = true
 			rest = append(rest, *m)
 		} else {
 			batch = append(batch, *m)
@@ -206,8 +206,8 @@ func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	return slices.Clip(batch), rest
 }
 
-// joins reports whether a message may be handled with a batch of its tenant: it is no
-// suspect, which is handled alone.
+// joins reports whether a message may be handled in a batch of its tenant. A poison
+// candidate is handled isolated.
 func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
 		return b.opts.Isolation.Enter(m)
@@ -215,10 +215,11 @@ func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
 	return !delivery.PoisonCandidate(m)
 }
 
-// address names an execution.
+// address identifies an execution.
 type address struct{ tenant, id string }
 
-// addressOf is the execution that a message is about; one from outside is about itself.
+// addressOf returns the execution that a message is about. An event from outside has an
+// address of its own.
 func addressOf(m *store.Message) address {
 	if m.Event.Execution == "" || !strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		return address{m.Tenant, "/" + m.ID}
@@ -226,9 +227,9 @@ func addressOf(m *store.Message) address {
 	return address{m.Tenant, m.Event.Execution}
 }
 
-// done takes a batch back, and what of it is to be handled again: before what other
-// tenants have unless the tenant has had its turn.
-func (b *Inbox) done(batch, again []store.Message, turn bool) {
+// done ends a batch and puts back what remains of it: to the front, or behind the other
+// tenants if turn is set.
+func (b *Inbox) done(batch, rest []store.Message, turn bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.looked = false
@@ -237,16 +238,16 @@ func (b *Inbox) done(batch, again []store.Message, turn bool) {
 		delete(b.busy, addressOf(&batch[i]))
 	}
 	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
-	b.waiting.back(again)
-	if turn && len(again) > 0 {
+	b.waiting.back(rest)
+	if turn && len(rest) > 0 {
 		b.waiting.yield()
 	}
 	b.broadcast()
 }
 
-// release hands back messages for which Redis has no memory, so that commands of operators
-// are read that stand behind them in the stream, and returns those that it cannot. They are
-// claimed again when nothing new is left to be read.
+// release gives up messages for which Redis has no memory, so that operators' commands
+// behind them in the stream are read. It returns those it could not release. Released
+// messages are claimed again when nothing new is left to read.
 func (b *Inbox) release(ctx context.Context, msgs []store.Message) []store.Message {
 	if !b.opts.Reclaim || b.consumer.Store.Release(ctx, msgs...) != nil {
 		return msgs
@@ -254,7 +255,7 @@ func (b *Inbox) release(ctx context.Context, msgs []store.Message) []store.Messa
 	return nil
 }
 
-// broadcast wakes all workers that wait.
+// broadcast wakes all waiting workers.
 func (b *Inbox) broadcast() {
 	if b.awaited {
 		close(b.changed)
@@ -262,16 +263,16 @@ func (b *Inbox) broadcast() {
 	}
 }
 
-// has reports whether a claimed message is one of this process, which is at work still.
+// has reports whether this process already holds a claimed message.
 func (b *Inbox) has(m store.Message) bool {
 	return b.waiting.has(m) ||
 		slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return slices.ContainsFunc(batch, m.Same) })
 }
 
-// Finish acknowledges what was read and means nothing to a worker.
+// Finish acknowledges the messages that were read and need no handling.
 func (b *Inbox) Finish(ctx context.Context) error { return b.consumer.Finish(ctx) }
 
-// Held are the messages that were read and not handled yet.
+// Held returns the messages that were read but not handled yet.
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// While all tenants have enough waiting, and each a batch in hand, whoever has nothing
-// to do waits for one of these to be done: there is nothing to read.
+// While every tenant has enough messages and a batch in progress, an idle worker waits
+// for a batch to end instead of reading.
 func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 	t.Parallel()
 	b := Inbox{
@@ -43,6 +43,6 @@ func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("whoever waits is not told that a batch is done")
+		t.Error("the waiting worker is not woken when a batch is done")
 	}
 }

@@ -6,20 +6,20 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// queues are messages that wait, those of each tenant in their order. Tenants take
-// turns, so that one with many messages does not keep the others waiting.
+// queues holds waiting messages, in order within each tenant. Tenants take turns, so that
+// a long queue does not delay the others.
 type queues struct {
 	size  int
-	turns []string // tenants that have some
+	turns []string // tenants with messages, in order of their turns
 	of    map[string][]store.Message
-	large map[string]int // bytes of large messages, of those tenants that have some
+	large map[string]int // bytes of large messages by tenant
 }
 
-// mostLarge is how many bytes of large messages of a tenant wait at most before no more
-// are read.
+// mostLarge is how many bytes of a tenant's large messages may wait before reading pauses
+// for it.
 const mostLarge = 32 << 20
 
-// weigh counts the large ones of messages that are added for a tenant.
+// weigh counts the large messages that are added for a tenant.
 func (q *queues) weigh(tenant string, msgs []store.Message) {
 	const large = 64 << 10
 	for i := range msgs {
@@ -32,13 +32,13 @@ func (q *queues) weigh(tenant string, msgs []store.Message) {
 	}
 }
 
-// heavy reports whether enough of a tenant's messages are large.
+// heavy reports whether a tenant has reached mostLarge.
 func (q *queues) heavy(tenant string) bool { return q.large[tenant] > mostLarge }
 
-// tenants is how many have messages.
+// tenants returns how many tenants have messages.
 func (q *queues) tenants() int { return len(q.turns) }
 
-// with are the tenants that have at least so many, or enough large ones.
+// with returns the tenants with n or more messages, or with enough large ones.
 func (q *queues) with(n int) (tenants []string) {
 	for _, tenant := range q.turns {
 		if len(q.of[tenant]) >= n || q.heavy(tenant) {
@@ -48,7 +48,7 @@ func (q *queues) with(n int) (tenants []string) {
 	return tenants
 }
 
-// put adds messages behind those of their tenants. They are the queues' from then on.
+// put appends messages to their tenants' queues and takes ownership of the slice.
 func (q *queues) put(msgs []store.Message) {
 	for len(msgs) > 0 {
 		tenant, n := msgs[0].Tenant, 1
@@ -66,7 +66,7 @@ func (q *queues) put(msgs []store.Message) {
 	}
 }
 
-// back puts messages of one tenant before all others of it; it is its turn.
+// back puts messages of one tenant in front of its queue and makes it that tenant's turn.
 func (q *queues) back(msgs []store.Message) {
 	if len(msgs) == 0 {
 		return
@@ -78,10 +78,10 @@ func (q *queues) back(msgs []store.Message) {
 	q.turns = append([]string{tenant}, slices.DeleteFunc(q.turns, func(t string) bool { return t == tenant })...)
 }
 
-// yield makes it the turn of all others first.
+// yield moves the first tenant behind all others.
 func (q *queues) yield() { q.turns = append(q.turns[1:], q.turns[0]) }
 
-// add says that there are more of a tenant.
+// add registers n more messages of a tenant.
 func (q *queues) add(tenant string, n int) {
 	if q.of == nil {
 		q.of = map[string][]store.Message{}
@@ -92,7 +92,7 @@ func (q *queues) add(tenant string, n int) {
 	q.size += n
 }
 
-// next takes out all messages of the tenant whose turn it is.
+// next removes and returns all messages of the tenant whose turn it is.
 func (q *queues) next() []store.Message {
 	tenant := q.turns[0]
 	q.turns = q.turns[1:]
@@ -103,8 +103,7 @@ func (q *queues) next() []store.Message {
 	return msgs
 }
 
-// leave gives back those of one tenant that next has taken and that wait on: it is
-// the turn of all others first.
+// leave puts back messages that next returned. The tenant's turn comes after all others.
 func (q *queues) leave(msgs []store.Message) {
 	if len(msgs) == 0 {
 		return
@@ -114,10 +113,10 @@ func (q *queues) leave(msgs []store.Message) {
 	q.of[msgs[0].Tenant] = msgs
 }
 
-// has reports whether a message is among them.
+// has reports whether a message is queued.
 func (q *queues) has(m store.Message) bool { return slices.ContainsFunc(q.of[m.Tenant], m.Same) }
 
-// all are the messages of all tenants.
+// all returns the messages of all tenants.
 func (q *queues) all() (out []store.Message) {
 	for _, tenant := range q.turns {
 		out = append(out, q.of[tenant]...)

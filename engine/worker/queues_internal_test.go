@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// reportTo are messages as tests write them: tenant and number.
-func reportTo(texts ...string) (msgs []store.Message) {
+// messages parses messages as tests write them: a tenant's letter and a number.
+func messages(texts ...string) (msgs []store.Message) {
 	for _, text := range texts {
 		msgs = append(msgs, store.Message{Tenant: text[:1], ID: text[1:]})
 	}
@@ -23,11 +23,12 @@ func text(msgs []store.Message) string {
 	return strings.Join(out, " ")
 }
 
-// Tenants take turns, whoever has how much; each one's messages keep their order.
+// Tenants take turns, however much each has queued, and each tenant's messages keep their
+// order.
 func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	var q queues
-	q.put(reportTo("a1", "a2", "a3", "a4", "b1", "c1", "c2"))
+	q.put(messages("a1", "a2", "a3", "a4", "b1", "c1", "c2"))
 	var order []string
 	for q.tenants() > 0 {
 		msgs := q.next()
@@ -40,26 +41,26 @@ func TestTenantsTakeTurns(t *testing.T) {
 	}
 }
 
-// What comes back is first, before what its tenant has besides.
-func TestWhatComesBackIsFirst(t *testing.T) {
+// Messages that are put back come first, before the rest of their tenant.
+func TestBackPutsMessagesFirst(t *testing.T) {
 	t.Parallel()
 	var q queues
-	q.put(reportTo("a1", "b1", "b2"))
-	q.back(reportTo("b0"))
+	q.put(messages("a1", "b1", "b2"))
+	q.back(messages("b0"))
 	q.back(nil)
 	if got, want := text(q.all()), "b0 b1 b2 a1"; got != want || q.size != 4 || q.tenants() != 2 {
 		t.Errorf("%d messages of %d tenants wait: %s, want %s", q.size, q.tenants(), got, want)
 	}
-	if !q.has(reportTo("b2")[0]) || q.has(reportTo("a2")[0]) {
-		t.Error("it is not known what waits")
+	if !q.has(messages("b2")[0]) || q.has(messages("a2")[0]) {
+		t.Error("has does not report what is queued")
 	}
 }
 
-// Of whom there is enough is known.
-func TestTenantsWithMuch(t *testing.T) {
+// with finds the tenants with long queues.
+func TestTenantsWithLongQueues(t *testing.T) {
 	t.Parallel()
 	var q queues
-	q.put(reportTo("a1", "a2", "b1", "c1", "c2", "c3"))
+	q.put(messages("a1", "a2", "b1", "c1", "c2", "c3"))
 	if got := strings.Join(q.with(2), " "); got != "a c" {
 		t.Errorf("those with two or more are %q, want a and c", got)
 	}

@@ -11,29 +11,28 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// round takes a batch of messages through: it decides about one after the other,
-// each on what the ones before have come to, and writes all of it in one round
-// trip. Each of these commits stands for itself. A message whose commit did not
-// come about, because somebody else was faster or something is wrong with it, is
-// taken through again by itself.
+// round handles a batch of messages. It decides about one after another, each on the
+// outcome of the ones before, and writes all commits in one round trip. Each commit
+// succeeds or fails on its own. A message whose commit fails, because another worker was
+// faster or because the event is bad, is handled again by itself.
 type round struct {
 	*Service
 
 	batch       []store.Message
-	executions  map[address]*execution // as they are once all is written
-	definitions map[string]*execution  // by name and version: what an execution of it begins as
+	executions  map[address]*execution // as they are once everything is written
+	definitions map[string]*execution  // the state that new executions start from, by name and version
 	commits     []store.Commit
-	planned     []*store.Message // that each of the commits answers
-	arena       arena            // that they are written on
-	refused     []store.Message  // for which Redis has no memory …
-	full        error            // … as it says; nil if it has
+	planned     []*store.Message // the message that each commit answers
+	arena       arena            // memory of these commits
+	refused     []store.Message  // messages for which Redis has no memory
+	full        error            // the error of Redis then; nil if it has memory
 }
 
 func newRound(s *Service) *round {
 	return &round{Service: s, executions: map[address]*execution{}, definitions: map[string]*execution{}}
 }
 
-// end forgets what the round was about, but for the memory that it took.
+// end resets the round and keeps its memory for the next one.
 func (r *round) end() {
 	r.keep()
 	clear(r.executions)
@@ -44,9 +43,9 @@ func (r *round) end() {
 	r.refused, r.full = nil, nil
 }
 
-// work takes a batch through, and returns what of it is left to do after an error. What
-// Redis has no memory for keeps nothing else of the batch: an operator may cancel in it
-// what takes the memory.
+// work handles a batch and returns what remains of it after an error. A message for which
+// Redis has no memory does not stop the others: an operator's cancellation among them may
+// free memory.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := s.round
 	r.batch = batch
@@ -55,7 +54,7 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 	if err := r.gather(ctx); err != nil {
 		return batch, r.broken(batch, err)
 	}
-	from := 0 // all before it is done
+	from := 0 // everything before this index is done
 	for i := range batch {
 		m := &batch[i]
 		s.consumer().Tell(delivery.Activity{What: delivery.Began, Message: *m})
@@ -86,8 +85,9 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 	return r.refused, r.full
 }
 
-// left is what is to be done again after an error; all before a place is done, unless Redis
-// was full for some of it. What was done is recognised.
+// left returns what is to be repeated after an error: the batch from an index on, or all
+// of it if Redis was full for some message. Messages that were already handled are
+// recognised by their commit.
 func (r *round) left(from int) []store.Message {
 	if r.full != nil {
 		return r.batch
@@ -95,7 +95,8 @@ func (r *round) left(from int) []store.Message {
 	return r.batch[from:]
 }
 
-// single takes a message through by itself. That Redis is full for it is not an error yet.
+// single handles a message by itself. If Redis has no memory for it, it is set aside
+// without an error.
 func (r *round) single(ctx context.Context, m *store.Message) error {
 	err := r.consumer().Handle(ctx, *m, r.handle)
 	if store.Full(err) {
@@ -105,8 +106,7 @@ func (r *round) single(ctx context.Context, m *store.Message) error {
 	return err
 }
 
-// broken tells that Redis did not let messages be finished, and forgets what was
-// decided about them.
+// broken reports to the observer that Redis failed, and forgets what was decided.
 func (r *round) broken(msgs []store.Message, err error) error {
 	clear(r.executions)
 	for _, m := range msgs {
@@ -115,7 +115,7 @@ func (r *round) broken(msgs []store.Message, err error) error {
 	return err
 }
 
-// keep hands back the executions that go on.
+// keep returns the executions that go on to the cache.
 func (r *round) keep() {
 	for i := range r.batch {
 		m := &r.batch[i]
@@ -126,12 +126,12 @@ func (r *round) keep() {
 	}
 }
 
-// short is how many entries a history has at most that is read with others.
+// short is the length up to which histories are read together.
 const short = 200
 
-// gather finds the executions of the batch that the process has, and reads those
-// that it has not, if they are several, together. One that is missing after that is
-// looked for by itself.
+// gather takes the executions of the batch from the cache. It reads those that are
+// missing together, if there are several; one that is still missing is loaded by itself
+// later.
 func (r *round) gather(ctx context.Context) error {
 	var missing []string
 	var behind []store.Tail
@@ -164,8 +164,8 @@ func (r *round) gather(ctx context.Context) error {
 	return r.fetch(ctx, missing)
 }
 
-// catchUp takes in what others have made of executions that the process has: most that
-// do not expect an event are old. One that cannot be brought up to date is forgotten.
+// catchUp brings cached executions up to date that do not expect their event: most of
+// them are outdated. One that cannot be updated is dropped.
 func (r *round) catchUp(ctx context.Context, behind []store.Tail) error {
 	if len(behind) == 0 {
 		return nil
@@ -187,7 +187,7 @@ func (r *round) catchUp(ctx context.Context, behind []store.Tail) error {
 	return nil
 }
 
-// fetch reads executions that the process does not have, together.
+// fetch reads executions that the process does not have, in one round trip.
 func (r *round) fetch(ctx context.Context, missing []string) error {
 	found, err := r.store.Wholes(ctx, r.batch[0].Tenant, missing, short)
 	if err != nil {
@@ -201,8 +201,8 @@ func (r *round) fetch(ctx context.Context, missing []string) error {
 	return nil
 }
 
-// whole is an execution that goes on, by its history; nil if it does not, or if
-// something is wrong with it.
+// whole rebuilds a running execution from its complete history; nil if it has ended or
+// cannot be rebuilt.
 func (r *round) whole(ctx context.Context, w store.Whole) *execution {
 	if w.Version == 0 || decide.Status(w.Status).Ended() {
 		return nil
@@ -219,9 +219,9 @@ func (r *round) whole(ctx context.Context, w store.Whole) *execution {
 	return x
 }
 
-// plan decides what a message comes to. It reports false if that is not known
-// before others have been written, or if the message needs to be by itself; what is
-// wrong with it is told by whoever takes it through then.
+// plan decides a message. It reports false if the decision depends on commits that are
+// not written yet, or if the message must be handled by itself; errors of the message
+// show there.
 func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 	if !plain(m) {
 		return false, nil
@@ -231,7 +231,7 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 		return false, r.redis(ctx, err)
 	}
 	key := addressOf(m)
-	delete(r.executions, key) // until it is known that nothing is wrong with it
+	delete(r.executions, key) // until the decision is known to be valid
 	base := x.state.Version
 	before := base
 	d := r.arena.decision()
@@ -247,23 +247,23 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 		if last {
 			return true, nil
 		}
-		// There is more to do than one commit holds.
+		// One commit does not hold all of it.
 		if err := r.flush(ctx); err != nil {
 			return false, err
 		}
 		if r.executions[key] == nil {
-			return true, nil // it has been taken through by itself
+			return true, nil // flush has handled it by itself
 		}
 		base, d = x.state.Version, r.arena.decision()
 	}
 }
 
-// plain reports whether a message is an event of the engine's own about an execution.
+// plain reports whether a message is a valid event of the engine about an execution.
 func plain(m *store.Message) bool {
 	return m.Err == nil && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
 }
 
-// redis is an error if it is Redis', or one of the way to it.
+// redis returns an error only if Redis or the connection caused it.
 func (*round) redis(ctx context.Context, err error) error {
 	if err != nil && delivery.ClassOf(ctx, err) == "" {
 		return err
@@ -271,8 +271,8 @@ func (*round) redis(ctx context.Context, err error) error {
 	return nil
 }
 
-// draft goes on from what was decided, and plans the commit of it, which is the last one
-// of the message or not. It reports false if that cannot be.
+// draft advances the execution and plans the commit. last reports whether it is the
+// message's last one, and ok whether it could be planned.
 func (r *round) draft(x *execution, m *store.Message, before int64, d step) (last, ok bool) {
 	if r.advance(x, d.Decision) != nil {
 		return false, false
@@ -288,7 +288,7 @@ func (r *round) draft(x *execution, m *store.Message, before int64, d step) (las
 	return last, true
 }
 
-// find is the execution of a message; nil if it is not known how it stands.
+// find returns the execution of a message; nil if its state is unknown.
 func (r *round) find(ctx context.Context, m *store.Message) (*execution, error) {
 	if x := r.executions[addressOf(m)]; x != nil {
 		return x, nil
@@ -297,12 +297,12 @@ func (r *round) find(ctx context.Context, m *store.Message) (*execution, error) 
 		return x, nil
 	}
 	if m.Event.Type == event.ExecutionStarted {
-		return r.begin(ctx, m) // or it has begun already, which the commit finds out
+		return r.begin(ctx, m) // if it began before, the commit detects it
 	}
 	return r.load(ctx, *m, m.Event)
 }
 
-// begin is an execution at its beginning.
+// begin returns the state of a new execution.
 func (r *round) begin(ctx context.Context, m *store.Message) (*execution, error) {
 	name, version, err := decide.StartedWorkflow(m.Event)
 	if err != nil {
@@ -326,8 +326,8 @@ func (r *round) begin(ctx context.Context, m *store.Message) (*execution, error)
 	return &execution{state: decide.New(), env: known.env, definition: known.definition, ext: known.attributes()}, nil
 }
 
-// flush writes what was planned, and takes through by themselves the messages whose
-// commits did not come about.
+// flush writes the planned commits, and handles by themselves the messages whose commits
+// failed.
 func (r *round) flush(ctx context.Context) error {
 	if len(r.commits) == 0 {
 		return nil
@@ -342,14 +342,14 @@ func (r *round) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var again []*store.Message
+	var retry []*store.Message
 	for i := range commits {
-		if !r.finish(&commits[i], done[i], planned[i]) && (len(again) == 0 || again[len(again)-1] != planned[i]) {
-			again = append(again, planned[i])
+		if !r.finish(&commits[i], done[i], planned[i]) && (len(retry) == 0 || retry[len(retry)-1] != planned[i]) {
+			retry = append(retry, planned[i])
 		}
 	}
 	r.arena.fresh(r.opts)
-	for _, m := range again {
+	for _, m := range retry {
 		if err := r.single(ctx, m); err != nil {
 			return err
 		}
@@ -357,7 +357,7 @@ func (r *round) flush(ctx context.Context) error {
 	return nil
 }
 
-// finish takes in what became of a commit, and reports whether its message is dealt with.
+// finish processes the outcome of a commit and reports whether its message is settled.
 func (r *round) finish(c *store.Commit, done store.Committing, m *store.Message) bool {
 	written := done.Err == nil && done.Outcome == store.Committed
 	fenced := done.Err == nil && done.Outcome == store.Fenced

@@ -12,12 +12,12 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// conflicts is how often a transition is decided again because another worker
-// was faster, before the event is put off.
+// conflicts is how many commits in a row may lose to other workers before the event is
+// delivered again later.
 const conflicts = 20
 
-// transition applies an event to its execution and commits what follows. With
-// ack the last commit acknowledges the message too.
+// transition applies an event to its execution and commits the consequences. With ack,
+// the last commit also acknowledges the message.
 func (s *Service) transition(ctx context.Context, m store.Message, e event.Event, ack bool) error {
 	for range conflicts {
 		outcome, err := s.try(ctx, m, e, ack)
@@ -28,13 +28,13 @@ func (s *Service) transition(ctx context.Context, m store.Message, e event.Event
 	return delivery.As(delivery.Transient, fmt.Errorf("%d workers in a row were faster", conflicts))
 }
 
-// try is one attempt at a transition.
+// try makes one attempt at a transition.
 func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack bool) (store.Outcome, error) {
 	x, err := s.load(ctx, m, e)
 	if err != nil {
 		return store.Fenced, err
 	}
-	if x == nil { // there is no such execution
+	if x == nil { // no such execution
 		return store.Committed, s.ackIf(ctx, m, ack)
 	}
 	base := x.state.Version
@@ -64,10 +64,10 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 	}
 }
 
-// handOn leaves what a step has not come to, to an event of its own, behind what operators
-// want meanwhile. What an event from outside has begun, and one commit does not hold, is
-// left so at once: when that event comes once more the execution may not listen any more.
-// It reports whether the commit is the last one of the message.
+// handOn leaves the rest of a long step to an event of its own, so that operators'
+// commands get in between. A step begun by an event from outside is handed on after one
+// commit: the execution may no longer listen if that event is delivered again. It reports
+// whether this commit is the message's last.
 func (s *Service) handOn(x *execution, d step, before int64) (last bool) {
 	if !x.state.Ready() {
 		return true
@@ -79,8 +79,8 @@ func (s *Service) handOn(x *execution, d step, before int64) (last bool) {
 	return true
 }
 
-// further is an event that means nothing by itself: whoever takes it goes on with what
-// is left to do.
+// further returns an event without content whose handling continues with what is left to
+// do.
 func further(st *decide.State) event.Event {
 	return event.Event{
 		ID: fmt.Sprintf("%s/%d/further", st.Execution, st.Version), Source: decide.Source, Type: event.TaskCompleted, Time: st.Now,
@@ -101,8 +101,8 @@ func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
 	return s.store.AcknowledgeOwned(ctx, m)
 }
 
-// pass commits that an event means nothing, because the state may be outdated
-// that said so: then it is a conflict like any other.
+// pass commits that an event changes nothing. If the state was outdated, the commit
+// conflicts as usual.
 func (s *Service) pass(ctx context.Context, x *execution, d step) (store.Outcome, error) {
 	outcome, err := s.store.Commit(ctx, store.Commit{
 		Message: d.message, Ack: d.ack, Tenant: x.state.Tenant, Execution: x.state.Execution,
@@ -114,7 +114,8 @@ func (s *Service) pass(ctx context.Context, x *execution, d step) (store.Outcome
 	return outcome, err
 }
 
-// apply decides; what the engine did not expect is the event's fault, not the process' end.
+// apply decides. A panic becomes an error of the event, so that it does not end the
+// process.
 func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -122,7 +123,7 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 		}
 	}()
 	if e.Type == event.ExecutionStarted && x.env == nil {
-		if x.state.Status != "" { // it was refused before, in the same round
+		if x.state.Status != "" { // refused earlier in the same round
 			return false, nil
 		}
 		if x.refused != nil {
@@ -160,15 +161,15 @@ func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 	return nil
 }
 
-// chunkBytes is how much data one commit carries, about: Redis does nothing else
-// while it takes it in.
+// chunkBytes is about how much data one commit carries. Redis serves nobody else while it
+// processes a commit.
 const chunkBytes = 1 << 20
 
-// step is a decision that is to be written.
+// step is a decision to be written.
 type step struct {
 	message *store.Message
-	ack     bool  // nothing more is to be done for the message
-	base    int64 // version that the decision was made on
+	ack     bool  // this commit settles the message
+	base    int64 // version that the decision is based on
 	*decide.Decision
 }
 
@@ -186,8 +187,8 @@ func (s *Service) commit(ctx context.Context, x *execution, d step) (store.Outco
 	return outcome, nil
 }
 
-// transitionOf is how a decision is written. Whoever cannot write it must not use
-// the execution any more.
+// transitionOf turns a decision into a commit. After an error the caller must discard the
+// execution.
 func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 	st := x.state
 	for i := range d.Publish {
@@ -211,7 +212,7 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 	return c, nil
 }
 
-// rootOf is below which execution one is counted.
+// rootOf returns the execution under which descendants are counted.
 func (s *Service) rootOf(st *decide.State) string {
 	if s.opts.Descendants == 0 {
 		return ""
@@ -219,7 +220,8 @@ func (s *Service) rootOf(st *decide.State) string {
 	return st.RootOf()
 }
 
-// attributes are those of a request. They are shared, and nobody changes them.
+// attributes returns the attributes of task requests. The map is shared and must not be
+// changed.
 func (x *execution) attributes() map[string]string {
 	if x.ext == nil {
 		x.ext = map[string]string{event.DefinitionAttribute: x.definition}
@@ -227,14 +229,14 @@ func (x *execution) attributes() map[string]string {
 	return x.ext
 }
 
-// committed shows what was written.
+// committed reports what was written.
 func (s *Service) committed(c *store.Commit) {
 	if s.opts.Committed != nil && len(c.History) > 0 {
 		s.opts.Committed(c.Version, c.History)
 	}
 }
 
-// addResult adds how the execution ended, or, now and then, a snapshot.
+// addResult adds the execution's result or, now and then, a snapshot.
 func (s *Service) addResult(c *store.Commit, x *execution) (err error) {
 	st := x.state
 	switch {
@@ -248,18 +250,18 @@ func (s *Service) addResult(c *store.Commit, x *execution) (err error) {
 	return err
 }
 
-// Snapshots are written so seldom that they cost less than the history itself:
-// after so many entries as the options say, or more where the state is large.
-const snapshotWeight = 64 // bytes of snapshot for each entry
+// A snapshot of n bytes is written after at least n/snapshotWeight entries, so that
+// snapshots of large states cost less than the history itself.
+const snapshotWeight = 64 // bytes of snapshot per entry
 
-// due reports whether reading the history from the last snapshot on has become
-// more work than a new snapshot is.
+// due reports whether reading the history since the last snapshot has become more
+// expensive than writing a new one.
 func (x *execution) due(every int) bool {
 	return x.state.Version-x.kept >= max(int64(every), int64(x.weight/snapshotWeight))
 }
 
-// known is the state of an execution as the process has it from an earlier step; nil
-// if it has none, or one so old that its id may be another execution's by now.
+// known returns an execution's cached state; nil if there is none, or if it is so old
+// that its id may belong to another execution by now.
 func (s *Service) known(m *store.Message, id string) *execution {
 	x := s.cache.take(m.Tenant, id)
 	if x != nil && s.opts.Trust > 0 && m.Entered().Sub(x.state.Now) > s.opts.Trust {
@@ -268,9 +270,9 @@ func (s *Service) known(m *store.Message, id string) *execution {
 	return x
 }
 
-// load finds the state of an event's execution: kept from its last step, or
-// rebuilt from the snapshot and the history since. It is nil if there is no
-// such execution; one that begins has a new state.
+// load returns the state of an event's execution: cached, or rebuilt from the snapshot
+// and the history after it. It returns nil if there is no such execution, and a new state
+// for one that begins.
 func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*execution, error) {
 	tenant := m.Tenant
 	if x := s.known(&m, e.Execution); x != nil {
@@ -285,13 +287,13 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ex
 		case event.ExecutionStarted:
 			return s.first(ctx, tenant, e)
 		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
-			// Its start may be on its way still; it is asked for again a little later.
+			// The start may still be on its way: try again a little later.
 			return nil, delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun: %w", e.Execution, delivery.ErrEarly))
 		default:
 			return nil, nil
 		}
 	}
-	// What never had a definition has nothing to go on with.
+	// An execution that never had a definition cannot be retried.
 	retried := e.Type == event.ExecutionRetried && kept.Status == string(decide.Faulted) && kept.Definition != ""
 	if decide.Status(kept.Status).Ended() && !retried {
 		return nil, nil
@@ -303,7 +305,7 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ex
 	return s.rebuild(ctx, kept, env)
 }
 
-// first is the state of an execution that begins.
+// first returns the state of an execution that begins.
 func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*execution, error) {
 	x := &execution{state: decide.New()}
 	name, version, err := decide.StartedWorkflow(e)
@@ -320,7 +322,7 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*exe
 	return x, nil
 }
 
-// rebuild folds the history since the last snapshot.
+// rebuild replays the history after the last snapshot.
 func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide.Env) (*execution, error) {
 	state, err := decide.Restore(env, kept.Snapshot)
 	if err != nil {

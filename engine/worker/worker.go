@@ -1,5 +1,5 @@
-// Package worker is the service that decides what happens next: it takes events
-// in, lets decide find their consequences, and commits each transition at once.
+// Package worker is the service that decides what happens next: it reads events, applies
+// them with decide, and commits each transition atomically.
 package worker
 
 import (
@@ -17,46 +17,47 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Service is one worker. Several may run side by side, in one process or many.
+// Service is one worker. Several may run concurrently, in one process or in many.
 type Service struct {
 	inbox     *Inbox
 	store     *store.Store
 	documents *definitions.Cache
 	cache     *Cache
 	opts      Options
-	round     *round    // reused, as only one is made at a time
-	began     time.Time // of the step, by the options' clock
+	round     *round    // reused by every step
+	began     time.Time // when the step began, by Options.Clock
 }
 
 // Options of a Service.
 type Options struct {
 	Chunk     int // history entries in one commit, about; 1 to 1000
-	Snapshots int // entries behind which a snapshot is written, or more where the state is large; 1 to 1000
+	Snapshots int // entries between snapshots, more for large states; 1 to 1000
 
-	// Trust is for how long a state is used again without being read. Executions must
-	// be kept longer than that once they have ended; 0: they are never removed.
+	// Trust is how long a cached state is used without being read from Redis. Ended
+	// executions must be retained for longer. 0 means forever, if executions are never
+	// removed.
 	Trust time.Duration
 
-	// Committed, if set, is shown what was committed behind a version, in order. What
-	// a lost reply, or the end of a process, kept from being known is not shown. The
-	// slice is the worker's again after that.
+	// Committed, if set, receives the entries committed after a version, in order. It
+	// misses commits whose reply was lost or whose process crashed. The worker reuses the
+	// slice afterwards.
 	Committed func(after int64, entries []event.Event)
 
-	// Descendants is how many executions may be open below one that no other has begun;
-	// 0: as many as there are.
+	// Descendants is how many executions may be open below a root execution; 0 means no
+	// limit.
 	Descendants int
 
-	// Room, if set, is what Redis has left for executions that begin, shared by the
-	// workers of a process.
+	// Headroom, if set, tells whether Redis has memory for new executions. The workers of
+	// a process share it.
 	Headroom *Headroom
 
-	// Clock, if set, says when a step has worked for long enough: what is left then is
-	// for later ones, which see what operators want meanwhile. The zero time is no answer.
+	// Clock, if set, ends a step that has worked for long enough. Later steps do the
+	// rest, after operators' commands that arrived meanwhile. A zero time means unknown.
 	Clock func() time.Time
 }
 
-// A step hands on what it has not come to, so that commands and other tenants get their
-// turn, and a process that is told to stop can.
+// A long step hands its rest on, so that commands and other tenants get their turn and a
+// process can stop promptly.
 const (
 	stepTime    = 100 * time.Millisecond
 	stepEntries = 2048 // of one execution's history
@@ -65,16 +66,16 @@ const (
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options { return Options{Chunk: 256, Snapshots: 256} }
 
-// New is a worker on what arrives in an inbox. Workers of one process share a cache.
-func New(st *store.Store, lib *definitions.Cache, cache *Cache, inbox *Inbox, opts Options) *Service {
-	s := &Service{inbox: inbox, store: st, documents: lib, cache: cache, opts: opts}
+// New returns a worker that reads from an inbox. Workers of one process share a cache.
+func New(st *store.Store, documents *definitions.Cache, cache *Cache, inbox *Inbox, opts Options) *Service {
+	s := &Service{inbox: inbox, store: st, documents: documents, cache: cache, opts: opts}
 	s.round = newRound(s)
 	return s
 }
 
-// Step takes one batch of messages through, if there are any. It says when it
-// wants to be called again: at once if that is past, never (before something is
-// written to a stream) if it is zero.
+// Step handles one batch of messages, if there are any. It returns when to call it again:
+// at once for a time in the past, and for the zero time only when something is written to
+// a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	batch, wake, err := s.inbox.take(ctx)
 	if err != nil || len(batch) == 0 {
@@ -88,22 +89,22 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 		left = s.inbox.release(ctx, left)
 	}
 	s.inbox.done(batch, left, err == nil)
-	return time.Time{}.Add(1), err // long past
+	return time.Time{}.Add(1), err // in the past: call again at once
 }
 
 // over reports whether the step has worked for long enough.
 func (s *Service) over() bool { return !s.began.IsZero() && s.opts.Clock().Sub(s.began) > stepTime }
 
-// enough reports whether the step has done enough for an execution that had so many
-// entries as it began with it.
+// enough reports whether the step has done enough for an execution that had before
+// entries when the step began.
 func (s *Service) enough(x *execution, before int64) bool {
 	return x.state.Version-before >= stepEntries || s.over()
 }
 
 func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
 
-// handle takes one event through. An error is Redis', and the event is to be
-// handled again; what is wrong with the event itself is dealt with here.
+// handle takes one event through. The errors it returns are Redis', and the event is to
+// be handled again; errors of the event itself are settled here.
 func (s *Service) handle(ctx context.Context, m store.Message) error {
 	err := delivery.Poison(m)
 	switch {
@@ -123,7 +124,7 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		return s.transition(ctx, m, m.Event, true)
 	}
-	// An execution that cannot take the event keeps it from no other.
+	// An execution that cannot take the event does not keep it from the others.
 	var untaken error
 	err := s.store.EachListener(ctx, m.Tenant, string(m.Event.Type), func(id string) error {
 		err := s.transition(ctx, m, decide.Received(m.Event, id), false)
@@ -139,15 +140,15 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	return s.store.AcknowledgeOwned(ctx, m)
 }
 
-// reject delivers an event again later, or gives it up and its execution with it.
+// reject delivers an event again later, or dead-letters it and faults its execution.
 func (s *Service) reject(ctx context.Context, m store.Message, cause error) error {
 	s.cache.take(m.Tenant, m.Event.Execution)
-	if again, err := s.consumer().Retry(ctx, m, cause); again || err != nil {
+	if retried, err := s.consumer().Retry(ctx, m, cause); retried || err != nil {
 		return err
 	}
 	dead := s.consumer().Dead(m, cause)
 	if m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix) {
-		// An execution that cannot be written to cannot be ended either.
+		// An execution that cannot be written cannot be ended either.
 		if over, err := s.abort(ctx, m, dead); over || store.Temporary(err) {
 			return err
 		}
