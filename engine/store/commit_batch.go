@@ -11,7 +11,7 @@ import (
 // Arguments of a batch before its words, and of an event, as a rule; and words of an
 // event, and of a transition besides, at most.
 const (
-	batchArguments = 7
+	batchArguments = 8
 	eventArguments = 3
 	eventWords     = 7
 	fieldWords     = 32
@@ -199,7 +199,7 @@ func (b *commitBatch) list() []any {
 	for i := range b.keys {
 		b.all = append(b.all, &b.keys[i])
 	}
-	b.all = append(b.all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), from+1)
+	b.all = append(b.all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), from+1, len(b.deadLetter))
 	b.all = append(append(append(b.all, b.words.texts...), b.deadLetter...), b.args...)
 	return b.all
 }
@@ -207,12 +207,8 @@ func (b *commitBatch) list() []any {
 // run has the script make the transitions, and adds what became of them.
 func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
 	var done []any
-	script := commitScript
-	if len(b.deadLetter) > 0 {
-		script = giveUpScript
-	}
 	if len(b.args) > 0 {
-		if done, err = b.store.call(ctx, script, tenantKeys+len(b.keys), b.list()).Slice(); err != nil {
+		if done, err = b.store.call(ctx, commitScript, tenantKeys+len(b.keys), b.list()).Slice(); err != nil {
 			return nil, failed("commit", err)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/event"
 )
 
@@ -45,8 +43,7 @@ func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, er
 	c.Ack = true
 	b := s.newCommitBatch([]Commit{c})
 	defer b.end()
-	deadLetter := s.deadLetterArgs(*c.Message, d, c.Now)
-	b.deadLetter = append(deadLetter, len(deadLetter))
+	b.deadLetter = s.deadLetterArgs(*c.Message, d, c.Now)
 	b.add(&c, false)
 	b.keys = append(b.keys, s.keys.dead(c.Tenant))
 	done, err := b.run(ctx, nil)
@@ -55,40 +52,3 @@ func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, er
 	}
 	return done[0].Outcome, done[0].Err
 }
-
-// deadLetterScript gives a message up. KEYS: stream, dead letters. ARGV: group, entry,
-// consumer, then the dead letter and each event to publish, each as the count of its
-// fields and these.
-//
-//nolint:gochecknoglobals // see commitScript
-var deadLetterScript = redis.NewScript(mine + `
-if not mine() then return 0 end
-local at, key = 4, KEYS[2]
-while at <= #ARGV do
-  local n = tonumber(ARGV[at])
-  redis.call('XADD', key, '*', unpack(ARGV, at + 1, at + n))
-  at, key = at + n + 1, KEYS[1]
-end
-redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
-return 1
-`)
-
-// giveUpScript does what commitScript does with a single transition, and if that comes
-// about writes the dead letter of its message. It is a script of its own, so that
-// those who commit without one have nothing to look at.
-//
-// KEYS: those of commitScript, and the dead letters. ARGV: those of commitScript, with
-// the letter's fields and their count before the transition.
-//
-//nolint:gochecknoglobals // see commitScript
-var giveUpScript = redis.NewScript(`
-local letters, at = KEYS[#KEYS], ARGV[7] - 1
-local is = redis.call('TYPE', letters)['ok']
-if is ~= 'none' and is ~= 'stream' then return {'WRONGTYPE ' .. letters .. ' is a ' .. is .. ', want a stream'} end
-local function commit()
-` + transitions + `
-end
-local out = commit()
-if out[1] == 0 then redis.call('XADD', letters, '*', unpack(ARGV, at - ARGV[at], at - 1)) end
-return out
-`)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/event"
 )
 
@@ -20,24 +18,6 @@ type Published struct {
 
 // longData is from how many bytes on data is left out where that was asked for.
 const longData = 2048
-
-// briefScript leaves long data out of what a command on a stream says.
-//
-// KEYS: stream. ARGV: the length, the command with its arguments.
-//
-//nolint:gochecknoglobals // see commitScript
-var briefScript = redis.NewScript(`
-local most = tonumber(ARGV[1])
-ARGV[3] = KEYS[1]
-local entries = redis.call(unpack(ARGV, 2))
-for _, entry in ipairs(entries) do
-  local fields = entry[2]
-  for i = 1, #fields, 2 do
-    if fields[i] == 'data' and #fields[i + 1] > most then fields[i + 1] = '' end
-  end
-end
-return entries
-`)
 
 // Events are a page of the entries of a tenant's stream, the newest first; long data
 // is left out. The id at which to go on comes with them, "" at the end.

@@ -52,37 +52,6 @@ const mostForgotten = 100
 // policyTTL is for how long it is known what is kept, since somebody said so.
 const policyTTL = 10 * time.Minute
 
-// forgetScript removes executions that have ended, each whole or not at all: one
-// goes if it stands as it was read, and if no parent of it goes on.
-//
-// KEYS: the shelves of a Walk; then for each execution it, its history and its
-// parent (itself if it has none). ARGV: for each execution its id, the number of its
-// shelf, its version, when it ended and its parent ("" each where there is none). It
-// returns for each 1 if it is gone by this, 2 if it was already.
-//
-//nolint:gochecknoglobals // see commitScript
-var forgetScript = redis.NewScript(`
-local over = {completed = true, faulted = true, cancelled = true}
-local out = {}
-for i = 1, #ARGV / 5 do
-  local id, shelf, version, ended, parent = unpack(ARGV, 5 * i - 4, 5 * i)
-  local key, history, above = KEYS[3 * i + 1], KEYS[3 * i + 2], KEYS[3 * i + 3]
-  local is = redis.pcall('HMGET', key, 'version', 'ended', 'parent', 'status')
-  local same = not is['err'] and (is[1] or '') == version and (is[2] or '') == ended and (is[3] or '') == parent
-  if same and is[4] and not over[is[4]] then same = false end
-  if same and parent ~= '' then
-    local status = redis.pcall('HGET', above, 'status')
-    if type(status) == 'table' or status and not over[status] then same = false end
-  end
-  out[i] = 0
-  if same then
-    redis.call('UNLINK', key, history)
-    out[i] = redis.call('ZREM', KEYS[tonumber(shelf)], id) == 1 and 1 or 2
-  end
-end
-return out
-`)
-
 // Forget removes executions of a tenant that have ended and are not kept, with
 // their histories, and goes on where an earlier call came to. It looks at a bounded
 // number, the oldest first; done says that there is nothing behind them to remove.

@@ -13,21 +13,6 @@ import (
 // execution, what operators ask for and what says that a process lives is written all
 // the same: it is little, and without it nobody could free any memory.
 
-// evenIfFull is for scripts that write although Redis is full. Redis looks only before the
-// first write of a script whether that may take memory, so that the rest is not cut off;
-// PERSIST may not, and changes nothing.
-const evenIfFull = `
-redis.call('PERSIST', KEYS[1])
-`
-
-// evenIfFullScript carries out one command even if Redis is full. KEYS: the command's key.
-// ARGV: the command, then its arguments behind the key.
-//
-//nolint:gochecknoglobals // see commitScript
-var evenIfFullScript = redis.NewScript(evenIfFull + `
-return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))
-`)
-
 // Full reports whether an error says that Redis has no memory left for what was asked.
 func Full(err error) bool {
 	f, ok := errors.AsType[*failure](err)
@@ -38,7 +23,7 @@ func Full(err error) bool {
 func (s *Store) writeEvenIfFull(ctx context.Context, command, key string, args ...any) error {
 	err := s.rdb.Do(ctx, append([]any{command, key}, args...)...).Err()
 	if redis.IsOOMError(err) {
-		err = evenIfFullScript.Run(ctx, s.rdb, []string{key}, append([]any{command}, args...)...).Err()
+		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, append([]any{command}, args...)...).Err()
 	}
 	return err //nolint:wrapcheck // the caller says what it was for
 }

@@ -29,49 +29,6 @@ type Glance struct {
 	Failed []string  // executions that failed, by the sample, the newest first
 }
 
-// glanceScript counts, and looks at the newest entries of the stream as far as they
-// are small: Redis does nothing else meanwhile.
-//
-// KEYS: stream, dead letters, timers, the shelves open, completed, faulted and
-// cancelled. ARGV: id of the last entry that is known, how many are looked at, and
-// how many bytes, the types of events that tell of timers and of failures.
-//
-//nolint:gochecknoglobals // see commitScript
-var glanceScript = redis.NewScript(replies + `
-local clock = redis.call('TIME')
-local out = {clock[1], clock[2]}
-for i = 4, 7 do out[#out + 1] = redis.call('ZCARD', KEYS[i]) end
-out[7] = redis.call('XLEN', KEYS[2])
-out[8] = redis.call('ZCARD', KEYS[3])
-out[9] = redis.call('ZCOUNT', KEYS[3], '-inf', tonumber(clock[1]) - 1)
-local added = -1
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  local stream = named(redis.call('XINFO', 'STREAM', KEYS[1]))
-  if type(stream['entries-added']) == 'number' then added = stream['entries-added'] end
-end
-local most, room = tonumber(ARGV[2]), tonumber(ARGV[3])
-local seen, fired, failed, last, oldest, to, more = 0, 0, {}, '', '', '+', 0
-while more == 0 do
-  local entries = redis.call('XREVRANGE', KEYS[1], to, '(' .. ARGV[1], 'COUNT', 16)
-  for _, entry in ipairs(entries) do
-    local kind, execution
-    for i = 1, #entry[2], 2 do
-      local name, value = entry[2][i], entry[2][i + 1]
-      room = room - #value
-      if name == 'type' then kind = value elseif name == 'executionid' then execution = value end
-    end
-    if kind == ARGV[4] then fired = fired + 1 end
-    if kind == ARGV[5] and execution then failed[#failed + 1] = execution end
-    if last == '' then last = entry[1] end
-    seen, oldest, to = seen + 1, entry[1], '(' .. entry[1]
-  end
-  if #entries < 16 then break end
-  if seen >= most or room <= 0 then more = 1 end
-end
-for _, value in ipairs({added, last, seen, oldest, more, fired, failed}) do out[#out + 1] = value end
-return out
-`)
-
 // The newest entries of a stream that a glance looks at: so many, or so many bytes.
 const (
 	glanceEntries = 128
@@ -118,30 +75,6 @@ type PendingEntry struct {
 	Since time.Time   // when the entry was written
 }
 
-// pendingScript reads the first entries that are pending. KEYS: stream. ARGV: group,
-// count, length of data that is left out.
-//
-//nolint:gochecknoglobals // see commitScript
-var pendingScript = redis.NewScript(`
-local out = {}
-local pending = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[2])
-if pending['err'] then
-  if string.find(pending['err'], 'NOGROUP', 1, true) or string.find(pending['err'], 'no such key', 1, true) then return out end
-  return pending
-end
-for _, p in ipairs(pending) do
-  local entry = redis.call('XRANGE', KEYS[1], p[1], p[1])[1]
-  if entry then
-    local fields = {}
-    for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
-    local data = fields['data'] or ''
-    if #data > tonumber(ARGV[3]) then data = '' end
-    out[#out + 1] = {p[1], p[2], p[3], p[4], fields['type'] or '', fields['executionid'] or '', fields['workflowid'] or '', fields['taskid'] or '', data}
-  end
-end
-return out
-`)
-
 // PendingEntries are the first entries that the consumers of a group have at hand, the oldest
 // first; none if there is no such group.
 func (s *Store) PendingEntries(ctx context.Context, tenant, group string, count int) ([]PendingEntry, error) {
@@ -160,28 +93,6 @@ func (s *Store) PendingEntries(ctx context.Context, tenant, group string, count 
 	})
 	return out, nil
 }
-
-// latestScript reads the newest entries of histories, the newest first, and leaves long
-// data out.
-//
-// KEYS: histories. ARGV: how many entries of each, the length.
-//
-//nolint:gochecknoglobals // see commitScript
-var latestScript = redis.NewScript(`
-local out, most = {}, tonumber(ARGV[2])
-for k, key in ipairs(KEYS) do
-  local found = {}
-  for n, entry in ipairs(redis.call('XREVRANGE', key, '+', '-', 'COUNT', ARGV[1])) do
-    local fields = entry[2]
-    for i = 1, #fields, 2 do
-      if fields[i] == 'data' and #fields[i + 1] > most then fields[i + 1] = '' end
-    end
-    found[n] = fields
-  end
-  out[k] = found
-end
-return out
-`)
 
 // Latest are the newest events of the histories of executions, the oldest of them first;
 // long data is left out. An execution that is not there has none.

@@ -44,44 +44,6 @@ type Delivery struct {
 	Count        int64         // deliveries
 }
 
-// streamScript tells how a stream stands. Its lag is that of Redis where it has one
-// that can be: older servers have none, nor has one whose stream has gaps, and
-// miniredis says how many entries there are.
-//
-// KEYS: stream, dead letters. It returns length, dead letters, first and last
-// entry, and the groups, each as name, last entry read, pending, lag, consumers
-// and the first pending entry.
-//
-//nolint:gochecknoglobals // see commitScript
-var streamScript = redis.NewScript(replies + `
-local function id(command, from, to)
-  local found = redis.call(command, KEYS[1], from, to, 'COUNT', 1)
-  return found[1] and found[1][1] or ''
-end
-local length, dead = redis.call('XLEN', KEYS[1]), redis.call('XLEN', KEYS[2])
-local first, last = id('XRANGE', '-', '+'), id('XREVRANGE', '+', '-')
-local groups = {}
-if redis.call('EXISTS', KEYS[1]) == 0 then return {length, dead, first, last, groups} end
-for i, reply in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
-  local group = named(reply)
-  local name, read, lag = group['name'], group['last-delivered-id'], group['lag']
-  if last == '' or not before(read, last) then
-    lag = 0
-  elseif type(lag) ~= 'number' or lag >= length and not before(read, first) then
-    lag = #redis.call('XRANGE', KEYS[1], '(' .. read, '+', 'COUNT', 1000)
-  end
-  local consumers = {}
-  for n, one in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], name)) do
-    local consumer = named(one)
-    consumers[n] = {consumer['name'], consumer['pending'], consumer['idle']}
-  end
-  local oldest = {}
-  if group['pending'] > 0 then oldest = redis.call('XPENDING', KEYS[1], name, '-', '+', 1)[1] or oldest end
-  groups[i] = {name, read, group['pending'], lag, consumers, oldest}
-end
-return {length, dead, first, last, groups}
-`)
-
 // Streams are those of some tenants, in one round trip. Those that cannot be read
 // are left out, and are in the error.
 func (s *Store) Streams(ctx context.Context, tenants []string) ([]Stream, error) {

@@ -6,53 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
-
-// claimScript takes over entries that their consumers have left alone, and counts
-// for each the consumers that died with it. A consumer that handed an entry back
-// has not died; one that died while it had a suspect beside others says nothing
-// about the suspect, so those are only counted when they were marked as handled alone.
-//
-// Of large entries it takes over no more than one reply should hold, and of a value that
-// is too large only says how long it is.
-//
-// KEYS: stream, deaths. ARGV: group, consumer, lease and the idle time of what was
-// handed back in milliseconds, first entry, count, deaths that make a suspect, the bytes of
-// a reply, those of a value. It returns for each entry its id, its deaths, its fields, and
-// how many bytes the value has that is left out, or 0.
-//
-//nolint:gochecknoglobals // see commitScript
-var claimScript = redis.NewScript(evenIfFull + `
-local group, me = ARGV[1], ARGV[2]
-local lease, released = tonumber(ARGV[3]), tonumber(ARGV[4])
-local out, size = {}, 0
-for _, p in ipairs(redis.call('XPENDING', KEYS[1], group, 'IDLE', ARGV[3], ARGV[5], '+', ARGV[6])) do
-  local id, owner, idle = p[1], p[2], p[3]
-  local field = group .. ' ' .. id
-  local deaths = tonumber(redis.call('HGET', KEYS[2], field) or '0')
-  if idle < released and owner ~= me then
-    if deaths < tonumber(ARGV[7]) or redis.call('HDEL', KEYS[2], 'alone ' .. field) == 1 then
-      deaths = redis.call('HINCRBY', KEYS[2], field, 1)
-    end
-  end
-  local claimed = redis.call('XAUTOCLAIM', KEYS[1], group, me, lease, id, 'COUNT', 1)[2]
-  if claimed[1] and claimed[1][1] == id then
-    local fields, left = claimed[1][2], 0
-    for i = 1, #fields do
-      if #fields[i] > tonumber(ARGV[9]) then
-        left = #fields[i]
-        fields[i] = left .. ' bytes were left out'
-      end
-      size = size + #fields[i]
-    end
-    out[#out + 1] = {id, tostring(deaths), fields, tostring(left)}
-    if size > tonumber(ARGV[8]) then break end
-  end
-end
-return out
-`)
 
 // claim is what to take over.
 type claim struct {
@@ -116,24 +70,6 @@ func (s *Store) MarkIsolated(ctx context.Context, m Message) error {
 	err := s.rdb.HSet(ctx, s.keys.crashes(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
 	return failed("mark a suspect", err)
 }
-
-// renewScript sets for how long messages have been left alone: not at all, or so
-// long that anybody may claim them. KEYS: stream. ARGV: group, consumer,
-// milliseconds, entries. It returns the entries that are not the consumer's any more.
-//
-//nolint:gochecknoglobals // see commitScript
-var renewScript = redis.NewScript(`
-local lost = {}
-for i = 4, #ARGV do
-  local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)
-  if not p['err'] and #p == 1 and p[1][2] == ARGV[2] then
-    redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'IDLE', ARGV[3], 'JUSTID')
-  else
-    lost[#lost + 1] = ARGV[i]
-  end
-end
-return lost
-`)
 
 // Renew keeps messages from being claimed for another lease, as far as they are
 // still the consumer's. Those that are not come back: they are another's now, or

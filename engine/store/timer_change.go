@@ -40,7 +40,7 @@ func (s *Store) CancelTimer(ctx context.Context, p Pending, by string) (bool, er
 		args[1], args[2] = noted(p.Timer), "moved:"+tombstone(p.Timer)
 		args = append(args, s.changed(event.TimerCancelled, p.Timer, p.now, by)...)
 	}
-	n, err := cancelScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := cancelTimerScript.Run(ctx, s.rdb, keys, args...).Int()
 	return n == 1, failed("cancel a timer", err)
 }
 
@@ -62,7 +62,7 @@ func (s *Store) MoveTimer(ctx context.Context, p Pending, to time.Time, by strin
 	news := s.news(moved.Timer)
 	args := append([]any{p.Member, formatScore(to), text, identity(p.Timer), noOrder(), tombstone(p.Timer), len(news)}, news...)
 	args = append(args, s.changed(event.TimerScheduled, moved.Timer, p.now, by)...)
-	n, err := moveScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := moveTimerScript.Run(ctx, s.rdb, keys, args...).Int()
 	return moved, n == 1, failed("move a timer", err)
 }
 
@@ -157,96 +157,3 @@ const OperatorSource = "/flunq/cli"
 
 // operator is a name for whoever changes something.
 func operator(by string) string { return cmp.Or(by, "unknown") }
-
-// annotate is for scripts of operators: it appends an entry to the history of an execution
-// that goes on. ARGV has between two places its id without the version, and its other
-// fields.
-const annotate = `
-local function note(execution, history, from, to)
-  if to < from then return end
-  local is = redis.call('HMGET', execution, 'version', 'status')
-  local version = tonumber(is[1] or '0')
-  if version == 0 or is[2] == 'completed' or is[2] == 'faulted' or is[2] == 'cancelled' then return end
-  local next = string.format('%.0f', version + 1)
-  redis.call('XADD', history, next, 'id', ARGV[from] .. next, unpack(ARGV, from + 1, to))
-  redis.call('HSET', execution, 'version', next)
-end
-`
-
-// cancelScript takes a timer out. KEYS: timers, keys, forgotten keys, execution, history.
-// ARGV: member, identity or ”, the field of the execution that says where it was moved to
-// or ”, then the fields of the entry about it. It returns 0 if the timer is gone.
-//
-//nolint:gochecknoglobals // see commitScript
-var cancelScript = redis.NewScript(evenIfFull + keyed + annotate + `
-if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
-note(KEYS[4], KEYS[5], 4, #ARGV)
-redis.call('ZREM', KEYS[1], ARGV[1])
-settle(KEYS[2], KEYS[3], ARGV[2], ARGV[1])
-if ARGV[3] ~= '' and redis.call('HGET', KEYS[4], ARGV[3]) == ARGV[1] then redis.call('HDEL', KEYS[4], ARGV[3]) end
-return 1
-`)
-
-// moveScript sets a timer for another moment. Whoever takes it back finds it by a note:
-// with the timer's key, or with the execution that has set it, or else among the keys.
-// KEYS: timers, keys, forgotten keys, execution, stream, history. ARGV: member, the new
-// score and member, identity, order, tombstone, then the count of the fields of the event
-// that tells of it and these, and those of the entry about it. It returns 0 if the timer
-// is gone.
-//
-//nolint:gochecknoglobals // see commitScript
-var moveScript = redis.NewScript(evenIfFull + rouse + annotate + `
-if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
-local news = 7 + ARGV[7]
-note(KEYS[4], KEYS[6], news + 1, #ARGV)
-redis.call('ZADD', KEYS[1], ARGV[2], ARGV[3])
-if ARGV[1] ~= ARGV[3] then redis.call('ZREM', KEYS[1], ARGV[1]) end
-if string.sub(ARGV[4], 1, 1) == 'm' and redis.call('EXISTS', KEYS[4]) == 1 then
-  redis.call('HSET', KEYS[4], 'moved:' .. ARGV[6], ARGV[3], 'notes', '1')
-else
-  local kept = redis.call('HGET', KEYS[2], ARGV[4])
-  redis.call('HSET', KEYS[2], ARGV[4], (kept and string.sub(kept, 1, 40) or ARGV[5]) .. ' ' .. ARGV[3])
-  redis.call('ZREM', KEYS[3], ARGV[4])
-end
-rouse(KEYS[1], ARGV[3], KEYS[5], 8, news)
-return 1
-`)
-
-// restoreScript sets timers again that an execution waits for, lists it as a listener, and
-// sends requests again. KEYS: timers, execution, history, stream, then the lists. ARGV: the
-// version that the execution has to have, its id, how many requests there are, the count of
-// the fields of the entry about the lists and requests and these; for each request the count
-// of its fields and these; then for each timer its score, its member, that once more if it
-// was moved or else ”, its tombstone, and each with their count the fields of the entry
-// about it and of the event that tells of it. It returns 0 if the version is another one.
-//
-//nolint:gochecknoglobals // see commitScript
-var restoreScript = redis.NewScript(evenIfFull + rouse + annotate + `
-local timers, execution, history = KEYS[1], KEYS[2], KEYS[3]
-if redis.call('HGET', execution, 'version') ~= ARGV[1] then return 0 end
-local at = 5 + ARGV[4]
-note(execution, history, 5, at - 1)
-for i = 5, #KEYS do redis.call('SADD', KEYS[i], ARGV[2]) end
-for _ = 1, tonumber(ARGV[3]) do
-  local behind = at + 1 + ARGV[at]
-  redis.call('XADD', KEYS[4], '*', unpack(ARGV, at + 1, behind - 1))
-  at = behind
-end
-while at <= #ARGV do
-  local score, member, moved, tombstone, n = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
-  local told = at + 5 + n
-  local behind = told + 1 + ARGV[told]
-  if not redis.call('ZSCORE', timers, member) then
-    note(execution, history, at + 5, told - 1)
-    redis.call('ZADD', timers, score, member)
-    if moved ~= '' then
-      redis.call('HSET', execution, 'moved:' .. tombstone, member, 'notes', '1')
-    else
-      redis.call('HDEL', execution, 'moved:' .. tombstone)
-    end
-    rouse(timers, member, KEYS[4], told + 1, behind - 1)
-  end
-  at = behind
-end
-return 1
-`)

@@ -39,36 +39,6 @@ func cursorOf(score float64, member string) string {
 	return strconv.FormatFloat(score, 'g', -1, 64) + " " + member
 }
 
-// behindScript reads timers behind a place, or before it, also if its own timer is
-// gone: that is found in as many steps as the number of timers has digits, in base two.
-//
-// KEYS: timers. ARGV: score, member, count, back or not.
-//
-//nolint:gochecknoglobals // see commitScript
-var behindScript = redis.NewScript(`
-local function before(a, b)
-  for i = 1, math.min(#a, #b) do
-    local x, y = string.byte(a, i), string.byte(b, i)
-    if x ~= y then return x < y end
-  end
-  return #a < #b
-end
-local from = redis.call('ZRANK', KEYS[1], ARGV[2])
-if from then
-  if ARGV[4] == 'on' then from = from + 1 end
-else
-  from = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. ARGV[1])
-  local to = redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[1])
-  while from < to do
-    local middle = math.floor((from + to) / 2)
-    if before(ARGV[2], redis.call('ZRANGE', KEYS[1], middle, middle)[1]) then to = middle else from = middle + 1 end
-  end
-end
-if ARGV[4] == 'on' then return redis.call('ZRANGE', KEYS[1], from, from + ARGV[3] - 1, 'WITHSCORES') end
-if from == 0 then return {} end
-return redis.call('ZRANGE', KEYS[1], math.max(0, from - ARGV[3]), from - 1, 'WITHSCORES')
-`)
-
 // TimerPage reads timers in the order in which they fire; what one costs does not
 // depend on how many there are. There may be fewer than the limit although more
 // follow, since a bounded number is looked at.
@@ -134,7 +104,7 @@ func (s *Store) timersBehind(ctx context.Context, q TimerQuery, count int) ([]re
 	if q.Back {
 		way = "back"
 	}
-	reply, err := behindScript.Run(ctx, s.rdb, []string{key}, score, member, count, way).Slice()
+	reply, err := timersFromScript.Run(ctx, s.rdb, []string{key}, score, member, count, way).Slice()
 	if err != nil {
 		return nil, failed("list the timers", err)
 	}

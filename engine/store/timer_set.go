@@ -93,7 +93,7 @@ func tenantsOf(requests []TimerRequest) (all []string) {
 func (s *Store) applyTimers(ctx context.Context, tenant string, places []int, requests []TimerRequest, out []AppliedTimer) (now time.Time, err error) {
 	for left := places; len(left) > 0 && err == nil; {
 		var reply []string
-		if reply, err = s.call(ctx, setScript, ownKeys+len(left), s.applyArgs(tenant, left, requests)).StringSlice(); err == nil {
+		if reply, err = s.call(ctx, setTimersScript, ownKeys+len(left), s.applyArgs(tenant, left, requests)).StringSlice(); err == nil {
 			left, now, err = appliedTimer(reply, left, out)
 		}
 		for _, place := range left {
@@ -103,10 +103,10 @@ func (s *Store) applyTimers(ctx context.Context, tenant string, places []int, re
 	return now, err
 }
 
-// ownKeys are the keys of setScript that are the tenant's.
+// ownKeys are the keys of setTimersScript that are the tenant's.
 const ownKeys = 5
 
-// applyArgs are the keys and arguments of setScript, with room before them.
+// applyArgs are the keys and arguments of setTimersScript, with room before them.
 func (s *Store) applyArgs(tenant string, places []int, requests []TimerRequest) []any {
 	const each, texts = 4, 2 // of most wishes: keys and arguments, and what of them is made here
 	h, first, what := s.keysFor(tenant), &requests[places[0]], make([]byte, 0, len(places))
@@ -145,7 +145,7 @@ func (s *Store) applyArgs(tenant string, places []int, requests []TimerRequest) 
 // leastRun is of how many messages it is worth while to ask for all at once.
 const leastRun = 4
 
-// What setScript does for a message.
+// What setTimersScript does for a message.
 const (
 	setPlain  = 't'
 	setAny    = 's'
@@ -163,7 +163,7 @@ func (w *TimerRequest) deadLetter() byte {
 	}
 }
 
-// wanted are the arguments of setScript that are of the messages.
+// wanted are the arguments of setTimersScript that are of the messages.
 func (s *Store) wanted(l *textList, places []int, requests []TimerRequest) {
 	for _, place := range places {
 		w := &requests[place]
@@ -179,7 +179,7 @@ func (s *Store) wanted(l *textList, places []int, requests []TimerRequest) {
 	}
 }
 
-// appliedTimer reads what setScript says of wishes at some places, and when. It did not try
+// appliedTimer reads what setTimersScript says of wishes at some places, and when. It did not try
 // the last ones.
 func appliedTimer(reply []string, places []int, out []AppliedTimer) (untried []int, now time.Time, err error) {
 	if len(reply) < 3 || len(reply[2]) != len(places) {

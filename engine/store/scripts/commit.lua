@@ -1,46 +1,42 @@
-package store
+-- Commits transitions of executions, one after the other: each of them whole or not at all,
+-- whatever becomes of those before it. If one fails, all later ones of its execution fail as
+-- conflicts: they were decided on what it would have made.
+--
+-- KEYS[1]   stream of the tenant
+-- KEYS[2]   timers
+-- KEYS[3]   index of open executions
+-- KEYS[4]   index of faulted executions
+-- KEYS[5]   index of completed executions
+-- KEYS[6]   index of cancelled executions
+-- KEYS[7…]  for each transition: its execution, its history, the sets of listeners to join and
+--           those to leave; at the end the stream of dead letters, if there is one to write
+-- ARGV[1]   group
+-- ARGV[2]   consumer
+-- ARGV[3]   tenant
+-- ARGV[4]   first entry that is answered, '' for none
+-- ARGV[5]   last entry that is answered
+-- ARGV[6]   how many pending entries to look at
+-- ARGV[7]   where the transitions begin
+-- ARGV[8]   number of fields of the dead letter of the first transition's message; they stand
+--           before the transitions; 0 for none
+-- ARGV[9…]  the words, then the transitions
+--
+-- A transition is: its shape, its entry ('' for none), the execution's id, its score in the indexes,
+-- and its own texts: the times of its events, fields, history entries, events to publish, and the
+-- timers to cancel, each as member and tombstone.
+--
+-- Each argument costs time, so texts that several would repeat are given once, as words, and a shape
+-- (see Go's counts) says in bytes of which words a transition is made, of which forms its events
+-- are, and where texts of its own stand. Executions of one workflow have the same shapes.
+--
+-- What could fail is checked before anything is written; the first entry of the history fails by
+-- itself if the key holds something else or the version is there already. A history that is gone
+-- is an error, unless the transition says that this is known. Entries after the end of a faulted
+-- execution are a retry: the execution is open again and its result goes.
+--
+-- Returns for each transition: 0 committed, 1 the version is another one, 2 the message is not the
+-- consumer's any more, or the text of an error.
 
-import "github.com/redis/go-redis/v9"
-
-// commitScript makes transitions of executions, one after the other: each of them
-// whole, or not at all, whatever becomes of those before it.
-//
-// KEYS: stream, timers, and the indexes of open, of faulted, of completed and of
-// cancelled executions; then for each transition its execution, its history, and
-// the listeners to join and to leave. ARGV: group, consumer, tenant, the first and
-// the last entry that is answered (” for none), how many pending ones to look at,
-// where the transitions begin; then the words;
-// then each transition: its shape, entry (” for none), the execution's id and its score
-// in the indexes, and the texts that are its own: those of its events' times, its
-// fields, history entries, events to publish, and timers to cancel, each as member and
-// tombstone.
-//
-// Since each argument costs, what many of them would say is given once, as a word,
-// and a shape (see counts) says in bytes of which words a transition is made, of which
-// forms its events are, and where texts of its own stand between them: of an event of
-// the execution like most its id, if that says more than its number in the history, its
-// task, if that is no word and not the one of the event before it, and its data, if
-// those say more than the task; of any other how many texts its fields are, and these.
-// Executions of one workflow have the same shapes, so that each is read once, and the
-// events of a loop the same few forms.
-//
-// What could fail is looked at before anything is written; the first entry of the
-// history fails by itself if that is no history, or has the version already.
-// History behind the end of a faulted execution is that it was retried: it is open
-// again, and what it ended with goes.
-//
-// A history that is gone is an error, unless the transition says that it is known.
-//
-// Where one does not come about, none of the same execution behind it does: it was
-// decided on what that one would have made, whatever version another has made.
-//
-// It returns for each transition 0 if it is done, 1 if the version is another, 2 if
-// the message is not the consumer's any more, or what is wrong.
-//
-//nolint:gochecknoglobals // scripts are constants that go-redis wraps
-var commitScript = redis.NewScript(transitions)
-
-const transitions = ours + unmove + `
 local keys, args = KEYS, ARGV -- globals take long to find
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
 local kinds, acks, lost, shapes, ended = {}, {}, {}, {}, {}
@@ -49,7 +45,7 @@ local digits = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}
 local t, workflow, key, own, id, score, retried -- its shape, its workflow, its first key, where its own texts begin, less one, …
 local counted, task -- what an id has before its number, the task of the event before
 
-local all = args[4] == '' or look(stream, args[1], args[2], args[4], args[5], args[6]) < tonumber(args[6])
+local all = args[4] == '' or find_mine(stream, args[1], args[2], args[4], args[5], args[6]) < tonumber(args[6])
 
 local function wrong(key, kind)
   local is = kinds[key]
@@ -180,7 +176,7 @@ end
 local function cancel(at)
   for i = 1, t.cancel do
     local member, tombstone = args[at], args[at + 1]
-    if redis.call('ZREM', timers, member) == 0 and not unmove(timers, keys[key], tombstone) and t.shelf == 0 then
+    if redis.call('ZREM', timers, member) == 0 and not remove_moved(timers, keys[key], tombstone) and t.shelf == 0 then
       redis.call('HSET', keys[key], tombstone, '1', 'notes', '1')
     end
     at = at + 2
@@ -315,7 +311,7 @@ local function read(shape)
 end
 
 local function transition(entry)
-  if entry ~= '' and not mine[entry] and (all or look(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end
+  if entry ~= '' and not mine[entry] and (all or find_mine(stream, args[1], args[2], entry, entry, 1) == 0) then return 2 end
   local t, execution, own, is = t, keys[key], own, nil
   local ends = t.shelf > 0
   if ends then
@@ -360,6 +356,11 @@ local function transition(entry)
 end
 
 local at, out = tonumber(args[7]), {}
+local letter = tonumber(args[8])
+if letter > 0 then
+  local bad = wrong(keys[#keys], 'stream')
+  if bad then return {bad} end
+end
 key = 7
 while at <= #args do
   t = shapes[args[at]] or read(args[at])
@@ -372,6 +373,6 @@ while at <= #args do
   at, key = at + t.length, key + 2 + t.join + t.leave
 end
 shelve()
+if letter > 0 and out[1] == 0 then redis.call('XADD', keys[#keys], '*', unpack(args, args[7] - letter, args[7] - 1)) end
 if #acks > 0 then redis.call('XACK', stream, args[1], unpack(acks)) end
 return out
-`

@@ -1,0 +1,37 @@
+-- Moves a timer to another time for an operator. The new member is noted where a cancellation
+-- looks for it: with the execution, or else with the timer keys.
+--
+-- KEYS[1]   timers
+-- KEYS[2]   timer keys
+-- KEYS[3]   forgotten timer keys
+-- KEYS[4]   hash of the execution
+-- KEYS[5]   stream of the tenant
+-- KEYS[6]   history of the execution
+-- ARGV[1]   member of the timer
+-- ARGV[2]   its new score
+-- ARGV[3]   its new member
+-- ARGV[4]   identity of the timer; it begins with 'm' if the timer has no key
+-- ARGV[5]   order that a key gets if it has none
+-- ARGV[6]   tombstone of the timer
+-- ARGV[7]   n, the number of arguments for the event that tells the timer services
+-- ARGV[8…]  n field names and values of that event, then the entry in the history, as note wants it
+--
+-- Returns 1, or 0 if the timer is gone.
+
+local timers, keys, forgotten, execution, stream, history = unpack(KEYS)
+local member, score, moved, identity, order, tombstone = unpack(ARGV, 1, 6)
+local last = 7 + ARGV[7]
+
+if not redis.call('ZSCORE', timers, member) then return 0 end
+note(execution, history, last + 1, #ARGV)
+redis.call('ZADD', timers, score, moved)
+if member ~= moved then redis.call('ZREM', timers, member) end
+if string.sub(identity, 1, 1) == 'm' and redis.call('EXISTS', execution) == 1 then
+  redis.call('HSET', execution, 'moved:' .. tombstone, moved, 'notes', '1')
+else
+  local kept = redis.call('HGET', keys, identity)
+  redis.call('HSET', keys, identity, (kept and string.sub(kept, 1, 40) or order) .. ' ' .. moved)
+  redis.call('ZREM', forgotten, identity)
+end
+wake(timers, moved, stream, 8, last)
+return 1

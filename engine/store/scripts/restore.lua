@@ -1,0 +1,47 @@
+-- Restores for an operator what an execution waits for and Redis has lost: listens again, sends
+-- requests again and sets timers again. A timer that is set already stays as it is.
+--
+-- KEYS[1]   timers
+-- KEYS[2]   hash of the execution
+-- KEYS[3]   history of the execution
+-- KEYS[4]   stream of the tenant
+-- KEYS[5…]  sets of listeners to join
+-- ARGV[1]   version that the execution must have
+-- ARGV[2]   id of the execution
+-- ARGV[3]   number of requests
+-- ARGV[4…]  the entry about listeners and requests in the history: its length, and as note wants it;
+--           each request: the number of its field names and values, and these;
+--           then each timer: score, member, the member again if it was moved or else '', tombstone,
+--           and with their lengths the entry in the history and the event that tells the timer services
+--
+-- Returns 1, or 0 if the execution has another version.
+
+local timers, execution, history, stream = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local version, id, requests = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+if redis.call('HGET', execution, 'version') ~= version then return 0 end
+local at = 5 + ARGV[4]
+note(execution, history, 5, at - 1)
+for i = 5, #KEYS do redis.call('SADD', KEYS[i], id) end
+for _ = 1, requests do
+  local n = tonumber(ARGV[at])
+  redis.call('XADD', stream, '*', unpack(ARGV, at + 1, at + n))
+  at = at + n + 1
+end
+while at <= #ARGV do
+  local score, member, moved, tombstone, n = unpack(ARGV, at, at + 4)
+  local event = at + 5 + n
+  local next = event + 1 + ARGV[event]
+  if not redis.call('ZSCORE', timers, member) then
+    note(execution, history, at + 5, event - 1)
+    redis.call('ZADD', timers, score, member)
+    if moved ~= '' then
+      redis.call('HSET', execution, 'moved:' .. tombstone, member, 'notes', '1')
+    else
+      redis.call('HDEL', execution, 'moved:' .. tombstone)
+    end
+    wake(timers, member, stream, event + 1, next - 1)
+  end
+  at = next
+end
+return 1

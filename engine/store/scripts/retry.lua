@@ -1,0 +1,21 @@
+-- Postpones a message: sets a timer that delivers it again, and acknowledges it.
+--
+-- KEYS[1]   stream of the tenant
+-- KEYS[2]   timers
+-- ARGV[1]   group
+-- ARGV[2]   entry id of the message
+-- ARGV[3]   consumer
+-- ARGV[4]   score of the timer
+-- ARGV[5]   member of the timer
+-- ARGV[6…]  fields of the event that tells the timer services
+--
+-- Returns 1, or 0 if the message is not the consumer's any more.
+
+local stream, timers = KEYS[1], KEYS[2]
+local group, entry, consumer, score, member = unpack(ARGV, 1, 5)
+
+if not owns(stream, group, entry, consumer) then return 0 end
+redis.call('ZADD', timers, score, member)
+redis.call('XACK', stream, group, entry)
+wake(timers, member, stream, 6, #ARGV)
+return 1

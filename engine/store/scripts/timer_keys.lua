@@ -1,0 +1,24 @@
+-- At most one timer is set for each timer key. The hash keys says which: its field is the
+-- timer's identity, its value "<order> <member>", where order is the position of the event that
+-- set the timer, in 40 digits.
+--
+-- When the timer is gone, only its order stays, for an hour, so that an older event that is
+-- delivered late does not set its timer after all. The sorted set forgotten holds the identities
+-- of such timers by the second at which they went. A timer that is taken back before it was set
+-- is kept there as well, unless its execution has a note of it.
+
+local function forget(keys, forgotten, identity, order)
+  local now = tonumber(redis.call('TIME')[1])
+  redis.call('HSET', keys, identity, order .. ' ')
+  redis.call('ZADD', forgotten, now, identity)
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', forgotten, '-inf', now - 3600, 'LIMIT', 0, 10)) do
+    redis.call('HDEL', keys, old)
+    redis.call('ZREM', forgotten, old)
+  end
+end
+
+-- settle forgets a timer that has fired or was cancelled, if it is the one its key stands for.
+local function settle(keys, forgotten, identity, member)
+  local kept = identity ~= '' and redis.call('HGET', keys, identity)
+  if kept and string.sub(kept, 42) == member then forget(keys, forgotten, identity, string.sub(kept, 1, 40)) end
+end

@@ -1,0 +1,21 @@
+-- A group that ignores some events need not read them: if it has read everything before, its
+-- position is moved over them. position finds the position of a group that has; advance moves it.
+local function standing(stream, name)
+  local groups = redis.pcall('XINFO', 'GROUPS', stream)
+  if groups['err'] then return end
+  for i = 1, #groups do
+    local group = {}
+    if groups[i][2] == name then -- the first thing that is said of each
+      for j = 1, #groups[i], 2 do group[groups[i][j]] = groups[i][j + 1] end
+      local rest = redis.pcall('XRANGE', stream, '(' .. group['last-delivered-id'], '+', 'COUNT', 1)
+      if #rest == 0 and not rest['err'] then return {read = group['entries-read'], more = 0} end
+    end
+  end
+end
+local function skip(stream, name, at)
+  if at.read then
+    redis.pcall('XGROUP', 'SETID', stream, name, at.last, 'ENTRIESREAD', at.read + at.more)
+  else
+    redis.pcall('XGROUP', 'SETID', stream, name, at.last)
+  end
+end
