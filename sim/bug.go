@@ -7,15 +7,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// bug is a mistake of the engine that the simulator's own tests plant, to see
-// whether it is found: what becomes of a script, and commands that are sent before
-// one, each of which is a point where something can go wrong.
+// bug is a deliberate engine bug that the simulator's own tests plant to see whether the
+// simulator finds it. script rewrites the source of a Lua script; ahead returns commands
+// to send before a script runs, each of which is a point where a fault can strike.
 type bug struct {
 	script func(source string) string
 	ahead  func(source string, args []any) [][]any
 }
 
-// misbehave sends what a planted bug sends ahead of a script.
+// misbehave sends the commands that a planted bug puts ahead of a script.
 func (w *simulation) misbehave(ctx context.Context, cmd redis.Cmder) error {
 	if w.cfg.bug == nil || w.cfg.bug.ahead == nil || w.current == nil {
 		return nil
@@ -36,7 +36,7 @@ func (w *simulation) misbehave(ctx context.Context, cmd redis.Cmder) error {
 	return nil
 }
 
-// spelled are arguments with the texts themselves where they are given by their addresses.
+// spelled returns args with each *string replaced by the string it points to.
 func spelled(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range out {

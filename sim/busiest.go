@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Busiest says which tasks of an execution were started most often: what loops in
-// one that does not end. It is "" if none was started twice.
+// Busiest describes which tasks of an execution were started most often, which is what
+// loops in an execution that does not end. It returns "" if no task started twice.
 func Busiest(ctx context.Context, st *store.Store, def *dsl.Definition, tenant, id string) (string, error) {
 	const page, most = 1000, 3
 	counts := map[string]int{}
@@ -35,12 +35,12 @@ func Busiest(ctx context.Context, st *store.Store, def *dsl.Definition, tenant, 
 	for _, n := range counts {
 		highest = max(highest, n)
 	}
-	if highest < 2 { //nolint:mnd // once is no loop
+	if highest < 2 { //nolint:mnd // a task that starts once does not loop
 		return "", nil
 	}
 	var names []string
 	for ref, t := range def.Tasks() {
-		// The last turn may not have come to all of its tasks.
+		// The last iteration may not have reached all of its tasks.
 		if counts[ref] >= highest-1 && len(names) < most && !slices.Contains(names, t.Name) {
 			names = append(names, t.Name)
 		}

@@ -10,13 +10,13 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// calls are requests that really go out, each on a goroutine of its own while
-// its service waits; the virtual clock passes the time that they take.
+// calls tracks requests that really go out. Each runs on its own goroutine while its
+// service waits; the virtual clock advances by the time they take.
 type calls struct {
 	w       *simulation
 	next    http.RoundTripper
 	open    int
-	since   time.Time // real time since when the clock waits for them
+	since   time.Time // real time since which the clock has been waiting for them
 	back    chan *call
 	arrived []*call
 	end     chan struct{}
@@ -32,7 +32,7 @@ func newCalls(w *simulation, next http.RoundTripper) *calls {
 	return &calls{w: w, next: executor.Outward(next), back: make(chan *call), end: make(chan struct{})}
 }
 
-// RoundTrip sends a request and lets the other services go on meanwhile.
+// RoundTrip sends a request and lets other services run until the response arrives.
 func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := c.w.current
 	if s == nil {
@@ -52,12 +52,12 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 	return out.response, out.err
 }
 
-// send carries a request out, with the whole body of the response.
+// send performs a request and reads the whole body of the response.
 func (c *calls) send(req *http.Request, out *call) {
 	out.response, out.err = c.next.RoundTrip(req)
 	if out.err == nil {
 		body, err := io.ReadAll(io.LimitReader(out.response.Body, maxBody))
-		_ = out.response.Body.Close() // all of it was read, or its error says more
+		_ = out.response.Body.Close() // the whole body was read, or its error says more
 		out.response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
 	}
 	select {
@@ -66,10 +66,10 @@ func (c *calls) send(req *http.Request, out *call) {
 	}
 }
 
-// maxBody is more than any caller accepts, so that its own limit is what counts.
+// maxBody exceeds what any caller accepts, so the caller's own limit applies.
 const maxBody = 64 << 20
 
-// failing is a reader of nothing but an error, or of nothing.
+// failing is an empty reader that returns err, or io.EOF if err is nil.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -79,7 +79,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// collect gives those a turn whose calls are back.
+// collect makes services runnable again whose calls have returned.
 func (c *calls) collect() {
 	for _, back := range c.arrived {
 		back.service.calling = false
@@ -90,7 +90,8 @@ func (c *calls) collect() {
 
 func (c *calls) stop() { close(c.end) }
 
-// transport is how the simulated engine's calls go out: to the mocks, or to the world.
+// transport returns the transport for the engine's calls: to the mocks, to a recording's
+// answers or out to the network.
 func (w *simulation) transport() http.RoundTripper {
 	var next http.RoundTripper = w.calls
 	if w.cfg.Mocks != nil {

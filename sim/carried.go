@@ -16,14 +16,14 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Call is a call that was carried out: a service answered that it has done what it was
-// asked for, whether or not the workflow received the answer. A call that is repeated
-// with the same idempotency key counts once.
+// Call is a call that was carried out: the called service answered that it did what it
+// was asked, whether or not the workflow received the answer. A repeated call with the
+// same idempotency key counts once.
 type Call struct {
-	Execution, Task string // the execution, and the run of the task that made it
+	Execution, Task string // the execution, and the task run that made the call
 	Method, URL     string
 	Body            []byte
-	Key             string // the idempotency key, "" if it has none
+	Key             string // the idempotency key, "" if there is none
 	Status          int
 	At              time.Time // virtual
 }
@@ -33,25 +33,25 @@ func (c *Call) Safe() bool {
 	return c.Method == http.MethodGet || c.Method == http.MethodHead || c.Method == http.MethodOptions || c.Method == http.MethodTrace
 }
 
-// Idempotent reports whether the call has the same effect when it is made again, by the
-// meaning of its method.
+// Idempotent reports whether repeating the call has no further effect, by the semantics
+// of its HTTP method.
 func (c *Call) Idempotent() bool {
 	return c.Safe() || c.Method == http.MethodPut || c.Method == http.MethodDelete
 }
 
-// carried are the calls of a run that were carried out.
+// carried holds the calls of a run that were carried out.
 type carried struct {
 	calls []Call
 	known map[string]bool
 }
 
-// carriedOut reports whether a service that answers with a status has done what it was
-// asked for: not if it refused, failed, or sent the caller elsewhere.
+// carriedOut reports whether a response status means that the service did what it was
+// asked: not if it refused, failed or redirected the request unchanged.
 func carriedOut(status int) bool {
 	return status < http.StatusBadRequest && status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect
 }
 
-// carry notes a call that was answered with a status.
+// carry records a call that was answered with status.
 func (w *simulation) carry(from executor.Origin, req *http.Request, status int) {
 	if !carriedOut(status) {
 		return
@@ -76,7 +76,7 @@ func (w *simulation) carry(from executor.Origin, req *http.Request, status int) 
 	w.carried.calls = append(w.carried.calls, c)
 }
 
-// sentBy is the body of a request that may have been read already.
+// sentBy returns the body of a request, even if it has been read already.
 func sentBy(req *http.Request) []byte {
 	if req.GetBody == nil {
 		return nil
@@ -85,35 +85,35 @@ func sentBy(req *http.Request) []byte {
 	if err != nil {
 		return nil
 	}
-	text, _ := io.ReadAll(body) // it is in memory
+	text, _ := io.ReadAll(body) // the body is in memory
 	_ = body.Close()            // likewise
 	return text
 }
 
-// rootOf is the id of the execution that was started from outside, and has begun this
-// one or is it.
+// rootOf returns the id of the root execution of id: the one that was started from
+// outside.
 func rootOf(id string) string {
 	root, _, _ := strings.Cut(id, ".")
 	return root
 }
 
-// carrier notes the calls of a run in which nothing goes wrong.
+// carrier records the calls of a run without faults.
 type carrier struct {
 	w    *simulation
 	next http.RoundTripper
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(req)
 	if err == nil {
 		c.w.carry(c.w.originOf(req), req, resp.StatusCode)
 	}
-	return resp, err //nolint:wrapcheck // it is the transport's error
+	return resp, err //nolint:wrapcheck // the transport's own error
 }
 
-// kept is what the mocks of an execution that was started from outside keep in the end,
-// or for "" what those keep that all executions share; only where it has changed.
+// kept returns the state that mocks keep for a root execution at the end, or for "" the
+// state that all executions share. It includes only values that changed.
 func (w *simulation) kept(root string) map[string]any {
 	if w.mocked == nil || !w.cfg.Mocks.Keeps() {
 		return nil
@@ -137,7 +137,7 @@ func (w *simulation) kept(root string) map[string]any {
 	return out
 }
 
-// done is what an execution has done to the world.
+// done returns the external effects of an execution.
 func (w *simulation) done(id string) (calls []Call, kept map[string]any) {
 	for _, c := range w.carried.calls {
 		if c.Execution == id {
@@ -147,7 +147,7 @@ func (w *simulation) done(id string) (calls []Call, kept map[string]any) {
 	if slices.Contains(w.ids, id) {
 		kept = w.kept(id)
 	}
-	if len(w.ids) == 1 && id == w.ids[0] { // it shares with nobody
+	if len(w.ids) == 1 && id == w.ids[0] { // a single execution owns the shared state
 		kept = joined(kept, w.kept(""))
 	}
 	return calls, kept
@@ -161,8 +161,9 @@ func joined(a, b map[string]any) map[string]any {
 	return a
 }
 
-// effects is a hash of what a run has done to the world: the calls that were carried
-// out and change something, and what mocks keep. It is "" if there is nothing.
+// effects returns a hash of what a run changed outside the engine: the calls that were
+// carried out and are not safe, and the state kept by mocks. It is "" if there is
+// nothing.
 func (w *simulation) effects() string {
 	var lines []string
 	for i := range w.carried.calls {
@@ -183,7 +184,7 @@ func (w *simulation) effects() string {
 		return ""
 	}
 	text := strings.Join(lines, "\n")
-	if id := w.cfg.ID; id != "" { // it follows from the seed, if nobody has given one
+	if id := w.cfg.ID; id != "" { // the id depends on the seed if the caller has set none
 		text = string(bytes.ReplaceAll([]byte(text), []byte(id), []byte("execution")))
 	}
 	sum := sha256.Sum256([]byte(text))

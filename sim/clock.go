@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// clock is the virtual time, and how fast it passes.
+// clock is the virtual clock and its pace.
 type clock struct {
 	now  time.Time
-	pace float64 // virtual seconds for each real one; 0: none at all
+	pace float64 // virtual seconds per real second; 0: does not wait at all
 
-	real time.Time // when now was set, while real time matters
+	real time.Time // when now was set, used while real time matters
 }
 
 func newClock(start time.Time, pace float64) clock {
 	return clock{now: start, pace: pace, real: realNow()}
 }
 
-// realNow is the machine's clock. It is read only where the world takes part:
-// to keep a pace, and while calls are under way that really go out.
+// realNow reads the machine's clock. The simulation needs it only to keep a pace and
+// while real calls are under way.
 func realNow() time.Time { return time.Now() }
 
-// wait lets real time pass until the virtual time next (zero: for ever), until
-// a call is back, or until ctx ends, and says which virtual time it is then.
-// With no pace and no calls it takes no time.
+// wait blocks until the virtual time next (zero: no limit), until a call returns, or
+// until ctx ends, and returns the virtual time at that moment. With no pace and no calls
+// it returns at once.
 func (c *clock) wait(ctx context.Context, next time.Time, calls *calls) time.Time {
 	if c.pace == 0 && calls.open == 0 {
 		return next
 	}
 	pace := c.pace
 	if pace == 0 {
-		pace = 1 // calls that go out take the time they take
+		pace = 1 // real calls take real time
 	}
 	began := c.real
 	if c.pace == 0 {
@@ -60,7 +60,7 @@ func (c *clock) wait(ctx context.Context, next time.Time, calls *calls) time.Tim
 	}
 }
 
-// restart counts real time from here on.
+// restart measures real time from now on.
 func (c *clock) restart(calls *calls) {
 	c.real = realNow()
 	calls.since = c.real

@@ -10,18 +10,18 @@ import (
 	"flunq.io/flunq/engine/decide"
 )
 
-// Companion is a run of one of the simulator's own workflows, of which is known how it
-// ends. A search has some beside the runs of its document: they lead the engine to what
-// that document does not use.
+// Companion is a run of one of the simulator's own workflows with a known result. A
+// search runs companions beside the user's document: they exercise parts of the engine
+// that the document does not use.
 type Companion struct {
 	Name   string
-	Config Config // with its seed and its plan
+	Config Config // including its seed and its plan
 
 	wrong func(*Trial) []string
 }
 
-// Check replaces what the invariant checker says of a trial by what is wrong with it as a
-// run of the companion: dead letters that it is about are no violations, another outcome is.
+// Check replaces the violations of a trial by those that count for the companion: dead
+// letters that it expects are removed, an unexpected result is added.
 func (c *Companion) Check(t *Trial) {
 	wrong := c.wrong(t)
 	broken := t.Broken
@@ -36,21 +36,22 @@ func (c *Companion) Check(t *Trial) {
 	}
 }
 
-// ruleCompanion is what a companion's violation is called that breaks no other rule.
+// ruleCompanion names the violation of a companion that breaks no other rule.
 const ruleCompanion = "flunq's own workflows end as is known"
 
-// The companions that are no workloads.
+// The companions that are not workloads.
 const (
 	modelledName  = "a modelled document"
 	operatedName  = "a modelled document that operators change"
-	restingName   = "a crowd of tasks rests" // an operator suspends an execution, and resumes it
+	restingName   = "a crowd of tasks rests" // an operator suspends an execution and resumes it
 	cancelledName = "a crowd of tasks is cancelled"
-	changedName   = "tasks whose timers are changed" // and their document
+	changedName   = "tasks whose timers are changed" // and whose document is migrated
 	damagedName   = "an execution cannot take events for a while, and another can"
 	deadlyName    = "a crowd of tasks and a deadly message"
 )
 
-// NewCompanion is the companion of a name with a seed.
+// NewCompanion returns the companion with the given name and seed. It returns an error if
+// there is none.
 func NewCompanion(name string, seed uint64) (*Companion, error) {
 	c, err := newCompanion(name, seed)
 	if err == nil {
@@ -87,7 +88,7 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 		return nil, fmt.Errorf("no companion is called %q", name)
 	}
 	l := companionWorkloads()[i]
-	if seed >= cmp.Or(l.seeds, usualSeeds) { // what it promises it promises of those
+	if seed >= cmp.Or(l.seeds, usualSeeds) { // the workload's expectations hold for these seeds only
 		return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
 	}
 	of, err := once(name, 0, func() (*Companion, error) { return &Companion{Config: l.config()}, nil })
@@ -108,13 +109,13 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 	return &Companion{name, cfg, l.wrong}, nil
 }
 
-// madeCompanions are the companions that were made, by their names and numbers: most of what
-// one takes is to read its documents.
+// madeCompanions caches companions by name and number, because parsing their documents
+// takes most of the time.
 //
-//nolint:gochecknoglobals // what is in it never changes
+//nolint:gochecknoglobals // its entries never change
 var madeCompanions sync.Map
 
-// once returns the companion of a name and number, which is made when it is needed first.
+// once returns the cached companion for name and n, or creates it with of.
 func once(name string, n uint64, of func() (*Companion, error)) (*Companion, error) {
 	key := fmt.Sprintf("%s %d", name, n)
 	if known, ok := madeCompanions.Load(key); ok {
@@ -129,22 +130,22 @@ func once(name string, n uint64, of func() (*Companion, error)) (*Companion, err
 	return c, err
 }
 
-// For how long timer services wait in their reads in half of the companions: longer than
-// many of the timers, and where nothing goes wrong longer than all.
+// How long timer services block in their reads in half of the companions: longer than
+// many of the timers, and longer than all of them where there are no faults.
 const (
 	usualWaits = 7 * time.Hour
 	longWaits  = 400 * day
 )
 
-// plainSeeds is how many seeds of a workload's companions have no faults.
+// plainSeeds is the number of a workload's seeds that run without faults.
 const plainSeeds = 2
 
-// companionWorkloads are the workloads, which do not change.
+// companionWorkloads returns the workloads, which never change.
 //
-//nolint:gochecknoglobals // a constant, in effect
+//nolint:gochecknoglobals // constant after the first call
 var companionWorkloads = sync.OnceValue(workloads)
 
-// crowdCompanion is a run of the crowd.
+// crowdCompanion returns one of the companions that run the crowd workload.
 func crowdCompanion(name string, seed uint64) *Companion {
 	if name == changedName {
 		cfg := crowdOfTimers().config()
@@ -169,19 +170,19 @@ func crowdCompanion(name string, seed uint64) *Companion {
 	cfg.Remote = seed/2%2 == 1
 	if name == restingName {
 		cfg.Acts = []Act{{Suspend, of, at}, {Resume, of, at + 30*time.Hour}}
-		if seed%3 == 0 { // whoever looks after it finds that it rests
+		if seed%3 == 0 { // attend finds it suspended at the end and resumes it
 			cfg.Acts = cfg.Acts[:1]
 		}
 		return &Companion{name, cfg, crowdRested}
 	}
 	cfg.Acts = []Act{{Cancel, of, at}}
-	if seed%3 == 1 { // it rests then
+	if seed%3 == 1 { // it is suspended by then
 		cfg.Acts = []Act{{Suspend, of, at - min(at, time.Millisecond)}, {Cancel, of, at}}
 	}
 	return &Companion{name, cfg, func(t *Trial) []string { return crowdCancelled(t, of, at) }}
 }
 
-// crowdOfTimers has timers of all kinds.
+// crowdOfTimers is a workload with timers of every kind.
 func crowdOfTimers() workload {
 	return workload{
 		name: changedName,
@@ -213,35 +214,36 @@ events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
 	}
 }
 
-// What it comes to, unless something runs out of time.
+// timersOutput is the output of crowdOfTimers, unless something times out.
 const timersOutput = "[5,3,4,7]"
 
-// changes are what operators do to timers and documents.
+// changes returns operator actions on timers and documents.
 func changes(seed uint64) (acts []Act) {
 	deals := []Deal{Move, Migrate, CancelTimer, Fire, Move, Restore, CancelTimer, Suspend, Migrate, Move, Cancel}
 	for i := range uint64(4) {
 		n := Draw(seed, "changes", i)
-		after := time.Duration((n>>16)%uint64(12*day)) + time.Second //nolint:gosec // no less than that
+		after := time.Duration((n>>16)%uint64(12*day)) + time.Second //nolint:gosec // the offset is never negative
 		acts = append(acts, Act{deals[(seed+3*i)%uint64(len(deals))], []string{"x", "x", "x.1"}[n%3], after})
 	}
 	return acts
 }
 
-// changesOf are what operators do to a modelled document that takes so long: they retry it in the end.
+// changesOf returns operator actions on a modelled document that takes lasts: operators
+// retry it in the end.
 func changesOf(seed uint64, lasts time.Duration) (acts []Act) {
 	deals := []Deal{Suspend, Move, Migrate, CancelTimer, Fire, Move, Resume, Restore}
-	for i := range seed % 4 { //nolint:mnd // or none
+	for i := range seed % 4 { //nolint:mnd // possibly none
 		n := Draw(seed, "changes", i)
-		acts = append(acts, Act{deals[(n>>8)%uint64(len(deals))], "x", time.Duration((n >> 16) % uint64(lasts+time.Second))}) //nolint:gosec // no less than that
+		acts = append(acts, Act{deals[(n>>8)%uint64(len(deals))], "x", time.Duration((n >> 16) % uint64(lasts+time.Second))}) //nolint:gosec // the offset is never negative
 	}
 	return append(acts, Act{Retry, "x", lasts + time.Hour}, Act{Retry, "x", lasts + 2*time.Hour})
 }
 
-// operated says what is wrong with a run that operators have changed: it may well wait for an
-// event that has passed.
+// operated returns what is wrong with a run that operators have changed. Its result is
+// not checked: it may wait for an event that has passed.
 func operated(t *Trial) []string { return errorsOf(t.Broken) }
 
-// timersChanged says what is wrong with a run whose timers were changed.
+// timersChanged returns what is wrong with a run whose timers were changed.
 func timersChanged(t *Trial) []string {
 	wrong := errorsOf(t.Broken)
 	if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != timersOutput {
@@ -250,19 +252,19 @@ func timersChanged(t *Trial) []string {
 	return wrong
 }
 
-// damages are those of an execution of a crowd, at a moment at which events come for it:
-// some are mended before what was put off is given up.
+// damages returns actions that damage an execution of the crowd at moments when it
+// receives events, and mend it again: some before delivery is given up, some after.
 func damages(seed uint64) (acts []Act) {
 	lasts := []time.Duration{time.Minute, 100 * time.Millisecond, time.Hour, 500 * time.Millisecond}
 	for i, at := range []time.Duration{0, 5 * time.Hour, day, 12 * day} {
-		n := Draw(seed, "damage", uint64(i)) //nolint:gosec // there are few
+		n := Draw(seed, "damage", uint64(i)) //nolint:gosec // the index is small
 		from := at - min(at, time.Duration(n%2)*time.Second)
 		acts = append(acts, Act{Damage, "x", from}, Act{Mend, "x", from + lasts[(seed+uint64(i))%4] + 2*time.Second}) //nolint:gosec // likewise
 	}
 	return acts
 }
 
-// crowdDamaged says what is wrong with a run of two of the crowd of which one was damaged.
+// crowdDamaged returns what is wrong with a run of two crowds of which one was damaged.
 func crowdDamaged(t *Trial) []string {
 	wrong := errorsOf(t.Broken)
 	for _, id := range []string{"x", "x-2"} {
@@ -274,7 +276,8 @@ func crowdDamaged(t *Trial) []string {
 	return wrong
 }
 
-// crowdRested says what is wrong with a run of the crowd that was suspended for a while.
+// crowdRested returns what is wrong with a run of the crowd that was suspended for a
+// while.
 func crowdRested(t *Trial) []string {
 	wrong := errorsOf(t.Broken)
 	if text := fmt.Sprintf("%s %s", t.Status, t.Output); text != "completed "+crowdOutput {
@@ -283,8 +286,8 @@ func crowdRested(t *Trial) []string {
 	return wrong
 }
 
-// crowdCancelled says what is wrong with a run of the crowd that was cancelled, or whose
-// child was.
+// crowdCancelled returns what is wrong with a run of the crowd that was cancelled, or
+// whose child was.
 func crowdCancelled(t *Trial, of string, at time.Duration) []string {
 	wrong := errorsOf(t.Broken)
 	history := t.Ends[0].History
@@ -297,7 +300,8 @@ func crowdCancelled(t *Trial, of string, at time.Duration) []string {
 	return wrong
 }
 
-// crowdDying says what is wrong with a run of the crowd in which processes die of a message.
+// crowdDying returns what is wrong with a run of the crowd in which a message kills
+// processes.
 func crowdDying(t *Trial) []string {
 	wrong := errorsOf(t.Broken)
 	if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.killer == "com.example.x"; !over {
@@ -313,8 +317,8 @@ func errorsOf(broken []Violation) (out []string) {
 	return out
 }
 
-// crowd has all that messages are about: calls, timers, events, children, and what
-// goes on beside them.
+// crowd is a workload that uses every kind of message: calls, timers, events and child
+// workflows.
 func crowd() workload {
 	return workload{
 		name: "a crowd",
@@ -340,13 +344,14 @@ events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
 	}
 }
 
-// What the crowd comes to, and when it is over.
+// The output of the crowd, and its duration.
 const (
 	crowdOutput = "[3,3,5,4]"
 	crowdLasts  = 12 * day
 )
 
-// crowdMoments are those at which something happens in the crowd, and shortly after.
+// crowdMoments returns the moments at which something happens in the crowd, each followed
+// by one shortly after.
 func crowdMoments() []time.Duration {
 	const (
 		call  = 3 * time.Second
@@ -359,14 +364,14 @@ func crowdMoments() []time.Duration {
 	return out
 }
 
-// companionRun names a companion.
+// companionRun identifies a companion.
 type companionRun struct {
 	name string
 	seed uint64
 }
 
-// CompanionOf names the companion of a number, of all that there are: those that show most
-// come first. It is false behind the last one.
+// CompanionOf returns the name and seed of companion number n. Those that reveal most
+// come first. ok is false if n is past the last one.
 func CompanionOf(n int) (name string, seed uint64, ok bool) {
 	all := companionRuns()
 	if n >= len(all) {
@@ -375,7 +380,7 @@ func CompanionOf(n int) (name string, seed uint64, ok bool) {
 	return all[n].name, all[n].seed, true
 }
 
-//nolint:gochecknoglobals // a constant, in effect
+//nolint:gochecknoglobals // constant after the first call
 var companionRuns = sync.OnceValue(func() []companionRun {
 	of := func(seed uint64) (some []companionRun) {
 		for _, l := range companionWorkloads() {
@@ -386,13 +391,13 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 		return some
 	}
 	var crowds, modelled, changed []companionRun
-	for n := range uint64(24) { // each moment, of both executions
+	for n := range uint64(24) { // each moment, for both executions
 		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n}, companionRun{damagedName, n})
 	}
 	for _, n := range modelsThatShow() {
 		modelled = append(modelled, companionRun{modelledName, n})
 	}
-	for _, n := range []uint64{172, 189, 145, 215, 101, 97, 132, 268, 290, 70, 147, 160, 59, 15, 238, 181, 115, 137, 22, 232, 78, 53, 72, 223} { // faulted ones among them
+	for _, n := range []uint64{172, 189, 145, 215, 101, 97, 132, 268, 290, 70, 147, 160, 59, 15, 238, 181, 115, 137, 22, 232, 78, 53, 72, 223} { // includes faulted ones
 		changed = append(changed, companionRun{operatedName, n})
 	}
 	language := slices.IndexFunc(of(0), func(c companionRun) bool {
@@ -406,7 +411,7 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	return append(all, rest...)
 })
 
-// mixed are the elements of lists, each list evenly spread over all.
+// mixed interleaves lists, spreading each evenly over the result.
 func mixed(lists ...[]companionRun) (all []companionRun) {
 	longest := 0
 	for _, list := range lists {
@@ -422,8 +427,8 @@ func mixed(lists ...[]companionRun) (all []companionRun) {
 	return all
 }
 
-// modelsThatShow are the numbers of modelled documents that show much: those that have
-// found mistakes that were planted, which nothing else had.
+// modelsThatShow returns the numbers of the modelled documents that reveal most: each has
+// found a planted mistake that no other run had found.
 func modelsThatShow() []uint64 {
 	return []uint64{1, 3, 9, 186, 81, 22, 42, 40, 197, 37, 6, 188, 2, 5, 10, 25, 27, 39, 62, 75, 79, 80, 163, 4, 7, 8, 11, 12, 13}
 }

@@ -8,9 +8,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// damage has another program write something else where the history of an execution
-// stands: until that is mended each event for it fails, is delivered again, and is given
-// up at last.
+// damage overwrites the history of an execution, as another program might. Until mend
+// restores it, each event for the execution fails, is delivered again, and is
+// dead-lettered in the end.
 func (w *simulation) damage(ctx context.Context, id string) error {
 	if _, is := w.operators.damaged[id]; is {
 		return nil
@@ -27,10 +27,11 @@ func (w *simulation) damage(ctx context.Context, id string) error {
 	return err
 }
 
-// aside is behind the key of what is kept while it is damaged.
+// aside is the suffix of the key that preserves the history meanwhile.
 const aside = ":aside"
 
-// mend makes it as it was, and brings back what was given up meanwhile, in any order.
+// mend restores the history and replays the messages that were dead-lettered meanwhile,
+// in an order that depends on the seed.
 func (w *simulation) mend(ctx context.Context, id string) error {
 	o := &w.operators
 	since, is := o.damaged[id]

@@ -14,40 +14,42 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Exported is an execution that ran elsewhere, as its recording begins.
+// Exported describes an execution that ran elsewhere; it becomes the header of its
+// recording.
 type Exported struct {
-	Version    string // of flunq
+	Version    string // the flunq version
 	Definition *dsl.Definition
-	With       []*dsl.Definition // that it has run
+	With       []*dsl.Definition // the definitions that it has run
 	Input      json.RawMessage
 	ID, Tenant string
 	Start      time.Time
-	Secrets    map[string]any // that are sealed in it; those of a history that was read without them are sealed already
+	Secrets    map[string]any // sealed in the recording; secrets of a history that was read without them are sealed already
 
-	// Document finds a document that the execution ran before it was migrated, by its
-	// hash; nil if it is not known.
+	// Document returns a document that the execution ran before a migration, by its hash;
+	// nil if it is unknown.
 	Document func(hash string) (*dsl.Definition, error)
 }
 
 // Exporting is the Stop of a recording that was taken before its execution ended.
 const Exporting Stop = "exported"
 
-// Export writes a recording of an execution whose calls nobody has listened to:
-// their results stand in the history, in the task.completed events, and the header
-// says "results": "history".
+// Export writes a recording of an execution whose calls were not recorded. Their results
+// stand in the history, in its task.completed events, and the header says "results":
+// "history".
 type Export struct {
 	rec      *recording
 	trace    *trace
 	document func(hash string) (*dsl.Definition, error)
 }
 
-// documentLine is a document that the execution ran before the migration that follows.
+// documentLine records a document that the execution ran before the migration that
+// follows.
 type documentLine struct {
 	Record   string           `json:"record"` // document
 	Document recordedDocument `json:"document"`
 }
 
-// NewExport begins a recording.
+// NewExport writes the header of a recording to out. Call Add and End afterwards.
 func NewExport(out io.Writer, x Exported) *Export {
 	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(disguised(x.Secrets))}
 	h := headerLine{
@@ -61,7 +63,7 @@ func NewExport(out io.Writer, x Exported) *Export {
 	return &Export{rec: rec, trace: newTrace(), document: x.Document}
 }
 
-// before writes the document that an execution was migrated from.
+// before writes the document that the execution was migrated from.
 func (e *Export) before(migrated event.Event) error {
 	var m event.Migrated
 	if err := decide.DecodeData(migrated, &m); err != nil || e.document == nil {
@@ -74,8 +76,8 @@ func (e *Export) before(migrated event.Event) error {
 	return err
 }
 
-// Add writes more of the history. What came from outside stands before the event
-// that tells of it.
+// Add writes further events of the history. An event from outside is written before the
+// history event that records it.
 func (e *Export) Add(history []event.Event) error {
 	for _, one := range history {
 		e.trace.add(one)
@@ -92,7 +94,8 @@ func (e *Export) Add(history []event.Event) error {
 	return e.flush()
 }
 
-// Arrived is the event from outside that a history tells of.
+// Arrived returns the event from outside that an event.received entry of a history
+// records.
 func Arrived(e event.Event) event.Event {
 	out := event.Event{Tenant: e.Tenant, Time: e.Time}
 	v, err := expr.Decode(e.Data)

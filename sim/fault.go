@@ -10,64 +10,63 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// FaultKind is something that goes wrong in a distributed engine.
+// FaultKind is something that can go wrong in a distributed engine.
 type FaultKind string
 
-// The kinds of faults. All but CallLost strike at a command that a service
-// sends to Redis.
+// The kinds of faults. All but CallLost strike at a command that a service sends to
+// Redis.
 const (
-	CrashBefore   FaultKind = "crash-before" // its process dies, and the command with it
-	CrashAfter    FaultKind = "crash-after"  // … once Redis has carried it out
-	DropRequest   FaultKind = "drop-request" // it never reaches Redis
-	DropReply     FaultKind = "drop-reply"   // Redis carries it out, and nobody hears of it
-	Duplicate     FaultKind = "dup"          // the event that was published last comes once more
-	Delay         FaultKind = "delay"        // its process stands still for a while, then goes on
-	StopRequested FaultKind = "stop"         // its process ends what it has begun, hands back the rest, and another comes
-	Outage        FaultKind = "outage"       // Redis is gone for a while
+	CrashBefore   FaultKind = "crash-before" // the process dies before Redis receives the command
+	CrashAfter    FaultKind = "crash-after"  // the process dies after Redis has executed the command
+	DropRequest   FaultKind = "drop-request" // the command never reaches Redis
+	DropReply     FaultKind = "drop-reply"   // Redis executes the command, but the reply is lost
+	Duplicate     FaultKind = "dup"          // the event that was published last is published again
+	Delay         FaultKind = "delay"        // the process freezes for a while, then goes on
+	StopRequested FaultKind = "stop"         // the process shuts down gracefully, and another one starts later
+	Outage        FaultKind = "outage"       // Redis is unreachable for a while
 	Clock         FaultKind = "clock"        // the clock of Redis jumps ahead
-	CallLost      FaultKind = "http"         // the call is carried out, and its answer lost
+	CallLost      FaultKind = "http"         // the call is carried out, and its answer is lost
 )
 
-// Faults are all kinds, in their order.
+// Faults returns all kinds.
 func Faults() []FaultKind {
 	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, StopRequested, Outage, Clock, CallLost}
 }
 
-// Fault is one thing that goes wrong: at a service's command of a number, counted
-// from its process' start.
+// Fault is one fault: it strikes a service at its n-th command, counted from the start of
+// its process.
 type Fault struct {
 	Kind    FaultKind     `json:"kind"`
 	Service string        `json:"service"`
 	Command uint64        `json:"command"`
-	Amount  time.Duration `json:"amount,omitempty"` // how long, or how far
+	Amount  time.Duration `json:"amount,omitempty"` // a duration, or how far the clock jumps
 }
 
 // Plan says what goes wrong in a simulation.
 type Plan struct {
-	Faults []Fault     // these …
-	Kinds  []FaultKind // … and such, as the seed has it
-	Rate   uint64      // one in so many commands, of each kind; 200 if 0
-	Most   int         // so many by chance in one run; 12 if 0
+	Faults []Fault     // these faults …
+	Kinds  []FaultKind // … and random faults of these kinds, drawn from the seed
+	Rate   uint64      // one in Rate commands, for each kind; 200 if 0
+	Most   int         // the maximum number of random faults in one run; 12 if 0
 }
 
-// harmless reports whether nothing goes wrong.
+// harmless reports whether the plan has no faults.
 func (p *Plan) harmless() bool { return p == nil || len(p.Faults) == 0 && len(p.Kinds) == 0 }
 
 // Struck is a fault that happened.
 type Struck struct {
 	Fault
 	At      time.Time // virtual
-	Event   int       // events of histories that were there by then
+	Event   int       // the number of history events by then
 	Doing   string    // the command, in words
 	Process int
-	Task    string // whose call it was, if it was a call: the execution and the run
+	Task    string // the execution and task run of the call that was struck, "" for commands
 
-	relieved bool // others were there to do the work of a process that was told to stop
+	relieved bool // other processes could take over from a process that was asked to stop
 }
 
-// Cost is how long a fault can hold something up: beyond its own duration for a lease,
-// after which the work of whoever was struck is claimed, and the pauses of those that
-// are busy elsewhere, see Recovery. Who is told to stop hands over what it has.
+// Cost is how long a fault can delay an execution: its own duration plus Recovery. A
+// process that stops gracefully hands over its work at once.
 func (s Struck) Cost() time.Duration {
 	if s.relieved {
 		return 2 * grace
@@ -75,10 +74,11 @@ func (s Struck) Cost() time.Duration {
 	return s.Amount + Recovery
 }
 
-// Recovery is how long it can take until others do the work of whoever was struck.
+// Recovery is how long it can take until other processes claim and perform the work of
+// one that was struck.
 const Recovery = 90 * time.Second
 
-// The ranges that chance draws from: some within a lease, some beyond.
+// The ranges of random amounts: some are shorter than a lease, some longer.
 const (
 	longestDelay  = 75 * time.Second
 	longestOutage = 20 * time.Second
@@ -86,13 +86,13 @@ const (
 	longestAway   = 10 * time.Minute
 )
 
-// amount is how long or how far a fault of a kind goes, drawn from a number.
+// amount returns the duration of a fault, or how far it moves the clock, drawn from n.
 func (k FaultKind) amount(n uint64) time.Duration {
 	span := func(longest time.Duration) time.Duration {
 		return time.Duration(n%uint64(longest/time.Millisecond)+1) * time.Millisecond
 	}
 	switch k {
-	case Delay, CrashBefore, CrashAfter: // after a crash, until somebody starts it again
+	case Delay, CrashBefore, CrashAfter: // after a crash: until the process restarts
 		return span(longestDelay)
 	case Outage:
 		return span(longestOutage)
@@ -105,7 +105,7 @@ func (k FaultKind) amount(n uint64) time.Duration {
 	}
 }
 
-// wording is what a service asks of Redis, for people: the commands and the first key.
+// wording describes commands for people, by their names.
 func wording(cmds []redis.Cmder) string {
 	var words []string
 	for _, cmd := range cmds {
@@ -114,9 +114,9 @@ func wording(cmds []redis.Cmder) string {
 	return strings.Join(words, ", ")
 }
 
-// draw finds the faults that strike a service at a count of its commands or calls,
-// of the kinds that can strike there: those of the plan's list, and by chance. Each
-// is a function of the seed and its own place, so that leaving one out changes no other.
+// draw returns the faults that strike a service at its count-th command or call, of the
+// kinds that can strike there: those listed in the plan and random ones. Each depends
+// only on the seed and its own place, so removing one fault changes no other.
 func (w *simulation) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
 	p := w.cfg.Plan
 	if p == nil {
@@ -141,12 +141,12 @@ func (w *simulation) draw(s *service, count uint64, can func(FaultKind) bool) []
 	return out
 }
 
-// mostLives is how often a message may have been handed out before chance spares
-// whoever has it: what so many have died of is given up, and rightly so.
+// mostLives is how often a message may have been delivered before random faults spare its
+// consumer. The engine rightly dead-letters a message that many processes have died of.
 const mostLives = 4
 
-// bears reports whether a fault by chance may strike a service now: what keeps a promise
-// from being kept that the engine does not make may not.
+// bears reports whether a random fault may strike a service now. A fault may not take the
+// engine beyond what it promises to survive.
 func (w *simulation) bears(s *service, kind FaultKind) bool {
 	switch kind {
 	case StopRequested:
@@ -158,7 +158,7 @@ func (w *simulation) bears(s *service, kind FaultKind) bool {
 	}
 }
 
-// luck are the hashes that the plan's kinds of faults have for a service.
+// luck returns the hashes of the plan's kinds of faults for a service.
 func (w *simulation) luck(s *service) []uint64 {
 	if s.luck == nil {
 		for _, kind := range w.cfg.Plan.Kinds {
@@ -168,21 +168,20 @@ func (w *simulation) luck(s *service) []uint64 {
 	return s.luck
 }
 
-// What a service sees of a fault.
+// The errors that a service sees.
 var (
 	errLost    = errors.New("the connection was lost")
 	errCrashed = errors.New("the process has died")
 )
 
-// strike does what a fault does before the command is carried out, and says what
-// becomes of the command itself.
+// strike applies what a fault does before the command is executed, and records it.
 func (w *simulation) strike(f Fault, doing string) {
 	p := w.current.process
 	relieved := f.Kind == StopRequested && w.replaceable(p)
 	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: p.index, relieved: relieved})
 	w.recordFault(w.struck[len(w.struck)-1])
 	switch f.Kind {
-	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // as the command, or the call, is carried out
+	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // applied when the command or the call is executed
 	case Delay:
 		w.freeze(p, f.Amount)
 	case StopRequested:
@@ -195,7 +194,7 @@ func (w *simulation) strike(f Fault, doing string) {
 	}
 }
 
-// faulty carries a command out as the faults that strike it have it.
+// faulty executes a command subject to the faults that strike it.
 func (w *simulation) faulty(x sending, faults []Fault) error {
 	has := func(kind FaultKind) bool {
 		return slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == kind })

@@ -12,53 +12,54 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// faultyCalls lies between the executors and those that they call: it counts what
-// reaches them, answers a repeated call as it did the first time, as services do
-// that know idempotency keys, and loses answers where the plan says so.
+// faultyCalls stands between the executors and the services they call. It counts the
+// calls that reach a service, gives a repeated call the same answer as the first, as
+// services with idempotency keys do, and drops answers where the plan says so.
 type faultyCalls struct {
 	w       *simulation
 	next    http.RoundTripper
 	answers map[string]answer
 }
 
-// Action is a call, and who made it: the same one again is a repetition.
+// Action identifies a call and its caller: a second call with the same Action is a
+// repetition.
 type Action struct{ Execution, Task, Method, URL string }
 
-// Reached is a call that reached the world.
+// Reached is a call that reached its service.
 type Reached struct {
 	Action
 
-	Key    string    // the idempotency key, "" if it has none
+	Key    string    // the idempotency key, "" if there is none
 	At     time.Time // virtual
-	Times  int       // that it has done so by now
-	Event  int       // events of histories that were there by then
-	Faults int       // likewise
+	Times  int       // how often this Action has reached the service, including this time
+	Event  int       // the number of history events by then
+	Faults int       // the number of faults by then
 }
 
-// Answered is a call, and when it was carried out.
+// Answered is a call and the time when it was carried out.
 type Answered struct {
 	Action
 
 	At time.Time
 }
 
-// reach notes a call.
+// reach records a call that reached its service.
 func (w *simulation) reach(d Action, key string) {
 	w.actions[d]++
 	w.reached = append(w.reached, Reached{d, key, w.clock.now, w.actions[d], w.events, len(w.struck)})
 }
 
-// answer is what a call came to.
+// answer is the result of a call.
 type answer struct {
 	response *http.Response
 	body     []byte
 	err      error
 }
 
-// errNoAnswer is what a caller sees of a lost answer.
+// errNoAnswer is the error that a caller sees when an answer is lost.
 var errNoAnswer = errors.New("connection reset by peer")
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := f.w.originOf(req)
 	action := Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
@@ -98,7 +99,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &again, nil
 }
 
-// ask makes a call that was not answered before. The error is that nobody waits for it.
+// ask performs a call that has no answer yet. It returns an error if its caller is gone.
 func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer, error) {
 	if f.w.cfg.Slow {
 		if err := f.w.answering(req.Context(), slowness); err != nil {
@@ -109,8 +110,8 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 		return known, nil
 	}
 	got := read(f.next.RoundTrip(req))
-	if err := req.Context().Err(); err != nil { // whoever called has hung up, which is no answer
-		return got, err //nolint:wrapcheck // it is a transport's
+	if err := req.Context().Err(); err != nil { // a caller that hung up has no answer to remember
+		return got, err //nolint:wrapcheck // the transport's own error
 	}
 	if errors.Is(got.err, errStopped) || errors.Is(got.err, errCrashed) {
 		return got, errCrashed
@@ -118,7 +119,8 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 	return f.first(key, action, got), nil
 }
 
-// first is the answer that a call has got first, of those that were under way at once.
+// first returns the answer that the call got first, if several attempts were under way at
+// once.
 func (f *faultyCalls) first(key string, action Action, got answer) answer {
 	if known, ok := f.answers[key]; ok {
 		return known
@@ -128,25 +130,25 @@ func (f *faultyCalls) first(key string, action Action, got answer) answer {
 	return got
 }
 
-// unsent is why a request does not even go out, if so.
+// unsent returns the reason why a request does not go out; nil if it does.
 func (f *faultyCalls) unsent(req *http.Request) error {
 	if s := f.w.current; s != nil && s.process.dead {
-		return errCrashed // it goes on to its end, but nothing of it gets out
+		return errCrashed // the code of a dead process runs to its end, but nothing leaves it
 	}
-	return req.Context().Err() //nolint:wrapcheck // it is a transport's
+	return req.Context().Err() //nolint:wrapcheck // the transport's own error
 }
 
-// read takes an answer in whole.
+// read reads a response with its whole body.
 func read(response *http.Response, err error) answer {
 	if err != nil {
 		return answer{err: err}
 	}
 	body, err := io.ReadAll(response.Body)
-	_ = response.Body.Close() // all of it was read, or its error says more
+	_ = response.Body.Close() // the whole body was read, or its error says more
 	return answer{response, body, err}
 }
 
-// callFaults are the faults of a service's call, by the plan's list and by chance.
+// callFaults returns the faults that strike a service's call, listed or random.
 func (w *simulation) callFaults(s *service, task string) []Fault {
 	s.calls++
 	w.called[s.Name] = s.calls
@@ -158,8 +160,8 @@ func (w *simulation) callFaults(s *service, task string) []Fault {
 	return faults
 }
 
-// mocked gives each execution its own mocks, with their own counts, so that what
-// one is answered does not depend on the others.
+// mocked gives each root execution its own mocks with their own counters, so the answers
+// of one do not depend on the others.
 type mocked struct {
 	w      *simulation
 	next   http.RoundTripper
@@ -167,12 +169,13 @@ type mocked struct {
 	shared *mock.State
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (m *mocked) RoundTrip(req *http.Request) (*http.Response, error) {
 	return m.of(m.owner(rootOf(m.w.originOf(req).Execution))).RoundTrip(req)
 }
 
-// owner is the execution that has mocks of its own: "" if there is but one.
+// owner returns the key of a root execution's own mocks: "" if there is only one
+// execution.
 func (m *mocked) owner(root string) string {
 	if len(m.w.ids) == 1 {
 		return ""
@@ -180,7 +183,7 @@ func (m *mocked) owner(root string) string {
 	return root
 }
 
-// of are the mocks of an execution.
+// of returns the mocks of an owner and creates them on first use.
 func (m *mocked) of(owner string) *mock.Transport {
 	mocks := m.each[owner]
 	if mocks == nil {
@@ -191,7 +194,7 @@ func (m *mocked) of(owner string) *mock.Transport {
 	return mocks
 }
 
-// exchanged takes in a call that a mock has answered, or that none does.
+// exchanged records a call that a mock has answered, or that no mock answers.
 func (w *simulation) exchanged(x mock.Exchange) {
 	if x.Mock < 0 && x.Err != nil && w.cfg.Plan != nil {
 		w.unmocked = append(w.unmocked, x)
@@ -201,8 +204,8 @@ func (w *simulation) exchanged(x mock.Exchange) {
 	}
 }
 
-// answering lets a mock's latency pass. Where things go wrong it answers even if
-// nobody listens any more: the call was made, and is answered alike the next time.
+// answering lets a mock's latency pass. With a Plan it succeeds even if the caller has
+// died: the call was made, and a repetition gets the same answer.
 func (w *simulation) answering(ctx context.Context, d time.Duration) error {
 	err := w.sleep(ctx, d)
 	if w.cfg.Plan != nil && (errors.Is(err, errStopped) || errors.Is(err, errCrashed)) {
@@ -211,5 +214,5 @@ func (w *simulation) answering(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// slowness is how long calls take where they are slow: longer than two leases.
+// slowness is how long calls take if Config.Slow is set: longer than two leases.
 const slowness = 100 * time.Second

@@ -8,22 +8,22 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// abroad are definitions as another tenant has them: of the same names and versions, and
-// that say the same, in texts of their own.
+// abroad returns the definitions as another tenant has them: the same names, versions and
+// meaning, but with source texts of their own.
 func abroad(cfg Config) []*dsl.Definition {
 	var out []*dsl.Definition
 	for _, def := range append([]*dsl.Definition{cfg.Definition}, cfg.With...) {
 		text := append([]byte("# of another tenant\n"), def.Source...)
 		own, _, err := dsl.Parse(def.ID(), text)
 		if err != nil || own.ID() != def.ID() {
-			return nil // then they are the same
+			return nil // all tenants share the same texts then
 		}
 		out = append(out, own)
 	}
 	return out
 }
 
-// definitions are those that a tenant registers, those of others first.
+// definitions returns those that a tenant registers, the main one last.
 func (w *simulation) definitions(tenant string) []*dsl.Definition {
 	own := append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...)
 	if tenant != w.cfg.Tenant && len(w.cfg.abroad) > 0 {
@@ -32,7 +32,7 @@ func (w *simulation) definitions(tenant string) []*dsl.Definition {
 	return append(own[1:len(own):len(own)], own[0])
 }
 
-// native looks whether the definition of an execution is one of its tenant.
+// native checks that the definition of an execution belongs to its own tenant.
 func (w *simulation) native(ctx context.Context, x store.Execution, broken breaks) {
 	if len(w.cfg.abroad) == 0 || len(w.tenants) == 1 {
 		return

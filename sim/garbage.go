@@ -1,7 +1,6 @@
 package sim
 
-// Garbage is how much of it suits worlds, in percent of what is kept, as GOGC counts:
-// each is made of many small things that are garbage soon, and a collection costs what
-// is kept by the process besides. With much more of it the caches of a busy machine are
-// of no use.
+// Garbage is the GOGC value, in percent, that suits simulations. Each simulation consists
+// of many small, short-lived objects, while the cost of a collection depends on what the
+// process keeps. A much higher value evicts the CPU caches of a busy machine.
 const Garbage = 800

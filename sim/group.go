@@ -8,25 +8,25 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// consumerGroup is the services of all processes that read as one consumer group.
+// consumerGroup holds the services of all processes that read as one consumer group.
 type consumerGroup struct {
 	group    string
 	services []*service
-	concerns func(event.Type) bool // nil: they read no events
-	hash     uint64                // of its name
-	events   uint64                // that were written so far
-	behind   int                   // events that nobody was woken for
+	concerns func(event.Type) bool // nil: the group reads no events
+	hash     uint64                // of the group's name
+	events   uint64                // written so far
+	behind   int                   // events since a service was last woken
 }
 
-// reads is the name of the consumer group, as it stands in Redis.
+// reads returns the name of the consumer group in Redis.
 func (t *consumerGroup) reads() string { return t.group + "-service" }
 
-// backlog is how many events gather before somebody reads them whom none of them
-// concerns: an idle engine would read them one by one, and acknowledge them, which
-// is most of what it does.
+// backlog is how many events accumulate before a service reads events that do not concern
+// its group. Otherwise an idle engine would read and acknowledge them one by one, which
+// would be most of its work.
 const backlog = 100
 
-// consumerGroup is that of a service; the first one founds it.
+// consumerGroup returns the group of a service and creates it on first use.
 func (w *simulation) consumerGroup(s engine.Service) *consumerGroup {
 	for _, t := range w.groups {
 		if t.group == s.Group {
@@ -38,11 +38,11 @@ func (w *simulation) consumerGroup(s engine.Service) *consumerGroup {
 	return t
 }
 
-// timers is the key of the timers of all tenants.
+// timers is the key of the sorted set of all tenants' timers.
 const timers = "flunq:timers:all"
 
-// added learns from Redis of an entry of a stream, or a member of a sorted set, and
-// wakes those whom it concerns.
+// added is called for each new stream entry or sorted-set member in Redis, and wakes the
+// services that it concerns.
 func (w *simulation) added(key string, fields []string) {
 	switch {
 	case w.isStream(key):
@@ -51,8 +51,8 @@ func (w *simulation) added(key string, fields []string) {
 		w.fired(fields)
 	case key == timers:
 		for _, t := range w.groups {
-			// Whoever has done it itself knows. Others are told by an event, which only
-			// those do not read who look for no more than there is.
+			// The service that sets a timer knows about it. Other services learn of it
+			// from an event, which services of a lazy simulation do not read.
 			if self := w.current != nil && w.current.consumerGroup == t; w.lazy && t.fires() && !self {
 				w.notify(t)
 			}
@@ -64,7 +64,7 @@ func (w *simulation) added(key string, fields []string) {
 	}
 }
 
-// published wakes those whom an event of a type concerns.
+// published wakes the services that an event of this type concerns.
 func (w *simulation) published(typ event.Type) {
 	for _, t := range w.groups {
 		if t.concerns == nil {
@@ -77,9 +77,9 @@ func (w *simulation) published(typ event.Type) {
 	}
 }
 
-// described reports whether one of a team has been woken for what was written before, and
-// has not looked yet: it sees the rest, too. Where several could share it, it is the
-// seed's affair whether they do.
+// described reports whether a service of the group was woken for an earlier event and has
+// not looked yet: it will see this event, too. In a search the seed sometimes wakes a
+// second service to share the work.
 func (w *simulation) described(t *consumerGroup) bool {
 	const shared = 4
 	if !w.lazy || w.cfg.Plan != nil && mix(w.cfg.Seed, t.hash+1, t.events)%shared == 0 {
@@ -88,15 +88,15 @@ func (w *simulation) described(t *consumerGroup) bool {
 	return slices.ContainsFunc(t.services, func(s *service) bool { return s.parked && s.called })
 }
 
-// early reports whether a team is woken for an event that does not concern it:
-// where things go wrong, what it does then is in the way of others.
+// early reports whether the group is woken for an event that does not concern it. With
+// faults, this lets its work interfere with that of others.
 func (w *simulation) early(t *consumerGroup) bool {
 	const once = 8
 	return w.cfg.Plan != nil && !w.lazy && mix(w.cfg.Seed, t.hash, t.events)%once == 0
 }
 
-// notify wakes one of a team, since something was written: one that is idle, or
-// else one that is at work and may have looked already.
+// notify wakes one service of the group because something was written: an idle one, or
+// else a busy one that may have looked already.
 func (w *simulation) notify(t *consumerGroup) {
 	t.behind = 0
 	var chosen *service
@@ -117,8 +117,8 @@ func (w *simulation) notify(t *consumerGroup) {
 	}
 }
 
-// rather reports whether one service is woken rather than another one: who has
-// nothing to do and was not called either, and in a search whomever the seed says.
+// rather reports whether s is woken in preference to other: idle services first, then
+// resting ones, and in a search as the seed decides.
 func (w *simulation) rather(s, other *service, count uint64) bool {
 	switch {
 	case s.free() != other.free():
@@ -130,8 +130,8 @@ func (w *simulation) rather(s, other *service, count uint64) bool {
 	}
 }
 
-// catchUp wakes those who have something to read, or to acknowledge, when nothing else
-// happens any more. It reports whether there was anybody.
+// catchUp wakes services that still have something to read or to acknowledge once nothing
+// else happens. It reports whether there were any.
 func (w *simulation) catchUp() bool {
 	lazy, found := w.lazy, false
 	w.lazy = false
@@ -149,8 +149,8 @@ func (w *simulation) catchUp() bool {
 	return found
 }
 
-// wakeEach wakes one of a team for each name under which they read: what was put off
-// under a name nobody else can do.
+// wakeEach wakes one service of the group per consumer name, because deferred messages of
+// a consumer are visible to that consumer only.
 func (w *simulation) wakeEach(t *consumerGroup) {
 	t.behind = 0
 	last := ""
@@ -162,28 +162,26 @@ func (w *simulation) wakeEach(t *consumerGroup) {
 	}
 }
 
-// lazy reports whether services of a world look for no more than there is: nothing
-// goes wrong in it, so that nobody leaves anything lying. Some look all the same
-// where there are others whose work it could be.
+// lazy reports whether services look only for work that exists: without faults, no
+// process leaves work behind. Some simulations with several processes look all the same.
 func (cfg Config) lazy() bool {
 	const once = 8
 	return cfg.harmless() && cfg.lethal == "" && cfg.fatal == "" && cfg.Deadly == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
 }
 
-// brief reports whether a world ends with its executions, and leaves what concerns
-// nobody any more unread: most of those in which nothing goes wrong do.
+// brief reports whether a simulation stops as soon as its executions have ended and
+// leaves the remaining events unread. Most simulations without faults do.
 func (w *simulation) brief() bool {
-	const whole = 8 // one in so many is not
+	const whole = 8 // one in whole is not brief
 	return w.lazy && mix(w.cfg.Seed, hashed("brief"), 0)%whole != 0
 }
 
-// harmless reports whether a world may be one in which nothing can go wrong.
+// harmless reports whether nothing can go wrong in a simulation of cfg.
 func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.harmless() }
 
-// through reports whether a service, or others in its place, have done all that
-// concerns it, so that it need not look for more before a moment, zero if there is
-// none: what else it might read, or has not acknowledged, can wait. Where something
-// can go wrong, or others look for what is left lying, it cannot.
+// through reports whether all work that concerns a service is done, so that it need not
+// look for more before until (zero: no limit). Other unread or unacknowledged events can
+// wait. It is false where faults are possible or where services look for abandoned work.
 func (w *simulation) through(s *service) (until time.Time, ok bool) {
 	t := s.consumerGroup
 	if !w.lazy || t.concerns == nil {
@@ -198,11 +196,11 @@ func (w *simulation) through(s *service) (until time.Time, ok bool) {
 	return until, unread+pending == 0
 }
 
-// fires reports whether the team's timers are its own affair.
+// fires reports whether the group fires timers.
 func (t *consumerGroup) fires() bool { return t.concerns != nil && t.concerns(event.TimerScheduled) }
 
-// open counts the events that concern a service: those that its team has not been
-// given, and those that its process has been, and has not acknowledged.
+// open counts the events that concern a service: those that its group has not read, and
+// those that its consumer has read and not acknowledged.
 func (w *simulation) open(s *service) (unread, pending int) {
 	t := s.consumerGroup
 	for _, stream := range w.streams {
@@ -212,15 +210,15 @@ func (w *simulation) open(s *service) (unread, pending int) {
 	return unread, pending
 }
 
-// share wakes others of a process for what one of them is about to read for all,
-// so that it is done side by side.
+// share wakes other services of the same process before one reads events for all of them,
+// so they handle the events concurrently.
 func (w *simulation) share(by *service) {
 	if by.consumerGroup.concerns == nil || len(by.consumerGroup.services) <= len(w.processes) {
-		return // each is alone in its process
+		return // one service per process
 	}
 	unread, _ := w.open(by)
 	for _, s := range by.consumerGroup.services {
-		if unread < 2 { //nolint:mnd // one is its own
+		if unread < 2 { //nolint:mnd // it keeps one for itself
 			return
 		}
 		if s != by && s.process == by.process && s.parked {
@@ -230,10 +228,10 @@ func (w *simulation) share(by *service) {
 	}
 }
 
-// typeOf is the type of an entry that is an event.
+// typeOf returns the event type of a stream entry.
 func typeOf(fields []string) event.Type { return event.Type(field(fields, "type")) }
 
-// field is that of an entry's fields that has a name; "" if there is none.
+// field returns the value of an entry's field; "" if there is none.
 func field(fields []string, name string) string {
 	for i := 0; i+1 < len(fields); i += 2 {
 		if fields[i] == name {
@@ -243,7 +241,7 @@ func field(fields []string, name string) string {
 	return ""
 }
 
-// rouse wakes another service of the same team.
+// rouse wakes another idle service of the same group.
 func (w *simulation) rouse(of *service) {
 	for _, s := range of.consumerGroup.services {
 		if s != of && s.free() && !s.process.leaving {
@@ -253,8 +251,8 @@ func (w *simulation) rouse(of *service) {
 	}
 }
 
-// relieve wakes another service for one that is in the middle of a step for long: one
-// of its process, where what was read waits, or else any.
+// relieve wakes another service when one is busy for long: preferably one of its own
+// process, whose buffer holds the events that were read.
 func (w *simulation) relieve(of *service) {
 	for _, s := range of.process.services {
 		if s != of && s.consumerGroup == of.consumerGroup && s.free() && !s.process.leaving {
@@ -265,14 +263,14 @@ func (w *simulation) relieve(of *service) {
 	w.rouse(of)
 }
 
-// vain reports whether a service would only look after what is left lying on
-// purpose, or remove what is old: time that passes for its sake would pass for ever.
+// vain reports whether a service would only look for abandoned work or remove old data.
+// The clock does not advance for such services, since it would advance for ever.
 func (w *simulation) vain(s *service) bool {
 	return s.consumerGroup.group == housekeeping || w.lazy && s.consumerGroup.group == renewal && !w.busy(s.process) ||
 		s.waits && w.memory.First(timers).IsZero() && !w.pends(s.consumerGroup)
 }
 
-// pends reports whether somebody was given an event that is not acknowledged yet.
+// pends reports whether the group has unacknowledged events.
 func (w *simulation) pends(t *consumerGroup) bool {
 	for _, stream := range w.streams {
 		for _, g := range w.memory.Groups(stream) {
@@ -284,10 +282,10 @@ func (w *simulation) pends(t *consumerGroup) bool {
 	return false
 }
 
-// renewal is the group of those who look after what is under way.
+// renewal is the group of the services that renew leases.
 const renewal = "renewal"
 
-// renewals are the services that look after what is under way.
+// renewals returns the services that renew leases.
 func (w *simulation) renewals() []*service {
 	for _, t := range w.groups {
 		if t.group == renewal {

@@ -10,14 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// hook lets another service have its turn before each command, and has the
-// in-memory Redis answer it.
+// hook lets another service have a turn before each command, and has the in-memory Redis
+// answer the command.
 type hook struct{ *line }
 
-// DialHook is redis.Hook's.
+// DialHook implements redis.Hook.
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook is redis.Hook's.
+// ProcessHook implements redis.Hook.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if err := h.simulation.misbehave(ctx, cmd); err != nil {
@@ -35,7 +35,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook is redis.Hook's.
+// ProcessPipelineHook implements redis.Hook.
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
@@ -45,7 +45,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 		}
 		err := h.simulation.command(sending{ctx: ctx, all: cmds, nextAll: next})
 		if errors.Is(err, errLost) || errors.Is(err, errCrashed) || errors.Is(err, errStopped) {
-			for _, cmd := range cmds { // as the client does, which has seen none of the replies
+			for _, cmd := range cmds { // the client does the same if it has seen no replies
 				cmd.SetErr(err)
 			}
 		}
@@ -53,16 +53,16 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// sending is a command, or a pipeline of them, on its way to Redis.
+// sending is a command, or a pipeline of commands, on its way to Redis.
 type sending struct {
-	ctx     context.Context //nolint:containedctx // that of the command
+	ctx     context.Context //nolint:containedctx // the context of the command
 	one     redis.Cmder
 	nextOne redis.ProcessHook
 	all     []redis.Cmder
 	nextAll redis.ProcessPipelineHook
 }
 
-// cmds are all of its commands.
+// cmds returns all of its commands.
 func (x sending) cmds() []redis.Cmder {
 	if x.one != nil {
 		return []redis.Cmder{x.one}
@@ -70,7 +70,7 @@ func (x sending) cmds() []redis.Cmder {
 	return x.all
 }
 
-// perform lets Redis answer. The error is the first of those of the commands.
+// perform lets Redis answer. It returns the first error of the commands.
 func (w *simulation) perform(x sending) error {
 	if x.one != nil {
 		if w.memory.Answer(x.one) {
@@ -91,7 +91,7 @@ func (w *simulation) perform(x sending) error {
 	return first
 }
 
-// command carries out what a service, or the world itself, asks of Redis.
+// command executes what a service, or the simulation itself, sends to Redis.
 func (w *simulation) command(x sending) error {
 	s := w.current
 	if s == nil {
@@ -111,7 +111,7 @@ func (w *simulation) command(x sending) error {
 	for _, f := range faults {
 		w.strike(f, wording(x.cmds()))
 	}
-	// What stands still goes on only when its time has come.
+	// A frozen process goes on only after its time.
 	for w.clock.now.Before(s.process.frozen) {
 		if err := w.pass(); err != nil {
 			return err
@@ -127,13 +127,13 @@ func (w *simulation) command(x sending) error {
 	return w.perform(x)
 }
 
-// reads reports whether it asks for new events.
+// reads reports whether it reads new events.
 func (x sending) reads() bool {
 	read := func(cmd redis.Cmder) bool { return cmd.Name() == "xreadgroup" }
 	return x.one != nil && read(x.one) || slices.ContainsFunc(x.all, read)
 }
 
-// await lets a read wait until there is something to read, or its time is over.
+// await blocks a read until there is something to read, or until its timeout.
 func (w *simulation) await(cmd redis.Cmder) error {
 	s := w.current
 	if s == nil || w.cfg.Waits == 0 || !s.consumerGroup.fires() || cmd.Name() != "xreadgroup" {
@@ -162,7 +162,7 @@ func (w *simulation) await(cmd redis.Cmder) error {
 	return nil
 }
 
-// unread reports whether there is an event that nobody of a service's group was given.
+// unread reports whether the group of s has unread events.
 func (w *simulation) unread(s *service) bool {
 	for _, stream := range w.streams {
 		if unread, _ := w.memory.Open(stream, s.consumerGroup.reads(), s.consumer, func([]string) bool { return true }); unread > 0 {
@@ -172,10 +172,10 @@ func (w *simulation) unread(s *service) bool {
 	return false
 }
 
-// errStopped ends a service whose world has ended.
+// errStopped ends the services of a simulation that has ended.
 var errStopped = errors.New("the simulation has ended")
 
-// pass is a point at which another service can have its turn.
+// pass is a point at which another service can have a turn.
 func (w *simulation) pass() error {
 	s := w.current
 	if s == nil || w.stays(s) {
@@ -187,8 +187,8 @@ func (w *simulation) pass() error {
 	return nil
 }
 
-// stays reports whether the next turn is again that of the service that has it: it
-// is taken without the way through the world.
+// stays reports whether s also has the next turn. This saves a switch to the scheduler
+// and back.
 func (w *simulation) stays(s *service) bool {
 	if w.bodies || w.failure != nil || w.limit(s.context) != "" {
 		return false

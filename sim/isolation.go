@@ -9,23 +9,23 @@ import (
 	"flunq.io/flunq/engine/delivery"
 )
 
-// isolation watches who is handled beside whom: a message that two processes have
-// died of is handled with nothing beside it, and no other one is.
+// isolation checks which messages are handled concurrently: a message that has crashed
+// two processes must be handled with no other beside it.
 type isolation struct {
-	under   map[handler]map[handled]int // the messages that somebody is handling, and their deaths
-	crashes map[string]int              // of messages that were claimed, by where they are noted
+	under   map[handler]map[handled]int // messages being handled, with their crash counts
+	crashes map[string]int              // of claimed messages, by the key and field that count them
 }
 
-// handler is who handles messages.
+// handler identifies a consumer of a service.
 type handler struct{ service, consumer string }
 
-// handled is a message that is handled.
+// handled identifies a message.
 type handled struct{ tenant, group, id string }
 
-// suspicious is how many have died of a message that is handled alone.
+// suspicious is the crash count from which a message is handled in isolation.
 const suspicious = 2
 
-// acted takes in what a service does with a message.
+// acted records what a service does with a message.
 func (i *isolation) acted(w *simulation, a delivery.Activity) {
 	if i.under == nil {
 		i.under, i.crashes = map[handler]map[handled]int{}, map[string]int{}
@@ -35,7 +35,7 @@ func (i *isolation) acted(w *simulation, a delivery.Activity) {
 	switch a.What {
 	case delivery.Claimed:
 		at := streamOf(m.Tenant) + ":deaths " + m.Group + " " + m.ID
-		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be heard of last
+		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be reported last
 	case delivery.Began:
 		if i.under[by] == nil {
 			i.under[by] = map[handled]int{}
@@ -53,7 +53,7 @@ func (i *isolation) acted(w *simulation, a delivery.Activity) {
 	}
 }
 
-// sent takes in that a service marks a message as one that it handles alone.
+// sent checks a command by which a service marks a message as isolated.
 func (i *isolation) sent(w *simulation, cmd redis.Cmder) {
 	if cmd == nil || cmd.Name() != "hset" {
 		return

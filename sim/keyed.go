@@ -13,20 +13,20 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// keyed follows the timers that have a key: of one that was set again, or taken
-// back, only the last word counts.
+// keyed follows the timers that have a key, by execution, task and key: of several
+// requests for one key only the last counts.
 type keyed map[string][]timerRequest
 
-// timerRequest is that a timer is set, or taken back.
+// timerRequest is a request to set a timer, or to cancel it.
 type timerRequest struct {
 	event.Timer
 
-	at   time.Time // when its event came
+	at   time.Time // when its event was written
 	back bool
 }
 
-// take takes in what an entry of the stream says of a timer, and reports one that
-// fires although there was another word on it long before.
+// take records what a stream entry says about a timer. It reports a timer that fires
+// although a later request replaced it more than slack ago.
 func (k keyed) take(entry string, e event.Event, slack time.Duration, broken breaks) {
 	if e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(`"key"`)) {
 		return
@@ -37,7 +37,7 @@ func (k keyed) take(entry string, e event.Event, slack time.Duration, broken bre
 	}
 	id := fmt.Sprintf("%s %s %s", e.Execution, t.TaskID, t.Key)
 	text, _, _ := strings.Cut(entry, "-")
-	ms, _ := strconv.ParseInt(text, 10, 64) // Redis has written it
+	ms, _ := strconv.ParseInt(text, 10, 64) // written by Redis
 	at := time.UnixMilli(ms).UTC()
 	if e.Type != event.TimerFired {
 		k[id] = append(k[id], timerRequest{t, at, e.Type == event.TimerCancelled})
@@ -55,7 +55,8 @@ func (k keyed) take(entry string, e event.Event, slack time.Duration, broken bre
 	k[id] = nil
 }
 
-// left reports timers that have never fired, though their execution was there for them.
+// left reports timers that have never fired although their execution was still running
+// when they were due.
 func (k keyed) left(over map[string]time.Time, broken breaks) {
 	for _, id := range sortedKeys(k) {
 		n := len(k[id])

@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// grace is how long a process may go on with what it has begun, as in the engine.
+// grace is how long a stopping process may finish what it has begun, as in the engine.
 const grace = 5 * time.Second
 
-// replaceable reports whether others do the work of a process while it is away.
+// replaceable reports whether another process can take over the work of p.
 func (w *simulation) replaceable(p *process) bool {
 	return slices.ContainsFunc(w.processes, func(other *process) bool { return other != p && !other.dead && !other.leaving })
 }
 
-// dismiss tells a process to stop, in the place of which another one comes after a while.
+// dismiss asks a process to stop; another one replaces it after away.
 func (w *simulation) dismiss(p *process, away time.Duration) {
 	if p.leaving {
 		return
@@ -27,7 +27,8 @@ func (w *simulation) dismiss(p *process, away time.Duration) {
 	p.engine.Close()
 }
 
-// depart ends the processes that have ended what they had begun: they hand back the rest.
+// depart ends the stopping processes that have finished what they had begun. They hand
+// back the rest.
 func (w *simulation) depart() {
 	for _, p := range w.processes {
 		if !p.leaving || p.dead || w.clock.now.Before(p.frozen) {
@@ -52,8 +53,9 @@ func (w *simulation) depart() {
 	}
 }
 
-// offer has those look who wait for messages: once a second they do so by themselves, for
-// what was handed back. The watch over the timers is handed over by whoever has had it.
+// offer wakes the services that wait for messages, to take over what was handed back; in
+// production they look once a second. The timer service's lease is passed on by its
+// holder.
 func (w *simulation) offer() {
 	for _, s := range w.services {
 		if s.consumerGroup.concerns != nil && !s.consumerGroup.fires() {
@@ -62,21 +64,21 @@ func (w *simulation) offer() {
 	}
 }
 
-// heir has others read what was written for those who have gone: they wait in reads
-// of their own, as a rule.
+// heir wakes the groups that have unread events. The services that were woken for those
+// events may be gone.
 func (w *simulation) heir() {
 	for _, t := range w.groups {
 		if t.concerns == nil || len(t.services) == 0 {
 			continue
 		}
-		if unread, _ := w.open(t.services[0]); unread > 0 { // it is the same for all of them
+		if unread, _ := w.open(t.services[0]); unread > 0 { // the same for all services of the group
 			w.notify(t)
 		}
 	}
 }
 
-// handedOver looks for messages that a process which has been told to stop has kept,
-// if it knew of all that it was given.
+// handedOver checks that a process that was asked to stop has handed back its messages. A
+// lost reply excuses it: it did not know of all messages that it was given.
 func (w *simulation) handedOver(ctx context.Context, p *process) error {
 	if slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == DropReply }) {
 		return nil
@@ -94,7 +96,7 @@ func (w *simulation) handedOver(ctx context.Context, p *process) error {
 	return nil
 }
 
-// handedOverOf looks for them in one stream, among those of one team.
+// handedOverOf checks one group on one stream.
 func (w *simulation) handedOverOf(ctx context.Context, p *process, t *consumerGroup, stream string) error {
 	args := &redis.XPendingExtArgs{Stream: stream, Group: t.reads(), Start: "-", End: "+", Count: 1000}
 	pending, err := w.client.XPendingExt(ctx, args).Result()

@@ -13,41 +13,41 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// ledger holds a history against what is true of every one, by the history and its
-// document alone, without what decide makes of them: decisions that are wrong in the
-// same way each time follow from themselves.
+// ledger checks a history against rules that hold for every history. It uses only the
+// history and its document, not package decide: decisions that are wrong in the same way
+// each time agree with themselves.
 type ledger struct {
 	def    *dsl.Definition
 	id     string
 	broken breaks
 
-	begun  map[string]bool      // runs, ever
-	open   map[string]event.Run // that have not ended
-	over   string               // the run that ended last
+	begun  map[string]bool      // all task runs that have begun
+	open   map[string]event.Run // task runs that have not ended
+	over   string               // the task run that ended last
 	timers map[string]event.Timer
-	set    map[string]event.Event // the timers that a run ever set, by run, kind and key
-	fired  map[string]bool        // likewise, those that fired
-	heard  map[string]bool        // events from outside, by their ids
-	tries  map[string]int         // retries that were set, by the run of their try
+	set    map[string]event.Event // the scheduling event of each timer that a run has ever set, by slot
+	fired  map[string]bool        // likewise, the timers that have fired
+	heard  map[string]bool        // ids of the events from outside that were received
+	tries  map[string]int         // the number of retries, by the run of the try task
 
-	limitless bool        // it has a time limit, and no timer was set for it since it began or was retried
-	fell      []event.Run // the tasks that failed last, of the same cause, the innermost first
+	limitless bool        // the execution has a time limit, and no timer was set for it since it began or was retried
+	fell      []event.Run // the tasks that failed last, of one cause, the innermost first
 	cause     *event.Problem
-	resumes   string // the task from which an execution that has faulted goes on if it is retried; "" if it is not known
-	next      string // likewise, once it was retried
-	held      bool   // results have waited for the end of a suspension
+	resumes   string // the task from which a faulted execution continues if it is retried; "" if unknown
+	next      string // the same, after it was retried
+	held      bool   // results were deferred by a suspension
 
 	paused bool      // the execution is suspended
-	last   time.Time // at which a task began, or a timer was set
+	last   time.Time // when a task last began or a timer was last set
 
-	rules *rules // of its tasks and their order
+	rules *rules // about the order of its tasks
 
-	// Once an execution was suspended or retried, what it was told and what it does
-	// about it lie apart: from then on only its timers are looked at.
+	// Once an execution was suspended or retried, the events that it receives and its
+	// reactions to them are no longer adjacent: from then on only its timers are checked.
 	loose bool
 }
 
-// audit looks for what no history may tell.
+// audit checks the history of an execution.
 func audit(def *dsl.Definition, id string, events []event.Event, broken breaks) {
 	l := &ledger{
 		def: def, id: id, broken: broken, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
@@ -82,7 +82,7 @@ func (l *ledger) take(e event.Event) {
 		l.ends(e)
 	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
 		var t event.Timer
-		_ = decide.DecodeData(e, &t) // the engine's own data can be read
+		_ = decide.DecodeData(e, &t) // the engine's own data is always readable
 		l.timer(e, t)
 	case event.EventReceived:
 		l.hears(e)
@@ -105,7 +105,8 @@ func (l *ledger) take(e event.Event) {
 	}
 }
 
-// limited looks, once a decision is complete, whether the time limit of the execution has its timer.
+// limited checks, once a decision is complete, that the time limit of the execution has a
+// timer.
 func (l *ledger) limited() {
 	if l.limitless {
 		l.broken("a workflow with a time limit has a timer", l.id, "none was set as it began, or was retried")
@@ -113,11 +114,12 @@ func (l *ledger) limited() {
 	}
 }
 
-// fails takes in the end of a task, which may have failed of the one that failed before it.
+// fails records the end of a task, which may have failed because the task before it
+// failed.
 func (l *ledger) fails(e event.Event) {
 	var c event.Completed
 	if decide.DecodeData(e, &c) != nil || c.Status != "" && c.Status != "skipped" {
-		return // what is cancelled has no say
+		return // cancelled tasks do not count
 	}
 	run := event.ParseRun(e.Task)
 	if c.Status == "skipped" && run.Ref == l.next {
@@ -128,7 +130,7 @@ func (l *ledger) fails(e event.Event) {
 		l.fell = nil
 	case n > 0 && encloses(run, l.fell[n-1]):
 		l.fell = append(l.fell, run)
-		if *c.Error != *l.cause { // it may have failed of something else
+		if *c.Error != *l.cause { // it may have a different cause
 			l.cause = &event.Problem{}
 		}
 	default:
@@ -136,8 +138,8 @@ func (l *ledger) fails(e event.Event) {
 	}
 }
 
-// falls notes where an execution has faulted: at the innermost of the tasks that have failed
-// of one another, or, of a fork, at that as a whole.
+// falls records from where a faulted execution continues: from the innermost of the tasks
+// that failed of one cause, or from the fork around them.
 func (l *ledger) falls(e event.Event) {
 	if e.Type == event.WorkflowCompleted {
 		l.limited()
@@ -148,7 +150,7 @@ func (l *ledger) falls(e event.Event) {
 	}
 	for i, run := range l.fell {
 		t := l.def.Task(run.Ref)
-		if t == nil || !strings.HasPrefix(run.Ref, "/do/") { // it stands in a function
+		if t == nil || !strings.HasPrefix(run.Ref, "/do/") { // the task is part of a function
 			l.resumes = ""
 			return
 		}
@@ -156,12 +158,12 @@ func (l *ledger) falls(e event.Event) {
 			l.resumes = run.Ref
 		}
 	}
-	if l.around(l.fell[len(l.fell)-1].Ref) != "" { // what is around it has failed of something else
+	if l.around(l.fell[len(l.fell)-1].Ref) != "" { // the task around it has failed of another cause
 		l.resumes = ""
 	}
 }
 
-// goesOn holds the first task of an execution that was retried against the one that had failed.
+// goesOn checks that the first task of a retried execution is the one that had failed.
 func (l *ledger) goesOn(e event.Event) {
 	if ref := event.ParseRun(e.Task).Ref; l.next != "" && ref != l.next {
 		l.broken("what is retried goes on from the task that failed", l.id, "%s had failed, and %s began", l.next, RunName(e.Task))
@@ -169,8 +171,8 @@ func (l *ledger) goesOn(e event.Event) {
 	l.next = ""
 }
 
-// dated looks at what a decision has made: its time does not run back, and there is
-// none while the execution is suspended.
+// dated checks the time of a decision: time never runs backwards, and a suspended
+// execution makes no decisions.
 func (l *ledger) dated(e event.Event) {
 	if l.paused {
 		l.broken("nothing begins in an execution that is suspended", l.id, "%s of %s is there", e.Type, RunName(e.Task))
@@ -181,7 +183,7 @@ func (l *ledger) dated(e event.Event) {
 	l.last = e.Time
 }
 
-// begins takes in that a run of a task begins.
+// begins records the begin of a task run.
 func (l *ledger) begins(e event.Event) {
 	if l.begun[e.Task] {
 		l.broken("a run of a task begins once", l.id, "%s has begun twice", e.Task)
@@ -198,7 +200,7 @@ func (l *ledger) begins(e event.Event) {
 	l.rules.begins(e, run)
 }
 
-// ends takes in that a run of a task has ended.
+// ends records the end of a task run.
 func (l *ledger) ends(e event.Event) {
 	var c event.Completed
 	_ = decide.DecodeData(e, &c)
@@ -214,7 +216,7 @@ func (l *ledger) ends(e event.Event) {
 		return
 	}
 	if !ok {
-		if l.over != e.Task || c.Error == nil { // an output that is no good makes a failure of a success
+		if l.over != e.Task || c.Error == nil { // an invalid output turns a success into a failure
 			l.broken("a run of a task ends once", l.id, "%s ended, and was not under way", e.Task)
 		}
 		return
@@ -231,7 +233,7 @@ func (l *ledger) ends(e event.Event) {
 	}
 }
 
-// tidy looks for timers of the run that ended last: they are taken back with it.
+// tidy checks that no timer is left of the run that ended last.
 func (l *ledger) tidy() {
 	if l.over == "" || l.loose {
 		return
@@ -244,9 +246,9 @@ func (l *ledger) tidy() {
 	}
 }
 
-// closes takes in the end of the execution.
+// closes records the end of the execution.
 func (l *ledger) closes(e event.Event) {
-	if givenUp(e) { // nobody could decide what becomes of it
+	if givenUp(e) { // the engine gave up on the execution, so nothing was decided about its tasks
 		l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
 		return
 	}
@@ -259,7 +261,7 @@ func (l *ledger) closes(e event.Event) {
 	l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
 }
 
-// hears takes in an event from outside: somebody has to listen.
+// hears checks that some task listens for an event from outside.
 func (l *ledger) hears(e event.Event) {
 	if l.heard[e.ID] && len(l.heard) < mostHeard {
 		l.broken("an event is heard once", l.id, "%s is there twice", e.ID)
@@ -283,10 +285,11 @@ func (l *ledger) hears(e event.Event) {
 	l.broken("only who listens hears an event", l.id, "%s came, and no task listened", e.ID)
 }
 
-// mostHeard is how many events an execution remembers.
+// mostHeard is how many event ids an execution remembers.
 const mostHeard = 256
 
-// listensFor reports whether a filter of a task may take an event, by its type.
+// listensFor reports whether a filter of a listen task may accept an event, judging by
+// its type.
 func listensFor(t *dsl.Task, e event.Event) bool {
 	to := t.Listen.To
 	filters := to.Filters
@@ -311,8 +314,8 @@ func listensFor(t *dsl.Task, e event.Event) bool {
 	return false
 }
 
-// around is the reference of the innermost task that holds another one in the
-// document; "" if there is none, or the task is one of a function.
+// around returns the reference of the innermost task that encloses ref in the document;
+// "" if there is none, or if the task is part of a function.
 func (l *ledger) around(ref string) string {
 	for strings.HasPrefix(ref, "/do/") {
 		ref = ref[:strings.LastIndexByte(ref, '/')]
@@ -323,7 +326,7 @@ func (l *ledger) around(ref string) string {
 	return ""
 }
 
-// within reports whether a run is inside of one of a task that is under way.
+// within reports whether run is inside an open run of the task ref.
 func (l *ledger) within(ref string, run event.Run) bool {
 	for _, o := range l.open {
 		if o.Ref == ref && encloses(o, run) {
@@ -333,7 +336,7 @@ func (l *ledger) within(ref string, run event.Run) bool {
 	return false
 }
 
-// encloses reports whether a run stands within another one, as their names have it.
+// encloses reports whether the run inner is inside the run outer, by their names.
 func encloses(outer, inner event.Run) bool {
 	return strings.HasPrefix(inner.Ref, outer.Ref+"/") &&
 		under(outer.Iteration, inner.Iteration) && under(outer.Attempt, inner.Attempt)
@@ -343,7 +346,7 @@ func under(outer, inner string) bool {
 	return outer == "" || outer == inner || strings.HasPrefix(inner, outer+".")
 }
 
-// RunName is how messages call a run of a task.
+// RunName is how messages call a task run; "" is the workflow.
 func RunName(task string) string {
 	if task == "" {
 		return "the workflow"

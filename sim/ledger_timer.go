@@ -10,24 +10,25 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// The keys of the timers that a try has for its attempts.
+// The keys of the timers for the attempts of a try.
 const (
 	keyAttempt = "attempt"
 	keyOverall = "overall"
 )
 
-// TryLimit is the key of the timer for all attempts of a try together.
+// TryLimit is the key of the timer that limits all attempts of a try together.
 const TryLimit = keyOverall
 
-// slot names what a run sets timers for, one after the other.
+// slot identifies a timer of a run, whenever it is due.
 func slot(t event.Timer) string { return t.TaskID + " " + string(t.Kind) + " " + t.Key }
 
-// timer takes in that a timer was set, taken back, or has fired: exactly one that is set.
+// timer records that a timer was set, cancelled or fired. Only a timer that is set can be
+// cancelled or fire.
 func (l *ledger) timer(e event.Event, t event.Timer) {
 	key := slot(t) + " " + t.FireAt.String()
 	_, known := l.timers[key]
 	switch {
-	case e.Type == event.TimerScheduled && e.Source == store.OperatorSource: // it was moved, or set again
+	case e.Type == event.TimerScheduled && e.Source == store.OperatorSource: // it was moved, or restored
 		l.timers[key] = t
 		return
 	case e.Type == event.TimerScheduled:
@@ -48,8 +49,8 @@ func (l *ledger) timer(e event.Event, t event.Timer) {
 	delete(l.timers, key)
 }
 
-// schedules holds a timer that is set against the document: what it says in so many
-// words is what counts.
+// schedules checks a new timer against the duration in the document, if that is a
+// literal.
 func (l *ledger) schedules(e event.Event, t event.Timer) {
 	for _, other := range l.timers {
 		if slot(other) == slot(t) {
@@ -74,7 +75,7 @@ func (l *ledger) schedules(e event.Event, t event.Timer) {
 	}
 }
 
-// statedOf is the duration in the document that a timer of a task is set for.
+// statedOf returns the duration in the document that a timer of a task is set for.
 func statedOf(task *dsl.Task, t event.Timer) *expr.Value {
 	switch {
 	case t.Kind == event.WaitTimer:
@@ -94,7 +95,7 @@ func statedOf(task *dsl.Task, t event.Timer) *expr.Value {
 	}
 }
 
-// moment is when a duration is over that the document states; false if it is computed.
+// moment returns when a duration of the document is over; false if it is not a literal.
 func moment(stated *expr.Value, from time.Time) (time.Time, bool) {
 	if stated == nil {
 		return from, false
@@ -107,8 +108,8 @@ func moment(stated *expr.Value, from time.Time) (time.Time, bool) {
 	return d.From(from), err == nil
 }
 
-// retries holds a retry against its policy: there are only so many, and each comes
-// after the delay that the backoff makes of the first one, and within the jitter.
+// retries checks a retry against its policy: the number of retries, and the delay with
+// its backoff and jitter.
 func (l *ledger) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy) {
 	l.tries[t.TaskID]++
 	n := l.tries[t.TaskID]
@@ -123,8 +124,8 @@ func (l *ledger) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy) {
 	}
 }
 
-// RetryDelay is how long a policy has the n-th retry wait, from a moment on, with the least and
-// the most jitter; false if the document does not state its delay as it is.
+// RetryDelay returns how long a policy delays the n-th retry after at, with the least and
+// the most jitter; ok is false if the delay is not a literal.
 func RetryDelay(r *dsl.RetryPolicy, n int, at time.Time) (from, to time.Duration, ok bool) {
 	once := at
 	if r.Delay != nil {
@@ -137,13 +138,13 @@ func RetryDelay(r *dsl.RetryPolicy, n int, at time.Time) (from, to time.Duration
 	case "linear":
 		delay *= time.Duration(n)
 	case "exponential":
-		delay = time.Duration(float64(delay) * math.Pow(2, float64(n-1))) //nolint:mnd // it doubles
+		delay = time.Duration(float64(delay) * math.Pow(2, float64(n-1))) //nolint:mnd // doubles each time
 	}
 	from, to = jitterOf(r)
 	return delay + from, delay + to, true
 }
 
-// jitterOf are the bounds of what is added to a delay.
+// jitterOf returns the bounds of the jitter.
 func jitterOf(r *dsl.RetryPolicy) (from, to time.Duration) {
 	if r.JitterTo == nil {
 		return 0, 0
@@ -156,8 +157,8 @@ func jitterOf(r *dsl.RetryPolicy) (from, to time.Duration) {
 	return from, to
 }
 
-// timely holds the success of a task against its timers: a wait is over when its
-// timer has fired, and a task with a time limit has one until then.
+// timely checks the success of a task against its timers: a wait ends when its timer has
+// fired, and a task with a time limit has a timer that has not fired.
 func (l *ledger) timely(e event.Event, run event.Run) {
 	task := l.def.Task(run.Ref)
 	if task == nil {
@@ -175,7 +176,7 @@ func (l *ledger) timely(e event.Event, run event.Run) {
 	}
 }
 
-// LiteralDuration is a duration that the document states; false if it is computed.
+// LiteralDuration returns a duration of the document; false if it is not a literal.
 func LiteralDuration(v *expr.Value) (time.Duration, bool) {
 	if v == nil {
 		return 0, false

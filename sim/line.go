@@ -9,18 +9,19 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// line is a client of go-redis, which serves one world after the other: hardly any of
-// them has it open a connection, and so it holds nothing of a world that has ended.
+// line is a pooled go-redis client that serves one simulation after another. Hardly any
+// simulation opens a connection, so a client keeps nothing of a simulation that has
+// ended.
 type line struct {
 	simulation *simulation
 	client     *redis.Client
 	dialed     bool
 }
 
-//nolint:gochecknoglobals // a pool of what is idle
+//nolint:gochecknoglobals // a pool of idle clients
 var lines sync.Pool
 
-// connect gives a world its client.
+// connect gives the simulation a client.
 func (w *simulation) connect() {
 	l, ok := lines.Get().(*line)
 	if !ok {
@@ -36,11 +37,11 @@ func (l *line) dial() net.Conn {
 	return l.simulation.memory.Dial()
 }
 
-// hangUp ends its work for a world.
+// hangUp returns the client to the pool, or closes it if it has connections.
 func (l *line) hangUp() {
 	l.simulation = nil
 	if l.dialed {
-		// The in-memory Redis ends with the process' memory; an error of its end is nobody's concern.
+		// The in-memory Redis needs no clean shutdown, so the error does not matter.
 		_ = l.client.Close()
 		return
 	}

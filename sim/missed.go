@@ -16,23 +16,23 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Missed is an event from outside, or one that a workflow emitted, that no
-// execution took.
+// Missed is an event from outside, or one that a workflow emitted, that no execution
+// received.
 type Missed struct {
 	Event event.Event
 	At    time.Time
-	After time.Duration // the start of the run
+	After time.Duration // since the start of the run
 	Why   string        // "the filter of answer says no: data.order is 7, want 8", "1ms before answer began to listen"
 
-	// Too early for this task, which then never got an event: it timed out, or still
-	// waits. Nil otherwise.
+	// For is the task that began to listen after the event, and then never received one:
+	// it timed out or still waits. Otherwise nil.
 	For *dsl.Task
 
-	open bool // a task might have taken it at another time
-	but  bool // Why contradicts that it came
+	open bool // a task might have received it at another time
+	but  bool // Why contradicts the event's arrival
 }
 
-// String says when the event came and why it was not taken.
+// String says when the event came and why no execution received it.
 func (m Missed) String() string {
 	but := ""
 	if m.but {
@@ -41,25 +41,26 @@ func (m Missed) String() string {
 	return fmt.Sprintf("%s came at +%s, %s%s", m.Event.Type, history.Duration(m.After), but, m.Why)
 }
 
-// missed are the events that came and were not taken. Only a run without planned
-// faults keeps them.
+// missed collects the events that no execution received. Only a run without a Plan
+// collects them.
 type missed struct {
-	waiting []Missed        // came since the clock moved
-	taken   map[string]bool // ids of events as histories know them, of those that came since
+	waiting []Missed        // events since the clock last moved
+	taken   map[string]bool // ids, as histories have them, of the events received since then
 	all     []Missed
 }
 
-// mostMissed is how many events are explained.
+// mostMissed is the maximum number of events that are explained.
 const mostMissed = 50
 
-// cameIn notes an event that is in the stream now.
+// cameIn records an event that is in the stream now.
 func (w *simulation) cameIn(e event.Event) {
 	if w.cfg.Plan == nil && len(w.missed.all) < mostMissed {
 		w.missed.waiting = append(w.missed.waiting, Missed{Event: e, At: w.clock.now, After: w.clock.now.Sub(w.cfg.Start)})
 	}
 }
 
-// tookIn notes what a history says about events: one that it took, or one that a task emitted.
+// tookIn records the events in a history: those that it received and those that a task
+// emitted.
 func (w *simulation) tookIn(e event.Event) {
 	switch {
 	case w.cfg.Plan != nil:
@@ -81,8 +82,8 @@ func (w *simulation) noteTaken(id string) {
 	w.missed.taken[id] = true
 }
 
-// emitted is the event that a task has sent, if the workflows listen for its type
-// at all: most are for others.
+// emitted returns the event that a completed task has sent. It is false if no workflow
+// listens for its type: most events are for others.
 func (w *simulation) emitted(e event.Event) (event.Event, bool) {
 	t := w.task(e)
 	if t == nil || t.Kind != dsl.Emit {
@@ -103,7 +104,7 @@ func (w *simulation) emitted(e event.Event) (event.Event, bool) {
 	return event.Event{ID: attributes.ID, Source: attributes.Source, Type: attributes.Type, Time: e.Time, Data: c.Output}, true
 }
 
-// task is what an event of a history is about, nil if that is not a task.
+// task returns the task of a history's event, nil if the event has none.
 func (w *simulation) task(e event.Event) *dsl.Task {
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		if def.ID() == e.Workflow {
@@ -113,7 +114,7 @@ func (w *simulation) task(e event.Event) *dsl.Task {
 	return nil
 }
 
-// listeners are the tasks of all documents that listen for a type of event.
+// listeners returns the tasks of all documents that listen for a type of event.
 func (w *simulation) listeners(typ string) (out []*dsl.Task) {
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		for _, t := range def.Tasks() {
@@ -125,8 +126,8 @@ func (w *simulation) listeners(typ string) (out []*dsl.Task) {
 	return out
 }
 
-// missedSoFar explains the events that came and that nobody has taken. All that
-// can be done at this moment has been done.
+// missedSoFar explains the events that no execution has received. It is called before the
+// clock moves, when nothing else can happen at this moment.
 func (w *simulation) missedSoFar(ctx context.Context) error {
 	waiting := w.missed.waiting
 	taken := w.missed.taken
@@ -146,7 +147,7 @@ func (w *simulation) missedSoFar(ctx context.Context) error {
 	return nil
 }
 
-// explain says why nobody has taken an event, as far as that is known when it comes.
+// explain finds out why no execution has received an event, as far as that is known now.
 func (w *simulation) explain(ctx context.Context, m *Missed) error {
 	listeners := w.listeners(string(m.Event.Type))
 	if len(listeners) == 0 {
@@ -192,7 +193,7 @@ func (w *simulation) explain(ctx context.Context, m *Missed) error {
 	return nil
 }
 
-// awaited are the types of events that the documents listen for, a few of them.
+// awaited returns some of the event types that the documents listen for.
 func (w *simulation) awaited() (types []string) {
 	const most = 5
 	for _, def := range w.definitions(w.cfg.Tenant) {
@@ -210,7 +211,7 @@ func (w *simulation) awaited() (types []string) {
 	return types
 }
 
-// pastState is the state of an execution with what it needs to be asked.
+// pastState is the state of an execution together with its environment.
 type pastState struct {
 	state *decide.State
 	env   *decide.Env
@@ -218,7 +219,7 @@ type pastState struct {
 
 func (l *pastState) hearings(e event.Event) []decide.Hearing { return l.state.Hearings(l.env, e) }
 
-// stateOf rebuilds an execution, nil if it never began.
+// stateOf rebuilds the state of an execution from its history; nil if it never began.
 func (w *simulation) stateOf(ctx context.Context, id string) (*pastState, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) || err == nil && x.Definition == "" {
@@ -242,7 +243,7 @@ func (w *simulation) stateOf(ctx context.Context, id string) (*pastState, error)
 	return &pastState{state, env}, nil
 }
 
-// missedInAll are the events that were missed, now that it is known what listened when.
+// missedInAll returns all missed events, with explanations that use the whole run.
 func (w *simulation) missedInAll(ctx context.Context) ([]Missed, error) {
 	if err := w.missedSoFar(ctx); err != nil {
 		return nil, err
@@ -266,14 +267,15 @@ func (w *simulation) missedInAll(ctx context.Context) ([]Missed, error) {
 	return w.missed.all, nil
 }
 
-// listenSpan is when a listen task listened. End is zero while it still does.
+// listenSpan is the time during which a listen task listened. end is zero if it still
+// does.
 type listenSpan struct {
 	task       *dsl.Task
 	began, end time.Time
-	well       bool // it completed
+	well       bool // it completed successfully
 }
 
-// listened finds when the listen tasks of an execution listened.
+// listened returns when the listen tasks of an execution listened.
 func (w *simulation) listened(ctx context.Context, id string) ([]listenSpan, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) {
@@ -306,12 +308,12 @@ func (w *simulation) listened(ctx context.Context, id string) ([]listenSpan, err
 	return spans, nil
 }
 
-// place says when the listening would have begun, or had ended.
+// place explains a missed event by the nearest begin or end of a matching listen task.
 func (m *Missed) place(spans []listenSpan) {
 	const never = time.Duration(1<<63 - 1)
 	early, late := never, never
 	var soon, gone *dsl.Task
-	heard := false // by the task that began soon after
+	heard := false // whether the task that began next received an event
 	for _, s := range spans {
 		if !decide.Hears(s.task, string(m.Event.Type)) {
 			continue
@@ -341,7 +343,7 @@ func (m *Missed) place(spans []listenSpan) {
 	}
 }
 
-// redacted is a text without the secrets of the run.
+// redacted returns text without the secrets of the run.
 func (w *simulation) redacted(text string) string {
 	if len(w.cfg.Secrets) == 0 {
 		return text
@@ -349,5 +351,5 @@ func (w *simulation) redacted(text string) string {
 	return sealed().ReplaceAllString(string(store.NewSealer(w.cfg.Secrets).Seal([]byte(text))), "***")
 }
 
-// sealed is what a sealed secret looks like.
+// sealed matches a sealed secret.
 func sealed() *regexp.Regexp { return regexp.MustCompile("\ue000[^\ue000]*\ue000") }

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// A model is a second opinion on documents: random ones are written together with
-// what they come to, when nothing goes wrong, worked out without the engine. All data
-// is {n: …}; durations are odd, so that hardly anything comes at the same time.
+// A model is a second opinion on documents: it generates random documents together with
+// their expected results in a run without faults, computed without the engine. All data
+// has the form {n: …}; durations are irregular, so hardly any two events coincide.
 
-// piece is a part of a document, and what it does.
+// piece is a part of a document together with its effect.
 type piece struct {
 	lines []string
 	run   func(c *ctx, n int, at time.Duration) modelEnd
 }
 
-// modelEnd is how a piece ends, and when.
+// modelEnd is how and when a piece ends.
 type modelEnd struct {
 	n     int
 	at    time.Duration
 	then  string
 	err   *oops
-	never bool // … it does not, or nobody can tell
+	never bool // it never ends, or its result is ambiguous
 }
 
-// oops is an error, by its status.
+// oops is an error, identified by its status.
 type oops struct{ status int }
 
-// ctx is $context over time: what is cut off has not happened.
+// ctx is the value of $context over time; changes after a cut-off are dropped.
 type ctx struct{ log []change }
 
 type change struct {
@@ -49,7 +49,8 @@ func (c *ctx) with(at time.Duration, name string, n int) {
 	c.put(at, v)
 }
 
-// cut forgets what comes behind a moment; false if something comes just then.
+// cut drops the changes after at. It returns false if a change happens exactly at that
+// time.
 func (c *ctx) cut(at time.Duration) bool {
 	for len(c.log) > 1 && c.log[len(c.log)-1].at > at {
 		c.log = c.log[:len(c.log)-1]
@@ -57,13 +58,13 @@ func (c *ctx) cut(at time.Duration) bool {
 	return len(c.log) == 1 || c.log[len(c.log)-1].at < at
 }
 
-// author writes pieces.
+// author generates pieces.
 type author struct {
 	*rand.Rand
 
 	names  int
 	events []heard
-	never  bool // somebody has to tell apart what comes at the same time
+	never  bool // the result depends on the order of simultaneous events
 }
 
 // heard is an event from outside.
@@ -80,7 +81,7 @@ func (a *author) name() string {
 	return fmt.Sprintf("t%d", a.names)
 }
 
-// irregular is a random duration that hardly any other one equals.
+// irregular returns a random duration that hardly any other equals, and its text.
 func (a *author) irregular(seconds int) (time.Duration, string) {
 	d := time.Duration(1+a.IntN(1000*seconds)) * time.Millisecond
 	return d, fmt.Sprintf("PT%d.%03dS", d/time.Second, d%time.Second/time.Millisecond)
@@ -94,12 +95,12 @@ func indented(by string, lines []string) []string {
 	return out
 }
 
-// nested is "name:" with what belongs to it below.
+// nested returns "name:" followed by the indented lines.
 func nested(name string, lines []string) []string {
 	return append([]string{name + ":"}, indented("  ", lines)...)
 }
 
-// document is a whole one.
+// document returns a whole document, its model and its mocks.
 func (a *author) document() (text string, run func() modelEnd, mocks string) {
 	for i := range 60 {
 		d := time.Duration(i)*61*time.Second + time.Duration(a.IntN(60_000))*time.Millisecond
@@ -135,7 +136,7 @@ func (a *author) document() (text string, run func() modelEnd, mocks string) {
 	}, m.String()
 }
 
-// digest is a context as a number.
+// digest hashes a context to a number.
 func digest(v map[string]int) int {
 	out := 0
 	for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -153,7 +154,7 @@ type listedTask struct {
 	piece
 }
 
-// list is some tasks, one after the other.
+// list generates count tasks that run one after another.
 func (a *author) list(depth, count int) []listedTask {
 	var tasks []listedTask
 	for range count {

@@ -11,7 +11,7 @@ func (a *author) do(_ string, depth int) kind {
 	return kind{long: true, piece: piece{nested("do", body.lines), body.run}}
 }
 
-// loop is a for, with a while or without.
+// loop is a for task, with or without a while condition.
 func (a *author) loop(name string, depth int) kind {
 	turns, stop := a.IntN(4), a.IntN(9)
 	item := 0
@@ -30,7 +30,7 @@ func (a *author) loop(name string, depth int) kind {
 			if while && n%9 == stop {
 				break
 			}
-			// Those inside may hold a loop of their own that is this one, in a branch.
+			// A task inside may itself contain this loop, in a branch.
 			before := item
 			item = i
 			r := body.run(c, n, at)
@@ -44,7 +44,7 @@ func (a *author) loop(name string, depth int) kind {
 	}}}
 }
 
-// branches are those of a fork, each with its own copy of $context.
+// branches generates the branches of a fork, each with its own copy of $context.
 func (a *author) branches(depth, count int) (tasks []listedTask, lines []string) {
 	for range count {
 		name := a.name()
@@ -69,7 +69,8 @@ func eachBranch(tasks []listedTask, c *ctx, n int, at time.Duration) (out []bran
 	return out
 }
 
-// fork waits for all, for the first that fails, or for the first that ends it all.
+// fork waits for all branches, for the first that fails, or for the first that ends the
+// workflow.
 func (a *author) fork(_ string, depth int) kind {
 	tasks, lines := a.branches(depth, 1+a.IntN(3))
 	return kind{long: true, folds: fold, piece: piece{nested("fork", nested("branches", lines)), func(c *ctx, n int, at time.Duration) modelEnd {
@@ -102,7 +103,7 @@ func (a *author) fork(_ string, depth int) kind {
 	}}}
 }
 
-// joined takes in what those branches have come to that are done.
+// joined merges the results of the branches that have ended.
 func (a *author) joined(c *ctx, end modelEnd, all []branched, stop int) modelEnd {
 	base, merged, ns := c.now(), maps.Clone(c.now()), []int(nil)
 	for i, b := range all {
@@ -125,7 +126,7 @@ func (a *author) joined(c *ctx, end modelEnd, all []branched, stop int) modelEnd
 	return end
 }
 
-// compete waits for the first that does not fail.
+// compete waits for the first branch that succeeds.
 func (a *author) compete(_ string, depth int) kind {
 	tasks, lines := a.branches(depth, 2+a.IntN(2))
 	lines = append([]string{"compete: true"}, nested("branches", lines)...)
@@ -163,7 +164,7 @@ func (a *author) compete(_ string, depth int) kind {
 	}}}
 }
 
-// visits is a list that is jumped back in.
+// visits is a list with a jump backwards, which runs several times.
 func (a *author) visits(name string, depth int) kind {
 	visits, counter := 1+a.IntN(3), "k"+name
 	bump := listedTask{name + "a", piece{

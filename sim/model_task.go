@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// task is one of any kind, with what tasks have in common.
+// task generates a task of any kind, with the properties that all tasks can have.
 func (a *author) task(name string, depth int, later []string) piece {
 	kind := a.kind(name, depth)
 	var before, after []string
@@ -62,7 +62,7 @@ func (a *author) task(name string, depth int, later []string) piece {
 	return p
 }
 
-// within runs something with a time limit, unless that is 0.
+// within applies a time limit to a run; 0 is no limit.
 func (a *author) within(c *ctx, limit, at time.Duration, run func() modelEnd) modelEnd {
 	r := run()
 	switch end := at + limit; {
@@ -76,13 +76,13 @@ func (a *author) within(c *ctx, limit, at time.Duration, run func() modelEnd) mo
 	}
 }
 
-// kind is what a task is for.
+// kind is the part of a task that is specific to its kind.
 type kind struct {
 	piece
 
-	folds string // makes a number of its output, if that is a list
-	long  bool   // it may take a while
-	plain bool   // nothing is inside
+	folds string // an expression that turns an output that is a list into a number
+	long  bool   // it may take time
+	plain bool   // it has no tasks inside
 }
 
 func (a *author) kind(name string, depth int) kind {
@@ -122,7 +122,7 @@ func (a *author) say(string) kind {
 	}}
 }
 
-// skipper is a switch without a default.
+// skipper is a switch without a default case.
 func (a *author) skipper(string) kind {
 	k := a.IntN(3)
 	then := []string{"continue", "exit"}[a.IntN(2)]
@@ -161,7 +161,7 @@ func (a *author) ask(name string) kind {
 	}}
 }
 
-// twins has no branch that lasts: a set in two of them.
+// twins is a fork with two branches that take no time.
 func (a *author) twins(name string) kind {
 	k := a.IntN(9)
 	return kind{folds: fold, piece: piece{
@@ -170,7 +170,7 @@ func (a *author) twins(name string) kind {
 	}}
 }
 
-// fold makes a number of the numbers of a list, of which some may be missing.
+// fold turns a list of numbers, some of which may be missing, into a number.
 const fold = `${ {n: (reduce .[] as $x (0; (. * 3 + ($x.n? // 0)) % 1000003))} }`
 
 func folded(ns ...int) int {
@@ -198,7 +198,7 @@ func (a *author) child(string) kind {
 	}}
 }
 
-// listen hears what comes from outside, in one of the ways there are.
+// listen receives events from outside, in one of the modes of the DSL.
 func (a *author) listen(string) kind {
 	typ, other := string("abc"[a.IntN(3)]), string("abc"[a.IntN(3)])
 	with := func(t string) string { return "{with: {type: com.example." + t + "}}" }
@@ -217,7 +217,7 @@ func (a *author) listen(string) kind {
 			var ns []int
 			seen := map[string]bool{}
 			for _, e := range a.events {
-				if e.at <= at { // the one that has led here is another's
+				if e.at <= at { // an event at this time belongs to the task before
 					continue
 				}
 				switch {

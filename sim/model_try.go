@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// policy is when a try is tried again.
+// policy is a retry policy.
 type policy struct {
 	delay            time.Duration
 	backoff          string
 	count            int
 	attempt, overall time.Duration
-	status           int // that is tried again; any if 0
+	status           int // retries only this status; any if 0
 
-	only, not int // what is caught at all, likewise
+	only, not int // catches only, or all but, this status; any if 0
 }
 
 // catches reports whether an error is caught.
@@ -45,7 +45,7 @@ func (a *author) policy() (p policy, line string) {
 	return p, "retry: {" + line + "}"
 }
 
-// after is how long the n-th retry is waited for.
+// after returns the delay of the n-th retry.
 func (p policy) after(n int) time.Duration {
 	switch p.backoff {
 	case "linear":
@@ -57,13 +57,13 @@ func (p policy) after(n int) time.Duration {
 	}
 }
 
-// try catches what fails at once.
+// try catches an error without retries.
 func (a *author) try(name string, depth int) kind { return a.trying(name, depth, false) }
 
-// retry does so after some attempts.
+// retry catches an error after some attempts.
 func (a *author) retry(name string, depth int) kind { return a.trying(name, depth, true) }
 
-// fails raises an error until it was reached often enough.
+// fails raises an error until it has run often enough.
 func (a *author) fails(name string) []listedTask {
 	counter, often := "k"+name, a.IntN(4)
 	return []listedTask{{name + "a", piece{
@@ -145,7 +145,7 @@ func (a *author) trying(name string, depth int, again bool) kind {
 	}}}
 }
 
-// attempts is what the body comes to; n is less than 0 where nobody catches its error.
+// attempts returns the result of the body; n is negative if its error is not caught.
 func (a *author) attempts(c *ctx, p policy, body piece, n int, at time.Duration) modelEnd {
 	overall := at + p.overall
 	for tried := 1; ; tried++ {
@@ -153,7 +153,7 @@ func (a *author) attempts(c *ctx, p policy, body piece, n int, at time.Duration)
 		r := a.within(c, p.attempt, start, func() modelEnd { return body.run(c, n, start) })
 		if p.overall > 0 {
 			left := overall - start
-			// An attempt that begins when the time is up is none.
+			// An attempt that begins when the time is up does not count.
 			r = a.within(c, left, start, func() modelEnd { return r })
 			if r.err != nil && r.at == overall {
 				if !p.catches(408) {

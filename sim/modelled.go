@@ -11,14 +11,14 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// modelled is a document that is known to come to something.
+// modelled is a document with a known result.
 type modelled struct {
 	text string
 	cfg  Config
 	want modelEnd
 }
 
-// modelOf is the document of a number; false if nobody can say what it comes to.
+// modelOf generates document number n; false if its result is ambiguous.
 func modelOf(n uint64, with []*dsl.Definition) (modelled, bool) {
 	a := &author{Rand: rand.New(rand.NewPCG(n, 2))}
 	text, run, mocks := a.document()
@@ -40,7 +40,7 @@ func modelOf(n uint64, with []*dsl.Definition) (modelled, bool) {
 	}, want}, true
 }
 
-// wrong says what a trial has come to instead.
+// wrong returns how a trial differs from the expected result.
 func (m modelled) wrong(got *Trial) (out []string) {
 	for _, v := range got.Broken {
 		out = append(out, v.Error())
@@ -64,7 +64,7 @@ func (m modelled) wrong(got *Trial) (out []string) {
 	return out
 }
 
-// offspring are the documents that modelled ones run.
+// offspring returns the child documents that modelled documents run.
 func offspring() []*dsl.Definition {
 	def, _, err := dsl.Parse("failing.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: failing, version: '1.0.0'}\ndo: [{one: {wait: PT0.2S}}, {two: {raise: {error: {type: https://a.example/no, status: 500}}}}]"))
 	if err != nil {
@@ -73,7 +73,7 @@ func offspring() []*dsl.Definition {
 	return append(children(), def)
 }
 
-// children are the documents that generated ones run.
+// children returns the child documents that generated documents run.
 func children() (out []*dsl.Definition) {
 	for _, text := range []string{
 		"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{one: {set: {n: '${ .n + 1 }'}}}, {two: {wait: PT0.1S}}]",

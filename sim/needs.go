@@ -16,20 +16,20 @@ const (
 	ruleUseless = "a timer that is set is waited for"
 )
 
-// longHistory is the length from which histories are not followed while a run goes on.
+// longHistory is the length from which histories are not checked while a run goes on.
 const longHistory = 400
 
-// looked is how an execution stood when it was looked at.
+// looked is the state of an execution when it was last checked.
 type looked struct {
 	pastState
 
 	definition string
-	whole      bool // nothing was left to look at
+	whole      bool // nothing was left to check
 }
 
-// lookAround compares what each execution waits for with what Redis has, before the clock
-// moves on. It looks only where no event is unread or unacknowledged: then nobody is about
-// to add what is missing.
+// lookAround compares what each execution waits for with what is in Redis, before the
+// clock moves. It looks only if no event is unread or unacknowledged: then no service is
+// about to add what is missing.
 func (w *simulation) lookAround(ctx context.Context) {
 	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.quiet("worker") || !w.quiet("timer") || w.delayed() {
 		return
@@ -37,10 +37,10 @@ func (w *simulation) lookAround(ctx context.Context) {
 	performing := !w.quiet("executor")
 	for _, id := range w.executions() {
 		it, err := w.look(ctx, id)
-		if it == nil || err != nil || it.whole { // the invariants say so when it has ended
+		if it == nil || err != nil || it.whole { // the invariants report it at the end
 			continue
 		}
-		it.whole = !performing // what is under way may still be lost
+		it.whole = !performing // results that are under way may still be lost
 		var needed []event.Timer
 		if !it.state.Status.Ended() {
 			needed = it.state.Needs(it.env).Timers
@@ -52,7 +52,8 @@ func (w *simulation) lookAround(ctx context.Context) {
 	}
 }
 
-// look brings what is known of an execution up to date; nil if that is not worth it.
+// look updates the checked state of an execution; nil if the execution cannot be checked
+// now.
 func (w *simulation) look(ctx context.Context, id string) (*looked, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if err != nil || x.Version > longHistory || x.Definition == "" {
@@ -84,8 +85,8 @@ func (w *simulation) look(ctx context.Context, id string) (*looked, error) {
 	return it, nil
 }
 
-// quiet reports whether a consumer group has no event that concerns it, unread or
-// unacknowledged.
+// quiet reports whether a consumer group has no unread and no unacknowledged event that
+// concerns it.
 func (w *simulation) quiet(group string) bool {
 	for _, t := range w.groups {
 		if t.group != group {
@@ -100,13 +101,13 @@ func (w *simulation) quiet(group string) bool {
 	return true
 }
 
-// delayed reports whether a delivery that failed is to be tried again later.
+// delayed reports whether a failed delivery is scheduled for another try.
 func (w *simulation) delayed() bool {
 	return slices.ContainsFunc(w.memory.Members(timers), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
-// lacks says, a line for each, what an execution waits for that nobody will bring about,
-// and whose part that was.
+// lacks returns one line for each thing that an execution waits for and that no service
+// will bring about, and says whose job it was.
 func (w *simulation) lacks(ctx context.Context, past *pastState, performing bool) (all []string) {
 	id := w.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
@@ -121,7 +122,7 @@ func (w *simulation) lacks(ctx context.Context, past *pastState, performing bool
 			all = append(all, fmt.Sprintf("it listens for %s, and is not on the list of listeners: the worker had to put it there", typ))
 		}
 	}
-	if past.state.Paused { // what was told to it meanwhile waits, too
+	if past.state.Paused { // a suspended execution defers the results of its children, too
 		needs.Children = nil
 	}
 	for _, child := range needs.Children {
@@ -139,17 +140,17 @@ func (w *simulation) lacks(ctx context.Context, past *pastState, performing bool
 	return all
 }
 
-// requestedIn names the tasks that executors were asked for.
+// requestedIn names the tasks that executors were asked to perform.
 func requestedIn(past *pastState) string {
 	var names []string
-	requests, _ := past.state.Requests(past.env) // those that cannot be made again are not named
+	requests, _ := past.state.Requests(past.env) // requests that cannot be rebuilt are left out
 	for _, e := range requests {
 		names = append(names, RunName(e.Task))
 	}
 	return strings.Join(names, ", ")
 }
 
-// useless looks for timers of an execution other than those that it waits for.
+// useless reports timers of an execution that it does not wait for.
 func (w *simulation) useless(id string, needed []event.Timer) {
 	own := fmt.Sprintf(`"execution_id":%q`, w.idOf(id))
 	for _, member := range w.memory.Members(timers) {
@@ -166,7 +167,8 @@ func (w *simulation) useless(id string, needed []event.Timer) {
 	}
 }
 
-// waitsFor says what an execution that has not ended waits for, and who was to act.
+// waitsFor returns what an execution that has not ended waits for, and which service had
+// to act.
 func (w *simulation) waitsFor(ctx context.Context, id string) []string {
 	past, err := w.stateOf(ctx, id)
 	if past == nil || err != nil || past.state.Status.Ended() {

@@ -8,13 +8,13 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// observe counts what the workers committed behind a version of a history, and
-// shows it. What was committed without its worker getting to know, which is what a
-// lost reply means, is shown before it.
+// observe counts the events that a worker committed after a version of a history, and
+// shows them. Events that were committed although the worker did not learn of it, because
+// the reply was lost, are shown first.
 func (w *simulation) observe(after int64, events []event.Event) {
 	id := w.label(events[0].Tenant, events[0].Execution)
 	if after > w.seen[id] {
-		w.unheard(context.Background(), id, after-w.seen[id]) //nolint:forbidigo // an observer is given none
+		w.unheard(context.Background(), id, after-w.seen[id]) //nolint:forbidigo // an observer gets no context
 	}
 	if known := w.seen[id] - after; known > 0 {
 		events = events[min(known, int64(len(events))):]
@@ -22,7 +22,7 @@ func (w *simulation) observe(after int64, events []event.Event) {
 	w.show(id, events)
 }
 
-// uncover shows what nobody got to know until the end.
+// uncover shows at the end the commits whose replies were lost.
 func (w *simulation) uncover(ctx context.Context) {
 	if len(w.struck) == 0 {
 		return
@@ -39,13 +39,13 @@ func (w *simulation) uncover(ctx context.Context) {
 	}
 }
 
-// unheard reads so many entries of a history that were not observed.
+// unheard reads and shows up to count entries of a history that were not observed.
 func (w *simulation) unheard(ctx context.Context, id string, count int64) {
 	current := w.current
-	w.current = nil // it is the world that reads
+	w.current = nil // the simulation reads, not a service
 	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), w.seen[id], int(count))
 	w.current = current
-	if err == nil { // else the oracles find out
+	if err == nil { // otherwise the invariants report it
 		w.show(id, events)
 	}
 }
@@ -59,7 +59,7 @@ func (w *simulation) show(id string, events []event.Event) {
 	for _, e := range events {
 		w.trace.add(e)
 		w.tookIn(e)
-		switch e.Type { //nolint:exhaustive // the others count for nothing
+		switch e.Type { //nolint:exhaustive // the others are not counted
 		case event.TaskRequested:
 			w.tasks++
 		case event.ExecutionStarted:
@@ -75,7 +75,7 @@ func (w *simulation) show(id string, events []event.Event) {
 	}
 }
 
-// called are events as those of an execution that the world calls so.
+// called returns events with the execution id that the simulation uses.
 func called(events []event.Event, label string) []event.Event {
 	if len(events) == 0 || events[0].Execution == label {
 		return events

@@ -13,17 +13,17 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Act is what an operator does to an execution, if there is such a one by then.
+// Act is what an operator does to an execution, if the execution exists by then.
 type Act struct {
 	What      Deal
-	Execution string        // as the world calls it
+	Execution string        // the id that the simulation uses
 	After     time.Duration // since the start
 }
 
 // Deal is a kind of Act.
 type Deal string
 
-// What operators do.
+// The kinds of acts.
 const (
 	Suspend Deal = "suspend"
 	Resume  Deal = "resume"
@@ -34,17 +34,17 @@ const (
 	Fire        Deal = "fire a timer"
 	CancelTimer Deal = "cancel a timer"
 	Restore     Deal = "restore timers" // those that are missing
-	Damage      Deal = "damage"         // its history: it can take no event
-	Mend        Deal = "mend"           // it, and bring back what was given up meanwhile
-	Migrate     Deal = "migrate"        // to another text of its document, which says the same
+	Damage      Deal = "damage"         // corrupt its history, so it can take no event
+	Mend        Deal = "mend"           // restore its history, and replay what was dead-lettered meanwhile
+	Migrate     Deal = "migrate"        // to another text of its document with the same meaning
 )
 
-// Deals are all kinds.
+// Deals returns all kinds.
 func Deals() []Deal {
 	return []Deal{Suspend, Resume, Cancel, Retry, Move, Fire, CancelTimer, Restore, Damage, Mend, Migrate}
 }
 
-// typ is the event that tells an execution of it; "" if there is no such deal.
+// typ returns the event that carries the request to the execution; "" if there is none.
 func (d Deal) typ() event.Type {
 	return map[Deal]event.Type{
 		Suspend: event.ExecutionSuspended, Resume: event.ExecutionResumed,
@@ -52,24 +52,23 @@ func (d Deal) typ() event.Type {
 	}[d]
 }
 
-// operators are what those do who look after the executions of a world: what was
-// planned, and what is due once nothing else happens any more.
+// operators records what operators have done in a simulation.
 type operators struct {
-	acts     int                  // so far
-	paused   map[string]time.Time // executions that were told to rest, and since when
-	rested   time.Duration        // how long all of them did in all, and letters
-	damaged  map[string]time.Time // executions whose histories are, and since when
-	changed  []changed            // of timers, and documents
-	retried  map[string]int       // executions that were told to go on where they failed: how often
-	reopened map[string]bool      // executions that were told so, which end again
-	replayed int                  // letters that were brought back
+	acts     int                  // number of acts so far
+	paused   map[string]time.Time // executions that an operator suspended, and since when
+	rested   time.Duration        // how long suspended or damaged executions and dead letters waited, in all
+	damaged  map[string]time.Time // executions whose history is damaged, and since when
+	changed  []changed            // of timers and documents
+	retried  map[string]int       // how often each execution was retried
+	reopened map[string]bool      // executions that were retried, and so end a second time
+	replayed int                  // dead letters that were replayed
 }
 
 func newOperators() operators {
 	return operators{paused: map[string]time.Time{}, damaged: map[string]time.Time{}, retried: map[string]int{}, reopened: map[string]bool{}}
 }
 
-// planned are the acts of a world as what comes from outside.
+// planned returns the acts of the configuration as arrivals.
 func (w *simulation) planned() (out []arrival) {
 	for _, a := range w.cfg.Acts {
 		at := w.cfg.Start.Add(a.After)
@@ -86,7 +85,7 @@ func (w *simulation) operate(ctx context.Context, what Deal, id string) error {
 	}
 	o := &w.operators
 	o.acts++
-	switch what { //nolint:exhaustive // the others are told to the execution
+	switch what { //nolint:exhaustive // the others are events for the execution
 	case Move, Fire, CancelTimer:
 		return w.changeTimer(ctx, what, id)
 	case Restore:
@@ -105,7 +104,7 @@ func (w *simulation) operate(ctx context.Context, what Deal, id string) error {
 	case what == Resume && resting:
 		o.rested += w.clock.now.Sub(since)
 		delete(o.paused, id)
-	case what == Resume: // the word that it is to rest may have come late
+	case what == Resume: // the request to suspend may have come late
 		o.rested += w.clock.now.Sub(w.cfg.Start)
 	case what == Retry:
 		o.reopened[w.idOf(id)] = true
@@ -119,8 +118,8 @@ func (w *simulation) operate(ctx context.Context, what Deal, id string) error {
 // mostRetries is how often an operator retries an execution.
 const mostRetries = 2
 
-// attend lets the executions go on that were told to rest, and those that failed, once
-// nothing else happens. It reports whether there was any.
+// attend resumes suspended executions and retries failed ones once nothing else happens.
+// It reports whether there were any.
 func (w *simulation) attend(ctx context.Context) (bool, error) {
 	if len(w.cfg.Acts) == 0 && w.cfg.Deadly == 0 {
 		return false, nil
@@ -132,7 +131,7 @@ func (w *simulation) attend(ctx context.Context) (bool, error) {
 	for _, id := range w.executions() {
 		status, err := w.client.HGet(ctx, w.keyOf(id), "status").Result()
 		if err != nil {
-			continue // it was removed
+			continue // the execution was removed
 		}
 		var what Deal
 		switch retries := w.operators.retried[id]; {
@@ -156,8 +155,8 @@ func (w *simulation) attend(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// holds looks for what an execution that has faulted still holds, when all others have
-// come to rest.
+// holds checks that a faulted execution has no timers left and is on no list of
+// listeners, once everything else is idle.
 func (w *simulation) holds(ctx context.Context, id string) {
 	const rule = "an execution that has faulted holds nothing"
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
@@ -174,21 +173,22 @@ func (w *simulation) holds(ctx context.Context, id string) {
 	}
 }
 
-// victims are messages of which whoever begins with them dies, until they are given up.
+// victims are poison messages: each consumer that begins one dies, until it is
+// dead-lettered.
 type victims struct {
-	begun uint64 // messages that somebody has begun with
+	begun uint64 // messages that any service has begun to handle
 	all   []*victim
-	along bool // others were given up as well
+	along bool // other messages were dead-lettered as well
 }
 
 type victim struct {
 	of      handled
 	event   event.Event
-	since   time.Time // it was begun with
+	since   time.Time // when it was begun first
 	crashes int
 }
 
-// find is the victim that a message is; nil if it is none.
+// find returns the poison message that m is; nil if it is none.
 func (v *victims) find(m store.Message) *victim {
 	of := handled{m.Tenant, m.Group, m.ID}
 	if i := slices.IndexFunc(v.all, func(v *victim) bool { return v.of == of }); i >= 0 {
@@ -197,12 +197,12 @@ func (v *victims) find(m store.Message) *victim {
 	return nil
 }
 
-// about reports whether there is a victim that is an event of an id.
+// about reports whether the event with this id is a poison message.
 func (v *victims) about(id string) bool {
 	return slices.ContainsFunc(v.all, func(v *victim) bool { return v.event.ID == id })
 }
 
-// crashes are those of all.
+// crashes returns the crash count of all poison messages.
 func (v *victims) crashes() (n int) {
 	for _, one := range v.all {
 		n += one.crashes
@@ -210,8 +210,8 @@ func (v *victims) crashes() (n int) {
 	return n
 }
 
-// doom has whoever begins with the message die that was begun with as the plan has it,
-// and in some worlds with its like once its execution was retried.
+// doom crashes the process that begins the poison message of the plan, or in some
+// simulations one like it after its execution was retried.
 func (w *simulation) doom(a delivery.Activity) {
 	if a.What != delivery.Began || w.cfg.Plan == nil {
 		return
@@ -232,19 +232,20 @@ func (w *simulation) doom(a delivery.Activity) {
 	w.crash(w.current.process, nil)
 }
 
-// alike reports whether a message is what a victim was, in an execution that was retried
-// for its sake.
+// alike reports whether a message is of the same kind as a poison message, in an
+// execution that was retried because of that one.
 func (w *simulation) alike(v *victim, m store.Message) bool {
 	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
 		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && Choice(w.cfg.Seed, "killed twice")%2 == 0
 }
 
-// ruleDeadly is that of what processes die of.
+// ruleDeadly names the rule about poison messages.
 const ruleDeadly = "what processes die of is given up, once"
 
-// doomed reports whether a letter is about a message that processes die of, which is
-// given up in good order, or of what such a one takes along: the word that what it would
-// have begun is to end, and what another service of the process does alone meanwhile.
+// doomed classifies a dead letter. own: it is a poison message, which is dead-lettered as
+// it should be. along: a poison message explains it, because it cancels an execution that
+// the poison message would have started, or because another service of the crashing
+// process handled it in isolation.
 func (w *simulation) doomed(tenant string, l store.DeadLetter) (own, along bool) {
 	for _, v := range w.victims.all {
 		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
@@ -258,8 +259,9 @@ func (w *simulation) doomed(tenant string, l store.DeadLetter) (own, along bool)
 	return own, along
 }
 
-// reported holds the letters of messages that processes die of against their deaths. Where there are several such messages, one may be in hand in
-// a process that dies of another: until it is a suspect, and alone, that counts as well.
+// reported checks the number of dead letters and the crash counts of poison messages. If
+// there are several, a process may handle one of them while it dies of another, which
+// counts as a crash of both until they are handled in isolation.
 func (w *simulation) reported(deadLetters int, broken breaks) {
 	const enough = 5
 	deadLetters += w.operators.replayed
@@ -274,7 +276,7 @@ func (w *simulation) reported(deadLetters int, broken breaks) {
 	}
 }
 
-// replay brings the letters back of what processes died of, each once, in some worlds.
+// replay replays the dead letters of poison messages, each once, in some simulations.
 func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 	if len(w.victims.all) <= w.operators.replayed || Choice(w.cfg.Seed, "replay")%2 == 0 {
 		return false, nil
@@ -292,27 +294,27 @@ func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 				return found, err
 			}
 			w.operators.replayed++
-			w.operators.rested += w.clock.now.Sub(w.victims.all[0].since) // as the letter did
+			w.operators.rested += w.clock.now.Sub(w.victims.all[0].since) // as long as the dead letter waited
 			found = true
 		}
 	}
 	return found, nil
 }
 
-// Operated is what befell the executions of a trial that is neither in a document nor a
-// fault: what operators did, and the message that processes died of.
+// Operated is what happened to the executions of a trial apart from their documents and
+// the faults: operator actions and poison messages.
 type Operated struct {
-	Held    time.Duration  // how long all that, and slow calls, can have held them up
-	Retried map[string]int // executions that were told to go on where they failed: how often
-	Begun   uint64         // messages that somebody has begun with
-	Victim  string         // the execution that the message is about that processes died of; "" if there is none
-	Along   bool           // other messages were given up with that one
+	Held    time.Duration  // how long that, and slow calls, can have delayed them
+	Retried map[string]int // how often each execution was retried
+	Begun   uint64         // messages that any service has begun to handle
+	Victim  string         // the execution of the poison message; "" if there is none
+	Along   bool           // other messages were dead-lettered with the poison message
 
-	killer  event.Type // of that message
-	crashes int        // likewise
+	killer  event.Type // the type of the poison message
+	crashes int        // how many processes it crashed
 }
 
-// operated is what operators did in a world, and what was done to it.
+// operated summarizes what operators and poison messages did.
 func (w *simulation) operated() Operated {
 	o, v := &w.operators, &w.victims
 	out := Operated{Held: o.rested + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, crashes: v.crashes()}

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// punctual looks for timers that fire early, or later than the faults explain.
+// punctual checks that timers fire neither early, nor later than the faults explain.
 func (w *simulation) punctual(id string, history []event.Event, broken breaks) {
 	slack := w.slack()
 	for fired := range firings(history) {
@@ -25,7 +25,7 @@ func (w *simulation) punctual(id string, history []event.Event, broken breaks) {
 	}
 }
 
-// latest is how late the latest timer of a history fired.
+// latest returns the largest delay of a timer in a history.
 func latest(history []event.Event) (late time.Duration) {
 	for fired := range firings(history) {
 		late = max(late, fired.late)
@@ -37,11 +37,11 @@ func latest(history []event.Event) (late time.Duration) {
 type firing struct {
 	task    string
 	at, due time.Time
-	late    time.Duration // since it was due and set
-	early   bool          // and no operator has fired it
+	late    time.Duration // since it was both due and set
+	early   bool          // and no operator fired it
 }
 
-// firings are those of a history.
+// firings returns the fired timers of a history.
 func firings(history []event.Event) iter.Seq[firing] {
 	return func(yield func(firing) bool) {
 		eachFiring(history, yield)
@@ -68,11 +68,11 @@ func eachFiring(history []event.Event, yield func(firing) bool) {
 	}
 }
 
-// slack is how long the faults can have held something up.
+// slack is how long the faults can have delayed a timer.
 func (w *simulation) slack() time.Duration {
 	slack := time.Second
 	for _, s := range w.struck {
-		slack += s.Cost() + 2*w.cfg.Waits // whoever knew of a timer may be gone
+		slack += s.Cost() + 2*w.cfg.Waits // the service that knew of a timer may be gone
 	}
 	slack += w.operators.rested + time.Duration(w.victims.crashes())*Recovery
 	for _, r := range w.reached {
@@ -83,7 +83,7 @@ func (w *simulation) slack() time.Duration {
 	return slack
 }
 
-// unprovoked looks for calls that reached the world twice although nothing went wrong.
+// unprovoked checks that without faults no call reaches its service twice.
 func (w *simulation) unprovoked(broken breaks) {
 	if len(w.struck) > 0 || w.cfg.lethal != "" || w.cfg.Deadly > 0 {
 		return
@@ -95,9 +95,9 @@ func (w *simulation) unprovoked(broken breaks) {
 	}
 }
 
-// keyed notes the idempotency key of a call: that of one run of a task stays, over
-// all its deliveries and attempts, and is no other's. Where the task says what it is, it is
-// the document's affair.
+// keyed checks the idempotency key of a call: a task run keeps its key over all
+// deliveries and attempts, and no other run has the same one. A key that the document
+// sets is the document's responsibility, so reused only reports it.
 func (w *simulation) keyed(from executor.Origin, req *http.Request) {
 	key := req.Header.Get(idempotencyKey)
 	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
@@ -120,8 +120,8 @@ func (w *simulation) keyed(from executor.Origin, req *http.Request) {
 	w.idempotency[run], w.idempotency["key "+key] = key, run
 }
 
-// acted looks for work that is taken over from those who are alive and hear all
-// answers: they hold what they have until it is done.
+// acted checks what services do with messages. In particular nobody may claim a message
+// from a process that is alive and has received all replies.
 func (w *simulation) acted(a delivery.Activity) {
 	if a.What == delivery.Began && w.current != nil {
 		w.current.tenant = a.Message.Tenant
@@ -146,12 +146,13 @@ func (w *simulation) acted(a delivery.Activity) {
 	w.breach("nobody takes what the living hold", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
 }
 
-// breach notes a broken promise while the world is at work.
+// breach records a violation that is found while the simulation runs.
 func (w *simulation) breach(rule, execution, detail string) {
 	w.breaches = append(w.breaches, Violation{rule, execution, detail})
 }
 
-// abandonedChildren looks for keys that nothing needs any more once all has ended.
+// abandonedChildren checks that no list of listeners is left once all executions have
+// ended.
 func (w *simulation) abandonedChildren(broken breaks) {
 	for _, tenant := range w.tenants {
 		for _, key := range w.memory.Keys("tenant:" + tenant + ":listen:") {

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// related looks for children whose end their parent was not told of, and for those that
-// were not told that nobody waits for them any more.
+// related checks parents and children: a parent learns how its child ended, and a child
+// that its parent no longer waits for is cancelled.
 func (w *simulation) related(ends []End, published map[stated]bool, broken breaks) {
 	for _, end := range ends {
 		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
@@ -33,7 +33,7 @@ func (w *simulation) related(ends []End, published map[stated]bool, broken break
 	}
 }
 
-// answered holds what a parent was told of its child against how that has ended.
+// answered checks that a parent received the result with which its child ended.
 func answered(parent, child End, task, id string, broken breaks) {
 	for _, e := range parent.History {
 		if e.Type != event.TaskCompleted || e.Task != task || e.ID != id+"/parent" {
@@ -53,8 +53,8 @@ func answered(parent, child End, task, id string, broken breaks) {
 	}
 }
 
-// forsaken reports whether a task that waits for a child has ended without it, or was
-// given up with its execution before the child ended, by its history and the child's.
+// forsaken reports whether the task that waits for a child ended without it, or its
+// execution was given up before the child ended.
 func forsaken(history []event.Event, task, child string, its []event.Event) bool {
 	asked := false
 	for _, e := range history {
@@ -71,8 +71,8 @@ func forsaken(history []event.Event, task, child string, its []event.Event) bool
 	return false
 }
 
-// givenUp reports whether an event is the end of an execution that was given up, about
-// which nothing was decided.
+// givenUp reports whether an event is the end of an execution that the engine gave up
+// without a decision.
 func givenUp(e event.Event) bool {
 	var ended event.Ended
 	return e.Type == event.WorkflowFailed && decide.DecodeData(e, &ended) == nil && strings.HasPrefix(ended.Reason, "given up")

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// dated holds the times of an execution against those of its history.
+// dated checks the times of an execution against its history.
 func (w *simulation) dated(x store.Execution, history []event.Event, broken breaks) {
 	if len(history) == 0 {
 		return
@@ -26,18 +26,19 @@ func (w *simulation) dated(x store.Execution, history []event.Event, broken brea
 	}
 }
 
-// The lists of executions: openList, and one for each status in which they end.
+// openList is the list of running executions; there is one more list for each final
+// status.
 const openList = "open"
 
 func timerIndexes() []string { return []string{openList, "completed", "faulted", "cancelled"} }
 
-// timerIndex is the key of a list.
+// timerIndex returns the key of a list of executions.
 func timerIndex(tenant, list string) string { return "tenant:" + tenant + ":executions:" + list }
 
 const ruleListed = "every execution is listed by its status"
 
-// listed holds the lists of executions against what is kept of them: each stands
-// once, where its status belongs, by when it was created.
+// listed checks the lists of executions: each execution is in exactly one list, the one
+// of its status, ordered by creation time.
 func (w *simulation) listed(ends []End, broken breaks) {
 	places := map[string]string{}
 	for _, tenant := range w.tenants {
@@ -55,7 +56,7 @@ func (w *simulation) listed(ends []End, broken breaks) {
 	misplaced(ends, places, broken)
 }
 
-// shelved notes where an execution stands, and looks whether it stood elsewhere.
+// shelved records the list of an execution, and checks that it is in no other one.
 func shelved(id, list string, places map[string]string, broken breaks) {
 	if other := places[id]; other != "" {
 		broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
@@ -63,8 +64,7 @@ func shelved(id, list string, places map[string]string, broken breaks) {
 	places[id] = list
 }
 
-// begun holds a place in a list, and the moment by which it stands there, against what
-// is kept of an execution.
+// begun checks that a listed execution exists and that its score is its creation time.
 func begun(id, list string, at float64, ends []End, broken breaks) {
 	i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
 	if i < 0 {
@@ -74,7 +74,7 @@ func begun(id, list string, at float64, ends []End, broken breaks) {
 	}
 }
 
-// misplaced looks for executions that do not stand where they belong.
+// misplaced reports executions that are not in the list of their status.
 func misplaced(ends []End, places map[string]string, broken breaks) {
 	for _, end := range ends {
 		want := openList
@@ -87,7 +87,7 @@ func misplaced(ends []End, places map[string]string, broken breaks) {
 	}
 }
 
-// known reports whether the engine says what a key is for.
+// known reports whether the engine documents a key.
 func (w *simulation) known(key string, ends []End) bool {
 	for _, tenant := range w.tenants {
 		if rest, ours := strings.CutPrefix(key, "tenant:"+tenant+":"); ours {
@@ -97,7 +97,7 @@ func (w *simulation) known(key string, ends []End) bool {
 	return strings.HasPrefix(key, "flunq:timers:") || key == "flunq:tenants"
 }
 
-// knownOf reports it of a key of a tenant.
+// knownOf reports whether a tenant's key, without its prefix, is documented.
 func (w *simulation) knownOf(tenant, rest string, ends []End) bool {
 	if rest == "workflows" || rest == "events" {
 		return true
@@ -112,7 +112,7 @@ func (w *simulation) knownOf(tenant, rest string, ends []End) bool {
 	return isExecution && w.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
 }
 
-// strays looks for keys that belong to nothing, and for notes of what is over.
+// strays checks that no unknown keys and no timers are left.
 func (w *simulation) strays(ends []End, broken breaks) {
 	for _, key := range w.memory.Keys("") {
 		if !w.known(key, ends) {
@@ -128,7 +128,7 @@ func (w *simulation) strays(ends []End, broken breaks) {
 	w.notes(ends, broken)
 }
 
-// notes looks for what is still noted of executions that have ended.
+// notes checks that ended executions keep no working data.
 func (w *simulation) notes(ends []End, broken breaks) {
 	for _, end := range ends {
 		if !end.Status.Ended() {

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// watch sees to it that what happens in Redis to the messages of others is looked at.
+// watch subscribes the invariants to what happens to messages in Redis.
 func (w *simulation) watch() {
 	w.memory.Watch.Taken = w.taken
 	w.memory.Watch.Acknowledged = w.acknowledged
@@ -27,7 +27,8 @@ func (w *simulation) watch() {
 	}
 }
 
-// taken looks for messages that are taken over before their lease has ended.
+// taken checks that a message is claimed neither before its lease has ended nor long
+// after.
 func (w *simulation) taken(e memory.Entry, to string, idle time.Duration) {
 	delete(w.others, held(to, e.Stream, e.ID))
 	if lease := engine.Defaults().Lease; idle < lease {
@@ -37,15 +38,15 @@ func (w *simulation) taken(e memory.Entry, to string, idle time.Duration) {
 	}
 }
 
-// How late whoever has nothing else to do may be with a claim, and from which idle
-// time on a message was handed back.
+// promptly is how late an idle process may claim a message. A message whose idle time
+// exceeds handedBack was handed back.
 const (
 	promptly   = 10 * time.Second
 	handedBack = time.Hour
 )
 
-// attentive reports whether somebody could have looked for an entry all the time:
-// processes have died, but not all, and none has stood still.
+// attentive reports whether some process was able to claim an entry the whole time: not
+// all processes have died, and none froze.
 func (w *simulation) attentive(e memory.Entry) bool {
 	if w.cfg.Waits > 0 && strings.HasPrefix(e.Group, "timer") {
 		return false
@@ -55,15 +56,15 @@ func (w *simulation) attentive(e memory.Entry) bool {
 			return false
 		}
 	}
-	return !strings.HasPrefix(e.Group, "executor") && // who may all be calling somebody
+	return !strings.HasPrefix(e.Group, "executor") && // all executors may be busy with calls
 		slices.ContainsFunc(w.processes, func(p *process) bool { return p.incarnation == 0 && !p.dead })
 }
 
-// acknowledged looks for messages that are acknowledged by others than whoever holds
-// them. What means nothing to a group is acknowledged by whoever has read it.
+// acknowledged checks that a message is acknowledged by the process that holds it. An
+// event that does not concern a group is acknowledged by whichever process read it.
 func (w *simulation) acknowledged(e memory.Entry) {
 	s := w.current
-	if s == nil || e.Fields == nil || typeOf(e.Fields) == event.TimerSet { // that one says nothing that could be lost
+	if s == nil || e.Fields == nil || typeOf(e.Fields) == event.TimerSet { // TimerSet carries nothing that could be lost
 		return
 	}
 	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.concerns != nil && s.consumerGroup.concerns(typeOf(e.Fields)) {
@@ -71,21 +72,21 @@ func (w *simulation) acknowledged(e memory.Entry) {
 	}
 }
 
-// consumerOf is the process that a consumer belongs to.
+// consumerOf returns the process of a consumer.
 func consumerOf(name string) string {
 	_, rest, _ := strings.Cut(name, "-")
 	process, _, _ := strings.Cut(rest, "-")
 	return process
 }
 
-// disowned notes what a renewal was told to be another's by now.
+// disowned records the messages that a renewal reported as owned by another process.
 func (w *simulation) disowned(cmd redis.Cmder) {
 	s := w.current
 	reply, ok := cmd.(*redis.Cmd)
 	if s == nil || s.consumerGroup.group != renewal || w.cfg.Plan == nil || !ok {
 		return
 	}
-	const key, consumer = 3, 5 // among the arguments of a script with one key
+	const key, consumer = 3, 5 // indexes among the arguments of a script with one key
 	lost, err := reply.StringSlice()
 	if args := cmd.Args(); err == nil && len(args) > consumer {
 		for _, id := range lost {
@@ -94,19 +95,19 @@ func (w *simulation) disowned(cmd redis.Cmder) {
 	}
 }
 
-// held is a message in the hands of a consumer.
+// held returns a map key for a message held by a consumer.
 func held(consumer, stream, id string) string { return consumer + " " + stream + " " + id }
 
-// needless looks for calls that are finished though whoever makes them was told, while
-// they were under way, that the request is another's.
+// needless checks that an executor does not finish a call after it learned that another
+// process owns the request.
 func (w *simulation) needless(a delivery.Activity) {
 	m := a.Message
 	if a.Service != "executor" {
 		return
 	}
 	key := held(a.Consumer, streamOf(m.Tenant), m.ID)
-	switch a.What { //nolint:exhaustive // the others say nothing of it
-	case delivery.Began: // it may have been read before others had it
+	switch a.What { //nolint:exhaustive // the others do not matter here
+	case delivery.Began: // it may have been read before another process owned it
 		delete(w.others, key)
 	case delivery.Performed:
 		if w.others[key] && m.Event.Type == event.TaskRequested && a.Task == "call" {
@@ -115,7 +116,7 @@ func (w *simulation) needless(a delivery.Activity) {
 	}
 }
 
-// kill has a process die of the event that kills whoever begins with it.
+// kill crashes a process that begins an event of the fatal type.
 func (w *simulation) kill(a delivery.Activity) {
 	m := a.Message
 	if w.cfg.fatal != "" && a.What == delivery.Began && m.Event.Type == w.cfg.fatal && delivery.Poison(m) == nil && w.inEarnest(m) {
@@ -123,8 +124,8 @@ func (w *simulation) kill(a delivery.Activity) {
 	}
 }
 
-// inEarnest reports whether a message that was begun with is handled now: a suspect is
-// begun twice, the second time by itself.
+// inEarnest reports whether a message that was begun is handled now. A poison candidate
+// is begun twice, the second time in isolation.
 func (w *simulation) inEarnest(m store.Message) bool {
 	unconfirmed := !delivery.PoisonCandidate(m)
 	w.aside(func(ctx context.Context) (err error) {

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// listening looks for tasks that listen though nobody would tell them of an event: those
-// of an execution that has not ended, and what they wait for by the name of its type.
+// listening checks that each open listen task is on the lists of listeners for the types
+// it waits for, if its execution has not ended.
 func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, state *decide.State, broken breaks) {
 	if state.Status.Ended() {
 		return
@@ -34,7 +34,7 @@ func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, 
 	}
 }
 
-// armed looks for timers that an execution waits for and that nobody has.
+// armed checks that the timers that an execution waits for exist.
 func (w *simulation) armed(ctx context.Context, id string, needed []event.Timer, broken breaks) {
 	there, err := w.engine.Store.Armed(ctx, needed)
 	for i, t := range there {
@@ -44,13 +44,13 @@ func (w *simulation) armed(ctx context.Context, id string, needed []event.Timer,
 	}
 }
 
-// hears reports whether an execution stands on the list of those that wait for a type.
+// hears reports whether an execution is on the list of listeners for a type.
 func (w *simulation) hears(ctx context.Context, id, typ string) bool {
 	there, err := w.client.SIsMember(ctx, "tenant:"+w.tenantOf(id)+":listen:"+typ, w.idOf(id)).Result()
 	return there || err != nil
 }
 
-// typesIn are the types that filters name as they are.
+// typesIn returns the types that filters name literally.
 func typesIn(filters []dsl.EventFilter) (types []string) {
 	for _, f := range filters {
 		for _, attribute := range f.With {
@@ -67,8 +67,8 @@ func typesIn(filters []dsl.EventFilter) (types []string) {
 	return types
 }
 
-// heard looks for events from outside that did not reach an execution which listened for
-// them all the time, by their type alone.
+// heard checks that events from outside reached an execution that listened for their type
+// the whole time.
 func (w *simulation) heard(end End, broken breaks) {
 	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
 		return
@@ -83,31 +83,31 @@ func (w *simulation) heard(end End, broken breaks) {
 	}
 }
 
-// reached reports whether an event from outside stands in a history.
+// reached reports whether an event from outside is in a history.
 func reached(history []event.Event, e event.Event) bool {
 	return slices.ContainsFunc(history, func(h event.Event) bool {
 		return h.Type == event.EventReceived && h.ID == e.Source+" "+e.ID
 	})
 }
 
-// listen is a task that has listened for events of some types, whatever they say.
+// listen is a task that listens for types of events, whatever their other attributes.
 type listen struct {
 	task        string
-	types       []string // none: all
+	types       []string // empty: all types
 	from, until time.Time
 }
 
-// within reports whether an event of a type that comes at a time, or so much before or
-// after it, is among them.
+// within reports whether l listened for typ from slack before at until slack after it.
 func (l *listen) within(typ string, at time.Time, slack time.Duration) bool {
 	return (len(l.types) == 0 || slices.Contains(l.types, typ)) &&
 		!at.Before(l.from.Add(slack)) && (l.until.IsZero() || !l.until.Before(at.Add(slack)))
 }
 
-// listensIn are those of an execution that nobody has suspended or retried, by its history.
+// listensIn returns the simple listen tasks of a history; nil if the execution was
+// suspended or retried.
 func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
 	for _, e := range history {
-		switch e.Type { //nolint:exhaustive // the others say nothing of it
+		switch e.Type { //nolint:exhaustive // the others do not matter here
 		case event.TaskRequested:
 			task := def.Task(event.ParseRun(e.Task).Ref)
 			if types, ok := simply(task); ok {
@@ -124,7 +124,7 @@ func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
 	return all
 }
 
-// over ends the listening of a task, or of all.
+// over ends the listening of a task, or of all tasks if task is "".
 func over(all []listen, at time.Time, task string) {
 	for i := range all {
 		if l := &all[i]; l.until.IsZero() && (task == "" || l.task == task) {
@@ -133,7 +133,8 @@ func over(all []listen, at time.Time, task string) {
 	}
 }
 
-// simply are the types that a task listens for until it ends, if it looks at nothing else.
+// simply returns the types that a task listens for until it ends; false if it filters by
+// anything else.
 func simply(t *dsl.Task) (types []string, ok bool) {
 	if t == nil || t.Kind != dsl.Listen || t.Listen.Foreach != nil || t.Listen.To.Mode == "all" {
 		return nil, false

@@ -11,14 +11,14 @@ import (
 
 const idempotencyKey = "Idempotency-Key"
 
-// Rekeyed is a call whose idempotency key, which its task says, is not what it ought to be.
+// Rekeyed is a call whose task sets its own idempotency key, and sets it wrongly.
 type Rekeyed struct {
 	Action
 
-	Before, Now string // the keys of the earlier and of the later call; the same for two calls that are not the same
+	Before, Now string // the keys of the earlier and the later call; equal if two different calls share one key
 }
 
-// ownKey reports whether the task of a call says itself what its idempotency key is.
+// ownKey reports whether the task of a call sets its own idempotency key.
 func (w *simulation) ownKey(from executor.Origin) bool {
 	own, known := w.ownKeys[from.Run.Ref]
 	if !known {
@@ -34,8 +34,8 @@ func (w *simulation) ownKey(from executor.Origin) bool {
 	return own
 }
 
-// SetsKey reports whether a task that calls sets the header Idempotency-Key itself, as far
-// as its document tells: headers that are computed as a whole may have it.
+// SetsKey reports whether a task's calls set the Idempotency-Key header. It also reports
+// true if the headers are computed as a whole, since they may contain it.
 func SetsKey(t *dsl.Task) bool {
 	switch {
 	case t.Call == nil:
@@ -51,7 +51,8 @@ func SetsKey(t *dsl.Task) bool {
 	}
 }
 
-// names reports whether an object has a member, or may have it because it is computed.
+// names reports whether an object has a member, or may have it because the object is
+// computed.
 func names(object *expr.Value, member string) bool {
 	if object == nil {
 		return false
@@ -74,8 +75,8 @@ func names(object *expr.Value, member string) bool {
 	return false
 }
 
-// reused holds a key that a task says against those of the calls before: a call that is
-// made again has the same one, and one of another run of a task another one.
+// reused compares a key that a task sets with those of earlier calls: a repeated call
+// must have the same key, and another task run a different one.
 func (w *simulation) reused(d Action, run, key string) {
 	if known, ok := w.idempotency["own "+run]; ok && known != key {
 		w.rekeyed = append(w.rekeyed, Rekeyed{d, known, key})

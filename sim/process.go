@@ -14,21 +14,21 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// process is one of those that share the work: an engine that lives, dies, and is
-// started again.
+// process is one engine process of the simulation, which can crash, stop and restart.
 type process struct {
 	index, incarnation int
 	engine             *engine.Engine
 	services           []*service
 
-	leaving bool      // it was told to stop
-	grace   time.Time // leaving: until when it may go on
+	leaving bool      // it was asked to stop
+	grace   time.Time // leaving: when it is killed
 	dead    bool
-	again   time.Time // dead: until when
-	frozen  time.Time // stands still until then
+	again   time.Time // dead: when it restarts
+	frozen  time.Time // frozen until then
 }
 
-// name is that of its consumers. One that is alone has the same in each run.
+// name is the suffix of its consumers' names. The first incarnation of the first process
+// always has the same name.
 func (p *process) name() string {
 	if p.index == 0 && p.incarnation == 0 {
 		return "sim"
@@ -36,7 +36,7 @@ func (p *process) name() string {
 	return fmt.Sprintf("sim%d.%d", p.index, p.incarnation)
 }
 
-// boot starts a process, for the first time or once more.
+// boot starts a process.
 func (w *simulation) boot(ctx context.Context, p *process) error {
 	var err error
 	if p.engine, err = engine.New(w.client, w.options(p)); err != nil {
@@ -48,7 +48,7 @@ func (w *simulation) boot(ctx context.Context, p *process) error {
 		t := w.consumerGroup(s)
 		it := newService(ctx, p, t, s)
 		if p.incarnation > 0 || s.Group == housekeeping || w.cfg.Waits > 0 && t.fires() {
-			w.call(it) // others may have left it something to claim; or it is to wait in a read
+			w.call(it) // others may have left messages to claim; or it is to block in a read
 		}
 		t.services, p.services = append(t.services, it), append(p.services, it)
 	}
@@ -56,8 +56,8 @@ func (w *simulation) boot(ctx context.Context, p *process) error {
 	return nil
 }
 
-// parse knows the documents that were parsed before the simulation began: they do
-// not change, and every process of every world would parse them again.
+// parse returns the definitions that were parsed before the simulation began, since
+// otherwise each process of each simulation would parse them again.
 func (w *simulation) parse(workflow string, text []byte) (*dsl.Definition, error) {
 	for _, def := range slices.Concat([]*dsl.Definition{w.cfg.Definition}, w.cfg.With, w.cfg.abroad) {
 		if bytes.Equal(def.Source, text) {
@@ -68,7 +68,7 @@ func (w *simulation) parse(workflow string, text []byte) (*dsl.Definition, error
 	return def, err
 }
 
-// crash ends a process: nothing that it sends from here on arrives.
+// crash kills a process: nothing that it sends from now on arrives.
 func (w *simulation) crash(p *process, faults []Fault) {
 	p.dead, w.bodies = true, true
 	for _, f := range faults {
@@ -79,20 +79,20 @@ func (w *simulation) crash(p *process, faults []Fault) {
 	w.rouseAll()
 }
 
-// freeze lets a process stand still for a while.
+// freeze suspends a process for a while.
 func (w *simulation) freeze(p *process, amount time.Duration) {
 	p.frozen = later(p.frozen, w.clock.now.Add(amount))
 	w.rouseAll()
 }
 
-// rouseAll lets everybody look whether there is something to claim, now or later.
+// rouseAll wakes all services to look for messages to claim.
 func (w *simulation) rouseAll() {
 	for _, s := range w.services {
 		w.call(s)
 	}
 }
 
-// clear takes the services of dead processes out.
+// clear removes the services of dead processes.
 func (w *simulation) clear() {
 	if !w.bodies {
 		return
@@ -105,7 +105,7 @@ func (w *simulation) clear() {
 		}
 		for _, s := range p.services {
 			w.count(s)
-			w.current = s // so that what it sends while it ends does not arrive
+			w.current = s // what it sends while it ends must not arrive
 			s.stop()
 			w.current = nil
 		}
@@ -118,14 +118,14 @@ func (w *simulation) clear() {
 	}
 }
 
-// count notes how many commands a service has sent.
+// count records how many commands a service has sent.
 func (w *simulation) count(s *service) {
 	if s.commands > 0 {
 		w.sent[s.Name] = s.commands
 	}
 }
 
-// reboot starts the processes again whose time has come.
+// reboot restarts the processes that are due.
 func (w *simulation) reboot(ctx context.Context) error {
 	w.clear()
 	for i, p := range w.processes {
@@ -141,8 +141,8 @@ func (w *simulation) reboot(ctx context.Context) error {
 	return nil
 }
 
-// again publishes the youngest event of the stream once more, as a producer does
-// that was not told of its success.
+// again publishes the youngest event once more, like a producer that did not receive the
+// reply.
 func (w *simulation) again() {
 	w.aside(func(ctx context.Context) error {
 		key := w.youngest
@@ -158,11 +158,11 @@ func (w *simulation) again() {
 	})
 }
 
-// aside lets the world itself do something in the middle of a service's turn.
+// aside runs do as a command of the simulation itself during a service's turn.
 func (w *simulation) aside(do func(context.Context) error) {
 	current := w.current
 	w.current = nil
-	if err := do(context.Background()); err != nil { //nolint:forbidigo // the world's own commands never wait
+	if err := do(context.Background()); err != nil { //nolint:forbidigo // the simulation's own commands never block
 		w.failure = err
 	}
 	w.current = current

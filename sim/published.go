@@ -13,31 +13,30 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// published follows the stream, which has the order: what an event says of its own
-// time is as old as the step that it comes from.
+// published follows the streams. Their order is the true one: the time of an event is
+// that of the step that published it.
 type published struct {
 	broken breaks
 	slack  time.Duration
-	twice  bool // a fault may have sent an event twice
+	twice  bool // a fault may have published an event twice
 
 	seen     map[stated]bool
-	back     map[string]bool      // timers that were taken back and not set again
-	emitted  map[string]bool      // events that tasks have sent, by tenant, source and id
-	again    map[stated]bool      // tasks with a timer that a fault had set twice
+	back     map[string]bool      // timers that were cancelled and not set again
+	emitted  map[string]bool      // events that tasks have emitted, by tenant, source and id
+	again    map[stated]bool      // tasks with a timer that a fault set twice
 	reopened map[string]bool      // executions that were retried, and so end twice
-	victims  *victims             // which may have been brought back
-	last     map[string]string    // the last event of each history that has come to an end
-	over     map[string]bool      // executions that have ended, for good
-	ends     map[string]time.Time // when they did, at the earliest
+	victims  *victims             // poison messages, which may have been replayed
+	last     map[string]string    // id of the last event of each history that has ended
+	over     map[string]bool      // executions that have ended for good
+	ends     map[string]time.Time // the earliest time at which they may have ended
 	keys     keyed
 }
 
-// stated is an event by the execution that it is about, and its id.
+// stated identifies an event by its execution and its id.
 type stated struct{ execution, id string }
 
-// outlived looks for timers that fired after the end of their execution, which takes
-// all of them back, or although there was another word on their key, for events that
-// were published twice, and for ends that were not published.
+// outlived checks the published events: no timer fires after its execution ended or after
+// it was replaced, no event is published twice, and every end is published.
 func (w *simulation) outlived(t *Trial, broken breaks) {
 	p := published{
 		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, victims: &w.victims, reopened: w.operators.reopened,
@@ -65,14 +64,14 @@ func (w *simulation) outlived(t *Trial, broken breaks) {
 	}
 }
 
-// first reports whether an event is there for the first time.
+// first reports whether an event is published for the first time.
 func (p *published) first(e publication) bool {
 	id := stated{e.Execution, e.ID}
 	if p.seen[id] && !p.twice && e.single() && !p.victims.about(e.ID) && !p.reopened[strings.TrimSuffix(e.ID, "/parent")] {
 		p.broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
 	}
 	again := p.seen[id]
-	if again && e.Type == event.TimerScheduled { // of two the first took the note with it that it was taken back
+	if again && e.Type == event.TimerScheduled { // the first one consumed the record that the timer was cancelled
 		p.again[stated{e.Execution, e.Task}] = true
 	}
 	p.seen[id] = true
@@ -96,13 +95,13 @@ func (p *published) take(e publication) {
 	if ended(e.Event) {
 		p.ends[e.Execution] = e.Time.Add(-p.slack)
 	}
-	if !p.twice { // a word that comes again is the last one
+	if !p.twice { // a repeated request counts as the last one
 		p.keys.take(e.entry, e.Event, p.slack, p.broken)
 	}
 }
 
-// takenBack looks for timers that fire after they were taken back, which takes them out
-// at once, or keeps them from being set.
+// takenBack reports timers that fire after they were cancelled. A cancellation removes a
+// timer at once, or keeps it from being set.
 func (p *published) takenBack(e publication) {
 	if e.Execution == "" || p.twice || e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired {
 		return
@@ -122,7 +121,7 @@ func (p *published) takenBack(e publication) {
 	}
 }
 
-// timerIn is the timer that an event is about.
+// timerIn decodes the timer that an event is about.
 func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
 	if t, ok = event.ScanTimer(string(data)); ok {
 		return t, true
@@ -130,7 +129,7 @@ func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
 	return t, json.Unmarshal(data, &t) == nil
 }
 
-// unpublished looks for executions of whose end nobody can know.
+// unpublished reports executions whose end was not published.
 func unpublished(ends []End, seen map[stated]bool, broken breaks) {
 	for _, end := range ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[stated{end.ID, end.History[n-1].ID}] {
@@ -139,24 +138,23 @@ func unpublished(ends []End, seen map[stated]bool, broken breaks) {
 	}
 }
 
-// single reports whether an event is of those that the engine does not send again by
-// itself: of a type of which there is but one, and not one that is tried again.
+// single reports whether the engine publishes such an event only once: not if it was
+// retried or replayed.
 func (p publication) single() bool {
 	ours := strings.HasPrefix(string(p.Type), event.Prefix)
 	return (p.Type == event.TimerFired || p.Type == event.TaskCompleted || p.Type == event.TaskRequested || !ours && strings.HasPrefix(p.ID, p.Execution+"/do/")) && !p.again
 }
 
-// publication is what an entry of the stream says of its event.
+// publication is a stream entry's event.
 type publication struct {
-	event.Event // data only of those about timers; the tenant is that of the stream
+	event.Event // Data only for timer events; Tenant is that of the stream
 
 	entry string // its id in the stream
-	again bool   // it was put off before, or brought back
+	again bool   // it was delayed or replayed
 }
 
-// publications are the events of executions that were ever in the streams, in their
-// order there. Who looks for what is there twice, or after an end, has to know what was
-// trimmed: the first of two may be gone.
+// publications returns all events of executions that were ever published, in stream
+// order. It includes trimmed entries, since the first of two duplicates may be gone.
 func (w *simulation) publications() iter.Seq[publication] {
 	return func(yield func(publication) bool) {
 		for _, p := range w.past {
@@ -175,7 +173,7 @@ func (w *simulation) publications() iter.Seq[publication] {
 	}
 }
 
-// trimmed keeps what was published and has left its stream.
+// trimmed keeps an entry that leaves its stream.
 func (w *simulation) trimmed(key, entry string, fields []string) {
 	at := slices.Index(w.streams, key)
 	if at < 0 {
@@ -202,7 +200,7 @@ func publicationOf(entry string, fields []string) (p publication) {
 		case "taskid":
 			p.Task = value
 		case "time":
-			p.Time, _ = time.Parse(time.RFC3339Nano, value) // the engine's own times can be read
+			p.Time, _ = time.Parse(time.RFC3339Nano, value) // the engine's own times are always readable
 		case "data":
 			if strings.HasPrefix(string(p.Type), event.Prefix+"timer.") {
 				p.Data = json.RawMessage(value)
@@ -219,8 +217,8 @@ func ended(e event.Event) bool {
 	return e.Type == event.WorkflowCompleted || e.Type == event.WorkflowFailed || e.Type == event.WorkflowCancelled
 }
 
-// announced holds the events that tasks say they have sent against those that were published,
-// and against one another: an id that the engine gives is that of one event.
+// announced checks that the events that tasks have emitted were published, and that ids
+// given by the engine are unique.
 func (w *simulation) announced(ends []End, published map[string]bool, broken breaks) {
 	if !w.emits() {
 		return
@@ -252,7 +250,7 @@ func (w *simulation) announced(ends []End, published map[string]bool, broken bre
 	}
 }
 
-// emits reports whether a task may send events.
+// emits reports whether any task emits events.
 func (w *simulation) emits() bool {
 	for _, def := range append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...) {
 		for _, t := range def.Tasks() {

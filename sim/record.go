@@ -18,12 +18,12 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// recordingFormat is the version of the recording's form. In format 1 the data of an
-// event was a text among its attributes.
+// recordingFormat is the format version of a recording. In format 1 the data of an event
+// was a string among its attributes.
 const recordingFormat = 2
 
-// The lines of a recording: a header, what came from outside and the events of
-// the histories as they happened, and the result.
+// The lines of a recording: a header, then events from outside, calls and history events
+// as they happened, then the result.
 type (
 	headerLine struct {
 		Record   string             `json:"record"` // "header"
@@ -37,14 +37,13 @@ type (
 		Seed     uint64             `json:"seed"`
 		Start    time.Time          `json:"start"`
 		Remote   bool               `json:"remote,omitempty"`
-		Results  string             `json:"results,omitempty"` // "history": there are no exchanges, see Export
+		Results  string             `json:"results,omitempty"` // "history": calls were not recorded, see Export
 		recordedFlags
 	}
-	// recordedFlags are those that matter for what happens, where they are not the
-	// usual ones.
+	// recordedFlags are the settings that influence the run and differ from the defaults.
 	recordedFlags struct {
 		Calls      string          `json:"calls,omitempty"`   // "real": they took real time
-		Secrets    any             `json:"secrets,omitempty"` // what secrets there were: names, and the kinds of values
+		Secrets    any             `json:"secrets,omitempty"` // the shape of the secrets: names and kinds of values
 		Limits     *recordedLimits `json:"limits,omitempty"`
 		MaxTimeMS  int64           `json:"max_time_ms,omitempty"`
 		MaxTasks   int             `json:"max_tasks,omitempty"`
@@ -57,7 +56,7 @@ type (
 		Depth int `json:"depth"`
 		Data  int `json:"data"`
 
-		History, HistoryBytes int `json:"-"` // the event of a start says what differs from the defaults
+		History, HistoryBytes int `json:"-"` // the start event records what differs from the defaults
 	}
 	recordedDocument struct {
 		Text   string `json:"text"`
@@ -76,11 +75,11 @@ type (
 		TookMS    float64           `json:"took_ms"`
 		Open      bool              `json:"open,omitempty"` // there was no answer before the end
 
-		line int // of the recording that was read
+		line int // in the recording that was read
 	}
 	eventLine struct {
 		Record string `json:"record"` // "history", or "event" for one from outside
-		At     string `json:"at"`     // when it came from outside, whatever its own time is
+		At     string `json:"at"`     // when an event from outside came, whatever its own time is
 		event.Recorded
 	}
 	resultLine struct {
@@ -95,14 +94,15 @@ type (
 	}
 )
 
-// recording writes the lines of one run. Secrets never get into it.
+// recording writes the lines of one run. It never writes secrets.
 type recording struct {
 	out  *bufio.Writer
 	seal *store.Sealer
 	err  error
 }
 
-// Record is Run, and writes what is needed to run again to out, a JSON object a line.
+// Record is like Run, and writes everything that a replay needs to out, one JSON object
+// per line.
 func Record(ctx context.Context, cfg Config, out io.Writer) (*Result, error) {
 	cfg = cfg.withDefaults()
 	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(disguised(cfg.Secrets))}
@@ -124,7 +124,7 @@ func Record(ctx context.Context, cfg Config, out io.Writer) (*Result, error) {
 			Stop: result.Stop, Order: result.Order, Effects: result.Effects, Outcome: result.Outcome,
 		})
 	}
-	// What happened until something broke is what helps to find out why.
+	// After an error, the events before it help to find its cause.
 	return result, errors.Join(err, rec.flush())
 }
 
@@ -173,11 +173,11 @@ func flagsOf(cfg Config) recordedFlags {
 	return f
 }
 
-// realCalls says that calls went out and took real time, so that the times of a
-// run that repeats it are not quite the same.
+// realCalls marks a run whose calls took real time, so the times of a replay differ
+// slightly.
 const realCalls = "real"
 
-// usualExecutors is how many calls can be under way unless the configuration says so.
+// usualExecutors is the default number of concurrent calls.
 const usualExecutors = 64
 
 func recorded(def *dsl.Definition) recordedDocument {
@@ -188,8 +188,7 @@ func recorded(def *dsl.Definition) recordedDocument {
 // event writes an event of a history.
 func (r *recording) event(e event.Event) { r.eventLine(`{"record":"history",`, e) }
 
-// arrived writes an event that has come from outside; at is zero where that is the
-// event's own time.
+// arrived writes an event from outside; at is zero if it is the event's own time.
 func (r *recording) arrived(e event.Event, at time.Time) {
 	head := `{"record":"event",`
 	if !at.IsZero() {
@@ -198,20 +197,20 @@ func (r *recording) arrived(e event.Event, at time.Time) {
 	r.eventLine(head, e)
 }
 
-// eventLine writes a line that begins with some members and goes on with an event.
+// eventLine writes a line that begins with head and continues with an event.
 func (r *recording) eventLine(head string, e event.Event) {
 	if !utf8.Valid(e.Data) {
-		e.Data = r.seal.Seal(e.Data) // before base64 hides what is secret
+		e.Data = r.seal.Seal(e.Data) // while the secrets are still readable, before base64
 	}
 	line := r.seal.Seal(append(e.AppendRecorded([]byte(head), true), '}'))
 	if r.seal != nil && !json.Valid(line) {
-		// A secret made of digits can be part of a number, where no token may stand.
+		// A secret made of digits can be part of a number, where a token is not allowed.
 		line = r.seal.Seal(append(e.AppendRecorded([]byte(head), false), '}'))
 	}
 	r.write(line)
 }
 
-// line writes one object, its secrets sealed.
+// line writes one object with its secrets sealed.
 func (r *recording) line(v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -221,7 +220,7 @@ func (r *recording) line(v any) {
 	r.write(r.seal.Seal(text))
 }
 
-// write ends a line. Behind the first error there are none.
+// write ends a line. It writes nothing after an error.
 func (r *recording) write(line []byte) {
 	if r.err == nil {
 		_, r.err = r.out.Write(append(line, '\n'))
@@ -237,7 +236,7 @@ type faultLine struct {
 	Process int       `json:"process"`
 }
 
-// recordFault writes a fault into the recording, if there is one.
+// recordFault writes a fault to the recording, if there is one.
 func (w *simulation) recordFault(s Struck) {
 	if w.cfg.record != nil {
 		w.cfg.record.line(faultLine{"fault", s.At, s.Fault, s.Doing, s.Process})

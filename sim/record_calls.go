@@ -14,8 +14,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// A request and its response, as a recording has them. A body that is not text
-// is in base64.
+// A request and its response in a recording. A body that is not text is base64-encoded.
 type (
 	recordedRequest struct {
 		Method string `json:"method"`
@@ -31,14 +30,14 @@ type (
 	}
 )
 
-// callRecorder writes down what passes a transport.
+// callRecorder records the calls that pass through a transport.
 type callRecorder struct {
 	next http.RoundTripper
 	rec  *recording
 	now  func() time.Time
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := executor.OriginOf(req)
 	line := callLine{
@@ -71,13 +70,13 @@ func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		line.Error = err.Error()
 	}
 	c.rec.line(line)
-	return resp, err //nolint:wrapcheck // it is the transport's error
+	return resp, err //nolint:wrapcheck // the transport's own error
 }
 
-// recordedOf reads a response, and leaves it to be read again.
+// recordedOf reads a response and makes its body readable again.
 func recordedOf(resp *http.Response) (*recordedResponse, error) {
 	body, err := io.ReadAll(resp.Body)
-	_ = resp.Body.Close() // all of it was read, or its error says more
+	_ = resp.Body.Close() // the whole body was read, or its error says more
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	out := &recordedResponse{Status: resp.StatusCode, Headers: map[string]string{}}
 	for name, values := range resp.Header {

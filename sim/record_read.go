@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// Recording is what happened to an execution and those that it ran, and what came
-// in from outside, as a file has it. It is read only once it is read.
+// Recording is a recorded run: an execution, its child executions, and what came from
+// outside. It does not change once it is read.
 type Recording struct {
 	Name  string   // of the file
 	Notes []string // about the file, for people
@@ -26,36 +26,35 @@ type Recording struct {
 	header   headerLine
 	entries  []entry
 	arrivals []arrivedEntry         // events from outside
-	known    map[string]int         // place of each by its source and id
+	known    map[string]int         // index of each arrival by its source and id
 	calls    map[string][]*callLine // by execution and run, in their order
-	earlier  []recordedDocument     // that the execution ran before it was migrated
-	exchange int                    // how many calls there are
-	faults   int                    // that struck
+	earlier  []recordedDocument     // documents that the execution ran before it was migrated
+	exchange int                    // number of calls
+	faults   int                    // number of faults
 	result   *resultLine            // nil: the recording ends before the execution did
 
 	secrets map[string]any
-	sealed  bool // secrets are not known: texts stand for them
-	marked  bool // … or there are tokens of secrets that are
+	sealed  bool // some secrets are unknown: stand-ins replace them
+	marked  bool // there were tokens of secrets, known or unknown
 	order   string
 }
 
-// entry is an event and the line of the recording that it stands on, from 1 on.
+// entry is an event and its line in the recording, counted from 1.
 type entry struct {
 	event.Event
 
 	line int
 }
 
-// arrivedEntry is an event from outside, and when it came.
+// arrivedEntry is an event from outside and the time when it came.
 type arrivedEntry struct {
 	entry
 
 	at time.Time
 }
 
-// ReadRecording reads a recording. Where secrets are given they take the place
-// of their tokens; other tokens become texts that stand for the secret. An
-// error begins with the name and the line that it is about.
+// ReadRecording parses a recording. Known secrets replace their tokens; other tokens
+// become stand-ins. An error begins with the name and the line.
 func ReadRecording(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
 	r := &reading{
 		Recording: &Recording{Name: name, calls: map[string][]*callLine{}, known: map[string]int{}},
@@ -84,19 +83,19 @@ func ReadRecording(name string, src []byte, secrets map[string]any, version stri
 	return r.Recording, nil
 }
 
-// reading is a Recording that is being read.
+// reading is the state of a parse.
 type reading struct {
 	*Recording
 
 	seal    *unsealer
-	at      int // line
+	at      int // current line number
 	skipped map[string]int
-	first   map[string]int // line of each kind that was skipped
-	kinds   []string       // … in their order
+	first   map[string]int // the first line of each kind that was skipped
+	kinds   []string       // the skipped kinds in their order
 	order   *trace
 }
 
-// take reads one line.
+// take parses one line.
 func (r *reading) take(text []byte) error {
 	raw := text
 	text = r.seal.open(text)
@@ -131,7 +130,7 @@ func (r *reading) take(text []byte) error {
 	return nil
 }
 
-// lineOf reads the members that most lines have.
+// lineOf parses the members that most lines have.
 func lineOf(text []byte) (line eventLine, err error) {
 	if err = json.Unmarshal(text, &line); err != nil {
 		err = fmt.Errorf("%w: %w", errNoLine, err)
@@ -139,10 +138,10 @@ func lineOf(text []byte) (line eventLine, err error) {
 	return line, err
 }
 
-// errNoLine is that a line cannot be read at all.
+// errNoLine means that a line cannot be parsed at all.
 var errNoLine = errors.New("no line of a recording")
 
-// takeHeader reads the first line, and refuses what this flunq cannot know.
+// takeHeader parses the first line, and refuses a format that this version does not know.
 func (r *reading) takeHeader(text []byte) error {
 	h := &r.header
 	err := json.Unmarshal(text, h)
@@ -172,7 +171,7 @@ func (doc recordedDocument) check() error {
 	return nil
 }
 
-// takeDocument reads a document from before a migration.
+// takeDocument parses a document from before a migration.
 func (r *reading) takeDocument(text []byte) error {
 	var line documentLine
 	if err := json.Unmarshal(text, &line); err != nil {
@@ -191,7 +190,7 @@ func (r *reading) takeHistory(line eventLine, raw []byte) error {
 		return errors.New("an event of a history without executionid")
 	}
 	r.entries = append(r.entries, entry{e, r.at})
-	// An export was hashed with its tokens, a run with its secrets.
+	// The hash of an export covers its tokens, that of a run the secrets themselves.
 	if r.header.Results == "history" && (bytes.Contains(raw, []byte(tokenMark)) || line.Base64 != nil) {
 		if line, err = lineOf(raw); err == nil {
 			e, err = line.Event()
@@ -243,19 +242,19 @@ func (r *reading) takeCall(text []byte) error {
 	return nil
 }
 
-// takeFault counts what went wrong: the history tells what came of it.
+// takeFault counts a fault; its effects are in the history.
 func (r *reading) takeFault() {
 	if r.faults++; r.faults == 1 {
 		r.first["fault"] = r.at
 	}
 }
 
-// key tells whose call it was.
+// key identifies the task run that made the call.
 func (c *callLine) key() string {
 	return c.Execution + " " + event.Run{Ref: c.Task, Iteration: c.Iteration, Attempt: c.Attempt}.String()
 }
 
-// skip passes over a kind of line that is not known.
+// skip counts a line of an unknown kind.
 func (r *reading) skip(kind string, text []byte) error {
 	if kind == "" {
 		var members map[string]json.RawMessage
@@ -286,7 +285,7 @@ func describe(kind string, err error) error {
 	return fmt.Errorf("%s: %w", kind, err)
 }
 
-// finish draws the conclusions from the whole of the file.
+// finish evaluates the file as a whole.
 func (r *reading) finish(secrets map[string]any, version string) {
 	r.sealed, r.marked = r.seal.tokens, r.seal.seen
 	r.secrets = r.seal.secrets(secrets, r.header.Secrets)
@@ -317,13 +316,13 @@ func (r *Recording) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// newerVersion reports whether version a is newer than b, where both are releases.
+// newerVersion reports whether version a is newer than b; false unless both are releases.
 func newerVersion(a, b string) bool {
 	x, y := release(a), release(b)
 	return x != nil && y != nil && slices.Compare(x, y) > 0
 }
 
-// release is a version's numbers, nil if it is not one of a release.
+// release returns the numbers of a version, nil if it is not a release.
 func release(version string) []int {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) != 3 {
@@ -345,16 +344,16 @@ func (r *Recording) Finished() bool {
 	return r.result != nil && decide.Status(r.result.Status).Ended()
 }
 
-// Events is how many events of histories there are.
+// Events returns the number of history events.
 func (r *Recording) Events() int { return len(r.entries) }
 
-// Execution is the id of the execution that was recorded.
+// Execution returns the id of the recorded execution.
 func (r *Recording) Execution() string { return r.header.ID }
 
-// fromHistory reports whether it was exported, so that there are no exchanges.
+// fromHistory reports whether this is an export, which has no recorded calls.
 func (r *Recording) fromHistory() bool { return r.header.Results == "history" }
 
-// limits are those that the execution ran with.
+// limits returns the limits that the execution ran with.
 func (r *Recording) limits() decide.Limits {
 	if r.header.Limits == nil {
 		return decide.DefaultLimits()
@@ -362,5 +361,5 @@ func (r *Recording) limits() decide.Limits {
 	return decide.Limits(*r.header.Limits)
 }
 
-// end is when the last thing that is recorded happened.
+// end returns the time of the last recorded event.
 func (r *Recording) end() time.Time { return r.entries[len(r.entries)-1].Time }

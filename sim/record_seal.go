@@ -13,15 +13,14 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// The kinds of values that secrets have, in the header of a recording.
+// The kinds of secret values in the header of a recording.
 const (
 	textSecret   = "text"
 	numberSecret = "number"
 	truthSecret  = "boolean"
 )
 
-// shapeOf says of secrets how they are called and what kinds of values they have,
-// and nothing of the values.
+// shapeOf returns the names of secrets and the kinds of their values, without the values.
 func shapeOf(secret any) any {
 	switch v := secret.(type) {
 	case map[string]any:
@@ -47,8 +46,8 @@ func shapeOf(secret any) any {
 	}
 }
 
-// The encodings in which secrets can reach a recording beside their own form, as
-// members beside the secrets themselves.
+// The encodings in which secrets can appear in a recording, as names of members beside
+// the secrets themselves.
 const (
 	inForm   = "~form"
 	inQuery  = "~query"
@@ -56,8 +55,8 @@ const (
 	inBase64 = "~base64"
 )
 
-// disguised are secrets and what encodings make of them, so that a Sealer finds
-// those too.
+// disguised returns secrets together with their encoded forms, so a Sealer finds those
+// too.
 func disguised(secrets map[string]any) map[string]any {
 	if len(secrets) == 0 {
 		return nil
@@ -73,8 +72,8 @@ func disguised(secrets map[string]any) map[string]any {
 	return out
 }
 
-// encoded is a value with its texts encoded; those that stay as they are, and
-// other values, become null.
+// encoded returns a value with its strings encoded. Strings that the encoding does not
+// change, and other values, become null.
 func encoded(secret any, encode func(string) string) any {
 	switch v := secret.(type) {
 	case map[string]any:
@@ -90,7 +89,7 @@ func encoded(secret any, encode func(string) string) any {
 		}
 		return out
 	case string:
-		// A short one is no secret, and its encoding none either.
+		// A short string is not sealed, and neither is its encoding.
 		if text := encode(v); text != v && len(v) >= event.ShortestSecret {
 			return text
 		}
@@ -98,16 +97,15 @@ func encoded(secret any, encode func(string) string) any {
 	return nil
 }
 
-// unsealer puts what a replay works with in the place of the tokens of secrets:
-// the secrets, where they are given, and texts that stand for them elsewhere.
-// Such a text is made of characters that no encoding changes, so that whatever
-// is made with it again looks like what the recording has.
+// unsealer replaces the tokens of secrets in a recording: by the secrets that are given,
+// and by stand-ins for the others. No encoding changes the characters of a stand-in, so
+// data that a replay computes from it matches the recording.
 type unsealer struct {
 	given  *store.Sealer
 	token  *regexp.Regexp
 	seen   bool            // there was a token
-	tokens bool            // … whose secret is not given
-	found  map[string]bool // paths of those
+	tokens bool            // there was a token of an unknown secret
+	found  map[string]bool // the paths of the unknown secrets
 }
 
 func newUnsealer(secrets map[string]any) *unsealer {
@@ -117,7 +115,7 @@ func newUnsealer(secrets map[string]any) *unsealer {
 // tokenMark begins and ends the token of a secret.
 const tokenMark = "\ue000"
 
-// open is a line of a recording without tokens.
+// open returns a line of a recording with its tokens replaced.
 func (u *unsealer) open(line []byte) []byte {
 	if !bytes.Contains(line, []byte(tokenMark)) {
 		return line
@@ -134,7 +132,8 @@ func (u *unsealer) open(line []byte) []byte {
 	})
 }
 
-// standInFor is what an encoding makes of a stand-in, if the path tells of one.
+// standInFor returns the stand-in for a token's path, in the encoding that the path
+// names.
 func standInFor(path string) (plain, text string) {
 	for _, name := range []string{inForm, inQuery, inPath, inBase64} {
 		if rest, ok := strings.CutPrefix(path, "."+name); ok {
@@ -147,7 +146,8 @@ func standInFor(path string) (plain, text string) {
 	return path, standIn(path)
 }
 
-// standIn is the text that stands for the secret at a path such as ".db.password".
+// standIn returns the text that replaces the unknown secret at a path such as
+// ".db.password".
 func standIn(path string) string {
 	return "sealed" + strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
@@ -157,8 +157,8 @@ func standIn(path string) string {
 	}, path)
 }
 
-// secrets are those that a replay works with: the given ones, and stand-ins for
-// all others that the recording tells of.
+// secrets returns the secrets for a replay: the given ones, and stand-ins for all others
+// in the recording.
 func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
 	out := map[string]any{}
 	if members, ok := standInOf("", shape).(map[string]any); ok {
@@ -172,7 +172,7 @@ func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
 	return out
 }
 
-// standInOf is a value of the shape of a secret.
+// standInOf returns a value with the shape of a secret.
 func standInOf(path string, shape any) any {
 	switch v := shape.(type) {
 	case map[string]any:

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Histories are the events of all histories in the recording, in their order.
+// Histories returns the events of all histories in the recording, in their order.
 func (r *Recording) Histories() []event.Event {
 	out := make([]event.Event, 0, len(r.entries))
 	for _, e := range r.entries {
@@ -16,8 +16,8 @@ func (r *Recording) Histories() []event.Event {
 	return out
 }
 
-// Config is what was run, as far as decisions need to know it. A workflow takes the
-// place of the recorded document of its name; nil: none does.
+// Config returns the configuration of the recorded run, as far as decisions depend on it.
+// If workflow is not nil, it replaces the recorded document of the same name.
 func (r *Recording) Config(workflow *dsl.Definition) (Config, error) {
 	p := &replay{Recording: r, by: NewReplayer(ReplayOptions{Workflow: workflow})}
 	if err := p.read(); err != nil {

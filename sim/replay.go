@@ -15,39 +15,39 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Replayer decides recordings again, with what came from outside taken from
-// them, and says where it comes to something else. It needs neither Redis nor a
+// Replayer replays recordings: it decides each one again, takes what came from outside
+// from the recording, and reports the first difference. It needs neither Redis nor a
 // simulation, and parses each document once. It is safe for concurrent use.
 type Replayer struct {
 	opts ReplayOptions
 
 	mu   sync.Mutex
 	defs map[string]*parsed     // by hash
-	envs map[string]*decide.Env // of those without secrets
+	envs map[string]*decide.Env // of documents without secrets
 }
 
-// ReplayOptions say against what recordings are held, and how far.
+// ReplayOptions say what recordings are compared with, and how far.
 type ReplayOptions struct {
-	Workflow    *dsl.Definition // in the place of the recorded document of its name; nil: none
-	StrictOrder bool            // another order is a difference, too
-	Full        bool            // simulate it again as well, through the whole engine
+	Workflow    *dsl.Definition // replaces the recorded document of the same name; nil: none
+	StrictOrder bool            // a different order is a difference, too
+	Full        bool            // also simulate it again with the whole engine
 	At          *Moment         // stop there; nil: at the end
 }
 
-// Moment is a place in a recording: by the first of these that is set.
+// Moment is a point in a recording, given by the first of these fields that is set.
 type Moment struct {
-	Event int // that so many events are there
+	Event int // after this many events
 	Time  time.Time
-	After dsl.Duration // the start
+	After dsl.Duration // after the start
 }
 
-// parsed is a document, or what is wrong with it.
+// parsed is a document, or the reason why it is invalid.
 type parsed struct {
 	def     *dsl.Definition
 	mistake string
 }
 
-// Verdict is what has come of a replay.
+// Verdict is the result of a replay.
 type Verdict struct {
 	File       string      `json:"file"`
 	Agrees     bool        `json:"agrees"`
@@ -60,31 +60,31 @@ type Verdict struct {
 	Arrivals   int         `json:"arrivals"` // events from outside
 	Order      string      `json:"order"`    // same, different, or unknown
 	Difference *Difference `json:"difference,omitempty"`
-	Migration  *Migration  `json:"migration,omitempty"` // to the changed document, of an execution that has not ended
+	Migration  *Migration  `json:"migration,omitempty"` // to the changed document, if the execution has not ended
 	Notes      []string    `json:"notes,omitempty"`
-	States     []State     `json:"states,omitempty"` // where it was stopped
+	States     []State     `json:"states,omitempty"` // at ReplayOptions.At
 }
 
-// Migration is whether a running execution may be moved to a changed document: its whole
-// history so far has to follow from that.
+// Migration says whether a running execution may be migrated to a changed document: its
+// whole history must follow from that document.
 type Migration struct {
 	MayBe  bool   `json:"may_be_migrated"`
-	Reason string `json:"reason,omitempty"` // why it cannot
+	Reason string `json:"reason,omitempty"` // why it may not
 }
 
-// The orders of a Verdict.
+// The values of Verdict.Order.
 const (
 	SameOrder    = "same"
 	OtherOrder   = "different"
-	UnknownOrder = "unknown" // the hash cannot be made again: secrets are part of it
+	UnknownOrder = "unknown" // the hash cannot be computed, because it covers unknown secrets
 )
 
-// NewReplayer is a Replayer with no documents yet.
+// NewReplayer returns a Replayer with an empty cache of documents.
 func NewReplayer(opts ReplayOptions) *Replayer {
 	return &Replayer{opts: opts, defs: map[string]*parsed{}, envs: map[string]*decide.Env{}}
 }
 
-// ErrOtherWorkflow is that the document to replay against is none of the recording's.
+// ErrOtherWorkflow means that ReplayOptions.Workflow is not part of the recording.
 var ErrOtherWorkflow = errors.New("the recording is not of this workflow")
 
 // Replay replays one recording.
@@ -109,39 +109,39 @@ func (r *Replayer) Replay(ctx context.Context, rec *Recording) (*Verdict, error)
 	return v, ctx.Err()
 }
 
-// replay is one recording that is being replayed.
+// replay is the replay of one recording.
 type replay struct {
 	*Recording
 
 	by   *Replayer
-	ctx  context.Context //nolint:containedctx // of the one call that this is about
+	ctx  context.Context //nolint:containedctx // of the Replay call
 	main *document
-	docs []*document // that may run, the main one first
+	docs []*document // documents that may run, the main one first
 
-	earlier map[string]*document // that the execution ran before it was migrated, by hash
+	earlier map[string]*document // documents from before a migration, by hash
 
 	walks   map[string]*walk // by execution
-	order   []*walk          // … as they began
+	order   []*walk          // in the order in which they began
 	starts  map[string]event.Event
-	ends    map[string]event.Event // what children tell their parents
-	emitted map[string]bool        // events that tasks have sent
+	ends    map[string]event.Event // results that children send to their parents
+	emitted map[string]bool        // events that tasks have emitted
 
-	at     int // index of the entry that is looked at
+	at     int // index of the current entry
 	diff   *Difference
-	soft   *Difference // the first one that a running execution does not mind: what it has come to stays
+	soft   *Difference // the first difference that a running execution tolerates, because it keeps its recorded result
 	notes  []string
 	loose  bool // independent branches had another order
-	differ int  // entries behind which something was passed over
+	differ int  // index of the first entry that was out of order
 }
 
-// document is a workflow as it was recorded, and as it is now.
+// document is a workflow as recorded and as replayed.
 type document struct {
 	was, now *dsl.Definition
 	hash     string
 	wasName  string
 }
 
-// changed reports whether it is held against another document.
+// changed reports whether the replay uses another document than the recorded one.
 func (d *document) changed() bool { return d.was != d.now }
 
 // read parses the documents.
@@ -171,7 +171,8 @@ func (p *replay) read() error {
 	return nil
 }
 
-// document is a recorded document, and the one to replay against; nil if it is not valid.
+// document parses a recorded document and finds the one to replay with; nil if it is
+// invalid.
 func (p *replay) document(recorded recordedDocument) *document {
 	got := p.by.parse(recorded)
 	if got.def == nil {
@@ -188,7 +189,7 @@ func (p *replay) document(recorded recordedDocument) *document {
 	return d
 }
 
-// parse parses a document, once.
+// parse parses a document and caches the result.
 func (r *Replayer) parse(doc recordedDocument) *parsed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +207,7 @@ func (r *Replayer) parse(doc recordedDocument) *parsed {
 	return got
 }
 
-// env is what decisions about a document need.
+// env returns the environment for decisions about a document.
 func (p *replay) env(d *document) *decide.Env {
 	opts := decide.Options{Secrets: p.secrets, Version: p.header.Flunq, Remote: true, Limits: p.limits()}
 	if len(p.secrets) > 0 {
@@ -242,7 +243,7 @@ func (p *replay) run() {
 	}
 }
 
-// reached reports whether the moment to stop at lies before an event.
+// reached reports whether the replay is to stop before an entry.
 func (p *replay) reached(index int, e entry) bool {
 	at := p.by.opts.At
 	switch {
@@ -257,7 +258,7 @@ func (p *replay) reached(index int, e entry) bool {
 	}
 }
 
-// checkInput compares the input of the header with that of the start.
+// checkInput compares the input of the header with that of the start event.
 func (p *replay) checkInput(e entry) {
 	var started event.Started
 	if e.Type != event.ExecutionStarted || dataOf(p.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
@@ -287,7 +288,7 @@ func (p *replay) take(e entry) {
 	w.begin(e.Event)
 }
 
-// finish compares what is left at the end.
+// finish checks what is left at the end.
 func (p *replay) finish() {
 	p.at = len(p.entries) - 1
 	for _, w := range p.order {
@@ -337,8 +338,8 @@ func (p *replay) children() {
 	}
 }
 
-// likeness is what counts as the same: a new version of a document is part of
-// the events that it emits.
+// likeness returns how to compare data. If a document's version changed, the sources of
+// its emitted events may differ accordingly.
 func (p *replay) likeness(ignore ...string) likeness {
 	l := likeness{ignore: ignore}
 	for _, d := range p.docs {
@@ -349,13 +350,13 @@ func (p *replay) likeness(ignore ...string) likeness {
 	return l
 }
 
-// sourceOf is the source of the events that a workflow emits.
+// sourceOf returns the source of the events that a workflow emits.
 func sourceOf(def *dsl.Definition) string {
 	doc := def.Document
 	return "/" + strings.Join([]string{doc.Namespace, doc.Name, doc.Version}, "/")
 }
 
-// verdict is what came out.
+// verdict returns the result.
 func (p *replay) verdict() *Verdict {
 	v := &Verdict{
 		File: p.Name, Agrees: p.diff == nil, Execution: p.header.ID, Finished: p.Finished(), Events: len(p.entries),

@@ -19,9 +19,9 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// checkCall performs a call again, with the recorded exchanges for the world. A
-// run that was performed more than once, after a crash, has several of them, of
-// which one gave the result.
+// checkCall performs a call again, answered from the recording. A task run that was
+// performed more than once, after a crash, has several exchanges, one of which gave the
+// result.
 func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 	exchanges := w.calls[e.Execution+" "+e.Task]
 	var first func()
@@ -38,7 +38,7 @@ func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 	first()
 }
 
-// perform performs a call and compares what was asked and what it came to.
+// perform performs a call, and compares its requests and its result with the recording.
 func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
 	caller := &executor.Caller{Transport: a, Version: w.header.Flunq}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
@@ -61,34 +61,34 @@ func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answ
 		return &Difference{What: "computed", Recorded: described(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
 	}
 	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
-		return nil, nil // what broke it is told in words that depend on more than is recorded
+		return nil, nil // the error text depends on more than is recorded
 	}
 	return w.compare("computed", e, c)
 }
 
-// trimQuoted is a text as it stands in JSON.
+// trimQuoted returns text as it appears inside a JSON string.
 func trimQuoted(text string) string { return strings.Trim(string(expr.Encode(text)), `"`) }
 
-// stopped reports whether a call failed before it went out, for reasons that lie
-// in other calls: the breaker of its host.
+// stopped reports whether a call failed before it was sent because other calls had
+// failed: the circuit breaker of its host was open.
 func stopped(e event.Event) bool {
 	return strings.Contains(string(e.Data), "because the circuit breaker of ")
 }
 
-// answers answers the requests of one call with its recorded exchanges.
+// answers answers the requests of one call from its recorded exchanges.
 type answers struct {
 	calls []*callLine
 
-	differs    *Difference // in what is asked
+	differs    *Difference // difference in a request
 	difference *difference
-	lacking    string // request that there is no answer to
-	broken     string // error that came in the place of an answer
+	lacking    string // the request that has no answer
+	broken     string // the error that came instead of an answer
 }
 
-// errNotRecorded ends a call that the recording knows nothing of.
+// errNotRecorded ends a call that is not in the recording.
 var errNotRecorded = errors.New("the recording has no answer")
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if len(a.calls) == 0 {
 		a.lacking = req.Method + " " + req.URL.Redacted()
@@ -107,7 +107,7 @@ func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	return call.answer(req)
 }
 
-// compare compares what is asked now with what was asked.
+// compare compares a request with the recorded one.
 func (a *answers) compare(call *callLine, req *http.Request, body []byte) {
 	if a.differs != nil {
 		return
@@ -127,7 +127,7 @@ func (a *answers) compare(call *callLine, req *http.Request, body []byte) {
 	}
 }
 
-// plainURL is a URL without escapes, which may be spelled in several ways.
+// plainURL unescapes a URL, since escapes can be written in several ways.
 func plainURL(text string) string {
 	if plain, err := url.QueryUnescape(text); err == nil {
 		return plain
@@ -135,10 +135,10 @@ func plainURL(text string) string {
 	return text
 }
 
-// failed reports whether an error came in the place of an answer, or of a part of it.
+// failed reports whether an error came instead of an answer, or of a part of it.
 func (c *callLine) failed() bool { return c.Response == nil || c.Error != "" }
 
-// sent is the body of the request.
+// sent returns the body of the request.
 func (c *callLine) sent() []byte {
 	if len(c.Request.Base64) > 0 {
 		return c.Request.Base64
@@ -146,7 +146,7 @@ func (c *callLine) sent() []byte {
 	return []byte(c.Request.Body)
 }
 
-// answer is what came back.
+// answer returns the recorded response.
 func (c *callLine) answer(req *http.Request) (*http.Response, error) {
 	if c.failed() {
 		return nil, errors.New(c.Error)
@@ -172,7 +172,8 @@ func (c *callLine) answer(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// transport answers the calls of a simulation, each after the time that it took.
+// transport answers the calls of a simulation from the recording, each after the time
+// that it took.
 func (r *Recording) transport(sleep func(context.Context, time.Duration) error) http.RoundTripper {
 	return &replayTransport{of: r, sleep: sleep, used: map[string]int{}}
 }
@@ -183,10 +184,10 @@ const forEver = 200 * 365 * 24 * time.Hour
 type replayTransport struct {
 	of    *Recording
 	sleep func(context.Context, time.Duration) error
-	used  map[string]int // exchanges of each run
+	used  map[string]int // number of exchanges used by each task run
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (t *replayTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := executor.OriginOf(req)
 	key := from.Execution + " " + from.Run.String()

@@ -10,20 +10,20 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// likeness says what counts as the same in two pieces of data.
+// likeness says when two pieces of data count as equal.
 type likeness struct {
-	ignore []string  // members of the data itself that may differ
-	alias  [2]string // a text of the recording, and what is the same to it now
+	ignore []string  // top-level members that may differ
+	alias  [2]string // a text in the recording and its equivalent now
 }
 
-// difference is the first place at which two pieces of data differ.
+// difference is the first place where two pieces of data differ.
 type difference struct {
-	path          string // ".output.items[2]", "" for the whole
+	path          string // ".output.items[2]"; "" for the whole
 	recorded, now any
-	missing       [2]bool // the member is not there, recorded and now
+	missing       [2]bool // whether the member is absent, recorded and now
 }
 
-// between finds the first difference of two JSON texts, nil if they say the same.
+// between returns the first difference of two JSON texts; nil if they are equal.
 func (l likeness) between(recorded, now []byte) *difference {
 	if bytes.Equal(recorded, now) {
 		return nil
@@ -37,7 +37,7 @@ func (l likeness) between(recorded, now []byte) *difference {
 	return l.difference("", a, b)
 }
 
-// dataOf is JSON as a value; what is none is taken as a text.
+// dataOf decodes JSON; invalid JSON becomes a string.
 func dataOf(text []byte) any {
 	if len(text) == 0 {
 		return nil
@@ -116,7 +116,7 @@ func (l likeness) lists(path string, a, b []any) *difference {
 	return nil
 }
 
-// member is a step of a path into an object.
+// member returns the path step to a member of an object.
 func member(name string) string {
 	plain := name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 	if plain {

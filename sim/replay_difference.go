@@ -13,37 +13,36 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// Difference is the first place at which a replay does not come to what is
-// recorded, told from both sides.
+// Difference is the first place where a replay differs from the recording, described from
+// both sides.
 type Difference struct {
-	// What kind it is: event (it says something else), missing (from the
-	// recording), unexpected (nothing like it happens now), computed (a task comes
-	// to something else), request (a call asks something else), exchange (there is
-	// no answer), arrival (an event from outside), input, document, result, hash
-	// or order.
+	// What is the kind of difference: event (it has other data), missing (from the
+	// recording), unexpected (the replay has no such event), computed (a task has another
+	// result), request (a call asks something else), exchange (there is no answer),
+	// arrival (an event from outside), input, document, result, hash or order.
 	What string `json:"what"`
 
 	Execution string `json:"execution,omitempty"`
 	Task      string `json:"task,omitempty"` // its reference
 	Name      string `json:"name,omitempty"`
-	Run       string `json:"run,omitempty"` // the id of that one
+	Run       string `json:"run,omitempty"` // the id of the task run
 	Iteration string `json:"iteration,omitempty"`
 	Attempt   string `json:"attempt,omitempty"`
-	Event     int    `json:"event,omitempty"` // which of the recorded events of histories, from 1 on
+	Event     int    `json:"event,omitempty"` // number of the history event, from 1
 	Line      int    `json:"line,omitempty"`  // of the recording
 
 	Recorded      string          `json:"recorded"`
 	Replayed      string          `json:"replayed"`
-	Path          string          `json:"path,omitempty"` // into the data, to the first difference
+	Path          string          `json:"path,omitempty"` // to the first difference in the data
 	RecordedValue json.RawMessage `json:"recorded_value,omitempty"`
 	ReplayedValue json.RawMessage `json:"replayed_value,omitempty"`
 
-	RecordedAt *Place `json:"recorded_at,omitempty"` // in the document as it was
-	ReplayedAt *Place `json:"replayed_at,omitempty"` // in the one of now, where it is another
+	RecordedAt *Place `json:"recorded_at,omitempty"` // in the recorded document
+	ReplayedAt *Place `json:"replayed_at,omitempty"` // in the document to replay with, if it differs
 	Hint       string `json:"hint,omitempty"`
 
-	task string // run that the document's line is about
-	now  string // … in the document of now
+	task string // the task run for RecordedAt
+	now  string // the task run for ReplayedAt
 }
 
 // Place is a line of a document.
@@ -54,7 +53,7 @@ type Place struct {
 	Text     string `json:"text"`
 }
 
-// differs notes the first difference, at the event that is looked at.
+// differs records the first difference, at the current event.
 func (p *replay) differs(d *Difference, g *difference) {
 	if p.diff != nil {
 		return
@@ -89,7 +88,7 @@ func (p *replay) differs(d *Difference, g *difference) {
 	p.diff = d
 }
 
-// underWay is the innermost task that an execution is at, "" if there is none.
+// underWay returns the innermost open task of an execution, "" if there is none.
 func (p *replay) underWay(execution string) string {
 	w := p.walks[execution]
 	if w == nil || w.state == nil {
@@ -128,7 +127,7 @@ func (p *replay) locate(d *Difference, execution string) {
 	}
 }
 
-// timeLimit stands for the timeout of a whole workflow, where a task's reference would.
+// timeLimit is used like a task reference for the timeout of the whole workflow.
 const timeLimit = "timeout"
 
 func placeOf(def *dsl.Definition, name, ref string) *Place {
@@ -172,7 +171,7 @@ func (p *replay) compareResult() {
 		return
 	}
 	now.Effects = was.Effects
-	// The hash of an export is that of its tokens, that of a run of its secrets.
+	// The hash of an export covers its tokens, that of a run its secrets.
 	if p.marked && (p.sealed || p.fromHistory()) || p.result.Outcome == outcome(was) || p.result.Outcome == outcome(now) {
 		return
 	}
@@ -189,10 +188,10 @@ func (p *replay) resultDiffers(recorded, replayed string, g *difference) {
 	p.diff.Event, p.diff.Line = 0, p.lastLine()
 }
 
-// lastLine is the line behind the last event.
+// lastLine returns the line after the last event.
 func (p *replay) lastLine() int { return p.entries[len(p.entries)-1].line + 1 }
 
-// recordedResult is the result as the recording has it, in the form in which it was hashed.
+// recordedResult returns the recorded result in the form in which it was hashed.
 func (p *replay) recordedResult() *Result {
 	r := &Result{Status: decide.Status(p.result.Status), Error: p.result.Error, Effects: p.result.Effects}
 	if len(p.result.Output) > 0 {
@@ -201,7 +200,7 @@ func (p *replay) recordedResult() *Result {
 	return r
 }
 
-// checkOrder compares the order of the events with the hash of it.
+// checkOrder compares the order of the events with its hash.
 func (p *replay) checkOrder() {
 	switch {
 	case p.loose:
@@ -211,7 +210,7 @@ func (p *replay) checkOrder() {
 	}
 }
 
-// reordered is a difference where the order has to be the same, else a note.
+// reordered reports a difference if the order must be the same, otherwise a note.
 func (p *replay) reordered(text string) {
 	if !p.by.opts.StrictOrder {
 		p.notes = append(p.notes, text)
@@ -226,7 +225,7 @@ func (p *replay) reordered(text string) {
 	}
 }
 
-// ordered compares the hash of the events with the one that was recorded.
+// ordered compares the hash of the events with the recorded one.
 func (p *replay) ordered() string {
 	switch {
 	case p.result == nil || p.marked && !p.fromHistory() && p.sealed:

@@ -10,9 +10,9 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// simulate runs a recording again in the simulator, and compares what happens to
-// each run of each task, and the result. Another order of what does not depend
-// on each other is a note, unless it is to be the same.
+// simulate runs a recording again in the simulator, and compares the events of each task
+// run and the result. A different order of independent events is only a note, unless
+// StrictOrder is set.
 func (p *replay) simulate(ctx context.Context, v *Verdict) error {
 	switch {
 	case p.fromHistory():
@@ -37,7 +37,7 @@ func (p *replay) simulate(ctx context.Context, v *Verdict) error {
 	return nil
 }
 
-// config is that of the simulation that was recorded.
+// config returns the configuration of the recorded simulation.
 func (p *replay) config() Config {
 	h := p.header
 	cfg := Config{
@@ -55,7 +55,7 @@ func (p *replay) config() Config {
 	return cfg
 }
 
-// mocks are the events from outside, at their times.
+// mocks returns the events from outside at their times.
 func (p *replay) mocks() *mock.Set {
 	m := &mock.Set{}
 	for _, a := range p.arrivals {
@@ -71,12 +71,12 @@ func (p *replay) mocks() *mock.Set {
 	return m
 }
 
-// thread is what happens to one run of one task of one execution.
+// thread identifies the events of one task run of one execution.
 type thread struct{ execution, task string }
 
 func threadOf(e event.Event) thread { return thread{e.Execution, e.Task} }
 
-// compareHistories compares what happened to each run of each task.
+// compareHistories compares the events of each task run.
 func (p *replay) compareHistories(came []event.Event) {
 	now := map[thread][]event.Event{}
 	for _, e := range came {
@@ -116,13 +116,13 @@ func (p *replay) compareHistories(came []event.Event) {
 // compareSimilar compares two events at the same place of the same thread.
 func (p *replay) compareSimilar(was, now event.Event) {
 	ignore := []string{}
-	// Whoever performs a task counts from when it heard of it; and calls that
-	// really went out took a time that cannot be had again to the microsecond.
+	// An executor measures durations from when it received the task, and the time of a
+	// real call cannot be reproduced exactly.
 	if was.Type == event.ExecutionStarted {
 		ignore = append(ignore, "nonce")
 	}
 	if was.Type == event.TaskCompleted {
-		ignore = append(ignore, "duration_ms", "call") // which earlier versions do not have
+		ignore = append(ignore, "duration_ms", "call") // earlier versions do not record these
 	}
 	if p.header.Calls == realCalls && p.exchange > 0 {
 		ignore = append(ignore, "fire_at", "fired_at", "scheduled_for", "duration_ms")

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// State is where an execution stands at a moment of its recording.
+// State is the state of an execution at a moment of its recording.
 type State struct {
 	Execution string          `json:"execution"`
 	Workflow  string          `json:"workflow"`
@@ -18,17 +18,17 @@ type State struct {
 	At        time.Time       `json:"at"`
 	Elapsed   time.Duration   `json:"-"` // since the start of the recording
 	ElapsedMS int64           `json:"elapsed_ms"`
-	Event     int             `json:"event"` // of the recording, the last that is part of it
+	Event     int             `json:"event"` // number of the last event that is included
 	Line      int             `json:"line"`
 	Context   json.RawMessage `json:"context"`
-	Tasks     []OpenTask      `json:"tasks"`  // under way, outermost first
+	Tasks     []OpenTask      `json:"tasks"`  // open tasks, outermost first
 	Timers    []OpenTimer     `json:"timers"` // pending
 	WaitsFor  []string        `json:"waits_for"`
 	Output    json.RawMessage `json:"output,omitempty"`
 	Error     *event.Problem  `json:"error,omitempty"`
 }
 
-// OpenTask is a task that is under way.
+// OpenTask is a task that has begun and not ended.
 type OpenTask struct {
 	Task      string                     `json:"task"` // its run
 	Name      string                     `json:"name"`
@@ -38,13 +38,13 @@ type OpenTask struct {
 	Since     time.Time                  `json:"since"`
 	Input     json.RawMessage            `json:"input"`
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
-	Context   json.RawMessage            `json:"context,omitempty"` // of a branch, where it has its own
+	Context   json.RawMessage            `json:"context,omitempty"` // of a branch that has its own
 	At        *Place                     `json:"at,omitempty"`
 }
 
 // OpenTimer is a timer that has not fired yet.
 type OpenTimer struct {
-	Task    string        `json:"task,omitempty"` // "" if it is the workflow's
+	Task    string        `json:"task,omitempty"` // "" for a timer of the workflow
 	Kind    string        `json:"kind"`
 	Key     string        `json:"key,omitempty"`
 	Due     time.Time     `json:"due"`
@@ -52,7 +52,7 @@ type OpenTimer struct {
 	DueInMS int64         `json:"due_in_ms"`
 }
 
-// states are those of all executions that have begun, at the moment of the replay.
+// states returns the states of all executions at the moment of the replay.
 func (p *replay) states() []State {
 	if len(p.order) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (p *replay) states() []State {
 	return out
 }
 
-// moment is the time at which the replay has stopped.
+// moment returns the time at which the replay stopped.
 func (p *replay) moment() time.Time {
 	asked := p.by.opts.At
 	switch {
@@ -78,7 +78,7 @@ func (p *replay) moment() time.Time {
 	}
 }
 
-// describe says where an execution stands.
+// describe returns the state of an execution.
 func (w *walk) describe(at time.Time) State {
 	s := w.state
 	out := State{

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// walk follows the history of one execution: what it decided is decided again,
-// and what came in is taken as it is recorded, once it has been looked at.
+// walk follows the history of one execution. It makes each decision again and applies
+// each recorded input after checking it.
 type walk struct {
 	*replay
 
@@ -24,10 +24,10 @@ type walk struct {
 	started event.Event
 	from    int // index of its first event
 
-	made   []event.Event          // decided, and not seen in the recording yet
-	asked  map[string]event.Event // requests that are under way, by run
-	last   event.Event            // that was seen
-	failed *event.Problem         // with which the engine gave it up
+	made   []event.Event          // decided but not yet seen in the recording
+	asked  map[string]event.Event // open requests, by task run
+	last   event.Event            // the last event that was seen
+	failed *event.Problem         // the error with which the engine gave it up
 }
 
 // begin starts the execution.
@@ -78,7 +78,8 @@ func (w *walk) choose(e event.Event, s event.Started) *document {
 	return best
 }
 
-// first is the document that the execution began with: it may have been migrated since.
+// first returns the document that the execution began with, which may have been migrated
+// since.
 func (w *walk) first() *document {
 	for _, e := range w.entries {
 		var m event.Migrated
@@ -89,7 +90,7 @@ func (w *walk) first() *document {
 	return w.main
 }
 
-// migrate goes on with another document, from which all that has happened has to follow.
+// migrate continues with another document, from which the whole history must follow.
 func (w *walk) migrate(e event.Event) {
 	var m event.Migrated
 	if err := decide.DecodeData(e, &m); err != nil {
@@ -109,13 +110,13 @@ func (w *walk) migrate(e event.Event) {
 			return
 		}
 		w.env, w.state = env, state
-		clear(w.asked) // what is under way was asked by the document before
+		clear(w.asked) // the old document made those requests
 	}
 	w.doc = to
 	w.apply(e)
 }
 
-// history is that of an execution, up to an entry of the recording.
+// history returns the events of an execution before entry end.
 func (p *replay) history(execution string, end int) (out []event.Event) {
 	for _, e := range p.entries[:end] {
 		if e.Execution == execution {
@@ -125,8 +126,8 @@ func (p *replay) history(execution string, end int) (out []event.Event) {
 	return out
 }
 
-// migration finds out whether the execution, which has not ended, may be migrated to the
-// changed document.
+// migration reports whether the running execution may be migrated to the changed
+// document.
 func (p *replay) migration() *Migration {
 	_, err := decide.Rebuild(p.env(p.main), p.history(p.header.ID, len(p.entries)))
 	if err == nil {
@@ -156,7 +157,7 @@ func (w *walk) take(e event.Event) {
 	w.last = e
 }
 
-// incoming reports whether an event came to its execution, and was not decided by it.
+// incoming reports whether an event is an input of its execution, not its decision.
 func incoming(e event.Event) bool {
 	switch e.Type {
 	case event.TimerScheduled, event.TimerCancelled:
@@ -168,7 +169,7 @@ func incoming(e event.Event) bool {
 	}
 }
 
-// match compares an event with what was decided.
+// match compares an event with the decided ones.
 func (w *walk) match(e event.Event) {
 	i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task })
 	if i < 0 || slices.ContainsFunc(w.made[:i], func(m event.Event) bool { return !independent(m.Task, e.Task) }) {
@@ -186,7 +187,7 @@ func (w *walk) match(e event.Event) {
 	w.made = slices.Delete(w.made, i, i+1)
 }
 
-// independent reports whether two runs belong to different branches of one fork.
+// independent reports whether two task runs belong to different branches of one fork.
 func independent(a, b string) bool {
 	x, y := strings.Split(event.ParseRun(a).Ref, "/"), strings.Split(event.ParseRun(b).Ref, "/")
 	for i := range min(len(x), len(y)) {
@@ -197,7 +198,7 @@ func independent(a, b string) bool {
 	return false
 }
 
-// apply lets an event have its consequences.
+// apply applies an event.
 func (w *walk) apply(e event.Event) {
 	var d decide.Decision
 	applied, err := w.decide(e, &d)
@@ -213,7 +214,7 @@ func (w *walk) apply(e event.Event) {
 	w.decided(&d)
 }
 
-// decide is decide's own, and takes its end for an error.
+// decide calls decide's Apply and turns a panic into an error.
 func (w *walk) decide(e event.Event, d *decide.Decision) (applied bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -223,7 +224,7 @@ func (w *walk) decide(e event.Event, d *decide.Decision) (applied bool, err erro
 	return w.state.Apply(w.env, e, d)
 }
 
-// decided takes note of what a decision has led to.
+// decided records the effects of a decision.
 func (w *walk) decided(d *decide.Decision) {
 	w.made = append(w.made, d.History[1:]...)
 	for _, e := range d.Publish {
@@ -232,7 +233,7 @@ func (w *walk) decided(d *decide.Decision) {
 			w.asked[e.Task] = e
 		case event.ExecutionStarted:
 			w.starts[e.Execution] = e
-		case event.TaskCompleted: // of a child, to its parent
+		case event.TaskCompleted: // from a child to its parent
 			w.ends[w.state.Execution] = e
 		default:
 			if !strings.HasPrefix(string(e.Type), event.Prefix) {
@@ -242,8 +243,8 @@ func (w *walk) decided(d *decide.Decision) {
 	}
 }
 
-// gaveUp takes the end of an execution that the engine gave up, which is not a
-// decision: it came of what went wrong outside.
+// gaveUp accepts the end of an execution that the engine gave up. It is not a decision,
+// because its cause lies outside.
 func (w *walk) gaveUp(e event.Event) bool {
 	var ended event.Ended
 	if e.Type != event.WorkflowFailed || decide.DecodeData(e, &ended) != nil || ended.Error == nil {
@@ -257,17 +258,17 @@ func (w *walk) gaveUp(e event.Event) bool {
 	return true
 }
 
-// unexpected is an event that does not happen any more.
+// unexpected reports an event that the replay does not produce.
 func (w *walk) unexpected(e event.Event, replayed string) {
 	w.differs(&Difference{What: "unexpected", Recorded: described(e), Replayed: replayed}, nil)
 }
 
-// broken is an event that the engine cannot take.
+// broken reports an event that the engine cannot apply.
 func (w *walk) broken(e event.Event, err error) {
 	w.differs(&Difference{What: "unexpected", Recorded: described(e), Replayed: "the engine cannot take it: " + cut(err.Error())}, nil)
 }
 
-// doing is what an execution does when nothing was decided.
+// doing describes what an execution does if nothing was decided.
 func (w *walk) doing() string {
 	if w.state.Status.Ended() {
 		return "the execution has ended: it is " + string(w.state.Status)
@@ -279,7 +280,7 @@ func (w *walk) doing() string {
 	return cut(text)
 }
 
-// leftover is what was decided and is not in the recording, if it goes on to its end.
+// leftover reports a decided event that is missing from a finished recording.
 func (w *walk) leftover() {
 	if len(w.made) == 0 || !w.Finished() {
 		return
@@ -291,7 +292,7 @@ func (w *walk) leftover() {
 	w.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: described(want), task: want.Task}, nil)
 }
 
-// result is how the execution has ended by now.
+// result returns how the execution has ended so far.
 func (w *walk) result() *Result {
 	r := &Result{Status: w.state.Status, Error: w.state.Error}
 	switch {
@@ -303,7 +304,7 @@ func (w *walk) result() *Result {
 	return r
 }
 
-// check looks at what came in before it is taken.
+// check checks an input before it is applied.
 func (w *walk) check(e event.Event) {
 	switch e.Type {
 	case event.EventReceived:
@@ -314,7 +315,7 @@ func (w *walk) check(e event.Event) {
 	}
 }
 
-// checkArrival looks for the event from outside that a history tells of.
+// checkArrival finds the event from outside that a history event records.
 func (w *walk) checkArrival(e event.Event) {
 	envelope, _ := dataOf(e.Data).(map[string]any)
 	key := arrivalKey(expr.Text(envelope["source"]), expr.Text(envelope["id"]))
@@ -337,7 +338,7 @@ func (w *walk) checkArrival(e event.Event) {
 
 func arrivalKey(source, id string) string { return source + " " + id }
 
-// checkResult works a task's result out again, where that is possible.
+// checkResult recomputes the result of a task, if possible.
 func (w *walk) checkResult(e event.Event) {
 	asked, ok := w.asked[e.Task]
 	if !ok {
@@ -371,7 +372,7 @@ func (w *walk) checkResult(e event.Event) {
 	w.checkCall(e, task, scope)
 }
 
-// checkChild compares what a task came to that ran another execution.
+// checkChild compares the result of a task that ran a child execution.
 func (w *walk) checkChild(e event.Event) {
 	id, ok := strings.CutSuffix(e.ID, "/parent")
 	child := w.walks[id]
@@ -388,7 +389,7 @@ func (w *walk) checkChild(e event.Event) {
 	}
 }
 
-// compare compares a recorded result with what a task comes to now.
+// compare compares a recorded result with the replayed one.
 func (w *walk) compare(what string, e event.Event, now event.Completed) (*Difference, *difference) {
 	data := event.Encode(now)
 	g := w.likeness("duration_ms", "call").between(e.Data, data)
@@ -400,8 +401,8 @@ func (w *walk) compare(what string, e event.Event, now event.Completed) (*Differ
 	return &Difference{What: what, Recorded: described(e), Replayed: described(replayed)}, g
 }
 
-// soften passes over a difference where the execution is still running: a new one would
-// differ there, and this one keeps what it has come to.
+// soften tolerates a difference in the result of a running execution: it keeps its
+// recorded result, even though a new execution would have another one.
 func (w *walk) soften(d *Difference, g *difference) {
 	if !w.doc.changed() || w.Finished() {
 		w.differs(d, g)

@@ -14,14 +14,14 @@ import (
 // Describe returns an event in words that the author of a workflow understands.
 func Describe(e event.Event) string { return described(e) }
 
-// described is an event in words that the author of a workflow understands.
+// described implements Describe.
 func described(e event.Event) string {
 	switch e.Type {
 	case "":
 		return "nothing"
 	case event.ExecutionStarted:
 		var s event.Started
-		_ = json.Unmarshal(e.Data, &s) // what cannot be read is shown as it is
+		_ = json.Unmarshal(e.Data, &s) // unreadable data is shown as it is
 		return fmt.Sprintf("execution %s of %s.%s starts with input %s", e.Execution, s.Namespace, s.Name, excerpt(s.Input))
 	case event.TaskRequested:
 		return named(e) + " begins"
@@ -35,14 +35,14 @@ func described(e event.Event) string {
 		return closing(e)
 	case event.ExecutionMigrated:
 		var m event.Migrated
-		_ = json.Unmarshal(e.Data, &m) // what cannot be read is shown as it is
+		_ = json.Unmarshal(e.Data, &m) // unreadable data is shown as it is
 		return fmt.Sprintf("execution %s is migrated from version %s to %s by %s", e.Execution, m.FromVersion, m.Version, m.By)
 	default:
 		return fmt.Sprintf("%s %s", strings.TrimPrefix(string(e.Type), event.Prefix), excerpt(e.Data))
 	}
 }
 
-// named is the task of an event with what tells its run from others.
+// named returns the task run of an event in words.
 func named(e event.Event) string {
 	if e.Task == "" {
 		return "the workflow"
@@ -51,7 +51,7 @@ func named(e event.Event) string {
 	return "task " + history.Run(run.Ref[strings.LastIndexByte(run.Ref, '/')+1:], run.Iteration, run.Attempt)
 }
 
-// ending is how a task ended.
+// ending describes how a task ended.
 func ending(e event.Event) string {
 	var c event.Completed
 	if json.Unmarshal(e.Data, &c) != nil {
@@ -71,10 +71,10 @@ func ending(e event.Event) string {
 	}
 }
 
-// timed says what a timer is for, and what becomes of it.
+// timed describes what a timer is for and what happens to it.
 func timed(e event.Event) string {
 	var t event.TimerChange
-	_ = json.Unmarshal(e.Data, &t) // what cannot be read is zero
+	_ = json.Unmarshal(e.Data, &t) // unreadable data is zero
 	what := "wait"
 	switch {
 	case t.Kind == event.RetryTimer:
@@ -98,7 +98,7 @@ func timed(e event.Event) string {
 	}
 }
 
-// by names the operator who has done something, if one has.
+// by returns ", by " and the operator, if there is one.
 func by(operator string) string {
 	if operator == "" {
 		return ""
@@ -113,14 +113,14 @@ func received(e event.Event) string {
 		ID     string          `json:"id"`
 		Data   json.RawMessage `json:"data"`
 	}
-	_ = json.Unmarshal(e.Data, &envelope) // what cannot be read is empty
+	_ = json.Unmarshal(e.Data, &envelope) // unreadable data is empty
 	return fmt.Sprintf("event %s from %s (id %s) arrives with %s", envelope.Type, envelope.Source, envelope.ID, excerpt(envelope.Data))
 }
 
-// closing is how a workflow ended.
+// closing describes how a workflow ended.
 func closing(e event.Event) string {
 	var end event.Ended
-	_ = json.Unmarshal(e.Data, &end) // what cannot be read is empty
+	_ = json.Unmarshal(e.Data, &end) // unreadable data is empty
 	switch {
 	case e.Type == event.WorkflowCompleted:
 		return "the workflow completes with " + excerpt(end.Output)
@@ -137,7 +137,7 @@ func closing(e event.Event) string {
 	}
 }
 
-// excerpt is JSON as a message shows it.
+// excerpt returns JSON as messages show it.
 func excerpt(data []byte) string {
 	if len(data) == 0 {
 		return "nothing"
@@ -145,7 +145,7 @@ func excerpt(data []byte) string {
 	return cut(string(data))
 }
 
-// longest is how much of a piece of data a message shows, in bytes.
+// longest is the maximum length of data in a message, in bytes.
 const longest = 160
 
 func cut(text string) string {

@@ -13,57 +13,58 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// rules follow the tasks of a history through the document: which one begins after which,
-// when one that holds others ends, and what it yields. They evaluate nothing: what
-// follows from data is taken from the history.
+// rules follow the tasks of a history through the document: which task begins after
+// which, when an enclosing task ends, and what its output is. They evaluate no
+// expressions: what depends on data is taken from the history.
 type rules struct {
 	def    *dsl.Definition
 	id     string
 	broken breaks
 
 	root  frame
-	open  map[string]*frame // tasks under way, by their runs
+	open  map[string]*frame // open tasks by their runs
 	ended *frame            // the task that ended last
-	owing []*frame          // tasks with others inside of which one has ended, since something came from outside
+	owing []*frame          // enclosing tasks with an inner task that has ended since the last event from outside
 }
 
-// frame is a task under way, and what has become of those inside it.
+// frame is an open task and the state of the tasks inside it.
 type frame struct {
-	task   *dsl.Task // of the workflow one without a reference
+	task   *dsl.Task // the workflow's task has no reference
 	run    event.Run
 	parent *frame
-	branch int // its place among those of its parent
+	branch int // its index among the tasks of its parent
 
 	part    string    // the list that runs: "do", "try", "catch/do", "foreach/do"
 	at      event.Run // the last task of that list that began or was skipped
-	last    int       // its place there, -1 if there was none
+	last    int       // its index, -1 if there was none
 	next    string    // the flow directive with which it ended
-	well    bool      // it ended well
+	well    bool      // it succeeded
 	output  json.RawMessage
-	ending  bool   // one inside has ended with "end"
-	failing bool   // one inside has failed, and that is not dealt with yet
-	owes    string // the run that has ended inside, upon which something has to follow at once
+	ending  bool   // an inner task ended with "end"
+	failing bool   // an inner task failed, and the failure is not handled yet
+	owes    string // the inner run that ended and that something must follow at once
 
 	branches []branchEnd
 }
 
-// branchEnd is what became of a branch of a fork.
+// branchEnd is the result of a branch of a fork.
 type branchEnd struct {
 	over, well, cancelled bool
-	output                json.RawMessage // nil if it is not known
+	output                json.RawMessage // nil if unknown
 }
 
 func newRules(def *dsl.Definition, id string, broken breaks) *rules {
 	return &rules{def: def, id: id, broken: broken, root: frame{task: &dsl.Task{Kind: dsl.Do, Do: def.Do}, last: -1}, open: map[string]*frame{}}
 }
 
-// stop ends the rules: what an operator has done, or a failure of the engine, is not in the document.
+// stop ends the checks: operator actions and failures of the engine are not in the
+// document.
 func (r *rules) stop() { r.open, r.owing, r.ended = nil, nil, nil }
 
 func (r *rules) stopped() bool { return r.open == nil }
 
-// settle is called before an event from outside is taken: what follows from the one before
-// has happened by then.
+// settle is called before an event from outside: by then all consequences of the previous
+// one must have happened.
 func (r *rules) settle() {
 	for _, f := range r.owing {
 		if f.owes != "" {
@@ -74,7 +75,7 @@ func (r *rules) settle() {
 	r.owing = r.owing[:0]
 }
 
-// outside reports whether an event of a history came from outside, and was not decided.
+// outside reports whether an event of a history came from outside, not from a decision.
 func outside(e event.Event) bool {
 	number, own := strings.CutPrefix(e.ID, e.Execution+"/")
 	return !own || number == "" || strings.Trim(number, "0123456789") != ""
@@ -87,7 +88,7 @@ func (f *frame) name() string {
 	return f.run.String()
 }
 
-// begins takes in that a run begins.
+// begins records the begin of a task run.
 func (r *rules) begins(e event.Event, run event.Run) {
 	task := r.def.Task(run.Ref)
 	if r.stopped() || task == nil {
@@ -104,7 +105,8 @@ func (r *rules) begins(e event.Event, run event.Run) {
 	}
 }
 
-// around finds the task that a run stands in, the list there, and the place in that.
+// around finds the enclosing task of a run, the list that contains the run, and its index
+// there.
 func (r *rules) around(run event.Run) (parent *frame, part string, at int) {
 	ref := run.Ref
 	slash := strings.LastIndexByte(ref, '/')
@@ -135,7 +137,7 @@ func (r *rules) around(run event.Run) (parent *frame, part string, at int) {
 	}
 }
 
-// cutLast cuts a reference before its last part.
+// cutLast splits a reference before its last part.
 func cutLast(ref string) (before, last string) {
 	i := strings.LastIndexByte(ref, '/')
 	if i < 0 {
@@ -144,7 +146,8 @@ func cutLast(ref string) (before, last string) {
 	return ref[:i], ref[i+1:]
 }
 
-// follows holds a task that begins, or is skipped, against the one before it in its list.
+// follows checks that a task that begins or is skipped comes after the previous one in
+// its list.
 func (r *rules) follows(parent *frame, part string, at int, run event.Run) {
 	parent.owes = ""
 	if parent.task.Kind == dsl.Fork {
@@ -163,7 +166,7 @@ func (r *rules) follows(parent *frame, part string, at int, run event.Run) {
 	parent.next, parent.well, parent.failing, parent.output = "", false, false, nil
 }
 
-// follower is the place of the task that comes after the last one; -1 if none does.
+// follower returns the index of the task that comes next; -1 if none does.
 func (f *frame) follower(part string) int {
 	switch f.next {
 	case "", dsl.Continue:
@@ -175,7 +178,7 @@ func (f *frame) follower(part string) int {
 	}
 }
 
-// list is a list of tasks inside, nil if it is none that the rules know.
+// list returns an inner list of tasks.
 func (f *frame) list(part string) dsl.TaskList {
 	switch part {
 	case "try":
@@ -189,7 +192,7 @@ func (f *frame) list(part string) dsl.TaskList {
 	}
 }
 
-// ends takes in that a run has ended, whose own time may be up.
+// ends records the end of a task run. late reports whether its time limit has expired.
 func (r *rules) ends(e event.Event, run event.Run, c *event.Completed, late bool) {
 	if r.stopped() {
 		return
@@ -203,7 +206,7 @@ func (r *rules) ends(e event.Event, run event.Run, c *event.Completed, late bool
 			r.over(parent, at, branchEnd{over: true, well: true}, run)
 		}
 		return
-	case f == nil: // an output that is no good makes a failure of a success
+	case f == nil: // an invalid output turns a success into a failure
 		if r.ended != nil && r.ended.run == run && !c.Success {
 			r.fails(r.ended)
 		}
@@ -225,8 +228,8 @@ func (r *rules) ends(e event.Event, run event.Run, c *event.Completed, late bool
 	}
 }
 
-// lost holds a fork whose branches compete and that has failed against these: it goes on
-// until the last one has failed, unless its own time is up.
+// lost checks a competing fork that failed: it runs until its last branch has failed,
+// unless its time limit expires.
 func (r *rules) lost(f *frame, late bool) {
 	if f.branches == nil || !f.task.Fork.Compete || late || slices.ContainsFunc(f.branches, func(b branchEnd) bool { return b.well }) {
 		return
@@ -236,7 +239,7 @@ func (r *rules) lost(f *frame, late bool) {
 	}
 }
 
-// fails takes in that a task has failed: what is around it fails, too, or deals with it, at once.
+// fails records a failure: the enclosing task must fail or handle it at once.
 func (r *rules) fails(f *frame) {
 	p := f.parent
 	if p == nil {
@@ -265,7 +268,7 @@ func (r *rules) owe(f *frame, run event.Run) {
 	r.owing = append(r.owing, f)
 }
 
-// left is how many branches of a fork have not ended.
+// left returns how many branches of a fork have not ended.
 func (f *frame) left() (n int) {
 	for _, b := range f.branches {
 		if !b.over {
@@ -275,7 +278,7 @@ func (f *frame) left() (n int) {
 	return n
 }
 
-// succeeds takes in that a task has ended well.
+// succeeds records a success.
 func (r *rules) succeeds(f *frame, c *event.Completed) {
 	p := f.parent
 	if p == nil {
@@ -299,8 +302,8 @@ func (r *rules) succeeds(f *frame, c *event.Completed) {
 	r.over(p, f.branch, end, f.run)
 }
 
-// holds reports whether a task holds others: then the history has its output as the
-// document transforms it.
+// holds reports whether the history records the output of a task after the document's
+// transformation, as it does for tasks that enclose others.
 func holds(t *dsl.Task) bool {
 	switch t.Kind {
 	case dsl.Do, dsl.For, dsl.Fork, dsl.Try, dsl.Listen, dsl.Wait:
@@ -310,10 +313,10 @@ func holds(t *dsl.Task) bool {
 	}
 }
 
-// over takes in that a task inside another one is done with, upon which that one goes on.
+// over records that an inner task has ended, so the enclosing one must continue.
 func (r *rules) over(p *frame, at int, end branchEnd, run event.Run) {
 	switch {
-	case p.task.Kind == dsl.Listen: // it may well wait for the next event
+	case p.task.Kind == dsl.Listen: // it may wait for the next event
 		return
 	case p.branches == nil:
 		r.owe(p, run)
@@ -325,14 +328,14 @@ func (r *rules) over(p *frame, at int, end branchEnd, run event.Run) {
 	}
 }
 
-// waits takes in that a try has set a timer for its next attempt.
+// waits records that a try has set a timer for its next attempt.
 func (r *rules) waits(task string) {
 	if f := r.open[task]; f != nil {
 		f.owes = ""
 	}
 }
 
-// whole holds a task with others inside that has ended well against what became of these.
+// whole checks the success of an enclosing task against the tasks inside.
 func (r *rules) whole(f *frame, c *event.Completed) {
 	if f.failing {
 		r.broken("a failure is dealt with", r.id, "%s ended well, and one inside had failed", f.run)
@@ -346,8 +349,8 @@ func (r *rules) whole(f *frame, c *event.Completed) {
 	}
 }
 
-// listed is about a task with a list of others: the last of these is its end, and what
-// that yields is what it yields.
+// listed checks a task with a list of others: it ends with the last of them and has its
+// output.
 func (r *rules) listed(f *frame, c *event.Completed) {
 	if f.last < 0 {
 		return
@@ -361,7 +364,7 @@ func (r *rules) listed(f *frame, c *event.Completed) {
 	}
 }
 
-// forked is about a fork: it ends with all of its branches, or with one that has won.
+// forked checks a fork: it ends when all branches have ended, or when one has won.
 func (r *rules) forked(f *frame, c *event.Completed) {
 	well, known := 0, true
 	for _, b := range f.branches {
@@ -389,7 +392,7 @@ func (r *rules) forked(f *frame, c *event.Completed) {
 	}
 }
 
-// won holds the output of a fork whose branches compete against theirs.
+// won checks that the output of a competing fork is that of a branch.
 func (r *rules) won(f *frame, c *event.Completed) {
 	if f.task.Output.As != nil {
 		return
@@ -402,7 +405,7 @@ func (r *rules) won(f *frame, c *event.Completed) {
 	r.broken("a fork yields what its branches yield", r.id, "%s yields %s, as none of its branches does", f.run, c.Output)
 }
 
-// closes takes in that the execution has completed.
+// closes records that the execution has completed.
 func (r *rules) closes(e event.Event) {
 	if r.stopped() || e.Type != event.WorkflowCompleted {
 		return
@@ -417,7 +420,7 @@ func (r *rules) closes(e event.Event) {
 	}
 }
 
-// sameData reports whether two texts in JSON are the same data.
+// sameData reports whether two JSON texts contain the same data.
 func sameData(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

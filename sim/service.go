@@ -11,47 +11,48 @@ import (
 	"flunq.io/flunq/engine/delivery"
 )
 
-// service is one instance of a service as a coroutine: it runs until its next
-// command, then somebody else may have a turn.
+// service is one instance of an engine service, run as a coroutine: it runs until its
+// next command, then another service may have a turn.
 type service struct {
 	process       *process
 	consumerGroup *consumerGroup
-	consumer      string // as which it reads
+	consumer      string // the name as which it reads
 	engine.Service
 
-	context context.Context //nolint:containedctx // that of its steps, until the first of them
+	context context.Context //nolint:containedctx // passed to its first step
 	next    func() (struct{}, bool)
 	end     func()
 	yield   func(struct{}) bool
 
 	hash uint64   // of its name
-	luck []uint64 // see world.luck
+	luck []uint64 // see simulation.luck
 
-	tenant string // of the message that it has begun with last
+	tenant string // of the message that it began last
 
 	turns    uint64
-	commands uint64    // so far, of this life of its process
+	commands uint64    // sent by this incarnation of its process
 	calls    uint64    // likewise
 	parked   bool      // between two steps, with nothing to do
-	asleep   bool      // in the middle of a step, until wake
-	waits    bool      // in the middle of a step, in a read, until wake or something is written
-	calling  bool      // in the middle of a step, until a call from outside is back
+	asleep   bool      // within a step, until wake
+	waits    bool      // within a step, blocked in a read until wake or until something is written
+	calling  bool      // within a step, until a call returns
 	called   bool      // something was written that it may have to read
-	active   bool      // it is among the world's active ones
-	late     uint64    // in the middle of a step, until nothing else happens: see tardy
-	wake     time.Time // zero: none
+	active   bool      // it is in simulation.active
+	late     uint64    // within a step, until nothing else happens: see tardy
+	wake     time.Time // zero: not scheduled
 	err      error     // of the last step
 }
 
 func newService(ctx context.Context, p *process, consumerGroup *consumerGroup, s engine.Service) *service {
 	consumer := consumerGroup.group + "-" + p.name()
 	if consumerGroup.fires() {
-		consumer = s.Name // each of them is one of its own
+		consumer = s.Name // each timer service reads under its own name
 	}
 	return &service{process: p, consumerGroup: consumerGroup, consumer: consumer, Service: s, context: ctx, hash: hashed(s.Name), parked: true}
 }
 
-// resume lets a service go on, or begin: most of a world's never do.
+// resume continues a service, or starts its coroutine: most services of a simulation
+// never run.
 func (s *service) resume() {
 	if s.next == nil {
 		s.next, s.end = iter.Pull(s.steps)
@@ -59,7 +60,7 @@ func (s *service) resume() {
 	s.next()
 }
 
-// steps does one step after the other.
+// steps runs one step after another.
 func (s *service) steps(yield func(struct{}) bool) {
 	s.yield = yield
 	roomy()
@@ -72,8 +73,8 @@ func (s *service) steps(yield func(struct{}) bool) {
 	}
 }
 
-// roomy makes the stack of a coroutine as large at once as most steps need it, which
-// otherwise would be copied each time that it doubles.
+// roomy grows the stack of a coroutine to the size that most steps need. Otherwise the
+// runtime would copy the stack each time it doubles.
 //
 //go:noinline
 func roomy() byte {
@@ -87,14 +88,15 @@ func (s *service) stop() {
 	}
 }
 
-// pause hands the turn back to the world; it is false once the world has ended.
+// pause hands the turn back to the simulation; it returns false once the simulation has
+// ended.
 func (s *service) pause() bool { return s.yield(struct{}{}) }
 
-// rests reports whether a service has nothing to do before something is written, or its
-// time has come.
+// rests reports whether a service has nothing to do until something is written or its
+// wake time comes.
 func (s *service) rests() bool { return s.parked || s.waits }
 
-// free reports whether a service has nothing to do, and was not called either.
+// free reports whether a service rests and was not woken.
 func (s *service) free() bool { return s.rests() && !s.called }
 
 // ready reports whether a service can have a turn now.
@@ -113,10 +115,10 @@ func (s *service) ready(now time.Time) bool {
 	}
 }
 
-// idle reports whether nothing but a call can give it a turn.
+// idle reports whether only a wake-up can give the service a turn.
 func (s *service) idle() bool { return s.parked && !s.called && s.wake.IsZero() }
 
-// call gives a service a turn as soon as it can have one.
+// call wakes a service: it gets a turn as soon as possible.
 func (w *simulation) call(s *service) {
 	s.called = true
 	if !s.active {
@@ -125,7 +127,7 @@ func (w *simulation) call(s *service) {
 	}
 }
 
-// settle takes those out of the active ones that are idle by now.
+// settle removes idle services from the active ones.
 func (w *simulation) settle() {
 	w.active = slices.DeleteFunc(w.active, func(s *service) bool {
 		s.active = !s.idle()
@@ -133,9 +135,9 @@ func (w *simulation) settle() {
 	})
 }
 
-// choose picks the service that has the next turn, nil if none is ready. It is a
-// function of the seed and of how often each service has had a turn, so that
-// leaving one out changes nothing for the others.
+// choose returns the service that has the next turn, nil if none is ready. The choice
+// depends only on the seed and on how many turns each service has had, so leaving out one
+// service does not affect the others.
 func (w *simulation) choose() *service {
 	var best *service
 	var lowest uint64
@@ -150,14 +152,14 @@ func (w *simulation) choose() *service {
 	return best
 }
 
-// How long a service pauses after a fault, and when others have to finish first,
-// as in the engine's own loop.
+// How long a service pauses after a fault, and how long if other services have to finish
+// first, as in the engine's own loop.
 const (
 	rest   = 200 * time.Millisecond
 	breath = 5 * time.Millisecond
 )
 
-// upNext is the service that has the next turn, which may have been chosen already.
+// upNext returns the service that has the next turn, which may have been chosen already.
 func (w *simulation) upNext() *service {
 	s := w.next
 	if w.next = nil; s != nil {
@@ -169,26 +171,26 @@ func (w *simulation) upNext() *service {
 	return s
 }
 
-// Choice is a number that follows from a seed and a name.
+// Choice returns a pseudorandom number that depends on seed and name only.
 func Choice(seed uint64, name string) uint64 {
 	return Draw(seed, name, 0)
 }
 
-// Draw is the Choice of a count: one of many that have a name in common.
+// Draw is like Choice for the count-th number of the same name.
 func Draw(seed uint64, name string, count uint64) uint64 {
 	return mix(seed, hashed(name), count)
 }
 
-// hashed is a name as a number.
+// hashed returns the FNV-1a hash of name.
 func hashed(name string) uint64 {
-	h := uint64(14695981039346656037) // FNV-1a
+	h := uint64(14695981039346656037)
 	for i := range len(name) {
 		h = (h ^ uint64(name[i])) * 1099511628211
 	}
 	return h
 }
 
-// mix is a number that follows from a seed, a hash and a count.
+// mix returns a pseudorandom number that depends on seed, hash and count only.
 func mix(seed, hash, count uint64) uint64 {
 	x := hash ^ seed*0x9e3779b97f4a7c15 ^ count*0xbf58476d1ce4e5b9
 	x ^= x >> 31
@@ -198,7 +200,7 @@ func mix(seed, hash, count uint64) uint64 {
 	return x ^ x>>32
 }
 
-// turn lets a service run until its next command.
+// turn runs a service until its next command.
 func (w *simulation) turn(s *service) {
 	s.turns++
 	w.turns++
@@ -214,10 +216,10 @@ func (w *simulation) turn(s *service) {
 	}
 }
 
-// parked sees to a service that has ended a step.
+// parked schedules a service that has ended a step.
 func (w *simulation) parked(s *service) {
 	if w.cfg.Waits > 0 && s.consumerGroup.fires() && s.err == nil {
-		s.wake = w.clock.now // to wait in its next read
+		s.wake = w.clock.now // to block in its next read
 		return
 	}
 	if s.idle() && s.err == nil {
@@ -231,7 +233,7 @@ func (w *simulation) parked(s *service) {
 	case s.err != nil && s.process.dead:
 		return
 	case s.err != nil && (errors.Is(s.err, errLost) || errors.Is(s.err, errCrashed)):
-		s.wake = w.clock.now.Add(rest) // as the engine's own loop does after an error
+		s.wake = w.clock.now.Add(rest) // like the engine's own loop after an error
 		return
 	case s.err != nil:
 		w.failure = s.err
@@ -242,7 +244,7 @@ func (w *simulation) parked(s *service) {
 	}
 	until, through := w.through(s)
 	if !through {
-		w.rouse(s) // where one found work, there may be more
+		w.rouse(s) // there may be more work
 		return
 	}
 	s.wake = until
@@ -250,8 +252,8 @@ func (w *simulation) parked(s *service) {
 	w.settle()
 }
 
-// beforeRest gives those a turn that look after what is under way, before the
-// clock moves. It reports whether there was anybody.
+// beforeRest wakes the services that renew leases before the clock moves. It reports
+// whether there were any.
 func (w *simulation) beforeRest() bool {
 	found := false
 	for _, s := range w.renewals() {
@@ -264,8 +266,8 @@ func (w *simulation) beforeRest() bool {
 	return found
 }
 
-// busy reports whether an executor of a process is in the middle of a step, and
-// its process on its feet.
+// busy reports whether an executor of a process is within a step, and the process is not
+// frozen.
 func (w *simulation) busy(p *process) bool {
 	for _, s := range w.active {
 		if s.process == p && s.Group == "executor" && !s.parked && !w.clock.now.Before(p.frozen) {
@@ -275,7 +277,8 @@ func (w *simulation) busy(p *process) bool {
 	return false
 }
 
-// nextWake is the earliest moment at which a service wants a turn; zero if there is none.
+// nextWake returns the earliest time at which a service wants a turn; zero if there is
+// none.
 func (w *simulation) nextWake() time.Time {
 	next := w.nextRise()
 	for _, s := range w.active {
@@ -289,13 +292,12 @@ func (w *simulation) nextWake() time.Time {
 	return next
 }
 
-// nextRise is when the next process that is dead or stands still goes on; zero if
-// there is none.
+// nextRise returns when the next dead or frozen process continues; zero if there is none.
 func (w *simulation) nextRise() time.Time {
 	var next time.Time
 	for _, p := range w.processes {
 		if p.dead && !p.again.After(w.clock.now) {
-			return w.clock.now // a clock that jumps has passed it
+			return w.clock.now // the clock jumped past its restart
 		}
 		for _, at := range []time.Time{p.again, p.frozen, p.grace} {
 			if at.After(w.clock.now) && (next.IsZero() || at.Before(next)) {
@@ -306,7 +308,7 @@ func (w *simulation) nextRise() time.Time {
 	return next
 }
 
-// sleep lets virtual time pass for the service whose turn it is.
+// sleep blocks the current service for d of virtual time.
 func (w *simulation) sleep(ctx context.Context, d time.Duration) error {
 	s := w.current
 	if d <= 0 || s == nil {

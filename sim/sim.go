@@ -1,6 +1,6 @@
-// Package sim runs the real engine inside one process: on an in-memory Redis,
-// with a clock that jumps from one moment at which something happens to the
-// next, and in an order that follows from a seed alone.
+// Package sim runs the real engine inside one process: on an in-memory Redis, with a
+// virtual clock that jumps from one event to the next, and in an order that depends on a
+// seed only.
 package sim
 
 import (
@@ -32,51 +32,53 @@ type Config struct {
 	Seed       uint64
 	Start      time.Time // of the virtual clock; Epoch() if zero
 	Mocks      *mock.Set // nil: calls go out through Transport
-	Onward     bool      // what no mock answers goes out, too
+	Onward     bool      // calls that no mock answers go out, too
 	Transport  http.RoundTripper
 	Secrets    map[string]any
 	Version    string  // of flunq, for $runtime
-	Pace       float64 // virtual seconds for each real one; 0: no waiting at all
-	Remote     bool    // send tasks that only compute through the stream, too
-	Executors  int     // calls that can be under way at once; 64 if 0
+	Pace       float64 // virtual seconds per real second; 0: does not wait at all
+	Remote     bool    // send computed tasks through the stream, too
+	Executors  int     // maximum number of concurrent calls; 64 if 0
 	Limits     decide.Limits
 
-	MaxTime  time.Duration // of the virtual clock, which stops there; 0: none
-	MaxTasks int           // started; 0: none
-	MaxTurns uint64        // that services may have; 0: any number
+	MaxTime  time.Duration // of the virtual clock, which stops there; 0: no limit
+	MaxTasks int           // maximum number of started tasks; 0: no limit
+	MaxTurns uint64        // maximum number of turns of services; 0: no limit
 
-	// Observe, if set, is shown every event of a history as it is committed, in a
-	// slice that it must not keep, and Exchange every one with a mock or the world.
+	// Observe, if set, is called with the events of each commit to a history; it must not
+	// keep the slice. Exchange is called for each exchange with a mock or a real service.
+	// Missed is called for each event that no execution received, before the clock moves
+	// on; not if there is a Plan.
 	Observe  func([]event.Event)
 	Exchange func(mock.Exchange)
-	Missed   func(Missed) // an event that nobody took, when the clock is about to move on; not where there is a Plan
+	Missed   func(Missed)
 
-	Plan       *Plan // of what goes wrong; nil: nothing
-	Processes  int   // that share the work; 1 if 0
+	Plan       *Plan // what goes wrong; nil: nothing
+	Processes  int   // number of engine processes; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
-	Tenants    int   // over which they are spread, Tenant and such as it; 1 if 0
-	Twins      bool  // each tenant has executions of the same ids
+	Tenants    int   // number of tenants that share the executions; 1 if 0
+	Twins      bool  // each tenant has executions with the same ids
 
-	Acts     []Act         // of operators, who let go on in the end what rests
+	Acts     []Act         // of operators, who in the end resume suspended executions
 	Slow     bool          // calls take longer than leases
-	Waits    time.Duration // timer services wait in their reads, and look at the timers at least this often; 0: they ask again when there is something new
-	Thorough bool          // services look for what others may have left, though nothing goes wrong
-	Watchful bool          // what executions wait for is looked at whenever nothing is under way
-	Deadly   uint64        // of all messages that are begun with, the one that whoever does so dies of; 0: none
+	Waits    time.Duration // how long timer services block in their reads; 0: they do not block, but read when there is something new
+	Thorough bool          // services look for abandoned work even without faults
+	Watchful bool          // check what executions wait for whenever nothing is under way
+	Deadly   uint64        // the number of the message that crashes each process that begins it; 0: none
 
 	bug       *bug                      // planted by the tests of the simulator itself
-	acts      []arrival                 // of operators, likewise
-	lethal    string                    // whoever calls this dies of it, likewise
-	fatal     event.Type                // whoever begins with such an event does, likewise
-	breakers  func() *executor.Breakers // those of a process, likewise; nil: it has none
-	retention *engine.Retention         // likewise; nil: as the seed has it
+	acts      []arrival                 // of operators, set by the simulator's tests
+	lethal    string                    // a URL whose callers crash, likewise
+	fatal     event.Type                // a type of event whose consumers crash, likewise
+	breakers  func() *executor.Breakers // of each process, likewise; nil: none
+	retention *engine.Retention         // likewise; nil: depends on the seed
 	record    *recording
-	abroad    []*dsl.Definition // as other tenants have them than the first; nil: all have the same
-	known     *judged           // ends that were found to be right, by all worlds of a search; nil: none
-	replay    *Recording        // what answers the calls, in the place of Mocks and Transport
+	abroad    []*dsl.Definition // the definitions as other tenants have them; nil: all tenants have the same
+	known     *judged           // ends that were found correct, shared by all simulations of a search; nil: none
+	replay    *Recording        // answers the calls instead of Mocks and Transport
 }
 
-// ids are those of the executions that are started.
+// ids returns the ids of the executions that are started.
 func (cfg Config) ids() []string {
 	ids := []string{cfg.ID}
 	for i := 1; i < cfg.Executions; i++ {
@@ -85,26 +87,26 @@ func (cfg Config) ids() []string {
 	return ids
 }
 
-// Epoch is when simulations begin unless told otherwise, so that two runs agree.
+// Epoch is the default start of the virtual clock. It is fixed, so runs are reproducible.
 func Epoch() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-// Result is how a simulation ended.
+// Result is the outcome of a simulation.
 type Result struct {
-	Status  decide.Status // running or waiting: it did not end
+	Status  decide.Status // running or waiting if the execution did not end
 	Output  json.RawMessage
 	Error   *event.Problem
-	Stop    Stop     // why it did not end, "" if it did
-	Waiting []string // for what, one line each
-	Busiest string   // tasks that were started most often, where it was stopped because of their number
-	Missed  []Missed // events that nobody took; not where there is a Plan
+	Stop    Stop     // why it did not end; "" if it did
+	Waiting []string // what it waits for, one line each
+	Busiest string   // the tasks that were started most often, if Stop is TasksUp
+	Missed  []Missed // events that no execution received; not if there is a Plan
 
 	Execution string
-	Tasks     int // started
+	Tasks     int // number of started tasks
 	Events    int // in all histories
 	Elapsed   time.Duration
-	Order     string // hash of what happened in its order: equal for equal seeds
-	Effects   string // hash of the calls that were carried out, and of what mocks keep; "" if there are none
-	Outcome   string // hash of how it ended, with its effects: equal for all seeds of a workflow without races
+	Order     string // hash of the events in their order: equal for equal seeds
+	Effects   string // hash of the calls that were carried out and of the state of mocks; "" if there are none
+	Outcome   string // hash of the result and the effects: equal for all seeds of a workflow without races
 }
 
 // Stop is why a simulation ended before its execution did.
@@ -112,15 +114,16 @@ type Stop string
 
 // The reasons to stop.
 const (
-	Never     Stop = "never"     // it waits for something that will never come
+	Never     Stop = "never"     // the execution waits for something that can never happen
 	TimeUp    Stop = "max-time"  // Config.MaxTime
 	TasksUp   Stop = "max-steps" // Config.MaxTasks
 	Interrupt Stop = "interrupt" // the context ended
-	Stuck     Stop = "stuck"     // Config.MaxTurns: services would have turns for ever
+	Stuck     Stop = "stuck"     // Config.MaxTurns: the services never come to rest
 )
 
-// Run simulates one execution to its end. An error is the engine's or the
-// configuration's: what becomes of the execution is the Result.
+// Run simulates the execution of cfg until it ends or the simulation stops, see
+// Result.Stop. A failed execution is a Result; an error means that the engine or the
+// configuration is at fault.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	w, err := newSimulation(ctx, cfg)
@@ -138,8 +141,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	return w.result(ctx, stop)
 }
 
-// Prepared is cfg for many simulations that differ in what goes wrong only: they share
-// what need not be found out by each.
+// Prepared returns cfg for many simulations that differ only in their faults: they share
+// what depends on nothing else.
 func (cfg Config) Prepared() Config {
 	cfg = cfg.withDefaults()
 	cfg.known, cfg.abroad = newChecked(), abroad(cfg)
@@ -169,29 +172,29 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// options of the engine under simulation: nothing blocks, nothing waits.
+// options returns the engine's options for the simulation: nothing blocks.
 func (w *simulation) options(p *process) engine.Options {
 	opts := engine.Defaults()
 	opts.Process = p.name()
 	opts.Tenants = w.tenants
 	opts.Workers, opts.Executors, opts.Timers = 1, w.cfg.Executors, 1
 	if !w.cfg.callsOut() {
-		opts.Executors = 1 // it has nothing to do
+		opts.Executors = 1 // its only executor idles
 	}
 	opts.Block(0)
 	opts.WarmProcesses, opts.Descendants, opts.RedisPercent = 0, 0, 0
 	if w.lazy {
-		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // nobody dies
+		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // no process crashes
 	}
 	if w.cfg.Plan != nil {
 		batch := w.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
 		opts.Activity = w.acted
-		const one, most = 8, 12 // what is small is done at once in almost all worlds
+		const one, most = 8, 12 // most simulations handle small amounts at once
 		opts.Chunk, opts.Snapshots = w.cfg.pieces("chunk", one, most), w.cfg.pieces("snapshots", one, most)
 		opts.Fires = cmp.Or(w.cfg.pieces("fires", one, most), opts.Fires)
 		opts.Workers, opts.Timers = w.cfg.several("workers"), w.cfg.several("timers")
-		if waits := w.cfg.Waits; waits > 0 { // in a read, where a service is alone: two of a process would wait for one another
+		if waits := w.cfg.Waits; waits > 0 { // a blocked timer service must be the only one of its process: two would block each other
 			opts.Timers, opts.Timer.Block, opts.MaxSleep, opts.LongRead = 1, waits, waits, waits
 		}
 	}
@@ -204,9 +207,9 @@ func (w *simulation) options(p *process) engine.Options {
 	return opts
 }
 
-// memories are what the Stores of all worlds work in.
+// memories are the buffers of the Stores of all simulations.
 //
-//nolint:gochecknoglobals // pools of what is empty
+//nolint:gochecknoglobals // pools of empty buffers
 var memories store.Memory
 
 // callsOut reports whether tasks may go to an executor.
@@ -214,7 +217,7 @@ func (cfg Config) callsOut() bool {
 	return cfg.Remote || CallsOut(cfg.Definition) || slices.ContainsFunc(cfg.With, CallsOut)
 }
 
-// CallsOut reports whether a definition has a task that is more than decisions.
+// CallsOut reports whether a definition has a task that needs more than decisions.
 func CallsOut(def *dsl.Definition) bool {
 	for _, t := range def.Tasks() {
 		switch t.Kind {
@@ -226,18 +229,18 @@ func CallsOut(def *dsl.Definition) bool {
 	return false
 }
 
-// several is how many services of a kind each of the processes of a search's world
-// has: one, or in some of them two, which then share what their process holds.
+// several returns the number of services of a kind in each process of a search's
+// simulation: one, or sometimes two, which share their process's buffer.
 func (cfg Config) several(kind string) int {
-	const one = 4 // of so many worlds
+	const one = 4 // one simulation in four has two
 	if cfg.Processes > 1 && Choice(cfg.Seed, kind)%one == 1 {
 		return 2
 	}
 	return 1
 }
 
-// pieces are how large the pieces are in which something is done that is done at once as
-// a rule, for which 0 stands: in one of so many worlds they are up to so large.
+// pieces returns the size of the pieces into which an operation is split: 0, which is all
+// at once, or in one of every one simulations a number from 1 to most.
 func (cfg Config) pieces(what string, one, most uint64) int {
 	if n := Choice(cfg.Seed, what); n%one == 1 {
 		return int(n/one%most) + 1 //nolint:gosec // most is small
@@ -245,9 +248,10 @@ func (cfg Config) pieces(what string, one, most uint64) int {
 	return 0
 }
 
-// batch is how many events the services of a search's world read at once: many, as
-// they usually do, or so few that what comes together is done by different ones. Of
-// many executions without faults some race in any world.
+// batch returns how many events the services of a search's simulation read at once: the
+// default, or so few that simultaneous events go to different services. With many
+// executions and without faults, the default is more frequent, since some executions race
+// in any case.
 func (cfg Config) batch() int {
 	usual := engine.Defaults().Worker.Batch
 	batches := []int{usual, 1, usual, 2}

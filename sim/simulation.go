@@ -20,49 +20,49 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// simulation is a simulation under way.
+// simulation is a running simulation.
 type simulation struct {
 	cfg       Config
 	memory    *memory.Server
 	line      *line
-	client    *redis.Client  // that of the line
-	engine    *engine.Engine // of the first process, whose store and library the world uses
+	client    *redis.Client  // the client of line
+	engine    *engine.Engine // of the first process, whose store and definition cache the simulation uses
 	outward   http.RoundTripper
 	processes []*process
-	services  []*service // of the processes that live
-	active    []*service // of these, those that are not idle
-	bodies    bool       // of dead processes are to be taken out
+	services  []*service // of the live processes
+	active    []*service // the services that are not idle
+	bodies    bool       // services of dead processes have to be removed
 	groups    []*consumerGroup
 	ids       []string // of the executions that are started
-	tenants   []string // that they are spread over
-	streams   []string // the keys of their events
-	youngest  string   // of these, where the last event was written
+	tenants   []string // the tenants of the executions
+	streams   []string // the keys of the tenants' events
+	youngest  string   // the stream to which an event was written last
 	lazy      bool     // see through
 	beside    bool     // see tardy
-	next      *service // that was found to have the next turn; nil: none yet
-	current   *service // whose turn it is; nil while the world itself acts
+	next      *service // already chosen for the next turn; nil: none yet
+	current   *service // whose turn it is; nil while the simulation itself acts
 	clock     clock
 	arrivals  []arrival // events from outside that are still to come, the next first
 	calls     *calls
 
-	struck  []Struck          // what went wrong
-	drawn   int               // … by chance
-	outage  time.Time         // until when Redis is gone
-	sent    map[string]uint64 // commands of each service
-	called  map[string]uint64 // calls of each executor
-	actions map[Action]int    // calls that reached the world
-	turns   uint64            // that services have had
+	struck  []Struck          // the faults that happened
+	drawn   int               // number of random faults
+	outage  time.Time         // until when Redis is unreachable
+	sent    map[string]uint64 // number of commands of each service
+	called  map[string]uint64 // number of calls of each executor
+	actions map[Action]int    // number of calls that reached a service
+	turns   uint64            // number of turns of all services
 
-	reached     []Reached  // the calls in their order
-	answered    []Answered // likewise, by when they were carried out
+	reached     []Reached  // in order of arrival
+	answered    []Answered // in order of completion
 	carried     carried
 	unmocked    []mock.Exchange   // calls that no mock answers
 	mocked      *mocked           // nil: calls go out
-	idempotency map[string]string // the keys of runs, and the runs of keys
-	ownKeys     map[string]bool   // tasks that say what their key is, see ownKey
+	idempotency map[string]string // the keys of task runs, and the task runs of keys
+	ownKeys     map[string]bool   // tasks that set their own key, see ownKey
 	rekeyed     []Rekeyed
-	breaches    []Violation     // promises that were seen to be broken on the way
-	others      map[string]bool // messages that a process was told to be another's
+	breaches    []Violation     // violations found while the simulation runs
+	others      map[string]bool // messages that a process knows to be owned by another one
 	unconfirmed isolation
 	foreign     []string // see Trial
 	retention   engine.Retention
@@ -71,22 +71,22 @@ type simulation struct {
 	missed      missed
 	timeUp      bool // Config.MaxTime has passed
 	victims     victims
-	past        []publication      // that were trimmed
-	looked      map[string]*looked // executions, see lookAround
+	past        []publication      // trimmed entries
+	looked      map[string]*looked // by execution, see lookAround
 
 	living  int // executions that have begun and not ended
 	tasks   int
 	events  int
 	trace   *trace
-	seen    map[string]int64 // entries of each history that were observed
+	seen    map[string]int64 // number of observed entries of each history
 	failure error
 }
 
-// arrival is an event from outside, or what an operator does, and when it comes.
+// arrival is an event from outside or an operator's act, and when it comes.
 type arrival struct {
 	at    time.Time
 	event event.Event
-	act   func(context.Context, *simulation) error // in the place of an event
+	act   func(context.Context, *simulation) error // instead of an event
 }
 
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
@@ -96,20 +96,20 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	}
 	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
 	w.memory.Waited = cfg.Waits > 0
-	w.memory.Node = 1 // what may be trimmed is, in streams that are short
+	w.memory.Node = 1 // trim exactly even in short streams
 	w.lazy, w.beside = cfg.lazy(), cfg.besides()
-	if cfg.harmless() { // as are most of those of a search
+	if cfg.harmless() { // as are most simulations of a search
 		w.memory.Recall()
 	}
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
-		w.memory.Page = cfg.pieces("pages", 4, 3) //nolint:mnd // it is Redis' own affair
+		w.memory.Page = cfg.pieces("pages", 4, 3) //nolint:mnd // Redis decides this in production
 		w.watch()
 	}
 	w.connect()
 	if cfg.bug != nil {
 		w.memory.Tamper = cfg.bug.script
-	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the others meet a Redis that knows no script
+	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the other simulations meet a Redis that knows no script
 		known, err := scripts()
 		if err != nil {
 			return nil, err
@@ -129,14 +129,15 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	return w, nil
 }
 
-// scripts are what a Redis knows that this engine has worked on before.
+// scripts returns the compiled scripts of the engine, as a Redis knows them that the
+// engine has used before.
 //
-//nolint:gochecknoglobals // compiled once for all worlds; it does not change
+//nolint:gochecknoglobals // compiled once for all simulations; never changes
 var scripts = sync.OnceValues(func() (*memory.Scripts, error) {
 	from := memory.New(Epoch())
 	client := from.Client()
 	for _, script := range store.Scripts() {
-		if err := script.Load(context.Background(), client).Err(); err != nil { //nolint:forbidigo // it does not wait
+		if err := script.Load(context.Background(), client).Err(); err != nil { //nolint:forbidigo // loading does not block
 			return nil, fmt.Errorf("load the scripts: %w", err)
 		}
 	}
@@ -152,7 +153,7 @@ func (w *simulation) close() {
 	w.memory.Close()
 }
 
-// launch registers the definitions and starts the execution.
+// launch registers the definitions and starts the executions.
 func (w *simulation) launch(ctx context.Context) error {
 	if err := w.engine.Prepare(ctx); err != nil {
 		return err
@@ -172,7 +173,7 @@ func (w *simulation) launch(ctx context.Context) error {
 		w.restart(ctx, id)
 	}
 	w.arrivals = w.expected()
-	if w.cfg.Plan != nil { // what comes at the same time comes in any order
+	if w.cfg.Plan != nil { // simultaneous events come in any order
 		slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
 			return cmp.Compare(mix(w.cfg.Seed, hashed(a.event.ID), 0), mix(w.cfg.Seed, hashed(b.event.ID), 0))
 		})
@@ -186,7 +187,7 @@ func (w *simulation) begin(ctx context.Context, id string) error {
 	return w.engine.Begin(ctx, w.cfg.Definition, engine.Beginning{Tenant: w.tenantOf(id), ID: w.idOf(id), Input: w.cfg.Input, Nonce: w.cfg.Nonce})
 }
 
-// restart starts an execution that has begun, as a client does that was not told.
+// restart starts an execution again, like a client that did not receive the reply.
 func (w *simulation) restart(ctx context.Context, id string) {
 	if w.cfg.Plan == nil || w.brief() {
 		return
@@ -196,7 +197,7 @@ func (w *simulation) restart(ctx context.Context, id string) {
 	}
 }
 
-// expected are the events that will come from outside.
+// expected returns the events and acts that will come from outside.
 func (w *simulation) expected() []arrival {
 	out := slices.Concat(w.cfg.acts, w.planned())
 	if w.cfg.Mocks == nil {
@@ -212,7 +213,7 @@ func (w *simulation) expected() []arrival {
 	return out
 }
 
-// run takes turns until all executions have ended, or nothing can happen any more.
+// run takes turns until all executions have ended, or until nothing can happen any more.
 func (w *simulation) run(ctx context.Context) (Stop, error) {
 	for {
 		if stop := w.limit(ctx); stop != "" || w.failure != nil {
@@ -223,7 +224,7 @@ func (w *simulation) run(ctx context.Context) (Stop, error) {
 			w.clear()
 			continue
 		}
-		// Where things go wrong, ends go unheard: then all work is done to its end.
+		// With faults, replies are lost: then all work is done to its end.
 		if w.living == 0 && w.cfg.Plan == nil {
 			return "", nil
 		}
@@ -233,8 +234,8 @@ func (w *simulation) run(ctx context.Context) (Stop, error) {
 	}
 }
 
-// move goes on to the next moment; if there is none operators look whether somebody
-// waits for them. It reports false if nothing came of that.
+// move advances to the next moment; if there is none, it lets operators act. It returns
+// false if nothing happened.
 func (w *simulation) move(ctx context.Context) (bool, error) {
 	moved, err := w.advance(ctx)
 	if err == nil && !moved && ctx.Err() == nil {
@@ -243,7 +244,7 @@ func (w *simulation) move(ctx context.Context) (bool, error) {
 	return moved, err
 }
 
-// limit is why the simulation is not to go on, if so.
+// limit returns the reason to stop now, "" if there is none.
 func (w *simulation) limit(ctx context.Context) Stop {
 	switch {
 	case ctx.Err() != nil:
@@ -259,8 +260,8 @@ func (w *simulation) limit(ctx context.Context) Stop {
 	}
 }
 
-// advance moves the clock to the next moment at which something happens. It
-// reports false if there is none.
+// advance moves the clock to the next moment at which something happens. It returns false
+// if there is none.
 func (w *simulation) advance(ctx context.Context) (bool, error) {
 	if w.beforeRest() {
 		return true, nil
@@ -277,7 +278,7 @@ func (w *simulation) advance(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if !next.IsZero() {
-		next = later(next, w.clock.now) // a clock that jumps passes what was to come
+		next = later(next, w.clock.now) // a clock jump may have passed it
 	}
 	end, ends := w.cfg.Start.Add(w.cfg.MaxTime), w.cfg.MaxTime > 0
 	if ends = ends && (next.IsZero() || next.After(end)); ends {
@@ -294,7 +295,7 @@ func (w *simulation) advance(ctx context.Context) (bool, error) {
 	return true, w.arrive(ctx)
 }
 
-// arrive publishes the events from outside whose time has come.
+// arrive publishes the events from outside that are due.
 func (w *simulation) arrive(ctx context.Context) error {
 	for len(w.arrivals) > 0 && !w.arrivals[0].at.After(w.clock.now) {
 		if err := w.receive(ctx, w.arrivals[0]); err != nil {
@@ -308,7 +309,7 @@ func (w *simulation) arrive(ctx context.Context) error {
 	return nil
 }
 
-// receive takes in what comes from outside.
+// receive performs an arrival.
 func (w *simulation) receive(ctx context.Context, a arrival) error {
 	if a.act != nil {
 		return a.act(ctx, w)
@@ -317,7 +318,7 @@ func (w *simulation) receive(ctx context.Context, a arrival) error {
 	return w.engine.Store.Publish(ctx, a.event)
 }
 
-// result reads how the execution ended out of Redis.
+// result reads from Redis how the execution ended.
 func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	w.current = nil
@@ -357,14 +358,14 @@ func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 	return r, nil
 }
 
-// waiting says what the execution waits for that will never come.
+// waiting returns what the execution waits for that will never come.
 func (w *simulation) waiting(ctx context.Context) ([]string, error) {
 	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
 	if err != nil {
 		return nil, err
 	}
 	if x.Definition == "" {
-		return nil, nil // it has not even begun
+		return nil, nil // it has not begun
 	}
 	env, err := w.engine.Definitions.Hash(ctx, w.cfg.Tenant, x.Workflow, x.Definition)
 	if err != nil {
@@ -376,7 +377,7 @@ func (w *simulation) waiting(ctx context.Context) ([]string, error) {
 	}
 	state, err := decide.Rebuild(env, history)
 	if err != nil && w.cfg.Plan != nil {
-		return nil, nil // the oracles say so
+		return nil, nil // the invariants report it
 	}
 	if err != nil {
 		return nil, err

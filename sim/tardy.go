@@ -7,17 +7,17 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// How calls that go out side by side are late, by the seed: none is, any is, or those
-// of one branch are behind those of another one.
+// How parallel calls are delayed, by the seed: not at all, individually, or all those of
+// one branch.
 const (
 	lateCalls    = 1
 	lateBranches = 2
-	lateWays     = 4 // as many worlds have late branches as the others together
+	lateWays     = 4 // half of the simulations delay branches
 )
 
-// tardy lets a call be on its way until nothing else happens at this moment: how long
-// calls take nobody says for whom the mocks state no latency, so that what runs side by
-// side can be any order of them. No time passes by it.
+// tardy delays a call until nothing else happens at this moment. Without a latency in the
+// mocks nobody knows how long calls take, so parallel calls can finish in any order. No
+// virtual time passes.
 func (w *simulation) tardy(req *http.Request) error {
 	s := w.current
 	if s == nil || !w.beside {
@@ -33,10 +33,11 @@ func (w *simulation) tardy(req *http.Request) error {
 	if s.process.dead {
 		return errCrashed
 	}
-	return req.Context().Err() //nolint:wrapcheck // it is a transport's
+	return req.Context().Err() //nolint:wrapcheck // the transport's own error
 }
 
-// lateness is how late a call is; what is less so arrives before. It is 0 if it is not.
+// lateness returns the rank of a delayed call: lower ranks go first. It is 0 for a call
+// that is not delayed.
 func (w *simulation) lateness(req *http.Request) uint64 {
 	const few = 4
 	from := w.originOf(req)
@@ -50,7 +51,7 @@ func (w *simulation) lateness(req *http.Request) uint64 {
 	}
 }
 
-// branchIn is the innermost branch in which a task stands, as a reference.
+// branchIn returns the reference of the innermost branch around a task.
 func branchIn(ref string) string {
 	const branches = "/branches/"
 	at := strings.LastIndex(ref, branches)
@@ -62,7 +63,7 @@ func branchIn(ref string) string {
 	return ref[:at+len(number)]
 }
 
-// relent lets the call go on that is the least late, now that nothing else happens. It
+// relent releases the delayed call with the lowest rank once nothing else happens. It
 // reports whether there was one.
 func (w *simulation) relent() bool {
 	var next *service
@@ -83,7 +84,7 @@ func (w *simulation) relent() bool {
 	return true
 }
 
-// besides reports whether calls of an execution can be under way side by side.
+// besides reports whether calls of an execution can run in parallel.
 func (cfg Config) besides() bool {
 	if cfg.Plan == nil || cfg.Mocks == nil || cfg.replay != nil {
 		return false

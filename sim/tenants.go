@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// tenants are those over which the executions are spread. They have a Redis, its
-// timers, and processes in common, and nothing else.
+// tenants returns the tenants of the executions. They share Redis, its timers and the
+// processes, and nothing else.
 func (cfg Config) tenants() []string {
 	out := []string{cfg.Tenant}
 	for i := 1; i < cfg.Tenants; i++ {
@@ -19,8 +19,9 @@ func (cfg Config) tenants() []string {
 	return out
 }
 
-// label is what the world calls an execution of a tenant. Where tenants have executions
-// of the same ids, that of another than the first is called as it would be if they had not.
+// label returns the id that the simulation uses for a tenant's execution. If tenants have
+// executions with the same ids, the executions of other tenants than the first are
+// labelled as if they had not.
 func (w *simulation) label(tenant, id string) string {
 	if !w.cfg.Twins {
 		return id
@@ -34,7 +35,7 @@ func (w *simulation) label(tenant, id string) string {
 	return id
 }
 
-// idOf is the id of an execution that the world calls so.
+// idOf returns the id of an execution with a label.
 func (w *simulation) idOf(label string) string {
 	if !w.cfg.Twins {
 		return label
@@ -47,14 +48,14 @@ func (w *simulation) idOf(label string) string {
 	return label
 }
 
-// below is what the id of an execution has behind that of one that was started, if it
-// is that one, or was begun by it.
+// below returns the part of an execution's id after root, if it is root or one of its
+// descendants.
 func below(id, root string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(id, root)
 	return rest, ok && (rest == "" || rest[0] == '.')
 }
 
-// originOf is the task that a call is made for.
+// originOf returns the task that a call is made for.
 func (w *simulation) originOf(req *http.Request) executor.Origin {
 	from := executor.OriginOf(req)
 	if w.current != nil {
@@ -63,7 +64,7 @@ func (w *simulation) originOf(req *http.Request) executor.Origin {
 	return from
 }
 
-// tenantOf is the tenant of an execution, or of what has started it.
+// tenantOf returns the tenant of an execution.
 func (w *simulation) tenantOf(id string) string {
 	if len(w.tenants) > 1 {
 		for i, root := range w.ids {
@@ -75,21 +76,23 @@ func (w *simulation) tenantOf(id string) string {
 	return w.cfg.Tenant
 }
 
-// streamOf is the key of a tenant's events.
+// streamOf returns the key of a tenant's events.
 func streamOf(tenant string) string { return "tenant:" + tenant + ":events" }
 
 // isStream reports whether a key is that of a tenant's events.
 func (w *simulation) isStream(key string) bool { return slices.Contains(w.streams, key) }
 
-// keyOf is the key of an execution.
+// keyOf returns the key of an execution.
 func (w *simulation) keyOf(label string) string {
 	return executionKey(w.tenantOf(label), w.idOf(label))
 }
 
-// executionKey is that of an execution; of all those of its tenant without an id.
+// executionKey returns the key of an execution, or without an id the prefix of all keys
+// of a tenant's executions.
 func executionKey(tenant, id string) string { return "tenant:" + tenant + ":execution:" + id }
 
-// executionIn is the execution that a key is about: of its state, or of its history.
+// executionIn returns the execution that a key belongs to; history reports whether it is
+// the key of its history.
 func (w *simulation) executionIn(key string) (id string, history, ok bool) {
 	for _, tenant := range w.tenants {
 		if rest, ours := strings.CutPrefix(key, executionKey(tenant, "")); ours {
@@ -100,5 +103,5 @@ func (w *simulation) executionIn(key string) (id string, history, ok bool) {
 	return "", false, false
 }
 
-// ruleApart is that tenants have nothing of one another.
+// ruleApart names the rule that tenants share nothing.
 const ruleApart = "what is a tenant's is with that tenant"

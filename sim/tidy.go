@@ -10,13 +10,13 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// housekeeping is the group of those who remove what nobody needs any more.
+// housekeeping is the group of the services that remove old data.
 const housekeeping = "housekeeping"
 
-// tidies says how much is kept in a world: in some of those in which things can go
-// wrong, the streams are trimmed at once behind whoever reads them.
+// tidies returns the retention of a simulation: in some of those with several processes,
+// streams are trimmed right behind their readers.
 func (cfg Config) tidies() engine.Retention {
-	const one = 4 // of so many worlds
+	const one = 4 // one simulation in four
 	if cfg.retention != nil {
 		return *cfg.retention
 	}
@@ -27,13 +27,13 @@ func (cfg Config) tidies() engine.Retention {
 	return engine.Retention{Entries: int((n >> 8) % 16), Age: time.Duration((n>>16)%40_000+1) * time.Millisecond}
 }
 
-// tidied are the executions that have ended, and those that were removed.
+// tidied records when executions ended, and which ones were removed.
 type tidied struct {
 	over    map[string]time.Time
 	removed map[string]bool
 }
 
-// written learns of an entry of an execution's history.
+// written records a new entry of a history.
 func (w *simulation) written(key string, fields []string) {
 	id, history, ok := w.executionIn(key)
 	if !ok || !history {
@@ -41,14 +41,13 @@ func (w *simulation) written(key string, fields []string) {
 	}
 	switch typeOf(fields) {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		w.tidied.over[id] = publicationOf("", fields).Time // whoever has decided it may have stood still before it was written
+		w.tidied.over[id] = publicationOf("", fields).Time // its process may have frozen between the decision and the commit
 	default: // it was retried, or has begun
 		w.tidied.over[id] = time.Time{}
 	}
 }
 
-// removed looks for executions that are removed too early, or while what has begun
-// them goes on.
+// removed checks that no execution is removed too early, or while its parent is running.
 func (w *simulation) removed(key string) {
 	const rule = "nothing is removed that is to be kept"
 	id, history, ok := w.executionIn(key)
@@ -70,16 +69,16 @@ func (w *simulation) removed(key string) {
 	}
 }
 
-// Removed is the status of an execution that was removed as it should be.
+// Removed is the status of an execution that was removed after its retention period.
 const Removed decide.Status = "removed"
 
-// fired notes a timer that has fired for an execution that there is not.
+// fired records a timer that fired for an execution that does not exist.
 func (w *simulation) fired(fields []string) {
 	if w.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
 		return
 	}
 	if _, known := w.tidied.over[field(fields, "executionid")]; known {
-		return // as most
+		return // the usual case
 	}
 	values := map[string]any{}
 	for i := 0; i+1 < len(fields); i += 2 {

@@ -12,14 +12,14 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// changed is a change that an operator made, of which the history of an execution tells.
+// changed is an operator's change that must appear in the history of an execution.
 type changed struct {
 	execution string
 	typ       event.Type
 	task      string
 }
 
-// operatorName is the operator of a simulation.
+// operatorName is the name of the operator in a simulation.
 const operatorName = "ada"
 
 // changeTimer moves, fires or cancels one of the timers of an execution, if it has any.
@@ -36,7 +36,7 @@ func (w *simulation) changeTimer(ctx context.Context, what Deal, id string) erro
 	switch what {
 	case Move:
 		left := max(p.Due.Due().Sub(w.clock.now), 0)
-		to := w.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) //nolint:gosec // no less than 0
+		to := w.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) //nolint:gosec // never negative
 		typ = event.TimerScheduled
 		_, done, err = w.engine.Store.MoveTimer(ctx, p, to, operatorName)
 	case Fire:
@@ -53,9 +53,9 @@ func (w *simulation) changeTimer(ctx context.Context, what Deal, id string) erro
 	return err
 }
 
-// restore sets the timers again that an execution waits for and that are gone, and lists
-// it for the events that it listens for. It reports whether anything was missing, which
-// while nothing else happens only an operator can have taken away.
+// restore sets the missing timers of an execution and adds it to the missing lists of
+// listeners. It reports whether anything was missing. If nothing else happens (still),
+// only an operator can have removed a timer; anything else is a violation.
 func (w *simulation) restore(ctx context.Context, id string, still bool) (found bool, err error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if err != nil || x.Definition == "" || decide.Status(x.Status).Ended() {
@@ -96,7 +96,7 @@ func (w *simulation) restore(ctx context.Context, id string, still bool) (found 
 	return true, err
 }
 
-// errUnless is an error, unless it is one that is meant.
+// errUnless returns err, or nil if it is ignored.
 func errUnless(err, meant error) error {
 	if errors.Is(err, meant) {
 		return nil
@@ -104,7 +104,7 @@ func errUnless(err, meant error) error {
 	return err
 }
 
-// migrate moves an execution to another text of its document, which says the same.
+// migrate migrates an execution to another text of its document with the same meaning.
 func (w *simulation) migrate(ctx context.Context, id string) error {
 	past, err := w.stateOf(ctx, id)
 	if err != nil || past == nil || past.state.Status.Ended() {
@@ -121,7 +121,7 @@ func (w *simulation) migrate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with that
+	if _, err := w.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with the original text
 		return err
 	}
 	env, err := w.engine.Definitions.Hash(ctx, tenant, x.Workflow, hash)
@@ -155,7 +155,7 @@ func (w *simulation) migrate(ctx context.Context, id string) error {
 	return err
 }
 
-// noted looks for changes that operators made, and of which no history tells.
+// noted checks that each operator change is in a history.
 func (w *simulation) noted(ends []End, broken breaks) {
 	left := slices.Clone(w.operators.changed)
 	for _, end := range ends {

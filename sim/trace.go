@@ -10,10 +10,10 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// trace is a hash of what happened, in its order.
+// trace hashes events in their order.
 type trace struct {
 	hash hash.Hash
-	text []byte // of the event that is added
+	text []byte // buffer for the event that is added
 }
 
 func newTrace() *trace { return &trace{hash: sha256.New()} }
@@ -25,8 +25,8 @@ func (t *trace) add(e event.Event) {
 
 func (t *trace) sum() string { return hex.EncodeToString(t.hash.Sum(nil)) }
 
-// outcome is a hash of how an execution ended and of what it did to the world, whatever
-// the order was.
+// outcome returns a hash of how an execution ended and of its effects, independent of the
+// order of events.
 func outcome(r *Result) string {
 	h := sha256.New()
 	h.Write([]byte(r.Status))
@@ -36,7 +36,7 @@ func outcome(r *Result) string {
 	if r.Error != nil {
 		h.Write(event.Encode(r.Error))
 	}
-	if r.Effects != "" { // earlier versions knew of no effects
+	if r.Effects != "" { // earlier versions had no effects
 		h.Write([]byte{0})
 		h.Write([]byte(r.Effects))
 	}

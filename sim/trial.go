@@ -17,27 +17,27 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Trial is a simulation in which things go wrong, and what the oracles say of it.
+// Trial is a simulation with faults, together with the verdict of the invariants.
 type Trial struct {
 	*Result
-	Ends     []End             // of all executions, children too, by their ids
-	Struck   []Struck          // what went wrong, in order
-	Broken   []Violation       // promises that were not kept
-	Commands map[string]uint64 // sent by each service, over all lives of its process
+	Ends     []End             // of all executions including children, by id
+	Struck   []Struck          // the faults in order
+	Broken   []Violation       // the violations
+	Commands map[string]uint64 // sent by each service, over all incarnations of its process
 	Calls    map[string]uint64 // made by each executor
-	Actions  map[Action]int    // calls that reached the world: how often each did
-	Reached  []Reached         // likewise, in order
-	Answered []Answered        // likewise, by when they were carried out
-	Shared   map[string]any    // by URL: what mocks keep that the executions share, where that has changed; nil if there is one execution, whose it is
-	Rekeyed  []Rekeyed         // likewise, those whose idempotency keys are wrong
+	Actions  map[Action]int    // how often each call reached its service
+	Reached  []Reached         // calls in order of arrival
+	Answered []Answered        // calls in order of completion
+	Shared   map[string]any    // by URL: changed mock state that the executions share; nil if there is only one execution, which then owns it
+	Rekeyed  []Rekeyed         // calls with wrong idempotency keys
 	Unmocked []mock.Exchange   // calls that no mock answers
-	Operated Operated          // what else befell the executions
+	Operated Operated          // operator actions and poison messages
 
-	foreign []string // keys of the timers that have fired for none of the executions, and their days, sorted
+	foreign []string // keys of the timers that fired for executions that do not exist, with the days they were due, sorted
 }
 
-// Lasted is how long it took until all had ended: what comes behind is the engine's
-// look at what others may have left.
+// Lasted returns how long it took until all executions had ended. It excludes the time in
+// which services then look for abandoned work.
 func (t *Trial) Lasted() time.Duration {
 	last := time.Time{}
 	for _, end := range t.Ends {
@@ -61,18 +61,18 @@ type End struct {
 	Output  json.RawMessage
 	Error   *event.Problem
 	History []event.Event
-	Calls   []Call         // that were carried out, in order; not those of executions that it began
-	Kept    map[string]any // by URL: what its mocks keep in the end, where that has changed; nil for one that another execution began
+	Calls   []Call         // calls that were carried out, in order, without those of child executions
+	Kept    map[string]any // by URL: changed mock state at the end; nil for child executions
 }
 
-// Violation is a promise that was not kept.
+// Violation is a broken invariant.
 type Violation struct {
 	Rule      string `json:"rule"`
 	Execution string `json:"execution,omitempty"`
 	Detail    string `json:"detail"`
 }
 
-// Error says it in one line.
+// Error returns the violation as one line.
 func (v Violation) Error() string {
 	if v.Execution == "" {
 		return v.Rule + ": " + v.Detail
@@ -80,8 +80,9 @@ func (v Violation) Error() string {
 	return v.Rule + ": execution " + v.Execution + ": " + v.Detail
 }
 
-// Try simulates cfg with its plan, to the end of all work, and asks the oracles.
-// An error is the configuration's; what the engine does wrong is in Trial.Broken.
+// Try simulates cfg with its plan until all work is done, and then checks the invariants.
+// An error means that the configuration is at fault; mistakes of the engine are in
+// Trial.Broken.
 func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Plan == nil {
@@ -112,7 +113,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	return t, ctx.Err()
 }
 
-// runOn runs, and takes what a service breaks off with for a broken promise.
+// runOn runs the simulation and turns errors and panics of services into violations.
 func (w *simulation) runOn(ctx context.Context) (stop Stop, broken []Violation) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -126,9 +127,9 @@ func (w *simulation) runOn(ctx context.Context) (stop Stop, broken []Violation) 
 	return stop, broken
 }
 
-// check asks all oracles.
+// check checks all invariants.
 func (w *simulation) check(ctx context.Context, t *Trial) error {
-	w.current, w.cfg.Plan = nil, nil // from here on nothing goes wrong
+	w.current, w.cfg.Plan = nil, nil // no more faults from now on
 	ctx = context.WithoutCancel(ctx)
 	note := func(rule, execution, format string, args ...any) {
 		t.Broken = append(t.Broken, Violation{rule, execution, fmt.Sprintf(format, args...)})
@@ -158,18 +159,18 @@ func (w *simulation) check(ctx context.Context, t *Trial) error {
 	return errors.Join(err, w.deadLetters(ctx, t, note))
 }
 
-// over reports whether all executions that were started have ended: what one that waits
-// may still need is not left over, and why it waits is for who knows the other runs.
+// over reports whether all executions that were started have ended. A waiting execution
+// may still need what is left in Redis, and whether it may wait depends on other runs.
 func (w *simulation) over(ends []End) bool {
 	return !slices.ContainsFunc(ends, func(end End) bool {
 		return slices.Contains(w.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
 	})
 }
 
-// breaks notes a broken promise.
+// breaks records a violation.
 type breaks func(rule, execution, format string, args ...any)
 
-// executions are the ids of all, sorted.
+// executions returns the ids of all executions, sorted.
 func (w *simulation) executions() []string {
 	known := map[string]bool{}
 	for _, id := range w.ids {
@@ -185,7 +186,7 @@ func (w *simulation) executions() []string {
 	return slices.Sorted(maps.Keys(known))
 }
 
-// inspect holds an execution against its history and its definition.
+// inspect checks an execution against its history and its definition.
 func (w *simulation) inspect(ctx context.Context, id string, broken breaks) (End, error) {
 	end := End{ID: id}
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
@@ -217,11 +218,11 @@ func (w *simulation) inspect(ctx context.Context, id string, broken breaks) (End
 	return end, nil
 }
 
-// follow holds a history against what decide makes of it.
+// follow checks a history against the decisions of package decide.
 func (w *simulation) follow(ctx context.Context, x store.Execution, history []event.Event, broken breaks) {
 	w.punctual(x.ID, history, broken)
 	if x.Definition == "" {
-		return // it was refused
+		return // the execution was refused
 	}
 	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(x.ID), x.Workflow, x.Definition)
 	if err != nil {
@@ -247,11 +248,11 @@ func (w *simulation) follow(ctx context.Context, x store.Execution, history []ev
 	}
 }
 
-// rebuild folds a history into the state that it led to. Somewhere on the way the
-// state becomes a snapshot, which has to go on as what it was made of.
+// rebuild replays a history. At some point it replaces the state by its snapshot, which
+// must behave like the state itself.
 func (w *simulation) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
 	state := decide.New()
-	cut := int(w.cut(id)) * (len(history) + 1) / cuts //nolint:gosec // it is below cuts
+	cut := int(w.cut(id)) * (len(history) + 1) / cuts //nolint:gosec // less than the length
 	if err := state.Replay(env, history[:cut]); err != nil {
 		return nil, err
 	}
@@ -260,7 +261,7 @@ func (w *simulation) rebuild(env *decide.Env, id string, history []event.Event) 
 			return nil, err
 		}
 	}
-	if cut == len(history) { // the end, too, is to be whole
+	if cut == len(history) { // the state at the end must be complete, too
 		return decide.Rebuild(env, history)
 	}
 	text, err := state.Snapshot()
@@ -284,7 +285,8 @@ const ruleGiven = "nothing is given up"
 
 const ruleKept = "what is kept is what follows from the history"
 
-// leftovers looks for what stands in Redis though all has ended.
+// leftovers checks that no timers and no unhandled events are left once all executions
+// have ended.
 func (w *simulation) leftovers(ctx context.Context, broken breaks) error {
 	open := int64(0)
 	for _, tenant := range w.tenants {
@@ -296,7 +298,7 @@ func (w *simulation) leftovers(ctx context.Context, broken breaks) error {
 	}
 	if open > 0 {
 		broken("every execution ends", "", "%d have not", open)
-		return nil // whoever has not ended may well wait for something
+		return nil // an execution that has not ended may wait for something
 	}
 	if n := len(w.memory.Members(timers)); n > 0 {
 		broken("no timer is left", "", "%d are", n)
@@ -315,7 +317,7 @@ func (w *simulation) leftovers(ctx context.Context, broken breaks) error {
 	return nil
 }
 
-// undone looks for events that concern somebody who has not read or acknowledged them.
+// undone reports events that concern a service and that it has not read or acknowledged.
 func (w *simulation) undone(broken breaks) {
 	for _, s := range w.services {
 		if s.consumerGroup.concerns == nil {
@@ -327,7 +329,7 @@ func (w *simulation) undone(broken breaks) {
 	}
 }
 
-// deadLetters says what has been given up. Faults that pass are no reason to.
+// deadLetters reports dead letters. Temporary faults do not justify any.
 func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken breaks) error {
 	reported := 0
 	for _, tenant := range w.tenants {
@@ -353,9 +355,9 @@ func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken breaks) e
 	return nil
 }
 
-// problem reads an error as Redis has it; nil if there is none.
+// problem decodes an error from Redis; nil if there is none.
 func problem(text json.RawMessage) *event.Problem {
 	var p *event.Problem
-	_ = json.Unmarshal(text, &p) // what is no problem is none
+	_ = json.Unmarshal(text, &p) // anything else is no problem
 	return p
 }

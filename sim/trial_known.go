@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// judged are the ends of executions that all oracles were asked about, and found
-// nothing wrong with. What Redis has of an execution is all that they look at, but for
-// how late its timers may be, so that they need not be asked about the same again: of the
-// runs of a search most are alike. Those of several goroutines share it.
+// judged caches ends of executions in which the invariants found no violation. The
+// invariants depend only on what Redis has of an execution and on how late its timers may
+// be, so an identical end need not be checked twice: most runs of a search are alike. It
+// is safe for concurrent use.
 type judged struct {
 	seed maphash.Seed
 
 	mu    sync.Mutex
 	ends  map[checkedKey]checkedEnd
-	space int // entries of histories that may still be kept
+	space int // number of history entries that may still be cached
 }
 
-// checkedKey is what Redis has of an execution.
+// checkedKey identifies what Redis has of an execution.
 type checkedKey struct {
 	id     string
 	remote bool
 	sum    uint64
-	cut    uint64 // see world.cut; 0 where nothing went wrong
+	cut    uint64 // see simulation.cut; 0 if there were no faults
 }
 
-// checkedEnd is an end, and how late the latest of its timers fired.
+// checkedEnd is an end and the largest delay of its timers.
 type checkedEnd struct {
 	End
 
 	late time.Duration
 }
 
-// mostChecked is how many entries of histories are kept.
+// mostChecked is how many history entries are cached.
 const mostChecked = 40_000
 
 func newChecked() *judged {
@@ -57,7 +57,7 @@ func (j *judged) keep(key checkedKey, end checkedEnd) {
 	}
 }
 
-// ending is how an execution has ended, and what the oracles say of it.
+// ending returns how an execution ended, and checks its invariants.
 func (w *simulation) ending(ctx context.Context, id string, broken breaks) (End, error) {
 	if w.cfg.known == nil {
 		return w.inspect(ctx, id, broken)
@@ -75,7 +75,7 @@ func (w *simulation) ending(ctx context.Context, id string, broken breaks) (End,
 		fine = false
 		broken(rule, execution, format, args...)
 	})
-	// What one that has not ended waits for, others than it have to know.
+	// The checks of an execution that has not ended depend on other executions, too.
 	if fine && err == nil && (len(w.struck) == 0 || end.Status.Ended()) {
 		w.cfg.known.keep(key, checkedEnd{end, latest(end.History)})
 	}
@@ -94,9 +94,9 @@ func (w *simulation) checkedKey(id string) (checkedKey, bool) {
 	return checkedKey{id, w.cfg.Remote, h.Sum64(), cut}, ok
 }
 
-// cuts is at how many places histories are cut.
+// cuts is the number of places at which a history can be cut.
 const cuts = 64
 
-// cut says where in the history of an execution its state is to be a snapshot, as so many
-// parts of all of it, of which there are cuts.
+// cut returns where the state of an execution is replaced by a snapshot, as a fraction of
+// its history in units of 1/cuts.
 func (w *simulation) cut(id string) uint64 { return mix(w.cfg.Seed, hashed("snapshot "+id), 0) % cuts }

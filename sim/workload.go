@@ -16,47 +16,47 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// act is what an operator does: to which execution, when, and what.
+// act is what an operator does to an execution, and when.
 type act struct {
 	execution string
 	after     time.Duration
 	typ       event.Type
 	task      string
-	data      any // as one says that ends an execution, unless it is given
+	data      any // event.Ended if nil
 
-	moved  time.Duration // in the place of an event: when its timers of the task are due instead
-	replay bool          // … or whether what was given up is brought back
+	moved  time.Duration // instead of an event: the new due time of the task's timers
+	replay bool          // instead of an event: replay dead letters
 }
 
-// workload is a document that leads the engine to its corners, and how its
-// executions end, whatever goes wrong.
+// workload is a document that exercises rare cases of the engine, with the expected ends
+// of its executions whatever faults happen.
 type workload struct {
 	name, document, mocks string
 	input                 string // {} if there is none
 	with                  []string
 	executions, tenants   int  // one each if 0
-	twins                 bool // each of the tenants has executions of the same ids
+	twins                 bool // each tenant has executions with the same ids
 	acts                  []act
-	kinds                 []FaultKind       // all but Outage unless they are given
-	rate, seeds           uint64            // 60 and 120 unless they are given
-	most                  int               // faults; 8 if 0
-	want                  map[string]string // by execution: its status, and its output if that is given
+	kinds                 []FaultKind       // all but Outage if nil
+	rate, seeds           uint64            // 60 and 120 if 0
+	most                  int               // maximum number of faults; 8 if 0
+	want                  map[string]string // by execution: its status, and optionally its output
 	processes             int               // 2 if 0
-	turns                 uint64            // that it takes at most; 100,000 if 0
-	lasts                 time.Duration     // where nothing goes wrong; 0: it does not matter
-	once                  bool              // each call reaches the world once, whatever goes wrong
-	calls                 int               // so many reach it where nothing goes wrong; 0: it does not matter
-	deadLetters           []string          // what is given up: its event and by whom, after how often
-	lethal                string            // whoever calls this dies of it
-	fatal                 event.Type        // whoever begins with such an event dies of it
-	fires                 []string          // timers of nobody: their key, and the day of the month before
-	retention             *engine.Retention // as the seed has it unless it is given
+	turns                 uint64            // maximum number of turns; 100,000 if 0
+	lasts                 time.Duration     // without faults; 0: not checked
+	once                  bool              // each call reaches its service once, whatever faults happen
+	calls                 int               // number of calls without faults; 0: not checked
+	deadLetters           []string          // expected dead letters: event, service and number of deliveries
+	lethal                string            // a URL whose callers crash
+	fatal                 event.Type        // a type of event whose consumers crash
+	fires                 []string          // timers that fire for no execution: their key, and the day before they are due
+	retention             *engine.Retention // depends on the seed if nil
 	breakers              *executor.BreakerOptions
 }
 
 const day = 24 * time.Hour
 
-// usualSeeds is how many seeds a workload is tried with, unless it says so.
+// usualSeeds is the number of seeds that a workload runs with by default.
 const usualSeeds = 120
 
 func workloads() []workload {
@@ -100,8 +100,8 @@ do:
 			want: map[string]string{"x": "faulted", "x.1": "cancelled", "x.2": "cancelled"},
 		},
 		{
-			// Found by generated documents: its start lay with a process that had died,
-			// and the cancellation was given up before anybody had it.
+			// Found by generated documents: the process that had read the start event
+			// died, and the cancellation was dead-lettered before it could be delivered.
 			name: "a child is cancelled before it has begun",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
@@ -235,12 +235,12 @@ do:
 	}...)
 }
 
-// config is the world of a workload.
+// config returns the configuration of a workload.
 func (l workload) config() Config {
 	parse := func(text string) *dsl.Definition {
 		def, _, err := dsl.Parse("workload.yaml", []byte(text))
 		if err != nil {
-			panic(fmt.Sprintf("sim: workload %q: %v", l.name, err)) // it is the simulator's own
+			panic(fmt.Sprintf("sim: workload %q: %v", l.name, err)) // the simulator's own document
 		}
 		return def
 	}
@@ -291,7 +291,7 @@ func (l workload) config() Config {
 	return cfg
 }
 
-// plan is what goes wrong in a workload.
+// plan returns the faults of a workload.
 func (l workload) plan() Plan {
 	kinds := l.kinds
 	if kinds == nil {
@@ -300,7 +300,8 @@ func (l workload) plan() Plan {
 	return Plan{Kinds: kinds, Rate: cmp.Or(l.rate, 60), Most: cmp.Or(l.most, 8)}
 }
 
-// wrong says which promises a trial has not kept, and which executions did not end as they are to.
+// wrong returns the violations of a trial and the executions that did not end as
+// expected.
 func (l workload) wrong(got *Trial) (out []string) {
 	deadLetters := slices.Clone(l.deadLetters)
 	if n := l.died(got); l.lethal != "" && n != 5 {
@@ -322,7 +323,7 @@ func (l workload) wrong(got *Trial) (out []string) {
 		out = append(out, fmt.Sprintf("%q have fired, want %q", got.foreign, l.fires))
 	}
 	ends := got.Ends
-	if l.retention != nil { // children are there, or not any more
+	if l.retention != nil { // children may have been removed or not
 		ends = slices.DeleteFunc(slices.Clone(ends), func(end End) bool { return strings.Contains(end.ID, ".") })
 	}
 	for _, end := range ends {
@@ -338,7 +339,7 @@ func (l workload) wrong(got *Trial) (out []string) {
 	return out
 }
 
-// died is how many processes called what they die of.
+// died returns how many processes called the URL that crashes them.
 func (l workload) died(got *Trial) (n int) {
 	for _, r := range got.Reached {
 		if r.URL == l.lethal {
@@ -348,7 +349,7 @@ func (l workload) died(got *Trial) (n int) {
 	return n
 }
 
-// measured says what took too long, or was called too often.
+// measured returns wrong durations and wrong numbers of calls.
 func (l workload) measured(got *Trial) (out []string) {
 	plain := len(got.Struck) == 0
 	if took := got.Lasted(); plain && l.lasts > 0 && took != l.lasts {

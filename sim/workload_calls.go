@@ -7,8 +7,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// callWorkloads lead to what lies between the engine and those whom it calls, and
-// to what comes twice, late, or not at all.
+// callWorkloads exercise calls, and messages that come twice, late or not at all.
 func callWorkloads() []workload {
 	return []workload{
 		{

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// cornerWorkloads lead where bugs were planted that nothing else found.
+// cornerWorkloads find planted bugs that nothing else found.
 func cornerWorkloads() []workload {
 	return []workload{
 		{
@@ -63,8 +63,9 @@ do:
 			want:  map[string]string{"x": `completed {"n":300}`},
 		},
 		{
-			// Found by worlds in which a commit holds little: what an event had begun was
-			// left when its worker died in the middle, as nobody listened any more.
+			// Found by simulations with small commits: after a worker died in the middle
+			// of a decision, no other worker continued it, because no task listened for
+			// the event any more.
 			name: "what an event has begun is gone on with",
 			document: `
 do:
@@ -237,12 +238,12 @@ events:
 	}
 }
 
-// keyedTimer is one of a key that is due after some days.
+// keyedTimer returns a timer with a key that is due after some days.
 func keyedTimer(key string, days int) event.Timer {
 	return event.Timer{Execution: "x", TaskID: "/remind", FireAt: Epoch().Add(time.Duration(days) * day), Kind: event.WaitTimer, Key: key}
 }
 
-// move sets the timers of a task for another moment, as flunq timers reschedule does.
+// move moves the timers of a task, as 'flunq timers reschedule' does.
 func (a act) move(ctx context.Context, w *simulation) error {
 	pending, _, err := w.engine.Store.Timers(ctx, store.TimerFilter{Tenant: w.cfg.Tenant, Execution: a.execution}, "", 1000)
 	if err != nil {

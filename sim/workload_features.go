@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// featureWorkloads use what documents use seldom, a little of each, and are quick.
+// featureWorkloads use rare features, a few each, and are quick.
 func featureWorkloads() []workload {
 	return []workload{
 		{

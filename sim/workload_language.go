@@ -6,8 +6,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// languageWorkloads use as much of the language as there is room for, each of one part of
-// it. What they come to was worked out by hand, or by jq.
+// languageWorkloads cover the workflow language, one part each. Their results were
+// computed by hand or by jq.
 func languageWorkloads() []workload {
 	return []workload{
 		{

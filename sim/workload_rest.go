@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// restWorkloads lead to what becomes of executions that have ended, of definitions
-// that are not the only ones, and of timers that nobody but their key can be found by.
+// restWorkloads are about ended executions, about several versions of a definition, and
+// about timers that are identified only by their key.
 func restWorkloads() []workload {
 	keyed := func(key string, day int) any {
 		data := map[string]any{"task_id": "/t", "key": key}
@@ -41,7 +41,7 @@ do:
 			acts: []act{
 				{execution: "x-2", after: day, typ: event.ExecutionCancelled},
 				{execution: "x-3", after: day, typ: event.ExecutionRetried},
-				{execution: "x-4", after: 2*day + time.Hour + 3*time.Second, typ: event.ExecutionRetried}, // as it is removed
+				{execution: "x-4", after: 2*day + time.Hour + 3*time.Second, typ: event.ExecutionRetried}, // at the moment of its removal
 			},
 			retention:  &engine.Retention{Entries: 10, Age: time.Minute, Finished: store.Keep{Age: 2 * day}},
 			executions: 4, seeds: 30,

@@ -10,11 +10,11 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// saidWorkloads are about what executions are told: by events, by those that have begun
-// them, and by operators.
+// saidWorkloads are about what executions receive: events, and requests of parents and
+// operators.
 func saidWorkloads() []workload {
 	deep := map[string]string{}
-	for depth := range 21 { // 20 may be nested in one
+	for depth := range 21 { // up to 20 levels may be nested
 		deep["x"+strings.Repeat(".1", depth)] = "faulted"
 	}
 	return []workload{
@@ -87,12 +87,12 @@ do:
 			want:  map[string]string{"x": "faulted", "x.1": "cancelled"},
 		},
 		besides("tenants have nothing of one another", 3),
-		besides("tenants that do the same have nothing of one another", 4), // their entries have the same numbers
+		besides("tenants that do the same have nothing of one another", 4), // their stream entries have the same ids
 		twins(besides("tenants have executions of the same ids", 4)),
 	}
 }
 
-// besides is so many executions of two tenants, side by side.
+// besides is a workload with concurrent executions of two tenants.
 func besides(name string, executions int) workload {
 	l := workload{
 		name: name,
@@ -128,14 +128,14 @@ events: [{after: P1D, type: com.example.x, source: /x, data: 4}]
 	return l
 }
 
-// twins has the second tenant's executions have the ids of the first one's.
+// twins gives the second tenant's executions the same ids as the first one's.
 func twins(l workload) workload {
 	l.twins = true
 	l.want["x-2"], l.want["x-4"] = l.want["x"], l.want["x-3"]
 	return l
 }
 
-// replays brings all back that was given up, as two operators do at once.
+// replays replays all dead letters twice, as two operators do at the same time.
 func (a act) replays(ctx context.Context, w *simulation) error {
 	deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.cfg.Tenant, Count: 10})
 	if err != nil {

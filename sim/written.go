@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// writtenFault is a Fault as people read it.
+// writtenFault is the JSON form of a Fault.
 type writtenFault struct {
 	Kind    FaultKind `json:"kind"`
 	Service string    `json:"service"`
@@ -17,7 +17,7 @@ type writtenFault struct {
 	Amount  string    `json:"amount,omitempty"`
 }
 
-// MarshalJSON writes a duration as Go does.
+// MarshalJSON writes the duration in Go's notation.
 func (f Fault) MarshalJSON() ([]byte, error) {
 	w := writtenFault{Kind: f.Kind, Service: f.Service, Command: f.Command}
 	if f.Amount > 0 {
@@ -26,7 +26,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w) //nolint:wrapcheck // strings and a number
 }
 
-// UnmarshalJSON reads it.
+// UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
 func (f *Fault) UnmarshalJSON(text []byte) error {
 	var w writtenFault
 	if err := ReadStrictly(text, &w); err != nil {
@@ -46,19 +46,19 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// writtenAct is an Act as people read it.
+// writtenAct is the JSON form of an Act.
 type writtenAct struct {
 	What      Deal   `json:"what"`
 	Execution string `json:"execution"`
 	After     string `json:"after"`
 }
 
-// MarshalJSON writes a duration as Go does.
+// MarshalJSON writes the duration in Go's notation.
 func (a Act) MarshalJSON() ([]byte, error) {
 	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()}) //nolint:wrapcheck // strings
 }
 
-// UnmarshalJSON reads it.
+// UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
 func (a *Act) UnmarshalJSON(text []byte) error {
 	var w writtenAct
 	if err := ReadStrictly(text, &w); err != nil {
@@ -72,12 +72,12 @@ func (a *Act) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// ReadStrictly reads JSON that has no members but known ones, and nothing behind it.
+// ReadStrictly decodes JSON and rejects unknown members and trailing data.
 func ReadStrictly(text []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return err //nolint:wrapcheck // whoever asks says of what
+		return err //nolint:wrapcheck // the caller says what was read
 	}
 	if dec.More() {
 		return errors.New("there is more than one value")
