@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"fmt"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store"
@@ -37,7 +36,7 @@ func (w *simulation) native(ctx context.Context, x store.Execution, broken break
 	if len(w.cfg.abroad) == 0 || len(w.tenants) == 1 {
 		return
 	}
-	key := fmt.Sprintf("tenant:%s:workflow:definition:%s", w.tenantOf(x.ID), x.Workflow)
+	key := store.Keys{}.Definition(w.tenantOf(x.ID), x.Workflow)
 	if there, err := w.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
 		broken(ruleApart, x.ID, "its definition %s is another tenant's", x.Definition)
 	}

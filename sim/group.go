@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 // consumerGroup holds the services of all processes that read as one consumer group.
@@ -39,7 +40,7 @@ func (w *simulation) consumerGroup(s engine.Service) *consumerGroup {
 }
 
 // timers is the key of the sorted set of all tenants' timers.
-const timers = "flunq:timers:all"
+var timers = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
 
 // added is called for each new stream entry or sorted-set member in Redis, and wakes the
 // services that it concerns.

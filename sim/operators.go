@@ -165,7 +165,7 @@ func (w *simulation) holds(ctx context.Context, id string) {
 			w.breach(rule, id, "its timer is left: "+timer)
 		}
 	}
-	prefix := "tenant:" + w.tenantOf(id) + ":listen:"
+	prefix := store.Keys{}.Listeners(w.tenantOf(id), "")
 	for _, key := range w.memory.Keys(prefix) {
 		if w.hears(ctx, id, strings.TrimPrefix(key, prefix)) {
 			w.breach(rule, id, "it is on the list "+key)

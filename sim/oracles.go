@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
 )
 
 // punctual checks that timers fire neither early, nor later than the faults explain.
@@ -151,11 +152,11 @@ func (w *simulation) breach(rule, execution, detail string) {
 	w.breaches = append(w.breaches, Violation{rule, execution, detail})
 }
 
-// abandonedChildren checks that no list of listeners is left once all executions have
+// leftoverKeys checks that no list of listeners is left once all executions have
 // ended.
-func (w *simulation) abandonedChildren(broken breaks) {
+func (w *simulation) leftoverKeys(broken breaks) {
 	for _, tenant := range w.tenants {
-		for _, key := range w.memory.Keys("tenant:" + tenant + ":listen:") {
+		for _, key := range w.memory.Keys(store.Keys{}.Listeners(tenant, "")) {
 			broken("nobody listens who has ended", "", "%s is left", key)
 		}
 	}

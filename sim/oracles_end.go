@@ -30,10 +30,7 @@ func (w *simulation) dated(x store.Execution, history []event.Event, broken brea
 // status.
 const openList = "open"
 
-func timerIndexes() []string { return []string{openList, "completed", "faulted", "cancelled"} }
-
-// timerIndex returns the key of a list of executions.
-func timerIndex(tenant, list string) string { return "tenant:" + tenant + ":executions:" + list }
+func executionIndexes() []string { return []string{openList, "completed", "faulted", "cancelled"} }
 
 const ruleListed = "every execution is listed by its status"
 
@@ -42,8 +39,8 @@ const ruleListed = "every execution is listed by its status"
 func (w *simulation) listed(ends []End, broken breaks) {
 	places := map[string]string{}
 	for _, tenant := range w.tenants {
-		for _, list := range timerIndexes() {
-			w.memory.Ranked(timerIndex(tenant, list), func(id string, score float64) {
+		for _, list := range executionIndexes() {
+			w.memory.Ranked(store.Keys{}.Executions(tenant, list), func(id string, score float64) {
 				id = w.label(tenant, id)
 				if w.tenantOf(id) != tenant {
 					broken(ruleApart, id, "it is listed by tenant %s", tenant)
@@ -90,11 +87,11 @@ func misplaced(ends []End, places map[string]string, broken breaks) {
 // known reports whether the engine documents a key.
 func (w *simulation) known(key string, ends []End) bool {
 	for _, tenant := range w.tenants {
-		if rest, ours := strings.CutPrefix(key, "tenant:"+tenant+":"); ours {
+		if rest, ours := strings.CutPrefix(key, store.Keys{}.Tenant(tenant)+":"); ours {
 			return w.knownOf(tenant, rest, ends)
 		}
 	}
-	return strings.HasPrefix(key, "flunq:timers:") || key == "flunq:tenants"
+	return strings.HasPrefix(key, "flunq:timers:") || key == store.Keys{}.Tenants()
 }
 
 // knownOf reports whether a tenant's key, without its prefix, is documented.

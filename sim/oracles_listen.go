@@ -8,6 +8,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 // listening checks that each open listen task is on the lists of listeners for the types
@@ -46,7 +47,7 @@ func (w *simulation) armed(ctx context.Context, id string, needed []event.Timer,
 
 // hears reports whether an execution is on the list of listeners for a type.
 func (w *simulation) hears(ctx context.Context, id, typ string) bool {
-	there, err := w.client.SIsMember(ctx, "tenant:"+w.tenantOf(id)+":listen:"+typ, w.idOf(id)).Result()
+	there, err := w.client.SIsMember(ctx, store.Keys{}.Listeners(w.tenantOf(id), typ), w.idOf(id)).Result()
 	return there || err != nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
 )
 
 // tenants returns the tenants of the executions. They share Redis, its timers and the
@@ -77,7 +78,7 @@ func (w *simulation) tenantOf(id string) string {
 }
 
 // streamOf returns the key of a tenant's events.
-func streamOf(tenant string) string { return "tenant:" + tenant + ":events" }
+func streamOf(tenant string) string { return store.Keys{}.Stream(tenant) }
 
 // isStream reports whether a key is that of a tenant's events.
 func (w *simulation) isStream(key string) bool { return slices.Contains(w.streams, key) }
@@ -89,7 +90,7 @@ func (w *simulation) keyOf(label string) string {
 
 // executionKey returns the key of an execution, or without an id the prefix of all keys
 // of a tenant's executions.
-func executionKey(tenant, id string) string { return "tenant:" + tenant + ":execution:" + id }
+func executionKey(tenant, id string) string { return store.Keys{}.Execution(tenant, id) }
 
 // executionIn returns the execution that a key belongs to; history reports whether it is
 // the key of its history.

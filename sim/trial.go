@@ -148,7 +148,7 @@ func (w *simulation) check(ctx context.Context, t *Trial) error {
 	}
 	if t.Stop == "" && w.over(t.Ends) {
 		err = w.leftovers(ctx, note)
-		w.abandonedChildren(note)
+		w.leftoverKeys(note)
 		w.strays(t.Ends, note)
 	}
 	w.unprovoked(note)
@@ -177,8 +177,8 @@ func (w *simulation) executions() []string {
 		known[id] = true
 	}
 	for _, tenant := range w.tenants {
-		for _, list := range timerIndexes() {
-			for _, id := range w.memory.Members(timerIndex(tenant, list)) {
+		for _, list := range executionIndexes() {
+			for _, id := range w.memory.Members(store.Keys{}.Executions(tenant, list)) {
 				known[w.label(tenant, id)] = true
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 // memory is what one of some things takes in Redis, beside its bare text.
@@ -96,7 +97,7 @@ func (s *stage) ofExecutions(ctx context.Context) error {
 // written is the text of one execution: its fields, and those of its history.
 func (s *stage) written(ctx context.Context) (float64, error) {
 	const id = "x0000001"
-	key := "tenant:" + s.tenant + ":execution:" + id
+	key := store.Keys{}.Execution(s.tenant, id)
 	pipe := s.rdb.Pipeline()
 	fields, history := pipe.HGetAll(ctx, key), pipe.XRange(ctx, key+":history", "-", "+")
 	if _, err := pipe.Exec(ctx); err != nil {

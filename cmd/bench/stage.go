@@ -36,12 +36,12 @@ func newStage(rdb *redis.Client, opts Options, p Progress) *stage {
 }
 
 // The keys of DESIGN's contract that a bench looks at, and those of its own.
-const timersKey = "flunq:timers:all"
+var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
 
-func (s *stage) streamKey() string { return "tenant:" + s.tenant + ":events" }
+func (s *stage) streamKey() string { return store.Keys{}.Stream(s.tenant) }
 
 // rawKey is a key of the bench's own.
-func (s *stage) rawKey(name string) string { return "tenant:" + s.tenant + ":raw:" + name }
+func (s *stage) rawKey(name string) string { return store.Keys{}.Tenant(s.tenant) + ":raw:" + name }
 
 func (s *stage) add(r Result) {
 	r.Scenario = s.progress.Scenario
@@ -81,11 +81,11 @@ func (s *stage) clear(ctx context.Context) error {
 	var err error
 	for _, tenant := range []string{s.tenant, s.tenant + crowdSuffix} {
 		err = errors.Join(err, s.clearTimers(ctx, tenant))
-		keys := s.rdb.Scan(ctx, 0, "tenant:"+tenant+":*", page).Iterator()
+		keys := s.rdb.Scan(ctx, 0, store.Keys{}.Tenant(tenant)+":*", page).Iterator()
 		for keys.Next(ctx) {
 			err = errors.Join(err, s.rdb.Unlink(ctx, keys.Val()).Err())
 		}
-		err = errors.Join(err, keys.Err(), s.rdb.SRem(ctx, "flunq:tenants", tenant).Err())
+		err = errors.Join(err, keys.Err(), s.rdb.SRem(ctx, store.Keys{}.Tenants(), tenant).Err())
 	}
 	if err != nil {
 		return fmt.Errorf("remove what tenant %s has left: %w", s.tenant, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 const (
@@ -172,7 +173,7 @@ func (m *mover) seek(ctx context.Context) error {
 	}
 	var streams []string
 	const page = 1000
-	found := m.rdb.ScanType(ctx, 0, "tenant:*:events", page, "stream").Iterator()
+	found := m.rdb.ScanType(ctx, 0, store.Keys{}.Stream("*"), page, "stream").Iterator()
 	for found.Next(ctx) {
 		streams = append(streams, found.Val())
 	}

@@ -54,7 +54,7 @@ func (s *Store) pending(ctx context.Context, tenants []string, group string) ([]
 	out := make([]waiting, len(tenants))
 	pipe := s.rdb.Pipeline()
 	for i, tenant := range tenants {
-		out[i].args = redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Count: pendingLook}
+		out[i].args = redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Count: pendingLook}
 		out[i].entries = pipe.XPendingExt(ctx, &out[i].args)
 	}
 	_, err := pipe.Exec(ctx)

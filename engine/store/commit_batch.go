@@ -139,7 +139,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	execution, history := b.where.execution(c.Execution)
 	b.keys = append(b.keys, execution, history)
 	for _, typ := range c.Listen {
-		b.keys = append(b.keys, k.listeners(c.Tenant, typ))
+		b.keys = append(b.keys, k.Listeners(c.Tenant, typ))
 	}
 	join, leave := len(c.Listen), len(c.Unlisten)
 	joins, leaves := c.counts()
@@ -148,7 +148,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 		join++
 	}
 	for _, typ := range c.Unlisten {
-		b.keys = append(b.keys, k.listeners(c.Tenant, typ))
+		b.keys = append(b.keys, k.Listeners(c.Tenant, typ))
 	}
 	if leaves {
 		b.keys = append(b.keys, k.descendants(c.Tenant, c.Root))

@@ -55,7 +55,7 @@ func (s *Store) forgetDeath(ctx context.Context, tenant, key, name string) error
 	if len(parts) != 2 {
 		return nil
 	}
-	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: parts[0], Start: parts[1], End: parts[1], Count: 1}
+	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: parts[0], Start: parts[1], End: parts[1], Count: 1}
 	pending, err := s.rdb.XPendingExt(ctx, args).Result()
 	if err == nil && len(pending) == 0 {
 		err = s.rdb.HDel(ctx, key, name).Err()

@@ -71,7 +71,7 @@ func (s *Store) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters
 	}
 	stream := q.Stream
 	if stream == "" {
-		stream = s.keys.dead(q.Tenant)
+		stream = s.keys.DeadLetters(q.Tenant)
 	}
 	entries, err := s.entries(ctx, stream, q)
 	if err != nil {
@@ -230,7 +230,7 @@ func (s *Store) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 	}
 	if l.Timer != "" {
 		d := dueOf(redis.Z{Member: l.Timer}, l.LastFailure)
-		keys := []string{l.Stream, s.keys.timers(d.Tenant), s.keys.stream(d.Tenant)}
+		keys := []string{l.Stream, s.keys.Timers(d.Tenant), s.keys.Stream(d.Tenant)}
 		n, err := replayTimerScript.Run(ctx, s.rdb, keys, append([]any{l.ID, formatScore(d.Timer.Due()), l.Timer}, s.news(d.Timer)...)...).Int()
 		return n == 1, failed("replay", err)
 	}
@@ -241,7 +241,7 @@ func (s *Store) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 		}
 	}
 	fields = append(fields, event.ReplayAttribute, strconv.Itoa(l.Replayed+1))
-	n, err := replayScript.Run(ctx, s.rdb, []string{l.Stream, s.keys.stream(l.Tenant)}, append([]any{l.ID}, anys(fields)...)...).Int()
+	n, err := replayScript.Run(ctx, s.rdb, []string{l.Stream, s.keys.Stream(l.Tenant)}, append([]any{l.ID}, anys(fields)...)...).Int()
 	return n == 1, failed("replay", err)
 }
 

@@ -21,7 +21,7 @@ func (s *Store) DeadLetter(ctx context.Context, m Message, d event.Dead, publish
 	for _, e := range publish {
 		args = s.appendEvent(args, e)
 	}
-	keys := []string{s.keys.stream(m.Tenant), s.keys.dead(m.Tenant)}
+	keys := []string{s.keys.Stream(m.Tenant), s.keys.DeadLetters(m.Tenant)}
 	n, err := deadLetterScript.Run(ctx, s.rdb, keys, args...).Int()
 	return n == 1, failed("bury", err)
 }
@@ -35,7 +35,7 @@ func (s *Store) deadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 	}
 	return append(anys(m.sent()),
 		"reason", string(s.sealer.Seal([]byte(d.Reason))), "attempts", strconv.Itoa(d.Attempts), "service", d.Service,
-		"source_stream", s.keys.stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
+		"source_stream", s.keys.Stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
 }
 
 // GiveUp writes a transition and gives up the message that it answers, both or neither.
@@ -45,7 +45,7 @@ func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, er
 	defer b.end()
 	b.deadLetter = s.deadLetterArgs(*c.Message, d, c.Now)
 	b.add(&c, false)
-	b.keys = append(b.keys, s.keys.dead(c.Tenant))
+	b.keys = append(b.keys, s.keys.DeadLetters(c.Tenant))
 	done, err := b.run(ctx, nil)
 	if err != nil {
 		return Fenced, err

@@ -23,7 +23,7 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 		return "", err
 	}
 	hash = DefinitionHash(text)
-	key := s.keys.definition(tenant, id)
+	key := s.keys.Definition(tenant, id)
 	for {
 		latest, err := s.field(ctx, key, "latest")
 		if err != nil && !errors.Is(err, ErrNotFound) {
@@ -31,7 +31,7 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 		}
 		const keys, most = 2, 10 // of these and all texts
 		l := textList{list: make([]any, beforeKeys, beforeKeys+most), texts: make([]string, 0, most)}
-		l.add(key, s.keys.workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
+		l.add(key, s.keys.Workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
 		if latest == "" || newer(version, latest) >= 0 {
 			l.add("latest", version)
 		}
@@ -53,7 +53,7 @@ func (s *Store) Definition(ctx context.Context, tenant, id, version string) (has
 	if err := CheckTenant(tenant); err != nil {
 		return "", "", err
 	}
-	key := s.keys.definition(tenant, id)
+	key := s.keys.Definition(tenant, id)
 	if version == "" || version == "latest" {
 		if version, err = s.field(ctx, key, "latest"); err != nil {
 			return "", "", fmt.Errorf("workflow %s: %w", id, err)
@@ -71,7 +71,7 @@ func (s *Store) DefinitionBySHA(ctx context.Context, tenant, id, hash string) (t
 	if err := CheckTenant(tenant); err != nil {
 		return "", err
 	}
-	if text, err = s.field(ctx, s.keys.definition(tenant, id), "text:"+hash); err != nil {
+	if text, err = s.field(ctx, s.keys.Definition(tenant, id), "text:"+hash); err != nil {
 		return "", fmt.Errorf("text %.8s of workflow %s: %w", hash, id, err)
 	}
 	return text, nil
@@ -92,7 +92,7 @@ func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	ids, err := s.members(ctx, s.keys.workflows(tenant))
+	ids, err := s.members(ctx, s.keys.Workflows(tenant))
 	if err != nil {
 		return nil, failed("list the workflows", err)
 	}
@@ -128,7 +128,7 @@ func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]W
 	pipe := s.rdb.Pipeline()
 	names := make([]*redis.StringSliceCmd, len(ids))
 	for i, id := range ids {
-		names[i] = pipe.HKeys(ctx, s.keys.definition(tenant, id))
+		names[i] = pipe.HKeys(ctx, s.keys.Definition(tenant, id))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, failed("read the versions of workflows", err)
@@ -138,7 +138,7 @@ func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]W
 	for i, id := range ids {
 		kept := slices.DeleteFunc(names[i].Val(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 		names[i].SetVal(kept)
-		values[i] = pipe.HMGet(ctx, s.keys.definition(tenant, id), append([]string{"latest"}, kept...)...)
+		values[i] = pipe.HMGet(ctx, s.keys.Definition(tenant, id), append([]string{"latest"}, kept...)...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, failed("read the versions of workflows", err)

@@ -27,7 +27,7 @@ func (s *Store) Descendants(ctx context.Context, tenant, root string, limit int)
 	pipe := s.rdb.Pipeline()
 	statuses := make([]*redis.StringCmd, len(ids))
 	for i, id := range ids {
-		statuses[i] = pipe.HGet(ctx, s.keys.execution(tenant, id), "status")
+		statuses[i] = pipe.HGet(ctx, s.keys.Execution(tenant, id), "status")
 	}
 	_, _ = pipe.Exec(ctx) // what is unknown is open
 	var gone []any

@@ -26,7 +26,7 @@ func (s *Store) Events(ctx context.Context, q DeadLetterQuery) (found []Publishe
 		return nil, "", err
 	}
 	q.Brief = true
-	entries, err := s.entries(ctx, s.keys.stream(q.Tenant), q)
+	entries, err := s.entries(ctx, s.keys.Stream(q.Tenant), q)
 	if err != nil {
 		return nil, "", failed("read the events", err)
 	}
@@ -48,7 +48,7 @@ func (s *Store) Event(ctx context.Context, tenant, id string) (Published, error)
 	if idTime(id).IsZero() {
 		return Published{}, fmt.Errorf("%w: event %q, want an id such as 1767225600000-0", ErrName, id)
 	}
-	entries, err := s.entries(ctx, s.keys.stream(tenant), DeadLetterQuery{From: id, To: id, Count: 1})
+	entries, err := s.entries(ctx, s.keys.Stream(tenant), DeadLetterQuery{From: id, To: id, Count: 1})
 	if err != nil {
 		return Published{}, failed("read an event", err)
 	}

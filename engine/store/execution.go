@@ -66,7 +66,7 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, er
 	if err := CheckTenant(tenant); err != nil {
 		return x, err
 	}
-	fields, err := s.rdb.HGetAll(ctx, s.keys.execution(tenant, id)).Result()
+	fields, err := s.rdb.HGetAll(ctx, s.keys.Execution(tenant, id)).Result()
 	if err != nil {
 		return x, failed("read execution "+id, err)
 	}
@@ -167,7 +167,7 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 	defer s.memory.bufferPool.back(in...)
 	entries := make([]*prompt, len(ids))
 	for i, id := range ids {
-		fields[i] = pipe.HGetAll(ctx, s.keys.execution(tenant, id))
+		fields[i] = pipe.HGetAll(ctx, s.keys.Execution(tenant, id))
 		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, id), 0, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The shelves of the index: executions that go on stand on one, those that have
-// ended on that of their status.
+// The indexes of executions: one of those that are open, and one for each status in which
+// they end.
 const (
 	openIndex      = "open"
 	completedIndex = "completed"
@@ -147,7 +147,7 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		replies[i] = pipe.HMGet(ctx, s.keys.execution(tenant, id), names...)
+		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), names...)
 	}
 	if len(ids) > 0 {
 		if _, err := pipe.Exec(ctx); err != nil {
@@ -265,7 +265,7 @@ func (s *Store) merge(tenant string, q ExecutionQuery) (*merged, error) {
 		}
 	}
 	for _, name := range q.indexes() {
-		m.indexes = append(m.indexes, &index{key: s.keys.executions(tenant, name), end: m.last})
+		m.indexes = append(m.indexes, &index{key: s.keys.Executions(tenant, name), end: m.last})
 	}
 	return m, nil
 }

@@ -27,8 +27,8 @@ func (s *Store) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 		if err := CheckTenant(t.Tenant); err != nil {
 			return nil, err
 		}
-		scores[i] = pipe.ZScore(ctx, s.keys.timers(t.Tenant), asSet(t))
-		moved[i] = pipe.HMGet(ctx, s.keys.execution(t.Tenant, t.Execution), "moved:"+tombstone(t))
+		scores[i] = pipe.ZScore(ctx, s.keys.Timers(t.Tenant), asSet(t))
+		moved[i] = pipe.HMGet(ctx, s.keys.Execution(t.Tenant, t.Execution), "moved:"+tombstone(t))
 	}
 	clock := pipe.Time(ctx)
 	// A timer that is not there is redis.Nil.
@@ -51,7 +51,7 @@ func (s *Store) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 		return out, nil
 	}
 	for _, i := range elsewhere {
-		scores[i] = pipe.ZScore(ctx, s.keys.timers(timers[i].Tenant), out[i].Member)
+		scores[i] = pipe.ZScore(ctx, s.keys.Timers(timers[i].Tenant), out[i].Member)
 	}
 	clock = pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && clock.Err() != nil {

@@ -106,7 +106,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Wal
 	var cards [3]*redis.IntCmd
 	var lists [3]*redis.ZSliceCmd
 	for i, name := range finishedIndexes() {
-		key := s.keys.executions(tenant, name)
+		key := s.keys.Executions(tenant, name)
 		cards[i], lists[i] = pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, from[i], from[i]+mostForgotten-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !redis.IsOOMError(err) {
@@ -158,7 +158,7 @@ func (s *Store) lookAt(ctx context.Context, tenant string, found []finished) err
 	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.SliceCmd, len(found))
 	for i, f := range found {
-		replies[i] = pipe.HMGet(ctx, s.keys.execution(tenant, f.id), "version", "ended", "parent", "status")
+		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, f.id), "version", "ended", "parent", "status")
 	}
 	_, err := pipe.Exec(ctx)
 	if err != nil && Temporary(failed("", err)) {
@@ -196,7 +196,7 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 	}
 	var keys []string
 	for _, name := range finishedIndexes() {
-		keys = append(keys, s.keys.executions(tenant, name))
+		keys = append(keys, s.keys.Executions(tenant, name))
 	}
 	args := make([]any, 0, 5*len(doomed))
 	for _, f := range doomed {
@@ -204,7 +204,7 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 		if f.parent != "" {
 			above = f.parent
 		}
-		keys = append(keys, s.keys.execution(tenant, f.id), s.keys.history(tenant, f.id), s.keys.execution(tenant, above))
+		keys = append(keys, s.keys.Execution(tenant, f.id), s.keys.history(tenant, f.id), s.keys.Execution(tenant, above))
 		args = append(args, f.id, f.index+1, f.version, f.ended, f.parent)
 	}
 	reply, err := forgetScript.Run(ctx, s.rdb, keys, args...).Slice()

@@ -43,9 +43,9 @@ func (s *Store) Glance(ctx context.Context, tenant, since string) (Glance, error
 	if since == "" {
 		since = "0"
 	}
-	keys := []string{s.keys.stream(tenant), s.keys.dead(tenant), s.keys.timers(tenant)}
+	keys := []string{s.keys.Stream(tenant), s.keys.DeadLetters(tenant), s.keys.Timers(tenant)}
 	for _, name := range []string{openIndex, completedIndex, faultedIndex, cancelledIndex} {
-		keys = append(keys, s.keys.executions(tenant, name))
+		keys = append(keys, s.keys.Executions(tenant, name))
 	}
 	reply, err := glanceScript.Run(ctx, s.rdb, keys, since, glanceEntries, glanceBytes,
 		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
@@ -81,7 +81,7 @@ func (s *Store) PendingEntries(ctx context.Context, tenant, group string, count 
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	reply, err := pendingScript.Run(ctx, s.rdb, []string{s.keys.stream(tenant)}, group, count, longData).Slice()
+	reply, err := pendingScript.Run(ctx, s.rdb, []string{s.keys.Stream(tenant)}, group, count, longData).Slice()
 	if err != nil {
 		return nil, failed("look at what is pending", err)
 	}
@@ -140,7 +140,7 @@ func (s *Store) Problems(ctx context.Context, tenant string, ids ...string) ([]s
 	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		replies[i] = pipe.HMGet(ctx, s.keys.execution(tenant, id), "error")
+		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "error")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, failed("read the errors of executions", err)

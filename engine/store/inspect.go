@@ -53,7 +53,7 @@ func (s *Store) Streams(ctx context.Context, tenants []string) ([]Stream, error)
 		if err := CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		replies = append(replies, streamScript.Eval(ctx, pipe, []string{s.keys.stream(tenant), s.keys.dead(tenant)}))
+		replies = append(replies, streamScript.Eval(ctx, pipe, []string{s.keys.Stream(tenant), s.keys.DeadLetters(tenant)}))
 	}
 	if len(replies) == 0 {
 		return nil, nil
@@ -68,7 +68,7 @@ func (s *Store) Streams(ctx context.Context, tenants []string) ([]Stream, error)
 			continue
 		}
 		one := streamOf(fields)
-		one.Tenant, one.Key = tenants[i], s.keys.stream(tenants[i])
+		one.Tenant, one.Key = tenants[i], s.keys.Stream(tenants[i])
 		out = append(out, one)
 	}
 	return out, errors.Join(errs...)
@@ -115,7 +115,7 @@ func (s *Store) Unclaimed(ctx context.Context, tenant, group string, idle time.D
 	if err := CheckTenant(tenant); err != nil {
 		return Delivery{}, err
 	}
-	args := &redis.XPendingExtArgs{Stream: s.keys.stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: pendingLook}
+	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: pendingLook}
 	found, err := s.rdb.XPendingExt(ctx, args).Result()
 	if err != nil {
 		return Delivery{}, failed("look at what is pending", err)
@@ -148,7 +148,7 @@ func (s *Store) Overdue(ctx context.Context, tenants []string, grace time.Durati
 		if err := CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		key := s.keys.timers(tenant)
+		key := s.keys.Timers(tenant)
 		if seen[key] {
 			continue
 		}

@@ -53,7 +53,7 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	pipe := s.rdb.Pipeline()
 	var samples []*redis.StringSliceCmd
 	for _, name := range finishedIndexes() {
-		key := s.keys.executions(tenant, name)
+		key := s.keys.Executions(tenant, name)
 		samples = append(samples, pipe.ZRange(ctx, key, 0, weighed/2-1), pipe.ZRange(ctx, key, -weighed/2, -1))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -65,7 +65,7 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	for _, sample := range samples {
 		for _, id := range sample.Val() {
 			text += len(id)
-			sizes = append(sizes, pipe.MemoryUsage(ctx, s.keys.execution(tenant, id)), pipe.MemoryUsage(ctx, s.keys.history(tenant, id)))
+			sizes = append(sizes, pipe.MemoryUsage(ctx, s.keys.Execution(tenant, id)), pipe.MemoryUsage(ctx, s.keys.history(tenant, id)))
 		}
 	}
 	if len(sizes) == 0 {

@@ -44,8 +44,8 @@ func CheckExecution(id string) error {
 // also dots, dashes and underscores.
 func plainName(name string) bool {
 	for i, c := range []byte(name) {
-		deadLetter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !deadLetter && (i == 0 || strings.IndexByte("._-", c) < 0) {
+		alphanumeric := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alphanumeric && (i == 0 || strings.IndexByte("._-", c) < 0) {
 			return false
 		}
 	}
@@ -63,24 +63,28 @@ func checkExecution(tenant, id string) error {
 
 const historySuffix = ":history"
 
-// keys builds the names of keys. On a Redis Cluster they carry a hash tag around
+// Keys builds the names of all keys. On a Redis Cluster they carry a hash tag around
 // the tenant, so that every script stays in one slot.
-type keys struct{ cluster bool }
+type Keys struct{ cluster bool }
 
-func (k keys) tenant(name string) string {
+// Tenant is how the keys of a tenant begin, before a colon.
+func (k Keys) Tenant(name string) string {
 	if k.cluster {
 		name = "{" + name + "}"
 	}
 	return "tenant:" + name
 }
 
-func (k keys) stream(tenant string) string { return k.tenant(tenant) + ":events" }
-func (k keys) dead(tenant string) string   { return k.tenant(tenant) + ":events:dlq" }
+// Stream is the stream of a tenant's events, and DeadLetters that of its dead letters.
+func (k Keys) Stream(tenant string) string      { return k.Tenant(tenant) + ":events" }
+func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":events:dlq" }
 
 // crashes is the hash of how many consumers have died with an entry of the stream.
-func (k keys) crashes(tenant string) string { return k.tenant(tenant) + ":events:deaths" }
+func (k Keys) crashes(tenant string) string { return k.Tenant(tenant) + ":events:deaths" }
 
-func (k keys) timers(tenant string) string {
+// Timers is the sorted set of the timers that are set, by their due time in Unix
+// milliseconds.
+func (k Keys) Timers(tenant string) string {
 	if k.cluster {
 		return "flunq:timers:{" + tenant + "}"
 	}
@@ -89,56 +93,58 @@ func (k keys) timers(tenant string) string {
 
 // timerKeys is the hash of which timer is the one of a key, and forgottenKeys
 // the ZSET of the keys there that have none any more.
-func (k keys) timerKeys(tenant string) string {
+func (k Keys) timerKeys(tenant string) string {
 	if k.cluster {
 		return "flunq:timers:keys:{" + tenant + "}"
 	}
 	return "flunq:timers:keys"
 }
 
-func (k keys) forgottenKeys(tenant string) string { return k.timerKeys(tenant) + ":forgotten" }
+func (k Keys) forgottenKeys(tenant string) string { return k.timerKeys(tenant) + ":forgotten" }
 
 // askedTimers is the ZSET of the timers that other programs have asked for lately, by their
 // hashes.
-func (k keys) askedTimers(tenant string) string { return k.timerKeys(tenant) + ":asked" }
+func (k Keys) askedTimers(tenant string) string { return k.timerKeys(tenant) + ":asked" }
 
-func (k keys) definition(tenant, id string) string {
-	return k.tenant(tenant) + ":workflow:definition:" + id
+// Definition is the hash of one workflow's versions.
+func (k Keys) Definition(tenant, id string) string {
+	return k.Tenant(tenant) + ":workflow:definition:" + id
 }
 
-func (k keys) execution(tenant, id string) string { return k.tenant(tenant) + ":execution:" + id }
-func (k keys) history(tenant, id string) string   { return k.execution(tenant, id) + historySuffix }
+// Execution is the hash of an execution.
+func (k Keys) Execution(tenant, id string) string { return k.Tenant(tenant) + ":execution:" + id }
+func (k Keys) history(tenant, id string) string   { return k.Execution(tenant, id) + historySuffix }
 
-// executions is an index: the ids of the executions on a shelf, by when they were
-// created in Unix milliseconds.
-func (k keys) executions(tenant, index string) string {
-	return k.tenant(tenant) + ":executions:" + index
+// Executions is an index of executions: the sorted set of the ids of those that are open, or
+// that ended with a status, by when they were created in Unix milliseconds.
+func (k Keys) Executions(tenant, index string) string {
+	return k.Tenant(tenant) + ":executions:" + index
 }
 
 // kept is how long finished executions are kept, while somebody removes others.
-func (k keys) kept(tenant string) string { return k.tenant(tenant) + ":executions:kept" }
+func (k Keys) kept(tenant string) string { return k.Tenant(tenant) + ":executions:kept" }
 
-// workflows is the set of the ids of definitions.
-func (k keys) workflows(tenant string) string { return k.tenant(tenant) + ":workflows" }
+// Workflows is the set of the ids of definitions.
+func (k Keys) Workflows(tenant string) string { return k.Tenant(tenant) + ":workflows" }
 
-// tenants is the set of the names of tenants.
-func (keys) tenants() string { return "flunq:tenants" }
+// Tenants is the set of the names of tenants.
+func (Keys) Tenants() string { return "flunq:tenants" }
 
 // processes is the hash of the processes that run services.
-func (keys) processes() string { return ProcessesKey }
+func (Keys) processes() string { return ProcessesKey }
 
 // turn exists for as long as nobody else is to do something that one process does for all.
-func (keys) turn(what string) string { return "flunq:turn:" + what }
+func (Keys) turn(what string) string { return "flunq:turn:" + what }
 
 // ProcessesKey is the key of the hash of processes.
 const ProcessesKey = "flunq:processes"
 
 // descendants is the set of open executions below one that no other has begun.
-func (k keys) descendants(tenant, root string) string {
-	return k.tenant(tenant) + ":descendants:" + root
+func (k Keys) descendants(tenant, root string) string {
+	return k.Tenant(tenant) + ":descendants:" + root
 }
 
-// listeners is the set of executions that wait for events of a type.
-func (k keys) listeners(tenant, eventType string) string {
-	return k.tenant(tenant) + ":listen:" + eventType
+// Listeners is the set of executions that wait for events of a type.
+func (k Keys) Listeners(tenant, eventType string) string {
+	return k.Tenant(tenant) + ":listen:" + eventType
 }

@@ -42,12 +42,12 @@ func (h *tenantKeyCache) add(tenant string, one *keysOfTenant) {
 }
 
 // keysFor makes the names of a tenant's keys.
-func (k keys) keysFor(tenant string) *keysOfTenant {
+func (k Keys) keysFor(tenant string) *keysOfTenant {
 	return &keysOfTenant{
-		stream: k.stream(tenant), timers: k.timers(tenant), timerKeys: k.timerKeys(tenant), forgottenKeys: k.forgottenKeys(tenant), askedTimers: k.askedTimers(tenant),
-		open: k.executions(tenant, openIndex), faulted: k.executions(tenant, faultedIndex),
-		completed: k.executions(tenant, completedIndex), cancelled: k.executions(tenant, cancelledIndex),
-		executions: k.execution(tenant, ""),
+		stream: k.Stream(tenant), timers: k.Timers(tenant), timerKeys: k.timerKeys(tenant), forgottenKeys: k.forgottenKeys(tenant), askedTimers: k.askedTimers(tenant),
+		open: k.Executions(tenant, openIndex), faulted: k.Executions(tenant, faultedIndex),
+		completed: k.Executions(tenant, completedIndex), cancelled: k.Executions(tenant, cancelledIndex),
+		executions: k.Execution(tenant, ""),
 	}
 }
 

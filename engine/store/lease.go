@@ -23,7 +23,7 @@ const handedBack = 24 * time.Hour
 
 // claim takes over what was left alone.
 func (s *Store) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]Message, error) {
-	keys := []string{s.keys.stream(c.tenant), s.keys.crashes(c.tenant)}
+	keys := []string{s.keys.Stream(c.tenant), s.keys.crashes(c.tenant)}
 	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
 		handedBack.Milliseconds(), c.first, c.count, poisonCrashes, largeBudget, mostValue).Slice()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) setIdle(ctx context.Context, idle time.Duration, msgs []Message)
 		for _, m := range part {
 			args = append(args, m.ID)
 		}
-		ids, err := renewScript.Run(ctx, s.rdb, []string{s.keys.stream(part[0].Tenant)}, args...).StringSlice()
+		ids, err := renewScript.Run(ctx, s.rdb, []string{s.keys.Stream(part[0].Tenant)}, args...).StringSlice()
 		if err != nil {
 			return lost, failed("renew or release a lease", err)
 		}

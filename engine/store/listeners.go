@@ -28,7 +28,7 @@ func (s *Store) EachListener(ctx context.Context, tenant, eventType string, do f
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	left := []listening{{key: s.keys.listeners(tenant, eventType)}, {key: s.keys.listeners(tenant, "*")}}
+	left := []listening{{key: s.keys.Listeners(tenant, eventType)}, {key: s.keys.Listeners(tenant, "*")}}
 	for len(left) > 0 {
 		pipe := s.rdb.Pipeline()
 		for i := range left {
@@ -70,7 +70,7 @@ func (s *Store) Listed(ctx context.Context, tenant string, listeners []Listener)
 	pipe := s.rdb.Pipeline()
 	listed := make([]*redis.BoolCmd, len(listeners))
 	for i, l := range listeners {
-		listed[i] = pipe.SIsMember(ctx, s.keys.listeners(tenant, l.Type), l.Execution)
+		listed[i] = pipe.SIsMember(ctx, s.keys.Listeners(tenant, l.Type), l.Execution)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, failed("read the lists of listeners", err)
@@ -86,7 +86,7 @@ func (s *Store) Listed(ctx context.Context, tenant string, listeners []Listener)
 // at every key of the database, so that it is for what happens seldom. On a cluster it
 // finds nothing.
 func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, error) {
-	prefix := s.keys.listeners(tenant, "")
+	prefix := s.keys.Listeners(tenant, "")
 	found := map[string]bool{}
 	for cursor, more := uint64(0), !s.keys.cluster; more; more = cursor != 0 {
 		keys, next, err := s.rdb.ScanType(ctx, cursor, prefix+"*", scanCount, "set").Result()

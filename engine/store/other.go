@@ -53,7 +53,7 @@ func (s *Store) DeadTenants(ctx context.Context) ([]string, error) {
 	var tenants []string
 	for _, key := range keys {
 		name := strings.Trim(strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), deadSuffix), "{}")
-		if CheckTenant(name) == nil && key == s.keys.dead(name) {
+		if CheckTenant(name) == nil && key == s.keys.DeadLetters(name) {
 			tenants = append(tenants, name)
 		}
 	}
@@ -215,7 +215,7 @@ func (s *Store) isSet(ctx context.Context, t event.Timer) (bool, error) {
 	by := &redis.ZRangeBy{
 		Min: strconv.FormatFloat(low, 'g', -1, 64), Max: strconv.FormatFloat(high, 'g', -1, 64), Count: 1000,
 	}
-	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.timers(t.Tenant), by).Result()
+	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.Timers(t.Tenant), by).Result()
 	if err != nil {
 		return false, failed("look for a timer", err)
 	}

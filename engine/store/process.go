@@ -167,7 +167,7 @@ func (s *Store) Unserved(ctx context.Context, tenant string, groups map[string]s
 		if slices.ContainsFunc(all, func(p Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
 			continue
 		}
-		reply, err := s.rdb.XInfoConsumers(ctx, s.keys.stream(tenant), groups[service]).Result()
+		reply, err := s.rdb.XInfoConsumers(ctx, s.keys.Stream(tenant), groups[service]).Result()
 		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !nobody(said)) {
 			return nil, failed("look for consumers", err)
 		}

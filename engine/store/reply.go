@@ -71,7 +71,7 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 	args := append(make([]any, 0, begin+len(own)), m.Group, m.Consumer, first, last, lookedAt(len(answers)),
 		m.Tenant, len(answers), begin)
 	args = append(append(args, w.texts...), own...)
-	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, args...).Slice()
+	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
 	if err != nil {
 		return err
 	}
@@ -137,6 +137,6 @@ func lookedAt(n int) int {
 // AcknowledgeOwned acknowledges a message that means nothing more, as far as it is still the
 // consumer's: one that is another's by now may mean something to it.
 func (s *Store) AcknowledgeOwned(ctx context.Context, m Message) error {
-	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
+	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
 	return failed("acknowledge", err)
 }

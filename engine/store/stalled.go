@@ -41,7 +41,7 @@ type ofTenant struct{ tenant, id string }
 func (s *Store) Next(ctx context.Context, tenants []string) (Next, error) {
 	out := Next{}
 	for _, tenant := range s.TimerIndexes(tenants) {
-		timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, mostBusy-1).Result()
+		timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostBusy-1).Result()
 		if err != nil {
 			return nil, failed("look at the timers", err)
 		}
@@ -62,7 +62,7 @@ func (s *Store) Stalled(ctx context.Context, tenant string, how Seeking) (Stalle
 		return Stalled{}, err
 	}
 	pipe := s.rdb.Pipeline()
-	open := s.keys.executions(tenant, openIndex)
+	open := s.keys.Executions(tenant, openIndex)
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
 	oldest := pipe.ZRange(ctx, open, 0, int64(how.Most)-1)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -113,7 +113,7 @@ func (s *Store) busy(ctx context.Context, tenant string) (map[string]bool, error
 
 // underWay adds the executions of a group's unread and pending events.
 func (s *Store) underWay(ctx context.Context, tenant string, group Group, out map[string]bool) error {
-	key := s.keys.stream(tenant)
+	key := s.keys.Stream(tenant)
 	pipe := s.rdb.Pipeline()
 	var entries []*redis.XMessageSliceCmd
 	if group.Lag > 0 {
@@ -151,7 +151,7 @@ func (s *Store) silent(ctx context.Context, tenant string, ids []string, since t
 	pipe := s.rdb.Pipeline()
 	known := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		known[i] = pipe.HMGet(ctx, s.keys.execution(tenant, id), "status", "created")
+		known[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "status", "created")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, failed("look at open executions", err)
@@ -186,7 +186,7 @@ func (s *Store) PutOff(ctx context.Context, tenant string) (map[string]bool, err
 	out := map[string]bool{}
 	match := "*\"kind\":\"" + string(event.DeliveryTimer) + "\"*"
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		found, next, err := s.rdb.ZScan(ctx, s.keys.timers(tenant), cursor, match, scanCount).Result()
+		found, next, err := s.rdb.ZScan(ctx, s.keys.Timers(tenant), cursor, match, scanCount).Result()
 		if err != nil {
 			return nil, failed("look at the timers", err)
 		}
@@ -227,7 +227,7 @@ func (s *Store) UnderWay(ctx context.Context, tenant string) (map[string]bool, e
 	if found < len(own) {
 		return nil, fmt.Errorf("%w: not every service has read the events of tenant %s", ErrUnsure, tenant)
 	}
-	timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.timers(tenant), 0, mostBusy-1).Result()
+	timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostBusy-1).Result()
 	if err != nil {
 		return nil, failed("look at the timers", err)
 	}

@@ -23,7 +23,7 @@ var (
 // Store is what the services share, on one Redis.
 type Store struct {
 	rdb            redis.UniversalClient
-	keys           keys
+	keys           Keys
 	tenantKeyCache tenantKeyCache
 	sealer         *Sealer
 	memory         *Memory
@@ -51,7 +51,7 @@ func New(rdb redis.UniversalClient, opts Options) *Store {
 		memory = new(Memory)
 	}
 	return &Store{
-		rdb: rdb, keys: keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory, block: cmp.Or(opts.Block, longestBlock),
+		rdb: rdb, keys: Keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory, block: cmp.Or(opts.Block, longestBlock),
 	}
 }
 

@@ -171,7 +171,7 @@ func (s *Store) read(ctx context.Context, r Reader, count int, block time.Durati
 func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 	if !strings.HasPrefix(text, "NOGROUP") {
 		for _, tenant := range r.Tenants {
-			if err := s.rdb.XGroupCreateConsumer(ctx, s.keys.stream(tenant), r.Group, r.Consumer).Err(); err != nil {
+			if err := s.rdb.XGroupCreateConsumer(ctx, s.keys.Stream(tenant), r.Group, r.Consumer).Err(); err != nil {
 				return err
 			}
 		}
@@ -197,8 +197,8 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 		return err
 	}
 	if operated(e.Type) {
-		return failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.stream(e.Tenant), append([]any{"*"}, anys(s.fields(e))...)...))
+		return failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, anys(s.fields(e))...)...))
 	}
-	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.stream(e.Tenant), Values: s.fields(e)}).Err()
+	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(e.Tenant), Values: s.fields(e)}).Err()
 	return failed("publish", err)
 }

@@ -12,7 +12,7 @@ import (
 // Tenants are those that somebody has started, defined or prepared something for,
 // sorted.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
-	names, err := s.members(ctx, s.keys.tenants())
+	names, err := s.members(ctx, s.keys.Tenants())
 	if err != nil {
 		return nil, failed("read the tenants", err)
 	}
@@ -21,7 +21,7 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 
 // TenantCount is how many there are of them, about: it differs when one has come.
 func (s *Store) TenantCount(ctx context.Context) (int64, error) {
-	n, err := s.rdb.SCard(ctx, s.keys.tenants()).Result()
+	n, err := s.rdb.SCard(ctx, s.keys.Tenants()).Result()
 	return n, failed("count the tenants", err)
 }
 
@@ -32,7 +32,7 @@ func (s *Store) FindTenants(ctx context.Context) ([]string, error) {
 	var tenants []string
 	for _, key := range keys {
 		name := strings.Trim(strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), otherSuffix), "{}")
-		if CheckTenant(name) == nil && key == s.keys.stream(name) {
+		if CheckTenant(name) == nil && key == s.keys.Stream(name) {
 			tenants = append(tenants, name)
 		}
 	}
@@ -45,7 +45,7 @@ func (s *Store) know(ctx context.Context, tenant string) error {
 	if h.known.Load() {
 		return nil
 	}
-	if err := s.rdb.SAdd(ctx, s.keys.tenants(), tenant).Err(); err != nil {
+	if err := s.rdb.SAdd(ctx, s.keys.Tenants(), tenant).Err(); err != nil {
 		return failed("make a tenant known", err)
 	}
 	h.known.Store(true)
@@ -63,7 +63,7 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 		return err
 	}
 	for cursor := uint64(0); ; {
-		keys, next, err := s.rdb.Scan(ctx, cursor, s.keys.tenant(tenant)+":*", scanCount).Result()
+		keys, next, err := s.rdb.Scan(ctx, cursor, s.keys.Tenant(tenant)+":*", scanCount).Result()
 		if err == nil && len(keys) > 0 {
 			err = s.rdb.Unlink(ctx, keys...).Err()
 		}
@@ -75,7 +75,7 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 		}
 	}
 	s.keysFor(tenant).known.Store(false)
-	return failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.tenants(), tenant).Err())
+	return failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 
 func (s *Store) removeTimers(ctx context.Context, tenant string) error {
@@ -85,7 +85,7 @@ func (s *Store) removeTimers(ctx context.Context, tenant string) error {
 	}
 	for cursor := uint64(0); ; {
 		// Members and scores, one after the other.
-		page, next, err := s.rdb.ZScan(ctx, s.keys.timers(tenant), cursor, `*"`+tenant+`"*`, scanCount).Result()
+		page, next, err := s.rdb.ZScan(ctx, s.keys.Timers(tenant), cursor, `*"`+tenant+`"*`, scanCount).Result()
 		if err != nil {
 			return failed("look for the timers of tenant "+tenant, err)
 		}

@@ -109,7 +109,7 @@ func (s *Store) Retry(ctx context.Context, m Message, delay time.Duration) (mine
 		FireAt: now.Add(delay), DurationMS: delay.Milliseconds(), Kind: event.DeliveryTimer, Key: m.ID,
 		Event: event.Encode(fields),
 	}
-	keys := []string{s.keys.stream(m.Tenant), s.keys.timers(m.Tenant)}
+	keys := []string{s.keys.Stream(m.Tenant), s.keys.Timers(m.Tenant)}
 	args := append([]any{m.Group, m.ID, m.Consumer, formatScore(t.FireAt), member(t)}, s.news(t)...)
 	n, err := retryScript.Run(ctx, s.rdb, keys, args...).Int()
 	return n == 1, failed("put a message off", err)
@@ -134,7 +134,7 @@ func (s *Store) Rouse(ctx context.Context, tenant string) error {
 		ID: "timers/" + strconv.FormatInt(now.UnixMicro(), 10), Source: "/flunq/store", Type: event.TimerSet, Time: now, Tenant: tenant,
 	}
 	// Where there is no stream, nobody reads.
-	err = s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.stream(tenant), NoMkStream: true, Values: s.fields(e)}).Err()
+	err = s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(tenant), NoMkStream: true, Values: s.fields(e)}).Err()
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}

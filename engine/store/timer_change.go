@@ -32,8 +32,8 @@ func (s *Store) FireNow(ctx context.Context, p Pending, by string) (bool, error)
 // is gone.
 func (s *Store) CancelTimer(ctx context.Context, p Pending, by string) (bool, error) {
 	keys := []string{
-		s.keys.timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
-		s.keys.execution(p.Tenant, p.Execution), s.keys.history(p.Tenant, p.Execution),
+		s.keys.Timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
+		s.keys.Execution(p.Tenant, p.Execution), s.keys.history(p.Tenant, p.Execution),
 	}
 	args := []any{p.Member, "", ""}
 	if p.Err == nil {
@@ -56,8 +56,8 @@ func (s *Store) MoveTimer(ctx context.Context, p Pending, to time.Time, by strin
 		return p, false, fmt.Errorf("move timer %s: its JSON has no end to write moved_to to", p.ID)
 	}
 	keys := []string{
-		s.keys.timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
-		s.keys.execution(p.Tenant, p.Execution), s.keys.stream(p.Tenant), s.keys.history(p.Tenant, p.Execution),
+		s.keys.Timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
+		s.keys.Execution(p.Tenant, p.Execution), s.keys.Stream(p.Tenant), s.keys.history(p.Tenant, p.Execution),
 	}
 	news := s.news(moved.Timer)
 	args := append([]any{p.Member, formatScore(to), text, identity(p.Timer), noOrder(), tombstone(p.Timer), len(news)}, news...)
@@ -99,9 +99,9 @@ func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by stri
 	if err != nil {
 		return Conflict, err
 	}
-	keys := []string{s.keys.timers(x.Tenant), s.keys.execution(x.Tenant, x.ID), s.keys.history(x.Tenant, x.ID), s.keys.stream(x.Tenant)}
+	keys := []string{s.keys.Timers(x.Tenant), s.keys.Execution(x.Tenant, x.ID), s.keys.history(x.Tenant, x.ID), s.keys.Stream(x.Tenant)}
 	for _, typ := range r.Listen {
-		keys = append(keys, s.keys.listeners(x.Tenant, typ))
+		keys = append(keys, s.keys.Listeners(x.Tenant, typ))
 	}
 	var note []any
 	if len(r.Listen)+len(r.Requests) > 0 {

@@ -20,7 +20,7 @@ func (s *Store) firing(tenant, group string, due []Due, from func(*Due) int64) (
 		d := &due[i]
 		latest = max(latest, from(d))
 		if d.Err != nil {
-			f.entry(s.keys.dead(tenant), "", "", s.deadLetter(d))
+			f.entry(s.keys.DeadLetters(tenant), "", "", s.deadLetter(d))
 		} else {
 			f.timer(d)
 		}

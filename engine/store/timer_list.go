@@ -199,7 +199,7 @@ func (p *place) pass(entries []redis.Z) {
 
 func (s *Store) timersFrom(ctx context.Context, tenant string, from *place, until string, count int64) ([]redis.Z, error) {
 	by := &redis.ZRangeBy{Min: strconv.FormatFloat(from.score, 'g', -1, 64), Max: until, Offset: from.offset, Count: count}
-	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.timers(tenant), by).Result()
+	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.Timers(tenant), by).Result()
 	return entries, failed("list the timers", err)
 }
 

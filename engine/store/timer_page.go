@@ -90,7 +90,7 @@ func (page *TimerPage) take(q TimerQuery, entries []redis.Z, now time.Time) (ful
 }
 
 func (s *Store) timersBehind(ctx context.Context, q TimerQuery, count int) ([]redis.Z, error) {
-	key := s.keys.timers(q.Tenant)
+	key := s.keys.Timers(q.Tenant)
 	if q.After == "" {
 		read := s.rdb.ZRangeWithScores
 		if q.Back {

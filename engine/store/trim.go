@@ -28,7 +28,7 @@ func (s *Store) TrimAll(ctx context.Context, tenants []string, keep int, age tim
 		if err := CheckTenant(tenant); err != nil {
 			return 0, err
 		}
-		streams = append(streams, s.keys.stream(tenant))
+		streams = append(streams, s.keys.Stream(tenant))
 	}
 	err = s.onEach(ctx, trimScript, streams, args, func(stream string, reply *redis.Cmd) error {
 		n, err := reply.Int64()
@@ -84,7 +84,7 @@ func (s *Store) SweepConsumers(ctx context.Context, tenants []string, group stri
 		if err := CheckTenant(tenant); err != nil {
 			return err
 		}
-		streams = append(streams, s.keys.stream(tenant))
+		streams = append(streams, s.keys.Stream(tenant))
 	}
 	args := []any{group, max(idle, 0).Milliseconds()}
 	return s.onEach(ctx, sweepScript, streams, args, func(stream string, reply *redis.Cmd) error {

@@ -24,9 +24,9 @@ func (s *Store) Unlisted(ctx context.Context, tenants []string, looks int) (foun
 		}
 		wanted[tenant] = true
 	}
-	pattern := s.keys.execution("*", "*")
+	pattern := s.keys.Execution("*", "*")
 	if len(tenants) == 1 {
-		pattern = s.keys.execution(tenants[0], "*")
+		pattern = s.keys.Execution(tenants[0], "*")
 	}
 	found = map[string][]string{}
 	for cursor := uint64(0); looks > 0; looks-- {
@@ -52,7 +52,7 @@ func (s *Store) Unlisted(ctx context.Context, tenants []string, looks int) (foun
 func (s *Store) named(names []string, wanted map[string]bool) (out []ofTenant) {
 	for _, name := range names {
 		tenant, id, _ := strings.Cut(strings.TrimPrefix(name, "tenant:"), ":execution:")
-		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == s.keys.execution(tenant, id) {
+		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == s.keys.Execution(tenant, id) {
 			out = append(out, ofTenant{tenant, id})
 		}
 	}
@@ -67,14 +67,14 @@ func (s *Store) unlisted(ctx context.Context, all []ofTenant, found map[string][
 	pipe := s.rdb.Pipeline()
 	statuses := make([]*redis.StringCmd, len(all))
 	for i, x := range all {
-		statuses[i] = pipe.HGet(ctx, s.keys.execution(x.tenant, x.id), "status")
+		statuses[i] = pipe.HGet(ctx, s.keys.Execution(x.tenant, x.id), "status")
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
 	listed := make([]*redis.FloatCmd, len(all))
 	for i, x := range all {
-		listed[i] = pipe.ZScore(ctx, s.keys.executions(x.tenant, indexOf(statuses[i].Val())), x.id)
+		listed[i] = pipe.ZScore(ctx, s.keys.Executions(x.tenant, indexOf(statuses[i].Val())), x.id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return err
