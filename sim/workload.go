@@ -32,7 +32,7 @@ type act struct {
 // of its executions whatever faults happen.
 type workload struct {
 	name, document, mocks string
-	input                 string // {} if there is none
+	input                 string // {} if empty
 	with                  []string
 	executions, tenants   int  // one each if 0
 	twins                 bool // each tenant has executions with the same ids

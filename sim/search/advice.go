@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// advice is what a document should do otherwise, whatever the runs came to.
+// advice returns improvements of the document that do not depend on what the runs showed.
 func (h *hunt) advice(t *dsl.Task) []Hint {
 	var out []Hint
 	for _, look := range []func(*dsl.Task) string{h.retryLimit, h.retryProduct, h.retryTime, clockDecides, competingEffects, h.earlyEmit} {
@@ -24,7 +24,7 @@ func (h *hunt) advice(t *dsl.Task) []Hint {
 	return out
 }
 
-// retryOf is the retry policy of a task; nil if it has none.
+// retryOf returns the retry policy of a task; nil if it has none.
 func retryOf(t *dsl.Task) *dsl.RetryPolicy {
 	if t.Try == nil {
 		return nil
@@ -32,7 +32,7 @@ func retryOf(t *dsl.Task) *dsl.RetryPolicy {
 	return t.Try.Catch.Retry
 }
 
-// retryLimit tells of retries that never end, or that leave the service no time.
+// retryLimit reports retries that never end, or that have no delay.
 func (h *hunt) retryLimit(t *dsl.Task) string {
 	r := retryOf(t)
 	_, _, limited := bounds{def: h.Config.Definition}.outer(t)
@@ -48,10 +48,11 @@ func (h *hunt) retryLimit(t *dsl.Task) string {
 	}
 }
 
-// mostAttempts is how many attempts at one call are a storm.
+// mostAttempts is the number of attempts at one call above which nested retries are
+// reported.
 const mostAttempts = 10
 
-// retryProduct tells of a retry around retries, whose attempts multiply.
+// retryProduct reports nested retries, whose attempts multiply.
 func (h *hunt) retryProduct(t *dsl.Task) string {
 	r := retryOf(t)
 	if r == nil || r.AttemptCount == 0 {
@@ -71,7 +72,7 @@ func (h *hunt) retryProduct(t *dsl.Task) string {
 	return ""
 }
 
-// tasksIn are tasks and all inside them.
+// tasksIn returns tasks and all tasks inside them.
 func tasksIn(tasks dsl.TaskList) (out []*dsl.Task) {
 	for _, t := range tasks {
 		out = append(out, t)
@@ -82,7 +83,7 @@ func tasksIn(tasks dsl.TaskList) (out []*dsl.Task) {
 	return out
 }
 
-// retryTime tells of a retry whose pauses alone take longer than a timeout around it allows.
+// retryTime reports a retry whose delays alone exceed a timeout around it.
 func (h *hunt) retryTime(t *dsl.Task) string {
 	r := retryOf(t)
 	if r == nil || r.AttemptCount == 0 {
@@ -113,7 +114,7 @@ func (h *hunt) retryTime(t *dsl.Task) string {
 	return ""
 }
 
-// clockDecides tells of a decision that asks for the time.
+// clockDecides reports a decision that reads the clock.
 func clockDecides(t *dsl.Task) string {
 	for _, d := range decisions(t) {
 		if d.program != nil && decidingClock().MatchString(d.program.Source()) {
@@ -124,7 +125,7 @@ func clockDecides(t *dsl.Task) string {
 	return ""
 }
 
-// decidingClock matches what asks for a time that differs from run to run.
+// decidingClock matches expressions for a time that differs from run to run.
 func decidingClock() *regexp.Regexp { return decidingPattern }
 
 var decidingPattern = regexp.MustCompile(`\bnow\b|\$task\.startedAt|\blocaltime\b`)
@@ -155,8 +156,8 @@ func decisions(t *dsl.Task) []decision {
 	return out
 }
 
-// competingEffects tells of branches that compete and change something: what the loser has
-// done stays.
+// competingEffects reports competing branches that change something: the effects of the
+// loser stay.
 func competingEffects(t *dsl.Task) string {
 	if t.Fork == nil || !t.Fork.Compete {
 		return ""
@@ -174,8 +175,8 @@ func competingEffects(t *dsl.Task) string {
 	return ""
 }
 
-// earlyEmit tells of an event that is emitted before, or beside, the task of the same
-// document that listens for it.
+// earlyEmit reports an event that is emitted before, or concurrently with, the task of
+// the same document that listens for it.
 func (h *hunt) earlyEmit(t *dsl.Task) string {
 	if t.Kind != dsl.Emit {
 		return ""
@@ -207,7 +208,7 @@ func (h *hunt) earlyEmit(t *dsl.Task) string {
 	}
 }
 
-// loopsAround are the loops that hold a task.
+// loopsAround returns the for tasks around a task.
 func loopsAround(def *dsl.Definition, ref string) (out []*dsl.Task) {
 	tasks := maps.Collect(def.Tasks())
 	for _, other := range slices.Sorted(maps.Keys(tasks)) {

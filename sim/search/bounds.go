@@ -11,13 +11,13 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// bounds says how long tasks can take at most.
+// bounds computes upper bounds of the durations of tasks.
 type bounds struct {
 	def   *dsl.Definition
-	turns map[string]int // of the tasks in loops: how many were seen at most
+	turns map[string]int // highest number of iterations seen, by the tasks in loops
 }
 
-// task is how long a task can take, its own timeout aside, and why.
+// task returns how long a task can take without its own timeout, and why.
 func (b bounds) task(t *dsl.Task) (longest time.Duration, why string, ok bool) {
 	switch t.Kind {
 	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Inject, dsl.Emit:
@@ -59,7 +59,8 @@ func (bounds) inside(d time.Duration) string {
 	return "what is inside takes " + iso(d) + " at most"
 }
 
-// turnsOf is how many turns of a loop were seen at most. How many there can be, nobody knows.
+// turnsOf returns the highest number of iterations of a loop that was seen. The possible
+// maximum is unknown.
 func (b bounds) turnsOf(t *dsl.Task) int {
 	most := 0
 	for _, one := range t.Do {
@@ -68,7 +69,7 @@ func (b bounds) turnsOf(t *dsl.Task) int {
 	return most
 }
 
-// seen says that a bound is about as many turns of loops as were seen.
+// seen adds to a bound that it assumes the number of iterations that was seen.
 func (b bounds) seen(tasks dsl.TaskList) string {
 	for _, t := range tasks {
 		if t.Kind == dsl.For {
@@ -95,7 +96,7 @@ func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
 	return limit, "a call is given up after " + iso(limit) + " anyway", true
 }
 
-// limited is how long a task can take, its timeout taken into account.
+// limited returns how long a task can take, including its timeout.
 func (b bounds) limited(t *dsl.Task) (time.Duration, bool) {
 	d, _, ok := b.task(t)
 	if limit, has := sim.LiteralDuration(t.Timeout); has && (!ok || limit < d) {
@@ -116,7 +117,7 @@ func (b bounds) list(tasks dsl.TaskList) (time.Duration, bool) {
 	return total, true
 }
 
-// back reports whether a task can jump back, so that what is before runs again.
+// back reports whether a task can jump backwards, so that earlier tasks run again.
 func back(tasks dsl.TaskList, i int) bool {
 	to := []string{tasks[i].Then}
 	for _, c := range tasks[i].Switch {
@@ -128,7 +129,7 @@ func back(tasks dsl.TaskList, i int) bool {
 	})
 }
 
-// outer is the shortest timeout of the tasks around a task, and of the workflow.
+// outer returns the shortest timeout around a task, including that of the workflow.
 func (b bounds) outer(t *dsl.Task) (time.Duration, string, bool) {
 	shortest, ok := sim.LiteralDuration(b.def.Timeout)
 	name := "the workflow"

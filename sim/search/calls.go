@@ -6,11 +6,12 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// stepAnswered is what a step is that is a call.
+// stepAnswered describes a step that is a call.
 const stepAnswered = "is answered"
 
-// callsOf are the calls of an execution, and of those that it has to do with, in the
-// order in which they were carried out. Histories tell when their answers were heard.
+// callsOf returns the calls of an execution and of its family, or of all executions if
+// they share state, in the order in which they were carried out. A history only records
+// when the answers arrived.
 func (h *hunt) callsOf(t *sim.Trial, end sim.End) *facts {
 	f := &facts{place: map[string]int{}}
 	if len(end.History) > 0 {
@@ -30,7 +31,7 @@ func (h *hunt) callsOf(t *sim.Trial, end sim.End) *facts {
 	return f
 }
 
-// callsIn are those of the runs of which some are known.
+// callsIn returns the calls of those runs whose calls are recorded.
 func callsIn(runs []*facts) (out []*facts) {
 	for _, f := range runs {
 		if f.calls != nil {

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// catchHint tells of a catch that can never catch anything.
+// catchHint reports a catch that can never catch anything.
 func (h *hunt) catchHint(t *dsl.Task) []Hint {
 	if t.Kind != dsl.Try {
 		return nil
@@ -21,16 +21,16 @@ func (h *hunt) catchHint(t *dsl.Task) []Hint {
 	return []Hint{{"catch", t, fmt.Sprintf("its catch can never catch anything: %s (it caught nothing in %s)", why, runsText(h.runs()))}}
 }
 
-// troubles are what can go wrong inside some tasks.
+// troubles are the errors that can occur inside some tasks.
 type troubles struct {
-	calls    bool            // what others do is part of it
-	timeouts bool            // some task has one
-	computed bool            // an error is raised whose type is computed
-	raised   map[string]bool // types that are raised, short where they can be
+	calls    bool            // calls or child workflows
+	timeouts bool            // some task has a timeout
+	computed bool            // a raised error has a computed type
+	raised   map[string]bool // raised types, in their short form if possible
 	any      bool            // some task can fail at all
 }
 
-// in gathers the troubles of tasks and of those inside them.
+// in adds the troubles of tasks and of the tasks inside them.
 func (x *troubles) in(tasks dsl.TaskList) {
 	for _, t := range tasks {
 		x.timeouts = x.timeouts || t.Timeout != nil
@@ -60,7 +60,8 @@ func (x *troubles) raise(e *dsl.ErrorTemplate) {
 	x.raised[event.ShortType(name)] = true
 }
 
-// neverCaught says why the catch of a task catches nothing; "" if it may well.
+// neverCaught explains why the catch of a task catches nothing; "" if it may catch
+// something.
 func neverCaught(t *dsl.Task) string {
 	x := troubles{raised: map[string]bool{}}
 	x.in(t.Try.Try)
@@ -94,7 +95,8 @@ func neverCaught(t *dsl.Task) string {
 	return badStatus(with["status"], short, usual)
 }
 
-// badStatus says why an error of a standard type never has a status.
+// badStatus explains why an error of a standard type never has the wanted status; "" if
+// it may.
 func badStatus(wanted any, short string, usual int) string {
 	const redirect = 300
 	status, ok := number(wanted)
@@ -110,7 +112,7 @@ func badStatus(wanted any, short string, usual int) string {
 	}
 }
 
-// number is a whole number, however the document has it.
+// number converts a whole number from any of the types that the document parser uses.
 func number(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:
@@ -124,7 +126,7 @@ func number(v any) (int, bool) {
 	}
 }
 
-// runs reports whether there is a task that runs a workflow, whose errors nobody knows here.
+// runs reports whether a task runs a child workflow, whose errors are unknown here.
 func runs(tasks dsl.TaskList) bool {
 	for _, t := range tasks {
 		if t.Kind == dsl.Run {

@@ -11,20 +11,20 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Class says whose failure something is.
+// Class says whose failure a finding is.
 type Class string
 
 // The classes of findings.
 const (
-	Engine      Class = "engine"      // flunq broke a promise
-	Expectation Class = "expectation" // what the user expects did not come
-	Race        Class = "race"        // the workflow's outcome depends on which of its steps comes first
+	Engine      Class = "engine"      // flunq violated an invariant
+	Expectation Class = "expectation" // an expectation of the user was not met
+	Race        Class = "race"        // the outcome of the workflow depends on which of its steps comes first
 	Hang        Class = "hang"        // an execution waits for ever that ends in other runs
-	SideEffect  Class = "effect"      // a call is carried out twice, or is never taken back
-	Tardy       Class = "late"        // a note: the outcome depends on delays, or on an answer that was lost
+	SideEffect  Class = "effect"      // a call is carried out twice, or is never undone
+	Tardy       Class = "late"        // a note: the outcome depends on delays, or on a lost answer
 )
 
-// The rules about outcomes: what flunq promises, and what workflows come to.
+// The rules about outcomes: those of flunq, and those of workflows.
 const (
 	ruleSame = "the outcome is that of a run without faults"
 	ruleEnds = "every execution ends"
@@ -42,26 +42,26 @@ const (
 	RuleClock       = "the outcome depends on the clock"
 )
 
-// Finding is a way in which runs fail, and the smallest run that was found to do so.
+// Finding is a kind of failure, with the smallest run found that shows it.
 type Finding struct {
 	Class Class
 	sim.Violation
-	Companion string // the workflow of the simulator's own that it is about; "" for the document
+	Companion string // the simulator's own workflow that failed; "" for the document
 
-	Task     string          // that it is about, if there is one, or two tasks with a space between them
-	Document *dsl.Definition // in which they stand
-	Runs     int             // that failed so
-	Calm     int             // of these, the ones in which no fault struck
-	Tasks    map[string]int  // likewise, by task
+	Task     string          // the task concerned, or two tasks separated by a space, or ""
+	Document *dsl.Definition // the document that contains the tasks
+	Runs     int             // number of runs with this failure
+	Calm     int             // number of these runs without faults
+	Tasks    map[string]int  // number of these runs by task
 	Seen     Scenario
 	Small    Scenario
-	Tried    int  // runs that it took to make it smaller
+	Tried    int  // number of runs needed to shrink it
 	Again    bool // the smaller run was seen to fail in the same way
 	Story    []Scene
 	Orders   *Orders   // of a race
-	Differ   []Unequal // of the usual outcome and this one, and of what mocks keep
-	Calls    []Unlike  // that were carried out usually and in this run
-	Status   [2]string // likewise
+	Differ   []Unequal // differences from the usual outcome, including mock state
+	Calls    []Unlike  // calls whose number differs from the usual outcome
+	Status   [2]string // usual and in this run
 
 	signature string
 }
@@ -71,10 +71,10 @@ type failure struct {
 	Class Class
 	sim.Violation
 	task string
-	in   string // the execution whose task it is; "" is Execution
+	in   string // the execution that contains the task; "" means Execution
 }
 
-// signature is the same for failures that are one finding.
+// signature is equal for failures that belong to one finding.
 func (f failure) signature() string {
 	if f.Class == Tardy {
 		return string(f.Class) + " " + f.Rule
@@ -82,34 +82,31 @@ func (f failure) signature() string {
 	return string(f.Class) + " " + f.Rule + " " + f.task
 }
 
-// differing finds the executions of a run that ended as none does in which
-// nothing goes wrong, and says whose doing it is.
+// differing finds the executions of a run whose outcome occurs in no run without faults,
+// and attributes each to the workflow or to the engine.
 //
-// It is judged by the histories. Each of them follows from its definition (that is
-// a promise of its own), so that another outcome can only come of other things
-// that happened to the execution, or of another order of them:
+// It compares histories. Each history follows from its definition, which is a separate
+// invariant. So another outcome can only have one of these causes:
 //
-//   - a timeout came that comes in no run without faults. It is the workflow's if
-//     the faults can have held up what it watches for that long, and the engine's
-//     if they cannot;
-//   - or one did not come that comes in the others: by the time that it was due, what
-//     it watches had ended. Faults can have held it up likewise, or put the clock
-//     ahead so far that both were due;
-//   - an event from outside did not reach it, or another one did: it came before
-//     anybody listened. The timeout that comes then is the workflow's, however long;
-//   - a try was given up because its retries have run out of their time, which faults,
-//     or operators, have taken from it;
-//   - a task failed whose call was carried out, but whose answer was lost;
-//   - its expressions ask for the time;
-//   - the same is true of a child that it waits for; a child for its part was given
-//     another input, or cancelled, by one that has gone another way, or has ended
-//     before the word reached it that it was to be cancelled;
-//   - things that run side by side ended in an order in which they end in no run
-//     with the usual outcome: a race of the workflow, if it took no longer than
-//     usual, else a matter of which of the two was held up. So it is with calls to
-//     mocks that answer by what they were asked before.
+//   - A timeout fired that fires in no run without faults. This is the workflow's doing if
+//     the faults can have delayed the task for that long, and the engine's otherwise.
+//   - A timeout did not fire that usually fires, because the task ended before the timeout
+//     was processed. Faults can have delayed the timeout too, or moved the clock so far
+//     that both were due.
+//   - An event from outside did not reach the execution, or another one did, because it
+//     came before a task listened. The timeout that fires then is the workflow's, however
+//     long it is.
+//   - A try gave up because faults or operators used up the time for its retries.
+//   - A task failed because the answer to its call was lost after the call was carried out.
+//   - The expressions of the document read the clock.
+//   - A child of the execution has one of these causes. A child itself may have got another
+//     input from its parent, may have been cancelled by it, or may have ended before the
+//     cancellation reached it.
+//   - Parallel steps ended in an order that occurs in no run with the usual outcome. This is
+//     a race of the workflow if the run took no longer than usual; otherwise a fault
+//     delayed one of them. The same holds for calls to mocks with state.
 //
-// What none of these explains is the engine's failure.
+// An outcome that has none of these causes is the engine's failure.
 func (h *hunt) differing(t *sim.Trial) []failure {
 	var out []failure
 	if h.together() && h.whole[h.runKey(t)] != nil {
@@ -118,7 +115,7 @@ func (h *hunt) differing(t *sim.Trial) []failure {
 		}
 		return nil
 	}
-	unusual := false // whoever ended in another way need not have started others
+	unusual := false // then other executions need not have started
 	for _, end := range t.Ends {
 		if end.Status != "" && !h.odd(end) {
 			continue
@@ -140,12 +137,12 @@ func (h *hunt) differing(t *sim.Trial) []failure {
 	return h.missing(t)
 }
 
-// odd reports whether an execution has ended as none does in which nothing goes wrong.
+// odd reports whether an execution ended as none does in runs without faults.
 func (h *hunt) odd(end sim.End) bool {
 	return end.Status != "" && h.known[sibling(end.ID)][h.suppressed.key(end)] == nil
 }
 
-// unusualResult is odd, but for what the execution did to the world.
+// unusualResult is like odd but ignores external effects.
 func (h *hunt) unusualResult(end sim.End) bool {
 	result := h.suppressed.keysOf(end).result
 	for _, c := range h.known[sibling(end.ID)] {
@@ -156,7 +153,7 @@ func (h *hunt) unusualResult(end sim.End) bool {
 	return end.Status != ""
 }
 
-// missing finds executions that nobody has started although all else went as usual.
+// missing finds executions that did not start although everything else went as usual.
 func (h *hunt) missing(t *sim.Trial) []failure {
 	there := map[string]bool{}
 	for _, end := range t.Ends {
@@ -175,12 +172,12 @@ func (h *hunt) missing(t *sim.Trial) []failure {
 	return out
 }
 
-// attribute says why an execution ended in another way. One that waits for ever for a
-// reason that lies in the workflow hangs.
+// attribute finds the cause of an unusual outcome. An execution that waits for ever
+// because of the workflow is a Hang.
 func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 	usual := h.classes(sibling(end.ID))
 	if len(usual) == 0 {
-		return failure{}, false // a child of an execution that has gone another way
+		return failure{}, false // a child of an execution that took another path
 	}
 	got := h.factsOf(t, end)
 	f, ok := h.cause(t, end, usual, got)
@@ -193,7 +190,7 @@ func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 	return h.hang(end, f.Detail), true
 }
 
-// cause is what attribute says, whether or not the execution ended.
+// cause is like attribute, but does not distinguish executions that have not ended.
 func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: task}, true
@@ -246,7 +243,7 @@ func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (fai
 	return fail(Engine, ruleSame, "", "it is %s, which nothing that happened explains", end.Status)
 }
 
-// factsOf are those of the end of an execution, with its calls if their order matters.
+// factsOf returns the facts of an execution, including its calls if their order matters.
 func (h *hunt) factsOf(t *sim.Trial, end sim.End) *facts {
 	f := factsOf(end.History)
 	if h.Config.Mocks.Stateful() {
@@ -255,7 +252,7 @@ func (h *hunt) factsOf(t *sim.Trial, end sim.End) *facts {
 	return f
 }
 
-// lostAnswer is a task that failed because the answer to its call was lost; "" if
+// lostAnswer returns a task that failed because the answer to its call was lost; "" if
 // there is none.
 func lostAnswer(t *sim.Trial, id string, got *facts) string {
 	for _, s := range t.Struck {
@@ -267,7 +264,7 @@ func lostAnswer(t *sim.Trial, id string, got *facts) string {
 	return ""
 }
 
-// otherEvents reports whether the events that reached an execution are those of
+// otherEvents reports whether an execution received a set of events that it receives in
 // no run without faults.
 func otherEvents(usual []*class, got *facts) bool {
 	for _, c := range usual {

@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// led reports whether a child has ended in another way because of the one that has
-// started it: it was given another input, or was cancelled by it.
+// led reports whether a child ended differently because of its parent: it got another
+// input, or the parent cancelled it.
 func (h *hunt) led(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	at := strings.LastIndexByte(end.ID, '.')
 	if at < 0 {
@@ -31,20 +31,20 @@ func (h *hunt) led(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && h.odd(t.Ends[parent])
 }
 
-// begins reports whether an execution is to be there, by what has started it: that may
-// have ended in the same way before it came so far.
+// begins reports whether an execution should exist: its parent may have ended in the
+// usual way before starting it.
 func (h *hunt) begins(t *sim.Trial, id string) bool {
 	at := strings.LastIndexByte(id, '.')
 	if at < 0 {
 		return true
 	}
-	number, _ := strconv.Atoi(id[at+1:]) // the engine has made it
+	number, _ := strconv.Atoi(id[at+1:]) // a number that the engine has written
 	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
 		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
 	})
 }
 
-// runsIn is how many tasks of a history run a workflow.
+// runsIn returns how many tasks of a history run a child workflow.
 func runsIn(history []event.Event) (n int) {
 	for _, e := range history {
 		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
@@ -59,8 +59,8 @@ func cancelled(usual []*class) bool {
 	return !slices.ContainsFunc(usual, func(c *class) bool { return c.outcome.Status != string(decide.Cancelled) })
 }
 
-// outlived is the failure of a child that has ended by itself, and is cancelled where
-// nothing goes wrong.
+// outlived returns the failure of a child that ended by itself although it is cancelled
+// in runs without faults.
 func (h *hunt) outlived(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	late, ok := h.uncancelled(t, end, usual, got)
 	switch {
@@ -76,8 +76,7 @@ func (h *hunt) outlived(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	}
 }
 
-// uncancelled reports by how much a child has outlived the task that has started it, if
-// it has ended by itself, and is cancelled then where nothing goes wrong.
+// uncancelled reports by how much such a child outlived the task that started it.
 func (*hunt) uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
 	if len(t.Struck) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
@@ -90,8 +89,8 @@ func (*hunt) uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) 
 	return end.History[len(end.History)-1].Time.Sub(over), ok
 }
 
-// ofChild is the failure of an execution that has ended in another way because one
-// has that it has started.
+// ofChild returns the failure of an execution that ended differently because one of its
+// children did.
 func (h *hunt) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 	for _, child := range t.Ends {
 		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
@@ -109,8 +108,7 @@ func (h *hunt) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 	return failure{}, false
 }
 
-// definitionOf is the document that an execution follows; the one that is searched, if it
-// is not known.
+// definitionOf returns the document of an execution; the searched one if it is unknown.
 func (h *hunt) definitionOf(end sim.End) *dsl.Definition {
 	if len(end.History) > 0 {
 		for _, def := range h.Config.With {

@@ -8,12 +8,12 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// companionEvery is after how many runs a companion runs: one of the simulator's own
-// workflows, of which is known how it ends. It leads the engine to what the document does
-// not use, and what it finds is never the document's.
+// companionEvery is the number of runs between two companions, which are runs of the
+// simulator's own workflows with known results. Companions exercise parts of the engine
+// that the document does not use, so their findings are never the document's.
 const companionEvery = 40
 
-// accompanied puts companions between scenarios, each once in a search.
+// accompanied inserts companions between scenarios, each once in a search.
 func (h *hunt) accompanied(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
 	if len(h.Kinds) == 0 {
 		return scenarios // a search for races only
@@ -32,7 +32,7 @@ func (h *hunt) accompanied(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
 	}
 }
 
-// companionScenario is the companion of a number.
+// companionScenario returns companion number n.
 func companionScenario(n int) (Scenario, bool) {
 	name, seed, ok := sim.CompanionOf(n)
 	if !ok {
@@ -45,7 +45,7 @@ func companionScenario(n int) (Scenario, bool) {
 	return sc, true
 }
 
-// companion is that of a scenario, which names one that there is.
+// companion returns the companion that the scenario names, which must exist.
 func (sc Scenario) companion() *sim.Companion {
 	if sc.built != nil {
 		return sc.built
@@ -57,8 +57,8 @@ func (sc Scenario) companion() *sim.Companion {
 	return c
 }
 
-// signature is that of a failure in a run of the scenario. What companions show is one
-// finding, however many of them do.
+// signature returns the signature of a failure in a run of the scenario. A rule that
+// companions violate is one finding, however many of them do.
 func (sc Scenario) signature(f failure) string {
 	if sc.Companion != "" {
 		return "companion " + f.Rule
@@ -66,8 +66,8 @@ func (sc Scenario) signature(f failure) string {
 	return f.signature()
 }
 
-// companionConfig is the world of a companion: with the faults that its seed has, or those
-// of the scenario.
+// companionConfig returns the configuration of a companion: with the faults of its seed,
+// or with those of the scenario.
 func (sc Scenario) companionConfig() sim.Config {
 	cfg := sc.companion().Config
 	cfg.Thorough = sc.Thorough
@@ -77,8 +77,8 @@ func (sc Scenario) companionConfig() sim.Config {
 	return cfg
 }
 
-// engineFails reports whether a companion fails: then the engine may be why a document does
-// not end though nothing goes wrong.
+// engineFails reports whether a companion fails: then the engine may be the reason why a
+// document does not end without faults.
 func (h *hunt) engineFails(ctx context.Context) bool {
 	if len(h.Kinds) == 0 {
 		return false
@@ -105,5 +105,5 @@ func (h *hunt) engineFails(ctx context.Context) bool {
 	return err == nil && len(h.report.Findings) > known
 }
 
-// companionsForHang is how many companions are asked where a document does not end.
+// companionsForHang is how many companions run if a document does not end.
 const companionsForHang = 60

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// everySeed are the scenarios of the seeds.
+// everySeed returns the scenarios of all seeds.
 func (h *hunt) everySeed() iter.Seq[Scenario] {
 	return func(yield func(Scenario) bool) {
 		for seed := h.First; ; seed++ {
@@ -27,20 +27,19 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 	}
 }
 
-// scenario is the world of a seed, in which nothing goes wrong.
+// scenario returns the scenario of a seed without faults.
 func (h *hunt) scenario(seed uint64) Scenario {
 	return Scenario{
 		Seed: seed, Processes: h.Config.Processes, Executions: h.Config.Executions,
-		// Both ways that a deployment can be set to.
+		// Deployments use both settings.
 		Remote: h.Config.Remote || sim.Choice(seed, "remote")%2 == 1,
 	}
 }
 
-// slight is the same with less that is many: where nothing goes wrong, and the
-// document does one thing after the other, most worlds have one process, and compute
-// at once.
+// slight reduces most scenarios to one process and local computation. This suffices for a
+// document that does one thing after another, without faults.
 func (sc Scenario) slight(remote bool) Scenario {
-	const most = 16 // all but one in so many
+	const most = 16 // all but one in most
 	if sim.Choice(sc.Seed, "alone")%most != 0 {
 		sc.Processes = 1
 	}
@@ -48,19 +47,19 @@ func (sc Scenario) slight(remote bool) Scenario {
 	return sc
 }
 
-// withOthers has the executions of some seeds run in two tenants, side by side: one
-// that nobody asked for if there would be but one.
+// withOthers makes the executions of some seeds run in two tenants concurrently. It adds
+// an execution if there is only one.
 func (h *hunt) withOthers(sc Scenario) Scenario {
 	const once = 8
 	if sim.Choice(sc.Seed, "tenants")%once == 1 && h.sociable() {
-		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
+		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
 		sc.Twins = sim.Choice(sc.Seed, "twins")%2 == 1
 	}
 	return sc
 }
 
-// waiting has the timer services of some worlds wait in their reads, where nothing goes
-// wrong otherwise: for longer than most timers, so that one they do not know of is late.
+// waiting makes the timer services of some scenarios block in their reads for longer than
+// most timers last, without other faults, so that a timer they do not know of is late.
 func (h *hunt) waiting(sc Scenario) Scenario {
 	const once = 12
 	if sim.Choice(sc.Seed, "waits")%once == 1 {
@@ -69,23 +68,23 @@ func (h *hunt) waiting(sc Scenario) Scenario {
 	return sc
 }
 
-// besides is the world that a single fault comes to, with company in some.
+// besides returns the scenario of a single fault, in some cases with a second tenant.
 func (h *hunt) besides(sc Scenario, f sim.Fault) Scenario {
 	const once = 16
 	if n := sim.Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 && h.sociable() {
-		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // two are company
+		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
 		sc.Twins = n/once%2 == 1
 	}
 	return sc
 }
 
-// sociable reports whether executions may run in another tenant beside the others: not if
-// all of them share what mocks keep.
+// sociable reports whether executions may run in a second tenant: not if they all share
+// mock state.
 func (h *hunt) sociable() bool { return !h.Config.Mocks.Shared() }
 
-// inOrder reports whether whatever happens to an execution follows upon what has
-// happened to it before: nothing runs side by side, is sent, or comes from outside,
-// and several executions have nothing to do with one another.
+// inOrder reports whether everything that happens to an execution follows from what
+// happened to it before: nothing runs in parallel, is emitted or comes from outside, and
+// the executions are independent.
 func inOrder(cfg sim.Config) bool {
 	if cfg.Executions > 1 && sim.CallsOut(cfg.Definition) || len(cfg.With) > 0 || cfg.Definition.Timeout != nil || cfg.Mocks != nil && len(cfg.Mocks.Events) > 0 {
 		return false
@@ -103,7 +102,7 @@ func inOrder(cfg sim.Config) bool {
 	return true
 }
 
-// How long single faults last: longer than a lease where something stands still.
+// How long single faults last: freezes last longer than a lease.
 const (
 	singleDelay  = 45 * time.Second
 	singleAway   = 5 * time.Minute
@@ -111,14 +110,14 @@ const (
 	singleJump   = 60 * time.Second
 )
 
-// singles are the scenarios with one fault: each kind at each command of the
-// first run, or as many of them as there may be, evenly spread.
+// singles returns the scenarios with one fault: each kind at each command of the first
+// run, or an even selection of h.Singles of them.
 func (h *hunt) singles() iter.Seq[Scenario] {
 	all := h.singleCount()
 	return func(yield func(Scenario) bool) {
 		n := 0
 		for f := range h.everyFault() {
-			// The n-th is taken where the even spread passes the next whole number.
+			// Take the n-th where the even spread passes the next whole number.
 			taken := all <= h.Singles || n*h.Singles/all != (n+1)*h.Singles/all
 			n++
 			if !taken {
@@ -141,8 +140,8 @@ func (h *hunt) singleCount() int {
 	return n
 }
 
-// everyFault is each kind of fault at each command, and at each call. All kinds at
-// one place come together, so that a search which is stopped has seen some of each.
+// everyFault returns each kind of fault at each command and each call. All kinds at one
+// place come together, so a search that is stopped early has tried some of each kind.
 func (h *hunt) everyFault() iter.Seq[sim.Fault] {
 	inside := slices.DeleteFunc(slices.Clone(h.Kinds), func(k sim.FaultKind) bool { return k == sim.CallLost })
 	return func(yield func(sim.Fault) bool) {
@@ -153,7 +152,7 @@ func (h *hunt) everyFault() iter.Seq[sim.Fault] {
 	}
 }
 
-// faultsAt yields faults of some kinds at each place, until it is not to go on.
+// faultsAt yields faults of some kinds at each place. It returns false if yield does.
 func faultsAt(counts map[string]uint64, kinds []sim.FaultKind, yield func(sim.Fault) bool) bool {
 	for service, n := range each(counts) {
 		for _, kind := range kinds {
@@ -165,7 +164,7 @@ func faultsAt(counts map[string]uint64, kinds []sim.FaultKind, yield func(sim.Fa
 	return true
 }
 
-// each are the numbers of commands of each service, from 1 on.
+// each returns the numbers of the commands of each service, counted from 1.
 func each(counts map[string]uint64) iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		for _, service := range slices.Sorted(maps.Keys(counts)) {
@@ -178,7 +177,7 @@ func each(counts map[string]uint64) iter.Seq2[string, uint64] {
 	}
 }
 
-// single is how long, or how far, a fault goes that is the only one.
+// single returns how long, or how far, a single fault goes.
 func single(k sim.FaultKind) time.Duration {
 	switch k {
 	case sim.Delay, sim.CrashBefore, sim.CrashAfter:

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Unlike is a call that was carried out another number of times than usually.
+// Unlike is a call that was carried out more or less often than usual.
 type Unlike struct {
 	Effect
 
@@ -36,16 +36,16 @@ func (m *pattern) unlike(usual, here []sim.Call) []Unlike {
 	return out
 }
 
-// compare sorts by URL.
+// compare orders effects by URL, method and body.
 func (e Effect) compare(o Effect) int {
 	return cmp.Or(cmp.Compare(e.URL, o.URL), cmp.Compare(e.Method, o.Method), cmp.Compare(e.Body, o.Body))
 }
 
-// String is the call in one line.
+// String returns the call in one line.
 func (e Effect) String() string { return strings.TrimSpace(e.Method + " " + e.URL + " " + e.Body) }
 
-// callsBelow are the calls of an execution and of those that it has begun, in order; of "",
-// all calls.
+// callsBelow returns the calls of an execution and its descendants in order; for "" all
+// calls.
 func callsBelow(t *sim.Trial, id string) []sim.Call {
 	var out []sim.Call
 	for _, end := range t.Ends {
@@ -57,13 +57,13 @@ func callsBelow(t *sim.Trial, id string) []sim.Call {
 	return out
 }
 
-// tree is an execution that was started from outside, with those that it has begun.
+// tree is a root execution with its descendants.
 type tree struct {
 	root  sim.End
 	calls []sim.Call // of all of them, in order
 }
 
-// trees are those of a run.
+// trees returns the root executions of a run.
 func trees(t *sim.Trial) []tree {
 	var out []tree
 	for _, end := range t.Ends {
@@ -75,15 +75,15 @@ func trees(t *sim.Trial) []tree {
 	return out
 }
 
-// done is what trees without faults have done to the world.
+// done records the external effects of trees in runs without faults.
 type done struct {
-	effects map[string]bool // all of them, as texts
+	effects map[string]bool // as texts
 	most    map[Effect]int
-	tasks   map[string]bool // which tasks have made which calls, as texts
+	tasks   map[string]bool // which tasks made which calls, as texts
 	kept    map[string]bool
 }
 
-// learnDone takes in what a run without faults did to the world.
+// learnDone records the external effects of a run without faults.
 func (h *hunt) learnDone(t *sim.Trial) {
 	for _, one := range trees(t) {
 		d := h.done[sibling(one.root.ID)]
@@ -101,7 +101,8 @@ func (h *hunt) learnDone(t *sim.Trial) {
 	}
 }
 
-// taskCalls are the tasks that have made calls that change something, whatever they sent.
+// taskCalls returns the tasks that made calls that change something, without the data
+// they sent.
 func taskCalls(calls []sim.Call) string {
 	var lines []string
 	for i := range calls {
@@ -113,7 +114,7 @@ func taskCalls(calls []sim.Call) string {
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// untried is a run of a task without the attempt.
+// untried returns a task run without its attempt.
 func untried(task string) string {
 	run := event.ParseRun(task)
 	return event.Run{Ref: run.Ref, Iteration: run.Iteration}.String()
@@ -123,8 +124,8 @@ func keptText(t *sim.Trial, one tree) string {
 	return string(asFirst(one.root.ID, event.Encode(one.root.Kept))) + string(event.Encode(t.Shared))
 }
 
-// unheard is a task whose call was carried out, though the task did not end well; "" if
-// there is none.
+// unheard returns a task whose call was carried out although the task did not succeed; ""
+// if there is none.
 func unheard(end sim.End, got *facts) string {
 	for i := range end.Calls {
 		if c := &end.Calls[i]; !c.Safe() && !got.succeeded[untried(c.Task)] {
@@ -134,9 +135,9 @@ func unheard(end sim.End, got *facts) string {
 	return ""
 }
 
-// weighed looks at what a run with faults has done to the world that no run without does:
-// a call carried out twice, one that is never taken back, an update that is lost. That is
-// the workflow's failure, and what the others are about follows from it.
+// weighed looks for external effects that occur in no run without faults: a call carried
+// out twice, one that is never undone, a lost update. They are failures of the workflow
+// and replace the findings that follow from them.
 func (h *hunt) weighed(t *sim.Trial, found []failure) []failure {
 	if len(t.Struck) == 0 {
 		return found
@@ -169,9 +170,9 @@ func (h *hunt) weighed(t *sim.Trial, found []failure) []failure {
 	return found
 }
 
-// twice is the failure of a run that carries the same call out more often than any run
-// without faults, each time with another idempotency key: of their own making, if the
-// document says what it is.
+// twice returns the failure of a tree that carries out the same call more often than any
+// run without faults, each time with another idempotency key. own reports that the
+// document sets these keys itself.
 func (h *hunt) twice(one tree) (f failure, own, ok bool) {
 	d := h.done[sibling(one.root.ID)]
 	if d == nil {
@@ -188,7 +189,7 @@ func (h *hunt) twice(one tree) (f failure, own, ok bool) {
 			continue
 		}
 		if slices.ContainsFunc(one.calls[:i], func(other sim.Call) bool { return undoing(&other) && related(c, &other) }) {
-			continue // the first one was taken back
+			continue // the first call was undone
 		}
 		run := event.ParseRun(c.Task)
 		own = !strings.HasSuffix(c.Key, run.IdempotencyKey("", "", ""))
@@ -198,9 +199,10 @@ func (h *hunt) twice(one tree) (f failure, own, ok bool) {
 	return f, false, false
 }
 
-// undone is the failure of a run in which a call was carried out, its answer lost, and the
-// workflow went on as if the call had failed: nothing takes it back, asks for it, or tells
-// anybody. A workflow that faults with this very error has not gone on.
+// undone returns the failure of a tree in which a call was carried out, its answer was
+// lost, and the workflow continued as if the call had failed: no later call undoes it,
+// asks for it or reports it. A workflow that faults with this very error has not
+// continued.
 func (h *hunt) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 	d := h.done[sibling(one.root.ID)]
 	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(h.suppressed.effects(one.calls))] {
@@ -225,18 +227,18 @@ func (h *hunt) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 	return f, false
 }
 
-// heard reports whether a run of a task, or another attempt at it, ended well.
+// heard reports whether a task run, or another attempt at it, succeeded.
 func (h *hunt) heard(t *sim.Trial, execution, task string) bool {
 	i := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == execution })
 	return i < 0 || factsOf(t.Ends[i].History).succeeded[untried(task)]
 }
 
-// dealtWith reports whether a workflow deals with a call whose answer it has not heard, by
-// what it calls afterwards.
+// dealtWith reports whether later calls of the workflow deal with a call whose answer was
+// lost.
 func (h *hunt) dealtWith(d *done, one tree, at int) bool {
 	lost, went := &one.calls[at], false
 	if undoing(lost) {
-		return true // what it takes back is taken back
+		return true // the call itself undoes something
 	}
 	for i := at + 1; i < len(one.calls); i++ {
 		c := &one.calls[i]
@@ -250,9 +252,10 @@ func (h *hunt) dealtWith(d *done, one tree, at int) bool {
 			continue
 		}
 		if went = true; undoing(c) {
-			continue // it takes another one back
+			continue // it undoes another call
 		}
-		// What has to do with nothing before, as a ticket for people, may be about it.
+		// A call that is unrelated to all earlier ones may report the problem, such as a
+		// ticket for people.
 		earlier := slices.ContainsFunc(one.calls[:at+1], func(before sim.Call) bool { return related(&before, c) || alike(&before, c) })
 		if !earlier {
 			return true
@@ -261,9 +264,8 @@ func (h *hunt) dealtWith(d *done, one tree, at int) bool {
 	return one.root.Status == decide.Faulted && !went
 }
 
-// related reports whether a later call may take an earlier one back, or ask for it: it is
-// about the same thing, or a part of it, on the same host; or it undoes something there
-// that is not called otherwise.
+// related reports whether a later call may undo an earlier one or ask for it: it has the
+// same resource, or a part of it, on the same host; or it undoes something beside it.
 func related(earlier, later *sim.Call) bool {
 	a, err1 := url.Parse(earlier.URL)
 	b, err2 := url.Parse(later.URL)
@@ -282,8 +284,8 @@ func related(earlier, later *sim.Call) bool {
 	return len(p) == 0 || len(q) == 0 || slices.ContainsFunc(p, func(word string) bool { return slices.Contains(q, word) })
 }
 
-// alike reports whether a call does elsewhere what another one did, as with the next
-// carrier.
+// alike reports whether a call does elsewhere what another one did, for example with the
+// next carrier.
 func alike(a, b *sim.Call) bool {
 	x, err1 := url.Parse(a.URL)
 	y, err2 := url.Parse(b.URL)
@@ -294,12 +296,12 @@ func folder(path string) string { return path[:strings.LastIndexByte(path, '/')+
 
 func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// undoWords are how people call what takes something back.
+// undoWords returns words that name undoing something.
 func undoWords() []string {
 	return []string{"cancel", "refund", "release", "revert", "undo", "void", "rollback", "compensat", "delete", "remove", "reverse", "revoke", "return", "free", "unbook", "unreserve"}
 }
 
-// undoing reports whether a call takes something back, by its method or its name.
+// undoing reports whether a call undoes something, judging by its method or its name.
 func undoing(c *sim.Call) bool {
 	if c.Method == http.MethodDelete {
 		return true
@@ -313,8 +315,7 @@ func isUndo(text string) bool {
 	return slices.ContainsFunc(undoWords(), func(word string) bool { return strings.Contains(text, word) })
 }
 
-// nouns are the words of the last part of a path that say what it is about, without those
-// that say what to do.
+// nouns returns the words of the last part of a path that name things, not actions.
 func nouns(path string) []string {
 	var out []string
 	for _, word := range strings.FieldsFunc(strings.ToLower(last(path)), func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == ':' }) {
@@ -326,8 +327,9 @@ func nouns(path string) []string {
 	return out
 }
 
-// newOrder is where a run parts from all those without faults of the usual outcome, if it
-// does from each of them: first in its calls, if their order matters.
+// newOrder returns where a run diverges from the usual ones, if its order differs from
+// each run without faults that has the usual outcome. Calls are compared first, if their
+// order matters.
 func (h *hunt) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
 	if h.inOrder {
 		return first, second, false
@@ -342,7 +344,7 @@ func (h *hunt) newOrder(usual []*class, got *facts) (first, second fact, ok bool
 	return h.part(usual[0].facts[0], got)
 }
 
-// part is the first step, or call, at which two runs go different ways.
+// part returns the first step, or call, at which two runs diverge.
 func (*hunt) part(usual, got *facts) (first, second fact, ok bool) {
 	if usual.calls != nil && got.calls != nil {
 		if first, second, ok = parted(usual.calls, got.calls); ok {

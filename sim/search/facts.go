@@ -11,33 +11,35 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// facts are what a history says of when things happened, and in which order.
+// facts are what a history says about when things happened, and in which order.
 type facts struct {
 	start     time.Time
 	steps     []fact
-	place     map[string]int // of a step, by its key
+	place     map[string]int // index of a step by its key
 	begun     map[string]time.Time
 	ended     map[string]time.Time
 	failed    map[string]bool
-	succeeded map[string]bool          // by run, without the attempt
-	fired     map[string]time.Duration // timeouts that came, by run: how long they were
-	spared    map[string]time.Duration // timeouts that were taken back: how long after they were due
-	received  map[string]bool          // events from outside, by id
+	succeeded map[string]bool          // by task run, without the attempt
+	fired     map[string]time.Duration // durations of the timeouts that fired, by task run
+	spared    map[string]time.Duration // how long after they were due timeouts were cancelled; negative: before
+	received  map[string]bool          // ids of the events from outside
 	retries   map[string]int           // of tries, by their runs
-	givenUp   map[string]givenUp       // tries that were not tried again though they have a limit in time
-	input     string                   // as it was started
-	above     string                   // the run of its parent that has started it
-	calls     *facts                   // see callsOf; nil: they do not matter
+	givenUp   map[string]givenUp       // tries that were not retried because of a time limit
+	input     string                   // of the execution
+	above     string                   // the task run of the parent that started the execution
+	calls     *facts                   // see callsOf; nil: calls do not matter
 }
 
-// givenUp is how long a try went on until it was given up, and how much of its time was left.
+// givenUp is how long a try ran until it gave up, and how much of its time limit
+// remained.
 type givenUp struct{ after, remaining time.Duration }
 
-// fact is a step: a run of a task that ended, a timer that fired, an event that came.
+// fact is a step: a task run that ended, a timer that fired, or an event that was
+// received.
 type fact struct {
-	key  string // the same in each history
+	key  string // its task run, if it has one
 	task string // its run, if it has one
-	of   string // the execution, where those of a run are told together
+	of   string // the execution, if several are shown together
 	what string
 	at   time.Time
 }
@@ -53,7 +55,7 @@ const (
 	stepRetries   = "is tried again"
 )
 
-// stepEvent is what the key of a step begins with that is an event from outside.
+// stepEvent is the key prefix of steps that are events from outside.
 const stepEvent = "event "
 
 func factsOf(history []event.Event) *facts {
@@ -65,7 +67,7 @@ func factsOf(history []event.Event) *facts {
 	for _, e := range history {
 		if f.start.IsZero() {
 			var begun event.Started
-			_ = decide.DecodeData(e, &begun) // what is no beginning has no input
+			_ = decide.DecodeData(e, &begun) // other events have no input
 			f.start, f.input, f.above = e.Time, string(begun.Input), begun.ParentTask
 		}
 		f.take(e)
@@ -73,7 +75,7 @@ func factsOf(history []event.Event) *facts {
 	return f
 }
 
-// lasted is how long a run of a task took, or for "" all of it.
+// lasted returns how long a task run took; for "" the whole execution.
 func (f *facts) lasted(task string) time.Duration {
 	if task == "" && len(f.steps) > 0 {
 		return f.steps[len(f.steps)-1].at.Sub(f.start)
@@ -91,7 +93,7 @@ func (f *facts) take(e event.Event) {
 		f.begun[e.Task] = e.Time
 	case event.TaskCompleted:
 		var c event.Completed
-		_ = decide.DecodeData(e, &c) // the engine's own data can be read
+		_ = decide.DecodeData(e, &c) // the engine's own data is always readable
 		f.ended[e.Task] = e.Time
 		f.failed[e.Task] = c.Error != nil
 		if c.Error == nil && c.Status == "" {
@@ -120,7 +122,7 @@ func (f *facts) take(e event.Event) {
 			if ok {
 				f.spared[t.TaskID] = max(known, f.spared[t.TaskID])
 			}
-			// The last that happened was a failure inside, which is not followed by a retry.
+			// The last step was a failure inside that no retry follows.
 			if n := len(f.steps); t.Key == sim.TryLimit && n > 0 && f.steps[n-1].what == stepFails && strings.HasPrefix(f.steps[n-1].task, event.ParseRun(t.TaskID).Ref+"/try/") {
 				f.givenUp[t.TaskID] = givenUp{e.Time.Sub(f.begun[t.TaskID]), t.Due().Sub(e.Time)}
 			}
@@ -159,8 +161,8 @@ func (f *facts) add(step fact) {
 	f.steps = append(f.steps, step)
 }
 
-// readsClock reports whether the outcome of a document can follow from how long
-// things took, because its expressions ask for the time.
+// readsClock reports whether the outcome of a document can depend on durations because
+// its expressions read the clock.
 func readsClock(def *dsl.Definition) bool {
 	return clockWords().Match(def.Source)
 }

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// hang is the failure of an execution that waits for ever, though it ends in other runs,
-// or ought to.
+// hang returns the failure of an execution that waits for ever although it ends in other
+// runs, or should.
 func (h *hunt) hang(end sim.End, why string) failure {
 	task, detail := "", fmt.Sprintf("it is %s, and nothing will happen any more", end.Status)
 	if open := h.openListen(end); open != nil {
@@ -29,7 +29,8 @@ func (h *hunt) hang(end sim.End, why string) failure {
 	return failure{Class: Hang, Violation: sim.Violation{Rule: RuleHang, Execution: end.ID, Detail: detail}, task: task}
 }
 
-// hangs is the failure of the runs without faults that wait for ever, where others end.
+// hangs returns the failure of the runs without faults that wait for ever while others
+// end.
 func (h *hunt) hangs(id string, usual, c *class) failure {
 	end := c.end
 	end.ID, end.History = id, c.history
@@ -40,8 +41,7 @@ func (h *hunt) hangs(id string, usual, c *class) failure {
 	return h.hang(end, why)
 }
 
-// openListen is the last listen task of an execution that has begun and not ended; nil if
-// there is none.
+// openListen returns the last open listen task of an execution; nil if there is none.
 func (h *hunt) openListen(end sim.End) *dsl.Task {
 	def := h.definitionOf(end)
 	var open []string
@@ -61,7 +61,7 @@ func (h *hunt) openListen(end sim.End) *dsl.Task {
 	return nil
 }
 
-// listenTypes are the types of events that a listen task names.
+// listenTypes returns the types of events that a listen task names.
 func listenTypes(t *dsl.Task) []string {
 	var out []string
 	for _, filter := range t.Listen.To.Filters {
@@ -74,7 +74,8 @@ func listenTypes(t *dsl.Task) []string {
 	return out
 }
 
-// listenFor is the first task that listens for events of a type; nil if there is none.
+// listenFor returns the first task that listens for events of a type; nil if there is
+// none.
 func (h *hunt) listenFor(typ string) *dsl.Task {
 	for _, t := range h.Config.Definition.Tasks() {
 		if t.Kind == dsl.Listen && slices.Contains(listenTypes(t), typ) {
@@ -84,8 +85,9 @@ func (h *hunt) listenFor(typ string) *dsl.Task {
 	return nil
 }
 
-// missed says which event an execution has missed that reaches it in other runs, and the
-// task that listens for it; without one, that other events reached it.
+// missed returns the event that an execution missed although it receives it in other
+// runs, and the task that listens for it. If there is none, it says that other events
+// were received.
 func (h *hunt) missed(usual []*class, got *facts) (task, detail string) {
 	usually := map[string]bool{}
 	for _, c := range usual {
@@ -109,7 +111,7 @@ func (h *hunt) missed(usual []*class, got *facts) (task, detail string) {
 	return "", "other events reached it than in runs without faults"
 }
 
-// missedBy says that a task has missed an event.
+// missedBy describes how a task missed an event.
 func (*hunt) missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) string {
 	came := fmt.Sprintf("%s came %s after the start", typ, history.Duration(after))
 	for run, begun := range got.begun {
@@ -122,7 +124,7 @@ func (*hunt) missedBy(listen *dsl.Task, typ string, after time.Duration, got *fa
 		if ended, ok := got.ended[run]; ok && ended.Sub(got.start) <= after {
 			return fmt.Sprintf("%s, when %s did not listen any more", came, listen.Name)
 		}
-		// The history dates the beginning by what led to it, not by when a worker took the step.
+		// The history dates the begin by its cause, not by when a worker took the step.
 		return fmt.Sprintf("%s, before %s listened: a fault delayed the step that begins it", came, listen.Name)
 	}
 	return fmt.Sprintf("%s, and %s had not begun to listen by then", came, listen.Name)

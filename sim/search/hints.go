@@ -20,14 +20,14 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Hint is something that is wrong in no run, and worth a look.
+// Hint is something that is wrong in no run but worth a look.
 type Hint struct {
 	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "together", "correlate", "listen", "call" or "early"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
 
-// timeouts count how often the timeouts of a task were set, and came.
+// timeouts counts how often the timeouts of a task were set, and fired.
 type timeouts struct{ set, fired int }
 
 // timeoutsIn counts the timeouts of a run.
@@ -35,7 +35,7 @@ func timeoutsIn(ends []sim.End) (set, fired map[string]int) {
 	set, fired = map[string]int{}, map[string]int{}
 	for _, end := range ends {
 		if strings.Contains(end.ID, ".") {
-			continue // a child's
+			continue // a child
 		}
 		for _, e := range end.History {
 			switch ref, ok := timeoutOf(e); {
@@ -49,10 +49,10 @@ func timeoutsIn(ends []sim.End) (set, fired map[string]int) {
 	return set, fired
 }
 
-// timeoutOf is the task whose own timeout an event tells of.
+// timeoutOf returns the task whose own timeout an event is about.
 func timeoutOf(e event.Event) (ref string, ok bool) {
 	if e.Type != event.TimerScheduled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(event.TimeoutTimer)) {
-		return "", false // most are others', and need not be read
+		return "", false // most timers are of other kinds and need not be decoded
 	}
 	var t event.Timer
 	if decide.DecodeData(e, &t) != nil || t.Kind != event.TimeoutTimer || t.Key != "" {
@@ -73,8 +73,8 @@ func (h *hunt) countTimeouts(v *verdict) {
 	}
 }
 
-// hints are all of them, in the order of the document. Those that say what no run has
-// shown are left out unless there were many.
+// hints returns all hints in document order. Hints that rely on what no run showed need
+// many runs.
 func (h *hunt) hints(many bool) []Hint {
 	b := bounds{h.Config.Definition, h.turns}
 	var out []Hint
@@ -94,7 +94,7 @@ func (h *hunt) hints(many bool) []Hint {
 	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.hearersHint(), h.earlyHints(), h.endlessHints())
 }
 
-// firstMissed looks for events that come too early though nothing goes wrong.
+// firstMissed finds events that come too early even without faults.
 func (h *hunt) firstMissed(ctx context.Context) error {
 	listens := false
 	for _, t := range h.Config.Definition.Tasks() {
@@ -104,7 +104,7 @@ func (h *hunt) firstMissed(ctx context.Context) error {
 		return nil
 	}
 	cfg := h.scenario(h.First).Config(h.Config)
-	cfg.Plan = nil // only such a run explains events that are missed
+	cfg.Plan = nil // only a run without a plan explains missed events
 	r, err := sim.Run(ctx, cfg)
 	if err != nil {
 		return err
@@ -113,8 +113,7 @@ func (h *hunt) firstMissed(ctx context.Context) error {
 	return nil
 }
 
-// earlyHints tell of events that came before the task that waits for them began to
-// listen, so that it waited in vain.
+// earlyHints report events that came before the task that waits for them began to listen.
 func (h *hunt) earlyHints() []Hint {
 	var out []Hint
 	for _, m := range h.unheard {
@@ -128,7 +127,7 @@ func (h *hunt) earlyHints() []Hint {
 	return out
 }
 
-// endlessHints tell of calls and listens that no timeout ends.
+// endlessHints report calls and listen tasks without a timeout.
 func (h *hunt) endlessHints() []Hint {
 	var calls, listens []string
 	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
@@ -171,7 +170,7 @@ func these(n int, noun string) string {
 	return "these " + history.Plural(n, noun)
 }
 
-// timed reports whether a task, one around it, or the workflow has a timeout.
+// timed reports whether a task, an enclosing one, or the workflow has a timeout.
 func timed(def *dsl.Definition, t *dsl.Task) bool {
 	if def.Timeout != nil || t.Timeout != nil || t.Kind == dsl.Call && t.Call.Function != nil && t.Call.Function.Timeout != nil {
 		return true
@@ -189,8 +188,8 @@ func (h *hunt) reported(class Class, ref string) bool {
 	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == class && f.Tasks[ref] > 0 })
 }
 
-// repeatHint tells of calls that were made again though nobody asked for it twice, if
-// nothing else tells of them.
+// repeatHint reports calls that flunq repeated after a fault, if no other hint or finding
+// does.
 func (h *hunt) repeatHint() []Hint {
 	var calls []string
 	var first *Repeat
@@ -211,7 +210,7 @@ func (h *hunt) repeatHint() []Hint {
 			"if it does not, the work is done twice. --once '%s %s' makes that a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
 }
 
-// onceTells reports whether an expectation that failed is about a call.
+// onceTells reports whether a failed expectation is about a call.
 func (h *hunt) onceTells(r *Repeat) bool {
 	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool {
 		return f.Class == Expectation && strings.HasPrefix(f.Rule, "once:") && strings.HasPrefix(f.Detail, r.Method+" "+r.URL+" ")
@@ -227,7 +226,7 @@ func (h *hunt) taskName(ref string) string {
 	return ref
 }
 
-// runName is how people call a run of a task.
+// runName returns a task run in words.
 func (h *hunt) runName(task string) string {
 	run := event.ParseRun(task)
 	if run.Ref == "" {
@@ -240,7 +239,7 @@ func runsText(n int) string {
 	return history.Count(n, "run")
 }
 
-// timeoutHint tells of a timeout that comes only when processes are held up.
+// timeoutHint reports a timeout that fires only if processes are delayed, or never.
 func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	limit, ok := sim.LiteralDuration(t.Timeout)
 	count := h.timeouts[t.Ref]
@@ -259,7 +258,7 @@ func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	return []Hint{{"timeout", t, fmt.Sprintf("the timeout of %s %s (it %s)", iso(limit), why, h.setText(count))}}
 }
 
-// wholeHint does so with that of the workflow.
+// wholeHint is timeoutHint for the workflow.
 func (h *hunt) wholeHint(b bounds) []Hint {
 	limit, ok := sim.LiteralDuration(b.def.Timeout)
 	longest, bounded := b.list(b.def.Do)
@@ -271,7 +270,7 @@ func (h *hunt) wholeHint(b bounds) []Hint {
 		iso(limit), iso(longest), b.seen(b.def.Do), h.setText(count))}}
 }
 
-// setText says what became of a timeout.
+// setText says how often a timeout was set.
 func (h *hunt) setText(count *timeouts) string {
 	if count == nil {
 		return "was never set in " + runsText(h.runs())
@@ -279,12 +278,12 @@ func (h *hunt) setText(count *timeouts) string {
 	return "was set " + history.Count(count.set, "time") + " and never came"
 }
 
-// runs are how many there were.
+// runs returns the number of runs of the search.
 func (h *hunt) runs() int { return h.report.Plain + h.report.Singles + h.report.Seeds }
 
 func iso(d time.Duration) string { return dsl.Duration{Clock: d}.String() }
 
-// exportHint tells of branches that export the same member of $context.
+// exportHint reports branches that export the same member of $context.
 func exportHint(t *dsl.Task) []Hint {
 	if t.Kind != dsl.Fork || t.Fork.Compete {
 		return nil
@@ -308,7 +307,7 @@ func exportHint(t *dsl.Task) []Hint {
 	return out
 }
 
-// exports gathers the members of $context that a task and those inside write.
+// exports collects the members of $context that a task and its inner tasks write.
 func exports(t *dsl.Task, names map[string]bool) {
 	if t.Export.As != nil {
 		members(t.Export.As, names)
@@ -320,7 +319,7 @@ func exports(t *dsl.Task, names map[string]bool) {
 	}
 }
 
-// members are those that an object has, or that an expression makes.
+// members collects the members of an object, or those that an expression creates.
 func members(v *expr.Value, names map[string]bool) {
 	for _, f := range v.Fields() {
 		names[f.Key] = true
@@ -338,12 +337,12 @@ func members(v *expr.Value, names map[string]bool) {
 	}
 }
 
-// written are the members that an expression makes: {name: …} and .name = ….
+// written matches the members that an expression creates: {name: …} and .name = ….
 func written() *regexp.Regexp {
 	return regexp.MustCompile(`[{,]\s*"?(\w+)"?\s*:|\.(\w+)\s*(?:\+|-|\*|/|//)?=[^=]`)
 }
 
-// inner are the lists of tasks inside a task.
+// inner returns the lists of tasks inside a task.
 func inner(t *dsl.Task) []dsl.TaskList {
 	out := []dsl.TaskList{t.Do}
 	if t.Fork != nil {

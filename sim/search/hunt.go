@@ -21,65 +21,66 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// hunt is a search under way.
+// hunt is the state of a running search.
 type hunt struct {
 	*Search
 
 	report          *Report
 	commands, calls map[string]uint64            // of the first run, by service
 	whole           map[string]*class            // outcomes of whole runs, see together
-	known           map[string]map[string]*class // outcomes in which nothing went wrong: by execution, by key
-	suppressed      *pattern                     // values that follow from the time at which a run starts
-	done            map[string]*done             // what they have done to the world, by the execution that was started
+	known           map[string]map[string]*class // outcomes without faults: by execution, by key
+	suppressed      *pattern                     // values that depend on the start time of a run
+	done            map[string]*done             // external effects without faults, by root execution
 	reads           bool                         // the document reads the clock
-	inOrder         bool                         // what happens to an execution follows upon what has happened to it before
+	inOrder         bool                         // see inOrder
 	orders          map[uint64]struct{}
-	trace           hash.Hash // of the orders of all runs
+	trace           hash.Hash // hash of the orders of all runs
 	found           map[string]*Finding
 	timeouts        map[string]*timeouts
 	repeated        map[sim.Action]*Repeat
 	retried         map[string]*retried
-	rekeyed         map[string]*sim.Rekeyed // calls whose idempotency keys are wrong, by task
-	takenBack       map[string]*takenBack   // tries that do not take back what they have done, or not in order
-	left            map[string]*leftBehind  // calls that faulted executions leave behind, by task
-	hearers         map[string]int          // how many executions heard one event, at most, by its type
-	handling        []*dsl.Task             // see there
-	turns           map[string]int          // of loops, at most, by the tasks inside
+	rekeyed         map[string]*sim.Rekeyed // calls with wrong idempotency keys, by task
+	takenBack       map[string]*takenBack   // tries that do not undo what they have done, or in the wrong order
+	left            map[string]*leftBehind  // calls that faulted executions did not undo, by task
+	hearers         map[string]int          // highest number of executions that received one event, by its type
+	handling        []*dsl.Task             // see handling
+	turns           map[string]int          // highest number of iterations of loops, by the tasks inside
 	unheard         []sim.Missed            // events that came too early in the first run
 	scene           scene
 
 	seeds, faults int
-	drawn         int // scenarios of the document that were handed out, the plain ones aside
+	drawn         int // scenarios of the document that were handed out, apart from the plain ones
 }
 
-// class is the runs without faults that ended alike.
+// class is the set of runs without faults that ended alike.
 type class struct {
 	keys      keys
 	end       sim.End       // of the first of them, without its history
-	calls     []sim.Call    // of that and of those that it has begun
+	calls     []sim.Call    // of the first of them and its descendants
 	history   []event.Event // of one that did not end
 	outcome   Outcome
-	loses     *failure // an update that is lost in it; nil: none
-	finding   string   // the signature of the finding that tells of it; "" if none does
+	loses     *failure // a lost update in it; nil: none
+	finding   string   // signature of the finding about it; "" if there is none
 	scenarios []Scenario
 	facts     []*facts // of the first of them
 }
 
-// mostFacts is how many runs of a class are kept to be compared.
+// mostFacts is how many runs of a class are kept for comparisons.
 const mostFacts = 16
 
-// ended reports whether the executions of a class came to an end.
+// ended reports whether the executions of a class ended.
 func (c *class) ended() bool { return c.end.Status.Ended() }
 
-// verdict is what a run has come to. It is small: a hundred thousand pass.
+// verdict is the result of a run. It is small, because a search has up to a hundred
+// thousand.
 type verdict struct {
-	scenario Scenario // with the faults that struck in the place of chance
+	scenario Scenario // with explicit faults instead of random ones
 	struck   []sim.FaultKind
 	order    uint64
 	elapsed  time.Duration
 	failures []failure
-	set      map[string]int // timeouts that were set, by task
-	fired    map[string]int // … and came
+	set      map[string]int // number of timeouts that were set, by task
+	fired    map[string]int // … and that fired
 	repeated []sim.Action
 	retried  []retried
 	rekeyed  []sim.Rekeyed
@@ -87,12 +88,12 @@ type verdict struct {
 	left     []leftBehind
 	turns    map[string]int
 	unmocked []mock.Exchange
-	known    []string // signatures of findings of runs without faults, of which this is one more
+	known    []string // signatures of the findings of runs without faults that this run confirms
 
-	trial *sim.Trial // of a run without faults, while those are gathered
+	trial *sim.Trial // of a run without faults, until it is learned
 }
 
-// calm reports whether nothing went wrong.
+// calm reports whether there were no faults and no operator actions.
 func (v *verdict) calm() bool { return len(v.struck) == 0 && !v.scenario.attended() }
 
 func newHunt(s *Search) *hunt {
@@ -104,7 +105,7 @@ func newHunt(s *Search) *hunt {
 	}
 }
 
-// over reports whether the search has come to its end before its time.
+// over reports whether the search must stop early, and records why.
 func (h *hunt) over(ctx context.Context) bool {
 	switch {
 	case h.report.Stopped != "":
@@ -120,16 +121,16 @@ func (h *hunt) over(ctx context.Context) bool {
 	return h.report.Stopped != ""
 }
 
-// failed reports whether a failure was found: that a workflow depends on time is none.
+// failed reports whether a failure was found. Findings that are only notes do not count.
 func (h *hunt) failed() bool {
 	return slices.ContainsFunc(h.report.Findings, h.Fails)
 }
 
-// ErrUnmocked is wrapped by the error about calls that no mock answers although nothing
-// goes wrong: whatever came of them would say nothing about the workflow.
+// ErrUnmocked is wrapped by the error about calls that no mock answers in a run without
+// faults. What follows from them would say nothing about the workflow.
 var ErrUnmocked = errors.New("no mock answers")
 
-// unmockedTexts are calls in words, each once.
+// unmockedTexts describes calls, each once.
 func (h *hunt) unmockedTexts(calls []mock.Exchange) []string {
 	var out []string
 	for _, x := range calls {
@@ -144,12 +145,12 @@ func (h *hunt) unmockedTexts(calls []mock.Exchange) []string {
 	return out
 }
 
-// ErrUnending is wrapped by the error about a workflow that does not end though
-// nothing goes wrong.
+// ErrUnending is wrapped by the error about a workflow that does not end in a run without
+// faults.
 var ErrUnending = errors.New("the workflow does not end")
 
-// plain runs some seeds without faults, and learns from them how the workflow ends. If it
-// does not in the first of them it does not look any further.
+// plain runs some seeds without faults, and learns from them how the workflow ends. It
+// stops early if the first ones do not end.
 func (h *hunt) plain(ctx context.Context) error {
 	first, err := h.first(ctx)
 	if err != nil {
@@ -163,7 +164,7 @@ func (h *hunt) plain(ctx context.Context) error {
 		runs = min(runs, int(min(h.Last-h.First, plainRuns))+fewestRuns) // few seeds, few runs
 	}
 	h.report.PlainOf = runs
-	if first.Stop == sim.TasksUp || first.Stop == sim.TimeUp { // others would take as long
+	if first.Stop == sim.TasksUp || first.Stop == sim.TimeUp { // other runs would take as long
 		if err := h.unending(ctx, first); err != nil {
 			return err
 		}
@@ -186,8 +187,7 @@ func (h *hunt) plain(ctx context.Context) error {
 	return nil
 }
 
-// plainSeeds runs the seeds from one to before another, counted from the first, without
-// faults.
+// plainSeeds runs seeds h.First+from up to but excluding h.First+to without faults.
 func (h *hunt) plainSeeds(ctx context.Context, from, to int) error {
 	seeds := func(yield func(Scenario) bool) {
 		for n := uint64(from); n < uint64(to); n++ {
@@ -216,9 +216,9 @@ func (h *hunt) plainSeeds(ctx context.Context, from, to int) error {
 	})
 }
 
-// first runs the first seed twice, the second time later in the year: what
-// differs follows from the date, and is no concern of the search. Its services do
-// all that they do where something can go wrong, so that single faults meet it.
+// first runs the first seed twice, the second time with a later start: what differs
+// depends on the date, and the search ignores it. The services do everything they do with
+// faults, so the commands for single faults are known.
 func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 	cfg := h.scenario(h.First).Config(h.Config)
 	cfg.Thorough = true
@@ -244,7 +244,7 @@ func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
 	return t, h.firstMissed(ctx)
 }
 
-// shift is no round number of anything.
+// shift is not a multiple of any common unit.
 const shift = 37*24*time.Hour + 5*time.Hour + 7*time.Minute + 11*time.Second + 13*time.Millisecond
 
 func sum(counts map[string]uint64) uint64 {
@@ -255,13 +255,13 @@ func sum(counts map[string]uint64) uint64 {
 	return total
 }
 
-// unending says why a workflow does not end though nothing goes wrong.
+// unending explains why a workflow does not end without faults; nil if it does.
 func (h *hunt) unending(ctx context.Context, t *sim.Trial) error {
 	switch {
 	case t.Stop == "" || t.Stop == sim.Stuck || t.Stop == sim.Interrupt:
 		return nil
 	case slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }):
-		return nil // that may be why
+		return nil // that may be the reason
 	case h.engineFails(ctx):
 		return nil // likewise
 	case t.Stop == sim.Never && len(t.Waiting) > 0:
@@ -276,7 +276,7 @@ func (h *hunt) unending(ctx context.Context, t *sim.Trial) error {
 	}
 }
 
-// busiest names the task that has run most often.
+// busiest names the task that ran most often.
 func (h *hunt) busiest(t *sim.Trial) string {
 	counts, most := map[string]int{}, ""
 	for _, end := range t.Ends {
@@ -297,7 +297,7 @@ func (h *hunt) busiest(t *sim.Trial) string {
 	return fmt.Sprintf("; %s (line %d) has run %s times", task.Name, task.Pos.Line, history.Number(counts[most]))
 }
 
-// each runs scenarios and judges them.
+// each runs scenarios and evaluates the results.
 func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(func(Scenario) bool)) error {
 	if phase == PhaseSingles {
 		of = min(of, h.Singles)
@@ -313,7 +313,7 @@ func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(fu
 			if v.calm() {
 				v.known = h.knownFindings(t)
 			}
-			if v.unmocked = t.Unmocked; len(v.unmocked) > 0 { // what comes of them is no failure of the workflow
+			if v.unmocked = t.Unmocked; len(v.unmocked) > 0 { // their consequences are no failures of the workflow
 				v.failures = slices.DeleteFunc(v.failures, func(f failure) bool { return f.Class != Engine })
 			}
 		}
@@ -346,7 +346,8 @@ func (h *hunt) show(phase string, runs, of int) {
 	}
 }
 
-// weigh asks the promises and the user's expectations, and keeps what counts.
+// weigh checks the invariants and the user's expectations, and extracts what the report
+// needs.
 func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
 	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
 	for _, s := range t.Struck {
@@ -358,7 +359,7 @@ func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
 	if sc.Companion != "" {
 		return v
 	}
-	if sc.attended() { // it does what the document and its operators have it do
+	if sc.attended() { // expectations are for the document alone
 		return v
 	}
 	for _, check := range h.Checks {
@@ -372,7 +373,7 @@ func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
 	return v
 }
 
-// shorten is the beginning of a hash, which is enough to count by.
+// shorten returns the first eight bytes of a hash, which suffice for counting.
 func shorten(order string) uint64 {
 	raw, err := hex.DecodeString(order[:min(16, len(order))]) //nolint:mnd // eight bytes
 	if err != nil {
@@ -385,7 +386,7 @@ func shorten(order string) uint64 {
 	return n
 }
 
-// learn adds the ends of a run without faults to what is known.
+// learn adds the ends of a run without faults to the known outcomes.
 func (h *hunt) learn(v *verdict) {
 	h.learnDone(v.trial)
 	if h.together() && len(v.trial.Ends) > 0 {
@@ -420,7 +421,7 @@ func (h *hunt) count(c *class, v *verdict, end sim.End) {
 	}
 }
 
-// sibling is the id that an execution would have if it were the first of those
+// sibling returns the id that an execution would have if its root were the first of those
 // that are started alike.
 func sibling(id string) string {
 	root, rest, below := strings.Cut(id, ".")
@@ -433,7 +434,7 @@ func sibling(id string) string {
 	return root
 }
 
-// usual says which outcomes there are, and that the workflow races if there are several.
+// usual reports the outcomes without faults, and races if there are several.
 func (h *hunt) usual() {
 	all := h.classes(sibling(h.Config.ID))
 	if h.together() {
@@ -457,7 +458,7 @@ func (h *hunt) usual() {
 	}
 }
 
-// apartFrom says what a class did to the world and not all others did.
+// apartFrom returns the external effects of a class that not all others have.
 func (h *hunt) apartFrom(c *class, all []*class) []string {
 	var out []string
 	own := h.suppressed.effects(c.calls)
@@ -480,8 +481,7 @@ func (h *hunt) apartFrom(c *class, all []*class) []string {
 	return out
 }
 
-// unlikeOutcomes are the failures of the runs without faults in which an execution came to
-// something else than usually.
+// unlikeOutcomes reports the classes without faults whose outcome is not the usual one.
 func (h *hunt) unlikeOutcomes(id string, all []*class) {
 	for i, c := range all {
 		f := failure{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Execution: id}}
@@ -498,7 +498,7 @@ func (h *hunt) unlikeOutcomes(id string, all []*class) {
 	}
 }
 
-// knownFindings are the findings of runs without faults that a run shows once more.
+// knownFindings returns the findings of runs without faults that a run confirms.
 func (h *hunt) knownFindings(t *sim.Trial) []string {
 	var out []string
 	add := func(c *class) {
@@ -516,9 +516,9 @@ func (h *hunt) knownFindings(t *sim.Trial) []string {
 	return out
 }
 
-// follows reports whether an execution came to something else only because another one
-// did, of which that is told: a child because it was given another input, or its parent
-// because of its child.
+// follows reports whether an execution ended differently only because another one did,
+// which has its own finding: a child because it got another input, or its parent because
+// of the child.
 func (h *hunt) follows(id string, usual, c *class) bool {
 	if strings.Contains(id, ".") && !slices.ContainsFunc(usual.facts, func(f *facts) bool { return f.input == c.facts[0].input }) {
 		return true
@@ -534,10 +534,11 @@ func (h *hunt) follows(id string, usual, c *class) bool {
 	return false
 }
 
-// classes are those of an execution.
+// classes returns the classes of an execution, see classes.
 func (h *hunt) classes(id string) []*class { return classes(h.known[id]) }
 
-// classes are those whose executions end, and then the others; of each the most frequent first.
+// classes sorts classes: those that ended first, and within each group the most frequent
+// first.
 func classes(of map[string]*class) []*class {
 	return slices.SortedFunc(maps.Values(of), func(a, b *class) int {
 		if a.ended() != b.ended() {
@@ -550,7 +551,7 @@ func classes(of map[string]*class) []*class {
 	})
 }
 
-// note takes a verdict into the report.
+// note adds a verdict to the report.
 func (h *hunt) note(v *verdict) {
 	if v.scenario.Companion != "" {
 		h.report.Companions++
@@ -591,7 +592,7 @@ func (h *hunt) note(v *verdict) {
 	}
 }
 
-// noteFailures takes those of a run into the report, each once.
+// noteFailures adds the failures of a run to the report, each once.
 func (h *hunt) noteFailures(v *verdict) {
 	seen := map[string]bool{}
 	for _, f := range v.failures {
@@ -602,7 +603,7 @@ func (h *hunt) noteFailures(v *verdict) {
 	}
 }
 
-// fail notes a failure: the first of its kind is a finding.
+// fail records a failure: the first of its signature becomes a finding.
 func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) {
 	known := h.found[sc.signature(f)]
 	if known == nil {
@@ -616,13 +617,13 @@ func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) {
 	known.Tasks[f.task] += runs
 }
 
-// finish makes what was found smaller, and tells it.
+// finish shrinks and explains the findings, and completes the report.
 func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 	if err != nil && ctx.Err() != nil {
 		h.report.Stopped, err = Interrupted, nil
 	}
 	if r := h.report; r.Plain == r.PlainOf && r.Singles == r.SinglesOf && r.Seeds == r.SeedsOf {
-		r.Stopped = "" // it had come to its end
+		r.Stopped = "" // the search was complete
 	}
 	h.report.Orders, h.report.Trace = len(h.orders), hex.EncodeToString(h.trace.Sum(nil))
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Once expects that the calls of a method ("" or * for any) to a URL (with * for
-// one or more characters) reach the world at most once per execution.
+// Once expects that the calls with a method ("" or * for any) to a URL (with * for one or
+// more characters) reach their service at most once per execution.
 func Once(method, pattern string) Check {
 	return Check{Of: func(t *sim.Trial) []sim.Violation {
 		counts := map[sim.Action]int{}
@@ -55,15 +55,15 @@ func matches(d sim.Action, method, pattern string) bool {
 	return err == nil && mock.MatchURL(pattern, u)
 }
 
-// Always expects that an expression is true of every execution: of its output, with
-// $status, $error, $input, $requests (the calls that were carried out, those of executions
-// that it began among them) and $kept (what mocks keep in the end, by URL).
+// Always expects that an expression is true of the output of every execution. Its
+// variables are $status, $error, $input, $requests (the calls that were carried out,
+// including those of child executions) and $kept (the final state of mocks, by URL).
 func Always(source string, p *expr.Program, input any) Check {
 	return Check{Of: func(t *sim.Trial) []sim.Violation {
 		var out []sim.Violation
 		for _, end := range t.Ends {
 			if strings.Contains(end.ID, ".") {
-				continue // a child's
+				continue // a child
 			}
 			ok, err := p.Test(scopeOf(t, end, input))
 			switch {
@@ -96,14 +96,14 @@ func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
 			if end.Error == nil {
 				return nil, nil
 			}
-			return expr.Decode(event.Encode(end.Error)) //nolint:wrapcheck // it was encoded just now
+			return expr.Decode(event.Encode(end.Error)) //nolint:wrapcheck // it was just encoded
 		default:
 			return nil, errors.New("no variable $" + name)
 		}
 	}}
 }
 
-// requestsOf are the calls of an execution as an expression sees them.
+// requestsOf returns the calls of an execution as an expression sees them.
 func requestsOf(t *sim.Trial, end sim.End) (any, error) {
 	out := []any{}
 	for _, c := range callsBelow(t, end.ID) {
@@ -122,17 +122,17 @@ func requestsOf(t *sim.Trial, end sim.End) (any, error) {
 	return out, nil
 }
 
-// keptBy is what mocks keep for an execution, or for all.
+// keptBy returns the state that mocks keep for an execution, or for all.
 func keptBy(t *sim.Trial, end sim.End) (any, error) {
 	all := maps.Clone(t.Shared)
 	if all == nil {
 		all = map[string]any{}
 	}
 	maps.Copy(all, end.Kept)
-	return expr.Decode(event.Encode(all)) //nolint:wrapcheck // it was encoded just now
+	return expr.Decode(event.Encode(all)) //nolint:wrapcheck // it was just encoded
 }
 
-// ExpectVariable reports whether an expectation can use a variable.
+// ExpectVariable reports whether an expectation can use a variable of this name.
 func ExpectVariable(name string) bool {
 	return slices.Contains([]string{"status", "error", "input", "requests", "kept"}, name)
 }
@@ -144,15 +144,15 @@ func orNone(output []byte) string {
 	return string(output)
 }
 
-// Repeat is a call that reached the world again though nobody asked for it twice.
+// Repeat is a call that flunq repeated although the workflow made it once.
 type Repeat struct {
 	Task, Method, URL string
 	Runs, Most        int
 	Scenario          Scenario
 }
 
-// repetitions are the calls of a run that are no safe ones, and were made again
-// for the same run of their task.
+// repetitions returns the POST and PATCH calls of a run that were repeated for the same
+// task run.
 func repetitions(t *sim.Trial) []sim.Action {
 	var out []sim.Action
 	for _, d := range slices.SortedFunc(maps.Keys(t.Actions), compareActions) {

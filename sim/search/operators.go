@@ -10,12 +10,11 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// scene is what a run is like in which nothing goes wrong, for those who take part in
-// other ones.
+// scene describes a run without faults, for the operators in other runs.
 type scene struct {
 	lasts time.Duration
-	cast  []string // its executions
-	begun uint64   // messages
+	cast  []string // ids of its executions
+	begun uint64   // number of messages
 }
 
 func sceneOf(t *sim.Trial) scene {
@@ -26,16 +25,15 @@ func sceneOf(t *sim.Trial) scene {
 	return s
 }
 
-// operated has operators at work in some of the worlds in which things go wrong, or has
-// a message in them that processes die of, or calls that take long. In half of these
-// nothing else goes wrong.
+// operated adds to some scenarios with faults: operator actions, a poison message, or
+// slow calls. Half of these scenarios have no random faults.
 func (h *hunt) operated(sc Scenario) Scenario {
 	const once = 8
 	if len(h.Kinds) == 0 || len(h.scene.cast) == 0 || sim.Choice(sc.Seed, "operated")%once != 1 {
 		return sc
 	}
 	n := sim.Choice(sc.Seed, "deals")
-	if n%2 == 0 { //nolint:mnd // one half of them
+	if n%2 == 0 { //nolint:mnd // one half
 		sc.chance = nil
 	}
 	n >>= 8
@@ -48,15 +46,15 @@ func (h *hunt) operated(sc Scenario) Scenario {
 		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k sim.FaultKind) bool { return k != sim.DropRequest && k != sim.DropReply })
 		return sc
 	}
-	if sc.chance != nil { // a word that comes again when another one was said is a new one
+	if sc.chance != nil { // a repeated request counts as a new one if another came in between
 		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k sim.FaultKind) bool { return k == sim.Duplicate })
 	}
 	sc.Acts = h.acts(sc.Seed)
 	return sc
 }
 
-// acts are what operators do in the world of a seed: they let an execution rest, and go
-// on, or end it, or else anything.
+// acts returns the operator actions of a seed: suspend and resume an execution, cancel
+// it, or a mixture.
 func (h *hunt) acts(seed uint64) []sim.Act {
 	at := func(i uint64) time.Duration {
 		n := sim.Draw(seed, "act", i)
@@ -64,23 +62,23 @@ func (h *hunt) acts(seed uint64) []sim.Act {
 		if n%4 == 0 { //nolint:mnd // some come at once
 			span = time.Second
 		}
-		return time.Duration(n>>8) % span //nolint:gosec // it is no larger than 2^56
+		return time.Duration(n>>8) % span //nolint:gosec // n>>8 is less than 2^56
 	}
 	of := h.scene.cast[sim.Choice(seed, "acted upon")%uint64(len(h.scene.cast))]
 	if sim.Choice(seed, "acted upon first")%2 == 0 {
 		of = h.scene.cast[0]
 	}
 	n := sim.Choice(seed, "act")
-	if n>>60%2 == 0 { //nolint:mnd // one half of them are about timers, and documents
+	if n>>60%2 == 0 { //nolint:mnd // one half is about timers and documents
 		var acts []sim.Act
 		deals := []sim.Deal{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Suspend, sim.Retry}
-		for i := range 1 + n%4 { //nolint:mnd // some
+		for i := range 1 + n%4 { //nolint:mnd // one to four
 			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
 		}
 		return acts
 	}
 	acts := []sim.Act{{What: sim.Suspend, Execution: of, After: at(0)}, {What: sim.Resume, Execution: of, After: at(0) + at(1)}}
-	switch n % 4 { //nolint:mnd // ways
+	switch n % 4 { //nolint:mnd // one of four ways
 	case 0:
 		acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at(0)}}
 	case 1:
@@ -92,15 +90,15 @@ func (h *hunt) acts(seed uint64) []sim.Act {
 	return acts
 }
 
-// attended reports whether there is somebody who does what is not in the document.
+// attended reports whether anything happens that is neither in the document nor a fault.
 func (sc Scenario) attended() bool { return len(sc.Acts) > 0 || sc.Deadly > 0 || sc.Slow }
 
-// anomalies are the failures of a run that its ends show.
+// anomalies returns the failures that the ends of a run show.
 func (h *hunt) anomalies(t *sim.Trial, sc Scenario) []failure {
 	if !sc.attended() {
 		return h.differing(t)
 	}
-	// What rests is held up as by faults.
+	// A suspension delays like a fault.
 	suspended := *t
 	suspended.Struck = slices.Clone(t.Struck)
 	if long := t.Operated.Held; long > 0 {
@@ -108,7 +106,7 @@ func (h *hunt) anomalies(t *sim.Trial, sc Scenario) []failure {
 	}
 	var out []failure
 	for _, end := range t.Ends {
-		if strings.Contains(end.ID, ".") { // others say what became of it
+		if strings.Contains(end.ID, ".") { // its parent's end is checked
 			continue
 		}
 		if f, ok := h.unusualEnd(&suspended, end, sc); ok {
@@ -118,8 +116,7 @@ func (h *hunt) anomalies(t *sim.Trial, sc Scenario) []failure {
 	return out
 }
 
-// unusualEnd is what is wrong with the end of an execution in a run in which operators are
-// at work.
+// unusualEnd returns what is wrong with the end of an execution in an attended run.
 func (h *hunt) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	fail := func(rule, format string, args ...any) (failure, bool) {
 		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
@@ -145,7 +142,7 @@ func (h *hunt) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool
 	return f, ok && f.Class == Engine
 }
 
-// cancelledAt is when an operator cancelled an execution that went on.
+// cancelledAt returns when an operator cancelled an execution.
 func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 	if len(end.History) == 0 {
 		return at, false
@@ -158,9 +155,8 @@ func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 	return at, false
 }
 
-// waits reports whether an execution may wait for ever: it does so where nothing goes
-// wrong, or events came while it did not listen, or it listens, and what else it would
-// have gone on with has failed; or it waits for one that it has started, which may.
+// waits reports whether an execution may wait for ever: it does so without faults, it
+// received other events, it has an open listen task, or a child of it may.
 func (h *hunt) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 	if len(usual) > 0 && otherEvents(usual, h.factsOf(&sim.Trial{}, end)) || h.openListen(end) != nil ||
 		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() }) {
@@ -172,12 +168,12 @@ func (h *hunt) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 	})
 }
 
-// altered reports whether an execution may end in another way for what was done to it,
-// or to those that it has started.
+// altered reports whether an execution may end differently because of what was done to it
+// or to its children.
 func (h *hunt) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
 	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
 	if h.together() {
-		return true // what one does is seen by the others
+		return true // the executions see each other's effects
 	}
 	o := &t.Operated
 	if o.Along || o.Victim == "" && sc.Deadly > 0 || touched(o.Victim) || o.Retried[end.ID] > 0 {

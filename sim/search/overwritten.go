@@ -9,10 +9,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// overwritten finds an update that is lost in a run in which nothing goes wrong: one
-// execution writes what it has made of something that it read, though another one has
-// changed that in the meantime. Runs that all lose it do not differ, so comparing them
-// shows nothing.
+// overwritten finds a lost update in a run without faults: an execution writes data
+// derived from something that it read although another one has changed it since. If all
+// runs lose it, comparing runs does not reveal it.
 func (h *hunt) overwritten(t *sim.Trial) (failure, bool) {
 	if !h.together() || len(t.Struck) > 0 || len(h.whole) != 1 {
 		return failure{}, false // runs that differ are a race
@@ -26,7 +25,7 @@ func (h *hunt) overwritten(t *sim.Trial) (failure, bool) {
 		at := read{root, c.URL}
 		_, shared := t.Shared[c.URL]
 		switch other := since[at]; {
-		case !shared || c.Status >= 300: //nolint:mnd // it has changed nothing
+		case !shared || c.Status >= 300: //nolint:mnd // it changed nothing
 		case c.Safe():
 			since[at] = nil
 		default:
@@ -40,14 +39,14 @@ func (h *hunt) overwritten(t *sim.Trial) (failure, bool) {
 					since[of] = c
 				}
 			}
-			delete(since, at) // what it wrote is what it knows
+			delete(since, at) // it knows what it wrote
 		}
 	}
 	return failure{}, false
 }
 
-// writer is the task that made a call, if that writes back what an expression makes and
-// gives the service nothing to compare; nil if not.
+// writer returns the task that made a call, if its body is computed and it gives the
+// service nothing to compare, such as If-Match; nil otherwise.
 func (h *hunt) writer(c *sim.Call) *dsl.Task {
 	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
 		t := def.Task(event.ParseRun(c.Task).Ref)
@@ -64,7 +63,7 @@ func (h *hunt) writer(c *sim.Call) *dsl.Task {
 	return nil
 }
 
-// learnHearers counts how many executions heard one event, at most, by its type.
+// learnHearers counts how many executions received one event, at most, by its type.
 func (h *hunt) learnHearers(t *sim.Trial) {
 	heard := map[[3]string]int{}
 	for _, end := range t.Ends {
@@ -80,8 +79,8 @@ func (h *hunt) learnHearers(t *sim.Trial) {
 	}
 }
 
-// hearersHint tells of events that several executions took, as none of them says which it
-// waits for.
+// hearersHint reports events that several executions received because no listen task says
+// which event it waits for.
 func (h *hunt) hearersHint() []Hint {
 	var out []Hint
 	for _, t := range h.Config.Definition.Tasks() {
@@ -99,7 +98,7 @@ func (h *hunt) hearersHint() []Hint {
 	return out
 }
 
-// typeOf is the type of events that a filter asks for; "" if it names none.
+// typeOf returns the type of events that a filter asks for; "" if it names none.
 func typeOf(f dsl.EventFilter) string {
 	for _, field := range f.With {
 		if text, ok := field.Value.Constant(); field.Key == "type" && ok {

@@ -16,32 +16,32 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// pattern knows what in outcomes follows from the moment at which a run starts, so that it
-// is no difference. It is safe for concurrent use.
+// pattern knows which values in outcomes depend on the start time of a run, and are
+// therefore ignored. It is safe for concurrent use.
 type pattern struct {
 	values map[string]map[string]bool // JSON pointers into outcomes, by execution
 	calls  map[string]callPattern     // by execution, task and method
 
 	mu   sync.RWMutex
-	keys map[string]keys // by what they are made of
+	keys map[string]keys // cache by rawOf
 }
 
-// keys are the same for executions that ended alike.
+// keys are equal for executions that ended alike.
 type keys struct {
-	whole  string // with what they did to the world
-	result string // status, output and error alone
+	whole  string // including external effects
+	result string // status, output and error only
 }
 
-// callPattern are the places in the calls of a task that follow from the start.
+// callPattern holds the places in the calls of a task that depend on the start time.
 type callPattern struct {
-	url  map[int]bool    // parts, see urlParts
+	url  map[int]bool    // indexes of parts, see urlParts
 	body map[string]bool // JSON pointers
 }
 
-// mostKeys bounds what is remembered.
+// mostKeys bounds the cache.
 const mostKeys = 1 << 14
 
-// patternOf compares the ends of a run with those of the same run at another time.
+// patternOf compares the ends of a run with those of the same run at a later time.
 func patternOf(ends, later []sim.End) *pattern {
 	m := &pattern{values: map[string]map[string]bool{}, calls: map[string]callPattern{}, keys: map[string]keys{}}
 	for i, end := range ends {
@@ -58,7 +58,7 @@ func patternOf(ends, later []sim.End) *pattern {
 	return m
 }
 
-// learn compares the calls of an execution with those of the same one at another time.
+// learn compares the calls of an execution with those of the same one at a later time.
 func (m *pattern) learn(calls, later []sim.Call) {
 	made := map[string][]sim.Call{}
 	for _, c := range later {
@@ -92,8 +92,8 @@ func patternKey(c sim.Call) string {
 	return sibling(c.Execution) + " " + event.ParseRun(c.Task).Ref + " " + c.Method
 }
 
-// urlParts are the parts of a URL, each of which can differ alone, with what stands
-// between them.
+// urlParts splits a URL into parts that can differ separately, and the separators between
+// them.
 func urlParts(url string) []string {
 	return urlPart().FindAllString(url, -1)
 }
@@ -102,7 +102,7 @@ func urlPart() *regexp.Regexp { return urlPattern }
 
 var urlPattern = regexp.MustCompile(`[/?&=]|[^/?&=]+`)
 
-// bodyValue is a body as a value: what is no JSON is a text.
+// bodyValue decodes a body; if it is not JSON it is a string.
 func bodyValue(id string, body []byte) any {
 	body = asFirst(id, body)
 	if len(body) == 0 {
@@ -115,15 +115,15 @@ func bodyValue(id string, body []byte) any {
 	return v
 }
 
-// Effect is a call that changes something, without what follows from the time at which
-// the run starts: * stands there.
+// Effect is a call that changes something. Values that depend on the start time are
+// replaced by *.
 type Effect struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`
 	Body   string `json:"body,omitempty"`
 }
 
-// effect is what a call does.
+// effect returns the effect of a call.
 func (m *pattern) effect(c sim.Call) Effect {
 	e := Effect{Method: c.Method, URL: string(asFirst(c.Execution, []byte(c.URL)))}
 	places := m.calls[patternKey(c)]
@@ -146,7 +146,7 @@ func (m *pattern) effect(c sim.Call) Effect {
 	return e
 }
 
-// effects counts what calls do. What comes to the same when it is done again counts once.
+// effects counts the effects of calls. A repeated idempotent call counts once.
 func (m *pattern) effects(calls []sim.Call) map[Effect]int {
 	out := map[Effect]int{}
 	for i := range calls {
@@ -162,7 +162,7 @@ func (m *pattern) effects(calls []sim.Call) map[Effect]int {
 	return out
 }
 
-// effectsText writes effects down, so that equal ones are equal texts.
+// effectsText returns a text that is equal for equal effects.
 func effectsText(effects map[Effect]int) string {
 	lines := make([]string, 0, len(effects))
 	for e, n := range effects {
@@ -172,7 +172,7 @@ func effectsText(effects map[Effect]int) string {
 	return strings.Join(lines, "\n")
 }
 
-// key is the same for ends that differ in masked places only.
+// key is equal for ends that differ only in ignored places.
 func (m *pattern) key(end sim.End) string { return m.keysOf(end).whole }
 
 func (m *pattern) keysOf(end sim.End) keys {
@@ -192,7 +192,7 @@ func (m *pattern) keysOf(end sim.End) keys {
 	return known
 }
 
-// rawOf is all that the keys of an end follow from.
+// rawOf returns everything that the keys of an end depend on.
 func rawOf(end sim.End) []byte {
 	raw := make([]byte, 0, 512) //nolint:mnd // a usual size
 	add := func(text string) { raw = append(append(raw, text...), 0) }
@@ -234,9 +234,8 @@ func (m *pattern) newKeys(end sim.End) keys {
 	return keys{whole: sum(kept, result+effectsText(m.effects(end.Calls))), result: result}
 }
 
-// outcomeValue is how an execution ended, and what its mocks keep, as a value. Where its
-// own id stands in it, as in an event that it has sent, it has the one that it would have
-// if it were the first.
+// outcomeValue returns the outcome of an execution, including the state of its mocks, as
+// a JSON value. Ids of root executions are replaced, see asFirst.
 func outcomeValue(end sim.End) any {
 	out := map[string]any{}
 	var output, problem, kept any
@@ -252,8 +251,8 @@ func outcomeValue(end sim.End) any {
 	return out
 }
 
-// asFirst is a text of an execution, or of one that it has begun, with the id of the
-// first of those that are started alike in the place of the others'.
+// asFirst replaces the ids of root executions in a text by the id of the first of those
+// that are started alike.
 func asFirst(id string, text []byte) []byte {
 	root, _, _ := strings.Cut(id, ".")
 	first := sibling(root)
@@ -285,13 +284,13 @@ func normalized(path string, v any, places map[string]bool) any {
 	}
 }
 
-// Unequal is a place at which two values differ.
+// Unequal is a place where two values differ.
 type Unequal struct {
 	Path string
-	A, B any // nil where there is nothing, too
+	A, B any // nil also if there is no value
 }
 
-// unequal are the places at which two values differ, as deep as can be.
+// unequal returns the places where two values differ, as deep as possible.
 func unequal(path string, a, b any) []Unequal {
 	x, ok1 := a.(map[string]any)
 	y, ok2 := b.(map[string]any)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// outstanding is a run that a core is at, and later its result.
+// outstanding is a run in progress, and later its result.
 type outstanding struct {
 	scenario Scenario
 	done     chan struct{}
@@ -14,17 +14,16 @@ type outstanding struct {
 	err      error
 }
 
-// pool runs scenarios on several goroutines, each in a world of its own that
-// shares nothing that changes, and hands the results to take in the order of the
-// scenarios, so that the search does not depend on which is faster. take ends it
-// with false.
+// pool runs scenarios on several goroutines, each in a simulation of its own. It passes
+// the results to take in the order of the scenarios, so the search does not depend on
+// which run is faster. It stops when take returns false.
 func pool(
 	ctx context.Context, parallel int, scenarios iter.Seq[Scenario],
 	run func(context.Context, Scenario) (*verdict, error), take func(*verdict) bool,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	work := make(chan *outstanding)
-	order := make(chan *outstanding, 4*parallel) //nolint:mnd // enough that no core waits for a slow run
+	order := make(chan *outstanding, 4*parallel) //nolint:mnd // large enough that no core waits for a slow run
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()

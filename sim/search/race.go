@@ -13,10 +13,10 @@ import (
 // Orders are two runs of a workflow that races, side by side.
 type Orders struct {
 	Sides [2]Side
-	Fork  *dsl.Task // the task in which the two run side by side; nil where it is another reason
+	Fork  *dsl.Task // the fork whose branches race; nil if the race has another cause
 }
 
-// Side is one of two runs.
+// Side is one of the two runs.
 type Side struct {
 	Scenario Scenario
 	Runs     int
@@ -29,17 +29,16 @@ type Step struct {
 	At     time.Duration // since the start
 	Task   *dsl.Task     // nil: an event from outside
 	Run    string
-	Of     string // the execution, where several are shown together
+	Of     string // the execution, if several are shown together
 	What   string
-	Marked bool // it is one of the two whose order differs
+	Marked bool // one of the two steps whose order differs
 }
 
-// mostSteps is how many steps are compared, two by two.
+// mostSteps is how many steps are compared pairwise.
 const mostSteps = 300
 
-// swapped is the pair of steps that came in one order in all runs of one kind,
-// and in the other order in all of another kind: first before second, and second
-// before first. Of several it is the one that is over first.
+// swapped returns a pair of steps that came in one order in all usual runs, and in the
+// opposite order in all others. Of several pairs it returns the earliest.
 func swapped(usual, other []*facts) (first, second fact, ok bool) {
 	if len(usual) == 0 || len(other) == 0 {
 		return first, second, false
@@ -67,8 +66,7 @@ func always(runs []*facts, first, second string) bool {
 	return true
 }
 
-// parted is the first step at which two runs go different ways, for runs in which
-// not the same things happen.
+// parted returns the first step at which two runs diverge, for runs with different steps.
 func parted(usual, other *facts) (first, second fact, ok bool) {
 	for i := range min(len(usual.steps), len(other.steps)) {
 		if usual.steps[i].key != other.steps[i].key {
@@ -88,7 +86,8 @@ func (h *hunt) fork(id string, first, second fact) string {
 	return event.ParseRun(first.task).Ref + " " + event.ParseRun(second.task).Ref
 }
 
-// since is when a step of another run came in this one, from the start.
+// since returns when a step of another run came in this one, from the start; -1 if it did
+// not.
 func (f *facts) since(step fact) time.Duration {
 	if step.what == stepAnswered {
 		f = f.calls
@@ -100,15 +99,15 @@ func (f *facts) since(step fact) time.Duration {
 	return f.steps[i].at.Sub(f.start)
 }
 
-// atOnce reports whether two steps come at the same moment, and the same one in two runs:
-// then nothing but their order differs. The time of an event from outside is its own,
-// whenever it is heard.
+// atOnce reports whether two steps come at the same moment, which is also the same in two
+// runs: then only their order differs. The time of an event from outside is its own,
+// whenever it is received.
 func atOnce(usual, got *facts, first, second fact) bool {
 	at := usual.since(first)
 	return usual.since(second) == at && got.since(first) == at && got.since(second) == at
 }
 
-// words are the step in a few words.
+// words describes the step.
 func (f fact) words() string {
 	if f.task == "" {
 		return f.what
@@ -116,7 +115,7 @@ func (f fact) words() string {
 	return sim.RunName(f.task) + " " + f.what
 }
 
-// pair names what races in two classes of runs.
+// pair names what races between two classes of runs.
 func (h *hunt) pair(id string, usual, other *class) string {
 	if a, b, ok := disagreement(usual.facts, other.facts); ok {
 		return h.fork(id, a, b)
@@ -131,7 +130,7 @@ func disagreement(usual, other []*facts) (first, second fact, ok bool) {
 	return parted(usual[0], other[0])
 }
 
-// reordered is the pair of steps, or else of calls, that came in another order.
+// reordered returns the pair of steps, or else of calls, that came in another order.
 func reordered(usual, other []*facts) (first, second fact, ok bool) {
 	if first, second, ok = swapped(usual, other); ok {
 		return first, second, ok
@@ -139,7 +138,7 @@ func reordered(usual, other []*facts) (first, second fact, ok bool) {
 	return swapped(callsIn(usual), callsIn(other))
 }
 
-// orders puts the usual run of an execution beside one that ended in another way.
+// orderOf shows the usual run of an execution beside one that ended differently.
 func (h *hunt) orderOf(id string, usual *class, other *facts, sc Scenario, status string) *Orders {
 	def := h.Config.Definition
 	first, second, ok := disagreement(usual.facts, []*facts{other})
@@ -148,7 +147,7 @@ func (h *hunt) orderOf(id string, usual *class, other *facts, sc Scenario, statu
 		{Scenario: sc, Status: status},
 	}}
 	if id != sibling(h.Config.ID) {
-		def = nil // a child's; its tasks stand in another document
+		def = nil // a child: its tasks are in another document
 	}
 	marked := map[string]bool{first.key: ok, second.key: ok}
 	left, right := usual.facts[0], other
@@ -175,7 +174,7 @@ func stepsOf(def *dsl.Definition, f *facts, marked map[string]bool) []Step {
 	return out
 }
 
-// around is the innermost fork that holds two tasks; nil if there is none.
+// around returns the innermost fork that contains two tasks; nil if there is none.
 func around(def *dsl.Definition, a, b string) *dsl.Task {
 	x, y := event.ParseRun(a).Ref, event.ParseRun(b).Ref
 	var found *dsl.Task
@@ -187,7 +186,7 @@ func around(def *dsl.Definition, a, b string) *dsl.Task {
 	return found
 }
 
-// branchOf is the branch of a fork in which a run stands.
+// branchOf returns the branch of a fork that contains a task run; nil if none does.
 func branchOf(fork *dsl.Task, task string) *dsl.Task {
 	ref := event.ParseRun(task).Ref
 	i := slices.IndexFunc(fork.Fork.Branches, func(t *dsl.Task) bool { return ref == t.Ref || strings.HasPrefix(ref, t.Ref+"/") })
@@ -197,7 +196,7 @@ func branchOf(fork *dsl.Task, task string) *dsl.Task {
 	return fork.Fork.Branches[i]
 }
 
-// Branches are the branches of the fork in which the two stand whose order differs.
+// Branches returns the two racing branches of the fork; nil if they are unknown.
 func (o *Orders) Branches() (first, second *dsl.Task) {
 	if o.Fork == nil {
 		return nil, nil

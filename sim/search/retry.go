@@ -13,16 +13,16 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// retried is a call that the workflow itself makes again, though it was carried out, or may
-// have been: the attempt before ended well, or without an answer.
+// retried is a call that the workflow makes again although it was, or may have been,
+// carried out: the attempt before succeeded or had no answer.
 type retried struct {
 	Task, Method, URL string
 	runs, plain, most int
 
-	because string // the task that failed behind one that ended well; "" if there was no answer
+	because string // the task that failed after a successful attempt; "" if there was no answer
 }
 
-// retriesIn are such calls of a run.
+// retriesIn returns such calls of a run.
 func retriesIn(t *sim.Trial) []retried {
 	counts := map[sim.Action]int{}
 	for d := range t.Actions {
@@ -45,9 +45,9 @@ func retriesIn(t *sim.Trial) []retried {
 	return out
 }
 
-// repeatableIn are the runs of tasks, without their attempts, that were made again after an
-// attempt that ended well or without an answer, and the task that failed behind one that
-// ended well.
+// repeatableIn returns the task runs, without their attempts, that were made again after
+// an attempt that succeeded or had no answer, and the tasks that failed after a
+// successful one.
 func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]string) {
 	repeatable, after = map[string]bool{}, map[string]string{}
 	lost := map[string]bool{}
@@ -102,7 +102,7 @@ func (h *hunt) countRetries(v *verdict) {
 	}
 }
 
-// retryHint tells of calls that a try makes again although they were, or may have been,
+// retryHint reports calls that a try makes again although they were, or may have been,
 // carried out.
 func (h *hunt) retryHint() []Hint {
 	var out []Hint
@@ -126,7 +126,7 @@ func (h *hunt) retryHint() []Hint {
 	return out
 }
 
-// countKeys notes the calls of a run whose idempotency keys are wrong.
+// countKeys records the calls of a run with wrong idempotency keys.
 func (h *hunt) countKeys(v *verdict) {
 	for _, r := range v.rekeyed {
 		if ref := event.ParseRun(r.Task).Ref; h.rekeyed[ref] == nil {
@@ -135,7 +135,7 @@ func (h *hunt) countKeys(v *verdict) {
 	}
 }
 
-// keyHint tells of idempotency keys that tasks set, and that are not what they ought to be.
+// keyHint reports wrong idempotency keys that tasks set.
 func (h *hunt) keyHint() []Hint {
 	var out []Hint
 	for _, ref := range slices.Sorted(maps.Keys(h.rekeyed)) {
@@ -151,12 +151,12 @@ func (h *hunt) keyHint() []Hint {
 	return out
 }
 
-// turnsIn counts the turns of loops in a run, by the tasks inside.
+// turnsIn counts the iterations of loops in a run, by the tasks inside.
 func turnsIn(ends []sim.End) map[string]int {
 	out := map[string]int{}
 	for _, end := range ends {
 		if strings.Contains(end.ID, ".") {
-			continue // a child's
+			continue // a child
 		}
 		for _, e := range end.History {
 			if e.Type != event.TaskRequested || !strings.Contains(e.Task, "#") {

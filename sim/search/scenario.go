@@ -8,38 +8,38 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Scenario is one world that a search tries, and what goes wrong in it. As a file
-// it repeats the run.
+// Scenario is one simulation of a search with its faults. Written to a file, it repeats
+// the run.
 type Scenario struct {
 	Seed       uint64        `json:"seed"`
-	Companion  string        `json:"companion,omitempty"` // one of the simulator's own workflows, in the place of the document
+	Companion  string        `json:"companion,omitempty"` // one of the simulator's own workflows, instead of the document
 	Processes  int           `json:"processes"`
 	Executions int           `json:"executions"`
-	Tenants    int           `json:"tenants,omitempty"`  // over which the executions are spread; one if 0
-	Twins      bool          `json:"twins,omitempty"`    // these have executions of the same ids
-	Remote     bool          `json:"remote,omitempty"`   // tasks that only compute go through the stream
-	Thorough   bool          `json:"thorough,omitempty"` // nothing goes wrong, though it could: services look for what others may have left
+	Tenants    int           `json:"tenants,omitempty"`  // number of tenants that share the executions; one if 0
+	Twins      bool          `json:"twins,omitempty"`    // each tenant has executions with the same ids
+	Remote     bool          `json:"remote,omitempty"`   // computed tasks go through the stream
+	Thorough   bool          `json:"thorough,omitempty"` // without faults, but services look for abandoned work
 	Acts       []sim.Act     `json:"acts,omitempty"`     // of operators
-	Deadly     uint64        `json:"deadly,omitempty"`   // of all messages that are begun with, the one that whoever does so dies of
+	Deadly     uint64        `json:"deadly,omitempty"`   // number of the message that crashes each process that begins it
 	Slow       bool          `json:"slow,omitempty"`     // calls take longer than leases
-	Waits      time.Duration `json:"waits,omitempty"`    // of timer services in their reads, see sim.Config
+	Waits      time.Duration `json:"waits,omitempty"`    // how long timer services block in their reads, see sim.Config
 	Faults     []sim.Fault   `json:"faults"`
 
-	chance []sim.FaultKind // besides
-	built  *sim.Companion  // of that name and seed, once it has been built
+	chance []sim.FaultKind // kinds of random faults, besides Faults
+	built  *sim.Companion  // the companion of that name and seed, once built
 }
 
-// The most of what a file may ask for.
+// The maxima that a file may ask for.
 const (
 	mostProcesses  = 64
 	mostExecutions = 10_000
 	mostTenants    = 1_000
 )
 
-// watchfulEvery is one in how many seeds is watchful: it takes time.
+// watchfulEvery: one seed in so many is Watchful, which takes time.
 const watchfulEvery = 4
 
-// ParseScenario reads what a Scenario is written as.
+// ParseScenario reads a Scenario from JSON and checks its limits.
 func ParseScenario(text []byte) (Scenario, error) {
 	sc := Scenario{Processes: 1, Executions: 1}
 	if err := sim.ReadStrictly(text, &sc); err != nil {
@@ -60,7 +60,7 @@ func ParseScenario(text []byte) (Scenario, error) {
 	return sc, nil
 }
 
-// Config is cfg made to simulate the scenario.
+// Config returns cfg, changed to simulate the scenario.
 func (sc Scenario) Config(cfg sim.Config) sim.Config {
 	if sc.Companion != "" {
 		return sc.companionConfig()
@@ -86,7 +86,7 @@ func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
 	return t, err
 }
 
-// explicit is the scenario with the faults that struck instead of chance.
+// explicit returns the scenario with the faults that struck instead of random ones.
 func (sc Scenario) explicit(struck []sim.Struck) Scenario {
 	if len(struck) == 0 && len(sc.chance)+len(sc.Faults) > 0 {
 		sc.Thorough = true

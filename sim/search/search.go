@@ -1,5 +1,5 @@
-// Package search looks through seeds for a run in which a promise is broken: it is apart
-// from the simulator because it only asks it for runs, and compares what comes back.
+// Package search runs a workflow with many seeds and faults to find a run that violates
+// an invariant. It uses package sim only to run simulations, and compares their results.
 package search
 
 import (
@@ -13,43 +13,43 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Search looks for a run of a workflow in which a promise is broken: some runs in
-// which nothing goes wrong, every single fault, and then one run for each seed.
+// Search looks for a run of a workflow that violates an invariant or an expectation: it
+// tries some runs without faults, every single fault, and then one run for each seed.
 type Search struct {
-	Config sim.Config // the world; its seed and its plan are the search's
+	Config sim.Config // the search sets its seed and plan
 
 	First, Last uint64          // seeds
-	Kinds       []sim.FaultKind // of faults; none: nothing goes wrong
+	Kinds       []sim.FaultKind // of faults; empty: no faults
 	Rate        uint64          // see sim.Plan
-	Singles     int             // single faults that are tried at most; 5000 if 0
-	Checks      []Check         // expectations beside the promises
-	Parallel    int             // worlds at once; as many as there are cores if 0
-	FailFast    bool            // the first failure is enough
-	Allowed     []Class         // of findings that are no failures
+	Singles     int             // maximum number of single faults; 5000 if 0
+	Checks      []Check         // expectations beside the invariants
+	Parallel    int             // number of concurrent runs; the number of cores if 0
+	FailFast    bool            // stop after the first failure
+	Allowed     []Class         // classes of findings that are no failures
 
-	// More, if set, is asked before each run: false ends the search.
+	// More, if set, is called before each run; false ends the search.
 	More func() bool
-	// Progress, if set, is shown each run when it is over, in the order of the search.
+	// Progress, if set, is called after each run, in the order of the search.
 	Progress func(Progress)
 }
 
-// Fails reports whether a finding is a failure, and not a note.
+// Fails reports whether a finding is a failure, not a note.
 func (s *Search) Fails(f *Finding) bool {
 	return f.Class != Tardy && !slices.Contains(s.Allowed, f.Class)
 }
 
 // Check is an expectation of every run.
 type Check struct {
-	Of func(*sim.Trial) []sim.Violation // what a run does not do as expected
+	Of func(*sim.Trial) []sim.Violation // returns what a run does not do as expected
 }
 
-// Progress is how far a search is.
+// Progress is how far a search has come.
 type Progress struct {
-	Phase    string // one of those below
+	Phase    string // one of the constants below
 	Runs     int    // in this phase
-	Of       int    // at most
-	Seeds    int    // tried in all
-	Faults   int    // that struck in all
+	Of       int    // maximum in this phase
+	Seeds    int    // tried in all phases
+	Faults   int    // that struck in all runs
 	Orders   int    // distinct ones
 	Findings int
 }
@@ -61,23 +61,23 @@ const (
 	PhaseSeeds   = "seeds"
 )
 
-// Report is what a search has found.
+// Report is the result of a search.
 type Report struct {
-	Plain, Singles, Seeds       int // runs
-	PlainOf, SinglesOf, SeedsOf int // that were to be made
-	Companions                  int // likewise, of the simulator's own workflows
-	SinglesThereAre             int // of which SinglesOf are tried
-	Calm                        int // runs in which no fault struck, and operators did nothing
+	Plain, Singles, Seeds       int // number of runs
+	PlainOf, SinglesOf, SeedsOf int // number of planned runs
+	Companions                  int // number of runs of the simulator's own workflows
+	SinglesThereAre             int // number of possible single faults, of which SinglesOf are tried
+	Calm                        int // runs without faults and operator actions
 	Last                        uint64
 	Faults                      map[sim.FaultKind]int
 	Orders                      int       // distinct ones
-	Trace                       string    // hash of what happened in all runs: the same search gives the same
+	Trace                       string    // hash of what happened in all runs: equal for equal searches
 	Seconds                     int64     // virtual, of all runs
-	Outcomes                    []Outcome // of the runs in which nothing went wrong, the most frequent first
+	Outcomes                    []Outcome // of the runs without faults, the most frequent first
 	Findings                    []*Finding
 	Hints                       []Hint
-	Stopped                     Reason   // before its end; "" if it was not
-	Unmocked                    []string // calls that no mock answers, made in runs with faults, which were not judged then
+	Stopped                     Reason   // why it stopped early; "" if it did not
+	Unmocked                    []string // calls that no mock answers, made in runs with faults; these runs were not evaluated
 	UnmockedRuns                int
 }
 
@@ -89,7 +89,7 @@ const (
 	Interrupted Reason = "interrupted"
 	OutOfTime   Reason = "duration"
 	FailedFast  Reason = "fail-fast"
-	EnoughFound Reason = "findings" // there are so many that more would not help
+	EnoughFound Reason = "findings" // more findings would not help
 )
 
 // Outcome is how a run can end.
@@ -98,16 +98,16 @@ type Outcome struct {
 	Output []byte
 	Error  *event.Problem
 	Calls  []sim.Call     // that were carried out
-	Kept   map[string]any // what mocks keep, by URL
-	Apart  []string       // in words: what it did to the world and other outcomes did not
+	Kept   map[string]any // the state of mocks, by URL
+	Apart  []string       // external effects that other outcomes do not have, in words
 	Runs   int
 	Stop   sim.Stop
 }
 
-// How much is tried unless the search says so.
+// The defaults and limits of a search.
 const (
 	plainRuns      = 128
-	fewestRuns     = 8 // of those
+	fewestRuns     = 8 // of plainRuns
 	usualSingles   = 5000
 	usualTurns     = 5_000_000
 	warmTurns      = 200_000
@@ -125,17 +125,17 @@ func (s *Search) withDefaults() {
 	s.Config.Executors = cmp.Or(s.Config.Executors, usualExecutors)
 	s.Config.MaxTurns = usualTurns
 	if s.Config.ID == "" {
-		s.Config.ID = "sim" // one for all seeds: the output may tell it
+		s.Config.ID = "sim" // the same for all seeds, so the output may contain it
 	}
 	if s.Config.Mocks == nil {
-		s.Config.Mocks = &mock.Set{} // a search calls nobody thousands of times
+		s.Config.Mocks = &mock.Set{} // a search must not call real services thousands of times
 	}
 	s.Config.Onward, s.Config.Pace = false, 0
 	s.Config = s.Config.Prepared()
 }
 
-// Run searches. The report holds what is known when ctx ends, or an error comes:
-// an error is the configuration's.
+// Run performs the search. The report is valid even if ctx ends or an error is returned;
+// an error means that the configuration is at fault.
 func (s *Search) Run(ctx context.Context) (*Report, error) {
 	s.withDefaults()
 	h := newHunt(s)
@@ -144,7 +144,7 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 		h.report.SinglesThereAre = h.singleCount()
 		h.report.SinglesOf = min(h.report.SinglesThereAre, s.Singles)
 	}
-	h.report.SeedsOf = int(s.Last - s.First + 1) //nolint:gosec // there are not so many
+	h.report.SeedsOf = int(s.Last - s.First + 1) //nolint:gosec // there are fewer
 	if err == nil && !h.over(ctx) && len(s.Kinds) > 0 {
 		err = h.each(ctx, PhaseSingles, h.singleCount(), h.accompanied(h.singles()))
 	}
@@ -154,7 +154,7 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	return h.finish(ctx, err)
 }
 
-// Repeat runs one scenario, and judges it as a search does.
+// Repeat runs one scenario and evaluates it as a search does.
 func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	s.withDefaults()
 	h := newHunt(s)

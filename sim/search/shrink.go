@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// mostTries bounds the runs that making one failure smaller may take.
+// mostTries bounds the number of runs for shrinking one failure.
 const mostTries = 400
 
-// shrinking makes one failure smaller.
+// shrinking makes the run of one failure smaller.
 type shrinking struct {
 	*hunt
 
@@ -19,8 +19,8 @@ type shrinking struct {
 	err       error
 }
 
-// fails reports whether a scenario fails in the same way. It is false once no
-// more runs may be made.
+// fails reports whether a scenario fails in the same way. It returns false once mostTries
+// is reached.
 func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 	if s.tries >= mostTries || s.err != nil {
 		return false
@@ -34,7 +34,7 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 	return slices.ContainsFunc(s.failuresOf(t, sc), func(f failure) bool { return sc.signature(f) == s.signature })
 }
 
-// failuresOf is all that is wrong with a run.
+// failuresOf returns all failures of a run.
 func (h *hunt) failuresOf(t *sim.Trial, sc Scenario) []failure {
 	if sc.Companion != "" {
 		return h.weigh(t, sc).failures
@@ -42,16 +42,16 @@ func (h *hunt) failuresOf(t *sim.Trial, sc Scenario) []failure {
 	return append(h.weigh(t, sc).failures, h.anomalies(t, sc)...)
 }
 
-// smaller makes the world of a failing scenario smaller, and then leaves out
-// faults. What is left is needed: without any one of it the failure is gone.
+// smaller reduces the size of a failing scenario, and then its faults. Everything left is
+// necessary: without any part of it the failure does not occur.
 func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
-	if sc.Companion != "" { // its world is as it is
+	if sc.Companion != "" { // its size is fixed
 		sc.Faults = s.fewer(ctx, sc)
 		return sc
 	}
 	for _, n := range halves(sc.Executions) {
 		if s.together() {
-			break // they are compared with as many
+			break // the outcomes are known for this number only
 		}
 		less := sc
 		if less.Executions = n; s.fails(ctx, less) {
@@ -83,7 +83,7 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 	return sc
 }
 
-// unattended leaves out what is neither in the document nor a fault.
+// unattended removes what is neither in the document nor a fault.
 func (s *shrinking) unattended(ctx context.Context, sc Scenario) Scenario {
 	if sc.Deadly > 0 {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Deadly = 0 })
@@ -100,7 +100,7 @@ func (s *shrinking) unattended(ctx context.Context, sc Scenario) Scenario {
 	return sc
 }
 
-// without leaves something out of a scenario, if it fails all the same.
+// without changes a scenario, if it still fails then.
 func (s *shrinking) without(ctx context.Context, sc Scenario, leave func(*Scenario)) Scenario {
 	less := sc
 	if leave(&less); s.fails(ctx, less) {
@@ -109,7 +109,7 @@ func (s *shrinking) without(ctx context.Context, sc Scenario, leave func(*Scenar
 	return sc
 }
 
-// halves are 1, and then ever more, up to below n.
+// halves returns 1, 2, 4 … below n.
 func halves(n int) []int {
 	var out []int
 	for k := 1; k < n; k *= 2 {
@@ -118,7 +118,7 @@ func halves(n int) []int {
 	return out
 }
 
-// fewer leaves out faults by delta debugging.
+// fewer removes faults by delta debugging.
 func (s *shrinking) fewer(ctx context.Context, sc Scenario) []sim.Fault {
 	faults := sc.Faults
 	with := func(f []sim.Fault) bool {
@@ -151,7 +151,7 @@ func (s *shrinking) fewer(ctx context.Context, sc Scenario) []sim.Fault {
 	return shorter(faults, with)
 }
 
-// shorter lets faults last no longer than they must: not at all, if that will do.
+// shorter reduces the durations of faults, to zero if possible.
 func shorter(faults []sim.Fault, with func([]sim.Fault) bool) []sim.Fault {
 	for i := range faults {
 		if faults[i].Amount == 0 {

@@ -10,20 +10,20 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Scene is something that happened in a run: an event of a history, a fault, or
-// a call that reached the world.
+// Scene is something that happened in a run: an event of a history, a fault, or a call
+// that reached its service.
 type Scene struct {
 	Event   *event.Event
 	Struck  *sim.Struck
 	Reached *sim.Reached
 }
 
-// roundAmounts are those that a failure is tried with, the shortest first.
+// roundAmounts returns the durations that shrinking tries, the shortest first.
 func roundAmounts() []time.Duration {
 	return []time.Duration{time.Millisecond, time.Second, 10 * time.Second, 45 * time.Second}
 }
 
-// explain makes a finding smaller and tells its story.
+// explain shrinks a finding and describes what happened.
 func (h *hunt) explain(ctx context.Context, f *Finding) error {
 	s := &shrinking{hunt: h, signature: f.signature}
 	plainRace := f.Class == Race && len(f.Seen.Faults) == 0
@@ -57,7 +57,7 @@ func (h *hunt) explain(ctx context.Context, f *Finding) error {
 	return nil
 }
 
-// watch runs a scenario and keeps the ids of the events as they were committed.
+// watch runs a scenario and records the ids of the events as they were committed.
 func (h *hunt) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
 	cfg := sc.Config(h.Config)
 	cfg.Observe = func(events []event.Event) {
@@ -71,7 +71,7 @@ func (h *hunt) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []str
 	return t, seen, err
 }
 
-// tell puts the histories and the faults in one order.
+// tell merges the histories, the faults and the calls in one order.
 func tell(t *sim.Trial, seen []string) []Scene {
 	var all []event.Event
 	for _, end := range t.Ends {
@@ -95,14 +95,14 @@ func tell(t *sim.Trial, seen []string) []Scene {
 	return mingle(all, asides(t), seen)
 }
 
-// aside is a scene that stands in no history.
+// aside is a scene that is in no history.
 type aside struct {
 	Scene
 	at    time.Time
-	event int // events that were there before
+	event int // number of events before it
 }
 
-// asides are the faults and the calls in their order.
+// asides returns the faults and the calls in their order.
 func asides(t *sim.Trial) []aside {
 	var out []aside
 	calls := t.Reached
@@ -120,7 +120,7 @@ func asides(t *sim.Trial) []aside {
 	return out
 }
 
-// mingle puts each aside behind the event that was the last before it.
+// mingle inserts each aside after the event that preceded it.
 func mingle(all []event.Event, asides []aside, seen []string) []Scene {
 	var out []Scene
 	known := map[string]bool{}
@@ -131,7 +131,7 @@ func mingle(all []event.Event, asides []aside, seen []string) []Scene {
 		}
 	}
 	for i := range all {
-		// What was lost after it was done is in no order but that of time.
+		// A commit whose reply was lost has no order except its time.
 		if len(asides) > 0 && !all[i].Time.Before(asides[0].at) {
 			behind()
 		}
@@ -145,8 +145,8 @@ func mingle(all []event.Event, asides []aside, seen []string) []Scene {
 	return out
 }
 
-// compare says how the outcome differs from the usual one, and in a race what
-// came in which order.
+// compare describes how the outcome differs from the usual one, and for a race the two
+// orders.
 func (h *hunt) compare(f *Finding, t *sim.Trial) {
 	for _, end := range t.Ends {
 		if f.Execution != "" && end.ID != f.Execution {
@@ -173,7 +173,7 @@ func (h *hunt) compare(f *Finding, t *sim.Trial) {
 	}
 }
 
-// compareRuns does so with a whole run.
+// compareRuns is compare for whole runs.
 func (h *hunt) compareRuns(f *Finding, t *sim.Trial) {
 	all := classes(h.whole)
 	if len(all) == 0 || len(t.Ends) == 0 {

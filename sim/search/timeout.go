@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// timedOut is the failure of an execution that has ended in another way because a
-// timeout came that comes in no run without faults, or one did not that does.
+// timedOut returns the failure of an execution that ended differently because a timeout
+// fired that fires in no run without faults, or did not fire although it does in those.
 func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: event.ParseRun(task).Ref}, true
@@ -40,7 +40,7 @@ func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	}
 }
 
-// newTimeout is a timeout that comes in no run without faults, and how long it is.
+// newTimeout returns a timeout that fires in no run without faults, and its duration.
 func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok bool) {
 	for _, task := range slices.Sorted(maps.Keys(got.fired)) {
 		if !slices.ContainsFunc(usual, func(c *class) bool {
@@ -52,9 +52,9 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 	return "", 0, false
 }
 
-// spared is a timeout that comes in a run without faults, and was due here when it was
-// taken back: since when. What was done while Redis could not be asked for the time has
-// ended, by its history, before it was done.
+// spared returns a timeout that fires in a run without faults but was cancelled here, and
+// how long after it was due. If Redis was not reachable for the time, the executor may
+// have dated a result too early.
 func spared(t *sim.Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
 	undated := slices.ContainsFunc(t.Struck, func(s sim.Struck) bool {
 		return s.Kind == sim.Outage || (s.Kind == sim.DropRequest || s.Kind == sim.DropReply) && strings.HasPrefix(s.Service, "executor")
@@ -72,8 +72,8 @@ func spared(t *sim.Trial, usual []*class, got *facts) (task string, late time.Du
 	return "", 0, false
 }
 
-// repeated reports whether the call of a task was made again: one that has taken long
-// the first time is answered at once then.
+// repeated reports whether the call of a task was repeated: if it was slow the first
+// time, the repetition is answered at once.
 func repeated(t *sim.Trial, task string) bool {
 	for d, n := range t.Actions {
 		if n > 1 && d.Task == task {
@@ -83,15 +83,15 @@ func repeated(t *sim.Trial, task string) bool {
 	return false
 }
 
-// suspended is how long the faults of a run can have held something up.
+// suspended returns how long the faults of a run can have delayed something.
 func (*hunt) suspended(t *sim.Trial) (long time.Duration) {
 	for _, s := range t.Struck {
-		long += max(s.Cost(), sim.Recovery) // what was begun may have to be begun again
+		long += max(s.Cost(), sim.Recovery) // what had begun may have to begin again
 	}
 	return long
 }
 
-// bearable is how long the faults of a run can have made a task take.
+// bearable returns how long a task can have taken because of the faults of a run.
 func (h *hunt) bearable(t *sim.Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
 	for _, c := range usual {
@@ -102,9 +102,9 @@ func (h *hunt) bearable(t *sim.Trial, usual []*class, task string) time.Duration
 	return longest + h.suspended(t)
 }
 
-// overheard reports whether an event which reaches an execution where nothing goes wrong
-// did not reach it here, although some task listened all the time that faults can have
-// held the event up.
+// overheard reports whether an event from outside that an execution usually receives did
+// not reach it although a task listened for the whole time by which faults can have
+// delayed the event.
 func (h *hunt) overheard(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	suspended := h.suspended(t)
 	for _, c := range usual {
@@ -132,7 +132,7 @@ func (h *hunt) outside(key string) bool {
 	return false
 }
 
-// listened reports whether a task listened at a moment, and so long before and after it.
+// listened reports whether a task listened from margin before at until margin after it.
 func (h *hunt) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
 	def := h.definitionOf(end)
 	for run, begun := range f.begun {
@@ -145,9 +145,8 @@ func (h *hunt) listened(end sim.End, f *facts, at time.Time, margin time.Duratio
 	return false
 }
 
-// gaveUp is the failure of an execution in which a try was given up because its next
-// attempt would have come after the end of limit.duration, as it does in no run without
-// faults.
+// gaveUp returns the failure of an execution in which a try gave up because the next
+// attempt would have come after limit.duration, as it does in no run without faults.
 func (h *hunt) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	def := h.definitionOf(end)
 	for _, run := range slices.Sorted(maps.Keys(got.givenUp)) {

@@ -11,11 +11,11 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// together reports whether the executions of a run share what mocks keep. Then one run is
-// compared with another as a whole: which of its executions comes to what may well differ.
+// together reports whether the executions of a run share mock state. Then whole runs are
+// compared, since it may differ which execution has which outcome.
 func (h *hunt) together() bool { return h.Config.Executions > 1 && h.Config.Mocks.Shared() }
 
-// runKey is the same for runs whose executions came to the same, whichever is which.
+// runKey is equal for runs with the same outcomes, whichever execution has which.
 func (h *hunt) runKey(t *sim.Trial) string {
 	var parts []string
 	for _, end := range t.Ends {
@@ -26,14 +26,14 @@ func (h *hunt) runKey(t *sim.Trial) string {
 	return string(sum[:])
 }
 
-// learnRun adds a run without faults to what is known.
+// learnRun adds a run without faults to the known outcomes.
 func (h *hunt) learnRun(v *verdict) {
 	t := v.trial
 	key := h.runKey(t)
 	c := h.whole[key]
 	if c == nil {
 		c = &class{keys: keys{whole: key}, end: sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}, calls: callsBelow(t, "")}
-		for _, end := range t.Ends { // one that did not end is what counts
+		for _, end := range t.Ends { // one that did not end determines the outcome
 			if !end.Status.Ended() && c.ended() {
 				c.end.Status, c.end.ID, c.history = end.Status, end.ID, end.History
 			}
@@ -47,8 +47,8 @@ func (h *hunt) learnRun(v *verdict) {
 	h.count(c, v, t.Ends[0])
 }
 
-// apart is the failure of a run whose executions ended each as one does without faults,
-// and that came to something else all the same.
+// apart returns the failure of a run whose executions each ended as usual but whose
+// shared state is unusual.
 func (h *hunt) apart(t *sim.Trial) []failure {
 	if len(h.whole) == 0 || len(t.Ends) == 0 {
 		return nil
@@ -56,9 +56,8 @@ func (h *hunt) apart(t *sim.Trial) []failure {
 	return []failure{{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Detail: "what the executions share came to something else"}}}
 }
 
-// togetherHint recommends several executions where one of them cannot show the mistake:
-// the workflow reads something with GET and writes it back, or mocks keep what the
-// executions share.
+// togetherHint recommends several executions if one cannot show a mistake: the workflow
+// reads something with GET and writes it back, or mocks keep shared state.
 func (h *hunt) togetherHint() []Hint {
 	if h.Config.Executions > 1 {
 		return nil
@@ -91,7 +90,7 @@ func (h *hunt) togetherHint() []Hint {
 	return nil
 }
 
-// request is the method of a call and where it goes, as the document says it.
+// request returns the method and the target of a call as the document states them.
 func request(t *dsl.Task) (method, target string) {
 	if t.Kind != dsl.Call || t.Call.HTTP == nil {
 		return "", ""

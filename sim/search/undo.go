@@ -14,23 +14,22 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// undoings are what a try of a run did before it failed, and what was done after.
+// undoings are the calls of a try before it failed, and the calls after that.
 type undoings struct {
-	try, failed   string     // the tasks
-	before, after []sim.Call // that changed something, in order
+	try, failed   string     // refs of the tasks
+	before, after []sim.Call // calls that changed something, in order
 }
 
-// takenBack is what is wrong with how a try takes back what it has done.
+// takenBack is what is wrong with how a try undoes its calls.
 type takenBack struct {
 	failed        string
-	left          string // the task whose call nothing takes back; "" if there is none
+	left          string // the task whose call nothing undoes; "" if there is none
 	call          string
-	first, second string // tasks that are taken back in the order in which they were done; "" likewise
+	first, second string // tasks that are undone in the order in which they ran; "" if there are none
 	runs          int
 }
 
-// undoingsIn are those of the tries that failed in a run, and whose handlers went on without
-// a further failure.
+// undoingsIn returns the undoings of the tries that failed in a run and have a handler.
 func (h *hunt) undoingsIn(t *sim.Trial) (out []undoings) {
 	for _, end := range t.Ends {
 		if strings.Contains(end.ID, ".") || len(end.Calls) == 0 || !end.Status.Ended() {
@@ -46,13 +45,13 @@ func (h *hunt) undoingsIn(t *sim.Trial) (out []undoings) {
 	return out
 }
 
-// changing are the calls that do not only read.
+// changing returns the calls that do not only read.
 func changing(calls []sim.Call) []sim.Call {
 	return slices.DeleteFunc(calls, func(c sim.Call) bool { return c.Safe() })
 }
 
-// handling are the tries of a document that do something about an error, and do not pass it
-// on: others may do what is missing then.
+// handling returns the tries of a document that handle errors without raising another: in
+// that case others may undo the rest.
 func handling(def *dsl.Definition) (out []*dsl.Task) {
 	tasks := maps.Collect(def.Tasks())
 	for _, ref := range slices.Sorted(maps.Keys(tasks)) {
@@ -65,11 +64,11 @@ func handling(def *dsl.Definition) (out []*dsl.Task) {
 	return out
 }
 
-// undoingOf are what a try did before it failed, and what was done from then on.
+// undoingOf returns the calls of a try before it failed, and the calls after that.
 func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoings) {
 	u.try = try.Ref
 	inside, handler := try.Ref+"/try/", try.Ref+"/catch/do/"
-	undone := inside // tasks of which the handler is the last chance
+	undone := inside // prefix of the tasks that only this handler can undo
 	if endsWorkflow(try) {
 		undone = "/"
 	}
@@ -122,11 +121,11 @@ func (h *hunt) countUndoings(v *verdict) {
 	}
 }
 
-// check finds a call that nothing takes back, though others are, or nothing is called at
-// all; and two that are taken back in the order in which they were done.
+// check finds a call that nothing undoes although others are undone or nothing is called
+// at all, and two calls that are undone in the order in which they were made.
 func (u *undoings) check() (out takenBack, wrong bool) {
 	out.failed = u.failed
-	by := make([]int, len(u.before)) // which call takes back which one; -1 for none
+	by := make([]int, len(u.before)) // index of the call that undoes each one; -1 for none
 	taken := map[int]bool{}
 	for i := range by {
 		by[i] = -1
@@ -148,8 +147,8 @@ func (u *undoings) check() (out takenBack, wrong bool) {
 	return out, wrong
 }
 
-// takesBack reports whether a later call may take an earlier one back: it is about the same
-// thing, or goes to the same service under a name for that.
+// takesBack reports whether a later call may undo an earlier one: it has a related
+// resource, or goes to the same host and undoes something by its name.
 func takesBack(earlier, later *sim.Call) bool {
 	if related(earlier, later) {
 		return true
@@ -159,15 +158,15 @@ func takesBack(earlier, later *sim.Call) bool {
 	return err1 == nil && err2 == nil && a.Host == b.Host && undoing(later)
 }
 
-// leftBehind is a call that was carried out before its execution faulted, and that nothing
-// takes back.
+// leftBehind is a call that was carried out before its execution faulted, and that
+// nothing undoes.
 type leftBehind struct {
 	task, call, failed string // failed is the task whose error ended the execution
 	runs               int
 }
 
-// leftIn are the calls that create something, and that the faulted executions of a run left
-// behind when another task failed.
+// leftIn returns the POST calls that the faulted executions of a run left behind when
+// another task failed.
 func leftIn(t *sim.Trial) (out []leftBehind) {
 	for _, end := range t.Ends {
 		if end.Status != decide.Faulted || end.Error == nil || strings.Contains(end.ID, ".") || len(end.Calls) == 0 {
@@ -208,7 +207,7 @@ func (h *hunt) countLeft(v *verdict) {
 	}
 }
 
-// leftHint tells of what faulted executions left behind, in one hint, at the first call.
+// leftHint reports what faulted executions left behind, in one hint at the first call.
 func (h *hunt) leftHint() []Hint {
 	var first *leftBehind
 	var others []string
@@ -234,7 +233,7 @@ func (h *hunt) leftHint() []Hint {
 		first.call, h.taskName(first.failed), runsText(first.runs), likewise)}}
 }
 
-// undoHint tells of tries that do not take back what they have done, or in the wrong order.
+// undoHint reports tries that do not undo their calls, or in the wrong order.
 func (h *hunt) undoHint() []Hint {
 	var out []Hint
 	for _, ref := range slices.Sorted(maps.Keys(h.takenBack)) {
