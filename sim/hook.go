@@ -123,7 +123,7 @@ func (w *simulation) command(x sending) error {
 	if x.reads() {
 		w.share(s)
 	}
-	w.unconfirmed.sent(w, x.one)
+	w.isolated.sent(w, x.one)
 	return w.perform(x)
 }
 

@@ -128,7 +128,7 @@ func (w *simulation) acted(a delivery.Activity) {
 		w.current.tenant = a.Message.Tenant
 	}
 	w.needless(a)
-	w.unconfirmed.acted(w, a)
+	w.isolated.acted(w, a)
 	w.kill(a)
 	w.doom(a)
 	if a.What != delivery.Claimed {

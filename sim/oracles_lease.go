@@ -127,12 +127,12 @@ func (w *simulation) kill(a delivery.Activity) {
 // inEarnest reports whether a message that was begun is handled now. A poison candidate
 // is begun twice, the second time in isolation.
 func (w *simulation) inEarnest(m store.Message) bool {
-	unconfirmed := !delivery.PoisonCandidate(m)
+	earnest := !delivery.PoisonCandidate(m)
 	w.aside(func(ctx context.Context) (err error) {
-		if !unconfirmed {
-			unconfirmed, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
+		if !earnest {
+			earnest, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
 		}
 		return err
 	})
-	return unconfirmed
+	return earnest
 }

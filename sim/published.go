@@ -48,7 +48,7 @@ func (w *simulation) outlived(t *Trial, broken breaks) {
 		}
 	}
 	for e := range w.publications() {
-		if stream := w.tenantOf(e.Execution); stream != e.Tenant {
+		if tenant := w.tenantOf(e.Execution); tenant != e.Tenant {
 			broken(ruleApart, e.Execution, "%s %s stands in the stream of %s", e.Type, e.ID, e.Tenant)
 		}
 		if p.first(e) {

@@ -63,7 +63,7 @@ type simulation struct {
 	rekeyed     []Rekeyed
 	breaches    []Violation     // violations found while the simulation runs
 	others      map[string]bool // messages that a process knows to be owned by another one
-	unconfirmed isolation
+	isolated    isolation
 	foreign     []string // see Trial
 	retention   engine.Retention
 	tidied      tidied

@@ -11,12 +11,12 @@ import (
 // and reports them together. What is wrong with one of them is dealt with when it
 // is handled by itself.
 func (s *Service) compute(ctx context.Context, j *job) error {
-	var batch, unknown []*job
+	var batch, others []*job
 	data := 0
 	for ; j != nil; j = s.inbox.another(len(batch), data) {
 		s.inbox.consumer.Tell(delivery.Activity{What: delivery.Began, Message: j.message})
 		if j.err = s.perform(ctx, j); j.err != nil {
-			unknown = append(unknown, j)
+			others = append(others, j)
 			continue
 		}
 		// It took no time to speak of, as where the worker computes: it was done when
@@ -30,13 +30,13 @@ func (s *Service) compute(ctx context.Context, j *job) error {
 		data += len(j.reply.Data)
 	}
 	err := s.inbox.out.send(ctx, batch)
-	all := slices.Concat(batch, unknown)
+	all := slices.Concat(batch, others)
 	for _, j := range all {
-		seen := delivery.Activity{What: delivery.Done, Message: j.message}
+		activity := delivery.Activity{What: delivery.Done, Message: j.message}
 		if j.err != nil {
-			seen.What, seen.Err = delivery.Broken, j.err
+			activity.What, activity.Err = delivery.Broken, j.err
 		}
-		s.inbox.consumer.Tell(seen)
+		s.inbox.consumer.Tell(activity)
 	}
 	s.inbox.done(all...)
 	return err

@@ -198,18 +198,18 @@ func (p *Program) wordDoubts(known func(string) bool) {
 	words := tokens(p.src)
 	for i := 1; i < len(words); i++ {
 		last, t := words[i-1], words[i]
-		distance := p.src[last.end():t.start]
+		between := p.src[last.end():t.start]
 		switch {
-		case t.kind == fieldToken && last.text == "not" && distance != "":
+		case t.kind == fieldToken && last.text == "not" && between != "":
 			p.add(last, "write: ("+t.text+" | not)", "not takes its value from before it: this is not the opposite of %s", t.text)
-		case t.kind == fieldToken && last.kind == fieldToken && strings.Trim(distance, " ") == "" && distance != "":
+		case t.kind == fieldToken && last.kind == fieldToken && strings.Trim(between, " ") == "" && between != "":
 			p.add(t, "", "%s %s is one path, %s%s: is something missing between them?", last.text, t.text, last.text, t.text)
-		case t.text == "-" && last.kind == fieldToken && distance == "" && i+1 < len(words) && words[i+1].kind == wordToken && words[i+1].start == t.end():
+		case t.text == "-" && last.kind == fieldToken && between == "" && i+1 < len(words) && words[i+1].kind == wordToken && words[i+1].start == t.end():
 			name := last.text[1:] + "-" + words[i+1].text
 			p.add(last, fmt.Sprintf(`for the member %s, write: ."%s"`, name, name), "this subtracts %s from %s", words[i+1].text, last.text)
-		case t.kind == fieldToken && last.text == "error" && last.kind == wordToken && distance == "" && known("error"):
+		case t.kind == fieldToken && last.text == "error" && last.kind == wordToken && between == "" && known("error"):
 			p.add(last, "write: $error"+t.text, "error is jq's function that fails; the error that was caught is $error")
-		case t.text == ".length" && last.kind == fieldToken && distance == "" && strings.HasSuffix(last.text, "s") && !continues(words, i):
+		case t.text == ".length" && last.kind == fieldToken && between == "" && strings.HasSuffix(last.text, "s") && !continues(words, i):
 			p.add(t, "to count, write: "+p.pathBefore(words, i)+" | length", "this reads a member called length")
 		}
 	}

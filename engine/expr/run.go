@@ -146,9 +146,9 @@ func (p *Program) variable(s *Scope, name string) (any, error) {
 	if err != nil || name != "secrets" {
 		return v, err
 	}
-	if depth, ok := v.(map[string]any); ok {
+	if object, ok := v.(map[string]any); ok {
 		for _, secret := range p.secrets {
-			if _, ok := depth[secret]; !ok {
+			if _, ok := object[secret]; !ok {
 				return nil, &MissingSecret{Name: secret}
 			}
 		}

@@ -88,11 +88,11 @@ func (r *Runner) place(s *Script, keys, argv []string) *place {
 	if c.places == nil {
 		c.seed, c.places = maphash.MakeSeed(), make([]place, mostCourses)
 	}
-	const irregular = 0x9e3779b97f4a7c15
+	const oddFactor = 0x9e3779b97f4a7c15
 	sum := maphash.String(c.seed, s.SHA)
 	for _, words := range [...][]string{keys, argv} {
 		for _, word := range words {
-			sum = (sum ^ maphash.String(c.seed, word)) * irregular
+			sum = (sum ^ maphash.String(c.seed, word)) * oddFactor
 		}
 	}
 	p := &c.places[sum%mostCourses]
