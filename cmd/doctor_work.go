@@ -225,7 +225,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 		return false
 	}
 	for _, n := range state.Open() {
-		if n.Listen != nil && !n.Listen.Deaf {
+		if n.Listen != nil && !n.Listen.Stopped {
 			return true
 		}
 		if n.Child == "" {

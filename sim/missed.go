@@ -118,7 +118,7 @@ func (w *simulation) task(e event.Event) *dsl.Task {
 func (w *simulation) listeners(typ string) (out []*dsl.Task) {
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		for _, t := range def.Tasks() {
-			if decide.Hears(t, typ) {
+			if decide.MayListenFor(t, typ) {
 				out = append(out, t)
 			}
 		}
@@ -217,7 +217,9 @@ type pastState struct {
 	env   *decide.Env
 }
 
-func (l *pastState) hearings(e event.Event) []decide.Hearing { return l.state.Hearings(l.env, e) }
+func (l *pastState) hearings(e event.Event) []decide.ListenMatch {
+	return l.state.ListenMatches(l.env, e)
+}
 
 // stateOf rebuilds the state of an execution from its history; nil if it never began.
 func (w *simulation) stateOf(ctx context.Context, id string) (*pastState, error) {
@@ -315,7 +317,7 @@ func (m *Missed) place(spans []listenSpan) {
 	var soon, gone *dsl.Task
 	heard := false // whether the task that began next received an event
 	for _, s := range spans {
-		if !decide.Hears(s.task, string(m.Event.Type)) {
+		if !decide.MayListenFor(s.task, string(m.Event.Type)) {
 			continue
 		}
 		if d := s.began.Sub(m.At); d >= 0 && d < early {

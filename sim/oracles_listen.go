@@ -19,7 +19,7 @@ func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, 
 	}
 	w.armed(ctx, id, state.Needs(env).Timers, broken)
 	for _, n := range state.Open() {
-		if n.Listen == nil || n.Listen.Deaf {
+		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
 		to := n.Task().Listen.To

@@ -57,7 +57,7 @@ func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answ
 	}
 	if err == nil {
 		c.Success, c.Output = true, expr.Encode(output)
-	} else if c.Error, err = w.env.Blame(err, task.Ref); err != nil {
+	} else if c.Error, err = w.env.ProblemOf(err, task.Ref); err != nil {
 		return &Difference{What: "computed", Recorded: described(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
 	}
 	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {

@@ -121,8 +121,8 @@ func (w *walk) openTask(n *decide.Node) OpenTask {
 	for name, value := range n.Vars.All {
 		out.Variables[name] = expr.Encode(value)
 	}
-	if n.Own != nil {
-		out.Context = expr.Encode(n.Own.Context.V)
+	if n.OwnContext != nil {
+		out.Context = expr.Encode(n.OwnContext.Context.V)
 	}
 	return out
 }

@@ -1,34 +1,34 @@
 package decide
 
-// arena is memory that the data of events is written on, one behind the other: a
-// transition that computes many tasks has many short ones.
+// arena allocates the data of events from shared chunks: a transition that computes many
+// tasks needs many short texts.
 type arena struct {
 	free []byte
-	size int // of the whole
+	size int // of the current chunk
 }
 
-// Each page is twice as large as the one before.
+// Chunks double in size from the first, up to the largest.
 const (
 	firstChunk = 512
 	chunkSize  = 4096
 )
 
-// reserve is an empty text with room for size bytes, and more if there is. It is the
-// page's until it is kept.
-func (p *arena) reserve(size int) []byte {
-	if len(p.free) < size {
-		p.size = max(firstChunk, min(2*p.size, chunkSize))
-		p.free = make([]byte, max(size, p.size))
+// reserve returns an empty slice with a capacity of at least size bytes. Until keep is
+// called, the next reserve may return the same memory.
+func (a *arena) reserve(size int) []byte {
+	if len(a.free) < size {
+		a.size = max(firstChunk, min(2*a.size, chunkSize))
+		a.free = make([]byte, max(size, a.size))
 	}
-	return p.free[:0]
+	return a.free[:0]
 }
 
-// keep takes a text off the page, on which others may be written behind it. One that
-// was written elsewhere, or has become too long for the page, stays as it is.
-func (p *arena) keep(text []byte) []byte {
+// keep claims the memory of a text that was written to a reserved slice. A text that was
+// allocated elsewhere, or has outgrown the chunk, is returned as it is.
+func (a *arena) keep(text []byte) []byte {
 	n := len(text)
-	if n > 0 && n <= len(p.free) && &text[0] == &p.free[0] {
-		p.free = p.free[n:]
+	if n > 0 && n <= len(a.free) && &text[0] == &a.free[0] {
+		a.free = a.free[n:]
 	}
 	return text[:n:n]
 }

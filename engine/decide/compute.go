@@ -37,7 +37,7 @@ func (s *State) Advance(env *Env, d *Decision) error {
 	n := s.inline[0]
 	s.shift() // first, so that the list need not grow for the next one
 	m := s.machine(env, d)
-	defer m.rest()
+	defer m.reset()
 	c := env.compute(n.task, m.ownScope(n), s.Execution, n.id)
 	e := m.event(event.TaskCompleted, n.id, c.append(m.taskMembers(n, 96)))
 	s.append(d, e)

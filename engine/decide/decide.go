@@ -1,6 +1,6 @@
-// Package decide is the interpreter: given a definition and what has happened
-// so far, it says what happens next. It knows no clock, network, chance or
-// goroutine: times come with the events, ids from the execution and its version.
+// Package decide is the interpreter: given a definition and the events so far, it decides
+// what happens next. It uses no clock, network, randomness or goroutine: times come with
+// the events, and ids are derived from the execution and its version.
 package decide
 
 import (
@@ -13,50 +13,51 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Env is what decisions about one definition need besides the events. It is
-// read only, and may serve any number of executions at once.
+// Env holds what decisions about one definition need besides the events. It is read-only
+// and may serve any number of executions concurrently.
 type Env struct {
 	def    *dsl.Definition
 	opts   Options
 	tables map[string]*table
-	base   string // of the URIs of standard errors
+	base   string // base URI of standard errors
 	root   *dsl.Task
 }
 
-// Options of an Env.
+// Options configures an Env.
 type Options struct {
-	Secrets map[string]any // by name, for $secrets
-	Version string         // of the runtime, for $runtime
-	Remote  bool           // send tasks that only compute through the stream, too
+	Secrets map[string]any // by name; the value of $secrets
+	Version string         // the runtime's version, in $runtime
+	Remote  bool           // also send tasks that only compute to the executors
 	Limits  Limits
 }
 
-// Limits keep a runaway document from taking the engine with it.
+// Limits bound what one document may consume.
 type Limits struct {
-	Tasks int // started in one execution; default 1,000,000, simulated 10 to 1,000,000
-	Depth int // of nested executions; default 20, simulated 2 to 20
+	Tasks int // tasks started in one execution; default 1,000,000, simulated 10 to 1,000,000
+	Depth int // nesting depth of executions; default 20, simulated 2 to 20
 	Data  int // bytes of one task's output as JSON; default 16 MiB, simulated 1 KiB to 16 MiB
 
-	// Entries of a history, and bytes of their data, behind which no task begins and no
-	// event is taken in; 0: the defaults, 700,000 and 100 MiB; below 0: any number. They
-	// are those of executions that begin, see Env.Begin: others keep what they began with.
+	// History is the number of history entries, and HistoryBytes the size of their data in
+	// bytes, from which on no task starts and no event is consumed. Zero means the default
+	// (700,000 entries, 100 MiB), a negative value no limit. They apply to new executions,
+	// see Env.Begin: an execution keeps the limits it began with.
 	History      int
 	HistoryBytes int
 }
 
-// defaultHistory is what holds for histories that say nothing else. It never changes:
-// their executions could not be rebuilt.
+// defaultHistory returns the limits of histories that do not state their own. It must
+// never change, or their executions could not be rebuilt.
 func defaultHistory() event.HistoryLimits {
 	return event.HistoryLimits{Entries: 700_000, Bytes: 100 << 20}
 }
 
-// DefaultLimits are those of an ordinary deployment.
+// DefaultLimits returns the limits of an ordinary deployment.
 func DefaultLimits() Limits {
 	history := defaultHistory()
 	return Limits{Tasks: 1_000_000, Depth: 20, Data: 16 << 20, History: history.Entries, HistoryBytes: history.Bytes}
 }
 
-// Output returns the problem of a task's output that exceeds the limits.
+// Output returns an *event.Problem if a task's output exceeds the limits, else nil.
 func (l Limits) Output(v any) error {
 	size, memory := expr.Measure(v)
 	switch {
@@ -68,7 +69,7 @@ func (l Limits) Output(v any) error {
 	return nil
 }
 
-// NewEnv prepares decisions about def.
+// NewEnv prepares decisions about def. Zero Limits mean DefaultLimits.
 func NewEnv(def *dsl.Definition, opts Options) *Env {
 	if opts.Limits == (Limits{}) {
 		opts.Limits = DefaultLimits()
@@ -86,11 +87,11 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 	return env
 }
 
-// Definition is what the Env decides about.
+// Definition returns the definition that the Env decides about.
 func (env *Env) Definition() *dsl.Definition { return env.def }
 
-// newerThan103 reports whether a document is written in a DSL after 1.0.3, whose
-// errors have the URIs of the renamed specification.
+// newerThan103 reports whether a document is written in a DSL version after 1.0.3. These
+// versions use the renamed specification's error URIs.
 func newerThan103(version string) bool {
 	var major, minor, patch int
 	if n, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); err != nil || n != 3 {
@@ -99,57 +100,58 @@ func newerThan103(version string) bool {
 	return slices.Compare([]int{major, minor, patch}, []int{1, 0, 3}) > 0
 }
 
-// Decision is what a transition changes in the world: one commit.
+// Decision is the effect of a transition, written in one commit.
 type Decision struct {
-	History  []event.Event // to append, in order
-	Publish  []event.Event // to the tenant's stream, in order
-	Cancel   []event.Timer // to take out of the timers
-	Listen   []string      // types of events to be woken for from now on; "*" is all
-	Unlisten []string      // … and no longer
+	History  []event.Event // to append to the history, in order
+	Publish  []event.Event // to append to the tenant's stream, in order
+	Cancel   []event.Timer // timers to cancel
+	Listen   []string      // event types to subscribe to; "*" is any type
+	Unlisten []string      // event types to unsubscribe from
 
-	arena arena // that the data of its events is written on
+	arena arena // memory for the data of its events
 }
 
-// Next is an empty decision that is written behind this one, in the room that is
-// left there.
+// Next returns an empty decision that uses the unused capacity of this one's slices and
+// arena.
 func (d *Decision) Next() Decision {
 	return Decision{History: d.History[len(d.History):], Publish: d.Publish[len(d.Publish):], arena: d.arena}
 }
 
-// On is an empty decision that is written on other paper, and its data behind that of
-// this one.
-func (d *Decision) On(history, publish []event.Event) Decision {
+// WithBuffers returns an empty decision that appends to the given slices, from their
+// start, and shares the arena of this one.
+func (d *Decision) WithBuffers(history, publish []event.Event) Decision {
 	return Decision{History: history[:0], Publish: publish[:0], arena: d.arena}
 }
 
-// listen subscribes; a type that was unsubscribed in the same decision stays subscribed.
+// listen subscribes to types. A type unsubscribed from in the same decision stays
+// subscribed.
 func (d *Decision) listen(types []string) {
 	d.Unlisten = slices.DeleteFunc(d.Unlisten, func(t string) bool { return slices.Contains(types, t) })
 	d.Listen = append(d.Listen, types...)
 }
 
-// unlisten takes a subscription back.
+// unlisten unsubscribes from types.
 func (d *Decision) unlisten(types []string) {
 	d.Listen = slices.DeleteFunc(d.Listen, func(t string) bool { return slices.Contains(types, t) })
 	d.Unlisten = append(d.Unlisten, types...)
 }
 
-// Apply takes in one event: what came from outside, or a result. It reports
-// whether the event meant anything to the execution: a stale or repeated one does
-// not, and then nothing has changed. An error is the event's or the engine's own
-// fault, and leaves the state unusable.
+// Apply applies one event, from outside or a result, and appends the decisions that follow
+// to d. It reports false for an event that has no effect, such as a stale or repeated one;
+// the state is then unchanged. An error means that the event is malformed or the engine is
+// at fault, and leaves the state unusable.
 func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err error) {
-	if e.Workflow == "" { // whoever sent it need not know
+	if e.Workflow == "" { // the sender may not know it
 		e.Workflow = s.Workflow
 	}
-	// Decisions run on the time of their event, but never back in time.
+	// The execution's time is that of its latest event, and never goes back.
 	before := s.Now
 	if e.Time.After(s.Now) {
 		s.Now = e.Time
 	}
 	m := s.machine(env, d)
-	defer m.rest()
-	take, err := m.taker(e)
+	defer m.reset()
+	take, err := m.handler(e)
 	if err != nil || take == nil {
 		s.Now = before
 		return false, err
@@ -157,73 +159,74 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 	s.append(d, e)
 	take()
 	m.run()
-	m.endLong()
+	m.enforceHistoryLimit()
 	if !s.Status.Ended() {
 		s.Status = s.phase()
 	}
 	return true, nil
 }
 
-// append adds an event to the history, as the next version.
+// append adds an event to the history as the next version.
 func (s *State) append(d *Decision, e event.Event) {
 	s.Version++
 	s.Bytes += len(e.Data)
-	// A long one becomes much longer, as a rule: a loop.
+	// A long history usually belongs to a loop and will grow much longer.
 	if n := len(d.History); n == cap(d.History) {
 		d.History = slices.Grow(d.History, max(few, 3*n))
 	}
 	d.History = append(d.History, e)
 }
 
-// few is how many entries most transitions have at most.
+// few is the largest number of entries that most transitions add.
 const few = 8
 
-// taker finds what an event does, nil if it does nothing.
-func (m *machine) taker(e event.Event) (func(), error) {
+// handler returns what applies an event, nil if the event has no effect.
+func (m *machine) handler(e event.Event) (func(), error) {
 	switch {
 	case e.Type == event.ExecutionStarted:
-		return m.takeStarted(e)
+		return m.onStarted(e)
 	case e.Type == event.ExecutionRetried:
-		return m.takeRetried(), nil
+		return m.onRetried(), nil
 	case m.Status == "" || m.Status.Ended():
 		return nil, nil
 	}
 	switch e.Type {
 	case event.ExecutionSuspended:
-		return m.takeSuspended(), nil
+		return m.onSuspended(), nil
 	case event.ExecutionResumed:
-		return m.takeResumed(), nil
+		return m.onResumed(), nil
 	case event.ExecutionCancelled:
-		return m.takeCancelled(e)
+		return m.onCancelled(e)
 	case event.TimerScheduled, event.TimerCancelled:
-		return m.takeTimerChange(e)
+		return m.onTimerChange(e)
 	case event.ExecutionRestored:
-		return m.takeRestored(e)
+		return m.onRestored(e)
 	case event.ExecutionMigrated:
-		return func() {}, nil // whoever rebuilds the state does so with the document it names
+		return func() {}, nil // the caller rebuilds the state with the document that the event names
 	}
 	take, err := m.progress(e)
 	if take == nil || err != nil || !m.Paused {
 		return take, err
 	}
-	return m.hold(e), nil
+	return m.deferEvent(e), nil
 }
 
-// progress finds what an event does to an execution that goes on, nil if it does nothing.
+// progress returns what applies an event to an execution that is not suspended, nil if the
+// event has no effect.
 func (m *machine) progress(e event.Event) (func(), error) {
 	switch e.Type {
 	case event.TaskCompleted:
-		return m.takeCompleted(e)
+		return m.onCompleted(e)
 	case event.TimerFired:
-		return m.takeFired(e)
+		return m.onFired(e)
 	case event.EventReceived:
-		return m.takeReceived(e)
+		return m.onReceived(e)
 	case event.EventDead, event.TaskDead, event.TimerDead:
-		return m.takeDead(e)
+		return m.onDead(e)
 	default:
 		return nil, fmt.Errorf("event %s of type %s is none that an execution takes", e.ID, e.Type)
 	}
 }
 
-// elapsed is how long ago t was, in milliseconds.
+// elapsed returns the time since t in milliseconds.
 func (m *machine) elapsed(t time.Time) int64 { return m.Now.Sub(t).Milliseconds() }

@@ -50,15 +50,15 @@ func (m *machine) next(n *Node, index int, input any) {
 // begin starts a task below parent. A task whose condition does not hold is skipped.
 func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 	n := &Node{StartedAt: m.Now, Raw: Data{raw}, Input: Data{raw}, task: t, parent: parent}
-	n.place()
-	n.mark(m.retrySuffix)
+	n.setRun()
+	n.markRetried(m.retrySuffix)
 	m.retrySuffix = ""
 	m.Tasks++
 	if limit := m.env.opts.Limits.Tasks; m.Tasks > limit {
 		m.fault(event.NewProblem(event.Runtime, fmt.Sprintf("more than %d tasks were started, the next one is %q (limit Tasks)", limit, t.Name)), t.Ref)
 		return false
 	}
-	if p := m.long(); p != nil {
+	if p := m.historyLimitProblem(); p != nil {
 		p.Detail += fmt.Sprintf("; the next task is %q", t.Name)
 		m.fault(p, t.Ref)
 		return false
@@ -77,7 +77,7 @@ func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 		}
 	}
 	if parent.task.Kind == dsl.Fork {
-		n.Own = &Scoped{parent.Fork.Base}
+		n.OwnContext = &ContextValue{parent.Fork.Base}
 	}
 	m.activate(n)
 	request := m.recordRequested(n)
@@ -170,7 +170,7 @@ func (m *machine) beginFunction(n *Node) error {
 	if depth(n) > maxFunctionDepth {
 		return event.NewProblem(event.Runtime, fmt.Sprintf("functions call each other more than %d deep", maxFunctionDepth))
 	}
-	m.soon(agendum{node: n, step: entering, data: input})
+	m.enqueue(pendingStep{node: n, step: entering, data: input})
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (m *machine) complete(n *Node, raw any, directive string) {
 		directive = n.task.Then
 	}
 	parent := n.parent
-	m.soon(agendum{node: parent, step: childEnded, child: n, data: out, then: directive})
+	m.enqueue(pendingStep{node: parent, step: childEnded, child: n, data: out, then: directive})
 }
 
 // finish applies output and export of a task.
@@ -281,7 +281,7 @@ func (m *machine) listDone(n *Node, out any) {
 	switch n.task.Kind {
 	case dsl.For:
 		n.For.Index++
-		m.soon(agendum{node: n, step: turning, data: out})
+		m.enqueue(pendingStep{node: n, step: iterating, data: out})
 	case dsl.Try:
 		then := ""
 		if n.Try.Catching {
@@ -298,16 +298,16 @@ func (m *machine) listDone(n *Node, out any) {
 // fail ends a task with a problem, which the parent may catch.
 func (m *machine) fail(n *Node, p *event.Problem) {
 	n.cause = nil
-	m.fall(n, p)
+	m.propagate(n, p)
 }
 
-// fall ends a task with a problem of its own, or of its cause.
-func (m *machine) fall(n *Node, p *event.Problem) {
+// propagate ends a task with a problem of its own, or of its cause.
+func (m *machine) propagate(n *Node, p *event.Problem) {
 	p = m.env.Publishable(p, n.task.Ref)
 	m.drop(n)
 	m.recordFailed(n, p)
 	parent := n.parent
-	m.later(parent, func() { m.childFailed(parent, n, p) })
+	m.enqueueFunc(parent, func() { m.childFailed(parent, n, p) })
 }
 
 // childFailed lets a parent deal with the failure of a child.
@@ -315,13 +315,13 @@ func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
 	parent.cause = child
 	switch {
 	case parent.parent == nil && parent.task == m.env.root:
-		m.faultAt(causes(child), p, "")
+		m.faultAt(causeChain(child), p, "")
 	case parent.task.Kind == dsl.Try && !parent.Try.Catching:
 		m.caught(parent, p)
 	case parent.task.Kind == dsl.Fork:
 		m.branchFailed(parent, child, p)
 	default:
-		m.fall(parent, p)
+		m.propagate(parent, p)
 	}
 }
 
@@ -363,9 +363,9 @@ func without(siblings []*Node, i int) []*Node {
 func (m *machine) drop(n *Node) {
 	m.dropChildren(n)
 	if l := n.Listen; l != nil {
-		deaf := l.Deaf
+		deaf := l.Stopped
 		m.unlisten(n)
-		l.Deaf = deaf // it listens again if the execution is retried
+		l.Stopped = deaf // it listens again if the execution is retried
 	}
 	if n.Child != "" {
 		m.cancelChild(n)
@@ -387,8 +387,8 @@ func (s *State) historyLimits() event.HistoryLimits {
 	return defaultHistory()
 }
 
-// long is the problem of a history that has reached its limit; nil if it has not.
-func (m *machine) long() *event.Problem {
+// historyLimitProblem is the problem of a history that has reached its limit; nil if it has not.
+func (m *machine) historyLimitProblem() *event.Problem {
 	limits := m.historyLimits()
 	var detail string
 	switch {
@@ -402,9 +402,9 @@ func (m *machine) long() *event.Problem {
 	return event.NewProblem(event.Runtime, detail)
 }
 
-// endLong ends an execution whose history is too long without a task that begins: of
+// enforceHistoryLimit ends an execution whose history is too long without a task that begins: of
 // events that it listens for, or of tries.
-func (m *machine) endLong() {
+func (m *machine) enforceHistoryLimit() {
 	const more, bytes = 1000, 32 << 20 // for what is under way
 	limits := m.historyLimits()
 	long := limits.Entries > 0 && m.Version >= int64(limits.Entries)+more ||
@@ -416,5 +416,5 @@ func (m *machine) endLong() {
 	if open := m.Open(); len(open) > 0 {
 		ref = open[len(open)-1].Run.Ref
 	}
-	m.fault(m.long(), ref)
+	m.fault(m.historyLimitProblem(), ref)
 }

@@ -23,12 +23,12 @@ func (m *machine) beginFor(n *Node) error {
 	}
 	n.For = &forState{Items: Data{items}}
 	input := n.Input.V
-	m.soon(agendum{node: n, step: turning, data: input})
+	m.enqueue(pendingStep{node: n, step: iterating, data: input})
 	return nil
 }
 
-// turn begins the next turn of a loop with the output of the last one, or ends it.
-func (m *machine) turn(n *Node, data any) {
+// iterate begins the next turn of a loop with the output of the last one, or ends it.
+func (m *machine) iterate(n *Node, data any) {
 	f := n.task.For
 	items, _ := n.For.Items.V.([]any) // a restored empty list is null
 	n.Vars = n.Vars[:0]

@@ -30,7 +30,7 @@ func (m *machine) beginFork(n *Node) {
 		Left:     len(branches),
 	}
 	for i, t := range branches {
-		m.later(n, func() {
+		m.enqueueFunc(n, func() {
 			if m.begin(n, t, n.Input.V) {
 				m.branchOver(n, i, n.Input.V, n.Fork.Base.V, dsl.Continue)
 			}
@@ -40,7 +40,7 @@ func (m *machine) beginFork(n *Node) {
 
 // branchDone takes the output of a branch that has ended well.
 func (m *machine) branchDone(n, branch *Node, out any, directive string) {
-	m.branchOver(n, n.branchOf(branch), out, branch.Own.Context.V, directive)
+	m.branchOver(n, n.branchOf(branch), out, branch.OwnContext.Context.V, directive)
 }
 
 // branchOf is the index of a branch.
@@ -90,7 +90,7 @@ func (m *machine) branchFailed(n, branch *Node, p *event.Problem) {
 	if n.task.Fork.Compete && n.Fork.Left > 0 {
 		return
 	}
-	m.fall(n, p)
+	m.propagate(n, p)
 }
 
 // join merges what the branches changed of $context, in the order of the document.

@@ -18,7 +18,7 @@ type listenState struct {
 	Outputs  []Data `json:"outputs"`  // of foreach, in order
 	Handled  int    `json:"handled"`  // events that foreach has begun with
 	Busy     bool   `json:"busy"`     // foreach is at work
-	Deaf     bool   `json:"deaf"`     // no more events are wanted
+	Stopped  bool   `json:"deaf"`     // no more events are wanted
 }
 
 // seenLimit is how many events from outside an execution remembers, to know a
@@ -88,16 +88,16 @@ func plainType(s string) bool { return plain.MatchString(s) }
 
 // unlisten ends the subscription of a task, as far as no other task needs it.
 func (m *machine) unlisten(n *Node) {
-	if n.Listen.Deaf {
+	if n.Listen.Stopped {
 		return
 	}
-	n.Listen.Deaf = true
+	n.Listen.Stopped = true
 	types, err := m.listenTypes(n)
 	if err != nil {
 		return // it never subscribed
 	}
 	for _, other := range m.open {
-		if other == n || other.Listen == nil || other.Listen.Deaf {
+		if other == n || other.Listen == nil || other.Listen.Stopped {
 			continue
 		}
 		needed, err := m.listenTypes(other)
@@ -135,8 +135,8 @@ func Envelope(e event.Event) map[string]any {
 	return out
 }
 
-// takeReceived hands an event from outside to the tasks that wait for it.
-func (m *machine) takeReceived(e event.Event) (func(), error) {
+// onReceived hands an event from outside to the tasks that wait for it.
+func (m *machine) onReceived(e event.Event) (func(), error) {
 	if slices.Contains(m.Seen, e.ID) {
 		return nil, nil
 	}
@@ -148,13 +148,13 @@ func (m *machine) takeReceived(e event.Event) (func(), error) {
 	if !ok {
 		return nil, nil
 	}
-	var takers []agendum
+	var takers []pendingStep
 	for _, n := range m.Open() {
-		if n.Listen == nil || n.Listen.Deaf {
+		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
-		if take := m.hear(n, envelope); take != nil {
-			takers = append(takers, agendum{node: n, step: func(*machine, agendum) { take() }})
+		if take := m.listenStep(n, envelope); take != nil {
+			takers = append(takers, pendingStep{node: n, step: func(*machine, pendingStep) { take() }})
 		}
 	}
 	if takers == nil {
@@ -165,12 +165,12 @@ func (m *machine) takeReceived(e event.Event) (func(), error) {
 		if len(m.Seen) > seenLimit {
 			m.Seen = m.Seen[1:]
 		}
-		m.agenda = append(m.agenda, takers...)
+		m.steps = append(m.steps, takers...)
 	}, nil
 }
 
-// hear finds what an event means to a listen task, nil if nothing.
-func (m *machine) hear(n *Node, envelope map[string]any) func() {
+// listenStep finds what an event means to a listen task, nil if nothing.
+func (m *machine) listenStep(n *Node, envelope map[string]any) func() {
 	to := n.task.Listen.To
 	if to.UntilEvent != nil {
 		i, keys, err := m.match(n, to.UntilEvent, n.Listen.Stop, envelope)
@@ -197,7 +197,7 @@ func (m *machine) stop(n *Node, filter int, keys map[string]Data) {
 	until := n.task.Listen.To.UntilEvent
 	n.Listen.Stop = append(n.Listen.Stop, filter)
 	if until.Mode != "all" || len(n.Listen.Stop) == len(until.Filters) {
-		m.hushed(n)
+		m.stopListening(n)
 	}
 }
 
@@ -220,11 +220,11 @@ func (m *machine) consume(n *Node, filter int, keys map[string]Data, envelope ma
 		if done {
 			m.unlisten(n)
 		}
-		m.later(n, func() { m.work(n) })
+		m.enqueueFunc(n, func() { m.work(n) })
 		return
 	}
 	if done || m.untilHolds(n, l.Consumed) {
-		m.hushed(n)
+		m.stopListening(n)
 	}
 }
 
@@ -242,11 +242,11 @@ func (m *machine) untilHolds(n *Node, outputs []Data) bool {
 	return ok
 }
 
-// hushed ends the listening; what foreach has still to do is done first.
-func (m *machine) hushed(n *Node) {
+// stopListening ends the listening; what foreach has still to do is done first.
+func (m *machine) stopListening(n *Node) {
 	m.unlisten(n)
 	if n.task.Listen.Foreach != nil {
-		m.later(n, func() { m.work(n) })
+		m.enqueueFunc(n, func() { m.work(n) })
 		return
 	}
 	m.complete(n, values(n.Listen.Consumed), "")
@@ -259,7 +259,7 @@ func (m *machine) work(n *Node) {
 		return
 	}
 	if l.Handled >= len(l.Consumed) {
-		if l.Deaf {
+		if l.Stopped {
 			m.unlisten(n)
 			m.complete(n, values(l.Outputs), "")
 		}
@@ -287,11 +287,11 @@ func (m *machine) handled(n *Node, out any) {
 	l.Handled++
 	l.Outputs = append(l.Outputs, Data{result})
 	n.Vars = nil
-	if !l.Deaf && m.untilHolds(n, l.Outputs) {
+	if !l.Stopped && m.untilHolds(n, l.Outputs) {
 		m.unlisten(n)
 		l.Consumed = l.Consumed[:l.Handled]
 	}
-	m.later(n, func() { m.work(n) })
+	m.enqueueFunc(n, func() { m.work(n) })
 }
 
 // foreachOutput applies output and export of foreach to the output of one turn.

@@ -2,62 +2,63 @@ package decide
 
 import "flunq.io/flunq/engine/expr"
 
-// machine is a State in the middle of one transition. It serves all transitions of
-// the State, one after the other.
+// machine is a State during one transition. A State reuses one machine for all its
+// transitions.
 type machine struct {
 	*State
 
 	env         *Env
 	d           *Decision
-	agenda      []agendum
-	ahead       int    // of the agenda; all before it is done
-	retrySuffix string // marks the run that begins next as one that is retried
-	own         view   // of the task that is computed
+	steps       []pendingStep
+	nextStep    int    // index of the next step to run; those before it have run
+	retrySuffix string // marks the next run to start as a retried one
+	computeView view   // reused for each task that Advance computes
 	ids         serials
 }
 
-// machine begins a transition.
+// machine prepares the State's machine for a transition.
 func (s *State) machine(env *Env, d *Decision) *machine {
-	if s.idle == nil {
-		s.idle = &machine{State: s}
+	if s.reused == nil {
+		s.reused = &machine{State: s}
 	}
-	m := s.idle
+	m := s.reused
 	m.env, m.d = env, d
 	return m
 }
 
-// rest ends a transition: nothing of it is kept.
-func (m *machine) rest() {
+// reset ends a transition and drops all references to it.
+func (m *machine) reset() {
 	m.env, m.d, m.retrySuffix = nil, nil, ""
-	m.agenda, m.ahead = m.agenda[:0], 0
-	m.own.n, m.own.Dot = nil, nil
+	m.steps, m.nextStep = m.steps[:0], 0
+	m.computeView.n, m.computeView.Dot = nil, nil
 }
 
-// agendum is a step to take for a node, unless the node ends before.
-type agendum struct {
+// pendingStep is a step to run for a node, unless the node has ended before.
+type pendingStep struct {
 	node *Node
-	step func(*machine, agendum)
+	step func(*machine, pendingStep)
 
-	// What the step is about, if it is one of the usual ones.
+	// Arguments of the usual steps.
 	child *Node
 	data  any
 	then  string
 }
 
-// soon puts off a step, so that loops of tasks do not become recursion.
-func (m *machine) soon(a agendum) { m.agenda = append(m.agenda, a) }
+// enqueue adds a step to the queue. Queued steps turn loops of tasks into iteration
+// instead of recursion.
+func (m *machine) enqueue(a pendingStep) { m.steps = append(m.steps, a) }
 
-// later puts off a step that is seldom taken.
-func (m *machine) later(n *Node, step func()) {
-	m.soon(agendum{node: n, step: func(*machine, agendum) { step() }})
+// enqueueFunc adds a rare step, as a closure, which costs an allocation.
+func (m *machine) enqueueFunc(n *Node, step func()) {
+	m.enqueue(pendingStep{node: n, step: func(*machine, pendingStep) { step() }})
 }
 
 func (m *machine) run() {
-	for m.ahead < len(m.agenda) && !m.Status.Ended() {
-		next := m.agenda[m.ahead]
-		m.agenda[m.ahead] = agendum{}
-		if m.ahead++; m.ahead == len(m.agenda) {
-			m.agenda, m.ahead = m.agenda[:0], 0
+	for m.nextStep < len(m.steps) && !m.Status.Ended() {
+		next := m.steps[m.nextStep]
+		m.steps[m.nextStep] = pendingStep{}
+		if m.nextStep++; m.nextStep == len(m.steps) {
+			m.steps, m.nextStep = m.steps[:0], 0
 		}
 		if !next.node.closed {
 			next.step(m, next)
@@ -65,17 +66,17 @@ func (m *machine) run() {
 	}
 }
 
-// The usual steps.
-func entering(m *machine, a agendum)   { m.enter(a.node, a.data) }
-func turning(m *machine, a agendum)    { m.turn(a.node, a.data) }
-func childEnded(m *machine, a agendum) { m.childDone(a.node, a.child, a.data, a.then) }
+// The usual steps, as functions that need no closure.
+func entering(m *machine, a pendingStep)   { m.enter(a.node, a.data) }
+func iterating(m *machine, a pendingStep)  { m.iterate(a.node, a.data) }
+func childEnded(m *machine, a pendingStep) { m.childDone(a.node, a.child, a.data, a.then) }
 
-// ownScope is the scope of a task that is computed, which lasts until the next one is.
+// ownScope returns the scope of a task that is computed. It is valid until the next call.
 func (m *machine) ownScope(n *Node) *expr.Scope {
-	if m.own.Var == nil {
-		m.own.m = m
-		m.own.Var = m.own.value
+	if m.computeView.Var == nil {
+		m.computeView.m = m
+		m.computeView.Var = m.computeView.value
 	}
-	m.own.n, m.own.Dot, m.own.Now = n, n.Input.V, m.Now
-	return &m.own.Scope
+	m.computeView.n, m.computeView.Dot, m.computeView.Now = n, n.Input.V, m.Now
+	return &m.computeView.Scope
 }

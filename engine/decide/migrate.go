@@ -12,8 +12,8 @@ import (
 // Replay gives with env. Otherwise it returns the Divergence at the end of the history.
 // The decision appends e, an ExecutionMigrated, and s is left as it is.
 func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
-	if len(s.made) > 0 {
-		return nil, &Divergence{Version: s.Version - int64(len(s.made)) + 1, Want: s.made[0]}
+	if len(s.expected) > 0 {
+		return nil, &Divergence{Version: s.Version - int64(len(s.expected)) + 1, Want: s.expected[0]}
 	}
 	snapshot, err := s.Snapshot()
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *State) Listening(env *Env) []string {
 	m := &machine{State: s, env: env}
 	var types []string
 	for _, n := range s.open {
-		if n.Listen == nil || n.Listen.Deaf {
+		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
 		// One whose types cannot be computed was never listed.

@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// takeTimerChange takes in what an operator did to a timer: it was cancelled, moved, or
+// onTimerChange takes in what an operator did to a timer: it was cancelled, moved, or
 // set again. That was done when the event was written, and is taken in whatever the
 // execution waits for. Without the name of an operator the event is none of these.
-func (m *machine) takeTimerChange(e event.Event) (func(), error) {
+func (m *machine) onTimerChange(e event.Event) (func(), error) {
 	var change event.TimerChange
 	if err := DecodeData(e, &change); err != nil {
 		return nil, err
@@ -24,9 +24,9 @@ func (m *machine) takeTimerChange(e event.Event) (func(), error) {
 		if t == nil {
 			return // what it was set for has ended meanwhile
 		}
-		m.isSet(*t)
+		m.forgetCancelled(*t)
 		if e.Type == event.TimerCancelled {
-			m.Unset = append(m.Unset, change)
+			m.CancelledTimers = append(m.CancelledTimers, change)
 		} else {
 			t.MovedTo = change.MovedTo
 		}
@@ -46,9 +46,9 @@ func (m *machine) timer(id string, same func(event.Timer) bool) *event.Timer {
 	return nil
 }
 
-// takeRestored takes in that the execution is listed as a listener again, or that a lost
+// onRestored takes in that the execution is listed as a listener again, or that a lost
 // request was sent again. It changes nothing but the history.
-func (m *machine) takeRestored(e event.Event) (func(), error) {
+func (m *machine) onRestored(e event.Event) (func(), error) {
 	var restored event.Restored
 	return func() {}, DecodeData(e, &restored)
 }

@@ -8,9 +8,9 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Blame is the problem that a task's error stands for, in its full form. An error
+// ProblemOf is the problem that a task's error stands for, in its full form. An error
 // that is not the workflow's own comes back as it is.
-func (env *Env) Blame(err error, ref string) (*event.Problem, error) {
+func (env *Env) ProblemOf(err error, ref string) (*event.Problem, error) {
 	var p *event.Problem
 	var missing *expr.MissingSecret
 	var failure *expr.Failure

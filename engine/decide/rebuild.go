@@ -15,8 +15,8 @@ func Rebuild(env *Env, history []event.Event) (*State, error) {
 	if err := s.Replay(env, history); err != nil {
 		return nil, err
 	}
-	if len(s.made) > 0 {
-		return nil, &Divergence{Version: s.Version - int64(len(s.made)) + 1, Want: s.made[0]}
+	if len(s.expected) > 0 {
+		return nil, &Divergence{Version: s.Version - int64(len(s.expected)) + 1, Want: s.expected[0]}
 	}
 	return s, nil
 }
@@ -27,12 +27,12 @@ func Rebuild(env *Env, history []event.Event) (*State, error) {
 func (s *State) Replay(env *Env, history []event.Event) error {
 	var buffer Decision // that is used again: what was made is compared before more is
 	for _, e := range history {
-		version := s.Version - int64(len(s.made)) + 1
-		if len(s.made) > 0 {
-			if want := s.made[0]; want.Type != e.Type || want.Task != e.Task || !bytes.Equal(want.Data, e.Data) {
+		version := s.Version - int64(len(s.expected)) + 1
+		if len(s.expected) > 0 {
+			if want := s.expected[0]; want.Type != e.Type || want.Task != e.Task || !bytes.Equal(want.Data, e.Data) {
 				return &Divergence{Version: version, Want: want, Got: e}
 			}
-			s.made = s.made[1:]
+			s.expected = s.expected[1:]
 			continue
 		}
 		if s.abandoned(env, e) {
@@ -46,14 +46,14 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 		if !applied {
 			return &Divergence{Version: version, Got: e}
 		}
-		s.made, buffer = d.History[1:], d
+		s.expected, buffer = d.History[1:], d
 	}
 	return nil
 }
 
 // Settled reports whether a replay stands between two transitions: all that the last
 // decision made has come.
-func (s *State) Settled() bool { return len(s.made) == 0 }
+func (s *State) Settled() bool { return len(s.expected) == 0 }
 
 // abandoned takes in that an execution was given up, see Abort: what was under way
 // is what a retry begins again.
@@ -66,7 +66,7 @@ func (s *State) abandoned(env *Env, e event.Event) bool {
 	version := s.Version + 1
 	s.Now = e.Time
 	m := &machine{State: s, env: env, d: &Decision{}}
-	m.faultAt(m.underway(), ended.Error, "/")
+	m.faultAt(m.activeChain(), ended.Error, "/")
 	s.Version = version
 	return true
 }

@@ -17,13 +17,13 @@ type table struct {
 	config []byte   // the task as JSON
 }
 
-// made is the table once it is needed: most tasks are never requested.
-func (tab *table) made() *table {
-	tab.once.Do(tab.make)
+// prepared is the table once it is needed: most tasks are never requested.
+func (tab *table) prepared() *table {
+	tab.once.Do(tab.prepare)
 	return tab
 }
 
-func (tab *table) make() {
+func (tab *table) prepare() {
 	tab.config = expr.Encode(tab.task.Raw)
 	for _, p := range programs(tab.task) {
 		for _, name := range p.Vars() {
@@ -86,7 +86,7 @@ func (m *machine) request(n *Node, e event.Event) (err error) {
 
 // requested is the data of a request that goes out.
 func (m *machine) requested(n *Node) ([]byte, error) {
-	tab := m.env.tables[n.task.Ref].made()
+	tab := m.env.tables[n.task.Ref].prepared()
 	data := m.taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = expr.AppendJSON(data, n.Input.V)
@@ -111,8 +111,8 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 	return m.d.arena.keep(append(data, '}')), nil
 }
 
-// takeCompleted takes the result of a task that was requested.
-func (m *machine) takeCompleted(e event.Event) (func(), error) {
+// onCompleted takes the result of a task that was requested.
+func (m *machine) onCompleted(e event.Event) (func(), error) {
 	n := m.open[e.Task]
 	if n == nil || !n.requestable() {
 		return nil, nil

@@ -34,8 +34,8 @@ func (m *machine) faultAt(chain []*Node, p *event.Problem, ref string) {
 	m.Faulted = faulted
 }
 
-// causes are a task that failed and those inside that it failed of, outermost first.
-func causes(n *Node) []*Node {
+// causeChain are a task that failed and those inside that it failed of, outermost first.
+func causeChain(n *Node) []*Node {
 	var chain []*Node
 	for ; n != nil; n = n.cause {
 		chain = append(chain, n)
@@ -43,8 +43,8 @@ func causes(n *Node) []*Node {
 	return chain
 }
 
-// underway are the tasks that are active, outermost first, of a fork one branch.
-func (m *machine) underway() []*Node {
+// activeChain are the tasks that are active, outermost first, of a fork one branch.
+func (m *machine) activeChain() []*Node {
 	var chain []*Node
 	for n := m.Root; len(n.Children) > 0; n = n.Children[0] {
 		chain = append(chain, n.Children[0])
@@ -52,10 +52,10 @@ func (m *machine) underway() []*Node {
 	return chain
 }
 
-// takeRetried goes on with a faulted execution from the task that failed, which
+// onRetried goes on with a faulted execution from the task that failed, which
 // begins again with the input and the $context that it had. The tasks around it
 // go on as they were; all their time limits begin anew.
-func (m *machine) takeRetried() func() {
+func (m *machine) onRetried() func() {
 	if m.Status != Faulted || m.Faulted == nil {
 		return nil
 	}
@@ -73,16 +73,16 @@ func (m *machine) takeRetried() func() {
 			}
 		}
 		last := len(f.Chain) - 1
-		if parent := m.revive(f.Chain[:last]); parent != nil {
-			m.later(parent, func() { m.restart(parent, f.Chain[last]) })
+		if parent := m.reactivate(f.Chain[:last]); parent != nil {
+			m.enqueueFunc(parent, func() { m.restart(parent, f.Chain[last]) })
 		}
 	}
 }
 
 // restart runs a task that failed once more.
 func (m *machine) restart(parent, failed *Node) {
-	if failed.Before != nil {
-		m.Context = failed.Before.Context
+	if failed.ContextBefore != nil {
+		m.Context = failed.ContextBefore.Context
 	}
 	m.retrySuffix = "r" + strconv.Itoa(m.Retried)
 	if skipped := m.begin(parent, failed.task, failed.Raw.V); skipped {
@@ -90,15 +90,15 @@ func (m *machine) restart(parent, failed *Node) {
 	}
 }
 
-// revive makes tasks active again, each inside the one before, and returns the
+// reactivate makes tasks active again, each inside the one before, and returns the
 // innermost; nil if one of them failed at that.
-func (m *machine) revive(chain []*Node) *Node {
+func (m *machine) reactivate(chain []*Node) *Node {
 	parent := m.Root
 	for _, n := range chain {
 		n.parent, n.cause, n.closed, n.reported, n.failed = parent, nil, false, false, false
 		n.Children, n.Timers = nil, nil
 		m.activate(n)
-		if err := m.renew(n); err != nil {
+		if err := m.restoreTimers(n); err != nil {
 			m.fail(n, problemOf(err))
 			return nil
 		}
@@ -107,14 +107,14 @@ func (m *machine) revive(chain []*Node) *Node {
 	return parent
 }
 
-// renew sets the timers that bound a task with others inside, and listens again.
-func (m *machine) renew(n *Node) error {
+// restoreTimers sets the timers that bound a task with others inside, and listens again.
+func (m *machine) restoreTimers(n *Node) error {
 	if n.task.Timeout != nil {
 		if err := m.schedule(n, event.TimeoutTimer, "", n.task.Timeout); err != nil {
 			return err
 		}
 	}
-	if n.Listen != nil && !n.Listen.Deaf {
+	if n.Listen != nil && !n.Listen.Stopped {
 		types, err := m.listenTypes(n)
 		if err != nil {
 			return err

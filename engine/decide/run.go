@@ -8,13 +8,13 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// place names the run of a node from where its parent stands. Iterations and
+// setRun names the run of a node from where its parent stands. Iterations and
 // attempts are written as short as they can be without two runs sharing a name:
 // an ordinary task has neither, a loop adds its index, a list that was jumped
 // back in adds "r" and the lap (and then "r0" for each such list above that had
 // none), a function adds where it is called, a try adds its retries (and then "0"
 // likewise).
-func (n *Node) place() {
+func (n *Node) setRun() {
 	p := n.parent
 	n.Run.Ref = n.task.Ref
 	n.Run.Iteration, n.SkippedLists = p.Run.Iteration, p.SkippedLists
@@ -32,7 +32,7 @@ func (n *Node) place() {
 	case dsl.Call:
 		text, n.SkippedLists = append(segment(text), event.EscapeRef(p.Run.Ref)...), 0
 	case dsl.Try:
-		n.placeAttempt()
+		n.setAttempt()
 	}
 	if p.Visit == 0 {
 		n.SkippedLists++
@@ -42,7 +42,7 @@ func (n *Node) place() {
 		}
 		text = strconv.AppendInt(append(text, 'r'), int64(p.Visit), 10)
 	}
-	n.name(text)
+	n.setIteration(text)
 }
 
 // segment begins another one of a path.
@@ -53,8 +53,8 @@ func segment(path []byte) []byte {
 	return append(path, '.')
 }
 
-// name gives the run its iteration, and its id.
-func (n *Node) name(iteration []byte) {
+// setIteration gives the run its iteration, and its id.
+func (n *Node) setIteration(iteration []byte) {
 	if len(iteration) > len(n.parent.Run.Iteration) {
 		// One text is both.
 		var buffer [256]byte
@@ -68,16 +68,16 @@ func (n *Node) name(iteration []byte) {
 	n.id = n.Run.String()
 }
 
-// mark tells the run of a task that is retried from its run before, and with it
+// markRetried tells the run of a task that is retried from its run before, and with it
 // the runs of all tasks inside.
-func (n *Node) mark(again string) {
+func (n *Node) markRetried(again string) {
 	if again != "" {
 		n.Run.Attempt = join(n.Run.Attempt, again)
 		n.id = n.Run.String()
 	}
 }
 
-func (n *Node) placeAttempt() {
+func (n *Node) setAttempt() {
 	if n.parent.Try.Retries == 0 {
 		n.SkippedTries++
 		return

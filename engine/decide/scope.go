@@ -152,8 +152,8 @@ func dateTime(t time.Time) map[string]any {
 // contextOf is $context as a task sees it: that of the innermost branch around it.
 func (m *machine) contextOf(n *Node) any {
 	for ; n != nil; n = n.parent {
-		if n.Own != nil {
-			return n.Own.Context.V
+		if n.OwnContext != nil {
+			return n.OwnContext.Context.V
 		}
 	}
 	return m.Context.V
@@ -162,14 +162,14 @@ func (m *machine) contextOf(n *Node) any {
 // setContext replaces $context as the tasks around n see it.
 func (m *machine) setContext(n *Node, context any) {
 	for a := n; a != nil; a = a.parent {
-		if a.Own != nil {
-			a.Own.Context.V = context
+		if a.OwnContext != nil {
+			a.OwnContext.Context.V = context
 			return
 		}
 	}
 	for ; n.parent != nil; n = n.parent {
-		if n.Before == nil {
-			n.Before = &Scoped{m.Context}
+		if n.ContextBefore == nil {
+			n.ContextBefore = &ContextValue{m.Context}
 		}
 	}
 	m.Context.V = context

@@ -62,10 +62,10 @@ type State struct {
 	Nonce      string               `json:"nonce,omitempty"`          // in the idempotency keys of its calls
 	History    *event.HistoryLimits `json:"history_limits,omitempty"` // nil: the defaults
 
-	Keys    map[string]Data     `json:"keys,omitempty"`             // values of correlation keys
-	Seen    []string            `json:"seen,omitempty"`             // the last events consumed from outside
-	Timeout *event.Timer        `json:"timeout,omitempty"`          // of the whole execution
-	Unset   []event.TimerChange `json:"cancelled_timers,omitempty"` // those it waits for that an operator has cancelled
+	Keys            map[string]Data     `json:"keys,omitempty"`             // values of correlation keys
+	Seen            []string            `json:"seen,omitempty"`             // the last events consumed from outside
+	Timeout         *event.Timer        `json:"timeout,omitempty"`          // of the whole execution
+	CancelledTimers []event.TimerChange `json:"cancelled_timers,omitempty"` // those it waits for that an operator has cancelled
 
 	Paused   bool          `json:"suspended,omitempty"` // suspended: nothing begins
 	Deferred []event.Event `json:"deferred,omitempty"`  // what came meanwhile, in order
@@ -75,23 +75,23 @@ type State struct {
 	Output Data           `json:"output,omitzero"` // once completed
 	Error  *event.Problem `json:"error,omitempty"` // once faulted
 
-	open   map[string]*Node // active tasks by task id
-	inline []*Node          // to be computed, in order
-	made   []event.Event    // by the last decision of a replay, not compared yet
-	idle   *machine         // between transitions
+	open     map[string]*Node // active tasks by task id
+	inline   []*Node          // to be computed, in order
+	expected []event.Event    // by the last decision of a replay, not compared yet
+	reused   *machine         // between transitions
 }
 
 // Node is an active task: one that has begun and not ended.
 type Node struct {
-	Run       event.Run     `json:"run"`
-	StartedAt time.Time     `json:"started_at"`
-	Raw       Data          `json:"raw,omitzero"`   // input as it came
-	Input     Data          `json:"input,omitzero"` // input after input.from
-	Timers    []event.Timer `json:"timers,omitempty"`
-	Children  []*Node       `json:"children,omitempty"`
-	Vars      bindings      `json:"variables,omitempty"`      // bound for the tasks inside
-	Own       *Scoped       `json:"own_context,omitempty"`    // $context of a branch of a fork
-	Before    *Scoped       `json:"context_before,omitempty"` // $context as the task found it, once it has changed
+	Run           event.Run     `json:"run"`
+	StartedAt     time.Time     `json:"started_at"`
+	Raw           Data          `json:"raw,omitzero"`   // input as it came
+	Input         Data          `json:"input,omitzero"` // input after input.from
+	Timers        []event.Timer `json:"timers,omitempty"`
+	Children      []*Node       `json:"children,omitempty"`
+	Vars          bindings      `json:"variables,omitempty"`      // bound for the tasks inside
+	OwnContext    *ContextValue `json:"own_context,omitempty"`    // $context of a branch of a fork
+	ContextBefore *ContextValue `json:"context_before,omitempty"` // $context as the task found it, once it has changed
 
 	At           int `json:"at,omitempty"`            // index of the current task in a list, of the branch in a fork
 	Visit        int `json:"visit,omitempty"`         // jumps back in a list
@@ -115,8 +115,8 @@ type Node struct {
 	cause  *Node  // the task inside that it failed of, nil if the problem was its own
 }
 
-// Scoped is a $context where there may be none: null is one, too.
-type Scoped struct {
+// ContextValue is a $context where there may be none: null is one, too.
+type ContextValue struct {
 	Context Data `json:"context"`
 }
 
@@ -190,7 +190,7 @@ func (s *State) Awaits() []string {
 	}
 	for _, n := range s.Open() {
 		switch {
-		case n.Listen != nil && !n.Listen.Deaf:
+		case n.Listen != nil && !n.Listen.Stopped:
 			out = append(out, n.id+" listens for "+wanted(n.task.Listen.To))
 		case n.Child != "":
 			out = append(out, n.id+" runs execution "+n.Child)

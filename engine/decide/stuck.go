@@ -40,7 +40,7 @@ func (s *State) Needs(env *Env) (needs Needs) {
 
 // listens are the types of events that a task has to be told of.
 func (s *State) listens(env *Env, n *Node) []string {
-	if n.Listen == nil || n.Listen.Deaf {
+	if n.Listen == nil || n.Listen.Stopped {
 		return nil
 	}
 	m := &machine{State: s, env: env}
@@ -81,7 +81,7 @@ func (n *Node) requested() bool { return n.Child == "" && !n.Inline && n.request
 // CancelledBy is the operator who has cancelled a timer that the execution waits for;
 // "" if none has.
 func (s *State) CancelledBy(t event.Timer) string {
-	for _, gone := range s.Unset {
+	for _, gone := range s.CancelledTimers {
 		if sameTimer(gone.Timer, t) {
 			return gone.By
 		}
@@ -105,19 +105,19 @@ func (s *State) Stuck(env *Env, has Present) []string {
 	if s.Paused && !has.Resumed || s.Root == nil || s.Timeout != nil && has.Timer(*s.Timeout) {
 		return nil
 	}
-	l := &stuckLook{State: s, env: env, has: has}
+	l := &stuckFinder{State: s, env: env, has: has}
 	return l.inside(s.Root)
 }
 
-// stuckLook looks for tasks that nothing will end.
-type stuckLook struct {
+// stuckFinder looks for tasks that nothing will end.
+type stuckFinder struct {
 	*State
 	env *Env
 	has Present
 }
 
 // inside looks at the tasks that a task holds.
-func (l *stuckLook) inside(n *Node) (all []string) {
+func (l *stuckFinder) inside(n *Node) (all []string) {
 	for _, child := range n.Children {
 		stuck := l.at(child)
 		if len(stuck) == 0 && n.Fork != nil && n.task.Fork.Compete {
@@ -129,7 +129,7 @@ func (l *stuckLook) inside(n *Node) (all []string) {
 }
 
 // at looks at a task and those inside.
-func (l *stuckLook) at(n *Node) []string {
+func (l *stuckFinder) at(n *Node) []string {
 	if slices.ContainsFunc(n.Timers, func(t event.Timer) bool { return t.Kind == event.TimeoutTimer && l.has.Timer(t) }) {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (l *stuckLook) at(n *Node) []string {
 }
 
 // waits says what a task itself waits for and will not get; "" if there is nothing.
-func (l *stuckLook) waits(n *Node) string {
+func (l *stuckFinder) waits(n *Node) string {
 	for _, t := range n.Timers {
 		if t.Kind == event.TimeoutTimer || l.has.Timer(t) {
 			continue

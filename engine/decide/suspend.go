@@ -6,26 +6,26 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// takeSuspended keeps tasks from beginning. Those under way may end.
-func (m *machine) takeSuspended() func() {
+// onSuspended keeps tasks from beginning. Those under way may end.
+func (m *machine) onSuspended() func() {
 	if m.Paused {
 		return nil
 	}
 	return func() { m.Paused = true }
 }
 
-// hold puts an event off that means something now, until the execution goes on;
+// deferEvent puts an event off that means something now, until the execution goes on;
 // nil if it is held already.
-func (m *machine) hold(e event.Event) func() {
+func (m *machine) deferEvent(e event.Event) func() {
 	if slices.ContainsFunc(m.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
 		return nil
 	}
 	return func() { m.Deferred = append(m.Deferred, e) }
 }
 
-// takeResumed goes on with what was held, in its order. What has lost its meaning
+// onResumed goes on with what was held, in its order. What has lost its meaning
 // by its turn does nothing.
-func (m *machine) takeResumed() func() {
+func (m *machine) onResumed() func() {
 	if !m.Paused {
 		return nil
 	}

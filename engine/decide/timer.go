@@ -65,9 +65,9 @@ func (m *machine) cancelTimers(n *Node) {
 
 // cancelTimer takes back a timer, unless an operator has done so.
 func (m *machine) cancelTimer(t event.Timer) {
-	if len(m.Unset) > 0 {
-		if i := slices.IndexFunc(m.Unset, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) }); i >= 0 {
-			m.Unset = slices.Delete(m.Unset, i, i+1)
+	if len(m.CancelledTimers) > 0 {
+		if i := slices.IndexFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) }); i >= 0 {
+			m.CancelledTimers = slices.Delete(m.CancelledTimers, i, i+1)
 			return
 		}
 	}
@@ -87,9 +87,9 @@ func (m *machine) cancelKind(n *Node, kind event.TimerKind, key string) {
 	})
 }
 
-// takeFired takes a timer that has fired. One that was taken back, or set
+// onFired takes a timer that has fired. One that was taken back, or set
 // again for another time, means nothing.
-func (m *machine) takeFired(e event.Event) (func(), error) {
+func (m *machine) onFired(e event.Event) (func(), error) {
 	fired, err := firedOf(e)
 	if err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	if t := m.Timeout; t != nil && sameTimer(*t, fired.Timer) {
 		return func() {
 			m.Timeout = nil
-			m.isSet(fired.Timer)
-			m.faultAt(m.underway(), event.NewProblem(event.Timeout, "the workflow did not end in time"), "/timeout")
+			m.forgetCancelled(fired.Timer)
+			m.faultAt(m.activeChain(), event.NewProblem(event.Timeout, "the workflow did not end in time"), "/timeout")
 		}, nil
 	}
 	n := m.open[fired.TaskID]
@@ -112,14 +112,14 @@ func (m *machine) takeFired(e event.Event) (func(), error) {
 	t := n.Timers[i]
 	return func() {
 		n.Timers = slices.Delete(n.Timers, i, i+1)
-		m.isSet(t)
+		m.forgetCancelled(t)
 		m.elapse(n, t, fired)
 	}, nil
 }
 
-// isSet forgets that an operator has cancelled a timer: it was set again, or has fired.
-func (m *machine) isSet(t event.Timer) {
-	m.Unset = slices.DeleteFunc(m.Unset, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) })
+// forgetCancelled forgets that an operator has cancelled a timer: it was set again, or has fired.
+func (m *machine) forgetCancelled(t event.Timer) {
+	m.CancelledTimers = slices.DeleteFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) })
 }
 
 // firedOf is what TimerFired says.

@@ -50,7 +50,7 @@ func (m *machine) attempt(n *Node) {
 		return
 	}
 	input := n.Input.V
-	m.soon(agendum{node: n, step: entering, data: input})
+	m.enqueue(pendingStep{node: n, step: entering, data: input})
 }
 
 // attemptTimedOut interrupts an attempt.
@@ -87,7 +87,7 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 		return
 	}
 	if !matches {
-		m.fall(n, p)
+		m.propagate(n, p)
 		return
 	}
 	if c.Retry != nil {
@@ -99,7 +99,7 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 		case again:
 			return
 		case c.Do == nil && c.Then == "":
-			m.fall(n, p)
+			m.propagate(n, p)
 			return
 		}
 	}
@@ -117,7 +117,7 @@ func (m *machine) handle(n *Node, failure map[string]any) {
 		m.complete(n, input, c.Then)
 		return
 	}
-	m.soon(agendum{node: n, step: entering, data: input})
+	m.enqueue(pendingStep{node: n, step: entering, data: input})
 }
 
 // catches reports whether a try catches a problem.

@@ -16,8 +16,8 @@ import (
 // New is an execution that has not begun.
 func New() *State { return &State{open: map[string]*Node{}} }
 
-// begun takes over what the event of a start says.
-func (s *State) begun(e event.Event) error {
+// initFrom takes over what the event of a start says.
+func (s *State) initFrom(e event.Event) error {
 	started, err := startedOf(e)
 	if err != nil {
 		return err
@@ -61,12 +61,12 @@ func startedOf(e event.Event) (event.Started, error) {
 	return s, DecodeData(e, &s)
 }
 
-// takeStarted begins an execution.
-func (m *machine) takeStarted(e event.Event) (func(), error) {
+// onStarted begins an execution.
+func (m *machine) onStarted(e event.Event) (func(), error) {
 	if m.Status != "" {
 		return nil, nil
 	}
-	if err := m.begun(e); err != nil {
+	if err := m.initFrom(e); err != nil {
 		return nil, err
 	}
 	return m.start, nil
@@ -110,7 +110,7 @@ func (m *machine) start() {
 			return
 		}
 	}
-	m.soon(agendum{node: m.Root, step: entering, data: input})
+	m.enqueue(pendingStep{node: m.Root, step: entering, data: input})
 }
 
 // scheduleTimeout sets the timer of the whole execution.
@@ -168,7 +168,7 @@ func (m *machine) end(status Status) {
 		m.Timeout = nil
 	}
 	m.Status, m.Root, m.inline, m.Keys, m.Seen = status, nil, nil, nil, nil
-	m.agenda, m.ahead, m.Paused, m.Deferred, m.Unset = nil, 0, false, nil, nil
+	m.steps, m.nextStep, m.Paused, m.Deferred, m.CancelledTimers = nil, 0, false, nil, nil
 }
 
 // publishEnd tells the world, and an execution that waits for this one.
@@ -206,8 +206,8 @@ func lastSegment(ref string) string {
 	return ref
 }
 
-// takeCancelled ends an execution from outside.
-func (m *machine) takeCancelled(e event.Event) (func(), error) {
+// onCancelled ends an execution from outside.
+func (m *machine) onCancelled(e event.Event) (func(), error) {
 	var ended event.Ended
 	if len(e.Data) > 0 {
 		if err := DecodeData(e, &ended); err != nil {
@@ -220,8 +220,8 @@ func (m *machine) takeCancelled(e event.Event) (func(), error) {
 	}, nil
 }
 
-// takeDead ends what waits for a delivery that was given up: the task, else the execution.
-func (m *machine) takeDead(e event.Event) (func(), error) {
+// onDead ends what waits for a delivery that was given up: the task, else the execution.
+func (m *machine) onDead(e event.Event) (func(), error) {
 	var dead event.Dead
 	if err := DecodeData(e, &dead); err != nil {
 		return nil, err
@@ -234,15 +234,15 @@ func (m *machine) takeDead(e event.Event) (func(), error) {
 	case e.Task != "" && e.Type == event.TaskDead:
 		return nil, nil // the task has ended meanwhile
 	default:
-		return func() { m.faultAt(m.underway(), p, "/") }, nil
+		return func() { m.faultAt(m.activeChain(), p, "/") }, nil
 	}
 }
 
-// Refuse is an execution that faults as it starts, because there is no
+// Reject is an execution that faults as it starts, because there is no
 // definition to decide with.
-func Refuse(e event.Event, p *event.Problem, d *Decision) (*State, error) {
+func Reject(e event.Event, p *event.Problem, d *Decision) (*State, error) {
 	s := New()
-	if err := s.begun(e); err != nil {
+	if err := s.initFrom(e); err != nil {
 		return nil, err
 	}
 	s.Now = e.Time

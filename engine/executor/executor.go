@@ -166,6 +166,6 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 	if ctx.Err() != nil {
 		return c, ctx.Err()
 	}
-	c.Error, err = env.Blame(err, task.Ref)
+	c.Error, err = env.ProblemOf(err, task.Ref)
 	return c, err
 }

@@ -33,7 +33,7 @@ func (p *arena) fresh(opts Options) {
 		clear(p.history[:max(0, len(p.history)-cap(p.left.History))])
 		clear(p.publish[:max(0, len(p.publish)-cap(p.left.Publish))])
 	}
-	p.left, p.entries = p.left.On(p.history, p.publish), 0
+	p.left, p.entries = p.left.WithBuffers(p.history, p.publish), 0
 }
 
 // decision returns an empty decision that appends to the arena.

@@ -127,11 +127,11 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 			return false, nil
 		}
 		if x.refused != nil {
-			x.state, err = decide.Refuse(e, x.refused, d)
+			x.state, err = decide.Reject(e, x.refused, d)
 			return err == nil, delivery.As(delivery.Permanent, err)
 		}
 		p := event.NewProblem(event.Configuration, "workflow "+startedName(e)+" is not registered")
-		x.state, err = decide.Refuse(e, p, d)
+		x.state, err = decide.Reject(e, p, d)
 		return err == nil, delivery.As(delivery.Permanent, err)
 	}
 	if e.Type == event.ExecutionStarted {

@@ -11,29 +11,29 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Hearing is what an open listen task makes of an event from outside.
-type Hearing struct {
+// ListenMatch is what an open listen task makes of an event from outside.
+type ListenMatch struct {
 	Task  *dsl.Task
 	Run   string // of the task
 	Takes bool   // the task takes the event
 	Why   string // it does not: "data.order is 7, want 8"; "" if no filter is for events of this type
 }
 
-// Hearings says what each of the open listen tasks would make of an event from
+// ListenMatches says what each of the open listen tasks would make of an event from
 // outside if it came now, outermost first. Nothing changes.
-func (s *State) Hearings(env *Env, e event.Event) []Hearing {
-	var out []Hearing
+func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
+	var out []ListenMatch
 	m := &machine{State: s, env: env, d: &Decision{}}
 	envelope := Envelope(e)
 	for _, n := range s.Open() {
-		if n.Listen == nil || n.Listen.Deaf {
+		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
-		h := Hearing{Task: n.task, Run: n.id}
+		h := ListenMatch{Task: n.task, Run: n.id}
 		to := n.task.Listen.To
-		h.Takes, h.Why = m.refusal(n, &to, n.Listen.Matched, envelope)
+		h.Takes, h.Why = m.mismatchReasons(n, &to, n.Listen.Matched, envelope)
 		if until := to.UntilEvent; until != nil && !h.Takes {
-			takes, why := m.refusal(n, until, n.Listen.Stop, envelope)
+			takes, why := m.mismatchReasons(n, until, n.Listen.Stop, envelope)
 			if h.Takes = takes; h.Why == "" {
 				h.Why = why
 			}
@@ -43,8 +43,8 @@ func (s *State) Hearings(env *Env, e event.Event) []Hearing {
 	return out
 }
 
-// refusal says why no filter of a listen task takes an event.
-func (m *machine) refusal(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
+// mismatchReasons says why no filter of a listen task takes an event.
+func (m *machine) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
 	i, _, err := m.match(n, to, taken, envelope)
 	if err != nil {
 		return false, problemOf(err).Error()
@@ -117,7 +117,7 @@ func (m *machine) dataMismatch(n *Node, want *expr.Value, data any) string {
 		}
 	case bool:
 		if p := want.Program(); p != nil {
-			return fmt.Sprintf("%s is false where data is %s", p.Source(), shown(data))
+			return fmt.Sprintf("%s is false where data is %s", p.Source(), excerptJSON(data))
 		}
 	default:
 		return partMismatch("data", data, v)
@@ -136,7 +136,7 @@ func partMismatch(path string, whole, part any) string {
 		got, ok := have[name]
 		switch {
 		case !ok:
-			return fmt.Sprintf("%s.%s is missing, want %s", path, name, shown(want[name]))
+			return fmt.Sprintf("%s.%s is missing, want %s", path, name, excerptJSON(want[name]))
 		case !contains(got, want[name]):
 			return partMismatch(path+"."+name, got, want[name])
 		}
@@ -146,13 +146,13 @@ func partMismatch(path string, whole, part any) string {
 
 func differs(what string, got, want any) string {
 	if got == nil {
-		return fmt.Sprintf("%s is missing, want %s", what, shown(want))
+		return fmt.Sprintf("%s is missing, want %s", what, excerptJSON(want))
 	}
-	return fmt.Sprintf("%s is %s, want %s", what, shown(got), shown(want))
+	return fmt.Sprintf("%s is %s, want %s", what, excerptJSON(got), excerptJSON(want))
 }
 
-// shown is a value as messages show it.
-func shown(v any) string {
+// excerptJSON is a value as messages show it.
+func excerptJSON(v any) string {
 	const longest = 80
 	text := string(expr.Encode(v))
 	if runes := []rune(text); len(runes) > longest {
@@ -182,9 +182,9 @@ func filtersOf(t *dsl.Task) []dsl.EventFilter {
 	return slices.Concat(to.Filters, to.UntilEvent.Filters)
 }
 
-// Hears reports whether a listen task has a filter for events of a type. A type
+// MayListenFor reports whether a listen task has a filter for events of a type. A type
 // that is an expression or a regular expression counts as one that may be meant.
-func Hears(t *dsl.Task, typ string) bool {
+func MayListenFor(t *dsl.Task, typ string) bool {
 	if t.Listen == nil {
 		return false
 	}
