@@ -11,9 +11,9 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Authorize gives the scheme and the parameter of an Authorization header, as
-// $authorization shows them too. A policy that is nil gives none. Every error
-// is an *event.Problem.
+// Authorize returns the scheme and the parameter of an Authorization header, which are
+// also the value of $authorization. For a nil policy both are empty. Every error is an
+// *event.Problem.
 func Authorize(a *dsl.Authentication, s *expr.Scope) (scheme, parameter string, err error) {
 	if a == nil {
 		return "", "", nil
@@ -43,7 +43,8 @@ func Authorize(a *dsl.Authentication, s *expr.Scope) (scheme, parameter string, 
 	}
 }
 
-// authMember is one member of a policy: from its secret, else from the document.
+// authMember returns one member of a policy: from its secret if it names one, else from
+// the document.
 func authMember(a *dsl.Authentication, s *expr.Scope, v *expr.Value, member string) (string, error) {
 	if a.Secret != "" {
 		return authSecret(a.Secret, s, member)
@@ -90,9 +91,9 @@ func authSecret(secret string, s *expr.Scope, member string) (string, error) {
 	return text, nil
 }
 
-// authProblem keeps a problem that a variable raised; everything else is the
-// expression's fault. What jq says may quote the value it stumbled over, so of
-// an expression that reads secrets only the source is shown.
+// authProblem returns a problem that a variable raised as it is, and any other error as
+// the expression's fault. A message of jq may quote the value that caused it, so for an
+// expression that reads secrets only the source is shown.
 func authProblem(err error, where string, v *expr.Value) error {
 	if problem, ok := errors.AsType[*event.Problem](err); ok {
 		return problem

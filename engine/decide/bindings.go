@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// bindings are variables and their values, few of them. Their JSON is an object.
+// bindings holds a few variables with their values. Its JSON form is an object.
 type bindings []binding
 
 type binding struct {
@@ -16,7 +16,7 @@ type binding struct {
 	value any
 }
 
-// bind adds a variable, or gives it another value.
+// bind adds a variable or replaces its value.
 func (b bindings) bind(name string, value any) bindings {
 	for i := range b {
 		if b[i].name == name {
@@ -45,7 +45,7 @@ func (b bindings) All(yield func(name string, value any) bool) {
 	}
 }
 
-// MarshalJSON writes them in the order of their names.
+// MarshalJSON encodes the variables, sorted by name.
 func (b bindings) MarshalJSON() ([]byte, error) {
 	object := make(map[string]any, len(b))
 	for _, one := range b {
@@ -54,7 +54,7 @@ func (b bindings) MarshalJSON() ([]byte, error) {
 	return expr.Encode(object), nil
 }
 
-// UnmarshalJSON reads them.
+// UnmarshalJSON decodes the variables.
 func (b *bindings) UnmarshalJSON(src []byte) error {
 	var object map[string]Data
 	if err := json.Unmarshal(src, &object); err != nil {

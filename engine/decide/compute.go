@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Ready reports whether a task waits to be computed by Advance.
+// Ready reports whether Advance has a task to compute.
 func (s *State) Ready() bool {
 	for len(s.inline) > 0 && (s.inline[0].closed || !s.inline[0].Inline) {
 		s.shift()
@@ -19,7 +19,7 @@ func (s *State) Ready() bool {
 	return len(s.inline) > 0 && !s.Paused && !s.Status.Ended()
 }
 
-// shift takes out the first task that waits to be computed.
+// shift removes the first task that is to be computed.
 func (s *State) shift() {
 	if s.inline[0] = nil; len(s.inline) == 1 {
 		s.inline = s.inline[:0]
@@ -28,14 +28,14 @@ func (s *State) shift() {
 	s.inline = s.inline[1:]
 }
 
-// Advance carries out the first task that waits to be computed, and takes in
-// its result as if an executor had sent it.
+// Advance computes the first task that is to be computed, and applies its result as if an
+// executor had sent it. It does nothing unless Ready.
 func (s *State) Advance(env *Env, d *Decision) error {
 	if !s.Ready() {
 		return nil
 	}
 	n := s.inline[0]
-	s.shift() // first, so that the list need not grow for the next one
+	s.shift() // before its result, so that the list need not grow for the next task
 	m := s.machine(env, d)
 	defer m.reset()
 	c := env.compute(n.task, m.ownScope(n), s.Execution, n.id)
@@ -49,13 +49,14 @@ func (s *State) Advance(env *Env, d *Decision) error {
 	return nil
 }
 
-// computed is a result whose output is still a value.
+// computed is a result whose output is not encoded yet.
 type computed struct {
 	event.Completed
 	output any
 }
 
-// append writes the result, behind what names the task, as the executor does.
+// append writes the result after the members that identify the task, in the form that
+// executors send.
 func (c *computed) append(data []byte) []byte {
 	if !c.Success {
 		data = append(data, `,"success":false,"error":`...)
@@ -71,8 +72,8 @@ func (c *computed) append(data []byte) []byte {
 	return append(data, `,"duration_ms":0}`...)
 }
 
-// Computes reports whether a task needs nothing from outside: set, switch, raise,
-// emit, inject.
+// Computes reports whether a task needs nothing from outside: set, switch, raise, emit and
+// inject.
 func Computes(t *dsl.Task) bool {
 	switch t.Kind {
 	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Emit, dsl.Inject:
@@ -82,8 +83,7 @@ func Computes(t *dsl.Task) bool {
 	}
 }
 
-// Compute carries out a task that needs nothing from outside. Others are not its
-// business, and it says ok is false.
+// Compute computes a task that needs nothing from outside. For any other task ok is false.
 func (env *Env) Compute(t *dsl.Task, s *expr.Scope, execution, taskID string) (result event.Completed, ok bool) {
 	if !Computes(t) {
 		return event.Completed{}, false
@@ -127,7 +127,8 @@ func (env *Env) compute(t *dsl.Task, s *expr.Scope, execution, taskID string) co
 	return c
 }
 
-// choose is the first case that holds, else the default, else nothing.
+// choose returns the directive of the first case that holds, else of the default case,
+// else "".
 func choose(t *dsl.Task, s *expr.Scope) (then string, err error) {
 	for _, c := range t.Switch {
 		if c.When == nil {
@@ -145,7 +146,7 @@ func choose(t *dsl.Task, s *expr.Scope) (then string, err error) {
 	return then, nil
 }
 
-// raise is the error that a raise task describes.
+// raise returns the error that a raise task describes.
 func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 	p := &event.Problem{}
 	for _, member := range []struct {
@@ -180,7 +181,7 @@ func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 	return p, nil
 }
 
-// cloudEvent is the event that an emit task sends.
+// cloudEvent returns the event that an emit task sends, as an object of its attributes.
 func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string) (any, error) {
 	v, err := t.Emit.Eval(s)
 	if err != nil {
@@ -210,7 +211,7 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 	} else if strings.HasPrefix(typ, event.Prefix) {
 		return nil, event.NewProblem(event.Configuration, "types of events that begin with "+event.Prefix+" are the engine's own")
 	}
-	for _, name := range []string{"type", "id"} { // by which others find the event: they cannot be sealed
+	for _, name := range []string{"type", "id"} { // consumers match events by these, so they cannot be sealed
 		if text, ok := out[name].(string); ok && holdsSecret(text, env.opts.Secrets) {
 			return nil, event.NewProblem(event.Expression, "the "+name+" of the event holds a secret, which everyone could read: put it into the data")
 		}
@@ -218,14 +219,14 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 	return out, nil
 }
 
-// holdsSecret reports whether one of the texts inside secrets stands in a text.
+// holdsSecret reports whether a text contains one of the texts inside secrets.
 func holdsSecret(text string, secrets map[string]any) (found bool) {
 	event.EachSecret(secrets, func(_, secret string) { found = found || strings.Contains(text, secret) })
 	return found
 }
 
-// redactCut hides the beginnings of secrets that a message about a value was cut in: as a
-// whole a secret is known wherever it is kept, but not a piece of it.
+// redactCut redacts the beginning of a secret where a message was cut within one:
+// elsewhere only whole secrets are recognized.
 func redactCut(text string, secrets map[string]any) string {
 	if len(secrets) == 0 {
 		return text
@@ -250,7 +251,7 @@ func redactCut(text string, secrets map[string]any) string {
 	return text
 }
 
-// inject merges the task's data into its input, member by member.
+// inject merges the task's data into its input, recursively.
 func inject(t *dsl.Task, s *expr.Scope) (any, error) {
 	data, err := t.Inject.Eval(s)
 	if err != nil {
@@ -279,7 +280,7 @@ func merge(base, more any) any {
 	return out
 }
 
-// completedOf reads the data of a task.completed.
+// completedOf decodes the data of a task.completed.
 func completedOf(e event.Event) (event.Completed, error) {
 	c, ok := event.ScanCompleted(e.Data)
 	if ok {
@@ -292,7 +293,7 @@ func completedOf(e event.Event) (event.Completed, error) {
 	return c, nil
 }
 
-// number reads a whole number out of a value.
+// number returns a value as a whole number, if it is one.
 func number(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int:

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// list is the tasks that a node runs one after the other just now.
+// list returns the tasks that a node currently runs in sequence.
 func (n *Node) list() dsl.TaskList {
 	switch n.task.Kind {
 	case dsl.Do, dsl.For:
@@ -27,13 +27,13 @@ func (n *Node) list() dsl.TaskList {
 	}
 }
 
-// enter begins the list of a node.
+// enter runs the list of a node from its first task.
 func (m *machine) enter(n *Node, input any) {
 	n.At, n.Visit = 0, 0
 	m.next(n, 0, input)
 }
 
-// next goes on in the list of n with the task at index, or ends the list.
+// next continues the list of n with the task at index, or ends the list.
 func (m *machine) next(n *Node, index int, input any) {
 	list := n.list()
 	for index < len(list) {
@@ -47,7 +47,7 @@ func (m *machine) next(n *Node, index int, input any) {
 	m.listDone(n, input)
 }
 
-// begin starts a task below parent. A task whose condition does not hold is skipped.
+// begin starts a task below parent, or skips it if its condition does not hold.
 func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 	n := &Node{StartedAt: m.Now, Raw: Data{raw}, Input: Data{raw}, task: t, parent: parent}
 	n.setRun()
@@ -91,13 +91,13 @@ func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 	return false
 }
 
-// activate makes n an active task.
+// activate adds n to the active tasks.
 func (m *machine) activate(n *Node) {
 	n.parent.Children = append(n.parent.Children, n)
 	m.open[n.id] = n
 }
 
-// prepare checks and filters the input of a task, and sets its timeout.
+// prepare validates and transforms the input of a task, and schedules its timeout.
 func (m *machine) prepare(n *Node) error {
 	t := n.task
 	if t.Input.Schema != nil {
@@ -118,8 +118,7 @@ func (m *machine) prepare(n *Node) error {
 	return m.schedule(n, event.TimeoutTimer, "", t.Timeout)
 }
 
-// perform does what a task is for, once its input is ready. The request is its
-// entry in the history.
+// perform runs a task whose input is ready. The request is its entry in the history.
 func (m *machine) perform(n *Node, request event.Event) error {
 	t := n.task
 	if t.Unsupported != "" {
@@ -157,7 +156,7 @@ func (m *machine) perform(n *Node, request event.Event) error {
 	return nil
 }
 
-// beginFunction runs the task of a function in the place of its call.
+// beginFunction runs the task of a function in place of its call.
 func (m *machine) beginFunction(n *Node) error {
 	input := n.Input.V
 	if with := n.task.Call.With; with != nil {
@@ -174,7 +173,7 @@ func (m *machine) beginFunction(n *Node) error {
 	return nil
 }
 
-// maxFunctionDepth bounds functions that call themselves.
+// maxFunctionDepth bounds the recursion of functions.
 const maxFunctionDepth = 100
 
 func depth(n *Node) int {
@@ -185,8 +184,8 @@ func depth(n *Node) int {
 	return d
 }
 
-// complete ends a task with its raw output: filters and checks it, updates
-// $context, and lets the parent go on. A directive other than "" replaces the task's own.
+// complete ends a task with its raw output, which it transforms and validates. It updates
+// $context and continues the parent. A non-empty directive replaces the task's own.
 func (m *machine) complete(n *Node, raw any, directive string) {
 	out, err := m.finish(n, raw)
 	if err != nil {
@@ -202,7 +201,7 @@ func (m *machine) complete(n *Node, raw any, directive string) {
 	m.enqueue(pendingStep{node: parent, step: childEnded, child: n, data: out, then: directive})
 }
 
-// finish applies output and export of a task.
+// finish applies a task's output and export.
 func (m *machine) finish(n *Node, raw any) (out any, err error) {
 	t := n.task
 	out = raw
@@ -222,7 +221,7 @@ func (m *machine) finish(n *Node, raw any) (out any, err error) {
 	return out, m.export(n, raw, out)
 }
 
-// export updates $context by the output of a task.
+// export updates $context from the output of a task.
 func (m *machine) export(n *Node, raw, out any) (err error) {
 	export, context := &n.task.Export, out
 	if export.As != nil {
@@ -241,7 +240,7 @@ func (m *machine) export(n *Node, raw, out any) (err error) {
 	return nil
 }
 
-// childDone lets a parent go on after a child has ended well.
+// childDone continues a parent after a child has completed.
 func (m *machine) childDone(parent, child *Node, out any, directive string) {
 	if parent.task.Kind == dsl.Fork {
 		m.branchDone(parent, child, out, directive)
@@ -263,7 +262,8 @@ func (m *machine) childDone(parent, child *Node, out any, directive string) {
 	}
 }
 
-// unwind ends the workflow from inside: each task around applies its own output on the way.
+// unwind ends the workflow from within a task. Each enclosing task applies its own output
+// on the way.
 func (m *machine) unwind(n *Node, out any) {
 	if n.parent == nil {
 		m.completeWorkflow(out)
@@ -272,7 +272,7 @@ func (m *machine) unwind(n *Node, out any) {
 	m.complete(n, out, dsl.End)
 }
 
-// listDone ends the list of a node.
+// listDone ends the list of a node with the output of its last task.
 func (m *machine) listDone(n *Node, out any) {
 	if n.parent == nil {
 		m.completeWorkflow(out)
@@ -295,13 +295,13 @@ func (m *machine) listDone(n *Node, out any) {
 	}
 }
 
-// fail ends a task with a problem, which the parent may catch.
+// fail ends a task with a problem of its own, which an enclosing try may catch.
 func (m *machine) fail(n *Node, p *event.Problem) {
 	n.cause = nil
 	m.propagate(n, p)
 }
 
-// propagate ends a task with a problem of its own, or of its cause.
+// propagate ends a task with its own problem, or with that of the inner task in n.cause.
 func (m *machine) propagate(n *Node, p *event.Problem) {
 	p = m.env.Publishable(p, n.task.Ref)
 	m.drop(n)
@@ -310,7 +310,7 @@ func (m *machine) propagate(n *Node, p *event.Problem) {
 	m.enqueueFunc(parent, func() { m.childFailed(parent, n, p) })
 }
 
-// childFailed lets a parent deal with the failure of a child.
+// childFailed handles the failure of a child in its parent.
 func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
 	parent.cause = child
 	switch {
@@ -325,7 +325,8 @@ func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
 	}
 }
 
-// Publishable is a problem in its full form: type as a URI, and an instance.
+// Publishable returns a copy of a problem in its published form: with the type as a URI,
+// an instance, and no partial secrets in the detail.
 func (env *Env) Publishable(p *event.Problem, ref string) *event.Problem {
 	full := *p
 	full.Type = event.FullType(p.Type, env.base)
@@ -336,7 +337,7 @@ func (env *Env) Publishable(p *event.Problem, ref string) *event.Problem {
 	return &full
 }
 
-// close takes a task that ends out of the active ones.
+// close removes a task that ends from the active ones.
 func (m *machine) close(n *Node) {
 	n.closed = true
 	m.cancelTimers(n)
@@ -350,7 +351,8 @@ func (m *machine) close(n *Node) {
 	}
 }
 
-// without is a list without one of its nodes; the list itself may be in use.
+// without returns a list without one of its nodes. It does not modify a list of several
+// nodes, which a caller may be ranging over.
 func without(siblings []*Node, i int) []*Node {
 	if len(siblings) == 1 {
 		siblings[0] = nil
@@ -359,13 +361,14 @@ func without(siblings []*Node, i int) []*Node {
 	return append(siblings[:i:i], siblings[i+1:]...)
 }
 
-// drop takes a task that does not end well out of the active ones, with everything inside.
+// drop removes a task that does not complete, and everything inside it, from the active
+// ones.
 func (m *machine) drop(n *Node) {
 	m.dropChildren(n)
 	if l := n.Listen; l != nil {
-		deaf := l.Stopped
+		stopped := l.Stopped
 		m.unlisten(n)
-		l.Stopped = deaf // it listens again if the execution is retried
+		l.Stopped = stopped // a retry of the execution listens again
 	}
 	if n.Child != "" {
 		m.cancelChild(n)
@@ -373,13 +376,13 @@ func (m *machine) drop(n *Node) {
 	m.close(n)
 }
 
-// cancel ends a task that is not wanted any more.
+// cancel ends a task that is no longer needed.
 func (m *machine) cancel(n *Node) {
 	m.drop(n)
 	m.recordCancelled(n)
 }
 
-// historyLimits are those that the execution began with.
+// historyLimits returns the limits that the execution began with.
 func (s *State) historyLimits() event.HistoryLimits {
 	if s.History != nil {
 		return *s.History
@@ -387,7 +390,8 @@ func (s *State) historyLimits() event.HistoryLimits {
 	return defaultHistory()
 }
 
-// historyLimitProblem is the problem of a history that has reached its limit; nil if it has not.
+// historyLimitProblem returns the problem of a history that has reached its limit, else
+// nil.
 func (m *machine) historyLimitProblem() *event.Problem {
 	limits := m.historyLimits()
 	var detail string
@@ -402,10 +406,10 @@ func (m *machine) historyLimitProblem() *event.Problem {
 	return event.NewProblem(event.Runtime, detail)
 }
 
-// enforceHistoryLimit ends an execution whose history is too long without a task that begins: of
-// events that it listens for, or of tries.
+// enforceHistoryLimit ends an execution whose history grows beyond its limit while no new
+// task starts, for example because of received events or retries.
 func (m *machine) enforceHistoryLimit() {
-	const more, bytes = 1000, 32 << 20 // for what is under way
+	const more, bytes = 1000, 32 << 20 // beyond the limit, for tasks under way
 	limits := m.historyLimits()
 	long := limits.Entries > 0 && m.Version >= int64(limits.Entries)+more ||
 		limits.Bytes > 0 && m.Bytes >= limits.Bytes+bytes

@@ -5,13 +5,13 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// forState is where a loop stands.
+// forState is the progress of a loop.
 type forState struct {
-	Items Data `json:"items"` // what for.in gave, a list
+	Items Data `json:"items"` // value of for.in, a list
 	Index int  `json:"index"`
 }
 
-// beginFor evaluates what to loop over. Null means no turn at all.
+// beginFor evaluates the list to loop over. Null counts as an empty list.
 func (m *machine) beginFor(n *Node) error {
 	in, err := n.task.For.In.Eval(m.scope(n, n.Input.V))
 	if err != nil {
@@ -27,7 +27,8 @@ func (m *machine) beginFor(n *Node) error {
 	return nil
 }
 
-// iterate begins the next turn of a loop with the output of the last one, or ends it.
+// iterate starts the next iteration of a loop with the output of the previous one, or ends
+// the loop.
 func (m *machine) iterate(n *Node, data any) {
 	f := n.task.For
 	items, _ := n.For.Items.V.([]any) // a restored empty list is null
@@ -52,7 +53,7 @@ func (m *machine) iterate(n *Node, data any) {
 	m.enter(n, data)
 }
 
-// excerpt is a value as short text for a message.
+// excerpt returns the start of a value's text, for a message.
 func excerpt(v any) string {
 	const most = 60
 	text := expr.Text(v)

@@ -6,11 +6,11 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// forkState is where the branches of a fork stand, in the order of the document.
+// forkState is the progress of a fork's branches, in document order.
 type forkState struct {
-	Base     Data   `json:"base"`     // $context as the branches found it
-	Outputs  []Data `json:"outputs"`  // of those that are done
-	Contexts []Data `json:"contexts"` // of those that are done
+	Base     Data   `json:"base"`     // $context at the start of the branches
+	Outputs  []Data `json:"outputs"`  // outputs of completed branches
+	Contexts []Data `json:"contexts"` // contexts of completed branches
 	Done     []bool `json:"done"`
 	Left     int    `json:"left"`
 }
@@ -38,12 +38,12 @@ func (m *machine) beginFork(n *Node) {
 	}
 }
 
-// branchDone takes the output of a branch that has ended well.
+// branchDone records the output of a completed branch.
 func (m *machine) branchDone(n, branch *Node, out any, directive string) {
 	m.branchOver(n, n.branchOf(branch), out, branch.OwnContext.Context.V, directive)
 }
 
-// branchOf is the index of a branch.
+// branchOf returns the index of a branch.
 func (n *Node) branchOf(branch *Node) int {
 	return n.task.Fork.Branches.Find(branch.task.Name)
 }
@@ -67,7 +67,7 @@ func (m *machine) branchOver(n *Node, i int, out, context any, directive string)
 	}
 }
 
-// endOnly is the directive of a branch that matters to the fork.
+// endOnly returns the directive of a branch if it concerns the fork, else "".
 func endOnly(directive string) string {
 	if directive == dsl.End {
 		return directive
@@ -83,7 +83,7 @@ func (f *forkState) outputs() []any {
 	return out
 }
 
-// branchFailed ends the fork, or, where branches compete, lets the others go on.
+// branchFailed ends the fork, unless branches compete and another one is still running.
 func (m *machine) branchFailed(n, branch *Node, p *event.Problem) {
 	n.Fork.Done[n.branchOf(branch)] = true
 	n.Fork.Left--
@@ -93,7 +93,7 @@ func (m *machine) branchFailed(n, branch *Node, p *event.Problem) {
 	m.propagate(n, p)
 }
 
-// join merges what the branches changed of $context, in the order of the document.
+// join merges the branches' changes of $context, in document order.
 func (m *machine) join(n *Node) {
 	merged := m.contextOf(n)
 	for i, done := range n.Fork.Done {
@@ -104,7 +104,7 @@ func (m *machine) join(n *Node) {
 	m.setContext(n, merged)
 }
 
-// rebase applies to merged what changed between base and changed, member by member.
+// rebase applies the changes between base and changed to merged, member by member.
 func rebase(merged, base, changed any) any {
 	if expr.Equal(base, changed) {
 		return merged
@@ -114,7 +114,7 @@ func rebase(merged, base, changed any) any {
 	if !ok1 || !ok2 {
 		return changed
 	}
-	before, _ := base.(map[string]any) // a base of another kind has no members
+	before, _ := base.(map[string]any) // a base that is no object has no members
 	out := make(map[string]any, len(to)+len(from))
 	for name, value := range to {
 		if _, kept := from[name]; kept || before[name] == nil {

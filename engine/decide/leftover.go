@@ -8,17 +8,18 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Leftovers is what an execution may leave behind, by its history alone. It decides
-// nothing, so that it can be worked out where a decision fails or kills its process.
+// Leftovers is what an execution may leave behind, judging by its history alone. Since it
+// decides nothing, it can be computed for an execution whose decisions fail or crash the
+// process.
 type Leftovers struct {
-	Timers   []event.Timer // set, and neither fired nor cancelled
-	Children int           // at most so many executions were started
-	Waiting  int           // tasks that wait for one of them
+	Timers   []event.Timer // scheduled, and neither fired nor cancelled
+	Children int           // upper bound of the child executions started
+	Waiting  int           // run tasks that have not ended
 
-	running map[string]bool // their runs
+	running map[string]bool // ids of their runs
 }
 
-// Add takes in more of the history. What cannot be read is passed over.
+// Add processes more of the history. It skips events that it cannot decode.
 func (l *Leftovers) Add(history []event.Event) {
 	for _, e := range history {
 		switch e.Type {
@@ -49,9 +50,9 @@ func (l *Leftovers) Add(history []event.Event) {
 	}
 }
 
-// ListenTypes returns the types of events that the tasks of the document listen for, as
-// far as the document states them; "*" stands for any type. complete is false if it
-// computes some.
+// ListenTypes returns the event types that the tasks of the document listen for, as far as
+// they are constants; "*" stands for any type. complete is false if the document computes
+// some.
 func (env *Env) ListenTypes() (types []string, complete bool) {
 	complete = true
 	for _, t := range env.def.Tasks() {
@@ -76,7 +77,8 @@ func (env *Env) ListenTypes() (types []string, complete bool) {
 	return slices.Compact(types), complete
 }
 
-// statedType is typeOf where the document states the type; else "*", which it may be.
+// statedType returns the type as typeOf does, where it is a constant of the document.
+// Elsewhere it returns "*", and stated is false.
 func statedType(f dsl.EventFilter) (typ string, stated bool) {
 	for _, attribute := range f.With {
 		if attribute.Key != "type" {

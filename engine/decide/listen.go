@@ -10,22 +10,22 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// listenState is what a listen task has heard so far.
+// listenState is the progress of a listen task.
 type listenState struct {
-	Consumed []Data `json:"consumed"` // events as the task reads them, in order
-	Matched  []int  `json:"matched"`  // filters of "all" that have their event
-	Stop     []int  `json:"stop"`     // the same of an "all" in until
-	Outputs  []Data `json:"outputs"`  // of foreach, in order
-	Handled  int    `json:"handled"`  // events that foreach has begun with
-	Busy     bool   `json:"busy"`     // foreach is at work
-	Stopped  bool   `json:"deaf"`     // no more events are wanted
+	Consumed []Data `json:"consumed"` // accepted events in the form that read selects, in order
+	Matched  []int  `json:"matched"`  // indexes of the filters that have accepted an event
+	Stop     []int  `json:"stop"`     // the same for until
+	Outputs  []Data `json:"outputs"`  // outputs of foreach, in order
+	Handled  int    `json:"handled"`  // number of events that foreach has finished
+	Busy     bool   `json:"busy"`     // foreach is processing an event
+	Stopped  bool   `json:"deaf"`     // no more events are accepted
 }
 
-// seenLimit is how many events from outside an execution remembers, to know a
-// repeated delivery from a new event.
+// seenLimit is the number of events from outside whose ids an execution keeps to detect
+// repeated deliveries.
 const seenLimit = 256
 
-// beginListen subscribes an execution to what a listen task waits for.
+// beginListen subscribes the execution to the events of a listen task.
 func (m *machine) beginListen(n *Node) error {
 	n.Listen = &listenState{}
 	types, err := m.listenTypes(n)
@@ -36,7 +36,8 @@ func (m *machine) beginListen(n *Node) error {
 	return nil
 }
 
-// listenTypes are the types of events that a task waits for; "*" if a filter takes any.
+// listenTypes returns the event types that a task listens for; "*" alone if a filter
+// accepts any type.
 func (m *machine) listenTypes(n *Node) ([]string, error) {
 	to := n.task.Listen.To
 	filters := to.Filters
@@ -62,7 +63,8 @@ func (m *machine) listenTypes(n *Node) ([]string, error) {
 	return types, nil
 }
 
-// typeOf is the type of events that a filter takes, "*" unless it is one literal type.
+// typeOf returns the event type that a filter accepts, "*" unless it is a single literal
+// type.
 func (m *machine) typeOf(n *Node, f dsl.EventFilter) (string, error) {
 	for _, attribute := range f.With {
 		if attribute.Key != "type" {
@@ -79,14 +81,14 @@ func (m *machine) typeOf(n *Node, f dsl.EventFilter) (string, error) {
 	return "*", nil
 }
 
-// plain is how types are written that are no regular expressions.
+// plain matches types that are meant literally.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
 
-// plainType reports whether a type is meant literally: the dots of reverse
-// domain names do not make it a regular expression.
+// plainType reports whether a type is meant literally. The dots of a reverse domain name
+// do not make it a regular expression.
 func plainType(s string) bool { return plain.MatchString(s) }
 
-// unlisten ends the subscription of a task, as far as no other task needs it.
+// unlisten ends the subscription of a task, except for types that another task needs.
 func (m *machine) unlisten(n *Node) {
 	if n.Listen.Stopped {
 		return
@@ -108,7 +110,7 @@ func (m *machine) unlisten(n *Node) {
 	m.d.unlisten(types)
 }
 
-// Received makes the history's event of one from outside, for Apply.
+// Received converts an event from outside into the event.received that Apply accepts.
 func Received(e event.Event, execution string) event.Event {
 	return event.Event{
 		ID: e.Source + " " + e.ID, Source: Source, Type: event.EventReceived, Time: e.Time,
@@ -116,7 +118,7 @@ func Received(e event.Event, execution string) event.Event {
 	}
 }
 
-// Envelope is an event as expressions see it: an object of its attributes.
+// Envelope returns an event in the form that expressions see: an object of its attributes.
 func Envelope(e event.Event) map[string]any {
 	out := map[string]any{"specversion": event.SpecVersion, "id": e.ID, "source": e.Source, "type": string(e.Type)}
 	if !e.Time.IsZero() {
@@ -135,7 +137,7 @@ func Envelope(e event.Event) map[string]any {
 	return out
 }
 
-// onReceived hands an event from outside to the tasks that wait for it.
+// onReceived passes an event from outside to the tasks that listen for it.
 func (m *machine) onReceived(e event.Event) (func(), error) {
 	if slices.Contains(m.Seen, e.ID) {
 		return nil, nil
@@ -169,7 +171,8 @@ func (m *machine) onReceived(e event.Event) (func(), error) {
 	}, nil
 }
 
-// listenStep finds what an event means to a listen task, nil if nothing.
+// listenStep returns what applies an event to a listen task, nil if the task does not
+// accept it.
 func (m *machine) listenStep(n *Node, envelope map[string]any) func() {
 	to := n.task.Listen.To
 	if to.UntilEvent != nil {
@@ -201,7 +204,7 @@ func (m *machine) stop(n *Node, filter int, keys map[string]Data) {
 	}
 }
 
-// consume takes an event into a listen task.
+// consume adds an event to a listen task.
 func (m *machine) consume(n *Node, filter int, keys map[string]Data, envelope map[string]any) {
 	m.remember(keys)
 	l, to := n.Listen, n.task.Listen.To
@@ -228,7 +231,7 @@ func (m *machine) consume(n *Node, filter int, keys map[string]Data, envelope ma
 	}
 }
 
-// untilHolds evaluates until on the outputs so far.
+// untilHolds evaluates the until condition on the outputs so far.
 func (m *machine) untilHolds(n *Node, outputs []Data) bool {
 	until := n.task.Listen.To.Until
 	if until == nil {
@@ -242,7 +245,8 @@ func (m *machine) untilHolds(n *Node, outputs []Data) bool {
 	return ok
 }
 
-// stopListening ends the listening; what foreach has still to do is done first.
+// stopListening ends the subscription. The task completes once foreach has processed the
+// remaining events.
 func (m *machine) stopListening(n *Node) {
 	m.unlisten(n)
 	if n.task.Listen.Foreach != nil {
@@ -252,7 +256,7 @@ func (m *machine) stopListening(n *Node) {
 	m.complete(n, values(n.Listen.Consumed), "")
 }
 
-// work begins foreach with the next event, if it is free and there is one.
+// work starts foreach with the next event, if it is idle and there is one.
 func (m *machine) work(n *Node) {
 	l, f := n.Listen, n.task.Listen.Foreach
 	if l.Busy || n.closed {
@@ -275,7 +279,7 @@ func (m *machine) work(n *Node) {
 	m.enter(n, n.Input.V)
 }
 
-// handled takes the output of one turn of foreach.
+// handled records the output of one iteration of foreach.
 func (m *machine) handled(n *Node, out any) {
 	l, f := n.Listen, n.task.Listen.Foreach
 	result, err := m.foreachOutput(n, f, out)
@@ -294,7 +298,7 @@ func (m *machine) handled(n *Node, out any) {
 	m.enqueueFunc(n, func() { m.work(n) })
 }
 
-// foreachOutput applies output and export of foreach to the output of one turn.
+// foreachOutput applies output and export of foreach to the output of one iteration.
 func (m *machine) foreachOutput(n *Node, f *dsl.Foreach, raw any) (out any, err error) {
 	out = raw
 	if f.Output.As != nil {
@@ -334,7 +338,7 @@ func values(in []Data) []any {
 	return out
 }
 
-// read is the part of an event that a listen task asks for.
+// read returns the part of an event that a listen task selects.
 func read(as string, envelope map[string]any) any {
 	if as == "envelope" {
 		return envelope
@@ -342,7 +346,8 @@ func read(as string, envelope map[string]any) any {
 	return envelope["data"]
 }
 
-// wanted says which events a listen task needs, by their types where they are given.
+// wanted describes the events that a listen task needs, by their types where the document
+// states them.
 func wanted(to dsl.Consumption) string {
 	if len(to.Filters) == 0 {
 		return "any event"

@@ -11,16 +11,16 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// ListenMatch is what an open listen task makes of an event from outside.
+// ListenMatch tells whether an active listen task accepts an event from outside.
 type ListenMatch struct {
 	Task  *dsl.Task
-	Run   string // of the task
-	Takes bool   // the task takes the event
-	Why   string // it does not: "data.order is 7, want 8"; "" if no filter is for events of this type
+	Run   string // id of the task's run
+	Takes bool   // the task accepts the event
+	Why   string // why not, such as "data.order is 7, want 8"; "" if no filter is for events of this type
 }
 
-// ListenMatches says what each of the open listen tasks would make of an event from
-// outside if it came now, outermost first. Nothing changes.
+// ListenMatches tells for each active listen task, outermost first, whether it would
+// accept an event from outside now. The state does not change.
 func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 	var out []ListenMatch
 	m := &machine{State: s, env: env, d: &Decision{}}
@@ -43,7 +43,8 @@ func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 	return out
 }
 
-// mismatchReasons says why no filter of a listen task takes an event.
+// mismatchReasons reports whether a listen task accepts an event, and if not, why no
+// filter does.
 func (m *machine) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
 	i, _, err := m.match(n, to, taken, envelope)
 	if err != nil {
@@ -67,7 +68,7 @@ func (m *machine) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, env
 	return false, strings.Join(slices.Compact(reasons), "; ")
 }
 
-// mismatch says which part of an event a filter does not take.
+// mismatch describes the part of an event that a filter does not accept.
 func (m *machine) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) string {
 	for _, want := range f.With {
 		got := envelope[want.Key]
@@ -78,7 +79,7 @@ func (m *machine) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) 
 			continue
 		}
 		if ok, err := m.matchesAttribute(n, want.Value, got); err != nil || !ok {
-			v, _ := want.Value.Eval(m.scope(n, n.Input.V)) // it was evaluated before
+			v, _ := want.Value.Eval(m.scope(n, n.Input.V)) // it has been evaluated without an error
 			return differs(want.Key, got, v)
 		}
 	}
@@ -125,7 +126,7 @@ func (m *machine) dataMismatch(n *Node, want *expr.Value, data any) string {
 	return differs("data", data, v)
 }
 
-// partMismatch finds the first value of part that whole does not have.
+// partMismatch describes the first value of part that whole lacks.
 func partMismatch(path string, whole, part any) string {
 	want, ok := part.(map[string]any)
 	have, is := whole.(map[string]any)
@@ -151,7 +152,7 @@ func differs(what string, got, want any) string {
 	return fmt.Sprintf("%s is %s, want %s", what, excerptJSON(got), excerptJSON(want))
 }
 
-// excerptJSON is a value as messages show it.
+// excerptJSON returns the start of a value's JSON, for a message.
 func excerptJSON(v any) string {
 	const longest = 80
 	text := string(expr.Encode(v))
@@ -161,8 +162,8 @@ func excerptJSON(v any) string {
 	return text
 }
 
-// ListensFor are the types of events that a listen task has filters for, as far as
-// the document says them.
+// ListensFor returns the event types that a listen task has filters for, as far as they
+// are constants of the document.
 func ListensFor(t *dsl.Task) (types []string) {
 	for _, f := range filtersOf(t) {
 		for _, attribute := range f.With {
@@ -182,8 +183,8 @@ func filtersOf(t *dsl.Task) []dsl.EventFilter {
 	return slices.Concat(to.Filters, to.UntilEvent.Filters)
 }
 
-// MayListenFor reports whether a listen task has a filter for events of a type. A type
-// that is an expression or a regular expression counts as one that may be meant.
+// MayListenFor reports whether a listen task may accept events of a type: a type that is
+// an expression or a regular expression counts as a match.
 func MayListenFor(t *dsl.Task, typ string) bool {
 	if t.Listen == nil {
 		return false

@@ -8,8 +8,9 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// match finds the filter that takes an event, -1 if none; of "all" the first
-// that has none yet. The keys are those whose value the event sets.
+// match returns the index of the filter that accepts an event, -1 if none does. With mode
+// "all" it skips the filters in taken, which have their event. The keys are the
+// correlation keys that the event sets.
 func (m *machine) match(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (int, map[string]Data, error) {
 	if len(to.Filters) == 0 && to.Mode == "any" {
 		return 0, nil, nil
@@ -53,8 +54,8 @@ func (m *machine) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string]
 	return true, nil
 }
 
-// matchesData compares the data of an event: an expression is evaluated on the
-// data, and is a condition or the data that is wanted; literal data must be part of it.
+// matchesData matches the data of an event. Literal data must be contained in it. An
+// expression is evaluated on it, and yields either a condition or the expected data.
 func (m *machine) matchesData(n *Node, want *expr.Value, data any) (bool, error) {
 	if literal, ok := want.Constant(); ok {
 		return contains(data, literal), nil
@@ -69,7 +70,8 @@ func (m *machine) matchesData(n *Node, want *expr.Value, data any) (bool, error)
 	return expr.Equal(v, data), nil
 }
 
-// matchesAttribute compares an attribute: equal, or as an anchored regular expression.
+// matchesAttribute matches an attribute: it must be equal to the value, or match it as an
+// anchored regular expression.
 func (m *machine) matchesAttribute(n *Node, want *expr.Value, got any) (bool, error) {
 	v, err := want.Eval(m.scope(n, n.Input.V))
 	if err != nil {
@@ -87,7 +89,7 @@ func (m *machine) matchesAttribute(n *Node, want *expr.Value, got any) (bool, er
 	return err == nil && re.MatchString(text), nil
 }
 
-// contains reports whether all that part has is in whole.
+// contains reports whether whole has everything that part has.
 func contains(whole, part any) bool {
 	want, ok := part.(map[string]any)
 	if !ok {
@@ -106,8 +108,8 @@ func contains(whole, part any) bool {
 	return true
 }
 
-// correlates compares the keys of an event with those of the execution. A key
-// that nothing is expected of takes the value of the first event that has one.
+// correlates matches the correlation keys of an event with those of the execution. A key
+// without an expected value is set by the first event that has one.
 func (m *machine) correlates(n *Node, f dsl.EventFilter, envelope map[string]any) (map[string]Data, bool, error) {
 	var keys map[string]Data
 	for _, c := range f.Correlate {

@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Migrate returns the state of an execution once it goes on with the document of env. Its
-// history so far, all of it, must follow from that document too: s is the state that
-// Replay gives with env. Otherwise it returns the Divergence at the end of the history.
-// The decision appends e, an ExecutionMigrated, and s is left as it is.
+// Migrate returns the state of an execution that continues with the document of env. The
+// whole history so far must follow from that document too: s must be the state that Replay
+// returns with env. Otherwise Migrate returns the Divergence at the end of the history.
+// The decision appends e, an ExecutionMigrated. s is not modified.
 func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
 	if len(s.expected) > 0 {
 		return nil, &Divergence{Version: s.Version - int64(len(s.expected)) + 1, Want: s.expected[0]}
@@ -30,7 +30,8 @@ func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
 	return next, err
 }
 
-// Listening returns the types of events that the execution is listed for, sorted; "*" is all.
+// Listening returns the event types that the execution is subscribed to, sorted; "*" is
+// any type.
 func (s *State) Listening(env *Env) []string {
 	m := &machine{State: s, env: env}
 	var types []string
@@ -38,7 +39,7 @@ func (s *State) Listening(env *Env) []string {
 		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
-		// One whose types cannot be computed was never listed.
+		// A task whose types cannot be computed has never subscribed.
 		if own, err := m.listenTypes(n); err == nil {
 			types = append(types, own...)
 		}

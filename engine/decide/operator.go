@@ -7,9 +7,9 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// onTimerChange takes in what an operator did to a timer: it was cancelled, moved, or
-// set again. That was done when the event was written, and is taken in whatever the
-// execution waits for. Without the name of an operator the event is none of these.
+// onTimerChange applies what an operator did to a timer: cancel, move, or set it again.
+// The change was made when the event was written, so it is applied whatever the execution
+// waits for. An event without the name of an operator is an error.
 func (m *machine) onTimerChange(e event.Event) (func(), error) {
 	var change event.TimerChange
 	if err := DecodeData(e, &change); err != nil {
@@ -22,7 +22,7 @@ func (m *machine) onTimerChange(e event.Event) (func(), error) {
 	return func() {
 		t := m.timer(change.TaskID, same)
 		if t == nil {
-			return // what it was set for has ended meanwhile
+			return // its task has already ended
 		}
 		m.forgetCancelled(*t)
 		if e.Type == event.TimerCancelled {
@@ -33,7 +33,8 @@ func (m *machine) onTimerChange(e event.Event) (func(), error) {
 	}, nil
 }
 
-// timer is one of those that the execution, or a run of a task, has set; nil if there is none such.
+// timer returns a timer that the execution, or a run of a task, waits for; nil if there is
+// none.
 func (m *machine) timer(id string, same func(event.Timer) bool) *event.Timer {
 	if m.Timeout != nil && same(*m.Timeout) {
 		return m.Timeout
@@ -46,8 +47,8 @@ func (m *machine) timer(id string, same func(event.Timer) bool) *event.Timer {
 	return nil
 }
 
-// onRestored takes in that the execution is listed as a listener again, or that a lost
-// request was sent again. It changes nothing but the history.
+// onRestored records that a lost subscription or request was restored. It changes only the
+// history.
 func (m *machine) onRestored(e event.Event) (func(), error) {
 	var restored event.Restored
 	return func() {}, DecodeData(e, &restored)

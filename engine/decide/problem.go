@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// ProblemOf is the problem that a task's error stands for, in its full form. An error
-// that is not the workflow's own comes back as it is.
+// ProblemOf returns the problem that a task's error stands for, in its published form. It
+// returns an error that is not the workflow's fault as it is.
 func (env *Env) ProblemOf(err error, ref string) (*event.Problem, error) {
 	var p *event.Problem
 	var missing *expr.MissingSecret
@@ -20,7 +20,7 @@ func (env *Env) ProblemOf(err error, ref string) (*event.Problem, error) {
 	return nil, err
 }
 
-// problemOf is the problem that an error stands for.
+// problemOf returns the problem that an error stands for.
 func problemOf(err error) *event.Problem {
 	if p, ok := errors.AsType[*event.Problem](err); ok {
 		return p
@@ -31,7 +31,7 @@ func problemOf(err error) *event.Problem {
 	return event.NewProblem(event.Expression, err.Error())
 }
 
-// invalid is the problem of data that its schema refuses.
+// invalid returns the problem of data that does not match its schema.
 func invalid(what string, err error) *event.Problem {
 	return event.NewProblem(event.Validation, what+" does not match its schema: "+err.Error())
 }

@@ -5,7 +5,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// ScopeOf is what the expressions of an active task see, nil if no such task is active.
+// ScopeOf returns the scope of the expressions of an active task, nil if no such task is
+// active.
 func (s *State) ScopeOf(env *Env, taskID string) *expr.Scope {
 	n := s.open[taskID]
 	if n == nil {
@@ -15,8 +16,8 @@ func (s *State) ScopeOf(env *Env, taskID string) *expr.Scope {
 	return m.scope(n, n.Input.V)
 }
 
-// Expects reports whether an event can mean something to the execution as it stands:
-// one about a task that is not active means nothing, or else the state is an old one.
+// Expects reports whether an event can affect the execution in its current state. An event
+// about a task that is not active cannot, unless the state is out of date.
 func (s *State) Expects(e event.Event) bool {
 	if e.Type != event.TaskCompleted && e.Type != event.TimerFired || e.Task == "" {
 		return true

@@ -9,7 +9,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Rebuild folds a whole history into the state that it led to.
+// Rebuild returns the state that a complete history leads to. It returns a Divergence if
+// the history does not follow from the definition.
 func Rebuild(env *Env, history []event.Event) (*State, error) {
 	s := New()
 	if err := s.Replay(env, history); err != nil {
@@ -21,11 +22,10 @@ func Rebuild(env *Env, history []event.Event) (*State, error) {
 	return s, nil
 }
 
-// Replay takes in more of a history, which may come in pieces. Events that
-// decisions made must be just those that deciding again makes; anything else is
-// a Divergence.
+// Replay applies the next part of a history. Events that decisions made must equal those
+// that are decided again; any other event is a Divergence.
 func (s *State) Replay(env *Env, history []event.Event) error {
-	var buffer Decision // that is used again: what was made is compared before more is
+	var buffer Decision // reused: a decision has been compared before the next one is made
 	for _, e := range history {
 		version := s.Version - int64(len(s.expected)) + 1
 		if len(s.expected) > 0 {
@@ -51,12 +51,12 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 	return nil
 }
 
-// Settled reports whether a replay stands between two transitions: all that the last
-// decision made has come.
+// Settled reports whether a replay is between two transitions: the history has confirmed
+// all events of the last decision.
 func (s *State) Settled() bool { return len(s.expected) == 0 }
 
-// abandoned takes in that an execution was given up, see Abort: what was under way
-// is what a retry begins again.
+// abandoned applies a failure that Abort recorded, so that a retry restarts the tasks that
+// were active. It reports false for any other event.
 func (s *State) abandoned(env *Env, e event.Event) bool {
 	var ended event.Ended
 	if e.Type != event.WorkflowFailed || s.Root == nil || DecodeData(e, &ended) != nil ||
@@ -71,19 +71,19 @@ func (s *State) abandoned(env *Env, e event.Event) bool {
 	return true
 }
 
-// Divergence is a history that does not follow from its definition.
+// Divergence is the error of a history that does not follow from its definition.
 type Divergence struct {
 	Version   int64
-	Want, Got event.Event // the zero Event where there is none
+	Want, Got event.Event // the zero Event if there is none
 }
 
-// Error says what differs.
 func (d *Divergence) Error() string {
 	return fmt.Sprintf("history diverges at version %d: decided %s %s, found %s %s",
 		d.Version, d.Want.Type, d.Want.Task, d.Got.Type, d.Got.Task)
 }
 
-// StartedWorkflow is which workflow an ExecutionStarted is for.
+// StartedWorkflow returns the id and the version of the workflow that an ExecutionStarted
+// starts.
 func StartedWorkflow(e event.Event) (id, version string, err error) {
 	started, err := startedOf(e)
 	if err != nil {
@@ -92,8 +92,8 @@ func StartedWorkflow(e event.Event) (id, version string, err error) {
 	return started.Namespace + "." + started.Name, started.Version, nil
 }
 
-// StartedRoot returns the outermost of the executions that began one another down to the
-// one that an ExecutionStarted begins; "" if no other has begun it.
+// StartedRoot returns the root of the tree of executions that an ExecutionStarted adds a
+// child to; "" if it starts a root.
 func StartedRoot(e event.Event) string {
 	started, err := startedOf(e)
 	if err != nil {
@@ -102,10 +102,10 @@ func StartedRoot(e event.Event) string {
 	return rootOf(e.Execution, started.Depth)
 }
 
-// RootOf is StartedRoot of an execution that has begun.
+// RootOf returns what StartedRoot does, for an execution that has started.
 func (s *State) RootOf() string { return rootOf(s.Execution, s.Depth) }
 
-// rootOf takes the numbers of children off an id.
+// rootOf removes the child numbers from an id.
 func rootOf(id string, depth int) string {
 	if depth == 0 {
 		return ""
@@ -120,5 +120,5 @@ func rootOf(id string, depth int) string {
 	return id
 }
 
-// EncodeProblem is a problem as JSON.
+// EncodeProblem returns a problem as JSON.
 func EncodeProblem(p *event.Problem) ([]byte, error) { return json.Marshal(p) }

@@ -7,13 +7,13 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Source is the source of the events that decisions make.
+// Source is the CloudEvents source of the events that decisions make.
 const Source = Prefix + "worker"
 
-// Prefix begins the sources of the engine's events.
+// Prefix begins the sources of all of the engine's events.
 const Prefix = "/flunq/"
 
-// event makes an event of this execution; its id tells the version it has in the history.
+// event returns an event of this execution. Its id contains its version in the history.
 func (m *machine) event(typ event.Type, task string, data []byte) event.Event {
 	return event.Event{
 		ID:     m.serial(),
@@ -22,19 +22,20 @@ func (m *machine) event(typ event.Type, task string, data []byte) event.Event {
 	}
 }
 
-// serials are the ids of events yet to come, cut from one text.
+// serials holds the ids of the next events, as substrings of one text: one allocation
+// makes several.
 type serials struct {
-	version int64 // of the first
+	version int64 // version of the first id
 	text    string
 }
 
-// How many ids are made at once, and how many where there are many.
+// The number of ids to make at once, in a short and in a long history.
 const (
 	fewIDs  = 4
 	manyIDs = 16
 )
 
-// serial is the id of the next entry of the history.
+// serial returns the id of the next entry of the history.
 func (m *machine) serial() string {
 	version := m.Version + 1
 	if m.ids.text == "" || m.ids.version != version {
@@ -78,7 +79,7 @@ func (m *machine) recordCancelled(n *Node) {
 	m.record(event.TaskCompleted, n.id, m.appendDuration(data, n))
 }
 
-// recordCompleted notes the end of a task, unless its own result in the history says it already.
+// recordCompleted records the end of a task, unless the history already has its result.
 func (m *machine) recordCompleted(n *Node, out any) {
 	if n.reported {
 		return
@@ -95,8 +96,8 @@ func (m *machine) recordFailed(n *Node, p *event.Problem) {
 	m.record(event.TaskCompleted, n.id, m.appendDuration(append(data, event.Encode(p)...), n))
 }
 
-// taskMembers begins a JSON object with the members that name a task, with room for
-// so many bytes behind them.
+// taskMembers begins a JSON object with the members that identify a task, and reserves
+// buffer bytes for more.
 func (m *machine) taskMembers(n *Node, buffer int) []byte {
 	const names = 48
 	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + buffer

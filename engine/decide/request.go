@@ -9,15 +9,15 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// table is what a request for a task needs, worked out once.
+// table caches what every request for a task contains.
 type table struct {
 	task   *dsl.Task
 	once   sync.Once
-	vars   []string // variables that its expressions use and the executor cannot know
+	vars   []string // variables that its expressions use and the executor cannot compute
 	config []byte   // the task as JSON
 }
 
-// prepared is the table once it is needed: most tasks are never requested.
+// prepared fills the table on first use: most tasks are never requested.
 func (tab *table) prepared() *table {
 	tab.once.Do(tab.prepare)
 	return tab
@@ -39,7 +39,7 @@ func (tab *table) prepare() {
 	slices.Sort(tab.vars)
 }
 
-// programs are the expressions of the part of a task that an executor carries out.
+// programs returns the expressions that an executor evaluates for a task.
 func programs(t *dsl.Task) []*expr.Program {
 	values := []*expr.Value{t.Set, t.Inject, t.Emit}
 	var out []*expr.Program
@@ -75,7 +75,7 @@ func authenticationValues(a *dsl.Authentication) []*expr.Value {
 	return []*expr.Value{a.Username, a.Password, a.Token}
 }
 
-// request sends the request for a task to the executors.
+// request publishes the request for a task to the executors.
 func (m *machine) request(n *Node, e event.Event) (err error) {
 	if e.Data, err = m.requested(n); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (m *machine) request(n *Node, e event.Event) (err error) {
 	return nil
 }
 
-// requested is the data of a request that goes out.
+// requested returns the data of the published request for a task.
 func (m *machine) requested(n *Node) ([]byte, error) {
 	tab := m.env.tables[n.task.Ref].prepared()
 	data := m.taskMembers(n, 256)
@@ -111,7 +111,7 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 	return m.d.arena.keep(append(data, '}')), nil
 }
 
-// onCompleted takes the result of a task that was requested.
+// onCompleted applies the result of a requested task.
 func (m *machine) onCompleted(e event.Event) (func(), error) {
 	n := m.open[e.Task]
 	if n == nil || !n.requestable() {
@@ -128,7 +128,7 @@ func (m *machine) onCompleted(e event.Event) (func(), error) {
 	return func() { m.result(n, c, output) }, nil
 }
 
-// requestable reports whether a task is done by an executor or a child execution.
+// requestable reports whether an executor or a child execution performs the task.
 func (n *Node) requestable() bool {
 	switch n.task.Kind {
 	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Emit, dsl.Inject:
@@ -142,7 +142,7 @@ func (n *Node) requestable() bool {
 	}
 }
 
-// result goes on with the result of a task.
+// result continues the execution with the result of a task.
 func (m *machine) result(n *Node, c event.Completed, output any) {
 	n.Inline, n.reported, n.failed, n.Child = false, true, !c.Success, ""
 	if !c.Success {

@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// FaultPoint is where a faulted execution stood: the task that failed and those
-// around it, outermost first, as they were.
+// FaultPoint is the point at which an execution faulted: the failed task and those around
+// it, outermost first, as they were.
 type FaultPoint struct {
 	Root  *Node           `json:"root"`
 	Chain []*Node         `json:"chain"`
@@ -16,9 +16,9 @@ type FaultPoint struct {
 	Seen  []string        `json:"seen,omitempty"`
 }
 
-// faultAt ends the execution as fault does, so that a retry can go on from the
-// innermost task of a chain. Of a fork the other branches are lost, so that it
-// begins again as a whole.
+// faultAt ends the execution as fault does, and remembers a chain of tasks so that a retry
+// can continue with the innermost. A fork in the chain restarts as a whole, since its
+// other branches are lost.
 func (m *machine) faultAt(chain []*Node, p *event.Problem, ref string) {
 	for i, n := range chain {
 		if n.task.Kind == dsl.Fork {
@@ -34,7 +34,8 @@ func (m *machine) faultAt(chain []*Node, p *event.Problem, ref string) {
 	m.Faulted = faulted
 }
 
-// causeChain are a task that failed and those inside that it failed of, outermost first.
+// causeChain returns a failed task and the inner tasks that caused its failure, outermost
+// first.
 func causeChain(n *Node) []*Node {
 	var chain []*Node
 	for ; n != nil; n = n.cause {
@@ -43,7 +44,7 @@ func causeChain(n *Node) []*Node {
 	return chain
 }
 
-// activeChain are the tasks that are active, outermost first, of a fork one branch.
+// activeChain returns the active tasks, outermost first, with one branch of each fork.
 func (m *machine) activeChain() []*Node {
 	var chain []*Node
 	for n := m.Root; len(n.Children) > 0; n = n.Children[0] {
@@ -52,9 +53,9 @@ func (m *machine) activeChain() []*Node {
 	return chain
 }
 
-// onRetried goes on with a faulted execution from the task that failed, which
-// begins again with the input and the $context that it had. The tasks around it
-// go on as they were; all their time limits begin anew.
+// onRetried continues a faulted execution with the failed task, which restarts with the
+// input and the $context that it had. The tasks around it continue as they were; all their
+// timeouts restart.
 func (m *machine) onRetried() func() {
 	if m.Status != Faulted || m.Faulted == nil {
 		return nil
@@ -79,7 +80,7 @@ func (m *machine) onRetried() func() {
 	}
 }
 
-// restart runs a task that failed once more.
+// restart runs a failed task once more.
 func (m *machine) restart(parent, failed *Node) {
 	if failed.ContextBefore != nil {
 		m.Context = failed.ContextBefore.Context
@@ -90,8 +91,8 @@ func (m *machine) restart(parent, failed *Node) {
 	}
 }
 
-// reactivate makes tasks active again, each inside the one before, and returns the
-// innermost; nil if one of them failed at that.
+// reactivate makes a chain of tasks active again, and returns the innermost; nil if one of
+// them failed.
 func (m *machine) reactivate(chain []*Node) *Node {
 	parent := m.Root
 	for _, n := range chain {
@@ -107,7 +108,8 @@ func (m *machine) reactivate(chain []*Node) *Node {
 	return parent
 }
 
-// restoreTimers sets the timers that bound a task with others inside, and listens again.
+// restoreTimers schedules the timeouts of a task that is active again, and renews its
+// subscription.
 func (m *machine) restoreTimers(n *Node) error {
 	if n.task.Timeout != nil {
 		if err := m.schedule(n, event.TimeoutTimer, "", n.task.Timeout); err != nil {

@@ -8,12 +8,12 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// setRun names the run of a node from where its parent stands. Iterations and
-// attempts are written as short as they can be without two runs sharing a name:
-// an ordinary task has neither, a loop adds its index, a list that was jumped
-// back in adds "r" and the lap (and then "r0" for each such list above that had
-// none), a function adds where it is called, a try adds its retries (and then "0"
-// likewise).
+// setRun derives the run of a node from its parent's. Iterations and attempts are as short
+// as possible while every run keeps a unique name. An ordinary task has neither. A loop
+// adds its index. A list that a task jumped back in adds "r" and the number of jumps,
+// preceded by "r0" for each enclosing list without jumps. A function adds the place of its
+// call. A try adds its number of retries, preceded by "0" for each enclosing try without
+// retries.
 func (n *Node) setRun() {
 	p := n.parent
 	n.Run.Ref = n.task.Ref
@@ -45,7 +45,7 @@ func (n *Node) setRun() {
 	n.setIteration(text)
 }
 
-// segment begins another one of a path.
+// segment appends the separator of a path, unless the path is empty.
 func segment(path []byte) []byte {
 	if len(path) == 0 {
 		return path
@@ -53,10 +53,10 @@ func segment(path []byte) []byte {
 	return append(path, '.')
 }
 
-// setIteration gives the run its iteration, and its id.
+// setIteration sets the iteration of the run, and the id.
 func (n *Node) setIteration(iteration []byte) {
 	if len(iteration) > len(n.parent.Run.Iteration) {
-		// One text is both.
+		// One allocation holds both texts.
 		var buffer [256]byte
 		id := append(append(append(buffer[:0], event.EscapeRef(n.Run.Ref)...), '#'), iteration...)
 		n.id = string(id)
@@ -68,8 +68,8 @@ func (n *Node) setIteration(iteration []byte) {
 	n.id = n.Run.String()
 }
 
-// markRetried tells the run of a task that is retried from its run before, and with it
-// the runs of all tasks inside.
+// markRetried gives a retried task, and thus all tasks inside it, run names that differ
+// from those of the first try.
 func (n *Node) markRetried(again string) {
 	if again != "" {
 		n.Run.Attempt = join(n.Run.Attempt, again)

@@ -9,28 +9,28 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// RuntimeName is $runtime.name.
+// RuntimeName is the value of $runtime.name.
 const RuntimeName = "flunq"
 
-// view is what the expressions of one task may see.
+// view is the scope of one task's expressions.
 type view struct {
 	expr.Scope
 
 	m         *machine
 	n         *Node
-	raw       any  // output as it came, once there is one
+	raw       any  // raw output, once there is one
 	out       *any // output after output.as, once there is one
 	hasOutput bool
 }
 
-// scope is what the expressions around a task see: dot is the value they work on.
+// scope returns the scope of the expressions of a task, with dot as their input.
 func (m *machine) scope(n *Node, dot any) *expr.Scope {
 	v := &view{Scope: expr.Scope{Dot: dot, Now: m.Now}, m: m, n: n}
 	v.Var = v.value
 	return &v.Scope
 }
 
-// outputScope is the scope of output.as (out is nil) and of export.as.
+// outputScope returns the scope of output.as, if out is nil, or of export.as.
 func (m *machine) outputScope(n *Node, raw any, out *any) *expr.Scope {
 	v := &view{Scope: expr.Scope{Dot: raw, Now: m.Now}, m: m, n: n, raw: raw, out: out, hasOutput: true}
 	v.Var = v.value
@@ -40,8 +40,8 @@ func (m *machine) outputScope(n *Node, raw any, out *any) *expr.Scope {
 	return &v.Scope
 }
 
-// value finds a variable. That it may be named here was checked when the
-// document was read; a name without a value is therefore the engine's fault.
+// value returns the value of a variable. The parser has checked that the variable may be
+// used here, so a missing value is the engine's fault.
 func (v *view) value(name string) (any, error) {
 	for n := v.n; n != nil; n = n.parent {
 		if bound, ok := n.Vars.find(name); ok {
@@ -69,7 +69,7 @@ func (v *view) value(name string) (any, error) {
 	}
 }
 
-// constant finds the variables that are the same for all executions of an Env.
+// constant returns the variables that are the same for all executions of an Env.
 func (env *Env) constant(name string) (any, error) {
 	switch name {
 	case "secrets":
@@ -84,7 +84,7 @@ func (env *Env) constant(name string) (any, error) {
 	}
 }
 
-// task is $task.
+// task returns the value of $task.
 func (v *view) task() map[string]any {
 	t := map[string]any{
 		"name":       v.n.task.Name,
@@ -99,7 +99,7 @@ func (v *view) task() map[string]any {
 	return t
 }
 
-// workflow is $workflow.
+// workflow returns the value of $workflow.
 func (m *machine) workflow() map[string]any {
 	return map[string]any{
 		"id":         m.Execution,
@@ -109,7 +109,8 @@ func (m *machine) workflow() map[string]any {
 	}
 }
 
-// authorization is $authorization: what the task's own authentication yields.
+// authorization returns the value of $authorization: the result of the task's own
+// authentication policy.
 func (v *view) authorization() (any, error) {
 	auth := authenticationOf(v.n.task)
 	if auth == nil {
@@ -127,7 +128,7 @@ func authorization(auth *dsl.Authentication, s *expr.Scope) (any, error) {
 	return map[string]any{"scheme": scheme, "parameter": parameter}, nil
 }
 
-// authenticationOf is the authentication of a call, nil for all else.
+// authenticationOf returns the authentication policy of a call, nil for any other task.
 func authenticationOf(t *dsl.Task) *dsl.Authentication {
 	switch {
 	case t.Call == nil:
@@ -141,7 +142,7 @@ func authenticationOf(t *dsl.Task) *dsl.Authentication {
 	}
 }
 
-// dateTime is a moment as expressions see it.
+// dateTime returns a time in the form that expressions see.
 func dateTime(t time.Time) map[string]any {
 	return map[string]any{
 		"iso8601": t.UTC().Format(time.RFC3339Nano),
@@ -149,7 +150,8 @@ func dateTime(t time.Time) map[string]any {
 	}
 }
 
-// contextOf is $context as a task sees it: that of the innermost branch around it.
+// contextOf returns $context as a task sees it: that of the innermost fork branch around
+// it, else the execution's.
 func (m *machine) contextOf(n *Node) any {
 	for ; n != nil; n = n.parent {
 		if n.OwnContext != nil {
@@ -159,7 +161,7 @@ func (m *machine) contextOf(n *Node) any {
 	return m.Context.V
 }
 
-// setContext replaces $context as the tasks around n see it.
+// setContext replaces $context for n and the tasks that share it.
 func (m *machine) setContext(n *Node, context any) {
 	for a := n; a != nil; a = a.parent {
 		if a.OwnContext != nil {
@@ -175,8 +177,8 @@ func (m *machine) setContext(n *Node, context any) {
 	m.Context.V = context
 }
 
-// RequestScope is the scope of a task's own expressions as the executor sees
-// it: with the variables that came with the request.
+// RequestScope returns the scope of a task's expressions in the executor, with the
+// variables of the request.
 func (env *Env) RequestScope(t *dsl.Task, r event.Requested, now time.Time) (*expr.Scope, error) {
 	input, err := decodeOr(r.Input, nil)
 	if err != nil {
@@ -210,7 +212,7 @@ func (env *Env) RequestScope(t *dsl.Task, r event.Requested, now time.Time) (*ex
 	return s, nil
 }
 
-// decodeOr reads JSON, or gives the value for none.
+// decodeOr decodes JSON. For an empty src it returns none.
 func decodeOr(src []byte, none any) (any, error) {
 	if len(src) == 0 {
 		return none, nil

@@ -7,13 +7,13 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// snapshotHead begins every snapshot. Its number changes with the form of a State: whoever
-// reads a snapshot of another form rebuilds the state from the history instead.
-// Format 1 had no number, and the names of the fields in Go.
+// snapshotHead begins every snapshot. Its number changes with the form of a State: a
+// reader that finds another number rebuilds the state from the history. Format 1 had no
+// number and used Go's field names.
 const snapshotHead = `{"format":2,`
 
-// Snapshot is the state as JSON, for Restore. What may be large is written by hand:
-// encoding/json would go through all of it once more.
+// Snapshot encodes the state as JSON, for Restore. It writes the large values itself:
+// encoding/json would validate and compact them a second time.
 func (s *State) Snapshot() ([]byte, error) {
 	light := *s
 	light.Input, light.Context, light.Output, light.Root = Data{}, Data{}, Data{}, nil
@@ -33,7 +33,7 @@ func (s *State) Snapshot() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// appendData writes a value, unless it is null.
+// appendData appends a member, unless its value is null.
 func appendData(out []byte, name string, d Data) []byte {
 	if d.V == nil {
 		return out
@@ -41,7 +41,7 @@ func appendData(out []byte, name string, d Data) []byte {
 	return expr.AppendJSON(append(out, name...), d.V)
 }
 
-// appendNode writes a task and those inside.
+// appendNode appends a node and its children.
 func appendNode(out []byte, n *Node) ([]byte, error) {
 	light := *n
 	light.Raw, light.Input, light.Children, light.For = Data{}, Data{}, nil, nil

@@ -10,10 +10,9 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Status is the phase of an execution, in the specification's words.
+// Status is the phase of an execution, named as in the specification.
 type Status string
 
-// The phases of an execution.
 const (
 	Pending   Status = "pending"
 	Running   Status = "running"
@@ -24,105 +23,105 @@ const (
 	Completed Status = "completed"
 )
 
-// Ended reports whether nothing can happen any more.
+// Ended reports whether the execution is over. A faulted one may still be retried.
 func (s Status) Ended() bool { return s == Cancelled || s == Faulted || s == Completed }
 
-// Data is a JSON value within a State. It is shared, and never changed in place.
+// Data is a JSON value within a State. It is shared, and must not be modified in place.
 type Data struct{ V any }
 
-// MarshalJSON writes the value.
+// MarshalJSON encodes the value.
 func (d Data) MarshalJSON() ([]byte, error) { return expr.Encode(d.V), nil }
 
-// UnmarshalJSON reads the value.
+// UnmarshalJSON decodes the value.
 func (d *Data) UnmarshalJSON(src []byte) (err error) {
 	d.V, err = expr.Decode(src)
 	return err
 }
 
-// State is where an execution stands. It follows from its history alone: Rebuild
-// gives the same. Its JSON form is what Redis keeps as a snapshot: another form is
-// another number in snapshotHead.
+// State is the current state of an execution. It is derived from the history alone:
+// Rebuild returns an equal one. Its JSON form is stored in Redis as a snapshot; a change
+// of the form needs a new number in snapshotHead.
 type State struct {
 	Tenant     string               `json:"tenant"`
 	Workflow   string               `json:"workflow"`
 	Execution  string               `json:"execution"`
-	Version    int64                `json:"version"`         // entries in the history
-	Bytes      int                  `json:"bytes,omitempty"` // of their data
+	Version    int64                `json:"version"`         // number of history entries
+	Bytes      int                  `json:"bytes,omitempty"` // total size of their data
 	Status     Status               `json:"status"`
-	Now        time.Time            `json:"now"` // of the last event
+	Now        time.Time            `json:"now"` // time of the last event
 	StartedAt  time.Time            `json:"started_at"`
-	Input      Data                 `json:"input,omitzero"` // as it came
+	Input      Data                 `json:"input,omitzero"` // as received
 	Context    Data                 `json:"context,omitzero"`
 	Root       *Node                `json:"root,omitempty"`
-	Tasks      int                  `json:"tasks"`    // started so far
-	Children   int                  `json:"children"` // executions started so far
+	Tasks      int                  `json:"tasks"`    // tasks started so far
+	Children   int                  `json:"children"` // child executions started so far
 	Parent     string               `json:"parent,omitempty"`
 	ParentTask string               `json:"parent_task,omitempty"`
 	Depth      int                  `json:"depth,omitempty"`
-	Nonce      string               `json:"nonce,omitempty"`          // in the idempotency keys of its calls
-	History    *event.HistoryLimits `json:"history_limits,omitempty"` // nil: the defaults
+	Nonce      string               `json:"nonce,omitempty"`          // part of the idempotency keys of its calls
+	History    *event.HistoryLimits `json:"history_limits,omitempty"` // nil means the defaults
 
-	Keys            map[string]Data     `json:"keys,omitempty"`             // values of correlation keys
-	Seen            []string            `json:"seen,omitempty"`             // the last events consumed from outside
-	Timeout         *event.Timer        `json:"timeout,omitempty"`          // of the whole execution
-	CancelledTimers []event.TimerChange `json:"cancelled_timers,omitempty"` // those it waits for that an operator has cancelled
+	Keys            map[string]Data     `json:"keys,omitempty"`             // correlation keys with their values
+	Seen            []string            `json:"seen,omitempty"`             // ids of the last events consumed from outside
+	Timeout         *event.Timer        `json:"timeout,omitempty"`          // timeout of the whole execution
+	CancelledTimers []event.TimerChange `json:"cancelled_timers,omitempty"` // awaited timers that an operator cancelled
 
-	Paused   bool          `json:"suspended,omitempty"` // suspended: nothing begins
-	Deferred []event.Event `json:"deferred,omitempty"`  // what came meanwhile, in order
-	Faulted  *FaultPoint   `json:"faulted,omitempty"`   // once faulted: where it goes on if it is retried
-	Retried  int           `json:"retried,omitempty"`   // how often it was
+	Paused   bool          `json:"suspended,omitempty"` // while suspended, no task starts
+	Deferred []event.Event `json:"deferred,omitempty"`  // events that arrived while suspended, in order
+	Faulted  *FaultPoint   `json:"faulted,omitempty"`   // once faulted: where a retry continues
+	Retried  int           `json:"retried,omitempty"`   // number of retries
 
-	Output Data           `json:"output,omitzero"` // once completed
-	Error  *event.Problem `json:"error,omitempty"` // once faulted
+	Output Data           `json:"output,omitzero"` // set once completed
+	Error  *event.Problem `json:"error,omitempty"` // set once faulted
 
-	open     map[string]*Node // active tasks by task id
-	inline   []*Node          // to be computed, in order
-	expected []event.Event    // by the last decision of a replay, not compared yet
-	reused   *machine         // between transitions
+	open     map[string]*Node // active tasks by id
+	inline   []*Node          // tasks that Advance has still to compute, in order
+	expected []event.Event    // during a replay: events the last decision made and the history has not confirmed yet
+	reused   *machine         // the machine that all transitions share
 }
 
-// Node is an active task: one that has begun and not ended.
+// Node is an active task: one that has started and not ended.
 type Node struct {
 	Run           event.Run     `json:"run"`
 	StartedAt     time.Time     `json:"started_at"`
-	Raw           Data          `json:"raw,omitzero"`   // input as it came
+	Raw           Data          `json:"raw,omitzero"`   // input as received
 	Input         Data          `json:"input,omitzero"` // input after input.from
 	Timers        []event.Timer `json:"timers,omitempty"`
 	Children      []*Node       `json:"children,omitempty"`
-	Vars          bindings      `json:"variables,omitempty"`      // bound for the tasks inside
-	OwnContext    *ContextValue `json:"own_context,omitempty"`    // $context of a branch of a fork
-	ContextBefore *ContextValue `json:"context_before,omitempty"` // $context as the task found it, once it has changed
+	Vars          bindings      `json:"variables,omitempty"`      // variables for the tasks inside
+	OwnContext    *ContextValue `json:"own_context,omitempty"`    // own $context of a fork's branch
+	ContextBefore *ContextValue `json:"context_before,omitempty"` // $context before the task first changed it
 
-	At           int `json:"at,omitempty"`            // index of the current task in a list, of the branch in a fork
-	Visit        int `json:"visit,omitempty"`         // jumps back in a list
-	SkippedLists int `json:"skipped_lists,omitempty"` // lists without laps above, see Run
-	SkippedTries int `json:"skipped_tries,omitempty"` // tries without retries above, see Run
+	At           int `json:"at,omitempty"`            // index of the current task of a list
+	Visit        int `json:"visit,omitempty"`         // number of jumps back in the list
+	SkippedLists int `json:"skipped_lists,omitempty"` // enclosing lists without such jumps, see setRun
+	SkippedTries int `json:"skipped_tries,omitempty"` // enclosing tries without retries, see setRun
 
 	For    *forState    `json:"for,omitempty"`
 	Fork   *forkState   `json:"fork,omitempty"`
 	Try    *tryState    `json:"try,omitempty"`
 	Listen *listenState `json:"listen,omitempty"`
-	Child  string       `json:"child,omitempty"`  // execution that a run task waits for
-	Inline bool         `json:"inline,omitempty"` // to be computed by the worker itself
+	Child  string       `json:"child,omitempty"`  // child execution that a run task waits for
+	Inline bool         `json:"inline,omitempty"` // the worker computes the task itself, in Advance
 
-	// The history has the task's own result, and whether it was a failure.
+	// The history already has the task's own result, and it was a failure.
 	reported, failed bool
 
 	closed bool
 	task   *dsl.Task
 	parent *Node
-	id     string // Run as text
-	cause  *Node  // the task inside that it failed of, nil if the problem was its own
+	id     string // Run.String()
+	cause  *Node  // the inner task whose failure it passes on, nil if the problem is its own
 }
 
-// ContextValue is a $context where there may be none: null is one, too.
+// ContextValue is a $context that may be absent: a null $context is a value, too.
 type ContextValue struct {
 	Context Data `json:"context"`
 }
 
-// Restore reads a Snapshot of an execution of env's definition. Of none, and of one in
-// another format, it is the state before the history, Version 0, from which Replay
-// rebuilds it.
+// Restore decodes a Snapshot of an execution of env's definition. For an empty snapshot,
+// or one in another format, it returns a state at Version 0, from which Replay rebuilds
+// the execution.
 func Restore(env *Env, snapshot []byte) (*State, error) {
 	if !bytes.HasPrefix(snapshot, []byte(snapshotHead)) {
 		return New(), nil
@@ -149,7 +148,7 @@ func Restore(env *Env, snapshot []byte) (*State, error) {
 	return s, nil
 }
 
-// adopt ties a restored node to its task and parent.
+// adopt links a restored node to its task and parent.
 func (s *State) adopt(env *Env, parent, n *Node) {
 	n.parent = parent
 	n.task = env.def.Task(n.Run.Ref)
@@ -163,7 +162,7 @@ func (s *State) adopt(env *Env, parent, n *Node) {
 	}
 }
 
-// Open are the active tasks, outermost first.
+// Open returns the active tasks, each before those inside it.
 func (s *State) Open() []*Node {
 	var out []*Node
 	var walk func(*Node)
@@ -179,10 +178,10 @@ func (s *State) Open() []*Node {
 	return out
 }
 
-// Task is what the node runs.
+// Task returns the definition of the task that the node runs.
 func (n *Node) Task() *dsl.Task { return n.task }
 
-// Awaits says what an execution waits for, a line for each task that waits.
+// Awaits describes what an execution waits for, a line for each waiting task.
 func (s *State) Awaits() []string {
 	var out []string
 	if s.Paused {

@@ -9,14 +9,14 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Needs is what has to be there so that an execution goes on.
+// Needs is what must exist for an execution to continue.
 type Needs struct {
-	Timers   []event.Timer // due as far as the execution knows: an operator may have moved them
-	Listen   []string      // types of events that it has to be listed for
-	Children []string      // executions that it waits for
+	Timers   []event.Timer // as the execution scheduled them: an operator may have moved them
+	Listen   []string      // event types that it must be subscribed to
+	Children []string      // child executions that it waits for
 }
 
-// Needs returns what the execution needs where it stands.
+// Needs returns what the execution needs in its current state.
 func (s *State) Needs(env *Env) (needs Needs) {
 	if s.Timeout != nil {
 		needs.Timers = append(needs.Timers, *s.Timeout)
@@ -28,7 +28,7 @@ func (s *State) Needs(env *Env) (needs Needs) {
 			needs.Children = append(needs.Children, n.Child)
 		}
 	}
-	for _, e := range s.Deferred { // it has come, and is taken when the execution is resumed
+	for _, e := range s.Deferred { // it has arrived, and is applied when the execution is resumed
 		if fired, err := firedOf(e); e.Type == event.TimerFired && err == nil {
 			needs.Timers = slices.DeleteFunc(needs.Timers, func(t event.Timer) bool { return sameTimer(t, fired.Timer) })
 		}
@@ -38,7 +38,7 @@ func (s *State) Needs(env *Env) (needs Needs) {
 	return needs
 }
 
-// listens are the types of events that a task has to be told of.
+// listens returns the event types that a task must be subscribed to.
 func (s *State) listens(env *Env, n *Node) []string {
 	if n.Listen == nil || n.Listen.Stopped {
 		return nil
@@ -51,8 +51,8 @@ func (s *State) listens(env *Env, n *Node) []string {
 	return types
 }
 
-// Requests returns the requests of the tasks that executors have been asked for and that
-// have no result yet, as they would be sent now.
+// Requests returns the requests of the tasks that await a result from an executor, as they
+// would be sent now.
 func (s *State) Requests(env *Env) (all []event.Event, err error) {
 	m := &machine{State: s, env: env, d: &Decision{}}
 	for _, n := range s.Open() {
@@ -70,16 +70,16 @@ func (s *State) Requests(env *Env) (all []event.Event, err error) {
 	return all, nil
 }
 
-// Requested reports whether there is a task that executors have been asked for and that
-// has no result yet. Of one that is suspended it is not known: results are held.
+// Requested reports whether a task awaits a result from an executor. It is false while
+// suspended, when results are deferred.
 func (s *State) Requested() bool {
 	return !s.Paused && slices.ContainsFunc(s.Open(), (*Node).requested)
 }
 
 func (n *Node) requested() bool { return n.Child == "" && !n.Inline && n.requestable() }
 
-// CancelledBy is the operator who has cancelled a timer that the execution waits for;
-// "" if none has.
+// CancelledBy returns the operator who cancelled a timer that the execution waits for; ""
+// if none did.
 func (s *State) CancelledBy(t event.Timer) string {
 	for _, gone := range s.CancelledTimers {
 		if sameTimer(gone.Timer, t) {
@@ -89,18 +89,18 @@ func (s *State) CancelledBy(t event.Timer) string {
 	return ""
 }
 
-// Present says what of an execution's needs is there.
+// Present tells which of an execution's needs exist.
 type Present struct {
 	Timer     func(event.Timer) bool
 	Listed    func(eventType string) bool
 	Child     func(id string) bool
-	Performed bool // executors and workers have what they were asked for
-	Resumed   bool // a suspended execution is looked at as if it were resumed
+	Performed bool // executors and workers have all requests
+	Resumed   bool // examine a suspended execution as if it were resumed
 }
 
-// Stuck says, a line for each, which tasks nothing will ever end: neither what they wait
-// for, nor a time limit of theirs or around them, nor another branch of a fork that
-// competes. There are none in an execution that is suspended.
+// Stuck describes, a line for each, the tasks that nothing will ever end: neither what
+// they wait for, nor a timeout of theirs or of an enclosing task, nor a competing branch
+// of a fork. It returns nothing for a suspended execution, unless has.Resumed.
 func (s *State) Stuck(env *Env, has Present) []string {
 	if s.Paused && !has.Resumed || s.Root == nil || s.Timeout != nil && has.Timer(*s.Timeout) {
 		return nil
@@ -109,26 +109,26 @@ func (s *State) Stuck(env *Env, has Present) []string {
 	return l.inside(s.Root)
 }
 
-// stuckFinder looks for tasks that nothing will end.
+// stuckFinder finds tasks that nothing will end.
 type stuckFinder struct {
 	*State
 	env *Env
 	has Present
 }
 
-// inside looks at the tasks that a task holds.
+// inside examines the children of a task.
 func (l *stuckFinder) inside(n *Node) (all []string) {
 	for _, child := range n.Children {
 		stuck := l.at(child)
 		if len(stuck) == 0 && n.Fork != nil && n.task.Fork.Compete {
-			return nil // this branch ends it
+			return nil // this branch ends the fork
 		}
 		all = append(all, stuck...)
 	}
 	return all
 }
 
-// at looks at a task and those inside.
+// at examines a task and those inside it.
 func (l *stuckFinder) at(n *Node) []string {
 	if slices.ContainsFunc(n.Timers, func(t event.Timer) bool { return t.Kind == event.TimeoutTimer && l.has.Timer(t) }) {
 		return nil
@@ -140,7 +140,7 @@ func (l *stuckFinder) at(n *Node) []string {
 	return append(own, l.inside(n)...)
 }
 
-// waits says what a task itself waits for and will not get; "" if there is nothing.
+// waits describes what a task itself waits for in vain; "" if there is nothing.
 func (l *stuckFinder) waits(n *Node) string {
 	for _, t := range n.Timers {
 		if t.Kind == event.TimeoutTimer || l.has.Timer(t) {
@@ -170,7 +170,7 @@ func (l *stuckFinder) waits(n *Node) string {
 	}
 }
 
-// events names types of events.
+// events lists event types in a sentence.
 func events(types []string) string {
 	if slices.Contains(types, "*") {
 		return "events"

@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// onSuspended keeps tasks from beginning. Those under way may end.
+// onSuspended prevents tasks from starting. Active ones may end.
 func (m *machine) onSuspended() func() {
 	if m.Paused {
 		return nil
@@ -14,8 +14,8 @@ func (m *machine) onSuspended() func() {
 	return func() { m.Paused = true }
 }
 
-// deferEvent puts an event off that means something now, until the execution goes on;
-// nil if it is held already.
+// deferEvent stores an event that has an effect until the execution is resumed. It returns
+// nil if the event is stored already.
 func (m *machine) deferEvent(e event.Event) func() {
 	if slices.ContainsFunc(m.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
 		return nil
@@ -23,8 +23,8 @@ func (m *machine) deferEvent(e event.Event) func() {
 	return func() { m.Deferred = append(m.Deferred, e) }
 }
 
-// onResumed goes on with what was held, in its order. What has lost its meaning
-// by its turn does nothing.
+// onResumed applies the deferred events in order. An event that no longer has an effect is
+// skipped.
 func (m *machine) onResumed() func() {
 	if !m.Paused {
 		return nil
@@ -33,7 +33,7 @@ func (m *machine) onResumed() func() {
 		deferred := m.Deferred
 		m.Paused, m.Deferred = false, nil
 		for _, e := range deferred {
-			// It could be read when it was held, so there is no error now.
+			// It was decoded when it was deferred, so there is no error now.
 			if take, err := m.progress(e); err == nil && take != nil {
 				take()
 				m.run()

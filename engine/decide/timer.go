@@ -11,13 +11,13 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Keys of the timers that a task may have besides its first of a kind.
+// Keys of the timers that a task may have in addition to the first of a kind.
 const (
 	attemptKey = "attempt" // timeout of one attempt of a try
 	overallKey = "overall" // timeout of all attempts together
 )
 
-// schedule sets a timer for a task, after a duration that a value yields.
+// schedule sets a timer for a task, after the duration that a value yields.
 func (m *machine) schedule(n *Node, kind event.TimerKind, key string, duration *expr.Value) error {
 	d, err := m.duration(n, duration)
 	if err != nil {
@@ -50,12 +50,12 @@ func (m *machine) scheduleAt(n *Node, kind event.TimerKind, key string, at time.
 	m.announce(event.TimerScheduled, t)
 }
 
-// announce tells the timer service about a timer.
+// announce records a timer event and publishes it for the timer service.
 func (m *machine) announce(typ event.Type, t event.Timer) {
 	m.d.Publish = append(m.d.Publish, m.record(typ, t.TaskID, event.EncodeTimer(&t)))
 }
 
-// cancelTimers takes back all timers of a task.
+// cancelTimers cancels all timers of a task.
 func (m *machine) cancelTimers(n *Node) {
 	for _, t := range n.Timers {
 		m.cancelTimer(t)
@@ -63,7 +63,7 @@ func (m *machine) cancelTimers(n *Node) {
 	n.Timers = nil
 }
 
-// cancelTimer takes back a timer, unless an operator has done so.
+// cancelTimer cancels a timer, unless an operator has done so.
 func (m *machine) cancelTimer(t event.Timer) {
 	if len(m.CancelledTimers) > 0 {
 		if i := slices.IndexFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) }); i >= 0 {
@@ -71,12 +71,12 @@ func (m *machine) cancelTimer(t event.Timer) {
 			return
 		}
 	}
-	t.MovedTo = time.Time{} // it is found by what it was set for
+	t.MovedTo = time.Time{} // it is identified by its original time
 	m.d.Cancel = append(m.d.Cancel, t)
 	m.announce(event.TimerCancelled, t)
 }
 
-// cancelKind takes back one timer of a task, if it has it.
+// cancelKind cancels the timer of a task with this kind and key, if there is one.
 func (m *machine) cancelKind(n *Node, kind event.TimerKind, key string) {
 	n.Timers = slices.DeleteFunc(n.Timers, func(t event.Timer) bool {
 		if t.Kind != kind || t.Key != key {
@@ -87,8 +87,8 @@ func (m *machine) cancelKind(n *Node, kind event.TimerKind, key string) {
 	})
 }
 
-// onFired takes a timer that has fired. One that was taken back, or set
-// again for another time, means nothing.
+// onFired applies a timer that has fired. A timer that was cancelled, or set again for
+// another time, has no effect.
 func (m *machine) onFired(e event.Event) (func(), error) {
 	fired, err := firedOf(e)
 	if err != nil {
@@ -117,12 +117,13 @@ func (m *machine) onFired(e event.Event) (func(), error) {
 	}, nil
 }
 
-// forgetCancelled forgets that an operator has cancelled a timer: it was set again, or has fired.
+// forgetCancelled removes a timer from those that an operator cancelled: it was set again,
+// or has fired.
 func (m *machine) forgetCancelled(t event.Timer) {
 	m.CancelledTimers = slices.DeleteFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) })
 }
 
-// firedOf is what TimerFired says.
+// firedOf decodes the data of a TimerFired.
 func firedOf(e event.Event) (event.Fired, error) {
 	if fired, quick := event.ScanFired(string(e.Data)); quick {
 		return fired, nil
@@ -136,7 +137,7 @@ func sameTimer(a, b event.Timer) bool {
 	return a.TaskID == b.TaskID && a.Kind == b.Kind && a.Key == b.Key && a.FireAt.Equal(b.FireAt)
 }
 
-// elapse does what a timer was set for, now that it has fired.
+// elapse does what a fired timer was set for.
 func (m *machine) elapse(n *Node, t event.Timer, fired event.Fired) {
 	switch {
 	case t.Kind == event.WaitTimer:
@@ -150,8 +151,8 @@ func (m *machine) elapse(n *Node, t event.Timer, fired event.Fired) {
 	}
 }
 
-// timedOut says in which time a task did not end: that of its timeout, unless an operator
-// fired the timeout or moved it.
+// timedOut describes the timeout of a task that did not end in time, and whether an
+// operator fired or moved it.
 func timedOut(t event.Timer, fired event.Fired) string {
 	limit := time.Duration(t.DurationMS) * time.Millisecond
 	switch {
@@ -164,8 +165,8 @@ func timedOut(t event.Timer, fired event.Fired) string {
 	}
 }
 
-// jitter is a time between from and to that spreads retries out, and is the
-// same whenever it is asked for the same run.
+// jitter returns a duration between from and to that spreads retries out. It is the same
+// for the same seed.
 func jitter(seed string, from, to time.Duration) time.Duration {
 	if to <= from {
 		return from

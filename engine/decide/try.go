@@ -11,10 +11,10 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// tryState is where a try stands.
+// tryState is the progress of a try.
 type tryState struct {
 	Retries  int  `json:"retries"`
-	Catching bool `json:"catching"` // the handler runs
+	Catching bool `json:"catching"` // catch.do is running
 	Over     bool `json:"over"`     // the time for all attempts is up
 }
 
@@ -27,7 +27,7 @@ func (m *machine) beginTry(n *Node) error {
 	return nil
 }
 
-// limitTry sets the timer of all attempts together.
+// limitTry schedules the timeout of all attempts together.
 func (m *machine) limitTry(n *Node) error {
 	if r := n.task.Try.Catch.Retry; r != nil && r.Duration != nil {
 		return m.schedule(n, event.TimeoutTimer, overallKey, r.Duration)
@@ -35,7 +35,7 @@ func (m *machine) limitTry(n *Node) error {
 	return nil
 }
 
-// limitAttempt sets the timer of one attempt.
+// limitAttempt schedules the timeout of one attempt.
 func (m *machine) limitAttempt(n *Node) error {
 	if r := n.task.Try.Catch.Retry; r != nil && r.AttemptDuration != nil {
 		return m.schedule(n, event.TimeoutTimer, attemptKey, r.AttemptDuration)
@@ -69,14 +69,14 @@ func (m *machine) attemptTimedOut(n *Node, key string) {
 	m.caught(n, m.env.Publishable(event.NewProblem(event.Timeout, detail), n.task.Ref))
 }
 
-// dropChildren cancels what runs inside a task.
+// dropChildren cancels the tasks inside a task.
 func (m *machine) dropChildren(n *Node) {
 	for len(n.Children) > 0 {
 		m.cancel(n.Children[0])
 	}
 }
 
-// caught deals with a failure of the body: retry, handle, or pass it on.
+// caught handles a failure of the body: it retries, runs the handler, or fails the try.
 func (m *machine) caught(n *Node, p *event.Problem) {
 	m.cancelKind(n, event.TimeoutTimer, attemptKey)
 	c := n.task.Try.Catch
@@ -106,7 +106,7 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 	m.handle(n, failure)
 }
 
-// handle runs what catch.do says, with the error in its variable.
+// handle runs catch.do, with the error in its variable.
 func (m *machine) handle(n *Node, failure map[string]any) {
 	c := n.task.Try.Catch
 	m.cancelKind(n, event.TimeoutTimer, overallKey)
@@ -150,8 +150,8 @@ func (m *machine) conditions(n *Node, when, exceptWhen *expr.Program, failure ma
 	return true, nil
 }
 
-// matchesProblem compares one member of an error filter; all spellings of a
-// standard type are equal.
+// matchesProblem compares one member of an error filter. All spellings of a standard type
+// are equal.
 func matchesProblem(p *event.Problem, name string, want any) bool {
 	switch name {
 	case "type":
@@ -170,7 +170,7 @@ func matchesProblem(p *event.Problem, name string, want any) bool {
 	}
 }
 
-// problemValue is a problem as expressions see it.
+// problemValue returns a problem in the form that expressions see.
 func problemValue(p *event.Problem) map[string]any {
 	out := map[string]any{"type": p.Type, "status": p.Status}
 	if p.Title != "" {
@@ -185,7 +185,8 @@ func problemValue(p *event.Problem) map[string]any {
 	return out
 }
 
-// withDetails is a failure with its detail under the name, too, that some runtimes give it.
+// withDetails returns a copy of a failure whose detail is also in "details", the name that
+// some runtimes use.
 func withDetails(failure map[string]any) map[string]any {
 	out := maps.Clone(failure)
 	if detail, ok := out["detail"]; ok {
@@ -194,7 +195,7 @@ func withDetails(failure map[string]any) map[string]any {
 	return out
 }
 
-// retry begins another attempt, now or after a delay, unless the policy forbids it.
+// retry starts another attempt, now or after a delay, unless the policy forbids it.
 func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (again bool, err error) {
 	r := c.Retry
 	if n.Try.Over || r.AttemptCount > 0 && n.Try.Retries >= r.AttemptCount {
@@ -221,8 +222,8 @@ func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (again boo
 	return true, nil
 }
 
-// retryAt is when the next attempt begins: after the delay, which grows with the
-// attempts as the backoff says, and a jitter.
+// retryAt returns when the next attempt starts: after the delay, multiplied as the backoff
+// says, plus a jitter.
 func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
 	at := m.Now
 	if r.Delay != nil {
@@ -250,7 +251,7 @@ func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
 	return at.Add(jitter(seed, limits[0], limits[1])), nil
 }
 
-// factor is how many times the delay the n-th retry (from 1) waits.
+// factor returns the multiple of the delay that the n-th retry (from 1) waits.
 func factor(backoff string, n int) float64 {
 	switch backoff {
 	case "linear":
@@ -262,7 +263,7 @@ func factor(backoff string, n int) float64 {
 	}
 }
 
-// maxDelay is the longest that a retry waits, whatever the backoff says.
+// maxDelay bounds the delay that a backoff computes.
 const maxDelay = 365 * 24 * time.Hour
 
 func grow(now time.Time, d dsl.Duration, factor float64) time.Time {

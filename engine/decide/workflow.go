@@ -13,10 +13,10 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// New is an execution that has not begun.
+// New returns the state of an execution that has not started.
 func New() *State { return &State{open: map[string]*Node{}} }
 
-// initFrom takes over what the event of a start says.
+// initFrom initializes the state from an ExecutionStarted.
 func (s *State) initFrom(e event.Event) error {
 	started, err := startedOf(e)
 	if err != nil {
@@ -37,8 +37,8 @@ func (s *State) initFrom(e event.Event) error {
 	return nil
 }
 
-// Begin returns an ExecutionStarted as its execution is to begin: with a nonce, and with the
-// limits of its history where these are not the defaults.
+// Begin returns e, an ExecutionStarted, completed for Apply: with a nonce, and with the
+// limits of the history where they are not the defaults.
 func (env *Env) Begin(e event.Event) event.Event {
 	e = event.WithNonce(e)
 	usual := defaultHistory()
@@ -52,7 +52,7 @@ func (env *Env) Begin(e event.Event) event.Event {
 	return e
 }
 
-// startedOf reads the data of an execution.started.
+// startedOf decodes the data of an execution.started.
 func startedOf(e event.Event) (event.Started, error) {
 	if s, ok := event.ScanStarted(e.Data); ok {
 		return s, nil
@@ -61,7 +61,7 @@ func startedOf(e event.Event) (event.Started, error) {
 	return s, DecodeData(e, &s)
 }
 
-// onStarted begins an execution.
+// onStarted starts an execution.
 func (m *machine) onStarted(e event.Event) (func(), error) {
 	if m.Status != "" {
 		return nil, nil
@@ -113,7 +113,7 @@ func (m *machine) start() {
 	m.enqueue(pendingStep{node: m.Root, step: entering, data: input})
 }
 
-// scheduleTimeout sets the timer of the whole execution.
+// scheduleTimeout schedules the timeout of the whole execution.
 func (m *machine) scheduleTimeout(value *expr.Value) error {
 	d, err := m.duration(m.Root, value)
 	if err != nil {
@@ -151,15 +151,15 @@ func (m *machine) completeWorkflow(out any) {
 	m.publishEnd(event.WorkflowCompleted, event.Ended{Output: expr.Encode(out)})
 }
 
-// fault ends the execution with a problem, from which there is no going on; ref
-// is where it happened, if the problem does not say.
+// fault ends the execution with a problem, with no point from which a retry could
+// continue. The ref is the problem's instance, if it has none.
 func (m *machine) fault(p *event.Problem, ref string) {
 	m.end(Faulted)
 	m.Error = m.env.Publishable(p, ref)
 	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error})
 }
 
-// end takes back all that is still on its way.
+// end cancels everything that is still active.
 func (m *machine) end(status Status) {
 	m.dropChildren(m.Root)
 	m.Root.closed = true
@@ -171,7 +171,8 @@ func (m *machine) end(status Status) {
 	m.steps, m.nextStep, m.Paused, m.Deferred, m.CancelledTimers = nil, 0, false, nil, nil
 }
 
-// publishEnd tells the world, and an execution that waits for this one.
+// publishEnd publishes the end of the execution, and reports it to the parent that waits
+// for it.
 func (m *machine) publishEnd(typ event.Type, ended event.Ended) {
 	m.d.Publish = append(m.d.Publish, m.record(typ, "", event.Encode(ended)))
 	if m.Parent == "" || m.ParentTask == "" {
@@ -187,7 +188,7 @@ func (m *machine) publishEnd(typ event.Type, ended event.Ended) {
 	}
 	if c.Error != nil {
 		child := *c.Error
-		child.Instance = "" // it points into another document; the parent's is the run task
+		child.Instance = "" // it points into another document; the parent's instance is its run task
 		c.Error = &child
 	}
 	m.d.Publish = append(m.d.Publish, event.Event{
@@ -196,7 +197,7 @@ func (m *machine) publishEnd(typ event.Type, ended event.Ended) {
 	})
 }
 
-// lastSegment is the name of the task that a reference points to.
+// lastSegment returns the name of the task that a reference points to.
 func lastSegment(ref string) string {
 	for i := len(ref) - 1; i >= 0; i-- {
 		if ref[i] == '/' {
@@ -206,7 +207,7 @@ func lastSegment(ref string) string {
 	return ref
 }
 
-// onCancelled ends an execution from outside.
+// onCancelled ends an execution on request.
 func (m *machine) onCancelled(e event.Event) (func(), error) {
 	var ended event.Ended
 	if len(e.Data) > 0 {
@@ -220,7 +221,8 @@ func (m *machine) onCancelled(e event.Event) (func(), error) {
 	}, nil
 }
 
-// onDead ends what waits for a delivery that was given up: the task, else the execution.
+// onDead fails the task that waits for a dead-lettered delivery, or the whole execution if
+// there is no such task.
 func (m *machine) onDead(e event.Event) (func(), error) {
 	var dead event.Dead
 	if err := DecodeData(e, &dead); err != nil {
@@ -232,14 +234,14 @@ func (m *machine) onDead(e event.Event) (func(), error) {
 	case n != nil:
 		return func() { m.fail(n, p) }, nil
 	case e.Task != "" && e.Type == event.TaskDead:
-		return nil, nil // the task has ended meanwhile
+		return nil, nil // the task has already ended
 	default:
 		return func() { m.faultAt(m.activeChain(), p, "/") }, nil
 	}
 }
 
-// Reject is an execution that faults as it starts, because there is no
-// definition to decide with.
+// Reject returns an execution that faults with p as it starts, because there is no
+// definition to run.
 func Reject(e event.Event, p *event.Problem, d *Decision) (*State, error) {
 	s := New()
 	if err := s.initFrom(e); err != nil {
@@ -253,8 +255,8 @@ func Reject(e event.Event, p *event.Problem, d *Decision) (*State, error) {
 	return s, nil
 }
 
-// Abort faults an execution that cannot be decided about any more, of which only
-// the names, the version and the parent may be known.
+// Abort faults an execution about which nothing can be decided any more. Of the state only
+// the names, the version and the parent need to be known.
 func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	var d Decision
 	s.Now = now
@@ -266,9 +268,8 @@ func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	return d
 }
 
-// Release is what an execution that is given up lets go of, as far as others have to
-// know: its timers, what it listens for, and the executions that it waits for. The
-// state is worth nothing after that.
+// Release returns what must be cleaned up after an aborted execution: its timers, its
+// subscriptions, and the child executions to cancel. The state is unusable afterwards.
 func (s *State) Release(env *Env, now time.Time) Decision {
 	if s.Root == nil {
 		return Decision{}
@@ -281,7 +282,7 @@ func (s *State) Release(env *Env, now time.Time) Decision {
 	return Decision{Cancel: d.Cancel, Unlisten: d.Unlisten, Publish: slices.DeleteFunc(d.Publish, announced)}
 }
 
-// aborted is the reason of a failure that no decision was about.
+// aborted is the stored reason of a failure that Abort recorded.
 const aborted = "given up"
 
 // beginRun starts a child execution.
@@ -346,13 +347,13 @@ func (m *machine) childStart(n *Node) (event.Started, error) {
 	return started, nil
 }
 
-// cancelChild ends the execution that a task waits for.
+// cancelChild cancels the child execution that a task waits for.
 func (m *machine) cancelChild(n *Node) {
 	m.d.Publish = append(m.d.Publish, m.CancelChild(n.Child, "task "+n.id+" of "+m.Execution+" ended"))
 	n.Child = ""
 }
 
-// CancelChild returns the event that ends an execution which this one has started.
+// CancelChild returns the event that cancels a child execution.
 func (s *State) CancelChild(child, reason string) event.Event {
 	return event.Event{
 		ID: child + "/cancel", Source: Source, Type: event.ExecutionCancelled, Time: s.Now,
@@ -360,7 +361,7 @@ func (s *State) CancelChild(child, reason string) event.Event {
 	}
 }
 
-// emit sends the event of an emit task into the tenant's stream.
+// emit publishes the event of an emit task to the tenant's stream.
 func (m *machine) emit(output any) error {
 	envelope, ok := output.(map[string]any)
 	if !ok {
@@ -391,8 +392,8 @@ func (m *machine) emit(output any) error {
 	return nil
 }
 
-// phase is waiting where nothing of the execution itself is at work: one that waits for
-// an execution which it has started only waits.
+// phase returns Suspended while suspended; Running if a task is computed or an executor
+// performs one; else Waiting. An execution that only waits for its children is Waiting.
 func (s *State) phase() Status {
 	if s.Paused {
 		return Suspended
@@ -408,7 +409,7 @@ func (s *State) phase() Status {
 	return Waiting
 }
 
-// DecodeData reads the data of one of the engine's own events.
+// DecodeData decodes the data of one of the engine's own events.
 func DecodeData(e event.Event, into any) error {
 	if err := json.Unmarshal(e.Data, into); err != nil {
 		return fmt.Errorf("data of event %s (%s): %w", e.ID, e.Type, err)
