@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// keeper is a scope with secrets of every shape.
+// keeper returns a scope with secrets of every shape.
 func keeper() *expr.Scope {
 	secrets := map[string]any{
 		"login":  map[string]any{"username": "ada", "password": "lovelace"},

@@ -19,7 +19,7 @@ do:
         - count: {set: {n: "${ (.n // 0) + 1 }"}}
 `
 
-// Tasks that the worker computes, without a Redis.
+// BenchmarkPureTasks measures tasks that the worker computes, without Redis.
 func BenchmarkPureTasks(b *testing.B) {
 	def, _, err := dsl.Parse("looping.yaml", []byte(looping))
 	if err != nil {

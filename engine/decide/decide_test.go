@@ -22,9 +22,9 @@ import (
 
 var update = flag.Bool("update", false, "write what happened into the cases")
 
-// A case is a document, what comes from outside, and the history that follows.
-// Whatever the case is about, the state rebuilt from the history and the one
-// restored from a snapshot are the same as the one that was kept.
+// A case is a document, the events from outside, and the history that follows. In every
+// case, the state rebuilt from the history and the state restored from a snapshot equal
+// the live one.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -74,16 +74,16 @@ func setSection(a *txtar.Archive, name string, data []byte) {
 
 // input is a line of events.jsonl.
 type input struct {
-	At   string          `json:"at"` // since the start
+	At   string          `json:"at"` // since the start of the execution
 	Type event.Type      `json:"type"`
 	Task string          `json:"task"`
-	Fire string          `json:"fire"` // the kind of the pending timer of the task that fires
+	Fire string          `json:"fire"` // the kind of the task's pending timer that fires
 	Data json.RawMessage `json:"data"`
 }
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// play applies the events to an execution of the document.
+// play applies the events to an execution of the document, and returns its history.
 func play(t *testing.T, doc, events []byte) []byte {
 	t.Helper()
 	def, _, err := dsl.Parse("workflow.yaml", doc)
@@ -104,7 +104,7 @@ func play(t *testing.T, doc, events []byte) []byte {
 			t.Fatalf("events.jsonl:%d: %v", n+1, err)
 		}
 		for state.Ready() {
-			state = restored(t, env, state) // as when a worker dies between two commits
+			state = restored(t, env, state) // as after a worker crash between two commits
 			if err := state.Advance(env, &d); err != nil {
 				t.Fatalf("events.jsonl:%d: %v", n+1, err)
 			}
@@ -122,7 +122,7 @@ func play(t *testing.T, doc, events []byte) []byte {
 	return lineByLine(history)
 }
 
-// made is the event that a line of a case stands for.
+// made returns the event that a line of a case stands for.
 func made(t *testing.T, state *decide.State, in input, n int) event.Event {
 	t.Helper()
 	after, err := time.ParseDuration(in.At)
@@ -143,7 +143,7 @@ func made(t *testing.T, state *decide.State, in input, n int) event.Event {
 	return e
 }
 
-// pending finds the timer that a line means.
+// pending returns the timer that a line names.
 func pending(t *testing.T, state *decide.State, in input) event.Timer {
 	t.Helper()
 	if in.Task == "" && state.Timeout != nil {
@@ -182,7 +182,7 @@ func snapshot(t *testing.T, s *decide.State) string {
 	return string(out)
 }
 
-// lineByLine writes a history for people to compare.
+// lineByLine formats a history, a line for each event.
 func lineByLine(history []event.Event) []byte {
 	var out bytes.Buffer
 	for i, e := range history {

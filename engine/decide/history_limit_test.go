@@ -10,8 +10,9 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A loop ends with an error that names the task and the limit, be it of entries or of
-// bytes, and a rebuild of its history ends the same way, whatever the limits are by then.
+// A loop that exceeds a limit, of entries or of bytes, ends with an error that names the
+// task and the limit. A rebuild of its history ends the same way, whatever the configured
+// limits are.
 func TestHistoryLimit(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("loop.yaml", []byte(`document: {dsl: '1.0.3', namespace: test, name: loop, version: '1.0.0'}

@@ -22,8 +22,8 @@ func envOf(t *testing.T, do string) *decide.Env {
 	return decide.NewEnv(def, decide.Options{})
 }
 
-// An execution goes on with another document as if it had run with that from the start,
-// and only if its history so far would be the same.
+// An execution continues with another document as if it had always run with it, and only
+// if its history so far would be the same.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	const first = "  - note: {set: {n: 1}}\n"
@@ -31,11 +31,11 @@ func TestMigrate(t *testing.T) {
 	history := began(t, old)
 	e := event.Event{
 		ID: "m", Source: "/test", Type: event.ExecutionMigrated, Time: start.Add(time.Second), Tenant: "default", Workflow: "test.case",
-		Execution: "x", Data: event.Encode(event.Migrated{By: "ada@desk"}),
+		Execution: "x", Data: event.Encode(event.Migrated{By: "ada@laptop"}),
 	}
 	for name, c := range map[string]struct {
 		do        string
-		diverges  int64 // 0: it fits
+		diverges  int64 // 0 means that the document fits
 		listening []string
 	}{
 		"later":      {first + "  - paid: {listen: {to: {one: {with: {type: com.x.paid}}}}}\n  - end: {set: {by: new}}\n", 0, []string{"com.x.paid"}},
@@ -80,7 +80,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// began is the history of an execution up to where it waits.
+// began returns the history of an execution up to the point where it waits.
 func began(t *testing.T, env *decide.Env) (history []event.Event) {
 	t.Helper()
 	state := decide.New()

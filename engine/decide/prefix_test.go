@@ -18,10 +18,9 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Whatever comes, in whatever order and however often, at every moment the
-// history and the snapshot both give the state that was kept; what means nothing
-// changes nothing; while an execution is suspended nothing begins; and no two
-// runs of tasks share an id.
+// Events arrive in any order and any number of times. At every moment, the history and the
+// snapshot both yield the live state; an event without effect changes nothing; nothing
+// starts while an execution is suspended; and no two task runs share an id.
 func TestEveryPrefix(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -57,7 +56,7 @@ func TestEveryPrefix(t *testing.T) {
 	}
 }
 
-// chaos is one execution and all that can happen to it.
+// chaos is one execution with everything that can happen to it.
 type chaos struct {
 	*testing.T
 	*rand.Rand
@@ -67,10 +66,10 @@ type chaos struct {
 	state *decide.State
 
 	history []event.Event
-	given   []event.Event // from outside
-	asked   []string      // tasks that somebody performs
-	timers  []event.Timer // that were ever set
-	types   []string      // of events that were ever listened for
+	given   []event.Event // events from outside
+	asked   []string // tasks that an executor or a child performs
+	timers  []event.Timer // all timers ever set
+	types   []string // all event types ever listened for
 	ids     map[string]bool
 }
 
@@ -109,7 +108,7 @@ func (c *chaos) step() {
 	case n < 17:
 		c.offer(event.ExecutionRetried, "", []byte(`{}`))
 	case n < 18:
-		c.apply(pick(c, c.given)) // once more
+		c.apply(pick(c, c.given)) // a repeated delivery
 	default:
 		c.abort()
 	}
@@ -121,15 +120,15 @@ func (c *chaos) step() {
 	}
 }
 
-// migrate moves the execution to another Env of its own document, which changes nothing
-// but the history.
+// migrate moves the execution to another Env of its own document, which changes only the
+// history.
 func (c *chaos) migrate() {
 	if c.state.Status == "" || c.state.Status.Ended() {
 		return
 	}
 	e := event.Event{
 		ID: fmt.Sprint("migrated-", len(c.history)), Source: "/test", Type: event.ExecutionMigrated, Time: c.now,
-		Tenant: "default", Workflow: "test.case", Execution: "x", Data: event.Encode(event.Migrated{By: "ada@desk"}),
+		Tenant: "default", Workflow: "test.case", Execution: "x", Data: event.Encode(event.Migrated{By: "ada@laptop"}),
 	}
 	before := snapshot(c.T, c.state)
 	env := decide.NewEnv(c.env.Definition(), decide.Options{Remote: c.seed%2 == 1})
@@ -194,7 +193,7 @@ func (c *chaos) advance() {
 	c.check(d)
 }
 
-// abort gives the execution up as a worker does that cannot go on with it.
+// abort aborts the execution as a worker does that cannot continue it.
 func (c *chaos) abort() {
 	if c.state.Status == "" || c.state.Status.Ended() || c.IntN(4) > 0 {
 		return
@@ -214,7 +213,8 @@ func (c *chaos) abort() {
 	c.state = rebuilt
 }
 
-// check compares the state with what the history and a snapshot give, and goes on with any of them.
+// check compares the state with those of the history and of a snapshot, and continues with
+// any of the three.
 func (c *chaos) check(d decide.Decision) {
 	c.history = append(c.history, d.History...)
 	for _, e := range d.History {
@@ -237,8 +237,8 @@ func (c *chaos) check(d decide.Decision) {
 	if diff := cmp.Diff(kept, snapshot(c.T, rebuilt)); diff != "" {
 		c.Fatalf("seed %d: the rebuilt state differs (-kept +rebuilt):\n%s", c.seed, diff)
 	}
-	again := restored(c.T, c.env, c.state)
-	c.state = []*decide.State{c.state, rebuilt, again}[c.IntN(3)]
+	fromSnapshot := restored(c.T, c.env, c.state)
+	c.state = []*decide.State{c.state, rebuilt, fromSnapshot}[c.IntN(3)]
 }
 
 func (c *chaos) published(e event.Event) {

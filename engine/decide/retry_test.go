@@ -10,7 +10,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A listen task that goes on after a retry is woken again by what it still waits for.
+// A listen task that continues after a retry is subscribed again to what it still waits
+// for.
 func TestRetrySubscribes(t *testing.T) {
 	t.Parallel()
 	x := begun(t, `
@@ -34,7 +35,7 @@ do:
 	}
 }
 
-// A task that need not run any more when it is retried is skipped as at any other time.
+// A retried task is skipped if its condition no longer holds.
 func TestRetrySkips(t *testing.T) {
 	t.Parallel()
 	x := begun(t, `
@@ -84,7 +85,7 @@ func begun(t *testing.T, doc string) *running {
 	return x
 }
 
-// apply hands over an event that means something.
+// apply applies an event that must have an effect.
 func (x *running) apply(e event.Event) decide.Decision {
 	x.Helper()
 	e.Time, e.Tenant, e.Execution = x.now, "default", "x"

@@ -70,9 +70,9 @@ func (n *Node) setIteration(iteration []byte) {
 
 // markRetried gives a retried task, and thus all tasks inside it, run names that differ
 // from those of the first try.
-func (n *Node) markRetried(again string) {
-	if again != "" {
-		n.Run.Attempt = join(n.Run.Attempt, again)
+func (n *Node) markRetried(suffix string) {
+	if suffix != "" {
+		n.Run.Attempt = join(n.Run.Attempt, suffix)
 		n.id = n.Run.String()
 	}
 }

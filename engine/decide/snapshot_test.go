@@ -30,8 +30,9 @@ func TestRestoreOtherFormat(t *testing.T) {
 	}
 }
 
-// The form of a snapshot changes with its number only. If this fails, raise the number in
-// snapshotHead, and write the new form to testdata/snapshot-NUMBER.txt with -update.
+// The form of a snapshot changes only together with its number. If this test fails, raise
+// the number in snapshotHead, and write the new form to testdata/snapshot-NUMBER.txt with
+// -update.
 func TestSnapshotForm(t *testing.T) {
 	t.Parallel()
 	const name = "testdata/snapshot-2.txt"

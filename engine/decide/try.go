@@ -91,12 +91,12 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 		return
 	}
 	if c.Retry != nil {
-		again, err := m.retry(n, c, failure)
+		retried, err := m.retry(n, c, failure)
 		switch {
 		case err != nil:
 			m.fail(n, problemOf(err))
 			return
-		case again:
+		case retried:
 			return
 		case c.Do == nil && c.Then == "":
 			m.propagate(n, p)
@@ -196,7 +196,7 @@ func withDetails(failure map[string]any) map[string]any {
 }
 
 // retry starts another attempt, now or after a delay, unless the policy forbids it.
-func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (again bool, err error) {
+func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (retried bool, err error) {
 	r := c.Retry
 	if n.Try.Over || r.AttemptCount > 0 && n.Try.Retries >= r.AttemptCount {
 		return false, nil
