@@ -8,7 +8,8 @@ import (
 
 func schemes() []string { return []string{"basic", "bearer", "digest", "oauth2", "oidc"} }
 
-// authentication reads a policy, or resolves the name of one; nil is none.
+// authentication parses a policy, or resolves a reference to one. It returns nil for a nil
+// node.
 func (p *parser) authentication(n *node, s scope) *Authentication {
 	if n == nil {
 		return nil
@@ -35,7 +36,7 @@ func (p *parser) authentication(n *node, s scope) *Authentication {
 	return p.policy(name)
 }
 
-// policy reads a policy of use.authentications, once.
+// policy parses a policy of use.authentications, once.
 func (p *parser) policy(name string) *Authentication {
 	if a, ok := p.shared.policies[name]; ok {
 		return a
@@ -71,7 +72,7 @@ func (p *parser) policyOf(n *node, s scope) *Authentication {
 	return a
 }
 
-// scheme reads the members of a scheme, or the secret that has them.
+// scheme parses the members of a scheme, or the name of the secret that has them.
 func (p *parser) scheme(a *Authentication, f field, s scope) {
 	n := f.value
 	if n.shape == text && f.key == "bearer" {
@@ -103,8 +104,8 @@ func (p *parser) scheme(a *Authentication, f field, s scope) {
 	}
 }
 
-// credential is text or an expression. Loose mode does not try what is plain
-// text: a password is what it is.
+// credential parses a string or an expression. Even in loose mode plain text is literal,
+// since it may be a password.
 func (p *parser) credential(n *node, what string, s scope) *expr.Value {
 	src, ok := p.text(n, what)
 	switch {

@@ -10,7 +10,7 @@ import (
 
 var variableName = regexp.MustCompile(`^\$?[A-Za-z_][A-Za-z0-9_]*$`)
 
-// variable reads the name of a variable, with or without its $.
+// variable parses the name of a variable, with or without its $.
 func (p *parser) variable(n *node, what, fallback string) string {
 	s, ok := p.text(n, what)
 	if !ok {
@@ -26,7 +26,7 @@ func (p *parser) variable(n *node, what, fallback string) string {
 	return s
 }
 
-// loop reads a for task.
+// loop parses a for task.
 func (p *parser) loop(t *Task, n *node, local scope) {
 	t.For = &ForTask{Each: "item", At: "index"}
 	own := n.get("for")
@@ -49,7 +49,7 @@ func (p *parser) loop(t *Task, n *node, local scope) {
 	t.Do = p.taskList(n.get("do"), "do", place{ref: t.Ref + "/do", local: inner, looped: true})
 }
 
-// collection is what a loop goes through: an expression, or objects written out.
+// collection parses the value of for.in: an expression, or a list of maps.
 func (p *parser) collection(n *node, s scope) *expr.Value {
 	if n == nil {
 		return nil
@@ -71,7 +71,7 @@ func (p *parser) collection(n *node, s scope) *expr.Value {
 	return p.value(n, s)
 }
 
-// fork reads branches.
+// fork parses a fork task.
 func (p *parser) fork(t *Task, n *node, local scope) {
 	t.Fork = &ForkTask{}
 	if !p.object(n, "fork", keys("branches", "compete").need("branches")) {
@@ -92,7 +92,7 @@ func (p *parser) fork(t *Task, n *node, local scope) {
 	}
 }
 
-// exports reports whether a task or one inside of it changes $context.
+// exports reports whether a task, or one inside it, changes $context.
 func exports(t *Task) bool {
 	if t.Export.As != nil {
 		return true
@@ -110,7 +110,7 @@ func exports(t *Task) bool {
 	return slices.ContainsFunc(slices.Concat(lists...), exports)
 }
 
-// run reads a run task.
+// run parses a run task.
 func (p *parser) run(t *Task, n *node, s scope) {
 	t.Run = &RunTask{Return: "stdout"}
 	kinds := []string{"container", "script", "shell", "workflow"}
@@ -168,7 +168,8 @@ func (p *parser) subWorkflow(t *Task, n *node, s scope) {
 	t.Run.Workflow = w
 }
 
-// textOrExpression is a value field that wants text; nil is none.
+// textOrExpression parses a string value that may be an expression. It returns nil for a
+// nil node.
 func (p *parser) textOrExpression(n *node, what string, s scope) *expr.Value {
 	if _, ok := p.text(n, what); !ok {
 		return nil

@@ -12,7 +12,7 @@ func protocols() []string { return []string{"http", "openapi", "grpc", "asyncapi
 
 var cataloged = regexp.MustCompile(`^[^\s:@]+:[^\s:@]+@([^\s:@]+)$`)
 
-// call reads a call task.
+// call parses a call task.
 func (p *parser) call(t *Task, n *node, s scope) {
 	t.Call = &CallTask{}
 	callee, ok := p.text(n.get("call"), "call")
@@ -49,18 +49,19 @@ func (p *parser) call(t *Task, n *node, s scope) {
 	}
 	t.Unsupported = "call: " + callee
 	p.cannotRun(n.get("call").Pos, t.Unsupported, instead(callee))
-	t.Call.With = p.quietly(with, s)
+	t.Call.With = p.valueWithoutNotes(with, s)
 }
 
-// quietly reads data whose expressions were checked before, and has nothing more to say of them.
-func (p *parser) quietly(n *node, s scope) *expr.Value {
+// valueWithoutNotes parses data whose expressions were checked before, without reporting
+// anything.
+func (p *parser) valueWithoutNotes(n *node, s scope) *expr.Value {
 	said := p.notes
 	p.notes = &notes{said: map[Mistake]bool{}}
 	defer func() { p.notes = said }()
 	return p.value(n, s)
 }
 
-// callFunction reads a call of a function in use.functions, or of one that is elsewhere.
+// callFunction parses a call of a function that use.functions or a catalog defines.
 func (p *parser) callFunction(t *Task, n *node, callee string, s scope) {
 	t.Call.Protocol = "function"
 	if with := n.get("with"); with != nil {
@@ -110,13 +111,13 @@ func (p *parser) callHTTP(n *node, s scope) *HTTPCall {
 	return c
 }
 
-// answer reads what becomes of a response.
+// answer parses what to do with a response.
 func (p *parser) answer(n *node) (output string, redirect bool) {
 	output = p.word(n.get("output"), "output", "content", "content", "response", "raw")
 	return output, p.flag(n.get("redirect"), "redirect")
 }
 
-// pairs reads headers or a query: a map of text, or an expression for all of it.
+// pairs parses headers or a query: a map of scalars, or one expression.
 func (p *parser) pairs(n *node, what string, s scope) *expr.Value {
 	if n == nil {
 		return nil
@@ -150,7 +151,7 @@ func (p *parser) callOpenAPI(n *node, s scope) *OpenAPICall {
 	return c
 }
 
-// externalResource reads where a document is found.
+// externalResource parses the location of a document.
 func (p *parser) externalResource(n *node, what string, s scope) (e Endpoint) {
 	if n == nil {
 		return e
@@ -166,12 +167,12 @@ func (p *parser) externalResource(n *node, what string, s scope) (e Endpoint) {
 	return p.endpoint(n.get("endpoint"), what+".endpoint", s)
 }
 
-// endpoint reads a URI, or a map with one.
+// endpoint parses a URI, or a map that contains one.
 func (p *parser) endpoint(n *node, what string, s scope) (e Endpoint) {
 	switch {
 	case n == nil:
 		return e
-	case n.shape != object || flowAccident(n) != "" && n.get("uri") == nil:
+	case n.shape != object || unquotedTemplate(n) != "" && n.get("uri") == nil:
 		e.URI = p.uri(n, what, s)
 		return e
 	}
@@ -182,7 +183,7 @@ func (p *parser) endpoint(n *node, what string, s scope) (e Endpoint) {
 	return e
 }
 
-// uri reads a URI, a template of one or an expression; nil is none.
+// uri parses a URI, a URI template or an expression. It returns nil for a nil node.
 func (p *parser) uri(n *node, what string, s scope) *expr.Value {
 	if n == nil {
 		return nil
@@ -204,7 +205,7 @@ func (p *parser) uri(n *node, what string, s scope) *expr.Value {
 	case strings.ContainsAny(src, " \t\r\n\v\f"):
 		p.mistake(n.Pos, "", "%s: %s is not a URI: it has spaces", what, quote(src))
 	default:
-		// In loose mode too a plain URI is what it looks like.
+		// Even in loose mode a plain URI is literal.
 		return expr.Literal(src)
 	}
 	return p.value(n, s)

@@ -43,7 +43,7 @@ func (p *parser) callA2A(n *node, s scope) {
 	p.mapOrText(parameters, "parameters", s)
 }
 
-// mapOrText checks for a map of any data, or text.
+// mapOrText checks that a value is a map or a string.
 func (p *parser) mapOrText(n *node, what string, s scope) {
 	if n == nil {
 		return
@@ -94,7 +94,7 @@ func (p *parser) transport(n *node, s scope) {
 	p.textMap(n.get("options"), "transport.options", s)
 }
 
-// textMap checks a map of texts.
+// textMap checks that a value is a map of strings.
 func (p *parser) textMap(n *node, what string, s scope) {
 	for _, f := range p.mapOf(n, what) {
 		p.textOrExpression(f.value, what+"."+short(f.key), s)

@@ -2,9 +2,8 @@ package dsl
 
 import "bytes"
 
-// ParseData reads plain data (an input, a file of secrets) in JSON or YAML, by
-// the rules that hold for the data inside documents. An empty text is null. An
-// error is a *Mistakes.
+// ParseData parses plain data (an input, a file of secrets) in JSON or YAML, by the rules
+// for data inside documents. It returns nil for an empty src. An error is a *Mistakes.
 func ParseData(name string, src []byte) (any, error) {
 	source := bytes.TrimPrefix(src, []byte("\ufeff"))
 	if len(bytes.TrimSpace(source)) == 0 {

@@ -1,3 +1,4 @@
-// Package dsl turns a workflow document, in YAML or JSON, into a checked
-// Definition, or says all that is wrong with it: where, and what to write instead.
+// Package dsl parses workflow documents, in YAML or JSON, into validated Definitions. For
+// an invalid document it reports every mistake with its position and a suggested
+// correction.
 package dsl

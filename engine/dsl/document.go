@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// Newest is the version of the language that this package was written for.
+// Newest is the DSL version that this package implements.
 const Newest = "1.0.3"
 
 var (
@@ -23,7 +23,7 @@ var (
 	notInName      = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 )
 
-// document reads the whole of a workflow.
+// document parses the whole workflow.
 func (p *parser) document(n *node) {
 	if n.shape != object {
 		p.wrong(n, "the workflow", "a map with document: and do:")
@@ -45,11 +45,11 @@ func (p *parser) document(n *node) {
 	if m := n.get("use"); m != nil {
 		p.use(m)
 	}
-	p.def.Input = p.input(n.get("input"), "input", workflowInput(), p.lack("/input"))
+	p.def.Input = p.input(n.get("input"), "input", workflowInput(), p.noteUnsupported("/input"))
 	p.timed = n.get("timeout") != nil
 	p.def.Do = p.tasks(n.get("do"), "do", "/do", scope{})
 	p.def.Timeout = p.timeout(n.get("timeout"), workflowOutput())
-	p.def.Output = p.output(n.get("output"), "output", workflowOutput(), p.lack("/output"))
+	p.def.Output = p.output(n.get("output"), "output", workflowOutput(), p.noteUnsupported("/output"))
 	if m := n.get("schedule"); m != nil {
 		p.cannotRun(n.keyOf("schedule"), "schedule", instead("schedule"))
 		p.schedule(m)
@@ -57,7 +57,8 @@ func (p *parser) document(n *node) {
 	p.checkJumps()
 }
 
-// moveUp takes the tasks out of `document:` where they stand in it.
+// moveUp moves the top-level sections out of `document:` if they are nested there by
+// mistake.
 func (p *parser) moveUp(n *node) {
 	header := n.get("document")
 	for _, name := range []string{"do", "input", "output", "use", "timeout"} {
@@ -69,15 +70,16 @@ func (p *parser) moveUp(n *node) {
 	}
 }
 
-// lack notes a construct of the document itself that is not carried out.
-func (p *parser) lack(ref string) func(construct string) {
+// noteUnsupported returns a function that records a construct of the document itself that
+// flunq cannot run.
+func (p *parser) noteUnsupported(ref string) func(construct string) {
 	return func(construct string) {
 		p.def.Unsupported = append(p.def.Unsupported, Unsupported{construct, ref})
 	}
 }
 
-// topLevel checks the keys of the document. The official schema lets any
-// through, so what cannot be a slip of the pen is only a warning.
+// topLevel checks the top-level keys. The official schema accepts any, so a key that is no
+// likely typo is only a warning.
 func (p *parser) topLevel(n *node) {
 	m := keys("document", "input", "use", "do", "timeout", "output", "schedule", "evaluate").need("document", "do")
 	free := absent(n, m.known)
@@ -100,7 +102,7 @@ func (p *parser) topLevel(n *node) {
 	p.object(&fitting, "the workflow", m)
 }
 
-// header reads "document".
+// header parses "document".
 func (p *parser) header(n *node) {
 	if !p.object(n, "document", keys("dsl", "namespace", "name", "version", "title", "summary", "tags", "metadata").
 		need("dsl", "namespace", "name", "version")) {
@@ -120,7 +122,7 @@ func (p *parser) header(n *node) {
 	}
 }
 
-// language says whether a version of the language is understood.
+// language reports a DSL version that is not supported, and warns of a newer one.
 func (p *parser) language(n *node, version string) {
 	major, rest, _ := strings.Cut(version, ".")
 	switch {
@@ -133,7 +135,7 @@ func (p *parser) language(n *node, version string) {
 	}
 }
 
-// newer reports whether "minor.patch…" is beyond 0.3.
+// newer reports whether "minor.patch…" is after 0.3.
 func newer(rest string) bool {
 	core, _, _ := strings.Cut(rest, "+")
 	core, _, _ = strings.Cut(core, "-")
@@ -146,7 +148,7 @@ func newer(rest string) bool {
 	return err != nil || n > 3
 }
 
-// version checks a semantic version, which YAML reads as a number if it has only two parts.
+// version checks a semantic version. YAML reads one of only two parts as a number.
 func (p *parser) version(n *node, what, example string) string {
 	if n == nil {
 		return ""
@@ -164,7 +166,7 @@ func (p *parser) version(n *node, what, example string) string {
 	return s
 }
 
-// threeParts mends a version of one or two numbers.
+// threeParts completes a version of one or two numbers.
 func threeParts(s, example string) string {
 	s = strings.TrimPrefix(s, "v")
 	for range 2 {
@@ -209,7 +211,7 @@ func (p *parser) evaluate(n *node) {
 	}
 }
 
-// input reads how input is checked and filtered.
+// input parses how input is validated and transformed.
 func (p *parser) input(n *node, what string, s scope, lack func(string)) (in Input) {
 	if n == nil || !p.object(n, what, keys("schema", "from")) {
 		return in
@@ -219,7 +221,7 @@ func (p *parser) input(n *node, what string, s scope, lack func(string)) (in Inp
 	return in
 }
 
-// output reads how output is filtered and checked.
+// output parses how output is transformed and validated.
 func (p *parser) output(n *node, what string, s scope, lack func(string)) (out Output) {
 	if n == nil || !p.object(n, what, keys("schema", "as")) {
 		return out
@@ -229,7 +231,7 @@ func (p *parser) output(n *node, what string, s scope, lack func(string)) (out O
 	return out
 }
 
-// export reads how $context is updated.
+// export parses how $context is updated.
 func (p *parser) export(n *node, what string, s scope, lack func(string)) (out Export) {
 	if n == nil || !p.object(n, what, keys("schema", "as")) {
 		return out
@@ -289,10 +291,9 @@ func (p *parser) jsonSchema(document *node, what string) *schema.Schema {
 	return compiled
 }
 
-// schemaKeys warns of keywords of JSON Schema that are misspelt: JSON Schema ignores
-// what it does not know.
+// schemaKeys warns of misspelt JSON Schema keywords, which JSON Schema itself ignores.
 func (p *parser) schemaKeys(n *node, what string, depth int) {
-	if n.shape != object || depth > MaxDepth || p.crowded() {
+	if n.shape != object || depth > MaxDepth || p.full() {
 		return
 	}
 	for _, f := range n.fields {
@@ -318,7 +319,7 @@ func (p *parser) schemaKeys(n *node, what string, depth int) {
 	}
 }
 
-// badSchema tells of each keyword of a JSON Schema that is wrong, where it stands.
+// badSchema reports each invalid keyword of a JSON Schema at its position.
 func (p *parser) badSchema(document *node, what string, err error) {
 	invalid, ok := errors.AsType[*schema.Invalid](err)
 	if !ok {
@@ -339,7 +340,7 @@ func (p *parser) badSchema(document *node, what string, err error) {
 		reported[n.Pos] = true
 		types := []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 		if strings.HasSuffix(v.Path, "/type") && n.shape == list {
-			continue // the items of the list are told themselves
+			continue // the items of the list are reported one by one
 		}
 		if typePath.MatchString(v.Path) && n.shape == text {
 			p.mistake(n.Pos, p.guess(n.text(), types), "%s: JSON Schema has no type %s", what, quote(n.text()))
@@ -362,7 +363,7 @@ func (p *parser) badSchema(document *node, what string, err error) {
 	}
 }
 
-// timeout reads a timeout or resolves the name of one.
+// timeout parses a timeout, or resolves a reference to one.
 func (p *parser) timeout(n *node, s scope) *expr.Value {
 	switch {
 	case n == nil:
@@ -390,7 +391,7 @@ func (p *parser) timeoutOf(n *node, s scope) *expr.Value {
 	return p.duration(n.get("after"), "timeout.after", s)
 }
 
-// reference is the suggestion for a name that is not in a section of use.
+// reference returns the suggestion for a name that a section of use does not define.
 func reference(name, section string, names []string) string {
 	if len(names) == 0 {
 		return "define it in " + section

@@ -9,21 +9,22 @@ import (
 	"time"
 )
 
-// Duration is how long something takes by the calendar: months differ in
-// length, and so Months are counted apart.
+// Duration is a calendar duration: months differ in length, so Months are counted
+// separately.
 type Duration struct {
 	Months int64
 	Days   int64
 	Clock  time.Duration
-	Until  time.Time // of a timestamp: the moment itself, the rest is zero
-	Go     bool      // written as Go does ("1h30m"), which other runtimes do not know
+	Until  time.Time // of a timestamp: the time itself; all other fields are zero
+	Go     bool      // written in Go's format ("1h30m"), which other runtimes do not accept
 }
 
-// lastMoment is the latest time that RFC 3339 can write; what is later is that.
+// lastMoment returns the latest time that RFC 3339 can represent. Later times are clamped
+// to it.
 func lastMoment() time.Time { return time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC) }
 
-// From is the moment that is the duration after t, in UTC. A month after
-// January 31 is the last day of February. It is never before t, nor after the year 9999.
+// From returns the time that is the duration after t, in UTC. One month after January 31
+// is the last day of February. The result is never before t nor after the year 9999.
 func (d Duration) From(t time.Time) time.Time {
 	t = t.UTC()
 	if !d.Until.IsZero() {
@@ -44,14 +45,14 @@ func (d Duration) From(t time.Time) time.Time {
 	return out
 }
 
-// addMonths keeps the day of the month as far as the month has it.
+// addMonths keeps the day of the month, or uses the last day of a shorter month.
 func addMonths(t time.Time, months int) time.Time {
 	first := time.Date(t.Year(), t.Month()+time.Month(months), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 	lastDay := first.AddDate(0, 1, -1).Day()
 	return first.AddDate(0, 0, min(t.Day(), lastDay)-1)
 }
 
-// String is the duration as ISO 8601 writes it.
+// String returns the duration in ISO 8601 format.
 func (d Duration) String() string {
 	if !d.Until.IsZero() {
 		return d.Until.Format(time.RFC3339Nano)
@@ -85,7 +86,7 @@ func (d Duration) String() string {
 	}
 }
 
-// amounts are a duration before it is rounded.
+// amounts is a duration before rounding.
 type amounts struct{ months, days, nanos big.Rat }
 
 func (a *amounts) add(n *big.Rat, unit rune, clock bool) {
@@ -109,8 +110,8 @@ func (a *amounts) add(n *big.Rat, unit rune, clock bool) {
 	}
 }
 
-// duration rounds up to nanoseconds, so that nothing is early. A part of a
-// month counts as that part of 30 days.
+// duration rounds up to nanoseconds, so that no timer is early. A fraction of a month
+// counts as that fraction of 30 days.
 func (a *amounts) duration() Duration {
 	months, part := split(&a.months)
 	a.days.Add(&a.days, part.Mul(part, big.NewRat(30, 1)))
@@ -121,7 +122,7 @@ func (a *amounts) duration() Duration {
 	if rest.Sign() > 0 {
 		nanos.Add(nanos, big.NewInt(1))
 	}
-	// What a time.Duration cannot hold is counted in days.
+	// Larger amounts do not fit a time.Duration, and are counted in days.
 	if nanos.Cmp(big.NewInt(math.MaxInt64/2)) > 0 {
 		more, left := new(big.Int).QuoRem(nanos, big.NewInt(day), new(big.Int))
 		days.Add(days, more)
@@ -130,7 +131,7 @@ func (a *amounts) duration() Duration {
 	return Duration{Months: clamp(months), Days: clamp(days), Clock: time.Duration(clamp(nanos))}
 }
 
-// split parts a number that is not negative into its whole and the rest.
+// split returns the integer part of a non-negative number, and the rest.
 func split(r *big.Rat) (*big.Int, *big.Rat) {
 	quotient, remainder := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
 	return quotient, new(big.Rat).SetFrac(remainder, r.Denom())

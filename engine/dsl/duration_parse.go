@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// ParseDuration reads what a duration is written as, or what an expression in
-// its place yields: ISO 8601, a map of whole numbers, a Go duration, or a timestamp.
+// ParseDuration parses a duration as written in a document or computed by an expression:
+// ISO 8601, a map of whole numbers, a Go duration, or a timestamp.
 func ParseDuration(v any) (Duration, error) {
 	d, wrong := readDuration(v)
 	if wrong == nil {
@@ -26,12 +26,12 @@ func ParseDuration(v any) (Duration, error) {
 	return Duration{}, fmt.Errorf("%s (%s)", wrong.message, wrong.suggestion)
 }
 
-// misreading is why a duration could not be read.
-type misreading struct{ key, message, suggestion string }
+// durationError explains why a duration could not be parsed.
+type durationError struct{ key, message, suggestion string }
 
 func durationKeys() []string { return []string{"days", "hours", "minutes", "seconds", "milliseconds"} }
 
-func readDuration(v any) (Duration, *misreading) {
+func readDuration(v any) (Duration, *durationError) {
 	switch v := v.(type) {
 	case string:
 		return durationOfText(v)
@@ -39,23 +39,23 @@ func readDuration(v any) (Duration, *misreading) {
 		return durationOfMap(v)
 	default:
 		if n, ok := wholeNumber(v); ok {
-			return Duration{}, &misreading{
+			return Duration{}, &durationError{
 				"", fmt.Sprintf("%d is not a duration: a unit is missing", n),
 				fmt.Sprintf("for seconds, write: PT%dS", max(n, 0)),
 			}
 		}
-		return Duration{}, &misreading{"", "this is not a duration", "write it as PT5S or {seconds: 5}"}
+		return Duration{}, &durationError{"", "this is not a duration", "write it as PT5S or {seconds: 5}"}
 	}
 }
 
-func durationOfMap(m map[string]any) (Duration, *misreading) {
+func durationOfMap(m map[string]any) (Duration, *durationError) {
 	if len(m) == 0 {
-		return Duration{}, &misreading{"", "the duration is empty", "write it as {seconds: 5}"}
+		return Duration{}, &durationError{"", "the duration is empty", "write it as {seconds: 5}"}
 	}
 	known := durationKeys()
 	for _, key := range slices.Sorted(mapsKeys(m)) {
 		if !slices.Contains(known, key) {
-			return Duration{}, &misreading{key, "unknown key " + quote(key) + " in a duration", didYouMean(key, known)}
+			return Duration{}, &durationError{key, "unknown key " + quote(key) + " in a duration", didYouMean(key, known)}
 		}
 	}
 	var total amounts
@@ -67,9 +67,9 @@ func durationOfMap(m map[string]any) (Duration, *misreading) {
 		n, ok := rational(value)
 		switch {
 		case !ok:
-			return Duration{}, &misreading{key, key + " is not a whole number", wholeParts(key, value)}
+			return Duration{}, &durationError{key, key + " is not a whole number", wholeParts(key, value)}
 		case n.Sign() < 0:
-			return Duration{}, &misreading{key, key + " is negative", "a duration cannot lead into the past"}
+			return Duration{}, &durationError{key, key + " is negative", "a duration cannot lead into the past"}
 		}
 		switch key {
 		case "days":
@@ -87,7 +87,7 @@ func durationOfMap(m map[string]any) (Duration, *misreading) {
 	return total.duration(), nil
 }
 
-// wholeParts is how to write an amount of a unit that is not a whole number.
+// wholeParts suggests how to write an amount that is not a whole number.
 func wholeParts(key string, value any) string {
 	smaller := map[string]struct {
 		unit string
@@ -111,7 +111,7 @@ func mapsKeys(m map[string]any) func(func(string) bool) {
 	}
 }
 
-// rational reads a whole number of any size.
+// rational converts a whole number of any size.
 func rational(v any) (*big.Rat, bool) {
 	if i, ok := v.(*big.Int); ok {
 		return new(big.Rat).SetInt(i), true
@@ -127,10 +127,10 @@ var (
 	saidInFull = regexp.MustCompile(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|millis|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|d|weeks?|w|months?|years?|y)\s*$`)
 )
 
-func durationOfText(s string) (Duration, *misreading) {
+func durationOfText(s string) (Duration, *durationError) {
 	const longest = 200
 	if len(s) > longest {
-		return Duration{}, &misreading{"", quote(s) + " is not a duration", ""}
+		return Duration{}, &durationError{"", quote(s) + " is not a duration", ""}
 	}
 	if d, ok := plainISO(s); ok {
 		return d, nil
@@ -147,16 +147,16 @@ func durationOfText(s string) (Duration, *misreading) {
 		return Duration{Until: t}, nil
 	}
 	if strings.HasPrefix(strings.TrimSpace(s), "-") || strings.Contains(s, "P-") {
-		return Duration{}, &misreading{"", quote(s) + " is negative", "a duration cannot lead into the past"}
+		return Duration{}, &durationError{"", quote(s) + " is negative", "a duration cannot lead into the past"}
 	}
 	suggestion := "write it as PT5S (5 seconds), PT10M (10 minutes) or P1D (1 day)"
-	if mended := mendDuration(s); mended != "" {
+	if mended := suggestDuration(s); mended != "" {
 		suggestion = "write it as " + mended
 	}
-	return Duration{}, &misreading{"", quote(s) + " is not an ISO 8601 duration", suggestion}
+	return Duration{}, &durationError{"", quote(s) + " is not an ISO 8601 duration", suggestion}
 }
 
-// plainISO reads what most durations are: whole amounts of few digits.
+// plainISO parses the most common durations: whole amounts of few digits.
 func plainISO(s string) (d Duration, ok bool) {
 	s, ok = strings.CutPrefix(s, "P")
 	date, clock, timed := strings.Cut(s, "T")
@@ -170,7 +170,7 @@ func plainISO(s string) (d Duration, ok bool) {
 	return d, true
 }
 
-// amountsOf reads whole amounts whose units come in an order.
+// amountsOf parses whole amounts whose units are in the given order.
 func amountsOf(s, units string) (amounts [4]int64, ok bool) {
 	const most = 6 // digits
 	unit := 0
@@ -209,8 +209,8 @@ func durationOfISO(s string) Duration {
 	return total.duration()
 }
 
-// mendDuration guesses what a text that is not a duration was meant to be.
-func mendDuration(s string) string {
+// suggestDuration guesses the duration that was meant by a text that is none.
+func suggestDuration(s string) string {
 	if m := saidInFull.FindStringSubmatch(s); m != nil {
 		return inISO(m[1], strings.ToLower(m[2]))
 	}
@@ -245,7 +245,8 @@ func inISO(amount, unit string) string {
 	}
 }
 
-// duration checks a duration; moments says that a timestamp is one too. Nil is none.
+// duration parses a duration. If moments is true, a timestamp is valid too. It returns nil
+// for a nil node.
 func (p *parser) duration(n *node, what string, s scope, moments ...bool) *expr.Value {
 	if n == nil {
 		return nil
@@ -272,7 +273,7 @@ func (p *parser) duration(n *node, what string, s scope, moments ...bool) *expr.
 	return expr.Literal(n.data)
 }
 
-// durationMap checks each member of a duration, so that all mistakes are told.
+// durationMap checks each member of a duration, so that all mistakes are reported.
 func (p *parser) durationMap(n *node, what string) bool {
 	fine := len(n.fields) > 0
 	if !fine {

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// emit reads the event to emit.
+// emit parses the event to emit.
 func (p *parser) emit(t *Task, n *node, s scope) {
 	t.Emit = expr.Literal(map[string]any{})
 	if !p.object(n, "emit", keys("event").need("event").under("event", "with").under("event: with", eventKeys().known...)) {
@@ -34,7 +34,7 @@ func eventKeys() members {
 	return keys("id", "source", "type", "time", "subject", "datacontenttype", "dataschema", "data")
 }
 
-// attributes checks the attributes of events that the language knows.
+// attributes checks the standard attributes of an event.
 func (p *parser) attributes(n *node, s scope) {
 	for _, name := range []string{"id", "type", "time", "subject", "datacontenttype"} {
 		p.text(n.get(name), name)
@@ -44,7 +44,7 @@ func (p *parser) attributes(n *node, s scope) {
 	}
 }
 
-// listen reads a listen task.
+// listen parses a listen task.
 func (p *parser) listen(t *Task, n *node, local scope) {
 	t.Listen = &ListenTask{Read: "data"}
 	own := n.get("listen")
@@ -59,7 +59,7 @@ func (p *parser) listen(t *Task, n *node, local scope) {
 	}
 }
 
-// foreach reads what is done with each event.
+// foreach parses what to do with each event.
 func (p *parser) foreach(n *node, t *Task, ref string, local scope) *Foreach {
 	f := &Foreach{Item: "item", At: "index"}
 	if !p.object(n, "foreach", keys("item", "at", "do", "output", "export")) {
@@ -77,8 +77,8 @@ func (p *parser) foreach(n *node, t *Task, ref string, local scope) *Foreach {
 	return f
 }
 
-// consumption reads which events are wanted; ended says that this is itself
-// the end of another one, and so has none.
+// consumption parses which events to consume. If ended is true, it is itself the until of
+// another consumption, and cannot have one.
 func (p *parser) consumption(n *node, what string, s scope, ended bool) (c Consumption) {
 	known := keys("all", "any", "one", "until")
 	if ended {
@@ -133,7 +133,7 @@ func (p *parser) filters(n *node, mode string, s scope) []EventFilter {
 	return out
 }
 
-// filter reads which events match.
+// filter parses an event filter.
 func (p *parser) filter(n *node, s scope) (f EventFilter) {
 	if !p.object(n, "an event filter", keys("with", "correlate").need("with").under("with", eventKeys().known...)) {
 		return f
@@ -164,7 +164,7 @@ func (p *parser) correlation(f field, s scope) Correlation {
 	if !ok {
 		return c
 	}
-	// ".id" is meant as a path; other bare text is what is expected.
+	// ".id" is meant as a path; other bare text is the expected value.
 	if strings.HasPrefix(strings.TrimSpace(src), ".") {
 		c.Expect = computed(p.expression(expect, "expect", s))
 		return c

@@ -12,7 +12,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// expression compiles a field that is an expression, with or without ${ }; nil is none.
+// expression compiles a field that is an expression, with or without ${ }. It returns nil
+// for a nil node.
 func (p *parser) expression(n *node, what string, s scope) *expr.Program {
 	src, ok := p.text(n, what)
 	if !ok {
@@ -29,24 +30,24 @@ func (p *parser) expression(n *node, what string, s scope) *expr.Program {
 	return p.compile(n, inner, s)
 }
 
-// condition compiles an expression that decides about something; nil is none.
+// condition compiles an expression used as a condition. It returns nil for a nil node.
 func (p *parser) condition(n *node, what string, s scope) *expr.Program {
 	program := p.expression(n, what, s)
 	if program != nil {
-		p.doubt(n, program.ConditionDoubts())
+		p.warnDoubts(n, program.ConditionDoubts())
 	}
 	return program
 }
 
-// doubt warns of what the writer of an expression may not have meant.
-func (p *parser) doubt(n *node, doubts []expr.Doubt) {
+// warnDoubts warns of parts of an expression that its author may not have meant.
+func (p *parser) warnDoubts(n *node, doubts []expr.Doubt) {
 	offset := whole(n.text()).offset
 	for _, d := range doubts {
-		p.warn(p.within(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
+		p.warn(p.posWithin(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
 	}
 }
 
-// template is a field that is an expression, or a map with expressions inside.
+// template parses a field that is an expression, or a map that contains expressions.
 func (p *parser) template(n *node, what string, s scope) *expr.Value {
 	switch {
 	case n == nil:
@@ -67,15 +68,15 @@ func computed(program *expr.Program) *expr.Value {
 	return expr.Computed(program)
 }
 
-// value is data in which text of the form ${ … } is an expression. It is
-// never nil unless n is.
+// value parses data in which strings of the form ${ … } are expressions. It returns nil
+// only for a nil node.
 func (p *parser) value(n *node, s scope) *expr.Value {
 	if n == nil {
 		return nil
 	}
 	switch n.shape {
 	case object:
-		if name := flowAccident(n); name != "" && spacedKey(n.fields[0].key) != "" {
+		if name := unquotedTemplate(n); name != "" && spacedKey(n.fields[0].key) != "" {
 			p.warn(n.Pos, "write a space after the colon: {"+spacedKey(n.fields[0].key)+"}", "this is a map with the empty key %s", quote(n.fields[0].key))
 		} else if name != "" {
 			p.warn(n.Pos, "to have the text, quote it: \""+name+"\"", "this is a map with the empty key %s", quote(n.fields[0].key))
@@ -117,7 +118,7 @@ func (p *parser) textValue(n *node, s scope) *expr.Value {
 			return expr.Computed(program)
 		}
 	case p.loose:
-		return p.attempt(src, s)
+		return p.looseValue(src, s)
 	case mixed:
 		p.warn(n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(cut(rewritten, 200), "'", "''")+" }'",
 			"the ${ } inside of longer text is not evaluated")
@@ -129,17 +130,17 @@ func (p *parser) textValue(n *node, s scope) *expr.Value {
 
 var variablePattern = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*$`)
 
-// leadingName is the name of the variable at the start of "$name.member".
+// leadingName returns the name of the variable at the start of "$name.member".
 func leadingName(src string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(src, "$"), ".")
 	name, _, _ = strings.Cut(name, "[")
 	return name
 }
 
-// attempt is what loose mode makes of text: its value as an expression, or
-// itself where that cannot be had.
-func (p *parser) attempt(src string, s scope) *expr.Value {
-	if strings.TrimSpace(src) == "" || p.spend(len(src)) {
+// looseValue returns the value of text in loose mode: an expression if it compiles, else
+// the text itself.
+func (p *parser) looseValue(src string, s scope) *expr.Value {
+	if strings.TrimSpace(src) == "" || p.overBudget(len(src)) {
 		return expr.Literal(src)
 	}
 	if _, err := expr.Compile(src, s.has); err != nil {
@@ -152,15 +153,15 @@ func (p *parser) attempt(src string, s scope) *expr.Value {
 	return expr.Computed(program)
 }
 
-// spend counts what is compiled, and says that it is too much.
-func (p *parser) spend(size int) bool {
+// overBudget counts the compiled bytes, and reports whether they exceed the limit.
+func (p *parser) overBudget(size int) bool {
 	p.compiled += size
 	return p.compiled > MaxCompiled
 }
 
-// compile makes a program, or tells at which place the expression is wrong.
+// compile compiles an expression, and reports its mistakes at their positions.
 func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
-	if p.spend(len(src.source)) {
+	if p.overBudget(len(src.source)) {
 		p.mistake(n.Pos, "", "the expressions of the document have more than %d bytes together", MaxCompiled)
 		return nil
 	}
@@ -170,10 +171,10 @@ func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
 	}
 	if err == nil {
 		if src.is || src.source == n.text() {
-			p.doubt(n, program.Doubts())
+			p.warnDoubts(n, program.Doubts())
 		}
 		for _, name := range program.Secrets() {
-			p.secret(p.within(n, src.offset+max(variableAt(src.source, "secrets"), 0)), name)
+			p.secret(p.posWithin(n, src.offset+max(variableAt(src.source, "secrets"), 0)), name)
 		}
 		return program
 	}
@@ -187,7 +188,7 @@ func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
 	return nil
 }
 
-// each is the errors that were joined to one.
+// each returns the errors that were joined into one.
 func each(err error) []error {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -200,7 +201,7 @@ func (p *parser) unknownVariable(n *node, src inside, name string, s scope) {
 	offset := variableAt(src.source, name)
 	at := n.Pos
 	if offset >= 0 {
-		at = p.within(n, src.offset+offset)
+		at = p.posWithin(n, src.offset+offset)
 	}
 	var candidates []string
 	for _, known := range s {
@@ -215,7 +216,7 @@ func (p *parser) unknownVariable(n *node, src inside, name string, s scope) {
 	p.mistake(at, p.guess("$"+name, candidates), message, quote("$"+name))
 }
 
-// variableAt is where an expression names a variable, or -1.
+// variableAt returns the index at which an expression names a variable, or -1.
 func variableAt(src, name string) int {
 	for from := 0; ; {
 		i := strings.Index(src[from:], "$"+name)
@@ -243,10 +244,10 @@ func (p *parser) badExpression(n *node, src inside, err error) {
 	if n.comment != "" && suggestion == "" {
 		suggestion = "everything after # is a comment: quote the value if that was not meant"
 	}
-	p.mistake(p.within(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", quote(src.source), message)
+	p.mistake(p.posWithin(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", quote(src.source), message)
 }
 
-// unclosed tells of an expression without its closing brace.
+// unclosed reports an expression without its closing brace.
 func (p *parser) unclosed(n *node) {
 	if n.comment != "" {
 		p.mistake(n.Pos, "everything after # is a comment: quote the value", "the expression %s is cut off by a comment", quote(n.text()))
@@ -255,15 +256,15 @@ func (p *parser) unclosed(n *node) {
 	p.mistake(n.Pos, "close it: ${ … }", "the expression %s is not closed", quote(n.text()))
 }
 
-// within is the place of a byte of a text in the document, whatever the style in
-// which the text is written there; where that cannot be found, it is the text's own.
-func (p *parser) within(n *node, offset int) Pos {
+// posWithin returns the position in the document of a byte of a node's text, in whatever
+// YAML style the text is written. If it cannot be found, it is the position of the node.
+func (p *parser) posWithin(n *node, offset int) Pos {
 	value := n.text()
-	if offset < 0 || offset > len(value) || p.crowded() {
+	if offset < 0 || offset > len(value) || p.full() {
 		return n.Pos
 	}
 	w := p.written(n)
-	// White space is what the styles of YAML change: the other characters are counted.
+	// Styles of YAML differ in white space, so only the other characters are counted.
 	at := n.Pos
 	for i, r := range value {
 		if i >= offset && !blank(r) {
@@ -288,19 +289,19 @@ func (p *parser) within(n *node, offset int) Pos {
 
 func blank(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == '\r' }
 
-// scribe reads the characters of a scalar as it is written in the document.
-type scribe struct {
+// scalarReader reads the characters of a scalar as written in the document.
+type scalarReader struct {
 	p     *parser
 	quote byte // ' or ", or 0
 	rest  string
 	line  int
-	col   int // of rest
-	at    Pos // of the last character
-	wide  int // columns that it takes
+	col   int // column of rest
+	at    Pos // position of the last character
+	wide  int // width of the last character in columns
 }
 
-func (p *parser) written(n *node) *scribe {
-	w := &scribe{p: p, line: n.Line, col: 1, rest: p.line(n.Line)}
+func (p *parser) written(n *node) *scalarReader {
+	w := &scalarReader{p: p, line: n.Line, col: 1, rest: p.line(n.Line)}
 	if n.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		w.rest = ""
 		return w
@@ -315,7 +316,7 @@ func (p *parser) written(n *node) *scribe {
 	return w
 }
 
-func (w *scribe) skip(characters int) {
+func (w *scalarReader) skip(characters int) {
 	for range characters {
 		_, size := utf8.DecodeRuneInString(w.rest)
 		w.rest = w.rest[size:]
@@ -323,8 +324,8 @@ func (w *scribe) skip(characters int) {
 	}
 }
 
-// next is the next character that is not white space.
-func (w *scribe) next() (rune, bool) {
+// next returns the next character that is not white space.
+func (w *scalarReader) next() (rune, bool) {
 	for {
 		r, size := utf8.DecodeRuneInString(w.rest)
 		switch {
@@ -354,8 +355,8 @@ func (w *scribe) next() (rune, bool) {
 	}
 }
 
-// escape reads what follows a backslash; false means white space.
-func (w *scribe) escape() (rune, bool) {
+// escape reads what follows a backslash. It returns false for white space.
+func (w *scalarReader) escape() (rune, bool) {
 	length := 2
 	switch rest := w.rest[1:]; {
 	case strings.HasPrefix(rest, "x"):
@@ -381,13 +382,13 @@ func (w *scribe) escape() (rune, bool) {
 	return r, !blank(r)
 }
 
-// count is the number of lines of the document.
+// count returns the number of lines of the document.
 func (p *parser) count() int {
 	p.line(1)
 	return len(p.lines)
 }
 
-// line is a line of the document, counted from 1.
+// line returns a line of the document; the first is 1.
 func (p *parser) line(number int) string {
 	if p.lines == nil {
 		p.lines = bytes.Split(p.source, []byte("\n"))

@@ -9,18 +9,18 @@ import (
 // inside is the expression within ${ }.
 type inside struct {
 	source string
-	offset int  // of source in the text, in bytes
+	offset int  // byte offset of source in the text
 	is     bool // the whole text is one expression
 }
 
-// whole takes the expression out of text that is nothing but ${ … }.
+// whole extracts the expression from text that is nothing but ${ … }.
 func whole(src string) inside {
 	trimmed := strings.TrimSpace(src)
 	if !strings.HasPrefix(trimmed, "${") || !strings.HasSuffix(trimmed, "}") {
 		return inside{}
 	}
-	// "${ .a } and ${ .b }" is not one expression; one that is not well formed
-	// is, so that the compiler can say what is wrong with it.
+	// "${ .a } and ${ .b }" is not one expression. A malformed one counts as an expression,
+	// so that the compiler can report what is wrong.
 	if end := closing(trimmed[2:]); end >= 0 && 2+end != len(trimmed)-1 && strings.Contains(trimmed[2+end:], "${") {
 		return inside{}
 	}
@@ -30,14 +30,14 @@ func whole(src string) inside {
 	return inside{source, offset, true}
 }
 
-// closes reports whether the first ${ of a text has its brace.
+// closes reports whether the first ${ of a text has a closing brace.
 func closes(src string) bool {
 	_, rest, found := strings.Cut(src, "${")
 	return found && closing(rest) >= 0
 }
 
-// closing is the index of the } that ends an expression, or -1. Braces inside
-// of the expression's own strings, objects and comments do not end it.
+// closing returns the index of the } that ends an expression, or -1. It skips braces in
+// the expression's strings, objects and comments.
 func closing(src string) int {
 	depth := 0
 	for i := 0; i < len(src); i++ {
@@ -60,10 +60,10 @@ func closing(src string) int {
 	return -1
 }
 
-// stringEnd is the index of the quote that ends the string that begins at
-// start, past what \( ) fills into it; or -1.
+// stringEnd returns the index of the quote that ends the string starting at start,
+// skipping its \( ) interpolations, or -1.
 func stringEnd(src string, start int) int {
-	var parens []int // open parentheses of each \( that we are in
+	var parens []int // open parentheses within each enclosing \(
 	inString := true
 	for i := start + 1; i < len(src); i++ {
 		c := src[i]
@@ -92,8 +92,8 @@ func stringEnd(src string, start int) int {
 	return -1
 }
 
-// interpolation rewrites "Hello ${ .x }!" as the jq string "Hello \(.x)!". It
-// says whether there was anything to rewrite.
+// interpolation rewrites "Hello ${ .x }!" as the jq string "Hello \(.x)!". mixed reports
+// whether there was anything to rewrite.
 func interpolation(src string) (jq string, mixed bool) {
 	if !strings.Contains(src, "${") {
 		return "", false
@@ -124,7 +124,7 @@ func unquoted(s string) string {
 	return q[1 : len(q)-1]
 }
 
-// jqString is a text as jq writes it.
+// jqString returns a text as a jq string literal.
 func jqString(s string) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// cannotRun warns of a construct that this version does not carry out.
+// cannotRun warns of a construct that this version cannot run.
 func (p *parser) cannotRun(at Pos, construct, instead string) {
 	before := len(p.warnings)
 	p.warn(at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))
@@ -21,7 +21,7 @@ func (p *parser) cannotRun(at Pos, construct, instead string) {
 	}
 }
 
-// instead is what to use in the place of a protocol or process that cannot be run.
+// instead suggests an alternative to a protocol or process that cannot be run.
 func instead(construct string) string {
 	switch construct {
 	case "schedule":
@@ -41,7 +41,7 @@ func instead(construct string) string {
 	}
 }
 
-// keyOf is the place of a key in a map.
+// keyOf returns the position of a key in a map.
 func (n *node) keyOf(key string) Pos {
 	for _, f := range n.fields {
 		if f.key == key {
@@ -51,7 +51,7 @@ func (n *node) keyOf(key string) Pos {
 	return n.Pos
 }
 
-// plainText warns of text that looks like an expression, but stands for itself.
+// plainText warns of text that looks like an expression, but is literal.
 func (p *parser) plainText(n *node, src string, s scope) {
 	switch {
 	case n.style == 0 && curlyQuotes.MatchString(src):
@@ -86,19 +86,19 @@ var (
 	fileEnding       = regexp.MustCompile(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
 )
 
-// resembles reports whether text was certainly meant as an expression: it compiles as
-// one, and reads data. A name such as .gitignore does too, and so needs more.
+// resembles reports whether text was certainly meant as an expression: it compiles as one,
+// and reads data. A name such as .gitignore also does, so more is required.
 func (p *parser) resembles(src string, s scope) bool {
 	if !startsPath.MatchString(src) && !usesPath.MatchString(src) || fileEnding.MatchString(src) {
 		return false
 	}
-	return len(p.warnings) < MaxMistakes && !p.spend(len(src)) && expr.ReadsData(src, s.has)
+	return len(p.warnings) < MaxMistakes && !p.overBudget(len(src)) && expr.ReadsData(src, s.has)
 }
 
-// computing is text as the expression that it resembles.
+// computing returns text as the expression that it resembles.
 func computing(src string) string { return yamlQuoted("${ " + cut(strings.TrimSpace(src), 200) + " }") }
 
-// yamlQuoted puts quotes around what YAML does not read as it stands.
+// yamlQuoted quotes text that YAML would not read as it is.
 func yamlQuoted(src string) string {
 	if strings.Contains(src, ": ") || strings.Contains(src, " #") || strings.ContainsAny(src, "\"'\\{}[],\n") && strings.Count(src, "{") > 1 ||
 		strings.ContainsAny(src, "\"'\n") {
@@ -107,7 +107,7 @@ func yamlQuoted(src string) string {
 	return src
 }
 
-// interpolated is text whose places of a pattern jq fills in.
+// interpolated returns text with jq interpolations in place of what a pattern matches.
 func interpolated(src string, places *regexp.Regexp) string {
 	var b strings.Builder
 	at := 0
@@ -131,7 +131,7 @@ func methods() []string {
 	}
 }
 
-// method warns of a method that HTTP does not have.
+// method warns of an unknown HTTP method.
 func (p *parser) method(n *node) {
 	if n == nil || n.shape != text || strings.Contains(n.text(), "${") || slices.Contains(methods(), strings.ToUpper(n.text())) {
 		return
@@ -205,7 +205,7 @@ func pathOf(name string) string {
 	return "." + name
 }
 
-// absolute warns of a URI without scheme or host. A template may bring them.
+// absolute warns of a URI without scheme or host, unless a template may provide them.
 func (p *parser) absolute(n *node, src, what string) {
 	if strings.HasPrefix(src, "{") {
 		return
@@ -232,7 +232,7 @@ func (p *parser) absolute(n *node, src, what string) {
 	}
 }
 
-// jitter warns of a range that begins behind its end.
+// jitter warns of a range whose start is after its end.
 func (p *parser) jitter(n *node, from, to *expr.Value) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	least, ok := fixedDuration(from)
@@ -242,7 +242,7 @@ func (p *parser) jitter(n *node, from, to *expr.Value) {
 	}
 }
 
-// fixedDuration is a duration that is written out.
+// fixedDuration returns a duration that is a constant of the document.
 func fixedDuration(v *expr.Value) (Duration, bool) {
 	if v == nil {
 		return Duration{}, false
@@ -255,12 +255,12 @@ func fixedDuration(v *expr.Value) (Duration, bool) {
 	return d, err == nil
 }
 
-// standardTypes are the names of the standard errors.
+// standardTypes returns the names of the standard errors.
 func standardTypes() []string {
 	return []string{"configuration", "validation", "expression", "authentication", "authorization", "timeout", "communication", "runtime"}
 }
 
-// errorType warns of the type of a standard error that does not exist.
+// errorType warns of a standard error type that does not exist.
 func (p *parser) errorType(n *node, typ string) {
 	for _, base := range standardBases() {
 		name, is := strings.CutPrefix(typ, base)

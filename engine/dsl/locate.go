@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/schema"
 )
 
-// Locate is the place that an error at run time speaks of: that of the expression which
-// its detail names, if it stands below ref, else that of what ref points to.
+// Locate returns the position that a run-time error refers to: that of the expression
+// quoted in its detail, if it is below ref, else that of ref.
 func (d *Definition) Locate(ref, detail string) (at Pos, ok bool) {
 	source := bytes.TrimPrefix(d.Source, []byte("\ufeff"))
 	p := &parser{notes: &notes{said: map[Mistake]bool{}}, source: source}
@@ -38,8 +38,8 @@ func (d *Definition) Locate(ref, detail string) (at Pos, ok bool) {
 	return at, true
 }
 
-// violated is the place of the keyword of a JSON Schema that refused data; the node is
-// what the data belongs to, what says which of its data it is.
+// violated returns the position of the JSON Schema keyword that rejected data. n holds the
+// schema, what says which of the node's data was validated.
 func (n *node) violated(what, sentence string) (Pos, bool) {
 	sentence, _, _ = strings.Cut(sentence, "\n")
 	path, keyword, ok := schema.Keyword(sentence)
@@ -70,8 +70,8 @@ func (n *node) violated(what, sentence string) (Pos, bool) {
 	return fits[0].Pos, true
 }
 
-// alternatives are the schemas that hold for a value beside one: what it refers to, and
-// what it combines.
+// alternatives returns the schemas that apply to a value along with s: those that it
+// refers to, and those that it combines.
 func alternatives(s, root *node, depth int) []*node {
 	found := []*node{s}
 	if depth > 8 {
@@ -103,7 +103,7 @@ func alternatives(s, root *node, depth int) []*node {
 	return found
 }
 
-// below are the schemas of a member or an item of what a schema is about.
+// below returns the schemas of a member or an item of the value that a schema describes.
 func (n *node) below(segment string, root *node) []*node {
 	var found *node
 	if _, found = n.get("properties").step(segment); found == nil {
@@ -124,8 +124,8 @@ func (n *node) below(segment string, root *node) []*node {
 	return alternatives(found, root, 0)
 }
 
-// step is the member of a map or a list that a segment of a JSON pointer names, and
-// the place of its key.
+// step returns the member of a map or a list that a segment of a JSON pointer names, and
+// the position of its key.
 func (n *node) step(segment string) (Pos, *node) {
 	if n == nil {
 		return Pos{}, nil
@@ -139,7 +139,7 @@ func (n *node) step(segment string) (Pos, *node) {
 	return Pos{}, nil
 }
 
-// find is the place of an expression in a value or below it.
+// find returns the position of an expression in a value or below it.
 func (p *parser) find(n *node, expression string) (Pos, bool) {
 	if n.shape == text {
 		inner := whole(n.text())
@@ -147,7 +147,7 @@ func (p *parser) find(n *node, expression string) (Pos, bool) {
 			inner = inside{source: n.text()}
 		}
 		if strings.HasPrefix(inner.source, expression) {
-			return p.within(n, inner.offset), true
+			return p.posWithin(n, inner.offset), true
 		}
 	}
 	for _, item := range n.items {

@@ -107,12 +107,12 @@ func (n *notes) warn(at Pos, suggestion, format string, args ...any) {
 	n.add(&n.warnings, Mistake{at, fmt.Sprintf(format, args...), suggestion, n.file})
 }
 
-// crowded reports whether no more mistakes are told, so that nobody need think about them.
-func (n *notes) crowded() bool { return len(n.mistakes) >= MaxMistakes }
+// full reports whether no more mistakes are told, so that nobody need think about them.
+func (n *notes) full() bool { return len(n.mistakes) >= MaxMistakes }
 
 // guess is what a writer meant with a word, as long as mistakes are told.
 func (n *notes) guess(word string, all []string) string {
-	if n.crowded() {
+	if n.full() {
 		return ""
 	}
 	return didYouMean(word, all)
@@ -120,7 +120,7 @@ func (n *notes) guess(word string, all []string) string {
 
 // guessKey is guess for the key of a map that has room for the keys free of those allowed.
 func (n *notes) guessKey(word string, free, allowed []string) string {
-	if n.crowded() {
+	if n.full() {
 		return ""
 	}
 	if found := closest(word, free); found != "" {

@@ -153,8 +153,8 @@ func (p *parser) wrong(n *node, what, want string) {
 	switch {
 	case want == "a map" && spacedKey(n.text()) != "":
 		suggestion = "write a space after the colon: " + spacedKey(n.text())
-	case strings.HasPrefix(want, "text") && n.shape == object && flowAccident(n) != "":
-		suggestion = "quote it: \"" + flowAccident(n) + "\""
+	case strings.HasPrefix(want, "text") && n.shape == object && unquotedTemplate(n) != "":
+		suggestion = "quote it: \"" + unquotedTemplate(n) + "\""
 	case strings.HasPrefix(want, "text") && (n.shape == number || n.shape == boolean):
 		suggestion = fmt.Sprintf("quote it: \"%v\"", n.data)
 	case n.shape == text && looksPlain(n, want):
@@ -240,8 +240,8 @@ func looksPlain(n *node, want string) bool {
 	}
 }
 
-// flowAccident is the text that somebody wanted who wrote {name} without quotes.
-func flowAccident(n *node) string {
+// unquotedTemplate is the text that somebody wanted who wrote {name} without quotes.
+func unquotedTemplate(n *node) string {
 	if len(n.fields) != 1 || n.style&yaml.FlowStyle == 0 || n.fields[0].value.shape != null || !n.fields[0].value.implied {
 		return ""
 	}

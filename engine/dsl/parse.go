@@ -2,8 +2,8 @@ package dsl
 
 import "bytes"
 
-// Parse reads a workflow document in YAML or JSON. An error is a *Mistakes
-// with all that is wrong with it; name is what the file is called in them.
+// Parse parses a workflow document in YAML or JSON. An error is a *Mistakes that lists
+// every mistake. The name is the file name that mistakes show.
 func Parse(name string, src []byte) (*Definition, []Warning, error) {
 	source := bytes.TrimPrefix(src, []byte("\ufeff"))
 	p := &parser{
@@ -28,17 +28,17 @@ func Parse(name string, src []byte) (*Definition, []Warning, error) {
 type parser struct {
 	*notes
 	source   []byte
-	lines    [][]byte // of source, split when first needed
+	lines    [][]byte // lines of source, split on first use
 	def      *Definition
 	loose    bool
 	shared   *shared
-	compiled int // bytes of expressions so far
+	compiled int // bytes of expressions compiled so far
 
-	jumps  []jump              // then: name, checked when all tasks are known
-	places map[string][]string // task name → references of tasks with it
-	bases  map[string]Pos      // bases of standard error types → first use
-	base   string              // the first of them
+	jumps  []jump              // targets of then, checked once all tasks are known
+	places map[string][]string // task name → references of the tasks with that name
+	bases  map[string]Pos      // base URIs of standard error types → first use
+	base   string              // the base URI used first
 
 	timed   bool           // the workflow has a timeout
-	endless map[*Task]bool // lists of tasks, by their first one, that never come to their end
+	endless map[*Task]bool // lists whose end is never reached, by their first task
 }

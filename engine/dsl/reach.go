@@ -21,7 +21,7 @@ func (p *parser) reach(list TaskList, fields []field, branches bool) {
 	}
 	ways := make([][]int, len(list))
 	for i, t := range list {
-		to, known := p.ways(list, i, index)
+		to, known := p.successors(list, i, index)
 		if !known {
 			p.endless[list[0]] = false
 			return
@@ -42,7 +42,7 @@ func (p *parser) reach(list TaskList, fields []field, branches bool) {
 		p.warn(t.Pos, "lead to it with `then: "+short(t.Name)+"`, or remove it", "the task %s is never reached", quote(t.Name))
 		walk(ways, i, reached)
 	}
-	p.circles(list, fields, ways, index)
+	p.warnCycles(list, fields, ways, index)
 }
 
 // walk marks the tasks that are reached from one; the last mark is for the end of the list.
@@ -66,9 +66,9 @@ func walk(ways [][]int, from int, reached []bool) {
 // ended is where a task leads that ends more than its list: the workflow.
 const ended = -2
 
-// ways are the tasks that can follow one, by their index; known is false where
+// successors are the tasks that can follow one, by their index; known is false where
 // a then leads nowhere, which is told elsewhere.
-func (p *parser) ways(list TaskList, i int, index map[string]int) (to []int, known bool) {
+func (p *parser) successors(list TaskList, i int, index map[string]int) (to []int, known bool) {
 	t := list[i]
 	next := leaving
 	if i+1 < len(list) {
@@ -105,14 +105,14 @@ func (p *parser) ways(list TaskList, i int, index map[string]int) (to []int, kno
 	if t.Try != nil && t.Try.Catch.Then != "" {
 		follow(t.Try.Catch.Then)
 	}
-	if !p.stays(t) {
+	if !p.neverEnds(t) {
 		follow(t.Then)
 	}
 	return to, known
 }
 
-// stays reports whether a task never comes to its own end.
-func (p *parser) stays(t *Task) bool {
+// neverEnds reports whether a task never comes to its own end.
+func (p *parser) neverEnds(t *Task) bool {
 	never := func(list TaskList) bool { return len(list) > 0 && p.endless[list[0]] }
 	switch t.Kind {
 	case Raise:
@@ -128,16 +128,16 @@ func (p *parser) stays(t *Task) bool {
 			return false
 		}
 		if t.Fork.Compete {
-			return !slices.ContainsFunc(each, func(b *Task) bool { return !p.stays(b) || b.If != nil })
+			return !slices.ContainsFunc(each, func(b *Task) bool { return !p.neverEnds(b) || b.If != nil })
 		}
-		return slices.ContainsFunc(each, func(b *Task) bool { return p.stays(b) && b.If == nil })
+		return slices.ContainsFunc(each, func(b *Task) bool { return p.neverEnds(b) && b.If == nil })
 	default:
 		return false
 	}
 }
 
-// circles warns of the way back in tasks that lead to each other only.
-func (p *parser) circles(list TaskList, fields []field, ways [][]int, index map[string]int) {
+// warnCycles warns of the way back in tasks that lead to each other only.
+func (p *parser) warnCycles(list TaskList, fields []field, ways [][]int, index map[string]int) {
 	const many = 500 // each way back is followed
 	if p.timed || len(list) > many {
 		return

@@ -10,19 +10,19 @@ import (
 	"unicode/utf8"
 )
 
-// look is the paint of a rendered mistake; each is empty without colour.
-type look struct{ bold, accent, help, reset string }
+// palette is the paint of a rendered mistake; each is empty without colour.
+type palette struct{ bold, accent, help, reset string }
 
 const (
 	red    = "\x1b[1;31m"
 	yellow = "\x1b[1;33m"
 )
 
-func lookOf(color bool, accent string) look {
+func lookOf(color bool, accent string) palette {
 	if !color {
-		return look{}
+		return palette{}
 	}
-	return look{"\x1b[1m", accent, "\x1b[36m", "\x1b[0m"}
+	return palette{"\x1b[1m", accent, "\x1b[36m", "\x1b[0m"}
 }
 
 // shownWidth is how much of a long line is shown.
@@ -34,7 +34,7 @@ const shownWidth = 120
 //	  7 |       call: htp
 //	    |             ^^^
 //	    help: did you mean "http"?
-func render(w io.Writer, source []byte, m Mistake, l look) {
+func render(w io.Writer, source []byte, m Mistake, l palette) {
 	fmt.Fprintf(w, "%s%s:%s %s\n", l.bold, m.place(), l.reset, m.Message)
 	number := strconv.Itoa(m.Line)
 	margin := strings.Repeat(" ", len(number)+2)
@@ -115,12 +115,12 @@ func wordEnd(runes []rune, at, to int) int {
 
 // printable escapes what would control a terminal.
 func printable(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return !shows(r) }) && utf8.ValidString(s) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !printableRune(r) }) && utf8.ValidString(s) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if shows(r) && r != utf8.RuneError {
+		if printableRune(r) && r != utf8.RuneError {
 			b.WriteRune(r)
 			continue
 		}
@@ -129,7 +129,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-func shows(r rune) bool { return strconv.IsPrint(r) }
+func printableRune(r rune) bool { return strconv.IsPrint(r) }
 
 // width is how many columns printable text takes: East Asian letters and
 // pictures take two.

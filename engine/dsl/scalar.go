@@ -20,7 +20,7 @@ var (
 )
 
 // scalar reads a plain or quoted value.
-func (t *planter) scalar(n *node, y *yaml.Node) {
+func (t *treeBuilder) scalar(n *node, y *yaml.Node) {
 	n.shape, n.data = text, any(y.Value)
 	if y.Style&yaml.TaggedStyle != 0 {
 		t.taggedScalar(n, y)
@@ -32,7 +32,7 @@ func (t *planter) scalar(n *node, y *yaml.Node) {
 }
 
 // taggedScalar reads a value that says itself what it is.
-func (t *planter) taggedScalar(n *node, y *yaml.Node) {
+func (t *treeBuilder) taggedScalar(n *node, y *yaml.Node) {
 	var want shape
 	switch y.Tag {
 	case "!!str":
@@ -53,7 +53,7 @@ func (t *planter) taggedScalar(n *node, y *yaml.Node) {
 }
 
 // plain reads an unquoted value.
-func (t *planter) plain(n *node, s string) {
+func (t *treeBuilder) plain(n *node, s string) {
 	switch s {
 	case "", "~", "null", "Null", "NULL":
 		n.shape, n.data = null, nil
@@ -88,7 +88,7 @@ func (t *planter) plain(n *node, s string) {
 	}
 }
 
-func (t *planter) whole(n *node, digits string, base int) {
+func (t *treeBuilder) whole(n *node, digits string, base int) {
 	n.shape, n.data = number, 0
 	if len(digits) > MaxDigits {
 		t.notes.mistake(n.Pos, "quote it to have it as text", "a number of more than %d digits", MaxDigits)

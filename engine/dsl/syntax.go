@@ -37,8 +37,8 @@ func read(notes *notes, source []byte) *node {
 	if y == nil {
 		return nil
 	}
-	t := &planter{notes: notes, open: map[*yaml.Node]bool{}}
-	root := t.plant(y, 1)
+	t := &treeBuilder{notes: notes, open: map[*yaml.Node]bool{}}
+	root := t.build(y, 1)
 	if t.full {
 		return nil
 	}
@@ -107,7 +107,7 @@ func YAML(name string, source []byte) (root *yaml.Node, mistakes []Mistake) {
 	notes := &notes{file: name, said: map[Mistake]bool{}}
 	documents, err := decode(source)
 	if err != nil {
-		documents = mended(notes, source, err)
+		documents = decodeFixed(notes, source, err)
 	}
 	if len(documents) > 1 {
 		notes.mistake(posOf(documents[1]), "remove it, or put it into a file of its own", "a second document begins here")
@@ -122,7 +122,7 @@ func YAML(name string, source []byte) (root *yaml.Node, mistakes []Mistake) {
 func syntax(notes *notes, source []byte) *yaml.Node {
 	documents, err := decode(source)
 	if err != nil {
-		documents = mended(notes, source, err)
+		documents = decodeFixed(notes, source, err)
 	}
 	if len(documents) > 1 {
 		notes.mistake(posOf(documents[1]), "put each workflow into a file of its own", "a second document begins here")
@@ -158,23 +158,23 @@ func decode(source []byte) (documents []*yaml.Node, err error) {
 	return documents, nil
 }
 
-// mended reads the documents of a text that the YAML parser refuses, as far as what is
+// decodeFixed reads the documents of a text that the YAML parser refuses, as far as what is
 // wrong with it can be put right. It tells each mistake that it finds.
-func mended(notes *notes, source []byte, refused error) []*yaml.Node {
-	m := mend(source, nil)
+func decodeFixed(notes *notes, source []byte, refused error) []*yaml.Node {
+	m := fixYAML(source, nil)
 	documents, err := decode(m.text())
-	if len(source) <= maxProven && len(m.slips) > 0 {
-		m = proven(m, source, err)
+	if len(source) <= maxProven && len(m.mistakes) > 0 {
+		m = neededFixes(m, source, err)
 		documents, err = decode(m.text())
 	}
-	for _, s := range m.slips {
+	for _, s := range m.mistakes {
 		notes.mistake(s.Pos, s.suggestion, "%s", s.message)
 	}
-	if len(m.slips) == 0 {
+	if len(m.mistakes) == 0 {
 		err = refused
 	}
 	if err != nil {
-		if line, _ := complaint(err); !slices.ContainsFunc(m.slips, func(s slip) bool { return s.Line >= line-1 }) {
+		if line, _ := yamlError(err); !slices.ContainsFunc(m.mistakes, func(s yamlMistake) bool { return s.Line >= line-1 }) {
 			syntaxMistake(notes, source, err)
 		}
 		return nil
@@ -186,31 +186,31 @@ func mended(notes *notes, source []byte, refused error) []*yaml.Node {
 	return documents
 }
 
-// proven leaves out each slip without which the text can be read as far as with it.
-func proven(m *mender, source []byte, err error) *mender {
-	reached, _ := complaint(err)
+// neededFixes leaves out each slip without which the text can be read as far as with it.
+func neededFixes(m *fixer, source []byte, err error) *fixer {
+	reached, _ := yamlError(err)
 	except := map[Pos]bool{}
-	for _, s := range m.slips {
+	for _, s := range m.mistakes {
 		except[s.Pos] = true
-		other := mend(source, except)
+		other := fixYAML(source, except)
 		_, without := decode(other.text())
-		line, _ := complaint(without)
+		line, _ := yamlError(without)
 		// With other slips in its place it is needed as well: it comes first.
-		elsewhere := slices.ContainsFunc(other.slips, func(o slip) bool {
-			return !slices.ContainsFunc(m.slips, func(s slip) bool { return s.Pos == o.Pos })
+		elsewhere := slices.ContainsFunc(other.mistakes, func(o yamlMistake) bool {
+			return !slices.ContainsFunc(m.mistakes, func(s yamlMistake) bool { return s.Pos == o.Pos })
 		})
 		if elsewhere || without != nil && (err == nil || line <= reached) {
 			delete(except, s.Pos)
 		}
 	}
-	return mend(source, except)
+	return fixYAML(source, except)
 }
 
 var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
 
-// complaint is the line that the YAML parser names, far behind the end if it names
+// yamlError is the line that the YAML parser names, far behind the end if it names
 // none, and what it says.
-func complaint(err error) (line int, said string) {
+func yamlError(err error) (line int, said string) {
 	if err == nil {
 		return 0, ""
 	}
@@ -224,7 +224,7 @@ func complaint(err error) (line int, said string) {
 
 // syntaxMistake says in plain words what the YAML parser said.
 func syntaxMistake(notes *notes, source []byte, err error) {
-	line, said := complaint(err)
+	line, said := yamlError(err)
 	if name, ok := strings.CutPrefix(said, "unknown anchor '"); ok {
 		alias := "*" + strings.TrimSuffix(name, "' referenced")
 		at := Pos{1, 1}

@@ -9,16 +9,16 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// place is where a task stands.
+// place is the position of a task in the workflow.
 type place struct {
-	ref      string    // of the task
-	local    scope     // variables that the tasks around it bind
-	siblings *siblings // what its then can lead to
-	looped   bool      // it is in the list of a for
+	ref      string    // reference of the task
+	local    scope     // variables bound by enclosing tasks
+	siblings *siblings // possible targets of its then
+	looped   bool      // it is in the body of a for
 	branch   bool      // it is a branch of a fork
 }
 
-// pointer adds a segment to a JSON pointer.
+// pointer appends a segment to a JSON pointer.
 func pointer(ref, segment string) string {
 	return ref + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
 }
@@ -31,8 +31,8 @@ func kindKeys() []string {
 	return []string{"call", "do", "emit", "for", "fork", "inject", "listen", "raise", "run", "set", "switch", "try", "wait"}
 }
 
-// companions are the keys that stand beside a kind's own.
-func companions(kind string) []string {
+// companionKeys returns the keys that go with the key of a kind.
+func companionKeys(kind string) []string {
 	switch kind {
 	case "call":
 		return []string{"with"}
@@ -47,12 +47,12 @@ func companions(kind string) []string {
 	}
 }
 
-// tasks reads a list of tasks; nil is none.
+// tasks parses a list of tasks. A nil node is an empty list.
 func (p *parser) tasks(n *node, what, ref string, local scope) TaskList {
 	return p.taskList(n, what, place{ref: ref, local: local})
 }
 
-// taskList is tasks with all that a place says; ref is the list's.
+// taskList is like tasks, for a list at a place; at.ref is the list's reference.
 func (p *parser) taskList(n *node, what string, at place) TaskList {
 	if n == nil {
 		return nil
@@ -75,13 +75,13 @@ func (p *parser) taskList(n *node, what string, at place) TaskList {
 		p.task(t, f, at)
 		out = append(out, t)
 	}
-	if len(p.mistakes) == known { // a mistake in an if, a when or a then hides a way
+	if len(p.mistakes) == known { // a mistake in an if, when or then would make this analysis wrong
 		p.reach(out, fields, at.branch)
 	}
 	return out
 }
 
-// taskFields are the names and bodies of a list's tasks, and their references.
+// taskFields returns the names and bodies of a list's tasks, and their references.
 func (p *parser) taskFields(n *node, what, ref string) (fields []field, refs []string) {
 	if n.shape != list {
 		if n.shape == object && membersOnly(n.fields) {
@@ -104,7 +104,7 @@ func (p *parser) taskFields(n *node, what, ref string) (fields []field, refs []s
 	return fields, refs
 }
 
-// taskItem checks one item of a list of tasks, and gives what can be read as a task.
+// taskItem checks one item of a list of tasks, and returns what can be parsed as a task.
 func (p *parser) taskItem(n *node) []field {
 	switch {
 	case n.shape == text && n.style == 0:
@@ -146,7 +146,7 @@ func unnamed(n *node) bool {
 	return len(n.fields) > 1 || only.value.shape != object || !slices.ContainsFunc(only.value.fields, isKind)
 }
 
-// membersOnly reports whether all keys are those of a task's body, a kind among them.
+// membersOnly reports whether all keys are members of a task, and one of them is a kind.
 func membersOnly(fields []field) bool {
 	kinds := 0
 	for _, f := range fields {
@@ -160,14 +160,14 @@ func membersOnly(fields []field) bool {
 	return kinds > 0
 }
 
-// task reads a task into t.
+// task parses a task into t.
 func (p *parser) task(t *Task, f field, at place) {
 	t.Name, t.Ref, t.Pos, t.Raw = f.key, at.ref, f.pos, f.value.data
 	if _, twice := p.def.tasks[t.Ref]; !twice {
 		p.def.refs = append(p.def.refs, t.Ref)
 	}
 	p.def.tasks[t.Ref] = t
-	p.remember(t)
+	p.indexTask(t)
 	n := f.value
 	if n.shape != object {
 		suggestion := "write it as `" + short(f.key) + ": {set: …}`"
@@ -182,15 +182,15 @@ func (p *parser) task(t *Task, f field, at place) {
 	p.body(t, n, at, kind)
 }
 
-// remember notes where tasks of a name are.
-func (p *parser) remember(t *Task) {
+// indexTask records a task under its name.
+func (p *parser) indexTask(t *Task) {
 	if p.places == nil {
 		p.places = map[string][]string{}
 	}
 	p.places[t.Name] = append(p.places[t.Name], t.Ref)
 }
 
-// kind finds out what a task does, and checks its keys.
+// kind returns the kind of a task, and checks its keys.
 func (p *parser) kind(n *node, t *Task) string {
 	var kinds []string
 	allowed := commonKeys()
@@ -200,7 +200,7 @@ func (p *parser) kind(n *node, t *Task) string {
 		}
 		kinds = append(kinds, k)
 		allowed = append(allowed, k)
-		allowed = append(allowed, companions(k)...)
+		allowed = append(allowed, companionKeys(k)...)
 	}
 	what := "task " + quote(t.Name)
 	if len(kinds) == 0 {
@@ -223,8 +223,8 @@ func (p *parser) kind(n *node, t *Task) string {
 	return kinds[0]
 }
 
-// noKind reports a task that does nothing, unless a misspelt key is all that is wrong:
-// then it returns the kind that was meant.
+// noKind reports a task without a kind. If a misspelt key is the only mistake, it returns
+// the kind that was meant.
 func (p *parser) noKind(n *node, what string) string {
 	all := slices.Concat(kindKeys(), commonKeys(), []string{"with", "while", "foreach", "catch"})
 	misspelt := false
@@ -247,7 +247,7 @@ func (p *parser) noKind(n *node, what string) string {
 	return kind
 }
 
-// common reads the members that every task may have.
+// common parses the members that every task may have.
 func (p *parser) common(t *Task, n *node, at place) {
 	lack := func(construct string) { t.Unsupported = construct }
 	before, during := at.local.before(), at.local.during()
@@ -268,7 +268,7 @@ func (p *parser) common(t *Task, n *node, at place) {
 	}
 }
 
-// body reads what a task of its kind does.
+// body parses the members of a task's kind.
 func (p *parser) body(t *Task, n *node, at place, kind string) {
 	t.Kind = Kind(kind)
 	during := at.local.during()

@@ -50,7 +50,7 @@ func (p *parser) checkJumps() {
 			}
 			continue
 		}
-		if p.crowded() {
+		if p.full() {
 			p.more++
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// shape is what a value of a document is.
+// shape is the type of a value in a document.
 type shape int
 
 const (
@@ -21,13 +21,13 @@ const (
 	object
 )
 
-// String names a shape the way a mistake does.
+// String names a shape as mistakes do.
 func (s shape) String() string {
 	return [...]string{"nothing", "a boolean", "a number", "text", "a list", "a map"}[s]
 }
 
-// node is a value of a document: aliases and merge keys are resolved, scalars
-// are what YAML 1.2 and JSON take them for.
+// node is a value of a document, with aliases and merge keys resolved, and scalars typed
+// by the rules of YAML 1.2 and JSON.
 type node struct {
 	Pos
 	shape   shape
@@ -35,18 +35,18 @@ type node struct {
 	items   []*node
 	fields  []field
 	style   yaml.Style
-	comment string // on the same line
+	comment string // the comment on the same line
 	implied bool   // null because nothing was written
 }
 
-// field is a member of a map, in the order of the document.
+// field is a member of a map, in document order.
 type field struct {
 	key   string
-	pos   Pos // of the key
+	pos   Pos // position of the key
 	value *node
 }
 
-// get finds a member, or nil.
+// get returns the value of a member, or nil.
 func (n *node) get(key string) *node {
 	if n == nil {
 		return nil
@@ -59,7 +59,7 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// text is the node's string, or "".
+// text returns the node's string, or "".
 func (n *node) text() string {
 	if n == nil {
 		return ""
@@ -68,25 +68,25 @@ func (n *node) text() string {
 	return s
 }
 
-// planter makes nodes of what the YAML parser found, within the limits.
-type planter struct {
+// treeBuilder converts the nodes of the YAML parser, within the limits.
+type treeBuilder struct {
 	notes   *notes
 	nodes   int
 	aliases int
-	open    map[*yaml.Node]bool // anchors whose aliases are being expanded
-	full    bool                // a limit was hit: the rest is left out
+	open    map[*yaml.Node]bool // anchors whose aliases are being expanded, to detect cycles
+	full    bool                // a limit was exceeded: the rest is left out
 }
 
 func posOf(y *yaml.Node) Pos { return Pos{max(y.Line, 1), max(y.Column, 1)} }
 
-func (t *planter) refuse(at Pos, format string, args ...any) {
+func (t *treeBuilder) refuse(at Pos, format string, args ...any) {
 	if !t.full {
 		t.full = true
 		t.notes.mistake(at, "", format, args...)
 	}
 }
 
-func (t *planter) plant(y *yaml.Node, depth int) *node {
+func (t *treeBuilder) build(y *yaml.Node, depth int) *node {
 	n := &node{Pos: posOf(y), style: y.Style, comment: y.LineComment, implied: y.Kind == yaml.ScalarNode && y.Value == ""}
 	if t.nodes++; t.nodes > MaxNodes {
 		t.refuse(n.Pos, "the document has more than %d values, aliases expanded", MaxNodes)
@@ -112,8 +112,9 @@ func (t *planter) plant(y *yaml.Node, depth int) *node {
 	return n
 }
 
-// alias expands *name: a copy of what &name is on, which keeps the anchor's position.
-func (t *planter) alias(y *yaml.Node, depth int) *node {
+// alias expands *name to a copy of what &name marks. The copy keeps the position of the
+// anchor.
+func (t *treeBuilder) alias(y *yaml.Node, depth int) *node {
 	at := posOf(y)
 	if t.aliases++; t.aliases > MaxAliases {
 		t.refuse(at, "more than %d aliases", MaxAliases)
@@ -126,10 +127,10 @@ func (t *planter) alias(y *yaml.Node, depth int) *node {
 	}
 	t.open[y.Alias] = true
 	defer delete(t.open, y.Alias)
-	return t.plant(y.Alias, depth)
+	return t.build(y.Alias, depth)
 }
 
-func (t *planter) list(n *node, y *yaml.Node, depth int) {
+func (t *treeBuilder) list(n *node, y *yaml.Node, depth int) {
 	n.shape = list
 	t.tagged(n, y, "!!seq")
 	data := make([]any, 0, len(y.Content))
@@ -137,14 +138,14 @@ func (t *planter) list(n *node, y *yaml.Node, depth int) {
 		if t.full {
 			break
 		}
-		child := t.plant(item, depth+1)
+		child := t.build(item, depth+1)
 		n.items = append(n.items, child)
 		data = append(data, child.data)
 	}
 	n.data = data
 }
 
-func (t *planter) object(n *node, y *yaml.Node, depth int) {
+func (t *treeBuilder) object(n *node, y *yaml.Node, depth int) {
 	n.shape = object
 	t.tagged(n, y, "!!map")
 	data := map[string]any{}
@@ -161,7 +162,7 @@ func (t *planter) object(n *node, y *yaml.Node, depth int) {
 			continue
 		}
 		name, ok := t.key(key)
-		child := t.plant(value, depth+1)
+		child := t.build(value, depth+1)
 		if !ok {
 			continue
 		}
@@ -179,8 +180,7 @@ func (t *planter) object(n *node, y *yaml.Node, depth int) {
 	t.merge(n, data, merged)
 }
 
-// replaceNull lets the second of two equal keys win if the first has no value:
-// then it is the one that was meant.
+// replaceNull uses the second of two equal keys if the first has no value.
 func (n *node) replaceNull(key string, value *node) {
 	if data, ok := n.data.(map[string]any); ok && data[key] == nil {
 		data[key] = value.data
@@ -189,8 +189,8 @@ func (n *node) replaceNull(key string, value *node) {
 	}
 }
 
-// merge adds what << brings, which never replaces a key of the map's own.
-func (t *planter) merge(n *node, data map[string]any, merged []*node) {
+// merge adds the members that << merges. They never replace a key of the map's own.
+func (t *treeBuilder) merge(n *node, data map[string]any, merged []*node) {
 	for _, m := range merged {
 		for _, f := range m.fields {
 			if _, has := data[f.key]; has {
@@ -209,9 +209,9 @@ func isMerge(key *yaml.Node) bool {
 	return key.Kind == yaml.ScalarNode && key.Value == "<<" && (key.Tag == "!!merge" || key.Tag == "tag:yaml.org,2002:merge")
 }
 
-// sources are the maps that << merges.
-func (t *planter) sources(y *yaml.Node, depth int) []*node {
-	n := t.plant(y, depth+1)
+// sources returns the maps that << merges.
+func (t *treeBuilder) sources(y *yaml.Node, depth int) []*node {
+	n := t.build(y, depth+1)
 	found := []*node{n}
 	if n.shape == list {
 		found = n.items
@@ -225,8 +225,8 @@ func (t *planter) sources(y *yaml.Node, depth int) []*node {
 	return found
 }
 
-// key is the text of a map's key.
-func (t *planter) key(y *yaml.Node) (string, bool) {
+// key returns the text of a map's key.
+func (t *treeBuilder) key(y *yaml.Node) (string, bool) {
 	if y.Kind == yaml.AliasNode && y.Alias != nil {
 		y = y.Alias
 	}
@@ -251,8 +251,8 @@ func kindName(y *yaml.Node) string {
 	return "map"
 }
 
-// tagged refuses an explicit tag that is not the expected one.
-func (t *planter) tagged(n *node, y *yaml.Node, want string) {
+// tagged reports an explicit tag other than the expected one.
+func (t *treeBuilder) tagged(n *node, y *yaml.Node, want string) {
 	if y.Style&yaml.TaggedStyle != 0 && y.Tag != want {
 		t.notes.mistake(n.Pos, "remove the tag", "the YAML tag %s is not supported", quote(strings.TrimSpace(y.Tag)))
 	}
@@ -260,10 +260,10 @@ func (t *planter) tagged(n *node, y *yaml.Node, want string) {
 
 func quote(s string) string { return fmt.Sprintf("%q", short(s)) }
 
-// short cuts what is shown of a long name or text.
+// short truncates a long name or text for a message.
 func short(s string) string { return cut(s, 100) }
 
-// cut ends long text after about limit bytes.
+// cut truncates text to about limit bytes.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -13,7 +13,7 @@ type opener struct {
 }
 
 // flow looks through a map in { } or a list in [ ], which may go on over several lines.
-func (m *mender) flow(i, from, base int) int {
+func (m *fixer) flow(i, from, base int) int {
 	f := &flowReader{m: m, base: base, first: i}
 	line, at := i, from
 	for {
@@ -37,7 +37,7 @@ func (m *mender) flow(i, from, base int) int {
 
 // flowReader knows where in a map or list in brackets it is.
 type flowReader struct {
-	m     *mender
+	m     *fixer
 	base  int // where the key begins whose value this is
 	first int
 	open  []opener
@@ -184,7 +184,7 @@ func (f *flowReader) close(line, at int) int {
 func closersIn(text string) int { return strings.Count(text, "}") + strings.Count(text, "]") }
 
 // noValue reports whether a word cannot be a value because of how it begins.
-func (m *mender) noValue(line, at int, value string) bool {
+func (m *fixer) noValue(line, at int, value string) bool {
 	if value[0] != '*' {
 		return m.found(line, at, "quote it: "+single(value), "a value cannot begin with %c", value[0])
 	}
@@ -200,7 +200,7 @@ func (m *mender) noValue(line, at int, value string) bool {
 }
 
 // anchored reports whether a name is given to something up to a line.
-func (m *mender) anchored(line int, name string) bool {
+func (m *fixer) anchored(line int, name string) bool {
 	return slices.ContainsFunc(m.lines[:line+1], func(text string) bool { return strings.Contains(text, "&"+name) })
 }
 

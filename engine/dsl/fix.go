@@ -17,8 +17,8 @@ import (
 // find is put right in a copy, without moving a line, and the copy is read instead: so
 // all mistakes are told, those of the workflow too.
 
-// slip is one mistake in the YAML of a document.
-type slip struct {
+// yamlMistake is one mistake in the YAML of a document.
+type yamlMistake struct {
 	Pos
 	message, suggestion string
 }
@@ -26,14 +26,14 @@ type slip struct {
 // shift says that a line of the copy has something more, or less, than the document.
 type shift struct{ column, by int } // what was at column or behind it has moved by so many characters
 
-// mender puts right what it can of a YAML text.
-type mender struct {
-	lines  []string // of the copy
-	levels []level  // the maps and lists that are open, the outermost first
-	slips  []slip
-	shifts map[int][]shift
-	vague  map[int]bool // lines of which only the form was mended: nothing more is said of them
-	except map[Pos]bool // slips that are left as they are
+// fixer puts right what it can of a YAML text.
+type fixer struct {
+	lines    []string // of the copy
+	levels   []level  // the maps and lists that are open, the outermost first
+	mistakes []yamlMistake
+	shifts   map[int][]shift
+	vague    map[int]bool // lines of which only the form was mended: nothing more is said of them
+	except   map[Pos]bool // slips that are left as they are
 
 	tabs     int // lines that are indented with tabs
 	firstTab int // the index of their slip
@@ -60,17 +60,17 @@ const (
 	maxProven = 128 << 10 // bytes of a text whose slips are each proven
 )
 
-// mend looks a text through, and puts right what it finds except at some places.
-func mend(source []byte, except map[Pos]bool) *mender {
-	m := &mender{shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
+// fixYAML looks a text through, and puts right what it finds except at some places.
+func fixYAML(source []byte, except map[Pos]bool) *fixer {
+	m := &fixer{shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
 	for line := range strings.Lines(string(source)) {
 		m.lines = append(m.lines, strings.TrimRight(line, "\r\n"))
 	}
-	for i := 0; i < len(m.lines) && len(m.slips) < maxSlips; i++ {
+	for i := 0; i < len(m.lines) && len(m.mistakes) < maxSlips; i++ {
 		i = m.line(i)
 	}
 	if m.tabs > 1 {
-		m.slips[m.firstTab].suggestion = fmt.Sprintf("replace the tab by spaces, here and on %s below", plural(m.tabs-1, "line"))
+		m.mistakes[m.firstTab].suggestion = fmt.Sprintf("replace the tab by spaces, here and on %s below", plural(m.tabs-1, "line"))
 	}
 	return m
 }
@@ -82,29 +82,29 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (m *mender) text() []byte { return []byte(strings.Join(m.lines, "\n") + "\n") }
+func (m *fixer) text() []byte { return []byte(strings.Join(m.lines, "\n") + "\n") }
 
 // found reports whether a slip is to be put right, and notes it.
-func (m *mender) found(line, offset int, suggestion, format string, args ...any) bool {
-	s := slip{m.pos(line, offset), fmt.Sprintf(format, args...), suggestion}
+func (m *fixer) found(line, offset int, suggestion, format string, args ...any) bool {
+	s := yamlMistake{m.pos(line, offset), fmt.Sprintf(format, args...), suggestion}
 	if m.except[s.Pos] {
 		return false
 	}
-	if !slices.ContainsFunc(m.slips, func(o slip) bool { return o.Pos == s.Pos }) {
-		m.slips = append(m.slips, s)
+	if !slices.ContainsFunc(m.mistakes, func(o yamlMistake) bool { return o.Pos == s.Pos }) {
+		m.mistakes = append(m.mistakes, s)
 	}
 	return true
 }
 
 // pos is the place in the document of a byte of the copy's line.
-func (m *mender) pos(line, offset int) Pos {
+func (m *fixer) pos(line, offset int) Pos {
 	text := m.lines[line]
 	column := 1 + utf8.RuneCountInString(text[:min(offset, len(text))])
 	return Pos{line + 1, m.original(line+1, column)}
 }
 
 // original is where a column of the copy is in the document.
-func (m *mender) original(line, column int) int {
+func (m *fixer) original(line, column int) int {
 	for _, s := range slices.Backward(m.shifts[line]) {
 		if column >= s.column+max(s.by, 0) {
 			column -= s.by
@@ -116,7 +116,7 @@ func (m *mender) original(line, column int) int {
 }
 
 // replace puts something else in the place of a part of a line.
-func (m *mender) replace(line, from, to int, with string) {
+func (m *fixer) replace(line, from, to int, with string) {
 	text := m.lines[line]
 	column := 1 + utf8.RuneCountInString(text[:from])
 	if by := utf8.RuneCountInString(with) - utf8.RuneCountInString(text[from:to]); by != 0 {
@@ -126,12 +126,12 @@ func (m *mender) replace(line, from, to int, with string) {
 }
 
 // quoteValue puts a value into single quotes.
-func (m *mender) quoteValue(line, from, to int, value string) {
+func (m *fixer) quoteValue(line, from, to int, value string) {
 	m.replace(line, from, to, "'"+strings.ReplaceAll(value, "'", "''")+"'")
 }
 
 // resolve moves the nodes of the copy to their places in the document.
-func (m *mender) resolve(n *yaml.Node) {
+func (m *fixer) resolve(n *yaml.Node) {
 	n.Column = m.original(n.Line, n.Column)
 	for _, child := range n.Content {
 		m.resolve(child)
@@ -153,7 +153,7 @@ var (
 )
 
 // line looks at one line, and returns the last line that belongs to what begins on it.
-func (m *mender) line(i int) int {
+func (m *fixer) line(i int) int {
 	text := m.lines[i]
 	switch trimmed := strings.TrimSpace(text); {
 	case trimmed == "" || trimmed[0] == '#' || strings.HasPrefix(text, "%"):
@@ -175,20 +175,20 @@ func (m *mender) line(i int) int {
 }
 
 // indentation makes the white space before a line one that YAML takes.
-func (m *mender) indentation(i int) int {
+func (m *fixer) indentation(i int) int {
 	text := m.lines[i]
 	at := len(text) - len(strings.TrimLeft(text, " \t\u00a0\u3000"))
 	space := text[:at]
 	switch {
 	case strings.Contains(space, "\t"):
-		s := slip{m.pos(i, strings.IndexByte(space, '\t')), "YAML is indented with spaces, here is a tab", "replace the tab by spaces"}
+		s := yamlMistake{m.pos(i, strings.IndexByte(space, '\t')), "YAML is indented with spaces, here is a tab", "replace the tab by spaces"}
 		if m.except[s.Pos] {
 			return -1
 		}
 		m.vague[i+1] = true
 		if m.tabs++; m.tabs == 1 {
-			m.firstTab = len(m.slips)
-			m.slips = append(m.slips, s)
+			m.firstTab = len(m.mistakes)
+			m.mistakes = append(m.mistakes, s)
 		}
 		width := m.tabWidth(space, listItem.MatchString(text[at:]))
 		m.replace(i, 0, at, strings.Repeat(" ", width))
@@ -204,7 +204,7 @@ func (m *mender) indentation(i int) int {
 }
 
 // tabWidth is how far white space with tabs in it may have been meant to indent.
-func (m *mender) tabWidth(space string, item bool) int {
+func (m *fixer) tabWidth(space string, item bool) int {
 	fallback := 0
 	for _, width := range []int{2, 4, 8, 1} {
 		indent := len(strings.ReplaceAll(space, "\t", strings.Repeat(" ", width)))
@@ -222,13 +222,13 @@ func (m *mender) tabWidth(space string, item bool) int {
 }
 
 // opened reports whether the line above is a key or an item without a value yet.
-func (m *mender) opened() bool { return len(m.levels) > 0 && m.top().open }
+func (m *fixer) opened() bool { return len(m.levels) > 0 && m.top().open }
 
-func (m *mender) top() *level { return &m.levels[len(m.levels)-1] }
+func (m *fixer) top() *level { return &m.levels[len(m.levels)-1] }
 
 // place finds the map or list that a line belongs to by its indentation, and indents
 // it as its neighbours where it belongs to none.
-func (m *mender) place(i, at int) int {
+func (m *fixer) place(i, at int) int {
 	if m.indented.active && at >= m.indented.from {
 		m.replace(i, 0, at, strings.Repeat(" ", max(0, at+m.indented.by)))
 		at = max(0, at+m.indented.by)
@@ -272,7 +272,7 @@ func (m *mender) place(i, at int) int {
 }
 
 // between indents a line as the nearest of the levels that it stands between.
-func (m *mender) between(i, at int, choices []level, item bool) int {
+func (m *fixer) between(i, at int, choices []level, item bool) int {
 	fits := slices.DeleteFunc(slices.Clone(choices), func(l level) bool { return l.list != item })
 	if len(fits) == 0 {
 		fits = choices
@@ -293,7 +293,7 @@ func (m *mender) between(i, at int, choices []level, item bool) int {
 func distance(a, b int) int { return max(a-b, b-a) }
 
 // reindent moves a line and what is below it to another indentation.
-func (m *mender) reindent(i, at, to int, suggestion, message string) int {
+func (m *fixer) reindent(i, at, to int, suggestion, message string) int {
 	if !m.found(i, at, suggestion, "%s", message) {
 		return at
 	}
@@ -308,7 +308,7 @@ func (m *mender) reindent(i, at, to int, suggestion, message string) int {
 }
 
 // enter notes a key or an item at an indentation.
-func (m *mender) enter(i, indent int, list bool) {
+func (m *fixer) enter(i, indent int, list bool) {
 	kept := len(m.levels)
 	for kept > 0 && (m.levels[kept-1].indent > indent || m.levels[kept-1].indent == indent && m.levels[kept-1].list && !list) {
 		kept--
@@ -321,7 +321,7 @@ func (m *mender) enter(i, indent int, list bool) {
 }
 
 // content looks at what a line says, from its first character.
-func (m *mender) content(i, at int) int {
+func (m *fixer) content(i, at int) int {
 	if tab := tabBehindDash.FindStringIndex(m.lines[i][at:]); tab != nil &&
 		m.found(i, at+1, "replace the tab by a space", "a tab after the dash of a list item") {
 		m.replace(i, at+1, at+tab[1], " ")
@@ -364,12 +364,12 @@ func (m *mender) content(i, at int) int {
 }
 
 // listAt reports whether a list is open whose items have an indentation.
-func (m *mender) listAt(indent int) bool {
+func (m *fixer) listAt(indent int) bool {
 	return slices.ContainsFunc(m.levels, func(l level) bool { return l.list && l.indent == indent })
 }
 
 // keyless mends a line that should have a key, and has none.
-func (m *mender) keyless(i, at int) []int {
+func (m *fixer) keyless(i, at int) []int {
 	rest := m.lines[i][at:]
 	find := func() []int { return plainKey.FindStringSubmatchIndex(m.lines[i][at:]) }
 	if colon := strings.Index(rest, "："); colon > 0 && m.found(i, at+colon, "write a plain : and a space", "here is another kind of colon") {
@@ -420,7 +420,7 @@ func known(word string) bool {
 
 // expectsKey reports whether a line stands where a key must be: beside other keys,
 // or above a block.
-func (m *mender) expectsKey(i, at int) bool {
+func (m *fixer) expectsKey(i, at int) bool {
 	for _, l := range m.levels {
 		if l.indent == at && !l.list {
 			return true
@@ -438,7 +438,7 @@ func (m *mender) expectsKey(i, at int) bool {
 }
 
 // value looks at a value that begins somewhere in a line; base is where its key begins.
-func (m *mender) value(i, from, base int) int {
+func (m *fixer) value(i, from, base int) int {
 	text := m.lines[i]
 	from += len(text[from:]) - len(strings.TrimLeft(text[from:], " \t"))
 	if from >= len(text) {
@@ -498,7 +498,7 @@ func bare(value string) string {
 }
 
 // quotes puts quotes around a value that needs them.
-func (m *mender) quotes(i, from int, suggestion, format string, args ...any) {
+func (m *fixer) quotes(i, from int, suggestion, format string, args ...any) {
 	value := bare(m.lines[i][from:])
 	if m.found(i, from, suggestion, format, args...) {
 		m.quoteValue(i, from, from+len(value), value)
@@ -506,7 +506,7 @@ func (m *mender) quotes(i, from int, suggestion, format string, args ...any) {
 }
 
 // plain mends an unquoted value with a colon in it.
-func (m *mender) plain(i, from int) {
+func (m *fixer) plain(i, from int) {
 	value := bare(m.lines[i][from:])
 	colon := strings.Index(value, ": ")
 	if colon < 0 && strings.HasSuffix(value, ":") {
@@ -526,7 +526,7 @@ func single(value string) string { return "'" + strings.ReplaceAll(cut(value, 20
 var anchorName = regexp.MustCompile(`^\*([\w-]+)$`)
 
 // block passes the lines of a text that begins with | or >.
-func (m *mender) block(i, from, base int) int {
+func (m *fixer) block(i, from, base int) int {
 	if !blockText.MatchString(m.lines[i][from:]) {
 		m.quotes(i, from, "begin the text on the next line, indented", "a text with %c begins on the next line", m.lines[i][from])
 		return i
@@ -551,7 +551,7 @@ func (m *mender) block(i, from, base int) int {
 }
 
 // quoted looks for the end of a value in quotes.
-func (m *mender) quoted(i, from, base int) int {
+func (m *fixer) quoted(i, from, base int) int {
 	text := m.lines[i]
 	quote := text[from]
 	end := quoteEnd(text, from)
@@ -570,7 +570,7 @@ func (m *mender) quoted(i, from, base int) int {
 }
 
 // innerQuote mends a quote inside of a value in the same quotes.
-func (m *mender) innerQuote(i, from, end int) {
+func (m *fixer) innerQuote(i, from, end int) {
 	text := m.lines[i]
 	value := bare(text[from:])
 	inner := strings.TrimPrefix(value, text[from:from+1])
@@ -592,7 +592,7 @@ func (m *mender) innerQuote(i, from, end int) {
 }
 
 // escapes mends what YAML does not know behind a backslash in double quotes.
-func (m *mender) escapes(i, from, end int) {
+func (m *fixer) escapes(i, from, end int) {
 	text := m.lines[i]
 	for at := from + 1; at < end; at++ {
 		if text[at] != '\\' {
@@ -629,7 +629,7 @@ func quoteEnd(text string, from int) int {
 
 // unclosedQuote passes a value in quotes that goes on over several lines, or closes it
 // where the next key begins before its end.
-func (m *mender) unclosedQuote(i, from, base int) int {
+func (m *fixer) unclosedQuote(i, from, base int) int {
 	quote := m.lines[i][from : from+1]
 	for j := i + 1; j < min(len(m.lines), i+lookAhead); j++ {
 		text := m.lines[j]
