@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The short way to read a duration leads to where the long one does.
+// The fast path for durations agrees with the general parser.
 func TestPlainISO(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

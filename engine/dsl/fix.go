@@ -12,10 +12,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// YAML's parser ends at its first mistake, and knows a line of it at most. A text that
-// it refuses is therefore looked through line by line for what people get wrong. Each
-// find is put right in a copy, without moving a line, and the copy is read instead: so
-// all mistakes are told, those of the workflow too.
+// The YAML parser stops at its first error, and reports its line at most. A text that it
+// rejects is therefore scanned line by line for common mistakes. Each is corrected in a
+// copy with the same lines, and the copy is parsed instead, so that all mistakes are
+// reported, including those of the workflow.
 
 // yamlMistake is one mistake in the YAML of a document.
 type yamlMistake struct {
@@ -23,44 +23,44 @@ type yamlMistake struct {
 	message, suggestion string
 }
 
-// shift says that a line of the copy has something more, or less, than the document.
-type shift struct{ column, by int } // what was at column or behind it has moved by so many characters
+// shift records that a line of the copy is longer or shorter than in the document.
+type shift struct{ column, by int } // the text from column on has moved by this many characters
 
-// fixer puts right what it can of a YAML text.
+// fixer corrects the YAML of a document where it can.
 type fixer struct {
-	lines    []string // of the copy
-	levels   []level  // the maps and lists that are open, the outermost first
+	lines    []string // lines of the copy
+	levels   []level  // the open maps and lists, outermost first
 	mistakes []yamlMistake
 	shifts   map[int][]shift
-	vague    map[int]bool // lines of which only the form was mended: nothing more is said of them
-	except   map[Pos]bool // slips that are left as they are
+	vague    map[int]bool // lines whose meaning is uncertain after a fix: no further mistakes are reported there
+	except   map[Pos]bool // mistakes that are not corrected
 
-	tabs     int // lines that are indented with tabs
-	firstTab int // the index of their slip
+	tabs     int // number of lines indented with tabs
+	firstTab int // index of the mistake that reports them
 	indented reindentation
 }
 
-// level is a map or a list that is open.
+// level is an open map or list.
 type level struct {
 	indent int
 	list   bool
-	line   int  // of its last key or item
-	open   bool // that has no value yet
+	line   int  // line of its last key or item
+	open   bool // that key or item has no value yet
 }
 
-// reindentation moves a block that is not indented as its neighbours are.
+// reindentation shifts a block whose indentation does not match its neighbours.
 type reindentation struct {
-	from, by int // lines that are indented by from or more move by so many columns
+	from, by int // lines indented by at least from columns are shifted by this many
 	active   bool
 }
 
 const (
 	maxSlips  = 30
-	lookAhead = 1000      // lines in which the end of a quote or a brace is looked for
-	maxProven = 128 << 10 // bytes of a text whose slips are each proven
+	lookAhead = 1000      // number of lines to search for the end of a quote or a brace
+	maxProven = 128 << 10 // largest text in bytes for which neededFixes runs
 )
 
-// fixYAML looks a text through, and puts right what it finds except at some places.
+// fixYAML scans a text, and corrects its mistakes except those at some positions.
 func fixYAML(source []byte, except map[Pos]bool) *fixer {
 	m := &fixer{shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
 	for line := range strings.Lines(string(source)) {
@@ -84,7 +84,7 @@ func plural(n int, noun string) string {
 
 func (m *fixer) text() []byte { return []byte(strings.Join(m.lines, "\n") + "\n") }
 
-// found reports whether a slip is to be put right, and notes it.
+// found records a mistake, and reports whether to correct it.
 func (m *fixer) found(line, offset int, suggestion, format string, args ...any) bool {
 	s := yamlMistake{m.pos(line, offset), fmt.Sprintf(format, args...), suggestion}
 	if m.except[s.Pos] {
@@ -96,14 +96,14 @@ func (m *fixer) found(line, offset int, suggestion, format string, args ...any) 
 	return true
 }
 
-// pos is the place in the document of a byte of the copy's line.
+// pos returns the position in the document of a byte offset in a line of the copy.
 func (m *fixer) pos(line, offset int) Pos {
 	text := m.lines[line]
 	column := 1 + utf8.RuneCountInString(text[:min(offset, len(text))])
 	return Pos{line + 1, m.original(line+1, column)}
 }
 
-// original is where a column of the copy is in the document.
+// original returns the column in the document of a column in the copy.
 func (m *fixer) original(line, column int) int {
 	for _, s := range slices.Backward(m.shifts[line]) {
 		if column >= s.column+max(s.by, 0) {
@@ -115,7 +115,7 @@ func (m *fixer) original(line, column int) int {
 	return max(column, 1)
 }
 
-// replace puts something else in the place of a part of a line.
+// replace replaces part of a line.
 func (m *fixer) replace(line, from, to int, with string) {
 	text := m.lines[line]
 	column := 1 + utf8.RuneCountInString(text[:from])
@@ -130,7 +130,7 @@ func (m *fixer) quoteValue(line, from, to int, value string) {
 	m.replace(line, from, to, "'"+strings.ReplaceAll(value, "'", "''")+"'")
 }
 
-// resolve moves the nodes of the copy to their places in the document.
+// resolve sets the positions of the copy's nodes to those in the document.
 func (m *fixer) resolve(n *yaml.Node) {
 	n.Column = m.original(n.Line, n.Column)
 	for _, child := range n.Content {
@@ -489,7 +489,7 @@ func (m *fixer) value(i, from, base int) int {
 	return i
 }
 
-// bare is a value without the comment behind it.
+// bare returns a value without the comment after it.
 func bare(value string) string {
 	if comment := strings.Index(value, " #"); comment >= 0 {
 		value = value[:comment]
@@ -505,7 +505,7 @@ func (m *fixer) quotes(i, from int, suggestion, format string, args ...any) {
 	}
 }
 
-// plain mends an unquoted value with a colon in it.
+// plain corrects an unquoted value that contains a colon.
 func (m *fixer) plain(i, from int) {
 	value := bare(m.lines[i][from:])
 	colon := strings.Index(value, ": ")
@@ -520,12 +520,12 @@ func (m *fixer) plain(i, from int) {
 	}
 }
 
-// single is text in single quotes.
+// single returns text in single quotes.
 func single(value string) string { return "'" + strings.ReplaceAll(cut(value, 200), "'", "''") + "'" }
 
 var anchorName = regexp.MustCompile(`^\*([\w-]+)$`)
 
-// block passes the lines of a text that begins with | or >.
+// block skips the lines of a block scalar, which begins with | or >.
 func (m *fixer) block(i, from, base int) int {
 	if !blockText.MatchString(m.lines[i][from:]) {
 		m.quotes(i, from, "begin the text on the next line, indented", "a text with %c begins on the next line", m.lines[i][from])
@@ -550,7 +550,7 @@ func (m *fixer) block(i, from, base int) int {
 	return last
 }
 
-// quoted looks for the end of a value in quotes.
+// quoted finds the end of a quoted value.
 func (m *fixer) quoted(i, from, base int) int {
 	text := m.lines[i]
 	quote := text[from]
@@ -569,7 +569,7 @@ func (m *fixer) quoted(i, from, base int) int {
 	return i
 }
 
-// innerQuote mends a quote inside of a value in the same quotes.
+// innerQuote corrects a quote inside a value in the same quotes.
 func (m *fixer) innerQuote(i, from, end int) {
 	text := m.lines[i]
 	value := bare(text[from:])
@@ -591,7 +591,7 @@ func (m *fixer) innerQuote(i, from, end int) {
 	}
 }
 
-// escapes mends what YAML does not know behind a backslash in double quotes.
+// escapes corrects unknown escapes in double quotes.
 func (m *fixer) escapes(i, from, end int) {
 	text := m.lines[i]
 	for at := from + 1; at < end; at++ {
@@ -611,7 +611,7 @@ func (m *fixer) escapes(i, from, end int) {
 	}
 }
 
-// quoteEnd is where a quote ends in a line, or -1.
+// quoteEnd returns the index of the closing quote in a line, or -1.
 func quoteEnd(text string, from int) int {
 	for at := from + 1; at < len(text); at++ {
 		switch {
@@ -627,8 +627,8 @@ func quoteEnd(text string, from int) int {
 	return -1
 }
 
-// unclosedQuote passes a value in quotes that goes on over several lines, or closes it
-// where the next key begins before its end.
+// unclosedQuote skips a quoted value that continues on further lines, or closes it if the
+// next key begins before its end.
 func (m *fixer) unclosedQuote(i, from, base int) int {
 	quote := m.lines[i][from : from+1]
 	for j := i + 1; j < min(len(m.lines), i+lookAhead); j++ {

@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// opener is a { or [ that is open.
+// opener is an open { or [.
 type opener struct {
 	bracket      byte
 	line, offset int
 }
 
-// flow looks through a map in { } or a list in [ ], which may go on over several lines.
+// flow scans a map in { } or a list in [ ], which may span several lines.
 func (m *fixer) flow(i, from, base int) int {
 	f := &flowReader{m: m, base: base, first: i}
 	line, at := i, from
@@ -35,17 +35,18 @@ func (m *fixer) flow(i, from, base int) int {
 	}
 }
 
-// flowReader knows where in a map or list in brackets it is.
+// flowReader is the scanner's position in a map or list in brackets.
 type flowReader struct {
 	m     *fixer
-	base  int // where the key begins whose value this is
+	base  int // column of the key whose value this is
 	first int
 	open  []opener
-	value bool // a value stands before the next character: a comma or a colon must follow
-	given bool // it makes no sense
+	value bool // the previous token is a value: a comma or a colon must follow
+	given bool // the text is too malformed to correct
 }
 
-// leaves reports whether a line belongs to what is around the brackets: they were not closed.
+// leaves reports whether a line belongs to the surrounding block, so the brackets were
+// never closed.
 func (f *flowReader) leaves(line int) bool {
 	text := f.m.lines[line]
 	trimmed := strings.TrimSpace(text)
@@ -56,7 +57,7 @@ func (f *flowReader) leaves(line int) bool {
 	return indent <= f.base && structural.MatchString(text) && trimmed[0] != '"'
 }
 
-// unclosed closes what is open at the end of a line.
+// unclosed closes the open brackets at the end of a line.
 func (f *flowReader) unclosed(line int) int {
 	m := f.m
 	o := f.open[len(f.open)-1]
@@ -70,7 +71,7 @@ func (f *flowReader) unclosed(line int) int {
 	return line
 }
 
-// bareFlow is a line without the comment behind it.
+// bareFlow returns a line without the comment after it.
 func bareFlow(text string) string {
 	if before, _, found := strings.Cut(text, " #"); found && strings.Count(before, `"`)%2 == 0 {
 		return before
@@ -85,7 +86,7 @@ func closingOf(bracket byte) string {
 	return "]"
 }
 
-// behind looks at what follows the last bracket: there should be nothing.
+// behind checks that nothing follows the last bracket.
 func (f *flowReader) behind(line, at, first, from int) int {
 	m := f.m
 	rest := strings.TrimSpace(m.lines[line][at:])
@@ -109,10 +110,10 @@ func (f *flowReader) behind(line, at, first, from int) int {
 	return line
 }
 
-// spaces counts the spaces at the end of a text.
+// spaces returns the number of spaces at the end of a text.
 func spaces(text string) int { return len(text) - len(strings.TrimRight(text, " \t")) }
 
-// token reads one word from an offset of a line, and returns the offset behind it.
+// token scans one token at an offset of a line, and returns the offset after it.
 func (f *flowReader) token(line, at int) int {
 	m := f.m
 	text := m.lines[line]
@@ -149,7 +150,7 @@ func (f *flowReader) token(line, at int) int {
 	}
 }
 
-// comma puts a comma before a word that follows a value.
+// comma inserts a comma before a token that follows a value.
 func (f *flowReader) comma(line, at int) int {
 	m := f.m
 	if !f.value || !m.found(line, at, "write a comma before it", "a comma is missing before this") {
@@ -180,10 +181,10 @@ func (f *flowReader) close(line, at int) int {
 	return at + 1
 }
 
-// closersIn counts the closing brackets up to the end of a line.
+// closersIn counts the closing brackets in a text.
 func closersIn(text string) int { return strings.Count(text, "}") + strings.Count(text, "]") }
 
-// noValue reports whether a word cannot be a value because of how it begins.
+// noValue reports whether a word cannot be a value because of its first character.
 func (m *fixer) noValue(line, at int, value string) bool {
 	if value[0] != '*' {
 		return m.found(line, at, "quote it: "+single(value), "a value cannot begin with %c", value[0])
@@ -199,12 +200,12 @@ func (m *fixer) noValue(line, at int, value string) bool {
 	return m.found(line, at, "define it above: &"+name[1]+"; or quote the value: "+single(value), "there is no anchor &%s above", name[1])
 }
 
-// anchored reports whether a name is given to something up to a line.
+// anchored reports whether an anchor with this name is defined up to a line.
 func (m *fixer) anchored(line int, name string) bool {
 	return slices.ContainsFunc(m.lines[:line+1], func(text string) bool { return strings.Contains(text, "&"+name) })
 }
 
-// quote reads a text in quotes.
+// quote scans a quoted text.
 func (f *flowReader) quote(line, at int) int {
 	m := f.m
 	text := m.lines[line]
@@ -213,7 +214,7 @@ func (f *flowReader) quote(line, at int) int {
 	}
 	for j := line + 1; j < min(len(m.lines), line+lookAhead) && !f.leaves(j); j++ {
 		if quoteEnd(text[at:at+1]+m.lines[j], 0) >= 0 {
-			f.given = true // text over several lines in brackets: the parser knows it better
+			f.given = true // the parser handles quoted text over several lines
 			return len(text)
 		}
 	}
@@ -226,7 +227,7 @@ func (f *flowReader) quote(line, at int) int {
 	return len(text)
 }
 
-// inner looks for a quote of an expression that was taken for the end of the text.
+// inner finds a quote of an expression that was mistaken for the end of the text.
 func (f *flowReader) inner(line, at, end int) int {
 	m := f.m
 	text := m.lines[line]
@@ -251,7 +252,7 @@ func (f *flowReader) inner(line, at, end int) int {
 	return at + 2 + len(strings.ReplaceAll(value, "'", "''"))
 }
 
-// word reads a word without quotes; an expression needs them here.
+// word scans an unquoted word. An expression must be quoted here.
 func (f *flowReader) word(line, at int) int {
 	m := f.m
 	text := m.lines[line]

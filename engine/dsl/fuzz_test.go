@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// Whatever the bytes, Parse answers: a definition, or an error that says it is
-// the document's fault, and that can be shown.
+// For any input, Parse returns a definition, or an error that wraps ErrInvalid and can be
+// rendered.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"../../workflows/*.yaml", "testdata/*.txtar"} {
 		files, err := filepath.Glob(pattern)
@@ -48,7 +48,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Documents made to hurt are refused quickly.
+// Hostile documents are rejected quickly.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	big := func(s string) string { return strings.Repeat(s, dsl.MaxSize/len(s)) }
@@ -130,14 +130,14 @@ func TestHostile(t *testing.T) {
 				t.Fatalf("got %v, want *Mistakes", err)
 			}
 			if len(mistakes.List) > dsl.MaxMistakes+1 {
-				t.Errorf("%d mistakes are told", len(mistakes.List))
+				t.Errorf("%d mistakes are reported", len(mistakes.List))
 			}
 			first := mistakes.List[0].String()
 			t.Logf("%v: %d mistakes: %.150s", took, len(mistakes.List), first)
 			if len(first) > 1000 {
 				t.Errorf("a mistake of %d bytes", len(first))
 			}
-			if limit := 2 * time.Minute; took > limit { // it is a second where nothing else is done
+			if limit := 2 * time.Minute; took > limit { // about a second on an idle machine
 				t.Errorf("took %v", took)
 			}
 		})

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the wanted part of the golden files")
 
-// Each file in testdata is a document, and what is said about it.
+// Each file in testdata is a document, and the messages about it.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -46,7 +46,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// said is everything that a person is shown.
+// said returns everything that a user is shown.
 func said(name string, src []byte) string {
 	var b strings.Builder
 	_, warnings, err := dsl.Parse(name, src)

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// spec is the folder of the specification's own documents.
+// spec returns the directory of the specification's own documents.
 func spec(tb testing.TB) string {
 	tb.Helper()
 	folder := os.Getenv("FLUNQ_SPEC")
@@ -22,7 +22,7 @@ func spec(tb testing.TB) string {
 	return folder
 }
 
-// examples are the specification's documents; invalid says which of them.
+// examples returns the specification's valid or invalid documents.
 func examples(tb testing.TB, invalid bool) []string {
 	tb.Helper()
 	patterns := []string{"examples/*/*.yaml", "examples/*/dsl-reference/*.yaml"}
@@ -72,7 +72,7 @@ func TestOfficialExamples(t *testing.T) {
 	}
 }
 
-// The official examples of invalid documents are refused.
+// The official examples of invalid documents are rejected.
 func TestOfficialInvalidExamples(t *testing.T) {
 	t.Parallel()
 	for _, file := range examples(t, true) {

@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// An error at run time leads to its expression, else to what failed.
+// A run-time error is located at its expression, else at the task that failed.
 func TestLocate(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("f.yaml", []byte(`document: {dsl: '1.0.3', namespace: shop, name: order, version: '1.0.0'}
@@ -39,7 +39,8 @@ do:
 	}
 }
 
-// A violation of a JSON Schema is at the keyword that it names, wherever the schema has it.
+// A violation of a JSON Schema is located at the keyword that it names, anywhere in the
+// schema.
 func TestLocateViolation(t *testing.T) {
 	t.Parallel()
 	def := parse(t, `input:

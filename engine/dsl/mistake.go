@@ -12,7 +12,7 @@ import (
 // ErrInvalid is wrapped by every error about a document's content.
 var ErrInvalid = errors.New("invalid workflow")
 
-// Mistake is something in a document that has to be mended before it can run.
+// Mistake is an error in a document, which must be corrected before it can run.
 type Mistake struct {
 	Pos
 	Message    string
@@ -20,27 +20,27 @@ type Mistake struct {
 	File       string
 }
 
-// String is the mistake as one line: file:line:col: message.
+// String returns the mistake as one line: file:line:col: message.
 func (m Mistake) String() string { return m.place() + ": " + m.Message }
 
 func (m Mistake) place() string {
 	return fmt.Sprintf("%s:%d:%d", printable(m.File), m.Line, m.Column)
 }
 
-// Warning is something that works, but hardly as it was meant.
+// Warning is a valid part of a document that probably does not do what its author meant.
 type Warning Mistake
 
-// String is the warning as one line.
+// String returns the warning as one line.
 func (w Warning) String() string { return Mistake(w).place() + ": warning: " + w.Message }
 
-// Mistakes are all that is wrong with a document, in its order. It wraps ErrInvalid.
+// Mistakes holds all mistakes of a document, in document order. It wraps ErrInvalid.
 type Mistakes struct {
 	List   []Mistake
 	source []byte
 }
 
-// NewMistakes are the mistakes of another kind of file than a document, in the
-// order of its lines; source is its text.
+// NewMistakes returns the mistakes of a file that is no workflow document, in the order of
+// its lines; source is its text.
 func NewMistakes(source []byte, list []Mistake) *Mistakes {
 	m := &Mistakes{source: source}
 	for _, one := range list {
@@ -51,7 +51,7 @@ func NewMistakes(source []byte, list []Mistake) *Mistakes {
 	return m
 }
 
-// Error is one line for each mistake.
+// Error returns one line for each mistake.
 func (m *Mistakes) Error() string {
 	lines := make([]string, len(m.List))
 	for i, one := range m.List {
@@ -60,17 +60,17 @@ func (m *Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap makes errors.Is(err, ErrInvalid) hold.
+// Unwrap returns ErrInvalid.
 func (m *Mistakes) Unwrap() error { return ErrInvalid }
 
-// Render writes each mistake with the line it is on and what to write instead.
+// Render writes each mistake with its line and a suggestion.
 func (m *Mistakes) Render(w io.Writer, color bool) {
 	for _, one := range m.List {
 		render(w, m.source, one, lookOf(color, red))
 	}
 }
 
-// RenderAsWarnings is Render for what keeps nothing from being done.
+// RenderAsWarnings is Render for mistakes that do not prevent anything.
 func (m *Mistakes) RenderAsWarnings(w io.Writer, color bool) {
 	warnings := make([]Warning, len(m.List))
 	for i, one := range m.List {
@@ -79,8 +79,8 @@ func (m *Mistakes) RenderAsWarnings(w io.Writer, color bool) {
 	RenderWarnings(w, m.source, warnings, color)
 }
 
-// RenderWarnings writes each warning with the line it is on and what to write
-// instead; source is the document's text.
+// RenderWarnings writes each warning with its line and a suggestion; source is the
+// document's text.
 func RenderWarnings(w io.Writer, source []byte, warnings []Warning, color bool) {
 	for _, one := range warnings {
 		m := Mistake(one)
@@ -89,14 +89,14 @@ func RenderWarnings(w io.Writer, source []byte, warnings []Warning, color bool) 
 	}
 }
 
-// notes collects what is to be said about a document.
+// notes collects the mistakes and warnings of a document.
 type notes struct {
 	file     string
 	mistakes []Mistake
 	warnings []Mistake
-	said     map[Mistake]bool // of both: a shared policy is checked for each use
-	more     int              // mistakes that are left out
-	muted    map[int]bool     // lines of which nothing more is said
+	said     map[Mistake]bool // reported mistakes and warnings: a shared policy is checked once per use
+	more     int              // number of mistakes beyond the limit
+	muted    map[int]bool     // lines for which nothing more is reported
 }
 
 func (n *notes) mistake(at Pos, suggestion, format string, args ...any) {
@@ -107,10 +107,10 @@ func (n *notes) warn(at Pos, suggestion, format string, args ...any) {
 	n.add(&n.warnings, Mistake{at, fmt.Sprintf(format, args...), suggestion, n.file})
 }
 
-// full reports whether no more mistakes are told, so that nobody need think about them.
+// full reports whether no more mistakes are reported, so that checks can be skipped.
 func (n *notes) full() bool { return len(n.mistakes) >= MaxMistakes }
 
-// guess is what a writer meant with a word, as long as mistakes are told.
+// guess suggests the word that was meant, unless no more mistakes are reported.
 func (n *notes) guess(word string, all []string) string {
 	if n.full() {
 		return ""
@@ -118,7 +118,8 @@ func (n *notes) guess(word string, all []string) string {
 	return didYouMean(word, all)
 }
 
-// guessKey is guess for the key of a map that has room for the keys free of those allowed.
+// guessKey is guess for a key of a map: free are the allowed keys that the map does not
+// have yet.
 func (n *notes) guessKey(word string, free, allowed []string) string {
 	if n.full() {
 		return ""
@@ -129,7 +130,7 @@ func (n *notes) guessKey(word string, free, allowed []string) string {
 	return "allowed keys: " + strings.Join(quoted(allowed), ", ")
 }
 
-// longest is the most bytes of a message that are told.
+// longest is the largest size of a message in bytes.
 const longest = 800
 
 func (n *notes) add(to *[]Mistake, m Mistake) {
@@ -147,7 +148,7 @@ func (n *notes) add(to *[]Mistake, m Mistake) {
 	*to = append(*to, m)
 }
 
-// result gives what was collected in the order of the document.
+// result returns the collected warnings and mistakes in document order.
 func (n *notes) result(source []byte) ([]Warning, error) {
 	byPlace := func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

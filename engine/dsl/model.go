@@ -7,50 +7,50 @@ import (
 	"flunq.io/flunq/engine/schema"
 )
 
-// Pos is a place in a document; both counts begin at 1.
+// Pos is a position in a document. Lines and columns start at 1.
 type Pos struct{ Line, Column int }
 
-// Definition is a checked workflow document.
+// Definition is a validated workflow document.
 type Definition struct {
 	Document Document
 	Input    Input
 	Use      Use
 	Do       TaskList
-	Timeout  *expr.Value // a duration, the reference to use.timeouts resolved
+	Timeout  *expr.Value // a duration, with a reference to use.timeouts resolved
 	Output   Output
-	Schedule *expr.Value // validated, not executed yet; nil where the document has none
+	Schedule *expr.Value // validated, not executed yet; nil if the document has none
 	Loose    bool        // evaluate.mode is loose
 
-	Extensions  bool          // use.extensions is not empty: running would leave them out
-	Unsupported []Unsupported // of the document itself; that of tasks is in Task.Unsupported
-	CannotRun   []Warning     // where it has constructs that are not carried out, those of tasks too
-	Secrets     []SecretUse   // that it names, in use.secrets, in authentications and expressions
+	Extensions  bool          // use.extensions is not empty, which flunq cannot run
+	Unsupported []Unsupported // constructs of the document itself; a task's is in Task.Unsupported
+	CannotRun   []Warning     // positions of all unsupported constructs, including those of tasks
+	Secrets     []SecretUse   // secrets named in use.secrets, authentications and expressions
 
 	Source []byte // the document's text
 	Raw    any    // the document as data, for $workflow.definition
 	tasks  map[string]*Task
-	refs   []string // of tasks, in the order of the document
+	refs   []string // references of the tasks, in document order
 }
 
-// SecretUse is where a document first names a secret.
+// SecretUse is the first use of a secret in a document.
 type SecretUse struct {
 	Pos
 	Name string
 }
 
-// Unsupported is a construct that validates but is not carried out yet.
+// Unsupported is a construct that is valid, but cannot be run yet.
 type Unsupported struct {
 	Construct string // such as "schema: resource"
 	Ref       string // JSON pointer into the document
 }
 
-// ID is the workflow's name with its namespace: "shop.order".
+// ID returns the workflow's namespace and name: "shop.order".
 func (d *Definition) ID() string { return d.Document.Namespace + "." + d.Document.Name }
 
-// Task finds a task by its reference (a JSON pointer such as /do/0/first), or nil.
+// Task returns the task with a reference (a JSON pointer such as /do/0/first), or nil.
 func (d *Definition) Task(ref string) *Task { return d.tasks[ref] }
 
-// Tasks are all tasks of the document by their references, in its order.
+// Tasks yields all tasks of the document with their references, in document order.
 func (d *Definition) Tasks() iter.Seq2[string, *Task] {
 	return func(yield func(string, *Task) bool) {
 		for _, ref := range d.refs {
@@ -61,7 +61,7 @@ func (d *Definition) Tasks() iter.Seq2[string, *Task] {
 	}
 }
 
-// Size is how many tasks the document has.
+// Size returns the number of tasks in the document.
 func (d *Definition) Size() int { return len(d.refs) }
 
 // Document identifies a workflow.
@@ -70,35 +70,36 @@ type Document struct {
 	Title, Summary                string
 }
 
-// Input says how input is checked and filtered. Nil members were not written.
+// Input describes how input is validated and transformed. Members that are absent from the
+// document are nil.
 type Input struct {
 	Schema *schema.Schema
 	From   *expr.Value
 }
 
-// Output says how output is filtered and checked.
+// Output describes how output is transformed and validated.
 type Output struct {
 	As     *expr.Value
 	Schema *schema.Schema
 }
 
-// Export says how a task updates $context.
+// Export describes how a task updates $context.
 type Export struct {
 	As     *expr.Value
 	Schema *schema.Schema
 }
 
-// Use holds the named components that tasks refer to at run time.
-// References to errors, retries, timeouts and authentications are resolved by Parse.
+// Use holds the named components that tasks refer to at run time. Parse resolves
+// references to errors, retries, timeouts and authentications.
 type Use struct {
 	Functions map[string]*Task
 	Secrets   []string
 }
 
-// TaskList is a list of tasks that run one after the other.
+// TaskList is a list of tasks that run in sequence.
 type TaskList []*Task
 
-// Find gives the index of the task called name, or -1.
+// Find returns the index of the task with a name, or -1.
 func (l TaskList) Find(name string) int {
 	for i, t := range l {
 		if t.Name == name {
@@ -108,10 +109,10 @@ func (l TaskList) Find(name string) int {
 	return -1
 }
 
-// Kind names what a task does, as the document and the events' task_type spell it.
+// Kind is the type of a task, as spelled in documents and in the events' task_type.
 type Kind string
 
-// The kinds of tasks. A call's kind is its protocol's construct: "call http" and so on.
+// The kinds of tasks.
 const (
 	Call   Kind = "call"
 	Do     Kind = "do"
@@ -128,26 +129,26 @@ const (
 	Wait   Kind = "wait"
 )
 
-// Flow directives that are not the name of a task.
+// Flow directives, which are not names of tasks.
 const (
 	Continue = "continue"
 	Exit     = "exit"
 	End      = "end"
 )
 
-// Task is one step of a workflow. Besides the common members, the one named
-// like its Kind is set; Do is also the body of For.
+// Task is one step of a workflow. In addition to the common members, the member named like
+// its Kind is set; Do is also the body of For.
 type Task struct {
 	Name string
 	Kind Kind
 	Ref  string // JSON pointer into the document, "/do/0/name"
-	Pos  Pos    // of its name
+	Pos  Pos    // position of its name
 
 	If      *expr.Program
 	Input   Input
 	Output  Output
 	Export  Export
-	Timeout *expr.Value // a duration, reference resolved; nil where none
+	Timeout *expr.Value // a duration, with a reference resolved; nil if absent
 	Then    string      // a flow directive or the name of a task in the same list; "" means continue
 	Raw     any         // the task as data, for $task.definition
 
@@ -163,18 +164,18 @@ type Task struct {
 	Set    *expr.Value
 	Switch []SwitchCase
 	Try    *TryTask
-	Wait   *expr.Value // a duration: ParseDuration reads what it yields
+	Wait   *expr.Value // a duration: ParseDuration parses its value
 
-	// Unsupported names the construct that validates but cannot be run yet,
-	// such as "call: grpc", or is empty.
+	// Unsupported names the construct that is valid but cannot be run yet, such as "call:
+	// grpc"; "" if there is none.
 	Unsupported string
 }
 
 // CallTask calls a service (http, openapi) or a function of use.functions.
 type CallTask struct {
 	Protocol string      // "http", "openapi", "grpc" …, or "function"
-	Function *Task       // of a call to a function in use.functions
-	With     *expr.Value // of a function call and of protocols that cannot run yet
+	Function *Task       // for a call of a function in use.functions
+	With     *expr.Value // for a function call, and for protocols that cannot run yet
 	HTTP     *HTTPCall
 	OpenAPI  *OpenAPICall
 }
@@ -183,7 +184,7 @@ type CallTask struct {
 type HTTPCall struct {
 	Method   *expr.Value // a string
 	Endpoint Endpoint
-	Headers  *expr.Value // an object; nil where none, likewise below
+	Headers  *expr.Value // an object; nil if absent, as are the members below
 	Body     *expr.Value
 	Query    *expr.Value
 	Output   string // "content", "response" or "raw"
@@ -200,15 +201,14 @@ type OpenAPICall struct {
 	Redirect       bool
 }
 
-// Endpoint is where a resource is found. A URI that is a literal may be a
-// template ({name}); one that is an expression is not.
+// Endpoint is the location of a resource. A literal URI may be a template ({name}).
 type Endpoint struct {
 	URI            *expr.Value
 	Authentication *Authentication
 }
 
-// Authentication is a resolved policy. For basic and bearer either the values
-// or Secret is set. Unsupported names a scheme that cannot be used yet (oauth2, oidc, digest).
+// Authentication is a resolved policy. For basic and bearer either the values or Secret is
+// set. Unsupported names a scheme that cannot be used yet (oauth2, oidc, digest).
 type Authentication struct {
 	Scheme             string // "basic", "bearer", "digest", "oauth2", "oidc"
 	Secret             string // name of the secret that holds the scheme's properties
@@ -223,7 +223,7 @@ type ForTask struct {
 	While    *expr.Program
 }
 
-// ForkTask runs branches side by side.
+// ForkTask runs branches concurrently.
 type ForkTask struct {
 	Branches TaskList
 	Compete  bool
@@ -236,8 +236,8 @@ type ListenTask struct {
 	Foreach *Foreach
 }
 
-// Consumption says which events are needed. Exactly one of One, Any, All holds:
-// Mode says which; Filters has one entry for "one".
+// Consumption describes which events are needed. Mode selects one, any or all of the
+// Filters; for "one" there is a single filter.
 type Consumption struct {
 	Mode       string // "one", "any", "all"
 	Filters    []EventFilter
@@ -251,11 +251,11 @@ type EventFilter struct {
 	Correlate []Correlation
 }
 
-// Correlation ties events to an execution by a value they carry.
+// Correlation assigns events to an execution by a value that they carry.
 type Correlation struct {
 	Key    string
-	From   *expr.Program // on the event's envelope
-	Expect *expr.Value   // nil: the first event sets the value; a bare string that is a jq path is an expression
+	From   *expr.Program // evaluated on the event's envelope
+	Expect *expr.Value   // if nil, the first event sets the value; a bare string that is a jq path is an expression
 }
 
 // Foreach handles the events of a listen task one by one.
@@ -266,7 +266,8 @@ type Foreach struct {
 	Export   Export
 }
 
-// ErrorTemplate is an error to raise, its reference to use.errors resolved. Nil members were not written.
+// ErrorTemplate is an error to raise, with a reference to use.errors resolved. Members
+// that are absent from the document are nil.
 type ErrorTemplate struct {
 	Type, Status, Title, Detail, Instance *expr.Value
 }
@@ -284,7 +285,7 @@ type SubWorkflow struct {
 	Input                    *expr.Value
 }
 
-// SwitchCase is one case, in the order of the document. Nil When is the default.
+// SwitchCase is one case, in document order. The default case has a nil When.
 type SwitchCase struct {
 	Name string
 	When *expr.Program
@@ -298,23 +299,24 @@ type TryTask struct {
 	Catch Catch
 }
 
-// Catch says which errors are caught and what is done about them.
+// Catch describes which errors are caught, and how they are handled.
 type Catch struct {
-	With             map[string]any // static filter: type, status, instance, title, detail; details is folded into detail
+	With             map[string]any // static filter: type, status, instance, title, detail; details is an alias of detail
 	As               string         // variable name; "error" by default
 	When, ExceptWhen *expr.Program
 	Retry            *RetryPolicy
-	Do               TaskList // nil where not written
+	Do               TaskList // nil if absent
 	Then             string
 }
 
-// RetryPolicy says when and how often a failed try is repeated; a reference to use.retries is resolved.
+// RetryPolicy describes when and how often a failed try is retried, with a reference to
+// use.retries resolved.
 type RetryPolicy struct {
 	When, ExceptWhen     *expr.Program
 	Delay                *expr.Value // a duration
-	Backoff              string      // "constant" (also when none), "linear", "exponential"
-	AttemptCount         int         // retries allowed; 0 means no limit
-	AttemptDuration      *expr.Value // of one attempt
-	Duration             *expr.Value // of all attempts together
+	Backoff              string      // "constant" (the default), "linear", "exponential"
+	AttemptCount         int         // number of retries; 0 means no limit
+	AttemptDuration      *expr.Value // timeout of one attempt
+	Duration             *expr.Value // timeout of all attempts together
 	JitterFrom, JitterTo *expr.Value
 }

@@ -11,13 +11,13 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// members are the keys that a map of the document may have.
+// members describes the keys that a map of the document may have.
 type members struct {
 	known    []string
 	required []string
-	hints    []string          // keys that may be meant, but do not go with the others
-	below    map[string]string // keys that belong under another key, with that key
-	open     bool              // other keys are no mistake
+	hints    []string          // keys that may be meant, but conflict with those present
+	below    map[string]string // keys that belong under another key → that key
+	open     bool              // other keys are allowed
 }
 
 func keys(known ...string) members { return members{known: known} }
@@ -32,7 +32,7 @@ func (m members) orMeant(hints ...string) members {
 	return m
 }
 
-// under says that keys belong under another key of the map.
+// under returns m with keys that belong under another key of the map.
 func (m members) under(parent string, children ...string) members {
 	m.below = maps.Clone(m.below)
 	if m.below == nil {
@@ -49,8 +49,8 @@ func (m members) others() members {
 	return m
 }
 
-// object checks that a value is a map with the keys it should have; what names
-// it in mistakes. It says whether it is worth looking into.
+// object checks that a value is a map with the expected keys; what names it in mistakes.
+// It reports whether the members are worth parsing.
 func (p *parser) object(n *node, what string, m members) bool {
 	if n.shape != object {
 		p.wrong(n, what, "a map")
@@ -60,7 +60,7 @@ func (p *parser) object(n *node, what string, m members) bool {
 	if len(free) == 0 {
 		free = m.known
 	}
-	var slips []string // keys that are there under another name
+	var slips []string // keys that are present under a misspelt name
 	for i, f := range n.fields {
 		if slices.Contains(m.known, f.key) {
 			continue
@@ -88,8 +88,8 @@ func (p *parser) object(n *node, what string, m members) bool {
 	return true
 }
 
-// moveDown puts keys that belong under another key of the map there, so that mistakes
-// in their values are reported too.
+// moveDown moves keys under the key that they belong to, so that mistakes in their values
+// are reported too.
 func (n *node) moveDown(below map[string]string) {
 	for _, f := range n.fields {
 		parent := below[f.key]
@@ -107,7 +107,8 @@ func (n *node) moveDown(below map[string]string) {
 	}
 }
 
-// misspelt reports whether a key is there under a name whose mistake says so already.
+// misspelt reports whether a key is present under a misspelt name, which has been
+// reported.
 func (p *parser) misspelt(n *node, name string, known []string) bool {
 	free := absent(n, known)
 	return slices.ContainsFunc(n.fields, func(f field) bool {
@@ -115,7 +116,7 @@ func (p *parser) misspelt(n *node, name string, known []string) bool {
 	})
 }
 
-// absent are the known keys that a map does not have.
+// absent returns the known keys that a map does not have.
 func absent(n *node, known []string) []string {
 	var out []string
 	for _, k := range known {
@@ -147,7 +148,7 @@ func (p *parser) unknownKey(f field, what string, m members, free []string) {
 	}
 }
 
-// wrong tells that a value is not what it should be.
+// wrong reports a value of the wrong type.
 func (p *parser) wrong(n *node, what, want string) {
 	suggestion := ""
 	switch {
@@ -165,7 +166,7 @@ func (p *parser) wrong(n *node, what, want string) {
 	p.mistake(n.Pos, suggestion, "%s: want %s, this is %s", what, want, n.shape)
 }
 
-// form is how to write a value that stands where a map or a list with it is wanted.
+// form suggests how to write a plain value where a map or a list is expected.
 func form(n *node, what string) string {
 	plain := func(format, example string) string {
 		if n.shape == text || n.shape == number {
@@ -240,7 +241,8 @@ func looksPlain(n *node, want string) bool {
 	}
 }
 
-// unquotedTemplate is the text that somebody wanted who wrote {name} without quotes.
+// unquotedTemplate returns the text that was meant by {name} without quotes, which YAML
+// reads as a map; "" if it is none.
 func unquotedTemplate(n *node) string {
 	if len(n.fields) != 1 || n.style&yaml.FlowStyle == 0 || n.fields[0].value.shape != null || !n.fields[0].value.implied {
 		return ""
@@ -248,7 +250,7 @@ func unquotedTemplate(n *node) string {
 	return "{" + n.fields[0].key + "}"
 }
 
-// text checks that a value is text; nil is none.
+// text checks that a value is a string. A nil node is none, without a mistake.
 func (p *parser) text(n *node, what string) (string, bool) {
 	if n == nil {
 		return "", false
@@ -260,7 +262,7 @@ func (p *parser) text(n *node, what string) (string, bool) {
 	return n.text(), true
 }
 
-// filled checks for text that is not empty.
+// filled checks that a value is a non-empty string.
 func (p *parser) filled(n *node, what string) string {
 	s, ok := p.text(n, what)
 	if ok && strings.TrimSpace(s) == "" {
@@ -269,7 +271,7 @@ func (p *parser) filled(n *node, what string) string {
 	return s
 }
 
-// word checks for one of some words; none gives the fallback.
+// word checks that a value is one of words. It returns fallback for a nil node.
 func (p *parser) word(n *node, what, fallback string, words ...string) string {
 	s, ok := p.text(n, what)
 	if !ok {
@@ -282,7 +284,7 @@ func (p *parser) word(n *node, what, fallback string, words ...string) string {
 	return s
 }
 
-// flag checks for a boolean; none is false.
+// flag checks that a value is a boolean. It returns false for a nil node.
 func (p *parser) flag(n *node, what string) bool {
 	if n == nil {
 		return false
@@ -294,7 +296,7 @@ func (p *parser) flag(n *node, what string) bool {
 	return b
 }
 
-// whole checks for a whole number within limits.
+// whole checks that a value is a whole number between low and high.
 func (p *parser) whole(n *node, what string, low, high int) int {
 	if n == nil {
 		return 0
@@ -311,7 +313,7 @@ func (p *parser) whole(n *node, what string, low, high int) int {
 	return i
 }
 
-// wholeNumber reads a number as JSON Schema's integer does: 3.0 is one too.
+// wholeNumber converts a number to an int as JSON Schema's integer does: 3.0 is one too.
 func wholeNumber(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:
@@ -323,7 +325,7 @@ func wholeNumber(v any) (int, bool) {
 	}
 }
 
-// list checks for a list and gives its items.
+// list checks that a value is a list, and returns its items.
 func (p *parser) list(n *node, what string) []*node {
 	if n == nil {
 		return nil
@@ -335,7 +337,7 @@ func (p *parser) list(n *node, what string) []*node {
 	return n.items
 }
 
-// texts checks for a list of texts.
+// texts checks that a value is a list of strings, and returns them.
 func (p *parser) texts(n *node, what string) []string {
 	var out []string
 	for _, item := range p.list(n, what) {
@@ -346,7 +348,7 @@ func (p *parser) texts(n *node, what string) []string {
 	return out
 }
 
-// mapOf checks for a map and gives its members.
+// mapOf checks that a value is a map, and returns its members.
 func (p *parser) mapOf(n *node, what string) []field {
 	if n == nil {
 		return nil

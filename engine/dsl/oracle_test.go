@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// What the official schema refuses, Parse refuses, whatever the mutation;
-// what it lets through, Parse does too, but for what the rulings say.
+// For any mutation, Parse rejects what the official schema rejects, and accepts what it
+// accepts, with the exceptions below.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	old, latest := oracle(t, "workflow-v1.0.3.yaml"), oracle(t, "workflow-main-2026-07-29.yaml")
@@ -57,12 +57,12 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// ruledIn are documents that the schema refuses and the rulings accept.
+// ruledIn reports documents that the schema rejects, and Parse deliberately accepts.
 func ruledIn(what, _ string) bool {
 	for _, accepted := range []string{
-		`/(headers|query)/[^/]+ = 5$`,    // A37: scalars become text
+		`/(headers|query)/[^/]+ = 5$`,    // scalars become text
 		`/(headers|query)/[^/]+ = true$`, // likewise
-		`/script/arguments = map\[\]$`,   // A49: a map is named variables
+		`/script/arguments = map\[\]$`,   // a map is named variables
 	} {
 		if regexp.MustCompile(accepted).MatchString(what) {
 			return true
@@ -71,8 +71,8 @@ func ruledIn(what, _ string) bool {
 	return false
 }
 
-// ruledOut are mistakes about documents that the schema accepts: what it does
-// not express, or the rulings refuse.
+// ruledOut reports mistakes in documents that the schema accepts: it cannot express them,
+// or Parse deliberately rejects them.
 func ruledOut(err error) bool {
 	var mistakes *dsl.Mistakes
 	if !errors.As(err, &mistakes) {
@@ -129,7 +129,7 @@ func mutate(doc any, path string, use func(what string, mutant any)) {
 	}
 }
 
-// plain is YAML data as JSON has it.
+// plain converts YAML data to JSON's types.
 func plain(v any) any {
 	src, err := json.Marshal(v)
 	if err != nil {
@@ -160,7 +160,7 @@ func oracle(t *testing.T, name string) *jsonschema.Schema {
 	return s
 }
 
-// lookaround is Go's regular expressions, with the three lookaheads of the schema.
+// lookaround compiles Go's regular expressions with the three lookaheads of the schema.
 func lookaround(pattern string) (jsonschema.Regexp, error) {
 	p := looking{text: pattern}
 	p.text, p.notExpression = without(p.text, `(?!\s*\$\{)(?=\S)`)

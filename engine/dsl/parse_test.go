@@ -22,7 +22,7 @@ func parse(t *testing.T, body string) *dsl.Definition {
 	return def
 }
 
-// Every task of a document has its JSON pointer, in the order of the document.
+// Every task of a document has its JSON pointer, in document order.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	def := parse(t, `
@@ -55,7 +55,7 @@ do:
 	}
 }
 
-// Data is what people used to JSON take it for.
+// Data has the types that users of JSON expect.
 func TestScalars(t *testing.T) {
 	t.Parallel()
 	def := parse(t, `
@@ -94,7 +94,7 @@ do:
 	}
 }
 
-// A variable can be named only where it has a value.
+// A variable can be used only where it has a value.
 func TestAvailability(t *testing.T) {
 	t.Parallel()
 	standard := []string{"context", "input", "output", "secrets", "task", "workflow", "runtime", "authorization", "item", "index", "error"}
@@ -124,7 +124,7 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
-// What cannot be run yet is valid, and says so.
+// A construct that cannot be run yet is valid, and reported.
 func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	def := parse(t, `
@@ -151,7 +151,7 @@ do:
 	}
 }
 
-// In loose mode text is an expression where it can be one.
+// In loose mode text is an expression if it compiles as one.
 func TestLoose(t *testing.T) {
 	t.Parallel()
 	def := parse(t, "evaluate: {mode: loose}\ndo: [{a: {set: {x: .a, y: 'Hello ${ .name }!', z: just text}}}]\n")
@@ -167,7 +167,7 @@ func TestLoose(t *testing.T) {
 	}
 }
 
-// One mistake does not hide another, and all have a place.
+// One mistake does not hide another, and each has a position.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	_, _, err := dsl.Parse("a.yaml", []byte(header+"do:\n  - a: {sett: 1}\n  - b: {set: {a: 1}, then: c}\n"))

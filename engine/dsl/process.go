@@ -69,8 +69,8 @@ func (p *parser) shell(n *node, s scope) {
 	p.data(n.get("environment"), "environment", s)
 }
 
-// program checks text in another language, in which ${ is nothing special
-// unless the whole text is an expression.
+// program checks text in another language, where ${ has no meaning unless the whole text
+// is an expression.
 func (p *parser) program(n *node, what string, s scope) {
 	if src, ok := p.text(n, what); ok {
 		if inner := whole(src); inner.is {
@@ -79,14 +79,14 @@ func (p *parser) program(n *node, what string, s scope) {
 	}
 }
 
-// arguments checks a list of texts.
+// arguments checks a list of strings.
 func (p *parser) arguments(n *node, what string, s scope) {
 	for _, item := range p.list(n, what) {
 		p.textOrExpression(item, what, s)
 	}
 }
 
-// data checks a map with any data in it.
+// data checks a map of any data.
 func (p *parser) data(n *node, what string, s scope) {
 	if n != nil {
 		p.mapOf(n, what)

@@ -2,12 +2,12 @@ package dsl
 
 import "slices"
 
-// leaving is the place behind the last task of a list.
+// leaving stands for the end of a list.
 const leaving = -1
 
-// reach warns of tasks of a list that are never reached, and of ways that lead
-// round and round; fields are the tasks as they are written. It notes whether
-// the list can come to its end, so that what follows it is reached.
+// reach warns of tasks of a list that are never reached, and of cycles that never end. It
+// records in p.endless whether the end of the list is reachable; fields are the tasks as
+// written.
 func (p *parser) reach(list TaskList, fields []field, branches bool) {
 	if len(list) == 0 {
 		return
@@ -45,7 +45,8 @@ func (p *parser) reach(list TaskList, fields []field, branches bool) {
 	p.warnCycles(list, fields, ways, index)
 }
 
-// walk marks the tasks that are reached from one; the last mark is for the end of the list.
+// walk marks the tasks that are reachable from one; the last mark is for the end of the
+// list.
 func walk(ways [][]int, from int, reached []bool) {
 	open := []int{from}
 	for len(open) > 0 {
@@ -63,11 +64,11 @@ func walk(ways [][]int, from int, reached []bool) {
 	}
 }
 
-// ended is where a task leads that ends more than its list: the workflow.
+// ended stands for the end of the workflow.
 const ended = -2
 
-// successors are the tasks that can follow one, by their index; known is false where
-// a then leads nowhere, which is told elsewhere.
+// successors returns the indexes of the tasks that may follow a task. known is false if a
+// then names no task, which is reported elsewhere.
 func (p *parser) successors(list TaskList, i int, index map[string]int) (to []int, known bool) {
 	t := list[i]
 	next := leaving
@@ -111,7 +112,7 @@ func (p *parser) successors(list TaskList, i int, index map[string]int) (to []in
 	return to, known
 }
 
-// neverEnds reports whether a task never comes to its own end.
+// neverEnds reports whether a task never ends normally.
 func (p *parser) neverEnds(t *Task) bool {
 	never := func(list TaskList) bool { return len(list) > 0 && p.endless[list[0]] }
 	switch t.Kind {
@@ -136,9 +137,9 @@ func (p *parser) neverEnds(t *Task) bool {
 	}
 }
 
-// warnCycles warns of the way back in tasks that lead to each other only.
+// warnCycles warns of tasks that lead only to each other, at the jump back.
 func (p *parser) warnCycles(list TaskList, fields []field, ways [][]int, index map[string]int) {
-	const many = 500 // each way back is followed
+	const many = 500 // each jump back is followed
 	if p.timed || len(list) > many {
 		return
 	}

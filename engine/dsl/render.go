@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// palette is the paint of a rendered mistake; each is empty without colour.
+// palette holds the escape sequences of a rendered mistake; all are empty without colour.
 type palette struct{ bold, accent, help, reset string }
 
 const (
@@ -25,7 +25,7 @@ func lookOf(color bool, accent string) palette {
 	return palette{"\x1b[1m", accent, "\x1b[36m", "\x1b[0m"}
 }
 
-// shownWidth is how much of a long line is shown.
+// shownWidth is the number of columns shown of a long line.
 const shownWidth = 120
 
 // render writes one mistake.
@@ -48,7 +48,7 @@ func render(w io.Writer, source []byte, m Mistake, l palette) {
 	}
 }
 
-// lineOf is the text of a line, counted from 1.
+// lineOf returns the text of a line; the first is 1.
 func lineOf(source []byte, number int) (string, bool) {
 	for ; number > 1; number-- {
 		i := bytes.IndexByte(source, '\n')
@@ -64,7 +64,7 @@ func lineOf(source []byte, number int) (string, bool) {
 	return line, line != ""
 }
 
-// frame makes a line fit to be shown: where the caret goes, and how many of them.
+// frame shortens a line for display, and returns the column and the number of carets.
 func frame(line string, column int) (shown string, pad, mark int) {
 	runes := []rune(line)
 	at := min(max(column-1, 0), len(runes))
@@ -86,7 +86,8 @@ func frame(line string, column int) (shown string, pad, mark int) {
 	return before + word + after, width(before), max(1, width(word))
 }
 
-// wordEnd is where the word, the quoted text or the ${ } that begins at a place ends.
+// wordEnd returns the end of the word, the quoted text or the ${ } that begins at a
+// position.
 func wordEnd(runes []rune, at, to int) int {
 	end := at
 	if at < to && (runes[at] == '"' || runes[at] == '\'') {
@@ -113,7 +114,7 @@ func wordEnd(runes []rune, at, to int) int {
 	return end
 }
 
-// printable escapes what would control a terminal.
+// printable escapes control characters, which could manipulate a terminal.
 func printable(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !printableRune(r) }) && utf8.ValidString(s) {
 		return s
@@ -131,8 +132,8 @@ func printable(s string) string {
 
 func printableRune(r rune) bool { return strconv.IsPrint(r) }
 
-// width is how many columns printable text takes: East Asian letters and
-// pictures take two.
+// width returns the number of columns of printable text: East Asian characters and emoji
+// take two.
 func width(s string) int {
 	columns := 0
 	for _, r := range s {

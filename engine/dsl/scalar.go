@@ -10,8 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// patterns of YAML 1.2's core schema: what is none of them is text, dates
-// and yes and no included.
+// Patterns of YAML 1.2's core schema. Everything else is text, including dates, yes and
+// no.
 var (
 	wholePattern = regexp.MustCompile(`^[-+]?[0-9]+$`)
 	floatPattern = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
@@ -19,7 +19,7 @@ var (
 	notFinite    = regexp.MustCompile(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 )
 
-// scalar reads a plain or quoted value.
+// scalar parses a plain or quoted value.
 func (t *treeBuilder) scalar(n *node, y *yaml.Node) {
 	n.shape, n.data = text, any(y.Value)
 	if y.Style&yaml.TaggedStyle != 0 {
@@ -31,7 +31,7 @@ func (t *treeBuilder) scalar(n *node, y *yaml.Node) {
 	}
 }
 
-// taggedScalar reads a value that says itself what it is.
+// taggedScalar parses a value with an explicit tag.
 func (t *treeBuilder) taggedScalar(n *node, y *yaml.Node) {
 	var want shape
 	switch y.Tag {
@@ -52,7 +52,7 @@ func (t *treeBuilder) taggedScalar(n *node, y *yaml.Node) {
 	}
 }
 
-// plain reads an unquoted value.
+// plain parses an unquoted value.
 func (t *treeBuilder) plain(n *node, s string) {
 	switch s {
 	case "", "~", "null", "Null", "NULL":

@@ -9,7 +9,7 @@ import (
 
 var cronField = regexp.MustCompile(`^[0-9A-Za-z*/,?#-]+$`)
 
-// schedule checks when the workflow starts by itself.
+// schedule validates the workflow's schedule.
 func (p *parser) schedule(n *node) {
 	p.def.Schedule = expr.Literal(n.data)
 	if !p.object(n, "schedule", keys("every", "cron", "after", "on", "read")) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// scope is the names of the variables that have a value in some place.
+// scope lists the variables that have a value at some point.
 type scope []string
 
 func (s scope) with(names ...string) scope { return slices.Concat(s, scope(names)) }
@@ -17,19 +17,20 @@ func (s scope) has(name string) bool { return slices.Contains(s, name) }
 func workflowInput() scope  { return scope{"secrets", "workflow", "runtime"} }
 func workflowOutput() scope { return scope{"context", "secrets", "workflow", "runtime"} }
 
-// The scopes of a task's expressions, in the order in which the task comes to
-// them; local are the variables that the tasks around it bind.
+// The scopes of a task's expressions, in order of evaluation; s holds the variables bound
+// by enclosing tasks.
 func (s scope) before() scope   { return s.with("context", "secrets", "task", "workflow", "runtime") }
 func (s scope) during() scope   { return s.before().with("input", "authorization") }
 func (s scope) exported() scope { return s.during().with("output") }
 
-// detailsOf is what stands in a scope behind the variable of an error that was caught.
+// detailsOf returns the name that follows a caught error's variable in a scope, and marks
+// it as one.
 func detailsOf(variable string) string { return variable + ".details" }
 
-// catching is s with the variable of an error.
+// catching returns s with the variable of a caught error.
 func (s scope) catching(variable string) scope { return s.with(variable, detailsOf(variable)) }
 
-// isError reports whether a variable is, where it was bound last, that of an error.
+// isError reports whether the innermost variable with this name holds a caught error.
 func (s scope) isError(variable string) bool {
 	for i, name := range slices.Backward(s) {
 		if name == variable {
@@ -41,8 +42,8 @@ func (s scope) isError(variable string) bool {
 
 var detailsPattern = regexp.MustCompile(`\$(\w+)\.details\b`)
 
-// current is an expression that reads the detail of an error by its name in the
-// specification, where it uses the one that some runtimes give it.
+// current rewrites an expression that reads an error's "details", the name that some
+// runtimes use, to the specification's "detail".
 func (s scope) current(src string) string {
 	return detailsPattern.ReplaceAllStringFunc(src, func(found string) string {
 		if s.isError(leadingName(found)) {

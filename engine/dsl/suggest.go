@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// meant are words that people bring along from other languages, with the keys
-// that say it here. The first that is allowed where the word stands is suggested.
+// meant returns the keys that correspond to a word of other languages. The first key that
+// is allowed in place of the word is suggested.
 func meant(word string) []string {
 	switch strings.ToLower(word) {
 	case "url", "uri", "href", "address":
@@ -62,7 +62,7 @@ func meant(word string) []string {
 	}
 }
 
-// closest is the word of all that a writer meant, or "".
+// closest returns the word of all that was probably meant, or "".
 func closest(word string, all []string) string {
 	for _, m := range meant(word) {
 		if slices.Contains(all, m) {
@@ -72,7 +72,7 @@ func closest(word string, all []string) string {
 	return spelling.Word(word, all)
 }
 
-// didYouMean is a suggestion out of all, or what is allowed.
+// didYouMean suggests the closest word of all, or lists those allowed.
 func didYouMean(word string, all []string) string {
 	if found := closest(word, all); found != "" {
 		return "did you mean " + quote(found) + "?"

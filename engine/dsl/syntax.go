@@ -15,7 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// read makes a tree of a document's text, or tells why it has none.
+// read parses a document's text into a tree. It returns nil if it reports why it cannot.
 func read(notes *notes, source []byte) *node {
 	switch {
 	case len(source) > MaxSize:
@@ -45,8 +45,8 @@ func read(notes *notes, source []byte) *node {
 	return root
 }
 
-// leading is the text without the comments, empty lines and directives before
-// the document, up to the first directive that matters.
+// leading returns the text without the comments, empty lines and directives before the
+// document, up to the first directive that matters.
 func leading(source []byte) []byte {
 	for len(source) > 0 {
 		line, rest, _ := bytes.Cut(source, []byte("\n"))
@@ -60,13 +60,13 @@ func leading(source []byte) []byte {
 	return nil
 }
 
-// control reports whether YAML does not allow a character to stand for itself.
+// control reports whether YAML requires a character to be escaped.
 func control(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f || r >= 0x80 && r < 0xa0 && r != 0x85 ||
 		r == 0xfeff || r == 0xfffe || r == 0xffff
 }
 
-// first is the place of the first character of a kind.
+// first returns the position of the first character that satisfies a predicate.
 func first(source []byte, is func(r rune, size int) bool) Pos {
 	at := Pos{1, 1}
 	for len(source) > 0 {
@@ -86,7 +86,8 @@ func first(source []byte, is func(r rune, size int) bool) Pos {
 
 var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 
-// pairs writes the surrogate pairs of a JSON text (\ud83d\ude00) as the YAML parser wants them.
+// pairs rewrites the surrogate pairs of a JSON text (\ud83d\ude00) in the form that the
+// YAML parser accepts.
 func pairs(source []byte) []byte {
 	if !surrogates.Match(source) || !json.Valid(source) {
 		return source
@@ -101,8 +102,8 @@ func pairs(source []byte) []byte {
 	})
 }
 
-// YAML reads the one document of a file that is no workflow. Root is nil where there
-// is none, or where the mistakes leave nothing to read.
+// YAML parses the one document of a file that is no workflow. root is nil if the document
+// is empty or cannot be parsed.
 func YAML(name string, source []byte) (root *yaml.Node, mistakes []Mistake) {
 	notes := &notes{file: name, said: map[Mistake]bool{}}
 	documents, err := decode(source)
@@ -118,7 +119,7 @@ func YAML(name string, source []byte) (root *yaml.Node, mistakes []Mistake) {
 	return root, notes.mistakes
 }
 
-// syntax is the root of the one document in a YAML text.
+// syntax returns the root of the one document in a YAML text.
 func syntax(notes *notes, source []byte) *yaml.Node {
 	documents, err := decode(source)
 	if err != nil {
@@ -136,9 +137,9 @@ func syntax(notes *notes, source []byte) *yaml.Node {
 	return nil
 }
 
-// decode reads the documents of a YAML text, the first few if there are many.
+// decode parses the documents of a YAML text, at most the first few.
 func decode(source []byte) (documents []*yaml.Node, err error) {
-	// A panic of the YAML library is a mistake in the document too.
+	// A panic of the YAML library counts as a mistake in the document.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
@@ -158,8 +159,8 @@ func decode(source []byte) (documents []*yaml.Node, err error) {
 	return documents, nil
 }
 
-// decodeFixed reads the documents of a text that the YAML parser refuses, as far as what is
-// wrong with it can be put right. It tells each mistake that it finds.
+// decodeFixed parses the documents of a text that the YAML parser rejects, after
+// correcting what it can. It reports each mistake that it finds.
 func decodeFixed(notes *notes, source []byte, refused error) []*yaml.Node {
 	m := fixYAML(source, nil)
 	documents, err := decode(m.text())
@@ -186,7 +187,7 @@ func decodeFixed(notes *notes, source []byte, refused error) []*yaml.Node {
 	return documents
 }
 
-// neededFixes leaves out each slip without which the text can be read as far as with it.
+// neededFixes omits each correction without which the text can be parsed equally far.
 func neededFixes(m *fixer, source []byte, err error) *fixer {
 	reached, _ := yamlError(err)
 	except := map[Pos]bool{}
@@ -195,7 +196,7 @@ func neededFixes(m *fixer, source []byte, err error) *fixer {
 		other := fixYAML(source, except)
 		_, without := decode(other.text())
 		line, _ := yamlError(without)
-		// With other slips in its place it is needed as well: it comes first.
+		// If other mistakes appear without it, it is needed as well: it comes first.
 		elsewhere := slices.ContainsFunc(other.mistakes, func(o yamlMistake) bool {
 			return !slices.ContainsFunc(m.mistakes, func(s yamlMistake) bool { return s.Pos == o.Pos })
 		})
@@ -208,8 +209,8 @@ func neededFixes(m *fixer, source []byte, err error) *fixer {
 
 var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
 
-// yamlError is the line that the YAML parser names, far behind the end if it names
-// none, and what it says.
+// yamlError returns the line and the message of a YAML parser's error. Without a line
+// number the line is far beyond the end.
 func yamlError(err error) (line int, said string) {
 	if err == nil {
 		return 0, ""
@@ -222,7 +223,7 @@ func yamlError(err error) (line int, said string) {
 	return 1 << 30, said
 }
 
-// syntaxMistake says in plain words what the YAML parser said.
+// syntaxMistake reports an error of the YAML parser in plain words.
 func syntaxMistake(notes *notes, source []byte, err error) {
 	line, said := yamlError(err)
 	if name, ok := strings.CutPrefix(said, "unknown anchor '"); ok {
@@ -251,7 +252,7 @@ func syntaxMistake(notes *notes, source []byte, err error) {
 	notes.mistake(Pos{line, column}, suggestion, "%s", message)
 }
 
-// plainWords translates an error of the YAML parser, with a look at its line.
+// plainWords translates an error of the YAML parser, given the line that it refers to.
 func plainWords(said, line string) (message, suggestion string) {
 	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 	switch {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// jump is a then that leads to a task.
+// jump is a then that names a task.
 type jump struct {
 	Pos
 	to       string
@@ -13,10 +13,10 @@ type jump struct {
 	branch   bool
 }
 
-// siblings are the names of the tasks of one list.
+// siblings holds the names of the tasks of one list.
 type siblings struct {
 	names []string
-	known map[string]Pos // where each is first
+	known map[string]Pos // position of the first task with each name
 }
 
 func (s *siblings) has(name string) bool {
@@ -27,7 +27,7 @@ func (s *siblings) has(name string) bool {
 	return ok
 }
 
-// then reads a flow directive. Where it leads is checked when all tasks are known.
+// then parses a flow directive. Its target is checked once all tasks are known.
 func (p *parser) then(n *node, at place) string {
 	to, ok := p.text(n, "then")
 	if !ok {
@@ -41,7 +41,7 @@ func (p *parser) then(n *node, at place) string {
 	return to
 }
 
-// checkJumps tells of every then that leads nowhere.
+// checkJumps reports every then that names no task of its list.
 func (p *parser) checkJumps() {
 	for _, j := range p.jumps {
 		if j.siblings.has(j.to) {
@@ -67,7 +67,7 @@ func (p *parser) checkJumps() {
 	}
 }
 
-// cases reads a switch.
+// cases parses a switch task.
 func (p *parser) cases(t *Task, n *node, at place) {
 	items := p.list(n, "switch")
 	if n.shape == list && len(items) == 0 {

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// try reads a try task.
+// try parses a try task.
 func (p *parser) try(t *Task, n *node, at place) {
 	t.Try = &TryTask{Try: p.tasks(n.get("try"), "try", t.Ref+"/try", at.local)}
 	catch := n.get("catch")
@@ -37,7 +37,7 @@ func (p *parser) try(t *Task, n *node, at place) {
 
 func errorMembers() []string { return []string{"type", "status", "instance", "title", "detail"} }
 
-// errorFilter reads which errors are caught.
+// errorFilter parses which errors are caught.
 func (p *parser) errorFilter(n *node) map[string]any {
 	if n == nil || !p.object(n, "catch.errors", keys("with").others().under("with", errorMembers()...)) {
 		return nil
@@ -71,8 +71,8 @@ func (p *parser) errorFilter(n *node) map[string]any {
 	return filter
 }
 
-// standardBases are what the types of standard errors begin with, in the
-// versions of the specification and its conformance tests.
+// standardBases returns the base URIs of standard error types, in the versions of the
+// specification and its conformance tests.
 func standardBases() []string {
 	return []string{
 		"https://serverlessworkflow.io/spec/1.0.0/errors/",
@@ -83,7 +83,7 @@ func standardBases() []string {
 	}
 }
 
-// errorBase warns of a document that names standard errors in two ways.
+// errorBase warns of a document that uses two base URIs for standard errors.
 func (p *parser) errorBase(n *node, typ string) {
 	bases := standardBases()
 	i := slices.IndexFunc(bases, func(base string) bool { return strings.HasPrefix(typ, base) })
@@ -103,7 +103,7 @@ func (p *parser) errorBase(n *node, typ string) {
 	}
 }
 
-// retry reads a policy, or resolves the name of one.
+// retry parses a policy, or resolves a reference to one.
 func (p *parser) retry(n *node, as string, s scope) *RetryPolicy {
 	switch {
 	case n == nil:
@@ -118,7 +118,8 @@ func (p *parser) retry(n *node, as string, s scope) *RetryPolicy {
 	return p.sharedRetry(n.text(), as)
 }
 
-// sharedRetry reads a policy of use.retries; as is how the error is called where it is used.
+// sharedRetry parses a policy of use.retries; as is the name of the error's variable at
+// its use.
 func (p *parser) sharedRetry(name, as string) *RetryPolicy {
 	key := [2]string{name, as}
 	if r, ok := p.shared.repeats[key]; ok {
@@ -178,7 +179,7 @@ func (p *parser) backoff(n *node) string {
 	return found
 }
 
-// retryLimit reads how often a policy tries again; without end is worth a warning.
+// retryLimit parses the limit of a policy, and warns if there is none.
 func (p *parser) retryLimit(r *RetryPolicy, n *node, s scope) {
 	limit := n.get("limit")
 	before := len(p.mistakes)
@@ -195,7 +196,7 @@ func (p *parser) retryLimit(r *RetryPolicy, n *node, s scope) {
 	}
 }
 
-// raise reads the error to raise, or resolves the name of one.
+// raise parses the error to raise, or resolves a reference to one.
 func (p *parser) raise(t *Task, n *node, s scope) {
 	t.Raise = &ErrorTemplate{}
 	if !p.object(n, "raise", keys("error").need("error").under("error", "type", "status", "title", "detail", "instance")) {

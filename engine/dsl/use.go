@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// section is a part of use: things by their names, in the document's order.
+// section is a part of use: components by name, in document order.
 type section struct {
 	names []string
 	nodes map[string]*node
@@ -16,13 +16,13 @@ func (s section) find(name string) (*node, bool) {
 	return n, ok
 }
 
-// shared is what use defines, and what was made of it so far.
+// shared holds the components that use defines, and those parsed so far.
 type shared struct {
 	authentications, errors, retries, timeouts, catalogs section
 
 	policies  map[string]*Authentication
 	templates map[string]*ErrorTemplate
-	repeats   map[[2]string]*RetryPolicy // by name and the name of the error's variable
+	repeats   map[[2]string]*RetryPolicy // by its name and the name of the error's variable
 	functions []string
 }
 
@@ -44,7 +44,7 @@ func (p *parser) section(n *node, what string) section {
 	return s
 }
 
-// secret notes where a secret is named first.
+// secret records the first use of a secret.
 func (p *parser) secret(at Pos, name string) {
 	known := func(s SecretUse) bool { return s.Name == name }
 	if name != "" && !slices.ContainsFunc(p.def.Secrets, known) {
@@ -52,7 +52,7 @@ func (p *parser) secret(at Pos, name string) {
 	}
 }
 
-// use reads the shared components, all of them, whether something uses them or not.
+// use parses all shared components, including unused ones.
 func (p *parser) use(n *node) {
 	if !p.object(n, "use", keys("authentications", "catalogs", "errors", "extensions", "functions", "retries", "secrets", "timeouts")) {
 		return
@@ -97,7 +97,7 @@ func (p *parser) catalog(n *node) {
 	}
 }
 
-// functions makes room for all functions first, since they may call each other.
+// functions allocates all functions before parsing them, since they may call each other.
 func (p *parser) functions(n *node) {
 	fields := p.mapOf(n, "use.functions")
 	p.def.Use.Functions = make(map[string]*Task, len(fields))
