@@ -67,9 +67,9 @@ type chaos struct {
 
 	history []event.Event
 	given   []event.Event // events from outside
-	asked   []string // tasks that an executor or a child performs
+	asked   []string      // tasks that an executor or a child performs
 	timers  []event.Timer // all timers ever set
-	types   []string // all event types ever listened for
+	types   []string      // all event types ever listened for
 	ids     map[string]bool
 }
 
