@@ -18,17 +18,17 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// isReply reports whether a command is one that answers requests; the other one is
-// how a script is sent for the first time.
+// isReply reports whether a command answers requests; eval sends a script for the first
+// time.
 func isReply(name string) bool { return name == "evalsha" || name == "eval" }
 
-// What only computes is read, carried out and answered in two round trips, however
-// much of it there is; what concerns nobody is acknowledged with the next read.
+// A batch that only computes is read, computed and answered in two round trips, whatever
+// its size. Events that are no requests are acknowledged with the next read.
 func TestComputeTogether(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		s := newSite(t, rdb, 1, 0)
-		s.request(t, "warm", setTask) // so that Redis knows the script
+		s.request(t, "warm", setTask) // so that Redis has the script
 		s.step(t, 0)
 		s.step(t, 0)
 		s.tap.counts()
@@ -54,7 +54,7 @@ func TestComputeTogether(t *testing.T) {
 	})
 }
 
-// A reply is never older than its request, whatever the clocks have done.
+// A reply is never older than its request, whatever the clocks do.
 func TestComputeNeverBeforeTheRequest(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -69,9 +69,9 @@ func TestComputeNeverBeforeTheRequest(t *testing.T) {
 	})
 }
 
-// In one batch there is what computes, what calls, what cannot be read, what is of
-// no known definition, what is a suspect, and what concerns nobody: each comes to
-// its own end.
+// One batch contains tasks that compute and call, an unreadable request, an unknown
+// definition, a poison candidate and an event that is no request. Each is settled
+// correctly.
 func TestMixedBatch(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -117,7 +117,7 @@ func TestMixedBatch(t *testing.T) {
 	})
 }
 
-// A claim that is lost while a batch is computed costs that one its reply, and no other.
+// A claim lost during a batch costs that task its reply, and no other.
 func TestLostInBatch(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -137,15 +137,15 @@ func TestLostInBatch(t *testing.T) {
 		}, nil)
 		s.step(t, 0)
 		s.wantReplies(t, "q0", "q2")
-		s.step(t, 0) // reads the replies, …
-		s.step(t, 0) // … and acknowledges them
+		s.step(t, 0) // reads the replies
+		s.step(t, 0) // acknowledges them
 		if n := s.pending(t); n != 1 || len(s.inbox.Held()) != 0 {
 			t.Errorf("%d pending, %v held, want one of the thief", n, s.inbox.Held())
 		}
 	})
 }
 
-// What is lost before it is computed is not computed.
+// A request that is lost before it is computed is not computed.
 func TestLostBeforeComputed(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -166,8 +166,8 @@ func TestLostBeforeComputed(t *testing.T) {
 	})
 }
 
-// A request that is ours again before what was begun for it has ended, since it was
-// another's, is done after that.
+// A request that was lost and regained before its first task ended is performed again
+// after that.
 func TestLostAndClaimedAgain(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -193,8 +193,8 @@ func TestLostAndClaimedAgain(t *testing.T) {
 	})
 }
 
-// Whatever Redis does in the middle of a batch, what was done is not done again,
-// and is reported once.
+// Whatever Redis does in the middle of a batch, no task is performed twice, and each is
+// reported once.
 func TestRedisFailsInBatch(t *testing.T) {
 	t.Parallel()
 	down := func(name string) error {
@@ -247,7 +247,7 @@ func TestRedisFailsInBatch(t *testing.T) {
 	}
 }
 
-// Calls begin while a batch is under way.
+// Calls begin during a batch.
 func TestCallsBeginBesideABatch(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -275,7 +275,7 @@ func TestCallsBeginBesideABatch(t *testing.T) {
 	})
 }
 
-// One executor reads for all: those with nothing to do ask for nothing.
+// One executor reads for all; idle ones send nothing.
 func TestOneReads(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -308,7 +308,7 @@ func TestTwoInboxes(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		one := newSite(t, rdb, 6, 10*time.Millisecond)
 		two := newSite(t, rdb, 6, 10*time.Millisecond)
-		// Who calls waits for the other one, which has some left: none holds so many.
+		// Each call waits for the other process, so neither may have read all of them.
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		beside := func(other *site) func() {

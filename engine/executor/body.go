@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// encodeBody writes data as the body of a request, in the content type that
-// the document gives, if it does.
+// encodeBody encodes data as the body of a request, in the given content type or a
+// suitable one.
 func encodeBody(data any, given string) (body []byte, contentType string, err error) {
 	if raw, ok := data.(string); ok {
 		if given == "" {
@@ -33,7 +33,7 @@ func encodeBody(data any, given string) (body []byte, contentType string, err er
 	return expr.Encode(data), given, nil
 }
 
-// mediaType is a content type in lower case without its parameters.
+// mediaType returns a content type in lower case without its parameters.
 func mediaType(contentType string) string {
 	if media, _, err := mime.ParseMediaType(contentType); err == nil {
 		return media
@@ -42,7 +42,7 @@ func mediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// format is how a body is understood.
+// format is how a body is decoded.
 type format int
 
 const (
@@ -53,7 +53,7 @@ const (
 	binaryFormat
 )
 
-// formatOf is the format of a media type.
+// formatOf returns the format of a media type.
 func formatOf(media string) format {
 	switch media {
 	case "":

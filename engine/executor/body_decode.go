@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// decodeBody reads the body of a response as its content type says: data of
-// JSON and YAML, the text of texts, null of nothing, and base64 of all else.
+// decodeBody decodes a response's body by its content type: JSON and YAML to data, text
+// to a string, an empty body to null, and everything else to base64.
 func decodeBody(contentType string, body []byte) (any, error) {
 	if len(body) == 0 {
 		return nil, nil
@@ -46,7 +46,7 @@ func decodeJSON(body []byte) (any, error) {
 	return data, nil
 }
 
-// decodeText is the body as text, or in base64 where its characters cannot be read.
+// decodeText decodes text, or encodes it in base64 if its charset is unknown.
 func decodeText(contentType string, body []byte) string {
 	_, parameters, _ := mime.ParseMediaType(contentType)
 	switch strings.ToLower(parameters["charset"]) {
@@ -59,7 +59,7 @@ func decodeText(contentType string, body []byte) string {
 	return base64.StdEncoding.EncodeToString(body)
 }
 
-// latin1 reads a text whose bytes are the first 256 code points.
+// latin1 decodes ISO 8859-1, whose bytes are the first 256 code points.
 func latin1(body []byte) string {
 	out := make([]rune, len(body))
 	for i, b := range body {
@@ -68,7 +68,7 @@ func latin1(body []byte) string {
 	return string(out)
 }
 
-// withoutMark is body without the byte order mark that some write before UTF-8.
+// withoutMark removes a UTF-8 byte order mark.
 func withoutMark(body []byte) []byte {
 	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 }

@@ -13,23 +13,23 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// maxYAMLParts is the most characters in a document that may each begin a node, of which
-// every one costs the parser some 300 bytes.
+// maxYAMLParts bounds the characters in a document that may begin a node. Each node costs
+// the parser about 300 bytes.
 const maxYAMLParts = 400_000
 
-// What a value takes in memory, about: aliases can blow a document up, so that every use
-// of one counts as if it were written out.
+// About how much memory a value takes. Aliases can blow a document up, so each use of one
+// is counted.
 const (
 	yamlValue  = 32
 	yamlObject = 336
 )
 
-// maxYAMLDepth bounds nesting, which the walk below pays for in stack.
+// maxYAMLDepth bounds nesting, because the walk is recursive.
 const maxYAMLDepth = 1000
 
-// decodeYAML reads YAML as the values that JSON could have, too: every key is a
-// text, and so is a date. It walks the nodes itself because the library takes
-// quadratic time for maps with many keys, and makes times of dates.
+// decodeYAML decodes YAML to values that JSON could have: keys and dates become texts. It
+// walks the nodes itself because the library takes quadratic time for maps with many keys
+// and converts dates to times.
 func decodeYAML(body []byte) (any, error) {
 	parts := 0
 	for _, c := range body {
@@ -56,7 +56,7 @@ func decodeYAML(body []byte) (any, error) {
 	return data, nil
 }
 
-type yamlWalk struct{ left int } // memory
+type yamlWalk struct{ left int } // bytes of memory
 
 func (w *yamlWalk) value(n *yaml.Node, depth int) (any, error) {
 	if w.left -= yamlValue + len(n.Value); w.left < 0 {
@@ -120,7 +120,7 @@ func (w *yamlWalk) object(n *yaml.Node, depth int) (any, error) {
 	return object, nil
 }
 
-// merge adds the members of one object or of a list of them, where there are none yet.
+// merge adds the members of an object, or of a list of objects, without overwriting any.
 func merge(object map[string]any, from any) error {
 	switch from := from.(type) {
 	case []any:
@@ -141,7 +141,7 @@ func merge(object map[string]any, from any) error {
 	return nil
 }
 
-// yamlScalar reads a scalar; numbers are those of YAML 1.2, so that 012 is 12.
+// yamlScalar decodes a scalar. Numbers follow YAML 1.2, so 012 is 12.
 func yamlScalar(n *yaml.Node) any {
 	switch n.ShortTag() {
 	case "!!null":

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// BreakerOptions say when calls to a host that fails are no longer made.
+// BreakerOptions say when calls to a failing host are stopped.
 type BreakerOptions struct {
-	// Failures is how many calls of one host that fail in a row open its
-	// breaker; 10, and 0 is never (the simulator draws 1 to 20).
+	// Failures is how many consecutive failed calls open a host's breaker. Default 10; 0
+	// means never; simulated 1 to 20.
 	Failures int
 
-	// Open is how long nothing is sent then; 30 s (1 s to 5 min).
+	// Open is how long no call is sent then. Default 30 s; simulated 1 s to 5 min.
 	Open time.Duration
 
-	// Probes is how many calls go out at once after that, to see whether the
-	// host is well again; 1 (1 to 4).
+	// Probes is how many calls may run at once after that to test the host. Default 1;
+	// simulated 1 to 4.
 	Probes int
 
-	// Longest is up to when a host's Retry-After is obeyed, counted from when its
-	// breaker opened; 5 min, and 0 is not at all (0 to 1 h).
+	// Longest is how long a host's Retry-After is obeyed, counted from when its breaker
+	// opened. Default 5 min; 0 means not at all; simulated 0 to 1 h.
 	Longest time.Duration
 }
 
-// DefaultBreakerOptions are those of an ordinary deployment.
+// DefaultBreakerOptions are the options of an ordinary deployment.
 func DefaultBreakerOptions() BreakerOptions {
 	return BreakerOptions{Failures: 10, Open: 30 * time.Second, Probes: 1, Longest: 5 * time.Minute}
 }
@@ -51,17 +51,18 @@ func (o BreakerOptions) check() error {
 	return errors.Join(errs...)
 }
 
-// Circuit is whether calls to a host are made.
+// Circuit is the state of a breaker.
 type Circuit string
 
-// The circuits.
+// The states of a breaker.
 const (
-	Closed   Circuit = "closed"    // all are
-	Open     Circuit = "open"      // none is
-	HalfOpen Circuit = "half-open" // as many as it takes to see whether it is well again
+	Closed   Circuit = "closed"    // calls are sent
+	Open     Circuit = "open"      // no calls are sent
+	HalfOpen Circuit = "half-open" // only probes are sent
 )
 
-// Bounds of what is remembered of hosts, and of how old the time of a call can be.
+// Bounds of how many hosts are remembered, for how long, and of how old a call's time may
+// be.
 const (
 	mostHosts  = 10_000
 	quietAfter = time.Hour
@@ -69,39 +70,39 @@ const (
 	oldest     = 10 * time.Minute
 )
 
-// Target is a host as one tenant calls it. What one tenant's calls come to must not stop
-// those of another, who may ask the same host for something that it can do.
+// Target is a host as one tenant calls it. Failures of one tenant's calls do not stop
+// another's, which may use the host differently.
 type Target struct{ Tenant, Host string }
 
-// Breakers keep calls from hosts that do not answer or say that they cannot: one
-// circuit breaker for each target, for all executors of a process together.
-// Their clock is the latest time that a call was begun at. Hosts without failures
-// take no memory, and those of which nothing was heard for an hour are forgotten.
-// Nil breakers never open. They are safe for concurrent use.
+// Breakers stop calls to hosts that do not answer or report that they cannot serve. There
+// is one circuit breaker per target, shared by all executors of a process. Their clock is
+// the latest time at which a call began. Hosts without failures take no memory, and a
+// host is forgotten after an hour of silence. Nil breakers never open. They are safe for
+// concurrent use.
 type Breakers struct {
 	opts BreakerOptions
 
 	mu    sync.Mutex
 	clock time.Time
-	swept time.Time // when quiet hosts were last forgotten
+	swept time.Time // when silent hosts were last forgotten
 	epoch uint64
-	hosts map[Target]*breaker // those that have failed lately
+	hosts map[Target]*breaker // those that failed recently
 }
 
-// breaker is what is known of one host.
+// breaker is the state of one host.
 type breaker struct {
 	circuit  Circuit
-	epoch    uint64 // another with each change of the circuit; 0 if there was none
-	failures int    // in a row
-	reason   string // of the last one
+	epoch    uint64 // changes with every change of the circuit; 0 before the first
+	failures int    // consecutive
+	reason   string // of the last failure
 	opened   time.Time
-	until    time.Time // nothing is sent before
+	until    time.Time // no call is sent before
 	changed  time.Time
-	probes   int  // under way
-	private  bool // the host's name holds a secret
+	probes   int  // running
+	private  bool // the host's name contains a secret
 }
 
-// NewBreakers are breakers that are all closed.
+// NewBreakers returns breakers that are all closed.
 func NewBreakers(opts BreakerOptions) (*Breakers, error) {
 	if err := opts.check(); err != nil {
 		return nil, fmt.Errorf("circuit breaker: %w", err)
@@ -109,16 +110,16 @@ func NewBreakers(opts BreakerOptions) (*Breakers, error) {
 	return &Breakers{opts: opts, hosts: map[Target]*breaker{}}, nil
 }
 
-// OpenError says that a call was not made because others to its host failed.
+// OpenError says that a call was not sent because earlier calls to its host failed.
 type OpenError struct {
 	Host     string
-	Failures int    // in a row
-	Reason   string // of the last one
+	Failures int    // consecutive
+	Reason   string // of the last failure
 	Until    time.Time
-	Trying   bool // calls that are to show whether it is well again are under way
+	Trying   bool // probes are running
 }
 
-// Error names the host, what happened to it, and when it is tried again.
+// Error names the host, what failed, and when it is tried again.
 func (e *OpenError) Error() string {
 	again := "is tried again at"
 	if e.Trying {
@@ -128,9 +129,9 @@ func (e *OpenError) Error() string {
 		e.Host, e.Failures, e.Reason, again, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Begin asks for leave to call a target at a time. Whoever gets it tells the
-// attempt how the call ended, once; else the error is an *OpenError. A call
-// without a time may always be made, and counts for nothing.
+// Begin asks to call a target at a time. The caller reports the outcome to the attempt
+// once. If the breaker is open, the error is an *OpenError. A call without a time is
+// always allowed and not counted.
 func (b *Breakers) Begin(to Target, now time.Time) (*Attempt, error) {
 	if b == nil || b.opts.Failures == 0 || now.IsZero() {
 		return nil, nil
@@ -154,9 +155,8 @@ func (b *Breakers) Begin(to Target, now time.Time) (*Attempt, error) {
 	return &Attempt{of: b, to: to, epoch: h.epoch}, nil
 }
 
-// advance moves the clock. Times of calls may be older than those of calls that
-// were begun before them, because they waited; a clock that was set back by more
-// than that is believed.
+// advance moves the clock. A call's time may be older than that of calls begun earlier,
+// because it waited. If it is older by more than the bound, the clock was set back.
 func (b *Breakers) advance(now time.Time) {
 	switch {
 	case now.After(b.clock):
@@ -185,7 +185,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// forget drops the hosts of which nothing was heard for long.
+// forget drops the hosts that were silent for long.
 func (b *Breakers) forget() {
 	for host, h := range b.hosts {
 		if b.clock.Sub(h.changed) > quietAfter && b.clock.After(h.until) {
@@ -194,8 +194,8 @@ func (b *Breakers) forget() {
 	}
 }
 
-// reserve drops the host that matters least, if there is no room for another: a
-// closed one if possible, of these the one that failed longest ago.
+// reserve drops a host if the table is full: preferably a closed one, and of these the
+// one whose last failure is oldest.
 func (b *Breakers) reserve() {
 	if len(b.hosts) < mostHosts {
 		return
@@ -209,7 +209,7 @@ func (b *Breakers) reserve() {
 	delete(b.hosts, least)
 }
 
-// before is the order in which hosts are dropped.
+// before orders hosts by which is dropped first.
 func before(to Target, h *breaker, otherTo Target, other *breaker) bool {
 	switch {
 	case (h.circuit == Closed) != (other.circuit == Closed):
@@ -220,7 +220,7 @@ func before(to Target, h *breaker, otherTo Target, other *breaker) bool {
 	return cmp.Or(strings.Compare(to.Host, otherTo.Host), strings.Compare(to.Tenant, otherTo.Tenant)) < 0
 }
 
-// turn changes a circuit: how calls end that were begun before is of no account.
+// turn changes a circuit. Outcomes of calls begun before the change no longer count.
 func (b *Breakers) turn(h *breaker, to Circuit) {
 	b.epoch++
 	h.circuit, h.epoch, h.probes, h.changed = to, b.epoch, 0, b.clock
@@ -233,17 +233,17 @@ func (b *Breakers) turn(h *breaker, to Circuit) {
 	}
 }
 
-// BreakerState is how it stands with a host.
+// BreakerState is the state of one host's breaker.
 type BreakerState struct {
 	Tenant   string    `json:"tenant"`
 	Host     string    `json:"host"`
 	State    Circuit   `json:"state"`
-	Failures int       `json:"failures"`       // in a row
-	Until    time.Time `json:"until,omitzero"` // nothing is sent before
+	Failures int       `json:"failures"`       // consecutive
+	Until    time.Time `json:"until,omitzero"` // no call is sent before
 }
 
-// States are those of all targets that failed lately, by host and tenant. Hosts whose
-// names hold a secret are left out.
+// States returns the breakers of all targets that failed recently, by host and tenant. It
+// omits hosts whose names contain a secret.
 func (b *Breakers) States() []BreakerState {
 	if b == nil {
 		return nil

@@ -2,8 +2,8 @@ package executor
 
 import "time"
 
-// Attempt is a call that the breakers gave leave to. Only the first word on how it
-// ended counts; nil takes every word and does nothing with it.
+// Attempt is a call that the breakers allowed. Only the first outcome that is reported
+// counts; a nil Attempt ignores all.
 type Attempt struct {
 	of    *Breakers
 	to    Target
@@ -11,21 +11,21 @@ type Attempt struct {
 	ended bool
 }
 
-// Failure is a call that its host is to blame for.
+// Failure is a failed call that its host is to blame for.
 type Failure struct {
-	Reason     string        // in few words without secrets; workflows of others see it
-	RetryAfter time.Duration // how long the host wants to be left alone; 0 if it did not say
-	Private    bool          // the host's name holds a secret
+	Reason     string        // short and without secrets; other workflows see it
+	RetryAfter time.Duration // how long the host asks callers to wait; 0 if unknown
+	Private    bool          // the host's name contains a secret
 }
 
-// Succeed says that the host answered.
+// Succeed reports that the host answered.
 func (a *Attempt) Succeed() {
 	a.end(func(b *Breakers, h *breaker) {
 		switch {
 		case h == nil || h.epoch != a.epoch:
 		case h.circuit == HalfOpen:
 			b.turn(h, Closed)
-		case h.epoch == 0: // it never opened: there are no late outcomes to be told from these
+		case h.epoch == 0: // it never opened, so there are no late outcomes to tell apart
 			delete(b.hosts, a.to)
 		default:
 			h.failures, h.reason = 0, ""
@@ -33,7 +33,7 @@ func (a *Attempt) Succeed() {
 	})
 }
 
-// Cancel says that nobody waited for the answer.
+// Cancel reports that the caller did not wait for the answer.
 func (a *Attempt) Cancel() {
 	a.end(func(_ *Breakers, h *breaker) {
 		if h != nil && h.epoch == a.epoch && h.circuit == HalfOpen {
@@ -42,7 +42,7 @@ func (a *Attempt) Cancel() {
 	})
 }
 
-// Fail says that the host did not answer, or that it cannot.
+// Fail reports that the host did not answer or cannot serve.
 func (a *Attempt) Fail(f Failure) {
 	a.end(func(b *Breakers, h *breaker) {
 		if h == nil && a.epoch == 0 {
@@ -66,8 +66,9 @@ func (a *Attempt) Fail(f Failure) {
 	})
 }
 
-// end gives the first word on an attempt to its host's breaker, nil if there is none.
-func (a *Attempt) end(word func(*Breakers, *breaker)) {
+// end applies the first outcome of an attempt to its host's breaker, nil if there is
+// none.
+func (a *Attempt) end(outcome func(*Breakers, *breaker)) {
 	if a == nil {
 		return
 	}
@@ -75,11 +76,11 @@ func (a *Attempt) end(word func(*Breakers, *breaker)) {
 	defer a.of.mu.Unlock()
 	if !a.ended {
 		a.ended = true
-		word(a.of, a.of.hosts[a.to])
+		outcome(a.of, a.of.hosts[a.to])
 	}
 }
 
-// lengthen leaves a host alone for as long as it wants, within bounds.
+// lengthen extends the pause as the host asked, within bounds.
 func (b *Breakers) lengthen(h *breaker, wanted time.Duration) {
 	wanted = min(wanted, b.opts.Longest)
 	if until := earlier(b.clock.Add(wanted), h.opened.Add(b.opts.Longest)); until.After(h.until) {

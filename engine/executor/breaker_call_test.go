@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// guard is a caller whose breakers open after two failures, for 10 s.
+// guard returns a caller whose breakers open for 10 s after two failures.
 func guard(t *testing.T, environment http.RoundTripper) *executor.Caller {
 	t.Helper()
 	opts := executor.BreakerOptions{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
@@ -65,7 +65,7 @@ func TestWhatIsAFailureOfAHost(t *testing.T) {
 	tests := []struct {
 		name        string
 		environment answers
-		want        int // failures in a row after one call
+		want        int // consecutive failures after one call
 	}{
 		{name: "success", environment: status(200)},
 		{name: "no content", environment: status(204)},
@@ -112,7 +112,7 @@ func TestForbiddenAddressIsNoFailureOfItsHost(t *testing.T) {
 	}
 }
 
-// A probe whose task is another's meanwhile, or that panics, leaves its place.
+// A probe whose task is lost, or that panics, frees its slot.
 func TestProbeThatIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	var environment answers
@@ -164,7 +164,7 @@ func TestBreakersOfRedirects(t *testing.T) {
 	}
 }
 
-// What one workflow's secrets are is not told to another by way of a host's state.
+// The state of a host reveals no workflow's secrets to others.
 func TestBreakersTellNoSecret(t *testing.T) {
 	t.Parallel()
 	c := guard(t, answers(func(req *http.Request) (*http.Response, error) {

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// at is a time so many seconds after the beginning.
+// at returns the time seconds after the start.
 func at(seconds int) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
 }
@@ -28,14 +28,14 @@ func breakers(t *testing.T, opts executor.BreakerOptions) *executor.Breakers {
 	return b
 }
 
-// script plays calls to hosts: one line a step, times in seconds.
+// script plays calls to hosts: one line per step, times in seconds.
 //
-//	0 begin a        call a to host h is let out at 0; "begin a g": to host g
+//	0 begin a        call a to host h is allowed at 0; "begin a g": to host g
 //	0 refuse         a call to h is not; "refuse g": to host g
-//	a fails 40       the host of a wants to be left alone for 40
+//	a fails 40       the host of a asks for a pause of 40
 //	a succeeds       or "a cancelled"
-//	h closed 1       the state of h, and its failures in a row; "h none"
-//	h open 2 10      nothing is sent before 10
+//	h closed 1       the state of h, and its consecutive failures; "h none"
+//	h open 2 10      no call is sent before 10
 type script struct {
 	*testing.T
 	breakers *executor.Breakers
@@ -55,7 +55,7 @@ func (s *script) play(steps string) {
 	}
 }
 
-// step plays one, and says what was other than wanted.
+// step plays one step and returns what differs from the expectation.
 func (s *script) step(words []string) string {
 	if now, err := strconv.Atoi(words[0]); err == nil {
 		return s.begin(now, words[1:])
@@ -131,7 +131,7 @@ func TestBreaker(t *testing.T) {
 	`
 	tests := []struct {
 		name  string
-		opts  executor.BreakerOptions // what differs from 2 failures, 10 s, 1 probe, at most 60 s
+		opts  executor.BreakerOptions // differences from 2 failures, 10 s, 1 probe, at most 60 s
 		steps string
 	}{
 		{name: "as many failures in a row as it takes open it", steps: opens + `
@@ -412,7 +412,7 @@ func TestBreakerStates(t *testing.T) {
 	}
 }
 
-// Whatever hosts data names, memory is bounded, and what is open stays so.
+// Memory is bounded whatever hosts occur in data, and open breakers are kept.
 func TestBreakerForgetsTheLeast(t *testing.T) {
 	t.Parallel()
 	b := breakers(t, executor.BreakerOptions{Failures: 2, Open: time.Hour, Probes: 1})
@@ -464,7 +464,7 @@ func TestBreakerOptions(t *testing.T) {
 	}
 }
 
-// However many executors call at once, no more probes are under way than allowed.
+// No more probes run at once than allowed, however many executors call.
 func TestBreakerIsSharedByExecutors(t *testing.T) {
 	t.Parallel()
 	const probes = 3

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// guarded sends a request if the breaker of its host lets it.
+// guarded sends a request if its host's breaker allows it.
 func (r *run) guarded(req *http.Request) (res *http.Response, err error) {
 	host := hostOf(req.URL)
 	attempt, err := r.Breakers.Begin(Target{r.origin.Tenant, host}, r.origin.Now)
@@ -21,7 +21,7 @@ func (r *run) guarded(req *http.Request) (res *http.Response, err error) {
 		return r.Transport.RoundTrip(req) //nolint:wrapcheck // it is the transport's error
 	}
 	defer func() {
-		if res == nil { // of a panic, nobody else has told
+		if res == nil { // after a panic, nothing else has reported an outcome
 			attempt.Cancel()
 		}
 	}()
@@ -34,16 +34,16 @@ func (r *run) guarded(req *http.Request) (res *http.Response, err error) {
 	return res, nil
 }
 
-// verdict finds out how a call ended for its host.
+// verdict determines the outcome of a call for its host.
 type verdict struct {
 	run     *run
 	request *http.Request
 	attempt *Attempt
-	private bool // the host's name holds a secret
+	private bool // the host's name contains a secret
 }
 
-// broken is that there is no answer, or no end of it. What was not sent, or not
-// waited for, says nothing about the host.
+// broken handles a missing or incomplete answer. A request that was not sent, or whose
+// answer nobody waited for, says nothing about the host.
 func (v *verdict) broken(err error) {
 	_, forbidden := errors.AsType[*closedNetworkError](err)
 	if forbidden || errors.Is(err, errNoMemory) || errors.Is(v.request.Context().Err(), context.Canceled) {
@@ -58,8 +58,8 @@ func (v *verdict) fail(text string, after time.Duration) {
 	v.attempt.Fail(Failure{shortened(printable(v.run.redactValue(text)), longest), after, v.private})
 }
 
-// answered is that an answer has begun: one that says that the host cannot is a
-// failure, and every other a success once it has been read.
+// answered handles the start of an answer: a status that reports an overload or a server
+// error is a failure; any other is a success once the body is read.
 func (v *verdict) answered(res *http.Response) {
 	switch status := res.StatusCode; {
 	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
@@ -71,13 +71,13 @@ func (v *verdict) answered(res *http.Response) {
 	}
 }
 
-// verdictBody is the body of an answer whose end is waited for.
+// verdictBody is a body whose end decides the outcome.
 type verdictBody struct {
 	io.ReadCloser
 	verdict *verdict
 }
 
-// Read sees how the answer ends.
+// Read reports a failure if the body breaks off.
 func (j *verdictBody) Read(p []byte) (int, error) {
 	n, err := j.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -86,14 +86,14 @@ func (j *verdictBody) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // it is the body's error
 }
 
-// Close is that as much was read as was wanted.
+// Close reports a success: the caller read as much as it wanted.
 func (j *verdictBody) Close() error {
 	j.verdict.attempt.Succeed()
 	return j.ReadCloser.Close() //nolint:wrapcheck // likewise
 }
 
-// retryAfter is how long an answer asks to wait: a number of seconds, or a date
-// that is compared with the answer's own.
+// retryAfter returns how long an answer asks callers to wait: a number of seconds, or a
+// date relative to the answer's own.
 func retryAfter(res *http.Response, now time.Time) time.Duration {
 	if res.StatusCode != http.StatusServiceUnavailable && res.StatusCode != http.StatusTooManyRequests {
 		return 0

@@ -13,42 +13,42 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Caller performs calls to the world outside.
+// Caller performs calls to other systems.
 type Caller struct {
 	Transport http.RoundTripper // how requests go out; never nil
-	Limits    Limits            // members that are zero mean their defaults
+	Limits    Limits            // zero members mean their defaults
 	Version   string            // of flunq, for the User-Agent
-	Breakers  *Breakers         // shared by all executors of a process; nil: every call is made
-	Memory    *Memory           // likewise; nil: there is no bound
+	Breakers  *Breakers         // shared by all executors of a process; nil: no call is refused
+	Memory    *Memory           // likewise; nil: no bound
 }
 
-// Call performs a call task and gives its raw output. What goes wrong for the
-// workflow is a *event.Problem (errors.As) that shows no secret; everything
-// else is the engine's failure. The scope is that of the task's definition;
-// deadlines are those of ctx and of the transport.
+// Call performs a call task and returns its raw output. A failure of the call is a
+// *event.Problem (errors.As) that shows no secret; any other error is the engine's. The
+// scope is that of the task's definition. ctx and the transport set the deadlines.
 func (c *Caller) Call(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin) (output any, err error) {
 	output, _, err = c.Perform(ctx, task, scope, from)
 	return output, err
 }
 
-// Perform is Call, and tells which request was made last; nil if none was.
+// Perform is like Call, and also returns the last request that was sent; nil if there was
+// none.
 func (c *Caller) Perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin) (output any, made *event.Call, err error) {
-	room := c.reserve(from)
-	defer room.release()
-	return c.perform(ctx, task, scope, from, room)
+	reserved := c.reserve(from)
+	defer reserved.release()
+	return c.perform(ctx, task, scope, from, reserved)
 }
 
-// reserve is what the answers of a call take of the memory there is. Whoever performs
-// the call releases it.
+// reserve returns an empty reservation of memory for the answers of a call. The caller
+// releases it.
 func (c *Caller) reserve(from Origin) *reservation {
 	return &reservation{memory: c.Memory, tenant: from.Tenant}
 }
 
-func (c *Caller) perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin, room *reservation) (output any, made *event.Call, err error) {
+func (c *Caller) perform(ctx context.Context, task *dsl.Task, scope *expr.Scope, from Origin, reserved *reservation) (output any, made *event.Call, err error) {
 	if task.Call == nil {
 		return nil, nil, fmt.Errorf("perform %s: not a call", task.Ref)
 	}
-	run := &run{Caller: c, limits: c.Limits.filled(), origin: from, redactor: newRedactor(scope), reserved: room}
+	run := &run{Caller: c, limits: c.Limits.filled(), origin: from, redactor: newRedactor(scope), reserved: reserved}
 	switch {
 	case task.Call.HTTP != nil:
 		output, err = run.http(ctx, task.Call.HTTP)
@@ -69,14 +69,14 @@ type run struct {
 	*redactor
 	limits   Limits
 	origin   Origin
-	reserved *reservation // of the memory for answers
+	reserved *reservation // memory for answers
 
-	sent       *message // the last request that went out, nil for none …
-	first      *url.URL // … which one that was not redirected to asked for …
-	sentStatus int      // … and the status of the answer, 0 for none
+	sent       *message // the last request that was sent; nil for none
+	first      *url.URL // the URL requested before any redirect
+	sentStatus int      // status of the answer, 0 for none
 }
 
-// presentableCall is the request that went out last, fit to be shown.
+// presentableCall returns the last request that was sent, with secrets redacted.
 func (r *run) presentableCall() *event.Call {
 	if r.sent == nil {
 		return nil
@@ -88,7 +88,7 @@ func (r *run) presentableCall() *event.Call {
 	return made
 }
 
-// presentable is err with its detail fit to be shown: one line, no secrets.
+// presentable returns err with its texts on one line and secrets redacted.
 func (r *run) presentable(err error) error {
 	problem, ok := errors.AsType[*event.Problem](err)
 	if !ok {
@@ -100,7 +100,7 @@ func (r *run) presentable(err error) error {
 	return &shown
 }
 
-// authorization is the value of an Authorization header, or empty.
+// authorization returns the value of an Authorization header, empty without a policy.
 func (r *run) authorization(policy *dsl.Authentication) (string, error) {
 	if policy == nil {
 		return "", nil

@@ -2,25 +2,29 @@ package executor
 
 import "time"
 
-// Limits bound what a call may cost. A member that is zero means its default.
+// Limits bound what a call may cost. A zero member means its default.
 type Limits struct {
 	// Timeout bounds one request from dialling to the last byte of the answer.
-	// NewTransport keeps it; 60 s (the simulator draws 1 s to 120 s).
+	// NewTransport enforces it. Default 60 s; simulated 1 s to 120 s.
 	Timeout time.Duration
 
-	// Body is the most bytes of a response, decompressed; 10 MiB (1 KiB to 16 MiB).
+	// Body is the maximum size of a response in bytes, decompressed. Default 10 MiB;
+	// simulated 1 KiB to 16 MiB.
 	Body int64
 
-	// Document is the most bytes of an OpenAPI document; 10 MiB (64 KiB to 16 MiB).
+	// Document is the maximum size of an OpenAPI document in bytes. Default 10 MiB;
+	// simulated 64 KiB to 16 MiB.
 	Document int64
 
-	// Headers is the most bytes of a response's headers; 64 KiB (4 KiB to 1 MiB).
+	// Headers is the maximum size of a response's headers in bytes. Default 64 KiB;
+	// simulated 4 KiB to 1 MiB.
 	Headers int64
 
-	// Redirects is how many are followed one after the other; 10 (1 to 20).
+	// Redirects is how many redirects of one request are followed. Default 10; simulated
+	// 1 to 20.
 	Redirects int
 
-	// AllowLoopback lets calls reach this very machine, AllowPrivate private,
+	// AllowLoopback permits calls to this machine; AllowPrivate permits calls to private,
 	// link-local and other networks that are not the public internet.
 	AllowLoopback, AllowPrivate bool
 }
@@ -28,7 +32,7 @@ type Limits struct {
 // DefaultLimits are the limits of an ordinary deployment.
 func DefaultLimits() Limits { return Limits{}.filled() }
 
-// filled puts the default where nothing was set.
+// filled replaces zero members with their defaults.
 func (l Limits) filled() Limits {
 	if l.Timeout <= 0 {
 		l.Timeout = time.Minute

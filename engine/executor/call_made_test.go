@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// What a call says of itself is what the server saw, but for secrets: neither those that
-// the task reads, nor those that came through data, nor what a parameter's name gives away.
+// The call that a task reports is what the server saw, without secrets: those the task
+// reads, those that came through data, and parameters named like credentials.
 func TestCallMade(t *testing.T) {
 	t.Parallel()
 	var seen []string

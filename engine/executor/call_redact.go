@@ -12,15 +12,16 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// redactor evaluates values and remembers the secrets that it came across, so
-// that nothing that is shown later contains them.
+// redactor evaluates values and remembers the secrets they read, so that nothing shown
+// later contains them.
 type redactor struct {
-	scope    *expr.Scope // the task's, with an eye on its variables
+	scope    *expr.Scope // the task's scope, observing which variables are read
 	read     bool        // a secret was read since this was last set to false
 	redacted []string
 }
 
-// leastSecret is the length below which a text is no secret, but would blot out half of a message.
+// leastSecret is the length below which a text is not redacted: short texts occur all
+// over a message.
 const leastSecret = 4
 
 func newRedactor(scope *expr.Scope) *redactor {
@@ -44,8 +45,8 @@ func newRedactor(scope *expr.Scope) *redactor {
 	return d
 }
 
-// eval yields a value's data; where names the member for the error. Data made
-// with secrets is hidden as a whole if it is one text, or an object's member is.
+// eval returns a value's data; where names the member in errors. A text made from secrets
+// is redacted as a whole, also as a direct member of an object.
 func (d *redactor) eval(where string, v *expr.Value) (any, error) {
 	if v == nil {
 		return nil, nil
@@ -68,7 +69,7 @@ func (d *redactor) eval(where string, v *expr.Value) (any, error) {
 			return nil, problem
 		}
 		if d.read {
-			// What jq says may quote a part of the secret, which no mask would find.
+			// jq's message may quote part of the secret, which redaction would not find.
 			return nil, expression("%s: cannot evaluate the expression, which reads a secret", where)
 		}
 		return nil, expression("%s: %v", where, err)
@@ -79,7 +80,8 @@ func (d *redactor) eval(where string, v *expr.Value) (any, error) {
 	return data, nil
 }
 
-// redactDerived hides a text that was made with secrets, and those directly in an object.
+// redactDerived redacts a text that was made from secrets, and texts directly in an
+// object.
 func (d *redactor) redactDerived(data any) {
 	switch data := data.(type) {
 	case string:
@@ -93,8 +95,8 @@ func (d *redactor) redactDerived(data any) {
 	}
 }
 
-// redactSecrets hides all that the secrets hold but the names of users, which
-// are common words.
+// redactSecrets redacts everything in the secrets except user names, which are common
+// words.
 func (d *redactor) redactSecrets(secrets map[string]any) {
 	for _, secret := range secrets {
 		members, ok := secret.(map[string]any)
@@ -110,7 +112,7 @@ func (d *redactor) redactSecrets(secrets map[string]any) {
 	}
 }
 
-// redactAll hides every scalar of a value, however deep.
+// redactAll redacts every scalar of a value at any depth.
 func (d *redactor) redactAll(value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -139,7 +141,7 @@ func (d *redactor) redactCredentials(scheme, parameter string) {
 	}
 }
 
-// redact keeps text out of all that is shown, in its usual encodings too.
+// redact keeps text out of everything that is shown, in its usual encodings too.
 func (d *redactor) redact(text string) {
 	if len(text) < leastSecret || slices.Contains(d.redacted, text) {
 		return
@@ -153,11 +155,12 @@ func (d *redactor) redact(text string) {
 	}
 }
 
-// redactURL is a URL as it may be shown: without its user, without what any secret holds,
-// even one that came here through data, and without parameters that are named like one.
+// redactURL returns a URL for display: without its user, with all secrets redacted, even
+// those that arrived through data, and without the values of parameters named like
+// credentials.
 func (d *redactor) redactURL(u *url.URL) string {
 	if variable := d.scope.Var; variable != nil {
-		_, _ = variable("secrets") // which hides them; without secrets there is nothing to hide
+		_, _ = variable("secrets") // reads all secrets, and so redacts them
 	}
 	shown := *u
 	shown.User = nil
@@ -174,10 +177,11 @@ func (d *redactor) redactURL(u *url.URL) string {
 	return shortened(printable(d.redactValue(shown.String())), longestURL)
 }
 
-// longestURL is how much of a URL is kept in a history, in bytes.
+// longestURL is how many bytes of a URL a history keeps.
 const longestURL = 1000
 
-// redactValue puts asterisks where secrets would be, longer ones first because they may contain others.
+// redactValue replaces secrets with asterisks, the longest first because it may contain
+// others.
 func (d *redactor) redactValue(text string) string {
 	longest := slices.SortedFunc(slices.Values(d.redacted), func(a, b string) int {
 		if len(a) != len(b) {

@@ -15,12 +15,12 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// answers is a world outside that is a function.
+// answers is a transport made of a function.
 type answers func(req *http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
 
-// respond makes a response of "200 application/json" and a body.
+// respond returns a response.
 func respond(status int, contentType, body string) *http.Response {
 	res := &http.Response{
 		StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
@@ -31,13 +31,13 @@ func respond(status int, contentType, body string) *http.Response {
 	return res
 }
 
-// sent is what a world saw of a request.
+// sent is a request as the transport saw it.
 type sent struct {
 	Method, URL, Body string
 	Header            http.Header
 }
 
-// recorder answers every request the same way and keeps what it got.
+// recorder answers every request the same way and records them.
 func recorder(status int, contentType, body string) (http.RoundTripper, *[]sent) {
 	var got []sent
 	return answers(func(req *http.Request) (*http.Response, error) {
@@ -58,7 +58,7 @@ func readAll(req *http.Request) string {
 	return string(data)
 }
 
-// val makes a Value as the parser would: "${ … }" is an expression.
+// val returns a Value as the parser would: "${ … }" is an expression.
 func val(t *testing.T, v any) *expr.Value {
 	t.Helper()
 	switch v := v.(type) {
@@ -89,7 +89,7 @@ func val(t *testing.T, v any) *expr.Value {
 	}
 }
 
-// scope has an input, and secrets of every shape.
+// scope returns a scope with an input and secrets of every shape.
 func scope(input any) *expr.Scope {
 	return &expr.Scope{Dot: input, Var: func(name string) (any, error) {
 		switch name {
@@ -106,7 +106,7 @@ func scope(input any) *expr.Scope {
 	}}
 }
 
-// request is a call: http in few words.
+// request is a call: http in short form.
 type request struct {
 	Method, Endpoint     string
 	Headers, Query, Body any
@@ -143,7 +143,7 @@ func perform(t *testing.T, environment http.RoundTripper, r request, input any) 
 	return c.Call(t.Context(), r.task(t), scope(input), executor.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}})
 }
 
-// wantProblem checks an error's type, status and a part of its detail.
+// wantProblem checks an error's type, status and part of its detail.
 func wantProblem(t *testing.T, err error, short string, status int, part string) {
 	t.Helper()
 	var p *event.Problem
@@ -166,7 +166,7 @@ func TestCallThatCannotBePerformed(t *testing.T) {
 	wantProblem(t, err, event.Configuration, 400, "call: grpc cannot be performed yet")
 }
 
-// Being told to stop is the engine's affair, running out of time the workflow's.
+// Cancellation is the engine's error, a deadline the workflow's.
 func TestCallEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	environment := answers(func(req *http.Request) (*http.Response, error) { return nil, req.Context().Err() })

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// printable is text on one line without characters that would steer a terminal.
+// printable returns text on one line, without characters that control a terminal.
 func printable(text string) string {
 	var out strings.Builder
 	space := false
@@ -43,7 +43,7 @@ func shortened(text string, limit int) string {
 	return text[:cut] + ellipsis
 }
 
-// didYouMean is the tail of a message about a wrong name, if a known one is close.
+// didYouMean returns a suggestion for the end of a message, if a known name is similar.
 func didYouMean(name string, known []string) string {
 	if found := spelling.Word(name, known); found != "" {
 		return fmt.Sprintf(" (did you mean %q?)", found)

@@ -7,9 +7,8 @@ import (
 	"flunq.io/flunq/engine/delivery"
 )
 
-// compute carries out tasks that need nothing from outside, one after the other,
-// and reports them together. What is wrong with one of them is dealt with when it
-// is handled by itself.
+// compute carries out tasks that need nothing from outside, one after another, and
+// reports them together. A task with an error is handled again by itself.
 func (s *Service) compute(ctx context.Context, j *job) error {
 	var batch, others []*job
 	data := 0
@@ -19,8 +18,8 @@ func (s *Service) compute(ctx context.Context, j *job) error {
 			others = append(others, j)
 			continue
 		}
-		// It took no time to speak of, as where the worker computes: it was done when
-		// it was read, and never before it was asked for.
+		// Computing takes next to no time: the task is done when its request was read,
+		// and never before it was requested.
 		at := j.message.Read
 		if asked := j.message.Event.Time; at.Before(asked) {
 			at = asked

@@ -2,6 +2,6 @@ package executor
 
 import "flunq.io/flunq/engine/event"
 
-// Concerns reports whether there is something to do for an executor about events
-// of a type: all others it only acknowledges.
+// Concerns reports whether an executor handles events of type t. It acknowledges all
+// others unread.
 func Concerns(t event.Type) bool { return t == event.TaskRequested }

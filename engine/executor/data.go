@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// requested reads the data of a request, which the store knows to be JSON.
+// requested reads the data of a request, which is valid JSON.
 func requested(e event.Event) (r event.Requested, err error) {
 	if r, ok := event.ScanRequested(e.Data); ok {
 		return r, nil
@@ -16,12 +16,12 @@ func requested(e event.Event) (r event.Requested, err error) {
 	return r, decide.DecodeData(e, &r)
 }
 
-// completed writes the data of a report, as event.Encode does.
+// completed writes the data of a report as event.Encode does, but without reflection.
 func completed(c *event.Completed) []byte {
 	if c.Error != nil || c.Status != "" {
 		return event.Encode(c)
 	}
-	const most = 128 // bytes of what is the same in all
+	const most = 128 // bytes of the parts that are always the same
 	out := make([]byte, 0, most+len(c.TaskID)+len(c.TaskName)+len(c.Output))
 	out = append(out, `{"task_id":`...)
 	out = expr.AppendJSON(out, c.TaskID)

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A report is what event.Encode makes of it, whatever is in it.
+// A report equals what event.Encode makes of it.
 func TestCompleted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []event.Completed{

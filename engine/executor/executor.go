@@ -1,5 +1,5 @@
-// Package executor is the service that performs what workflows ask of the world
-// outside, and reports how it went.
+// Package executor is the service that performs the tasks of workflows that call other
+// systems, and reports their results.
 package executor
 
 import (
@@ -16,8 +16,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Service is one executor: it performs one task at a time, or computes some that
-// need nothing from outside. As many as tasks are to run at once share an Inbox.
+// Service is one executor. It performs one task at a time, or computes several that need
+// nothing from outside. An Inbox is shared by as many executors as there are tasks to run
+// concurrently.
 type Service struct {
 	definitions *definitions.Cache
 	inbox       *Inbox
@@ -30,19 +31,19 @@ type Options struct {
 	Limits decide.Limits
 }
 
-// New is an executor of what arrives in an inbox.
-func New(st *store.Store, lib *definitions.Cache, inbox *Inbox, opts Options) (*Service, error) {
+// New returns an executor that reads from an inbox.
+func New(st *store.Store, documents *definitions.Cache, inbox *Inbox, opts Options) (*Service, error) {
 	if opts.Caller == nil {
 		return nil, errors.New("the executor has no caller")
 	}
-	s := &Service{definitions: lib, inbox: inbox, opts: opts}
+	s := &Service{definitions: documents, inbox: inbox, opts: opts}
 	inbox.size++
 	inbox.light = s.light
 	return s, nil
 }
 
-// light reports whether a request only computes, which any executor finds out. One
-// of a definition that is not at hand is taken for another: it has to be asked for.
+// light reports whether a request only computes. It reports false if the definition is
+// not in the cache, as it would have to be read.
 func (s *Service) light(m *store.Message) bool {
 	if m.Err != nil || delivery.PoisonCandidate(*m) {
 		return false
@@ -55,9 +56,9 @@ func (s *Service) light(m *store.Message) bool {
 	return task != nil && decide.Computes(task)
 }
 
-// Step performs one task, or computes several, if there are any. It says when it
-// wants to be called again: at once if that is past, never (before something is
-// written to a stream) if it is zero.
+// Step performs one task, or computes several, if there are any. It returns when to call
+// it again: at once for a time in the past, and for the zero time only when something is
+// written to a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	j, wake, err := s.inbox.take(ctx)
 	switch {
@@ -72,7 +73,7 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 
 // single performs one task.
 func (s *Service) single(ctx context.Context, j *job) error {
-	// What was begun ends early when the request is another's meanwhile.
+	// A task ends early if its request is lost to another executor.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.inbox.begun(j, cancel)
@@ -86,10 +87,10 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	return err
 }
 
-// handle takes one request through. An error is Redis', and the request is to be
-// handled again; what is wrong with the request itself is dealt with here.
+// handle takes one request through. The errors it returns are Redis', and the request is
+// to be handled again; errors of the request itself are settled here.
 func (s *Service) handle(ctx context.Context, j *job) (err error) {
-	if j.result == nil { // what was done is reported again without being done again
+	if j.result == nil { // a task that was performed is reported again, not performed again
 		if err = delivery.Poison(j.message); err == nil {
 			err = s.perform(ctx, j)
 		}
@@ -100,8 +101,8 @@ func (s *Service) handle(ctx context.Context, j *job) (err error) {
 	return s.inbox.out.send(ctx, []*job{j})
 }
 
-// perform carries a task out. An error is one of the delivery: the task's own
-// failure is part of the result.
+// perform carries out a task. An error concerns the delivery; the task's own failure is
+// part of the result.
 func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	m := j.message
 	defer func() {
@@ -133,7 +134,7 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// result performs a task, or computes it where it needs nothing from outside.
+// result performs a task, or computes it if it needs nothing from outside.
 func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.Requested) (event.Completed, error) {
 	m, run := j.message, event.ParseRun(r.TaskID)
 	task := env.Definition().Task(run.Ref)

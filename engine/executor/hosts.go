@@ -12,16 +12,15 @@ import (
 	"sync"
 )
 
-// hostOf is the host and port that a request to a URI dials.
+// hostOf returns the host and port that a request to a URI dials.
 func hostOf(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port(u))
 }
 
-// LimitHosts is a transport with at most limit requests to one host under way at
-// once, 0 for as many as there are. A request is under way until the body of its
-// answer is closed. One for which there is no room waits, until its context ends
-// at the latest, and with it the executor that sends it: nothing for a simulation,
-// in which nothing may wait.
+// LimitHosts returns a transport that allows at most limit concurrent requests per host,
+// 0 for no limit. A request lasts until the body of its answer is closed. A request over
+// the limit waits, until its context ends at the latest, and its executor with it.
+// Simulations must not use it, since nothing may block there.
 func LimitHosts(next http.RoundTripper, limit int) http.RoundTripper {
 	if limit <= 0 {
 		return next
@@ -37,19 +36,19 @@ type limited struct {
 	hosts map[string]*slots // those with requests
 }
 
-// slots are the places of one host.
+// slots are the concurrent requests that one host allows.
 type slots struct {
 	taken chan struct{}
-	users int // requests that have or want one
+	users int // requests that have or want a slot
 }
 
-// RoundTrip waits for room and performs one request.
+// RoundTrip waits for a slot and performs one request.
 func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	host := hostOf(req.URL)
 	leave, err := l.enter(req.Context(), host)
 	if err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // which a transport does, whatever happens
+			_ = req.Body.Close() // a transport must close it in any case
 		}
 		return nil, err
 	}
@@ -68,10 +67,10 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// errNoMemory is of a request that was not sent.
-var errNoMemory = errors.New("waiting for room among the calls to")
+// errNoMemory reports a request that was not sent.
+var errNoMemory = errors.New("waiting for a free slot among the calls to")
 
-// enter waits for room at a host.
+// enter waits for a slot of a host.
 func (l *limited) enter(ctx context.Context, host string) (leave func(), err error) {
 	s := l.want(host)
 	select {
@@ -98,7 +97,7 @@ func (l *limited) want(host string) *slots {
 	return s
 }
 
-// unwant forgets a host to which there are no more requests.
+// unwant forgets a host without requests.
 func (l *limited) unwant(host string, s *slots) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +106,7 @@ func (l *limited) unwant(host string, s *slots) {
 	}
 }
 
-// leaving makes room when an answer has been read.
+// leaving frees the slot when the answer has been read.
 type leaving struct {
 	io.ReadCloser
 	leave func()

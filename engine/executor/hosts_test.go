@@ -13,10 +13,10 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an event that must come.
 const patience = 2 * time.Minute
 
-// await gets what has to come from a channel.
+// await receives a value that must come.
 func await[T any](t *testing.T, from <-chan T, what string) (got T) {
 	t.Helper()
 	select {
@@ -27,7 +27,7 @@ func await[T any](t *testing.T, from <-chan T, what string) (got T) {
 	return got
 }
 
-// ask sends a request and leaves its answer open, if that has a body.
+// ask sends a request and leaves its answer open, if it has a body.
 func ask(ctx context.Context, t *testing.T, way http.RoundTripper, uri string) (open io.Closer, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, http.NoBody)
@@ -80,7 +80,7 @@ func TestLimitHosts(t *testing.T) {
 	}
 }
 
-// A place is taken until the answer is closed, once; other hosts have their own.
+// A slot is taken until the answer is closed, once; other hosts have slots of their own.
 func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 	t.Parallel()
 	way := executor.LimitHosts(answers(func(req *http.Request) (*http.Response, error) {
@@ -132,7 +132,7 @@ func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 	_ = second.Close()
 }
 
-// Whoever waits for room ends with its context, and its host is not to blame.
+// A request that waits for a slot ends with its context, and its host is not to blame.
 func TestLimitHostsEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	way := executor.LimitHosts(status(200), 1)
@@ -153,7 +153,7 @@ func TestLimitHostsEndsWithTheContext(t *testing.T) {
 	late, done := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer done()
 	err = callAt(late, c, task, 0)
-	wantProblem(t, err, event.Communication, 500, "waiting for room among the calls to a.test:443, which has 1 under way (limit: calls per host)")
+	wantProblem(t, err, event.Communication, 500, "waiting for a free slot among the calls to a.test:443, which has 1 under way (limit: calls per host)")
 	if states := c.Breakers.States(); len(states) != 0 {
 		t.Errorf("states %v, want none", states)
 	}
@@ -169,8 +169,8 @@ func TestLimitHostsIsOff(t *testing.T) {
 	}
 }
 
-// A call whose task is another's meanwhile ends at once, with the reason of its
-// context, wherever it is: before the answer, or in the middle of it.
+// A call whose task is lost ends at once with the cause of its context, before the answer
+// or in the middle of it.
 func TestCallUnderWayEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the request is another's")

@@ -11,15 +11,15 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// message is a request on its way.
+// message is a request to be sent.
 type message struct {
 	method   string // as it is sent
-	spelling string // as the document has it
+	spelling string // as the document spells it
 	uri      *url.URL
 	header   http.Header
 	body     []byte // nil for none
-	redirect bool   // 3xx is no error
-	limit    int64  // of the answer's body
+	redirect bool   // a 3xx status is no error
+	limit    int64  // bytes of the answer's body
 }
 
 // http performs call: http.
@@ -35,7 +35,7 @@ func (r *run) http(ctx context.Context, call *dsl.HTTPCall) (any, error) {
 	return a.output(call.Output)
 }
 
-// compose makes the message that a document asks for.
+// compose builds the message that a document asks for.
 func (r *run) compose(call *dsl.HTTPCall) (*message, error) {
 	m := &message{header: http.Header{}, redirect: call.Redirect, limit: r.limits.Body}
 	if err := r.setMethod(m, call.Method); err != nil {
@@ -65,7 +65,7 @@ func (r *run) compose(call *dsl.HTTPCall) (*message, error) {
 	return m, r.finish(m, authorization)
 }
 
-// finish sets what flunq itself has to say in the headers.
+// finish sets the headers that flunq adds itself.
 func (r *run) finish(m *message, authorization string) error {
 	if user := m.uri.User; user != nil {
 		password, _ := user.Password()
@@ -115,7 +115,7 @@ func (r *run) setMethod(m *message, v *expr.Value) error {
 	return nil
 }
 
-// knownMethod is the standard method of that name in any case, and every other name as it is.
+// knownMethod returns a standard method in upper case and any other name unchanged.
 func knownMethod(name string) string {
 	switch upper := strings.ToUpper(name); upper {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -125,7 +125,7 @@ func knownMethod(name string) string {
 	return name
 }
 
-// members evaluates what must be an object, or null for an empty one.
+// members evaluates a value that must be an object, or null for an empty one.
 func (r *run) members(where string, v *expr.Value) (map[string]any, error) {
 	data, err := r.eval(where, v)
 	if err != nil || data == nil {
@@ -158,7 +158,7 @@ func (r *run) setHeaders(m *message, v *expr.Value) error {
 	return nil
 }
 
-// setHeader refuses what would change the meaning of the request around it.
+// setHeader rejects names and values that would break the request.
 func setHeader(h http.Header, name, value string) error {
 	if !isToken(name) {
 		return expression("headers: %q is not a header's name", name)

@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// A server that took a request and hung up may have done what it was asked for:
-// whether it is asked again is the workflow's to say, not net/http's.
+// A server that hung up may have carried out the request: the workflow decides whether to
+// repeat it, not net/http.
 func TestTransportSendsOnce(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"POST", "DELETE"} {
@@ -22,7 +22,7 @@ func TestTransportSendsOnce(t *testing.T) {
 				t.Errorf("%s without an idempotency key", method)
 			}
 			if calls.Add(1) == 1 {
-				return // so that there is a connection to use again
+				return // so that there is a connection to reuse
 			}
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {

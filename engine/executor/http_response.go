@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// answer is a response that has been read.
+// answer is a response that was read.
 type answer struct {
 	place   string         // where it came from, for messages
 	final   *message       // the last request of a chain of redirects
-	request map[string]any // that request, as the response output shows it
+	request map[string]any // that request, as output: response shows it
 	status  int
 	header  http.Header
 	body    []byte
 }
 
-// Sizes of what is kept of the body of an error, before and after it is made presentable.
+// Bytes of an error's body that are read, and shown after redaction.
 const (
 	excerptRead  = 4 << 10
 	excerptShown = 512
@@ -55,8 +55,8 @@ func (r *run) receive(ctx context.Context, m *message, res *http.Response) (*ans
 	}, nil
 }
 
-// unsuccessful is the problem that a status stands for, with the beginning of
-// the body or, where that is empty, a word on who said so.
+// unsuccessful returns the problem for a status, with the beginning of the body or, if
+// that is empty, the status line.
 func (r *run) unsuccessful(ctx context.Context, m *message, res *http.Response) error {
 	if location := res.Header.Get("Location"); redirects(res.StatusCode) && location != "" {
 		to := "elsewhere"
@@ -65,12 +65,12 @@ func (r *run) unsuccessful(ctx context.Context, m *message, res *http.Response) 
 		}
 		return refused(res.StatusCode, "%s redirects to %s, which needs redirect: true to be followed", place(m.uri), to)
 	}
-	start, _ := r.read(ctx, res, excerptRead) // what could be read is still the best there is to show
-	said := shortened(printable(r.redactValue(strings.ToValidUTF8(string(start), ""))), excerptShown)
-	if said == "" {
-		said = fmt.Sprintf("%s %s answered %s", m.method, place(m.uri), statusLine(res.StatusCode))
+	start, _ := r.read(ctx, res, excerptRead) // an incomplete body is shown too
+	text := shortened(printable(r.redactValue(strings.ToValidUTF8(string(start), ""))), excerptShown)
+	if text == "" {
+		text = fmt.Sprintf("%s %s answered %s", m.method, place(m.uri), statusLine(res.StatusCode))
 	}
-	return refused(res.StatusCode, "%s", said)
+	return refused(res.StatusCode, "%s", text)
 }
 
 func statusLine(status int) string {
@@ -79,12 +79,13 @@ func statusLine(status int) string {
 
 var errTooLarge = errors.New("too large")
 
-// read reads at most limit bytes of a body, decompressed. What it could read
-// comes with the error too.
+// read reads at most limit bytes of a body, decompressed. With an error it also returns
+// what it could read.
 func (r *run) read(ctx context.Context, res *http.Response, limit int64) ([]byte, error) {
 	var body io.Reader = res.Body
 	size := res.ContentLength
-	// The transport decompresses what it asked for itself; this is what the document asked for.
+	// The transport decompresses what it asked for itself; this is for documents that ask
+	// for gzip.
 	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") {
 		unzipped, err := gzip.NewReader(body)
 		if errors.Is(err, io.EOF) {
@@ -100,7 +101,8 @@ func (r *run) read(ctx context.Context, res *http.Response, limit int64) ([]byte
 	if err != nil || len(start) < small {
 		return upTo(start, limit, err)
 	}
-	// What a larger one takes is reserved at once: who waits for the rest would keep others waiting.
+	// Memory for a larger body is reserved at once: a reader that waits in the middle
+	// would hold on to memory that others wait for.
 	known := size >= 0 && size <= limit
 	if !known {
 		size = limit
@@ -116,7 +118,7 @@ func (r *run) read(ctx context.Context, res *http.Response, limit int64) ([]byte
 	return upTo(data.Bytes(), limit, err)
 }
 
-// upTo is data that was read, up to a limit.
+// upTo cuts data at a limit.
 func upTo(data []byte, limit int64, err error) ([]byte, error) {
 	if int64(len(data)) > limit {
 		return data[:limit], errTooLarge
@@ -124,13 +126,13 @@ func upTo(data []byte, limit int64, err error) ([]byte, error) {
 	return data, err
 }
 
-// discard ends with a response; a short rest is read so that the connection can be used again.
+// discard closes a response. It reads a short rest, so that the connection can be reused.
 func discard(res *http.Response) {
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10)
 	_ = res.Body.Close()
 }
 
-// output is the answer in the form that the document asks for.
+// output returns the answer in the form that the document asks for.
 func (a *answer) output(form string) (any, error) {
 	if form == "raw" {
 		if len(a.body) == 0 {
@@ -156,7 +158,7 @@ func (a *answer) output(form string) (any, error) {
 	}, nil
 }
 
-// shownRequest is the request as data, without what is secret.
+// shownRequest returns the request as data, with secrets redacted.
 func (r *run) shownRequest(m *message) map[string]any {
 	headers := make(map[string]any, len(m.header))
 	for name, values := range m.header {
@@ -169,7 +171,7 @@ func (r *run) shownRequest(m *message) map[string]any {
 	return map[string]any{"method": method, "uri": r.redactValue(m.uri.String()), "headers": headers}
 }
 
-// redactedHeader is a header's value as it may be shown.
+// redactedHeader returns a header's value for display.
 func (r *run) redactedHeader(name string, values []string) string {
 	if credential(name) {
 		return "***"
@@ -177,7 +179,7 @@ func (r *run) redactedHeader(name string, values []string) string {
 	return r.redactValue(strings.Join(values, ", "))
 }
 
-// joined is a header as data: several values of one name are one text.
+// joined returns headers as data; several values of one name become one text.
 func joined(h http.Header) map[string]any {
 	out := make(map[string]any, len(h))
 	for name, values := range h {

@@ -57,7 +57,7 @@ func TestHTTPContent(t *testing.T) {
 	}
 }
 
-// A transport of another make may leave out what is empty.
+// A foreign transport may omit empty members.
 func TestHTTPBareResponse(t *testing.T) {
 	t.Parallel()
 	environment := answers(func(*http.Request) (*http.Response, error) {

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// exchange sends the message, follows redirects where it may, and reads the
-// answer. An answer that is no success is a communication problem.
+// exchange sends the message, follows redirects if allowed, and reads the answer. An
+// unsuccessful status is a communication problem.
 func (r *run) exchange(ctx context.Context, m *message) (*answer, error) {
 	r.first = m.uri
 	for hop := 0; ; hop++ {
@@ -61,21 +61,21 @@ func (r *run) roundTrip(ctx context.Context, m *message) (*http.Response, error)
 		return nil, broken(ctx, m, err)
 	}
 	r.sent, r.sentStatus = m, res.StatusCode
-	if res.Body == nil { // as http.Client does for transports that are not net/http's
+	if res.Body == nil { // as http.Client does for foreign transports
 		res.Body = http.NoBody
 	}
 	return res, nil
 }
 
-// wentOut reports whether a request that has no answer may have been sent.
+// wentOut reports whether a request without an answer may have been sent.
 func wentOut(err error) bool {
 	_, open := errors.AsType[*OpenError](err)
 	_, closed := errors.AsType[*closedNetworkError](err)
 	return !open && !closed
 }
 
-// broken is the problem of a request without an answer; that the caller was
-// told to stop is not the workflow's problem.
+// broken returns the problem of a request without an answer. If the caller was cancelled,
+// that is not the workflow's problem.
 func broken(ctx context.Context, m *message, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%s %s: %w", m.method, place(m.uri), context.Cause(ctx))
@@ -89,9 +89,9 @@ func broken(ctx context.Context, m *message, err error) error {
 	return communication("%s %s: %s", m.method, place(m.uri), reason(err))
 }
 
-// reason says in words what went wrong on the way.
+// reason describes a transport error.
 func reason(err error) string {
-	if inner, ok := errors.AsType[*url.Error](err); ok { // its text has the whole URI
+	if inner, ok := errors.AsType[*url.Error](err); ok { // its text contains the whole URI
 		err = inner.Err
 	}
 	if timeout, ok := errors.AsType[interface {
@@ -103,7 +103,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// redirected is the message to send next, or nil if the answer is final.
+// redirected returns the message to send next, or nil if the answer is final.
 func (r *run) redirected(m *message, res *http.Response) (*message, error) {
 	location := res.Header.Get("Location")
 	if !m.redirect || location == "" || !redirects(res.StatusCode) {
@@ -150,8 +150,8 @@ func becomesGet(method string, status int) bool {
 	return false
 }
 
-// sameOrigin reports whether what was meant for one URI may be told to the
-// other: the same server, or the step from http to https on the same host.
+// sameOrigin reports whether credentials for one URI may be sent to the other: it is the
+// same server, or the same host with https instead of http.
 func sameOrigin(from, to *url.URL) bool {
 	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
 		return false
@@ -172,8 +172,8 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// dropPrivate leaves only the headers that describe the request itself: any other may
-// hold a credential for the first server, whatever its name.
+// dropPrivate keeps only the headers that describe the request itself: any other may hold
+// a credential for the first server.
 func (r *run) dropPrivate(h http.Header) {
 	for name, values := range h {
 		if !describing(name) || r.redactedHeader(name, values) != strings.Join(values, ", ") {
@@ -182,7 +182,8 @@ func (r *run) dropPrivate(h http.Header) {
 	}
 }
 
-// describing reports whether a header only says what a request carries and wants back.
+// describing reports whether a header only describes a request's content and what it
+// accepts.
 func describing(name string) bool {
 	switch name {
 	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control",
@@ -192,7 +193,8 @@ func describing(name string) bool {
 	return false
 }
 
-// credential reports whether a header of that name is likely to hold one.
+// credential reports whether a header or parameter of that name is likely to hold a
+// credential.
 func credential(name string) bool {
 	lower := strings.ToLower(name)
 	for _, mark := range []string{
@@ -206,7 +208,7 @@ func credential(name string) bool {
 	return false
 }
 
-// refused is the problem of an answer with a status that is no success.
+// refused returns the problem of an answer with an unsuccessful status.
 func refused(status int, format string, args ...any) *event.Problem {
 	problem := communication(format, args...)
 	problem.Status = status

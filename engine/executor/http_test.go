@@ -205,7 +205,8 @@ func TestHTTPConnectionFails(t *testing.T) {
 	}
 }
 
-// hops is a world of redirects; its key is the URL, its value status and location.
+// hops is a transport of redirects: its keys are URLs, its values a status and a
+// location.
 func hops(t *testing.T, table map[string]string, got *[]sent) answers {
 	t.Helper()
 	return func(req *http.Request) (*http.Response, error) {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// NewTransport is the way out of an ordinary deployment. It keeps the limits
-// on time and headers, and dials no network that they do not allow: what a
-// name resolves to is checked when it is dialled, so that no name can lie.
+// NewTransport returns the transport of an ordinary deployment. It enforces the limits on
+// time and headers and dials only permitted networks. It checks the resolved address when
+// it dials, so DNS cannot bypass the check.
 func NewTransport(l Limits) http.RoundTripper {
 	l = l.filled()
 	proxies := proxyAddresses()
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: l.control}
-	// A proxy is the operator's choice, and often stands in the private network.
+	// A proxy is the operator's choice, and often in the private network.
 	direct := &net.Dialer{Timeout: dialer.Timeout, KeepAlive: dialer.KeepAlive}
 	return &bounded{limits: l, next: &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
@@ -40,7 +40,8 @@ func NewTransport(l Limits) http.RoundTripper {
 	}}
 }
 
-// proxyAddresses are those that the environment names, as they are dialled.
+// proxyAddresses returns the addresses of the proxies in the environment, as they are
+// dialled.
 func proxyAddresses() map[string]bool {
 	addresses := map[string]bool{}
 	for _, target := range []string{"http://proxied.invalid", "https://proxied.invalid"} {
@@ -62,7 +63,7 @@ func proxyAddresses() map[string]bool {
 	return addresses
 }
 
-// bounded ends a request whose answer takes too long, body included.
+// bounded ends a request that exceeds the timeout, body included.
 type bounded struct {
 	next   http.RoundTripper
 	limits Limits
@@ -70,7 +71,7 @@ type bounded struct {
 
 // RoundTrip performs one request.
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	// A proxy would dial for us, so a literal address is checked here already.
+	// A proxy would dial for us, so literal addresses are checked here.
 	if ip, err := netip.ParseAddr(req.URL.Hostname()); err == nil {
 		if err := b.limits.permit(ip); err != nil {
 			return nil, err
@@ -86,7 +87,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if res.StatusCode < http.StatusOK {
-		// Its body is the connection itself, which no deadline closes.
+		// The body is the connection itself, which no deadline closes.
 		_ = res.Body.Close()
 		cancel()
 		return nil, fmt.Errorf("status %s: an answer of another protocol than HTTP", statusLine(res.StatusCode))
@@ -95,9 +96,10 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// once is a request that net/http does not send again by itself when the server
-// hangs up on it. It takes an idempotency key for leave to do so, but only the
-// server knows whether it honours one: so the name is written as HTTP/2 does.
+// once returns a request that net/http does not repeat by itself if the server hangs up.
+// net/http takes an idempotency key as permission to repeat, but only the server knows
+// whether it honours the key. A lower-case header name, as in HTTP/2, hides the key from
+// net/http.
 func once(req *http.Request) *http.Request {
 	if safe(req.Method) {
 		return req
@@ -113,7 +115,7 @@ func once(req *http.Request) *http.Request {
 	return req
 }
 
-// cancelling lets go of a request's deadline when its answer has been read.
+// cancelling cancels a request's deadline when its answer has been read.
 type cancelling struct {
 	io.ReadCloser
 	cancel context.CancelFunc
@@ -136,7 +138,7 @@ func (e *closedNetworkError) Error() string {
 	return fmt.Sprintf("%v is %s, which calls may not reach unless the services run with --allow-private", e.address, e.network)
 }
 
-// control refuses connections to networks that the limits close.
+// control rejects connections to networks that the limits close.
 func (l Limits) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -145,7 +147,7 @@ func (l Limits) control(_, address string, _ syscall.RawConn) error {
 	return l.permit(at.Addr())
 }
 
-// permit says whether an address may be dialled.
+// permit returns an error if an address may not be dialled.
 func (l Limits) permit(ip netip.Addr) error {
 	ip = embedded(ip.WithZone("").Unmap())
 	switch {
@@ -159,7 +161,7 @@ func (l Limits) permit(ip netip.Addr) error {
 	return nil
 }
 
-// embedded is the IPv4 address that some IPv6 addresses are a way to, else ip itself.
+// embedded returns the IPv4 address that an IPv6 address translates to, or ip itself.
 func embedded(ip netip.Addr) netip.Addr {
 	if !ip.Is6() {
 		return ip
@@ -174,7 +176,7 @@ func embedded(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// public reports whether an address belongs to the internet at large.
+// public reports whether an address belongs to the public internet.
 func public(ip netip.Addr) bool {
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
 		return false

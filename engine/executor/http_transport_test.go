@@ -96,7 +96,7 @@ func TestTransportDistrustsCertificates(t *testing.T) {
 	wantProblem(t, err, event.Communication, 500, "certificate")
 }
 
-// A server that never finishes its answer costs no more than the timeout.
+// A server that never finishes its answer takes no longer than the timeout.
 func TestTransportTimeout(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

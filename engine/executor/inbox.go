@@ -13,46 +13,46 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Inbox reads requests for the executors of one process, which are one consumer
-// together. Only requests are kept; all other events are acknowledged with the next
-// read. Tasks that only compute are carried out many at a time by one of the
-// executors, all others by one executor each.
+// Inbox reads requests for the executors of one process, which share one consumer. It
+// keeps only requests and acknowledges all other events with the next read. One executor
+// at a time computes tasks that need nothing from outside, many per batch; every other
+// task occupies an executor.
 type Inbox struct {
 	consumer *delivery.Consumer
-	// others reads the streams of the tenants that have no request waiting here, while
-	// those that have some hold as many executors as they may.
+	// others reads the streams of tenants without waiting requests here, while the
+	// tenants that have some occupy as many executors as they may.
 	others    *delivery.Consumer
 	opts      delivery.Options
 	isolation delivery.Isolation
 	out       outbox
 
 	size  int                       // executors that it serves
-	each  int                       // of these, as many as one tenant may hold; 0: all
+	each  int                       // executors that one tenant may occupy; 0: all
 	light func(*store.Message) bool // whether a request only computes, as far as is known
 
 	mu         sync.Mutex
-	reserved   map[address]bool // all that follows
-	waiting    line             // read, and not begun
-	lights     line             // likewise, of tasks that only compute
+	reserved   map[address]bool // requests in waiting, lights and busy
+	waiting    line             // read and not begun
+	lights     line             // the same, for tasks that only compute
 	contention delivery.Contention
 	busy       []*job         // begun
-	under      map[string]int // of these, those of each tenant that are done by one executor each
-	calls      int            // of these, those that are done by one executor each
-	computing  int            // executors that carry out light ones
+	under      map[string]int // jobs of busy that occupy an executor each, by tenant
+	calls      int            // their number
+	computing  int            // executors that compute light tasks
 	share      share
-	reading    bool // one of the executors reads, for all of them
-	aside      bool // one of the executors reads from others
+	reading    bool // one executor reads for all of them
+	aside      bool // one executor reads from others
 	idle       bool // the last read found nothing
-	looked     bool // it has been looked what others have than those whose requests wait, since one was done
+	looked     bool // the tenants without waiting requests were read since a job was done
 	closed     bool // nothing is begun any more
 	asleep     sleepers
 }
 
-// errLost is why a task ends whose request is another consumer's.
+// errLost ends a task whose request belongs to another consumer.
 var errLost = errors.New("the request is another executor's by now")
 
-// NewInbox is the inbox of one process, in which the tasks of one tenant hold at most
-// each executors at once; 0: all.
+// NewInbox returns the inbox of one process. The tasks of one tenant occupy at most each
+// executors at once; 0: all.
 func NewInbox(st *store.Store, opts delivery.Options, each int) (*Inbox, error) {
 	opts.Wants = func(t event.Type) bool { return t == event.TaskRequested }
 	consumer, err := delivery.NewConsumer(st, opts)
@@ -71,15 +71,15 @@ func NewInbox(st *store.Store, opts delivery.Options, each int) (*Inbox, error) 
 
 // move is what an executor does next.
 type move struct {
-	job    *job          // this; one that is light begins a batch
-	read   int           // read so many events …
-	enough []string      // … at once, and not of these tenants; none: of all
-	aside  bool          // … from others, and wait for some
-	wait   chan struct{} // nothing, until this is closed …
-	until  time.Duration // … or for so long, if not 0
+	job    *job          // perform this; a light one begins a batch
+	read   int           // read so many events of each tenant
+	enough []string      // do not block, and leave out these tenants; nil: read all tenants
+	aside  bool          // read from others, and block
+	wait   chan struct{} // wait until this is closed
+	until  time.Duration // for no longer than this, if not 0
 }
 
-// take hands out a request, nil if there is none; then wake says when to ask again.
+// take returns a request. If there is none, wake is when to call again.
 func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 	for {
 		m := b.next()
@@ -88,21 +88,21 @@ func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 			return m.job, m.job.message.Read, nil
 		case m.read > 0:
 			requests, wake, err := b.read(ctx, m)
-			if err != nil || requests == 0 && (len(m.enough) == 0 || m.aside) { // what it has enough of is there still
+			if err != nil || requests == 0 && (len(m.enough) == 0 || m.aside) { // the tenants left out still have requests
 				return nil, wake, err
 			}
 		case m.wait == nil:
-			return nil, time.Time{}, nil // whoever reads, or is performed alone, wakes the others
+			return nil, time.Time{}, nil // in simulation, the reader or the isolated task wakes the others
 		case !b.rest(ctx, m):
 			return nil, time.Time{}, nil
 		}
 	}
 }
 
-// next says what an executor does next: tasks that only compute, if nobody sees to
-// them; else what is done by one executor each; else it reads. Where those that
-// compute do not keep up, or there was nothing else to read, it lends them a hand. A
-// request is not kept from being read by those of another tenant that wait.
+// next decides what an executor does: tasks that only compute, if no other executor does
+// them; else one that occupies an executor; else it reads. If light tasks pile up or
+// there is nothing else to do, it computes too. Before a waiting request begins, the
+// other tenants are read, so that they are not delayed.
 func (b *Inbox) next() move {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,17 +127,17 @@ func (b *Inbox) next() move {
 		b.aside = true
 		return move{read: most, enough: slices.Clone(b.waiting.turns), aside: true}
 	case full:
-		return move{wait: b.asleep.one(), until: b.opts.Block} // there may be a new tenant by then
+		return move{wait: b.asleep.one(), until: b.opts.Block} // by then there may be a new tenant
 	case b.opts.Block == 0 && stuck:
 		return move{}
-	case stuck, b.reading && b.opts.Block > 0: // reads that do not wait can be done side by side
+	case stuck, b.reading && b.opts.Block > 0: // reads that do not block may run concurrently
 		return move{wait: b.asleep.one()}
 	}
 	b.reading = true
 	return move{read: most}
 }
 
-// begin begins what is to be done next; nil if there is nothing that may begin now.
+// begin starts the next task; nil if none may begin now.
 func (b *Inbox) begin() *job {
 	if b.computing == 0 || b.waiting.size == 0 && (b.idle || b.lights.size >= b.opts.Batch) {
 		if j := b.firstLight(); j != nil {
@@ -148,7 +148,7 @@ func (b *Inbox) begin() *job {
 	return b.first()
 }
 
-// first begins the request whose turn it is; nil if it may not begin now.
+// first starts the next request in turn; nil if it may not begin now.
 func (b *Inbox) first() *job {
 	j := b.waiting.first(b.may)
 	if j == nil || !b.isolation.Enter(j.message) {
@@ -161,28 +161,28 @@ func (b *Inbox) first() *job {
 	return j
 }
 
-// may reports whether a tenant may hold one more executor.
+// may reports whether a tenant may occupy one more executor.
 func (b *Inbox) may(tenant string) bool { return b.reserve(tenant) > 0 }
 
-// reserve is how many more executors a tenant may hold. Where there are others it holds at
-// most a quarter of what it leaves free: a newcomer finds one free, although many tenants
-// keep theirs for long.
+// reserve returns how many more executors a tenant may occupy. If there are other
+// tenants, it occupies at most a quarter of what it leaves free: a newcomer finds a free
+// executor even if many tenants occupy theirs for long.
 func (b *Inbox) reserve(tenant string) int {
 	free := b.size - b.calls
 	if b.each == 0 {
 		return free
 	}
 	own := b.under[tenant]
-	room := min(b.each-own, free)
+	more := min(b.each-own, free)
 	if own > 0 && len(b.opts.Tenants.Names()) > 1 {
 		const quarter = 4
-		room = min(room, (free-quarter*own+quarter)/(quarter+1))
+		more = min(more, (free-quarter*own+quarter)/(quarter+1))
 	}
-	return room
+	return more
 }
 
-// firstLight does so with those that only compute, of which a tenant's are done one
-// after the other, as far as a batch goes: their answers are one script.
+// firstLight starts the next task that only computes. The tasks of one tenant follow each
+// other up to the size of a batch, because one script sends their replies.
 func (b *Inbox) firstLight() *job {
 	j := b.lights.first(nil)
 	if j == nil || !b.isolation.Enter(j.message) {
@@ -193,8 +193,8 @@ func (b *Inbox) firstLight() *job {
 	return j
 }
 
-// another begins a further task of a batch that only computes; nil if there is
-// none, or if the batch is large enough.
+// another starts a further task for a batch that only computes; nil if there is none or
+// the batch is full.
 func (b *Inbox) another(computed, data int) *job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,13 +209,13 @@ func (b *Inbox) another(computed, data int) *job {
 	return nil
 }
 
-// How much is computed before it is reported.
+// Bounds of a batch that only computes.
 const (
 	mostComputed = 100
 	mostData     = 1 << 20
 )
 
-// call wakes executors for what there is to do.
+// call wakes as many executors as there is work for.
 func (b *Inbox) call() {
 	n := 0
 	for _, tenant := range b.waiting.turns {
@@ -230,7 +230,7 @@ func (b *Inbox) call() {
 	b.asleep.wake(n)
 }
 
-// rest waits to be woken; false if ctx ends before.
+// rest waits until the executor is woken; false if ctx ends first.
 func (b *Inbox) rest(ctx context.Context, m move) bool {
 	waits := ctx
 	if m.until > 0 {
@@ -247,13 +247,13 @@ func (b *Inbox) rest(ctx context.Context, m move) bool {
 	defer b.mu.Unlock()
 	if !b.asleep.leave(m.wait) {
 		b.asleep.awake()
-		b.call() // somebody else is to look
+		b.call() // another executor has to look
 	}
 	return ctx.Err() == nil
 }
 
-// read gets new events for all executors, and says how many requests there are
-// among them. If there is none, wake says when to read again.
+// read fetches new events for all executors and returns how many requests are among them.
+// If there are none, wake is when to read again.
 func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Time, err error) {
 	block, consumer := b.opts.Block, b.consumer
 	switch {
@@ -276,7 +276,7 @@ func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Ti
 		switch m := &f.Messages[i]; {
 		case m.Event.Type != event.TaskRequested:
 			consumer.Pass(*m)
-			f.Wake = f.Now // to acknowledge it
+			f.Wake = f.Now // come back at once to acknowledge it
 		case !b.reserved[addressOf(m)]:
 			b.keep(&job{message: *m})
 			requests++
@@ -286,12 +286,12 @@ func (b *Inbox) read(ctx context.Context, what move) (requests int, wake time.Ti
 	}
 	b.share.saw(f.Events, b.waiting.size-calls, f.Tenants)
 	if err != nil {
-		b.call() // this one rests now
+		b.call() // this executor pauses now
 	}
 	return requests, f.Wake, err
 }
 
-// keep has a request wait.
+// keep queues a request.
 func (b *Inbox) keep(j *job) {
 	b.reserved[addressOf(&j.message)] = true
 	if j.light = b.light(&j.message); j.light {
@@ -301,16 +301,17 @@ func (b *Inbox) keep(j *job) {
 	}
 }
 
-// regain notes a request that is ours again while what was begun for it ends early.
-func (b *Inbox) regain(again *job) {
+// regain records that a lost request is delivered to this process again while its first
+// task is still ending.
+func (b *Inbox) regain(regained *job) {
 	for _, j := range b.busy {
-		if j.lost && j.message.Same(again.message) {
-			j.again = again
+		if j.lost && j.message.Same(regained.message) {
+			j.regained = regained
 		}
 	}
 }
 
-// Close begins no further requests.
+// Close keeps further requests from beginning.
 func (b *Inbox) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -318,21 +319,21 @@ func (b *Inbox) Close() {
 	b.asleep.wake(b.size)
 }
 
-// begun notes how to end what is being done for a request.
+// begun records how to end the task of a request.
 func (b *Inbox) begun(j *job, cancel context.CancelCauseFunc) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j.cancel = cancel
 }
 
-// done takes requests back that were worked on: one that could not be answered
-// waits again.
+// done removes finished jobs from the inbox. A job that could not be answered is queued
+// again.
 func (b *Inbox) done(jobs ...*job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.looked = false
 	b.busy = slices.DeleteFunc(b.busy, func(j *job) bool { return slices.Contains(jobs, j) })
-	again := b.waiting.size
+	before := b.waiting.size
 	for _, j := range jobs {
 		b.isolation.Leave()
 		if !j.light {
@@ -351,23 +352,23 @@ func (b *Inbox) done(jobs ...*job) {
 		}
 		switch {
 		case j.err != nil:
-			j.light = false // what is left of it is done by one executor
+			j.light = false // the rest is done by an executor of its own
 			b.waiting.put(j)
-		case j.undone && j.again != nil:
-			b.keep(j.again)
+		case j.undone && j.regained != nil:
+			b.keep(j.regained)
 		}
 	}
-	if b.waiting.size > again {
+	if b.waiting.size > before {
 		b.call()
 	}
 }
 
-// Finish acknowledges what was read and is no request.
+// Finish acknowledges the events that were read and are no requests.
 func (b *Inbox) Finish(ctx context.Context) error {
 	return errors.Join(b.consumer.Finish(ctx), b.others.Finish(ctx))
 }
 
-// Held are the messages that were read and not answered yet.
+// Held returns the messages that were read but not answered yet.
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -378,8 +379,7 @@ func (b *Inbox) Held() []store.Message {
 	return slices.Concat(out, b.consumer.Held(), b.others.Held())
 }
 
-// Lost tells the inbox of messages that are another consumer's: what is being
-// done for them is not wanted any more.
+// Lost ends the tasks of messages that belong to another consumer now.
 func (b *Inbox) Lost(msgs []store.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -399,6 +399,6 @@ func (b *Inbox) Lost(msgs []store.Message) {
 	}
 	b.waiting.drop(forget)
 	b.lights.drop(forget)
-	b.isolation.Give() // if a suspect still waits, it says so again
+	b.isolation.Give() // a poison candidate that still waits asks again
 	b.call()
 }

@@ -9,27 +9,27 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// job is a request in the hands of an executor.
+// job is a request that an executor has read.
 type job struct {
 	message store.Message
 	light   bool // the task only computes
 
-	result *event.Completed // what it came to, once it has been done …
-	reply  *event.Event     // … and the report of it
-	err    error            // why that could not be sent
+	result *event.Completed // once the task is done
+	reply  *event.Event     // the event that reports the result
+	err    error            // why the reply could not be sent
 
-	room *reservation // of the memory for answers, until that has been sent
+	room *reservation // memory for the answer, until the reply is sent
 
-	cancel context.CancelCauseFunc
-	lost   bool // it is to end early, as the request is another's …
-	undone bool // … and so it has …
-	again  *job // … though the request is ours again: what is to be done for it
+	cancel   context.CancelCauseFunc
+	lost     bool // another executor has the request: end early
+	undone   bool // it was lost before it was done
+	regained *job // the same request, delivered to this process again
 }
 
-// Source is the source of an executor's events.
+// Source is the source attribute of an executor's events.
 const Source = decide.Prefix + "executor"
 
-// report makes the reply to a request whose task was done by some time.
+// report makes the reply to a request whose task ended at now.
 func (j *job) report(now time.Time) {
 	m := &j.message
 	j.result.DurationMS = now.Sub(m.Read).Milliseconds()
@@ -40,7 +40,7 @@ func (j *job) report(now time.Time) {
 	}
 }
 
-// address names a message: its stream, and where it stands there.
+// address identifies a message by tenant and stream ID.
 type address struct{ tenant, id string }
 
 func addressOf(m *store.Message) address { return address{m.Tenant, m.ID} }

@@ -2,16 +2,16 @@ package executor
 
 import "slices"
 
-// line is requests that wait, those of each tenant in their order. Tenants take turns,
-// so that one with many requests does not keep the others waiting.
+// line queues requests, in order within each tenant. Tenants take turns, so that a long
+// queue does not delay the others.
 type line struct {
 	size  int
-	turns []string // tenants that have some
-	begun bool     // the first of them has had a part of its turn
+	turns []string // tenants with requests, in order of their turns
+	begun bool     // the first tenant has used part of its turn
 	of    map[string][]*job
 }
 
-// put adds a request behind those of its tenant.
+// put appends a request to its tenant's queue.
 func (l *line) put(j *job) {
 	tenant := j.message.Tenant
 	if l.of == nil {
@@ -24,8 +24,8 @@ func (l *line) put(j *job) {
 	l.size++
 }
 
-// first is the one whose turn it is among those of tenants that may; nil if there is
-// none. Those that may not keep their places.
+// first returns the next request in turn of a tenant that may begin one; nil if there is
+// none. Tenants that may not keep their place.
 func (l *line) first(may func(tenant string) bool) *job {
 	i := l.next(may)
 	if i < 0 {
@@ -38,7 +38,8 @@ func (l *line) first(may func(tenant string) bool) *job {
 	return l.of[tenant][0]
 }
 
-// next is the place of the first tenant that may; -1 if there is none.
+// next returns the index of the first tenant that may begin a request; -1 if there is
+// none.
 func (l *line) next(may func(tenant string) bool) int {
 	if may == nil {
 		return min(0, len(l.turns)-1)
@@ -46,14 +47,13 @@ func (l *line) next(may func(tenant string) bool) int {
 	return slices.IndexFunc(l.turns, may)
 }
 
-// shift takes that one out; it is the turn of all other tenants before the next of
-// the same.
+// shift removes the first request and ends its tenant's turn.
 func (l *line) shift() {
 	l.pull()
 	l.turn()
 }
 
-// pull takes that one out; it is still the turn of the same tenant, if it has more.
+// pull removes the first request. Its tenant keeps its turn if it has more.
 func (l *line) pull() {
 	tenant := l.turns[0]
 	rest := l.of[tenant]
@@ -71,7 +71,7 @@ func (l *line) pull() {
 	}
 }
 
-// turn ends the turn of a tenant that has begun.
+// turn ends the turn of a tenant that has used part of it.
 func (l *line) turn() {
 	if l.begun && len(l.turns) > 1 {
 		l.turns = append(l.turns[1:], l.turns[0])
@@ -79,7 +79,7 @@ func (l *line) turn() {
 	l.begun = false
 }
 
-// drop takes out those that are gone.
+// drop removes the requests that gone reports.
 func (l *line) drop(gone func(*job) bool) {
 	jobs := slices.DeleteFunc(l.all(), gone)
 	*l = line{}
@@ -88,7 +88,7 @@ func (l *line) drop(gone func(*job) bool) {
 	}
 }
 
-// all are the requests of all tenants.
+// all returns the requests of all tenants.
 func (l *line) all() (out []*job) {
 	for _, tenant := range l.turns {
 		out = append(out, l.of[tenant]...)

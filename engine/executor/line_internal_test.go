@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// waiting is a line of requests, written as tenant and number.
+// waiting returns a line of requests, each written as tenant and number.
 func waiting(texts ...string) *line {
 	l := &line{}
 	for _, text := range texts {
@@ -16,7 +16,7 @@ func waiting(texts ...string) *line {
 	return l
 }
 
-// emptied is the order in which a line's requests are begun.
+// emptied returns the order in which a line's requests begin.
 func emptied(l *line) string {
 	var out []string
 	for j := l.first(nil); j != nil; j = l.first(nil) {
@@ -26,7 +26,8 @@ func emptied(l *line) string {
 	return strings.Join(out, " ")
 }
 
-// Tenants take turns, whoever has how much; each one's requests keep their order.
+// Tenants take turns, however many requests each has, and each tenant's requests keep
+// their order.
 func TestTenantsTakeTurns(t *testing.T) {
 	t.Parallel()
 	l := waiting("a1", "a2", "a3", "b1", "c1", "c2")
@@ -39,7 +40,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 	}
 }
 
-// A tenant's turn may be longer than one request; then it is that of the others.
+// A turn may be longer than one request; it ends before the next tenant's.
 func TestTurnsAreEnded(t *testing.T) {
 	t.Parallel()
 	l := waiting("a1", "a2", "a3", "b1", "c1", "c2")
@@ -54,7 +55,7 @@ func TestTurnsAreEnded(t *testing.T) {
 	}
 }
 
-// What is gone is in nobody's way.
+// Dropped requests block nobody.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	l := waiting("a1", "a2", "b1", "c1")

@@ -6,28 +6,30 @@ import (
 	"sync"
 )
 
-// Memory bounds what large answers take in a process while they are read and decoded.
-// One for which there is no room waits, no longer than its call may take: nothing for a
-// simulation, in which nothing may wait. One tenant has at most half of it.
+// Memory bounds the bytes that large answers take in a process while they are read and
+// decoded. An answer for which there is too little memory waits, until its call times out
+// at the latest. Simulations must not use it, since nothing may block there. One tenant
+// gets at most half.
 type Memory struct {
 	reading, decoding *quota
 }
 
-// NewMemory returns a Memory for that many bytes of answers, and as much for what they are
-// decoded to, 32 MiB each at least.
+// NewMemory returns a Memory of size bytes for answers and as many for decoding them, at
+// least 32 MiB each.
 func NewMemory(size int) *Memory {
 	const least = 32 << 20
 	size = max(size, least)
 	return &Memory{newQuota(size), newQuota(size)}
 }
 
-// small is what is not counted.
+// small is the size up to which answers are not counted.
 const small = 64 << 10
 
-// errMemory is of an answer for which there was no room in time.
-var errMemory = errors.New("no room among the large answers that the process reads at once (limit LIMIT_MEMORY)")
+// errMemory reports an answer that waited for memory until its call timed out.
+var errMemory = errors.New("no memory left for large answers in this process (limit LIMIT_MEMORY)")
 
-// quota is bytes that tenants share. Those of one tenant wait in their order.
+// quota is a number of bytes that tenants share. The requests of one tenant are served in
+// order.
 type quota struct {
 	size int
 
@@ -40,12 +42,13 @@ type quota struct {
 type waiter struct {
 	tenant string
 	bytes  int
-	ready  chan struct{} // closed once it has what it waits for
+	ready  chan struct{} // closed once it has its bytes
 }
 
 func newQuota(size int) *quota { return &quota{size: size, of: map[string]int{}} }
 
-// reserve takes n bytes for a tenant, or what it may have at most, and returns how many.
+// reserve takes n bytes for a tenant, or the most it may have, and returns how many it
+// took.
 func (q *quota) reserve(ctx context.Context, tenant string, n int) (int, error) {
 	n = min(n, q.size/2)
 	if n <= small {
@@ -67,13 +70,13 @@ func (q *quota) reserve(ctx context.Context, tenant string, n int) (int, error) 
 	case <-w.ready:
 		q.free(tenant, n)
 	default:
-		w.bytes = 0 // it waits no more
+		w.bytes = 0 // it no longer waits
 	}
 	q.admit()
 	return 0, errors.Join(errMemory, ctx.Err())
 }
 
-// release gives bytes back.
+// release returns bytes.
 func (q *quota) release(tenant string, n int) {
 	if n == 0 {
 		return
@@ -91,7 +94,7 @@ func (q *quota) free(tenant string, n int) {
 	}
 }
 
-// admit lets those go on for whom there is room.
+// admit serves the waiters that fit.
 func (q *quota) admit() {
 	behind := map[string]bool{}
 	rest := q.waiting[:0]
@@ -111,14 +114,14 @@ func (q *quota) admit() {
 	q.waiting = rest
 }
 
-// reservation is what one call has of a Memory.
+// reservation is what one call has taken from a Memory.
 type reservation struct {
 	memory            *Memory
 	tenant            string
 	reading, decoding int
 }
 
-// read reserves room for n bytes of an answer.
+// read reserves n bytes for an answer.
 func (h *reservation) read(ctx context.Context, n int) error {
 	if h.memory == nil {
 		return nil
@@ -128,9 +131,9 @@ func (h *reservation) read(ctx context.Context, n int) error {
 	return err
 }
 
-// decode reserves room for what an answer of n bytes may be decoded to.
+// decode reserves memory for decoding an answer of n bytes.
 func (h *reservation) decode(ctx context.Context, n int) error {
-	const times = 40 // a byte of JSON may take as many in memory
+	const times = 40 // a byte of JSON may take this many in memory
 	if h.memory == nil {
 		return nil
 	}
@@ -139,7 +142,7 @@ func (h *reservation) decode(ctx context.Context, n int) error {
 	return err
 }
 
-// decoded gives back what only decoding took.
+// decoded releases what only decoding needed.
 func (h *reservation) decoded() {
 	if h.memory != nil {
 		h.memory.decoding.release(h.tenant, h.decoding)
@@ -147,7 +150,7 @@ func (h *reservation) decoded() {
 	}
 }
 
-// release gives all back.
+// release returns everything.
 func (h *reservation) release() {
 	if h != nil && h.memory != nil {
 		h.decoded()

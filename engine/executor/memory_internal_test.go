@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A tenant has half of the memory at most, others go before those of it that wait, and
-// who gives up waiting is in nobody's way.
+// A tenant gets at most half of the memory, other tenants overtake its waiting requests,
+// and a request that gives up blocks nobody.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestQuota(t *testing.T) {
 		if err := <-second; !errors.Is(err, errMemory) {
 			t.Errorf("who waited too long: %v", err)
 		}
-		if err := <-third; err == nil { // it had its turn at the last moment
+		if err := <-third; err == nil { // it got its memory at the last moment
 			q.release("a", 10*mib)
 		}
 		fourth := take("a", 10*mib)

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// openAPI performs call: openapi. The document is fetched for every call: a
-// call has no memory, so that it does the same in whatever order calls come.
+// openAPI performs call: openapi. It fetches the document for every call, so that a call
+// does the same in whatever order calls come.
 func (r *run) openAPI(ctx context.Context, call *dsl.OpenAPICall) (any, error) {
 	id, err := r.eval("operationId", call.OperationID)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *run) openAPI(ctx context.Context, call *dsl.OpenAPICall) (any, error) {
 	return a.output(call.Output)
 }
 
-// fetch gets and reads the document.
+// fetch requests and parses the document.
 func (r *run) fetch(ctx context.Context, from dsl.Endpoint) (*document, error) {
 	uri, err := r.target("document", from)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *run) fetch(ctx context.Context, from dsl.Endpoint) (*document, error) {
 	return readDocument(a.body, a.final.uri)
 }
 
-// address makes the message of an operation with its parameters filled in.
+// address builds the message of an operation with its parameters filled in.
 func (r *run) address(op *operation, given map[string]any) (*message, error) {
 	b := &binding{op: op, given: given, used: map[string]bool{}, header: http.Header{}}
 	if err := b.bind(); err != nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// binding puts the values that a workflow gives where an operation wants them.
+// binding assigns the values that a workflow gives to the places where an operation
+// expects them.
 type binding struct {
 	op    *operation
 	given map[string]any
@@ -22,7 +23,7 @@ type binding struct {
 	body    []byte
 }
 
-// bind fills all places, or says all that is wrong with the values.
+// bind assigns all values, or reports everything that is wrong with them.
 func (b *binding) bind() error {
 	b.path = map[string]string{}
 	var missing []string
@@ -56,7 +57,8 @@ func (b *binding) bind() error {
 	return b.fillBody()
 }
 
-// parameters are the operation's, and those of its path that the document forgot to declare.
+// parameters returns the operation's parameters, including those of its path that the
+// document does not declare.
 func (b *binding) parameters() []parameter {
 	all := slices.Clone(b.op.parameters)
 	for _, name := range placeholders(b.op.path) {
@@ -68,7 +70,7 @@ func (b *binding) parameters() []parameter {
 	return all
 }
 
-// placeholders are the names in braces of a path.
+// placeholders returns the names in braces in a path.
 func placeholders(path string) []string {
 	var names []string
 	for {
@@ -112,7 +114,7 @@ func (b *binding) place(p parameter, value any) error {
 	return nil
 }
 
-// uri is the operation's path behind its server, filled in.
+// uri returns the operation's URI with its path filled in.
 func (b *binding) uri() (*url.URL, error) {
 	filled := b.op.path
 	for _, name := range placeholders(b.op.path) {

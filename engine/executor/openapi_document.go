@@ -11,13 +11,13 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// document is an OpenAPI or Swagger document, and where it was found.
+// document is an OpenAPI or Swagger document and its URI.
 type document struct {
 	root map[string]any
 	at   *url.URL
 }
 
-// readDocument reads JSON or YAML.
+// readDocument parses JSON or YAML.
 func readDocument(body []byte, at *url.URL) (*document, error) {
 	body = withoutMark(body)
 	decode := decodeYAML
@@ -30,7 +30,7 @@ func readDocument(body []byte, at *url.URL) (*document, error) {
 	}
 	root, _ := data.(map[string]any)
 	doc := &document{root: root, at: at}
-	if !doc.swagger() && !strings.HasPrefix(expr.Text(root["openapi"])+".", "3.") { // unquoted, 3.0 is 3
+	if !doc.swagger() && !strings.HasPrefix(expr.Text(root["openapi"])+".", "3.") { // YAML reads an unquoted 3.0 as the number 3
 		return nil, configuration("OpenAPI document: %s has neither openapi: 3.x nor swagger: 2.0", place(at))
 	}
 	return doc, nil
@@ -42,18 +42,18 @@ func (d *document) swagger() bool {
 	return version == "2.0" || version == "2"
 }
 
-// methods that a path item can have, as documents spell them.
+// methods returns the methods that a path item can have, as documents spell them.
 func methods() []string {
 	return []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 }
 
-// entry is an operation as the document has it.
+// entry is an operation as the document defines it.
 type entry struct {
 	method, path string
 	item, op     map[string]any
 }
 
-// find looks an operation up by its id.
+// find returns the operation with an id.
 func (d *document) find(id string) (*entry, error) {
 	var ids []string
 	paths := object(d.root["paths"])
@@ -77,7 +77,7 @@ func (d *document) find(id string) (*entry, error) {
 	return nil, configuration("operationId: %s has no operation %q%s", place(d.at), id, didYouMean(id, ids))
 }
 
-// operation is the operation of that id in the one form of both versions.
+// operation returns the operation with an id in the form common to both versions.
 func (d *document) operation(id string) (*operation, error) {
 	e, err := d.find(id)
 	if err != nil {
@@ -89,7 +89,8 @@ func (d *document) operation(id string) (*operation, error) {
 	return d.operation3(id, e)
 }
 
-// parameters are those of the path and those of the operation, which win.
+// parameters returns the parameters of the path and of the operation. Those of the
+// operation override.
 func (d *document) parameters(e *entry) ([]map[string]any, error) {
 	var out []map[string]any
 	for _, list := range []any{e.item["parameters"], e.op["parameters"]} {
@@ -112,9 +113,9 @@ func (d *document) parameters(e *entry) ([]map[string]any, error) {
 	return out, nil
 }
 
-// resolve is v as an object, its reference followed.
+// resolve returns v as an object, following its reference.
 func (d *document) resolve(v any) (map[string]any, error) {
-	const chain = 32 // more is a circle
+	const chain = 32 // more is a cycle
 	for range chain {
 		o := object(v)
 		ref, ok := o["$ref"].(string)
@@ -130,7 +131,7 @@ func (d *document) resolve(v any) (map[string]any, error) {
 	return nil, configuration("OpenAPI document: %s has references in a circle", place(d.at))
 }
 
-// lookup finds what a reference into the document itself points to.
+// lookup returns what a reference into the same document points to.
 func (d *document) lookup(ref string) (any, error) {
 	pointer, inside := strings.CutPrefix(ref, "#")
 	if !inside {
@@ -169,14 +170,14 @@ func member(v any, name string) (any, bool) {
 	return found, ok
 }
 
-// object is v if it is one, else an empty one: what a document leaves out and
-// what it gets wrong read the same.
+// object returns v if it is an object, else an empty one: omitted and malformed members
+// are treated alike.
 func object(v any) map[string]any {
 	o, _ := v.(map[string]any)
 	return o
 }
 
-// texts are the strings of a list.
+// texts returns the strings of a list.
 func texts(v any) []string {
 	list, _ := v.([]any)
 	var out []string

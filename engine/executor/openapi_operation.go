@@ -8,36 +8,36 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// operation is what can be called, in the terms of OpenAPI 3 for Swagger 2 too.
+// operation is a callable operation, in the terms of OpenAPI 3 for Swagger 2 too.
 type operation struct {
 	id           string
 	method, path string
 	server       string // an absolute URI
 	parameters   []parameter
 	payload      *payload // nil where the operation takes no body
-	accept       string   // media types, most wanted first
+	accept       string   // media types, in order of preference
 }
 
-// parameter is one value that goes into the request, other than the body.
+// parameter is a value in the request outside the body.
 type parameter struct {
 	name     string
 	in       string // "path", "query", "header", "cookie", "form"
 	required bool
 	style    string // "simple", "form", "spaceDelimited", "pipeDelimited", "tabDelimited", "deepObject"
 	explode  bool
-	reserved bool // reserved characters stay as they are
+	reserved bool // reserved characters are not encoded
 	json     bool // the value is sent as JSON
 }
 
 // payload is the body of an operation.
 type payload struct {
-	name     string // by which Swagger 2 knows it, else "body"
+	name     string // its name in Swagger 2, else "body"
 	required bool
-	own      bool     // its schema has a property of that name itself
-	media    []string // content types that the operation takes
+	own      bool     // its schema has a property of that name
+	media    []string // content types that the operation accepts
 }
 
-// operation3 reads an operation of OpenAPI 3.
+// operation3 converts an operation of OpenAPI 3.
 func (d *document) operation3(id string, e *entry) (*operation, error) {
 	op := &operation{id: id, method: e.method, path: e.path}
 	var err error
@@ -106,7 +106,7 @@ func (d *document) payload3(v any) (*payload, error) {
 	return out, nil
 }
 
-// server3 is the first server of the operation, of its path or of the document.
+// server3 returns the first server of the operation, of its path or of the document.
 func (d *document) server3(e *entry) (string, error) {
 	server := map[string]any{}
 	for _, of := range []map[string]any{e.op, e.item, d.root} {
@@ -126,7 +126,7 @@ func (d *document) server3(e *entry) (string, error) {
 	return d.absolute(raw)
 }
 
-// absolute is a server's URI, which may be relative to the document's.
+// absolute resolves a server's URI against the document's.
 func (d *document) absolute(raw string) (string, error) {
 	const where = "OpenAPI document: its server"
 	relative, err := url.Parse(raw)
@@ -141,8 +141,8 @@ func (d *document) absolute(raw string) (string, error) {
 	return strings.TrimRight(uri.String(), "/"), nil
 }
 
-// acceptable is an Accept header for what an operation answers with: JSON
-// first, if there is any, because that is what becomes data.
+// acceptable returns the Accept header for an operation's responses: JSON first, as it
+// becomes data.
 func acceptable(media []string) string {
 	slices.SortStableFunc(media, func(a, b string) int { return rank(a) - rank(b) })
 	return strings.Join(slices.Compact(media), ", ")

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// fillBody makes a body of what no parameter has taken.
+// fillBody builds the body from the values that no parameter has taken.
 func (b *binding) fillBody() error {
 	rest := map[string]any{}
 	for name, value := range b.given {
@@ -50,7 +50,7 @@ func (b *binding) fillBody() error {
 	return nil
 }
 
-// unknown is the problem of values that have no place.
+// unknown returns the problem of values that belong nowhere.
 func (b *binding) unknown(rest map[string]any) error {
 	var problems []string
 	known := make([]string, 0, len(b.op.parameters))
@@ -66,7 +66,7 @@ func (b *binding) unknown(rest map[string]any) error {
 	return validation("parameters: the operation %s has no %s", b.op.id, strings.Join(problems, ", no "))
 }
 
-// whole is the body given as one value, and the name under which it was.
+// whole returns the body if it was given as one value, and the name it was given under.
 func (p *payload) whole(rest map[string]any) (body any, name string) {
 	if p.own {
 		return nil, "" // it is a property of the body
@@ -79,8 +79,8 @@ func (p *payload) whole(rest map[string]any) (body any, name string) {
 	return nil, ""
 }
 
-// choose picks the content type for a body from those that the operation
-// takes. A text is one already in the types that are not JSON.
+// choose picks a content type for a body from those the operation accepts. In types other
+// than JSON, a text is taken as already encoded.
 func (p *payload) choose(data any) (string, error) {
 	wanted := []func(media string) bool{isJSON, isForm, isAny}
 	if _, isText := data.(string); isText {
@@ -109,8 +109,8 @@ func isPlain(media string) bool {
 	return !isJSON(media) && !isForm(media) && !strings.Contains(media, "*") && !strings.HasPrefix(media, "multipart/")
 }
 
-// encode writes a body in the content type that choose picked. A text is a
-// value here, so that in JSON it gets its quotes.
+// encode encodes a body in the content type that choose picked. In JSON, a text is a
+// value and gets quotes.
 func (p *payload) encode(data any, media string) (body []byte, contentType string, err error) {
 	switch _, isText := data.(string); {
 	case isAny(mediaType(media)):

@@ -6,10 +6,10 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// verbatim is the encoding of places that need none.
+// verbatim is the encoding for values that need none.
 func verbatim(text, _ string) string { return text }
 
-// single writes a value as one text, in style simple: 1,2,3 and k,v or k=v.
+// single encodes a value as one text in style simple: 1,2,3 and k,v or k=v.
 func (p parameter) single(value any, encode func(text, keep string) string) (string, error) {
 	if p.json {
 		return encode(string(expr.Encode(value)), ""), nil
@@ -36,11 +36,11 @@ func (p parameter) single(value any, encode func(text, keep string) string) (str
 	return strings.Join(parts, separator), nil
 }
 
-// pairs writes a value as name=value pairs.
+// pairs encodes a value as name=value pairs.
 func (p parameter) pairs(value any) []string {
 	keep := ""
 	if p.reserved {
-		keep = ":/?#[]@!$'()*,;" // without those that would end the pair
+		keep = ":/?#[]@!$'()*,;" // without those that end a pair
 	}
 	pair := func(name, value string) string { return escape(name, "[]") + "=" + escape(value, keep) }
 	parts := p.flat(value)
@@ -75,7 +75,7 @@ func (p parameter) pairs(value any) []string {
 	return []string{escape(p.name, "[]") + "=" + strings.Join(joined, joint)}
 }
 
-// separator stands between the items of a value that is one text.
+// separator returns what separates the items of a value in one text.
 func (p parameter) separator() string {
 	switch p.style {
 	case "spaceDelimited":
@@ -95,7 +95,8 @@ type part struct {
 	named       bool
 }
 
-// flat takes a value apart; what is nested deeper is written as JSON, as no style has a form for it.
+// flat splits a value into parts. No style has a form for deeper nesting, which becomes
+// JSON.
 func (p parameter) flat(value any) []part {
 	switch value := value.(type) {
 	case []any:
@@ -119,7 +120,7 @@ func (p parameter) flat(value any) []part {
 	}
 }
 
-// deep writes an object as name[key]=value, lists with their name repeated.
+// deep encodes an object as name[key]=value; lists repeat their name.
 func deep(name string, value any, pair func(name, value string) string) []string {
 	var out []string
 	switch value := value.(type) {

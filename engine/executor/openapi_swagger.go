@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// operation2 reads an operation of Swagger 2.
+// operation2 converts an operation of Swagger 2.
 func (d *document) operation2(id string, e *entry) (*operation, error) {
 	op := &operation{id: id, method: e.method, path: e.path}
 	op.accept = acceptable(slices.Clone(d.inherited(e, "produces")))
@@ -38,7 +38,8 @@ func (d *document) operation2(id string, e *entry) (*operation, error) {
 	return op, nil
 }
 
-// inherited is a list of the operation, or of the document where it has none.
+// inherited returns a list of the operation, or of the document if the operation has
+// none.
 func (d *document) inherited(e *entry, name string) []string {
 	if _, own := e.op[name]; own {
 		return texts(e.op[name])
@@ -62,7 +63,7 @@ func (d *document) payload2(p map[string]any, consumes []string) (*payload, erro
 	return out, nil
 }
 
-// checkForm refuses forms that cannot be sent.
+// checkForm rejects forms that cannot be sent.
 func checkForm(p map[string]any, consumes []string) error {
 	const urlencoded = "application/x-www-form-urlencoded"
 	if p["type"] == "file" {
@@ -74,7 +75,7 @@ func checkForm(p map[string]any, consumes []string) error {
 	return nil
 }
 
-// parameter2 says a collection format in the words of OpenAPI 3.
+// parameter2 converts a collection format to an OpenAPI 3 style.
 func parameter2(p map[string]any) parameter {
 	out := parameter{required: p["required"] == true, style: "form"}
 	out.name, _ = p["name"].(string)
@@ -92,7 +93,8 @@ func parameter2(p map[string]any) parameter {
 	return out
 }
 
-// server2 puts a server together: https if there is a choice, else as the document was fetched.
+// server2 returns the server's URI: https if offered, else the scheme the document was
+// fetched with.
 func (d *document) server2(e *entry) (string, error) {
 	scheme := d.at.Scheme
 	schemes := d.inherited(e, "schemes")

@@ -14,8 +14,9 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// library serves documents below https://docs.test/api/v9/ and keeps all other requests.
-func library(t *testing.T, documents map[string]string) (http.RoundTripper, *[]sent) {
+// serveDocuments serves documents below https://docs.test/api/v9/ and records all other
+// requests.
+func serveDocuments(t *testing.T, documents map[string]string) (http.RoundTripper, *[]sent) {
 	t.Helper()
 	var got []sent
 	return answers(func(req *http.Request) (*http.Response, error) {
@@ -182,7 +183,7 @@ func TestOpenAPIRequests(t *testing.T) {
 					"&deep[a]=1&deep[b]=2&deep[b]=3&deep[c][d]=4&json=%7B%22q%22%3A1%7D&next=/a?b%3Dc%26d&needed="
 			}
 			var got []sent
-			environment, kept := library(t, documents(t))
+			environment, kept := serveDocuments(t, documents(t))
 			watched := answers(func(req *http.Request) (*http.Response, error) {
 				if req.URL.Path == "/api/other/search" {
 					got = append(got, sent{req.Method, req.URL.String(), readAll(req), req.Header})
@@ -248,7 +249,7 @@ func TestOpenAPIMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.document+" "+tt.operation, func(t *testing.T) {
 			t.Parallel()
-			environment, got := library(t, documents(t))
+			environment, got := serveDocuments(t, documents(t))
 			c := &executor.Caller{Transport: environment}
 			task := openAPI(t, "https://docs.test/api/v9/"+tt.document, tt.operation, tt.parameters)
 			_, err := c.Call(t.Context(), task, scope(nil), executor.Origin{})
@@ -260,7 +261,8 @@ func TestOpenAPIMistakes(t *testing.T) {
 	}
 }
 
-// A policy goes only where it was written: the call's to the operation, the document's to the document.
+// Each authentication applies only where it was written: the call's to the operation, the
+// document's to the document.
 func TestOpenAPIAuthentication(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -285,7 +287,7 @@ func TestOpenAPIAuthentication(t *testing.T) {
 	}
 }
 
-// The documents of the conformance scenarios work as they are.
+// The documents of the conformance scenarios work unchanged.
 func TestOpenAPIPetstore(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("FLUNQ_SPEC")
@@ -297,7 +299,7 @@ func TestOpenAPIPetstore(t *testing.T) {
 		if errors.Is(err, os.ErrNotExist) {
 			t.Skipf("NOT TESTED: %s is absent; FLUNQ_SPEC names the folder of the specification", name)
 		}
-		environment, got := library(t, map[string]string{name: string(data)})
+		environment, got := serveDocuments(t, map[string]string{name: string(data)})
 		c := &executor.Caller{Transport: environment}
 		for _, task := range []*dsl.Task{
 			openAPI(t, "https://docs.test/"+name, "getPetById", object{"petId": "${ .petId }"}),

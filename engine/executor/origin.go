@@ -8,36 +8,36 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Origin is which run of which execution makes a call, and when.
+// Origin is the execution and task run that makes a call, and the time.
 type Origin struct {
 	Tenant    string
 	Execution string
 	Nonce     string // of the execution, for the idempotency key
 	Run       event.Run
-	Now       time.Time // the engine's, for the breakers; zero: they let it pass
+	Now       time.Time // the engine's time, for the breakers; zero: they ignore the call
 }
 
-// originHeader carries the Origin of a request to the transport, so that one in
-// the place of the world can tell the tasks apart. Outward takes it off.
+// originHeader carries the Origin of a request to the transport, so that a simulated one
+// can tell tasks apart. Outward removes it.
 const originHeader = "Flunq-Origin"
 
-// set notes the origin on a request.
+// set records the origin in a request.
 func (o Origin) set(req *http.Request) {
 	req.Header.Set(originHeader, o.Execution+" "+o.Run.String())
 }
 
-// OriginOf is where a request comes from, as a transport sees it: without its time.
+// OriginOf returns where a request comes from, as a transport sees it, without its time.
 func OriginOf(req *http.Request) Origin {
 	execution, run, _ := strings.Cut(req.Header.Get(originHeader), " ")
 	return Origin{Execution: execution, Run: event.ParseRun(run)}
 }
 
-// Outward is a transport for requests that leave the engine: without their origin.
+// Outward wraps a transport for requests that leave the engine and removes their origin.
 func Outward(next http.RoundTripper) http.RoundTripper { return outward{next} }
 
 type outward struct{ next http.RoundTripper }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (o outward) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Del(originHeader)

@@ -10,11 +10,11 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// outbox sends what tasks came to. Whoever comes while another's reports are on
-// their way waits, and all that wait are sent in one round trip, by one of them.
+// outbox sends the results of tasks. While one executor sends, others wait; one of them
+// then sends the results of all that wait in one round trip.
 type outbox struct {
 	store *store.Store
-	apart bool // nobody waits for another: each sends its own
+	apart bool // each executor sends its own, without waiting
 
 	mu      sync.Mutex
 	sending bool
@@ -24,13 +24,13 @@ type outbox struct {
 // parcel is what one executor has to send.
 type parcel struct {
 	jobs []*job
-	turn chan bool // false: it has been sent; true: its owner is to send for all that wait
+	turn chan bool // false: it was sent; true: its owner sends for all that wait
 }
 
-// send reports what came of jobs, and notes with each what kept it from being
-// reported. The first such error comes back.
+// send reports the results of jobs and records in each job why it could not be reported.
+// It returns the first such error.
 func (o *outbox) send(ctx context.Context, jobs []*job) error {
-	ctx = context.WithoutCancel(ctx) // the deed is done
+	ctx = context.WithoutCancel(ctx) // the task was performed and must be reported even during shutdown
 	if o.apart {
 		o.deliver(ctx, jobs)
 	} else if p := (&parcel{jobs: jobs, turn: make(chan bool, 1)}); o.lead(p) {
@@ -44,8 +44,8 @@ func (o *outbox) send(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// lead hands a parcel in, and reports whether its owner is to send for all; if
-// not, it has been sent.
+// lead hands in a parcel and reports whether its owner is to send for all. If not, the
+// parcel was sent.
 func (o *outbox) lead(p *parcel) bool {
 	o.mu.Lock()
 	o.waiting = append(o.waiting, p)
@@ -55,8 +55,8 @@ func (o *outbox) lead(p *parcel) bool {
 	return first || <-p.turn
 }
 
-// deliverAll sends what waits, one's own among it, and then leaves it to the next
-// who waits to send what has come meanwhile.
+// deliverAll sends all waiting parcels, including own, and then makes the next waiting
+// owner the sender.
 func (o *outbox) deliverAll(ctx context.Context, own *parcel) {
 	o.mu.Lock()
 	parcels := o.waiting
@@ -82,8 +82,8 @@ func (o *outbox) deliverAll(ctx context.Context, own *parcel) {
 	}
 }
 
-// deliver sends the reports of jobs, tenant by tenant: what is wrong with one
-// tenant's stream is no other's concern.
+// deliver sends the replies tenant by tenant, so that an error in one tenant's stream
+// does not affect the others.
 func (o *outbox) deliver(ctx context.Context, jobs []*job) {
 	o.date(ctx, jobs)
 	jobs = slices.Clone(jobs)
@@ -98,25 +98,25 @@ func (o *outbox) deliver(ctx context.Context, jobs []*job) {
 	}
 }
 
-// answer sends the reports of jobs of one tenant. One whose request is not ours any
-// more is not wanted.
+// answer sends the replies of one tenant. It is no error if a request belongs to another
+// consumer now.
 func (o *outbox) answer(ctx context.Context, jobs []*job) {
 	answers := make([]store.Answer, len(jobs))
 	for i, j := range jobs {
 		answers[i] = store.Answer{Message: &j.message, Event: j.reply}
 	}
-	given, err := o.store.Replies(ctx, answers)
+	sent, err := o.store.Replies(ctx, answers)
 	for i, j := range jobs {
 		j.err = nil
-		if !given[i] {
+		if !sent[i] {
 			j.err = err
 		}
 	}
 }
 
-// date says of those that were done outside when that was: by Redis' own time,
-// asked for once, or that before them if it does not answer. What was done is not
-// done again for want of a time.
+// date stamps the jobs that have no reply yet with Redis' current time, asked for once.
+// If Redis does not answer, it uses the time of the read: a task is not performed again
+// for want of a time.
 func (o *outbox) date(ctx context.Context, jobs []*job) {
 	var now time.Time
 	var err error

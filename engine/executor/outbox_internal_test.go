@@ -16,8 +16,7 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// counter counts the scripts and the questions for the time, and lets the first
-// script wait.
+// counter counts the scripts and the requests for the time, and delays the first script.
 type counter struct {
 	mu             sync.Mutex
 	scripts, times int
@@ -52,8 +51,8 @@ func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Reports that come while one is on its way wait, and go together: the time is
-// asked for once, and each hears what became of its own.
+// Reports that come while one is being sent are sent together afterwards. The time is
+// asked for once, and each sender learns the outcome of its own report.
 func TestGroupCommit(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *redis.Client{
@@ -87,7 +86,7 @@ func groupCommit(t *testing.T, rdb *redis.Client) {
 	check(t, err)
 	warm, msgs := msgs[0], msgs[1:]
 	if _, err := st.Reply(ctx, warm, event.Event{ID: "warm", Source: "/test", Type: event.TaskCompleted, Tenant: "a"}); err != nil {
-		t.Fatal(err) // so that Redis knows the script
+		t.Fatal(err) // so that Redis has the script
 	}
 	check(t, rdb.Set(ctx, "tenant:b:events", "no stream", 0).Err()) // replies to b fail
 
@@ -118,7 +117,7 @@ func groupCommit(t *testing.T, rdb *redis.Client) {
 			t.Errorf("%s of tenant %s: %v", m.Event.ID, m.Tenant, errs[i])
 		}
 	}
-	// The first one alone, then all others: one script for each tenant.
+	// The first one by itself, then all others: one script for each tenant.
 	if c.scripts > 3 || c.times != 2 {
 		t.Errorf("%d scripts and %d times, want 3 and 2", c.scripts, c.times)
 	}
@@ -130,7 +129,7 @@ func groupCommit(t *testing.T, rdb *redis.Client) {
 	}
 }
 
-// What came to nothing for want of Redis is reported when it is back, as of when it was done.
+// A report that Redis did not take is sent when Redis is back, with the time of the task.
 func TestSendAgain(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)
@@ -164,7 +163,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// Nobody is woken twice for the same, and whoever leaves passes it on.
+// No executor is woken twice for the same work, and one that leaves passes the wake-up
+// on.
 func TestSleepers(t *testing.T) {
 	t.Parallel()
 	var s sleepers

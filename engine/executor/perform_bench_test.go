@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// What a task that only computes costs from the stream to the stream.
+// BenchmarkCompute measures a task that only computes, from its request to its reply.
 func BenchmarkCompute(b *testing.B) {
 	s := newSite(b, redistest.Start(b), 1, 0)
 	const batch = 100

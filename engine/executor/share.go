@@ -1,25 +1,25 @@
 package executor
 
-// share is what the events that were read lately have come to: how many of them were
-// requests that keep an executor each, and for how long these were here.
+// share estimates how many events to read, from how many of the recent ones were calls
+// (requests that occupy an executor each) and how long these took.
 type share struct {
 	events, calls int
-	tenants       int   // of the last read, that had any
-	stay          int64 // milliseconds from the read to the reply, on average; 0: not known
+	tenants       int   // with events in the last read
+	stay          int64 // milliseconds from read to reply, on average; 0: unknown
 }
 
 const (
-	fewest = 10 // events are read at least: most of them are no requests
-	fewer  = 2  // … of each tenant, where there are many
-	short  = 50 // milliseconds that a request may be here although others could do it
+	fewest = 10 // events are read at least, as most of them are no requests
+	fewer  = 2  // of each tenant, if there are many
+	short  = 50 // milliseconds: below this, a request may wait here although other processes are idle
 )
 
-// count is how many events of each tenant to read where so many executors are free of all: about
-// as many as bring each free one two requests, one to begin and one for when that is
-// done. More would wait here while other processes have nothing to do; where all are
-// done within moments, that does not matter, and as many are read as there are
-// executors beside. What is no such request keeps nobody, and is read in full, as far
-// as it can be expected: tenants that have something share what is read.
+// count returns how many events of each tenant to read when free of size executors are
+// idle. It aims at two requests for each idle executor, one to begin now and one to begin
+// next: more would wait here while other processes are idle. If requests take only
+// moments, it aims at one more for every executor. Events that are no calls occupy no
+// executor and are read in full, as far as the recent reads predict. Tenants with events
+// share the total.
 func (s *share) count(free, size, most int) int {
 	ahead := free
 	if s.stay > 0 && s.stay <= short {
@@ -29,14 +29,14 @@ func (s *share) count(free, size, most int) int {
 	return max(all/max(s.tenants, 1), min(fewer, most))
 }
 
-// saw takes in a read. The latest counts as much as all before it.
+// saw records a read. The latest read counts as much as all before it.
 func (s *share) saw(events, calls, tenants int) {
 	if events > 0 {
 		s.events, s.calls, s.tenants = s.events/2+events, s.calls/2+calls, tenants
 	}
 }
 
-// stayed takes in how long a request was here.
+// stayed records how long a request took from read to reply.
 func (s *share) stayed(ms int64) {
 	if s.stay == 0 {
 		s.stay = ms

@@ -2,8 +2,8 @@ package executor
 
 import "testing"
 
-// An executor asks for about two calls for each that is free, and for more only
-// where calls are short; what is no call costs nothing.
+// An executor asks for about two calls per idle executor, and for more only if calls are
+// short. Other events cost nothing.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	const most = 100

@@ -49,22 +49,22 @@ func onBoth(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 	})
 }
 
-// site is the executors of one process, and what they do.
+// site is the executors of one process and their observations.
 type site struct {
-	rdb      *redis.Client // that nobody listens on
+	rdb      *redis.Client // not observed by the tap
 	store    *store.Store
 	inbox    *executor.Inbox
 	services []*executor.Service
 	hash     string
 	tap      tap
 	calls    atomic.Int64
-	call     func() // made on the way of each call, if set
+	call     func() // runs during each call, if set
 
 	mu   sync.Mutex
 	seen map[delivery.What][]string
 }
 
-// document has a task that only computes, and one that calls.
+// document has a task that only computes and one that calls.
 const document = `
 document: {dsl: '1.0.3', namespace: test, name: wf, version: '1.0.0'}
 do:
@@ -111,7 +111,7 @@ func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.O
 	return s
 }
 
-// RoundTrip is the world outside.
+// RoundTrip answers calls.
 func (s *site) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.calls.Add(1)
 	if s.call != nil {
@@ -127,7 +127,7 @@ func (s *site) observe(a delivery.Activity) {
 	s.seen[a.What] = append(s.seen[a.What], a.Message.Event.ID)
 }
 
-// times is how often something was told of each message.
+// times returns how often an activity occurred, by message.
 func (s *site) times(what delivery.What) map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *site) times(what delivery.What) map[string]int {
 	return out
 }
 
-// request asks for a task.
+// request publishes a task request.
 func (s *site) request(t testing.TB, id, ref string) {
 	t.Helper()
 	s.publish(t, s.requested(id, ref))
@@ -157,7 +157,7 @@ func (s *site) publish(t testing.TB, e event.Event) {
 	must(t, store.New(s.rdb, store.Options{}).Publish(t.Context(), e))
 }
 
-// step lets an executor make one step.
+// step makes one executor do one step.
 func (s *site) step(t testing.TB, i int) {
 	t.Helper()
 	if _, err := s.services[i].Step(t.Context()); err != nil {
@@ -165,7 +165,7 @@ func (s *site) step(t testing.TB, i int) {
 	}
 }
 
-// replies are the events on the stream that report tasks, in their order.
+// replies returns the events that report tasks, in order.
 func (s *site) replies(t testing.TB) (out []event.Event) {
 	t.Helper()
 	entries, err := s.rdb.XRange(t.Context(), streamKey, "-", "+").Result()
@@ -180,7 +180,7 @@ func (s *site) replies(t testing.TB) (out []event.Event) {
 	return out
 }
 
-// wantReplies fails the test unless just these requests were answered, each once.
+// wantReplies fails the test unless exactly these requests were answered, each once.
 func (s *site) wantReplies(t testing.TB, want ...string) {
 	t.Helper()
 	var got []string
@@ -194,7 +194,7 @@ func (s *site) wantReplies(t testing.TB, want ...string) {
 	}
 }
 
-// pending is how many entries are not acknowledged.
+// pending returns how many entries are not acknowledged.
 func (s *site) pending(t testing.TB) int64 {
 	t.Helper()
 	p, err := s.rdb.XPending(t.Context(), streamKey, store.ExecutorGroup).Result()
@@ -202,7 +202,7 @@ func (s *site) pending(t testing.TB) int64 {
 	return p.Count
 }
 
-// work lets all executors work until the test ends, as the engine does.
+// work runs all executors until the test ends, as the engine does.
 func (s *site) work(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -223,7 +223,7 @@ func (s *site) work(t testing.TB) {
 	})
 }
 
-// held are the ids of the requests that were read and not answered yet.
+// held returns the ids of the requests that were read and not answered yet.
 func (s *site) held() (ids []string) {
 	for _, m := range s.inbox.Held() {
 		if m.Event.Type == event.TaskRequested {
@@ -233,10 +233,10 @@ func (s *site) held() (ids []string) {
 	return ids
 }
 
-// wantNothingLeft fails the test unless all is answered and acknowledged.
+// wantNothingLeft fails the test unless everything is answered and acknowledged.
 func (s *site) wantNothingLeft(t testing.TB) {
 	t.Helper()
-	for range 2 { // the replies are read, too
+	for range 2 { // the replies are read too
 		s.step(t, 0)
 	}
 	if n := s.pending(t); n != 0 || len(s.inbox.Held()) != 0 {
@@ -244,7 +244,7 @@ func (s *site) wantNothingLeft(t testing.TB) {
 	}
 }
 
-// until waits for something.
+// until waits for a condition.
 func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
@@ -268,10 +268,10 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// errDown is what a Redis says that is down.
+// errDown is the error of a Redis that is down.
 var errDown = &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}
 
-// tap listens to what is sent to Redis, and may keep it from getting there.
+// tap observes the commands sent to Redis and may reject them.
 type tap struct {
 	mu     sync.Mutex
 	sent   map[string]int
@@ -279,14 +279,14 @@ type tap struct {
 	after  func(name string) error
 }
 
-// set changes what is done before and after commands.
+// set replaces the hooks before and after commands.
 func (h *tap) set(before, after func(name string) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.before, h.after = before, after
 }
 
-// counts are how often each command was sent since the last time.
+// counts returns how often each command was sent since the last call.
 func (h *tap) counts() map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

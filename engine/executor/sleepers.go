@@ -2,21 +2,21 @@ package executor
 
 import "slices"
 
-// sleepers are the executors of a process that have nothing to do.
+// sleepers are the idle executors of a process.
 type sleepers struct {
 	waiting []chan struct{}
-	roused  int // were woken, and have not looked yet for what there is to do
+	roused  int // woken, but not looking for work yet
 }
 
-// one is a new sleeper; the channel is closed when it is woken.
+// one adds a sleeper. The channel is closed when it is woken.
 func (s *sleepers) one() chan struct{} {
 	c := make(chan struct{})
 	s.waiting = append(s.waiting, c)
 	return c
 }
 
-// wake sees to it that so many look for what there is to do, those that fell
-// asleep last first.
+// wake makes sure that n executors are looking for work. It wakes those first that fell
+// asleep last.
 func (s *sleepers) wake(n int) {
 	for n -= s.roused; n > 0 && len(s.waiting) > 0; n-- {
 		last := len(s.waiting) - 1
@@ -26,10 +26,10 @@ func (s *sleepers) wake(n int) {
 	}
 }
 
-// awake notes that somebody looks.
+// awake records that an executor is looking for work.
 func (s *sleepers) awake() { s.roused = max(0, s.roused-1) }
 
-// leave takes a sleeper out, and reports false if it was woken already.
+// leave removes a sleeper. It reports false if the sleeper was woken already.
 func (s *sleepers) leave(c chan struct{}) bool {
 	i := slices.Index(s.waiting, c)
 	if i < 0 {

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// target is the URI of an endpoint. A literal is a template for the members of
-// the task's input; what an expression yields is used as it is.
+// target returns the URI of an endpoint. A literal is a template for the members of the
+// task's input; the value of an expression is used unchanged.
 func (r *run) target(where string, e dsl.Endpoint) (*url.URL, error) {
 	data, err := r.eval(where, e.URI)
 	if err != nil {
@@ -28,7 +28,7 @@ func (r *run) target(where string, e dsl.Endpoint) (*url.URL, error) {
 	return parseTarget(where, raw)
 }
 
-// parseTarget reads the absolute URI of something that speaks HTTP.
+// parseTarget parses an absolute http or https URI.
 func parseTarget(where, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -40,7 +40,8 @@ func parseTarget(where, raw string) (*url.URL, error) {
 	return checkTarget(where, u)
 }
 
-// checkTarget refuses what is not an absolute http or https URI, and makes the rest fit to be sent.
+// checkTarget rejects anything but an absolute http or https URI, and normalizes the rest
+// for sending.
 func checkTarget(where string, u *url.URL) (*url.URL, error) {
 	scheme := strings.ToLower(u.Scheme)
 	switch {
@@ -58,15 +59,14 @@ func checkTarget(where string, u *url.URL) (*url.URL, error) {
 	return &fit, nil
 }
 
-// place is what may be said of a URI: no user, no query.
+// place returns a URI for display: without user and query.
 func place(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// expand fills in a URI template, in which {name} stands for the member of data
-// with exactly that name, percent-encoded. One that is absent or null is an error, as
-// is one that is empty, except in the query: DELETE /orders/{id} without its id would
-// mean all orders.
+// expand fills in a URI template: {name} stands for the member of data with exactly that
+// name, percent-encoded. A missing or null member is an error, and so is an empty one
+// except in the query: DELETE /orders/{id} without an id would mean all orders.
 func expand(where, template string, data any) (string, error) {
 	members, _ := data.(map[string]any)
 	var out strings.Builder
@@ -102,7 +102,7 @@ func expand(where, template string, data any) (string, error) {
 	return out.String(), nil
 }
 
-// dotSegments counts the segments of a URI's path that servers resolve.
+// dotSegments counts the . and .. segments in a URI's path, which servers resolve.
 func dotSegments(uri string) int {
 	path, _, _ := strings.Cut(uri, "#")
 	path, _, _ = strings.Cut(path, "?")
@@ -115,7 +115,7 @@ func dotSegments(uri string) int {
 	return count
 }
 
-// escape percent-encodes all but unreserved characters and those in keep.
+// escape percent-encodes everything but unreserved characters and those in keep.
 func escape(text, keep string) string {
 	const hex = "0123456789ABCDEF"
 	var out strings.Builder
@@ -129,7 +129,7 @@ func escape(text, keep string) string {
 	return out.String()
 }
 
-// escapeRest percent-encodes only what can stand nowhere in a URI.
+// escapeRest percent-encodes only characters that no URI may contain.
 func escapeRest(text string) string {
 	const legal = "-._~:/?#[]@!$&'()*+,;=%{}|\\^`"
 	return escape(text, legal)
@@ -139,7 +139,7 @@ func isAlphanumeric(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9'
 }
 
-// withQuery is u with members appended to its own query, in the order of their names.
+// withQuery returns u with members appended to its query, in the order of their names.
 func withQuery(u *url.URL, members map[string]any) (*url.URL, error) {
 	query, err := encodeForm("query", members)
 	if err != nil {
@@ -157,7 +157,8 @@ func appendQuery(u *url.URL, query string) *url.URL {
 	return &extended
 }
 
-// encodeForm writes members as name=value pairs: a list repeats its name, null is left out.
+// encodeForm encodes members as name=value pairs. A list repeats its name; null is
+// omitted.
 func encodeForm(where string, members map[string]any) (string, error) {
 	var pairs []string
 	for _, name := range sortedNames(members) {

@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// Whatever the data, a template's request goes to the template's host, below
-// the template's path and with no other query, or nowhere at all.
+// Whatever the data, a template's request goes to the template's host, below its path and
+// with no other query, or nowhere at all.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{"1", "", "..", ".", "%2e%2e", "a/b", "?x=y", "#", "@evil.test", "\r\nHost: evil", "ä€😀", "{x}", `\`} {
 		f.Add(seed)

@@ -20,9 +20,9 @@ type asked struct {
 	Duration string `json:"duration"`
 }
 
-// timerOf reads the timer of an event, and its text if that stands there as it is to
-// be. Producers may leave out what the event itself says, and say for how long instead
-// of until when.
+// timerOf reads the timer of an event, and its stored text if the event already contains
+// it unchanged. Producers may omit what the event itself says, and give a duration
+// instead of a time.
 func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	if m.Err != nil {
 		return t, "", m.Err
@@ -53,7 +53,7 @@ func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	return t, text, nil
 }
 
-// readTimer reads it in any of the forms that producers write.
+// readTimer reads a timer in any of the forms that producers write.
 func readTimer(m *store.Message) (event.Timer, error) {
 	var a asked
 	if err := json.Unmarshal(m.Event.Data, &a); err != nil {
@@ -61,7 +61,7 @@ func readTimer(m *store.Message) (event.Timer, error) {
 	}
 	at, err := a.moment(cmp.Or(m.Event.Time, m.Read))
 	if err != nil && m.Event.Type == event.TimerCancelled && a.Keyed() {
-		err = nil // the key says enough
+		err = nil // the key suffices
 	}
 	if err != nil {
 		return a.Timer, fmt.Errorf("the timer of event %s %w", m.Event.ID, err)
@@ -70,7 +70,7 @@ func readTimer(m *store.Message) (event.Timer, error) {
 	return a.Timer, nil
 }
 
-// moment is when the timer is due, if its durations count from since.
+// moment returns when the timer is due if its durations count from since.
 func (a asked) moment(since time.Time) (time.Time, error) {
 	switch {
 	case a.FireAt != "":

@@ -9,11 +9,11 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Two services work off a backlog: timers are set and
-// taken back in the order of their events, and what is no timer is given up.
+// Two services work off a backlog: timers are set and cancelled in the order of their
+// events, and an invalid one is dead-lettered.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
-	const timers, apart = 3000, 7 // of so many one is taken back, and nobody knows another event
+	const timers, apart = 3000, 7 // one in so many is cancelled and accompanied by an unrelated event
 	w := newBench(t, 2)
 	due := time.Now().Add(24 * time.Hour)
 	pipe := w.rdb.Pipeline()
@@ -48,6 +48,6 @@ func TestBacklog(t *testing.T) {
 		}
 	}
 	if n := w.rdb.XLen(t.Context(), streamKey+":dlq").Val(); n != 1 {
-		t.Errorf("%d letters, want that one", n)
+		t.Errorf("%d dead letters, want one", n)
 	}
 }

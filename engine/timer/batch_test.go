@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// moments are those of the timers that are set, since the start.
+// moments returns when the registered timers are due, counted from the start.
 func (w *environment) moments(t *testing.T) (out []time.Duration) {
 	t.Helper()
 	for _, member := range w.rdb.ZRange(t.Context(), timersKey, 0, -1).Val() {
@@ -25,13 +25,12 @@ func (w *environment) moments(t *testing.T) (out []time.Duration) {
 	return out
 }
 
-// keyed is a timer with a key.
+// keyed returns a timer with a key.
 func keyed(key string, after time.Duration) string {
 	return strings.Replace(at(after), "{", fmt.Sprintf(`{"key":%q,`, key), 1)
 }
 
-// Of what is read at once each event has its effect, in its order, whatever
-// stands beside it.
+// Each event of a batch has its effect, in order, whatever its neighbours are.
 func TestStepTakesBatches(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -42,7 +41,7 @@ func TestStepTakesBatches(t *testing.T) {
 	}{
 		{event.TimerScheduled, at(time.Minute)},
 		{event.TimerScheduled, keyed("a", time.Hour)},
-		{event.TaskCompleted, `{}`}, // somebody else's
+		{event.TaskCompleted, `{}`}, // not for the timer service
 		{event.TimerScheduled, `{"fire_at":"soon"}`},
 		{event.TimerCancelled, at(time.Minute)},
 		{event.TimerScheduled, keyed("a", 2*time.Minute)},
@@ -59,13 +58,13 @@ func TestStepTakesBatches(t *testing.T) {
 		t.Errorf("timers after %v, want %v", got, want)
 	}
 	if n := w.rdb.XLen(t.Context(), streamKey+":dlq").Val(); n != 2 || w.pending(t) != 0 {
-		t.Errorf("%d letters, %d pending, want those two that are no timers", n, w.pending(t))
+		t.Errorf("%d dead letters, %d pending, want the two that are no timers", n, w.pending(t))
 	}
 }
 
-// What one service has claimed from another is set once, and neither is kept from
+// An event claimed from another service is applied once, and neither service is kept from
 // the rest.
-func TestStepSharesWithAThief(t *testing.T) {
+func TestStepSharesWithAClaimer(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	for i := range 6 {
@@ -75,7 +74,7 @@ func TestStepSharesWithAThief(t *testing.T) {
 	msgs, _, err := w.st.Read(t.Context(), slow, 3, 0)
 	must(t, err)
 	w.mini.SetTime(start().Add(time.Minute))
-	w.finish(t, w.service(t, "thief")) // reads three, and claims three
+	w.finish(t, w.service(t, "thief")) // reads three and claims three
 	var requests []store.TimerRequest
 	for i := range msgs {
 		one := event.Timer{Tenant: tenant, Execution: "slow", FireAt: start().Add(time.Duration(i) * time.Second), Kind: event.WaitTimer}
@@ -85,7 +84,7 @@ func TestStepSharesWithAThief(t *testing.T) {
 	must(t, err)
 	for _, g := range out {
 		if g.Mine {
-			t.Error("what was claimed is still the one's from whom it was")
+			t.Error("a claimed message still belongs to its former owner")
 		}
 	}
 	fired := len(w.fired(t))
@@ -94,8 +93,8 @@ func TestStepSharesWithAThief(t *testing.T) {
 	}
 }
 
-// One tenant's ten thousand timers at once do not keep another's waiting, nor new
-// timers from being set.
+// Ten thousand due timers of one tenant delay neither another tenant's timers nor new
+// timers.
 func TestStepIsFair(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -116,7 +115,7 @@ func TestStepIsFair(t *testing.T) {
 	for range 4 {
 		step()
 	}
-	// Now there is a crowd, and then somebody is due, or asks for a timer.
+	// Now a backlog is due, and then another tenant's timer.
 	w.send(t, event.TimerScheduled, at(1001*time.Millisecond))
 	w.mini.SetTime(start().Add(1001 * time.Millisecond))
 	for range 3 {

@@ -19,10 +19,10 @@ import (
 	"flunq.io/flunq/engine/timer"
 )
 
-// many is how many timers a benchmark works on at a time.
+// many is how many timers a benchmark uses.
 const many = 20_000
 
-// bench is a real Redis with the timer services of one process on it.
+// bench is a real Redis and the timer services of one process.
 type bench struct {
 	rdb      *redis.Client
 	services []*timer.Service
@@ -61,7 +61,7 @@ func asked(i int, at time.Time) event.Timer {
 	}
 }
 
-// fill sends commands, many at once.
+// fill sends commands in pipelines.
 func (w *bench) fill(b *testing.B, each func(redis.Pipeliner, int)) {
 	b.Helper()
 	for from := 0; from < many; from += 1000 {
@@ -75,13 +75,13 @@ func (w *bench) fill(b *testing.B, each func(redis.Pipeliner, int)) {
 	}
 }
 
-// until steps the services until the set of timers has so many.
+// until steps the services until the set holds want timers.
 func (w *bench) until(b *testing.B, want int64) {
 	b.Helper()
 	w.run(b, func() bool { return w.rdb.ZCard(b.Context(), timersKey).Val() == want })
 }
 
-// run steps the services until all is as it is to be.
+// run steps the services until a condition holds.
 func (w *bench) run(b testing.TB, is func() bool) {
 	b.Helper()
 	var done atomic.Bool
@@ -103,7 +103,7 @@ func (w *bench) run(b testing.TB, is func() bool) {
 	wg.Wait()
 }
 
-// cpu is for how long Redis has worked.
+// cpu returns the CPU seconds that Redis has used.
 func (w *bench) cpu(ctx context.Context) (sum float64) {
 	for line := range strings.Lines(w.rdb.Info(ctx, "cpu").Val()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -115,10 +115,10 @@ func (w *bench) cpu(ctx context.Context) (sum float64) {
 	return sum
 }
 
-// measure runs work again and again, behind fill which does not count.
+// measure runs fill, untimed, and work in a loop.
 func (w *bench) measure(b *testing.B, fill, work func()) {
 	b.Helper()
-	var spent float64
+	var used float64
 	for b.Loop() {
 		b.StopTimer()
 		if err := w.rdb.Del(b.Context(), timersKey).Err(); err != nil {
@@ -130,16 +130,16 @@ func (w *bench) measure(b *testing.B, fill, work func()) {
 		b.StartTimer()
 		work()
 		b.StopTimer()
-		spent += w.cpu(b.Context()) - before
+		used += w.cpu(b.Context()) - before
 		b.StartTimer()
 	}
 	n := float64(b.N * many)
 	b.ReportMetric(n/b.Elapsed().Seconds(), "timers/s")
 	b.ReportMetric(b.Elapsed().Seconds()*1e6/n, "µs/timer")
-	b.ReportMetric(spent*1e6/n, "redis-µs/timer")
+	b.ReportMetric(used*1e6/n, "redis-µs/timer")
 }
 
-// sides runs a benchmark with one service, and with two side by side.
+// sides runs a benchmark with one, two and four services.
 func sides(b *testing.B, run func(*testing.B, *bench)) {
 	b.Helper()
 	for _, n := range []int{1, 2, 4} {
@@ -147,7 +147,7 @@ func sides(b *testing.B, run func(*testing.B, *bench)) {
 	}
 }
 
-// Timers go from their events into the set.
+// BenchmarkRegister measures timers from their events into the set.
 func BenchmarkRegister(b *testing.B) {
 	sides(b, func(b *testing.B, w *bench) {
 		b.Helper()
@@ -165,7 +165,7 @@ func BenchmarkRegister(b *testing.B) {
 	})
 }
 
-// Overdue timers go from the set into their events.
+// BenchmarkFire measures overdue timers from the set into their events.
 func BenchmarkFire(b *testing.B) {
 	sides(b, func(b *testing.B, w *bench) {
 		b.Helper()

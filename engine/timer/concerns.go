@@ -2,6 +2,6 @@ package timer
 
 import "flunq.io/flunq/engine/event"
 
-// Concerns reports whether there is something to do for a timer service about
-// events of a type: all others it only acknowledges.
+// Concerns reports whether a timer service handles events of type t. It acknowledges all
+// others unread.
 func Concerns(t event.Type) bool { return concerns(t) || t == event.TimerSet }

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// fire publishes what is due, if nobody else in the process does, and reports
-// whether there is more of it.
+// fire publishes due timers, unless another service of the process does, and reports
+// whether more are due.
 func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error) {
 	sleep := s.opts.MaxSleep
 	if s.opts.Block == 0 {
@@ -38,7 +38,7 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 	return now, more, err
 }
 
-// fireOn publishes what is due on one shelf, and looks what is due after that.
+// fireOn publishes the due timers of one index and looks for what is due next.
 func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, err error) {
 	look, known := s.ahead[tenant]
 	delete(s.ahead, tenant)
@@ -47,7 +47,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 			return look, err
 		}
 	}
-	for len(look.Misplaced) > 0 && len(look.Due) == 0 { // they hide what is due behind them
+	for len(look.Misplaced) > 0 && len(look.Due) == 0 { // they precede due timers
 		if err := s.store.Place(ctx, tenant, look.Misplaced); err != nil {
 			return look, err
 		}
@@ -62,7 +62,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 	s.consumer.Tell(delivery.Activity{What: delivery.Firing, At: look.Now})
 	fired, after, err := s.store.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
 	if err == nil && fired == len(look.Due) {
-		s.fired(look) // else somebody else was faster with some of them: it is not known with which
+		s.fired(look) // otherwise another process fired some of them; which ones is unknown
 	}
 	if err == nil && len(after.Due) > 0 {
 		s.ahead[tenant] = after
@@ -70,14 +70,15 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 	return after, err
 }
 
-// batchFor is how many timers to ask for if so many were due just now: more of them,
-// up to the limit, for as long as there are more.
+// batchFor returns how many timers to ask for if due timers were due last time: more and
+// more, up to the limit, while there are more.
 func (s *Service) batchFor(due int) int {
 	const fewest = 16
 	return min(max(fewest, 2*due), s.opts.Fires)
 }
 
-// fired takes up the tenants of timers that have fired, and tells of these.
+// fired adds the tenants of fired timers to the tenant set and reports these timers to
+// the observer.
 func (s *Service) fired(look store.Look) {
 	for i, d := range look.Due {
 		if d.Err != nil {

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A producer says when as it likes: a moment of any offset, or for how long.
+// Producers may give a time with any offset, or a duration.
 func TestStepReadsEveryWayToSayWhen(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]time.Duration{
@@ -32,7 +32,7 @@ func TestStepReadsEveryWayToSayWhen(t *testing.T) {
 	}
 }
 
-// Without a time of its own an event counts from its delivery.
+// The duration of an event without a time counts from its delivery.
 func TestStepCountsFromTheDelivery(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -46,7 +46,7 @@ func TestStepCountsFromTheDelivery(t *testing.T) {
 	}
 }
 
-// A timer without a kind is a wait, and what it would say of itself is not taken.
+// A timer without a kind is a wait, and members only the engine sets are dropped.
 func TestStepKeepsWhatATimerIs(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -60,7 +60,7 @@ func TestStepKeepsWhatATimerIs(t *testing.T) {
 	}
 }
 
-// The reason says what is wanted, to whoever reads the dead letters.
+// The reason in a dead letter says what is expected.
 func TestStepSaysWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
@@ -76,7 +76,7 @@ func TestStepSaysWhatIsWanted(t *testing.T) {
 		w.finish(t, s)
 		deadLetters := w.rdb.XRange(t.Context(), streamKey+":dlq", "-", "+").Val()
 		if len(deadLetters) != 1 {
-			t.Fatalf("%s: %d letters", data, len(deadLetters))
+			t.Fatalf("%s: %d dead letters", data, len(deadLetters))
 		}
 		if reason, _ := deadLetters[0].Values["reason"].(string); !strings.Contains(reason, want) {
 			t.Errorf("%s: reason %q, want %q", data, reason, want)
@@ -84,7 +84,7 @@ func TestStepSaysWhatIsWanted(t *testing.T) {
 	}
 }
 
-// A keyed timer set again replaces the one before, and its key alone takes it back.
+// A timer with a key replaces the one set before, and the key alone cancels it.
 func TestStepReplacesByKey(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// handle takes events through, in their order. An error is Redis', and the events
-// are to be handled again; what is wrong with one itself is dealt with here.
+// handle takes events through, in order. The errors it returns are Redis', and the events
+// are to be handled again; errors of an event itself are settled here.
 func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	requests := s.requests[:0]
 	defer func() { s.requests = requests; clear(requests) }()
@@ -38,7 +38,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	return nil
 }
 
-// soonest is when the first of the timers that are to be set is due; zero if none is.
+// soonest returns when the first of the requested timers is due; zero if none is set.
 func soonest(requests []store.TimerRequest) (at time.Time) {
 	for i := range requests {
 		if w := &requests[i]; !w.Back {
@@ -48,8 +48,7 @@ func soonest(requests []store.TimerRequest) (at time.Time) {
 	return at
 }
 
-// understand takes the timer that a message asks for into its wish; an error is the
-// message's own.
+// understand reads the timer of a request. An error is the message's own.
 func understand(w *store.TimerRequest) (err error) {
 	if err := delivery.Poison(*w.Message); err != nil {
 		return err
@@ -58,7 +57,7 @@ func understand(w *store.TimerRequest) (err error) {
 	return delivery.As(delivery.Permanent, err)
 }
 
-// finish tells what became of a wish, or deals with its message.
+// finish reports an applied request to the observer, or rejects its message.
 func (s *Service) finish(ctx context.Context, w *store.TimerRequest, g store.AppliedTimer) error {
 	if g.Err != nil {
 		return s.consumer.Reject(ctx, *w.Message, g.Err, event.TimerDead)

@@ -1,5 +1,5 @@
-// Package timer is the service that registers what is scheduled, and fires what
-// is due: never early, never lost.
+// Package timer is the service that registers scheduled timers and fires due ones: never
+// early, none lost.
 package timer
 
 import (
@@ -13,17 +13,17 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Service is one timer service. Several may run side by side, in one process or many.
+// Service is one timer service. Several may run concurrently, in one process or in many.
 type Service struct {
 	consumer *delivery.Consumer
 	store    *store.Store
 	opts     Options
 	watch    *Watch
 
-	ahead map[string]store.Look // what is due and not fired yet, by the shelf it stands on
+	ahead map[string]store.Look // due and not fired yet, by timer index
 	idle  bool                  // the last read found nothing
 
-	requests []store.TimerRequest // room for those of one batch
+	requests []store.TimerRequest // memory for those of one batch
 }
 
 // Options of a Service.
@@ -32,8 +32,8 @@ type Options struct {
 
 	Fires     int           // timers fired at once; 1 to 1000
 	MaxSleep  time.Duration // longest wait between two looks at the timers
-	Lookahead time.Duration // a wait ends so long before a timer is due, for a short one that ends just then
-	Watch     *Watch        // shared by the services of a process; nil: this one is alone
+	Lookahead time.Duration // a blocking read ends this long before a timer is due; a short one then ends on time
+	Watch     *Watch        // shared by the services of a process; nil: this service is the only one
 }
 
 // Defaults are the options of an ordinary deployment.
@@ -60,7 +60,7 @@ func (o Options) check() error {
 	return errors.Join(errs...)
 }
 
-// New is a timer service on what st holds.
+// New returns a timer service.
 func New(st *store.Store, opts Options) (*Service, error) {
 	opts.Wants = func(t event.Type) bool { return t == event.TimerSet || concerns(t) }
 	if opts.Block > 0 {
@@ -77,32 +77,33 @@ func New(st *store.Store, opts Options) (*Service, error) {
 	return &Service{consumer: consumer, store: st, opts: opts, watch: opts.Watch, ahead: map[string]store.Look{}}, nil
 }
 
-// claims is how often in a lease an idle service looks for what dead ones have left.
+// claims is how often during a lease an idle service looks for abandoned entries.
 const claims = 8
 
-// Finish acknowledges what was read and is not about timers.
+// Finish acknowledges the events that were read and do not concern timers.
 func (s *Service) Finish(ctx context.Context) error { return s.consumer.Finish(ctx) }
 
-// Held are the messages that were read and not handled yet.
+// Held returns the messages that were read but not handled yet.
 func (s *Service) Held() []store.Message { return s.consumer.Held() }
 
-// Step does one round of work. It says when it wants the next one: at once if
-// that is past, never (before something is written to a stream) if it is zero.
+// Step does one round of work. It returns when to call it again: at once for a time in
+// the past, and for the zero time only when something is written to a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	now, more, err := s.fire(ctx)
 	if store.Temporary(err) || more && err == nil && !s.watch.single() {
 		return now, err
 	}
-	// A timer that cannot fire, or many that are due, keep nothing else from being done.
+	// A timer that cannot fire, or a backlog of due timers, does not hold up anything
+	// else.
 	wake, rest := s.register(ctx, now, more)
-	if more { // nobody else in the process fires it
+	if more { // no other service of the process fires them
 		wake = now
 	}
 	return wake, errors.Join(err, rest)
 }
 
-// register takes new events through, or those of dead consumers. It waits for
-// them no longer than until the next timer is due.
+// register handles new or abandoned events. It waits for them no longer than until the
+// next timer is due.
 func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake time.Time, err error) {
 	if s.consumer.Empty() {
 		if s.opts.Block == 0 || hurry {
@@ -117,8 +118,8 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 	return now, s.consumer.Together(ctx, s.wants, s.handle)
 }
 
-// await waits for events, and is back in time where the wait is for a timer. The
-// times are zero if it has only rested while another service waited.
+// await blocks for events and returns in time for the next timer. The times are zero if
+// it only rested while another service blocked.
 func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
 	patience, rest := s.watch.wait(s, s.opts)
 	if rest != nil {
@@ -134,7 +135,8 @@ func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
 	return now, wake, err
 }
 
-// wants reports whether the timer service takes events of a type.
+// wants reports whether the timer service handles events of type t, and reacts to timers
+// that others set.
 func (s *Service) wants(t event.Type) bool {
 	if t == event.TimerSet {
 		s.watch.stale()
@@ -143,11 +145,11 @@ func (s *Service) wants(t event.Type) bool {
 	return concerns(t)
 }
 
-// concerns reports whether the timer service takes events of a type. What cannot
-// be read is the business of whoever takes its type, and else of the worker.
+// concerns reports whether events of type t set or cancel timers. An unreadable event
+// belongs to the service of its type, or else to the worker.
 func concerns(t event.Type) bool { return t == event.TimerScheduled || t == event.TimerCancelled }
 
-// earlier is the first of two moments; zero is never.
+// earlier returns the first of two times; zero is never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

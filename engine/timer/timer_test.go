@@ -25,10 +25,10 @@ const (
 	timersKey = "flunq:timers:all"
 )
 
-// start is when the world of a test begins.
+// start is when the simulated time of a test begins.
 func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// environment is a Redis whose clock the test sets, and timer services on it.
+// environment is a Redis whose clock the test sets.
 type environment struct {
 	st   *store.Store
 	rdb  *redis.Client
@@ -63,7 +63,7 @@ func (w *environment) service(t *testing.T, consumer string) *timer.Service {
 	return s
 }
 
-// send puts an event on the stream.
+// send publishes an event.
 func (w *environment) send(t *testing.T, typ event.Type, data string) {
 	t.Helper()
 	must(t, w.st.Publish(t.Context(), event.Event{
@@ -72,8 +72,8 @@ func (w *environment) send(t *testing.T, typ event.Type, data string) {
 	}))
 }
 
-// finish steps a service as long as it wants to at once, and says when it wants
-// to again: how long after the start, negative for never.
+// finish steps a service until it waits, and returns when it wants to wake: counted from
+// the start, negative for never.
 func (w *environment) finish(t *testing.T, s *timer.Service) time.Duration {
 	t.Helper()
 	for range 100 {
@@ -88,11 +88,11 @@ func (w *environment) finish(t *testing.T, s *timer.Service) time.Duration {
 			return wake.Sub(start())
 		}
 	}
-	t.Fatal("it never rests")
+	t.Fatal("it never waits")
 	return 0
 }
 
-// fired are the moments of the timers that have fired, since the start.
+// fired returns when the fired timers were due, counted from the start.
 func (w *environment) fired(t *testing.T) []time.Duration {
 	t.Helper()
 	var out []time.Duration
@@ -122,7 +122,8 @@ func at(after time.Duration) string {
 	return fmt.Sprintf(`{"tenant_id":"acme","execution_id":"x-1","fire_at":%q}`, start().Add(after).Format(time.RFC3339Nano))
 }
 
-// It sleeps exactly until the next timer, for thirty days too, and then for ever.
+// The service sleeps exactly until the next timer, even for thirty days, and then
+// indefinitely.
 func TestStepWakesForTheNextTimer(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -134,7 +135,7 @@ func TestStepWakesForTheNextTimer(t *testing.T) {
 	for _, after := range []time.Duration{month, time.Minute, time.Hour} {
 		w.send(t, event.TimerScheduled, at(after))
 	}
-	w.send(t, event.TaskCompleted, `{}`) // somebody else's
+	w.send(t, event.TaskCompleted, `{}`) // not for the timer service
 	var woken []time.Duration
 	for {
 		wake := w.finish(t, s)
@@ -150,7 +151,7 @@ func TestStepWakesForTheNextTimer(t *testing.T) {
 	}
 }
 
-// More timers than a batch fire in order, between two services each once.
+// More timers than a batch fire in order, each once between two services.
 func TestStepFiresInBatches(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -174,7 +175,7 @@ func TestStepFiresInBatches(t *testing.T) {
 	}
 }
 
-// Other programs may leave out what the event says, and say for how long.
+// Other programs may omit what the event says, and give a duration.
 func TestStepTakesTimersOfOthers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -214,8 +215,8 @@ func TestStepCancels(t *testing.T) {
 	}
 }
 
-// What cannot be a timer goes to the dead letters at once, since trying again
-// changes nothing, and only once, however many groups see it.
+// An invalid timer is dead-lettered at once, since a retry changes nothing, and only
+// once, however many groups see it.
 func TestStepGivesUp(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{`{"fire_at":"soon"}`, `{}`, `{"duration_ms":-1}`, `{`, `[]`} {
@@ -225,10 +226,10 @@ func TestStepGivesUp(t *testing.T) {
 		wake := w.finish(t, s)
 		deadLetters := w.rdb.XRange(t.Context(), streamKey+":dlq", "-", "+").Val()
 		if wake >= 0 || len(deadLetters) != 1 || w.pending(t) != 0 {
-			t.Fatalf("%s: woke at %v; %d letters, %d pending", data, wake, len(deadLetters), w.pending(t))
+			t.Fatalf("%s: woke at %v; %d dead letters, %d pending", data, wake, len(deadLetters), w.pending(t))
 		}
 		if deadLetters[0].Values["attempts"] != "1" || deadLetters[0].Values["data"] != data {
-			t.Errorf("%s: letter %v", data, deadLetters[0].Values)
+			t.Errorf("%s: dead letter %v", data, deadLetters[0].Values)
 		}
 		entries := w.rdb.XRange(t.Context(), streamKey, "-", "+").Val()
 		var dead event.Dead
@@ -237,12 +238,12 @@ func TestStepGivesUp(t *testing.T) {
 		must(t, json.Unmarshal([]byte(text), &dead))
 		if last["type"] != string(event.TimerDead) || last["executionid"] != "x-1" || last["workflowid"] != "test.wf" ||
 			last["tenantid"] != tenant || dead.Reason == "" || dead.Attempts != 1 {
-			t.Errorf("%s: told %v", data, last)
+			t.Errorf("%s: failure event %v", data, last)
 		}
 	}
 }
 
-// What cannot be read is the worker's, unless it says that it is a timer.
+// An unreadable event belongs to the worker, unless its type is a timer's.
 func TestStepLeavesTheUnreadableToTheWorker(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -255,7 +256,7 @@ func TestStepLeavesTheUnreadableToTheWorker(t *testing.T) {
 	}
 }
 
-// The messages of a service that died are taken over after the lease, to the moment.
+// The messages of a crashed service are claimed as soon as the lease expires.
 func TestStepTakesOver(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -274,7 +275,7 @@ func TestStepTakesOver(t *testing.T) {
 	}
 }
 
-// A tenant whose stream is broken keeps the timers of no other.
+// A tenant's broken stream does not delay the timers of others.
 func TestStepFiresBesideABrokenStream(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -293,7 +294,7 @@ func TestStepFiresBesideABrokenStream(t *testing.T) {
 	}
 }
 
-// A Redis that is gone is an error, and the work is done when it is back.
+// While Redis is down, steps return an error; the work is done when it is back.
 func TestStepOutlivesRedis(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -302,7 +303,7 @@ func TestStepOutlivesRedis(t *testing.T) {
 	for _, text := range []string{"LOADING Redis is loading the dataset in memory", "ERR no"} {
 		w.mini.SetError(text)
 		if _, err := s.Step(t.Context()); !store.Temporary(err) {
-			t.Errorf("error %v, want one that goes away", err)
+			t.Errorf("error %v, want a temporary one", err)
 		}
 	}
 	w.mini.SetError("")
@@ -311,7 +312,7 @@ func TestStepOutlivesRedis(t *testing.T) {
 	}
 }
 
-// Options that cannot work are all named at once.
+// All invalid options are reported at once.
 func TestNewChecksOptions(t *testing.T) {
 	t.Parallel()
 	_, err := timer.New(nil, timer.Options{})
@@ -322,7 +323,7 @@ func TestNewChecksOptions(t *testing.T) {
 	}
 }
 
-// On a real Redis a blocking service fires on time.
+// On a real Redis, a blocking service fires on time.
 func TestStepOnRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)

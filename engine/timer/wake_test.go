@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// A timer that is set while the timer services sleep fires when it is due, though they
-// would sleep for longer.
+// A timer that is set while the services sleep fires when it is due, even if they would
+// sleep longer.
 func TestServicesWakeForWhatIsSet(t *testing.T) {
 	t.Parallel()
 	const sleep = time.Minute

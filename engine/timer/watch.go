@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// Watch is what the timer services of one process know together, so that one of
-// them looks at the timers for all, and one waits for the next timer.
+// Watch coordinates the timer services of one process: one looks at the timers for all,
+// and one waits for the next timer. It is safe for concurrent use.
 type Watch struct {
 	mu       sync.Mutex
-	now      time.Time // by Redis' clock, when it was last asked
-	next     time.Time // when the next timer is due, as far as is known; zero: none is known
-	looked   time.Time // when somebody looked last; zero: somebody has to
-	duty     *Service  // looks, and fires
-	heard    time.Time // the earliest timer that was set while it looks
-	sentinel *Service  // waits in a read, no longer than until …
-	back     time.Time // … this
+	now      time.Time // Redis' time when it was last asked
+	next     time.Time // when the next known timer is due; zero: none is known
+	looked   time.Time // when a service last looked; zero: one has to look now
+	duty     *Service  // looks and fires; nil if no service does
+	heard    time.Time // the earliest timer that was set during its look
+	sentinel *Service  // blocks in a read, no longer than until back
+	back     time.Time // when sentinel returns at the latest
 	services int
 	closed   bool
 	changed  chan struct{}
 }
 
-// NewWatch is the watch of one process.
+// NewWatch returns the watch of one process.
 func NewWatch() *Watch { return &Watch{changed: make(chan struct{})} }
 
-// Close lets nobody rest any more.
+// Close wakes all resting services and lets none rest any more.
 func (w *Watch) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,21 +33,21 @@ func (w *Watch) Close() {
 	w.broadcast()
 }
 
-// join takes in a service.
+// join adds a service.
 func (w *Watch) join() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.services++
 }
 
-// single reports whether there is but one service.
+// single reports whether there is only one service.
 func (w *Watch) single() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.services == 1
 }
 
-// clock is Redis' time when it was last asked, and long ago before that.
+// clock returns Redis' time when it was last asked, the Unix epoch before that.
 func (w *Watch) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,8 +57,8 @@ func (w *Watch) clock() time.Time {
 	return w.now
 }
 
-// upcoming is when the next timer is due, as far as is known; zero if none is, or
-// another service is about to see to it.
+// upcoming returns when the next known timer is due; zero if none is, or if another
+// service is firing.
 func (w *Watch) upcoming(s *Service) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,9 +68,9 @@ func (w *Watch) upcoming(s *Service) time.Time {
 	return w.next
 }
 
-// begin reports whether a service is to look at the timers: nobody else does, and
-// one is due by now as far as is known, or the last look was too long ago. With a
-// longest sleep of 0 each look is. Whoever begins, ends; until then it goes on.
+// begin reports whether a service is to look at the timers: no other service does, and
+// one is due or the last look is too old. With a sleep of 0 it always looks. The service
+// keeps the duty until it calls end.
 func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,18 +81,18 @@ func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	return true
 }
 
-// due reports whether somebody has to look. A clock that runs back makes all that
-// was known by it worthless.
+// due reports whether a service has to look. If the clock ran backwards, nothing is known
+// any more.
 func (w *Watch) due(sleep time.Duration) bool {
 	return w.looked.IsZero() || w.now.Before(w.looked) || !w.now.Before(w.need(sleep))
 }
 
-// need is when somebody has to look next.
+// need returns when a service has to look next.
 func (w *Watch) need(sleep time.Duration) time.Time {
 	return earlier(w.next, w.looked.Add(sleep))
 }
 
-// saw says what a look has shown.
+// saw records the result of a look.
 func (w *Watch) saw(now, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,14 +102,14 @@ func (w *Watch) saw(now, next time.Time) {
 	w.next, w.looked = earlier(next, w.heard), w.now
 }
 
-// end ends what was begun.
+// end gives up the duty.
 func (w *Watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.duty = nil
 }
 
-// hear takes in that a timer was set, or that one was without anybody knowing which.
+// hear records that timers were set, the first of which is due at due; zero: none.
 func (w *Watch) hear(now, due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,15 +119,15 @@ func (w *Watch) hear(now, due time.Time) {
 	w.next, w.heard = earlier(w.next, due), earlier(w.heard, due)
 }
 
-// stale says that what is known of the timers is worth nothing.
+// stale forces a new look at the timers.
 func (w *Watch) stale() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looked, w.heard = time.Time{}, w.now
 }
 
-// wait is for how long a service may wait in a read. A service that was idle may
-// rest instead, if another one will be back in time.
+// wait returns how long a service may block in a read. An idle service gets rest instead
+// if another one returns in time.
 func (w *Watch) wait(s *Service, o Options) (patience time.Duration, rest <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,14 +141,14 @@ func (w *Watch) wait(s *Service, o Options) (patience time.Duration, rest <-chan
 	if !covered {
 		patience = w.patience(o)
 	}
-	// Before anybody has asked for the time it is not known when that is.
+	// Before Redis was asked for its time, it is unknown when the read ends.
 	if back := w.now.Add(patience); !w.now.IsZero() && (w.sentinel == nil || back.Before(w.back)) {
 		w.sentinel, w.back = s, back
 	}
 	return patience, nil
 }
 
-// arrived says that a service is back from its read.
+// arrived records that a service is back from its read.
 func (w *Watch) arrived(s *Service, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,13 +161,13 @@ func (w *Watch) arrived(s *Service, now time.Time) {
 	}
 }
 
-// broadcast wakes all services that rest.
+// broadcast wakes all resting services.
 func (w *Watch) broadcast() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-// pause rests until something changes.
+// pause blocks until something changes or ctx ends.
 func pause(ctx context.Context, changed <-chan struct{}) {
 	select {
 	case <-changed:
@@ -175,8 +175,8 @@ func pause(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// patience is how long a read may wait if nobody else looks in time. Less than a
-// millisecond is waited for in full ones, since that is what Redis counts in.
+// patience returns how long a read may block if no other service looks in time: at least
+// a millisecond, the unit that Redis counts in.
 func (w *Watch) patience(o Options) time.Duration {
 	wait := min(o.Block, w.looked.Add(o.MaxSleep).Sub(w.now))
 	if !w.next.IsZero() {

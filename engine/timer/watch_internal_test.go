@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// noon is when the watches of tests begin.
+// noon is when the tests begin.
 func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
 const sleep = 4 * time.Second
 
-// watched is a watch after a look at noon that has shown a timer.
+// watched returns a watch after a look at noon that found a timer.
 func watched(after time.Duration) (w *Watch, a, b *Service) {
 	w, a, b = NewWatch(), &Service{}, &Service{}
 	w.begin(a, sleep)
@@ -19,7 +19,7 @@ func watched(after time.Duration) (w *Watch, a, b *Service) {
 	return w, a, b
 }
 
-// Somebody looks when a timer is due, or when nobody has for long; one at a time.
+// A service looks when a timer is due or the last look is old, one at a time.
 func TestWatchLooks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -32,8 +32,8 @@ func TestWatchLooks(t *testing.T) {
 		{"the timer is due", 2 * time.Second, func(*Watch) {}, true},
 		{"an earlier one was set", time.Second, func(w *Watch) { w.hear(time.Time{}, noon().Add(time.Second)) }, true},
 		{"a later one was set", time.Second, func(w *Watch) { w.hear(time.Time{}, noon().Add(time.Minute)) }, false},
-		{"one was set that nobody knows", time.Second, (*Watch).stale, true},
-		{"the clock has run back", -time.Second, func(*Watch) {}, true},
+		{"an unknown one was set", time.Second, (*Watch).stale, true},
+		{"the clock ran backwards", -time.Second, func(*Watch) {}, true},
 	} {
 		w, a, b := watched(2 * time.Second)
 		w.arrived(a, noon().Add(c.now))
@@ -48,11 +48,11 @@ func TestWatchLooks(t *testing.T) {
 	w, a, _ := watched(time.Hour)
 	w.arrived(a, noon().Add(sleep))
 	if !w.begin(a, sleep) {
-		t.Error("nobody looks any more")
+		t.Error("no service looks any more")
 	}
 }
 
-// A timer that is set while somebody looks is not forgotten with what the look shows.
+// A timer that is set during a look is kept when the look ends.
 func TestWatchHearsWhileItLooks(t *testing.T) {
 	t.Parallel()
 	w, a, _ := watched(0)
@@ -64,8 +64,8 @@ func TestWatchHearsWhileItLooks(t *testing.T) {
 	}
 }
 
-// One waits for the next timer; who was idle rests meanwhile, and others read for
-// as long as they like.
+// One service waits for the next timer. Idle ones rest meanwhile, and others block as
+// long as they like.
 func TestWatchWaits(t *testing.T) {
 	t.Parallel()
 	w, a, b := watched(time.Second)
@@ -90,7 +90,7 @@ func TestWatchWaits(t *testing.T) {
 	select {
 	case <-rest:
 	default:
-		t.Error("who rests does not hear that somebody is back")
+		t.Error("a resting service is not woken when another returns")
 	}
 	w.Close()
 	if _, rest := w.wait(b, o); rest != nil {
@@ -98,7 +98,7 @@ func TestWatchWaits(t *testing.T) {
 	}
 }
 
-// Who has begun to wait before anybody knew the time is not relied on.
+// A service that began to wait before the time was known is not relied on.
 func TestWatchBeginsWithoutTime(t *testing.T) {
 	t.Parallel()
 	w, a, b := NewWatch(), &Service{}, &Service{}
@@ -115,7 +115,7 @@ func TestWatchBeginsWithoutTime(t *testing.T) {
 	}
 }
 
-// Who is about to see to the timers is not hurried by others, which would find nothing to do.
+// While one service is about to fire timers, others are not woken for them.
 func TestWatchUpcoming(t *testing.T) {
 	t.Parallel()
 	w, a, b := watched(time.Second)
@@ -125,9 +125,9 @@ func TestWatchUpcoming(t *testing.T) {
 	w.arrived(a, noon().Add(time.Second))
 	w.begin(a, sleep)
 	if got := w.upcoming(b); !got.IsZero() {
-		t.Errorf("while another one looks there is something to do at %v", got)
+		t.Errorf("while another service looks, the next timer is at %v", got)
 	}
 	if got, want := w.upcoming(a), noon().Add(time.Second); !got.Equal(want) {
-		t.Errorf("whoever looks has to at %v, want %v", got, want)
+		t.Errorf("the looking service has to fire at %v, want %v", got, want)
 	}
 }

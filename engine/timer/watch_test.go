@@ -18,7 +18,7 @@ import (
 	"flunq.io/flunq/engine/timer"
 )
 
-// reads counts the reads that a client begins, and how many wait at once.
+// reads counts the reads of a client, and how many block at once.
 type reads struct{ begun, waiting, most atomic.Int64 }
 
 func (r *reads) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -66,31 +66,31 @@ func services(t *testing.T, services int, block time.Duration) (w *environment, 
 	t.Cleanup(func() {
 		stop()
 		watch.Close()
-		_ = rdb.Close() // whoever waits for an event waits no longer
+		_ = rdb.Close() // blocking reads end
 		wg.Wait()
 	})
 	return w, r
 }
 
-// eventually waits until something is so.
+// eventually waits for a condition.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !so(); {
 		if time.Now().After(end) {
-			t.Fatalf("%s: it did not come to that", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// While nothing is to be done, one service of a process waits for all.
+// While there is nothing to do, one service of a process blocks for all.
 func TestIdleServicesRest(t *testing.T) {
 	t.Parallel()
 	const block = 100 * time.Millisecond
 	w, r := services(t, 4, block)
 	w.send(t, event.TimerScheduled, at(1000*24*time.Hour))
 	eventually(t, "the timer is set", func() bool { return w.rdb.ZCard(t.Context(), timersKey).Val() == 1 })
-	eventually(t, "one waits alone", func() bool {
+	eventually(t, "only one waits", func() bool {
 		before := r.begun.Load()
 		r.most.Store(0)
 		time.Sleep(3 * block)
@@ -100,8 +100,7 @@ func TestIdleServicesRest(t *testing.T) {
 	eventually(t, "the second timer is set", func() bool { return w.rdb.ZCard(t.Context(), timersKey).Val() == 2 })
 }
 
-// A message that somebody puts off comes back when it is time, though the timer
-// services sleep for longer.
+// A delayed message is delivered on time, even if the timer services would sleep longer.
 func TestServicesWakeForWhatIsPutOff(t *testing.T) {
 	t.Parallel()
 	const sleep = time.Minute
@@ -117,9 +116,9 @@ func TestServicesWakeForWhatIsPutOff(t *testing.T) {
 		t.Fatal(mine, err)
 	}
 	for {
-		again, now, err := w.st.Read(t.Context(), worker, 10, time.Second)
+		msgs, now, err := w.st.Read(t.Context(), worker, 10, time.Second)
 		must(t, err)
-		for _, m := range again {
+		for _, m := range msgs {
 			if m.Event.ID != "e" {
 				continue
 			}
