@@ -21,19 +21,18 @@ func newBenchCommand(sh *shell) *cobra.Command {
 	b := &bencher{sh: sh, aof: newChoice("off", "everysec", "always")}
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the engine, and what Redis alone can do",
-		Long: `Measures what the services do in a second, and beside each figure the limit of this
-machine: what the same Redis does in the same run when it is sent the bare commands in
-pipelines. The ratio is the part of the limit that is reached; 1 is all of it. Absolute
-figures differ from one machine to the next, ratios hardly do.
+		Short: "Measure the engine against bare Redis commands",
+		Long: `Measures the rates of the services and, beside each, the limit of this machine: the rate of
+the bare commands, pipelined to the same Redis in the same run. The ratio is the rate as a
+share of that limit. Absolute figures differ between machines, ratios hardly do.
 
-Without --redis-url a redis-server is started on a free port, in a temporary folder. A
-Redis that is given has to be empty; with --yes one that is not is taken as well: the
-bench works in tenants of its own, bench-…, and removes what it has written. Timers of
-others that come due meanwhile are fired, as by any timer service.
+Without --redis-url it starts a redis-server on a free port, in a temporary folder. A Redis
+given by --redis-url must be empty, unless --yes is given: the bench uses its own tenants,
+bench-…, and removes what it has written. Other tenants' timers that come due meanwhile are
+fired, as by any timer service.
 
 The services run in this process, or with --processes in others, with the settings of
-'flunq serve'. Ctrl-C prints what is known so far.
+'flunq serve'. Ctrl-C prints the results so far.
 
 Scenarios:
 ` + scenarioLines(),
@@ -48,11 +47,11 @@ Scenarios:
 	f := c.Flags()
 	f.StringVar(&b.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://… or host:port (default: start one)")
 	f.BoolVarP(&b.yes, "yes", "y", false, "accept a Redis that is not empty")
-	f.Var(b.aof, "aof", "append-only file of a Redis of the bench's own: off, everysec or always")
+	f.Var(b.aof, "aof", "append-only file of the Redis that bench starts: off, everysec or always")
 	f.StringSliceVar(&b.only, "only", nil, "measure only the scenarios in `LIST`, separated by commas")
-	f.DurationVar(&b.duration, "duration", usualDuration, "how long each measurement takes, about")
+	f.DurationVar(&b.duration, "duration", usualDuration, "approximate length of each measurement")
 	f.IntVar(&b.timers, "timers", 1_000_000, "use `N` pending timers in the scenario idle")
-	f.IntVar(&b.processes, "processes", 0, "run the services in `N` processes of their own")
+	f.IntVar(&b.processes, "processes", 0, "run the services in `N` separate processes")
 	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that everything works")
 	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
 	f.BoolVar(&b.runServices, "crew", false, "")
@@ -97,7 +96,7 @@ func scenarioNames() (names []string) {
 
 func offerScenarios(c *cobra.Command) {
 	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag was not defined before: our mistake
+		panic(err) // the flag is defined above
 	}
 }
 
@@ -133,7 +132,7 @@ func (b *bencher) run(ctx context.Context) error {
 	return b.write(ctx, report, err)
 }
 
-// services are the options of the engine, as the settings say.
+// services returns the options of the engine from the settings.
 func (b *bencher) services() (engine.Options, error) {
 	file, err := readConfig(b.sh)
 	if err != nil {
@@ -144,13 +143,13 @@ func (b *bencher) services() (engine.Options, error) {
 		return engine.Options{}, err
 	}
 	opts := set.engine(engine.Defaults())
-	opts.Sweep = 0 // it would leave a key
+	opts.Sweep = 0 // the sweep would leave a key behind
 	opts.Version = version().Version
 	opts.Retention = engine.DefaultRetention()
 	return opts, nil
 }
 
-// check says what is wrong with the flags, and fills in what they leave open.
+// check validates the flags and fills in the defaults.
 func (b *bencher) check() error {
 	names := scenarioNames()
 	for _, name := range b.only {
@@ -177,7 +176,7 @@ func (b *bencher) check() error {
 	return nil
 }
 
-// redis is where to measure: what was named, or one of the bench's own.
+// redis returns the URL of the given Redis, or starts a redis-server and returns its URL.
 func (b *bencher) redis(ctx context.Context) (url string, stop func(), err error) {
 	if b.url != "" {
 		return b.url, func() {}, b.empty(ctx)
@@ -196,7 +195,7 @@ func (b *bencher) redis(ctx context.Context) (url string, stop func(), err error
 	return server.URL, server.Close, nil
 }
 
-// empty refuses a Redis in which something stands, unless that is wanted.
+// empty refuses a Redis that contains keys, unless --yes is given.
 func (b *bencher) empty(ctx context.Context) error {
 	rdb, err := store.Dial(ctx, b.url)
 	if errors.Is(err, store.ErrUnreachable) {
@@ -213,7 +212,7 @@ func (b *bencher) empty(ctx context.Context) error {
 	return misusef("%s is not empty: a bench would slow down whoever uses it\nname an empty database, or say --yes: all that the bench writes is removed in the end", store.Redacted(b.url))
 }
 
-// write prints what is known, and says how it ended.
+// write prints the results so far and returns an error if the bench did not finish.
 func (b *bencher) write(ctx context.Context, report *bench.Report, err error) error {
 	if report == nil {
 		return err

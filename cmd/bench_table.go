@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// table writes a report for people.
+// table prints a report for people.
 func (b *bencher) table(report *bench.Report) {
 	h := report.Head
 	set := h.Settled
@@ -38,7 +38,7 @@ func (b *bencher) table(report *bench.Report) {
 	}
 }
 
-// benchColumns are those of the table of results.
+// benchColumns returns the columns of the table of results.
 func benchColumns() list[bench.Result] {
 	per := func(value func(*bench.Cost) float64) func(bench.Result) string {
 		return func(r bench.Result) string {
@@ -78,7 +78,7 @@ func benchColumns() list[bench.Result] {
 	}}
 }
 
-// figure is what a result says, with its unit.
+// figure formats the value of a result with its unit.
 func figure(r bench.Result) string {
 	if r.P50 != 0 {
 		return fmt.Sprintf("p50 %s p99 %s ms", rounded(r.P50), rounded(r.P99))
@@ -86,7 +86,7 @@ func figure(r bench.Result) string {
 	return rounded(r.Figure()) + " " + r.Unit
 }
 
-// rounded is a number with as many digits as mean something.
+// rounded formats n with its significant digits.
 func rounded(n float64) string {
 	switch size := math.Abs(n); {
 	case size >= 100:
@@ -98,7 +98,7 @@ func rounded(n float64) string {
 	}
 }
 
-// histograms draws those of the results that have one.
+// histograms draws the results that have a histogram.
 func (b *bencher) histograms(results []bench.Result) {
 	const widest = 40
 	full := "█"
@@ -125,7 +125,7 @@ func (b *bencher) histograms(results []bench.Result) {
 	}
 }
 
-// benchProgress shows how far a bench is, on a terminal as a bar.
+// benchProgress shows the progress of a bench, as a bar on a terminal.
 type benchProgress struct {
 	sh      *shell
 	last    time.Time

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// clockCommand is one run of a command about the clock of a flunq dev.
+// clockCommand is one run of a command that reads or changes the clock of flunq dev.
 type clockCommand struct {
 	sh     *shell
 	target *target
@@ -24,10 +24,10 @@ type clockCommand struct {
 func newClockCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "clock",
-		Short: "Move the clock of a flunq dev",
-		Long: `The clock of a 'flunq dev --clock virtual' goes at real pace until it is paused or
-moved. Advancing it stops at every timer on the way, until all is done that follows
-from it; a wait of 30 days takes moments.`,
+		Short: "Pause or advance the virtual clock of flunq dev",
+		Long: `The clock of 'flunq dev --clock virtual' runs at real speed until it is paused or
+advanced. Advancing stops at every timer on the way, until everything that follows from
+it is done; a wait of 30 days takes moments.`,
 		Example: `  flunq clock advance 3d
   flunq clock advance P1M -o json
   flunq clock pause && flunq clock show`,
@@ -37,9 +37,9 @@ from it; a wait of 30 days takes moments.`,
 	}
 	c.AddCommand(
 		newClockAdvanceCommand(sh),
-		newClockVerbCommand(sh, "show", "Show what time it is there"),
-		newClockVerbCommand(sh, "pause", "Let the clock stand"),
-		newClockVerbCommand(sh, "resume", "Let the clock go on"),
+		newClockVerbCommand(sh, "show", "Show the time of the clock"),
+		newClockVerbCommand(sh, "pause", "Pause the clock"),
+		newClockVerbCommand(sh, "resume", "Resume the clock"),
 	)
 	return c
 }
@@ -56,11 +56,11 @@ func newClockAdvanceCommand(sh *shell) *cobra.Command {
 	k := &clockCommand{sh: sh}
 	c := &cobra.Command{
 		Use:   "advance DURATION",
-		Short: "Let time pass in a moment",
-		Long: `Moves the clock on by DURATION: 3d, 36h, P1M, or to a time such as
-2026-02-01T00:00:00Z. It stops at every timer on the way, until all is done that
-follows from it. Calls take the time they take: where one does not end, the clock
-stays where it is, and the command says so (exit code 7).`,
+		Short: "Advance the clock",
+		Long: `Advances the clock by DURATION (3d, 36h, P1M), or to a time such as 2026-02-01T00:00:00Z.
+It stops at every timer on the way, until everything that follows from it is done. Calls
+take real time: if one does not end, the clock stops there, and the command says so (exit
+code 7).`,
 		Example: `  flunq clock advance 3d
   flunq clock advance 2026-02-01T00:00:00Z`,
 		Args: oneArgument("duration"),
@@ -91,7 +91,7 @@ func (k *clockCommand) verb(ctx context.Context, verb string) error {
 	return nil
 }
 
-// clockCode marks an error of a clock with the exit code that it means.
+// clockCode adds the exit code that belongs to an error of the clock.
 func clockCode(err error) error {
 	switch {
 	case errors.Is(err, operate.ErrClock):
@@ -134,7 +134,7 @@ func (k *clockCommand) advance(ctx context.Context, text string) error {
 	return err
 }
 
-// tell says how far the clock got, and by what.
+// tell prints how far the clock moved, and which timers fired.
 func (k *clockCommand) tell(move dev.Move) {
 	const most = 20
 	for i, t := range move.Timers {

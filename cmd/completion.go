@@ -8,9 +8,9 @@ func newCompletionCommand(sh *shell) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "A script that completes flunq's commands in your shell",
-		Long: `A script on stdout that lets your shell complete flunq's commands, flags and
-their values. Load it once, or put the line into your shell's start file.`,
+		Short: "Print a script that completes commands in your shell",
+		Long: `Prints a script that completes flunq's commands, flags and their values in your shell.
+Load it once, or add the line to your shell's startup file.`,
 		Example: `  source <(flunq completion bash)                           # ~/.bashrc
   source <(flunq completion zsh)                    # ~/.zshrc, after compinit
   flunq completion fish | source                    # ~/.config/fish/config.fish

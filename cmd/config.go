@@ -16,13 +16,13 @@ import (
 func newConfigCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "Where commands find their engine, and the settings",
-		Long: `Commands find their Redis and their tenant by, in this order: flags (--redis-url,
+		Short: "Show and choose contexts and settings",
+		Long: `Commands look for their Redis and their tenant in this order: flags (--redis-url,
 --tenant, --context), the environment (REDIS_URL, REDIS_PASSWORD, FLUNQ_TENANT,
-FLUNQ_CONTEXT), the context that the configuration file chooses, a running
-'flunq dev', and else redis://127.0.0.1:6379 and the tenant "default".
+FLUNQ_CONTEXT), the context chosen in the configuration file, a running
+'flunq dev', and finally redis://127.0.0.1:6379 and the tenant "default".
 
-A 'flunq dev' says where it is in $XDG_RUNTIME_DIR/flunq/dev.json (FLUNQ_STATE names
+'flunq dev' publishes its address in $XDG_RUNTIME_DIR/flunq/dev.json (FLUNQ_STATE names
 another folder).
 
 The configuration is $XDG_CONFIG_HOME/flunq/config.yaml (~/.config), or what
@@ -89,7 +89,7 @@ func showConfig(ctx context.Context, sh *shell, t *target, format string) error 
 	return table.Flush()
 }
 
-// sources are the values of a place as they may be shown.
+// sources returns the values of a place, with passwords redacted.
 func (p place) sources() []source {
 	p.url.Value, p.url.Help = store.Redacted(p.url.Value), "where the Redis is"
 	p.tenant.Help = "whose executions commands are about"
@@ -106,7 +106,7 @@ func (p place) sources() []source {
 	return []source{p.url, p.password, p.tenant, p.context}
 }
 
-// contextRow is a context as it is listed.
+// contextRow is a context in a listing.
 type contextRow struct {
 	Name    string `json:"name"`
 	URL     string `json:"redis_url,omitempty"`
@@ -154,7 +154,7 @@ func newConfigListCommand(sh *shell) *cobra.Command {
 func newConfigPathCommand(sh *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:     "path",
-		Short:   "Print where the configuration file is looked for",
+		Short:   "Print the path of the configuration file",
 		Example: `  $EDITOR "$(flunq config path)"`,
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -168,7 +168,7 @@ func newConfigPathCommand(sh *shell) *cobra.Command {
 func newConfigUseCommand(sh *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:               "use CONTEXT",
-		Short:             "Choose the context that commands are about",
+		Short:             "Choose the context that commands use",
 		Example:           "  flunq config use prod",
 		Args:              oneArgument("context"),
 		ValidArgsFunction: completeContexts(sh),
@@ -176,8 +176,8 @@ func newConfigUseCommand(sh *shell) *cobra.Command {
 	}
 }
 
-// useContext changes the one line of the file that says which context is meant, and
-// leaves all else as somebody wrote it.
+// useContext changes the one line of the file that selects the context, and keeps the rest of the
+// file as it is.
 func useContext(sh *shell, name string) error {
 	file, err := readConfig(sh)
 	if err != nil {
@@ -207,7 +207,7 @@ func useContext(sh *shell, name string) error {
 	}
 	after, err := readConfig(sh)
 	if err != nil || after.current.text != name {
-		// It was written in a way that a line cannot be changed in.
+		// The context could not be selected by changing one line: restore the file.
 		_ = replaceFile(file.path, text)
 		return misusef("%s: cannot be changed line by line: write 'context: %s' into it by hand", file.path, name)
 	}
@@ -215,7 +215,7 @@ func useContext(sh *shell, name string) error {
 	return nil
 }
 
-// contextLine finds the line of the key at the margin.
+// contextLine finds the unindented line of the context key.
 func contextLine(lines []string) (int, bool) {
 	for i, line := range lines {
 		if key, _, ok := strings.Cut(line, ":"); ok && strings.Trim(key, `"'`) == "context" {
@@ -225,7 +225,7 @@ func contextLine(lines []string) (int, bool) {
 	return 0, false
 }
 
-// yamlText is a name as YAML writes it.
+// yamlText returns a name quoted as YAML needs it.
 func yamlText(name string) string {
 	plain := strings.IndexFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_'

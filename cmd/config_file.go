@@ -14,42 +14,42 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// configFile is what the configuration file says: contexts, which of them is
-// meant, and settings of the services.
+// configFile is a parsed configuration file: the contexts, the selected one, and the settings of
+// the services.
 type configFile struct {
 	path     string
-	current  configText // the context that is meant
+	current  configText // the selected context
 	contexts []configContext
-	settings map[string]configText // by the names of the environment variables
+	settings map[string]configText // by name of the environment variable
 }
 
-// configText is a value, and where it stands: FILE:LINE:COLUMN.
+// configText is a value and its position, FILE:LINE:COLUMN.
 type configText struct{ text, place string }
 
-// configContext is an engine somewhere.
+// configContext names an engine: its Redis and its tenant.
 type configContext struct {
 	name                      string
 	url, passwordFile, tenant configText
 	place                     string
 }
 
-// configPath is where the file is, and whether it was asked for by name.
+// configPath returns the path of the file, and whether FLUNQ_CONFIG names it.
 func configPath(sh *shell) (path string, named bool) {
 	if path := sh.Env("FLUNQ_CONFIG"); path != "" {
 		return path, true
 	}
 	folder := sh.Env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(folder) { // as XDG says: relative ones do not count
+	if !filepath.IsAbs(folder) { // the XDG specification says to ignore relative paths
 		folder = filepath.Join(sh.Env("HOME"), ".config")
 	}
 	return filepath.Join(folder, "flunq", "config.yaml"), false
 }
 
-// configLimit is the largest file that is taken for a configuration, in bytes.
+// configLimit is the maximum size of a configuration file, in bytes.
 const configLimit = 1 << 20
 
-// readConfig reads the configuration file. Without one it is empty, unless it was
-// asked for by name. All mistakes are told, each with its place.
+// readConfig reads the configuration file. A missing file is empty, unless it was named explicitly.
+// The error lists all mistakes with their positions.
 func readConfig(sh *shell) (*configFile, error) {
 	path, named := configPath(sh)
 	c := &configFile{path: path, settings: map[string]configText{}}
@@ -74,7 +74,7 @@ func readConfig(sh *shell) (*configFile, error) {
 	return c, fail(exitMisuse, errors.Join(r.errs...))
 }
 
-// setting is what the file says of a setting under one of its names.
+// setting returns the value of a setting by any of its names.
 func (c *configFile) setting(name string) (configText, bool) {
 	if c == nil {
 		return configText{}, false
@@ -83,7 +83,7 @@ func (c *configFile) setting(name string) (configText, bool) {
 	return v, ok
 }
 
-// context finds a context by its name; from says who asked for it.
+// context returns a context by its name; from is the source of the name, for the error message.
 func (c *configFile) context(name, from string) (configContext, error) {
 	var names []string
 	for _, one := range c.contexts {
@@ -99,7 +99,7 @@ func (c *configFile) context(name, from string) (configContext, error) {
 	return configContext{}, misusef("%s: no context %q in %s: %s", from, name, c.path, there)
 }
 
-// configReader takes the file apart and collects what is wrong with it.
+// configReader parses the file and collects its mistakes.
 type configReader struct {
 	file *configFile
 	errs []error
@@ -113,7 +113,7 @@ func (r *configReader) wrong(n *yaml.Node, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %s", r.place(n), fmt.Sprintf(format, args...)))
 }
 
-// pairs calls take with each key and value of a map, and tells doubled keys.
+// pairs calls take with each key and value of a map, and reports duplicate keys.
 func (r *configReader) pairs(n *yaml.Node, what string, take func(key, value *yaml.Node)) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -139,7 +139,7 @@ func (r *configReader) pairs(n *yaml.Node, what string, take func(key, value *ya
 	}
 }
 
-// text is a value that is one text.
+// text returns a scalar value, and reports any other.
 func (r *configReader) text(key, n *yaml.Node) configText {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		r.wrong(n, "%s: want a text", key.Value)
@@ -191,7 +191,7 @@ func (r *configReader) context(name, n *yaml.Node) {
 	r.file.contexts = append(r.file.contexts, c)
 }
 
-// setting takes one of the services' settings, as worker-count or WORKER_COUNT.
+// setting stores a setting of the services, written worker-count or WORKER_COUNT.
 func (r *configReader) setting(key, value *yaml.Node) {
 	var defaults settings
 	var known []string
@@ -208,7 +208,8 @@ func (r *configReader) setting(key, value *yaml.Node) {
 	r.unknown(key, known)
 }
 
-// password reads the file that a context names; a relative one stands beside the configuration.
+// password reads the password file of a context; a relative path is relative to the configuration
+// file.
 func (c configContext) password(file *configFile) (string, error) {
 	path := c.passwordFile.text
 	if !filepath.IsAbs(path) {

@@ -17,26 +17,26 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// target is which Redis and which tenant a command is about.
+// target selects the Redis and the tenant of a command.
 type target struct {
 	sh                   *shell
-	url, tenant, context string // as the flags say; empty: as the surroundings say
+	url, tenant, context string // from the flags; empty: from the environment or the configuration
 }
 
-// targetFlags adds the flags that say where a command finds its engine.
+// targetFlags adds the flags that select the engine.
 func targetFlags(c *cobra.Command, sh *shell) *target {
 	t := &target{sh: sh}
 	f := c.Flags()
 	f.StringVar(&t.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://… or host:port")
-	f.StringVar(&t.tenant, "tenant", "", "act for the tenant of this `NAME`")
-	f.StringVar(&t.context, "context", "", "use the context of this `NAME` in the configuration (see 'flunq config')")
+	f.StringVar(&t.tenant, "tenant", "", "act for the tenant `NAME`")
+	f.StringVar(&t.context, "context", "", "use the context `NAME` of the configuration (see 'flunq config')")
 	if err := c.RegisterFlagCompletionFunc("context", completeContexts(sh)); err != nil {
-		panic(err) // the flag was not defined before: our mistake
+		panic(err) // the flag is defined above
 	}
 	return t
 }
 
-// remote is an engine that runs somewhere, as commands see it: its Redis.
+// remote is a connection to the Redis of an engine.
 type remote struct {
 	rdb    *redis.Client
 	store  *store.Store
@@ -45,7 +45,7 @@ type remote struct {
 	examines *inspect.Examiner
 }
 
-// examiner says what executions wait for, against what is there.
+// examiner returns an examiner of what executions wait for.
 func (r *remote) examiner() *inspect.Examiner {
 	if r.examines == nil {
 		r.examines = &inspect.Examiner{Store: r.store, Definitions: definitions.New(r.store, decide.Options{Version: version().Version})}
@@ -53,11 +53,11 @@ func (r *remote) examiner() *inspect.Examiner {
 	return r.examines
 }
 
-// close ends the connection.
+// close closes the connection.
 func (r *remote) close() { _ = r.rdb.Close() }
 
-// connect opens the Redis that the flags, the environment, the configuration or
-// a running `flunq dev` name, in this order.
+// connect opens the Redis selected by, in this order, the flags, the environment, the configuration
+// or a running flunq dev.
 func (t *target) connect(ctx context.Context) (*remote, error) {
 	silence()
 	p, err := t.resolve(ctx)
@@ -76,18 +76,18 @@ func (t *target) connect(ctx context.Context) (*remote, error) {
 	return &remote{rdb: rdb, store: store.New(rdb, store.Options{}), tenant: p.tenant.Value}, nil
 }
 
-// silence keeps go-redis from writing to stderr: what is wrong comes back as an error.
+// silence keeps go-redis from logging to stderr: its errors are returned and reported.
 func silence() { redis.SetLogger(silent{}) }
 
-// defaultRedis is the Redis that is meant where nobody says otherwise.
+// defaultRedis is the Redis that is used if none is selected.
 const defaultRedis = "redis://127.0.0.1:6379"
 
-// place is where an engine is, and who says so.
+// place is the address of an engine, with the source of each value.
 type place struct {
-	url, password, tenant, context source // their values are as they were given
+	url, password, tenant, context source // the values as they were given
 }
 
-// address is the URL with the password in it.
+// address returns the URL including the password.
 func (p place) address() string {
 	if p.password.Value == "" {
 		return p.url.Value
@@ -104,14 +104,14 @@ func (p place) address() string {
 	return scheme + "://" + user + ":" + strings.TrimPrefix(url.UserPassword("", p.password.Value).String(), ":") + "@" + rest
 }
 
-// hasPassword reports whether an address brings its own.
+// hasPassword reports whether an address contains a password.
 func hasPassword(address string) bool {
 	_, rest, _ := strings.Cut(address, "://")
 	at := strings.LastIndex(rest, "@")
 	return at >= 0 && strings.Contains(rest[:at], ":")
 }
 
-// chosen is the context that somebody chose, and how much that counts.
+// chosen is the selected context and the precedence of its selection.
 type chosen struct {
 	configContext
 
@@ -119,8 +119,8 @@ type chosen struct {
 	byFlag bool
 }
 
-// resolve finds out which Redis and which tenant are meant. A context that a flag
-// names counts as the flag does: more than the environment.
+// resolve determines the Redis and the tenant. A context selected by a flag takes precedence over
+// the environment, as the flags do.
 func (t *target) resolve(ctx context.Context) (place, error) {
 	file, err := readConfig(t.sh)
 	if err != nil {
@@ -154,7 +154,8 @@ func (t *target) variable(name string) source {
 	return source{Value: t.sh.Env(name), From: fromEnvironment(name)}
 }
 
-// pick is the first that says anything; what the context says stands at its rank.
+// pick returns the value of highest precedence; a value of the context has the precedence of its
+// selection.
 func (c chosen) pick(name string, flag, variable, said source) source {
 	ranked := []source{flag, variable}
 	if c.byFlag {
@@ -171,7 +172,7 @@ func (c chosen) pick(name string, flag, variable, said source) source {
 	return source{Name: name}
 }
 
-// choose finds the context that is meant, if any.
+// choose returns the selected context, if any.
 func (t *target) choose(file *configFile) (chosen, error) {
 	var c chosen
 	var name string
@@ -190,12 +191,12 @@ func (t *target) choose(file *configFile) (chosen, error) {
 	return c, err
 }
 
-// says is a value of the context with its place.
+// says returns a value of the context with its position.
 func (c chosen) says(v configText) source {
 	return source{Value: v.text, From: fmt.Sprintf("context %s in %s", c.name, v.place)}
 }
 
-// dev takes over what a running `flunq dev` has said of itself.
+// dev uses the address that a running flunq dev has published, if it answers.
 func (p *place) dev(ctx context.Context, sh *shell) {
 	state, ok := readDevState(sh)
 	if !ok || !state.answers(ctx) {
@@ -208,8 +209,8 @@ func (p *place) dev(ctx context.Context, sh *shell) {
 	}
 }
 
-// unlock finds the password, where the address has none. One of a context is only
-// sent to the Redis of that context, and a `flunq dev` has none.
+// unlock determines the password if the address has none. The password of a context is sent only to
+// the Redis of that context, and flunq dev needs none.
 func (t *target) unlock(p *place, c chosen, file *configFile) error {
 	p.password.Name = "redis-password"
 	variable := t.variable("REDIS_PASSWORD")
@@ -228,7 +229,7 @@ func (t *target) unlock(p *place, c chosen, file *configFile) error {
 	return nil
 }
 
-// completeContexts offers the names of contexts.
+// completeContexts completes names of contexts.
 func completeContexts(sh *shell) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		file, err := readConfig(sh)
@@ -243,5 +244,5 @@ func completeContexts(sh *shell) cobra.CompletionFunc {
 	}
 }
 
-// devPatience is how long a running `flunq dev` may take to answer.
+// devPatience is how long a running flunq dev may take to answer.
 const devPatience = 10 * time.Second

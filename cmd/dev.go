@@ -35,7 +35,7 @@ type developer struct {
 	state devState
 }
 
-// devPort is where `flunq dev` listens unless told otherwise.
+// devPort is the default port of flunq dev.
 const devPort = 6380
 
 func newDevCommand(sh *shell) *cobra.Command {
@@ -44,17 +44,14 @@ func newDevCommand(sh *shell) *cobra.Command {
 		Use:   "dev [FOLDER]",
 		Short: "Run an engine for development, with its own Redis",
 		Long: `Runs a whole engine in this process: an in-memory Redis on a loopback port, the
-worker, executor and timer services. The other commands find it by themselves.
+worker, executor and timer services. Other commands find it without configuration. The workflow documents of FOLDER (or a single one) are registered, and again when they
+change. Calls go out, even to this machine and its network, unless --mocks answers them.
 
-The workflow documents of FOLDER (or a single one) are registered, and again when
-they change. Calls go out to the world, to this machine and its network, too, unless
---mocks answers them.
+With --clock virtual the clock runs at real speed, and 'flunq clock advance 3d' moves it
+three days ahead at once: it stops at every timer on the way, so nothing is skipped.
 
-With --clock virtual the clock goes at real pace, and 'flunq clock advance 3d' lets
-three days pass in a moment: it stops at every timer on the way, so nothing is skipped.
-
-With --data what is in it is kept over restarts: it is saved every few seconds and at
-the end. Ctrl-C stops it.`,
+--data FILE keeps the data across restarts: it is saved every few seconds and at the end.
+Ctrl-C stops the engine.`,
 		Example: `  flunq dev workflows/
   flunq dev workflows/ --clock virtual --start 2026-01-01T00:00:00Z
   flunq dev order.yaml --mocks order.mocks.yaml --data dev.json --port 0`,
@@ -62,16 +59,16 @@ the end. Ctrl-C stops it.`,
 		Args:    atMostOne("folder"),
 	}
 	f := c.Flags()
-	f.IntVar(&d.port, "port", devPort, "listen for Redis clients on this `PORT` of 127.0.0.1; 0: any free port")
+	f.IntVar(&d.port, "port", devPort, "listen for Redis clients on `PORT` of 127.0.0.1; 0: any free port")
 	f.StringVar(&d.mocks, "mocks", "", "answer calls as `FILE` says, instead of real services")
 	f.StringVar(&d.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
-	f.StringVar(&d.tenant, "tenant", defaultTenant, "register the documents for the tenant of this `NAME`")
-	f.Var(d.clock, "clock", "real, or virtual: one that can be moved")
+	f.StringVar(&d.tenant, "tenant", defaultTenant, "register the documents for the tenant `NAME`")
+	f.Var(d.clock, "clock", "real, or virtual (can be advanced)")
 	f.StringVar(&d.start, "start", "", "start a virtual clock at `TIME` (RFC 3339; default: now)")
 	f.StringVar(&d.data, "data", "", "keep all data in `FILE` across restarts")
 	f.StringVar(&d.http, "http", "", "serve health checks and metrics on `ADDRESS` (default: none)")
-	f.StringVar(&d.keep, "keep-finished", "", "remove executions this `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
-	f.StringVar(&d.log, "log-level", "", "log the services at this `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
+	f.StringVar(&d.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
+	f.StringVar(&d.log, "log-level", "", "log the services at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
 	offer(c, "clock", d.clock)
 	offer(c, "log-level", newChoice("debug", "info", "warn", "error"))
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -82,7 +79,7 @@ the end. Ctrl-C stops it.`,
 	return c
 }
 
-// atMostOne wants one argument, which is called what, or none.
+// atMostOne accepts one argument, described by what, or none.
 func atMostOne(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -120,7 +117,7 @@ func (d *developer) run(ctx context.Context, args []string) error {
 	return d.live(ctx, opts, log, docs)
 }
 
-// options are the engine's, without its way to the world.
+// options returns the options of the engine, without its transport.
 func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog.Logger, err error) {
 	if err := store.CheckTenant(d.tenant); err != nil {
 		return opts, nil, fail(exitMisuse, fmt.Errorf("--tenant: %w", err))
@@ -150,7 +147,7 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	opts.Retention = d.set.retention()
 	opts.Calls = localLimits()
 	for _, r := range []*engine.Reading{&opts.Worker, &opts.Executor, &opts.Timer} {
-		r.Block = min(r.Block, stopsAfter) // stopping waits for the reads
+		r.Block = min(r.Block, stopsAfter) // stopping waits for blocked reads
 	}
 	if d.secrets != "" {
 		opts.Secrets, err = readSecrets(ctx, d.sh, d.secrets)
@@ -158,10 +155,10 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	return opts, d.shortLog(), err
 }
 
-// stopsAfter is how long a read may keep the process from stopping.
+// stopsAfter is how long a blocked read may delay stopping.
 const stopsAfter = 250 * time.Millisecond
 
-// shortLog is a log for somebody who looks on: of the time it has what a day needs.
+// shortLog returns a log for an interactive terminal: its times have no date.
 func (d *developer) shortLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(d.sh.Err, &slog.HandlerOptions{
 		Level: d.set.LogLevel,
@@ -211,7 +208,7 @@ func (d *developer) open(ctx context.Context) error {
 	return nil
 }
 
-// transport is how calls go out.
+// transport returns how calls go out.
 func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
 	var cfg sim.Config
 	if err := (&runner{sh: d.sh, mocks: d.mocks}).readMocks(ctx, &cfg); err != nil {
@@ -227,11 +224,12 @@ func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
 }
 
 const (
-	lookEvery = 500 * time.Millisecond // for changed documents
+	lookEvery = 500 * time.Millisecond // the interval of checks for changed documents
 	saveEvery = 3 * time.Second
 )
 
-// live runs the services, keeps documents and data in step, and ends in order.
+// live runs the services, registers changed documents, saves the data, and stops everything in
+// order.
 func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Logger, docs *documents) (err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -262,7 +260,7 @@ func (d *developer) startServices(ctx context.Context, rdb *redis.Client, opts e
 	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, http: d.http, given: d.http != ""})
 }
 
-// announce says where it listens, to people and to the other commands.
+// announce prints the address, and publishes it for other commands.
 func (d *developer) announce() {
 	c := d.redis.Clock()
 	d.state = devState{URL: d.redis.URL(), PID: os.Getpid(), Started: c.Started, Clock: c.Mode, Tenant: d.tenant}
@@ -285,7 +283,7 @@ func (d *developer) announce() {
 	}
 }
 
-// save keeps what has changed; at the end, the time too.
+// save writes changed data to the file; at the end, it also writes the time.
 func (d *developer) save(ctx context.Context, end bool) error {
 	if end {
 		return d.redis.SaveAll(context.WithoutCancel(ctx))

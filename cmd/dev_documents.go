@@ -17,18 +17,18 @@ import (
 type documents struct {
 	sh     *shell
 	store  *store.Store
-	folder string // or a single file; "": there is none
+	folder string // or a single file; "" if there is none
 	tenant string
 
-	seen  string            // when the folder was last read: its files with their sizes and times
-	texts map[string]string // of the documents, by file
-	whose map[string]string // file by workflow and version
+	seen  string            // the files at the last check, with their sizes and times
+	texts map[string]string // the text of each document, by file
+	whose map[string]string // the file of each workflow and version
 
-	secrets map[string]any // that the engine has
-	from    string         // the file that they come from, "" if there is none
+	secrets map[string]any // of the engine
+	from    string         // the file of the secrets, "" if there is none
 }
 
-// look registers what has changed since it last looked.
+// look registers the documents that have changed since the last check.
 func (d *documents) look(ctx context.Context) {
 	if d.folder == "" || ctx.Err() != nil {
 		return
@@ -64,13 +64,13 @@ func (d *documents) look(ctx context.Context) {
 	d.texts = texts
 }
 
-// signature changes when a file does that may be a document.
+// signature returns a text that changes when a file that may be a document changes.
 func (d *documents) signature() string {
 	var b strings.Builder
-	b.WriteString("at\n") // never the same as before the first look
+	b.WriteString("at\n") // differs from the initial signature
 	_ = filepath.WalkDir(d.folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // what cannot be read now is told when it is read
+			return nil //nolint:nilerr // an unreadable file is reported when it is read
 		}
 		if entry.IsDir() && path != d.folder && strings.HasPrefix(entry.Name(), ".") {
 			return fs.SkipDir
@@ -90,8 +90,7 @@ func (d *documents) signature() string {
 	return b.String()
 }
 
-// register makes a document known under its name and version, or shows what is
-// wrong with it.
+// register registers a document under its name and version, or shows its mistakes.
 func (d *documents) register(ctx context.Context, file string, text []byte) {
 	def, warnings, err := dsl.Parse(file, text)
 	if err != nil {

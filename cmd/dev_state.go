@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/cmd/dev"
 )
 
-// devState is what a running `flunq dev` says of itself, for the other commands.
+// devState is what a running flunq dev publishes for other commands.
 type devState struct {
 	URL     string    `json:"redis_url"`
 	PID     int       `json:"pid"`
@@ -24,7 +24,7 @@ type devState struct {
 	Tenant  string    `json:"tenant"`
 }
 
-// devStatePath is where it says that.
+// devStatePath returns the path of the published state.
 func devStatePath(sh *shell) string {
 	if folder := sh.Env("FLUNQ_STATE"); folder != "" {
 		return filepath.Join(folder, "dev.json")
@@ -37,7 +37,7 @@ func devStatePath(sh *shell) string {
 	return filepath.Join(sh.Env("HOME"), ".local", "state", "flunq", "dev.json")
 }
 
-// readDevState finds the last `flunq dev` that was started; it may be gone.
+// readDevState reads the state of the flunq dev that was started last; that process may have ended.
 func readDevState(sh *shell) (devState, bool) {
 	text, err := os.ReadFile(devStatePath(sh))
 	if err != nil {
@@ -50,8 +50,8 @@ func readDevState(sh *shell) (devState, bool) {
 	return s, true
 }
 
-// answers reports whether that `flunq dev` is there still. Another program on its
-// port does not know its command.
+// answers reports whether that flunq dev is still running. Another program on its port does not
+// know the command.
 func (s devState) answers(ctx context.Context) bool {
 	at, err := url.Parse(s.URL)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s devState) answers(ctx context.Context) bool {
 	return err == nil && strings.HasPrefix(reply, "$")
 }
 
-// write puts the state where the other commands look for it.
+// write publishes the state.
 func (s devState) write(sh *shell) error {
 	path := devStatePath(sh)
 	text, err := json.Marshal(s)
@@ -87,14 +87,14 @@ func (s devState) write(sh *shell) error {
 	return nil
 }
 
-// remove takes the state back, unless it is another's by now.
+// remove removes the state, unless another process has published its own since.
 func (s devState) remove(sh *shell) {
 	if now, ok := readDevState(sh); ok && now.PID == s.PID && now.URL == s.URL {
-		_ = os.Remove(devStatePath(sh)) // a stale one is passed over
+		_ = os.Remove(devStatePath(sh)) // a stale file is ignored
 	}
 }
 
-// replaceFile writes a file all or nothing, with the rights of the one before.
+// replaceFile writes a file atomically and keeps the permissions of the old one.
 func replaceFile(path string, text []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

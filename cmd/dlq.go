@@ -17,8 +17,8 @@ func newDeadLettersCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dlq",
 		Short: "List, replay and drop dead letters",
-		Long: `Dead letters are events that a service gave up: nobody could read them, or handling them
-failed too often. They stay until somebody brings them back or drops them.`,
+		Long: `Dead letters are events that no service could handle: they could not be read, or handling
+them failed too often. They are kept until an operator replays or drops them.`,
 		Example: `  flunq dlq ls --since 1h
   flunq dlq replay --all --service executor-service --rate 10/s
   flunq dlq replay --all --simulate --workflow v2.yaml --mocks order.mocks.yaml`,
@@ -35,11 +35,11 @@ func newDeadLettersListCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls",
 		Short: "List dead letters, the newest first",
-		Long: `Lists the dead letters of a tenant, the newest first.
+		Long: `Lists the dead letters of a tenant, newest first.
 
-Where flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), the dead
-letters in there are listed too, with the stream in their id. A few thousand keys are
-looked at for such streams, and 10,000 events of each; with --other-streams all are.`,
+Where flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), dead letters in these are listed too, with the stream in their id. The search ends after a
+few thousand keys, and after 10,000 events of each stream; --other-streams searches
+everything.`,
 		Example: `  flunq dlq ls --since 1h --reason timeout
   flunq dlq ls --all-tenants -o wide
   flunq dlq ls --execution order-7 -o jsonl | jq -r .reason`,
@@ -50,7 +50,7 @@ looked at for such streams, and 10,000 events of each; with --other-streams all 
 	l.format = listFlag(c)
 	l.filter = deadLetterFlags(c)
 	c.Flags().IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
-	c.Flags().StringVar(&l.after, "after", "", "start after the dead letter with this `ID`")
+	c.Flags().StringVar(&l.after, "after", "", "continue after the dead letter `ID`")
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
 	return c
 }
@@ -99,7 +99,7 @@ func (l *deadLetterListing) run(ctx context.Context) error {
 	return nil
 }
 
-// deadLetterRow is a dead letter as it is shown.
+// deadLetterRow is a dead letter in a listing.
 type deadLetterRow struct {
 	ID        string     `json:"id"`
 	Tenant    string     `json:"tenant"`
@@ -115,7 +115,7 @@ type deadLetterRow struct {
 	Workflow  string     `json:"workflow,omitempty"`
 	Execution string     `json:"execution,omitempty"`
 	Task      string     `json:"task,omitempty"`
-	Problem   string     `json:"problem,omitempty"` // why it cannot be brought back
+	Problem   string     `json:"problem,omitempty"` // why it cannot be replayed
 }
 
 func deadLetterRowOf(r *remote, l store.DeadLetter, now time.Time) deadLetterRow {

@@ -12,29 +12,29 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// deadLetterFilter says which dead letters are meant.
+// deadLetterFilter selects dead letters.
 type deadLetterFilter struct {
 	service, reason, workflow, execution, age, since string
 	everyone, others                                 bool
 }
 
-// deadLetterFlags adds the flags that say so.
+// deadLetterFlags adds the flags of the filter.
 func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
 	var w deadLetterFilter
 	f := c.Flags()
-	f.StringVar(&w.service, "service", "", "only those that the service of this `NAME` gave up")
-	f.StringVar(&w.reason, "reason", "", "only those with this `TEXT` in their reason")
-	f.StringVar(&w.workflow, "workflow", "", "only those of the workflow of this `NAME`, namespace.name")
-	f.StringVar(&w.execution, "execution", "", "only those of the execution of this `ID`")
-	f.StringVar(&w.age, "age", "", "only those that died longer ago than this `DURATION` (1h, P1D)")
-	f.StringVar(&w.since, "since", "", "only those that died within this `DURATION`, or since this time (RFC 3339)")
+	f.StringVar(&w.service, "service", "", "only those from the service `NAME`")
+	f.StringVar(&w.reason, "reason", "", "only those whose reason contains `TEXT`")
+	f.StringVar(&w.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
+	f.StringVar(&w.execution, "execution", "", "only those of the execution `ID`")
+	f.StringVar(&w.age, "age", "", "only those older than `DURATION` (1h, P1D)")
+	f.StringVar(&w.since, "since", "", "only those of the last `DURATION`, or since a time (RFC 3339)")
 	f.BoolVarP(&w.everyone, "all-tenants", "A", false, "include all tenants")
-	f.BoolVar(&w.others, "other-streams", false, "look at every key for streams of workflows, and at all events there")
+	f.BoolVar(&w.others, "other-streams", false, "search every key for streams of workflows, and all their events")
 	offer(c, "service", newChoice(store.WorkerGroup, store.ExecutorGroup, store.TimerGroup))
 	return &w
 }
 
-// passes reports whether a letter is meant, but for when it died.
+// passes reports whether a dead letter is selected, except by its time.
 func (w *deadLetterFilter) passes(l store.DeadLetter) bool {
 	return (w.service == "" || strings.TrimSuffix(w.service, "-service") == strings.TrimSuffix(l.Service, "-service")) &&
 		strings.Contains(strings.ToLower(l.Reason), strings.ToLower(w.reason)) &&
@@ -42,7 +42,7 @@ func (w *deadLetterFilter) passes(l store.DeadLetter) bool {
 		(w.execution == "" || w.execution == l.Event.Execution)
 }
 
-// span are the ids between which the letters are that died when the flags say.
+// span returns the range of ids of the dead letters selected by time.
 func (w *deadLetterFilter) span(now time.Time) (from, to string, err error) {
 	if w.age != "" {
 		at, err := ago(now, w.age)
@@ -61,11 +61,11 @@ func (w *deadLetterFilter) span(now time.Time) (from, to string, err error) {
 	return from, to, nil
 }
 
-// deadLetterSource is a stream that holds dead letters.
+// deadLetterSource is a stream that contains dead letters.
 type deadLetterSource struct{ tenant, stream string }
 
-// sources are the streams with the letters that are meant, and how many entries
-// of those of another key scheme are looked at.
+// sources returns the streams that can contain selected dead letters, and the maximum number of
+// entries to search in streams of the other key scheme.
 func (w *deadLetterFilter) sources(ctx context.Context, r *remote) (sources []deadLetterSource, entries int, err error) {
 	tenants, pattern := []string{r.tenant}, r.tenant
 	if w.everyone {
@@ -84,8 +84,8 @@ func (w *deadLetterFilter) sources(ctx context.Context, r *remote) (sources []de
 	return sources, entries, err
 }
 
-// deadLetterRef is what a letter is called on the command line: its id in the dead
-// letters of the tenant, behind the name of another tenant or of a stream.
+// deadLetterRef returns the name of a dead letter on the command line: its id, prefixed with the
+// tenant if that is not the command's, or with its stream.
 func deadLetterRef(r *remote, l store.DeadLetter) string {
 	switch {
 	case strings.Contains(l.Stream, ":workflow:"):
@@ -97,7 +97,7 @@ func deadLetterRef(r *remote, l store.DeadLetter) string {
 	}
 }
 
-// sourceOf takes apart what a letter is called.
+// sourceOf parses a name made by deadLetterRef.
 func sourceOf(r *remote, ref string) (source deadLetterSource, id string) {
 	at := strings.LastIndex(ref, "/")
 	if at < 0 {
@@ -110,14 +110,14 @@ func sourceOf(r *remote, ref string) (source deadLetterSource, id string) {
 	return deadLetterSource{tenant: place}, id
 }
 
-// findDeadLetter finds a letter by what it is called.
+// findDeadLetter finds a dead letter by the name that deadLetterRef gives it.
 func findDeadLetter(ctx context.Context, r *remote, ref string) (store.DeadLetter, error) {
 	source, id := sourceOf(r, ref)
 	l, err := r.store.Letter(ctx, source.tenant, source.stream, id)
 	return l, badID(err)
 }
 
-// newest are the letters behind one, up to one more than limit, the newest first.
+// newest returns the selected dead letters after a given one, newest first, and at most limit+1.
 func (w *deadLetterFilter) newest(ctx context.Context, r *remote, now time.Time, after string, limit int) ([]store.DeadLetter, error) {
 	from, to, err := w.span(now)
 	if err != nil {
@@ -154,7 +154,7 @@ func (w *deadLetterFilter) newest(ctx context.Context, r *remote, now time.Time,
 	return found, nil
 }
 
-// deadLetterAfter is the place in a list of letters that an id says.
+// deadLetterAfter returns the position in a listing that an id stands for.
 func deadLetterAfter(r *remote, after string) (store.DeadLetter, error) {
 	source, id := sourceOf(r, after)
 	if strings.Trim(id, "0123456789-") != "" {
@@ -163,7 +163,7 @@ func deadLetterAfter(r *remote, after string) (store.DeadLetter, error) {
 	return store.DeadLetter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
 }
 
-// byAge sorts letters, the newest first.
+// byAge sorts dead letters, newest first.
 func byAge(a, b store.DeadLetter) int {
 	if newerFirst(a, b) {
 		return -1
@@ -171,7 +171,7 @@ func byAge(a, b store.DeadLetter) int {
 	return 1
 }
 
-// newerFirst is the order of a list of letters.
+// newerFirst reports whether a comes before b in a listing.
 func newerFirst(a, b store.DeadLetter) bool {
 	if a.ID != b.ID {
 		return earlierID(b.ID, a.ID)
@@ -179,7 +179,7 @@ func newerFirst(a, b store.DeadLetter) bool {
 	return placeOf(a) < placeOf(b)
 }
 
-// placeOf tells letters of one id apart.
+// placeOf distinguishes dead letters with the same id.
 func placeOf(l store.DeadLetter) string {
 	if strings.Contains(l.Stream, ":workflow:") {
 		return l.Stream
@@ -187,7 +187,7 @@ func placeOf(l store.DeadLetter) string {
 	return l.Tenant
 }
 
-// firstID is the earlier of two ids; "" is the end of all.
+// firstID returns the earlier of two ids; "" stands for the end.
 func firstID(a, b string) string {
 	if a == "" || b != "" && earlierID(b, a) {
 		return b
@@ -195,8 +195,8 @@ func firstID(a, b string) string {
 	return a
 }
 
-// earlierID compares ids of entries; one without a number behind the dash is
-// the last one of its millisecond.
+// earlierID reports whether a is earlier than b. An id without a sequence number is the last one of
+// its millisecond.
 func earlierID(a, b string) bool {
 	aTime, aNumber, _ := strings.Cut(a, "-")
 	bTime, bNumber, _ := strings.Cut(b, "-")
@@ -206,11 +206,11 @@ func earlierID(a, b string) bool {
 	return aNumber != bNumber && aNumber != "" && (bNumber == "" || shorter(aNumber, bNumber))
 }
 
-// shorter compares numbers without reading them.
+// shorter compares decimal numbers without parsing them.
 func shorter(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
 
-// each shows the letters of a stream that are meant to f, until it has enough.
-// Of a stream of another key scheme so many entries are looked at.
+// each calls f with the selected dead letters of a stream until f has enough. In a stream of the
+// other key scheme it reads a limited number of entries.
 func (w *deadLetterFilter) each(ctx context.Context, r *remote, q store.DeadLetterQuery, entries int, f func(store.DeadLetter) bool) error {
 	for q.Count = 200; ; {
 		deadLetters, next, err := r.store.DeadLetters(ctx, q)

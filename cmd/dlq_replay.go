@@ -15,14 +15,14 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// deadLetterChange is one run of a command that brings letters back or drops them.
+// deadLetterChange is one run of a command that replays or drops dead letters.
 type deadLetterChange struct {
 	sh      *shell
 	target  *target
 	format  *choice
 	consent *consent
 	filter  *deadLetterFilter
-	trial   *deadLetterTrial // instead of a change, if it has a workflow
+	trial   *deadLetterTrial // simulates instead of changing, if it has a workflow
 	verb    string
 	all     bool
 	limit   int
@@ -31,7 +31,7 @@ type deadLetterChange struct {
 	do func(ctx context.Context, r *remote, l store.DeadLetter) (bool, error)
 }
 
-// changedDeadLetter is what became of a letter, for programs.
+// changedDeadLetter is the result for one dead letter, in the JSON output.
 type changedDeadLetter struct {
 	deadLetterRow
 
@@ -39,13 +39,13 @@ type changedDeadLetter struct {
 	Done   bool   `json:"done"`
 }
 
-// flags adds what such commands have in common.
+// flags adds the flags that these commands share.
 func (t *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
 	t.target = targetFlags(c, t.sh)
 	t.format = outputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
 	t.consent = consentFlags(c)
 	t.filter = deadLetterFlags(c)
-	c.Flags().BoolVar(&t.all, "all", false, "all dead letters that match the other flags, the oldest first")
+	c.Flags().BoolVar(&t.all, "all", false, "take all dead letters that match the other flags, oldest first")
 	c.Flags().IntVar(&t.limit, "limit", 0, "process at most `N`; 0: all")
 	c.ValidArgsFunction = completeDeadLetters(t.target)
 	c.Args = t.arguments
@@ -53,7 +53,7 @@ func (t *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// arguments wants either letters or --all.
+// arguments requires either ids or --all.
 func (t *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 	w, document := t.filter, ""
 	if t.trial != nil {
@@ -86,21 +86,20 @@ func newDeadLettersReplayCommand(sh *shell) *cobra.Command {
 	t.do = func(ctx context.Context, r *remote, l store.DeadLetter) (bool, error) { return r.store.Replay(ctx, l) }
 	c := t.flags(&cobra.Command{
 		Use:   "replay ID…|--all",
-		Short: "Replay dead letters into their stream",
-		Long: `Puts the event of a letter back into the stream that it came from, byte for byte, and
-takes the letter away, both or neither: whoever replays the same letter at the same
-time finds it gone. An event that dies again says how often it was replayed.
+		Short: "Put dead letters back into their stream",
+		Long: `Puts the event of a dead letter back into the stream it came from, byte for byte, and
+removes the dead letter; both or neither. Two operators cannot replay the same one twice.
+If the event becomes a dead letter again, that one tells how often it was replayed.
 
-With --simulate nothing is replayed. For each letter of an execution its workflow runs
-in the simulator as the document --workflow has it, with the input that the execution began with;
-what would not complete ends the command with 4. Calls are answered by --mocks, and
-refused otherwise.`,
+With --simulate nothing is replayed. For each dead letter of an execution, the document
+of --workflow runs in the simulator with the execution's input. The exit code is 4 if one
+would not complete. --mocks answers calls; other calls are refused.`,
 		Example: `  flunq dlq replay 1767225600000-0
   flunq dlq replay --all --service executor-service --since 1h --dry-run
   flunq dlq replay --all --rate 10/s --limit 1000
   flunq dlq replay --all --simulate --workflow v2.yaml --mocks order.mocks.yaml`,
 	})
-	c.Flags().StringVar(&t.rate, "rate", "", "replay at this `RATE` at most: 10/s, 100/m")
+	c.Flags().StringVar(&t.rate, "rate", "", "replay at most at `RATE`: 10/s, 100/m")
 	t.trial.flags(c)
 	return c
 }
@@ -114,7 +113,7 @@ func newDeadLettersDropCommand(sh *shell) *cobra.Command {
 	return t.flags(&cobra.Command{
 		Use:   "drop ID…|--all",
 		Short: "Drop dead letters",
-		Long:  `Throws dead letters away. They cannot be brought back any more.`,
+		Long:  `Deletes dead letters. This cannot be undone.`,
 		Example: `  flunq dlq drop 1767225600000-0
   flunq dlq drop --all --age P30D --dry-run
   flunq dlq drop --all --age P30D --yes`,
@@ -162,7 +161,7 @@ func (t *deadLetterChange) run(ctx context.Context, refs []string) error {
 	return errors.Join(t.print(rows, false), err)
 }
 
-// agreed asks before something is lost, or before much is done at once.
+// agreed asks for confirmation before dead letters are dropped, or many are changed at once.
 func (t *deadLetterChange) agreed(ctx context.Context, rows []changedDeadLetter) error {
 	if t.verb == "replay" || len(rows) == 0 {
 		return nil
@@ -171,7 +170,7 @@ func (t *deadLetterChange) agreed(ctx context.Context, rows []changedDeadLetter)
 	return t.consent.given(ctx, t.sh, t.format, "dlq "+t.verb)
 }
 
-// chosen are the letters that the command is about.
+// chosen returns the dead letters that the arguments and flags select.
 func (t *deadLetterChange) chosen(ctx context.Context, r *remote, now time.Time, refs []string) ([]store.DeadLetter, error) {
 	if t.all {
 		return t.filter.oldest(ctx, r, now, t.limit)
@@ -192,7 +191,7 @@ func (t *deadLetterChange) chosen(ctx context.Context, r *remote, now time.Time,
 	return found, errors.Join(wrong...)
 }
 
-// oldest are the letters that are meant, the oldest first, up to limit of them.
+// oldest returns the selected dead letters, oldest first, up to limit.
 func (w *deadLetterFilter) oldest(ctx context.Context, r *remote, now time.Time, limit int) ([]store.DeadLetter, error) {
 	from, to, err := w.span(now)
 	if err != nil {
@@ -216,7 +215,7 @@ func (w *deadLetterFilter) oldest(ctx context.Context, r *remote, now time.Time,
 	return found, nil
 }
 
-// pauseOf is the time between two letters at a rate.
+// pauseOf returns the time between two replays at a rate.
 func pauseOf(rate string) (time.Duration, error) {
 	if rate == "" {
 		return 0, nil
@@ -230,8 +229,7 @@ func pauseOf(rate string) (time.Duration, error) {
 	return time.Duration(float64(per) / n), nil
 }
 
-// apply changes one letter after the other. What is wrong with one does not keep
-// the others.
+// apply changes the dead letters one by one, and continues after errors.
 func (t *deadLetterChange) apply(ctx context.Context, r *remote, deadLetters []store.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
 	var wrong []error
 	for i, l := range deadLetters {
@@ -286,7 +284,7 @@ func (t *deadLetterChange) print(rows []changedDeadLetter, dry bool) error {
 	return nil
 }
 
-// parseWorkflow reads and checks a document; its mistakes are shown.
+// parseWorkflow reads and checks a document, and shows its mistakes.
 func parseWorkflow(ctx context.Context, sh *shell, file string) (*dsl.Definition, error) {
 	text, err := readWorkflow(ctx, sh, file)
 	if err != nil {

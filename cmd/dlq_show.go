@@ -23,9 +23,9 @@ import (
 func newDeadLetterShowCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show one dead letter with all that is in it",
-		Long: `Shows a dead letter: why and when it died, the event with its payload, and whether
-bringing it back can change anything.`,
+		Short: "Show one dead letter in full",
+		Long: `Shows a dead letter: why and when the service gave up, the event with its payload, and
+whether a replay can succeed.`,
 		Example: `  flunq dlq show 1767225600000-0
   flunq dlq show 1767225600000-0 -o json | jq .payload`,
 		Args: oneArgument("dead letter"),
@@ -37,7 +37,7 @@ bringing it back can change anything.`,
 	return c
 }
 
-// deadLetterPage is all that is known of a dead letter.
+// deadLetterPage is a dead letter in full, as dlq show prints it.
 type deadLetterPage struct {
 	deadLetterRow
 
@@ -47,9 +47,9 @@ type deadLetterPage struct {
 	SourceID        string            `json:"source_id,omitempty"`
 	ExecutionStatus string            `json:"execution_status,omitempty"`
 	Advice          string            `json:"advice"`
-	Payload         json.RawMessage   `json:"payload,omitempty"` // as JSON, if it is …
-	Text            string            `json:"text,omitempty"`    // … and as text, if not
-	Fields          map[string]string `json:"fields,omitempty"`  // all others of the event
+	Payload         json.RawMessage   `json:"payload,omitempty"` // the payload, if it is JSON …
+	Text            string            `json:"text,omitempty"`    // … or as text, if not
+	Fields          map[string]string `json:"fields,omitempty"`  // all other fields of the event
 }
 
 func showDeadLetter(ctx context.Context, t *target, format *choice, ref string) error {
@@ -99,7 +99,7 @@ func deadLetterPageOf(l store.DeadLetter, row deadLetterRow, status string) dead
 	return page
 }
 
-// advice is what can be done about a letter.
+// advice tells what an operator can do about a dead letter.
 func advice(l store.DeadLetter, status, ref string) string {
 	switch {
 	case l.Err != nil:
@@ -161,7 +161,7 @@ func (p deadLetterPage) write(sh *shell) {
 	}
 }
 
-// indented is JSON for people; its texts and numbers stay as they are written.
+// indented formats JSON for people; strings and numbers keep their spelling.
 func indented(text json.RawMessage) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
@@ -187,7 +187,7 @@ func instant(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// ago reads a duration before now, or a moment.
+// ago parses a duration before now, or a time.
 func ago(now time.Time, text string) (time.Time, error) {
 	d, err := dsl.ParseDuration(text)
 	if err != nil {
@@ -199,7 +199,7 @@ func ago(now time.Time, text string) (time.Time, error) {
 	return now.Add(-d.From(now).Sub(now)), nil
 }
 
-// completeDeadLetters offers the ids of the newest dead letters.
+// completeDeadLetters completes the ids of the newest dead letters.
 func completeDeadLetters(t *target) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completionTime)

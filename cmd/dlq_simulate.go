@@ -17,17 +17,16 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// deadLetterTrial tries in the simulator what would become of the executions of dead
-// letters with another workflow.
+// deadLetterTrial simulates the executions of dead letters with another document.
 type deadLetterTrial struct {
 	sh         *shell
 	simulate   bool
-	simulation runner // that what the flags name is read for
+	simulation runner // reuses the flags and files of run
 	workflow   *dsl.Definition
 	verdicts   map[string]deadLetterVerdict
 }
 
-// deadLetterVerdict is what would become of a letter's execution.
+// deadLetterVerdict is the result of simulating the execution of a dead letter.
 type deadLetterVerdict struct {
 	ID        string          `json:"id"`
 	Execution string          `json:"execution,omitempty"`
@@ -39,15 +38,15 @@ type deadLetterVerdict struct {
 func (t *deadLetterTrial) flags(c *cobra.Command) {
 	t.simulation.sh = t.sh
 	f := c.Flags()
-	f.Lookup("workflow").Usage += "; with --simulate: FILE with the document to simulate"
-	f.BoolVar(&t.simulate, "simulate", false, "replay nothing, and see what the workflow of --workflow would make of it")
+	f.Lookup("workflow").Usage += "; with --simulate: the FILE of the document to simulate"
+	f.BoolVar(&t.simulate, "simulate", false, "replay nothing; simulate the document of --workflow instead")
 	f.StringVar(&t.simulation.mocks, "mocks", "", "with --simulate: answer calls and send events as `FILE` says")
-	f.StringVar(&t.simulation.input, "input", "", "with --simulate: input in place of the execution's own: JSON, @FILE or -")
+	f.StringVar(&t.simulation.input, "input", "", "with --simulate: input instead of the execution's own: JSON, @FILE or -")
 	f.StringVar(&t.simulation.secrets, "secrets", "", "with --simulate: read the secrets, a map by name, from `FILE`")
-	f.StringArrayVar(&t.simulation.with, "with", nil, "with --simulate: add the workflow in `FILE`, which this one runs (repeatable)")
+	f.StringArrayVar(&t.simulation.with, "with", nil, "with --simulate: add the workflow in `FILE` that this one runs (repeatable)")
 }
 
-// check says what does not go together; w.workflow is a document here.
+// check refuses flags that do not go together; here w.workflow is a document.
 func (t *deadLetterTrial) check(w *deadLetterFilter) error {
 	given := t.simulation.mocks+t.simulation.input+t.simulation.secrets != "" || len(t.simulation.with) > 0
 	switch {
@@ -60,7 +59,7 @@ func (t *deadLetterTrial) check(w *deadLetterFilter) error {
 	}
 }
 
-// begin reads the document, whose letters only are meant from then on.
+// begin reads the document and selects only the dead letters of its workflow.
 func (t *deadLetterTrial) begin(ctx context.Context, w *deadLetterFilter) (err error) {
 	if t.workflow, err = parseWorkflow(ctx, t.sh, w.workflow); err == nil {
 		w.workflow = t.workflow.ID()
@@ -68,7 +67,7 @@ func (t *deadLetterTrial) begin(ctx context.Context, w *deadLetterFilter) (err e
 	return err
 }
 
-// run tries each letter and shows the verdicts.
+// run simulates each dead letter and prints the verdicts.
 func (t *deadLetterTrial) run(ctx context.Context, r *remote, deadLetters []store.DeadLetter, format *choice) error {
 	cfg, err := t.config(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (t *deadLetterTrial) run(ctx context.Context, r *remote, deadLetters []stor
 	return nil
 }
 
-// config reads what the simulations have in common.
+// config reads what all the simulations share.
 func (t *deadLetterTrial) config(ctx context.Context) (sim.Config, error) {
 	cfg := sim.Config{Seed: 1, Version: version().Version, MaxTasks: trialTasks}
 	cfg.Definition = t.workflow
@@ -109,15 +108,15 @@ func (t *deadLetterTrial) config(ctx context.Context) (sim.Config, error) {
 		}
 	}
 	if cfg.Mocks == nil {
-		cfg.Mocks = &mock.Set{} // so that no call goes out
+		cfg.Mocks = &mock.Set{} // no call goes out
 	}
 	return cfg, nil
 }
 
-// trialTasks is when a workflow is taken to run for ever.
+// trialTasks is the number of tasks after which a workflow counts as endless.
 const trialTasks = 200_000
 
-// What would become of a letter's execution.
+// The results of a simulation.
 const (
 	wouldComplete = "complete"
 	wouldFault    = "fault"
@@ -126,7 +125,7 @@ const (
 	wouldUnknown  = "unknown"
 )
 
-// verdict tries the execution of a letter, once for all of its letters.
+// verdict simulates the execution of a dead letter, once for all dead letters of that execution.
 func (t *deadLetterTrial) verdict(ctx context.Context, r *remote, l store.DeadLetter, cfg sim.Config) (deadLetterVerdict, error) {
 	id := l.Event.Execution
 	if id == "" {
@@ -147,7 +146,7 @@ func (t *deadLetterTrial) verdict(ctx context.Context, r *remote, l store.DeadLe
 	}
 	cfg.ID, cfg.Tenant = id, l.Tenant
 	if store.CheckExecution(id) != nil {
-		cfg.ID = "" // a child's
+		cfg.ID = "" // that of a child execution
 	}
 	result, err := sim.Run(ctx, cfg)
 	if err != nil {
@@ -159,7 +158,7 @@ func (t *deadLetterTrial) verdict(ctx context.Context, r *remote, l store.DeadLe
 	return v, ctx.Err()
 }
 
-// firstInput is what an execution began with.
+// firstInput returns the input that an execution began with.
 func firstInput(ctx context.Context, r *remote, tenant, id string) (json.RawMessage, error) {
 	entries, err := r.store.History(ctx, tenant, id, 0, 1)
 	if err != nil {
@@ -217,7 +216,7 @@ func (t *deadLetterTrial) print(rows []deadLetterVerdict, format *choice) error 
 	}.print(t.sh, format, rows)
 }
 
-// line is a verdict for people.
+// line formats a verdict for people.
 func (v deadLetterVerdict) line() string {
 	text := v.ID
 	if v.Execution != "" {

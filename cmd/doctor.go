@@ -13,13 +13,13 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// health is what doctor thinks of something.
+// health is the verdict of a check.
 type health string
 
-// The verdicts, from the best to the worst.
+// The verdicts, from best to worst.
 const (
 	isFine     health = "ok"
-	isUnknown  health = "unknown" // it cannot be told
+	isUnknown  health = "unknown" // the check was not possible
 	isDoubtful health = "warn"
 	isBad      health = "bad"
 )
@@ -30,16 +30,16 @@ type finding struct {
 	State    health   `json:"state"`
 	Tenant   string   `json:"tenant,omitempty"`
 	Text     string   `json:"text"`
-	Remedy   string   `json:"remedy,omitempty"` // what to do, where something is to be done
+	Remedy   string   `json:"remedy,omitempty"` // the suggested fix, if there is a problem
 	Examples []string `json:"examples,omitempty"`
 
-	number, bytes int64 // of the finished executions that it is about
+	number, bytes int64 // of the finished executions that it concerns
 }
 
-// diagnosis is what doctor says.
+// diagnosis is the output of doctor.
 type diagnosis struct {
 	Redis    string    `json:"redis"` // without its password
-	From     string    `json:"from"`  // who says that this Redis is meant
+	From     string    `json:"from"`  // the source of the address
 	Tenants  []string  `json:"tenants"`
 	State    health    `json:"state"` // the worst of the findings
 	Findings []finding `json:"findings"`
@@ -49,17 +49,18 @@ func newDoctorCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Diagnose this Redis and suggest fixes",
-		Long: `Checks the Redis, what it holds, the processes that run the services and the settings
-of this installation, and suggests a fix for each problem. It changes nothing.
+		Long: `Checks Redis, its contents, the processes that run the services and the settings of this
+installation, and suggests a fix for each problem. It changes nothing.
 
-Processes register in Redis and send a heartbeat every 10 seconds. One that is stopped
-signs off at once; one that is killed counts as dead 30 seconds after its last heartbeat.
+Processes register in Redis and send a heartbeat every 10 seconds. A process that is
+stopped deregisters at once; one that is killed counts as dead 30 seconds after its last
+heartbeat.
 
-Each line is ok, warn, bad, or unknown where Redis does not tell. The exit code is 4 if
+Each line is ok, warn, bad, or unknown if Redis does not tell. The exit code is 4 if
 something is bad, and 6 if Redis cannot be reached.
 
-Of many tenants that are well there is one line for all, and of many with the same trouble
-the first ones in full and the number of the others; --all and -o json show each.`,
+Healthy tenants share one line. If many tenants have the same problem, the first ones are
+shown and the others counted; --all and -o json show each.`,
 		Example: `  flunq doctor -A
   flunq doctor -o json | jq '.findings[] | select(.state == "bad")'`,
 		GroupID:           groupOperate,
@@ -70,7 +71,7 @@ the first ones in full and the number of the others; --all and -o json show each
 	format := outputFlag(c, "table", "json", "yaml")
 	c.Flags().BoolVarP(&d.everyone, "all-tenants", "A", false, "look at all tenants")
 	all := false
-	c.Flags().BoolVar(&all, "all", false, "a line for each finding, also where many tenants have the same")
+	c.Flags().BoolVar(&all, "all", false, "print each finding, even when many tenants share it")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		report, err := d.examine(c.Context())
 		if err != nil {
@@ -89,7 +90,7 @@ the first ones in full and the number of the others; --all and -o json show each
 	return c
 }
 
-// doctor is one examination.
+// doctor is one run of the command.
 type doctor struct {
 	sh       *shell
 	target   *target
@@ -102,19 +103,19 @@ type doctor struct {
 	tenants  []string
 	findings []finding
 
-	processes []store.Process // that have registered
-	at        time.Time       // when that was read, by the clock of Redis
+	processes []store.Process // the registered processes
+	at        time.Time       // when they were read, by the clock of Redis
 }
 
-// add notes a finding.
+// add adds a finding.
 func (d *doctor) add(f finding) { d.findings = append(d.findings, f) }
 
-// say notes a finding that is no more than a line and what to do.
+// say adds a finding that consists of a line and a suggested fix.
 func (d *doctor) say(check string, state health, text, remedy string) {
 	d.add(finding{Check: check, State: state, Text: text, Remedy: remedy})
 }
 
-// blind notes that something could not be looked at.
+// blind adds a finding about something that could not be checked.
 func (d *doctor) blind(check, tenant string, err error) {
 	d.add(finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be looked at: " + err.Error()})
 }
@@ -146,8 +147,7 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	return out, ctx.Err()
 }
 
-// redactedURL is an address without its password, which may also stand in one
-// without a scheme.
+// redactedURL returns an address without its password, even if the address has no scheme.
 func redactedURL(address string) string {
 	if !strings.Contains(address, "://") {
 		address = "redis://" + address
@@ -155,7 +155,7 @@ func redactedURL(address string) string {
 	return store.Redacted(address)
 }
 
-// installation looks at what runs the commands.
+// installation checks the version and the settings of this installation.
 func (d *doctor) installation() {
 	text := "flunq " + version().Version
 	file, err := readConfig(d.sh)
@@ -176,7 +176,7 @@ func (d *doctor) installation() {
 	d.say("flunq", isFine, text, "")
 }
 
-// findTenants are those whose work is looked at.
+// findTenants determines the tenants to check.
 func (d *doctor) findTenants(ctx context.Context) {
 	d.tenants = []string{d.remote.tenant}
 	if !d.everyone {
@@ -200,7 +200,7 @@ func (d *doctor) findTenants(ctx context.Context) {
 	}
 }
 
-// shortList names a few of many.
+// shortList joins the first few of many names.
 func shortList(names []string) string {
 	const few = 5
 	if len(names) <= few {

@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// manyKept is how many finished executions of a tenant nobody should have by accident.
+// manyKept is the number of finished executions of a tenant from which on doctor warns.
 const manyKept = 100_000
 
-// kept looks at the executions that have ended, which stay unless somebody says otherwise.
+// kept checks how many ended executions are kept: without a setting, all are.
 func (d *doctor) kept(ctx context.Context, tenant string) {
 	counts, err := d.remote.store.Counts(ctx, tenant)
 	var keep store.Keep

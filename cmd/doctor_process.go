@@ -13,10 +13,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// services are the names of ours, in the order in which events go through them.
+// services returns the names of the services, in the order in which events pass through them.
 func services() []string { return []string{"worker", "executor", "timer"} }
 
-// running looks which processes run the services, and for whom.
+// running checks which processes run the services, and for which tenants.
 func (d *doctor) running(ctx context.Context, streams []store.Stream) {
 	all, now, err := d.remote.store.Processes(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *doctor) running(ctx context.Context, streams []store.Stream) {
 	d.sumUp("services", "worker, executor and timer run for "+d.whom(), "")
 }
 
-// whom are the tenants that are looked at, in words.
+// whom describes the tenants that are checked.
 func (d *doctor) whom() string {
 	if len(d.tenants) == 1 {
 		return "tenant " + d.tenants[0]
@@ -39,13 +39,13 @@ func (d *doctor) whom() string {
 	return "each of " + history.Count(len(d.tenants), "tenant")
 }
 
-// anyRuns reports whether a process runs a service, for any tenant.
+// anyRuns reports whether any process runs a service, for any tenant.
 func (d *doctor) anyRuns(service string) bool {
 	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Alive(d.at) && p.Service(service) != nil })
 }
 
-// justUp reports whether Redis has started so lately that living processes may not have
-// registered again.
+// justUp reports whether Redis started so recently that running processes may not have registered
+// again.
 func (d *doctor) justUp() bool {
 	return d.server.Version != "" && d.server.Uptime >= 0 && d.server.Uptime <= store.HeartbeatEvery+5*time.Second
 }
@@ -55,7 +55,7 @@ func (d *doctor) anyDead() bool {
 	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) })
 }
 
-// listProcesses says which processes run, and which have died lately.
+// listProcesses reports the running processes, and those that died recently.
 func (d *doctor) listProcesses() {
 	var alive []string
 	for i := range d.processes {
@@ -66,7 +66,7 @@ func (d *doctor) listProcesses() {
 	switch n := len(alive); {
 	case n == 0 && d.justUp():
 		d.say("processes", isUnknown, "none has registered", restarted)
-	case n == 0 && d.anyDead(): // which is said below
+	case n == 0 && d.anyDead(): // reported below
 	case n == 0:
 		d.say("processes", isDoubtful, "none is running", "flunq serve starts one")
 	case n == 1:
@@ -92,7 +92,7 @@ func (d *doctor) listProcesses() {
 	}
 }
 
-// compareLeases warns of processes that do not agree when a silent one is given up.
+// compareLeases warns of processes that disagree about the lease.
 func (d *doctor) compareLeases() {
 	leases := map[int64]*store.Process{}
 	for i := range d.processes {
@@ -111,12 +111,12 @@ func (d *doctor) compareLeases() {
 		"set LEASE to the same value for every process")
 }
 
-// mostListed is how many processes are described.
+// mostListed is the maximum number of processes to describe.
 const mostListed = 5
 
 const restarted = "Redis has started a moment ago, and processes register again within some seconds: look again then"
 
-// nameOf is a process as people look for it.
+// nameOf returns the name by which people look for a process.
 func nameOf(p *store.Process) string {
 	name := "flunq " + p.Command
 	if p.Command == "" {
@@ -125,7 +125,7 @@ func nameOf(p *store.Process) string {
 	return strings.TrimSpace(fmt.Sprintf("%s (pid %d on %s)", name, p.PID, p.Host))
 }
 
-// describe is a process that runs, for people.
+// describe describes a running process.
 func (d *doctor) describe(p *store.Process) string {
 	var names []string
 	for _, s := range p.Services {
@@ -145,10 +145,10 @@ func (d *doctor) describe(p *store.Process) string {
 	return text
 }
 
-// since is a span that may be a little negative, in whole seconds.
+// since formats a duration in whole seconds; a negative one, from clocks that differ, counts as 0.
 func since(t time.Duration) string { return history.Duration(max(t, 0).Round(time.Second)) }
 
-// served looks which services run for a tenant.
+// served checks which services run for a tenant.
 func (d *doctor) served(s store.Stream) {
 	var missing []string
 	worst := isDoubtful
@@ -187,14 +187,15 @@ func (d *doctor) served(s store.Stream) {
 		f.Remedy += " --tenant " + s.Tenant
 	}
 	f.Remedy += " starts it"
-	// Where events survived a restart, the entries of processes did too.
+	// A Redis that restored its events after a restart has restored the entries of processes as
+	// well.
 	if d.justUp() && (d.anyDead() || len(d.processes) == 0 && waiting.Len() == 0) {
 		f.State, f.Remedy = isUnknown, restarted
 	}
 	d.add(f)
 }
 
-// groupsOf are the groups that running processes read with for a service of a tenant.
+// groupsOf returns the groups with which running processes read for a service of a tenant.
 func (d *doctor) groupsOf(service, tenant string) (groups []string) {
 	for i := range d.processes {
 		p := &d.processes[i]
@@ -217,7 +218,7 @@ func consumersOf(s store.Stream, group string) []store.Consumer {
 	return nil
 }
 
-// waitingFor is how many events of a stream a group has not dealt with.
+// waitingFor returns the number of events of a stream that a group has not acknowledged.
 func waitingFor(s store.Stream, group string) int64 {
 	for _, g := range s.Groups {
 		if g.Name == group {
@@ -227,7 +228,7 @@ func waitingFor(s store.Stream, group string) int64 {
 	return s.Length
 }
 
-// lastOf says what became of the process that ran a service last.
+// lastOf tells what happened to the last process that ran a service.
 func (d *doctor) lastOf(service, tenant string) string {
 	var last *store.Process
 	for i := range d.processes {
@@ -246,8 +247,8 @@ func (d *doctor) lastOf(service, tenant string) string {
 	}
 }
 
-// groupsExist looks for groups that processes should have made. They take up a new tenant
-// within some seconds.
+// groupsExist checks for groups that processes should have created. They discover a new tenant
+// within seconds.
 func (d *doctor) groupsExist(s store.Stream, service string, groups []string) {
 	for _, group := range groups {
 		known := slices.ContainsFunc(s.Groups, func(g store.Group) bool { return g.Name == group })
@@ -271,22 +272,22 @@ func (d *doctor) groupsExist(s store.Stream, service string, groups []string) {
 	}
 }
 
-// newTenant is how long processes may take to find a tenant whose stream another program
-// has written: they look through all keys every five minutes.
+// newTenant is how long processes may take to discover a tenant whose stream another program wrote:
+// they search all keys every five minutes.
 const newTenant = 6 * time.Minute
 
-// entryTime is when an entry was written, by its id.
+// entryTime returns the time in the id of an entry.
 func entryTime(id string) time.Time {
 	text, _, _ := strings.Cut(id, "-")
-	ms, _ := strconv.ParseInt(text, 10, 64) // there is no entry: long ago
+	ms, _ := strconv.ParseInt(text, 10, 64) // without an entry: long ago
 	return time.UnixMilli(ms)
 }
 
-// otherReaders looks for groups of other programs that nobody reads with: streams are not
-// trimmed behind what they have read.
+// otherReaders checks for groups of other programs that are no longer read: streams are not trimmed
+// beyond what those have read.
 func (d *doctor) otherReaders(streams []store.Stream) {
 	if d.server.Version == "" {
-		return // miniredis does not say when a consumer has read
+		return // miniredis does not report when a consumer last read
 	}
 	count := 0
 	for _, s := range streams {
@@ -319,7 +320,7 @@ func (d *doctor) otherReaders(streams []store.Stream) {
 	}
 }
 
-// ours reports whether a group is one of the services'.
+// ours reports whether a group belongs to one of the services.
 func (d *doctor) ours(group string) bool {
 	for _, name := range d.settings.groups() {
 		if name == group {
@@ -331,7 +332,7 @@ func (d *doctor) ours(group string) bool {
 	})
 }
 
-// service is which of ours reads with a group; "" if none does.
+// service returns the service that reads with a group, "" if none does.
 func (d *doctor) service(group string) string {
 	for i := range d.processes {
 		for _, s := range d.processes[i].Services {
@@ -348,5 +349,5 @@ func (d *doctor) service(group string) string {
 	return ""
 }
 
-// serve is the command that starts a service.
+// serve returns the command that starts a service.
 func (d *doctor) serve(service string) string { return "flunq serve --only " + service }

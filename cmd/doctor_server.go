@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// lookAtServer looks at Redis itself. An error means that it has gone.
+// lookAtServer checks the server itself. An error means that the connection is lost.
 func (d *doctor) lookAtServer(ctx context.Context) error {
 	before := d.now()
 	v, err := d.remote.store.Server(ctx)
@@ -38,7 +38,7 @@ func (d *doctor) lookAtServer(ctx context.Context) error {
 	return nil
 }
 
-// ofVersion judges what Redis it is.
+// ofVersion checks the kind and version of the server.
 func ofVersion(v store.Server) finding {
 	f := finding{Check: "redis", State: isFine}
 	if v.Version == "" {
@@ -71,7 +71,7 @@ func ofVersion(v store.Server) finding {
 	return f
 }
 
-// ofRole judges whether it takes writes.
+// ofRole checks whether the server accepts writes.
 func ofRole(v store.Server) finding {
 	f := finding{Check: "role", State: isFine, Text: v.Role}
 	switch {
@@ -90,7 +90,7 @@ func ofRole(v store.Server) finding {
 
 const appendOnly = "CONFIG SET appendonly yes, CONFIG SET appendfsync everysec, then CONFIG REWRITE"
 
-// ofPersistence says what a crash would cost.
+// ofPersistence tells what a crash would lose.
 func ofPersistence(v store.Server, now time.Time) finding {
 	f := finding{Check: "persistence", State: isFine}
 	gap, known := v.SnapshotInterval()
@@ -121,7 +121,7 @@ func ofPersistence(v store.Server, now time.Time) finding {
 	return f
 }
 
-// lastSave says how old the last snapshot is.
+// lastSave tells the age of the last snapshot.
 func lastSave(v store.Server, now time.Time) string {
 	if v.LastSave.IsZero() || now.Before(v.LastSave) {
 		return ""
@@ -137,7 +137,7 @@ func minutes(d time.Duration) string {
 	return history.Count(int((d+time.Minute-1)/time.Minute), "minute")
 }
 
-// ofFailover says what the loss of a master would cost.
+// ofFailover tells what losing the master would lose.
 func ofFailover(v store.Server) finding {
 	if v.Role != "master" || v.Replicas < 1 {
 		return finding{}
@@ -156,7 +156,7 @@ func ofFailover(v store.Server) finding {
 	return f
 }
 
-// ofEviction judges whether keys may vanish.
+// ofEviction checks whether Redis may evict keys.
 func ofEviction(v store.Server) finding {
 	f := finding{Check: "eviction", State: isFine, Text: v.Policy}
 	switch {
@@ -181,7 +181,7 @@ func ofEviction(v store.Server) finding {
 	return f
 }
 
-// ofMemory judges how much room there is.
+// ofMemory checks how much memory is left.
 func ofMemory(v store.Server) finding {
 	const much, most, crowd = 80, 95, 100 << 20
 	f := finding{Check: "memory", State: isFine}
@@ -217,7 +217,7 @@ func mebibytes(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// ofClients judges whether more processes can connect.
+// ofClients checks whether more processes can connect.
 func ofClients(v store.Server) finding {
 	if v.Clients < 0 || v.MostClients <= 0 {
 		return finding{}
@@ -229,7 +229,8 @@ func ofClients(v store.Server) finding {
 	return f
 }
 
-// ofClock compares its clock with the machine's, read within some time.
+// ofClock compares the clock of Redis with that of this machine; within is how long the reading
+// took.
 func ofClock(v store.Server, now time.Time, within time.Duration) finding {
 	f := finding{Check: "clock", State: isFine}
 	if v.Time.IsZero() {

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// stuck looks among the oldest open executions of each tenant for those that nothing will
-// wake, and for those without a timer that they need.
+// stuck searches the oldest open executions of each tenant for those that nothing will wake, and
+// for those that lack a timer.
 func (d *doctor) stuck(ctx context.Context) {
 	looked := 0
 	for _, tenant := range d.tenants {
@@ -37,7 +37,7 @@ func (d *doctor) stuckOf(ctx context.Context, tenant string) (looked int, err er
 	return len(outlooks), nil
 }
 
-// stuckFinding says which executions are stuck, and which have lost a time limit.
+// stuckFinding reports the executions that are stuck, and those that have lost a time limit.
 func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]inspect.Outlook, more bool) {
 	var stuck, unlimited, damaged []string
 	restorable := false

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	silentAfter = time.Minute     // another program's consumer is expected to read more often
-	longLag     = 1000            // events that a group has not read
-	lateAfter   = 5 * time.Second // a timer fires within milliseconds
-	lostAfter   = time.Minute     // a timer so late has nobody who fires it
-	quietAfter  = 5 * time.Minute // an execution at work says something
-	mostOpen    = 1000            // executions that are looked at
-	mostCounted = 10_000          // overdue timers of one tenant
+	silentAfter = time.Minute     // a consumer of another program is expected to read more often
+	longLag     = 1000            // unread events of a group
+	lateAfter   = 5 * time.Second // timers fire within milliseconds
+	lostAfter   = time.Minute     // no service fires a timer that is this late
+	quietAfter  = 5 * time.Minute // a running execution writes events more often
+	mostOpen    = 1000            // maximum number of executions to check
+	mostCounted = 10_000          // maximum number of overdue timers to count per tenant
 )
 
-// lookAtWork looks at what stands in Redis.
+// lookAtWork checks the streams, timers and executions in Redis.
 func (d *doctor) lookAtWork(ctx context.Context) {
 	streams, err := d.remote.store.Streams(ctx, d.tenants)
 	if err != nil {
@@ -49,14 +49,14 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 	d.others(ctx)
 }
 
-// sumUp notes that a check has found nothing, if so.
+// sumUp adds an "ok" finding if a check found nothing.
 func (d *doctor) sumUp(check, text, how string) {
 	if !slices.ContainsFunc(d.findings, func(f finding) bool { return f.Check == check }) {
 		d.say(check, isFine, text+how, "")
 	}
 }
 
-// unclaimed looks for what was read and then left alone.
+// unclaimed looks for messages that were read but never acknowledged or claimed.
 func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 	idle, pending := 10*d.settings.Lease, int64(0)
 	for _, s := range streams {
@@ -86,7 +86,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 	d.sumUp("pending", history.Count(int(pending), "event")+" read and not acknowledged, none for longer than "+history.Duration(idle), "")
 }
 
-// lag looks for groups that do not keep up.
+// lag looks for groups that fall behind.
 func (d *doctor) lag(streams []store.Stream) {
 	unread := int64(0)
 	for _, s := range streams {
@@ -94,10 +94,10 @@ func (d *doctor) lag(streams []store.Stream) {
 			unread += g.Lag
 			service := d.service(g.Name)
 			if g.Lag < longLag || service != "" && len(d.groupsOf(service, s.Tenant)) == 0 {
-				continue // or nobody reads them, which has been said
+				continue // no consumers: already reported by another check
 			}
 			atLeast := ""
-			if g.Lag == longLag { // where Redis does not know, no more are counted
+			if g.Lag == longLag { // without a lag from Redis, counting stops there
 				atLeast = " or more"
 			}
 			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %s unread events%s", g.Name, history.Number(g.Lag), atLeast)}
@@ -111,14 +111,14 @@ func (d *doctor) lag(streams []store.Stream) {
 	d.sumUp("lag", history.Count(int(unread), "event")+" unread", "")
 }
 
-// timers looks for those that should have fired, as 'flunq timers ls --overdue' lists them.
+// timers looks for overdue timers, as 'flunq timers ls --overdue' lists them.
 func (d *doctor) timers(ctx context.Context) {
 	sets, err := d.remote.store.Overdue(ctx, d.tenants[:1], 0)
 	if err != nil {
 		d.blind("timers", "", err)
 		return
 	}
-	set := sets[0] // of all tenants
+	set := sets[0] // over all tenants
 	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
 	filter, list := store.TimerFilter{Tenant: d.remote.tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.tenant
 	if d.everyone {
@@ -126,7 +126,7 @@ func (d *doctor) timers(ctx context.Context) {
 	} else if set.Count > 0 {
 		f.Text += " of all tenants"
 	}
-	most := 1 // is enough to know the first
+	most := 1 // enough to know the first one
 	if !d.everyone {
 		most = mostCounted
 	}
@@ -162,7 +162,7 @@ func (d *doctor) timers(ctx context.Context) {
 	d.add(f)
 }
 
-// deadLetters looks for what was given up.
+// deadLetters looks for dead letters.
 func (d *doctor) deadLetters(ctx context.Context, streams []store.Stream) {
 	for _, s := range streams {
 		if s.Dead == 0 {
@@ -179,7 +179,7 @@ func (d *doctor) deadLetters(ctx context.Context, streams []store.Stream) {
 	d.sumUp("dead letters", "none", "")
 }
 
-// stalled looks for executions that nothing carries on.
+// stalled looks for executions without progress.
 func (d *doctor) stalled(ctx context.Context) {
 	next, err := d.remote.store.Next(ctx, d.tenants)
 	if err != nil {
@@ -213,8 +213,8 @@ func (d *doctor) stalledOf(ctx context.Context, tenant string, next store.Next) 
 	d.add(f)
 }
 
-// waits reports whether an execution that is at work by its status waits for an event, or
-// for an execution that it runs and that has not ended. One that cannot be looked at does not.
+// waits reports whether an execution with the status running waits for an event or for an open
+// child execution. It reports false if the execution cannot be examined.
 func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 	x, err := d.remote.store.Execution(ctx, tenant, id)
 	if err != nil {
@@ -239,7 +239,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 	return false
 }
 
-// unlisted looks for executions that ps does not see.
+// unlisted looks for executions that are missing from the index of ps.
 func (d *doctor) unlisted(ctx context.Context) {
 	found, complete, err := d.remote.store.Unlisted(ctx, d.tenants, fewLooks)
 	if err != nil {
@@ -256,7 +256,7 @@ func (d *doctor) unlisted(ctx context.Context) {
 	}
 }
 
-// asFar says that not all keys were looked at.
+// asFar tells that not all keys were searched.
 func asFar(complete bool) string {
 	if complete {
 		return ""

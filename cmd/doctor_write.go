@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// glyphs are how a verdict looks: with and without Unicode, and a style.
+// glyphs returns the symbol of a verdict with and without Unicode, and its style.
 func (h health) glyphs() [3]string {
 	switch h {
 	case isFine:
@@ -21,7 +21,7 @@ func (h health) glyphs() [3]string {
 	}
 }
 
-// write is the diagnosis for people.
+// write prints the diagnosis for people.
 func (r diagnosis) write(sh *shell, all bool) {
 	plain, arrow := 0, "→"
 	if sh.ascii() {
@@ -58,11 +58,11 @@ func (r diagnosis) write(sh *shell, all bool) {
 	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], history.Count(count[isDoubtful], "warning"), count[isBad])
 }
 
-// mostAlike is how many findings of the same kind are shown each.
+// mostAlike is the maximum number of similar findings to print one by one.
 const mostAlike = 10
 
-// gathered are the findings in fewer lines: one for all tenants that are well, and of
-// many with the same trouble the first ones, and behind them how many there are besides.
+// gathered condenses findings: one for all healthy tenants, and of many tenants with the same
+// problem the first ones and a count of the others.
 func gathered(all []finding) (out []finding) {
 	for len(all) > 0 {
 		kind := all[0]
@@ -84,7 +84,7 @@ func gathered(all []finding) (out []finding) {
 	return out
 }
 
-// few are findings of one check and verdict.
+// few condenses findings of one check and verdict.
 func few(alike []finding) []finding {
 	switch {
 	case len(alike) > 1 && alike[0].State == isFine && alike[0].Tenant != "":
@@ -99,7 +99,7 @@ func few(alike []finding) []finding {
 	return append(slices.Clone(alike[:mostAlike]), rest)
 }
 
-// wellOf is one finding instead of those of several tenants that are well.
+// wellOf merges the findings of several healthy tenants into one.
 func wellOf(alike []finding) finding {
 	f := finding{Check: alike[0].Check, State: alike[0].State}
 	for _, one := range alike {
@@ -115,7 +115,7 @@ func wellOf(alike []finding) finding {
 	return f
 }
 
-// tenantsOf are whom findings are about, sorted.
+// tenantsOf returns the tenants of the findings, sorted.
 func tenantsOf(findings []finding) (tenants []string) {
 	for _, f := range findings {
 		tenants = append(tenants, f.Tenant)

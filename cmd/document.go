@@ -14,8 +14,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// documentLimit is the largest document that is read, in bytes: a mistaken
-// argument should not fill the memory.
+// documentLimit is the maximum size of a document, in bytes. It bounds the memory that a mistaken
+// argument can take.
 const documentLimit = 64 << 20
 
 // readDocument reads a file, or stdin for "-".
@@ -44,8 +44,8 @@ func readDocument(ctx context.Context, sh *shell, file string) ([]byte, error) {
 	return source, nil
 }
 
-// readWorkflow reads a workflow document. A file of another kind is refused with the
-// command that it is for.
+// readWorkflow reads a workflow document. For a file of another kind, the error names the command
+// that takes it.
 func readWorkflow(ctx context.Context, sh *shell, file string) ([]byte, error) {
 	text, err := readDocument(ctx, sh, file)
 	if err == nil {
@@ -54,8 +54,7 @@ func readWorkflow(ctx context.Context, sh *shell, file string) ([]byte, error) {
 	return text, err
 }
 
-// otherKind says that a file is a test file, a mocks file or a recording and no
-// workflow document, if it certainly is.
+// otherKind returns an error if a file is certainly a test file, a mocks file or a recording.
 func otherKind(name string, text []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte(`{"record":"header"`)) {
 		return misusef("%s is a recording: flunq replay %s", name, name)
@@ -64,7 +63,7 @@ func otherKind(name string, text []byte) error {
 	if len(text) > documentLimit>>6 {
 		return nil
 	}
-	_ = yaml.Unmarshal(text, &top) // what cannot be read is no file of these kinds
+	_ = yaml.Unmarshal(text, &top) // a file that does not parse is none of these
 	if len(top) == 0 {
 		return nil
 	}
@@ -84,8 +83,8 @@ func otherKind(name string, text []byte) error {
 	return misusef("%s is a mocks file: flunq run WORKFLOW --mocks %s", name, name)
 }
 
-// readAll reads to the end, or until ctx ends: somebody who forgot the file is
-// left waiting for stdin, and must be able to interrupt that.
+// readAll reads to the end, or until ctx ends, so that a command waiting for a forgotten stdin can
+// be interrupted.
 func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
 	type read struct {
 		data []byte
@@ -104,7 +103,7 @@ func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
 	}
 }
 
-// displayName is how messages call a file.
+// displayName returns the name of a file in messages.
 func displayName(file string) string {
 	if file == "-" {
 		return "stdin"
@@ -112,8 +111,8 @@ func displayName(file string) string {
 	return file
 }
 
-// withoutVerb says of which file something is wrong, the way all messages do:
-// the system's "open x: no such file" becomes "x: no such file".
+// withoutVerb gives errors of files one form: the system's "open x: no such file" becomes "x: no
+// such file".
 func withoutVerb(file string, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -121,8 +120,8 @@ func withoutVerb(file string, err error) error {
 	return fmt.Errorf("%s: %w", displayName(file), err)
 }
 
-// documentFiles are the files that an argument stands for: itself, or the
-// workflow documents in a folder and the folders below it.
+// documentFiles returns the files that an argument stands for: the file itself, or all workflow
+// documents below a folder.
 func documentFiles(arg string) ([]string, error) {
 	if arg == "-" {
 		return []string{arg}, nil
@@ -164,7 +163,7 @@ func isDocument(path string, entry fs.DirEntry) (bool, error) {
 	default:
 		return false, nil
 	}
-	// What stands beside a document may hold one as data.
+	// Mocks and recordings may contain a document as data.
 	switch filepath.Ext(strings.TrimSuffix(path, ext)) {
 	case ".test", ".mocks":
 		return false, nil
@@ -179,8 +178,8 @@ func isDocument(path string, entry fs.DirEntry) (bool, error) {
 	return hasDocumentKey(source), nil
 }
 
-// hasDocumentKey looks for the key without parsing, so that a document which
-// does not parse is found too, and its mistake told.
+// hasDocumentKey looks for the key without parsing, so that invalid documents are found, and
+// reported, too.
 func hasDocumentKey(source []byte) bool {
 	for line := range bytes.Lines(source) {
 		line = bytes.TrimLeft(line, "{")

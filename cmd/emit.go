@@ -31,9 +31,8 @@ func newEmitCommand(sh *shell) *cobra.Command {
 		Use:   "emit",
 		Short: "Send an event to the executions that listen for it",
 		Long: `Publishes a CloudEvent in the stream of the tenant. Executions that listen for its type,
-or for any, take it if it also passes their filters and correlations. The command tells
-how many listen at this moment: an event for which nobody listens is lost to those that
-begin to listen later.`,
+or for any type, take it if it passes their filters and correlations. The command prints
+how many listen at this moment. Executions that begin to listen later do not receive it.`,
 		Example: `  flunq emit --type com.shop.paid --data '{"order": 7}'
   flunq emit --type com.shop.paid --data @paid.json --attr subject=order-7`,
 		GroupID: groupOperate,
@@ -42,16 +41,16 @@ begin to listen later.`,
 	e.target = targetFlags(c, sh)
 	e.format = outputFlag(c, "text", "json", "yaml", "ids")
 	f := c.Flags()
-	f.StringVar(&e.typ, "type", "", "give the event this `TYPE`, such as com.shop.paid")
-	f.StringVar(&e.source, "source", "/flunq/cli", "give the event this `URI` as its source")
-	f.StringVar(&e.data, "data", "", "its data: JSON, @FILE, or - for stdin")
-	f.StringVar(&e.id, "id", "", "give the event this `ID` (default: random); an execution takes an event of one id and source once")
+	f.StringVar(&e.typ, "type", "", "give the event the type `TYPE`, such as com.shop.paid")
+	f.StringVar(&e.source, "source", "/flunq/cli", "give the event the source `URI`")
+	f.StringVar(&e.data, "data", "", "the event's data: JSON, @FILE, or - for stdin")
+	f.StringVar(&e.id, "id", "", "give the event the id `ID` (default: random); an execution takes each id of a source once")
 	f.StringArrayVar(&e.attributes, "attr", nil, "add the attribute `NAME=VALUE` (repeatable)")
 	c.RunE = func(c *cobra.Command, _ []string) error { return e.run(c.Context()) }
 	return c
 }
 
-// emitted is a published event, for programs.
+// emitted is a published event in the JSON output.
 type emitted struct {
 	ID        string   `json:"id"`
 	Type      string   `json:"type"`
@@ -101,7 +100,7 @@ func (e *emission) run(ctx context.Context) error {
 	}
 }
 
-// event is what the flags describe.
+// event builds the event from the flags.
 func (e *emission) event(ctx context.Context) (out event.Event, err error) {
 	switch {
 	case e.typ == "":

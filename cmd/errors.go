@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// errReported stands for what a command has told the user already.
+// errReported stands for an error that the user has already seen.
 var errReported = errors.New("already reported")
 
-// failure marks an error with the exit code that it means.
+// failure is an error with its exit code.
 type failure struct {
 	code int
 	err  error
@@ -22,7 +22,7 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// fail marks err with an exit code; nil stays nil.
+// fail attaches an exit code to err; nil stays nil.
 func fail(code int, err error) error {
 	if err == nil {
 		return nil
@@ -30,16 +30,16 @@ func fail(code int, err error) error {
 	return &failure{code: code, err: err}
 }
 
-// reported ends a command with an exit code and without a further word.
+// reported ends a command with an exit code and prints nothing more.
 func reported(code int) error { return fail(code, errReported) }
 
-// misusef is an error in how flunq was called.
+// misusef returns an error about the command line.
 func misusef(format string, args ...any) error {
 	return fail(exitMisuse, fmt.Errorf(format, args...))
 }
 
-// interrupted turns an error that comes of an interrupt into the code for it;
-// other errors keep theirs, even when an interrupt came as well.
+// interrupted gives an error caused by an interrupt its exit code; other errors keep theirs, even
+// after an interrupt.
 func interrupted(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fail(exitInterrupted, errors.New("interrupted"))
@@ -47,7 +47,7 @@ func interrupted(err error) error {
 	return err
 }
 
-// report prints an error the one way in which flunq prints errors.
+// report prints an error; all errors are printed this way.
 func (sh *shell) report(err error) {
 	if err == nil || errors.Is(err, errReported) {
 		return
@@ -55,7 +55,7 @@ func (sh *shell) report(err error) {
 	fmt.Fprintf(sh.Err, "%s %s\n", paint(sh.errColor(), red, "flunq:"), printable(err.Error()))
 }
 
-// flagMisuse says what is wrong with a flag, in one line.
+// flagMisuse describes a mistake in a flag in one line.
 func flagMisuse(c *cobra.Command, err error) error {
 	text := err.Error()
 	var unknown *pflag.NotExistError
@@ -87,7 +87,7 @@ func flagNames(c *cobra.Command) []string {
 	return names
 }
 
-// knownCommand refuses arguments of the root: they were meant as a command.
+// knownCommand refuses arguments of the root command, which were meant as a command.
 func knownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func commandNames(c *cobra.Command) []string {
 	return names
 }
 
-// noArguments refuses arguments where a command takes none.
+// noArguments refuses all arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return misusef("%s takes no arguments, got %q%s", c.Name(), args[0], seeHelp(c))
@@ -113,7 +113,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArgument wants exactly one argument, which is called what.
+// oneArgument requires exactly one argument, described by what.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch len(args) {
@@ -127,7 +127,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// someArguments wants at least one argument, each of which is called what.
+// someArguments requires at least one argument, each described by what.
 func someArguments(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -137,5 +137,5 @@ func someArguments(what string) cobra.PositionalArgs {
 	}
 }
 
-// seeHelp is the tail of errors about how a command was called.
+// seeHelp returns the reference to the help at the end of errors about the command line.
 func seeHelp(c *cobra.Command) string { return " (see '" + c.CommandPath() + " --help')" }

@@ -15,10 +15,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// fewNewest is how many executions are looked at for completion and suggestions.
+// fewNewest is the number of executions that are read for completion and suggestions.
 const fewNewest = 50
 
-// findExecution reads an execution, and explains an id that there is not.
+// findExecution reads an execution. The error for an unknown id suggests similar ids.
 func findExecution(ctx context.Context, r *remote, id string) (store.Execution, error) {
 	x, err := r.store.Execution(ctx, r.tenant, id)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -43,7 +43,7 @@ func findExecution(ctx context.Context, r *remote, id string) (store.Execution, 
 	return x, fmt.Errorf("%w%s%s%s; 'flunq ps' lists those there are", err, where, didYouMean(id, known, ""), removed)
 }
 
-// keptOf says which executions are kept that have ended.
+// keptOf tells which ended executions are kept.
 func keptOf(keep store.Keep) string {
 	var bounds []string
 	if keep.Age > 0 {
@@ -55,7 +55,7 @@ func keptOf(keep store.Keep) string {
 	return "those that have ended are kept " + strings.Join(bounds, " and ")
 }
 
-// outline reads of an execution what can change while somebody waits.
+// outline reads only the fields of an execution that can change while a command waits.
 func outline(ctx context.Context, r *remote, id string) (store.Execution, error) {
 	found, err := r.store.Outlines(ctx, r.tenant, id)
 	if err != nil {
@@ -67,17 +67,17 @@ func outline(ctx context.Context, r *remote, id string) (store.Execution, error)
 	return found[0], nil
 }
 
-// patience is whether and for how long a command waits for an execution.
+// patience holds the flags --wait and --timeout.
 type patience struct {
 	wait    bool
 	timeout time.Duration
 }
 
-// patienceFlags adds the flags that say so.
+// patienceFlags adds these flags.
 func patienceFlags(c *cobra.Command, what string) *patience {
 	var p patience
 	c.Flags().BoolVar(&p.wait, "wait", false, "wait "+what)
-	c.Flags().DurationVar(&p.timeout, "timeout", 0, "with --wait: wait for this `DURATION` at most (10s, 5m)")
+	c.Flags().DurationVar(&p.timeout, "timeout", 0, "with --wait: wait at most for `DURATION` (10s, 5m)")
 	return &p
 }
 
@@ -91,10 +91,10 @@ func (p *patience) check() error {
 	return nil
 }
 
-// lastPause is how long is between two looks at an execution that takes its time.
+// lastPause is the longest interval of polling an execution.
 const lastPause = 250 * time.Millisecond
 
-// until looks at an execution until it is as wanted.
+// until polls an execution until done reports true.
 func (p *patience) until(ctx context.Context, r *remote, id string, done func(store.Execution) bool) (store.Execution, error) {
 	began := time.Now()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, lastPause) {
@@ -116,7 +116,7 @@ func (p *patience) until(ctx context.Context, r *remote, id string, done func(st
 	}
 }
 
-// hintUnserved tells people which of some services no process runs for the tenant.
+// hintUnserved prints a hint about services that no process runs for the tenant.
 func hintUnserved(ctx context.Context, sh *shell, r *remote, services ...string) error {
 	file, err := readConfig(sh)
 	if err != nil {
@@ -124,7 +124,7 @@ func hintUnserved(ctx context.Context, sh *shell, r *remote, services ...string)
 	}
 	set, _, err := loadSettings(sh, file)
 	if err != nil {
-		set = defaultSettings() // settings of services that do not work are not this command's business
+		set = defaultSettings() // invalid settings of services do not concern this command
 	}
 	groups := set.groups()
 	maps.DeleteFunc(groups, func(service, _ string) bool { return !slices.Contains(services, service) })
@@ -137,7 +137,7 @@ func hintUnserved(ctx context.Context, sh *shell, r *remote, services ...string)
 	return nil
 }
 
-// documentOf reads the document that an execution runs, as far as it is known.
+// documentOf reads the document that an execution runs, if it is known.
 func documentOf(ctx context.Context, r *remote, x store.Execution) (document, error) {
 	if x.Definition == "" {
 		return document{}, nil
@@ -152,8 +152,8 @@ func documentOf(ctx context.Context, r *remote, x store.Execution) (document, er
 	return storedDocument(x.Workflow, text), nil
 }
 
-// completeExecutions offers the ids of the newest executions, of some statuses
-// where they are named.
+// completeExecutions completes the ids of the newest executions, only those with one of the
+// statuses if any are given.
 func completeExecutions(t *target, statuses ...string) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
@@ -176,7 +176,7 @@ func completeExecutions(t *target, statuses ...string) cobra.CompletionFunc {
 	}
 }
 
-// knownStatuses takes the words of a flag apart.
+// knownStatuses checks the statuses given to a flag.
 func knownStatuses(flag string, words []string) ([]string, error) {
 	var out []string
 	for _, word := range words {

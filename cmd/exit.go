@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// The exit codes, a contract with scripts: see "flunq help exit-codes".
+// The exit codes are a contract with scripts; see "flunq help exit-codes".
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -21,8 +21,8 @@ const (
 	exitInterrupted = 130
 )
 
-// exitCode is the one place that maps an error to an exit code: what a command
-// marked with fail, else what the error itself says.
+// exitCode is the only mapping from errors to exit codes. A code attached by fail takes precedence
+// over that of the wrapped error.
 func exitCode(err error) int {
 	var marked *failure
 	switch {
@@ -37,8 +37,8 @@ func exitCode(err error) int {
 	}
 }
 
-// helpTopics are pages that belong to no command; cobra takes a command that
-// cannot run for one.
+// helpTopics returns the help pages that belong to no command. Cobra treats a command that cannot
+// run as a help topic.
 func helpTopics() []*cobra.Command {
 	return []*cobra.Command{{
 		Use:   "exit-codes",

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// swift lets the collector of garbage work less often: engines make much of it
-// and keep little. Whoever sets GOGC decides.
+// swift makes the garbage collector run less often: engines allocate much and keep little. A GOGC
+// in the environment takes precedence.
 func (sh *shell) swift() {
 	const percent = 400
 	if sh.Env("GOGC") == "" {
@@ -18,34 +18,33 @@ func (sh *shell) swift() {
 	}
 }
 
-// What a serving process may take: so much, or this many times what it keeps, and no
-// more than spareMemory beyond that. With
-// 10,000 executions in flight it keeps 25 to 40 MiB, which swift alone would let grow
-// to five times that.
+// Bounds of a serving process: its memory limit is slightMemory, or roomy times the live heap if
+// that is more, and at most headroomMemory beyond the live heap. With 10,000 executions in flight
+// 25 to 40 MiB are live, which swift alone would let grow to five times that.
 const (
 	slightMemory   = 64 << 20
 	roomy          = 2
 	headroomMemory = 192 << 20
 )
 
-// limitMemory keeps the memory of a process small that runs for long: the collector works
-// as swift has it while there is room, and more often where that would take much.
-// Whoever sets GOGC or GOMEMLIMIT decides.
+// limitMemory keeps the memory of a long-running process small: the garbage collector runs as
+// rarely as swift allows, and more often near the limit. GOGC or GOMEMLIMIT in the environment take
+// precedence.
 func (sh *shell) limitMemory(ctx context.Context) {
 	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
 		go bound(ctx, slightMemory, roomy, headroomMemory)
 	}
 }
 
-// What a process may take that runs worlds: so much, or this many times what it keeps.
+// Bounds of a process that runs simulations, with the same meaning.
 const (
 	simulationMemory   = 96 << 20
 	simulationFactor   = 5
 	simulationHeadroom = 256 << 20
 )
 
-// limitSimulationMemory has the collector work as suits a process that runs one world after the
-// other. Whoever sets GOGC or GOMEMLIMIT decides.
+// limitSimulationMemory tunes the garbage collector for a process that runs one simulation after
+// the other. GOGC or GOMEMLIMIT in the environment take precedence.
 func (sh *shell) limitSimulationMemory(ctx context.Context) {
 	if sh.Env("GOGC") != "" {
 		return
@@ -56,8 +55,8 @@ func (sh *shell) limitSimulationMemory(ctx context.Context) {
 	}
 }
 
-// bound bounds what the process takes, until ctx ends: to what is little, or to so many
-// times what it keeps, and no more than spare beyond that.
+// bound adapts the memory limit until ctx ends: little, or times the live heap if that is more, and
+// at most headroom beyond the live heap.
 func bound(ctx context.Context, little, times, headroom int64) {
 	before := debug.SetMemoryLimit(little)
 	defer debug.SetMemoryLimit(before)
@@ -73,7 +72,7 @@ func bound(ctx context.Context, little, times, headroom int64) {
 		metrics.Read(kept)
 		live := int64(kept[0].Value.Uint64())
 		wanted := max(little, min(times*live, live+headroom))
-		// Setting it stops the world for a moment: small changes are none.
+		// Setting the limit stops the world for a moment: ignore small changes.
 		if wanted > limit+limit/8 || wanted < limit-limit/8 || wanted == little && wanted != limit {
 			limit = wanted
 			debug.SetMemoryLimit(limit)

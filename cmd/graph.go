@@ -13,9 +13,9 @@ func newGraphCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "graph FILE",
 		Short: "Draw the workflow",
-		Long: `Draws a workflow: as a tree for the terminal (text), as a flowchart for Mermaid,
-which GitHub and GitLab show as a picture, or as nodes and edges (json).
-On a terminal the default is text, else mermaid. FILE may be "-" for stdin.`,
+		Long: `Draws a workflow: as a tree for the terminal (text), as a Mermaid flowchart, which GitHub
+and GitLab render, or as nodes and edges (json). The default is text on a terminal and
+mermaid elsewhere. FILE may be "-" for stdin.`,
 		Example: `  flunq graph order.yaml
   flunq graph -o mermaid order.yaml > order.mmd`,
 		GroupID: groupDevelop,
@@ -48,8 +48,8 @@ On a terminal the default is text, else mermaid. FILE may be "-" for stdin.`,
 	return c
 }
 
-// readDefinition reads one document; its mistakes are explained on stderr.
-// Its warnings are the business of validate.
+// readDefinition reads one document and prints its mistakes to stderr. It ignores warnings, which
+// validate reports.
 func readDefinition(ctx context.Context, sh *shell, file string) (*dsl.Definition, error) {
 	source, err := readWorkflow(ctx, sh, file)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newHelpCommand explains a command or a topic; an unknown one is a misuse.
+// newHelpCommand returns the command that explains a command or a topic; an unknown name is a
+// misuse.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",
@@ -33,10 +34,11 @@ func newHelpCommand() *cobra.Command {
 	}
 }
 
-// helpWidth is how many columns a page has where the terminal is not narrower.
+// helpWidth is the maximum width of a help page, in columns.
 const helpWidth = 80
 
-// writeHelp is the page about a command; commands are the root's, in the order of the overview.
+// writeHelp prints the help of a command; commands are those of the root, in the order of the
+// overview.
 func writeHelp(sh *shell, c *cobra.Command, commands []*cobra.Command) {
 	width := helpWidth
 	if sh.Width > 0 {
@@ -99,7 +101,7 @@ func (p *helpPage) command(c *cobra.Command) {
 	fmt.Fprint(p.w, c.InheritedFlags().FlagUsagesWrapped(p.width))
 }
 
-// wrapped fills the lines of each paragraph. Lines with an indent stay as they are.
+// wrapped wraps each paragraph. Indented lines are kept as they are.
 func (p *helpPage) wrapped(text string) string {
 	var out strings.Builder
 	column := 0

@@ -31,8 +31,8 @@ type telling struct {
 	after  int64
 	follow bool
 
-	rows []historyRow // of -o json and yaml
-	rec  *sim.Export  // of -o jsonl
+	rows []historyRow // for -o json and yaml
+	rec  *sim.Export  // for -o jsonl
 }
 
 func newHistoryCommand(sh *shell) *cobra.Command {
@@ -40,15 +40,15 @@ func newHistoryCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history ID",
 		Short: "Show the events of an execution",
-		Long: `Shows the history of an execution, from the first event to the last. Of each call it shows
-the URL as it was sent, *** for what is secret, and the status of the answer
-(-o json: data.call); histories that an earlier flunq has written do not have them.
+		Long: `Shows the history of an execution, oldest event first. For each call it shows the URL as
+it was sent, with *** for secrets, and the status of the answer (-o json: data.call);
+histories written by an earlier flunq do not contain these.
 
--o jsonl is a recording, as 'flunq run --record' writes it: a header with the document
-and the input, the events, and the result. The HTTP exchanges are not in it, as nobody
-has listened to them; the results of calls stand in the task.completed events, and the
-header says "results": "history". Secrets are sealed in Redis and stay so. The data of each
-event is JSON, so that jq reads it (data that is not is a text, or in base64).`,
+-o jsonl is a recording, as 'flunq run --record' writes it: a header with the document and
+the input, the events, and the result. It does not contain HTTP exchanges, which Redis
+does not keep; the results of calls are in the task.completed events, and the header says
+"results": "history". Secrets are sealed in Redis and stay sealed. The data of each event
+is JSON, ready for jq (other data is a string, or base64).`,
 		Example: `  flunq history order-7
   flunq history order-7 --follow
   flunq history order-7 -o jsonl > order-7.jsonl
@@ -58,14 +58,14 @@ event is JSON, so that jq reads it (data that is not is a text, or in base64).`,
 	}
 	h.target = targetFlags(c, sh)
 	h.format = outputFlag(c, "table", "json", "jsonl", "yaml")
-	c.Flags().Int64Var(&h.after, "after", 0, "only events after this `VERSION`")
+	c.Flags().Int64Var(&h.after, "after", 0, "only events after `VERSION`")
 	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "follow the history until the execution ends")
 	c.ValidArgsFunction = completeExecutions(h.target)
 	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args[0]) }
 	return c
 }
 
-// historyRow is an event of a history, for programs.
+// historyRow is an event of a history in the JSON output.
 type historyRow struct {
 	Version int64             `json:"version"`
 	Time    time.Time         `json:"time"`
@@ -99,7 +99,7 @@ func (h *telling) run(ctx context.Context, id string) error {
 	return h.end(ctx, r, id)
 }
 
-// tell shows the history, page by page, and as it grows.
+// tell prints the history in batches, and follows it if asked to.
 func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error {
 	at := h.after
 	if h.format.String() == "table" {
@@ -126,19 +126,19 @@ func (h *telling) tell(ctx context.Context, r *remote, x store.Execution) error 
 	}
 }
 
-// wait waits until an execution has gone on from a version, or has ended.
+// wait waits until an execution has a later version or has ended.
 func (*telling) wait(ctx context.Context, r *remote, x store.Execution, version int64) (store.Execution, error) {
 	return (&patience{}).until(ctx, r, x.ID, func(now store.Execution) bool {
 		return now.Version > version || inspect.Ended(now.Status)
 	})
 }
 
-// take shows a page of events behind a version.
+// take prints one batch of the events after a version.
 func (h *telling) take(ctx context.Context, r *remote, x store.Execution, at int64, events []event.Event) error {
 	switch h.format.String() {
 	case "jsonl":
 		if len(events) == 0 && h.follow {
-			return nil // it may not have begun
+			return nil // the execution may not have begun
 		}
 		if h.rec == nil {
 			var err error
@@ -162,7 +162,7 @@ func (h *telling) take(ctx context.Context, r *remote, x store.Execution, at int
 	return nil
 }
 
-// end writes what stands behind the events.
+// end prints what follows the events.
 func (h *telling) end(ctx context.Context, r *remote, id string) error {
 	switch h.format.String() {
 	case "table":
@@ -182,7 +182,7 @@ func (h *telling) end(ctx context.Context, r *remote, id string) error {
 	}
 }
 
-// tabled shows an event to people.
+// tabled prints an event as a row of the table.
 func (h *telling) tabled(version int64, e event.Event) {
 	name := strings.TrimPrefix(string(e.Type), event.Prefix)
 	style := ""
@@ -192,8 +192,8 @@ func (h *telling) tabled(version int64, e event.Event) {
 	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), describe.Brief(e))
 }
 
-// line writes the cells of a table that is written as it comes: the columns have
-// the widths that are usual, and the last one, in a style, what room there is.
+// line prints one row as soon as it is known: the columns have fixed widths, and the last one, in a
+// style, takes the rest of the line.
 func (h *telling) line(style string, cells ...string) {
 	var b strings.Builder
 	for i, width := range []int{9, 26, 22, 24} {

@@ -2,14 +2,14 @@ package cmd
 
 import "github.com/spf13/cobra"
 
-// limitsTopic is the page about what bounds an execution and a process.
+// limitsTopic is the help page about the limits of executions and processes.
 func limitsTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "limits",
-		Short: "What bounds an execution, and how to change it",
-		Long: `An ordinary deployment meets none of these limits. An error that one of them causes
-names it. Those of expressions and schemas are the same everywhere and cannot be changed:
-a run, its recording and its replay must agree. They count work, never time.
+		Short: "The limits of executions and processes",
+		Long: `An ordinary deployment reaches none of these limits. An error caused by a limit names it.
+The limits of expressions and schemas count work, not time. They are the same everywhere
+and cannot be changed, so that a run, its recording and its replay agree.
 
 Of one evaluation of an expression (error: expression, 400):
   expression-steps      5,000,000  steps of jq, or work worth as much
@@ -35,8 +35,8 @@ Of one JSON value (error: that of the task):
                                    a YAML response
 
 Of one entry of a stream (a dead letter, without the value):
-  event-value           64 MiB      of one field, as of an event's data; more is not kept when it
-                                    is read
+  event-value           64 MiB     of one field, such as an event's data; a
+                                   longer value is dropped when it is read
 
 Of one execution (error: runtime, 500, which names the next task):
   LIMIT_HISTORY         700,000    entries of its history, 2 or 3 for each task
@@ -44,15 +44,15 @@ Of one execution (error: runtime, 500, which names the next task):
   LIMIT_DESCENDANTS     2,000      open child executions, theirs included; the
                                    next one faults, and so does the task that
                                    runs it
-These are settings of the services; 0 is no limit. An execution keeps the limits of its
-history with which it began. The others are not to be changed:
+These are settings of the services; 0 means no limit. An execution keeps the history limits
+it began with. The others cannot be changed:
   Tasks                 1,000,000  started in all ('flunq run': --max-steps)
   Depth                 20         of executions that run each other
   Data                  16 MiB     of one task's output as JSON
 
-Of one call (error: communication, 500), not to be changed:
+Of one call (error: communication, 500), cannot be changed:
   timeout               60 s       from dialling to the last byte
-  response body         10 MiB      decompressed
+  response body         10 MiB     decompressed
   headers               64 KiB     of the response
 
 Of one Redis with a maxmemory:
@@ -63,7 +63,7 @@ Of one Redis with a maxmemory:
                                    they wait; operators' commands and ends of
                                    executions are still written
 
-Of one process, which lives on:
+Of one process, which keeps running:
   EXECUTOR_CONCURRENCY  16         tasks of one tenant performed at once
   LIMIT_CALLS           128        tasks of all tenants performed at once. If
                                    there are several tenants, one begins no
@@ -75,7 +75,7 @@ Of one process, which lives on:
                                    without memory waits until its call times out
                                    (error: communication, 500)
 
-A worker that computes for 100 ms, or writes 2,048 events of one execution, lets commands
-and other tenants go first.`,
+After computing for 100 ms, or writing 2,048 events of one execution, a worker lets
+commands and other tenants go first.`,
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// column is one of a table.
+// column is a column of a table.
 type column[T any] struct {
 	title string
-	wide  bool // shown by -o wide only
+	wide  bool // shown only by -o wide
 	text  func(T) string
 }
 
@@ -25,14 +25,14 @@ func listFlag(c *cobra.Command) *choice {
 	return outputFlag(c, "table", "wide", "json", "jsonl", "yaml", "ids")
 }
 
-// list is a table of rows, in any of the formats that listFlag offers.
+// list is a table of rows that can be printed in all formats of listFlag.
 type list[T any] struct {
 	columns []column[T]
 	id      func(T) string
-	empty   string // told on stderr when there are no rows, in a table
+	empty   string // printed to stderr if a table has no rows
 }
 
-// print writes rows in a format. Programs get all members of a row as JSON has them.
+// print writes rows in a format. The structured formats contain all JSON members of a row.
 func (l list[T]) print(sh *shell, format *choice, rows []T) error {
 	switch format.String() {
 	case "table", "wide":
@@ -118,7 +118,7 @@ func (l list[T]) table(sh *shell, rows []T, wide bool) {
 	}
 }
 
-// cell is data as it may stand in a table: one line, of a bounded width.
+// cell returns data as a table shows it: one line of a bounded width.
 func cell(text string) string {
 	const widest = 60
 	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(text))
@@ -128,7 +128,7 @@ func cell(text string) string {
 	return runewidth.Truncate(text, widest, "…")
 }
 
-// hint tells people something on stderr that is not the result.
+// hint prints a note to stderr that is not part of the result.
 func (sh *shell) hint(format string, args ...any) {
 	if !sh.quiet {
 		fmt.Fprintf(sh.Err, format+"\n", args...)

@@ -36,18 +36,17 @@ func newMigrateCommand(sh *shell) *cobra.Command {
 		Use:   "migrate [ID…] --to [NAME:]VERSION",
 		Short: "Move running executions to another version of their workflow",
 		Long: `Moves executions that have not ended to another registered version of their workflow. An
-execution is moved only if the whole history that it has so far follows from the new
-document too, so that it goes on as if it had run with that from the start; otherwise
-the first event that does not fit is shown. Results that tasks have come to are kept,
-and calls that are under way end as they began.
+execution is moved only if its whole history also follows from the new document, so that
+it continues as if it had used that document from the start; otherwise the first event
+that does not fit is shown. Results of tasks are kept, and calls under way end as they
+began.
 
-The version is exchanged in one step, whatever the execution does at that moment, and is
-an event of its history. 'flunq migrate ID --to OLD' moves it back, as long as what
-has happened since follows from the old document.
+The move is atomic, whatever the execution does at that moment, and is recorded in its
+history. 'flunq migrate ID --to OLD' moves it back, as long as everything since then
+follows from the old document.
 
-Name executions, or give --workflow (or --to NAME:VERSION) for all of a workflow. The
-exit code is 4 if one of them cannot be migrated. A version is registered with 'flunq
-workflows register'.`,
+Name executions, or select all of a workflow with --workflow or --to NAME:VERSION. The
+exit code is 4 if one of them cannot be migrated. Register a version with 'flunq workflows register'.`,
 		Example: `  flunq migrate order-7 --to 1.1.0
   flunq migrate --to shop.order:1.1.0 --dry-run
   flunq migrate --workflow shop.order --from 1.0.0 --to 1.1.0 -o json`,
@@ -56,23 +55,23 @@ workflows register'.`,
 	m.target = targetFlags(c, sh)
 	m.format = outputFlag(c, "text", "json", "jsonl", "yaml", "ids")
 	f := c.Flags()
-	f.StringVar(&m.to, "to", "", "migrate to this `VERSION`, or NAME:VERSION")
-	f.StringVar(&m.from, "from", "", "only executions of this `VERSION`")
-	f.StringVarP(&m.workflow, "workflow", "w", "", "all executions of the workflow of this `NAME` that have not ended")
+	f.StringVar(&m.to, "to", "", "migrate to `VERSION`, or NAME:VERSION")
+	f.StringVar(&m.from, "from", "", "only executions of `VERSION`")
+	f.StringVarP(&m.workflow, "workflow", "w", "", "all executions of the workflow `NAME` that have not ended")
 	f.BoolVar(&m.dry, "dry-run", false, "only print which executions can be migrated, and why others cannot")
-	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, where decisions of the document depend on them")
-	f.StringVar(&m.reason, "reason", "", "keep this `TEXT` in the history")
+	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document.s decisions depend on them")
+	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	m.by = operatorFlag(c)
 	complete := completeWorkflows(m.target, cobra.ShellCompDirectiveNoFileComp)
 	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
-		panic(err) // the flag was not defined before: our mistake
+		panic(err) // the flag is defined above
 	}
 	c.ValidArgsFunction = completeExecutions(m.target, runningStatuses()...)
 	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
 	return c
 }
 
-// runningStatuses are those of executions that have not ended.
+// runningStatuses returns the statuses of executions that have not ended.
 func runningStatuses() []string {
 	return []string{string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended)}
 }
@@ -115,7 +114,7 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	return m.each(ctx, found, by, to)
 }
 
-// find reads the executions, and finds out whether there is such a version.
+// find reads the executions, and checks that the version is registered.
 func (m *migration) find(ctx context.Context, r *remote, ids []string, workflow, version string) (found []store.Execution, err error) {
 	if workflow != "" {
 		w, err := findWorkflow(ctx, r, workflow+":"+version)
@@ -150,7 +149,7 @@ func (m *migration) find(ctx context.Context, r *remote, ids []string, workflow,
 	return found, errors.Join(wrong...)
 }
 
-// each migrates executions one by one, and shows what becomes of each.
+// each migrates the executions one by one, and prints each result.
 func (m *migration) each(ctx context.Context, found []store.Execution, by operate.Migrator, version string) error {
 	rows := []operate.Migration{}
 	count := map[string]int{}
@@ -177,7 +176,7 @@ func (m *migration) each(ctx context.Context, found []store.Execution, by operat
 	return nil
 }
 
-// show writes what became of an execution.
+// show prints the result for one execution.
 func (m *migration) show(row operate.Migration) error {
 	out := m.sh.Out
 	switch m.format.String() {
@@ -211,7 +210,7 @@ func (m *migration) show(row operate.Migration) error {
 	return nil
 }
 
-// end writes what became of all executions.
+// end prints the summary.
 func (m *migration) end(rows []operate.Migration, count map[string]int) error {
 	switch m.format.String() {
 	case "json", "yaml":

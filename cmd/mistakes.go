@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// note is a mistake or a warning, for programs.
+// note is a mistake or a warning in the JSON output.
 type note struct {
 	Line       int    `json:"line"`
 	Column     int    `json:"column"`
@@ -14,7 +14,7 @@ type note struct {
 	Suggestion string `json:"suggestion,omitempty"`
 }
 
-// mistakeNotes are the mistakes that an error of Parse holds.
+// mistakeNotes returns the mistakes in an error of Parse.
 func mistakeNotes(err error) []note {
 	notes := []note{}
 	if err == nil {
@@ -38,7 +38,7 @@ func warningNotes(warnings []dsl.Warning) []note {
 	return notes
 }
 
-// explainMistakes shows people what is wrong with a document and where.
+// explainMistakes prints the mistakes in a document and their positions.
 func explainMistakes(sh *shell, err error) {
 	if found, ok := errors.AsType[*dsl.Mistakes](err); ok {
 		found.Render(sh.Err, sh.errColor())

@@ -12,21 +12,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// choice is a flag that takes one of a few words.
+// choice is a flag whose value is one of a few words.
 type choice struct {
 	value string
 	words []string
 }
 
-// newChoice is a choice among words, the first of which is the default.
+// newChoice returns a choice among words; the first one is the default.
 func newChoice(words ...string) *choice { return &choice{value: words[0], words: words} }
 
 func (c *choice) String() string { return c.value }
 
-// Type is what the help calls the flag's value.
+// Type returns the name of the value in the help.
 func (c *choice) Type() string { return "WORD" }
 
-// Set takes a word, or says which there are.
+// Set accepts one of the words; the error lists all of them.
 func (c *choice) Set(word string) error {
 	if !slices.Contains(c.words, word) {
 		return fmt.Errorf("want %s%s", oneOf(c.words), didYouMean(word, c.words, ""))
@@ -38,16 +38,16 @@ func (c *choice) Set(word string) error {
 // outputFlag adds -o to a command; the first format is the default.
 func outputFlag(c *cobra.Command, formats ...string) *choice {
 	format := newChoice(formats...)
-	c.Flags().VarP(format, "output", "o", "format: "+oneOf(formats))
+	c.Flags().VarP(format, "output", "o", "print as `FORMAT`: "+oneOf(formats))
 	offer(c, "output", format)
 	return format
 }
 
-// offer lets the shell complete a flag with the words that it takes.
+// offer completes the words of a flag in the shell.
 func offer(c *cobra.Command, flag string, words *choice) {
 	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words.words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
-		panic(err) // the flag was not defined before: our mistake
+		panic(err) // the flag is defined by the caller
 	}
 }
 
@@ -59,7 +59,7 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// writeJSON writes a value for programs, indented because people look at it too.
+// writeJSON writes a value as indented JSON.
 func writeJSON(w io.Writer, v any) error {
 	v = withEmptyLists(v)
 	enc := json.NewEncoder(w)
@@ -71,8 +71,8 @@ func writeJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// withEmptyLists is a value whose lists are [] in JSON where they are nil, so that
-// programs need not tell null from a list without members.
+// withEmptyLists replaces nil lists, so that they become [] in JSON and programs need not
+// distinguish null from an empty list.
 func withEmptyLists(v any) any {
 	if v == nil {
 		return nil
@@ -91,7 +91,7 @@ func fillLists(v reflect.Value) {
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return // JSON that is written as it is
+			return // JSON that is written verbatim
 		}
 		if v.IsNil() && v.CanSet() {
 			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
@@ -111,7 +111,7 @@ func fillLists(v reflect.Value) {
 	}
 }
 
-// An ANSI style, by its code.
+// ANSI styles, by their codes.
 const (
 	bold   = "1"
 	red    = "31;1"
@@ -119,7 +119,7 @@ const (
 	yellow = "33"
 )
 
-// paint puts text in a style where colours are on.
+// paint adds a style to text if colours are on.
 func paint(on bool, style, text string) string {
 	if !on {
 		return text
@@ -127,8 +127,7 @@ func paint(on bool, style, text string) string {
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
 
-// printable shows control characters instead of sending them to a terminal;
-// line breaks and tabs pass.
+// printable escapes control characters, except line breaks and tabs.
 func printable(text string) string {
 	if !strings.ContainsFunc(text, unsafeRune) {
 		return text
@@ -144,7 +143,7 @@ func printable(text string) string {
 	return b.String()
 }
 
-// unsafeRune reports what can move the cursor, or turn the direction of text.
+// unsafeRune reports whether r can move the cursor or change the direction of text.
 func unsafeRune(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }

@@ -37,8 +37,8 @@ func newListCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ps",
 		Short: "List executions, the newest first",
-		Long: `Lists the executions of a tenant, the newest first, page by page: an index by status
-keeps that quick among millions. "Now" is the time of Redis.`,
+		Long: `Lists the executions of a tenant, newest first. An index by status keeps this fast among
+millions. Ages are measured by the clock of Redis.`,
 		Example: `  flunq ps --status running,waiting
   flunq ps --status faulted --since 1h -o ids | xargs flunq retry
   flunq ps --workflow shop.order -o json | jq '.[].id'`,
@@ -48,18 +48,18 @@ keeps that quick among millions. "Now" is the time of Redis.`,
 	l.target = targetFlags(c, sh)
 	l.format = listFlag(c)
 	f := c.Flags()
-	f.StringSliceVarP(&l.statuses, "status", "s", nil, "only those of these `STATUSES`: "+strings.Join(operate.Statuses(), ", "))
-	f.StringVarP(&l.workflow, "workflow", "w", "", "only those of the workflow of this `NAME`, with or without its namespace")
-	f.StringVar(&l.since, "since", "", "only those created within this `DURATION` (1h, P1D) or after this time")
-	f.StringVar(&l.before, "before", "", "only those created before this `TIME`, or longer ago than this duration")
+	f.StringSliceVarP(&l.statuses, "status", "s", nil, "only those with one of the `STATUSES`: "+strings.Join(operate.Statuses(), ", "))
+	f.StringVarP(&l.workflow, "workflow", "w", "", "only those of the workflow `NAME`, with or without its namespace")
+	f.StringVar(&l.since, "since", "", "only those created in the last `DURATION` (1h, P1D), or after a time")
+	f.StringVar(&l.before, "before", "", "only those created before `TIME`, or longer ago than a duration")
 	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
-	f.StringVar(&l.after, "after", "", "continue after this `CURSOR`")
+	f.StringVar(&l.after, "after", "", "continue after `CURSOR`")
 	f.BoolVar(&l.stuck, "stuck", false, "only those that wait for something that is missing (see 'flunq timers restore')")
 	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "include all tenants")
 	offer(c, "status", newChoice(operate.Statuses()...))
 	complete := completeWorkflows(l.target, cobra.ShellCompDirectiveNoFileComp)
 	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
-		panic(err) // the flag was not defined before: our mistake
+		panic(err) // the flag is defined above
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
 	return c
@@ -102,8 +102,8 @@ func (l *executionListing) run(ctx context.Context) error {
 	return nil
 }
 
-// workflowID is the id of the workflow that --workflow names, with or without its
-// namespace. Of one that is not registered, unknown says which are.
+// workflowID resolves --workflow, with or without its namespace. For a workflow that is not
+// registered, unknown lists the registered ones.
 func (l *executionListing) workflowID(ctx context.Context, r *remote) (id, unknown string, err error) {
 	if l.workflow == "" {
 		return "", "", nil
@@ -145,7 +145,7 @@ func (l *executionListing) workflowID(ctx context.Context, r *remote) (id, unkno
 		didYouMean(l.workflow, names, ""), printable(shortList(names))), nil
 }
 
-// query is what the flags ask for.
+// query builds the query from the flags.
 func (l *executionListing) query(now time.Time) (q store.ExecutionQuery, err error) {
 	q = store.ExecutionQuery{After: l.after, Limit: l.limit}
 	if q.Limit == 0 {
@@ -164,8 +164,7 @@ func (l *executionListing) query(now time.Time) (q store.ExecutionQuery, err err
 	return q, err
 }
 
-// sinceFlag is the moment that a flag says, as a time or as how long ago it was; zero if
-// it says nothing.
+// sinceFlag parses a flag that is a time, or a duration before now; the zero time if it is empty.
 func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
 	if given == "" {
 		return time.Time{}, nil
@@ -182,7 +181,7 @@ func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
 	return now.Add(-d.From(now).Sub(now)), nil
 }
 
-// read is one page, of one tenant or of all.
+// read reads one page of executions, of one tenant or of all.
 func (l *executionListing) read(ctx context.Context, r *remote, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	if !l.everyone {
 		return l.pageOf(ctx, r, r.tenant, q)
@@ -211,7 +210,7 @@ func (l *executionListing) read(ctx context.Context, r *remote, q store.Executio
 	return found, next, nil
 }
 
-// pageOf is one page of a tenant.
+// pageOf reads one page of a tenant.
 func (l *executionListing) pageOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQuery) ([]store.Execution, string, error) {
 	if l.stuck {
 		return stuckOf(ctx, r, tenant, q)
@@ -219,7 +218,7 @@ func (l *executionListing) pageOf(ctx context.Context, r *remote, tenant string,
 	return allOf(ctx, r, tenant, q)
 }
 
-// allOf reads on until a page is full: one read of the store looks at a bounded number.
+// allOf reads until a page is full, since one read of the store examines a bounded number.
 func allOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	limit := q.Limit
 	for {
@@ -236,7 +235,7 @@ func allOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQuery
 	}
 }
 
-// stuckOf reads on likewise, and keeps those that nothing will wake.
+// stuckOf does the same, and keeps the executions that nothing will wake.
 func stuckOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	limit := q.Limit
 	for q.Limit = examinedAtOnce; ; q.After = next {
@@ -256,16 +255,16 @@ func stuckOf(ctx context.Context, r *remote, tenant string, q store.ExecutionQue
 	}
 }
 
-// examinedAtOnce is how many executions are looked at together for those that are stuck.
+// examinedAtOnce is how many executions are examined together.
 const examinedAtOnce = 100
 
-// onlyStuck are those of some executions that nothing will wake.
+// onlyStuck returns those executions that nothing will wake.
 func onlyStuck(ctx context.Context, r *remote, tenant string, some []store.Execution) ([]store.Execution, error) {
 	outlooks, err := r.examiner().Examine(ctx, tenant, some)
 	return slices.DeleteFunc(some, func(x store.Execution) bool { return len(outlooks[x.ID].Stuck) == 0 }), err
 }
 
-// executionRow is an execution as it is listed.
+// executionRow is an execution in a listing.
 type executionRow struct {
 	ID              string     `json:"id"`
 	Tenant          string     `json:"tenant"`
@@ -295,7 +294,7 @@ func executionRowOf(x store.Execution, now time.Time) executionRow {
 	return row
 }
 
-// status is its status for people, with a word if nothing will end it.
+// status formats the status, and marks an execution that nothing will end.
 func (x executionRow) status() string {
 	if len(x.Stuck) > 0 {
 		return x.Status + ", stuck"
@@ -314,7 +313,7 @@ func (x executionRow) duration() string {
 	return history.Duration(time.Duration(*x.DurationMS) * time.Millisecond)
 }
 
-// rows are executions with the versions of their documents.
+// rows adds the versions of their documents to executions.
 func rows(ctx context.Context, r *remote, found []store.Execution, now time.Time) ([]executionRow, error) {
 	versions, err := documentVersions(ctx, r, found)
 	if err != nil {
@@ -340,8 +339,8 @@ func rows(ctx context.Context, r *remote, found []store.Execution, now time.Time
 	return out, nil
 }
 
-// documentVersions are the versions under which documents of executions are
-// registered, by tenant, workflow and hash.
+// documentVersions returns the versions under which the documents of executions are registered, by
+// tenant, workflow and hash.
 func documentVersions(ctx context.Context, r *remote, found []store.Execution) (map[string]string, error) {
 	wanted := map[string][]string{} // ids by tenant
 	for _, x := range found {

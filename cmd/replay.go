@@ -25,57 +25,57 @@ type replaying struct {
 	full, strict, tui     bool
 
 	opts   sim.ReplayOptions
-	given  map[string]any // secrets
+	given  map[string]any // the secrets
 	source document       // of --workflow
-	rows   []replayRow    // of -o json
+	rows   []replayRow    // for -o json
 
-	report, commandLine string // again: the command line
+	report, commandLine string // the command line, for the report
 	page                *reportFile
 	shown               replayReport
 
 	files, differing, broken int
-	unfinished, migratable   int      // executions that a changed document is held against
-	others                   []string // recordings of other workflows than --workflow's
+	unfinished, migratable   int      // executions compared with the changed document
+	others                   []string // recordings of other workflows than that of --workflow
 }
 
-// replayRow is what has come of one recording, for programs.
+// replayRow is the result for one recording, in the JSON output.
 type replayRow struct {
 	*sim.Verdict
 
 	File  string `json:"file"`
-	Error string `json:"error,omitempty"` // it cannot be replayed
+	Error string `json:"error,omitempty"` // why it cannot be replayed
 
 	err error
 	src []byte         // for the report
-	rec *sim.Recording // for the screen
+	rec *sim.Recording // for the terminal UI
 }
 
 func newReplayCommand(sh *shell) *cobra.Command {
 	r := &replaying{sh: sh}
 	c := &cobra.Command{
 		Use:   "replay FILE…",
-		Short: "Run recordings again and show the first difference",
-		Long: `Runs recordings again, of 'flunq run --record FILE' and 'flunq history ID -o jsonl', with
-what came from outside taken from the file: the answers to calls, the events, the times.
-No call goes out. Everything that was decided, computed and asked is compared with the
+		Short: "Replay recordings and show the first difference",
+		Long: `Replays recordings made by 'flunq run --record FILE' or 'flunq history ID -o jsonl'.
+Everything that came from outside is taken from the file: answers to calls, events,
+times. No call goes out. Every decision, result and request is compared with the
 recording; the first difference is explained from both sides (exit code 4). A folder
-stands for the recordings (*.jsonl) in it: a regression suite.
+stands for all recordings (*.jsonl) in it, as a regression suite.
 
---workflow FILE replays the recordings with a changed document: would new executions behave
-otherwise, and where? Running executions keep the document that they began with, so that
-any change may be deployed; of each recorded one that has not ended it is said whether it
-may be moved to the changed document ('flunq migrate').
+--workflow FILE replays the recordings with a changed document: would new executions
+behave differently, and where? Running executions keep the document they began with,
+so any change may be deployed. For each recorded execution that has not ended, replay
+also tells whether it can be moved to the changed document ('flunq migrate').
 
 --at stops at a moment and shows the state: a time (2026-01-02T12:00:00Z), a duration since
 the start (PT36H, 36h), or the number of an event.
 
-Without --full, decisions and calls are made again, but no engine runs: that is fast, and
-does not depend on the order in which an engine takes what is independent. --full runs the
-whole simulation again, too. Secrets are never in a recording; texts stand for them, unless
---secrets gives them.
+Without --full, decisions and calls are replayed but no engine runs. This is fast, and
+does not depend on the order in which an engine handles independent events. --full
+also repeats the whole simulation. A recording never contains secrets: placeholders
+stand for them, unless --secrets gives them.
 
---tui shows one recording on the whole terminal once it was replayed: as a film that begins
-to play, or stands still at the moment of --at. Where it differs, it ends there.`,
+--tui replays one recording and then plays it in the terminal UI, or pauses at the
+moment of --at. If the replay diverges, playback ends there.`,
 		Example: `  flunq run order.yaml --mocks order.mocks.yaml --record order.jsonl
   flunq replay order.jsonl
   flunq replay order.jsonl --at PT36H
@@ -89,11 +89,11 @@ to play, or stands still at the moment of --at. Where it differs, it ends there.
 	r.format = outputFlag(c, "text", "json", "jsonl")
 	f := c.Flags()
 	f.StringVar(&r.workflow, "workflow", "", "use the changed document in `FILE` instead of the recorded one")
-	f.StringVar(&r.at, "at", "", "stop at this `MOMENT` and show the state: a time, a duration since the start, or the number of an event")
-	f.BoolVar(&r.full, "full", false, "run the whole simulation again as well")
-	f.BoolVar(&r.strict, "strict-order", false, "report another order of independent events as a difference")
+	f.StringVar(&r.at, "at", "", "stop at `MOMENT` and show the state: a time, a duration since the start, or the number of an event")
+	f.BoolVar(&r.full, "full", false, "also repeat the whole simulation")
+	f.BoolVar(&r.strict, "strict-order", false, "report a different order of independent events, too")
 	f.StringVar(&r.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
-	f.BoolVar(&r.tui, "tui", false, "show the recording on the whole terminal, where its time can be moved back and forth")
+	f.BoolVar(&r.tui, "tui", false, "play the recording in the terminal UI, back and forth")
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data, the difference")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.limitSimulationMemory(c.Context())
@@ -139,7 +139,7 @@ func (r *replaying) run(ctx context.Context, args []string) error {
 	}
 }
 
-// read reads what the flags name.
+// read reads the files named by flags.
 func (r *replaying) read(ctx context.Context) (err error) {
 	if r.full && (r.workflow != "" || r.at != "") {
 		return misusef("--full excludes --workflow and --at: it runs what was recorded, to its end")
@@ -167,7 +167,7 @@ func (r *replaying) read(ctx context.Context) (err error) {
 	return err
 }
 
-// momentOf reads --at.
+// momentOf parses --at.
 func momentOf(text string) (*sim.Moment, error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 1 {
@@ -185,7 +185,7 @@ func momentOf(text string) (*sim.Moment, error) {
 	return &sim.Moment{After: d}, nil
 }
 
-// all replays files over all cores, and shows what comes of them in their order.
+// all replays the files on all cores, and prints the results in the order of the files.
 func (r *replaying) all(ctx context.Context, files []string) error {
 	replayer := sim.NewReplayer(r.opts)
 	ahead := make(chan chan replayRow, 4*runtime.GOMAXPROCS(0))
@@ -256,7 +256,7 @@ func (r *replaying) contents(ctx context.Context, file string) ([]byte, error) {
 	return src, nil
 }
 
-// take counts and shows what has come of a file.
+// take counts and prints the result for a file.
 func (r *replaying) take(row replayRow) error {
 	if errors.Is(row.err, sim.ErrOtherWorkflow) {
 		r.others = append(r.others, row.err.Error())

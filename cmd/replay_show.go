@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// recordingFiles are the files that arguments stand for: themselves, or the
-// recordings in a folder and the folders below it.
+// recordingFiles returns the files that arguments stand for: the files themselves, or the
+// recordings below a folder.
 func recordingFiles(args []string) ([]string, error) {
 	var files []string
 	for _, arg := range args {
@@ -59,13 +59,13 @@ func recordingsIn(folder string) ([]string, error) {
 	return files, nil
 }
 
-// line writes a row for programs.
+// line writes a row as JSON.
 func (r *replaying) line(row replayRow) error {
 	_, err := fmt.Fprintf(r.sh.Out, "%s\n", event.Encode(withEmptyLists(row)))
 	return err
 }
 
-// text shows people what has come of a file.
+// text prints the result for a file.
 func (r *replaying) text(row replayRow) {
 	switch {
 	case row.err != nil:
@@ -85,7 +85,7 @@ func (r *replaying) text(row replayRow) {
 	}
 }
 
-// head is the line of a file.
+// head prints the first line for a file.
 func (r *replaying) head(word, style string, row replayRow) {
 	said := []string{history.Count(row.Events, "event")}
 	if row.Calls > 0 {
@@ -131,7 +131,7 @@ func (r *replaying) difference(d *sim.Difference) {
 	}
 }
 
-// where is the place of a difference in the recording, and its task.
+// where returns the position of a difference in the recording, and its task.
 func where(d *sim.Difference) string {
 	text := "at the end"
 	switch {
@@ -150,7 +150,7 @@ func where(d *sim.Difference) string {
 	return fmt.Sprintf("%s: task %s (%s)", text, history.Run(d.Name, run.Iteration, run.Attempt), d.Task)
 }
 
-// shown is a value as a difference shows it.
+// shown formats a value for a difference.
 func shown(value []byte) string {
 	const longest = 80
 	switch {
@@ -163,7 +163,7 @@ func shown(value []byte) string {
 	}
 }
 
-// frame shows a line of a document.
+// frame prints a line of a document.
 func (r *replaying) frame(at *sim.Place, on bool) {
 	if at == nil {
 		return
@@ -177,7 +177,7 @@ func (r *replaying) frame(at *sim.Place, on bool) {
 	fmt.Fprintf(r.sh.Out, "       | %s%s\n", strings.Repeat(" ", max(at.Column-1, 0)), paint(on, red, "^"))
 }
 
-// end writes what has come of all files together.
+// end prints the summary.
 func (r *replaying) end(took time.Duration) error {
 	if r.format.String() == "json" {
 		if r.rows == nil {
@@ -202,7 +202,7 @@ func (r *replaying) end(took time.Duration) error {
 	return nil
 }
 
-// sum counts what has come of several files.
+// sum prints the counts for several files.
 func (r *replaying) sum(agreeing int) {
 	said := []string{history.Number(agreeing) + " as recorded"}
 	if r.differing > 0 {
@@ -214,8 +214,8 @@ func (r *replaying) sum(agreeing int) {
 	fmt.Fprintf(r.sh.Out, "%s: %s\n", history.Count(r.files, "recording"), strings.Join(said, ", "))
 }
 
-// answer says what a changed document would change: for new executions, and for those
-// that run, which keep the document that they began with unless they are migrated.
+// answer tells what a changed document would change: for new executions, and for running ones,
+// which keep their document unless they are migrated.
 func (r *replaying) answer(agreeing int) {
 	out, on, name := r.sh.Out, r.sh.outColor(), printable(r.source.name)
 	readable := r.files - r.broken
@@ -243,7 +243,7 @@ func (r *replaying) answer(agreeing int) {
 		history.Number(r.unfinished), paint(on, style, "may be migrated"), how)
 }
 
-// migration says whether a running execution may be migrated to the changed document.
+// migration tells whether a running execution can be migrated to the changed document.
 func (r *replaying) migration(m *sim.Migration) {
 	switch {
 	case m == nil:

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// states shows where the executions of a recording stand at --at.
+// states prints the state of a recording's executions at --at.
 func (r *replaying) states(row replayRow) {
 	first := row.States[0]
 	fmt.Fprintf(r.sh.Out, "%s at %s, %s after the start, behind event %d of %d (line %d)\n", printable(row.File),
@@ -20,7 +20,7 @@ func (r *replaying) states(row replayRow) {
 	}
 }
 
-// state shows one execution.
+// state prints one execution.
 func (r *replaying) state(s sim.State) {
 	fmt.Fprintf(r.sh.Out, "\n%s of %s: %s\n", printable(s.Execution), printable(s.Workflow), paint(r.sh.outColor(), bold, s.Status))
 	r.member("", "context", string(s.Context))
@@ -55,7 +55,7 @@ func (r *replaying) state(s sim.State) {
 	}
 }
 
-// timerText is a pending timer in one line.
+// timerText describes a pending timer in one line.
 func timerText(t sim.OpenTimer) string {
 	of := "the workflow"
 	if t.Task != "" {

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// filmed replays one recording and shows it, until the user leaves.
+// filmed replays one recording and plays it in the terminal UI until the user quits.
 func (r *replaying) filmed(ctx context.Context, files []string) error {
 	if len(files) != 1 {
 		return misusef("--tui shows one recording, got %d", len(files))
@@ -19,7 +19,7 @@ func (r *replaying) filmed(ctx context.Context, files []string) error {
 		return err
 	}
 	at := r.opts.At
-	r.opts.At = nil // it is verified to its end
+	r.opts.At = nil // replay the whole recording, to verify it
 	row := r.one(ctx, sim.NewReplayer(r.opts), files[0])
 	if row.err == nil && at != nil && at.Event > row.Events {
 		row.err = fmt.Errorf("%s: --at %d: the recording has %s", row.File, at.Event, history.Count(row.Events, "event"))
@@ -32,7 +32,7 @@ func (r *replaying) filmed(ctx context.Context, files []string) error {
 	return r.take(row)
 }
 
-// screen shows a recording that was replayed.
+// screen plays a recording that was replayed.
 func (r *replaying) screen(ctx context.Context, row replayRow, at *sim.Moment) error {
 	cfg, err := row.rec.Config(r.opts.Workflow)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"flunq.io/flunq/cmd/report"
 )
 
-// reportFile is a report on its way to its file: it lies beside it, and takes its
-// place when it is whole.
+// reportFile is a report that is being written: a temporary file beside its destination, which it
+// replaces when it is complete.
 type reportFile struct {
 	sh   *shell
-	name string   // as it was given
-	path string   // where it goes to
-	f    *os.File // nil: nobody wants one
+	name string   // as given
+	path string   // the destination
+	f    *os.File // nil if no report is wanted
 }
 
-// openReport makes sure that a report can be written, before anything is run for it.
+// openReport checks that a report can be written before the work for it begins.
 func openReport(sh *shell, name string) (*reportFile, error) {
 	file := &reportFile{sh: sh, name: name, path: name}
 	switch name {
@@ -37,7 +37,7 @@ func openReport(sh *shell, name string) (*reportFile, error) {
 			return nil, misusef("--report %s: not a file that a report can be written to", name)
 		}
 		mode = info.Mode().Perm()
-		probe, err := os.OpenFile(file.path, os.O_WRONLY, 0) // it may be protected though its folder is not
+		probe, err := os.OpenFile(file.path, os.O_WRONLY, 0) // the file may be protected even if its folder is not
 		if err != nil {
 			return nil, fail(exitMisuse, fmt.Errorf("--report %w", withoutVerb(name, err)))
 		}
@@ -51,7 +51,7 @@ func openReport(sh *shell, name string) (*reportFile, error) {
 	return file, nil
 }
 
-// write writes the report and puts it into its place, all or nothing.
+// write writes the report and moves it to its destination atomically.
 func (r *reportFile) write(page *report.Report) error {
 	if r.f == nil {
 		return nil
@@ -71,10 +71,10 @@ func (r *reportFile) write(page *report.Report) error {
 	return nil
 }
 
-// discard takes away what lies beside the file, if the report was not written.
+// discard removes the temporary file if the report was not written.
 func (r *reportFile) discard() {
 	if r != nil && r.f != nil {
-		_ = r.f.Close()           // nobody reads it
+		_ = r.f.Close()           // its content is not needed
 		_ = os.Remove(r.f.Name()) // likewise
 		r.f = nil
 	}

@@ -9,21 +9,21 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// replayReport gathers what a report of a replay shows: all files by name, and the
-// first of those that differ, or the very first one if none does.
+// replayReport collects what a report of a replay shows: all files by name, and the first recording
+// that differs, or the first of all if none differs.
 type replayReport struct {
 	files []report.File
 	runs  []*report.Recording
 	first *report.Recording
 }
 
-// How much of many recordings a report has.
+// Limits of a report about many recordings.
 const (
 	mostReplayed = 6
 	mostFiles    = 2000
 )
 
-// add takes what has come of a file.
+// add adds the result for a file.
 func (p *replayReport) add(r *replaying, row replayRow) {
 	if r.report == "" {
 		return
@@ -47,7 +47,7 @@ func (p *replayReport) add(r *replaying, row replayRow) {
 	}
 	printed := report.NewRecording(row.File)
 	printed.Notes = redacted(redact, row.Notes)
-	_, _ = printed.Write(row.src) // it takes everything
+	_, _ = printed.Write(row.src) // a report in memory accepts everything
 	if row.Agrees {
 		p.first = printed
 		return
@@ -64,7 +64,7 @@ func redacted(redact func(string) string, texts []string) []string {
 	return out
 }
 
-// printed is a difference for the report.
+// printed converts a difference for the report.
 func (r *replaying) printed(d *sim.Difference, recorded *report.Recording, redact func(string) string) *report.Difference {
 	out := &report.Difference{
 		Where: redact(where(d)), Recorded: redact(d.Recorded), Replayed: redact(d.Replayed), Now: "replayed", Path: redact(d.Path), Hint: d.Hint,
@@ -96,7 +96,7 @@ func (r *replaying) printed(d *sim.Difference, recorded *report.Recording, redac
 	return out
 }
 
-// valueOf is a value of a difference, as much of it as one wants to read.
+// valueOf returns a value of a difference, shortened for reading.
 func valueOf(value []byte) string {
 	const longest = 4000
 	switch {

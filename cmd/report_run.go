@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// openReport makes ready for the report, if one is wanted.
+// openReport prepares the report, if one is wanted.
 func (r *runner) openReport() (*reportFile, error) {
 	page, err := openReport(r.sh, r.report)
 	if err == nil && r.report != "" {
@@ -21,7 +21,7 @@ func (r *runner) openReport() (*reportFile, error) {
 	return page, err
 }
 
-// writeReport writes what is known of the run, however it ended.
+// writeReport writes a report of the run, however it ended.
 func (r *runner) writeReport(page *reportFile, cfg sim.Config) error {
 	if r.printed == nil || r.printed.Empty() {
 		return nil
@@ -31,7 +31,7 @@ func (r *runner) writeReport(page *reportFile, cfg sim.Config) error {
 	})
 }
 
-// exported lets a report take part in what happens on a real Redis.
+// exported adds the events of a run on a real Redis to the report.
 func (r *runner) exported(cfg *sim.Config) func(*sim.Result) {
 	if r.printed == nil {
 		return func(*sim.Result) {}
@@ -41,7 +41,7 @@ func (r *runner) exported(cfg *sim.Config) func(*sim.Result) {
 	})
 	observe := cfg.Observe
 	cfg.Observe = func(events []event.Event) {
-		_ = out.Add(events) // a report in memory takes everything
+		_ = out.Add(events) // a report in memory accepts everything
 		observe(events)
 	}
 	return func(result *sim.Result) {
@@ -49,8 +49,7 @@ func (r *runner) exported(cfg *sim.Config) func(*sim.Result) {
 	}
 }
 
-// commandOf is the command line that does the same again, without what says where
-// its words go to.
+// commandOf returns the command line that repeats the run, without the flags that name outputs.
 func commandOf(c *cobra.Command, args []string) string {
 	words := []string{c.CommandPath()}
 	if example := c.Flags().Lookup("example"); example != nil && example.Changed {

@@ -11,11 +11,11 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// mostShown is how many runs the report of a search shows.
+// mostShown is the maximum number of runs in the report of a search.
 const mostShown = 12
 
-// writeReport writes what was found, if a report is wanted: each finding with its
-// story and the run that it is about, or else a run in which nothing goes wrong.
+// writeReport writes the findings, if a report is wanted: each finding with its story and the run
+// that shows it, or a run without faults if there is none.
 func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
 	if s.report == "" || len(found) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
 	return s.page.write(page)
 }
 
-// pageVerdict is what came of all searches.
+// pageVerdict summarizes all searches.
 func (s *searcher) pageVerdict(found []*searched) report.Verdict {
 	failures, runs := 0, 0
 	for _, got := range found {
@@ -66,7 +66,7 @@ func (s *searcher) mood(got *searched) report.Mood {
 	}
 }
 
-// addFacts adds what was tried, and what came of it.
+// addFacts adds what was tried, and the results.
 func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 	add := func(name, format string, args ...any) {
 		if several {
@@ -148,7 +148,7 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 	page.Findings = append(page.Findings, out)
 }
 
-// countsOf says in how many runs something was found, and with what.
+// countsOf tells in how many runs a finding occurred, and with which faults.
 func (*searcher) countsOf(got *searched, f *search.Finding) string {
 	if f.Companion != "" {
 		return "In " + companionCount(got, f) + "."
@@ -171,15 +171,15 @@ func sideOf(got *searched, side search.Side) report.Side {
 	return out
 }
 
-// shownRun is a run that a report is to show.
+// shownRun is a run for the report.
 type shownRun struct {
 	name     string
 	scenario search.Scenario
-	finding  *search.Finding // nil: it is none
+	finding  *search.Finding // nil if the run shows no finding
 	of       *report.Finding
 }
 
-// addRun runs a scenario again, and puts what happens into the report.
+// addRun repeats a scenario and adds its events to the report.
 func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searched, run shownRun) {
 	if len(page.Runs) >= mostShown {
 		return
@@ -199,7 +199,7 @@ func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searche
 	page.Runs = append(page.Runs, printed)
 }
 
-// recordInto records a run; what the engine itself breaks down of is an error, too.
+// recordInto records a run; a failure of the engine itself is an error, too.
 func recordInto(ctx context.Context, cfg sim.Config, printed *report.Recording) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -210,14 +210,14 @@ func recordInto(ctx context.Context, cfg sim.Config, printed *report.Recording) 
 	return err
 }
 
-// addPlain adds a run in which nothing goes wrong.
+// addPlain adds a run without faults.
 func (s *searcher) addPlain(ctx context.Context, page *report.Report, got *searched) {
 	cfg := got.search.Config
 	sc := search.Scenario{Seed: got.search.First, Processes: cfg.Processes, Executions: cfg.Executions}
 	s.addRun(ctx, page, got, shownRun{name: "without faults", scenario: sc})
 }
 
-// addHints adds what is worth a look.
+// addHints adds the hints.
 func (s *searcher) addHints(page *report.Report, got *searched) {
 	doc := s.document(got.search.Config.Definition)
 	for _, text := range got.Unmocked {

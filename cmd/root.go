@@ -1,5 +1,5 @@
-// Package cmd is the command line: flags in, text out, and one place that maps
-// errors to exit codes. What a command decides is decided elsewhere.
+// Package cmd is the command line: it parses flags, prints results, and maps errors to exit codes
+// in one place. Other packages do the work.
 package cmd
 
 import (
@@ -19,8 +19,8 @@ const (
 	groupAbout   = "about"
 )
 
-// Main runs flunq with the process' arguments and streams, and says the exit
-// code. The first interrupt asks commands to stop, the second one kills.
+// Main runs flunq with the process' arguments and streams, and returns the exit code. The first
+// interrupt asks the command to stop, the second one kills the process.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -28,13 +28,13 @@ func Main() int {
 	return Execute(ctx, os.Args[1:], processStreams())
 }
 
-// Execute runs one command line on the given streams and says the exit code.
+// Execute runs one command line on the given streams and returns the exit code.
 func Execute(ctx context.Context, args []string, streams Streams) int {
 	out := &stickyWriter{w: streams.Out}
 	streams.Out = out
 	sh := &shell{Streams: streams}
 	root := newRoot(sh)
-	// Cobra takes the process' own arguments for a nil list.
+	// For a nil list, Cobra would take the process' own arguments.
 	root.SetArgs(append([]string{}, args...))
 	err := root.ExecuteContext(ctx)
 	if err == nil && out.err != nil {
@@ -66,7 +66,7 @@ func newRoot(sh *shell) *cobra.Command {
 		&cobra.Group{ID: groupOperate, Title: "Run and watch them"},
 		&cobra.Group{ID: groupAbout, Title: "About flunq"},
 	)
-	// In the order in which the overview shows them.
+	// In the order of the overview.
 	commands := []*cobra.Command{
 		newRunCommand(sh),
 		newValidateCommand(sh),

@@ -26,21 +26,20 @@ func newRunCommand(sh *shell) *cobra.Command {
 		Long: `Runs a workflow document (CNCF Serverless Workflow DSL 1.0, now the Open Workflow
 Specification) through the whole engine, and prints its output.
 
-Without --redis-url the engine runs inside this process, on an in-memory Redis and
-a virtual clock: a wait of 30 days takes milliseconds, and the same document, input
-and seed give the same bytes. Calls really go out unless --mocks answers them, take
-the time they take, and carry idempotency keys of their own in each run.
+Without --redis-url the engine runs inside this process, on an in-memory Redis and a
+virtual clock: a wait of 30 days takes milliseconds, and the same document, input and
+seed give the same bytes. Unless --mocks answers them, calls really go out, take real
+time, and carry new idempotency keys in each run.
 
-The output goes to stdout and nothing else does; the timeline goes to stderr (-q: not
-at all). FILE is YAML or JSON, "-" is stdin. Here and in all that flunq shows, charge[2]
-attempt 3 is the third attempt at task charge in the turn of a loop whose $index is 2; in
-nested loops and tries the outer one comes first (charge[0.2] attempt 1.3). The turns of a
-loop made with then are counted likewise, from the second one on.
+Only the output goes to stdout; the timeline goes to stderr (-q: not at all). FILE is YAML or JSON, "-" is stdin. Everywhere, charge[2] attempt 3 means the third attempt at task charge in the iteration
+of a loop whose $index is 2; in nested loops and tries the outer one comes first
+(charge[0.2] attempt 1.3). Repetitions by a backward "then" are numbered the same way,
+from the second one on.
 
---tui shows the run on the whole terminal instead, as a film that begins to play: space
-pauses (--paused: it begins so), n and p go to the next event and the one before, t and T to the timers, + and -
-change the speed, [ and ] scrub. Where nothing happens for long, that is passed over. The
-output is printed when the screen is left (q); a run that goes on until then is stopped.`,
+--tui plays the run in the terminal UI: space pauses (--paused: begin paused), n and p go
+to the next and previous event, t and T to the timers, + and - change the speed, [ and ]
+scrub. Long idle stretches are skipped. q leaves the screen, stops a run that has not
+ended, and prints the output.`,
 		Example: `  flunq run order.yaml --input '{"order": 7}'
   flunq run order.yaml --input @order.json --mocks order.mocks.yaml -o json
   flunq run --example                  # lists what can be tried without a file
@@ -55,21 +54,21 @@ output is printed when the screen is left (q); a run that goes on until then is 
 	f.StringVarP(&r.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
 	f.StringVar(&r.mocks, "mocks", "", "answer calls and send events as `FILE` says, instead of real services")
 	f.StringVar(&r.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
-	f.StringArrayVar(&r.with, "with", nil, "add the workflow in `FILE`, which this one runs (repeatable)")
-	f.Uint64Var(&r.seed, "seed", 1, "derive the order of concurrent events from this `NUMBER`")
+	f.StringArrayVar(&r.with, "with", nil, "add the workflow in `FILE` that this one runs (repeatable)")
+	f.Uint64Var(&r.seed, "seed", 1, "derive the order of concurrent events from `NUMBER`")
 	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339), or now (default 2026-01-01T00:00:00Z)")
-	f.StringVar(&r.id, "id", "", "id of the execution (default: derived from the seed, or random with --redis-url)")
+	f.StringVar(&r.id, "id", "", "the execution's id (default: derived from the seed, or random with --redis-url)")
 	f.StringVar(&r.record, "record", "", "write the recording to `FILE`")
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data")
-	f.BoolVar(&r.tui, "tui", false, "show the run on the whole terminal, where its time can be moved back and forth")
-	f.BoolVar(&r.paused, "paused", false, "with --tui: begin at the first moment and stay there until space is pressed")
+	f.BoolVar(&r.tui, "tui", false, "play the run in the terminal UI, back and forth")
+	f.BoolVar(&r.paused, "paused", false, "with --tui: begin paused, until space is pressed")
 	f.BoolVar(&r.realTime, "real-time", false, "use the machine's clock")
 	f.StringVar(&r.speed, "speed", "", "let virtual time pass `N` times as fast as real time, as in 60x")
-	f.StringVar(&r.maxTime, "max-time", "", "stop when more virtual time than this `DURATION` has passed (P30D, 12h)")
-	f.IntVar(&r.maxSteps, "max-steps", 200_000, "stop when more than `N` tasks were started (0: 1,000,000, where the workflow faults)")
-	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at this `URL` instead")
-	f.StringVar(&r.tenant, "tenant", defaultTenant, "run it for the tenant of this `NAME`")
-	f.StringVar(&r.example, "example", "", "run the example of this `NAME`, with its mocks and input; without a name, list them")
+	f.StringVar(&r.maxTime, "max-time", "", "stop after `DURATION` of virtual time (P30D, 12h)")
+	f.IntVar(&r.maxSteps, "max-steps", 200_000, "stop after `N` started tasks (0: 1,000,000, where the workflow faults)")
+	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at `URL` instead")
+	f.StringVar(&r.tenant, "tenant", defaultTenant, "run it for the tenant `NAME`")
+	f.StringVar(&r.example, "example", "", "run the example `NAME`, with its mocks and input; without a name, list them")
 	f.Lookup("example").NoOptDefVal = listExamples
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.limitSimulationMemory(c.Context())
@@ -79,7 +78,7 @@ output is printed when the screen is left (q); a run that goes on until then is 
 	return c
 }
 
-// defaultTenant is whom a workflow runs for.
+// defaultTenant is the tenant of a run that names none.
 const defaultTenant = "default"
 
 // listExamples is the value of --example without a name.
@@ -91,7 +90,7 @@ type runner struct {
 	format *choice
 
 	input, mocks, secrets, start, id, record string
-	report, commandLine                      string // again: the command line
+	report, commandLine                      string // the command line, for the report
 	speed, maxTime, redis, tenant, example   string
 	with                                     []string
 	seed                                     uint64
@@ -99,13 +98,13 @@ type runner struct {
 	realTime, tui, paused                    bool
 
 	source  document
-	names   map[*dsl.Definition]string // of the files that the documents were read from
-	later   bool                       // the secrets come later, from tests
-	printed *report.Recording          // nil: nobody wants a report
-	left    string                     // what becomes of an execution on a real Redis that has not ended
+	names   map[*dsl.Definition]string // the files of the documents
+	later   bool                       // the secrets come from tests, later
+	printed *report.Recording          // nil if no report is wanted
+	left    string                     // what happens to an execution on a real Redis that has not ended
 }
 
-// document is a workflow document that was read, and where from.
+// document is the text of a workflow document and its origin.
 type document struct {
 	name string
 	text []byte
@@ -114,7 +113,7 @@ type document struct {
 
 func (r *runner) arguments(c *cobra.Command, args []string) error {
 	if c.Flags().Changed("example") {
-		// "--example reminder" reaches us as a bare flag and an argument.
+		// pflag passes "--example reminder" as a bare flag and an argument.
 		if r.example == listExamples && len(args) == 1 {
 			r.example = args[0]
 			return nil
@@ -150,7 +149,7 @@ func (r *runner) run(ctx context.Context, args []string) error {
 	return r.finish(result)
 }
 
-// simulateOrRun runs the workflow here, or on a real Redis.
+// simulateOrRun runs the workflow in the simulator, or on a real Redis.
 func (r *runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
 	if r.redis != "" {
 		return r.onRedis(ctx, cfg)
@@ -182,13 +181,13 @@ func (r *runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		}
 	}
 	if (cfg.Mocks == nil || cfg.Onward) && slices.ContainsFunc(append(cfg.With, cfg.Definition), calls) {
-		// A service that is really called must not take the charge of one run for that of another.
+		// A real service must not take the request of one run for a repeat of another's.
 		cfg.Nonce = rand.Text()
 	}
 	return cfg, nil
 }
 
-// calls reports whether a workflow calls anything.
+// calls reports whether a workflow contains calls.
 func calls(def *dsl.Definition) bool {
 	for _, t := range def.Tasks() {
 		if t.Kind == dsl.Call {
@@ -198,15 +197,15 @@ func calls(def *dsl.Definition) bool {
 	return false
 }
 
-// localLimits let calls reach the services on this machine and in its network,
-// as a developer expects of a local run.
+// localLimits allows calls to services on this machine and in its network, which developers expect
+// of a local run.
 func localLimits() executor.Limits {
 	limits := executor.DefaultLimits()
 	limits.AllowPrivate, limits.AllowLoopback = true, true
 	return limits
 }
 
-// listFor lists the examples for programs.
+// listFor prints the examples as JSON or YAML.
 func (r *runner) listFor(format string) error {
 	type row struct {
 		Name    string `json:"name"`
@@ -223,7 +222,7 @@ func (r *runner) listFor(format string) error {
 	return writeValue(r.sh.Out, format, rows)
 }
 
-// list shows the examples.
+// list prints the examples.
 func (r *runner) list() error {
 	if format := r.format.String(); format == "json" || format == "yaml" {
 		return r.listFor(format)

@@ -23,7 +23,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// readDocuments reads and checks the document to run and those it may run.
+// readDocuments reads and checks the document to run, and those it may run.
 func (r *runner) readDocuments(ctx context.Context, cfg *sim.Config, file string) error {
 	text, err := readWorkflow(ctx, r.sh, file)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *runner) checkNames(context.Context, *sim.Config) error {
 	return fail(exitMisuse, store.CheckExecution(r.id))
 }
 
-// parse checks a document; its mistakes are shown as validate shows them.
+// parse checks a document, and prints its mistakes as validate does.
 func (r *runner) parse(name string, text []byte) (document, error) {
 	d, err := parseDocument(r.sh, name, text)
 	if err == nil {
@@ -103,7 +103,7 @@ func (r *runner) parse(name string, text []byte) (document, error) {
 	return d, err
 }
 
-// parseDocument checks a document; its mistakes are shown as validate shows them.
+// parseDocument checks a document, and prints its mistakes as validate does.
 func parseDocument(sh *shell, name string, text []byte) (document, error) {
 	def, warnings, err := dsl.Parse(name, text)
 	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
@@ -119,7 +119,7 @@ func parseDocument(sh *shell, name string, text []byte) (document, error) {
 	return document{name: name, text: text, def: def}, nil
 }
 
-// readInput reads --input, which comes before the input of an example.
+// readInput reads --input, which takes precedence over the input of an example.
 func (r *runner) readInput(ctx context.Context, cfg *sim.Config) error {
 	input, err := readData(ctx, r.sh, "--input", r.input)
 	if input != nil {
@@ -128,8 +128,8 @@ func (r *runner) readInput(ctx context.Context, cfg *sim.Config) error {
 	return err
 }
 
-// readData reads what a flag gives as data, "" if nothing: JSON, or @FILE with
-// JSON or YAML, or - for stdin.
+// readData reads the data given to a flag, nil if the flag is empty: JSON, or @FILE with JSON or
+// YAML, or - for stdin.
 func readData(ctx context.Context, sh *shell, flag, given string) (json.RawMessage, error) {
 	text, name := []byte(given), flag
 	switch {
@@ -156,7 +156,7 @@ func readData(ctx context.Context, sh *shell, flag, given string) (json.RawMessa
 	return expr.Encode(v), nil
 }
 
-// fileWithoutAt refuses data that is the name of a file: as data it would be that text.
+// fileWithoutAt refuses data that is the name of a file: the user probably forgot the @.
 func fileWithoutAt(flag, given string) error {
 	info, err := os.Stat(given)
 	exists := err == nil && info.Mode().IsRegular()
@@ -222,7 +222,7 @@ func (r *runner) readTimes(_ context.Context, cfg *sim.Config) error {
 func (r *runner) readStart(cfg *sim.Config) error {
 	switch {
 	case r.start == "now", r.start == "" && r.realTime, r.redis != "":
-		cfg.Start = time.Now().UTC().Truncate(time.Microsecond) // as Redis counts
+		cfg.Start = time.Now().UTC().Truncate(time.Microsecond) // the precision of Redis
 	case r.start == "":
 		cfg.Start = sim.Epoch()
 	default:
@@ -235,7 +235,7 @@ func (r *runner) readStart(cfg *sim.Config) error {
 	return nil
 }
 
-// recorded runs the simulation and writes its recording, to the report as well.
+// recorded runs the simulation and writes its recording, also for the report.
 func (r *runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
 	if r.record == "" {
 		return sim.Record(ctx, cfg, r.printed)

@@ -21,13 +21,13 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// onRedis runs the workflow on a real Redis: the engine's services in this
-// process, beside those of others, until this one execution has ended.
+// onRedis runs the workflow on a real Redis: this process runs the services, beside any others,
+// until this execution ends.
 func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
 	if r.record != "" || r.speed != "" {
 		return nil, misusef("--record and --speed go with the virtual clock, not with --redis-url")
 	}
-	redis.SetLogger(silent{}) // what is wrong comes back as an error
+	redis.SetLogger(silent{}) // errors are returned and reported
 	rdb, err := store.Dial(ctx, r.redis)
 	if errors.Is(err, store.ErrUnreachable) {
 		return nil, fail(exitUnreachable, err)
@@ -40,14 +40,14 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 		cfg.ID = strings.ToLower(rand.Text())
 	}
 	if (cfg.Mocks != nil || cfg.Secrets != nil) && r.tenant == defaultTenant {
-		// Other processes share the work of a tenant, and have neither.
+		// Other processes that serve a shared tenant do not have the mocks and secrets of this run.
 		cfg.Tenant = store.PrivatePrefix + "run-" + strings.ToLower(rand.Text()[:12])
 		fmt.Fprintf(r.sh.Err, "for private tenant %s, which no other process serves; it is removed afterwards\n", cfg.Tenant)
 	}
 	opts := engine.Defaults()
 	opts.Process, opts.Command, opts.Transient = processName(), "run", cfg.Tenant != r.tenant
 	opts.Tenants = []string{cfg.Tenant}
-	opts.Block(watchEvery * 5) // stopping waits for the reads
+	opts.Block(watchEvery * 5) // stopping waits for blocked reads
 	opts.Secrets, opts.Version = cfg.Secrets, cfg.Version
 	opts.Transport = realTransport(cfg)
 	e, err := engine.New(rdb, opts)
@@ -58,11 +58,11 @@ func (r *runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	return result, errors.Join(err, r.leave(context.WithoutCancel(ctx), e.Store, cfg, result))
 }
 
-// leaveTime is how long leaving Redis behind may take.
+// leaveTime bounds the cleanup in Redis.
 const leaveTime = 10 * time.Second
 
-// leave removes a tenant that was made for this run; of another one it says what becomes
-// of an execution that has not ended.
+// leave removes a tenant that was created for this run. For any other tenant it tells what happens
+// to an execution that has not ended.
 func (r *runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, result *sim.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
@@ -92,19 +92,20 @@ func (r *runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 	}
 	address := r.redis
 	if hasPassword(address) {
-		address = "…" // is not to stand on a screen
+		address = "…" // must not be printed
 	}
 	r.left += fmt.Sprintf("\nto end it: flunq cancel %s --yes --tenant %s --redis-url %s", cfg.ID, cfg.Tenant, address)
 	return nil
 }
 
-// silent is a log for go-redis that keeps nothing.
+// silent is a log for go-redis that discards everything.
 type silent struct{}
 
-// Printf is go-redis'.
+// Printf implements the logging interface of go-redis.
 func (silent) Printf(context.Context, string, ...any) {}
 
-// realTransport is how calls go out beside a real Redis: mocks let real time pass.
+// realTransport returns how calls go out when Redis is real: the latency of mocks passes in real
+// time.
 func realTransport(cfg sim.Config) http.RoundTripper {
 	if cfg.Mocks == nil {
 		return executor.Outward(cfg.Transport)
@@ -119,7 +120,7 @@ func realTransport(cfg sim.Config) http.RoundTripper {
 	}, nil)
 }
 
-// follow starts the execution, and shows its history until it has ended.
+// follow starts the execution, and prints its history until it ends.
 func (r *runner) follow(ctx context.Context, e *engine.Engine, cfg sim.Config) (*sim.Result, error) {
 	if err := r.launch(ctx, e, cfg); err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func (r *runner) launch(ctx context.Context, e *engine.Engine, cfg sim.Config) e
 	return e.Begin(ctx, cfg.Definition, engine.Beginning{Tenant: cfg.Tenant, ID: cfg.ID, Input: cfg.Input, Nonce: cfg.Nonce})
 }
 
-// sendEvents sends the events of a mocks file when their time has come.
+// sendEvents sends the events of a mocks file at their times.
 func sendEvents(ctx context.Context, e *engine.Engine, cfg sim.Config) {
 	if cfg.Mocks == nil {
 		return
@@ -164,15 +165,15 @@ func sendEvents(ctx context.Context, e *engine.Engine, cfg sim.Config) {
 		out := mock.Event(i, time.Now())
 		out.Tenant = cfg.Tenant
 		if err := e.Store.Publish(ctx, out); err != nil {
-			return // the engine's own services report what is wrong with Redis
+			return // the engine's own services report problems with Redis
 		}
 	}
 }
 
-// watchEvery is how often the history is looked at.
+// watchEvery is the interval of polling the history.
 const watchEvery = 20 * time.Millisecond
 
-// watch shows the history as it grows, whoever makes it grow.
+// watch prints the history as it grows, whichever process writes it.
 func (r *runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*sim.Result, error) {
 	result := &sim.Result{Execution: cfg.ID}
 	began := time.Now()
@@ -209,7 +210,7 @@ func (r *runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*
 	}
 }
 
-// count takes up what a piece of history says about the result.
+// count adds the events of a part of the history to the result.
 func count(result *sim.Result, entries []event.Event) {
 	for _, e := range entries {
 		result.Events++

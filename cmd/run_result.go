@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// finish prints the result, and says by its error how the run ended.
+// finish prints the result; its error tells how the run ended.
 func (r *runner) finish(result *sim.Result) error {
 	switch {
 	case result.Status == decide.Completed:
@@ -45,7 +45,7 @@ func (r *runner) finish(result *sim.Result) error {
 	}
 }
 
-// unended is the error of an execution that was not run to its end.
+// unended returns the error for an execution that was not run to its end.
 func (r *runner) unended(why string) error {
 	if r.left != "" {
 		why += "\n" + r.left
@@ -53,8 +53,8 @@ func (r *runner) unended(why string) error {
 	return errors.New(why)
 }
 
-// hintForWaiting says what can be done about a workflow that waits for ever: events
-// that came and were not taken are the likely cause.
+// hintForWaiting suggests how to help a workflow that waits for ever: the likely cause are events
+// that came and were not taken.
 func hintForWaiting(missed []sim.Missed) string {
 	const most = 10
 	var text strings.Builder
@@ -71,7 +71,7 @@ func hintForWaiting(missed []sim.Missed) string {
 	return "send it with an events entry in --mocks, or give the task a timeout"
 }
 
-// print writes the output in the format asked for.
+// print writes the output in the chosen format.
 func (r *runner) print(output json.RawMessage) error {
 	v, err := expr.Decode(output)
 	if err != nil {
@@ -94,8 +94,8 @@ func (r *runner) write(v any) error {
 	}
 }
 
-// fault shows the error that ended a workflow: to programs on stdout, to people
-// on stderr, with the line of the document that it came from.
+// fault prints the error that ended a workflow: as JSON to stdout, and for people to stderr with
+// the line of the document that caused it.
 func (r *runner) fault(result *sim.Result) error {
 	p := result.Error
 	if r.format.String() != "pretty" {
@@ -117,8 +117,7 @@ func (r *runner) fault(result *sim.Result) error {
 	return reported(exitFaulted)
 }
 
-// explain shows people the error that ended a workflow, with the line of the
-// document that it came from.
+// explain prints the error that ended a workflow, with the line of the document that caused it.
 func (d document) explain(w io.Writer, on bool, p *event.Problem) {
 	fmt.Fprintf(w, "%s %s\n", paint(on, red, "faulted:"), printable(headline(p)))
 	if p.Detail != "" {
@@ -136,7 +135,7 @@ func (d document) explain(w io.Writer, on bool, p *event.Problem) {
 	}
 }
 
-// blamed is the place of the expression that failed, or of the task.
+// blamed returns the position of the expression that failed, or of the task.
 func (d document) blamed(p *event.Problem) (at dsl.Pos, ok bool) {
 	if d.def == nil {
 		return at, false
@@ -147,7 +146,7 @@ func (d document) blamed(p *event.Problem) (at dsl.Pos, ok bool) {
 	return d.place(p.Instance)
 }
 
-// place is where a task stands in the document.
+// place returns the position of a task in the document.
 func (d document) place(ref string) (at dsl.Pos, ok bool) {
 	if d.def == nil {
 		return at, false
@@ -167,7 +166,7 @@ func headline(p *event.Problem) string {
 	return fmt.Sprintf("%s (status %d)", title, p.Status)
 }
 
-// frame shows a line of the document, with a mark below the column.
+// frame prints a line of the document, with a mark below the column.
 func (d document) frame(w io.Writer, on bool, at dsl.Pos) {
 	line, ok := d.line(at.Line)
 	if !ok {
@@ -179,7 +178,7 @@ func (d document) frame(w io.Writer, on bool, at dsl.Pos) {
 	fmt.Fprintf(w, "       | %s%s\n", pad, paint(on, red, "^"))
 }
 
-// line is a line of the document, the first is 1.
+// line returns a line of the document; the first one is 1.
 func (d document) line(n int) (string, bool) {
 	lines := strings.Split(string(d.text), "\n")
 	if n < 1 || n > len(lines) {

@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// checkScreen refuses --tui where it cannot be.
+// checkScreen refuses --tui where it cannot work.
 func (r *runner) checkScreen(context.Context, *sim.Config) error {
 	switch {
 	case !r.tui && r.paused:
@@ -31,8 +31,8 @@ func (r *runner) checkScreen(context.Context, *sim.Config) error {
 	}
 }
 
-// needTerminal refuses a screen where there is no terminal to draw on, or none that keys
-// can come from: stdin may be the input of the workflow.
+// needTerminal requires a terminal for output and one for keys: stdin may be the input of the
+// workflow.
 func needTerminal(sh *shell) error {
 	if err := drawable(sh, "--tui"); err != nil || sh.InTerminal {
 		return err
@@ -44,8 +44,8 @@ func needTerminal(sh *shell) error {
 	return keys.Close()
 }
 
-// filmed runs the simulation and shows it as it goes, until the user leaves: what
-// has not ended by then is stopped.
+// filmed runs the simulation and plays it in the terminal UI as it proceeds. When the user quits, a
+// run that has not ended is stopped.
 func (r *runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result, err error) {
 	var tape bytes.Buffer
 	out := []io.Writer{&tape}
@@ -63,7 +63,7 @@ func (r *runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result
 	opts := playbackOptions(cfg)
 	opts.Place, opts.Still = "a run of "+r.source.name, "this is a run inside of this process: nothing can be changed in it"
 	opts.Record = func(file string) error { return saveTape(file, tape.Bytes()) }
-	silence() // it would write over the screen
+	silence() // logs would overwrite the screen
 	s := &screening{playback: playback.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,11 +80,11 @@ func (r *runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result
 	return s.result, errors.Join(err, s.err)
 }
 
-// screening is a run that is shown.
+// screening is a run that is shown in the terminal UI.
 type screening struct {
 	playback *playback.Playback
-	id       string        // of the execution; "" until something has happened
-	begun    chan struct{} // something has, or never will
+	id       string        // of the execution; "" until the first event
+	begun    chan struct{} // closed at the first event, or at the end of a run without one
 	over     chan struct{}
 
 	result *sim.Result
@@ -108,7 +108,7 @@ func (s *screening) run(ctx context.Context, cfg sim.Config, out io.Writer) {
 	close(s.over)
 }
 
-// endNotes say why a run went no further, if it has not come to its end.
+// endNotes explains why a run stopped before its end.
 func endNotes(result *sim.Result, err error) []string {
 	switch {
 	case err != nil:
@@ -122,7 +122,7 @@ func endNotes(result *sim.Result, err error) []string {
 	}
 }
 
-// saveTape writes a recording to a file that must not be there yet.
+// saveTape writes a recording to a file that must not exist yet.
 func saveTape(file string, tape []byte) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -135,7 +135,7 @@ func saveTape(file string, tape []byte) error {
 	return nil
 }
 
-// playbackOptions are those of a film about what a configuration runs.
+// playbackOptions returns the options for playing a run of a configuration.
 func playbackOptions(cfg sim.Config) playback.Options {
 	opts := playback.Options{
 		Definition: cfg.Definition, With: cfg.With, Tenant: cfg.Tenant, Start: cfg.Start, Pace: cfg.Pace, Now: time.Now,
@@ -145,7 +145,7 @@ func playbackOptions(cfg sim.Config) playback.Options {
 	return opts
 }
 
-// hider puts *** in the place of secrets; nil if there are none.
+// hider returns a function that replaces secrets by ***; nil if there are no secrets.
 func hider(secrets map[string]any) func([]byte) []byte {
 	if len(secrets) == 0 {
 		return nil
@@ -154,7 +154,8 @@ func hider(secrets map[string]any) func([]byte) []byte {
 	return func(text []byte) []byte { return []byte(redact(string(text))) }
 }
 
-// playbackScreen are the options of a screen that shows a film, beginning with an execution.
+// playbackScreen returns the options of a screen that plays a recording, beginning with an
+// execution.
 func playbackScreen(sh *shell, title, execution string) tui.Options {
 	o := tui.Defaults()
 	o.Title, o.Open = title, execution

@@ -30,7 +30,7 @@ func readSecrets(ctx context.Context, sh *shell, file string) (map[string]any, e
 	return secrets, nil
 }
 
-// checkSecrets refuses to begin what will need a secret that is not given.
+// checkSecrets refuses a run that needs a secret that is not given.
 func (r *runner) checkSecrets(_ context.Context, cfg *sim.Config) error {
 	if r.later {
 		return nil
@@ -48,8 +48,8 @@ func (r *runner) checkSecrets(_ context.Context, cfg *sim.Config) error {
 	return nil
 }
 
-// missingSecrets are the secrets that a document names and that are not among those
-// given in a file, each with its place; nil if there are none.
+// missingSecrets returns the secrets that a document names but that are not given, each with its
+// position; nil if there are none.
 func missingSecrets(def *dsl.Definition, name string, given map[string]any, file string) *dsl.Mistakes {
 	var list []dsl.Mistake
 	for _, use := range def.Secrets {

@@ -30,27 +30,23 @@ func newServeCommand(sh *shell) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the services against a real Redis",
 		Long: `Runs the worker, the executor and the timer service in one process, or some of
-them with --only. Any number of processes on any number of machines share the work
-through the consumer groups of one Redis; one that dies is replaced by the others.
+them with --only. Any number of processes on any number of machines share the work through the consumer groups of one Redis; if one dies, the others take over.
 
 Without --tenant it serves all tenants that it finds in Redis, except those whose names
-begin with "private.": these are served by processes that name them.
+begin with "private.": these need a process that names them. While Redis is unavailable
+it waits. SIGTERM and Ctrl-C stop it, even if Redis hangs: it reads nothing new, finishes
+work under way within seconds, and hands back messages that it has not begun.
 
-It waits for a Redis that is away, and goes on when that is back. SIGTERM and Ctrl-C
-stop it, even where Redis hangs: nothing new is read, what is under way ends within some
-seconds, and what was read and not begun is handed back.
+Settings come from flags, then the environment, then the configuration file; 'flunq config
+show' lists them with their values. Three defaults differ from flunq.io's documentation:
+events of dead consumers are claimed (…_RECLAIM_ENABLED is true), 100 events are read at
+once (…_STREAM_BATCH), and 16 tasks of one tenant run at once (EXECUTOR_CONCURRENCY),
+however many hang. 'flunq help limits' lists the limits of a process.
 
-Settings come from flags, then the environment, then the configuration file:
-'flunq config show' lists them with their values. Where the documented default of a
-setting costs the user, the better value is the default: events of dead consumers
-are claimed (…_RECLAIM_ENABLED is true), 100 events are read at once (…_STREAM_BATCH),
-and 16 tasks of one tenant run at once (EXECUTOR_CONCURRENCY), however many hang.
-'flunq help limits' says what bounds a process.
-
-Executions that have ended are kept for ever, unless --keep-finished (KEEP_FINISHED)
-says for how long, or KEEP_FINISHED_COUNT how many of each tenant: then they are
-removed with their histories, some at a time, by all processes alike. One whose parent
-goes on stays, and one that is retried. Say the same in every process.
+Ended executions are kept for ever, unless --keep-finished (KEEP_FINISHED) limits how long,
+or KEEP_FINISHED_COUNT how many of each tenant: then any process removes them, with their
+histories, a few at a time. An execution whose parent is running, or that is retried,
+stays. Use the same settings in every process.
 
 On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Prometheus).`,
 		Example: `  flunq serve --redis-url redis://redis.internal:6379
@@ -66,9 +62,9 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	f.StringVar(&s.http, "http", defaultHTTP, "serve health checks and metrics on `ADDRESS` (empty: none)")
 	f.StringVar(&s.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.BoolVar(&s.private, "allow-private", false, "let calls reach private networks and this machine")
-	f.StringVar(&s.keep, "keep-finished", "", "remove executions this `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
-	f.StringVar(&s.logLevel, "log-level", "", "log at this `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
-	f.StringVar(&s.logFormat, "log-format", "", "log in this `FORMAT`: text or json (LOG_FORMAT)")
+	f.StringVar(&s.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
+	f.StringVar(&s.logLevel, "log-level", "", "log at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
+	f.StringVar(&s.logFormat, "log-format", "", "log as `FORMAT`: text or json (LOG_FORMAT)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		sh.swift()
 		sh.limitMemory(c.Context())
@@ -78,7 +74,7 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	return c
 }
 
-// defaultHTTP is where health checks are answered, on this machine only.
+// defaultHTTP is the default address of health checks, on this machine only.
 const defaultHTTP = "127.0.0.1:8080"
 
 // server is one run of the command.
@@ -131,8 +127,7 @@ func (s *server) run(ctx context.Context) error {
 	})
 }
 
-// await connects to Redis, and waits for one that is away or still starts. It is nil if
-// ctx ends first.
+// await connects to Redis, and retries while it is unavailable. It returns nil if ctx ends first.
 func (s *server) await(ctx context.Context, log *slog.Logger) (*remote, error) {
 	const pause, rounds = 2 * time.Second, 15 // a message every half minute
 	for n := 0; ; n++ {
@@ -145,7 +140,7 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*remote, error) {
 			r.close()
 		}
 		if ctx.Err() != nil {
-			return nil, nil //nolint:nilerr // it was told to stop while it waited
+			return nil, nil //nolint:nilerr // it was stopped while it waited
 		}
 		if !store.Away(err) {
 			return nil, err
@@ -164,7 +159,7 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*remote, error) {
 // warnOfAddress warns of a connection that others can read.
 func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *remote) {
 	opts := r.rdb.Options()
-	host, _, _ := net.SplitHostPort(opts.Addr) // of a sentinel's client: no address
+	host, _, _ := net.SplitHostPort(opts.Addr) // a sentinel's client has no address
 	ip := net.ParseIP(host)
 	local := host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || opts.Network == "unix"
 	switch {
@@ -175,7 +170,7 @@ func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *remote)
 	}
 }
 
-// tenants says whose work is done: that of one tenant, or of all that there are.
+// tenants sets which tenants are served: one, or all.
 func (s *server) tenants(opts *engine.Options, r *remote) {
 	if s.target.tenant == "" && r.tenant == defaultTenant {
 		opts.Discover = true
@@ -184,7 +179,7 @@ func (s *server) tenants(opts *engine.Options, r *remote) {
 	opts.Tenants = []string{r.tenant}
 }
 
-// options are the engine's, as the settings and flags say.
+// options returns the options of the engine from the settings and flags.
 func (s *server) options(ctx context.Context, set settings) (engine.Options, error) {
 	opts := set.engine(engine.Defaults())
 	opts.Process, opts.Command = processName(), "serve"
@@ -212,13 +207,13 @@ func (s *server) options(ctx context.Context, set settings) (engine.Options, err
 	return opts, err
 }
 
-// processName tells this process from all others on a Redis.
+// processName returns a name that is unique on a Redis.
 func processName() string {
-	host, _ := os.Hostname() // without one the random part must do
+	host, _ := os.Hostname() // without one, the random part is enough
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
 
-// newLog is a log of the services on stderr.
+// newLog returns the log of the services, on stderr.
 func newLog(sh *shell, set settings, level, format string) (*slog.Logger, error) {
 	at := set.LogLevel
 	if level != "" {
@@ -240,19 +235,19 @@ func newLog(sh *shell, set settings, level, format string) (*slog.Logger, error)
 	}
 }
 
-// served is a process of services.
+// served is a process that runs services.
 type served struct {
 	sh    *shell
 	rdb   *redis.Client
 	opts  engine.Options
 	log   *slog.Logger
 	http  string // address; "" for none
-	given bool   // somebody asked for just this address
+	given bool   // the user asked for exactly this address
 
-	intervals telemetry.Intervals // zero: nothing is told
+	intervals telemetry.Intervals // zero: no telemetry
 }
 
-// serve runs the services until ctx ends, and answers over HTTP how they do.
+// serve runs the services until ctx ends, and answers health checks over HTTP.
 func serve(ctx context.Context, s served) error {
 	registry := prometheus.NewRegistry()
 	watch := telemetry.New(s.log, registry)
@@ -288,8 +283,8 @@ func serve(ctx context.Context, s served) error {
 	return err
 }
 
-// letGo closes the connections to a Redis that hangs when the process is to stop: reads
-// under way would wait for it. What the process held is taken over by others.
+// letGo closes the connections to a Redis that hangs while the process stops: reads under way would
+// wait for it. Other processes take over what this one held.
 func letGo(ctx context.Context, rdb *redis.Client, ended <-chan struct{}) {
 	const grace, answer = 3 * time.Second, time.Second
 	select {
@@ -320,11 +315,11 @@ func letGo(ctx context.Context, rdb *redis.Client, ended <-chan struct{}) {
 	}
 }
 
-// otherLeases are the leases of living processes that are not as ours.
+// otherLeases returns the differing leases of other running processes.
 func otherLeases(ctx context.Context, st *store.Store, ours time.Duration) (others []string) {
 	all, now, err := st.Processes(ctx)
 	if err != nil {
-		return nil // Redis has gone again: the services say so
+		return nil // Redis is unavailable again: the services report it
 	}
 	for i := range all {
 		if p := &all[i]; p.Alive(now) && p.LeaseMS > 0 && p.LeaseMS != ours.Milliseconds() {
@@ -334,8 +329,8 @@ func otherLeases(ctx context.Context, st *store.Store, ours time.Duration) (othe
 	return others
 }
 
-// answer listens for health checks. The default address may be taken, by another
-// process of the same machine: then any other port does.
+// answer listens for health checks. If another process on the same machine uses the default
+// address, any free port is used.
 func (s served) answer(ctx context.Context, handler http.Handler) (address string, stop func(), err error) {
 	if s.http == "" {
 		return "", func() {}, nil

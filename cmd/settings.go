@@ -14,42 +14,42 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// settings are those of the services, whichever process they run in.
+// settings are the settings of the services, for every command that runs them.
 type settings struct {
 	Workers, Executors, Timers int            // instances of each service in this process
-	Calls                      int            // executors that the tasks of all tenants hold at most; 0: eight times those
+	Calls                      int            // tasks of all tenants performed at once; 0: eight times Executors
 	Worker, Executor, Timer    engine.Reading // how they read
 
 	TimerBatch int           // timers fired at once
-	MaxSleep   time.Duration // longest wait between two looks at the timers
-	Lookahead  time.Duration // how long before a timer the wait for it ends
+	MaxSleep   time.Duration // maximum pause between two checks of the timers
+	Lookahead  time.Duration // how long before a timer is due the wait for it ends
 	Lease      time.Duration // after which the messages of a silent consumer are claimed
-	Attempts   int           // deliveries of a message before it is given up
+	Attempts   int           // deliveries of a message before it becomes a dead letter
 
-	History         int           // entries of one execution's history, 0: no bound
+	History         int           // entries of one execution's history; 0: unlimited
 	HistoryMiB      int           // of their data, likewise
-	Descendants     int           // open executions below one, 0: no bound
-	RedisPercent    int           // of maxmemory, above which nothing begins; 0: no bound
-	Answers         int           // MiB of large answers that are read at once
-	PerWorker       int           // events that one worker has in hand at once
-	PerHost         int           // calls to one host at once; 0: no bound
-	BreakerFailures int           // in a row, after which a host is left alone; 0: never
-	BreakerOpen     time.Duration // for how long
+	Descendants     int           // open executions below one; 0: unlimited
+	RedisPercent    int           // of maxmemory, above which nothing new begins; 0: unlimited
+	Answers         int           // MiB of large responses that are read at once
+	PerWorker       int           // events that one worker holds at once
+	PerHost         int           // calls to one host at once; 0: unlimited
+	BreakerFailures int           // consecutive failures that open the circuit of a host; 0: never
+	BreakerOpen     time.Duration // how long a circuit stays open
 
-	KeepFinished time.Duration // executions that have ended; 0: for ever
-	KeepCount    int           // of these, so many of a tenant; 0: all
+	KeepFinished time.Duration // how long ended executions are kept; 0: for ever
+	KeepCount    int           // ended executions to keep per tenant; 0: all
 
-	SweepEvery time.Duration // between two looks for what Redis has lost; 0: none
+	SweepEvery time.Duration // interval of the sweep for what Redis has lost; 0: none
 
-	HealthEvery  time.Duration // how often the services are judged
-	MetricsEvery time.Duration // how often the depths of streams are measured
+	HealthEvery  time.Duration // interval of the health checks
+	MetricsEvery time.Duration // interval of measuring the depths of streams
 
 	LogLevel   slog.Level
 	LogFormat  string // "json" or "text"
-	StreamType string // "redis", there is no other
+	StreamType string // always "redis"
 }
 
-// defaultSettings are those of an ordinary deployment.
+// defaultSettings returns the settings of an ordinary deployment.
 func defaultSettings() settings {
 	d := engine.Defaults()
 	return settings{
@@ -63,12 +63,12 @@ func defaultSettings() settings {
 	}
 }
 
-// engine puts the settings into the options of an engine.
+// engine applies the settings to the options of an engine.
 func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Workers, opts.Executors, opts.Timers = s.Workers, s.Executors, s.Timers
 	opts.WarmProcesses = max(s.Calls-s.Executors, 0)
 	if s.Calls == 0 {
-		opts.WarmProcesses = 7 * s.Executors //nolint:mnd // as the help says
+		opts.WarmProcesses = 7 * s.Executors //nolint:mnd // the ratio that the help documents
 	}
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)
@@ -81,19 +81,19 @@ func (s settings) engine(opts engine.Options) engine.Options {
 	return opts
 }
 
-// groups are the consumer groups of the services by name.
+// groups returns the consumer groups of the services by service.
 func (s settings) groups() map[string]string {
 	return map[string]string{"worker": s.Worker.Group, "executor": s.Executor.Group, "timer": s.Timer.Group}
 }
 
-// retention is what the housekeeping keeps.
+// retention returns how long ended executions are kept.
 func (s settings) retention() engine.Retention {
 	r := engine.DefaultRetention()
 	r.Finished = store.Keep{Age: s.KeepFinished, Count: int64(s.KeepCount), Least: leastKept}
 	return r
 }
 
-// keep takes the flag that says how long finished executions are kept, if it is given.
+// keep applies the flag --keep-finished, if it is given.
 func (s *settings) keep(flag string) error {
 	if flag == "" {
 		return nil
@@ -104,21 +104,21 @@ func (s *settings) keep(flag string) error {
 	return nil
 }
 
-// setting is one of them, as people name and write it.
+// setting is one setting, as users name and write it.
 type setting struct {
 	name    string   // of the environment variable
-	aliases []string // that other documents have; the name wins over them
+	aliases []string // further names; the main name takes precedence
 	value   settingValue
 	help    string
 }
 
-// settingValue is a member of settings that can be read and written as text.
+// settingValue is a field of settings that can be read and written as text.
 type settingValue interface {
 	Set(text string) error
 	String() string
 }
 
-// table binds every setting to its member of s, in the order in which they are shown.
+// table binds every setting to its field of s, in the order of the listing.
 func (s *settings) table() []setting {
 	const second = time.Second
 	return []setting{
@@ -163,10 +163,10 @@ func (s *settings) table() []setting {
 	}
 }
 
-// settingKey is how a configuration file names a setting: worker-concurrency.
+// settingKey returns the name of a setting in a configuration file: worker-concurrency.
 func settingKey(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
 
-// set takes a text; where it is in a variable of milliseconds, a bare number is one.
+// set parses a value; a bare number in a variable of milliseconds is milliseconds.
 func (s setting) set(name, text string) error {
 	if d, ok := s.value.(*spanValue); ok && strings.HasSuffix(strings.ToUpper(name), "MS") {
 		return d.setMS(text)
@@ -174,7 +174,7 @@ func (s setting) set(name, text string) error {
 	return s.value.Set(text)
 }
 
-// source is a value, and where it comes from.
+// source is a value and its origin.
 type source struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -182,14 +182,14 @@ type source struct {
 	Help  string `json:"help,omitempty"`
 }
 
-// where a value comes from if from nowhere else.
+// fromDefault is the origin of a value that nothing sets.
 const fromDefault = "default"
 
-// fromEnvironment says that a variable gave a value.
+// fromEnvironment returns the origin of a value from a variable.
 func fromEnvironment(name string) string { return "environment variable " + name }
 
-// loadSettings takes the settings from the environment, then from a file (nil:
-// none), then the defaults. Every bad value is told.
+// loadSettings takes each setting from the environment, else from the file (which may be nil), else
+// the default. The error lists all bad values.
 func loadSettings(sh *shell, file *configFile) (settings, []source, error) {
 	s := defaultSettings()
 	var sources []source
@@ -207,7 +207,7 @@ func loadSettings(sh *shell, file *configFile) (settings, []source, error) {
 	return s, sources, fail(exitMisuse, errors.Join(errs...))
 }
 
-// given is the text that somebody gave to a setting, under which name and where.
+// given returns the text given to a setting, the name used and the position.
 func (s setting) given(sh *shell, file *configFile) (name, text, place string, ok bool) {
 	names := append([]string{s.name}, s.aliases...)
 	for _, n := range names {

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// wholeValue is a whole number in a range.
+// wholeValue is an integer in a range.
 type wholeValue struct {
 	at        *int
 	low, high int
@@ -20,10 +20,10 @@ type wholeValue struct {
 
 func whole(at *int, low, high int) *wholeValue { return &wholeValue{at, low, high} }
 
-// String is the number in digits.
+// String returns the number in digits.
 func (v *wholeValue) String() string { return strconv.Itoa(*v.at) }
 
-// Set takes a number of the range.
+// Set accepts a number within the range.
 func (v *wholeValue) Set(text string) error {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < v.low || n > v.high {
@@ -41,15 +41,15 @@ type spanValue struct {
 
 func span(at *time.Duration, low, high time.Duration) *spanValue { return &spanValue{at, low, high} }
 
-// String is the duration as Go writes it.
+// String returns the duration in Go's notation.
 func (v *spanValue) String() string { return v.at.String() }
 
-// Set takes 1s, 1m30s or PT1S.
+// Set accepts 1s, 1m30s or PT1S.
 func (v *spanValue) Set(text string) error {
 	return v.take(text, fmt.Errorf("want a duration from %s to %s, such as 1s or PT1S", v.low, v.high))
 }
 
-// setMS takes a bare number of milliseconds, too.
+// setMS also accepts a bare number of milliseconds.
 func (v *spanValue) setMS(text string) error {
 	if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 40); err == nil {
 		text = strconv.FormatUint(n, 10) + "ms"
@@ -75,22 +75,21 @@ func (v *spanValue) take(text string, wanted error) error {
 	return nil
 }
 
-// keptValue is how long something is kept: long enough for whoever waits for it.
+// keptValue is a retention period, long enough for readers of an ended execution.
 type keptValue struct{ at *time.Duration }
 
 func keeping(at *time.Duration) keptValue { return keptValue{at} }
 
-// leastKept is how long an execution is kept once it has ended, and mostKept how long
-// at most, unless that is for ever.
+// leastKept and mostKept bound a retention period; 0 stands for ever.
 const (
 	leastKept = time.Minute
 	mostKept  = 100 * 365 * 24 * time.Hour
 )
 
-// String is the duration as people write it.
+// String returns the duration in days and hours.
 func (v keptValue) String() string { return keptText(*v.at) }
 
-// keptText is a duration in whole days, if it is some.
+// keptText formats a duration in whole days, if it has no remainder.
 func keptText(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d > 0 && d%day == 0 {
@@ -100,7 +99,7 @@ func keptText(d time.Duration) string {
 		return "0"
 	}
 	text := d.String()
-	for _, none := range []string{"m0s", "h0m"} { // 1h0m0s is 1h
+	for _, none := range []string{"m0s", "h0m"} { // 1h0m0s becomes 1h
 		if strings.HasSuffix(text, none) {
 			text = text[:len(text)-2]
 		}
@@ -108,7 +107,7 @@ func keptText(d time.Duration) string {
 	return text
 }
 
-// Set takes 30d, 12h, P30D, and 0.
+// Set accepts 30d, 12h, P30D, and 0.
 func (v keptValue) Set(text string) error {
 	text = strings.TrimSpace(text)
 	wanted := fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for ever", keptText(leastKept), keptText(mostKept))
@@ -132,15 +131,15 @@ func (v keptValue) Set(text string) error {
 	return nil
 }
 
-// truthValue is yes or no.
+// truthValue is a boolean.
 type truthValue struct{ at *bool }
 
 func truth(at *bool) truthValue { return truthValue{at} }
 
-// String is true or false.
+// String returns true or false.
 func (v truthValue) String() string { return strconv.FormatBool(*v.at) }
 
-// Set takes the words that people have for it.
+// Set accepts the usual words for yes and no.
 func (v truthValue) Set(text string) error {
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "true", "yes", "on", "1":
@@ -161,10 +160,10 @@ type wordValue struct {
 
 func word(at *string, words ...string) wordValue { return wordValue{at, words} }
 
-// String is the word.
+// String returns the word.
 func (v wordValue) String() string { return *v.at }
 
-// Set takes one of the words.
+// Set accepts one of the words.
 func (v wordValue) Set(text string) error {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if !slices.Contains(v.words, text) {
@@ -174,15 +173,15 @@ func (v wordValue) Set(text string) error {
 	return nil
 }
 
-// nameValue is the name of a group.
+// nameValue is the name of a consumer group.
 type nameValue struct{ at *string }
 
 func named(at *string) nameValue { return nameValue{at} }
 
-// String is the name.
+// String returns the name.
 func (v nameValue) String() string { return *v.at }
 
-// Set takes a name without spaces, since scripts take group and entry apart at one.
+// Set accepts a name without spaces: scripts separate group and entry at a space.
 func (v nameValue) Set(text string) error {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
@@ -199,10 +198,10 @@ type levelValue struct{ at *slog.Level }
 
 func levelled(at *slog.Level) levelValue { return levelValue{at} }
 
-// String is the level in small letters.
+// String returns the level in lower case.
 func (v levelValue) String() string { return strings.ToLower(v.at.String()) }
 
-// Set takes the name of a level.
+// Set accepts the name of a level.
 func (v levelValue) Set(text string) error {
 	words := []string{"debug", "info", "warn", "error"}
 	text = strings.ToLower(strings.TrimSpace(text))

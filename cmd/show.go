@@ -21,17 +21,17 @@ func newShowCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show where an execution stands",
-		Long: `Shows an execution: its state, input and result; the tasks that are at work, the timers
-that are pending, and what it waits for; its parent and the executions that it has run;
-and the error that ended it, with the line of the document that it came from.
+		Long: `Shows an execution: its state, input and result; its running tasks, its pending timers
+and what it waits for; its parent and its children; and the error that ended it, with the
+line of the document that caused it.
 
 Members of the JSON form: id, tenant, workflow, workflow_version, definition, status,
 created, ended, age_ms, duration_ms, events, parent, parent_task, input, output, error,
-error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteration,
-attempt: as in charge[2] attempt 3, none is the first}], timers (as 'flunq timers ls' has them, and those that it needs and that are not
-set: their state is cancelled, with cancelled_by, missing, or "not set yet"), waits_for,
-stuck (tasks that nothing will ever end), children (as 'flunq ps' has them), and problem,
-if its state could not be worked out in full.`,
+error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteration, attempt: as in charge[2] attempt 3, absent for the first}], timers (as
+in 'flunq timers ls', and those that are needed but not set: their state is cancelled,
+with cancelled_by, missing, or "not set yet"), waits_for, stuck (tasks that nothing will
+ever end), children (as in 'flunq ps'), and problem, if its state could not be fully
+determined.`,
 		Example: `  flunq show order-7
   flunq show order-7 -o json | jq '.timers[0].due'`,
 		GroupID: groupOperate,
@@ -43,7 +43,7 @@ if its state could not be worked out in full.`,
 	return c
 }
 
-// executionPage is all that is known of an execution.
+// executionPage is an execution in full, as show prints it.
 type executionPage struct {
 	executionRow
 
@@ -58,10 +58,10 @@ type executionPage struct {
 	Problem  string          `json:"problem,omitempty"`
 
 	source     document
-	restorable bool // 'flunq timers restore' mends it
+	restorable bool // 'flunq timers restore' can repair it
 }
 
-// linePlace is a line of a document.
+// linePlace is a position in a document, with its line.
 type linePlace struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
@@ -138,10 +138,10 @@ func (p executionPage) write(sh *shell) {
 	p.writeOpen(sh)
 }
 
-// mostLines is how much of a value is shown to people.
+// mostLines is the maximum number of lines of a value that are printed.
 const mostLines = 30
 
-// writeData shows a value under its name.
+// writeData prints a value below its name.
 func (executionPage) writeData(sh *shell, name string, value json.RawMessage) {
 	if len(value) == 0 {
 		return
@@ -163,7 +163,7 @@ func (executionPage) writeData(sh *shell, name string, value json.RawMessage) {
 	}
 }
 
-// writeOpen shows what goes on.
+// writeOpen prints the open tasks, timers and children.
 func (p executionPage) writeOpen(sh *shell) {
 	below(sh, p.Tasks, []column[openTask]{
 		{"TASK", false, func(t openTask) string { return history.Task(t.Task) }},
@@ -202,7 +202,7 @@ func (p executionPage) writeOpen(sh *shell) {
 	})
 }
 
-// below writes a table behind an empty line, if it has rows.
+// below prints a table after an empty line, if it has rows.
 func below[T any](sh *shell, rows []T, columns []column[T]) {
 	if len(rows) > 0 {
 		fmt.Fprintln(sh.Out)

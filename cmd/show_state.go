@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// pageOf gathers all that is known of an execution.
+// pageOf reads everything that show prints.
 func pageOf(ctx context.Context, r *remote, x store.Execution) (p executionPage, err error) {
 	now, err := r.store.Now(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *executionPage) readRow(ctx context.Context, r *remote, x store.Executio
 	return err
 }
 
-// readInput reads what the execution began with.
+// readInput reads the input that the execution began with.
 func (p *executionPage) readInput(ctx context.Context, r *remote, x store.Execution, _ time.Time) error {
 	first, err := r.store.History(ctx, x.Tenant, x.ID, 0, 1)
 	if err != nil || len(first) == 0 {
@@ -58,7 +58,7 @@ func (p *executionPage) readInput(ctx context.Context, r *remote, x store.Execut
 	return nil
 }
 
-// readSource reads the document, and where in it the error came from.
+// readSource reads the document, and finds the position that the error came from.
 func (p *executionPage) readSource(ctx context.Context, r *remote, x store.Execution, _ time.Time) (err error) {
 	if p.source, err = documentOf(ctx, r, x); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (p *executionPage) readSource(ctx context.Context, r *remote, x store.Execu
 	return nil
 }
 
-// readChildren finds the executions that it has run: they are numbered.
+// readChildren finds the child executions, whose ids are numbered.
 func (p *executionPage) readChildren(ctx context.Context, r *remote, x store.Execution, now time.Time) error {
 	found, err := operate.Children(ctx, r.store, x, operate.MostChildren)
 	if err != nil || len(found) == 0 {
@@ -86,8 +86,8 @@ func (p *executionPage) readChildren(ctx context.Context, r *remote, x store.Exe
 	return err
 }
 
-// readOpen works out what goes on: from the state, or where that cannot be
-// rebuilt (it may follow from secrets, which are not known here), from the history.
+// readOpen determines what is under way: from the state, or from the history if the state cannot be
+// rebuilt (it may depend on secrets, which are unknown here).
 func (p *executionPage) readOpen(ctx context.Context, r *remote, x store.Execution, now time.Time) error {
 	if inspect.Ended(x.Status) || x.Version == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (p *executionPage) readTrail(ctx context.Context, r *remote, x store.Execut
 	return err
 }
 
-// readOutlook adds the timers that the execution needs, and what nothing will end.
+// readOutlook adds the timers that the execution needs, and the tasks that nothing will end.
 func (p *executionPage) readOutlook(ctx context.Context, r *remote, x store.Execution, now time.Time) error {
 	found, err := r.examiner().Examine(ctx, x.Tenant, []store.Execution{x})
 	outlook := found[x.ID]
@@ -139,7 +139,7 @@ func (p *executionPage) readOutlook(ctx context.Context, r *remote, x store.Exec
 	return err
 }
 
-// takeState takes over what a state says.
+// takeState copies the relevant parts of a state.
 func (p *executionPage) takeState(state *decide.State, now time.Time) {
 	for _, n := range state.Open() {
 		p.Tasks = append(p.Tasks, openTask{

@@ -14,29 +14,30 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// errand is one run of a command that tells executions to do something.
+// errand is one run of a command that sends a signal to executions.
 type errand struct {
 	sh       *shell
 	target   *target
 	format   *choice
 	patience *patience
-	consent  *consent // nil where nothing is destroyed
+	consent  *consent // nil if the command destroys nothing
 	reason   string
 	as       *operator
 
 	operate.Signal
 
-	// reached reports whether an execution has done it, given how it was before.
+	// reached reports whether an execution has reached the state that the command asks for; before
+	// is how it was.
 	reached func(before, now store.Execution) bool
 }
 
-// flags adds what such commands have in common.
+// flags adds the flags that these commands share.
 func (s *errand) flags(c *cobra.Command) *cobra.Command {
 	c.GroupID = groupOperate
 	c.Args = someArguments("execution")
 	s.target = targetFlags(c, s.sh)
 	s.format = outputFlag(c, "text", "json", "yaml", "ids")
-	c.Flags().StringVar(&s.reason, "reason", "", "keep this `TEXT` in the history")
+	c.Flags().StringVar(&s.reason, "reason", "", "record `TEXT` in the history")
 	s.as = operatorFlag(c)
 	s.patience = patienceFlags(c, "until it is done")
 	c.ValidArgsFunction = completeExecutions(s.target, s.States...)
@@ -52,8 +53,8 @@ func newCancelCommand(sh *shell) *cobra.Command {
 	c := s.flags(&cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Cancel executions",
-		Long: `Tells executions to end: tasks and timers are taken back, executions that they run are
-cancelled too. That cannot be undone, so that it asks first; programs give --yes.`,
+		Long: `Cancels executions, with their tasks, their timers and their child executions. This cannot
+be undone, so the command asks first; scripts use --yes.`,
 		Example: `  flunq cancel order-7 --reason "ordered twice"
   flunq cancel --yes --wait $(flunq ps -w shop.order --status waiting -o ids)`,
 	})
@@ -69,8 +70,8 @@ func newSuspendCommand(sh *shell) *cobra.Command {
 	return s.flags(&cobra.Command{
 		Use:   "suspend ID…",
 		Short: "Suspend executions until they are resumed",
-		Long: `Tells executions to begin no further task. What is under way is finished; what timers
-and events bring about waits until the execution is resumed.`,
+		Long: `Suspends executions: they begin no further task. Tasks under way are finished; timers that
+fire and events that arrive wait until the execution is resumed.`,
 		Example: `  flunq suspend order-7
   flunq suspend order-7 --wait && flunq resume order-7`,
 	})
@@ -99,26 +100,26 @@ func newRetryCommand(sh *shell) *cobra.Command {
 	return s.flags(&cobra.Command{
 		Use:   "retry ID…",
 		Short: "Retry faulted executions from the failed task",
-		Long: `Tells faulted executions to run the task that failed once more, and to go on from
-there. What has been done before is not done again.
+		Long: `Runs the failed task of faulted executions again, and continues from there. Completed
+tasks are not repeated.
 
---wait waits until the execution has ended or waits for something; if it has faulted
-again the exit code is 3.`,
+--wait waits until the execution ends or waits for something; if it faults again the exit
+code is 3.`,
 		Example: `  flunq retry order-7 --wait
   flunq ps --status faulted --since 1h -o ids | xargs flunq retry`,
 	})
 }
 
-// signalled is what became of an execution, for programs.
+// signalled is the result for one execution, in the JSON output.
 type signalled struct {
 	ID     string `json:"id"`
 	Action string `json:"action"`
-	Before string `json:"before"` // its status
+	Before string `json:"before"` // the status before
 	Sent   bool   `json:"sent"`
 	Status string `json:"status,omitempty"` // after waiting
 }
 
-// run tells all of the executions, if none of them speaks against it.
+// run sends the signal to all executions, or to none if one of them cannot take it.
 func (s *errand) run(ctx context.Context, ids []string) error {
 	if err := s.patience.check(); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (s *errand) run(ctx context.Context, ids []string) error {
 
 func (s *errand) dry() bool { return s.consent != nil && s.consent.dry }
 
-// find reads the executions and says of which it cannot be asked.
+// find reads the executions, and collects those that cannot take the signal.
 func (s *errand) find(ctx context.Context, r *remote, ids []string) ([]store.Execution, error) {
 	var found []store.Execution
 	var wrong []error
@@ -174,7 +175,7 @@ func (s *errand) find(ctx context.Context, r *remote, ids []string) ([]store.Exe
 	return found, errors.Join(wrong...)
 }
 
-// mayGoOn asks, where the command destroys something.
+// mayGoOn asks for confirmation if the command destroys something.
 func (s *errand) mayGoOn(ctx context.Context, printed []signalled) error {
 	if s.consent == nil || s.consent.dry {
 		return nil
@@ -202,7 +203,7 @@ func (s *errand) send(ctx context.Context, r *remote, found []store.Execution, p
 	return nil
 }
 
-// await waits until every execution has done it, or cannot any more.
+// await waits until every execution has reached the state, or no longer can.
 func (s *errand) await(ctx context.Context, r *remote, found []store.Execution, printed []signalled) error {
 	var wrong []error
 	for i, before := range found {
@@ -222,7 +223,7 @@ func (s *errand) await(ctx context.Context, r *remote, found []store.Execution, 
 	return errors.Join(wrong...)
 }
 
-// faulted is the error of an execution that was retried and has faulted again.
+// faulted returns the error of an execution that was retried and faulted again.
 func (*errand) faulted(ctx context.Context, r *remote, id string) error {
 	x, err := r.store.Execution(ctx, r.tenant, id)
 	if err != nil {

@@ -20,44 +20,41 @@ func newSimCommand(sh *shell) *cobra.Command {
 	s := &searcher{sh: sh, simulation: runner{sh: sh, tenant: defaultTenant, maxSteps: simSteps}}
 	c := &cobra.Command{
 		Use:   "sim FILE",
-		Short: "Search for runs in which something breaks",
-		Long: `Runs a workflow many times while things go wrong: first without faults, then with
-every single fault at every command that a service sends, then once for each seed with
-random faults. The real engine runs each time, on processes that share the work, and
-its promises are checked after every run: nothing lost, nothing done twice, no timer
-early, every history gap-free. (With --faults none, and a document that does one thing
-after the other, most runs have one process. Otherwise one seed of eight, and one single
-fault of sixteen, runs the workflow in two tenants side by side, so at least twice.)
+		Short: "Inject faults and search for runs that fail",
+		Long: `Runs a workflow many times and injects faults: first without any, then with each single
+fault at each command that a service sends, then once for each seed with random faults.
+Every run uses the real engine, in several processes that share the work, and checks
+its invariants afterwards: nothing lost, nothing done twice, no timer early, no gap in
+a history. (With --faults none and a sequential document, most runs have one process.
+Otherwise one seed in eight, and one single fault in sixteen, runs the workflow in two
+tenants side by side, so at least twice.)
 
 Runs are compared by their outcome: status, output, error, the calls that were carried
-out (those that change something; repeated ones with the same Idempotency-Key count
-once) and what mocks keep in the end. A difference between runs without faults is a
-race. So is an update that is lost after a delay. A call that is carried out twice with
-different keys, a call whose answer was lost and that is never taken back, and an
-execution that waits for ever are failures of the workflow, too. What else depends on
-a delay or a lost answer is a note. Ids, and what follows from the time at which a run
-starts, are no difference.
+out (those that change something; repeats with the same Idempotency-Key count once) and
+what mocks keep at the end. A difference between runs without faults is a race. So is an
+update that is lost after a delay. The workflow also fails if a call is carried out
+twice with different keys, if a call whose answer was lost is never compensated, or if an
+execution waits for ever. Anything else that depends on a delay or a lost answer is a
+note. Ids, and values derived from the start time of a run, are not compared.
 
-Each finding is reduced to as few faults as it needs, and shown as a story or as two
-runs side by side, with what to change and the command that repeats it. Calls are
-answered by --mocks alone: without a mock for each call there is no search.
+Each finding is reduced to the faults it needs and shown as a story, or as two runs side
+by side, with a suggested change and the command that repeats it. Only --mocks answers
+calls: sim needs a mock for each call.
 
 --expect is a jq expression that must be true of every execution. Its input is the
 output; it can use $status, $error, $input, $requests (the calls that were carried out,
 each with method, url, body, status, task, execution and key) and $kept (what mocks
-keep in the end, by URL). Several executions (--executions) share what a mock keeps if
-it says keep: {scope: shared, state: {…}}.
+keep in the end, by URL). Several executions (--executions) share what a mock keeps if it declares keep: {scope: shared, state: {…}}.
 
-Faults: crash (a process dies and is started again), drop (a request to Redis or its
-reply is lost), dup (an event comes twice), delay (a process stands still), stop (a
-process is told to stop: it ends what it has begun, hands back the rest, and another
-one comes after a while), outage (Redis is gone for a while), clock (its clock jumps
-ahead), http (the answer of a call is lost). In one seed of eight there is more: operators
-suspend, resume, cancel and retry, processes die of some message until it is given up,
-or calls take longer than leases; --expect, --once and the hints are not about these.
+Faults: crash (a process dies and restarts), drop (a request to Redis or its reply is
+lost), dup (an event is delivered twice), delay (a process pauses), stop (a process is
+asked to stop: it finishes what it has begun and hands back the rest; another process
+starts later), outage (Redis is unavailable for a while), clock (Redis' clock jumps
+ahead), http (the answer to a call is lost). One seed in eight adds more: operators
+suspend, resume, cancel and retry, some message crashes its processes until it becomes a
+dead letter, or calls outlast leases; --expect, --once and the hints do not apply there.
 
-Exit code 4: a failure was found. --allow-races and --allow-waiting make races and
-executions that wait for ever notes. Exit code 7: the workflow does not end even without
+Exit code 4: a failure was found. --allow-races and --allow-waiting turn races and executions that wait for ever into notes. Exit code 7: the workflow does not end even without
 faults.`,
 		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
   flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.test/*'
@@ -67,7 +64,7 @@ faults.`,
   flunq sim order.yaml --mocks order.mocks.yaml \
     --expect '[$requests[] | select(.url | test("/charges"))] | length == 1'
   flunq sim order.yaml --faults none       # races only
-  flunq sim order.yaml --plan plan.json    # a failure again`,
+  flunq sim order.yaml --plan plan.json    # repeat a failure`,
 		GroupID: groupDevelop,
 		Args:    s.arguments,
 	}
@@ -75,20 +72,20 @@ faults.`,
 	s.simulationFlags(c)
 	f := c.Flags()
 	f.StringVar(&s.seeds, "seeds", "1000", "try the seeds `FROM:TO`, or this many")
-	f.StringVar(&s.faults, "faults", "all", "inject these `KINDS` of faults: "+strings.Join(faultWords(), ", ")+"; all or none")
+	f.StringVar(&s.faults, "faults", "all", "inject only `KINDS` of faults: "+strings.Join(faultWords(), ", ")+"; all or none")
 	f.IntVar(&s.executions, "executions", 1, "start the workflow `N` times at once")
-	f.IntVar(&s.processes, "processes", 2, "let `N` processes share the work")
-	f.Uint64Var(&s.rate, "rate", 200, "one fault of each kind in `N` commands")
+	f.IntVar(&s.processes, "processes", 2, "simulate `N` processes")
+	f.Uint64Var(&s.rate, "rate", 200, "inject one fault of each kind in `N` commands")
 	f.IntVar(&s.singles, "singles", 0, "try at most `N` single faults (default 5000)")
 	f.DurationVar(&s.duration, "duration", 0, "stop after this much real time, as in 30s")
 	f.IntVar(&s.parallel, "parallel", 0, "run `N` simulations at once (default: one for each core)")
 	f.StringArrayVar(&s.expect, "expect", nil, "require `JQ` to be true of every execution; it sees $status, $error, $input, $requests, $kept (repeatable)")
 	f.StringArrayVar(&s.once, "once", nil, "require that `CALL`, a method and a URL with *, reaches its service at most once per execution (repeatable)")
 	f.StringVar(&s.test, "test", "", "use the tests in `FILE`: search with the input and mocks of each, expect its status, output, error and events")
-	f.StringVar(&s.plan, "plan", "", "run only the plan in `FILE`, or this JSON")
+	f.StringVar(&s.plan, "plan", "", "run only the plan in `FILE`, or given as JSON")
 	f.StringVar(&s.save, "save", "", "write the plans of failures to `DIR`")
 	f.StringVar(&s.record, "record", "", "record the first failure to `FILE`")
-	f.StringVar(&s.report, "report", "", "write an HTML report of what was found to `FILE`, with timelines")
+	f.StringVar(&s.report, "report", "", "write an HTML report of the findings, with timelines, to `FILE`")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
 	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever as notes")
@@ -99,14 +96,14 @@ faults.`,
 	return c
 }
 
-// simSteps is how many tasks each execution of a run may start.
+// simSteps is the maximum number of tasks that each execution of a run may start.
 const simSteps = 20_000
 
 // searcher is one run of the command.
 type searcher struct {
 	sh         *shell
 	format     *choice
-	simulation runner // that what the flags name is read for
+	simulation runner // reuses the flags and files of run
 
 	seeds, faults, test, plan, save, record string
 	expect, once                            []string
@@ -116,22 +113,22 @@ type searcher struct {
 	duration                                time.Duration
 	failFast, allowRaces, allowWaiting      bool
 
-	commandLine string // the command line that a plan is put behind
+	commandLine string // the command line that a plan is appended to
 
 	report, whole string // whole: the command line
 	page          *reportFile
 }
 
-// simulationFlags are those that flunq run has, too.
+// simulationFlags adds the flags that flunq run has, too.
 func (s *searcher) simulationFlags(c *cobra.Command) {
 	r, f := &s.simulation, c.Flags()
 	f.StringVarP(&r.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
 	f.StringVar(&r.mocks, "mocks", "", "answer calls and send events as `FILE` says")
 	f.StringVar(&r.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
-	f.StringArrayVar(&r.with, "with", nil, "add the workflow in `FILE`, which this one runs (repeatable)")
+	f.StringArrayVar(&r.with, "with", nil, "add the workflow in `FILE` that this one runs (repeatable)")
 	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339, default 2026-01-01T00:00:00Z)")
-	f.StringVar(&r.maxTime, "max-time", "", "stop a run when more virtual time than this `DURATION` has passed (P30D, 12h)")
-	f.StringVar(&r.example, "example", "", "search the example of this `NAME`; without a name, list them")
+	f.StringVar(&r.maxTime, "max-time", "", "stop a run after `DURATION` of virtual time (P30D, 12h)")
+	f.StringVar(&r.example, "example", "", "search the example `NAME`; without a name, list them")
 	f.Lookup("example").NoOptDefVal = listExamples
 }
 
@@ -139,9 +136,9 @@ func (s *searcher) arguments(c *cobra.Command, args []string) error {
 	return s.simulation.arguments(c, args)
 }
 
-// subject is one world to search, and what it is called.
+// subject is a simulation to search, with its name.
 type subject struct {
-	name   string // of the test case; "" where there is none
+	name   string // of the test case; "" without tests
 	search search.Search
 }
 
@@ -167,7 +164,7 @@ func (s *searcher) run(c *cobra.Command, args []string) error {
 	return s.all(ctx, subjects)
 }
 
-// base is the search that the flags describe.
+// base returns the search that the flags describe.
 func (s *searcher) base(ctx context.Context, args []string) (search.Search, error) {
 	base := search.Search{Rate: s.rate, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast, Allowed: s.allowed()}
 	if err := s.numbers(); err != nil {
@@ -217,7 +214,7 @@ func (s *searcher) numbers() error {
 	}
 }
 
-// endless is more seeds than anybody waits for.
+// endless is a number of seeds that no search completes.
 const endless = math.MaxInt32
 
 func (s *searcher) seedRange() (first, last uint64, err error) {
@@ -234,7 +231,7 @@ func (s *searcher) seedRange() (first, last uint64, err error) {
 	return first, last, nil
 }
 
-// faultGroups are the words of --faults, and the kinds that each stands for.
+// faultGroups returns the words of --faults, and the kinds that each stands for.
 func faultGroups() map[string][]sim.FaultKind {
 	return map[string][]sim.FaultKind{
 		"crash": {sim.CrashBefore, sim.CrashAfter}, "drop": {sim.DropRequest, sim.DropReply}, "dup": {sim.Duplicate},
@@ -260,7 +257,7 @@ func faultKinds(list string) ([]sim.FaultKind, error) {
 	return out, nil
 }
 
-// document is what was searched, for people.
+// document returns the document that was searched.
 func (s *searcher) document(def *dsl.Definition) document {
 	if s.simulation.source.def == def {
 		return s.simulation.source

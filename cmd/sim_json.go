@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// simJSON is what a search has found, for programs.
+// simJSON is the result of a search, in the JSON output.
 type simJSON struct {
 	Workflow string         `json:"workflow"`
 	Test     string         `json:"test,omitempty"`
@@ -32,7 +32,7 @@ type outcomeJSON struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  *event.Problem  `json:"error,omitempty"`
 	Runs   int             `json:"runs"`
-	Apart  []string        `json:"apart,omitempty"` // what it did to the world and other outcomes did not
+	Apart  []string        `json:"apart,omitempty"` // what it changed that other outcomes did not
 }
 
 type findingJSON struct {
@@ -41,7 +41,7 @@ type findingJSON struct {
 	Rule      string          `json:"rule"`
 	Detail    string          `json:"detail,omitempty"`
 	Execution string          `json:"execution,omitempty"`
-	Companion string          `json:"companion,omitempty"` // the workflow of flunq's own that it is about; "": the document
+	Companion string          `json:"companion,omitempty"` // the built-in workflow that the finding is about; "": the document
 	Task      string          `json:"task,omitempty"`
 	Runs      int             `json:"runs"`
 	Calm      int             `json:"runs_without_faults"`
@@ -58,7 +58,7 @@ type differJSON struct {
 	Here  any    `json:"here"`
 }
 
-// callJSON is a call that was carried out another number of times than usually.
+// callJSON is a call that was carried out an unusual number of times.
 type callJSON struct {
 	search.Effect
 

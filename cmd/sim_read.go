@@ -20,7 +20,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// checks are the expectations that the flags name.
+// checks returns the expectations given by the flags.
 func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
 	var out []search.Check
 	input, err := expr.Decode(cfg.Input)
@@ -48,8 +48,7 @@ func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
 	return out, nil
 }
 
-// known expects of an example that it ends as the file beside it says, where nothing
-// goes wrong.
+// known expects an example to end as the file beside it says in runs without faults.
 func (s *searcher) known(cfg sim.Config) []search.Check {
 	e, err := workflows.Load(s.simulation.example)
 	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.simulation.mocks != "" || s.simulation.start != "" {
@@ -68,7 +67,7 @@ func (s *searcher) known(cfg sim.Config) []search.Check {
 	}}}
 }
 
-// subjects are the worlds to search: one, or that of each test.
+// subjects returns the simulations to search: one, or that of each test.
 func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject, error) {
 	if s.test == "" {
 		return []subject{{search: base}}, nil
@@ -99,7 +98,7 @@ func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject,
 	return out, nil
 }
 
-// caseSearch is the search in the world of a test.
+// caseSearch returns the search for a test case.
 func caseSearch(base search.Search, suite *spec.Suite, c *spec.Case) search.Search {
 	cfg := &base.Config
 	for _, d := range suite.With {
@@ -112,8 +111,8 @@ func caseSearch(base search.Search, suite *spec.Suite, c *spec.Case) search.Sear
 	return base
 }
 
-// caseViolations judges a run by what can be expected of it although things go
-// wrong: how it ended, not how long it took, in which order, or how often it called.
+// caseViolations checks a run against the expectations that hold despite faults: how it ended, but
+// not its duration, its order, or the number of its calls.
 func caseViolations(c *spec.Case, t *sim.Trial) []sim.Violation {
 	o := &spec.Outcome{Result: t.Result}
 	for _, end := range t.Ends {
@@ -145,7 +144,7 @@ func (s *searcher) scenario(ctx context.Context) (search.Scenario, error) {
 	return sc, fail(exitMisuse, err)
 }
 
-// repeatCommand is the command line without what a plan stands for.
+// repeatCommand returns the command line without the flags that a plan replaces.
 func repeatCommand(c *cobra.Command, args []string) string {
 	words := append([]string{"flunq sim"}, quoted(args)...)
 	c.Flags().Visit(func(f *pflag.Flag) {
@@ -178,7 +177,7 @@ func quoted(args []string) []string {
 	return out
 }
 
-// quote writes a word for a shell.
+// quote quotes a word for a shell.
 func quote(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@=,+%", r)
@@ -188,7 +187,7 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// recorded writes the recording of a failure.
+// recordFailure writes the recording of a failure.
 func (s *searcher) recordFailure(ctx context.Context, cfg sim.Config) error {
 	f, err := os.Create(s.record)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// all searches each world, and says by its error what was found.
+// all searches all subjects; its error tells what was found.
 func (s *searcher) all(ctx context.Context, subjects []subject) error {
 	var found []*searched
 	for _, one := range subjects {
@@ -50,16 +50,16 @@ func (s *searcher) all(ctx context.Context, subjects []subject) error {
 	return nil
 }
 
-// searched is a search that is over.
+// searched is a finished search.
 type searched struct {
 	subject
 	*search.Report
 
-	saved  map[*search.Finding]string // files of plans
-	redact func(string) string        // what is secret
+	saved  map[*search.Finding]string // the plan files of findings
+	redact func(string) string        // redacts secrets
 }
 
-// failed reports whether something was found that is a failure.
+// failed reports whether the search found a failure.
 func (s *searcher) failed(got *searched) bool {
 	return slices.ContainsFunc(got.Findings, s.counts)
 }
@@ -68,7 +68,7 @@ func (s *searcher) counts(f *search.Finding) bool {
 	return (&search.Search{Allowed: s.allowed()}).Fails(f)
 }
 
-// allowed are the classes of findings that the user does not take for failures.
+// allowed returns the classes of findings that the user does not count as failures.
 func (s *searcher) allowed() []search.Class {
 	var out []search.Class
 	if s.allowRaces {
@@ -80,7 +80,7 @@ func (s *searcher) allowed() []search.Class {
 	return out
 }
 
-// one searches a world.
+// one searches one subject.
 func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) {
 	began := time.Now()
 	if s.duration > 0 {
@@ -90,7 +90,7 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	subject.search.Progress = p.show
 	report, err := s.search(ctx, &subject.search)
 	if err != nil {
-		report = nil // the error says it all
+		report = nil // the error is enough
 	}
 	p.end(report)
 	switch {
@@ -116,7 +116,7 @@ func (s *searcher) search(ctx context.Context, base *search.Search) (*search.Rep
 	return base.Repeat(ctx, sc)
 }
 
-// hiding puts *** in the place of secrets.
+// hiding returns a function that replaces secrets by ***.
 func hiding(secrets map[string]any) func(string) string {
 	sealer := store.NewSealer(secrets)
 	if sealer == nil {
@@ -131,7 +131,7 @@ func hiding(secrets map[string]any) func(string) string {
 	}
 }
 
-// keep writes the plans and the recording of what was found.
+// keep writes the plans and the recording of the findings.
 func (s *searcher) keep(ctx context.Context, got *searched) error {
 	ctx = context.WithoutCancel(ctx)
 	for i, f := range got.Findings {
@@ -159,7 +159,7 @@ func (s *searcher) keep(ctx context.Context, got *searched) error {
 	return nil
 }
 
-// repeat is the command that runs a finding again.
+// repeat returns the command that repeats a finding.
 func (s *searcher) repeat(got *searched, f *search.Finding) string {
 	if file := got.saved[f]; file != "" {
 		return s.commandLine + " --plan " + quote(file)
@@ -171,7 +171,7 @@ func (s *searcher) repeat(got *searched, f *search.Finding) string {
 	return s.commandLine + " --plan " + quote(string(text))
 }
 
-// searchProgress tells on stderr how far a search is.
+// searchProgress prints the progress of a search on stderr.
 type searchProgress struct {
 	sh    *shell
 	began time.Time
@@ -183,7 +183,7 @@ type searchProgress struct {
 	executions int // of each run
 }
 
-// How often it does so: on a terminal, and elsewhere.
+// The interval of progress on a terminal, and elsewhere.
 const (
 	redrawEvery = 100 * time.Millisecond
 	tellEvery   = 10 * time.Second

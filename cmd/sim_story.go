@@ -24,7 +24,7 @@ type printed struct {
 	fault bool
 }
 
-// writeStory shows what happened in order, with the faults where they struck.
+// writeStory prints what happened in order, with the faults where they occurred.
 func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 	processes := history.Count(max(f.Small.Processes, 1), "process")
 	executions := history.Count(max(f.Small.Executions, 1), "execution")
@@ -44,7 +44,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 	fmt.Fprintf(w, "   %s\n", paint(s.sh.outColor(), red, "✘ "+printable(got.redact(f.Error()))))
 }
 
-// attended says what operators did, and what processes died of.
+// attended lists the operators' commands, and the messages that crashed processes.
 func attended(sc search.Scenario) string {
 	var text strings.Builder
 	for _, act := range sc.Acts {
@@ -62,7 +62,7 @@ func attended(sc search.Scenario) string {
 	return text.String()
 }
 
-// story tells a finding line by line.
+// story returns the lines that explain a finding.
 func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
 	cfg := got.search.Config
 	if f.Companion != "" {
@@ -93,14 +93,14 @@ func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
 	return lines
 }
 
-// How many lines of a long story are shown: at both ends, and around each fault.
+// The number of lines printed of a long story: at both ends, and around each fault.
 const (
 	storyBegin  = 6
 	storyEnd    = 14
 	storyAround = 5
 )
 
-// excerpt leaves out what is far from the faults and from the ends.
+// excerpt omits lines far from the faults and from both ends.
 func excerpt(lines []printed) []printed {
 	near := make([]bool, len(lines))
 	for i := range lines {
@@ -129,7 +129,7 @@ func excerpt(lines []printed) []printed {
 	return out
 }
 
-// happened shows what a run's timeline leaves out: timers that come, and the end.
+// happened prints what the timeline of a run omits: timers that fire, and the end.
 func (l *timeline) happened(e event.Event) {
 	switch e.Type {
 	case event.TimerFired:
@@ -148,7 +148,7 @@ func (l *timeline) happened(e event.Event) {
 	}
 }
 
-// reached shows a call that reaches the world.
+// reached prints a call that reaches its service.
 func (l *timeline) reached(r *sim.Reached) {
 	text := fmt.Sprintf("%s %s reaches the service", r.Method, r.URL)
 	style := ""
@@ -160,22 +160,22 @@ func (l *timeline) reached(r *sim.Reached) {
 
 func ordinal(n int) string {
 	switch n {
-	case 2: //nolint:mnd // the second
+	case 2: //nolint:mnd // second
 		return "second"
-	case 3: //nolint:mnd // the third
+	case 3: //nolint:mnd // third
 		return "third"
 	default:
 		return fmt.Sprintf("%dth", n)
 	}
 }
 
-// struck shows a fault.
+// struck prints a fault.
 func (l *timeline) struck(s *sim.Struck) {
 	e := event.Event{Time: s.At}
 	l.line(e, "", "!", red, faultText(s))
 }
 
-// faultText says what a fault did, to whom, and what was lost.
+// faultText describes a fault, the process it hit, and what was lost.
 func faultText(s *sim.Struck) string {
 	service, _, _ := strings.Cut(s.Service, "-")
 	who := fmt.Sprintf("process %d", s.Process+1)
@@ -207,7 +207,7 @@ func faultText(s *sim.Struck) string {
 	}
 }
 
-// commandText says what a service was about with its commands.
+// commandText describes the step that a service was taking with its commands.
 func commandText(service, commands string) string {
 	commits := map[string]string{
 		"worker": "commit of a step", "executor": "commit of a result", "timer": "change of the timers", "renewal": "renewal of a lease",
@@ -232,7 +232,7 @@ func commandText(service, commands string) string {
 	return "command " + commands
 }
 
-// raceMeaning says who races with whom, and what to change.
+// raceMeaning explains which tasks race, and what to change.
 func (*searcher) raceMeaning(f *search.Finding) string {
 	o := f.Orders
 	if text := eventMeaning(o); text != "" {
@@ -264,7 +264,7 @@ func (*searcher) raceMeaning(f *search.Finding) string {
 	}
 }
 
-// eventMeaning says so where events from outside are part of it; "" where they are not.
+// eventMeaning explains the part of events from outside; "" if there is none.
 func eventMeaning(o *search.Orders) string {
 	var events, others []string
 	for _, side := range o.Sides {
@@ -291,7 +291,7 @@ func eventMeaning(o *search.Orders) string {
 	}
 }
 
-// apart is how much time lies between the two steps whose order differs.
+// apart returns the time between the two steps whose order differs.
 func apart(o *search.Orders) time.Duration {
 	var at []time.Duration
 	for _, step := range o.Sides[0].Steps {
@@ -305,14 +305,14 @@ func apart(o *search.Orders) time.Duration {
 	return (at[1] - at[0]).Abs()
 }
 
-// How two orders are shown.
+// The layout of two runs side by side.
 const (
 	sideWidth  = 44
 	sideSteps  = 14
 	sideBefore = 3
 )
 
-// writeOrders shows two runs side by side, from shortly before they part.
+// writeOrders prints two runs side by side, from shortly before they diverge.
 func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	o := f.Orders
 	left, right := sideLines(o.Sides[0]), sideLines(o.Sides[1])
@@ -341,7 +341,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	}
 }
 
-// sideHead says how often a run was seen, and how it comes about.
+// sideHead tells how often a run was seen, and what causes it.
 func sideHead(side search.Side) string {
 	runs := history.Count(side.Runs, "run")
 	head := fmt.Sprintf("%s, seed %d", runs, side.Scenario.Seed)

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// write shows people what a search has found.
+// write prints the findings of a search.
 func (s *searcher) write(got *searched) {
 	w := s.sh.Out
 	name := s.document(got.search.Config.Definition).name
@@ -37,7 +37,7 @@ func (s *searcher) write(got *searched) {
 	s.writeHints(w, got)
 }
 
-// verdict is what came of a search, in a line.
+// verdict summarizes a search in one line.
 func (s *searcher) verdict(got *searched) (text, style string) {
 	runs := history.Count(runsOf(got.Report), "run")
 	text, style = "no failures in "+runs, green
@@ -58,7 +58,7 @@ func (s *searcher) verdict(got *searched) (text, style string) {
 	return fmt.Sprintf("%s before the end, after %s of %s: %s", why, history.Number(runsOf(got.Report)), history.Number(of), strings.TrimSuffix(text, " in "+runs)+" so far"), style
 }
 
-// runsOf is how many runs there were.
+// runsOf returns the number of runs.
 func runsOf(r *search.Report) int { return r.Plain + r.Singles + r.Seeds }
 
 func (s *searcher) failures(got *searched) int {
@@ -71,7 +71,7 @@ func (s *searcher) failures(got *searched) int {
 	return n
 }
 
-// writeCounts says what was tried.
+// writeCounts prints what was tried.
 func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	of := func(n, of int) string {
 		if n == of {
@@ -109,7 +109,7 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	}
 }
 
-// ages writes seconds, of which there may be more than a duration can hold.
+// ages formats seconds, which may exceed the range of a duration.
 func ages(seconds int64) string {
 	const year = 365 * 24 * 60 * 60
 	if seconds > year {
@@ -119,13 +119,13 @@ func ages(seconds int64) string {
 }
 
 func (*searcher) share(got *searched, o search.Outcome) string {
-	if len(got.Outcomes) < 2 { //nolint:mnd // alone, it is that of all
+	if len(got.Outcomes) < 2 { //nolint:mnd // a single outcome is that of all runs
 		return ""
 	}
 	return fmt.Sprintf(" (%s of %s)", history.Number(o.Runs), history.Count(got.Plain, "run"))
 }
 
-// longestOutput is how much of an output a line shows.
+// longestOutput is the maximum length of an output in a line.
 const longestOutput = 160
 
 func (*searcher) outcomeText(got *searched, o search.Outcome) string {
@@ -146,7 +146,7 @@ func short(text string) string {
 	return text
 }
 
-// heading is what a class of findings is to people.
+// heading returns the title of a class of findings.
 func heading(f *search.Finding) (text, style string) {
 	switch f.Class {
 	case search.Engine:
@@ -194,14 +194,14 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	say("again: %s", s.repeat(got, f))
 }
 
-// companionCount says in how many runs of flunq's own workflows something was found, and in
+// companionCount tells in how many runs of flunq's built-in workflows something was found, and in
 // which.
 func companionCount(got *searched, f *search.Finding) string {
 	return fmt.Sprintf("%s of %s of flunq's own workflows, which a search runs beside the document, here %q%s",
 		history.Number(f.Runs), history.Count(got.Companions, "run"), f.Companion, reduced(f))
 }
 
-// more says how many other tasks a finding is about.
+// more tells how many other tasks a finding concerns.
 func more(f *search.Finding) string {
 	switch n := len(f.Tasks) - 1; {
 	case n < 1:
@@ -213,8 +213,8 @@ func more(f *search.Finding) string {
 	}
 }
 
-// frequency says in how many runs something was found, of those that it can be found in,
-// and how little it takes.
+// frequency tells in how many of the relevant runs something was found, and what is enough to cause
+// it.
 func frequency(r *search.Report, f *search.Finding) string {
 	var parts []string
 	if f.Calm > 0 {
@@ -226,7 +226,7 @@ func frequency(r *search.Report, f *search.Finding) string {
 	return "in " + strings.Join(parts, " and ") + reduced(f)
 }
 
-// reduced says with what a finding was seen first, and how little of it is enough.
+// reduced tells in which run a finding was first seen, and what is enough to cause it.
 func reduced(f *search.Finding) string {
 	text := fmt.Sprintf(", first with seed %d", f.Seen.Seed)
 	seen, needed := len(f.Seen.Faults), len(f.Small.Faults)
@@ -256,7 +256,7 @@ func faultCount(n int) string {
 	return history.Count(n, "fault")
 }
 
-// meaning says what to make of a finding, and what to change.
+// meaning explains a finding and suggests a change.
 func (s *searcher) meaning(_ *searched, f *search.Finding) string {
 	switch {
 	case f.Class == search.Engine:
@@ -300,7 +300,7 @@ func (s *searcher) meaning(_ *searched, f *search.Finding) string {
 	}
 }
 
-// hangMeaning says how to end what waits for ever.
+// hangMeaning tells how to end what waits for ever.
 func hangMeaning(f *search.Finding) string {
 	text := "Give the listen a timeout, and say in a catch what to do when it comes."
 	if f.Task == "" {
@@ -312,7 +312,7 @@ func hangMeaning(f *search.Finding) string {
 	return text
 }
 
-// onceMeaning says why a call was made more than once, and what to do.
+// onceMeaning explains why a call was made more than once, and what to do.
 func onceMeaning(f *search.Finding) string {
 	keys, runs := map[string]bool{}, map[string]bool{}
 	why := ""
@@ -340,7 +340,7 @@ func onceMeaning(f *search.Finding) string {
 	return text + "\nThe calls have different idempotency keys, so that a service cannot know that they are the same one."
 }
 
-// struckWhy says why a call may be made again after a fault.
+// struckWhy explains why a call may be repeated after a fault.
 func struckWhy(kind sim.FaultKind) string {
 	switch kind {
 	case sim.CrashBefore, sim.CrashAfter:
@@ -358,7 +358,7 @@ func struckWhy(kind sim.FaultKind) string {
 	}
 }
 
-// writeTask shows the line of the document that a finding is about.
+// writeTask prints the line of the document that a finding concerns.
 func (s *searcher) writeTask(w io.Writer, f *search.Finding) {
 	ref, _, pair := strings.Cut(f.Task, " ")
 	if pair && f.Orders != nil && f.Orders.Fork != nil {
@@ -383,10 +383,10 @@ func shifted(text, by string) string {
 	return out.String()
 }
 
-// mostDiffer is how many differing values are shown.
+// mostDiffer is the maximum number of differing values printed.
 const mostDiffer = 8
 
-// differences are how a run differs from the usual one, in lines.
+// differences lists how a run differs from the usual outcome.
 func differences(f *search.Finding) []string {
 	usually, here := "usually", "here"
 	if f.Orders != nil {
@@ -419,7 +419,7 @@ func differences(f *search.Finding) []string {
 	return out
 }
 
-// differPath names a place in an outcome.
+// differPath names a path in an outcome.
 func differPath(path string) string {
 	if kept, ok := strings.CutPrefix(path, "/kept/"); ok {
 		return "kept at " + kept
@@ -427,21 +427,21 @@ func differPath(path string) string {
 	return strings.TrimPrefix(path, "/")
 }
 
-// writeDiffer shows how the outcome differs from the usual one.
+// writeDiffer prints how the outcome differs from the usual one.
 func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
 	for _, text := range differences(f) {
 		fmt.Fprintf(w, "   %s\n", printable(got.redact(text)))
 	}
 }
 
-// times says how often something was done.
+// times formats a count of repetitions.
 func times(n int) string {
 	switch n {
 	case 0:
 		return "not at all"
 	case 1:
 		return "once"
-	case 2: //nolint:mnd // two times
+	case 2: //nolint:mnd // twice
 		return "twice"
 	default:
 		return history.Number(n) + " times"
@@ -459,7 +459,7 @@ func valueText(v any) string {
 	return short(string(text))
 }
 
-// writeHints shows what is worth a look.
+// writeHints prints the hints.
 func (s *searcher) writeHints(w io.Writer, got *searched) {
 	doc := s.document(got.search.Config.Definition)
 	if len(got.Hints) > 0 {

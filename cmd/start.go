@@ -39,13 +39,12 @@ func newStartCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "start FILE|NAME[:VERSION]",
 		Short: "Start a workflow on a running engine",
-		Long: `Starts an execution of a workflow and prints its id. A FILE is registered first; NAME is
-that of a registered workflow, with or without its namespace, the latest version unless
-another is named.
+		Long: `Starts an execution of a workflow and prints its id. A FILE is registered first; NAME
+names a registered workflow, with or without its namespace, by default in its latest
+version.
 
-Who runs it are the workers of 'flunq serve' or 'flunq dev'. With --wait the command
-stays until the execution has ended, prints the output in place of the id, and says by
-its exit code how it ended, as 'flunq run' does.`,
+'flunq serve' or 'flunq dev' run it. With --wait the command waits until the execution
+ends, prints its output instead of the id, and returns the exit code of 'flunq run'.`,
 		Example: `  flunq start order.yaml --input '{"order": 7}' --id order-7
   flunq start shop.order:1.2.0 --input @order.json --wait --timeout 1m
   id=$(flunq start shop.order)`,
@@ -56,7 +55,7 @@ its exit code how it ended, as 'flunq run' does.`,
 	s.format = outputFlag(c, "text", "json", "yaml", "ids")
 	f := c.Flags()
 	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
-	f.StringVar(&s.id, "id", "", "give the execution this `ID` (default: random); each can be used once")
+	f.StringVar(&s.id, "id", "", "give the execution the id `ID` (default: random); it must be unused")
 	s.replace = replaceFlag(c)
 	s.patience = patienceFlags(c, "until the execution has ended")
 	c.ValidArgsFunction = completeWorkflows(s.target, cobra.ShellCompDirectiveDefault)
@@ -64,7 +63,7 @@ its exit code how it ended, as 'flunq run' does.`,
 	return c
 }
 
-// startedRow is a started execution, for programs.
+// startedRow is a started execution, in the JSON output.
 type startedRow struct {
 	ID     string          `json:"id"`
 	Status string          `json:"status"`
@@ -119,7 +118,7 @@ func (s *starter) run(ctx context.Context, given string) error {
 	return s.await(ctx, r, b.ID, source)
 }
 
-// checkMemory refuses to start anything in a Redis that is nearly full.
+// checkMemory refuses to start an execution in a Redis that is nearly full.
 func checkMemory(ctx context.Context, sh *shell, r *remote) error {
 	file, err := readConfig(sh)
 	if err != nil {
@@ -131,12 +130,12 @@ func checkMemory(ctx context.Context, sh *shell, r *remote) error {
 	}
 	used, most, err := r.store.MemoryUse(ctx)
 	if err != nil || most == 0 || set.RedisPercent == 0 || used <= most/100*int64(set.RedisPercent) {
-		return nil //nolint:nilerr // a Redis that does not say is asked to take it
+		return nil //nolint:nilerr // if Redis does not report its memory, try
 	}
 	return fail(exitLimit, errors.New(worker.FullText(used, most, set.RedisPercent)))
 }
 
-// checkInput refuses input with which the execution would fault at once.
+// checkInput refuses input with which the execution would fault immediately.
 func checkInput(def *dsl.Definition, input json.RawMessage) error {
 	if def.Input.Schema == nil {
 		return nil
@@ -173,7 +172,7 @@ func (s *starter) prepare(ctx context.Context, given string) (b engine.Beginning
 	return b, err
 }
 
-// isFile reports whether an argument means a file and not the name of a workflow.
+// isFile reports whether an argument is a file, not the name of a workflow.
 func isFile(given string) bool {
 	switch filepath.Ext(given) {
 	case ".yaml", ".yml", ".json":
@@ -186,7 +185,7 @@ func isFile(given string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// resolve registers the document of a file, or finds the one of a name.
+// resolve registers the document of a file, or finds a registered workflow.
 func (s *starter) resolve(ctx context.Context, r *remote, given string, source document) (document, error) {
 	if source.def != nil {
 		if !*s.replace {
@@ -211,7 +210,7 @@ func (s *starter) resolve(ctx context.Context, r *remote, given string, source d
 	return source, nil
 }
 
-// await waits for the end, and says by its error how the execution ended.
+// await waits for the end; its error tells how the execution ended.
 func (s *starter) await(ctx context.Context, r *remote, id string, source document) error {
 	if s.format.String() == "text" {
 		s.sh.hint("execution %s", id)

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams are what a command reads from and writes to, and what it may know
-// of its surroundings.
+// Streams are the standard streams of a command, and its environment.
 type Streams struct {
 	In          io.Reader
 	Out, Err    io.Writer
@@ -20,10 +19,10 @@ type Streams struct {
 	InTerminal  bool // In is a terminal
 	Terminal    bool // Out is a terminal
 	ErrTerminal bool // Err is a terminal
-	Width       int  // columns of that terminal; 0 where none
+	Width       int  // columns of that terminal; 0 if there is none
 }
 
-// processStreams are those of the running process.
+// processStreams returns the streams of the process.
 func processStreams() Streams {
 	s := Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv,
@@ -45,15 +44,15 @@ func processStreams() Streams {
 	return s
 }
 
-// screen is a terminal that gets no character beyond ASCII which it would obey: such stand
-// in data, and become JSON's escapes. What is escaped in ASCII is up to who writes.
+// screen is a terminal that receives no control character beyond ASCII: data can contain them, and
+// they become JSON escapes. ASCII control characters are escaped by whoever writes.
 type screen struct{ io.Writer }
 
-// Write is io.Writer's.
+// Write implements io.Writer.
 func (s screen) Write(p []byte) (int, error) {
 	obeyed := func(r rune) bool { return r > 0x7f && unsafeRune(r) }
 	if !bytes.ContainsFunc(p, obeyed) {
-		return s.Writer.Write(p) //nolint:wrapcheck // it is the terminal's
+		return s.Writer.Write(p) //nolint:wrapcheck // the terminal's own error
 	}
 	var out []byte
 	for _, r := range string(p) {
@@ -73,13 +72,13 @@ type shell struct {
 	color *choice
 	quiet bool
 
-	stdinRead bool // there is nothing more to come
+	stdinRead bool // stdin has been read to its end
 }
 
-// outColor says whether colours belong on the standard output.
+// outColor reports whether to use colours on standard output.
 func (sh *shell) outColor() bool { return sh.colorful(sh.Terminal) }
 
-// errColor says whether colours belong on the standard error.
+// errColor reports whether to use colours on standard error.
 func (sh *shell) errColor() bool { return sh.colorful(sh.ErrTerminal) }
 
 func (sh *shell) colorful(terminal bool) bool {
@@ -93,8 +92,8 @@ func (sh *shell) colorful(terminal bool) bool {
 	}
 }
 
-// ascii says whether the surroundings cannot be trusted with Unicode. The
-// first of these variables that is set decides, as for every C program.
+// ascii reports whether the locale rules out Unicode. As in C programs, the first of these
+// variables that is set decides.
 func (sh *shell) ascii() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if locale := sh.Env(name); locale != "" {
@@ -105,7 +104,7 @@ func (sh *shell) ascii() bool {
 	return true
 }
 
-// stickyWriter remembers the first error, so that a full disk is not success.
+// stickyWriter remembers the first error, so that writing to a full disk is reported.
 type stickyWriter struct {
 	w   io.Writer
 	err error

@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// didYouMean is the tail of an error about an unknown word, or nothing where
-// no candidate comes close. The beginning of a candidate is close to it.
+// didYouMean returns a suggestion to append to an error about an unknown word, or "" if no
+// candidate is similar. A prefix of a candidate is similar to it.
 func didYouMean(word string, candidates []string, prefix string) string {
 	best := spelling.Word(word, candidates)
 	for _, candidate := range candidates {

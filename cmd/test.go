@@ -21,14 +21,14 @@ func newTestCommand(sh *shell) *cobra.Command {
 	t := &tester{sh: sh, coverage: newChoice("", "text", "html"), annotations: newChoice("auto", "github", "none"), read: readForTest, loaded: func(*testFile) {}}
 	c := &cobra.Command{
 		Use:   "test [PATH…]",
-		Short: "Run the tests beside workflows",
-		Long: `Runs test files: each case simulates its workflow through the whole engine, on a
-virtual clock and without a network, and says what differs from what is expected.
+		Short: "Run the tests of workflows",
+		Long: `Runs test files. Each case runs its workflow in the simulator, on a virtual clock and
+without a network, and compares the result with what is expected.
 
-PATH is a test file, or a folder: of that and those below it, every *.test.yaml.
-Without one it is the current folder. A test file stands beside its workflow:
+PATH is a test file, or a folder, which is searched for *.test.yaml files (default:
+the current folder). A test file is kept beside its workflow:
 
-  workflow: order.yaml              # this is also what it is without the line
+  workflow: order.yaml              # the default, by the test file's name
   mocks: order.mocks.yaml         # or inline; also input, secrets, seed, start:
   tests:                            # for all cases, or in one
     - name: a declined card is tried again the next day
@@ -41,27 +41,27 @@ Without one it is the current folder. A test file stands beside its workflow:
         tasks: [charge, wait, charge]
         requests: [{method: POST, url: "*/charge", times: 2}]
 
-There is more: error, events, with, seeds, until, network. Calls that no mock
-answers fail the case. Ends with 0 if all cases pass, 4 if one does not, 5 if a
-test file or a document is invalid, 2 if there are no tests.`,
+Further keys: error, events, with, seeds, until, network. A call that no mock answers
+fails the case. Exit code: 0 if all cases pass, 4 if one fails, 5 if a test file or a
+document is invalid, 2 if there are no tests.`,
 		Example: `  flunq test
   flunq test workflows --run 'declined' -v
   flunq test --junit report.xml --coverage=html
-  flunq test --update                # write what happened into the expectations`,
+  flunq test --update               # write actual results into the expectations`,
 		GroupID: groupDevelop,
 	}
 	t.format = outputFlag(c, "text", "json", "jsonl")
 	f := c.Flags()
-	f.StringVar(&t.only, "run", "", "run only the cases whose name matches this `PATTERN` (a regular expression)")
+	f.StringVar(&t.only, "run", "", "run only cases whose name matches `PATTERN`, a regular expression")
 	f.IntVar(&t.parallel, "parallel", runtime.GOMAXPROCS(0), "run `N` cases at once")
 	f.BoolVar(&t.failFast, "fail-fast", false, "stop at the first case that fails")
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show every case with its timeline")
-	f.BoolVar(&t.update, "update", false, "write what happened into the expectations")
-	f.BoolVar(&t.watch, "watch", false, "run again what is affected when a file changes, until interrupted")
+	f.BoolVar(&t.update, "update", false, "write the actual results into the expectations")
+	f.BoolVar(&t.watch, "watch", false, "rerun the affected cases when a file changes, until interrupted")
 	f.StringVar(&t.junit, "junit", "", "write a JUnit report to `FILE`")
-	f.Var(t.annotations, "annotations", "mark failures for a forge: auto (where GITHUB_ACTIONS is true), github or none")
+	f.Var(t.annotations, "annotations", "annotate failures for CI: auto (where GITHUB_ACTIONS is true), github or none")
 	offer(c, "annotations", t.annotations)
-	f.Var(t.coverage, "coverage", "tell what no case has reached: text or html")
+	f.Var(t.coverage, "coverage", "report what no case reaches: text or html")
 	f.Lookup("coverage").NoOptDefVal = "text"
 	offer(c, "coverage", t.coverage)
 	f.StringVar(&t.coverageFile, "coverage-file", "", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
@@ -82,8 +82,8 @@ type tester struct {
 	update, watch                 bool
 
 	pattern *regexp.Regexp
-	read    func(file string) ([]byte, error) // that a test needs
-	loaded  func(*testFile)                   // is told of each test file that was read
+	read    func(file string) ([]byte, error) // reads a file that a test needs
+	loaded  func(*testFile)                   // called with each test file that was read
 }
 
 func (t *tester) command(ctx context.Context, args []string) error {
@@ -113,8 +113,8 @@ func (t *tester) command(ctx context.Context, args []string) error {
 	return b.verdict()
 }
 
-// coverageWord takes "--coverage html", which reaches us as a bare flag and an
-// argument, for what it is meant to be.
+// coverageWord returns args after moving the word of "--coverage html", which pflag passes as a
+// bare flag and an argument, to the flag.
 func (t *tester) coverageWord(args []string) []string {
 	if t.coverage.String() != "text" || len(args) == 0 || !slices.Contains(t.coverage.words[1:], args[0]) {
 		return args
@@ -126,7 +126,7 @@ func (t *tester) coverageWord(args []string) []string {
 	return args[1:]
 }
 
-// batch runs the cases of some test files and tells of them.
+// batch runs the cases of some test files and prints the results.
 func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
 	b := &batch{tester: t, began: time.Now(), reached: spec.NewCoverage()}
 	b.base = sim.Config{Version: version().Version, Transport: executor.NewTransport(localLimits())}
@@ -139,7 +139,7 @@ func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
 	return b, b.finish()
 }
 
-// finish writes all that is told at the end.
+// finish prints everything that follows the last case.
 func (b *batch) finish() error {
 	for _, write := range []func() error{b.summarize, b.writeJUnit, b.writeCoverage} {
 		if err := write(); err != nil {
@@ -150,7 +150,7 @@ func (b *batch) finish() error {
 	return nil
 }
 
-// verdict is how the command ends.
+// verdict returns the error for the exit code.
 func (b *batch) verdict() error {
 	switch {
 	case b.count(invalid) > 0:
@@ -168,7 +168,7 @@ func (b *batch) verdict() error {
 	}
 }
 
-// summarize says how it went, in the format that was asked for.
+// summarize prints the summary in the chosen format.
 func (b *batch) summarize() error {
 	switch {
 	case b.format.String() == "json":
@@ -194,7 +194,7 @@ func (b *batch) summarize() error {
 		style = red
 	}
 	took := ""
-	if b.sh.Terminal { // elsewhere equal runs print equal bytes
+	if b.sh.Terminal { // elsewhere, equal runs print equal bytes
 		took = " in " + history.Duration(time.Since(b.began))
 	}
 	fmt.Fprintf(b.sh.Out, "%s in %s; %s of virtual time%s\n", paint(b.sh.outColor(), style, text[2:]),

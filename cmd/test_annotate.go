@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// annotate marks failures in the way in which GitHub shows them beside the
-// lines of a change. It reads them from stderr, too.
+// annotate prints failures as GitHub annotations, which appear beside the lines of a change. GitHub
+// reads them from stderr, too.
 func (b *batch) annotate() {
 	mode := b.annotations.String()
 	if mode == "none" || mode == "auto" && b.sh.Env("GITHUB_ACTIONS") != "true" {
@@ -44,9 +44,9 @@ func (b *batch) annotateMistakes(f *testFile) {
 	}
 }
 
-// allMistakes are those of a file and of the files that it needs.
+// allMistakes returns the mistakes of a file and of the files that it needs.
 func allMistakes(err error) []dsl.Mistake {
-	switch found := err.(type) { //nolint:errorlint // the join itself is meant
+	switch found := err.(type) { //nolint:errorlint // only the join itself counts
 	case *dsl.Mistakes:
 		return found.List
 	case interface{ Unwrap() []error }:
@@ -68,7 +68,7 @@ func (b *batch) annotation(at spec.Place, title, message string) {
 		property.Replace(printable(title)), text.Replace(strings.TrimSpace(printable(message))))
 }
 
-// inWorkspace is a file's path from the root of the checkout, which GitHub wants.
+// inWorkspace returns a file's path relative to the root of the checkout, as GitHub needs it.
 func (b *batch) inWorkspace(file string) string {
 	root := b.sh.Env("GITHUB_WORKSPACE")
 	whole, err := filepath.Abs(file)

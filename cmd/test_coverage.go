@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// coverageReport is the coverage of one document, for programs.
+// coverageReport is the coverage of one document, in the JSON output.
 type coverageReport struct {
 	File    string        `json:"file"`
 	Reached int           `json:"reached"`
@@ -31,15 +31,15 @@ func percent(part, whole int) float64 {
 	if whole == 0 {
 		return 100
 	}
-	// Cut, not rounded: 100 is all of it.
+	// Truncated, not rounded: 100 means everything.
 	return float64(part*1000/whole) / 10
 }
 
-// writeCoverage writes what --coverage asks for: text with the results, HTML into a file.
+// writeCoverage writes the coverage: text with the results, HTML to a file.
 func (b *batch) writeCoverage() error {
 	kind, file := b.coverage.String(), b.coverageFile
 	if kind == "" || kind == "text" && file == "" && b.format.String() != "text" {
-		return nil // the report in JSON has it
+		return nil // the JSON report contains it
 	}
 	write := b.coverageText
 	if kind == "html" {
@@ -66,7 +66,7 @@ func (b *batch) writeCoverage() error {
 	return nil
 }
 
-// coverageText lists what no case has reached.
+// coverageText lists what no case reaches.
 func (b *batch) coverageText(w io.Writer, color bool) error {
 	var reached, all int
 	for _, r := range b.reached.Documents() {

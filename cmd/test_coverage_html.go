@@ -12,7 +12,7 @@ import (
 //go:embed test_coverage.html
 var coveragePage string
 
-// The page's data: documents with their lines.
+// The data of the page: documents with their lines.
 type (
 	coverageDocument struct {
 		File, ID     string
@@ -24,16 +24,15 @@ type (
 	coverageLine struct {
 		Number int
 		Text   string
-		State  string // hit, part, miss, or "" where nothing can be reached
+		State  string // hit, part, miss, or "" if nothing on it can be reached
 		Hits   int
 		Title  string
-		inner  int  // how many lines the innermost point has that colours it
+		inner  int  // the lines of the innermost point that colours it
 		begins bool // a point begins on it
 	}
 )
 
-// coverageHTML writes the documents, coloured by line, as one page without
-// references to anything outside.
+// coverageHTML writes the documents, coloured by line, as one self-contained page.
 func (b *batch) coverageHTML(w io.Writer, _ bool) error {
 	page, err := template.New("coverage").Parse(coveragePage)
 	if err != nil {
@@ -70,8 +69,8 @@ func coverageOf(r *spec.Reach) coverageDocument {
 	return d
 }
 
-// paint colours the lines of a point. A line on which points begin is about these;
-// any other is about the smallest point around it.
+// paint colours the lines of a point. A line on which points begin shows those; any other shows the
+// smallest point that contains it.
 func (d coverageDocument) paint(p *spec.Point) {
 	last := max(p.Last, p.Line)
 	size := last - p.Line

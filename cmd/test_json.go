@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// The results of tests, for programs.
+// The results of tests in the JSON output.
 type (
 	testReport struct {
 		Passed   int              `json:"passed"`
@@ -71,7 +71,7 @@ func (b *batch) report() testReport {
 	return r
 }
 
-// mistakeRows are all mistakes of a file and of those that it needs.
+// mistakeRows returns all mistakes of a file and of the files that it needs.
 func mistakeRows(err error) []mistakeRow {
 	rows := []mistakeRow{}
 	for _, m := range allMistakes(err) {
@@ -106,7 +106,7 @@ func (c *testCase) row() testRow {
 	return r
 }
 
-// showLines tells of one file, a JSON object a line.
+// showLines prints the results of a file, one JSON object per line.
 func (b *batch) showLines(f *testFile) error {
 	enc := json.NewEncoder(b.sh.Out)
 	enc.SetEscapeHTML(false)

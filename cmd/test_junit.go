@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// The form that CI servers read.
+// The elements of the JUnit format.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -83,7 +83,7 @@ func (b *batch) writeJUnit() error {
 	return nil
 }
 
-// inXML is a text without what no XML may have, as CDATA does not escape it.
+// inXML removes the characters that XML forbids; CDATA cannot escape them.
 func inXML(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\ufffe' || r == '\uffff' || r < ' ' && r != '\n' && r != '\t' {
@@ -95,7 +95,7 @@ func inXML(text string) string {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
 
-// junit is a test file in the form of JUnit, and the real time that it took.
+// junit returns the results of a test file, and the real time that it took.
 func (f *testFile) junit() (junitSuite, time.Duration) {
 	s := junitSuite{Name: f.name, File: f.name, Tests: len(f.cases)}
 	if f.err != nil {
@@ -145,7 +145,7 @@ func (c *testCase) junit(file string) junitCase {
 	return out
 }
 
-// headlineOf says what differs in one line.
+// headlineOf summarizes what differs in one line.
 func headlineOf(differences []spec.Difference) string {
 	var names []string
 	for _, d := range differences {
@@ -154,7 +154,7 @@ func headlineOf(differences []spec.Difference) string {
 	return "not as expected: " + strings.Join(names, ", ")
 }
 
-// plainDifference is a difference as text alone.
+// plainDifference formats a difference without colours.
 func plainDifference(d spec.Difference) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s (%s)\n", d.Expect+d.Path, position(d.At))

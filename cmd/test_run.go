@@ -16,28 +16,28 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// batch is test files that are run together.
+// batch is a set of test files that run together.
 type batch struct {
 	*tester
 	began time.Time
 	files []*testFile
-	base  sim.Config // what no test file says
+	base  sim.Config // what test files do not set
 
-	mu      sync.Mutex // of reached
+	mu      sync.Mutex // guards reached
 	reached *spec.Coverage
 }
 
-// testFile is one test file and what came of it.
+// testFile is a test file and its results.
 type testFile struct {
 	name  string
 	needs []string // the files that it was read from
 	suite *spec.Suite
-	err   error // why it cannot be run
+	err   error // why it cannot run
 	cases []*testCase
-	left  atomic.Int32 // cases still to be run
+	left  atomic.Int32 // cases that have not run yet
 }
 
-// testCase is one case and what came of it.
+// testCase is a test case and its result.
 type testCase struct {
 	*spec.Case
 	outcome  outcome
@@ -47,7 +47,7 @@ type testCase struct {
 	took     time.Duration
 }
 
-// outcome is what came of a case, as the summary counts it.
+// outcome is the result of a case, as the summary counts it.
 type outcome string
 
 const (
@@ -56,7 +56,7 @@ const (
 	updated outcome = "updated"
 	skipped outcome = "skipped" // after a failure, with --fail-fast
 	broken  outcome = "broken"  // flunq itself failed
-	invalid outcome = "invalid" // a file that cannot be run
+	invalid outcome = "invalid" // a file that cannot run
 )
 
 func outcomes() []outcome { return []outcome{passed, updated, failed, broken, skipped, invalid} }
@@ -93,7 +93,7 @@ func (c *testCase) virtual() time.Duration {
 	return c.verdict.Elapsed
 }
 
-// load reads the test files. Mistakes keep a file from being run, not the others.
+// load reads the test files. An invalid file does not prevent the others from running.
 func (b *batch) load(files []string) error {
 	loader := spec.NewLoader(b.read)
 	if !b.sh.quiet {
@@ -125,16 +125,16 @@ func (b *batch) load(files []string) error {
 	return nil
 }
 
-// queue hands out the cases of a batch, one after the other.
+// queue hands out the cases of a batch one by one.
 type queue struct {
 	files []*testFile // of each case
 	cases []*testCase
 	next  atomic.Int32
-	stop  atomic.Bool // what is left is skipped
+	stop  atomic.Bool // skip the remaining cases
 	done  chan struct{}
 }
 
-// run runs all cases, several at once, and tells of each file in its turn.
+// run runs all cases, several at once, and prints the results in the order of the files.
 func (b *batch) run(ctx context.Context) error {
 	q := &queue{}
 	for _, f := range b.files {
@@ -176,7 +176,7 @@ func (b *batch) work(ctx context.Context, q *queue) {
 	}
 }
 
-// tell shows the files, in their order, whose cases have all been run.
+// tell prints, in order, the files whose cases have all run.
 func (b *batch) tell(from int) (int, error) {
 	for ; from < len(b.files) && b.files[from].left.Load() == 0; from++ {
 		f := b.files[from]
@@ -193,7 +193,7 @@ func (b *batch) tell(from int) (int, error) {
 	return from, nil
 }
 
-// forget lets go of what nobody asks for again: there may be many cases.
+// forget releases data that is no longer needed, since there may be many cases.
 func (f *testFile) forget() {
 	for _, c := range f.cases {
 		if c.outcome == passed && c.verdict != nil {
@@ -234,7 +234,7 @@ func (b *batch) see(c *spec.Case) func(*spec.Outcome) {
 	}
 }
 
-// line is the timeline of the case's last run.
+// line returns the timeline of the case's last run.
 func (b *batch) line(c *testCase) []byte {
 	var out bytes.Buffer
 	sh := *b.sh
@@ -251,11 +251,10 @@ func (b *batch) line(c *testCase) []byte {
 	return []byte(c.Redact(out.String()))
 }
 
-// indentOfTimeline is how far a timeline stands to the right, below its case.
+// indentOfTimeline is the indentation of a timeline below its case.
 const indentOfTimeline = 4
 
-// rewrite writes what happened into a test file, and into those that its
-// expectations stand in.
+// rewrite writes actual results into a test file, and into the files that contain its expectations.
 func (b *batch) rewrite(f *testFile) error {
 	var changed []*testCase
 	var verdicts []*spec.Verdict
@@ -281,7 +280,7 @@ func (b *batch) rewrite(f *testFile) error {
 	return nil
 }
 
-// writeAll replaces the texts of files.
+// writeAll replaces the contents of files.
 func writeAll(texts map[string][]byte) error {
 	for _, file := range slices.Sorted(maps.Keys(texts)) {
 		if err := replaceFile(file, texts[file]); err != nil {

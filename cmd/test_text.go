@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// show tells of one test file.
+// show prints the results of one test file.
 func (b *batch) show(f *testFile) error {
 	switch b.format.String() {
 	case "json":
@@ -38,7 +38,7 @@ func (b *batch) show(f *testFile) error {
 	return nil
 }
 
-// explain shows the mistakes of all files that one test file needs.
+// explain prints the mistakes of all files that one test file needs.
 func (b *batch) explain(err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range several.Unwrap() {
@@ -49,7 +49,7 @@ func (b *batch) explain(err error) {
 	explainMistakes(b.sh, err)
 }
 
-// worst is the outcome that a file is headed with.
+// worst returns the outcome to print for the file.
 func (f *testFile) worst() outcome {
 	worst := passed
 	for _, c := range f.cases {
@@ -82,7 +82,7 @@ func (f *testFile) tally() string {
 	return strings.Join(parts, ", ")
 }
 
-// word is the outcome at the head of a line.
+// word formats the outcome at the start of a line.
 func (b *batch) word(o outcome) string {
 	switch o {
 	case passed:
@@ -138,7 +138,7 @@ func (b *batch) showCase(c *testCase) {
 
 func position(p spec.Place) string { return oneLine(fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)) }
 
-// showDifference shows what is expected and what came, with the lines of both files.
+// showDifference prints the expected and the actual value, with the lines of both files.
 func (b *batch) showDifference(s *spec.Suite, d spec.Difference) {
 	out, on := b.sh.Out, b.sh.outColor()
 	fmt.Fprintf(out, "    %s\n", paint(on, bold, printable(d.Expect+d.Path)))
@@ -162,10 +162,10 @@ func (b *batch) showDifference(s *spec.Suite, d spec.Difference) {
 	}
 }
 
-// frameWidth is how much of a line is shown.
+// frameWidth is the maximum width of a printed line.
 const frameWidth = 100
 
-// frame shows a place with its line.
+// frame prints a position with its line.
 func frame(w io.Writer, s *spec.Suite, at spec.Place) {
 	text, _ := (document{text: s.Source(at.File)}).line(at.Line) // without one, the place says it
 	text = printable(strings.TrimSpace(text))
@@ -175,7 +175,7 @@ func frame(w io.Writer, s *spec.Suite, at spec.Place) {
 	fmt.Fprintf(w, "        at %s | %s\n", position(at), text)
 }
 
-// iso writes a duration for programs.
+// iso formats a duration in ISO 8601.
 func iso(d time.Duration) string {
 	const day = 24 * time.Hour
 	return dsl.Duration{Days: int64(d / day), Clock: d % day}.String()

@@ -11,10 +11,10 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// watchTests is how often --watch looks for changes.
+// watchTests is the polling interval of --watch.
 const watchTests = 500 * time.Millisecond
 
-// follow runs the tests, and again those that a change affects, until ctx ends.
+// follow runs the tests, and reruns those affected by a change, until ctx ends.
 func (t *tester) follow(ctx context.Context, args []string) error {
 	w := &watched{tester: t, args: args, state: map[string]string{}, needs: map[string][]string{}, stamps: map[string]string{}}
 	t.read, t.loaded = w.readStamped, w.ran
@@ -33,17 +33,17 @@ func (t *tester) follow(ctx context.Context, args []string) error {
 	}
 }
 
-// watched is what --watch knows of the files.
+// watched is the state of the files for --watch.
 type watched struct {
 	*tester
 	args    []string
-	needs   map[string][]string // files that a test file was read from
-	state   map[string]string   // of a test file and all that it needs, when it was last run
-	stamps  map[string]string   // of each file, from before it was read for this run
-	printed string              // what was last said to be wrong
+	needs   map[string][]string // the files that a test file was read from
+	state   map[string]string   // the signature of a test file at its last run
+	stamps  map[string]string   // the state of each file before it was read for this run
+	printed string              // the last mistakes printed
 }
 
-// look runs the test files of which something has changed.
+// look runs the test files affected by a change.
 func (w *watched) look(ctx context.Context) {
 	files, err := testFiles(w.args)
 	if err != nil {
@@ -76,8 +76,7 @@ func (w *watched) look(ctx context.Context) {
 	}
 }
 
-// ran keeps what a test file was read from: a change to any of it that came after
-// that has it run again.
+// ran remembers what a test file was read from: a later change to any of these files reruns it.
 func (w *watched) ran(f *testFile) {
 	w.needs[f.name] = slices.Compact(slices.Sorted(slices.Values(f.needs)))
 	w.state[f.name] = w.signature(f.name, func(name string) string {
@@ -88,7 +87,7 @@ func (w *watched) ran(f *testFile) {
 	})
 }
 
-// readStamped reads a file that a test needs, and keeps how it was before.
+// readStamped reads a file that a test needs, and remembers its state before reading.
 func (w *watched) readStamped(file string) ([]byte, error) {
 	if _, known := w.stamps[file]; !known {
 		w.stamps[file] = stamp(file)
@@ -96,7 +95,7 @@ func (w *watched) readStamped(file string) ([]byte, error) {
 	return readForTest(file)
 }
 
-// signature tells the state of a test file and all that it needs.
+// signature describes the state of a test file and all the files it needs.
 func (w *watched) signature(file string, of func(name string) string) string {
 	needs := w.needs[file]
 	if needs == nil {
@@ -109,7 +108,7 @@ func (w *watched) signature(file string, of func(name string) string) string {
 	return out.String()
 }
 
-// differing are the files whose states differ between two signatures of a test file.
+// differing returns the files that differ between two signatures of a test file.
 func differing(before, now string) (names []string) {
 	known := strings.Split(before, "\n")
 	for line := range strings.Lines(now) {
@@ -120,7 +119,7 @@ func differing(before, now string) (names []string) {
 	return names
 }
 
-// stamp tells states of a file apart.
+// stamp describes the state of a file.
 func stamp(file string) string {
 	info, err := os.Stat(file)
 	if err != nil {

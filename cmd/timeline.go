@@ -17,23 +17,23 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// timeline tells on stderr what happens as it happens: a line for each task
-// that ends, and for each that others run inside.
+// timeline prints on stderr what happens as it happens: a line for each task that ends, and for the
+// start of each task that contains others.
 type timeline struct {
 	sh    *shell
 	on    bool
-	real  bool // its times are the machine's
+	real  bool // the times are those of this machine
 	color bool
 	start time.Time
 	defs  map[string]*dsl.Definition // by id
-	seen  map[string]int             // iterations shown, by execution and reference
+	seen  map[string]int             // printed iterations, by execution and reference
 
-	retries map[string]int // that were set, by execution and run of the try
+	retries map[string]int // retries set, by execution and run of the try
 
 	tasks, events int
 }
 
-// iterationsShown is how many turns of one task in a loop are shown one by one.
+// iterationsShown is how many iterations of a task are printed one by one.
 const iterationsShown = 10
 
 func newTimeline(sh *shell, start time.Time) *timeline {
@@ -43,14 +43,14 @@ func newTimeline(sh *shell, start time.Time) *timeline {
 	}
 }
 
-// add tells the timeline of the definitions that may run.
+// add adds the definitions that may run.
 func (l *timeline) add(def *dsl.Definition, more []*dsl.Definition) {
 	for _, d := range append([]*dsl.Definition{def}, more...) {
 		l.defs[d.ID()] = d
 	}
 }
 
-// observe shows events of histories.
+// observe prints events of histories.
 func (l *timeline) observe(events []event.Event) {
 	if !l.on {
 		return
@@ -79,7 +79,7 @@ func (l *timeline) observe(events []event.Event) {
 	}
 }
 
-// requested shows the beginning of a task that others run inside.
+// requested prints the start of a task that contains others.
 func (l *timeline) requested(e event.Event) {
 	t := l.task(e)
 	if t == nil || !composite(t) || l.hidden(e) {
@@ -88,7 +88,7 @@ func (l *timeline) requested(e event.Event) {
 	l.line(e, e.Task, "┌", "", l.label(e, t))
 }
 
-// completed shows the end of a task.
+// completed prints the end of a task.
 func (l *timeline) completed(e event.Event) {
 	t := l.task(e)
 	var c event.Completed
@@ -120,7 +120,7 @@ func (l *timeline) completed(e event.Event) {
 	l.line(e, e.Task, glyph, style, text)
 }
 
-// scheduled shows waits and retries; timeouts mostly never come.
+// scheduled prints waits and retries, but not timeouts, most of which never fire.
 func (l *timeline) scheduled(e event.Event) {
 	var t event.TimerChange
 	if json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer {
@@ -141,7 +141,7 @@ func (l *timeline) scheduled(e event.Event) {
 		history.Duration(t.Due().Sub(e.Time)), t.Due().Round(time.Millisecond).Format(time.RFC3339Nano)))
 }
 
-// received shows an event from outside.
+// received prints an event from outside.
 func (l *timeline) received(e event.Event) {
 	var envelope struct {
 		Type   string `json:"type"`
@@ -152,7 +152,7 @@ func (l *timeline) received(e event.Event) {
 	}
 }
 
-// missed shows an event that nobody took.
+// missed prints an event that no execution took.
 func (l *timeline) missed(m sim.Missed) {
 	if l.on {
 		e := m.Event
@@ -161,7 +161,7 @@ func (l *timeline) missed(m sim.Missed) {
 	}
 }
 
-// printed shows what somebody told the execution to do, and why.
+// printed prints an operator's command to the execution, and its reason.
 func (l *timeline) printed(e event.Event, glyph, style, what string) {
 	var said event.Ended
 	if json.Unmarshal(e.Data, &said) == nil && said.Reason != "" {
@@ -178,13 +178,13 @@ func (l *timeline) task(e event.Event) *dsl.Task {
 	return def.Task(event.ParseRun(e.Task).Ref)
 }
 
-// hidden reports whether enough turns of a task have been shown.
+// hidden reports whether enough iterations of a task have been printed.
 func (l *timeline) hidden(e event.Event) bool {
 	run := event.ParseRun(e.Task)
 	return history.Index(run.Iteration) != "" && l.seen[e.Execution+run.Ref] > iterationsShown
 }
 
-// count notes that a turn of a task has ended.
+// count counts an ended iteration of a task.
 func (l *timeline) count(e event.Event) {
 	run := event.ParseRun(e.Task)
 	key := e.Execution + run.Ref
@@ -193,7 +193,7 @@ func (l *timeline) count(e event.Event) {
 	}
 }
 
-// composite reports whether other tasks run inside a task.
+// composite reports whether a task contains other tasks.
 func composite(t *dsl.Task) bool {
 	switch t.Kind {
 	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:
@@ -209,14 +209,13 @@ func composite(t *dsl.Task) bool {
 	}
 }
 
-// label names a run of a task, and says what the task does.
+// label names a run of a task, and describes the task.
 func (l *timeline) label(e event.Event, t *dsl.Task) string {
 	run := event.ParseRun(e.Task)
 	return history.Run(t.Name, run.Iteration, run.Attempt) + "  " + graph.Detail(t)
 }
 
-// line writes one line: the virtual time, the depth, a glyph and a text, cut to
-// the width of the terminal.
+// line prints one line: virtual time, depth, glyph and text, cut to the width of the terminal.
 func (l *timeline) line(e event.Event, task, glyph, style, text string) {
 	if l.sh.ascii() {
 		glyph = asciiGlyphs[glyph]
@@ -230,8 +229,8 @@ func (l *timeline) line(e event.Event, task, glyph, style, text string) {
 	fmt.Fprintf(l.sh.Err, "%s%s %s\n", before, paint(l.color && style != "", style, glyph), text)
 }
 
-// depth is how many tasks and executions are around a task. Inside a function it
-// is counted from where that is called, which the iteration tells.
+// depth is the number of tasks and executions around a task. Inside a function, it is counted from
+// the call, which the iteration contains.
 func depth(execution, task string) int {
 	run := event.ParseRun(task)
 	around := strings.Count(execution, ".")
@@ -257,12 +256,12 @@ func depth(execution, task string) int {
 
 // asciiGlyphs are the glyphs for terminals without Unicode.
 //
-//nolint:gochecknoglobals // a table that nobody changes
+//nolint:gochecknoglobals // a constant table
 var asciiGlyphs = map[string]string{
 	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "◔": "timer", "◆": "event", "◇": "event", "…": "...", "■": "=",
 }
 
-// end writes the summary.
+// end prints the summary.
 func (l *timeline) end(r *sim.Result, took time.Duration) {
 	if !l.on {
 		return

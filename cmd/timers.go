@@ -21,14 +21,14 @@ func newTimersCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "timers",
 		Short: "List, fire, cancel, move and restore timers",
-		Long: `Timers are what executions wait for: waits, retries, timeouts, and events that other
-programs have asked for. They fire when Redis' own clock says so. What is done to one is
-in the history of its execution, with the name of the operator (--as, FLUNQ_USER, or
+		Long: `Timers are the pending delays of executions: waits, retries, timeouts, and events that
+other programs have scheduled. They fire by the clock of Redis. Changes are recorded in
+the history of the execution, with the name of the operator (--as, FLUNQ_USER, or
 user@host).`,
 		Example: `  flunq timers ls --due 1h
-  flunq timers fire hk2x9c1f2g0-5b1c        # do not wait for it
+  flunq timers fire hk2x9c1f2g0-5b1c      # do not wait for it
   flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
-  flunq timers restore order-7            # set again what was cancelled or lost`,
+  flunq timers restore order-7            # recreate cancelled or lost timers`,
 		GroupID: groupOperate,
 		Args:    knownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -54,12 +54,11 @@ func newTimersListCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls",
 		Short: "List timers in the order in which they fire",
-		Long: `Lists the timers of a tenant, the next one first. "Now" is the time of Redis.
+		Long: `Lists the timers of a tenant, the next one first, by the clock of Redis.
 
-Where flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers
-that stand there and were never set are listed behind the others as "not registered":
-nobody will fire them. A few thousand keys are looked at for such streams; with
---other-streams all are.`,
+Where flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers that were never set from there are listed last, as "not registered": no service
+will fire them. The search for such streams ends after a few thousand keys;
+--other-streams searches all keys.`,
 		Example: `  flunq timers ls --due 1h
   flunq timers ls --overdue --all-tenants -o wide
   flunq timers ls --execution order-7 -o json | jq '.[].due'`,
@@ -69,15 +68,15 @@ nobody will fire them. A few thousand keys are looked at for such streams; with
 	l.target = targetFlags(c, sh)
 	l.format = listFlag(c)
 	f := c.Flags()
-	f.StringVar(&l.due, "due", "", "only those due within this `DURATION` (1h, PT30M), and the overdue ones")
-	f.BoolVar(&l.overdue, "overdue", false, "only those that should have fired")
-	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow of this `NAME`, namespace.name")
-	f.StringVar(&l.execution, "execution", "", "only those of the execution of this `ID`")
-	f.StringVar(&l.kind, "kind", "", "only those of this `KIND`: wait, timeout, retry, delivery")
+	f.StringVar(&l.due, "due", "", "only those overdue, or due within `DURATION` (1h, PT30M)")
+	f.BoolVar(&l.overdue, "overdue", false, "only those that should have fired already")
+	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
+	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
+	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery")
 	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "include all tenants")
 	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
-	f.StringVar(&l.after, "after", "", "continue after the timer of this `ID`")
-	f.BoolVar(&l.others, "other-streams", false, "look at every key for timers that stand in a stream of their workflow only")
+	f.StringVar(&l.after, "after", "", "continue after the timer `ID`")
+	f.BoolVar(&l.others, "other-streams", false, "search every key for timers that are only in a stream of their workflow")
 	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer)}
 	offer(c, "kind", newChoice(kinds...))
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
@@ -125,7 +124,7 @@ func (l *timerListing) run(ctx context.Context) error {
 	return nil
 }
 
-// filter is what the flags ask for.
+// filter builds the filter from the flags.
 func (l *timerListing) filter(r *remote, now time.Time) (store.TimerFilter, error) {
 	f := store.TimerFilter{Tenant: r.tenant, Workflow: l.workflow, Execution: l.execution, Kind: event.TimerKind(l.kind)}
 	if l.everyone {
@@ -144,15 +143,15 @@ func (l *timerListing) filter(r *remote, now time.Time) (store.TimerFilter, erro
 	return f, nil
 }
 
-// Where other streams are looked for unless all are asked for: so many thousand
-// keys, and so many of the newest events of each stream.
+// Bounds of the search for other streams without --other-streams: the number of keys, and of the
+// newest events of each stream.
 const (
 	fewLooks   = 10
 	allLooks   = math.MaxInt
 	fewEntries = 10_000
 )
 
-// unregistered are timers that nobody will fire; a first page shows them.
+// unregistered returns the timers that no service will fire; they follow on the last page.
 func (l *timerListing) unregistered(ctx context.Context, r *remote, f store.TimerFilter) ([]store.Pending, error) {
 	if l.overdue || l.after != "" {
 		return nil, nil
@@ -176,8 +175,8 @@ func (l *timerListing) unregistered(ctx context.Context, r *remote, f store.Time
 	return found, nil
 }
 
-// otherStreams finds the streams of another key scheme, and says how many events
-// of each are looked at; without all, only a few are.
+// otherStreams finds the streams of another key scheme, and returns how many events of each to
+// read; without all, both are bounded.
 func otherStreams(ctx context.Context, r *remote, tenant string, all bool) ([]store.OtherStream, int, error) {
 	looks, entries := fewLooks, fewEntries
 	if all {
@@ -190,7 +189,7 @@ func otherStreams(ctx context.Context, r *remote, tenant string, all bool) ([]st
 	return streams, entries, err
 }
 
-// badID marks errors about an id that cannot be one as the user's.
+// badID marks errors about a malformed id as misuse.
 func badID(err error) error {
 	if errors.Is(err, store.ErrName) {
 		return fail(exitMisuse, err)
@@ -198,12 +197,12 @@ func badID(err error) error {
 	return err
 }
 
-// timerRow is a timer as it is shown.
+// timerRow is a timer in a listing.
 type timerRow struct {
 	ID         string          `json:"id,omitempty"`
 	State      string          `json:"state"`
 	Due        time.Time       `json:"due"`
-	DueInMS    *int64          `json:"due_in_ms,omitempty"` // unless it will not fire
+	DueInMS    *int64          `json:"due_in_ms,omitempty"` // absent if it will not fire
 	Kind       event.TimerKind `json:"kind"`
 	Tenant     string          `json:"tenant"`
 	Workflow   string          `json:"workflow,omitempty"`
@@ -217,10 +216,10 @@ type timerRow struct {
 	Stream     string          `json:"stream,omitempty"`
 	Entry      string          `json:"entry,omitempty"`
 	Problem    string          `json:"problem,omitempty"`
-	By         string          `json:"cancelled_by,omitempty"` // an operator
+	By         string          `json:"cancelled_by,omitempty"` // the operator
 }
 
-// The states of timers. Those of the last three are needed by an execution, and not set.
+// The states of timers. An execution needs a timer in one of the last three, but it is not set.
 const (
 	timerWaiting      = "waiting"
 	timerOverdue      = "overdue"
@@ -270,7 +269,7 @@ func neededRow(needed inspect.Needed, now time.Time) timerRow {
 	return row
 }
 
-// name is its id, or why it has none.
+// name returns its id, or why it has none.
 func (t timerRow) name() string {
 	switch {
 	case t.ID != "":
@@ -282,7 +281,7 @@ func (t timerRow) name() string {
 	}
 }
 
-// dueIn is how long is left, for people.
+// dueIn formats the time left.
 func (t timerRow) dueIn() string {
 	if t.DueInMS == nil {
 		return ""
@@ -335,7 +334,7 @@ func durationCell(ms int64) string {
 	return history.Duration(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
 }
 
-// completeTimers offers the ids of the next timers.
+// completeTimers completes the ids of the next timers.
 func completeTimers(t *target) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
@@ -357,10 +356,10 @@ func completeTimers(t *target) cobra.CompletionFunc {
 	}
 }
 
-// completionTime is how long somebody who presses the tabulator waits.
+// completionTime is how long the shell waits for completions.
 const completionTime = 2 * time.Second
 
-// without leaves out completions that were given before.
+// without removes completions that were given before.
 func without(completions, given []string) []string {
 	var out []string
 	for _, one := range completions {

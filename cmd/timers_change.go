@@ -25,12 +25,12 @@ type timerChange struct {
 	verb    string
 	now     time.Time
 
-	// plan says what will happen to a timer, or why it must not; do makes it happen.
+	// plan describes what will happen to a timer, or returns why it must not; do carries it out.
 	plan func(ctx context.Context, r *remote, p store.Pending) (string, error)
 	do   func(ctx context.Context, r *remote, p store.Pending) (changed store.Pending, done bool, err error)
 }
 
-// changedTimer is what became of a timer, for programs.
+// changedTimer is the result for one timer, in the JSON output.
 type changedTimer struct {
 	ID     string     `json:"id"`
 	Action string     `json:"action"`
@@ -40,7 +40,7 @@ type changedTimer struct {
 	Due    *time.Time `json:"due,omitempty"`
 }
 
-// flags adds what such commands have in common.
+// flags adds the flags that these commands share.
 func (t *timerChange) flags(c *cobra.Command) *cobra.Command {
 	t.target = targetFlags(c, t.sh)
 	t.format = outputFlag(c, "text", "json", "yaml")
@@ -66,9 +66,9 @@ func newTimersFireCommand(sh *shell) *cobra.Command {
 	}
 	return t.flags(&cobra.Command{
 		Use:   "fire ID…",
-		Short: "Fire timers now, before their time",
-		Long: `Publishes what timers would publish when they are due, and takes them out, each timer
-both or neither. An execution that waits for one goes on.`,
+		Short: "Fire timers before they are due",
+		Long: `Publishes the events of timers as if they were due, and removes the timers; each timer
+does both or neither. An execution that waits for one continues.`,
 		Example: `  flunq timers fire hk2x9c1f2g0-5b1c
   flunq timers fire --yes $(flunq timers ls --execution order-7 -o ids)`,
 		Args: someArguments("timer"),
@@ -99,15 +99,15 @@ func newTimersCancelCommand(sh *shell) *cobra.Command {
 	c := t.flags(&cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Cancel timers, so that they never fire",
-		Long: `Takes timers out. One that an execution waits for would leave it waiting for ever, as
-would the only time limit of a task that listens or runs a workflow, and a delivery is
-the only trace of its event: these need --force. To end a wait, fire its timer; to end an
-execution, cancel that. 'flunq timers restore EXECUTION' sets a timer again.`,
+		Long: `Removes timers. Without the timer it waits for, or without the only time limit of a task
+that listens or runs a workflow, an execution would wait for ever; without its delivery,
+an event would be lost. Such timers need --force. To end a wait, fire its timer; to end an
+execution, cancel that. 'flunq timers restore EXECUTION' recreates timers.`,
 		Example: `  flunq timers cancel hk2x9c1f2g0-5b1c
   flunq timers cancel hk2x9c1f2g0-5b1c --dry-run`,
 		Args: someArguments("timer"),
 	})
-	c.Flags().BoolVar(&force, "force", false, "also timers that an execution waits for, its last time limits, and deliveries")
+	c.Flags().BoolVar(&force, "force", false, "also cancel awaited timers, last time limits and deliveries")
 	return c
 }
 
@@ -140,8 +140,8 @@ func newTimersMoveCommand(sh *shell) *cobra.Command {
 		Use:     "reschedule ID",
 		Aliases: []string{"move"},
 		Short:   "Move a timer to another time",
-		Long: `Sets a timer for another moment. To its execution it stays the timer that it was.
-Its id changes, and is printed. A past moment fires it at once.`,
+		Long: `Moves a timer to another time. It keeps its meaning for its execution; its id changes,
+and is printed. A timer that is moved to the past fires at once.`,
 		Example: `  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
   flunq timers reschedule hk2x9c1f2g0-5b1c --by -1h --dry-run
   flunq timers reschedule hk2x9c1f2g0-5b1c --to 2026-02-01T09:00:00+01:00`,
@@ -152,15 +152,15 @@ Its id changes, and is printed. A past moment fires it at once.`,
 			return oneArgument("timer")(c, args)
 		},
 	})
-	c.Flags().StringVar(&to, "to", "", "move it to this `TIME` (RFC 3339)")
-	c.Flags().StringVar(&in, "in", "", "move it to this `DURATION` from now: 10m, PT10M")
-	c.Flags().StringVar(&by, "by", "", "move it by this `DURATION`, with a minus to an earlier time: 1h, -30m")
+	c.Flags().StringVar(&to, "to", "", "move it to `TIME` (RFC 3339)")
+	c.Flags().StringVar(&in, "in", "", "move it to `DURATION` from now: 10m, PT10M")
+	c.Flags().StringVar(&by, "by", "", "move it by `DURATION`, forward or back: 1h, -30m")
 	return c
 }
 
 func count01(text string) int { return min(len(text), 1) }
 
-// moment is what the flags of reschedule say.
+// moment computes the new time from the flags of reschedule.
 func (t *timerChange) moment(p store.Pending, to, in, by string) (time.Time, error) {
 	if to != "" {
 		at, err := time.Parse(time.RFC3339Nano, to)
@@ -187,7 +187,7 @@ func (t *timerChange) moment(p store.Pending, to, in, by string) (time.Time, err
 	return d.From(since), nil
 }
 
-// run changes all of the timers, if nothing speaks against one of them.
+// run changes all the timers, or none if one of them cannot be changed.
 func (t *timerChange) run(ctx context.Context, ids []string) error {
 	r, err := t.target.connect(ctx)
 	if err != nil {
@@ -216,7 +216,7 @@ func (t *timerChange) run(ctx context.Context, ids []string) error {
 	return errors.Join(t.print(changes), err)
 }
 
-// prepare finds the timers and says what will happen to each.
+// prepare finds the timers and describes what will happen to each.
 func (t *timerChange) prepare(ctx context.Context, r *remote, ids []string) (found []store.Pending, changes []changedTimer, err error) {
 	var wrong []error
 	for _, id := range ids {
@@ -275,7 +275,7 @@ func (t *timerChange) print(changes []changedTimer) error {
 	return nil
 }
 
-// pastOf is the past of a verb that commands use.
+// pastOf returns the past tense of a command's verb.
 func pastOf(verb string) string {
 	switch {
 	case verb == "cancel":

@@ -14,36 +14,35 @@ import (
 	"flunq.io/flunq/cmd/operate"
 )
 
-// consent is whether a command may change things.
+// consent holds the flags --yes and --dry-run.
 type consent struct {
 	yes, dry bool
 }
 
-// consentFlags adds the flags that say so.
+// consentFlags adds these flags.
 func consentFlags(c *cobra.Command) *consent {
 	var a consent
 	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
-	c.Flags().BoolVar(&a.dry, "dry-run", false, "only say what would be done")
+	c.Flags().BoolVar(&a.dry, "dry-run", false, "only print what would be done")
 	return &a
 }
 
-// operator is in whose name a command changes things.
+// operator is the name that is recorded for a change.
 type operator struct{ as string }
 
-// operatorFlag adds the flag that says so.
+// operatorFlag adds the flag for it.
 func operatorFlag(c *cobra.Command) *operator {
 	var o operator
-	c.Flags().StringVar(&o.as, "as", "", "record this `NAME` as the operator in the history (FLUNQ_USER; otherwise user@host)")
+	c.Flags().StringVar(&o.as, "as", "", "record `NAME` as the operator in the history (FLUNQ_USER; otherwise user@host)")
 	return &o
 }
 
-// name is what the history says.
+// name returns the name to record in the history.
 func (o *operator) name(sh *shell) string {
 	return cmp.Or(o.as, sh.Env("FLUNQ_USER"), operate.UserAtHost())
 }
 
-// given asks people for their consent to what is about to happen, which has been
-// told to them. Programs have to have given it before.
+// given asks the user to confirm what was announced. Scripts must use --yes.
 func (a *consent) given(ctx context.Context, sh *shell, format *choice, what string) error {
 	if a.yes {
 		return nil
@@ -55,7 +54,7 @@ func (a *consent) given(ctx context.Context, sh *shell, format *choice, what str
 	fmt.Fprint(sh.Err, "go on? [y/N] ")
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n') // nothing is a no
+		line, _ := bufio.NewReader(in).ReadString('\n') // no answer means no
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {

@@ -28,15 +28,14 @@ func newTimersRestoreCommand(sh *shell) *cobra.Command {
 	t := &restoring{sh: sh}
 	c := &cobra.Command{
 		Use:   "restore EXECUTION…",
-		Short: "Set missing timers again that executions wait for",
-		Long: `Compares what an execution waits for with the timers that are set, and sets those that
-are not: an operator has cancelled them, or they were lost. Each is due when it was, or
-when it was last rescheduled to; one that is past fires at once. The execution is also
-put back on the lists of those that listen for events, where it is missing, and tasks
-that were requested and that no executor has are requested again.
+		Short: "Recreate missing timers that executions wait for",
+		Long: `Compares what an execution waits for with what is in Redis, and recreates what was
+cancelled or lost. Missing timers are due at their last known time; past ones fire at
+once. A listener that is no longer registered is registered again, and a task that no
+executor has is requested again.
 
-All of an execution is done at once, or nothing, and stands in its history. What it
-waits for and is there is left alone. 'flunq ps --stuck' lists executions that need it.`,
+The repair of an execution is atomic and is recorded in its history. Nothing else is
+changed. 'flunq ps --stuck' lists executions that need it.`,
 		Example: `  flunq timers restore order-7 --dry-run
   flunq ps --stuck -o ids | xargs flunq timers restore --yes`,
 		Args: someArguments("execution"),
@@ -50,12 +49,12 @@ waits for and is there is left alone. 'flunq ps --stuck' lists executions that n
 	return c
 }
 
-// restored is what becomes of an execution, for programs.
+// restored is the result for one execution, in the JSON output.
 type restored struct {
 	ID       string     `json:"id"`
-	Timers   []timerRow `json:"timers"`   // that are set again
-	Listen   []string   `json:"listen"`   // types of events that it listens for again
-	Requests []string   `json:"requests"` // tasks that are requested again
+	Timers   []timerRow `json:"timers"`   // timers set again
+	Listen   []string   `json:"listen"`   // event types listened for again
+	Requests []string   `json:"requests"` // tasks requested again
 	Done     bool       `json:"done"`
 
 	lines []string // for people
@@ -103,7 +102,7 @@ func (t *restoring) run(ctx context.Context, ids []string) error {
 	return errors.Join(append([]error{t.print(plans)}, wrong...)...)
 }
 
-// plan says what an execution needs that is not there.
+// plan determines what an execution needs that is missing.
 func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored, o inspect.Outlook, err error) {
 	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}, Requests: []string{}}
 	x, err := findExecution(ctx, r, id)
@@ -156,9 +155,9 @@ func (*restoring) plan(ctx context.Context, r *remote, id string) (plan restored
 	return plan, o, nil
 }
 
-// restore does so, with what is missing by then.
+// restore restores what is missing when it runs.
 func (t *restoring) restore(ctx context.Context, r *remote, id string) (plan restored, err error) {
-	const most = 10 // times that the execution goes on meanwhile
+	const most = 10 // retries if the execution moves on meanwhile
 	for range most {
 		var o inspect.Outlook
 		if plan, o, err = t.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {

@@ -18,8 +18,7 @@ func newTimersShowCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one timer and who waits for it",
-		Long: `Shows a timer. ID is one that "flunq timers ls" has shown, or its beginning as far as
-no other timer begins like that.`,
+		Long:  `Shows a timer. ID is an id from 'flunq timers ls', or an unambiguous prefix of one.`,
 		Example: `  flunq timers show hk2x9c1f2g0-5b1c
   flunq timers show hk2x9c1f2g0-5b1c -o json | jq .due`,
 		Args: oneArgument("timer"),
@@ -31,7 +30,7 @@ no other timer begins like that.`,
 	return c
 }
 
-// timerPage is all that is known of a timer.
+// timerPage is a timer in full, as timers show prints it.
 type timerPage struct {
 	timerRow
 
@@ -68,7 +67,7 @@ func showTimer(ctx context.Context, t *target, format *choice, id string) error 
 	return nil
 }
 
-// findTimer finds a timer and explains what is wrong with its id.
+// findTimer finds a timer by its id or a prefix; the error explains what is wrong with the id.
 func findTimer(ctx context.Context, r *remote, id string) (store.Pending, error) {
 	p, err := r.store.Timer(ctx, r.tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -107,12 +106,12 @@ func withStatus(execution, status string) string {
 	return execution + " (" + status + ")"
 }
 
-// oneLine is data as it may stand in a line of its own.
+// oneLine returns data shortened to one line.
 func oneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(printable(text))
 }
 
-// writeRows shows what things are called and what they are, without the empty ones.
+// writeRows prints names and values, without empty values.
 func writeRows(sh *shell, rows [][2]string) {
 	width := 0
 	for _, row := range rows {

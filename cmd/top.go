@@ -29,14 +29,14 @@ func newTopCommand(sh *shell) *cobra.Command {
 	t := &topScreen{sh: sh, background: newChoice("auto", "dark", "light")}
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Watch an engine on one screen, and act on it",
-		Long: `Shows an engine on the whole terminal, as it goes: its services, what is due next, what
-runs and what failed; executions, timers, dead letters and events as tables; and one
-execution with its tasks, its data and its history. What is listed can be acted on, and
-says what will happen before it does.
+		Short: "Watch an engine live in the terminal, and act on it",
+		Long: `Shows an engine live in the terminal: its services, what is due next, what runs and what
+failed; executions, timers, dead letters and events as tables; and one execution with its
+tasks, its data and its history. Actions on the listed items say what they will do before
+they do it.
 
-? shows the keys of where you are, / filters, : takes commands. It looks at Redis once
-in a while (--every), with a few commands that take the same time however much there is.`,
+? shows the keys of the current view, / filters, : takes commands. It polls Redis at an
+interval (--every), with a few commands whose cost does not grow with the data.`,
 		Example: `  flunq top
   flunq top --tenant acme --every 5s
   flunq top --execution order-7 --background light`,
@@ -46,20 +46,20 @@ in a while (--every), with a few commands that take the same time however much t
 	t.target = targetFlags(c, sh)
 	t.as = operatorFlag(c)
 	f := c.Flags()
-	f.StringVar(&t.execution, "execution", "", "begin with the execution of this `ID`")
-	f.DurationVar(&t.every, "every", time.Second, "refresh once in this `DURATION`")
+	f.StringVar(&t.execution, "execution", "", "begin with the execution `ID`")
+	f.DurationVar(&t.every, "every", time.Second, "refresh every `DURATION`")
 	f.BoolVar(&t.ascii, "ascii", false, "draw with ASCII characters only")
-	f.Var(t.background, "background", "of the terminal: auto, dark or light")
-	f.BoolVar(&t.mouse, "mouse", true, "take clicks and the wheel (false: the terminal selects text)")
+	f.Var(t.background, "background", "the colour of the terminal: auto, dark or light")
+	f.BoolVar(&t.mouse, "mouse", true, "react to clicks and the wheel (false: the terminal selects text)")
 	offer(c, "background", t.background)
 	if err := c.RegisterFlagCompletionFunc("execution", completeExecutions(t.target)); err != nil {
-		panic(err) // the flag was not defined before: our mistake
+		panic(err) // the flag is defined above
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return t.run(c.Context()) }
 	return c
 }
 
-// shortestEvery is how often an engine may be looked at.
+// shortestEvery is the minimum of --every.
 const shortestEvery = 100 * time.Millisecond
 
 func (t *topScreen) run(ctx context.Context) error {
@@ -92,7 +92,7 @@ func (t *topScreen) run(ctx context.Context) error {
 	return tui.Run(ctx, source, t.options())
 }
 
-// drawable refuses to draw where that cannot be.
+// drawable refuses an output that is no terminal.
 func drawable(sh *shell, what string) error {
 	switch {
 	case !sh.Terminal:
@@ -104,7 +104,7 @@ func drawable(sh *shell, what string) error {
 	}
 }
 
-// source is the engine as the screen sees it.
+// source returns the engine as the screen reads it.
 func (t *topScreen) source(ctx context.Context, r *remote) (tui.Source, error) {
 	p, err := t.target.resolve(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (t *topScreen) source(ctx context.Context, r *remote) (tui.Source, error) {
 	return top.New(ctx, r.rdb, opts)
 }
 
-// options say how the screen looks.
+// options returns the options of the screen.
 func (t *topScreen) options() tui.Options {
 	o := tui.Defaults()
 	o.Title, o.Every, o.Open, o.Mouse = "flunq top", t.every, t.execution, t.mouse

@@ -17,17 +17,17 @@ func newValidateCommand(sh *shell) *cobra.Command {
 		Use:   "validate FILE…",
 		Short: "Check workflow documents",
 		Long: `Checks workflow documents without running them. Every mistake is shown on stderr
-with its place, the lines around it and what to write instead.
+with its position, the lines around it and a suggested fix.
 
-FILE is a document in YAML or JSON, "-" for stdin, or a folder: of that, every
-.yaml, .yml and .json file that is a workflow document (has a "document:" key).
-Ends with 0 if all are valid, 5 if one is not, 2 if one cannot be read.`,
+FILE is a document in YAML or JSON, "-" for stdin, or a folder. In a folder,
+every .yaml, .yml and .json file with a "document:" key is checked.
+Exit code: 0 if all are valid, 5 if one is not, 2 if one cannot be read.`,
 		Example: `  flunq validate order.yaml
   flunq validate --strict -o json workflows/ | jq '.[] | select(.valid | not)'`,
 		GroupID: groupDevelop,
 		Args:    someArguments("file"),
 	}
-	c.Flags().BoolVar(&v.strict, "strict", false, "take warnings for mistakes")
+	c.Flags().BoolVar(&v.strict, "strict", false, "treat warnings as errors")
 	v.format = outputFlag(c, "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error { return v.run(c.Context(), args) }
 	return c
@@ -43,7 +43,7 @@ type validation struct {
 	unreadable bool
 }
 
-// verdict is what is said of one document.
+// verdict is the result for one document.
 type verdict struct {
 	File     string `json:"file"`
 	Valid    bool   `json:"valid"`
@@ -74,8 +74,8 @@ func (v *validation) run(ctx context.Context, args []string) error {
 	}
 }
 
-// argument checks what one argument stands for. What cannot be read does not
-// keep the others from being checked.
+// argument checks the documents that one argument stands for. An unreadable one does not prevent
+// the others from being checked.
 func (v *validation) argument(ctx context.Context, arg string) {
 	files, err := documentFiles(arg)
 	if err != nil {
@@ -136,7 +136,7 @@ func alsoWarnings(n int) string {
 	return ", " + history.Count(n, "warning")
 }
 
-// taskCount counts tasks with all that are inside them.
+// taskCount counts tasks, including nested ones.
 func taskCount(tasks dsl.TaskList) int {
 	n := len(tasks)
 	for _, t := range tasks {

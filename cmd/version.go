@@ -14,11 +14,11 @@ var release string //nolint:gochecknoglobals // the linker can only set a variab
 // supportedDSL names the language by both of its names.
 const supportedDSL = "CNCF Serverless Workflow DSL 1.0.3 / Open Workflow Specification main"
 
-// build says which flunq this is.
+// build is the version in the JSON output.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from files that were not committed
+	Modified bool   `json:"modified,omitempty"` // built from uncommitted files
 	Time     string `json:"time,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -52,7 +52,7 @@ func writeVersion(sh *shell, format string) error {
 	return nil
 }
 
-// version is what the linker and the Go tool left in the binary.
+// version reads what the linker and the Go tool stored in the binary.
 func version() build {
 	b := build{
 		Version:  release,

@@ -17,8 +17,8 @@ func newWorkflowsCommand(sh *shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workflows",
 		Short: "Register, list and show workflows",
-		Long: `Registered workflows are known by name and version, and can be started and run by
-others. An execution keeps the document that it began with, whatever is registered later,
+		Long: `Registered workflows have a name and a version, and can be started, or run by other
+workflows. An execution keeps the document it began with, whatever is registered later,
 unless 'flunq migrate' moves it.`,
 		Example: `  flunq workflows register order.yaml
   flunq workflows ls
@@ -31,11 +31,11 @@ unless 'flunq migrate' moves it.`,
 	return c
 }
 
-// workflowRow is a registered workflow as it is shown.
+// workflowRow is a registered workflow in a listing.
 type workflowRow struct {
 	Workflow string       `json:"workflow"`
 	Latest   string       `json:"latest"`
-	Hash     string       `json:"hash"` // of the latest
+	Hash     string       `json:"hash"` // of the latest version
 	Versions []versionRow `json:"versions"`
 }
 
@@ -98,7 +98,7 @@ func (w workflowRow) versions() string {
 	return strings.Join(out, ", ")
 }
 
-// shortHash is as much of a hash as people compare.
+// shortHash returns the beginning of a hash, enough to compare.
 func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
 
 // workflowText is one version of a registered workflow.
@@ -137,7 +137,7 @@ func newWorkflowsShowCommand(sh *shell) *cobra.Command {
 	return c
 }
 
-// harmless is text as it stands for a program, and printable on a terminal.
+// harmless returns text verbatim for programs, and escaped on a terminal.
 func (sh *shell) harmless(text string) string {
 	if sh.Terminal {
 		return printable(text)
@@ -145,8 +145,8 @@ func (sh *shell) harmless(text string) string {
 	return text
 }
 
-// findWorkflow finds a workflow by NAME[:VERSION]. The namespace may be missing
-// where only one workflow has the name.
+// findWorkflow finds a workflow by NAME[:VERSION]. The namespace may be omitted if the name is
+// unambiguous.
 func findWorkflow(ctx context.Context, r *remote, given string) (workflowText, error) {
 	name, version, _ := strings.Cut(given, ":")
 	known, err := r.store.Versions(ctx, r.tenant, name)
@@ -172,7 +172,7 @@ func findWorkflow(ctx context.Context, r *remote, given string) (workflowText, e
 	return workflowText{Workflow: w.ID, Version: version, Hash: hash, Text: text}, err
 }
 
-// namesake finds the one workflow of a name without its namespace.
+// namesake finds the only workflow of a name without its namespace.
 func namesake(ctx context.Context, r *remote, name string) ([]store.Workflow, error) {
 	all, err := r.store.Workflows(ctx, r.tenant)
 	if err != nil {
@@ -203,7 +203,7 @@ func namesake(ctx context.Context, r *remote, name string) ([]store.Workflow, er
 	}
 }
 
-// completeWorkflows offers the names of registered workflows.
+// completeWorkflows completes the names of registered workflows.
 func completeWorkflows(t *target, directive cobra.ShellCompDirective) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
@@ -225,7 +225,7 @@ func completeWorkflows(t *target, directive cobra.ShellCompDirective) cobra.Comp
 	}
 }
 
-// registered is what register has done with a document.
+// registered is the result of registering a document.
 type registered struct {
 	Workflow string `json:"workflow"`
 	Version  string `json:"version"`
@@ -241,8 +241,8 @@ func newWorkflowsRegisterCommand(sh *shell) *cobra.Command {
 		Long: `Checks workflow documents and, if all are valid, registers them under their names and
 versions. FILE may be a folder, or "-" for stdin.
 
-A released version keeps its text: another one needs another version, or --replace. A
-preview such as 1.0.0-rc1 takes the new text. Executions that have begun keep theirs.`,
+A released version keeps its text: a changed text needs a new version, or --replace. The
+text of a preview such as 1.0.0-rc1 may change. Running executions keep the old text.`,
 		Example: `  flunq workflows register order.yaml bill.yaml
   flunq workflows register workflows/ -o json | jq -r '.[].hash'`,
 		Args: someArguments("file"),
@@ -255,9 +255,9 @@ preview such as 1.0.0-rc1 takes the new text. Executions that have begun keep th
 	return c
 }
 
-// replaceFlag is the consent to give a released version another text.
+// replaceFlag adds the flag that allows replacing the text of a released version.
 func replaceFlag(c *cobra.Command) *bool {
-	return c.Flags().Bool("replace", false, "give a version that is registered already another text")
+	return c.Flags().Bool("replace", false, "replace the text of a registered version")
 }
 
 func registerFiles(ctx context.Context, t *target, format *choice, args []string, replace bool) error {
@@ -299,7 +299,7 @@ func registerFiles(ctx context.Context, t *target, format *choice, args []string
 	}
 }
 
-// readDocuments reads and checks documents. All their mistakes are shown.
+// readDocuments reads and checks documents, and prints all their mistakes.
 func readDocuments(ctx context.Context, sh *shell, args []string) ([]document, error) {
 	var documents []document
 	var invalid error
@@ -326,7 +326,7 @@ func readDocuments(ctx context.Context, sh *shell, args []string) ([]document, e
 	return documents, invalid
 }
 
-// refuseReplacing refuses documents whose released version is registered with another text.
+// refuseReplacing refuses a document whose released version is registered with another text.
 func refuseReplacing(ctx context.Context, r *remote, documents []document) error {
 	var wrong []error
 	for _, d := range documents {
@@ -351,7 +351,7 @@ func refuseReplacing(ctx context.Context, r *remote, documents []document) error
 	return fail(exitMisuse, errors.Join(wrong...))
 }
 
-// register registers a document, and tells when its version had another text.
+// register registers a document, and tells if its version had another text.
 func register(ctx context.Context, sh *shell, r *remote, d document) (registered, error) {
 	id, version := d.def.ID(), d.def.Document.Version
 	out := registered{Workflow: id, Version: version, File: d.name}
@@ -373,8 +373,8 @@ func register(ctx context.Context, sh *shell, r *remote, d document) (registered
 	return out, nil
 }
 
-// storedDocument is a document as it is registered; one that this flunq cannot
-// read has its text only.
+// storedDocument returns a document as it is registered; one that this flunq cannot parse has only
+// its text.
 func storedDocument(name, text string) document {
 	d := document{name: name, text: []byte(text)}
 	if def, _, err := dsl.Parse(name, d.text); err == nil {
