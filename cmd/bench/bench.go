@@ -1,5 +1,5 @@
-// Package bench measures what the engine does in a second on a Redis, and beside
-// it what that same Redis does when it is sent the bare commands.
+// Package bench measures the rates of the engine on a Redis, and beside them the rates of the bare
+// commands on the same Redis.
 package bench
 
 import (
@@ -15,40 +15,40 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Options say what is measured, and where.
+// Options select what is measured, and where.
 type Options struct {
 	URL       string         // of the Redis
-	Own       bool           // nobody else uses that Redis: it is emptied between scenarios
-	Only      []string       // names of scenarios; none: all
-	Duration  time.Duration  // of each measurement, about
-	Quick     bool           // small numbers, to see that all works
-	Timers    int            // pending ones while nothing is due
-	Processes int            // that the services run in; 0: this one
-	Engine    engine.Options // of the services, but for their names and tenants
-	Command   []string       // starts a process of services, which calls Crew
+	Own       bool           // the Redis is the bench's alone: it is flushed between scenarios
+	Only      []string       // names of scenarios; empty: all
+	Duration  time.Duration  // of each measurement, approximately
+	Quick     bool           // small numbers, to check that everything works
+	Timers    int            // pending timers in the scenario idle
+	Processes int            // processes that run the services; 0: this one
+	Engine    engine.Options // of the services, except names and tenants
+	Command   []string       // starts a process that calls RunServices
 	Profiles  string         // folder for profiles of this process; "" for none
 	Log       *slog.Logger   // of the services
 
-	// Progress, if set, is told how far a measurement is.
+	// Progress, if set, is called with the progress of each measurement.
 	Progress func(Progress)
 }
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
 	Scenario  string
 	Number    int     // of the scenario, from 1
-	Of        int     // scenarios
-	Measuring string  // what, within the scenario
-	Share     float64 // of that, 0 to 1
+	Of        int     // number of scenarios
+	Measuring string  // the measurement within the scenario
+	Share     float64 // done of that measurement, 0 to 1
 }
 
-// Scenario is something that is measured.
+// Scenario is one of the things that are measured.
 type Scenario struct {
 	Name, About string
 	measure     func(*stage, context.Context) error
 }
 
-// Scenarios are all that there are, in the order in which they are measured.
+// Scenarios returns all scenarios in the order in which they run.
 func Scenarios() []Scenario {
 	return []Scenario{
 		{"register", "timers, from their events into the set", (*stage).register},
@@ -62,7 +62,7 @@ func Scenarios() []Scenario {
 	}
 }
 
-// Run measures. What is known when ctx ends, or an error comes, is in the report.
+// Run measures. When ctx ends or an error occurs, the report contains the results so far.
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	rdb, err := store.Dial(ctx, opts.URL)
 	if err != nil {
@@ -97,7 +97,7 @@ func (o Options) chosen() []Scenario {
 	return out
 }
 
-// run measures one scenario, and leaves nothing behind.
+// run measures one scenario and removes its data.
 func (s *stage) run(ctx context.Context, sc Scenario) (err error) {
 	stop, err := s.profile(sc.Name)
 	if err != nil {
@@ -112,10 +112,10 @@ func (s *stage) run(ctx context.Context, sc Scenario) (err error) {
 	return sc.measure(s, ctx)
 }
 
-// tidyTime is how long removing what a scenario has left may take.
+// tidyTime bounds the removal of a scenario's data.
 const tidyTime = time.Minute
 
-// size is a number of things, or a small one where a look is enough.
+// size returns a number of things, or a small one with Quick.
 func (o Options) size(usual, quick int) int {
 	if o.Quick {
 		return quick
@@ -123,7 +123,7 @@ func (o Options) size(usual, quick int) int {
 	return usual
 }
 
-// Empty reports whether nothing stands in a Redis.
+// Empty reports whether a Redis has no keys.
 func Empty(ctx context.Context, rdb *redis.Client) (bool, error) {
 	n, err := rdb.DBSize(ctx).Result()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// crowd is how long a workflow of one task takes while another tenant has many under
-// way, beside the same without those.
+// crowd measures the latency of one-task workflows while another tenant has many under way, and
+// without that load.
 func (s *stage) crowd(ctx context.Context) error {
 	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
 	if err != nil {
@@ -34,11 +34,11 @@ func (s *stage) crowd(ctx context.Context) error {
 	return nil
 }
 
-// perSecondInCrowd is how many executions the tenant that is looked at starts.
+// perSecondInCrowd is the start rate of the measured tenant.
 const perSecondInCrowd = 100
 
-// beside are executions that start at a steady pace, whether those before them have
-// ended or not, while the services work off what another tenant has started at once.
+// beside starts executions at a steady rate, whether or not earlier ones have ended, while the
+// services work off the executions that another tenant has started at once.
 func (s *stage) beside(ctx context.Context, def *dsl.Definition, crowd int, name string) (got times, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (s *stage) beside(ctx context.Context, def *dsl.Definition, crowd int, name
 	})
 }
 
-// pace starts executions until all is done, the share of which done says.
+// pace starts executions until done reports a share of 1.
 func (s *stage) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (times, error) {
 	timed, cancel := context.WithTimeout(ctx, s.opts.Duration+stalled)
 	defer cancel()
@@ -86,7 +86,7 @@ func (s *stage) pace(ctx context.Context, def *dsl.Definition, name string, done
 		}
 		p.running.Go(func() {
 			took, err := starts.run(timed, fmt.Sprintf("x%d", i), func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
-			if i > 0 { // the first one wakes what sleeps
+			if i > 0 { // the first one wakes idle services
 				p.note(took, err)
 			}
 		})
@@ -97,13 +97,13 @@ func (s *stage) pace(ctx context.Context, def *dsl.Definition, name string, done
 	return p.times, errors.Join(p.err(), <-read)
 }
 
-// completes says which execution an entry is the end of.
+// completes returns the execution that an entry completes.
 func completes(e redis.XMessage) (string, bool) {
 	id, _ := e.Values["executionid"].(string)
 	return id, e.Values["type"] == string(event.WorkflowCompleted)
 }
 
-// paced is what has become of executions side by side.
+// paced collects the latencies of concurrent executions.
 type paced struct {
 	running sync.WaitGroup
 
@@ -112,7 +112,7 @@ type paced struct {
 	wrong error
 }
 
-// note takes in how long one took, 0 for none, or what went wrong.
+// note adds a latency, 0 for none, or an error.
 func (p *paced) note(took time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

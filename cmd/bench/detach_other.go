@@ -4,5 +4,5 @@ package bench
 
 import "os/exec"
 
-// detach is for systems with process groups.
+// detach does nothing: this system has no process groups.
 func detach(*exec.Cmd) {}

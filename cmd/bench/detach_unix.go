@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// detach keeps an interrupt at the keyboard from a process: it is still needed to
-// say what is known, and to tidy up.
+// detach protects a process from an interrupt at the keyboard: it is still needed to print results
+// and to clean up.
 func detach(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

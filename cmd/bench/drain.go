@@ -11,27 +11,27 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// drain is a backlog that services work off.
+// drain measures how services work off a backlog.
 type drain struct {
 	measuring string
-	of        string // what the cost is of …
-	each      int    // … and how many there are in one of the backlog; 1 if 0
-	first     int    // size of a backlog that tells how much fills the duration
+	of        string // the unit of the cost …
+	each      int    // … and its number per item of the backlog; 1 if 0
+	first     int    // size of the trial backlog
 	most      int
 	duty      duty
 
 	fill  func(ctx context.Context, n int) error
-	count func(ctx context.Context, n int) (int, error) // what is done of n by now
+	count func(ctx context.Context, n int) (int, error) // returns how many of n are done
 }
 
-// drained is how it went.
+// drained is the result of a drain.
 type drained struct {
 	n    int
 	took time.Duration
 	cost *Cost
 }
 
-// rate is how many of the backlog a second.
+// rate returns items per second.
 func (d drained) rate() float64 { return perSecond(d.n, d.took) }
 
 func perSecond(n int, took time.Duration) float64 {
@@ -41,8 +41,8 @@ func perSecond(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// drain works a small backlog off, and then one that is about as large as the
-// duration is long. With an error it says how far that was.
+// drain works off a small backlog, and then one sized for the duration. With an error, it returns
+// the result so far.
 func (s *stage) drain(ctx context.Context, d drain) (drained, error) {
 	got, err := s.drainOnce(ctx, d, d.first)
 	if err != nil || s.opts.Quick {
@@ -68,19 +68,19 @@ func (s *stage) drainOnce(ctx context.Context, d drain, n int) (got drained, err
 	before := s.read(ctx, c)
 	c.begin()
 	done, took, err := s.await(ctx, d.measuring, n, func(ctx context.Context) (int, error) { return d.count(ctx, n) })
-	// What is known when somebody has had enough is a result, too.
+	// An interrupted measurement has a result, too.
 	after := s.read(context.WithoutCancel(ctx), c)
 	return drained{done, took, cost(d.of, done*max(d.each, 1), before, after, c)}, err
 }
 
-// publish sends events to the tenant's stream, many at once.
+// publish sends events to the tenant's stream, in pipelines.
 func (s *stage) publish(ctx context.Context, n int, nth func(int) event.Event) error {
 	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
 		pipe.XAdd(ctx, &redis.XAddArgs{Stream: s.streamKey(), Values: nth(i).Fields()})
 	})
 }
 
-// send sends commands, many at once.
+// send sends commands, in pipelines.
 func (s *stage) send(ctx context.Context, n int, nth func(redis.Pipeliner, int)) error {
 	for from := 0; from < n; from += page {
 		pipe := s.rdb.Pipeline()
@@ -94,7 +94,7 @@ func (s *stage) send(ctx context.Context, n int, nth func(redis.Pipeliner, int))
 	return nil
 }
 
-// timer is one of the tenant, as a wait of a workflow has it.
+// timer returns a timer as a wait of a workflow has it.
 func (s *stage) timer(i int, at time.Time) event.Timer {
 	return event.Timer{
 		Tenant: s.tenant, Workflow: namespace + ".wait", Execution: fmt.Sprintf("x%07d", i), TaskID: "/do/0/pause",
@@ -102,7 +102,7 @@ func (s *stage) timer(i int, at time.Time) event.Timer {
 	}
 }
 
-// scheduled is the event that asks for a timer.
+// scheduled returns the event that requests a timer.
 func (s *stage) scheduled(i int, at time.Time) event.Event {
 	t := s.timer(i, at)
 	return event.Event{
@@ -111,7 +111,7 @@ func (s *stage) scheduled(i int, at time.Time) event.Event {
 	}
 }
 
-// set puts timers into the set of all.
+// set adds timers to the set of all timers.
 func (s *stage) set(ctx context.Context, key string, n int, due func(int) time.Time) error {
 	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
 		t := s.timer(i, due(i))
@@ -119,10 +119,10 @@ func (s *stage) set(ctx context.Context, key string, n int, due func(int) time.T
 	})
 }
 
-// score is a moment in Unix seconds, exact to the microsecond.
+// score converts a time to Unix seconds, exact to the microsecond.
 func score(at time.Time) float64 { return float64(at.UnixMicro()) / 1e6 }
 
-// pending counts the timers that were set by the bench.
+// pending counts the pending timers of the bench.
 func (s *stage) pending(ctx context.Context) (int, error) {
 	n, err := s.rdb.ZCard(ctx, timersKey).Result()
 	if err != nil {
@@ -131,5 +131,5 @@ func (s *stage) pending(ctx context.Context) (int, error) {
 	return int(n - s.before), nil
 }
 
-// namespace is that of the workflows of the bench.
+// namespace is the namespace of the workflows of the bench.
 const namespace = "bench"

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// times are durations of the same thing.
+// times are durations of one kind of operation.
 type times []time.Duration
 
-// result is what a result says of times.
+// result returns the percentiles as a Result.
 func (t times) result(name string) Result {
 	slices.Sort(t)
 	return Result{
@@ -17,7 +17,7 @@ func (t times) result(name string) Result {
 	}
 }
 
-// at is the time, in milliseconds, that so large a part of all stays below.
+// at returns a percentile in milliseconds; part is 0 to 1.
 func (t times) at(part float64) float64 {
 	if len(t) == 0 {
 		return 0

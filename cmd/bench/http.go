@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// http is workflows of one call to a server of this process.
+// http measures workflows of one call to a server in this process.
 func (s *stage) http(ctx context.Context) error {
 	url, stop, err := answering(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *stage) http(ctx context.Context) error {
 	return err
 }
 
-// answering is a server on a free port of this machine that has an answer ready.
+// answering starts a server on a free port of this machine that gives a fixed answer.
 func answering(ctx context.Context) (url string, stop func(), err error) {
 	var listening net.ListenConfig
 	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -50,7 +50,7 @@ func answering(ctx context.Context) (url string, stop func(), err error) {
 	return "http://" + l.Addr().String() + "/pet", func() { _ = server.Close() }, nil
 }
 
-// calls are requests to a server, as many at once as there are executors.
+// calls sends requests to a server, as many at once as there are executors, and returns the rate.
 func (s *stage) calls(ctx context.Context, url string) (float64, error) {
 	const measuring = "the limit: calls"
 	s.tell(measuring, 0)
@@ -88,5 +88,5 @@ func call(ctx context.Context, client *http.Client, url string) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, err = io.Copy(io.Discard, res.Body)
-	return err //nolint:wrapcheck // nobody reads it
+	return err //nolint:wrapcheck // only counted
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// idle is what services cost that wait for many timers, none of which is due.
+// idle measures the cost of waiting for many timers of which none is due.
 func (s *stage) idle(ctx context.Context) error {
 	if err := s.fresh(ctx); err != nil {
 		return err
@@ -48,13 +48,13 @@ func (s *stage) idle(ctx context.Context) error {
 	return nil
 }
 
-// waited is what some time of waiting has cost, for each second of it.
+// waited is the cost of waiting, per second.
 type waited struct {
 	commands, trips float64
 	redis, services float64 // percent of a core
 }
 
-// waiting lets services wait, and nobody else do anything.
+// waiting measures services that wait while nothing else happens.
 func (s *stage) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
 	s.tell(measuring, 0)
 	c := &services{begin: func() {}, end: func() error { return nil }}
@@ -69,7 +69,7 @@ func (s *stage) waiting(ctx context.Context, measuring string, d duty) (w waited
 	if s.opts.Quick {
 		settle = 0
 	}
-	if err := pause(ctx, settle); err != nil { // all that is done once
+	if err := pause(ctx, settle); err != nil { // one-time work is done
 		return w, err
 	}
 	before, began := s.read(ctx, c), time.Now()
@@ -81,13 +81,13 @@ func (s *stage) waiting(ctx context.Context, measuring string, d duty) (w waited
 	after := s.read(ctx, c)
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
 	return waited{
-		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // one was our own
+		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // without the command of the reading itself
 		trips:    max(float64(after.tripsOf(c)-before.tripsOf(c)), 0) / took.Seconds(),
 		redis:    share(after.cpu - before.cpu), services: share(used),
 	}, nil
 }
 
-// worked is for how long the processes of the services have had a core.
+// worked returns the CPU time of the processes of the services.
 func (c *services) worked() (sum time.Duration) {
 	pids := c.pids
 	if c.within() {

@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// latency is how long a workflow of one task takes, at one and at many at a time, and
-// beside many of another tenant.
+// latency measures the duration of a one-task workflow: one at a time, many at a time, and beside a
+// load of another tenant.
 func (s *stage) latency(ctx context.Context) error {
 	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *stage) latency(ctx context.Context) error {
 	return s.crowd(ctx)
 }
 
-// timeStarts are executions one after the other, in some lanes, from the start of each
-// until a reader has seen it end.
+// timeStarts runs executions in parallel lanes, and measures from the start of each until a reader
+// sees its end.
 func (s *stage) timeStarts(ctx context.Context, def *dsl.Definition, name string, lanes int) (got times, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *stage) timeStarts(ctx context.Context, def *dsl.Definition, name string
 	return s.race(ctx, name, lanes, s.streamKey(), completes, func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
 }
 
-// pendingStart is one start that a reader is to see the end of.
+// pendingStart is a start whose end a reader waits for.
 type pendingStart struct {
 	mu    sync.Mutex
 	ended map[string]chan struct{}
@@ -76,9 +76,8 @@ func (l *pendingStart) end(id string) {
 	}
 }
 
-// race starts things in lanes for the duration, each when the one before it has
-// ended, and says how long each took. What is the end of which, ends says of the
-// entries of a stream.
+// race runs operations in lanes for the duration, each after the previous one has ended, and
+// returns their latencies. ends maps an entry of the stream to the operation that it ends.
 func (s *stage) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (times, error) {
 	span := s.opts.Duration
 	timed, cancel := context.WithTimeout(ctx, span+stalled)
@@ -89,7 +88,7 @@ func (s *stage) race(ctx context.Context, name string, lanes int, stream string,
 	go func() { read <- s.watch(reading, stream, ends, starts) }()
 
 	results := make([]times, lanes)
-	errs := make([]error, lanes+1) // and that of the reader
+	errs := make([]error, lanes+1) // one for each lane, and one for the reader
 	began := time.Now()
 	var wg sync.WaitGroup
 	for lane := range lanes {
@@ -97,7 +96,7 @@ func (s *stage) race(ctx context.Context, name string, lanes int, stream string,
 			for i := 0; (i < 2 || time.Since(began) < span) && errs[lane] == nil; i++ {
 				var took time.Duration
 				took, errs[lane] = starts.run(timed, fmt.Sprintf("x%d-%d", lane, i), start)
-				if i > 0 { // the first one wakes what sleeps
+				if i > 0 { // the first one wakes idle services
 					results[lane] = append(results[lane], took)
 				}
 				if lane == 0 {
@@ -116,7 +115,7 @@ func (s *stage) race(ctx context.Context, name string, lanes int, stream string,
 	return all, errors.Join(errs...)
 }
 
-// run is one lap.
+// run runs one operation and waits for its end.
 func (l *pendingStart) run(ctx context.Context, id string, start func(context.Context, string) error) (time.Duration, error) {
 	done := l.await(id)
 	began := time.Now()
@@ -151,11 +150,11 @@ func (s *stage) watch(ctx context.Context, stream string, ends func(redis.XMessa
 	return nil
 }
 
-// hops are the streams that an event goes through from its start to its end: to
-// the worker, to the executor, to the worker, to who waits for it.
+// hops is the number of streams that an event passes from start to end: to the worker, to the
+// executor, to the worker, to the reader.
 const hops = 4
 
-// relayed is the same by bare commands: each hop is a blocking read and a script.
+// relayed measures the same with bare commands: each hop is a blocking read and a script.
 func (s *stage) relayed(ctx context.Context, lanes int) (got times, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return nil, err
@@ -187,7 +186,7 @@ func (s *stage) relayed(ctx context.Context, lanes int) (got times, err error) {
 	return got, err
 }
 
-// relay takes what arrives on one stream to the next, with a step script each.
+// relay moves each entry from one stream to the next, with a step script each.
 func (s *stage) relay(ctx context.Context, from, to string) error {
 	for ctx.Err() == nil {
 		read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{

@@ -13,26 +13,26 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// plan is timers that come due one after the other.
+// plan is a series of timers that come due at a steady rate.
 type plan struct {
 	first  time.Time
 	apart  time.Duration
 	n      int
-	offset time.Duration // by which Redis' clock is ahead of this machine's
-	crowd  int           // timers of another tenant that are due all at once in the middle
+	offset time.Duration // of Redis' clock ahead of this machine's
+	crowd  int           // timers of another tenant that are due at once in the middle
 }
 
 func (p plan) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
 
-// lead is how long before the first one the timers are set, and the longest that is
-// tried where setting them takes longer than that.
+// lead is how long before the first due time the timers are set. It is extended to at most mostLead
+// if setting them takes longer.
 const (
 	lead     = 500 * time.Millisecond
 	mostLead = 30 * time.Second
 )
 
-// lateness is from when timers are due until their events arrive at a reader, at
-// so many a second, beside a loop that does the same by hand.
+// lateness measures from due times until the events arrive at a reader, at a rate, and compares
+// with a bare loop.
 func (s *stage) lateness(ctx context.Context, rate int) error {
 	p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()), 1)}
 	bare, err := s.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), s.rawKey("timers"), s.rawClock)
@@ -49,7 +49,7 @@ func (s *stage) lateness(ctx context.Context, rate int) error {
 	return nil
 }
 
-// services fire what is due.
+// services runs the timer services.
 func (s *stage) services(ctx context.Context, _ plan) error {
 	c, err := s.startServices(ctx, duty{Timers: true})
 	if err != nil {
@@ -60,8 +60,7 @@ func (s *stage) services(ctx context.Context, _ plan) error {
 	return c.end()
 }
 
-// crowded is how late timers are when many of another tenant are due at once, beside
-// the same without those.
+// crowded measures lateness while many timers of another tenant are due at once, and without them.
 func (s *stage) crowded(ctx context.Context) error {
 	rate, crowd := s.opts.size(1000, 200), s.opts.size(10_000, 500)
 	var both [2]Result
@@ -78,8 +77,7 @@ func (s *stage) crowded(ctx context.Context) error {
 	return nil
 }
 
-// observe sets the timers, lets somebody fire them, and says when their events
-// have arrived.
+// observe sets the timers, starts fire, and measures when the events arrive.
 func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
 	s.tell(measuring, 0)
 	if p.offset, err = s.clockOffset(ctx); err != nil {
@@ -102,8 +100,8 @@ func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire
 	return got, errors.Join(err, <-done)
 }
 
-// plant sets the timers, the first of which is due after a while, and says by how much
-// that was too late.
+// plant sets the timers, the first of which is due after wait, and returns by how much that was too
+// late.
 func (s *stage) plant(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return 0, err
@@ -120,10 +118,10 @@ func (s *stage) plant(ctx context.Context, p *plan, key string, wait time.Durati
 	return time.Since(p.first.Add(-p.offset)), nil
 }
 
-// crowdSuffix ends the name of the tenant that has many timers at once.
+// crowdSuffix ends the name of the tenant with many timers at once.
 const crowdSuffix = "-crowd"
 
-// setTime is more than setting one timer takes.
+// setTime is an upper bound for setting one timer.
 const setTime = 40 * time.Microsecond
 
 // arrivals reads the tenant's stream until all timers have fired.
@@ -150,7 +148,7 @@ func (s *stage) arrivals(ctx context.Context, p plan, measuring string) (times, 
 	return out, nil
 }
 
-// fires says which timer an entry is about.
+// fires returns the timer of an entry.
 func fires(entry redis.XMessage) (int, bool) {
 	if entry.Values["type"] != string(event.TimerFired) {
 		return 0, false
@@ -160,8 +158,8 @@ func fires(entry redis.XMessage) (int, bool) {
 	return i, err == nil
 }
 
-// rawClock fires what is due with as little as possible: it waits for the first
-// one, and calls a script with all that are due by then.
+// rawClock fires due timers with bare commands: it waits for the next one, and calls a script with
+// all that are due.
 func (s *stage) rawClock(ctx context.Context, p plan) error {
 	key := s.rawKey("timers")
 	for fired := 0; fired < p.n; {
@@ -181,7 +179,7 @@ func (s *stage) rawClock(ctx context.Context, p plan) error {
 	return nil
 }
 
-// rawNamed fires timers, each with an event that says which it is.
+// rawNamed fires timers with events that name them.
 func (s *stage) rawNamed(ctx context.Context, key string, due []redis.Z, from int) error {
 	if len(due) == 0 {
 		return nil
@@ -194,14 +192,14 @@ func (s *stage) rawNamed(ctx context.Context, key string, due []redis.Z, from in
 		pipe.ZRem(ctx, key, entry.Member)
 	}
 	_, err := pipe.Exec(ctx)
-	return err //nolint:wrapcheck // whoever measures says what
+	return err //nolint:wrapcheck // the caller adds the context
 }
 
-// clockOffset is by how much Redis' clock is ahead of this machine's, by the
-// quickest of some answers.
+// clockOffset returns how far Redis' clock is ahead of this machine's, from the fastest of several
+// answers.
 func (s *stage) clockOffset(ctx context.Context) (offset time.Duration, err error) {
 	if s.opts.Own {
-		return 0, nil // one machine has one clock
+		return 0, nil // the same machine, the same clock
 	}
 	best := time.Hour
 	for range 20 {

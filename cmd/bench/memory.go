@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// memory is what one of some things takes in Redis, beside its bare text.
+// memory measures the bytes per item in Redis, and the size of its text.
 func (s *stage) memory(ctx context.Context) error {
 	if !s.read(ctx, nil).known {
 		s.add(Result{Name: "not told by this Redis", Unit: "bytes"})
@@ -25,7 +25,7 @@ func (s *stage) memory(ctx context.Context) error {
 	return nil
 }
 
-// grown is by how many bytes Redis grows while something is done.
+// grown returns by how many bytes Redis grows during do.
 func (s *stage) grown(ctx context.Context, do func() error) (float64, error) {
 	if err := s.fresh(ctx); err != nil {
 		return 0, err
@@ -66,8 +66,7 @@ func (s *stage) ofEvents(ctx context.Context) error {
 	return nil
 }
 
-// ofExecutions is what is left of finished executions of one task when their
-// events have gone from the stream.
+// ofExecutions measures finished one-task executions after their events have left the stream.
 func (s *stage) ofExecutions(ctx context.Context) error {
 	n := s.opts.size(3000, 50)
 	before := reading{}
@@ -94,7 +93,7 @@ func (s *stage) ofExecutions(ctx context.Context) error {
 	return nil
 }
 
-// written is the text of one execution: its fields, and those of its history.
+// written returns the size of one execution's fields and history as text.
 func (s *stage) written(ctx context.Context) (float64, error) {
 	const id = "x0000001"
 	key := store.Keys{}.Execution(s.tenant, id)

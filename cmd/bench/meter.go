@@ -15,15 +15,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// trips counts the round trips of a client: a pipeline is one.
+// trips counts the round trips of a client; a pipeline is one.
 type trips struct{ n atomic.Int64 }
 
-// DialHook changes nothing.
+// DialHook returns next unchanged.
 func (t *trips) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-// ProcessHook counts a command.
+// ProcessHook counts each command.
 func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		t.n.Add(1)
@@ -31,7 +31,7 @@ func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook counts a pipeline.
+// ProcessPipelineHook counts each pipeline.
 func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		t.n.Add(1)
@@ -39,20 +39,20 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// reading is what Redis, and this process, have done by now.
+// reading is a reading of the counters of Redis and of this process.
 type reading struct {
-	known    bool // Redis tells
+	known    bool // Redis reports them
 	cpu      time.Duration
 	commands int64
 	reads    int64
 	trips    int64
 	memory   int64
 	calls    map[string]Command // totals
-	heap     uint64             // bytes allocated by this process, ever
-	worked   time.Duration      // for how long the processes of the services have had a core
+	heap     uint64             // bytes allocated by this process so far
+	worked   time.Duration      // CPU time of the processes of the services
 }
 
-// read asks Redis what it has done. One that does not tell is no error.
+// read reads the counters. A Redis that does not report them is no error.
 func (s *stage) read(ctx context.Context, c *services) reading {
 	var r reading
 	var memory runtime.MemStats
@@ -76,7 +76,7 @@ func (s *stage) read(ctx context.Context, c *services) reading {
 		fields[name] = value
 	}
 	seconds := func(name string) time.Duration {
-		n, _ := strconv.ParseFloat(fields[name], 64) // 0 where it is not told
+		n, _ := strconv.ParseFloat(fields[name], 64) // 0 if missing
 		return time.Duration(n * float64(time.Second))
 	}
 	number := func(name string) int64 {
@@ -86,12 +86,12 @@ func (s *stage) read(ctx context.Context, c *services) reading {
 	_, r.known = fields["used_cpu_user"]
 	r.cpu = seconds("used_cpu_user") + seconds("used_cpu_sys")
 	r.commands, r.reads = number("total_commands_processed"), number("total_reads_processed")
-	r.memory = number("used_memory") - number("mem_clients_normal") // buffers of clients come and go
+	r.memory = number("used_memory") - number("mem_clients_normal") // without the buffers of clients, which vary
 	return r
 }
 
-// tripsOf are the round trips of the services by then: of those in other processes,
-// what Redis has read from its clients.
+// tripsOf returns the round trips of the services; for services in other processes, the reads that
+// Redis counted.
 func (r reading) tripsOf(c *services) int64 {
 	if c != nil && c.within() {
 		return r.trips
@@ -99,7 +99,7 @@ func (r reading) tripsOf(c *services) int64 {
 	return r.reads
 }
 
-// commandOf reads a line such as calls=3,usec=12,usec_per_call=4.00.
+// commandOf parses a line such as calls=3,usec=12,usec_per_call=4.00.
 func commandOf(name, text string) Command {
 	c := Command{Name: name}
 	for part := range strings.SplitSeq(text, ",") {
@@ -115,10 +115,10 @@ func commandOf(name, text string) Command {
 	return c
 }
 
-// mostCommands is how many commands a cost names.
+// mostCommands is the maximum number of commands listed in a cost.
 const mostCommands = 8
 
-// cost is what was done between two readings, for each of n.
+// cost returns the difference of two readings, divided by n.
 func cost(of string, n int, before, after reading, c *services) *Cost {
 	if n == 0 || !after.known {
 		return nil
@@ -145,14 +145,14 @@ func cost(of string, n int, before, after reading, c *services) *Cost {
 	return out
 }
 
-// worked is for how long a process has had a core, as far as the system tells.
+// worked returns the CPU time of a process, if the system reports it.
 func worked(pid int) (time.Duration, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, false
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest) // from the third on
+	fields := strings.Fields(rest) // from the third field on
 	var ticks int64
 	for _, i := range []int{11, 12} { // utime and stime
 		if i >= len(fields) {

@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// raw measures bare commands: one client that sends them in pipelines, each when
-// the one before is answered. It says how many a second.
+// raw measures bare commands: one client sends pipelines, each after the reply to the previous one.
+// It returns the rate.
 func (s *stage) raw(ctx context.Context, what string, n int, measure func(*stage, context.Context, int) (time.Duration, error)) (float64, error) {
 	once := func(n int) (float64, error) {
 		if err := s.fresh(ctx); err != nil {
@@ -38,7 +38,7 @@ const (
 	rawGroup = "raw"
 )
 
-// members are the timers that the engine is to set, as it writes them.
+// members returns the timers to set, as the engine writes them.
 func (s *stage) members(n int) []string {
 	out := make([]string, n)
 	at := time.Now().Add(24 * time.Hour)
@@ -78,7 +78,7 @@ func (s *stage) rawRegister(ctx context.Context, n int) (time.Duration, error) {
 	}, true)
 }
 
-// consume reads the tenant's stream to its end, and sends what each entry leads to.
+// consume reads the tenant's stream to its end, and sends the commands for each entry.
 func (s *stage) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) {
 	stream := s.streamKey()
 	if err := s.rdb.XGroupCreate(ctx, stream, rawGroup, "0").Err(); err != nil {
@@ -109,8 +109,8 @@ func (s *stage) consume(ctx context.Context, n int, each func(redis.Pipeliner, [
 	return time.Since(began), nil
 }
 
-// rawFireScript takes timers out and publishes their events. KEYS: timers, stream.
-// ARGV: count of an event's fields, these, then the members.
+// rawFireScript removes timers and publishes their events. KEYS: timers, stream. ARGV: the number of
+// an event's fields, the fields, then the members.
 //
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
 var rawFireScript = redis.NewScript(`
@@ -124,7 +124,7 @@ end
 return now[1]
 `)
 
-// rawFire takes what is due out of a set and publishes it, a batch in each script.
+// rawFire removes due timers from a set and publishes them, one script per batch.
 func (s *stage) rawFire(ctx context.Context, n int) (time.Duration, error) {
 	key := s.rawKey("timers")
 	if err := s.set(ctx, key, n, func(i int) time.Time { return time.UnixMicro(int64(i)) }); err != nil {
@@ -169,10 +169,9 @@ func (s *stage) fired() event.Event {
 	}
 }
 
-// rawStepScript is a transition: the version is the expected one, the state is
-// written, and an entry of the history, and an event, and the message is
-// acknowledged. KEYS: stream, execution, history, where to. ARGV: group, entry,
-// version, then the event's fields.
+// rawStepScript is a transition: it checks the version, writes the state, an entry of the history
+// and an event, and acknowledges the message. KEYS: stream, execution, history, output stream.
+// ARGV: group, entry, version, then the event's fields.
 //
 //nolint:gochecknoglobals // see rawFireScript
 var rawStepScript = redis.NewScript(`
@@ -185,12 +184,12 @@ redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
 return 0
 `)
 
-// rawStep reads events, and takes each through a transition, a batch at once.
+// rawStep reads events and performs a transition for each, one pipeline per batch.
 func (s *stage) rawStep(ctx context.Context, n int) (time.Duration, error) {
 	if err := s.publish(ctx, n, s.requested); err != nil {
 		return 0, err
 	}
-	// What is not loaded cannot be called by its hash in a pipeline.
+	// A pipeline cannot load a script that it calls by hash.
 	if err := rawStepScript.Load(ctx, s.rdb).Err(); err != nil {
 		return 0, err
 	}
@@ -211,7 +210,7 @@ func (s *stage) rawTransition(ctx context.Context, to redis.Scripter, entry stri
 	return rawStepScript.EvalSha(ctx, to, []string{s.streamKey(), name, name + ":history", s.rawKey("stream")}, args...)
 }
 
-// requested is an event of an execution, of a usual size.
+// requested returns an event of typical size.
 func (s *stage) requested(i int) event.Event {
 	id := fmt.Sprintf("x%07d", i)
 	return event.Event{

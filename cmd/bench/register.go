@@ -8,11 +8,11 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// batch is how many commands the limits send at once, as the services do.
+// batch is the number of commands in a pipeline of the limits, like that of the services.
 const batch = 100
 
-// register is timers from their events into the set. The limits are the last step of
-// that alone, and all of its steps one after the other.
+// register measures timers from their events to the set. One limit is the last step alone, the
+// other is all steps in sequence.
 func (s *stage) register(ctx context.Context) error {
 	due := time.Now().Add(24 * time.Hour)
 	n := s.opts.size(20_000, 300)
@@ -41,7 +41,7 @@ func (s *stage) register(ctx context.Context) error {
 	return err
 }
 
-// fire is timers from the set into their events.
+// fire measures timers from the set to their events.
 func (s *stage) fire(ctx context.Context) error {
 	n := s.opts.size(20_000, 300)
 	bare, err := s.raw(ctx, "the fire script", n, (*stage).rawFire)
@@ -54,7 +54,7 @@ func (s *stage) fire(ctx context.Context) error {
 		fill: func(ctx context.Context, n int) error {
 			return s.set(ctx, timersKey, n, func(i int) time.Time { return now.Add(time.Duration(i-n)*time.Microsecond - clockSlack) })
 		},
-		// What is not in the set any more has fired: both are one script.
+		// A timer that has left the set has fired: one script does both.
 		count: func(ctx context.Context, n int) (int, error) {
 			left, err := s.pending(ctx)
 			return n - left, err
@@ -75,5 +75,5 @@ func (s *stage) fire(ctx context.Context) error {
 	return err
 }
 
-// clockSlack is how far the clocks of two machines may be apart.
+// clockSlack is the assumed maximum difference between the clocks of two machines.
 const clockSlack = time.Minute

@@ -12,13 +12,13 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Report is what was measured.
+// Report contains all results.
 type Report struct {
 	Head    Head     `json:"head"`
 	Results []Result `json:"results"`
 }
 
-// Head says on what it was measured, and how.
+// Head describes the machine and the settings.
 type Head struct {
 	System  string   `json:"system"`
 	CPU     string   `json:"cpu,omitempty"`
@@ -29,11 +29,11 @@ type Head struct {
 	Settled Settings `json:"settings"`
 }
 
-// Settings are those that the figures depend on.
+// Settings are the settings that affect the results.
 type Settings struct {
-	Server     string `json:"server"` // whose Redis: "own" or its address
+	Server     string `json:"server"` // the Redis: "own" or its address
 	AppendOnly string `json:"append_only"`
-	Processes  int    `json:"processes"` // of services; 0: within the bench itself
+	Processes  int    `json:"processes"` // of the services; 0: they run in the bench itself
 	Workers    int    `json:"workers"`
 	Executors  int    `json:"executors"`
 	Timers     int    `json:"timers"`
@@ -43,8 +43,8 @@ type Settings struct {
 	Quick      bool   `json:"quick,omitempty"`
 }
 
-// Result is one figure beside the limit of the machine. Which of the members
-// carries it depends on what it is: a rate, a time, or a size.
+// Result is one figure and the limit of the machine. Depending on its kind, it is a rate, a time or
+// a size.
 type Result struct {
 	Scenario string `json:"scenario"`
 	Name     string `json:"name"`
@@ -57,45 +57,44 @@ type Result struct {
 	Most  float64 `json:"most,omitempty"`  // … and the longest
 	Bytes float64 `json:"bytes,omitempty"`
 
-	// Limit is the same by bare commands in the same run, zero where there is no
-	// such thing; Ratio is the part of it that was reached: 1 is all.
+	// Limit is the figure of bare commands in the same run, 0 if there is none; Ratio is the figure
+	// as a share of it.
 	Limit   float64 `json:"limit"`
 	LimitOf string  `json:"limit_of"`
 	Ratio   float64 `json:"ratio"`
 
-	Count     int      `json:"count,omitempty"` // of what was measured
+	Count     int      `json:"count,omitempty"` // number of operations measured
 	Cost      *Cost    `json:"cost,omitempty"`
 	Histogram []Bucket `json:"histogram,omitempty"`
 
-	lessIsBetter bool // the rate is of something spent: less is better
+	lessIsBetter bool // the rate is a cost: less is better
 }
 
-// Cost is what one of something costs.
+// Cost is the cost of one unit.
 type Cost struct {
-	Of         string    `json:"of"`                     // what there is one of
+	Of         string    `json:"of"`                     // the unit
 	RedisCPU   float64   `json:"redis_cpu_us"`           // microseconds
-	CPU        float64   `json:"cpu_us,omitempty"`       // likewise, of the processes of the services, where the system tells
-	Commands   float64   `json:"commands"`               // those within scripts, too
-	RoundTrips float64   `json:"round_trips"`            // of the services, each with one command or many
+	CPU        float64   `json:"cpu_us,omitempty"`       // microseconds of the services' processes, if the system reports it
+	Commands   float64   `json:"commands"`               // including those within scripts
+	RoundTrips float64   `json:"round_trips"`            // of the services; a pipeline is one
 	Allocated  float64   `json:"allocated,omitempty"`    // bytes in this process, if the services run in it
-	Top        []Command `json:"top_commands,omitempty"` // by their time
+	Top        []Command `json:"top_commands,omitempty"` // the most expensive ones
 }
 
-// Command is a command's part of a Cost; that of a script is in it and its commands.
+// Command is a command's share of a Cost. The share of a script includes its commands.
 type Command struct {
 	Name  string  `json:"name"`
 	Calls float64 `json:"calls"`
 	CPU   float64 `json:"us"` // microseconds
 }
 
-// Bucket counts what took at most so many milliseconds, and more than that of the
-// bucket before.
+// Bucket counts the times up to its bound and above that of the previous bucket.
 type Bucket struct {
-	Upto  float64 `json:"le_ms"` // 0 in the last one: all the rest
+	Upto  float64 `json:"le_ms"` // 0 in the last bucket: unbounded
 	Count int     `json:"count"`
 }
 
-// Figure is the number that a result is about.
+// Figure returns the number of a result.
 func (r Result) Figure() float64 {
 	switch {
 	case r.Rate != 0:
@@ -107,8 +106,7 @@ func (r Result) Figure() float64 {
 	}
 }
 
-// beside sets a figure beside its limit: rates reach a part of it; times, sizes
-// and what is spent are a multiple.
+// beside adds a limit: rates are a share of it; times, sizes and costs are a multiple.
 func (r Result) beside(limit float64, of string) Result {
 	r.Limit, r.LimitOf = limit, of
 	switch figure := r.Figure(); {
@@ -121,7 +119,7 @@ func (r Result) beside(limit float64, of string) Result {
 	return r
 }
 
-// head is what can be found out about the machine.
+// head describes the machine.
 func head(ctx context.Context, rdb *redis.Client, opts Options) Head {
 	h := Head{
 		System: runtime.GOOS + "/" + runtime.GOARCH, CPU: processor(), Cores: runtime.NumCPU(),
@@ -136,14 +134,14 @@ func head(ctx context.Context, rdb *redis.Client, opts Options) Head {
 	if opts.Own {
 		h.Settled.Server = "own"
 	}
-	// What a Redis hides is not known; it is no reason not to measure.
+	// A Redis that does not report its version can be measured, too.
 	if server, err := store.New(rdb, store.Options{}).Server(ctx); err == nil {
 		h.Redis, h.Settled.AppendOnly = server.Version, server.AppendOnly
 	}
 	return h
 }
 
-// processor is what Linux calls the first core.
+// processor returns Linux's name of the first core.
 func processor() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {

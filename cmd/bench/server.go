@@ -14,10 +14,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// ErrNoServer says that there is no redis-server to start.
+// ErrNoServer means that no redis-server is installed.
 var ErrNoServer = errors.New("no redis-server in the PATH: install Redis, or name one with --redis-url")
 
-// Server is a redis-server of the bench's own.
+// Server is a redis-server started for the bench.
 type Server struct {
 	URL string
 
@@ -27,15 +27,15 @@ type Server struct {
 	gone    chan struct{}
 }
 
-// How often a server is tried on another port, and how long it may take to answer.
+// The number of ports to try, and how long a server may take to answer.
 const (
 	portAttempts = 5
 	startTime    = time.Minute
 	startPause   = 20 * time.Millisecond
 )
 
-// Serve starts a redis-server on a free port of this machine, in a folder of its
-// own. With fsync, "everysec" or "always", it keeps an append-only file.
+// Serve starts a redis-server on a free port of this machine, in a temporary folder. With fsync
+// "everysec" or "always" it writes an append-only file.
 func Serve(ctx context.Context, fsync string) (*Server, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -59,7 +59,7 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for redis-server: %w", err)
 	}
-	config := filepath.Join(folder, "redis.conf") // its own: by this it is known
+	config := filepath.Join(folder, "redis.conf") // identifies this server
 	if err := os.WriteFile(config, nil, 0o600); err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, fmt.Errorf("make the settings of redis-server: %w", err)
@@ -70,7 +70,7 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	}
 	s := &Server{
 		URL: "redis://127.0.0.1:" + port, folder: folder, config: config, gone: make(chan struct{}),
-		// Not the context's: it is still needed to tidy up after an interrupt.
+		// The context does not end it: cleaning up after an interrupt needs it.
 		command: exec.CommandContext(context.WithoutCancel(ctx), binary, args...),
 	}
 	detach(s.command)
@@ -80,7 +80,7 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	}
 	go func() {
 		defer close(s.gone)
-		_ = s.command.Wait() // it is killed in the end
+		_ = s.command.Wait() // it is killed at the end
 	}()
 	if err := s.answers(ctx); err != nil {
 		s.Close()
@@ -89,7 +89,7 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	return s, nil
 }
 
-// answers waits until the server does.
+// answers waits until the server answers.
 func (s *Server) answers(ctx context.Context) error {
 	for began := time.Now(); ; {
 		err := s.own(ctx)
@@ -109,8 +109,8 @@ func (s *Server) answers(ctx context.Context) error {
 	}
 }
 
-// own wants that it is this server that answers: another program may have got the port
-// first, and its data are not to be touched.
+// own checks that this server answers: another program may have taken the port first, and its data
+// must not be touched.
 func (s *Server) own(ctx context.Context) error {
 	rdb, err := store.Dial(ctx, s.URL)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Server) own(ctx context.Context) error {
 	return err
 }
 
-// Close ends the server, and removes what it has written.
+// Close stops the server and removes its data.
 func (s *Server) Close() {
 	_ = s.command.Process.Kill()
 	<-s.gone
@@ -139,5 +139,5 @@ func freePort(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = l.Close() }()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err //nolint:wrapcheck // an address of Go's own
+	return port, err //nolint:wrapcheck // Go's own error
 }

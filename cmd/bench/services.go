@@ -22,19 +22,19 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// duty says which services run, and how.
+// duty tells a process which services to run, and how.
 type duty struct {
 	URL       string   `json:"url"`
 	Tenant    string   `json:"tenant"`
-	Others    []string `json:"others"` // tenants besides
+	Others    []string `json:"others"` // further tenants
 	Workers   bool     `json:"workers"`
 	Executors bool     `json:"executors"`
 	Timers    bool     `json:"timers"`
-	Remote    bool     `json:"remote"` // tasks that only compute go through the stream
-	Idle      bool     `json:"idle"`   // reads wait as long as in a deployment: it does not matter how soon they end
+	Remote    bool     `json:"remote"` // pure tasks go through the stream, too
+	Idle      bool     `json:"idle"`   // reads block as long as in a deployment, since stopping them may take long
 }
 
-// engine makes the services of a duty.
+// engine returns an engine with the services of a duty.
 func (d duty) engine(rdb *redis.Client, opts engine.Options) (*engine.Engine, error) {
 	opts.Process = "bench-" + strings.ToLower(rand.Text()[:8])
 	opts.Tenants, opts.Discover, opts.Remote = append([]string{d.Tenant}, d.Others...), false, d.Remote
@@ -49,27 +49,27 @@ func (d duty) engine(rdb *redis.Client, opts engine.Options) (*engine.Engine, er
 	if !d.Idle {
 		opts.Block(shortBlock)
 	} else if !d.Workers {
-		opts.Retention = engine.Retention{} // keeping streams short is no part of what timer services do
+		opts.Retention = engine.Retention{} // trimming is not part of a timer service's work
 	}
 	return engine.New(rdb, opts)
 }
 
-// shortBlock is how long reads wait where somebody waits for the services to end.
+// shortBlock is how long reads block if somebody waits for the services to stop.
 const shortBlock = 100 * time.Millisecond
 
-// services is the services of a duty, in this process or in others.
+// services are the running services of a duty, in this process or in others.
 type services struct {
 	trips trips // of the services of this process
 
 	begin func()
 	end   func() error
-	pids  []int // of other processes
+	pids  []int // of the other processes
 }
 
 // within reports whether the services run in this process.
 func (c *services) within() bool { return len(c.pids) == 0 }
 
-// startServices gets services ready, which begin and end as they are told.
+// startServices prepares services and returns them; begin and end control them.
 func (s *stage) startServices(ctx context.Context, d duty) (*services, error) {
 	d.URL, d.Tenant = s.opts.URL, s.tenant
 	if s.opts.Processes > 0 {
@@ -96,16 +96,15 @@ func (s *stage) startServices(ctx context.Context, d duty) (*services, error) {
 	return c, e.Prepare(ctx)
 }
 
-// processes are services in processes of their own, each of which has all that a
-// duty names. What they are told goes over their standard input, where nobody
-// else sees the password of a Redis.
+// processes starts services in separate processes, each with the whole duty. The duty is sent over
+// standard input, where others cannot see the password of a Redis.
 func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
 	c := &services{}
 	var inputs []io.WriteCloser
 	var commands []*exec.Cmd
 	c.begin = sync.OnceFunc(func() {
 		for _, in := range inputs {
-			_, _ = io.WriteString(in, "begin\n") // one that has ended is told of by end
+			_, _ = io.WriteString(in, "begin\n") // end reports a process that has exited
 		}
 	})
 	c.end = sync.OnceValue(func() error {
@@ -116,7 +115,7 @@ func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
 		return errors.Join(errs...)
 	})
 	for range s.opts.Processes {
-		//nolint:gosec // our own program again
+		//nolint:gosec // this program itself
 		command := exec.CommandContext(context.WithoutCancel(ctx), s.opts.Command[0], s.opts.Command[1:]...)
 		command.Stderr = os.Stderr
 		detach(command)
@@ -139,7 +138,7 @@ func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
 	return c, nil
 }
 
-// send tells a process its duty, and waits until it is ready.
+// send sends a process its duty, and waits until it is ready.
 func (d duty) send(in io.Writer, out io.Reader) error {
 	if err := json.NewEncoder(in).Encode(d); err != nil {
 		return fmt.Errorf("tell a process what to do: %w", err)
@@ -150,7 +149,7 @@ func (d duty) send(in io.Writer, out io.Reader) error {
 	return nil
 }
 
-// RunServices runs services as a bench in another process says on in, until in ends.
+// RunServices runs the services that a bench in another process requests on in, until in ends.
 func RunServices(ctx context.Context, in io.Reader, out io.Writer, opts engine.Options, log *slog.Logger) error {
 	lines := bufio.NewReader(in)
 	text, err := lines.ReadBytes('\n')
@@ -177,7 +176,7 @@ func RunServices(ctx context.Context, in io.Reader, out io.Writer, opts engine.O
 		return fmt.Errorf("say that it is ready: %w", err)
 	}
 	if _, err := lines.ReadString('\n'); err != nil {
-		return nil // there was nothing to do after all
+		return nil // nothing was requested
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

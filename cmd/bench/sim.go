@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// simulated is ten tasks, three of which wait for a day.
+// simulated returns a workflow of ten tasks, three of which wait for a day.
 func simulated() workflow {
 	var tasks strings.Builder
 	for i := range 10 {
@@ -29,9 +29,9 @@ func simulated() workflow {
 	return workflow{name: "ten tasks, three of them waits", tasks: 10, text: document("simulated", tasks.String())}
 }
 
-// sim is simulated executions, a search for races, and seeds with faults.
+// sim measures simulated executions, a search for races, and seeds with faults.
 func (s *stage) sim(ctx context.Context) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // as flunq sim does
+	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // like flunq sim
 	w := simulated()
 	baseline, err := s.interpret(ctx, w.text)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *stage) sim(ctx context.Context) error {
 	return nil
 }
 
-// search is what flunq sim --faults none does, on one core.
+// search runs the search of flunq sim --faults none, on one core.
 func (s *stage) search(ctx context.Context, cfg sim.Config) (drained, error) {
 	began := time.Now()
 	over := func() bool { return time.Since(began) >= s.opts.Duration }
@@ -97,7 +97,7 @@ func (s *stage) search(ctx context.Context, cfg sim.Config) (drained, error) {
 	return drained{n: r.Plain + r.Seeds, took: time.Since(began)}, nil
 }
 
-// seeds runs one seed after the other on one core.
+// seeds runs seeds one by one on one core.
 func (s *stage) seeds(ctx context.Context, measuring string, run func(context.Context, uint64) (*sim.Result, error)) (drained, error) {
 	began := time.Now()
 	for n := 1; ; n++ {
@@ -124,8 +124,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// decideAll decides one execution from its start to its end: a timer fires as
-// soon as it is asked for.
+// decideAll decides one execution from start to end; a timer fires as soon as it is requested.
 func decideAll(env *decide.Env, at time.Time) error {
 	doc := env.Definition().Document
 	started := event.Event{
@@ -147,7 +146,7 @@ func decideAll(env *decide.Env, at time.Time) error {
 	return nil
 }
 
-// decideOne decides what follows from an event: the timers that then fire.
+// decideOne decides what follows from an event, and returns the timers that fire next.
 func decideOne(env *decide.Env, state *decide.State, e event.Event) (fired []event.Event, err error) {
 	var d decide.Decision
 	if _, err := state.Apply(env, e, &d); err != nil {
@@ -171,7 +170,7 @@ func decideOne(env *decide.Env, state *decide.State, e event.Event) (fired []eve
 	return fired, nil
 }
 
-// firing is the event of a timer that an event asks for.
+// firing returns the event of a timer that an event requests.
 func firing(e event.Event) (event.Event, error) {
 	var t event.Timer
 	if err := decide.DecodeData(e, &t); err != nil {

@@ -16,13 +16,13 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// stage is one scenario under way, with a tenant of its own.
+// stage is a running scenario, with a tenant of its own.
 type stage struct {
 	opts    Options
-	rdb     *redis.Client // of the bench itself, not of the services
+	rdb     *redis.Client // of the bench, not of the services
 	store   *store.Store
 	tenant  string
-	before  int64 // timers that were there before
+	before  int64 // timers that existed before
 	results []Result
 
 	progress Progress
@@ -35,12 +35,12 @@ func newStage(rdb *redis.Client, opts Options, p Progress) *stage {
 	}
 }
 
-// The keys of DESIGN's contract that a bench looks at, and those of its own.
+// timersKey is the set of all timers.
 var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
 
 func (s *stage) streamKey() string { return store.Keys{}.Stream(s.tenant) }
 
-// rawKey is a key of the bench's own.
+// rawKey returns a key for the bench's own data.
 func (s *stage) rawKey(name string) string { return store.Keys{}.Tenant(s.tenant) + ":raw:" + name }
 
 func (s *stage) add(r Result) {
@@ -48,7 +48,7 @@ func (s *stage) add(r Result) {
 	s.results = append(s.results, r)
 }
 
-// tell says how far a measurement is.
+// tell reports the progress of a measurement.
 func (s *stage) tell(measuring string, share float64) {
 	s.progress.Measuring, s.progress.Share = measuring, min(max(share, 0), 1)
 	if s.opts.Progress != nil {
@@ -56,7 +56,7 @@ func (s *stage) tell(measuring string, share float64) {
 	}
 }
 
-// fresh removes what was there, and makes a stream with its groups.
+// fresh removes earlier data, and creates a stream with its groups.
 func (s *stage) fresh(ctx context.Context) error {
 	if err := s.clear(ctx); err != nil {
 		return err
@@ -65,12 +65,12 @@ func (s *stage) fresh(ctx context.Context) error {
 	if s.before, err = s.rdb.ZCard(ctx, timersKey).Result(); err != nil {
 		return fmt.Errorf("count the timers: %w", err)
 	}
-	// Another store than the last time: it has to make the tenant known again.
+	// A new store, since the tenant must be registered again.
 	s.store = store.New(s.rdb, store.Options{})
 	return s.store.Groups(ctx, s.tenant)
 }
 
-// clear removes all that the stage has written, and nothing else.
+// clear removes everything that the stage has written, and nothing else.
 func (s *stage) clear(ctx context.Context) error {
 	if s.opts.Own {
 		if err := s.rdb.FlushDB(ctx).Err(); err != nil {
@@ -93,7 +93,7 @@ func (s *stage) clear(ctx context.Context) error {
 	return nil
 }
 
-// clearTimers removes a tenant's timers from the set of all.
+// clearTimers removes a tenant's timers from the set of all timers.
 func (s *stage) clearTimers(ctx context.Context, tenant string) error {
 	mine := `*"tenant_id":"` + tenant + `"*`
 	var members []any
@@ -108,7 +108,7 @@ func (s *stage) clearTimers(ctx context.Context, tenant string) error {
 		if !entries.Next(ctx) {
 			return errors.Join(entries.Err(), drop())
 		}
-		if i%2 == 0 { // a member, and then its score
+		if i%2 == 0 { // members and scores alternate
 			members = append(members, entries.Val())
 		}
 		if len(members) >= page {
@@ -119,12 +119,11 @@ func (s *stage) clearTimers(ctx context.Context, tenant string) error {
 	}
 }
 
-// page is how much is read, or sent, at once.
+// page is the number of items read or sent at once.
 const page = 500
 
-// await asks how many there are until it is so many, and says how long that took;
-// with an error, how many there were by then. It gives up when nothing has changed
-// for a while.
+// await polls count until it reaches want, and returns how long that took. With an error, it
+// returns the count so far. It gives up after a time without progress.
 func (s *stage) await(ctx context.Context, measuring string, want int, count func(context.Context) (int, error)) (last int, took time.Duration, err error) {
 	began := time.Now()
 	changed := began
@@ -151,8 +150,8 @@ func (s *stage) await(ctx context.Context, measuring string, want int, count fun
 }
 
 const (
-	look    = 4 * time.Millisecond // between two counts
-	stalled = 30 * time.Second     // without progress: something is wrong
+	look    = 4 * time.Millisecond // between two polls
+	stalled = 30 * time.Second     // gives up after this long without progress
 )
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -164,7 +163,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// profile writes what this process does while a scenario is measured.
+// profile writes a CPU profile of this process during a scenario.
 func (s *stage) profile(name string) (stop func() error, err error) {
 	if s.opts.Profiles == "" {
 		return func() error { return nil }, nil

@@ -15,17 +15,17 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// workflow is one that does nothing, in tasks of a number.
+// workflow is a workflow of n tasks that do nothing.
 type workflow struct {
-	name  string // as results say it
+	name  string // in the results
 	text  string
 	tasks int
-	pure  bool // the worker computes them itself: they never go through the stream
+	pure  bool // the worker computes the tasks: they never go through the stream
 }
 
-// steps are the messages that one execution is: its start, and of each task that
-// goes through the stream the request and the report. Each is read, taken through
-// in one script, and acknowledged.
+// steps returns the number of messages of one execution: its start, and for each task that goes
+// through the stream its request and its result. Each is read, handled in one script, and
+// acknowledged.
 func (w workflow) steps() int {
 	if w.pure {
 		return 1
@@ -33,7 +33,7 @@ func (w workflow) steps() int {
 	return 1 + 2*w.tasks
 }
 
-// document is a whole one with these tasks.
+// document returns a complete document with these tasks.
 func document(name, tasks string) string {
 	return fmt.Sprintf("document: {dsl: '1.0.3', namespace: %s, name: %s, version: '1.0.0'}\ndo:\n%s", namespace, name, tasks)
 }
@@ -42,7 +42,7 @@ func one() workflow {
 	return workflow{name: "one task", tasks: 1, text: document("one", "  - t0: {set: {n: 1}}\n")}
 }
 
-// ten are ten tasks one after the other.
+// ten is ten tasks in a row.
 func ten() workflow {
 	var tasks strings.Builder
 	for i := range 10 {
@@ -51,7 +51,7 @@ func ten() workflow {
 	return workflow{name: "ten in a row", tasks: 10, text: document("ten", tasks.String())}
 }
 
-// parallel are ten tasks at once.
+// parallel is ten tasks in parallel.
 func parallel() workflow {
 	var tasks strings.Builder
 	tasks.WriteString("  - all:\n      fork:\n        branches:\n")
@@ -61,7 +61,7 @@ func parallel() workflow {
 	return workflow{name: "ten in parallel", tasks: 10, text: document("parallel", tasks.String())}
 }
 
-// pure is a loop that the worker computes within few commits.
+// pure is a loop that the worker computes in few commits.
 func pure() workflow {
 	const laps = 1000
 	return workflow{name: "a loop in the worker", tasks: laps, pure: true, text: document("pure", fmt.Sprintf(`
@@ -72,7 +72,7 @@ func pure() workflow {
 `, laps))}
 }
 
-// steps are workflows of tasks that do nothing.
+// steps measures workflows of tasks that do nothing.
 func (s *stage) steps(ctx context.Context) error {
 	bare, err := s.raw(ctx, "the step script", s.opts.size(10_000, 300), (*stage).rawStep)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *stage) steps(ctx context.Context) error {
 	return s.loop(ctx)
 }
 
-// loop is tasks that the worker computes, beside the interpreter without a Redis.
+// loop measures tasks that the worker computes, and the interpreter without Redis.
 func (s *stage) loop(ctx context.Context) error {
 	w := pure()
 	baseline, err := s.interpret(ctx, w.text)
@@ -117,7 +117,7 @@ func (s *stage) loop(ctx context.Context) error {
 	return err
 }
 
-// work runs executions of a workflow that have all been started before.
+// work measures executions of a workflow that were all started before.
 func (s *stage) work(ctx context.Context, w workflow, first int) (drained, error) {
 	def, _, err := dsl.Parse("bench.yaml", []byte(w.text))
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *stage) work(ctx context.Context, w workflow, first int) (drained, error
 	})
 }
 
-// starters is how many executions are started at once.
+// starters is how many executions are started concurrently.
 const starters = 32
 
 // start registers a workflow and starts n executions of it.
@@ -178,7 +178,7 @@ func (s *stage) begin(ctx context.Context, def *dsl.Definition, id string) error
 	})
 }
 
-// times is the cost of so many, under another name.
+// times multiplies a cost, for a larger unit.
 func (c Cost) times(of string, n float64) *Cost {
 	c.Of = of
 	c.RedisCPU, c.CPU, c.Commands, c.RoundTrips, c.Allocated = c.RedisCPU*n, c.CPU*n, c.Commands*n, c.RoundTrips*n, c.Allocated*n
@@ -190,8 +190,8 @@ func (c Cost) times(of string, n float64) *Cost {
 	return &c
 }
 
-// interpret is how many executions of a document a second the interpreter decides
-// on its own, when each timer has fired as soon as it was asked for.
+// interpret returns how many executions of a document per second the interpreter decides alone,
+// with timers that fire as soon as they are requested.
 func (s *stage) interpret(ctx context.Context, text string) (float64, error) {
 	s.tell("the limit: the interpreter", 0)
 	def, _, err := dsl.Parse("bench.yaml", []byte(text))

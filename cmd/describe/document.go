@@ -1,4 +1,4 @@
-// Package describe puts documents and histories into the words of the screen.
+// Package describe converts documents and histories to what the terminal UI shows.
 package describe
 
 import (
@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Document is a definition as the screen shows it.
+// Document converts a definition.
 func Document(def *dsl.Definition) *tui.Document {
 	d := &tui.Document{Name: def.ID() + ":" + def.Document.Version, Text: string(def.Source)}
 	index := map[string]int{}
@@ -33,8 +33,7 @@ func Document(def *dsl.Definition) *tui.Document {
 	return d
 }
 
-// Read is the text of a registered workflow as the screen shows it; one that this
-// flunq cannot read has no tasks.
+// Read converts the text of a registered workflow; one that this flunq cannot parse has no tasks.
 func Read(workflow, text string) *tui.Document {
 	def, _, err := dsl.Parse(workflow, []byte(text))
 	if err != nil {
@@ -43,7 +42,7 @@ func Read(workflow, text string) *tui.Document {
 	return Document(def)
 }
 
-// does says what a task does, without what kind of a task it is.
+// does describes what a task does, without its kind.
 func does(t *dsl.Task) string {
 	detail := strings.TrimPrefix(strings.TrimPrefix(graph.Detail(t), string(t.Kind)), " ")
 	if t.If != nil {
@@ -52,7 +51,7 @@ func does(t *dsl.Task) string {
 	return detail
 }
 
-// inside are the tasks that a task runs.
+// inside returns the tasks that a task contains.
 func inside(t *dsl.Task) dsl.TaskList {
 	switch t.Kind {
 	case dsl.Do, dsl.For:

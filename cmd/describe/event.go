@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Event is an event of a history as the screen shows it.
+// Event converts an event of a history.
 func Event(version int64, e event.Event) tui.Event {
 	run := event.ParseRun(e.Task)
 	out := tui.Event{
@@ -35,10 +35,10 @@ func Event(version int64, e event.Event) tui.Event {
 	return out
 }
 
-// Type is the type of an event without the prefix of the engine.
+// Type returns the type of an event without the prefix of the engine.
 func Type(typ event.Type) string { return strings.TrimPrefix(string(typ), event.Prefix) }
 
-// stateAfter is what an execution is by an event about it.
+// stateAfter returns the state of an execution after an event of this type.
 func stateAfter(typ event.Type) tui.State {
 	switch typ {
 	case event.ExecutionStarted, event.ExecutionResumed, event.ExecutionRetried:
@@ -64,7 +64,7 @@ func requested(e event.Event) tui.State {
 	return tui.Running
 }
 
-// call is the call that a task has made, "" if there was none.
+// call describes the call that a task made, "" if there was none.
 func call(e event.Event) string {
 	var c event.Completed
 	if json.Unmarshal(e.Data, &c) != nil || c.Call == nil {
@@ -89,7 +89,8 @@ func completed(e event.Event) tui.State {
 	}
 }
 
-// scheduled is what a run is that has set a timer. A limit of its time changes nothing.
+// scheduled returns the state of a run that has set a timer. A time limit does not change the
+// state.
 func scheduled(e event.Event) (tui.State, time.Time) {
 	var t event.Timer
 	if json.Unmarshal(e.Data, &t) != nil {
@@ -105,8 +106,8 @@ func scheduled(e event.Event) (tui.State, time.Time) {
 	}
 }
 
-// unset is what a run is whose timer an operator has cancelled: it waits on, until nobody
-// knows when. A timer that is cancelled by the engine has a run that ends.
+// unset returns the state of a run whose timer an operator has cancelled: it keeps waiting, until
+// no known time. If the engine cancels a timer, the run ends anyway.
 func unset(e event.Event) tui.State {
 	var t event.TimerChange
 	if e.Task == "" || json.Unmarshal(e.Data, &t) != nil || t.By == "" || t.Kind == event.TimeoutTimer {
@@ -123,10 +124,10 @@ func fired(e event.Event) tui.State {
 	return tui.Running
 }
 
-// longest is how much of a text is shown beside an event.
+// longest is the maximum length of a text beside an event.
 const longest = 400
 
-// Brief is the beginning of Detail, as much as a screen has room for.
+// Brief returns the beginning of Detail, short enough for a screen.
 func Brief(e event.Event) string {
 	text := Detail(e)
 	if len(text) <= longest {

@@ -23,7 +23,7 @@ func Open(events []event.Event) []tui.Row {
 		at := slices.IndexFunc(open, func(r tui.Row) bool { return r.Task == t.Task })
 		switch {
 		case t.State.Ended():
-			// What runs inside of it is over as well.
+			// Runs inside it have ended, too.
 			open = slices.DeleteFunc(open, func(r tui.Row) bool { return r.Task == t.Task || within(r.Task, t.Ref) })
 		case t.State == "":
 		case at >= 0:
@@ -40,8 +40,8 @@ func Open(events []event.Event) []tui.Row {
 	})
 }
 
-// within reports whether a run is of a task inside of another one, or of a function that
-// is called by that: its iteration ends with the caller.
+// within reports whether a run belongs to a task inside another one, or inside a function called by
+// it: its iteration ends with that of the caller.
 func within(run, ref string) bool {
 	r := event.ParseRun(run)
 	return strings.HasPrefix(r.Ref, ref+"/") || r.Iteration == ref || strings.HasSuffix(r.Iteration, "."+ref)

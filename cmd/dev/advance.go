@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	slice      = 2 * time.Second        // of real time that one move takes at most
-	calm       = 100 * time.Millisecond // in which nothing changes when all that is busy sleeps
-	rest       = time.Millisecond       // between two looks at what is still busy
-	seekEvery  = 250 * time.Millisecond // between two looks for new streams
-	mostListed = 100                    // timers that a Move tells of
+	slice      = 2 * time.Second        // maximum real time of one move
+	calm       = 100 * time.Millisecond // services count as blocked if nothing changes for this long
+	rest       = time.Millisecond       // pause between two checks for busy services
+	seekEvery  = 250 * time.Millisecond // interval of searching for new streams
+	mostListed = 100                    // maximum number of timers that a Move lists
 	atOnce     = 100                    // timers fired by one script
-	anybody    = "default"              // all tenants share one set of timers
+	anybody    = "default"              // all tenants share one set of timers, so any will do
 )
 
 // mover moves the clock from due timer to due timer.
@@ -30,17 +30,17 @@ type mover struct {
 	*Redis
 
 	target   time.Time
-	deadline time.Time // the machine's
+	deadline time.Time // by the machine's clock
 	move     Move
 
 	streams []string
-	sought  time.Time // when streams were last looked for
-	quiet   work      // that was seen last
-	since   time.Time // when it became just so much
+	sought  time.Time // when streams were last searched
+	quiet   work      // the last work seen
+	since   time.Time // since when it is unchanged
 }
 
-// advance moves the clock on by d, or as far as it gets in a slice of real time:
-// it stops at every timer that is due, until all is done that follows from it.
+// advance moves the clock by d, or as far as possible within a slice of real time: it stops at
+// every due timer until everything that follows from it is done.
 func (r *Redis) advance(ctx context.Context, d time.Duration) (Move, error) {
 	r.clock.hold()
 	defer r.clock.release()
@@ -56,7 +56,7 @@ func (r *Redis) advance(ctx context.Context, d time.Duration) (Move, error) {
 		case m.move.Busy != "":
 			return m.move, nil
 		case m.move.Now.Before(m.target) && !time.Now().Before(m.deadline):
-			return m.move, nil // to be continued
+			return m.move, nil // the caller continues
 		case next.IsZero() || next.After(m.target):
 			next = m.target
 		}
@@ -68,8 +68,8 @@ func (r *Redis) advance(ctx context.Context, d time.Duration) (Move, error) {
 	}
 }
 
-// settle waits until nothing is left to be done at the present time, and says when
-// something will be; Busy says what goes on for longer than a slice.
+// settle waits until nothing is left to do at the present time, and returns the time of the next
+// event; Busy names work that takes longer than a slice.
 func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 	for {
 		if next, err = m.fire(ctx); err != nil {
@@ -97,8 +97,8 @@ func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 	}
 }
 
-// fire fires what is due, as a timer service does that does not sleep, and says
-// when the next timer is.
+// fire fires due timers, like a timer service that never sleeps, and returns when the next one is
+// due.
 func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
 	due, next, now, err := m.store.Due(ctx, anybody, atOnce)
 	if err != nil || len(due) == 0 {
@@ -116,10 +116,10 @@ func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
 			m.move.Timers = append(m.move.Timers, d.Timer)
 		}
 	}
-	return now, nil // look again
+	return now, nil // check again
 }
 
-// earlier is the first of two moments; zero is never.
+// earlier returns the earlier of two times; zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -127,12 +127,12 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// overdue is what keeps the clock when timers fire faster than they can be read.
+// overdue is reported as Busy when timers fire faster than they can be read.
 const overdue = "timers that are due"
 
-// busy is what the services still have to do; "" if nothing, and then next is when
-// the next timer is due. Calls that only let the clock pass do not count: it has to
-// go on for them.
+// busy returns the work that the services still have to do; "" if none, and then next is when the
+// next timer is due. Calls that only wait for the clock do not count: the clock must go on for
+// them.
 func (m *mover) busy(ctx context.Context) (next time.Time, what string, err error) {
 	if err := m.seek(ctx); err != nil {
 		return next, "", err
@@ -152,12 +152,12 @@ func (m *mover) busy(ctx context.Context) (next time.Time, what string, err erro
 		if now.mark != m.quiet.mark {
 			m.quiet, m.since = now, time.Now()
 		}
-		// More calls than executors: the rest has to wait for those that sleep.
+		// There are more calls than executors: the rest waits for those that sleep.
 		if sleeping == 0 || time.Since(m.since) < calm {
 			return next, now.what, nil
 		}
 	}
-	// A timer may have been set or fired between the two readings.
+	// A timer may have been set, or may have fired, between the two readings.
 	reopened, err := m.look(ctx)
 	if err == nil && reopened.mark != now.mark {
 		return next, "events to read", nil
@@ -165,7 +165,7 @@ func (m *mover) busy(ctx context.Context) (next time.Time, what string, err erro
 	return next, "", err
 }
 
-// seek finds the streams of all tenants now and then.
+// seek searches the streams of all tenants at an interval.
 func (m *mover) seek(ctx context.Context) error {
 	now := time.Now()
 	if now.Sub(m.sought) < seekEvery {
@@ -185,12 +185,12 @@ func (m *mover) seek(ctx context.Context) error {
 	return nil
 }
 
-// work is what the groups have not done.
+// work is what the groups have not acknowledged.
 type work struct {
 	unread  bool
 	pending int
 	what    string // for people
-	mark    string // differs when anything has happened
+	mark    string // changes with every event
 }
 
 // look reads the work of all groups at one moment.
@@ -208,7 +208,7 @@ func (m *mover) look(ctx context.Context) (work, error) {
 	for _, stream := range m.streams {
 		looks = append(looks, looked{pipe.XInfoGroups(ctx, stream), pipe.XRevRangeN(ctx, stream, "+", "-", 1)})
 	}
-	var refused redis.Error // what is no stream has no groups
+	var refused redis.Error // a key that is no stream has no groups
 	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &refused) {
 		return w, fmt.Errorf("look at the streams: %w", err)
 	}
@@ -229,7 +229,7 @@ func (m *mover) look(ctx context.Context) (work, error) {
 	return w, nil
 }
 
-// take adds the work of one group, and says how it stands.
+// take adds the work of one group, and describes it.
 func (w *work) take(stream string, g redis.XInfoGroup, last string) (mark string) {
 	unread := last != "" && after(last, g.LastDeliveredID)
 	w.unread = w.unread || unread
@@ -240,17 +240,17 @@ func (w *work) take(stream string, g redis.XInfoGroup, last string) (mark string
 	return fmt.Sprint(stream, g.Name, last, g.LastDeliveredID, g.Pending)
 }
 
-// after compares the ids of two entries.
+// after reports whether entry id a is after b.
 func after(a, b string) bool {
 	x, y := entry(a), entry(b)
 	return slices.Compare(x[:], y[:]) > 0
 }
 
-// entry is the id of an entry as numbers.
+// entry parses the id of an entry.
 func entry(id string) [2]uint64 {
 	ms, seq, _ := strings.Cut(id, "-")
 	var out [2]uint64
-	out[0], _ = strconv.ParseUint(ms, 10, 64) // Redis has no others
+	out[0], _ = strconv.ParseUint(ms, 10, 64) // ids from Redis always parse
 	out[1], _ = strconv.ParseUint(seq, 10, 64)
 	return out
 }

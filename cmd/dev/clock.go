@@ -10,31 +10,31 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// clock is the time of a miniredis.
+// clock is the clock of a miniredis.
 type clock struct {
 	mini *miniredis.Miniredis
 	mode Mode
 
 	mu       sync.Mutex
-	base     time.Time // the time when the clock was last set
-	since    time.Time // the machine's time of that
-	paused   bool      // somebody wants it to stand
-	moving   bool      // it is being moved
+	base     time.Time // the clock's time when it was last set
+	since    time.Time // the machine's time at that moment
+	paused   bool      // the user has paused it
+	moving   bool      // an advance is under way
 	sleepers map[*sleeper]bool
-	changed  chan struct{} // closed when the clock was set
+	changed  chan struct{} // closed when the clock is set
 }
 
-// sleeper is somebody who waits for a time.
+// sleeper is a caller that waits for a time.
 type sleeper struct{ until time.Time }
 
 func newClock(mini *miniredis.Miniredis, mode Mode, start time.Time, paused bool) *clock {
 	c := &clock{mini: mini, mode: mode, since: time.Now(), paused: paused, sleepers: map[*sleeper]bool{}, changed: make(chan struct{})}
-	c.base = start.UTC().Truncate(time.Microsecond) // as Redis counts
+	c.base = start.UTC().Truncate(time.Microsecond) // the precision of Redis
 	c.tick()
 	return c
 }
 
-// now is the time; whoever calls holds the lock.
+// now returns the time; the caller holds the lock.
 func (c *clock) now() time.Time {
 	switch {
 	case c.mode == Real:
@@ -46,7 +46,7 @@ func (c *clock) now() time.Time {
 	}
 }
 
-// tick tells miniredis the time. It never goes back.
+// tick sets the time of miniredis. It never goes back.
 func (c *clock) tick() {
 	if c.mode == Real {
 		return
@@ -66,7 +66,7 @@ func nested(peer *server.Peer) bool {
 	return field.IsValid() && field.Bool()
 }
 
-// set changes how the clock goes, from the time that it has now.
+// set changes how the clock runs, starting from its present time.
 func (c *clock) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,14 +79,14 @@ func (c *clock) set(change func()) {
 	}
 }
 
-// pause lets the clock stand, or go on.
+// pause stops the clock, or lets it run.
 func (c *clock) pause(stand bool) { c.set(func() { c.paused = stand }) }
 
-// hold keeps the clock where it is while it is being moved; release lets it go on.
+// hold stops the clock during an advance; release lets it run again.
 func (c *clock) hold()    { c.set(func() { c.moving = true }) }
 func (c *clock) release() { c.set(func() { c.moving = false }) }
 
-// jump moves the clock, never back.
+// jump moves the clock forward, never back.
 func (c *clock) jump(to time.Time) {
 	c.set(func() {
 		if to.After(c.base) {
@@ -101,7 +101,7 @@ func (c *clock) show() Clock {
 	return Clock{Mode: c.mode, Now: c.now(), Paused: c.paused}
 }
 
-// sleep waits until the clock has gone on by d.
+// sleep waits until the clock has advanced by d.
 func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	c.mu.Lock()
 	s := &sleeper{until: c.now().Add(d)}
@@ -126,7 +126,7 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// left is how long somebody still sleeps, and whether the clock goes at all.
+// left returns how long a sleeper still sleeps, and whether the clock runs.
 func (c *clock) left(s *sleeper) (left time.Duration, goes bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,7 @@ func (c *clock) wake(s *sleeper) {
 	delete(c.sleepers, s)
 }
 
-// sleeping is how many sleep still, and when the first of them wakes.
+// sleeping returns the number of sleepers, and when the first one wakes.
 func (c *clock) sleeping() (n int, first time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,12 +12,11 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Command is the Redis command that a Redis of this package has beside the usual
-// ones: SHOW, PAUSE and RESUME answer with a Clock, ADVANCE <ms> with a Move, both
-// as JSON.
+// Command is the additional command of this Redis: SHOW, PAUSE and RESUME answer with a Clock,
+// ADVANCE <ms> with a Move, both as JSON.
 const Command = "FLUNQ.CLOCK"
 
-// Clock is how a clock stands.
+// Clock is the state of the clock.
 type Clock struct {
 	Mode    Mode      `json:"mode"`
 	Now     time.Time `json:"now"`
@@ -26,15 +25,15 @@ type Clock struct {
 	Started time.Time `json:"started"`
 }
 
-// Move is how far a clock was moved. A long way takes several.
+// Move is the result of advancing the clock. A long way takes several moves.
 type Move struct {
 	From   time.Time     `json:"from"`
 	Now    time.Time     `json:"now"`
 	Target time.Time     `json:"target"`
-	Done   bool          `json:"done"`           // the target is reached, and nothing is left to be done there
-	Fired  int           `json:"fired"`          // timers
+	Done   bool          `json:"done"`           // the target is reached and nothing is left to do there
+	Fired  int           `json:"fired"`          // number of timers
 	Timers []event.Timer `json:"timers"`         // the first of them
-	Busy   string        `json:"busy,omitempty"` // what keeps the clock from going on
+	Busy   string        `json:"busy,omitempty"` // what keeps the clock from advancing
 }
 
 // command carries out FLUNQ.CLOCK.

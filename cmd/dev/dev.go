@@ -1,5 +1,5 @@
-// Package dev is the Redis of flunq dev: miniredis on a loopback port, with a
-// clock that can be moved and a file that keeps it.
+// Package dev is the Redis of flunq dev: miniredis on a loopback port, with a clock that can be
+// advanced and a data file.
 package dev
 
 import (
@@ -20,25 +20,25 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Options of a Redis.
+// Options configure a Redis.
 type Options struct {
-	Port   int       // on 127.0.0.1; 0: any that is free
-	Mode   Mode      // of the clock; "": as the data file has it, else real
+	Port   int       // on 127.0.0.1; 0: any free port
+	Mode   Mode      // of the clock; "": as in the data file, else real
 	Start  time.Time // of a virtual clock; zero: now
-	Data   string    // file that keeps everything; "": nothing is kept
-	Groups []string  // the consumer groups whose work an advance waits for
+	Data   string    // the data file; "": nothing is kept
+	Groups []string  // the consumer groups that an advance waits for
 }
 
-// Mode is how a clock goes.
+// Mode is the mode of a clock.
 type Mode string
 
 // The modes of a clock.
 const (
 	Real    Mode = "real"    // the machine's
-	Virtual Mode = "virtual" // goes at real pace, and can be stopped and moved
+	Virtual Mode = "virtual" // runs at real speed, and can be paused and advanced
 )
 
-// Redis is a Redis inside this process. Close it in the end.
+// Redis is a Redis inside this process. The caller must Close it.
 type Redis struct {
 	opts  Options
 	mini  *miniredis.Miniredis
@@ -46,26 +46,26 @@ type Redis struct {
 	rdb   *redis.Client // for our own commands
 	store *store.Store
 
-	ctx    context.Context //nolint:containedctx // of the commands that take time: they end with Close
+	ctx    context.Context //nolint:containedctx // of commands that take time: it ends with Close
 	cancel context.CancelFunc
-	moving sync.Mutex // held while somebody moves the clock
+	moving sync.Mutex // held during an advance
 
 	saving sync.Mutex
-	saved  [32]byte // hash of what the data file has
-	stamp  stamp    // of the file when we last read or wrote it
+	saved  [32]byte // hash of the content of the data file
+	stamp  stamp    // of the file when it was last read or written
 	lately time.Time
-	took   time.Duration // to save it
+	took   time.Duration // duration of the last save
 
-	touched atomic.Bool // since it was last saved, as far as is known
+	touched atomic.Bool // since the last save, possibly
 	began   time.Time
 
 	listener net.Listener
 }
 
-// ErrTaken is wrapped when the port is another program's.
+// ErrTaken is wrapped when another program uses the port.
 var ErrTaken = errors.New("the port is taken")
 
-// Open makes a Redis that listens, with what its data file has.
+// Open starts a Redis with the content of its data file.
 func Open(ctx context.Context, opts Options) (*Redis, error) {
 	read := stampOf(opts.Data)
 	kept, err := load(opts.Data)
@@ -99,15 +99,14 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 	return r, nil
 }
 
-// hook runs before every command: a virtual clock is only set when somebody could
-// look at it. Commands of a script have the time of the script.
+// hook runs before every command. It sets a virtual clock only if the command could notice.
 func (r *Redis) hook(peer *server.Peer, cmd string, args ...string) bool {
 	if nested(peer) {
 		return false
 	}
 	r.clock.tick()
 	switch cmd {
-	case "XREADGROUP", "TIME", "PING", "HELLO", "CLIENT", Command: // idle services do these
+	case "XREADGROUP", "TIME", "PING", "HELLO", "CLIENT", Command: // idle services send these
 	default:
 		heartbeat := len(args) > 0 && args[0] == store.ProcessesKey
 		if !heartbeat && !r.mini.Server().IsReadOnlyCommand(cmd) {
@@ -117,7 +116,7 @@ func (r *Redis) hook(peer *server.Peer, cmd string, args ...string) bool {
 	return false
 }
 
-// settle makes up its mind about the clock: what is kept goes on where it stood.
+// settle determines the clock: a saved one continues where it stood.
 func (o *Options) settle(kept file) error {
 	if kept.Clock == nil {
 		if o.Mode == "" {
@@ -147,20 +146,20 @@ func (o *Options) settle(kept file) error {
 	return nil
 }
 
-// URL is where it listens.
+// URL returns the address of the Redis.
 func (r *Redis) URL() string { return "redis://" + r.listener.Addr().String() }
 
-// Clock is how its clock stands.
+// Clock returns the state of the clock.
 func (r *Redis) Clock() Clock {
 	c := r.clock.show()
 	c.PID, c.Started = os.Getpid(), r.began.UTC()
 	return c
 }
 
-// Sleep lets time pass by its clock.
+// Sleep waits until the clock has advanced by d.
 func (r *Redis) Sleep(ctx context.Context, d time.Duration) error { return r.clock.sleep(ctx, d) }
 
-// Close stops it. What was not saved is gone.
+// Close stops the Redis. Unsaved data is lost.
 func (r *Redis) Close() {
 	if r.cancel != nil {
 		r.cancel()

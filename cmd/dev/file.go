@@ -17,27 +17,27 @@ import (
 // format is the version of the data file.
 const format = 1
 
-// file is what a data file has.
+// file is the content of a data file.
 type file struct {
 	Format int       `json:"flunq_dev"`
-	Saved  time.Time `json:"saved"` // by the clock that it was saved with
+	Saved  time.Time `json:"saved"` // by the saved clock
 	Clock  *kept     `json:"clock,omitempty"`
 	Keys   []key     `json:"keys"`
 }
 
-// kept is a virtual clock.
+// kept is the state of a virtual clock.
 type kept struct {
 	Now    time.Time `json:"now"`
 	Paused bool      `json:"paused,omitempty"`
 }
 
-// key is a key of Redis with what it holds.
+// key is a key of Redis with its value.
 type key struct {
 	Name    text    `json:"key"`
 	Kind    string  `json:"type"`
-	Values  []text  `json:"values,omitempty"` // of a string one; of a hash fields and values, of a ZSET members and scores
+	Values  []text  `json:"values,omitempty"` // of a string its value; of a hash fields and values, of a ZSET members and scores
 	Entries []line  `json:"entries,omitempty"`
-	Last    string  `json:"last,omitempty"` // id that a stream gave last
+	Last    string  `json:"last,omitempty"` // the last id of a stream
 	Groups  []group `json:"groups,omitempty"`
 }
 
@@ -50,21 +50,21 @@ type line struct {
 // group is a consumer group.
 type group struct {
 	Name    text    `json:"name"`
-	Last    string  `json:"last"` // id that was delivered last
+	Last    string  `json:"last"` // the last delivered id
 	Pending []owing `json:"pending,omitempty"`
 }
 
-// owing is an entry that was delivered and not acknowledged.
+// owing is an entry that was delivered but not acknowledged.
 type owing struct {
 	ID       string `json:"id"`
 	Consumer text   `json:"consumer"`
 	Count    int64  `json:"count"`
 }
 
-// text is a string of Redis, which may be any bytes.
+// text is a string of Redis, which may contain any bytes.
 type text string
 
-// MarshalJSON writes what is no UTF-8 as base64.
+// MarshalJSON writes text that is not UTF-8 as base64.
 func (t text) MarshalJSON() ([]byte, error) {
 	if utf8.ValidString(string(t)) {
 		return json.Marshal(string(t))
@@ -90,7 +90,7 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// strict reads JSON that has nothing else in it.
+// strict parses JSON without unknown fields or trailing data.
 func strict(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -103,17 +103,17 @@ func strict(data []byte, v any) error {
 	return nil
 }
 
-// ErrBroken is wrapped by errors about a data file that cannot be one.
+// ErrBroken is wrapped by errors about an invalid data file.
 var ErrBroken = errors.New("not a data file of flunq dev, or a broken one: move it away or name another")
 
-// load reads a data file; one that is not there is empty.
+// load reads a data file; a missing file is empty.
 func load(name string) (file, error) {
 	if name == "" {
 		return file{}, nil
 	}
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Better now than at the end, when everything would be lost.
+		// Report it now: at the end, all data would be lost.
 		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
 			return file{}, fmt.Errorf("%s: there is no folder %s", name, filepath.Dir(name))
 		}
@@ -132,7 +132,7 @@ func load(name string) (file, error) {
 	return f, nil
 }
 
-// write puts the data file in place of the one before, all or nothing.
+// write replaces the data file atomically.
 func (f file) write(name string) error {
 	data, err := json.Marshal(f)
 	if err != nil {
@@ -156,13 +156,13 @@ func (f file) write(name string) error {
 	return nil
 }
 
-// stamp tells two versions of a file apart.
+// stamp distinguishes versions of a file.
 type stamp struct {
 	size int64
 	at   time.Time
 }
 
-// stampOf is that of a file as it stands; zero if there is none.
+// stampOf returns the stamp of a file; zero if it does not exist.
 func stampOf(name string) stamp {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -171,7 +171,7 @@ func stampOf(name string) stamp {
 	return stamp{info.Size(), info.ModTime()}
 }
 
-// sum tells apart what keys hold.
+// sum returns a hash of the keys.
 func sum(keys []key) ([32]byte, error) {
 	data, err := json.Marshal(keys)
 	return sha256.Sum256(data), err

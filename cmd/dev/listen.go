@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// What a client may send. miniredis panics at commands that are not well-formed, and
-// makes room for a text of any length before it has come.
+// Limits on what a client may send. miniredis panics at malformed commands, and allocates memory
+// for a string of any length before it arrives.
 const (
 	longestLine   = 64 << 10
 	mostArguments = 1 << 20
@@ -19,7 +19,7 @@ const (
 
 // listen serves clients on an address of this machine.
 func (r *Redis) listen(address string) error {
-	first, err := r.mini.Dial() // starts miniredis without a listener of its own
+	first, err := r.mini.Dial() // starts miniredis without its own listener
 	if err != nil {
 		return fmt.Errorf("start miniredis: %w", err)
 	}
@@ -41,17 +41,17 @@ func (r *Redis) listen(address string) error {
 	return nil
 }
 
-// client is a connection that hands over well-formed commands only: arrays of texts.
+// client is a connection that passes on only well-formed commands: arrays of strings.
 type client struct {
 	net.Conn
 	in   *bufio.Reader
-	line []byte // checked, and not handed over yet
-	args int    // of the command that are still to come
-	text int    // bytes of the current one that are, with the line break
+	line []byte // checked, but not passed on yet
+	args int    // outstanding arguments of the command
+	text int    // outstanding bytes of the argument, including the line break
 }
 
-// Read is net.Conn's. After a command that is not well-formed it tells the client so, and
-// is at the end.
+// Read implements net.Conn. After a malformed command it sends the client an error and returns
+// io.EOF.
 func (c *client) Read(p []byte) (int, error) {
 	for len(c.line) == 0 && c.text == 0 {
 		if err := c.next(); err != nil {
@@ -69,17 +69,17 @@ func (c *client) Read(p []byte) (int, error) {
 	}
 	n, err := c.in.Read(p[:min(len(p), c.text)])
 	c.text -= n
-	return n, err //nolint:wrapcheck // it is the connection's
+	return n, err //nolint:wrapcheck // the connection's own error
 }
 
-// next reads and checks the line with the length of a command or of a text.
+// next reads and checks the line with the length of a command or of an argument.
 func (c *client) next() error {
 	line, err := c.in.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return protocolError("too big a line")
 	case err != nil:
-		return err //nolint:wrapcheck // it is the connection's
+		return err //nolint:wrapcheck // the connection's own error
 	case len(line) < 2 || line[len(line)-2] != '\r':
 		return protocolError("a line that does not end with \\r\\n")
 	}
@@ -87,7 +87,7 @@ func (c *client) next() error {
 	switch {
 	case c.args == 0 && (line[0] != '*' || err != nil || n > mostArguments):
 		return protocolError("expected '*' and the number of arguments")
-	case c.args == 0 && n <= 0: // Redis passes over it
+	case c.args == 0 && n <= 0: // Redis ignores it
 		return nil
 	case c.args == 0:
 		c.args = n

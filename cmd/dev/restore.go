@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// handedBack is how long ago what was pending is said to have been delivered:
-// whoever looks may take it over at once, and nobody is taken to have died with it.
+// handedBack is how long ago restored pending entries count as delivered: consumers may claim them
+// at once, and no crash is counted for them.
 const handedBack = 25 * time.Hour
 
 // restore fills an empty Redis.
@@ -23,7 +23,7 @@ func (r *Redis) restore(ctx context.Context, f file) error {
 	}
 	hash, err := sum(f.Keys)
 	if f.Clock != nil || f.Format == 0 {
-		hash = [32]byte{} // the first saving is to write the clock, or the file at all
+		hash = [32]byte{} // the first save must write the clock, or create the file
 	}
 	r.saved = hash
 	return err
@@ -61,8 +61,8 @@ func (r *Redis) restoreKey(ctx context.Context, k key) error {
 	return err
 }
 
-// restoreStream sets a stream up with its groups, each at the entry that it read
-// last, and with what it owes.
+// restoreStream restores a stream with its groups, each with its last delivered entry and its
+// pending entries.
 func (r *Redis) restoreStream(ctx context.Context, pipe redis.Pipeliner, k key) {
 	name := string(k.Name)
 	add := func(id string, fields []any) {
@@ -73,7 +73,7 @@ func (r *Redis) restoreStream(ctx context.Context, pipe redis.Pipeliner, k key) 
 		add(e.ID, anys(e.Fields))
 		last = e.ID
 	}
-	if k.Last != "" && after(k.Last, last) { // what it gave to an entry that is gone
+	if k.Last != "" && after(k.Last, last) { // the last id belongs to a removed entry
 		add(k.Last, []any{"gone", ""})
 		pipe.XDel(ctx, name, k.Last)
 	}

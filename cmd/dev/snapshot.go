@@ -13,9 +13,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// snapshotScript reads all keys at one moment. Of each it returns the name, the
-// type and what it holds; of a stream its entries, its last id and its groups. KEYS[1],
-// which processes run, is left out: none does when the data is read again. It is for the Redis of 'flunq dev', which is in this process: nobody else has to wait.
+// snapshotScript reads all keys at one moment. It returns the name, the type and the value of each;
+// of a stream its entries, its last id and its groups. KEYS[1], the registry of processes, is left
+// out: no process runs when the data is read again. The script may block Redis: it runs only on
+// that of flunq dev, inside this process.
 //
 //nolint:gochecknoglobals // a script is constant
 var snapshotScript = redis.NewScript(`
@@ -55,8 +56,8 @@ end end
 return out
 `)
 
-// Save writes the data file if there is one and anything has changed. While there
-// is much to write it does so more seldom, since Redis stands still for it.
+// Save writes the data file if there is one and anything has changed. A large data set is saved
+// less often, since Redis blocks meanwhile.
 func (r *Redis) Save(ctx context.Context) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
@@ -66,7 +67,7 @@ func (r *Redis) Save(ctx context.Context) error {
 	return r.save(ctx)
 }
 
-// SaveAll writes the data file if there is one, with the time too.
+// SaveAll writes the data file if there is one, including the time.
 func (r *Redis) SaveAll(ctx context.Context) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
@@ -74,7 +75,7 @@ func (r *Redis) SaveAll(ctx context.Context) error {
 	return r.save(ctx)
 }
 
-// seldom is how many times as long as it takes to save there is between two times.
+// seldom is the minimum interval of saves, as a multiple of the duration of a save.
 const seldom = 20
 
 func (r *Redis) save(ctx context.Context) error {
@@ -115,11 +116,10 @@ func (r *Redis) write(f file, hash [32]byte) error {
 	return nil
 }
 
-// ErrChanged is wrapped when somebody else has written the data file meanwhile:
-// another flunq dev, for instance.
+// ErrChanged is wrapped when another process has changed the data file, such as another flunq dev.
 var ErrChanged = errors.New("somebody else has changed the data file: it is left alone, and nothing is saved")
 
-// snapshot is all that Redis holds, in an order that follows from it.
+// snapshot returns all keys in a deterministic order.
 func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
 	reply, err := snapshotScript.Run(ctx, r.rdb.WithTimeout(snapshotTime), []string{store.ProcessesKey}).Slice()
 	if err != nil {
@@ -137,10 +137,10 @@ func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
 	return keys, nil
 }
 
-// snapshotTime is how long a snapshot may take.
+// snapshotTime bounds the duration of a snapshot.
 const snapshotTime = time.Minute
 
-// keyOf reads a key as the script returns it.
+// keyOf converts a key as the script returns it.
 func keyOf(item []any) (key, error) {
 	if len(item) < 3 {
 		return key{}, fmt.Errorf("read all keys: the script says %v", item)
@@ -207,7 +207,7 @@ func words(v any) []text {
 	return out
 }
 
-// sortedPairs orders pairs by their first part.
+// sortedPairs sorts pairs by their first element.
 func sortedPairs(flat []text) []text {
 	pairs := slices.Collect(slices.Chunk(flat, 2))
 	slices.SortFunc(pairs, func(a, b []text) int { return strings.Compare(string(a[0]), string(b[0])) })

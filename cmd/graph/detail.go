@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Detail says in a few words what a task does, from what the document says.
+// Detail describes what a task does in a few words, from its document.
 func Detail(t *dsl.Task) string {
 	parts := []string{string(t.Kind)}
 	add := func(part string) {
@@ -74,10 +74,10 @@ func callDetail(c *dsl.CallTask) string {
 	}
 }
 
-// userOf is the user and the password in a URL.
+// userOf matches the user and the password in a URL.
 var userOf = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/?#@]*@`)
 
-// address is the text of a URL without its user.
+// address returns the text of a URL without its user.
 func address(uri *expr.Value) string { return userOf.ReplaceAllString(text(uri), "$1***@") }
 
 func consumption(c dsl.Consumption) string {
@@ -191,7 +191,7 @@ func retryDetail(r *dsl.RetryPolicy) string {
 	return detail
 }
 
-// text is a value as the document spells it; nothing for what was not written.
+// text returns a value as the document spells it; "" if it is absent.
 func text(v *expr.Value) string {
 	if v == nil {
 		return ""
@@ -209,7 +209,7 @@ func text(v *expr.Value) string {
 	return string(expr.Encode(data))
 }
 
-// field is a member of an object value, or nil.
+// field returns a member of an object value, or nil.
 func field(v *expr.Value, key string) *expr.Value {
 	for _, f := range v.Fields() {
 		if f.Key == key {
@@ -224,7 +224,7 @@ func field(v *expr.Value, key string) *expr.Value {
 	return nil
 }
 
-// duration spells out an inline duration ({minutes: 5}) in the short form (PT5M).
+// duration writes an inline duration ({minutes: 5}) in the short form (PT5M).
 func duration(v *expr.Value) string {
 	data, _ := v.Constant()
 	object, ok := data.(map[string]any)

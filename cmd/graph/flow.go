@@ -2,24 +2,24 @@ package graph
 
 import "flunq.io/flunq/engine/dsl"
 
-// builder follows the flow through the tasks. What leaves a task is a loose
-// end until it is known where it leads.
+// builder follows the flow through the tasks. An edge that leaves a task is loose until its target
+// is known.
 type builder struct{ graph *Graph }
 
-// loose is an edge that lacks its target.
+// loose is an edge without its target.
 type loose struct{ from, label, kind string }
 
-// way is a loose end and the directive that says where it leads.
+// way is a loose edge with the directive that names its target.
 type way struct {
 	loose
 
 	then string
 }
 
-// scope is what surrounds a list of tasks.
+// scope is the surroundings of a list of tasks.
 type scope struct {
-	group   string // the group they are drawn in
-	handler string // the node that an error leads to
+	group   string // the group that contains them
+	handler string // the node that errors lead to
 }
 
 func (b *builder) node(n Node) { b.graph.Nodes = append(b.graph.Nodes, n) }
@@ -34,7 +34,7 @@ func (b *builder) connect(ends []loose, to string) {
 	}
 }
 
-// list draws tasks that follow each other, and returns what leaves the list.
+// list adds consecutive tasks, and returns the edges that leave the list.
 func (b *builder) list(tasks dsl.TaskList, s scope) []loose {
 	var open, left []loose
 	for i, t := range tasks {
@@ -67,7 +67,7 @@ func (w way) jump() loose {
 	return w.loose
 }
 
-// entry is the node at which the flow enters a task.
+// entry returns the node at which the flow enters a task.
 func entry(t *dsl.Task) string {
 	if t.If != nil {
 		return t.Ref + "#if"
@@ -75,7 +75,7 @@ func entry(t *dsl.Task) string {
 	return own(t)
 }
 
-// own is the first node of a task once its condition held.
+// own returns the first node of a task after its condition.
 func own(t *dsl.Task) string {
 	if t.Kind == dsl.Do && len(t.Do) > 0 {
 		return entry(t.Do[0])
@@ -83,7 +83,7 @@ func own(t *dsl.Task) string {
 	return t.Ref
 }
 
-// task draws one task, and returns the ways out of it.
+// task adds one task, and returns the edges that leave it.
 func (b *builder) task(t *dsl.Task, s scope) []way {
 	if t.If == nil {
 		return b.body(t, s)
@@ -91,7 +91,7 @@ func (b *builder) task(t *dsl.Task, s scope) []way {
 	condition := t.Ref + "#if"
 	b.node(Node{ID: condition, Kind: kindIf, Detail: t.If.Source(), Group: s.group, Line: t.Pos.Line})
 	b.connect([]loose{{condition, "yes", caseOf}}, own(t))
-	// A skipped task's then does not apply: the flow goes on with the next one.
+	// The "then" of a skipped task does not apply: the flow continues with the next task.
 	return append(b.body(t, s), way{loose{condition, "no", caseOf}, dsl.Continue})
 }
 
@@ -121,7 +121,7 @@ func (b *builder) body(t *dsl.Task, s scope) []way {
 	return []way{{loose{t.Ref, "", next}, t.Then}}
 }
 
-// step draws the node of the task itself.
+// step adds the node of the task itself.
 func (b *builder) step(t *dsl.Task, group string) {
 	b.node(Node{
 		ID: t.Ref, Kind: string(t.Kind), Name: t.Name, Detail: Detail(t),
@@ -138,7 +138,7 @@ func (b *builder) do(t *dsl.Task, s scope) []way {
 	return leave(b.list(t.Do, scope{t.Ref, s.handler}), t.Then)
 }
 
-// loop draws a task that runs others again and again.
+// loop adds a task that repeats others.
 func (b *builder) loop(t *dsl.Task, tasks dsl.TaskList, each string, s scope) []way {
 	b.group(t.Ref, t.Name, string(t.Kind), s.group)
 	b.step(t, t.Ref)
@@ -164,7 +164,7 @@ func (b *builder) fork(t *dsl.Task, s scope) []way {
 	return []way{{loose{join.ID, "", next}, t.Then}}
 }
 
-// try draws the tasks, the catch beside them, and what handles the error.
+// try adds the tasks, the catch beside them, and the error handler.
 func (b *builder) try(t *dsl.Task, s scope) []way {
 	b.group(t.Ref, t.Name, string(t.Kind), s.group)
 	b.step(t, t.Ref)
@@ -192,7 +192,7 @@ func (b *builder) try(t *dsl.Task, s scope) []way {
 	return append(out, leave(b.list(t.Try.Catch.Do, scope{handling, s.handler}), then)...)
 }
 
-// cases draws a switch. Where no case matches, the task's own then applies.
+// cases adds a switch. If no case matches, the task's own "then" applies.
 func (b *builder) cases(t *dsl.Task, s scope) []way {
 	b.step(t, s.group)
 	var out []way
@@ -209,7 +209,7 @@ func (b *builder) cases(t *dsl.Task, s scope) []way {
 	return out
 }
 
-// leave gives all ends of a container the directive of the container.
+// leave gives all edges that leave a container the directive of the container.
 func leave(ends []loose, then string) []way {
 	out := make([]way, len(ends))
 	for i, l := range ends {

@@ -1,10 +1,10 @@
-// Package graph draws a Definition: as a flowchart for Mermaid, as a tree for
-// the terminal, or as nodes and edges for programs.
+// Package graph draws a Definition: as a Mermaid flowchart, as a tree for the terminal, or as nodes
+// and edges in JSON.
 package graph
 
 import "flunq.io/flunq/engine/dsl"
 
-// Graph is the flow of a workflow: where it can go from where.
+// Graph is the flow of a workflow.
 type Graph struct {
 	Workflow Workflow `json:"workflow"`
 	Nodes    []Node   `json:"nodes"`
@@ -12,16 +12,16 @@ type Graph struct {
 	Groups   []Group  `json:"groups"`
 }
 
-// Workflow says what is drawn.
+// Workflow identifies the workflow.
 type Workflow struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Version   string `json:"version"`
 }
 
-// Node is a task, or a place where the flow begins, parts, meets or ends.
+// Node is a task, or a point where the flow begins, splits, joins or ends.
 type Node struct {
-	ID          string `json:"id"` // the task's reference, with #if, #join … for what is not the task itself
+	ID          string `json:"id"` // the task's reference, with a suffix such as #if or #join for other nodes
 	Kind        string `json:"kind"`
 	Name        string `json:"name,omitempty"`
 	Detail      string `json:"detail,omitempty"`
@@ -30,7 +30,7 @@ type Node struct {
 	Unsupported bool   `json:"unsupported,omitempty"`
 }
 
-// The kinds of nodes that are no tasks.
+// The kinds of nodes that are not tasks.
 const (
 	kindStart   = "start"
 	kindEnd     = "end"
@@ -40,14 +40,14 @@ const (
 	kindCatch   = "catch"
 )
 
-// The nodes between which every workflow runs; no reference looks like these.
+// The first and last node of every workflow; no reference looks like these.
 const (
 	startID   = "start"
 	endID     = "end"
 	faultedID = "faulted"
 )
 
-// Edge is a way from one node to another.
+// Edge leads from one node to another.
 type Edge struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
@@ -64,7 +64,7 @@ const (
 	retried = "retry"
 )
 
-// Group is a task that holds other tasks, or the handler of a try.
+// Group is a task that contains other tasks, or the handler of a try.
 type Group struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`
@@ -72,7 +72,7 @@ type Group struct {
 	Parent string `json:"parent,omitempty"`
 }
 
-// Of gives the flow of a definition.
+// Of returns the flow of a definition.
 func Of(def *dsl.Definition) *Graph {
 	b := &builder{graph: &Graph{
 		Workflow: Workflow{Namespace: def.Document.Namespace, Name: def.Document.Name, Version: def.Document.Version},

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// labelLimit is how many characters of a detail a picture shows.
+// labelLimit is the maximum length of a detail in a picture.
 const labelLimit = 72
 
 // Mermaid writes the graph as a flowchart.
@@ -16,8 +16,8 @@ func (g *Graph) Mermaid(w io.Writer) error {
 	m := &mermaid{graph: g, ids: map[string]string{}}
 	m.line(0, "flowchart TD")
 	for i, n := range g.Nodes {
-		// Mermaid's own words (end, subgraph …) cannot be ids, names of tasks can
-		// be anything: number them.
+		// Task names can be Mermaid's keywords (end, subgraph …), which cannot be ids: number the
+		// nodes.
 		m.ids[n.ID] = fmt.Sprintf("n%d", i)
 	}
 	m.members("", 1)
@@ -45,7 +45,7 @@ func (m *mermaid) line(depth int, format string, args ...any) {
 	m.out.WriteByte('\n')
 }
 
-// members writes the nodes and groups that are drawn in a group.
+// members writes the nodes and groups inside a group.
 func (m *mermaid) members(group string, depth int) {
 	for _, n := range m.graph.Nodes {
 		if n.Group == group {
@@ -65,7 +65,7 @@ func (m *mermaid) members(group string, depth int) {
 func (m *mermaid) node(n Node, depth int) {
 	label := escape(n.Detail)
 	framed := slices.ContainsFunc(m.graph.Groups, func(g Group) bool { return g.ID == n.ID })
-	if n.Name != "" && !framed { // the frame around it says the name already
+	if n.Name != "" && !framed { // the frame has the name already
 		label = escape(n.Name)
 		if n.Detail != "" {
 			label += "<br/>" + escape(n.Detail)
@@ -106,8 +106,8 @@ func (m *mermaid) edge(e Edge) {
 	m.line(1, "%s %s %s", m.ids[e.From], arrow, m.ids[e.To])
 }
 
-// escape makes a quoted label of any text: what Mermaid, its Markdown or the
-// HTML behind it would read as theirs becomes an entity.
+// escape turns any text into a quoted label: what Mermaid, its Markdown or the HTML behind it would
+// interpret becomes an entity.
 func escape(label string) string {
 	runes := []rune(clip(Printable(label), labelLimit))
 	var b strings.Builder

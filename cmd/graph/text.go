@@ -11,18 +11,18 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// Look says how a drawing for the terminal looks.
+// Look configures a drawing for the terminal.
 type Look struct {
-	ASCII bool // only characters that every terminal has
+	ASCII bool // only ASCII characters
 	Color bool
-	Width int // columns; 0 is as wide as it takes
+	Width int // columns; 0: unlimited
 }
 
-// nameLimit is the widest name that pushes the column of details.
+// nameLimit is the widest name that can move the column of details.
 const nameLimit = 28
 
-// Text writes the workflow as a tree: a line a task, in the order in which
-// they run, with jumps as arrows.
+// Text writes the workflow as a tree: one line per task in the order of execution, with jumps as
+// arrows.
 func Text(w io.Writer, def *dsl.Definition, look Look) error {
 	t := &tree{look: look}
 	head := def.Document.Namespace + "/" + def.Document.Name + " " + def.Document.Version
@@ -161,7 +161,7 @@ func (t *tree) row(prefix, pad, name, detail string) {
 	fmt.Fprintf(&t.out, "%s%s%s%s\n", prefix, name, pad, detail)
 }
 
-// fit cuts text to so many columns, but to no fewer than can be read.
+// fit cuts text to a number of columns, but not below a readable minimum.
 func (t *tree) fit(text string, columns int) string {
 	columns = max(columns, 16)
 	return measure().Truncate(text, columns, t.glyph("…", "..."))
@@ -174,7 +174,7 @@ func (t *tree) glyph(fine, ascii string) string {
 	return fine
 }
 
-// legible is text that the terminal can show and that cannot steer it.
+// legible returns text that the terminal can show and that contains no control characters.
 func (t *tree) legible(text string) string {
 	text = Printable(text)
 	if !t.look.ASCII {
@@ -194,11 +194,11 @@ func (t *tree) legible(text string) string {
 
 func width(text string) int { return measure().StringWidth(text) }
 
-// measure counts columns the same in every locale.
+// measure returns a column counter that is the same in every locale.
 func measure() *runewidth.Condition { return &runewidth.Condition{StrictEmojiNeutral: true} }
 
-// Printable makes one line of text: white space becomes a blank, and what is no
-// visible character its number.
+// Printable makes one line of text: white space becomes a blank, and an invisible character becomes
+// its number.
 func Printable(text string) string {
 	var b strings.Builder
 	for _, r := range strings.Join(strings.Fields(text), " ") {

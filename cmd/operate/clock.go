@@ -15,20 +15,20 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// Errors about clocks that callers tell apart.
+// Errors about clocks that callers distinguish.
 var (
 	ErrClock  = errors.New("the clock cannot be moved")
 	ErrSilent = errors.New("the clock does not answer")
 )
 
-// clockError is an error of one of these kinds, in its own words.
+// clockError is an error of one of these kinds with its own message.
 type clockError struct{ kind, err error }
 
 func (e *clockError) Error() string   { return e.err.Error() }
 func (e *clockError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// AskClock sends a command to the clock of a flunq dev and reads its answer. An error
-// is ErrClock if it says no, ErrSilent if it says nothing.
+// AskClock sends a command to the clock of a flunq dev and decodes its answer. The error wraps
+// ErrClock if the clock refuses, ErrSilent if it does not answer.
 func AskClock(ctx context.Context, rdb *redis.Client, into any, args ...any) error {
 	text, err := rdb.Do(ctx, append([]any{dev.Command}, args...)...).Text()
 	var refused redis.Error
@@ -46,11 +46,11 @@ func AskClock(ctx context.Context, rdb *redis.Client, into any, args ...any) err
 	return nil
 }
 
-// giveUp is how long a clock may stand with the same things under way.
+// giveUp is how long the clock may be blocked by the same work.
 const giveUp = 10 * time.Second
 
-// MoveClock moves the clock in slices, so that it can be interrupted, until the end
-// is reached or nothing changes any more.
+// MoveClock moves the clock in slices, so that it can be interrupted, until it reaches the target
+// or nothing changes any more.
 func MoveClock(ctx context.Context, rdb *redis.Client, from, target time.Time) (dev.Move, error) {
 	all := dev.Move{From: from, Now: from, Target: target}
 	for changed := time.Now(); ; {
@@ -74,7 +74,7 @@ func MoveClock(ctx context.Context, rdb *redis.Client, from, target time.Time) (
 	}
 }
 
-// Span reads a duration as documents have it, or as people write days and weeks: 3d, 2d12h.
+// Span parses a duration as documents write it, or in days and weeks: 3d, 2d12h.
 func Span(text string) (dsl.Duration, error) {
 	d, err := dsl.ParseDuration(text)
 	if err == nil {

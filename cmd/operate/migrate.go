@@ -19,18 +19,18 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Migrator moves running executions to another registered document of their workflow,
-// where the history that they have so far follows from that document too.
+// Migrator moves running executions to another registered document of their workflow, provided that
+// their history follows from that document too.
 type Migrator struct {
 	Store       *store.Store
 	Definitions *definitions.Cache
-	By          string // the operator, for the history
-	Reason      string // likewise
-	From        string // only those of this version; "": of any
-	Dry         bool   // only find out
+	By          string // the operator, recorded in the history
+	Reason      string // recorded in the history
+	From        string // only executions of this version; "": any
+	Dry         bool   // change nothing
 }
 
-// Migration is what became of an execution.
+// Migration is the result for an execution.
 type Migration struct {
 	ID          string   `json:"id"`
 	Workflow    string   `json:"workflow"`
@@ -38,7 +38,7 @@ type Migration struct {
 	ToVersion   string   `json:"to"`
 	Result      string   `json:"result"`           // one of those below
 	Reason      string   `json:"reason,omitempty"` // why it cannot be migrated
-	Event       int64    `json:"event,omitempty"`  // of its history that does not fit
+	Event       int64    `json:"event,omitempty"`  // the event of the history that does not fit
 	Task        string   `json:"task,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
 
@@ -54,11 +54,11 @@ const (
 	Skipped   = "skipped" // it runs another version than From
 )
 
-// attempts is how often a migration is tried while the execution goes on meanwhile.
+// attempts is how often a migration is retried because the execution moves on meanwhile.
 const attempts = 50
 
-// Migrate moves an execution to a version of its workflow. An error is one of Redis, or
-// says that the version or the execution is not known; all else is in the Migration.
+// Migrate moves an execution to a version of its workflow. An error comes from Redis, or means that
+// the version or the execution is unknown; any other result is in the Migration.
 func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version string) (out Migration, err error) {
 	out = Migration{ID: x.ID, Workflow: x.Workflow, ToVersion: version, Result: CannotBe}
 	env, hash, err := m.Definitions.Version(ctx, x.Tenant, x.Workflow, version)
@@ -66,9 +66,8 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 		return out, err
 	}
 	out.ToVersion = env.Definition().Document.Version
-	// The history may grow meanwhile: what was read stays.
-	// What was read once is kept, so that little happens between the last look at the
-	// execution and the commit.
+	// The history may grow meanwhile. States that were computed once are reused, so that little
+	// time passes between the last read of the execution and the commit.
 	from, to := side{}, side{env: env, hash: hash, state: decide.New()}
 	for range attempts {
 		now, err := m.Store.Now(ctx)
@@ -103,12 +102,12 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 	return out, nil
 }
 
-// side is an execution by one of its documents.
+// side is an execution as one of its two documents sees it.
 type side struct {
 	env   *decide.Env
 	hash  string
 	state *decide.State
-	read  int64 // entries of the history that the state has
+	read  int64 // entries of the history that are in the state
 }
 
 func (s *side) replay(events []event.Event) error {
@@ -116,8 +115,8 @@ func (s *side) replay(events []event.Event) error {
 	return s.state.Replay(s.env, events)
 }
 
-// before finds the execution by the document that it runs, unless it has been found before.
-// It reports false if the execution cannot be migrated, or need not be.
+// before computes the state by the current document, unless that was done before. It reports false
+// if the execution cannot be migrated, or need not be.
 func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, from *side, out *Migration) (ready bool, err error) {
 	switch {
 	case m.From != "" && (x.Status == string(decide.Pending) || inspect.Ended(x.Status)):
@@ -152,8 +151,8 @@ func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, f
 	return err == nil, err
 }
 
-// move writes the migration, if the execution has not gone on meanwhile: then it reports
-// false. With Dry it only finds out whether it could.
+// move writes the migration, and reports false if the execution has moved on meanwhile. With Dry it
+// changes nothing.
 func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, from, to side, out *Migration) (done bool, err error) {
 	e := event.Event{
 		ID: x.ID + "/migrate/" + strings.ToLower(rand.Text()), Source: store.OperatorSource, Type: event.ExecutionMigrated, Time: now,
@@ -191,8 +190,7 @@ func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, f
 	return true, nil
 }
 
-// misfit takes up why a history does not follow from the new document. An error that is
-// not about that stays one.
+// misfit records why a history does not follow from the new document. Any other error is returned.
 func (out *Migration) misfit(err error, to side) error {
 	if store.Temporary(err) || errors.Is(err, store.ErrNotFound) {
 		return err
@@ -224,8 +222,7 @@ func (out *Migration) misfit(err error, to side) error {
 	return nil
 }
 
-// changes are the data that an execution has otherwise by its new document, though its
-// history is the same.
+// changes lists the data that differ under the new document although the history is the same.
 func changes(before, after *decide.State) (notes []string) {
 	note := func(what string, was, is any) {
 		if a, b := string(expr.Encode(was)), string(expr.Encode(is)); a != b {
@@ -245,7 +242,7 @@ func changes(before, after *decide.State) (notes []string) {
 	return notes
 }
 
-// short is a text as notes show it.
+// short shortens a text for a note.
 func short(text string) string {
 	const most = 120
 	if len(text) <= most {

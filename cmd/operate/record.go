@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// MostChildren is how many of the executions that one has run are looked at.
+// MostChildren is the maximum number of child executions that are read.
 const MostChildren = 1000
 
 // Recorder writes recordings of executions.
@@ -24,7 +24,7 @@ type Recorder struct {
 	Out     io.Writer
 }
 
-// Begin begins the recording of an execution, of which it needs the first event.
+// Begin begins the recording of an execution; it needs the first event of its history.
 func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Event) (*sim.Export, error) {
 	if len(first) == 0 {
 		return nil, fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
@@ -55,7 +55,7 @@ func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Ev
 	}), nil
 }
 
-// further are the documents of the executions that one has run so far.
+// further returns the documents of an execution's children so far.
 func further(ctx context.Context, st *store.Store, x store.Execution, seen map[string]bool) ([]*dsl.Definition, error) {
 	children, err := Children(ctx, st, x, MostChildren)
 	if err != nil {
@@ -82,29 +82,29 @@ func further(ctx context.Context, st *store.Store, x store.Execution, seen map[s
 	return out, nil
 }
 
-// definition is what an execution runs; nil if that is not known, or cannot be read.
+// definition returns the definition that an execution runs; nil if it is unknown or unreadable.
 func definition(ctx context.Context, st *store.Store, x store.Execution) (*dsl.Definition, error) {
 	if x.Definition == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // it is unknown
 	}
 	text, err := st.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // it is unknown
 	}
 	if err != nil {
 		return nil, err
 	}
 	def, _, err := dsl.Parse(x.Workflow, []byte(text))
 	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // it is another flunq's
+		return nil, nil //nolint:nilnil,nilerr // written by another version of flunq
 	}
 	return def, nil
 }
 
-// Problem is the error that an execution has ended with, nil if none.
+// Problem returns the error that ended an execution, nil if there is none.
 func Problem(x store.Execution) (*event.Problem, error) {
 	if len(x.Error) == 0 {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no error
 	}
 	p := new(event.Problem)
 	if err := json.Unmarshal(x.Error, p); err != nil {

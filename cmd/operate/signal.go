@@ -13,14 +13,14 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Signal is what an execution can be told.
+// Signal is a command to an execution.
 type Signal struct {
 	Verb   string
 	Type   event.Type
-	States []string // in which it can be told so
+	States []string // statuses in which it is allowed
 }
 
-// Statuses are all that an execution can have, in the order of a life.
+// Statuses returns all statuses of an execution, in the order of its lifetime.
 func Statuses() []string {
 	return []string{
 		string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended),
@@ -28,7 +28,7 @@ func Statuses() []string {
 	}
 }
 
-// Signals are those there are, by their verbs.
+// Signals returns all signals by their verbs.
 func Signals() map[string]Signal {
 	return map[string]Signal{
 		"cancel":  {"cancel", event.ExecutionCancelled, Statuses()[:4]},
@@ -38,7 +38,7 @@ func Signals() map[string]Signal {
 	}
 }
 
-// Refuse says why an execution cannot be told; nil if it can.
+// Refuse returns why an execution cannot take the signal; nil if it can.
 func (s Signal) Refuse(x store.Execution) error {
 	already := map[string]decide.Status{"cancel": decide.Cancelled, "suspend": decide.Suspended}
 	switch {
@@ -51,7 +51,7 @@ func (s Signal) Refuse(x store.Execution) error {
 	}
 }
 
-// Event is what tells an execution, and by whom it is asked for.
+// Event returns the event that carries the signal, with the operator.
 func (s Signal) Event(x store.Execution, reason, by string, now time.Time) event.Event {
 	return event.Event{
 		ID: x.ID + "/" + s.Verb + "/" + strings.ToLower(rand.Text()), Source: decide.Prefix + "cli", Type: s.Type, Time: now,

@@ -12,11 +12,11 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Children are looked for so many at once.
+// childrenAtOnce is how many children are looked up at once.
 const childrenAtOnce = 50
 
-// Children are the executions that one has run, in their order: they are numbered.
-// There may be more than most of them, but not many.
+// Children returns the child executions in their order; their ids are numbered. It may return
+// slightly more than most.
 func Children(ctx context.Context, st *store.Store, x store.Execution, most int) ([]store.Execution, error) {
 	var out []store.Execution
 	for len(out) < most {
@@ -44,14 +44,14 @@ type OpenTask struct {
 	Iteration, Attempt string
 }
 
-// Trail is what a history leaves open.
+// Trail tracks what a history leaves open.
 type Trail struct {
 	decide.Leftovers
 
 	Tasks []OpenTask
 }
 
-// Take follows more of the history.
+// Take processes further events of the history.
 func (t *Trail) Take(events []event.Event) error {
 	t.Add(events)
 	for _, e := range events {

@@ -1,5 +1,5 @@
-// Package operate is what commands and the screen do to an engine that runs
-// somewhere, through its Redis: what it means, and how it is done.
+// Package operate implements what commands and the terminal UI do to a running engine through its
+// Redis.
 package operate
 
 import (
@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Status is the status of an execution, "" if it is not known.
+// Status returns the status of an execution, "" if it is unknown.
 func Status(ctx context.Context, st *store.Store, tenant, id string) (string, error) {
 	if id == "" {
 		return "", nil
@@ -24,7 +24,7 @@ func Status(ctx context.Context, st *store.Store, tenant, id string) (string, er
 	return x.Status, err
 }
 
-// Consequence is what the firing of a timer does, whose execution has a status.
+// Consequence describes what firing a timer does, given the status of its execution.
 func Consequence(p store.Pending, status string) string {
 	switch {
 	case p.Err != nil:
@@ -46,8 +46,8 @@ func Consequence(p store.Pending, status string) string {
 	}
 }
 
-// Loss is what is lost with a timer, and whether an execution needs it, or somebody an
-// event.
+// Loss describes what is lost with a timer, and reports whether an execution needs it or an event
+// would be lost.
 func Loss(ctx context.Context, e *inspect.Examiner, p store.Pending, status string) (loss string, needed bool, err error) {
 	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !inspect.Ended(status) {
 		return limitLoss(ctx, e, p)
@@ -56,8 +56,8 @@ func Loss(ctx context.Context, e *inspect.Examiner, p store.Pending, status stri
 	return loss, needed, nil
 }
 
-// limitLoss is what is lost with a time limit: a task that waits for what others send may
-// have no other one.
+// limitLoss describes what is lost with a time limit: a task that waits for others may have no
+// other limit.
 func limitLoss(ctx context.Context, e *inspect.Examiner, p store.Pending) (loss string, needed bool, err error) {
 	stuck, known, err := e.Without(ctx, p.Tenant, p.Execution, p.Timer)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Can reports whether an action is one that a film can do: a recording of it.
+// Can reports whether playback supports an action: only writing a recording.
 func (f *Playback) Can(v tui.Verb) bool { return v == tui.Record && f.opts.Record != nil }
 
-// Plan says what an action will do. Nothing that has happened can be changed.
+// Plan describes what an action will do. The past cannot be changed.
 func (f *Playback) Plan(_ context.Context, a tui.Action) (tui.Plan, error) {
 	file, err := f.recordable(a)
 	if err != nil {
@@ -23,7 +23,7 @@ func (f *Playback) Plan(_ context.Context, a tui.Action) (tui.Plan, error) {
 	}}, nil
 }
 
-// Do writes a recording, the only action that there is.
+// Do writes a recording, the only supported action.
 func (f *Playback) Do(_ context.Context, a tui.Action) (string, error) {
 	file, err := f.recordable(a)
 	if err != nil {
@@ -35,7 +35,7 @@ func (f *Playback) Do(_ context.Context, a tui.Action) (string, error) {
 	return "wrote the recording to " + file, nil
 }
 
-// recordable is the file that an action is to write, if it is to and can.
+// recordable returns the file to write, or why none can be written.
 func (f *Playback) recordable(a tui.Action) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Detail is all that is known of a row that is no execution.
+// Detail returns a row in full, unless it is an execution.
 func (f *Playback) Detail(ctx context.Context, table tui.Table, id string) (tui.Detail, error) {
 	if table == tui.Executions {
 		x, err := f.Execution(ctx, id)
@@ -51,7 +51,7 @@ func (f *Playback) timer(id string) (d tui.Detail, err error) {
 	return d, nil
 }
 
-// fate is what becomes of a timer, which a film knows before.
+// fate tells what happens to a timer later, which a playback knows in advance.
 func (f *Playback) fate(s *span) string {
 	if s.until < 0 {
 		return "nothing on this film"

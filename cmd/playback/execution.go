@@ -16,10 +16,10 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// fewChildren is how many of the executions that one has run are listed.
+// fewChildren is the maximum number of child executions listed.
 const fewChildren = 200
 
-// find is an execution that has begun by now, and its version.
+// find returns an execution that has begun by now, and its version.
 func (f *Playback) find(id string) (r *track, version int, err error) {
 	if r = f.byID[id]; r != nil {
 		version = r.version(f.playhead.n)
@@ -30,7 +30,7 @@ func (f *Playback) find(id string) (r *track, version int, err error) {
 	return nil, 0, fmt.Errorf("execution %s: it has not begun at this moment", id)
 }
 
-// Execution is one execution, without its history.
+// Execution returns one execution, without its history.
 func (f *Playback) Execution(_ context.Context, id string) (tui.Execution, error) {
 	f.lock()
 	defer f.mu.Unlock()
@@ -58,7 +58,7 @@ func (f *Playback) Execution(_ context.Context, id string) (tui.Execution, error
 	return out, nil
 }
 
-// Standings are where executions stand.
+// Standings returns the position of executions.
 func (f *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, error) {
 	f.lock()
 	defer f.mu.Unlock()
@@ -78,10 +78,10 @@ func (f *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, e
 	return out, nil
 }
 
-// latestEvents is how many of its last events tell where an execution stands.
+// latestEvents is how many recent events determine the position of an execution.
 const latestEvents = 24
 
-// failure is the error that an execution has ended with by a version; "" if with none.
+// failure returns the error that ended an execution by a version; "" if there is none.
 func (f *Playback) failure(r *track, version int) string {
 	var ended event.Ended
 	if at := r.ended(version); at > 0 && f.read(&f.frames[r.frames[at-1]], &ended) && ended.Error != nil {
@@ -90,7 +90,7 @@ func (f *Playback) failure(r *track, version int) string {
 	return ""
 }
 
-// data adds what the execution began and has ended with, and its facts.
+// data adds the input, the output and the facts.
 func (f *Playback) data(r *track, version int, out *tui.Execution) {
 	out.Data = appendData(out.Data, "input", f.redacted(r.started.Input))
 	var ended event.Ended
@@ -116,7 +116,7 @@ func (f *Playback) data(r *track, version int, out *tui.Execution) {
 	)
 }
 
-// going adds what goes on in it.
+// going adds what is under way.
 func (f *Playback) going(r *track, version int, out *tui.Execution) {
 	for _, t := range f.stage.pending() {
 		if t.track == r {
@@ -144,7 +144,7 @@ func (f *Playback) going(r *track, version int, out *tui.Execution) {
 	out.Data = appendData(out.Data, "context", f.redacted(contextOf(s)))
 }
 
-// contextOf is $context; nil if there is none.
+// contextOf returns $context; nil if there is none.
 func contextOf(s *decide.State) []byte {
 	if s.Context.V == nil {
 		return nil
@@ -159,7 +159,7 @@ func appendData(all []tui.Data, name string, text json.RawMessage) []tui.Data {
 	return append(all, tui.Data{Name: name, Text: string(text)})
 }
 
-// facts are names with values; those that are empty are left out.
+// facts returns names with values, without empty values.
 func facts(all ...[2]string) [][2]string {
 	return slices.DeleteFunc(all, func(f [2]string) bool { return f[1] == "" })
 }
@@ -171,7 +171,7 @@ func instant(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// problemText is a problem for people, with the line of the task that it came from.
+// problemText formats a problem, with the line of the task that caused it.
 func problemText(p *event.Problem, doc *tui.Document) string {
 	if p == nil {
 		return ""
@@ -186,10 +186,10 @@ func problemText(p *event.Problem, doc *tui.Document) string {
 	return p.Error()
 }
 
-// historyPage is how many events of a history come at once.
+// historyPage is how many events of a history are returned at once.
 const historyPage = 500
 
-// History is what has happened to an execution after a version, at most a page of it.
+// History returns the events of an execution after a version, at most a page of them.
 func (f *Playback) History(_ context.Context, id string, after int64) ([]tui.Event, error) {
 	f.lock()
 	defer f.mu.Unlock()
@@ -206,7 +206,7 @@ func (f *Playback) History(_ context.Context, id string, after int64) ([]tui.Eve
 	return out, nil
 }
 
-// Data is the JSON that came with an event of a history.
+// Data returns the JSON data of an event of a history.
 func (f *Playback) Data(_ context.Context, id string, version int64) (string, error) {
 	f.lock()
 	defer f.mu.Unlock()

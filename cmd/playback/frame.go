@@ -10,19 +10,19 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// frame is an event of a history, and what it has changed.
+// frame is an event of a history and its effects.
 type frame struct {
 	event.Event
 
-	at      time.Time // its moment on the film: never before that of the frame before
+	at      time.Time // when it is played: never before the previous frame
 	track   *track
 	version int
-	opened  *span   // nil: none
-	closed  []*span // that it has ended
+	opened  *span   // nil if it opens none
+	closed  []*span // the spans that it ends
 	tally   tally   // of all frames up to it
 }
 
-// tally counts what there is behind a frame.
+// tally is the counts after a frame.
 type tally struct {
 	executions [4]int32 // by kind, see the kinds of states
 	timers     int32
@@ -30,7 +30,7 @@ type tally struct {
 	fired      int32
 }
 
-// The kinds of states that executions are counted by.
+// The kinds of states by which executions are counted.
 const (
 	openKind = iota
 	completedKind
@@ -51,13 +51,12 @@ func kindOf(s tui.State) int {
 	}
 }
 
-// span is something that is there for a while: a timer that is set, or a task that
-// is under way.
+// span is a timer that is set, or a task that is under way, for a while.
 type span struct {
 	id    string // of the event that began it
 	track *track
 	from  int // the frame that began it …
-	until int // … and the one that ended it; -1: none has yet
+	until int // … and the one that ended it; -1: none so far
 	timer *event.Timer
 	run   string // of a task, as text
 	name  string
@@ -65,7 +64,7 @@ type span struct {
 	fired bool
 }
 
-// add puts an event behind all that have happened.
+// add appends an event.
 func (f *Playback) add(e event.Event) {
 	fr := frame{Event: e, at: e.Time}
 	if n := len(f.frames); n > 0 {
@@ -83,7 +82,7 @@ func (f *Playback) add(e event.Event) {
 	f.open(&fr, at)
 	f.close(&fr, at)
 	f.note(fr, at)
-	// What happens before the moment that is shown has happened by then.
+	// An event before the shown moment has already been played.
 	late := f.playhead.n == at && fr.at.Before(f.playhead.at)
 	f.frames = append(f.frames, fr)
 	if late {
@@ -91,7 +90,7 @@ func (f *Playback) add(e event.Event) {
 	}
 }
 
-// count takes a change of an execution's state into the tally.
+// count adds a change of an execution's state to the tally.
 func (*Playback) count(fr *frame, was tui.State) {
 	now := fr.track.states[len(fr.track.states)-1]
 	if was != "" {
@@ -107,7 +106,7 @@ func (*Playback) count(fr *frame, was tui.State) {
 	}
 }
 
-// open notes what begins.
+// open records what an event begins.
 func (f *Playback) open(fr *frame, at int) {
 	var s *span
 	switch fr.Type {
@@ -130,13 +129,13 @@ func (f *Playback) open(fr *frame, at int) {
 	s.id, s.track, s.from, s.until = fr.ID, fr.track, at, -1
 	fr.opened = s
 	f.spans[s.id] = s
-	if old := fr.track.open[s.key()]; old != nil { // it takes its place
+	if old := fr.track.open[s.key()]; old != nil { // it is replaced
 		fr.end(old, at)
 	}
 	fr.track.open[s.key()] = s
 }
 
-// key tells a span from all others that are there with it in an execution.
+// key identifies a span among those open in its execution.
 func (s *span) key() string {
 	if s.timer != nil {
 		return timerKey(*s.timer)
@@ -148,7 +147,7 @@ func timerKey(t event.Timer) string {
 	return strings.Join([]string{"timer", t.TaskID, string(t.Kind), t.Key, t.FireAt.UTC().String()}, "\x00")
 }
 
-// close ends what an event ends.
+// close records what an event ends.
 func (*Playback) close(fr *frame, at int) {
 	open := fr.track.open
 	end := func(key string) {
@@ -181,7 +180,7 @@ func (fr *frame) end(s *span, at int) {
 	}
 }
 
-// note keeps where to find what is looked for.
+// note indexes a frame for searches.
 func (f *Playback) note(fr frame, at int) {
 	switch fr.Type {
 	case event.TimerFired:
@@ -194,7 +193,7 @@ func (f *Playback) note(fr frame, at int) {
 	}
 }
 
-// composite reports whether other tasks run inside one of this kind.
+// composite reports whether tasks of a kind contain other tasks.
 func composite(kind string) bool {
 	switch dsl.Kind(kind) {
 	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Move moves the moment that is shown. Going to an event pauses.
+// Move moves the shown moment. Going to an event pauses.
 func (f *Playback) Move(_ context.Context, m tui.Move) (tui.Clock, error) {
 	now := f.lock()
 	defer f.mu.Unlock()
@@ -20,7 +20,7 @@ func (f *Playback) Move(_ context.Context, m tui.Move) (tui.Clock, error) {
 	return f.clock(now), nil
 }
 
-// lock is to be unlocked; the playhead is where it is by now.
+// lock locks the playback and moves the playhead to where it is by now. The caller unlocks.
 func (f *Playback) lock() (now time.Time) {
 	f.mu.Lock()
 	now = f.opts.Now()
@@ -60,7 +60,7 @@ func (f *Playback) move(m tui.Move, now time.Time) error {
 	return nil
 }
 
-// pace changes how fast it is played.
+// pace changes the playback speed.
 func (f *Playback) pace(speed float64) error {
 	const least, most = 1e-3, 1e7
 	if !(speed >= least && speed <= most) {
@@ -70,7 +70,7 @@ func (f *Playback) pace(speed float64) error {
 	return nil
 }
 
-// seekTo goes behind so many events, or to a moment.
+// seekTo goes to a number of events, or to a moment.
 func (f *Playback) seekTo(m tui.Move, now time.Time) {
 	n := min(m.Event, len(f.frames))
 	if n <= 0 {
@@ -80,7 +80,7 @@ func (f *Playback) seekTo(m tui.Move, now time.Time) {
 	f.put(f.frames[n-1].at, n)
 }
 
-// seek goes to a moment, behind all that has happened by then.
+// seek goes to a moment, after everything that has happened by then.
 func (f *Playback) seek(to, now time.Time) {
 	if edge := f.edge(now); to.After(edge) {
 		to = edge
@@ -99,7 +99,7 @@ func (f *Playback) put(at time.Time, n int) {
 	f.stage.set(f.frames, n)
 }
 
-// stop goes behind so many frames and stays there.
+// stop goes to a number of frames and pauses.
 func (f *Playback) stop(n int, none string) error {
 	if n < 0 || n > len(f.frames) {
 		return errors.New(none)
@@ -113,7 +113,7 @@ func (f *Playback) stop(n int, none string) error {
 	return nil
 }
 
-// nextTimer goes to where a timer has just fired.
+// nextTimer goes to just after the next firing of a timer.
 func (f *Playback) nextTimer() error {
 	i, _ := slices.BinarySearch(f.fired, f.playhead.n)
 	if i == len(f.fired) {
@@ -130,19 +130,19 @@ func (f *Playback) lastTimer() error {
 	return f.stop(f.fired[i-1]+1, "")
 }
 
-// At goes to a moment and stays there: behind so many events, or if that is 0 to a time.
+// At goes to a number of events, or if that is 0 to a time, and pauses.
 func (f *Playback) At(events int, to time.Time) {
 	now := f.lock()
 	defer f.mu.Unlock()
 	f.playhead.paused = true
 	if events > 0 {
-		_ = f.stop(min(events, len(f.frames)), "") // there are as many
+		_ = f.stop(min(events, len(f.frames)), "") // within range
 		return
 	}
 	f.seek(to, now)
 }
 
-// clock is how the time of the film stands.
+// clock returns the state of the clock.
 func (f *Playback) clock(now time.Time) tui.Clock {
 	return tui.Clock{
 		Moves: true, Seeks: true, Paused: f.playhead.paused, Speed: f.playhead.speed,
@@ -151,11 +151,11 @@ func (f *Playback) clock(now time.Time) tui.Clock {
 	}
 }
 
-// mostMarks is how many marks of timers a timeline has room for.
+// mostMarks is the maximum number of timer marks on a timeline.
 const mostMarks = 500
 
-// timerMarks are the moments at which timers fire. Of many, those are left out that
-// would stand in the same place.
+// timerMarks returns the moments at which timers fire, without those that would share a place on
+// the timeline.
 func (f *Playback) timerMarks() []time.Time {
 	if f.marked == len(f.fired) {
 		return f.marks

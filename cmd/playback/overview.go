@@ -9,14 +9,14 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// What an overview lists.
+// Sizes of the lists in an overview.
 const (
 	fewDue     = 12
 	fewRunning = 20
 	fewFailed  = 12
 )
 
-// Overview is how all of it stands.
+// Overview returns the overview at the shown moment.
 func (f *Playback) Overview(context.Context) (tui.Overview, error) {
 	now := f.lock()
 	defer f.mu.Unlock()
@@ -35,7 +35,7 @@ func (f *Playback) Overview(context.Context) (tui.Overview, error) {
 	return o, nil
 }
 
-// remarks are what there is to say about the film as a whole.
+// remarks returns notes about the playback as a whole.
 func (f *Playback) remarks() []string {
 	if !f.over {
 		return nil
@@ -53,8 +53,8 @@ func (f *Playback) counts() tui.Counts {
 	}
 }
 
-// running are the first tasks that do something, or listen, and how many there are: those
-// that wait are among the timers.
+// running returns the first tasks that work or listen, and their number. Tasks that wait are listed
+// by their timers.
 func (f *Playback) running() (rows []tui.Row, all int64) {
 	for _, t := range f.stage.underway() {
 		if composite(t.kind) || t.kind == string(dsl.Wait) {
@@ -67,7 +67,7 @@ func (f *Playback) running() (rows []tui.Row, all int64) {
 	return rows, all
 }
 
-// failures are the executions that have failed and the dead letters, the latest first.
+// failures returns failed executions and dead letters, latest first.
 func (f *Playback) failures() (rows []tui.Row) {
 	n := f.playhead.n
 	failed, _ := slices.BinarySearch(f.failed, n)

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// How many rows a page has if nobody says, and looks at where a filter leaves few over.
+// The default page size, and how many rows are searched when a filter leaves few.
 const (
 	usualRows = 100
 	mostLooks = 5000
@@ -39,13 +39,13 @@ func (f *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
 	}
 }
 
-// executions are the latest first.
+// executions returns executions, latest first.
 func (f *Playback) executions(q tui.Query) (tui.Page, error) {
 	n, _ := slices.BinarySearchFunc(f.reels, f.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
 	return backwards(q, n, func(at int) tui.Row { return f.executionRow(f.reels[at]) })
 }
 
-// timers are the next first.
+// timers returns timers, the next one first.
 func (f *Playback) timers(q tui.Query) (tui.Page, error) {
 	var page tui.Page
 	all := f.stage.pending()
@@ -60,7 +60,8 @@ func (f *Playback) timers(q tui.Query) (tui.Page, error) {
 		if !ok || err != nil || wrong != nil {
 			return page, fmt.Errorf("%q is not a place in the table", q.After)
 		}
-		// Where the timer itself is, rows before it end there and those behind it begin.
+		// If the timer itself is in the list, rows before it end there, and rows after it begin
+		// there.
 		itself := -1
 		if q.Back {
 			itself = 1
@@ -72,7 +73,7 @@ func (f *Playback) timers(q tui.Query) (tui.Page, error) {
 	return filled(q, from, len(all), func(i int) tui.Row { return f.timerRow(all[i]) }), nil
 }
 
-// backwards are rows that are numbered as they came, the last one first.
+// backwards returns numbered rows, the last one first.
 func backwards(q tui.Query, n int, row func(at int) tui.Row) (tui.Page, error) {
 	from := 0
 	switch {
@@ -95,7 +96,7 @@ func backwards(q tui.Query, n int, row func(at int) tui.Row) (tui.Page, error) {
 	}), nil
 }
 
-// filled is a page of those of many rows that are meant, from one on, or back from it.
+// filled returns a page of the rows that pass the filter, from one on, or back from it.
 func filled(q tui.Query, from, many int, row func(i int) tui.Row) (page tui.Page) {
 	step, end := 1, many
 	if q.Back {

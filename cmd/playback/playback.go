@@ -1,6 +1,5 @@
-// Package playback shows a run or a recording as a film: all that has happened with its
-// times, and a moment on it that can be moved back and forth. What tui.Source asks
-// for is answered as it stood at that moment.
+// Package playback plays a run or a recording: all events with their times, and a moment that can
+// be moved back and forth. It answers tui.Source as of that moment.
 package playback
 
 import (
@@ -14,54 +13,54 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Options say what is shown, and how.
+// Options select what is played, and how.
 type Options struct {
-	Definition *dsl.Definition   // of the execution that everything began with
-	With       []*dsl.Definition // that it may run
-	Decide     decide.Options    // of those who decided
+	Definition *dsl.Definition   // of the first execution
+	With       []*dsl.Definition // workflows that it may run
+	Decide     decide.Options    // the options with which decisions were made
 	Tenant     string
-	Start      time.Time // of the clock
-	Place      string    // what is shown, in a few words
-	Still      string    // why nothing can be changed in it
+	Start      time.Time // the start of the clock
+	Place      string    // describes the source, in a few words
+	Still      string    // why nothing can be changed
 
-	Pace   float64                  // virtual seconds for each real one at which it is being made; 0: it is made at once
-	Redact func(text []byte) []byte // puts something else in the place of secrets; nil: there are none
-	Record func(file string) error  // writes a recording to a file; nil: there is none to write
+	Pace   float64                  // virtual seconds per real second of a run in progress; 0: as fast as possible
+	Redact func(text []byte) []byte // redacts secrets; nil: there are none
+	Record func(file string) error  // writes a recording to a file; nil: not possible
 	Now    func() time.Time         // real time
 }
 
-// Playback is what has happened so far, and the moment that is shown of it. It may grow
-// while it is watched.
+// Playback is the events so far, and the moment that is shown. Events may be added while it is
+// watched.
 type Playback struct {
 	opts Options
 
 	mu     sync.Mutex
 	frames []frame
-	reels  []*track // executions, as they began
+	reels  []*track // executions in the order of their start
 	byID   map[string]*track
 	spans  map[string]*span // by the id of the event that began them
 	fired  []int            // frames in which a timer fired
-	failed []int            // frames in which something failed
-	dead   []int            // frames that tell of dead letters
+	failed []int            // frames in which an execution failed
+	dead   []int            // frames with dead letters
 	docs   map[*dsl.Definition]*document
-	marks  []time.Time // of timers, as the timeline has room for them
-	marked int         // fired frames that those are of
+	marks  []time.Time // of timers, thinned out for the timeline
+	marked int         // number of fired frames considered in marks
 
-	came     time.Time // when the last frame came, in real time
-	over     bool      // nothing more will come
+	came     time.Time // when the last frame was added, in real time
+	over     bool      // no more events will be added
 	notes    []string
 	differs  difference
 	playhead playhead
 	stage    stage
 }
 
-// document is a definition, as decisions and the screen need it.
+// document is a definition, prepared for decisions and for the screen.
 type document struct {
 	env   *decide.Env
 	shown *tui.Document
 }
 
-// New is a film with nothing on it yet, which begins to play at once.
+// New returns an empty playback, which plays from the start.
 func New(opts Options) *Playback {
 	if opts.Pace < 0 {
 		opts.Pace = 0
@@ -79,7 +78,7 @@ func New(opts Options) *Playback {
 	return f
 }
 
-// Append adds what has happened, in its order.
+// Append adds events in their order.
 func (f *Playback) Append(events []event.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +88,7 @@ func (f *Playback) Append(events []event.Event) {
 	}
 }
 
-// End says that nothing more will come, and what there is to say about that.
+// End marks the playback as complete, with notes about how it ended.
 func (f *Playback) End(notes ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,17 +96,17 @@ func (f *Playback) End(notes ...string) {
 	f.notes = append(f.notes, notes...)
 }
 
-// difference is why a film ends where it does.
+// difference is why a playback ends where it does.
 type difference struct{ execution, text string }
 
-// Differs says that what an execution has done last is not what it would do again.
+// Differs marks the last event of an execution as different from what a replay would do.
 func (f *Playback) Differs(execution, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.differs = difference{execution, text}
 }
 
-// document is a definition as it is needed, prepared once.
+// document returns a definition, prepared once.
 func (f *Playback) document(def *dsl.Definition) *document {
 	d := f.docs[def]
 	if d == nil {
@@ -117,8 +116,8 @@ func (f *Playback) document(def *dsl.Definition) *document {
 	return d
 }
 
-// edge is how far time has come: the end of what is known, or as far as the clock
-// must have gone meanwhile where it is still being made.
+// edge returns the time up to which events are known: the last event, or while the run is in
+// progress, the present time of its clock.
 func (f *Playback) edge(now time.Time) time.Time {
 	end := f.opts.Start
 	if n := len(f.frames); n > 0 {
@@ -129,12 +128,12 @@ func (f *Playback) edge(now time.Time) time.Time {
 	}
 	pace := f.opts.Pace
 	if pace == 0 {
-		pace = 1 // the calls that it waits for take the time that they take
+		pace = 1 // calls under way take real time
 	}
 	return end.Add(scaled(now.Sub(f.came), pace))
 }
 
-// until is the number of frames that there are at a moment.
+// until returns the number of frames up to a moment.
 func (f *Playback) until(at time.Time) int {
 	n, _ := slices.BinarySearchFunc(f.frames, at, func(fr frame, at time.Time) int {
 		if fr.at.After(at) {
@@ -145,7 +144,7 @@ func (f *Playback) until(at time.Time) int {
 	return n
 }
 
-// scaled is a duration so many times as long, as long as there are any at most.
+// scaled multiplies a duration, without overflow.
 func scaled(d time.Duration, times float64) time.Duration {
 	const most = float64(1<<63 - 1)
 	long := float64(d) * times

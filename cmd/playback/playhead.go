@@ -7,33 +7,32 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// playhead is the moment of a film that is shown.
+// playhead is the moment that is shown.
 type playhead struct {
 	at     time.Time
-	n      int // frames up to it: not all that are of this moment need to be among them
+	n      int // number of frames played: frames of the same moment may follow
 	paused bool
 	speed  float64
-	real   time.Time // when that was so
+	real   time.Time // real time of the last update
 
-	calm  time.Duration // real time for which it has gone on without an event
-	pause time.Duration // real time since the last one of several events of one moment
-	crowd int           // the frames up to the end of that moment …
-	step  time.Duration // … and the real time between them
+	calm  time.Duration // real time played since the last event
+	pause time.Duration // real time since the last of several simultaneous events
+	crowd int           // the last frame of that moment …
+	step  time.Duration // … and the real time between its frames
 
-	leapt   time.Duration // what was passed over lately, where nothing happens
+	leapt   time.Duration // idle time skipped recently …
 	leaptAt time.Time     // … and when, in real time
-	pulse   []beat        // how far it was lately
+	pulse   []beat        // recent positions
 }
 
-// beat is how far a playhead was at a real time.
+// beat is the position of a playhead at a real time.
 type beat struct {
 	real     time.Time
 	n, fires int
 }
 
-// How a film is played: where nothing happens for longer than patience, it goes on
-// for a while, and then shortly before the next event. Where much happens at one
-// moment, that is shown one after another.
+// Playback speed: after an idle stretch longer than patience, it skips to shortly before the next
+// event. Simultaneous events are shown one after another.
 const (
 	patience  = 3 * time.Second
 	lead      = time.Second
@@ -41,7 +40,7 @@ const (
 	crowdTime = 2 * time.Second
 )
 
-// play moves the playhead on to where it is by now.
+// play moves the playhead to where it is by now.
 func (f *Playback) play(now time.Time) {
 	p := &f.playhead
 	left := now.Sub(p.real)
@@ -55,7 +54,7 @@ func (f *Playback) play(now time.Time) {
 	p.beat(f, now)
 }
 
-// roll moves it on as far as the next event, and says how much time is left.
+// roll moves it up to the next event, and returns the remaining time.
 func (f *Playback) roll(left time.Duration, now time.Time) time.Duration {
 	p := &f.playhead
 	if p.n == len(f.frames) {
@@ -85,7 +84,7 @@ func (f *Playback) roll(left time.Duration, now time.Time) time.Duration {
 	return left - max(need, 1)
 }
 
-// wait goes on behind the last event there is, as far as time can have come.
+// wait moves it beyond the last event, up to the edge.
 func (f *Playback) wait(left time.Duration, now time.Time) time.Duration {
 	p := &f.playhead
 	edge := f.edge(now)
@@ -100,13 +99,13 @@ func (f *Playback) wait(left time.Duration, now time.Time) time.Duration {
 	return 0
 }
 
-// pass lets real time pass without an event.
+// pass counts real time without an event.
 func (p *playhead) pass(d time.Duration) {
 	p.at = p.at.Add(scaled(d, p.speed))
 	p.calm += d
 }
 
-// next shows the next of several events that are of one moment.
+// next shows the next of several simultaneous events.
 func (f *Playback) next(left time.Duration) time.Duration {
 	p := &f.playhead
 	wait := f.crowded() - p.pause
@@ -119,11 +118,11 @@ func (f *Playback) next(left time.Duration) time.Duration {
 	return left - max(wait, 0)
 }
 
-// crowded is the time between two events of the moment that is shown.
+// crowded returns the pause between the events of the shown moment.
 func (f *Playback) crowded() time.Duration {
 	p := &f.playhead
 	if f.opts.Pace > 0 {
-		return 0 // it keeps up with those who make it
+		return 0 // keep up with the run in progress
 	}
 	if end := f.until(p.at); end != p.crowd {
 		many := end - p.n + 1
@@ -132,7 +131,7 @@ func (f *Playback) crowded() time.Duration {
 	return p.step
 }
 
-// beat notes how far it is, for as long as a rate is taken over.
+// beat records the position, for as long as rates look back.
 func (p *playhead) beat(f *Playback, now time.Time) {
 	const over = 2 * time.Second
 	p.pulse = slices.DeleteFunc(p.pulse, func(b beat) bool { return now.Sub(b.real) > over || b.n > p.n })
@@ -141,7 +140,7 @@ func (p *playhead) beat(f *Playback, now time.Time) {
 	}
 }
 
-// rates are the events and the fires in each second of real time, lately.
+// rates returns the events and firings per second of real time.
 func (f *Playback) rates(now time.Time) (events, fires float64) {
 	p := &f.playhead
 	if p.paused || len(p.pulse) == 0 {
@@ -152,7 +151,7 @@ func (f *Playback) rates(now time.Time) (events, fires float64) {
 	return float64(p.n-first.n) / seconds, float64(int(f.tally(p.n).fired)-first.fires) / seconds
 }
 
-// tally counts what there is behind so many frames.
+// tally returns the counts after n frames.
 func (f *Playback) tally(n int) tally {
 	if n == 0 {
 		return tally{}
@@ -160,7 +159,7 @@ func (f *Playback) tally(n int) tally {
 	return f.frames[n-1].tally
 }
 
-// leap says what was passed over, as long as that is news.
+// leap describes an idle stretch that was skipped, for a short time.
 func (p *playhead) leap(now time.Time) []string {
 	const news = 4 * time.Second
 	if p.leapt <= 0 || now.Sub(p.leaptAt) > news {

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// redacted is text without secrets.
+// redacted returns text without secrets.
 func (f *Playback) redacted(text []byte) []byte {
 	if f.opts.Redact == nil || len(text) == 0 {
 		return text
@@ -19,18 +19,18 @@ func (f *Playback) redacted(text []byte) []byte {
 	return f.opts.Redact(text)
 }
 
-// shown is an event without secrets.
+// shown returns an event without secrets.
 func (f *Playback) shown(e event.Event) event.Event {
 	e.Data = f.redacted(e.Data)
 	return e
 }
 
-// read reads the data of a frame, without secrets.
+// read decodes the data of a frame, without secrets.
 func (f *Playback) read(fr *frame, into any) bool {
 	return json.Unmarshal(f.redacted(fr.Data), into) == nil
 }
 
-// byMoment compares when a timer is due with a moment.
+// byMoment compares the due time of a timer with a moment.
 func byMoment(t *span, at time.Time) int { return t.timer.Due().Compare(at) }
 
 func (f *Playback) executionRow(r *track) tui.Row {
@@ -45,7 +45,7 @@ func (f *Playback) executionRow(r *track) tui.Row {
 	return row
 }
 
-// workflow is the name of what it runs.
+// workflow returns the name of the workflow.
 func (r *track) workflow() string {
 	if r.begun.Workflow != "" || r.started.Name == "" {
 		return r.begun.Workflow

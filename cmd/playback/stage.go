@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// stage is what is there behind so many frames: it is changed from one moment to
-// another, not built again.
+// stage is the set of open spans after a number of frames. It is updated from moment to moment, not
+// rebuilt.
 type stage struct {
 	n      int
 	timers map[*span]bool
 	tasks  map[*span]bool
 
-	due []*span // the timers, as they fire; nil: to be sorted again
-	old []*span // the tasks, the oldest first; nil: to be sorted again
+	due []*span // timers by due time; nil: must be sorted
+	old []*span // tasks, oldest first; nil: must be sorted
 }
 
-// set changes the stage to what is there behind so many frames.
+// set updates the stage to n frames.
 func (s *stage) set(frames []frame, n int) {
 	if s.n == n {
 		return
@@ -51,7 +51,7 @@ func (s *stage) of(sp *span) map[*span]bool {
 
 func (s *stage) put(sp *span) { s.of(sp)[sp] = true }
 
-// pending are the timers that have not fired, the next one first.
+// pending returns the timers that have not fired, the next one first.
 func (s *stage) pending() []*span {
 	if s.due == nil {
 		s.due = make([]*span, 0, len(s.timers))
@@ -63,12 +63,12 @@ func (s *stage) pending() []*span {
 	return s.due
 }
 
-// byDue is the order in which timers fire, by themselves where they fire at once.
+// byDue orders timers by due time, then by id.
 func byDue(a, b *span) int {
 	return cmp.Or(a.timer.Due().Compare(b.timer.Due()), cmp.Compare(a.from, b.from))
 }
 
-// underway are the tasks that have begun and not ended, the oldest first.
+// underway returns the tasks that have begun and not ended, oldest first.
 func (s *stage) underway() []*span {
 	if s.old == nil {
 		s.old = make([]*span, 0, len(s.tasks))

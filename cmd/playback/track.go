@@ -14,49 +14,49 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// track is one execution: where its frames are, and how it stands behind each.
+// track is one execution: its frames, and its state after each.
 type track struct {
 	id      string
-	index   int // among all executions, as they began
+	index   int // in the order of start
 	started event.Started
 	begun   event.Event
-	def     *dsl.Definition // nil: it is not known
+	def     *dsl.Definition // nil: unknown
 	doc     *document
 
-	frames   []int            // by version, from 0 on
-	states   []tui.State      // … what it is by then
-	whole    []int            // … the last version by then at which a decision was complete
+	frames   []int            // by version, from 0
+	states   []tui.State      // … the state at that version
+	whole    []int            // … the last version up to it with a complete decision
 	ends     []int            // versions that ended it
-	open     map[string]*span // that nothing has ended, by their keys
+	open     map[string]*span // spans that have not ended, by key
 	children []*track
 
-	head    *decide.State // of the last version; nil: it cannot be decided about …
-	problem string        // … because of this …
+	head    *decide.State // of the last version; nil: decisions cannot be replayed …
+	problem string        // … because of this problem …
 	broken  int           // … from this version on
 	keeps   []keep
 	rested  int // the version of the last keep
 
-	cursor *decide.State // as it was looked at last
+	cursor *decide.State // the state that was shown last
 	at     int           // its version
 }
 
-// keep is a state that others can be worked out from.
+// keep is a saved state from which later ones are computed.
 type keep struct {
 	version int
 	text    []byte
 }
 
-// A state is kept after so many events, and more rarely where it is large.
+// A state is saved after a number of events, and less often if it is large.
 const (
 	keepEvery = 500
-	keepBytes = 100 // for each event since the last one
+	keepBytes = 100 // per event since the last one
 )
 
 func newDocument(def *dsl.Definition, opts decide.Options) *document {
 	return &document{env: decide.NewEnv(def, opts), shown: describe.Document(def)}
 }
 
-// trackOf is the execution that an event is about.
+// trackOf returns the execution of an event.
 func (f *Playback) trackOf(e event.Event) *track {
 	if r := f.byID[e.Execution]; r != nil {
 		return r
@@ -80,7 +80,7 @@ func (f *Playback) trackOf(e event.Event) *track {
 	return r
 }
 
-// definition finds what an execution runs.
+// definition returns the definition that an execution runs.
 func (f *Playback) definition(r *track) *dsl.Definition {
 	id := r.started.Namespace + "." + r.started.Name
 	if r.index == 0 || r.started.Parent == "" && f.opts.Definition.ID() == id {
@@ -102,7 +102,7 @@ func (f *Playback) definition(r *track) *dsl.Definition {
 	return found
 }
 
-// take takes in an event, and says what the execution was before.
+// take adds an event, and returns the previous state of the execution.
 func (r *track) take(frame int, e event.Event) (was tui.State) {
 	before := 0
 	if n := len(r.states); n > 0 {
@@ -125,7 +125,7 @@ func (r *track) take(frame int, e event.Event) (was tui.State) {
 	return was
 }
 
-// stateBy is what an execution is by an event alone, until its decision is complete.
+// stateBy returns the state of an execution after an event, before its decision is complete.
 func stateBy(was tui.State, typ event.Type) tui.State {
 	switch typ {
 	case event.WorkflowCompleted:
@@ -139,14 +139,14 @@ func stateBy(was tui.State, typ event.Type) tui.State {
 	case event.ExecutionResumed, event.ExecutionRetried:
 		return tui.Running
 	default:
-		if was == "" || was == tui.Waiting { // something has come that it waited for
+		if was == "" || was == tui.Waiting { // an awaited event has come
 			return tui.Running
 		}
 		return was
 	}
 }
 
-// decide follows an event. What cannot be followed is told, and not tried again.
+// decide replays an event. A failure is recorded, and later events are not tried.
 func (r *track) decide(e event.Event) {
 	if r.head == nil {
 		return
@@ -156,7 +156,7 @@ func (r *track) decide(e event.Event) {
 	}
 }
 
-// replay lets a state take in events. An engine that gives up on them has an error.
+// replay applies events to a state. It converts a panic of the engine into an error.
 func replay(s *decide.State, env *decide.Env, events []event.Event) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -166,7 +166,7 @@ func replay(s *decide.State, env *decide.Env, events []event.Event) (err error) 
 	return s.Replay(env, events)
 }
 
-// keep keeps the state of a version from time to time.
+// keep saves the state of a version at intervals.
 func (r *track) keep(version int) {
 	if version < r.rested {
 		return
@@ -179,14 +179,13 @@ func (r *track) keep(version int) {
 	r.rested = version + max(keepEvery, len(text)/keepBytes)
 }
 
-// version is how many of its events there are in so many frames of all.
+// version returns the number of its events among the first frames.
 func (r *track) version(frames int) int {
 	n, _ := slices.BinarySearch(r.frames, frames)
 	return n
 }
 
-// state is where it stood when the last decision up to a version was complete; nil
-// if that is not known.
+// state returns the state after the last complete decision up to a version; nil if it is unknown.
 func (f *Playback) state(r *track, version int) *decide.State {
 	if version == 0 || r.doc == nil || r.whole[version-1] == 0 {
 		return nil
@@ -200,14 +199,14 @@ func (f *Playback) state(r *track, version int) *decide.State {
 		events = append(events, f.frames[frame].Event)
 	}
 	if err := replay(r.cursor, r.doc.env, events); err != nil {
-		r.cursor, r.problem, r.broken = nil, err.Error(), want // it could be followed before: our mistake
+		r.cursor, r.problem, r.broken = nil, err.Error(), want // it was replayed before: a bug of ours
 		return nil
 	}
 	r.at = want
 	return r.cursor
 }
 
-// lastKeep is the index of the last state that is kept up to a version; -1 if none.
+// lastKeep returns the index of the last saved state up to a version; -1 if there is none.
 func (r *track) lastKeep(version int) int {
 	n, exact := slices.BinarySearchFunc(r.keeps, version, func(k keep, v int) int { return k.version - v })
 	if exact {
@@ -216,13 +215,13 @@ func (r *track) lastKeep(version int) int {
 	return n - 1
 }
 
-// nearer reports whether a kept state is nearer to a version than the cursor.
+// nearer reports whether a saved state is nearer to a version than the cursor.
 func (r *track) nearer(version int) bool {
 	i := r.lastKeep(version)
 	return i >= 0 && r.keeps[i].version > r.at
 }
 
-// rewind puts the cursor on the last state that is kept up to a version.
+// rewind sets the cursor to the last saved state up to a version.
 func (r *track) rewind(version int) {
 	r.cursor, r.at = decide.New(), 0
 	i := r.lastKeep(version)
@@ -234,7 +233,7 @@ func (r *track) rewind(version int) {
 	}
 }
 
-// ended is the version that has ended it by another one; 0 if none has.
+// ended returns the version up to another one that ended it; 0 if there is none.
 func (r *track) ended(version int) int {
 	if version == 0 || !r.states[version-1].Ended() {
 		return 0

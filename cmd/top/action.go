@@ -14,24 +14,24 @@ import (
 type deed struct {
 	id     string
 	line   string
-	danger bool   // something is lost that cannot be brought back
-	guard  string // why it is not done without force; "" if it is
+	danger bool   // something is lost for good
+	guard  string // why it needs force; "" if it does not
 
-	// do makes it happen and says what became of it; "" if the thing is gone.
+	// do carries it out and describes the result; "" if the thing is gone.
 	do func(ctx context.Context) (said string, err error)
 }
 
-// prepared is an action that was looked into, and not done.
+// prepared is an action that was checked but not carried out.
 type prepared struct {
 	head    string // what will be done, and to how many
-	done    string // the verb in the past
-	what    string // one of the things
+	done    string // the verb in the past tense
+	what    string // the singular of the things
 	actions []deed
-	refused []error // things that it cannot be done to
+	refused []error // things that refuse the action
 	notes   []string
 }
 
-// prepare looks into an action.
+// prepare checks an action.
 func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error) {
 	switch {
 	case a.Verb == tui.Emit:
@@ -51,11 +51,11 @@ func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error
 	}
 }
 
-// mostLines is how many things a plan names one by one.
+// mostLines is how many things a plan lists one by one.
 const mostLines = 10
 
-// Plan says what an action will do, and changes nothing. It is an error if that is
-// nothing at all.
+// Plan describes what an action will do, and changes nothing. It returns an error if nothing can be
+// done.
 func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 	p, err := l.prepare(ctx, a)
 	if err == nil && len(p.actions) == 0 {
@@ -84,7 +84,7 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 	return plan, nil
 }
 
-// Do carries an action out and says what became of it.
+// Do carries an action out and describes the result.
 func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 	p, err := l.prepare(ctx, a)
 	if err == nil && len(p.actions) == 0 {
@@ -118,7 +118,7 @@ func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 	return p.sum(last, done, gone), nil
 }
 
-// sum says what was done: all of it about one thing, how many of several.
+// sum describes the result: in full for one thing, as a count for several.
 func (p prepared) sum(last string, done, gone int) string {
 	if done == 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// prepareDeadLetters looks into what is to be done to dead letters.
+// prepareDeadLetters checks an action on dead letters.
 func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared, err error) {
 	done := "replayed"
 	if a.Verb == tui.Drop {
@@ -42,7 +42,7 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared
 	return p, nil
 }
 
-// whatDied says which letter it is, for people.
+// whatDied describes a dead letter.
 func whatDied(l store.DeadLetter) string {
 	what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
 	if l.Event.Execution != "" {

@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// prepareEmit looks into the sending of an event.
+// prepareEmit checks the sending of an event.
 func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (p prepared, err error) {
 	e, err := eventOf(a.Text)
 	if err != nil {
@@ -55,7 +55,7 @@ func listening(n int) string {
 	return history.Count(n, "execution") + " listen"
 }
 
-// eventOf reads an event that somebody has typed, as JSON or YAML.
+// eventOf parses an event that the user has typed, as JSON or YAML.
 func eventOf(text string) (e event.Event, err error) {
 	v, err := dsl.ParseData("event", []byte(text))
 	if err != nil {

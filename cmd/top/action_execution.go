@@ -18,7 +18,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// prepareSignals looks into what executions are to be told.
+// prepareSignals checks signals to executions.
 func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, err error) {
 	signal := operate.Signals()[string(a.Verb)]
 	then := map[tui.Verb]string{
@@ -63,7 +63,7 @@ func (l *Live) signal(ctx context.Context, signal operate.Signal, x store.Execut
 	return fmt.Sprintf("%s requested: %s", signal.Verb, x.ID), nil
 }
 
-// unserved warns that no process is there to do what is requested of executions.
+// unserved warns if no process runs the services that the action needs.
 func (l *Live) unserved(ctx context.Context) ([]string, error) {
 	missing, err := l.store.Unserved(ctx, l.opts.Tenant, map[string]string{"worker": l.opts.Worker})
 	if err != nil || len(missing) == 0 {
@@ -72,7 +72,7 @@ func (l *Live) unserved(ctx context.Context) ([]string, error) {
 	return []string{"no process runs the worker for this tenant now: it is done when one does"}, nil
 }
 
-// prepareRecord looks into the writing of a recording.
+// prepareRecord checks the writing of a recording.
 func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (p prepared, err error) {
 	if len(a.IDs) != 1 {
 		return p, fmt.Errorf("record: want one execution, got %d", len(a.IDs))
@@ -106,7 +106,7 @@ func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (p prepared, err
 	return p, nil
 }
 
-// fileName is an id as the name of a file.
+// fileName turns an id into a file name.
 func fileName(id string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -118,7 +118,7 @@ func fileName(id string) string {
 	return strings.TrimLeft(name[:min(len(name), longest)], ".-")
 }
 
-// free is a file of a name that there is not.
+// free returns a file name that is not in use.
 func (l *Live) free(name string) string {
 	const most = 1000
 	file := filepath.Join(l.opts.Folder, name+".jsonl")
@@ -131,7 +131,7 @@ func (l *Live) free(name string) string {
 	return file
 }
 
-// record writes a recording to a file that must not be there yet.
+// record writes a recording to a file that must not exist yet.
 func (l *Live) record(ctx context.Context, x store.Execution, file string) (err error) {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -140,7 +140,7 @@ func (l *Live) record(ctx context.Context, x store.Execution, file string) (err 
 	defer func() {
 		err = errors.Join(err, out.Close())
 		if err != nil {
-			_ = os.Remove(file) // half of it is of no use
+			_ = os.Remove(file) // an incomplete recording is useless
 		}
 	}()
 	first, err := l.store.History(ctx, x.Tenant, x.ID, 0, 1)

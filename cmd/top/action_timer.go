@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// prepareTimers looks into what is to be done to timers.
+// prepareTimers checks an action on timers.
 func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err error) {
 	plan, done := l.fire, "fired"
 	switch a.Verb {
@@ -56,7 +56,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 	return p, nil
 }
 
-// nameOf says which timer it is, for people.
+// nameOf describes a timer.
 func nameOf(t store.Pending) string {
 	if t.Err != nil {
 		return "timer " + t.ID
@@ -110,7 +110,7 @@ func (l *Live) move(t store.Pending, at, now time.Time) (deed, error) {
 	}}, nil
 }
 
-// once says what was done, if it was: somebody else may have been faster.
+// once runs try and describes the result; another operator may have been faster.
 func once(said string, try func() (bool, error)) (string, error) {
 	done, err := try()
 	if err != nil || !done {
@@ -119,8 +119,8 @@ func once(said string, try func() (bool, error)) (string, error) {
 	return said, nil
 }
 
-// momentOf reads when a timer is to be due: a time, a duration from now on, or with a
-// sign one from when it is due.
+// momentOf parses a new due time: a time, a duration from now, or with a sign one from the current
+// due time.
 func momentOf(text string, now time.Time) (func(store.Pending) time.Time, error) {
 	text = strings.TrimSpace(text)
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {

@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Detail is all that is known of a row that is no execution.
+// Detail returns a row in full, unless it is an execution.
 func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (tui.Detail, error) {
 	read := map[tui.Table]func(context.Context, string) (tui.Detail, error){
 		tui.Timers: l.timer, tui.DeadLetters: l.deadLetter, tui.Events: l.event,
@@ -30,7 +30,7 @@ func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (tui.Deta
 	return d, lost(ctx, err)
 }
 
-// facts are names with values; those that are empty are left out.
+// facts returns names with values, without empty values.
 func facts(all ...[2]string) (out [][2]string) {
 	for _, f := range all {
 		if f[1] != "" {
@@ -118,7 +118,7 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 	return d, nil
 }
 
-// outlook is what replaying a letter can change.
+// outlook tells whether replaying a dead letter can succeed.
 func outlook(l store.DeadLetter, status string) string {
 	switch {
 	case l.Err != nil:
@@ -194,7 +194,7 @@ func milliseconds(ms int64) string {
 	return (time.Duration(min(ms, most)) * time.Millisecond).String()
 }
 
-// problemText is a problem for people, with the line of the task that it came from.
+// problemText formats a problem, with the line of the task that caused it.
 func problemText(p *event.Problem, doc *tui.Document) string {
 	text := p.Error()
 	if doc == nil {

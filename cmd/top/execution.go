@@ -20,10 +20,10 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// fewChildren is how many of the executions that one has run are looked for.
+// fewChildren is the maximum number of child executions read.
 const fewChildren = 200
 
-// Execution is one execution, without its history.
+// Execution returns one execution, without its history.
 func (l *Live) Execution(ctx context.Context, id string) (tui.Execution, error) {
 	x, err := l.execution(ctx, id)
 	return x, lost(ctx, err)
@@ -54,7 +54,7 @@ func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err
 	return out, err
 }
 
-// input adds the data that the execution began and has ended with, and its facts.
+// input adds the input, the output and the facts.
 func (l *Live) input(ctx context.Context, x store.Execution, out *tui.Execution) error {
 	first, err := l.store.History(ctx, x.Tenant, x.ID, 0, 1)
 	if err != nil {
@@ -89,8 +89,8 @@ func (l *Live) input(ctx context.Context, x store.Execution, out *tui.Execution)
 	return nil
 }
 
-// open adds what goes on: from the state, or where that cannot be rebuilt (it may
-// follow from secrets, which are not known here), from the history.
+// open adds what is under way: from the state, or from the history if the state cannot be rebuilt
+// (it may depend on secrets, which are unknown here).
 func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) error {
 	now, err := l.store.Now(ctx)
 	if err != nil {
@@ -141,10 +141,10 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 	return nil
 }
 
-// latestEvents is how many of its last events tell where an execution stands.
+// latestEvents is how many recent events determine the position of an execution.
 const latestEvents = 24
 
-// Standings are where executions stand, by the ends of their histories.
+// Standings returns the position of executions, from the ends of their histories.
 func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, error) {
 	problems, err := l.store.Problems(ctx, l.opts.Tenant, ids...)
 	if err != nil {
@@ -172,19 +172,19 @@ func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, err
 	return out, nil
 }
 
-// documents keeps the documents that executions run, by their hashes.
+// documents caches the documents that executions run, by hash.
 type documents struct {
 	mu    sync.Mutex
 	known map[string]*tui.Document
 }
 
-// mostDocuments is how many are kept.
+// mostDocuments is the size of the cache.
 const mostDocuments = 50
 
-// of is the document that an execution runs; nil if it is not known.
+// of returns the document that an execution runs; nil if it is unknown.
 func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) (*tui.Document, error) {
 	if x.Definition == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // it is unknown
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,7 +194,7 @@ func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) 
 	}
 	text, err := st.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // it is unknown
 	}
 	if err != nil {
 		return nil, err
@@ -206,10 +206,10 @@ func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) 
 	return d.known[key], nil
 }
 
-// historyPage is how many events of a history come at once.
+// historyPage is how many events of a history are returned at once.
 const historyPage = 500
 
-// History is what has happened to an execution after a version, at most a page of it.
+// History returns the events of an execution after a version, at most a page of them.
 func (l *Live) History(ctx context.Context, id string, after int64) ([]tui.Event, error) {
 	events, err := l.store.History(ctx, l.opts.Tenant, id, after, historyPage)
 	if err != nil {
@@ -222,7 +222,7 @@ func (l *Live) History(ctx context.Context, id string, after int64) ([]tui.Event
 	return out, nil
 }
 
-// Data is the JSON that came with an event of a history.
+// Data returns the JSON data of an event of a history.
 func (l *Live) Data(ctx context.Context, id string, version int64) (string, error) {
 	events, err := l.store.History(ctx, l.opts.Tenant, id, version-1, 1)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// follower keeps the states of the executions that were looked at last, so that
-// only what has happened since needs to be read.
+// follower caches the states of the executions viewed last, so that only later events need to be
+// read.
 type follower struct {
 	mu    sync.Mutex
 	known map[string]*followed
@@ -21,22 +21,22 @@ type follower struct {
 // followed is an execution as far as it was read.
 type followed struct {
 	version int64
-	state   *decide.State  // nil where it cannot be rebuilt …
+	state   *decide.State  // nil if it cannot be rebuilt …
 	trail   *operate.Trail // … and then what the history leaves open
 	problem error
 }
 
-// going is what goes on in an execution.
+// going is what is under way in an execution.
 type going struct {
 	waits   []string
 	timers  []event.Timer
-	problem error // why the waits are not known
+	problem error // why the waits are unknown
 }
 
-// mostFollowed is how many executions are kept.
+// mostFollowed is the size of the cache.
 const mostFollowed = 8
 
-// catchUp reads what has happened to an execution since it was last looked at.
+// catchUp reads the events of an execution since the last read.
 func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (going, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,7 +55,7 @@ func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (goi
 	return one.going(), nil
 }
 
-// read reads all of an execution.
+// read reads an execution from its start.
 func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
 	state, err := inspect.State(ctx, l.store, l.lib, x)
 	if err == nil {
@@ -68,7 +68,7 @@ func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
 	return one, one.advance(ctx, l, x)
 }
 
-// advance reads on up to the version that is known. After an error it is of no use.
+// advance reads up to the current version. After an error the result must not be used.
 func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) error {
 	take := func(events []event.Event) error { return f.trail.Take(events) }
 	if f.state != nil {

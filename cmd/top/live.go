@@ -1,5 +1,4 @@
-// Package top shows an engine that runs somewhere: what tui.Source asks for, over
-// its Redis.
+// Package top implements tui.Source for a running engine, through its Redis.
 package top
 
 import (
@@ -20,20 +19,20 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Options say which engine is shown.
+// Options select the engine.
 type Options struct {
 	Tenant  string
-	Place   string // where it is, for people
+	Place   string // the address, for people
 	Version string // of flunq, for recordings
-	Folder  string // that recordings are written to
+	Folder  string // for recordings
 
-	Operator string // who acts, for histories
+	Operator string // the name recorded in histories
 
-	Worker, Executor, Timer string        // groups of the services
-	Lease                   time.Duration // after which a silent process has lost what it had
+	Worker, Executor, Timer string        // consumer groups of the services
+	Lease                   time.Duration // after which the messages of a silent process are claimed
 }
 
-// Defaults are the options of an ordinary deployment.
+// Defaults returns the options of an ordinary deployment.
 func Defaults() Options {
 	return Options{
 		Tenant: "default", Folder: ".", Operator: "unknown", Lease: 30 * time.Second,
@@ -41,13 +40,13 @@ func Defaults() Options {
 	}
 }
 
-// Live is an engine as the screen sees it.
+// Live is a running engine.
 type Live struct {
 	opts  Options
 	store *store.Store
 	lib   *definitions.Cache
 
-	mild   bool // a Redis that does not tell when consumers have shown up
+	mild   bool // this Redis does not report when consumers were last active
 	sample sampler
 	known  tenants
 	docs   documents
@@ -55,11 +54,11 @@ type Live struct {
 	looks  *inspect.Examiner
 }
 
-// patience is how long Redis may take for one answer.
+// patience is how long one answer of Redis may take.
 const patience = 4 * time.Second
 
-// New is the engine on a Redis. If that is one of a flunq dev with a clock that can
-// be moved, it is a tui.Timekeeper as well.
+// New returns the engine on a Redis. If it is a flunq dev with a virtual clock, the result is a
+// tui.Timekeeper, too.
 func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, error) {
 	st := store.New(rdb.WithTimeout(patience), store.Options{})
 	server, err := st.Server(ctx)
@@ -84,7 +83,7 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, erro
 	}
 }
 
-// lost is an error as the screen wants to have it: one that may pass is tui.ErrLost.
+// lost wraps an error that may be temporary in tui.ErrLost.
 func lost(ctx context.Context, err error) error {
 	passes := store.Temporary(err) || errors.Is(err, operate.ErrSilent)
 	if err == nil || !passes || errors.Is(ctx.Err(), context.Canceled) {
@@ -93,14 +92,14 @@ func lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", tui.ErrLost, err)
 }
 
-// tenants are those on the Redis, as they were known a moment ago.
+// tenants caches the tenants of the Redis.
 type tenants struct {
 	mu    sync.Mutex
 	names []string
 	asked time.Time
 }
 
-// tenantsEvery is how often they are asked for.
+// tenantsEvery is how long the cache is valid.
 const tenantsEvery = 30 * time.Second
 
 func (t *tenants) all(ctx context.Context, st *store.Store) ([]string, error) {

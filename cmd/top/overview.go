@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// What an overview lists, and looks at for it.
+// Sizes of the lists in an overview, and bounds of the searches for them.
 const (
 	fewDue     = 24
 	fewRunning = 24
@@ -24,7 +24,7 @@ const (
 	mostLooks  = 1000
 )
 
-// Overview is how all of it stands.
+// Overview returns the overview.
 func (l *Live) Overview(ctx context.Context) (tui.Overview, error) {
 	o, err := l.overview(ctx)
 	return o, lost(ctx, err)
@@ -64,7 +64,7 @@ func (l *Live) due(ctx context.Context, o *tui.Overview) error {
 	return err
 }
 
-// running adds the tasks that executors have at hand.
+// running adds the tasks that executors are working on.
 func (l *Live) running(ctx context.Context, o *tui.Overview) error {
 	running, err := l.store.PendingEntries(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
 	tasks := int64(0)
@@ -86,8 +86,8 @@ func (l *Live) running(ctx context.Context, o *tui.Overview) error {
 	return err
 }
 
-// failed adds what went wrong last: executions that were seen to fail, the newest of
-// all those that have, and dead letters.
+// failed adds recent failures: executions that were seen to fail, the newest of all faulted ones,
+// and dead letters.
 func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	known, err := l.faulted(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	return err
 }
 
-// faulted are executions that have failed, the latest first.
+// faulted returns executions that have failed, latest first.
 func (l *Live) faulted(ctx context.Context) ([]store.Execution, error) {
 	query := store.ExecutionQuery{Statuses: []string{string(tui.Faulted)}, Limit: fewFailed, Looks: mostLooks}
 	found, _, err := l.store.Executions(ctx, l.opts.Tenant, query)
@@ -133,7 +133,7 @@ func (l *Live) faulted(ctx context.Context) ([]store.Execution, error) {
 	return found[:min(len(found), fewFailed)], nil
 }
 
-// ended is when something ended, or died.
+// ended returns when something ended.
 func ended(r tui.Row) time.Time {
 	if r.Until.IsZero() {
 		return r.At
@@ -149,11 +149,10 @@ func idsOf(executions []store.Execution) []string {
 	return ids
 }
 
-// silentAfter is when a consumer is taken for gone: one that has nothing to do asks
-// every few seconds.
+// silentAfter is when a consumer counts as gone: an idle one asks every few seconds.
 const silentAfter = 20 * time.Second
 
-// services adds which processes run the services, and who else reads the stream.
+// services adds the processes that run the services, and other readers of the stream.
 func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	processes, now, err := l.store.Processes(ctx)
 	if err != nil {
@@ -177,7 +176,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 			o.Services = append(o.Services, l.service(g, services, processes, now))
 		}
 	}
-	// A group that does not exist yet may have its processes already.
+	// The processes of a group that does not exist yet may be running already.
 	for _, group := range slices.Sorted(maps.Keys(services)) {
 		name := services[group]
 		if slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Name == name }) {
@@ -193,10 +192,10 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	return nil
 }
 
-// fewCircuits is how many hosts are named whose circuit breakers are not closed.
+// fewCircuits is how many hosts with open circuit breakers are named.
 const fewCircuits = 3
 
-// circuits say to which hosts no calls are sent, by the processes that run the executor.
+// circuits lists the hosts whose circuit breakers are open in a process that runs the executor.
 func (l *Live) circuits(processes []store.Process, now time.Time) (notes []string) {
 	worst, in := map[string]store.OpenCircuit{}, map[string]int{}
 	for i := range processes {
@@ -233,12 +232,12 @@ func (l *Live) circuits(processes []store.Process, now time.Time) (notes []strin
 	return notes
 }
 
-// groups are the services by their groups.
+// groups returns the services by their groups.
 func (l *Live) groups() map[string]string {
 	return map[string]string{l.opts.Worker: "worker", l.opts.Executor: "executor", l.opts.Timer: "timer"}
 }
 
-// rank is the order in which events go through the services; others come behind.
+// rank orders the services as events pass through them; others follow.
 func rank(name string) int {
 	at := slices.Index([]string{"worker", "executor", "timer"}, name)
 	if at < 0 {
@@ -247,14 +246,14 @@ func rank(name string) int {
 	return at
 }
 
-// service is one service, or another reader's group. A consumer whose process has
-// registered is alive as long as that is; of others it counts when they last read.
+// service describes one service, or the group of another reader. A consumer is alive if its
+// registered process is; without a registration, its last read counts.
 func (l *Live) service(g store.Group, services map[string]string, processes []store.Process, now time.Time) tui.Service {
 	s := tui.Service{Name: cmp.Or(services[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
 	workers := map[string]tui.Worker{}
 	for _, c := range g.Consumers {
 		w := tui.Worker{Name: c.Name, State: tui.Alive, Busy: c.Pending, Idle: max(c.Idle, 0)}
-		// One that is at work only says so from time to time.
+		// A busy consumer reads only from time to time.
 		limit := silentAfter
 		if c.Pending > 0 {
 			limit = max(limit, l.opts.Lease)
@@ -300,10 +299,10 @@ func (l *Live) service(g store.Group, services map[string]string, processes []st
 	return s
 }
 
-// tooLate is from when on timers that are overdue are worth a word.
+// tooLate is how late a timer must be for a note.
 const tooLate = 5 * time.Second
 
-// notes adds what somebody should know.
+// notes adds warnings.
 func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	note := func(format string, args ...any) { o.Notes = append(o.Notes, fmt.Sprintf(format, args...)) }
 	all, err := l.known.all(ctx, l.store)

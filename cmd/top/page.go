@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// How many rows one page looks at where a filter leaves few over: those for which
-// Redis has to be asked one by one cost it more.
+// How many rows one page may search when a filter leaves few; fewer where each row needs a query of
+// its own.
 const (
 	usualRows    = 100
 	deepLooks    = 20_000
@@ -35,16 +35,15 @@ func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
 	return page, lost(ctx, err)
 }
 
-// reached is the moment of a place in a table: the seconds at which a timer is due
-// with its text behind a space, or the milliseconds of when something was created or
-// written, with more behind a dash.
+// reached returns the time of a cursor: seconds before a space for timers, or milliseconds before a
+// dash.
 func reached(cursor string) time.Time {
 	if seconds, _, ok := strings.Cut(cursor, " "); ok {
 		due, err := strconv.ParseFloat(seconds, 64)
 		if err != nil || math.Abs(due) > math.MaxInt32*1000 {
 			return time.Time{}
 		}
-		// What is of the same moment may be before it or behind it.
+		// Rows of the same moment may be on either side.
 		return time.UnixMicro(int64(due*1e6) - 1)
 	}
 	text, _, _ := strings.Cut(cursor, "-")
@@ -84,7 +83,7 @@ func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err 
 	return page, err
 }
 
-// statuses are those of executions that a text stands in.
+// statuses returns the statuses that contain a text.
 func statuses(text string) (out []string) {
 	for _, state := range tui.StatesWith(text) {
 		if state != tui.Overdue && state != tui.Broken && state != tui.Dead {
@@ -112,8 +111,7 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	return page, err
 }
 
-// hopeless reports that no timer that is written like this can be meant: reading it
-// as JSON would only be found out for more.
+// hopeless reports whether no timer containing this text can match, which saves parsing it as JSON.
 func hopeless(f tui.Filter, text string) bool {
 	if strings.Contains(text, `\`) {
 		return false
@@ -147,7 +145,7 @@ func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	})
 }
 
-// entries are those of a stream to read next; a table begins with the newest.
+// entries returns the query for the next entries of a stream; a table begins with the newest.
 func (l *Live) entries(q tui.Query, after string) store.DeadLetterQuery {
 	query := store.DeadLetterQuery{Tenant: l.opts.Tenant, Count: q.Limit, Brief: true, Oldest: q.Back}
 	if !q.Filter.Empty() {
@@ -159,7 +157,7 @@ func (l *Live) entries(q tui.Query, after string) store.DeadLetterQuery {
 	return query
 }
 
-// stream fills a page with those rows of a stream that are meant.
+// stream fills a page with the rows of a stream that pass the filter.
 func stream(q tui.Query, read func(after string) (rows []tui.Row, more bool, err error)) (page tui.Page, err error) {
 	page.Next = q.After
 	if q.Back {
@@ -181,7 +179,7 @@ func stream(q tui.Query, read func(after string) (rows []tui.Row, more bool, err
 	return page, nil
 }
 
-// take adds those rows that are meant, and says how many were not looked at since the
+// take adds the rows that pass the filter, and returns how many were not considered because the
 // page is full.
 func take(page *tui.Page, q tui.Query, rows []tui.Row) (left int) {
 	for i, row := range rows {

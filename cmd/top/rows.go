@@ -15,7 +15,7 @@ func executionRow(x store.Execution) tui.Row {
 	}
 }
 
-// late is from when on a timer is overdue: those before it are about to be taken.
+// late is how late a timer must be to count as overdue: before that, it is about to fire.
 const late = time.Second
 
 func timerRow(p store.Pending, now time.Time) tui.Row {

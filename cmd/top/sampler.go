@@ -8,38 +8,38 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// sampler makes rates of looks that follow each other.
+// sampler computes rates from consecutive samples.
 type sampler struct {
 	mu     sync.Mutex
-	at     time.Time // of the last look, by the machine's clock
-	last   string    // id of the newest entry then
+	at     time.Time // of the last sample, by the machine's clock
+	last   string    // id of the newest entry in it
 	added  int64
 	events float64
 	fires  float64
-	failed []string // executions that were seen to fail, the latest first
+	failed []string // executions that were seen to fail, latest first
 }
 
-// shortest is how far apart two looks have to be to make a rate.
+// shortest is the minimum time between two samples.
 const shortest = 200 * time.Millisecond
 
-// mostFailed is how many executions are remembered for having failed.
+// mostFailed is how many failed executions are remembered.
 const mostFailed = 50
 
-// since is the entry that the next look begins behind.
+// since returns the entry after which the next sample begins.
 func (s *sampler) since() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
 }
 
-// take notes a look that began behind an entry, and says how many events and fired
-// timers there were in a second since the one before.
+// take adds a sample that began after an entry, and returns events and fired timers per second
+// since the previous sample.
 func (s *sampler) take(g store.Glance, since string, at time.Time) (events, fires float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	passed := at.Sub(s.at)
 	if since != s.last || !s.at.IsZero() && passed < shortest {
-		return s.events, s.fires // somebody else has looked meanwhile
+		return s.events, s.fires // another caller has sampled meanwhile
 	}
 	s.events, s.fires = s.rates(g, passed)
 	for _, id := range slices.Backward(g.Failed) {
@@ -54,8 +54,8 @@ func (s *sampler) take(g store.Glance, since string, at time.Time) (events, fire
 	return s.events, s.fires
 }
 
-// rates are what a look says. The first one, and one of a Redis that counts nothing,
-// goes by the age of the entries that it has seen.
+// rates computes the rates of a sample. The first one, and those of a Redis without counters, use
+// the age of the entries.
 func (s *sampler) rates(g store.Glance, passed time.Duration) (events, fires float64) {
 	first := s.at.IsZero()
 	span := max(g.Now.Sub(g.Oldest), time.Second)
@@ -72,7 +72,7 @@ func (s *sampler) rates(g store.Glance, passed time.Duration) (events, fires flo
 	return events, events * float64(g.Fired) / float64(g.Sample)
 }
 
-// faulted are the executions that were seen to fail lately.
+// faulted returns the executions that were seen to fail recently.
 func (s *sampler) faulted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Virtual is the engine of a flunq dev whose clock can be moved on.
+// Virtual is a flunq dev with a virtual clock.
 type Virtual struct {
 	*Live
 
@@ -22,7 +22,7 @@ type Virtual struct {
 	start time.Time // when it was first seen
 }
 
-// Overview is how all of it stands, the clock with it.
+// Overview returns the overview with the clock.
 func (v *Virtual) Overview(ctx context.Context) (tui.Overview, error) {
 	o, err := v.Live.Overview(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (v *Virtual) Overview(ctx context.Context) (tui.Overview, error) {
 	return o, lost(ctx, err)
 }
 
-// clock is how the clock stands, with the timers that it comes by next.
+// clock returns the state of the clock, with the next timers.
 func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 	var now dev.Clock
 	if err := operate.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
@@ -46,8 +46,8 @@ func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 	return clock, err
 }
 
-// Move moves the clock, which only goes on: it stops at each timer on the way until
-// all is done that follows from it.
+// Move advances the clock, which never goes back: it stops at each timer on the way until
+// everything that follows from it is done.
 func (v *Virtual) Move(ctx context.Context, m tui.Move) (tui.Clock, error) {
 	if err := v.move(ctx, m); err != nil {
 		return tui.Clock{}, lost(ctx, err)
@@ -81,7 +81,7 @@ func (v *Virtual) move(ctx context.Context, m tui.Move) error {
 	return err
 }
 
-// target is where a move leads.
+// target returns the destination of a move.
 func (v *Virtual) target(ctx context.Context, m tui.Move, now time.Time) (time.Time, error) {
 	to := now.Add(m.By)
 	switch m.Verb {
