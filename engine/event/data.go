@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Run names one run of one task within an execution: the task's reference, the
-// iteration of the loops (and laps of jumps back) around it, and the attempt of
-// the retries around it.
+// Run identifies one run of a task within an execution: the task's reference, the
+// iteration of the loops (and jumps back) around it, and the attempt of the retries around
+// it.
 type Run struct {
 	Ref       string `json:"ref"`                 // JSON pointer, "/do/0/name"
-	Iteration string `json:"iteration,omitempty"` // "" outside of loops, else "2", or "2.0" in nested ones
+	Iteration string `json:"iteration,omitempty"` // "" outside loops, else "2", or "2.0" in nested ones
 	Attempt   string `json:"attempt,omitempty"`   // "" in the first attempt, else "1", or "0.1" in nested ones
 }
 
-// String is the run's task id: reference, "#" iteration, "@" attempt.
+// String returns the run's task id: reference, "#" iteration, "@" attempt.
 func (r Run) String() string {
 	id := EscapeRef(r.Ref)
 	if r.Iteration != "" {
@@ -33,8 +33,8 @@ func (r Run) String() string {
 	return id
 }
 
-// EscapeRef writes a reference as part of a task id: "#" as "~2" and "@" as
-// "~3", after the manner of JSON pointers.
+// EscapeRef escapes a reference for use in a task id: "#" as "~2" and "@" as "~3", in the
+// style of JSON pointers.
 func EscapeRef(ref string) string {
 	if !strings.ContainsAny(ref, "#@") {
 		return ref
@@ -42,7 +42,7 @@ func EscapeRef(ref string) string {
 	return strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
 }
 
-// ParseRun reads a task id.
+// ParseRun parses a task id.
 func ParseRun(id string) Run {
 	var r Run
 	id, r.Attempt, _ = strings.Cut(id, "@")
@@ -53,10 +53,11 @@ func ParseRun(id string) Run {
 	return r
 }
 
-// IdempotencyKey is the same for every delivery and attempt of one run of a task, and
-// differs for every other: "<tenant>/<execution>/<nonce><reference>/<iteration>".
-// Without a nonce, as in executions that an older version started, it is
-// "<execution><reference>/<iteration>", which it was when they began.
+// IdempotencyKey returns a key that is the same for every delivery and attempt of one task
+// run, and different for any other run:
+// "<tenant>/<execution>/<nonce><reference>/<iteration>". Executions started by an older
+// version have no nonce, and keep the key that they began with:
+// "<execution><reference>/<iteration>".
 func (r Run) IdempotencyKey(tenant, execution, nonce string) string {
 	iteration := r.Iteration
 	if iteration == "" {
@@ -76,31 +77,31 @@ type Started struct {
 	Version    string          `json:"version"`              // "latest" or "" for the newest
 	Definition string          `json:"definition,omitempty"` // hash of the document, once it is known
 	Input      json.RawMessage `json:"input"`
-	Parent     string          `json:"parent,omitempty"`      // execution that waits for this one …
-	ParentTask string          `json:"parent_task,omitempty"` // … and the run of its task
-	Depth      int             `json:"depth,omitempty"`       // of nested executions
-	Nonce      string          `json:"nonce,omitempty"`       // distinguishes the execution from others of the same id, see NewNonce
+	Parent     string          `json:"parent,omitempty"`      // parent execution that waits for this one …
+	ParentTask string          `json:"parent_task,omitempty"` // … and its task run that waits
+	Depth      int             `json:"depth,omitempty"`       // nesting depth; a root has 0
+	Nonce      string          `json:"nonce,omitempty"`       // distinguishes executions with the same id, see NewNonce
 
-	// The limits of its history, where they are not the defaults of decide.Limits: what
-	// follows from a history must not depend on the settings of who reads it.
+	// The limits of its history, if they are not the defaults. They are stored here because
+	// a history must be rebuilt in the same way whatever the reader's settings are.
 	History *HistoryLimits `json:"history_limits,omitempty"`
 }
 
-// HistoryLimits is how long a history may become; 0: any length.
+// HistoryLimits bounds the length of a history; 0 means no limit.
 type HistoryLimits struct {
 	Entries int `json:"entries"`
-	Bytes   int `json:"bytes"` // of the data of its entries
+	Bytes   int `json:"bytes"` // size of the data of its entries
 }
 
-// NewNonce derives the nonce of an execution from parts that together no other
-// execution has: 16 hexadecimal digits.
+// NewNonce derives the nonce of an execution from parts that together are unique: 16
+// hexadecimal digits.
 func NewNonce(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// WithNonce returns an ExecutionStarted whose data hold a nonce. One that has none gets
-// one derived from its tenant, execution, id and time, which redeliveries have in common.
+// WithNonce returns an ExecutionStarted with a nonce in its data. If there is none, it
+// derives one from the tenant, execution, id and time, so that redeliveries get the same.
 func WithNonce(e Event) Event {
 	started, ok := ScanStarted(e.Data)
 	if !ok && json.Unmarshal(e.Data, &started) != nil || started.Nonce != "" {
@@ -109,13 +110,13 @@ func WithNonce(e Event) Event {
 	return withMember(e, "nonce", NewNonce(e.Tenant, e.Execution, e.ID, e.Time.UTC().Format(time.RFC3339Nano)))
 }
 
-// WithHistoryLimits returns an ExecutionStarted whose data hold the limits of the history.
+// WithHistoryLimits returns an ExecutionStarted with history limits in its data.
 func WithHistoryLimits(e Event, limits HistoryLimits) Event {
 	return withMember(e, "history_limits", limits)
 }
 
-// withMember returns an event whose data, an object, have one more member. Of two of
-// that name the last one counts.
+// withMember returns an event whose data, an object, has one more member. Of two members
+// with the same name the last one counts.
 func withMember(e Event, name string, value any) Event {
 	body, ok := bytes.CutSuffix(bytes.TrimSpace(e.Data), []byte("}"))
 	if !ok {
@@ -130,14 +131,14 @@ func withMember(e Event, name string, value any) Event {
 }
 
 // Migrated is the data of ExecutionMigrated. The history before it follows from either
-// document, so that all of it can be rebuilt with the one that came last.
+// document, so the whole can be rebuilt with the latest one.
 type Migrated struct {
-	Definition  string `json:"definition"` // hash of the document that the execution goes on with
+	Definition  string `json:"definition"` // hash of the new document
 	Version     string `json:"version"`
-	From        string `json:"from"` // hash of the document before
+	From        string `json:"from"` // hash of the previous document
 	FromVersion string `json:"from_version"`
 	Reason      string `json:"reason,omitempty"`
-	By          string `json:"by"` // the operator who asked for it
+	By          string `json:"by"` // the operator who requested it
 }
 
 // Requested is the data of TaskRequested.
@@ -146,9 +147,9 @@ type Requested struct {
 	TaskName string          `json:"task_name"`
 	TaskType string          `json:"task_type"`
 	Input    json.RawMessage `json:"input,omitempty"`
-	Config   json.RawMessage `json:"config,omitempty"` // the task as the document has it
+	Config   json.RawMessage `json:"config,omitempty"` // the task as in the document
 	Vars     json.RawMessage `json:"vars,omitempty"`   // variables that its expressions use, by name
-	Nonce    string          `json:"nonce,omitempty"`  // of the execution; calls only
+	Nonce    string          `json:"nonce,omitempty"`  // the execution's nonce; calls only
 }
 
 // Completed is the data of TaskCompleted.
@@ -157,24 +158,24 @@ type Completed struct {
 	TaskName   string          `json:"task_name"`
 	TaskType   string          `json:"task_type,omitempty"`
 	Success    bool            `json:"success"`
-	Status     string          `json:"status,omitempty"` // "skipped" or "cancelled", else empty
+	Status     string          `json:"status,omitempty"` // "skipped", "cancelled" or ""
 	Output     json.RawMessage `json:"output,omitempty"`
-	Then       string          `json:"then,omitempty"` // a switch: where to go on
+	Then       string          `json:"then,omitempty"` // directive of a switch
 	Error      *Problem        `json:"error,omitempty"`
 	DurationMS int64           `json:"duration_ms"`
-	Call       *Call           `json:"call,omitempty"` // that was made; earlier versions do not say
+	Call       *Call           `json:"call,omitempty"` // the last request; absent in data of earlier versions
 }
 
-// Call is the request that a call task has made last, and the status of its answer.
-// Nothing in it is secret.
+// Call is the last request of a call task, and the status of its response. It contains no
+// secrets.
 type Call struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`
-	First  string `json:"redirected_from,omitempty"` // the URL that was asked first, if it was another one
-	Status int    `json:"status,omitempty"`          // 0: no answer came
+	First  string `json:"redirected_from,omitempty"` // the original URL, if the request was redirected
+	Status int    `json:"status,omitempty"`          // 0 if there was no response
 }
 
-// String is the call in a few words: "GET https://example.com/a 200".
+// String formats the call: "GET https://example.com/a 200".
 func (c Call) String() string {
 	text := c.Method + " "
 	if c.First != "" {
@@ -186,14 +187,14 @@ func (c Call) String() string {
 	return text + c.URL + " " + strconv.Itoa(c.Status)
 }
 
-// Ended is the data of WorkflowCompleted, WorkflowFailed and WorkflowCancelled, and of
-// what operators ask of executions: ExecutionCancelled, ExecutionSuspended,
-// ExecutionResumed and ExecutionRetried.
+// Ended is the data of WorkflowCompleted, WorkflowFailed and WorkflowCancelled, and of the
+// requests of operators: ExecutionCancelled, ExecutionSuspended, ExecutionResumed and
+// ExecutionRetried.
 type Ended struct {
 	Output     json.RawMessage `json:"output,omitempty"`
 	Error      *Problem        `json:"error,omitempty"`
 	Reason     string          `json:"reason,omitempty"`
-	By         string          `json:"by,omitempty"` // the operator who asked for it
+	By         string          `json:"by,omitempty"` // the operator who requested it
 	ParentTask string          `json:"parent_task,omitempty"`
 }
 
@@ -205,7 +206,7 @@ type Dead struct {
 	Original json.RawMessage `json:"original"` // the event's attributes as an object
 }
 
-// Problem is what a delivery that was given up means to the workflow.
+// Problem returns the workflow error that a dead-lettered delivery causes.
 func (d Dead) Problem() *Problem {
 	when := fmt.Sprintf("after %d attempts", d.Attempts)
 	if d.Attempts == 1 {
@@ -214,8 +215,8 @@ func (d Dead) Problem() *Problem {
 	return NewProblem(Runtime, fmt.Sprintf("the %s gave up %s: %s", d.Service, when, d.Reason))
 }
 
-// Timer is a moment at which the timer service publishes TimerFired, in the
-// form of its ZSET member: this order, empty members left out.
+// Timer is a time at which the timer service publishes TimerFired. Its JSON is the member
+// of the timer ZSET, so the order of the fields is fixed, and empty ones are omitted.
 type Timer struct {
 	Tenant     string    `json:"tenant_id"`
 	Workflow   string    `json:"workflow_id,omitempty"`
@@ -227,15 +228,15 @@ type Timer struct {
 	Kind       TimerKind `json:"kind,omitempty"`
 	Key        string    `json:"key,omitempty"`
 
-	// Of a delivery: the event to deliver again, and how often it was tried.
+	// Of a DeliveryTimer: the event to deliver again, with the number of its attempts.
 	Event json.RawMessage `json:"event,omitempty"`
 
-	// Of a timer that somebody has moved: when it is due instead. To those who
-	// set it, it is still the one of FireAt.
+	// The new due time of a timer that an operator moved. For the execution that set it,
+	// FireAt still identifies the timer.
 	MovedTo time.Time `json:"moved_to,omitzero"`
 }
 
-// Due is the moment at which the timer fires.
+// Due returns the time at which the timer fires.
 func (t Timer) Due() time.Time {
 	if t.MovedTo.IsZero() {
 		return t.FireAt
@@ -243,16 +244,16 @@ func (t Timer) Due() time.Time {
 	return t.MovedTo
 }
 
-// Keyed reports whether a timer replaces an earlier one of its key: those that
-// the engine sets for itself do not.
+// Keyed reports whether a timer replaces an earlier one with its key. Those that the
+// engine sets for itself do not.
 func (t Timer) Keyed() bool {
 	return t.Key != "" && t.Kind != TimeoutTimer && t.Kind != RetryTimer && t.Kind != DeliveryTimer
 }
 
-// TimerKind says what a timer is for.
+// TimerKind is the purpose of a timer.
 type TimerKind string
 
-// The kinds of timers. One without a kind is a wait, as flunq.io's are.
+// The kinds of timers. A timer without a kind is a wait.
 const (
 	WaitTimer     TimerKind = "wait"
 	TimeoutTimer  TimerKind = "timeout"
@@ -268,8 +269,8 @@ type Fired struct {
 	By           string    `json:"by,omitempty"` // the operator who fired it
 }
 
-// TimerChange is the data of TimerScheduled and TimerCancelled in a history where an
-// operator has moved a timer, set it again or cancelled it.
+// TimerChange is the data of TimerScheduled and TimerCancelled in a history if an operator
+// moved, restored or cancelled the timer.
 type TimerChange struct {
 	Timer
 	By string `json:"by"`
@@ -277,12 +278,13 @@ type TimerChange struct {
 
 // Restored is the data of ExecutionRestored.
 type Restored struct {
-	Listen   []string `json:"listen"` // the types of events that it listens for again
+	Listen   []string `json:"listen"` // event types that it is subscribed to again
 	By       string   `json:"by"`
 	Requests []string `json:"requests,omitempty"` // tasks whose lost requests were sent again
 }
 
-// Encode is the JSON of an event's data, which cannot fail to have one.
+// Encode returns the JSON of an event's data. It panics if the data cannot be encoded,
+// which is a bug.
 func Encode(data any) []byte {
 	out, err := json.Marshal(data)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AppendFields adds to b what Fields returns, each name and each value with a zero
-// byte behind it.
+// AppendFields appends to b what Fields returns, with a zero byte after each name and each
+// value.
 func (e Event) AppendFields(b []byte) []byte {
 	add := func(name, value string) {
 		if value != "" {

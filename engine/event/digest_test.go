@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// The bytes are the fields, whatever is left out of an event.
+// The bytes are those of Fields, whichever attributes are empty.
 func TestAppendFields(t *testing.T) {
 	t.Parallel()
 	full := event.Event{

@@ -1,5 +1,4 @@
-// Package event is the vocabulary: what can happen to a workflow, and the
-// CloudEvents 1.0 form in which Redis carries it.
+// Package event defines the events of workflows, and their CloudEvents 1.0 form in Redis.
 package event
 
 import (
@@ -10,14 +9,14 @@ import (
 	"time"
 )
 
-// Type is a CloudEvents type. Those of flunq's own begin with Prefix; all
-// others come from outside, or from emit tasks.
+// Type is a CloudEvents type. The engine's own begin with Prefix; any other comes from
+// outside or from an emit task.
 type Type string
 
 // Prefix begins the types of the engine's own events.
 const Prefix = "io.flunq."
 
-// The engine's own events; the comments say who sends them to whom.
+// The engine's own events. The comments name the sender and the receiver.
 const (
 	WorkflowCreated Type = Prefix + "workflow.created" // cli
 
@@ -25,30 +24,29 @@ const (
 	ExecutionCancelled Type = Prefix + "execution.cancelled" // cli or worker → worker
 	ExecutionSuspended Type = Prefix + "execution.suspended" // cli → worker
 	ExecutionResumed   Type = Prefix + "execution.resumed"   // cli → worker
-	ExecutionRetried   Type = Prefix + "execution.retried"   // cli → worker: a faulted one goes on from where it failed
-	ExecutionMigrated  Type = Prefix + "execution.migrated"  // cli → readers, and in histories: it goes on with another document
+	ExecutionRetried   Type = Prefix + "execution.retried"   // cli → worker: retry a faulted execution from the failed task
+	ExecutionMigrated  Type = Prefix + "execution.migrated"  // cli → readers, and in histories: continue with another document
 
-	ExecutionRestored Type = Prefix + "execution.restored" // in histories only: it is listed as a listener again, or a lost request was sent again
+	ExecutionRestored Type = Prefix + "execution.restored" // in histories only: a subscription was restored, or a lost request sent again
 
 	TaskRequested  Type = Prefix + "task.requested"  // worker → executor
 	TaskCompleted  Type = Prefix + "task.completed"  // executor → worker
 	TimerScheduled Type = Prefix + "timer.scheduled" // worker → timer
 	TimerCancelled Type = Prefix + "timer.cancelled" // worker → timer
 	TimerFired     Type = Prefix + "timer.fired"     // timer → worker
-	TimerSet       Type = Prefix + "timer.set"       // anybody → timer: one was set that no event had asked for
+	TimerSet       Type = Prefix + "timer.set"       // any process → timer: a timer was set without a TimerScheduled
 	EventReceived  Type = Prefix + "event.received"  // in histories only: an event from outside reached a listen task
 
 	WorkflowCompleted Type = Prefix + "workflow.completed" // worker → parent's worker, readers
 	WorkflowFailed    Type = Prefix + "workflow.failed"
 	WorkflowCancelled Type = Prefix + "workflow.cancelled"
 
-	EventDead Type = Prefix + "event.dlq" // a service → worker: a delivery was given up
+	EventDead Type = Prefix + "event.dlq" // a service → worker: a delivery was dead-lettered
 	TaskDead  Type = Prefix + "task.dlq"
 	TimerDead Type = Prefix + "timer.dlq"
 )
 
-// TypeOf is the type that a text names, without keeping the text of one that is
-// often read.
+// TypeOf returns the type that a text names. For common types it does not allocate.
 func TypeOf(text []byte) Type {
 	switch string(text) {
 	case string(ExecutionStarted):
@@ -70,7 +68,7 @@ func TypeOf(text []byte) Type {
 	}
 }
 
-// Event is a CloudEvent as the engine carries it.
+// Event is a CloudEvent with the engine's attributes.
 type Event struct {
 	ID        string            `json:"id"`
 	Source    string            `json:"source"`
@@ -79,23 +77,23 @@ type Event struct {
 	Tenant    string            `json:"tenant"`
 	Workflow  string            `json:"workflow"` // "namespace.name"
 	Execution string            `json:"execution"`
-	Task      string            `json:"task"`       // the run of a task, see Run
+	Task      string            `json:"task"`       // id of a task run, see Run
 	Data      json.RawMessage   `json:"data"`       // JSON, or nil
 	Ext       map[string]string `json:"extensions"` // further attributes
 }
 
-// Attributes beyond CloudEvents' own that the engine gives to its events.
+// Extension attributes of the engine's events.
 const (
 	DefinitionAttribute = "definition" // of a request: the hash of the document
-	AttemptAttribute    = "attempt"    // how often a delivery has failed before
-	ReplayAttribute     = "replay"     // how often it was brought back from the dead letters
+	AttemptAttribute    = "attempt"    // number of failed deliveries so far
+	ReplayAttribute     = "replay"     // number of replays from the dead letters
 )
 
-// SpecVersion is the version of CloudEvents.
+// SpecVersion is the CloudEvents version.
 const SpecVersion = "1.0"
 
-// Fields is the event as the fields of a stream entry, name after name with
-// its value, always in the same order; empty attributes are left out.
+// Fields returns the event as the fields of a stream entry, alternating names and values,
+// always in the same order. Empty attributes are omitted.
 func (e Event) Fields() []string {
 	out := make([]string, 0, 20+2*len(e.Ext))
 	add := func(name, value string) {
@@ -126,9 +124,9 @@ func (e Event) Fields() []string {
 	return out
 }
 
-// FromFields reads the fields of a stream entry, name after name with its value.
-// An entry without a type or with a time that is none is an error, which leaves
-// the other attributes readable; they may be missing.
+// FromFields parses the fields of a stream entry, alternating names and values. A missing
+// type or an invalid time is an error; the event then holds the other attributes. Any
+// other attribute may be missing.
 func FromFields(fields []string) (Event, error) {
 	var (
 		e   Event
@@ -173,7 +171,7 @@ func FromFields(fields []string) (Event, error) {
 	return e, bad
 }
 
-// FromAttributes reads an event's attributes by their names, as FromFields does.
+// FromAttributes parses an event's attributes, by name, as FromFields does.
 func FromAttributes(attributes map[string]any) (Event, error) {
 	fields := make([]string, 0, 2*len(attributes))
 	for name, v := range attributes {

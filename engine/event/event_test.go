@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A type is that of its text, known or not.
+// TypeOf returns the type of its text, known or not.
 func TestTypeOf(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// ScanRequested reads the data of a TaskRequested, which is known to be JSON, as the
-// engine writes it. It is false of all else, which json.Unmarshal may read all the
-// same. What is read shares its memory with the data.
+// ScanRequested parses the data of a TaskRequested in the form that the engine writes. The
+// data must be valid JSON. For any other form it returns false; json.Unmarshal may still
+// be able to read it. The result shares memory with data.
 func ScanRequested(data []byte) (r Requested, ok bool) {
 	in := members{rest: data}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
@@ -33,7 +33,7 @@ func ScanRequested(data []byte) (r Requested, ok bool) {
 	return r, in.done()
 }
 
-// ScanCompleted reads the data of a TaskCompleted as ScanRequested does.
+// ScanCompleted parses the data of a TaskCompleted as ScanRequested does.
 func ScanCompleted(data []byte) (c Completed, ok bool) {
 	in := members{rest: data}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
@@ -52,15 +52,15 @@ func ScanCompleted(data []byte) (c Completed, ok bool) {
 			c.Then = in.text(value)
 		case "duration_ms":
 			c.DurationMS = in.number(value)
-		case "call": // is for people
-		default: // a failure is read at leisure
+		case "call": // only for display
+		default: // failures are rare, and left to json.Unmarshal
 			in.irregular = true
 		}
 	}
 	return c, in.done()
 }
 
-// ScanStarted reads the data of an ExecutionStarted as ScanRequested does.
+// ScanStarted parses the data of an ExecutionStarted as ScanRequested does.
 func ScanStarted(data []byte) (s Started, ok bool) {
 	in := members{rest: data}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
@@ -90,13 +90,13 @@ func ScanStarted(data []byte) (s Started, ok bool) {
 	return s, in.done()
 }
 
-// members reads those of a JSON object that has no blanks between them.
+// members reads the members of a JSON object without white space.
 type members struct {
-	rest      []byte // behind the last one, from what separates it on
-	irregular bool   // it is another sort of object
+	rest      []byte // text after the last member, beginning with its separator
+	irregular bool   // the object has another form
 }
 
-// next is the next member, its name without quotes; nil if there is none.
+// next returns the next member, its name without quotes; nil if there is none.
 func (m *members) next() (name, value []byte) {
 	if len(m.rest) < 2 || m.rest[0] != '{' && m.rest[0] != ',' || m.rest[1] != '"' {
 		return nil, nil
@@ -113,7 +113,7 @@ func (m *members) next() (name, value []byte) {
 	return name, in[:n]
 }
 
-// length is how long the JSON value is that a text begins with.
+// length returns the length of the JSON value at the start of a text.
 func length(text []byte) int {
 	if len(text) == 0 {
 		return 0
@@ -159,7 +159,7 @@ func nested(text []byte) int {
 	return len(text)
 }
 
-// text is a text of plain characters.
+// text returns a string without escapes.
 func (m *members) text(value []byte) string {
 	if len(value) < 2 || value[0] != '"' {
 		m.irregular = true
@@ -174,19 +174,19 @@ func (m *members) text(value []byte) string {
 	return string(value)
 }
 
-// truth is a value that is true or false.
+// truth returns a boolean.
 func (m *members) truth(value []byte) bool {
 	m.irregular = m.irregular || string(value) != "true" && string(value) != "false"
 	return string(value) == "true"
 }
 
-// number is a whole number of few digits.
+// number returns a whole number of few digits.
 func (m *members) number(value []byte) int64 {
-	const most = 9 // an int holds all of so many
+	const most = 9 // any such number fits an int
 	n, err := strconv.ParseUint(string(value), 10, 32)
 	m.irregular = m.irregular || err != nil || len(value) > most
 	return int64(n)
 }
 
-// done reports whether all of the object was read.
+// done reports whether the whole object was read.
 func (m *members) done() bool { return !m.irregular && string(m.rest) == "}" }

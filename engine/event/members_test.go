@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Whatever is read of data that is JSON, json.Unmarshal reads the same.
+// For valid JSON, the scanners agree with json.Unmarshal.
 func FuzzScanMembers(f *testing.F) {
 	for _, data := range []any{
 		event.Requested{TaskID: "/do/0/t#1@2", TaskName: "t", TaskType: "set", Input: []byte(`{"a":[1,"}",{"b":"\\\""}]}`), Vars: []byte(`{}`)},
@@ -55,7 +55,7 @@ func same[T any](t *testing.T, data []byte, got T, ok bool) {
 	}
 }
 
-// What the engine writes is read at once.
+// The scanners accept what the engine writes.
 func TestScanMembers(t *testing.T) {
 	t.Parallel()
 	_, requested := event.ScanRequested(event.Encode(event.Requested{TaskID: "/do/0/t#1@2", TaskName: "t", Input: []byte(`{"a":[1]}`), Vars: []byte(`{}`)}))

@@ -8,7 +8,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A start that has no nonce gets the same one each time, and another one than other starts.
+// A start without a nonce always gets the same one, and different starts get different
+// ones.
 func TestWithNonce(t *testing.T) {
 	t.Parallel()
 	start := event.Event{ID: "x/start", Type: event.ExecutionStarted, Tenant: "a", Execution: "x", Time: time.Unix(1, 0)}

@@ -2,13 +2,13 @@ package event
 
 import "strings"
 
-// Problem is an error of a workflow in the form of RFC 7807.
+// Problem is a workflow error in the form of RFC 7807.
 type Problem struct {
-	Type     string `json:"type"` // a URI, or one of the short names below until it is published
+	Type     string `json:"type"` // a URI; before publication it may be a short name below
 	Status   int    `json:"status"`
 	Title    string `json:"title,omitempty"`
 	Detail   string `json:"detail,omitempty"`
-	Instance string `json:"instance,omitempty"` // JSON pointer of the task
+	Instance string `json:"instance,omitempty"` // JSON pointer to the task
 }
 
 // The standard errors of the specification, by their short names.
@@ -25,7 +25,7 @@ const (
 
 // standard holds each short name's default status and title.
 //
-//nolint:gochecknoglobals // a table that nobody changes
+//nolint:gochecknoglobals // a read-only table
 var standard = map[string]struct {
 	status int
 	title  string
@@ -40,13 +40,13 @@ var standard = map[string]struct {
 	Runtime:        {500, "Runtime Error"},
 }
 
-// NewProblem is a standard error with its default status and title.
+// NewProblem returns a standard error with its default status and title.
 func NewProblem(short, detail string) *Problem {
 	s := standard[short]
 	return &Problem{Type: short, Status: s.status, Title: s.title, Detail: detail}
 }
 
-// Error says the problem in one line.
+// Error returns the problem in one line.
 func (p *Problem) Error() string {
 	text := p.Title
 	if text == "" {
@@ -58,7 +58,7 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// Bases of error types: the tagged specification's, and the one since its renaming.
+// Base URIs of error types: of the tagged specification, and since its renaming.
 const (
 	BaseV1   = "https://serverlessworkflow.io/spec/1.0.0/errors/"
 	BaseMain = "https://open-workflow-specification.org/spec/1.0.0/errors/"
@@ -66,7 +66,7 @@ const (
 
 // bases are all spellings that documents use for the standard errors.
 //
-//nolint:gochecknoglobals // a table that nobody changes
+//nolint:gochecknoglobals // a read-only table
 var bases = []string{
 	BaseV1,
 	BaseMain,
@@ -76,8 +76,8 @@ var bases = []string{
 	"https://serverlessworkflow.io.io/dsl/errors/types/",
 }
 
-// ShortType is the short name of a standard error's type in any of its
-// spellings, and the type itself for all others.
+// ShortType returns the short name of a standard error's type in any of its spellings, and
+// any other type as it is.
 func ShortType(uri string) string {
 	for _, base := range bases {
 		if short, ok := strings.CutPrefix(uri, base); ok {
@@ -89,7 +89,7 @@ func ShortType(uri string) string {
 	return uri
 }
 
-// FullType writes a short name out as a URI below base; other types stay as they are.
+// FullType returns the URI below base for a short name, and any other type as it is.
 func FullType(short, base string) string {
 	if _, ok := standard[short]; ok {
 		return base + short

@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Recorded is an event as a line of a recording has it: its attributes and, beside them,
-// its data, in the first of three forms that keeps every byte of it. Recordings of
-// format 1 have the data as a text among the attributes.
+// Recorded is an event as a line of a recording: its attributes, and its data in the first
+// of three forms that preserves every byte. In format 1 the data is a string among the
+// attributes.
 type Recorded struct {
 	Attributes map[string]any  `json:"event"`
 	Data       json.RawMessage `json:"data"`   // JSON
-	Text       string          `json:"text"`   // no JSON, or JSON that cannot stand on one line
-	Base64     []byte          `json:"base64"` // no UTF-8
+	Text       string          `json:"text"`   // not JSON, or JSON that does not fit on one line
+	Base64     []byte          `json:"base64"` // not UTF-8
 }
 
-// Event is the event that was recorded.
+// Event returns the recorded event.
 func (r Recorded) Event() (Event, error) {
 	e, err := FromAttributes(r.Attributes)
 	switch {
@@ -30,7 +30,7 @@ func (r Recorded) Event() (Event, error) {
 	return e, err
 }
 
-// AppendRecorded adds to b the members of a JSON object that Recorded reads. asJSON
+// AppendRecorded appends to b the members of a JSON object that Recorded decodes. asJSON
 // allows the first form of the data.
 func (e Event) AppendRecorded(b []byte, asJSON bool) []byte {
 	data := e.Data
@@ -56,8 +56,8 @@ func (e Event) AppendRecorded(b []byte, asJSON bool) []byte {
 	}
 }
 
-// onOneLine reports whether data is JSON that can stand within other JSON, on one line,
-// and is the same when it is read from there.
+// onOneLine reports whether data is JSON that can be embedded in other JSON, on one line,
+// and read back unchanged.
 func onOneLine(data []byte) bool {
 	return len(bytes.TrimSpace(data)) == len(data) && !bytes.ContainsAny(data, "\r\n") && json.Valid(data)
 }

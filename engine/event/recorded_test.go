@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Whatever the data is, the same bytes are read again; JSON on one line is a JSON value.
+// Any data is read back unchanged; JSON on one line is stored as a JSON value.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	for data, form := range map[string]string{
@@ -63,7 +63,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// In format 1 the data was a text among the attributes.
+// In format 1 the data was a string among the attributes.
 func TestRecordedBefore(t *testing.T) {
 	t.Parallel()
 	var r event.Recorded

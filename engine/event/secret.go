@@ -2,12 +2,12 @@ package event
 
 import "fmt"
 
-// ShortestSecret is the length in bytes from which on a secret can be told from other
-// text: shorter ones are not looked for.
+// ShortestSecret is the length in bytes from which on a secret can be distinguished from
+// other text. Shorter secrets are not redacted.
 const ShortestSecret = 4
 
-// EachSecret calls visit with the texts inside secrets that are not too short, and with
-// their paths, such as ".db.password".
+// EachSecret calls visit with each string inside secrets that is not too short, and its
+// path, such as ".db.password".
 func EachSecret(secrets any, visit func(path, text string)) { eachSecret("", secrets, visit) }
 
 func eachSecret(path string, value any, visit func(path, text string)) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// EncodeTimer is the JSON of a timer, as Encode writes it.
+// EncodeTimer returns the JSON of a timer, exactly as Encode does.
 func EncodeTimer(t *Timer) []byte {
 	if out, ok := appendTimer(make([]byte, 0, timerSize), t); ok {
 		return append(out, '}')
@@ -14,10 +14,10 @@ func EncodeTimer(t *Timer) []byte {
 	return Encode(t)
 }
 
-// TimerText is the same as a text.
+// TimerText is EncodeTimer as a string.
 func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
 
-// FiredText is the JSON of the data of TimerFired, as Encode writes it.
+// FiredText returns the JSON of the data of TimerFired, exactly as Encode does.
 func FiredText(f *Fired) string {
 	out, ok := appendTimer(make([]byte, 0, timerSize), &f.Timer)
 	if !ok || f.By != "" || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
@@ -28,11 +28,11 @@ func FiredText(f *Fired) string {
 	return string(append(out, '}'))
 }
 
-// timerSize is more than the text of most timers needs.
+// timerSize is sufficient for most timers.
 const timerSize = 384
 
-// appendTimer writes a timer without its last brace. It is false where only
-// encoding/json knows what to write.
+// appendTimer appends a timer without its last brace. It returns false for values that
+// need encoding/json.
 func appendTimer(out []byte, t *Timer) ([]byte, bool) {
 	if t.Event != nil || !writable(t.FireAt) || !writable(t.MovedTo) {
 		return nil, false
@@ -70,12 +70,12 @@ func appendTime(out []byte, t time.Time) []byte {
 	return append(t.AppendFormat(append(out, '"'), time.RFC3339Nano), '"')
 }
 
-// writable reports whether a moment is written in JSON as RFC 3339 has it.
+// writable reports whether encoding/json accepts a time, and writes it in UTC.
 func writable(t time.Time) bool {
 	return t.Location() == time.UTC && t.Year() >= 0 && t.Year() <= 9999
 }
 
-// plainText reports whether a text stands in JSON as it is.
+// plainText reports whether a text needs no escapes in JSON.
 func plainText(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -86,15 +86,15 @@ func plainText(s string) bool {
 	return true
 }
 
-// ScanTimer reads the JSON of a timer that stands there just as Encode writes it. It is
-// false of all else, which json.Unmarshal may read all the same.
+// ScanTimer parses the JSON of a timer in exactly the form that Encode writes. For any
+// other form it returns false; json.Unmarshal may still be able to read it.
 func ScanTimer(text string) (t Timer, ok bool) {
 	s := scanner{rest: text, good: true}
 	t = s.timer()
 	return t, s.good && s.rest == "}"
 }
 
-// ScanFired reads the data of TimerFired in the same way.
+// ScanFired parses the data of TimerFired as ScanTimer does.
 func ScanFired(text string) (f Fired, ok bool) {
 	s := scanner{rest: text, good: true}
 	f.Timer = s.timer()
@@ -103,17 +103,17 @@ func ScanFired(text string) (f Fired, ok bool) {
 	return f, s.good && s.rest == "}"
 }
 
-// scanner reads a text from its beginning on.
+// scanner parses a text from its start.
 type scanner struct {
 	rest string
 	good bool
 }
 
-// timer reads the members of a timer.
+// timer parses the members of a timer.
 func (s *scanner) timer() (t Timer) {
 	before := len(s.rest)
 	t.Tenant = s.any(`{"tenant_id":"`)
-	s.good = s.good && len(s.rest) < before // it is always there
+	s.good = s.good && len(s.rest) < before // this member is never omitted
 	t.Workflow = s.text(`,"workflow_id":"`)
 	t.Execution = s.text(`,"execution_id":"`)
 	t.TaskID = s.text(`,"task_id":"`)
@@ -130,7 +130,7 @@ func (s *scanner) timer() (t Timer) {
 	return t
 }
 
-// any reads a member that is a text; a missing one is "".
+// any parses a string member; a missing one is "".
 func (s *scanner) any(name string) string {
 	rest, found := strings.CutPrefix(s.rest, name)
 	if !found {
@@ -145,7 +145,7 @@ func (s *scanner) any(name string) string {
 	return rest[:end]
 }
 
-// text reads a member that is left out where its text is empty.
+// text parses a string member that is omitted if empty.
 func (s *scanner) text(name string) string {
 	before := len(s.rest)
 	text := s.any(name)
@@ -153,7 +153,7 @@ func (s *scanner) text(name string) string {
 	return text
 }
 
-// time reads a member that is a moment in UTC.
+// time parses a member that is a time in UTC.
 func (s *scanner) time(name string) (at time.Time) {
 	if !strings.HasPrefix(s.rest, name) {
 		return at
@@ -166,15 +166,14 @@ func (s *scanner) time(name string) (at time.Time) {
 	return at
 }
 
-// shortest reports whether a moment is written with no more, and no fewer, digits than
-// it is by Encode.
+// shortest reports whether a time has exactly the digits that Encode writes.
 func shortest(moment string) bool {
 	const whole, most = len("2006-01-02T15:04:05Z"), len("2006-01-02T15:04:05.123456789Z")
 	n := len(moment)
 	return n == whole || n > whole && n <= most && moment[whole-1] == '.' && moment[n-2] != '0'
 }
 
-// number reads a member that is a number of few digits.
+// number parses a number of few digits.
 func (s *scanner) number(name string) (n int64) {
 	rest, found := strings.CutPrefix(s.rest, name)
 	if !found {
@@ -185,8 +184,8 @@ func (s *scanner) number(name string) (n int64) {
 		n = 10*n + int64(rest[digits]-'0')
 		digits++
 	}
-	const most = 18                                     // an int64 holds all of so many
-	if digits == 0 || digits > most || rest[0] == '0' { // 0 is left out
+	const most = 18                                     // any such number fits an int64
+	if digits == 0 || digits > most || rest[0] == '0' { // 0 is omitted
 		s.good = false
 	}
 	s.rest = rest[digits:]

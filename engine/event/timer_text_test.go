@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// timers are of all forms that their texts take.
+// timers returns timers of every form.
 func timers() []event.Timer {
 	at := time.Date(2026, 1, 31, 12, 0, 0, 120_000_000, time.UTC)
 	return []event.Timer{
@@ -27,7 +27,7 @@ func timers() []event.Timer {
 	}
 }
 
-// The texts are those of encoding/json, byte for byte.
+// The texts equal those of encoding/json, byte for byte.
 func TestTimerText(t *testing.T) {
 	t.Parallel()
 	for _, timer := range timers() {
@@ -41,7 +41,7 @@ func TestTimerText(t *testing.T) {
 	}
 }
 
-// What Encode writes is read at once, but for what is rare.
+// ScanTimer accepts what Encode writes, except in rare cases.
 func TestScanTimer(t *testing.T) {
 	t.Parallel()
 	for i, timer := range timers()[:3] {
@@ -67,7 +67,7 @@ func TestScanTimer(t *testing.T) {
 	}
 }
 
-// Whatever ScanTimer reads, json.Unmarshal reads the same, and Encode writes it so.
+// What ScanTimer reads, json.Unmarshal reads the same, and Encode writes back.
 func FuzzScanTimer(f *testing.F) {
 	for _, timer := range timers() {
 		text := string(event.Encode(timer))

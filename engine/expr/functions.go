@@ -14,7 +14,7 @@ import (
 
 // builtins are the numbers of arguments that each function of jq can have, by its name.
 //
-//nolint:gochecknoglobals // computed once, and changed by nobody
+//nolint:gochecknoglobals // computed once, then read-only
 var builtins = sync.OnceValue(func() map[string][]int {
 	out := map[string][]int{}
 	query, err := gojq.Parse("builtins[]")

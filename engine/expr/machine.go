@@ -30,7 +30,7 @@ type layout struct {
 
 // machineLayout looks once; a gojq that is built differently fails every test.
 //
-//nolint:gochecknoglobals // computed once, and changed by nobody
+//nolint:gochecknoglobals // computed once, then read-only
 var machineLayout = sync.OnceValue(func() layout {
 	query, err := gojq.Parse(".")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Run names a run of a task for people: "charge[2] attempt 3". See Index and Attempt.
+// Run formats a task run for people: "charge[2] attempt 3". See Index and Attempt.
 func Run(name, iteration, attempt string) string {
 	if index := Index(iteration); index != "" {
 		name += "[" + index + "]"
@@ -18,28 +18,27 @@ func Run(name, iteration, attempt string) string {
 	return name
 }
 
-// Task is a task id for people: its reference with the index and the attempt.
+// Task formats a task id for people: its reference with the index and the attempt.
 func Task(id string) string {
 	run := event.ParseRun(id)
 	return Run(run.Ref, run.Iteration, run.Attempt)
 }
 
-// Index is which turn of a loop a run belongs to, counted from 0 as $index is, or of a
-// list that a task jumped back in; "" outside of loops. In nested loops the outer one
-// comes first: "2.0".
+// Index formats an iteration: the index of the loop iteration, counted from 0 as $index
+// is, or of the repetition of a list that a task jumped back in; "" outside loops. In
+// nested loops the outer index comes first: "2.0".
 func Index(iteration string) string {
 	var turns []string
 	for _, part := range Parts(iteration) {
-		if !strings.HasPrefix(part, "/") { // where a function is called
+		if !strings.HasPrefix(part, "/") { // the place of a function call
 			turns = append(turns, strings.TrimPrefix(part, "r"))
 		}
 	}
 	return strings.Join(turns, ".")
 }
 
-// Attempt is which attempt of the tries around it a run belongs to: "attempt 2", with the
-// outer one first in nested tries ("attempt 1.2"), and how often an operator has had it
-// retried. "" is the first attempt.
+// Attempt formats an attempt: "attempt 2", or "attempt 1.2" in nested tries, the outer one
+// first, and how often an operator retried it. The first attempt is "".
 func Attempt(attempt string) string {
 	var texts []string
 	numbers := ""
@@ -60,11 +59,11 @@ func Attempt(attempt string) string {
 	return strings.Join(texts, " ")
 }
 
-// Attempts is Attempt without the word, as programs read it: "2", "1.2".
+// Attempts is Attempt without the word, for programs: "2", "1.2".
 func Attempts(attempt string) string { return strings.TrimPrefix(Attempt(attempt), "attempt ") }
 
-// Parts are the segments of an iteration or an attempt: numbers, "r" and a number, and
-// references of tasks, which may have dots in them.
+// Parts splits an iteration or an attempt into its segments: numbers, "r" and a number,
+// and task references, which may contain dots.
 func Parts(path string) []string {
 	var out []string
 	for path != "" {
@@ -80,8 +79,8 @@ func Parts(path string) []string {
 	return out
 }
 
-// referenceEnd is where a reference ends that a path begins with: behind it is a number,
-// "r" and a number, or another reference.
+// referenceEnd returns the end of the reference at the start of a path, or -1. After it
+// comes a number, "r" and a number, or another reference.
 func referenceEnd(path string) int {
 	for i := 1; i < len(path)-1; i++ {
 		if path[i] != '.' {

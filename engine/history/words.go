@@ -1,5 +1,4 @@
-// Package history says in words what happened to an execution, and how long it
-// took. Every text for people that contains a duration or a count gets it here.
+// Package history formats task runs, durations and counts for people.
 package history
 
 import (
@@ -11,9 +10,9 @@ import (
 
 const day = 24 * time.Hour
 
-// Duration writes a duration for people: two units at most, rounded to the
-// nearest second of those ("1d03h", "4m07s", "12.345s", "0.35ms"). From a
-// thousand days on it is days alone.
+// Duration formats a duration for people: two units at most, rounded to the nearest second
+// of these ("1d03h", "4m07s", "12.345s", "0.35ms"). From a thousand days on it is in days
+// only.
 func Duration(d time.Duration) string {
 	if d < 0 {
 		if text := Duration(-max(d, -maxDuration)); text != "0s" {
@@ -40,10 +39,10 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// maxDuration is the longest duration that has a negative one.
+// maxDuration is the longest duration that can be negated.
 const maxDuration = time.Duration(1<<63 - 1)
 
-// milliseconds writes less than a millisecond, in letters that every terminal has.
+// milliseconds formats less than a millisecond, in ASCII.
 func milliseconds(d time.Duration) string {
 	if d == 0 {
 		return "0s"
@@ -51,8 +50,8 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms"
 }
 
-// Exact writes a duration in full, with days where it has some: "1d12h",
-// "1h30m", "2d0.5s". Two durations that differ have different texts.
+// Exact formats a duration in full, with days if there are any: "1d12h", "1h30m",
+// "2d0.5s". Different durations have different texts.
 func Exact(d time.Duration) string {
 	if d < 0 {
 		return "-" + Exact(-max(d, -maxDuration))
@@ -86,7 +85,7 @@ func Exact(d time.Duration) string {
 	}
 }
 
-// Number writes a number for people, with commas between the thousands.
+// Number formats a number for people, with commas between the thousands.
 func Number[N ~int | ~int64](n N) string {
 	text := strconv.FormatInt(int64(n), 10)
 	sign := ""
@@ -99,12 +98,12 @@ func Number[N ~int | ~int64](n N) string {
 	return sign + text
 }
 
-// Count writes how many of something there are: "1 task", "2 tasks", "3 processes".
+// Count formats a number of things: "1 task", "2 tasks", "3 processes".
 func Count[N ~int | ~int64](n N, noun string) string {
 	return Number(n) + " " + Plural(n, noun)
 }
 
-// Plural is a noun as it stands behind a number.
+// Plural returns the form of a noun that follows the number n.
 func Plural[N ~int | ~int64](n N, noun string) string {
 	if n == 1 {
 		return noun

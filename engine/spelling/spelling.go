@@ -1,4 +1,4 @@
-// Package spelling finds the word that somebody meant when they wrote another.
+// Package spelling suggests the word that was meant by a misspelt one.
 package spelling
 
 import (
@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// limits keep a look-up cheap whatever it is given.
+// Limits that bound the cost of a lookup.
 const (
 	maxCandidates = 1000
-	maxLetters    = 64
+	maxRunes      = 64
 )
 
-// Word is the candidate closest to word, or "" if none is close: letters put in,
-// left out, replaced or swapped, more of them in longer words. Case counts for nothing.
+// Word returns the candidate closest to word, or "" if none is close. Characters may be
+// inserted, deleted, replaced or swapped, more of them in longer words. Case is ignored.
 func Word(word string, candidates []string) string {
 	found, best := "", Limit(word)+1
 	for _, candidate := range candidates[:min(len(candidates), maxCandidates)] {
@@ -28,14 +28,15 @@ func Word(word string, candidates []string) string {
 	return found
 }
 
-// Limit is how many letters may differ from a word that is close to it.
+// Limit returns the number of edits within which a candidate is close to a word.
 func Limit(word string) int { return min(3, 1+utf8.RuneCountInString(word)/4) }
 
-// distance counts the letters to put in, leave out, replace, or swap with their neighbour.
+// distance returns the number of insertions, deletions, replacements and swaps of
+// neighbours between two words.
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
-	if max(len(s), len(t)) > maxLetters {
-		return maxLetters
+	if max(len(s), len(t)) > maxRunes {
+		return maxRunes
 	}
 	before, last := make([]int, len(t)+1), make([]int, len(t)+1)
 	for j := range last {
