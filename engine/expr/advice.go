@@ -7,8 +7,8 @@ import (
 
 var countedMember = regexp.MustCompile(`((?:\.[A-Za-z_]\w*)+)\.(?:length|size|count)\b`)
 
-// Advice is what to write instead of an expression that failed, by the detail of the
-// error; "" if there is nothing to suggest.
+// Advice suggests what to write instead of an expression that failed, given the detail of
+// its error; "" if there is no suggestion.
 func Advice(detail string) string {
 	has := func(part string) bool { return strings.Contains(detail, part) }
 	switch m := countedMember.FindStringSubmatch(detail); {

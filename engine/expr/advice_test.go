@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// An expression that fails on data of another kind comes with what to write.
+// The failure of an expression on unsuitable data has a suggestion.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for detail, want := range map[string]string{

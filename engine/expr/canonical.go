@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical is what Decode(Encode(v)) would give, without the detour, and v itself
-// where nothing differs: a number without a fraction is an int (*big.Int if it is
-// large), NaN is null, -0 is 0, strings are UTF-8. It never changes v.
-// The promise ends where Decode refuses what Encode wrote, as too deep or too large.
+// Canonical returns what Decode(Encode(v)) would, without encoding, and v itself if
+// nothing differs: a number without a fraction is an int (*big.Int if it is large), NaN is
+// null, -0 is 0, strings are UTF-8. It never modifies v. This does not hold for values
+// that Decode would reject as too deep or too large.
 func Canonical(v any) any {
 	out, _ := canonical(v)
 	return out
 }
 
-// canonical also says whether it differs from v.
+// canonical also reports whether the result differs from v.
 func canonical(v any) (out any, differs bool) {
 	switch v := v.(type) {
 	case nil, bool, int:
@@ -47,7 +47,7 @@ func canonicalString(s string) (any, bool) {
 	if utf8.ValidString(s) {
 		return s, false
 	}
-	// One replacement for each wrong byte, as Encode does.
+	// One replacement character for each invalid byte, as in Encode.
 	return string([]rune(s)), true
 }
 
@@ -62,7 +62,7 @@ func canonicalFloat(f float64) any {
 	case size < 1<<53:
 		return int(f)
 	default:
-		// Encode writes the shortest digits that mean f, not all of its digits.
+		// Encode writes the shortest digits that identify f, not its exact value.
 		n, _ := new(big.Int).SetString(strconv.FormatFloat(f, 'f', -1, 64), 10)
 		return whole(n)
 	}
@@ -100,7 +100,8 @@ func canonicalObject(fields map[string]any) (any, bool) {
 	return fields, false
 }
 
-// rebuiltObject goes by the order of Encode: of two keys that become equal, the last stays.
+// rebuiltObject adds members in the order of Encode: of two keys that become equal, the
+// last wins.
 func rebuiltObject(fields map[string]any) map[string]any {
 	out := make(map[string]any, len(fields))
 	for _, key := range sortedKeys(fields) {
@@ -111,7 +112,7 @@ func rebuiltObject(fields map[string]any) map[string]any {
 	return out
 }
 
-// number is the value of a JSON number, in its canonical form.
+// number returns the value of a JSON number in its canonical form.
 func number(text string) any {
 	if i, err := strconv.Atoi(text); err == nil {
 		return i

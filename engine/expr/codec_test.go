@@ -18,7 +18,7 @@ func large(digits string) *big.Int {
 	return n
 }
 
-// JSON becomes the values that expressions work on.
+// JSON decodes to the values that expressions work on.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -63,7 +63,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// What is not one JSON document of a sensible size is refused with the place.
+// Anything but one JSON document of a sensible size is rejected with its position.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -77,7 +77,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Encoded values are compact, sorted, and the same every time, also of what only Go code builds.
+// Encoding is compact, sorted and deterministic, including for types that only Go code
+// builds.
 func TestEncode(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -119,7 +120,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Canonical hands back what needs no change, and changes nothing it was given.
+// Canonical returns what needs no change as it is, and modifies nothing.
 func TestCanonicalShares(t *testing.T) {
 	t.Parallel()
 	fine := object{"a": list{1, "x"}}
@@ -137,7 +138,7 @@ func TestCanonicalShares(t *testing.T) {
 	}
 }
 
-// Values are equal as jq sees it.
+// Equal agrees with jq.
 func TestEqual(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -174,8 +175,8 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// Whatever is accepted comes out in a form that stays the same for ever, which
-// other readers of JSON understand in the same way.
+// Whatever is accepted is encoded in a stable form that other JSON parsers read in the
+// same way.
 func FuzzCodec(f *testing.F) {
 	for _, s := range []string{`{"b":[1,2.5e10,-0],"a":"\u00e4\ud800"}`, "[1e999,12345678901234567890,1e20,1.0,0.000001]", "\"\xff\x7f\"", `{"a":1,"a":{}}`, "{\"\xff\":1,\"\xfe\":2}", "123456789012345678", "01"} {
 		f.Add([]byte(s))
@@ -209,7 +210,7 @@ func FuzzCodec(f *testing.F) {
 	})
 }
 
-// A float is the same after Encode and Decode, or what Canonical made of it.
+// A float survives Encode and Decode unchanged, after Canonical.
 func FuzzFloat(f *testing.F) {
 	for _, n := range []float64{0, 1.5, -1e300, 5e-324, 1 << 53, 1<<53 + 2, 9.007199254740993e15, 1e20, 123456789012345680000, 1e21, math.MaxFloat64} {
 		f.Add(n)

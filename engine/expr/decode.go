@@ -10,37 +10,37 @@ import (
 )
 
 const (
-	maxDepth    = 1000     // lists and objects within each other, in data
-	maxDigits   = 1000     // of one number
+	maxDepth    = 1000     // nesting depth of lists and objects
+	maxDigits   = 1000     // digits of one number
 	maxDocument = 64 << 20 // bytes of JSON
 )
 
-// MaxMemory is the most memory that a JSON value from outside, or one that is computed,
-// may take once it is decoded, about (limit json-memory). Text takes little more than
-// its length, an object of one member 400 bytes.
+// MaxMemory is the approximate memory in bytes that a decoded or computed JSON value may
+// take (limit json-memory). A string takes little more than its length, an object with one
+// member about 400 bytes.
 const MaxMemory = 64 << 20
 
-// maxKept is that of values that are put together of such, as in a snapshot.
+// maxKept is the same limit for values composed of several, such as a snapshot.
 const maxKept = 16 * MaxMemory
 
-// What decoded values take, about.
+// Approximate memory of decoded values.
 const (
-	slotMemory   = 24 // a member of a list or an object
-	textMemory   = 16 // beside its length
+	slotMemory   = 24 // per member of a list or an object
+	textMemory   = 16 // in addition to its length
 	listMemory   = 32
-	objectMemory = 48  // one that is empty …
-	groupMemory  = 288 // … and for each 8 members, one at least
+	objectMemory = 48  // when empty …
+	groupMemory  = 288 // … and for each 8 members, at least one
 	groupMembers = 8
 )
 
 var errLarge = fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", MaxMemory>>20)
 
-// Decode reads one JSON document into the values that expressions work on, in
-// their canonical form. Of equal keys the last wins, what is not UTF-8 is replaced;
-// anything after the document, too deep or too large is an error.
+// Decode decodes one JSON document into the values that expressions work on, in canonical
+// form. Of equal keys the last wins, and invalid UTF-8 is replaced. Data after the
+// document, or a document that is too deep or too large, is an error.
 func Decode(data []byte) (any, error) { return decode(data, maxKept) }
 
-// DecodeForeign is Decode for what comes from outside: it may take MaxMemory at most.
+// DecodeForeign is Decode for data from outside, which may take at most MaxMemory.
 func DecodeForeign(data []byte) (any, error) { return decode(data, MaxMemory) }
 
 func decode(data []byte, memory int) (any, error) {
@@ -63,10 +63,10 @@ func decode(data []byte, memory int) (any, error) {
 type decoder struct {
 	data []byte
 	at   int
-	left int // memory that what follows may take
+	left int // memory left for the rest
 }
 
-// peek skips white space and tells the next byte, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (d *decoder) peek() byte {
 	d.space()
 	if d.at < len(d.data) {
@@ -181,7 +181,7 @@ func (d *decoder) list(depth int) (any, error) {
 	}
 }
 
-// next takes the comma before another member, or the end.
+// next reads the comma before another member, or the end.
 func (d *decoder) next(end byte) (done bool, err error) {
 	switch d.peek() {
 	case end:
@@ -204,7 +204,7 @@ func (d *decoder) number() (any, error) {
 		d.at++
 	}
 	text := d.data[start:d.at]
-	// Few digits and nothing else are the ordinary case.
+	// The common case: few digits and nothing else.
 	if n, ok := short(text); ok {
 		return n, nil
 	}
@@ -222,7 +222,7 @@ func numeric(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
 }
 
-// short reads 1 to 18 digits without a needless 0 in front.
+// short parses 1 to 18 digits without a leading 0.
 func short(text []byte) (n int, ok bool) {
 	if len(text) == 0 || len(text) > 18 || text[0] == '0' && len(text) > 1 {
 		return 0, false
@@ -254,7 +254,7 @@ func (d *decoder) text() (string, error) {
 	return "", d.unexpected("the end of a string")
 }
 
-// longText reads a string with escapes or more than ASCII in it.
+// longText parses a string with escapes or non-ASCII characters.
 func (d *decoder) longText() (string, error) {
 	end := d.at
 	for end < len(d.data) && d.data[end] != '"' {
@@ -280,7 +280,8 @@ func (d *decoder) longText() (string, error) {
 	return text, nil
 }
 
-// plain says that text means itself: no escapes, no control characters, UTF-8.
+// plain reports whether text needs no decoding: no escapes, no control characters, valid
+// UTF-8.
 func plain(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' || c == '\\' {

@@ -8,11 +8,11 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// gone stands for a value that an update took away, until the update is over.
+// gone marks a value that an update deletes, until the update is complete.
 type gone struct{}
 
-// markGone is the last resort of an update's right side: the value of no result.
-// Of a list's part an empty list is left; nothing else could stand in its place.
+// markGone is the fallback for the right side of an update that yields no result. A slice
+// becomes an empty list, since nothing else could replace it.
 func markGone() gojq.CompilerOption {
 	return gojq.WithFunction("__gone", 1, 1, func(_ any, args []any) any {
 		u, ok := args[0].(*update)
@@ -27,8 +27,8 @@ func markGone() gojq.CompilerOption {
 	})
 }
 
-// sweep takes out what an update left to be taken away. gojq would do so in
-// place, in data that others are reading meanwhile.
+// sweep removes what an update marked as deleted. gojq would do so in place, in data that
+// others may be reading.
 func sweep(m *meter, dot any, _ []any) (any, error) {
 	if !m.gone {
 		return dot, nil
@@ -96,7 +96,7 @@ func sweptObject(fields map[string]any) (any, bool) {
 	return out, true
 }
 
-// deletePaths is jq's delpaths, which here leaves its input alone.
+// deletePaths is jq's delpaths, but does not modify its input.
 func deletePaths(m *meter, dot any, args []any) (any, error) {
 	list, ok := args[0].([]any)
 	if !ok {
@@ -123,7 +123,7 @@ func deletePaths(m *meter, dot any, args []any) (any, error) {
 	return without(m, dot, targets)
 }
 
-// without is v, copied where it differs, without what is at paths.
+// without returns v without what is at paths. It copies what it changes.
 func without(m *meter, v any, targets [][]any) (any, error) {
 	if len(targets) == 0 || v == nil {
 		return v, nil
@@ -205,7 +205,7 @@ func listWithout(m *meter, items []any, targets [][]any) (any, error) {
 	return out, nil
 }
 
-// located finds the places of a list's part that a path leads to, and what remains of the path there.
+// located returns the range of a list that a path selects, and the rest of the path.
 func located(from, to int, target []any) (first, end int, rest []any, err error) {
 	if len(target) == 0 {
 		return from, to, nil, nil
@@ -232,7 +232,7 @@ func located(from, to int, target []any) (first, end int, rest []any, err error)
 	}
 }
 
-// bound is one end of a slice.
+// bound returns one end of a slice.
 func bound(v any, length, missing int) (int, bool) {
 	if v == nil {
 		return missing, true

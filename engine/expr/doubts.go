@@ -7,21 +7,21 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Doubt is something in an expression that works, but hardly as it was meant.
+// Doubt is a valid part of an expression that probably does not do what its author meant.
 type Doubt struct {
-	Offset     int // in the source, in bytes
+	Offset     int // byte offset in the source
 	Message    string
 	Suggestion string
 }
 
-// Doubts are what the writer of an expression may not have meant.
+// Doubts returns the parts of the expression that its author may not have meant.
 func (p *Program) Doubts() []Doubt { return p.doubts }
 
-// ConditionDoubts are those of an expression that decides about something.
+// ConditionDoubts returns those that apply if the expression is used as a condition.
 func (p *Program) ConditionDoubts() []Doubt { return p.condition }
 
-// doubt looks for mistakes that jq takes for something else. It comes before
-// resolve, which changes the query.
+// doubt finds mistakes that are valid jq with another meaning. It must run before resolve,
+// which modifies the query.
 func (p *Program) doubt(query *gojq.Query, known func(string) bool) {
 	if p.path == nil || len(p.path.steps) > 1 || strings.ContainsAny(p.src, " \t") {
 		p.wordDoubts(known)
@@ -32,7 +32,7 @@ func (p *Program) doubt(query *gojq.Query, known func(string) bool) {
 	p.conditionDoubt(query)
 }
 
-// conditionDoubt tells of a condition whose result does not depend on the data.
+// conditionDoubt reports a condition whose result does not depend on the data.
 func (p *Program) conditionDoubt(q *gojq.Query) {
 	q = bare(q)
 	if q.Op == gojq.OpAssign {
@@ -47,7 +47,7 @@ func (p *Program) conditionDoubt(q *gojq.Query) {
 	}
 }
 
-// alternative is what was meant by .status == "a" or "b".
+// alternative suggests what was meant by .status == "a" or "b".
 func alternative(q *gojq.Query) string {
 	const general = `compare with the data: .status == "paid"`
 	left, right := bare(q.Left), bare(q.Right)
@@ -66,7 +66,7 @@ func alternative(q *gojq.Query) string {
 	return fmt.Sprintf("compare each of them: %s or %s == %s", q.Left, left.Left, right)
 }
 
-// bare is a query without parentheses around it.
+// bare returns a query without the parentheses around it.
 func bare(q *gojq.Query) *gojq.Query {
 	for q != nil && q.Term != nil && q.Term.Type == gojq.TermTypeQuery && len(q.Term.SuffixList) == 0 {
 		q = q.Term.Query
@@ -74,7 +74,7 @@ func bare(q *gojq.Query) *gojq.Query {
 	return q
 }
 
-// always is the truth of a condition that does not depend on data, if it is simple to see.
+// always returns the truth of a condition that obviously does not depend on data.
 func always(q *gojq.Query) (truth, known bool) {
 	q = bare(q)
 	switch {
@@ -103,7 +103,7 @@ func always(q *gojq.Query) (truth, known bool) {
 	}
 }
 
-// fixed is the truth of a constant.
+// fixed returns the truth of a constant.
 func fixed(t *gojq.Term) (truth, known bool) {
 	if len(t.SuffixList) > 0 {
 		return false, false
@@ -126,7 +126,7 @@ func same(left, right *gojq.Query) bool {
 	return l != nil && r != nil && pathOf(l) != nil && pathOf(r) != nil && l.String() == r.String()
 }
 
-// assigned is the doubt about a comparison that is written as an assignment.
+// assigned returns the doubt about a comparison written as an assignment.
 func (p *Program) assigned() Doubt {
 	words := tokens(p.src)
 	h := &hinter{src: p.src, words: words}
@@ -141,7 +141,7 @@ func (p *Program) assigned() Doubt {
 	}
 }
 
-// assignments looks for them where a condition is wanted.
+// assignments finds assignments in a condition.
 func (p *Program) assignments(q *gojq.Query) {
 	if q == nil || !strings.Contains(p.src, "=") {
 		return
@@ -192,8 +192,8 @@ func (p *Program) assignmentsIn(t *gojq.Term) {
 	}
 }
 
-// wordDoubts looks at the text: what jq joins although somebody wrote it apart, and
-// the other way round.
+// wordDoubts examines the tokens: those that jq joins although the author separated them,
+// and the reverse.
 func (p *Program) wordDoubts(known func(string) bool) {
 	words := tokens(p.src)
 	for i := 1; i < len(words); i++ {
@@ -215,12 +215,12 @@ func (p *Program) wordDoubts(known func(string) bool) {
 	}
 }
 
-// continues reports whether a path goes on after one of its words.
+// continues reports whether a path continues after one of its tokens.
 func continues(words []token, i int) bool {
 	return i+1 < len(words) && words[i+1].start == words[i].end() && (words[i+1].kind == fieldToken || words[i+1].text == "[")
 }
 
-// pathBefore is the path that ends before a word.
+// pathBefore returns the path that ends before a token.
 func (p *Program) pathBefore(words []token, i int) string {
 	h := &hinter{src: p.src, words: words, word: i}
 	return h.operand(-1, -1)
@@ -230,8 +230,8 @@ func (p *Program) add(at token, suggestion, format string, args ...any) {
 	p.doubts = append(p.doubts, Doubt{at.start, fmt.Sprintf(format, args...), suggestion})
 }
 
-// ReadsData reports whether text is an expression that reads data, beyond any doubt
-// that it could be a plain word: a path, or an operation with one.
+// ReadsData reports whether text is certainly an expression that reads data, and not a
+// plain word: a path, or an operation on one.
 func ReadsData(src string, known func(string) bool) bool {
 	const longest = 1000
 	if len(src) > longest {

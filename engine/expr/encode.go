@@ -10,24 +10,24 @@ import (
 	"unicode/utf8"
 )
 
-// Encode writes a value as compact JSON with sorted keys; the same value is always the same bytes.
+// Encode encodes a value as compact JSON with sorted keys. Equal values have equal bytes.
 func Encode(v any) []byte { return AppendJSON(nil, v) }
 
-// AppendJSON appends to dst what Encode writes. NaN is written as null, an infinity
-// as the largest number, -0 as 0, and what is not UTF-8 as the replacement character.
-// Beside the values of this package it takes what Go code likes to build:
-// other integers, float32, json.Number, []string and map[string]string.
+// AppendJSON appends to dst what Encode returns. NaN is encoded as null, an infinity as
+// the largest number, -0 as 0, and invalid UTF-8 as the replacement character. In addition
+// to the values of this package it accepts other integers, float32, json.Number, []string
+// and map[string]string.
 func AppendJSON(dst []byte, v any) []byte {
 	e := encoder{out: dst}
 	e.value(v)
 	return e.out
 }
 
-// AppendText appends to dst what Encode writes of a text.
+// AppendText appends to dst a string as Encode encodes it.
 func AppendText(dst []byte, s string) []byte { return appendString(dst, s) }
 
-// encoder holds the keys of all large objects around the current one, so that
-// sorting them allocates once per document rather than once per object.
+// encoder keeps the keys of all large objects around the current one in one slice, so that
+// sorting allocates once per document instead of once per object.
 type encoder struct {
 	out  []byte
 	keys []string
@@ -67,10 +67,10 @@ func (e *encoder) list(items []any) {
 	e.out = append(e.out, ']')
 }
 
-// few is how many members most objects have at most.
+// few is the largest number of members of most objects.
 const few = 8
 
-// object writes the members in the order of their keys.
+// object writes the members sorted by key.
 func (e *encoder) object(fields map[string]any) {
 	if len(fields) > few {
 		e.large(fields)
@@ -133,7 +133,7 @@ func appendFloat(dst []byte, f float64) []byte {
 		return strconv.AppendFloat(dst, f, 'f', -1, 64)
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-	// As everybody does, 1e-9 rather than 1e-09.
+	// 1e-9 instead of 1e-09, as encoding/json does.
 	if n := len(dst); dst[n-4] == 'e' && dst[n-2] == '0' {
 		dst[n-2] = dst[n-1]
 		dst = dst[:n-1]
@@ -187,7 +187,7 @@ func appendEscaped(dst []byte, b byte) []byte {
 	}
 }
 
-// adopt makes a value of this package from what Go code likes to build.
+// adopt converts a value of another Go type to one of this package.
 func adopt(v any) any {
 	switch v := v.(type) {
 	case int8:
@@ -239,7 +239,7 @@ func adoptObject[T any](fields map[string]T) map[string]any {
 	return out
 }
 
-// whole is n as an int where it fits.
+// whole returns n as an int if it fits.
 func whole(n *big.Int) any {
 	if n.IsInt64() {
 		if i := int(n.Int64()); int64(i) == n.Int64() {

@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// SyntaxError says why an expression cannot be compiled.
+// SyntaxError explains why an expression cannot be compiled.
 type SyntaxError struct {
-	Offset     int // the byte of the source that is wrong
+	Offset     int // byte offset of the mistake in the source
 	Message    string
 	Suggestion string // what to write instead, or ""
 
-	character int // the same place, counted in characters from 1; 0 if it is not known
+	character int // the same position in characters, from 1; 0 if unknown
 }
 
-// Error is all of it in one line, for where there is no document to point into.
+// Error returns everything in one line, for use without a document.
 func (e *SyntaxError) Error() string {
 	text := e.Message
 	if e.character > 0 {
@@ -26,7 +26,7 @@ func (e *SyntaxError) Error() string {
 	return text
 }
 
-// UnknownVariable is a variable that does not exist where the expression stands.
+// UnknownVariable is a variable that does not exist in the scope of an expression.
 type UnknownVariable struct {
 	Name string // without the $
 }
@@ -43,7 +43,7 @@ func (e *Failure) Error() string {
 	return fmt.Sprintf("expression %s: %s", strconv.Quote(clip(e.Source)), e.Message)
 }
 
-// MissingSecret is a secret that an expression reads and that is not there.
+// MissingSecret is a secret that an expression reads and that does not exist.
 type MissingSecret struct {
 	Name string
 }

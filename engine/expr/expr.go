@@ -1,5 +1,5 @@
-// Package expr evaluates jq expressions, compiled once, within limits that
-// hold for hostile expressions and data too, and the same on every machine.
+// Package expr evaluates jq expressions, compiled once. Its limits bound hostile
+// expressions and data too, and are the same on every machine.
 package expr
 
 import (
@@ -9,27 +9,27 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Scope is what an expression sees.
+// Scope is the input of an evaluation.
 type Scope struct {
 	Dot any                            // the value of "."
-	Now time.Time                      // what jq's now says
-	Var func(name string) (any, error) // a variable's value, by its name without the $
+	Now time.Time                      // the value of jq's now
+	Var func(name string) (any, error) // returns a variable's value, by its name without the $
 }
 
-// Program is a compiled expression. It does not change: any number of goroutines may evaluate it.
+// Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
 	src     string
-	path    *path      // what it is if it is no more than a path
-	simple  *formula   // what it is if it is a formula; code evaluates what that cannot
-	code    *gojq.Code // what it is otherwise
-	vars    []string   // the variables it uses, without the $
-	secrets []string   // the names it certainly reads from $secrets
+	path    *path      // set if the expression is a path
+	simple  *formula   // set if the expression is a formula; code evaluates what that cannot
+	code    *gojq.Code // set otherwise
+	vars    []string   // variables that it uses, without the $
+	secrets []string   // names that it certainly reads from $secrets
 
-	doubts, condition []Doubt // what its writer may not have meant, anywhere and in a condition
+	doubts, condition []Doubt // what its author may not have meant, anywhere and in a condition
 }
 
-// Compile makes a Program of jq source (without "${" and "}"). A variable that
-// known does not report is an error, as is anything that reaches outside (input, env …).
+// Compile compiles jq source (without "${" and "}"). A variable for which known returns
+// false is an error, as is any function that accesses the outside (input, env …).
 func Compile(src string, known func(name string) bool) (*Program, error) {
 	if len(src) > maxSource {
 		return nil, &SyntaxError{Message: "the expression is too long"}
@@ -59,17 +59,17 @@ func Compile(src string, known func(name string) bool) (*Program, error) {
 	return p, nil
 }
 
-// Source is the expression as it was written.
+// Source returns the expression as written.
 func (p *Program) Source() string { return p.src }
 
-// Secrets are the names that it certainly reads from $secrets, sorted.
+// Secrets returns the names that the expression certainly reads from $secrets, sorted.
 func (p *Program) Secrets() []string { return p.secrets }
 
-// Vars are the names of the variables it uses, sorted, without the $.
+// Vars returns the names of the variables that the expression uses, sorted, without the $.
 func (p *Program) Vars() []string { return p.vars }
 
-// Eval yields the result: none is null, several are a list.
-// The result may share structure with s: it is not to be changed.
+// Eval returns the result: null if there is none, a list if there are several. The result
+// may share structure with s, and must not be modified.
 func (p *Program) Eval(s *Scope) (any, error) {
 	if p.path != nil {
 		return p.follow(p.path, s)
@@ -93,7 +93,8 @@ func (p *Program) Eval(s *Scope) (any, error) {
 	}
 }
 
-// Test yields the truth of the first result, as jq sees it (null and false are not true).
+// Test returns the truth of the first result as in jq: null and false are false, anything
+// else is true.
 func (p *Program) Test(s *Scope) (bool, error) {
 	if p.path != nil {
 		v, err := p.follow(p.path, s)

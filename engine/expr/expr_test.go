@@ -18,7 +18,7 @@ type (
 	list   = []any
 )
 
-// variables that the tests' expressions may use.
+// variables returns the variables of the tests' expressions.
 func variables() object {
 	return object{
 		"x":       object{"y": 2, "s": "text"},
@@ -47,7 +47,8 @@ func compile(tb testing.TB, src string) *expr.Program {
 	return p
 }
 
-// No result is null, one is itself, several are a list; variables and the time come from the scope.
+// No result is null, one is itself, several are a list; variables and the time come from
+// the scope.
 func TestEval(t *testing.T) {
 	t.Parallel()
 	dot := object{"a": object{"b": 1}, "n": 41, "colors": list{"blue"}}
@@ -100,7 +101,7 @@ func TestEval(t *testing.T) {
 
 func sameBig(a, b *big.Int) bool { return a.Cmp(b) == 0 }
 
-// Only null and false are not true, and the first result decides.
+// Only null and false are false, and the first result decides.
 func TestTest(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]bool{
@@ -115,7 +116,7 @@ func TestTest(t *testing.T) {
 	}
 }
 
-// Only the variables that are not bound inside count, and each unknown one is told.
+// Only free variables count, and each unknown one is reported.
 func TestVars(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ src, want string }{
@@ -146,7 +147,7 @@ func TestVars(t *testing.T) {
 	}
 }
 
-// What reaches outside, or is no jq, is refused when the document is read.
+// Expressions that access the outside, or are not jq, are rejected at compile time.
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{
@@ -161,7 +162,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// An evaluation that goes wrong names its expression.
+// A failed evaluation names its expression.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	_, err := compile(t, ".a + 1").Eval(scope(object{"a": list{}}))
@@ -174,7 +175,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// A secret that is read but not there is told as such, unless the expression has an answer to that.
+// A missing secret is reported as such, unless the expression handles its absence.
 func TestMissingSecret(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]string{
@@ -198,7 +199,7 @@ func TestMissingSecret(t *testing.T) {
 	}
 }
 
-// An error of the variable's source is not a failure of the expression.
+// An error of Scope.Var is not a failure of the expression.
 func TestVariableError(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -210,7 +211,7 @@ func TestVariableError(t *testing.T) {
 	}
 }
 
-// Whatever an expression does, the data it is given stays as it was, also for others reading it meanwhile.
+// No expression modifies its input, which others may be reading.
 func TestInputStays(t *testing.T) {
 	t.Parallel()
 	data := func() any {

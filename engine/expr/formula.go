@@ -6,17 +6,16 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// formula is an expression of paths, constants and operators, such as
-// .count + 1, (.paid // false) and .total > 100: with plain values it has one
-// result, which is found without gojq's machine. Whatever is not plain, in the
-// values too, is left to that.
+// formula is an expression of paths, constants and operators, such as .count + 1, (.paid
+// // false) and .total > 100. With plain values it has one result, which is computed
+// without gojq's machine; that evaluates any other case.
 type formula struct {
-	path        *path // what it is, if it is no more
+	path        *path // set if the formula is only a path
 	op          gojq.Operator
 	left, right *formula
 }
 
-// formulaOf is the operation that a query is, or nil.
+// formulaOf returns a query as a formula, or nil.
 func formulaOf(q *gojq.Query) *formula {
 	if q == nil || q.Meta != nil || len(q.Imports) > 0 || len(q.FuncDefs) > 0 || len(q.Patterns) > 0 {
 		return nil
@@ -40,7 +39,7 @@ func formulaOf(q *gojq.Query) *formula {
 	return o
 }
 
-// leafOf is a path that always has a result.
+// leafOf returns a query as a path that always has a result, or nil.
 func leafOf(q *gojq.Query) *formula {
 	p := pathOf(q)
 	if p == nil {
@@ -54,8 +53,8 @@ func leafOf(q *gojq.Query) *formula {
 	return &formula{path: p}
 }
 
-// operate evaluates a formula. It reports false for what gojq is to evaluate,
-// which says what is wrong, too.
+// operate evaluates a formula. It returns false for cases that gojq must evaluate,
+// including errors.
 func (p *Program) operate(o *formula, s *Scope) (any, bool) {
 	if o.path != nil {
 		v, err := p.follow(o.path, s)
@@ -90,7 +89,7 @@ func (p *Program) operate(o *formula, s *Scope) (any, bool) {
 	}
 }
 
-// combined is what an operator makes of two values.
+// combined applies an operator to two values.
 func combined(op gojq.Operator, left, right any) (any, bool) {
 	switch op {
 	case gojq.OpAdd, gojq.OpSub, gojq.OpMul:
@@ -103,7 +102,7 @@ func combined(op gojq.Operator, left, right any) (any, bool) {
 	}
 }
 
-// scalar reports whether a value is compared at once.
+// scalar reports whether a value can be compared in constant time.
 func scalar(v any) bool {
 	switch v := v.(type) {
 	case nil, bool, int, string:
@@ -132,8 +131,8 @@ func compared(op gojq.Operator, order int) bool {
 	}
 }
 
-// calculated is a number that two others make; large ones are left to gojq, which
-// knows integers of any size.
+// calculated computes with two numbers. Large ones are left to gojq, whose integers are
+// unbounded.
 func calculated(op gojq.Operator, left, right any) (any, bool) {
 	const large = 1 << 31
 	l, lok := left.(int)

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// The short way for formulas changes nothing about what they mean.
+// Formulas have the same meaning as in gojq.
 func TestFormulas(t *testing.T) {
 	t.Parallel()
 	operands := strings.Fields(`.n .m 1 2.5 null "a" . (.n//0) (.n*.m)`)
@@ -35,7 +35,7 @@ func TestFormulas(t *testing.T) {
 	}
 }
 
-// Formulas of formulas mean the same, too.
+// Nested formulas have the same meaning as in gojq.
 func FuzzFormula(f *testing.F) {
 	for _, src := range []string{"(.n // 0) + 1", ".n > 1 and .m < 3", ".m | . * 2 == .", "(.n|.m) or (1 - .n)", "$x + .n"} {
 		f.Add(src, []byte(`{"n":1,"m":2.5}`))

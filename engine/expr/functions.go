@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// builtins are the numbers of arguments that each function of jq can have, by its name.
+// builtins maps the name of each jq function to its possible numbers of arguments.
 //
 //nolint:gochecknoglobals // computed once, then read-only
 var builtins = sync.OnceValue(func() map[string][]int {
@@ -39,8 +39,8 @@ var builtins = sync.OnceValue(func() map[string][]int {
 
 func arities(name string) []int { return builtins()[name] }
 
-// exists reports whether jq has a function with so many arguments. What its own
-// list leaves out is tried.
+// exists reports whether jq has a function with args arguments. A function that jq's own
+// list omits is tried.
 func exists(name string, args int) bool {
 	if slices.Contains(arities(name), args) {
 		return true
@@ -51,13 +51,13 @@ func exists(name string, args int) bool {
 	}
 	query, err := gojq.Parse(call)
 	if err != nil {
-		return true // something else than a function: not judged here
+		return true // no function: not decided here
 	}
 	_, err = gojq.Compile(query)
 	return err == nil || !strings.Contains(err.Error(), "function not defined")
 }
 
-// otherName is the function of jq for one that another language has, or "".
+// otherName returns jq's name of another language's function, or "".
 func otherName(name string) string {
 	switch strings.ToLower(strings.ReplaceAll(name, "_", "")) {
 	case "upcase", "upper", "uppercase", "toupper", "touppercase", "ucase", "asciiupper":
@@ -121,7 +121,7 @@ func otherName(name string) string {
 	}
 }
 
-// unknownFunction says what was meant by a function that does not exist.
+// unknownFunction reports a function that does not exist, with a suggestion.
 func (r *resolver) unknownFunction(f *gojq.Func) error {
 	src := r.program.src
 	at := callAt(src, f.Name, len(f.Args))
@@ -139,7 +139,7 @@ func (r *resolver) unknownFunction(f *gojq.Func) error {
 	return e
 }
 
-// meant is what the writer of a name may have wanted.
+// meant returns the function that was probably meant.
 func (r *resolver) meant(f *gojq.Func, at int) string {
 	src, name := r.program.src, f.Name
 	if at > 1 && src[at-1] == '-' && (letterAt(src, at-2) || digitAt(src, at-2)) {

@@ -27,13 +27,13 @@ var (
 	worst       = flag.Duration("worst", 5*time.Second, "how long one of them may take")
 )
 
-// grammar writes random expressions, with a taste for what makes work.
+// grammar generates random expressions, preferably expensive ones.
 type grammar struct {
 	*rand.Rand
-	left  int      // parts that it may still write
-	vars  []string // bound here
-	funcs []string // defined here: names, with ( for each argument
-	outs  []string // labels around
+	left  int      // remaining parts
+	vars  []string // variables in scope
+	funcs []string // functions in scope: names, with ( for each argument
+	outs  []string // labels in scope
 }
 
 func (g *grammar) one(of ...string) string { return of[g.IntN(len(of))] }
@@ -164,7 +164,7 @@ func (g *grammar) expr() string {
 	}
 }
 
-// define is a function, mostly one that calls itself.
+// define generates a function, usually a recursive one.
 func (g *grammar) define() string {
 	name := "f" + strconv.Itoa(len(g.funcs))
 	params, within := []string{}, []string{}
@@ -186,14 +186,14 @@ func (g *grammar) define() string {
 	return "(def " + head + ": " + inner + "; " + g.within(&g.funcs, []string{sign}, g.expr) + ")"
 }
 
-// random is the expression of a seed.
+// random returns the expression of a seed.
 func random(seed uint64) string {
 	g := &grammar{Rand: rand.New(rand.NewPCG(seed, 18)), left: 0}
 	g.left = 3 + g.IntN(28)
 	return g.expr()
 }
 
-// Any expression ends within a second and 256 MB: random ones, with a watchdog.
+// Any random expression ends within a second and 256 MB; a watchdog checks it.
 func TestRandomExpressions(t *testing.T) {
 	if *randoms > 5000 {
 		debug.SetGCPercent(100)
@@ -258,7 +258,7 @@ func TestRandomExpressions(t *testing.T) {
 	t.Logf("%d compiled, %d with a result; %v of CPU at most, %v in all", compiled, ended, longest, total)
 }
 
-// watch notes how much memory an evaluation takes, and ends one that does not end.
+// watch records the memory of an evaluation, and terminates one that does not end.
 func watch(stop chan struct{}, current *atomic.Pointer[string], peak *atomic.Uint64) {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	tick := time.NewTicker(time.Millisecond)
@@ -290,7 +290,8 @@ func watch(stop chan struct{}, current *atomic.Pointer[string], peak *atomic.Uin
 	}
 }
 
-// cpu is the time of all cores that the process has used: beside others the clock tells less.
+// cpu returns the CPU time of the process, which other processes affect less than the wall
+// clock.
 func cpu() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	maxGrowth = 100_000 // places that an index may be beyond a list's end
-	maxFormat = 1 << 10 // bytes of a date, and of how to write one
+	maxGrowth = 100_000 // positions that an index may be beyond a list's end
+	maxFormat = 1 << 10 // bytes of a date, and of its format
 )
 
-// guard is a function the resolver puts in front of work that gojq does at one
-// go, however much it is: it charges for the work, or refuses it.
+// guard is a function that the resolver inserts before work that gojq does in one step,
+// however large. It charges for the work, or rejects it.
 type guard func(m *meter, dot any, args []any) (any, error)
 
-// guards are the functions by their name; each takes so many arguments and the meter.
+// guards returns the functions by name; each takes the given number of arguments and the
+// meter.
 func guards() []gojq.CompilerOption {
 	patterns := &regexes{}
 	options := []gojq.CompilerOption{
@@ -72,7 +73,8 @@ func function(name string, arity int, f guard) gojq.CompilerOption {
 	})
 }
 
-// guardDeep charges for so many walks through all of the value.
+// guardDeep charges for several walks through the whole value; the argument is their
+// number.
 func guardDeep(m *meter, dot any, args []any) (any, error) {
 	factor, _ := args[0].(int)
 	weight, err := m.weigh(dot)
@@ -82,12 +84,12 @@ func guardDeep(m *meter, dot any, args []any) (any, error) {
 	return dot, m.spend(weight * factor)
 }
 
-// guardShallow charges for a copy of the value without what is inside its members.
+// guardShallow charges for a shallow copy of the value.
 func guardShallow(m *meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(breadth(dot))
 }
 
-// guardChars charges for looking for a position in a text, which gojq does from its start.
+// guardChars charges for finding a position in a text, which gojq counts from the start.
 func guardChars(m *meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok {
 		return dot, m.spend(len(text) / grain)
@@ -95,8 +97,7 @@ func guardChars(m *meter, dot any, _ []any) (any, error) {
 	return dot, nil
 }
 
-// guardEach charges for the members that gojq lists, and sorts by their keys, before
-// it goes through them.
+// guardEach charges for the members that gojq lists, and sorts by key, before it iterates.
 func guardEach(m *meter, dot any, _ []any) (any, error) {
 	switch v := dot.(type) {
 	case []any:
@@ -114,13 +115,13 @@ func guardEach(m *meter, dot any, _ []any) (any, error) {
 	}
 }
 
-// guardObject charges for an object that was made.
+// guardObject charges for a new object.
 func guardObject(m *meter, dot any, _ []any) (any, error) {
 	fields, _ := dot.(map[string]any)
 	return dot, m.allocate(mapBytes(len(fields)))
 }
 
-// guardEntries charges for an object that is turned into a list of objects.
+// guardEntries charges for converting an object to a list of objects.
 func guardEntries(m *meter, dot any, _ []any) (any, error) {
 	if fields, ok := dot.(map[string]any); ok {
 		if err := m.allocate((mapBytes(2) + 64) * len(fields)); err != nil {
@@ -130,7 +131,7 @@ func guardEntries(m *meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(breadth(dot))
 }
 
-// guardKey refuses lists as keys: they search, and indices says that better.
+// guardKey rejects lists as keys: they search, for which there is indices.
 func guardKey(_ *meter, _ any, args []any) (any, error) {
 	if _, ok := args[0].([]any); ok {
 		return nil, errors.New("a list cannot be an index, use indices")
@@ -155,7 +156,7 @@ func guardPair(m *meter, dot any, args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Texts are searched as lists of their characters.
+	// Texts are searched as lists of characters.
 	if text, ok := dot.(string); ok {
 		a = len(text) + 1
 		b = max(b, span(args[0])/8)
@@ -198,7 +199,7 @@ func guardNumeral(m *meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(breadth(dot))
 }
 
-// guardDate bounds dates and the descriptions of their format.
+// guardDate bounds the length of dates and their formats.
 func guardDate(m *meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok && len(text) > maxFormat {
 		return nil, fmt.Errorf("a date or its format of %d bytes, want at most %d", len(text), maxFormat)
@@ -206,7 +207,7 @@ func guardDate(m *meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(breadth(dot) + 1)
 }
 
-// guardOrder charges for a Bessel function, which counts up to its order.
+// guardOrder charges for a Bessel function, whose cost grows with its order.
 func guardOrder(m *meter, _ any, args []any) (any, error) {
 	n, _ := gojq.ToInt(args[0])
 	if n < -m.left || n > m.left {
@@ -233,7 +234,7 @@ func decodeText(m *meter, dot any, _ []any) (any, error) {
 	return v, nil
 }
 
-// decodedBytes is about what the value of a JSON text takes beyond its own bytes, at most.
+// decodedBytes estimates the memory of a decoded JSON text beyond its own bytes, at most.
 func decodedBytes(text string) int {
 	return mapBytes(1)*strings.Count(text, "{") + 40*strings.Count(text, "[") + 64*strings.Count(text, ",")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// syntaxError puts what the parser says into words for the author of a document:
-// where it is, what is wrong, and what jq writes instead.
+// syntaxError explains an error of the parser to the author of a document: where it is,
+// what is wrong, and what to write in jq.
 func syntaxError(src string, err error) error {
 	var parse *gojq.ParseError
 	if !errors.As(err, &parse) {
@@ -35,12 +35,12 @@ func syntaxError(src string, err error) error {
 	return h.unexpected()
 }
 
-// hinter looks at the words around the place where the parser gave up.
+// hinter examines the tokens around the position where the parser failed.
 type hinter struct {
 	src   string
 	words []token
-	word  int // the index of the word that the parser did not expect
-	at    int // its offset
+	word  int // index of the token that the parser did not expect
+	at    int // its byte offset
 }
 
 func (h *hinter) wrong(at int, suggestion, format string, args ...any) error {
@@ -50,7 +50,7 @@ func (h *hinter) wrong(at int, suggestion, format string, args ...any) error {
 	}
 }
 
-// text is a word counted from the unexpected one, "" beyond the ends.
+// text returns a token relative to the unexpected one, "" beyond the ends.
 func (h *hinter) text(from int) string {
 	if i := h.word + from; i >= 0 && i < len(h.words) {
 		return h.words[i].text
@@ -65,13 +65,13 @@ func (h *hinter) token(from int) token {
 	return token{start: len(h.src)}
 }
 
-// adjoins reports whether nothing stands between two words.
+// adjoins reports whether a token directly follows the one before it.
 func (h *hinter) adjoins(from int) bool {
 	return h.token(from).start > 0 && h.token(from-1).end() == h.token(from).start
 }
 
-// operand is the value that a word begins, or the one that ends before it:
-// fields, indices and what is in parentheses.
+// operand returns the value that a token begins or ends, with its fields, indices and
+// parentheses.
 func (h *hinter) operand(from, step int) string {
 	i := h.word + from
 	first, last, depth := i, i, 0
@@ -111,7 +111,7 @@ func (h *hinter) operand(from, step int) string {
 	return h.src[h.words[first].start:h.words[last].end()]
 }
 
-// early says what is missing at the end of an expression.
+// early reports what is missing at the end of an expression.
 func (h *hinter) early() error {
 	var open []token
 	for i, t := range h.words {
@@ -162,8 +162,8 @@ func (h *hinter) unclosedText() error {
 
 var ternary = regexp.MustCompile(`^([^?]+)\?([^?:]+):([^?:]+)$`)
 
-// unexpected says why a word cannot stand where it is. What people bring along from
-// other languages is told with what jq writes instead.
+// unexpected explains why a token cannot be at its position. For syntax of other languages
+// it suggests what to write in jq.
 func (h *hinter) unexpected() error {
 	t := h.token(0)
 	was, next := h.text(-1), h.text(1)
@@ -210,7 +210,7 @@ func (h *hinter) negation(t token, next string) error {
 	return h.wrong(t.start, suggestion, "jq has no operator !")
 }
 
-// foreign knows the quotes, the calls and the paths of other languages.
+// foreign recognizes the quotes, calls and paths of other languages.
 func (h *hinter) foreign(t token, was, next string) error {
 	before := h.token(-1)
 	switch {
@@ -249,7 +249,7 @@ func (h *hinter) foreign(t token, was, next string) error {
 	return h.infix(t, was)
 }
 
-// infix knows words and comparisons that stand between two values.
+// infix recognizes words and comparisons between two values.
 func (h *hinter) infix(t token, was string) error {
 	comparison := []string{"==", "!=", "<", "<=", ">", ">="}
 	switch lower := strings.ToLower(t.text); {
@@ -288,7 +288,7 @@ func (h *hinter) infix(t token, was string) error {
 	return h.wrong(t.start, "", "unexpected %s", quoted(t.text))
 }
 
-// closing tells of a bracket that closes nothing.
+// closing reports an unmatched closing bracket.
 func (h *hinter) closing(t token) error {
 	var open []string
 	for _, w := range h.words[:h.word] {
@@ -312,7 +312,7 @@ func (h *hinter) closing(t token) error {
 	}
 }
 
-// quotes tells of text in other quotes than jq's.
+// quotes reports text in quotes that jq does not have.
 func (h *hinter) quotes(t token) error {
 	rest := h.src[t.end():]
 	suggestion := `write text in double quotes: "…"`
@@ -322,7 +322,7 @@ func (h *hinter) quotes(t token) error {
 	return h.wrong(t.start, suggestion, "jq writes text in double quotes only")
 }
 
-// method tells of .value.function(…).
+// method reports .value.function(…).
 func (h *hinter) method(name token) error {
 	function := strings.TrimPrefix(name.text, ".")
 	value := cmpOr(h.operand(-2, -1), ".")

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// A mistake in an expression is told with its place, and with what jq writes instead:
-// each line points to what is wrong, and has the message and the suggestion below it.
+// A mistake in an expression is reported with its position and a suggestion. Each case
+// lists the source, the token, the message and the suggestion.
 func TestSyntaxError(t *testing.T) {
 	t.Parallel()
 	known := func(name string) bool { return name == "input" || name == "context" }
@@ -64,8 +64,7 @@ func TestSyntaxError(t *testing.T) {
 	}
 }
 
-// Each unknown function of an expression is told, the known ones and the
-// expression's own are not.
+// Each unknown function is reported; known ones and the expression's own are not.
 func TestUnknownFunctions(t *testing.T) {
 	t.Parallel()
 	_, err := expr.Compile("def own(f): f | trim; own(.a) | foo | map(bar(1; 2))", known)
@@ -74,7 +73,7 @@ func TestUnknownFunctions(t *testing.T) {
 	}
 }
 
-// What jq takes for something else than was meant is doubted, and nothing else is.
+// Valid jq that probably means something else is doubted, and nothing else is.
 func TestDoubts(t *testing.T) {
 	t.Parallel()
 	known := func(name string) bool { return name == "error" }

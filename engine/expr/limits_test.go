@@ -14,8 +14,8 @@ const (
 	wide = `[range(100000)] as $b | reduce range(1e6) as $i (0; `
 )
 
-// Nothing that an expression asks for takes for ever or all memory: it fails, and
-// the same way everywhere. (A hang or a crash of this test is the failure.)
+// No expression takes unbounded time or memory: it fails, in the same way everywhere. A
+// hang or a crash of this test is the failure.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{
@@ -54,7 +54,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Honest work on a good deal of data stays far within the limits.
+// Ordinary work on much data stays well within the limits.
 func TestLimitsAreWide(t *testing.T) {
 	t.Parallel()
 	items := make([]any, 20_000)

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	maxMachine = 32 << 20 // bytes of gojq's stacks, which recursion makes grow
+	maxMachine = 32 << 20 // bytes of gojq's stacks, which grow with recursion
 
-	stride    = 64 // steps between two looks at gojq's machine
-	freeChain = 32 // scopes around a step that cost nothing
-	perChain  = 64 // further ones that are worth a step
+	stride    = 64 // steps between two inspections of gojq's machine
+	freeChain = 32 // enclosing scopes of a step that are free
+	perChain  = 64 // further scopes that cost one step
 )
 
-// errRecursion is told to people as it stands.
+// errRecursion is shown to users as it is.
 var errRecursion = fmt.Errorf("recurses too deep: its calls need more than %d MiB (limit expression-recursion)", maxMachine>>20)
 
-// layout is where gojq keeps its stacks. One step of gojq walks through all scopes around
-// a call, however many recursion has made of them, and nothing but the stacks themselves
-// says how many there are. They are only read.
+// layout holds the field indexes of gojq's stacks. Each step of gojq walks through all
+// scopes around a call, of which recursion may make many, and only the stacks themselves
+// reveal their number. They are only read.
 type layout struct {
 	stack, paths, scopes, values, forks int // fields of its machine
 	data, index                         int // fields of a stack
 	value, outer                        int // fields of a stack's member, and of a scope
 }
 
-// machineLayout looks once; a gojq that is built differently fails every test.
+// machineLayout determines the layout once. With an incompatible gojq every test fails.
 //
 //nolint:gochecknoglobals // computed once, then read-only
 var machineLayout = sync.OnceValue(func() layout {
@@ -56,7 +56,7 @@ var machineLayout = sync.OnceValue(func() layout {
 	return l
 })
 
-// look charges for what the steps since the last look cost beyond their number.
+// look charges for the cost of the steps since the last inspection, beyond their number.
 func (m *meter) look() error {
 	l := machineLayout()
 	env := reflect.ValueOf(m.iter).Elem()

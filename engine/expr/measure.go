@@ -10,16 +10,16 @@ const (
 	maxResult  = 16 << 20 // bytes that Encode would write
 )
 
-// errTooLarge is told to people as it stands.
+// errTooLarge is shown to users as it is.
 var errTooLarge = fmt.Errorf("the result is larger than %d MiB (limit expression-result)", maxResult>>20)
 
-// Size estimates how many bytes Encode writes.
+// Size estimates the number of bytes that Encode returns.
 func Size(v any) int {
 	size, _ := Measure(v)
 	return size
 }
 
-// Measure estimates how many bytes Encode writes, and how much memory v takes.
+// Measure estimates the number of bytes that Encode returns, and the memory of v in bytes.
 func Measure(v any) (size, memory int) {
 	const all = int(^uint(0) >> 1)
 	s := sizer{most: all, space: all, depth: all}
@@ -27,7 +27,7 @@ func Measure(v any) (size, memory int) {
 	return s.sum, s.memory
 }
 
-// measured is v in its canonical form, its size taken from left.
+// measured returns v in canonical form, and subtracts its size from left.
 func measured(v any, left *int) (any, error) {
 	s := sizer{most: *left, space: MaxMemory, depth: maxDepth}
 	s.add(v, 0)
@@ -43,8 +43,8 @@ func measured(v any, left *int) (any, error) {
 	return Canonical(v), nil
 }
 
-// sizer stops where it has seen enough: a value built of itself many times over
-// may be small in memory and yet endless to walk through.
+// sizer stops at its limits: a value that contains itself many times may be small in
+// memory and yet take forever to walk through.
 type sizer struct {
 	sum, most, depth int
 	memory, space    int
@@ -101,5 +101,5 @@ func (s *sizer) object(fields map[string]any, depth int) {
 	}
 }
 
-// digits estimates the decimal digits of n.
+// digits estimates the number of decimal digits of n.
 func digits(n *big.Int) int { return n.BitLen()*3/10 + 2 }

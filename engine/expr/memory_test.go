@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// What comes from outside is decoded up to a limit of memory, whatever it is made of, and
-// what is decoded takes about what is counted.
+// Data from outside is decoded up to a limit of memory, whatever its form, and takes about
+// as much as is counted.
 func TestDecodeForeignBoundsMemory(t *testing.T) {
 	list := func(item string, n int) []byte {
 		return []byte("[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]")

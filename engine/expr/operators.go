@@ -11,7 +11,7 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// operator is one of jq's binary operators, as gojq computes it, at its price.
+// operator is one of jq's binary operators, computed as by gojq, and charged for.
 type operator func(m *meter, l, r any) (any, error)
 
 func operators(op gojq.Operator) (name string, f operator) {
@@ -237,7 +237,7 @@ func comparison(holds func(order int) bool) operator {
 	}
 }
 
-// spendComparing charges for a comparison: as much as the smaller of the two is worth.
+// spendComparing charges for a comparison: the weight of the smaller value.
 func (m *meter) spendComparing(l, r any) error {
 	if !composed(l) || !composed(r) {
 		return m.spend(min(breadth(l), breadth(r)))
@@ -262,7 +262,7 @@ func composed(v any) bool {
 	}
 }
 
-// arithmetic computes with floats if one of the two is one, else with whole numbers.
+// arithmetic computes with floats if one operand is a float, else with whole numbers.
 func arithmetic(verb string, l, r any, float func(a, b float64) any,
 	exact func(z, a, b *big.Int) *big.Int,
 ) (any, error) {
@@ -308,7 +308,7 @@ func isNumber(v any) bool {
 	}
 }
 
-// numbers prepares two operands for the kind of arithmetic they call for.
+// numbers prepares two operands for the required kind of arithmetic.
 func numbers(verb string, l, r any) (a, b operand, kind numberKind, err error) {
 	if !isNumber(l) || !isNumber(r) {
 		return a, b, wholes, fmt.Errorf("cannot %s: %s and %s", verb, describe(l), describe(r))
@@ -338,7 +338,7 @@ func bigOf(v any) *big.Int {
 	}
 }
 
-// describe shows a value in a message: its type and how it begins.
+// describe describes a value in a message: its type and the start of its JSON.
 func describe(v any) string {
 	if v == nil {
 		return "null"

@@ -7,24 +7,24 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// path is an expression that is no more than a way into the data, such as .a.b,
-// $x.y or .[0]?, or a constant: most are. It is followed without gojq's machine.
+// path is an expression that only selects data, such as .a.b, $x.y or .[0]?, or a
+// constant: most are. It is evaluated without gojq's machine.
 type path struct {
-	variable string // where it begins, without the $; "" for the input
-	constant bool   // it begins at value instead
+	variable string // variable that it starts from, without the $; "" for the input
+	constant bool   // it starts from value instead
 	value    any
 	steps    []step
 }
 
-// step leads to a member of an object, or to one of a list.
+// step selects a member of an object or of a list.
 type step struct {
 	key     string
 	index   int
 	isIndex bool
-	try     bool // what goes wrong here is no result
+	try     bool // an error here yields no result
 }
 
-// pathOf is the path that a query is, or nil.
+// pathOf returns a query as a path, or nil.
 func pathOf(q *gojq.Query) *path {
 	if q.Term == nil || q.Meta != nil || len(q.Imports) > 0 || len(q.FuncDefs) > 0 {
 		return nil
@@ -59,7 +59,7 @@ func (p *path) begin(t *gojq.Term) bool {
 	}
 }
 
-// constant is the value of a literal.
+// constant returns the value of a literal.
 func constant(t *gojq.Term) (any, bool) {
 	switch t.Type {
 	case gojq.TermTypeNull:
@@ -103,7 +103,7 @@ func (p *path) index(i *gojq.Index) bool {
 	return ok && isInt && i.Start.Term.Type == gojq.TermTypeNumber
 }
 
-// follow evaluates a path: nil where it has no result, or null.
+// follow evaluates a path. The result is nil if there is none, or if it is null.
 func (p *Program) follow(way *path, s *Scope) (v any, err error) {
 	v = s.Dot
 	switch {
@@ -150,7 +150,7 @@ func (s step) take(v any) (any, error) {
 	}
 }
 
-// char is a text's character at a position, nil beyond its end.
+// char returns the character of a text at a position, nil beyond its end.
 func char(text string, index int) any {
 	for _, r := range text {
 		if index == 0 {

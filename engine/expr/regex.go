@@ -14,23 +14,23 @@ import (
 const (
 	maxPattern  = 4 << 10 // bytes of a regular expression
 	maxSubject  = 1 << 20 // bytes of the text it is applied to
-	maxPatterns = 64      // regular expressions that a Program, and an evaluation, keeps compiled
-	maxStates   = 20_000  // of a regular expression, all repetitions written out
+	maxPatterns = 64      // compiled regular expressions cached by a Program, and by an evaluation
+	maxStates   = 20_000  // states of a regular expression, with all repetitions expanded
 )
 
 // regex is a compiled regular expression.
 type regex struct {
 	*regexp.Regexp
-	// probe finds a match one character later: Go skips an empty match right
-	// after another match, jq does not.
+	// probe finds a match one character later: Go skips an empty match right after another
+	// match, jq does not.
 	probe *regexp.Regexp
 	size  int // states
-	// later finds the first match behind the first character, which is only looked at.
+	// later finds the first match after the first character, which is only context.
 	later   *regexp.Regexp
-	rescans bool // it may read far beyond what it matches, each time again
+	rescans bool // it may read far beyond each match
 }
 
-// perByte is what a byte of text costs, in steps for each grain of them.
+// perByte returns the cost of a byte of text, in steps per grain.
 func (r *regex) perByte(test bool) int {
 	if test {
 		return 8 + r.size
@@ -38,7 +38,7 @@ func (r *regex) perByte(test bool) int {
 	return (8 + r.size) * (4 + r.NumSubexp()) / 4
 }
 
-// regexes keeps a Program's regular expressions, compiled.
+// regexes caches a Program's compiled regular expressions.
 type regexes struct {
 	mu   sync.Mutex
 	kept map[[2]string]*regex
@@ -99,8 +99,7 @@ func newRegex(pattern, flags string) (*regex, error) {
 	return out, nil
 }
 
-// repeats says that something may be repeated without bound, with more around it than the
-// end of what is repeated can decide at once.
+// repeats reports whether a regular expression contains an unbounded repetition.
 func repeats(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpStar, syntax.OpPlus:
@@ -122,7 +121,7 @@ type countedRunes struct {
 	owed  int
 }
 
-// ReadRune ends the text where there are no steps left for it.
+// ReadRune ends the text when no steps are left.
 func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 	r, size, err = c.Reader.ReadRune()
 	if c.owed += size * c.price; c.owed >= 1<<10*grain {
@@ -135,8 +134,8 @@ func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 	return r, size, err
 }
 
-// findAll is FindAllStringSubmatchIndex, paid for by what is read of the text: to see
-// that a match is the one that is wanted, all of the text may be read for each.
+// findAll is FindAllStringSubmatchIndex, charged by the text that is read: finding one
+// match may read all of it.
 func (r *regex) findAll(m *meter, text string, most int) (found [][]int, err error) {
 	price := r.perByte(false)
 	for at, last := 0, -1; len(found) < most && at <= len(text); {
@@ -173,7 +172,8 @@ func (r *regex) findAll(m *meter, text string, most int) (found [][]int, err err
 	return found, nil
 }
 
-// states is about how many a regular expression is compiled to, repetitions written out.
+// states estimates the number of states of a compiled regular expression, with repetitions
+// expanded.
 func states(re *syntax.Regexp) int {
 	size := 1 + len(re.Rune)/2
 	for _, sub := range re.Sub {
@@ -185,8 +185,9 @@ func states(re *syntax.Regexp) int {
 	return min(size, 10*maxStates)
 }
 
-// regex is a regular expression of this evaluation. Its first use in one is charged for
-// compiling it, whether or not the Program has it: the price never depends on others.
+// regex returns a regular expression for this evaluation. Its first use is charged for
+// compiling it, even if the Program has it cached: the cost must not depend on other
+// evaluations.
 func (m *meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
 	key := [2]string{pattern, flags}
 	if found := m.patterns[key]; found != nil {
@@ -209,8 +210,8 @@ func (m *meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
 	return re, nil
 }
 
-// match applies a regular expression, as gojq's _match: arguments are pattern,
-// flags and whether to test only. Go's take time in proportion to text and expression.
+// match applies a regular expression as gojq's _match does: the arguments are the pattern,
+// the flags and whether to test only. Go's take time proportional to text and expression.
 func (r *regexes) match(m *meter, dot any, args []any) (any, error) {
 	text, isText := dot.(string)
 	pattern, isPattern := args[0].(string)
@@ -237,7 +238,7 @@ func (r *regexes) match(m *meter, dot any, args []any) (any, error) {
 	return re.matches(m, text, strings.Contains(flags, "g"))
 }
 
-// matches lists the first match, or all.
+// matches returns the first match, or all.
 func (r *regex) matches(m *meter, text string, all bool) (any, error) {
 	price := 8 * (2 + r.NumSubexp())
 	most := 1
@@ -283,8 +284,8 @@ func (r *regex) matches(m *meter, text string, all bool) (any, error) {
 	return out, nil
 }
 
-// capture describes a group that matched at those bytes. The match itself
-// began at byte from, which is character base.
+// capture describes a group that matched at these bytes. The match itself starts at byte
+// from, which is character base.
 func capture(text string, from, base int, name string, at []int) any {
 	out := map[string]any{"name": nil, "offset": -1, "length": 0, "string": nil}
 	if name != "" {
@@ -298,7 +299,7 @@ func capture(text string, from, base int, name string, at []int) any {
 	return out
 }
 
-// counter turns growing byte offsets into character offsets.
+// counter converts increasing byte offsets to character offsets.
 type counter struct {
 	text        string
 	byte, chars int

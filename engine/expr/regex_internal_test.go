@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Matches that are paid for one by one are those that Go's regexp finds at once.
+// Matches that are charged one by one equal those that Go's regexp finds at once.
 func TestFindAllSame(t *testing.T) {
 	t.Parallel()
 	chance := rand.New(rand.NewPCG(1, 1))

@@ -15,8 +15,8 @@ const (
 	meterName = "__meter"
 )
 
-// scope is a list of names bound around a part of an expression, the innermost
-// first: variables as "$x", functions as "f/1".
+// scope is a list of names bound around a part of an expression, innermost first:
+// variables as "$x", functions as "f/1".
 type scope struct {
 	name  string
 	outer *scope
@@ -38,17 +38,17 @@ func (s *scope) has(name string) bool {
 	return false
 }
 
-// resolver walks an expression once: it finds the variables that are not bound
-// inside, refuses what reaches outside, and puts the guards in.
+// resolver walks an expression once: it collects the free variables, rejects access to the
+// outside, and inserts the guards.
 type resolver struct {
 	program *Program
 	known   func(name string) bool
 	errs    []error
 
-	defs     []*gojq.FuncDef // what it uses of the prelude, by dependency
+	defs     []*gojq.FuncDef // used definitions of the prelude, each after those it uses
 	included map[string]bool
-	own      bool // it is walking through the prelude
-	shelter  int  // how many alternatives for a missing value there are around
+	own      bool // walking through the prelude
+	shelter  int  // number of enclosing alternatives for a missing value
 }
 
 func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error {
@@ -60,9 +60,9 @@ func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error
 	return errors.Join(r.errs...)
 }
 
-// fail keeps the first of equal complaints.
+// fail records an error, unless an equal one is recorded.
 func (r *resolver) fail(err error) {
-	const most = 250 // more are not told of a document
+	const most = 250 // further errors are not reported
 	if len(r.errs) >= most {
 		return
 	}
@@ -102,14 +102,14 @@ func (r *resolver) query(q *gojq.Query, s *scope) {
 	operation(q)
 }
 
-// sheltered walks through what has an alternative if it fails or yields nothing.
+// sheltered walks through a part that has an alternative if it fails or yields nothing.
 func (r *resolver) sheltered(q *gojq.Query, s *scope) {
 	r.shelter++
 	r.query(q, s)
 	r.shelter--
 }
 
-// define is s with a function, which may call itself.
+// define returns s with a function, which may call itself.
 func (r *resolver) define(def *gojq.FuncDef, s *scope) *scope {
 	if reserved(def.Name) && !r.own {
 		r.refuse("names of functions cannot begin with __")
@@ -129,7 +129,7 @@ func (r *resolver) define(def *gojq.FuncDef, s *scope) *scope {
 
 func signature(name string, args int) string { return name + "/" + strconv.Itoa(args) }
 
-// patterns is s with the variables that "as" binds.
+// patterns returns s with the variables that "as" binds.
 func (r *resolver) patterns(patterns []*gojq.Pattern, s *scope) *scope {
 	for _, p := range patterns {
 		s = r.pattern(p, s)
@@ -285,7 +285,7 @@ func (r *resolver) call(t *gojq.Term, s *scope) {
 	functionCall(t)
 }
 
-// include puts a definition of the prelude in front of the expression, after those it uses.
+// include adds a definition of the prelude to the expression, after those it uses.
 func (r *resolver) include(sign, source string) {
 	if r.included[sign] {
 		return
@@ -312,7 +312,7 @@ func (r *resolver) variable(name string, s *scope) {
 	}
 }
 
-// refused says why a function of jq does not exist here.
+// refused explains why a jq function is not available.
 func refused(name string) string {
 	switch name {
 	case "input", "inputs", "input_filename", "input_line_number":
@@ -333,8 +333,8 @@ func refused(name string) string {
 	}
 }
 
-// secret remembers that a term reads a certain secret, so that its absence can be told
-// from its being null.
+// secret records that a term reads a constant secret, so that a missing one can be
+// distinguished from null.
 func (r *resolver) secret(t *gojq.Term, s *scope) {
 	if t.Type != gojq.TermTypeFunc || t.Func.Name != "$secrets" || s.has("$secrets") || len(t.SuffixList) == 0 {
 		return
@@ -349,7 +349,7 @@ func (r *resolver) secret(t *gojq.Term, s *scope) {
 	}
 }
 
-// constantKey is the key of .key, ."key" and ["key"].
+// constantKey returns the key of .key, ."key" and ["key"].
 func constantKey(i *gojq.Index) string {
 	str := i.Str
 	if i.Name != "" || i.IsSlice {

@@ -28,24 +28,24 @@ func piped(left, right *gojq.Query) *gojq.Query {
 	return &gojq.Query{Left: left, Op: gojq.OpPipe, Right: right}
 }
 
-// binding is value as $name | body.
+// binding returns value as $name | body.
 func binding(value *gojq.Query, name string, body *gojq.Query) *gojq.Query {
 	q := piped(value, body)
 	q.Patterns = []*gojq.Pattern{{Name: "$" + name}}
 	return q
 }
 
-// metered is a call of one of our functions.
+// metered returns a call of one of our functions.
 func metered(name string, args ...*gojq.Query) *gojq.Query {
 	return called(name, append(args, variable(meterName))...)
 }
 
-// guarded is q, with a guard that sees its results.
+// guarded returns q, with a guard on its results.
 func guarded(q *gojq.Query, name string, args ...*gojq.Query) *gojq.Query {
 	return wrapped(parenthesised(piped(q, metered(name, args...))))
 }
 
-// operation puts our operators in the place of gojq's.
+// operation replaces gojq's operators with ours.
 func operation(q *gojq.Query) {
 	var made *gojq.Query
 	switch q.Op {
@@ -72,8 +72,8 @@ func operation(q *gojq.Query) {
 	q.Term = parenthesised(made)
 }
 
-// modification is left |= right. Where right yields nothing, the place is marked and
-// swept away at the end, or left alone if there is none yet.
+// modification returns left |= right. Where right yields nothing, the value is marked and
+// deleted at the end, or left unset if there was none.
 func modification(q *gojq.Query) *gojq.Query {
 	made := parsed(`def __outer: def __left: .; def __right: .; __update($__meter) as $__update
 		| _modify(
@@ -85,13 +85,13 @@ func modification(q *gojq.Query) *gojq.Query {
 	return made
 }
 
-// updating calls gojq's update function so that each path is paid for first.
+// updating calls gojq's update function, and charges for each path first.
 func updating(function string, left, right *gojq.Query) *gojq.Query {
 	target := called("getpath", called("__path", called("path", left), variable("__update")))
 	return binding(metered("__update"), "__update", called(function, target, right))
 }
 
-// functionCall puts guards around a call of a function of jq.
+// functionCall inserts guards around a call of a jq function.
 func functionCall(t *gojq.Term) {
 	f := t.Func
 	replacement := special(f)
@@ -105,7 +105,7 @@ func functionCall(t *gojq.Term) {
 	t.Type, t.Func, t.Query = gojq.TermTypeQuery, nil, replacement
 }
 
-// special knows the functions whose arguments, or results, are what costs.
+// special handles functions whose cost depends on their arguments or results.
 func special(f *gojq.Func) *gojq.Query {
 	switch sign := signature(f.Name, len(f.Args)); sign {
 	case "now/0":
@@ -138,7 +138,7 @@ func special(f *gojq.Func) *gojq.Query {
 	}
 }
 
-// inputGuard is the guard in front of a function whose input is what costs.
+// inputGuard returns the guard before a function whose cost depends on its input.
 func inputGuard(sign string) (name string, args []*gojq.Query) {
 	switch sign {
 	case "to_entries/0":
@@ -165,8 +165,8 @@ func inputGuard(sign string) (name string, args []*gojq.Query) {
 	}
 }
 
-// interpolation is the text that gojq would put together of a string's parts, each
-// written in a format, paid for as often as it is.
+// interpolation returns the text that gojq would compose of a string's parts, each in a
+// format, and charges for each.
 func interpolation(str *gojq.String, format string) *gojq.Query {
 	var text *gojq.Query
 	for _, part := range str.Queries {
@@ -186,11 +186,11 @@ func interpolation(str *gojq.String, format string) *gojq.Query {
 	return text
 }
 
-// interpolated says that a string has parts that are computed.
+// interpolated reports whether a string has computed parts.
 func interpolated(str *gojq.String) bool { return str != nil && len(str.Queries) > 0 }
 
-// positions guards a term's suffixes: gojq finds a place in a text by counting from its
-// start, and copies all that it iterates over at once.
+// positions guards a term's suffixes: gojq counts positions in a text from its start, and
+// copies everything that it iterates over.
 func positions(t *gojq.Term) {
 	if interpolated(t.Str) {
 		*t = gojq.Term{Type: gojq.TermTypeQuery, SuffixList: t.SuffixList, Query: interpolation(t.Str, t.Format)}
@@ -211,7 +211,7 @@ func positions(t *gojq.Term) {
 		guard := "__chars"
 		if v.Iter {
 			if guard = "__each"; i == 0 && t.Func != nil && reserved(t.Func.Name) {
-				break // what we made is paid for
+				break // our own functions charge for themselves
 			}
 		} else if !counted(v.Index) {
 			continue
@@ -235,10 +235,10 @@ func positions(t *gojq.Term) {
 	}
 }
 
-// counted says that an index may be a position in a text.
+// counted reports whether an index may be a position in a text.
 func counted(i *gojq.Index) bool { return i != nil && i.Name == "" && i.Str == nil }
 
-// keyed refuses lists as indices.
+// keyed rejects lists as indices.
 func keyed(i *gojq.Index) {
 	if !counted(i) || i.IsSlice {
 		return
@@ -257,5 +257,5 @@ func keyed(i *gojq.Index) {
 	i.Start = metered("__key", i.Start)
 }
 
-// reserved says that a name is one of ours.
+// reserved reports whether a name is one of ours.
 func reserved(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "$"), "__") }

@@ -10,30 +10,30 @@ import (
 
 const (
 	maxSource = 64 << 10  // bytes of an expression
-	maxSteps  = 5_000_000 // of gojq's machine, or their like, for one Eval
-	maxMemory = 128 << 20 // bytes that one Eval allocates, beyond what its steps are worth
+	maxSteps  = 5_000_000 // steps of gojq's machine, or equivalent work, for one Eval
+	maxMemory = 128 << 20 // bytes that one Eval allocates, beyond what its steps cover
 )
 
-// errSteps is told to people as it stands.
+// errSteps is shown to users as it is.
 var errSteps = fmt.Errorf("takes too long: more than %d steps (limit expression-steps)", maxSteps)
 
-// meter counts an evaluation's work. It is a context because gojq asks its
-// context before every step whether to go on; no clock is involved.
+// meter counts the work of an evaluation. It is a context because gojq checks its context
+// before every step; no clock is involved.
 type meter struct {
 	left   int
-	memory int       // bytes that it may still allocate beyond what steps are worth
-	gone   bool      // an update took something away
+	memory int       // bytes left to allocate beyond what steps cover
+	gone   bool      // an update marked a value as deleted
 	iter   gojq.Iter // gojq's machine, once it runs
-	due    int       // steps until the next look at it
-	failed error     // what it was stopped for, if not for its steps
+	due    int       // steps until its next inspection
+	failed error     // why it was stopped, if not for its steps
 
-	patterns map[[2]string]*regex // that it has used
+	patterns map[[2]string]*regex // those that it has used
 }
 
 func newMeter() *meter { return &meter{left: maxSteps, memory: maxMemory, due: stride} }
 
-// Done is asked once per step. Until the work is used up it is the channel that
-// never closes, which costs nothing to make.
+// Done is called once per step. While steps are left, it returns nil, which costs nothing
+// to create.
 func (m *meter) Done() <-chan struct{} {
 	if !m.charge(1) {
 		return over()
@@ -56,14 +56,14 @@ func (m *meter) stop(err error) {
 	}
 }
 
-// over is a channel that is closed.
+// over returns a closed channel.
 func over() <-chan struct{} {
 	done := make(chan struct{})
 	close(done)
 	return done
 }
 
-// charge takes work that is worth some steps; false means that none is left.
+// charge subtracts steps. It returns false if none are left.
 func (m *meter) charge(steps int) bool {
 	if m.left < 0 {
 		return false
@@ -72,7 +72,7 @@ func (m *meter) charge(steps int) bool {
 	return m.left >= 0
 }
 
-// Err is why the evaluation ends.
+// Err returns why the evaluation ends.
 func (m *meter) Err() error {
 	if m.failed != nil {
 		return m.failed
@@ -83,15 +83,15 @@ func (m *meter) Err() error {
 	return nil
 }
 
-// Deadline is none.
+// Deadline reports that there is none.
 func (m *meter) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
-// Value is none.
+// Value returns nil.
 func (m *meter) Value(any) any { return nil }
 
 var _ context.Context = (*meter)(nil)
 
-// run evaluates the code until it has so many results, and vouches for their size.
+// run evaluates the code until it has most results, and checks their size.
 func (p *Program) run(s *Scope, most int) (results []any, err error) {
 	m := newMeter()
 	args, err := p.arguments(s, m)
@@ -99,7 +99,7 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 		return nil, err
 	}
 	defer func() {
-		// gojq panics where data is not what it takes for a value: a bug, but not one to die of.
+		// gojq panics on values of unexpected types: a bug, but the process must survive it.
 		if r := recover(); r != nil {
 			results, err = nil, p.failure(fmt.Errorf("cannot be evaluated: %v", r))
 		}
@@ -127,7 +127,7 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 	}
 }
 
-// arguments are the values of the variables, in the order of the code's.
+// arguments returns the values of the variables, in the order of the code's parameters.
 func (p *Program) arguments(s *Scope, m *meter) ([]any, error) {
 	args := make([]any, 0, len(p.vars)+2)
 	for _, name := range p.vars {
@@ -140,7 +140,8 @@ func (p *Program) arguments(s *Scope, m *meter) ([]any, error) {
 	return append(args, float64(s.Now.UnixMicro())/1e6, m), nil
 }
 
-// variable looks a variable up, and for $secrets what will be read from it.
+// variable returns a variable's value. For $secrets it checks that the secrets to be read
+// exist.
 func (p *Program) variable(s *Scope, name string) (any, error) {
 	v, err := s.Var(name)
 	if err != nil || name != "secrets" {

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// plainJQ evaluates with gojq as it is.
+// plainJQ evaluates with unmodified gojq.
 func plainJQ(src string, dot any) (results []any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -84,7 +84,8 @@ func samples() []any {
 	}
 }
 
-// Guards, prelude and the short way for paths change nothing about what an expression means.
+// Guards, the prelude and the fast path for paths do not change the meaning of an
+// expression.
 func TestSameAsJQ(t *testing.T) {
 	t.Parallel()
 	for src := range strings.SplitSeq(strings.TrimSpace(expressions), "\n") {
@@ -97,7 +98,7 @@ func TestSameAsJQ(t *testing.T) {
 	}
 }
 
-// A text's characters are found wherever a regular expression matches it.
+// A regular expression finds the same characters as in gojq.
 func TestSameRegex(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"", "a", "a*", "(?<x>a)|b", "b*", "^", "$", "\\b", "[^,]*", "(a)(b)?", "ä|𝄞", "x?", ".", "(?<y>.)(?<z>.)?"} {
@@ -464,7 +465,7 @@ limit(-1; 1)?
 {"a": [1, 2]} | .a[1:] |= map(. * 2)
 `
 
-// Whatever the path and the data, the short way leads where gojq's machine does.
+// For any path and data, the fast path agrees with gojq's machine.
 func FuzzPath(f *testing.F) {
 	for _, src := range []string{".", ".a.b", ".[0].a?", "$x.y", `."a"["b"]`, ".a?.b?", ".[3]", "$item[0]", `"x".a?`, ".a.[0]"} {
 		for _, data := range []string{`{"a":{"b":1}}`, `[{"a":2}]`, `"text"`, "null"} {
@@ -483,7 +484,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// Whatever the source and the data, Compile and Eval answer, with a value or an error of theirs.
+// For any source and data, Compile and Eval return a value or one of their errors.
 func FuzzEval(f *testing.F) {
 	for src := range strings.SplitSeq(strings.TrimSpace(expressions), "\n") {
 		f.Add(src, []byte(`{"a":{"b":[1,2]},"n":4}`))

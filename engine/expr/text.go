@@ -1,6 +1,6 @@
 package expr
 
-// Text is a value as text: a string as it is, all else as JSON.
+// Text returns a string as it is, and any other value as JSON.
 func Text(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -8,8 +8,8 @@ func Text(v any) string {
 	return string(Encode(v))
 }
 
-// Scalar writes a string as it is, and numbers and booleans as JSON does. Null,
-// lists and objects have no such text.
+// Scalar returns a string as it is, and a number or a boolean as JSON. For null, lists and
+// objects ok is false.
 func Scalar(v any) (string, bool) {
 	switch v.(type) {
 	case nil, []any, map[string]any:
@@ -19,7 +19,7 @@ func Scalar(v any) (string, bool) {
 	}
 }
 
-// Kind names the kind of a value, for messages that must not show it.
+// Kind names the type of a value, for messages that must not show the value.
 func Kind(v any) string {
 	switch v.(type) {
 	case nil:

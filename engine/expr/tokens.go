@@ -2,8 +2,8 @@ package expr
 
 import "strings"
 
-// token is a word of an expression's text. gojq's syntax tree has no places:
-// they are found again here.
+// token is a token of an expression's text. gojq's syntax tree has no positions, so they
+// are determined here.
 type token struct {
 	text  string
 	start int // byte offset in the source
@@ -18,13 +18,13 @@ const (
 	variableToken                  // $name
 	fieldToken                     // .name
 	numberToken
-	stringToken // a string, or the piece of one before or after \( )
+	stringToken // a string, or the part of one before or after \( )
 )
 
 func (t token) end() int { return t.start + len(t.text) }
 
-// tokens splits an expression into its words. It accepts anything: what jq does
-// not know becomes an operator of one character.
+// tokens splits an expression into tokens. It accepts anything: a character that jq does
+// not know becomes an operator.
 func tokens(src string) []token {
 	l := &lexer{src: src}
 	for l.at < len(src) {
@@ -37,7 +37,7 @@ type lexer struct {
 	src   string
 	at    int
 	found []token
-	open  []int // for each \( that is open: the parentheses open inside of it
+	open  []int // for each open \(: the parentheses open inside it
 }
 
 func (l *lexer) add(kind tokenKind, end int) {
@@ -94,7 +94,7 @@ func (l *lexer) operator() {
 	case c == ')' && l.open[last] > 0:
 		l.open[last]--
 	case c == ')':
-		// The \( ) is over: its string goes on.
+		// The \( ) is closed: its string continues.
 		l.open, l.at = l.open[:last], l.at-1
 		l.found = l.found[:len(l.found)-1]
 		l.text()
@@ -143,7 +143,7 @@ func numberEnd(s string, i int) int {
 	return i
 }
 
-// callAt is the offset of the first call of a function with so many arguments, or 0.
+// callAt returns the offset of the first call of a function with arity arguments, or 0.
 func callAt(src, name string, arity int) int {
 	found := tokens(src)
 	for i, t := range found {
@@ -154,7 +154,7 @@ func callAt(src, name string, arity int) int {
 	return 0
 }
 
-// arguments counts the arguments in the parentheses that tokens begin with.
+// arguments counts the arguments in the parentheses at the start of the tokens.
 func arguments(rest []token) int {
 	if len(rest) == 0 || rest[0].text != "(" {
 		return 0

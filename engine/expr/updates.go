@@ -9,19 +9,19 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// update is one evaluation of an update operator. gojq copies a container once
-// per update, however many paths lead through it, so it is paid for once.
+// update is one evaluation of an update operator. gojq copies a container once per update,
+// however many paths pass through it, so it is charged once.
 type update struct {
 	*meter
-	paid  []uintptr // the container paid for last, by depth
-	slice bool      // the path it is at is a part of a list
-	found bool      // there is something at that path
+	paid  []uintptr // container charged last, by depth
+	slice bool      // the current path selects a slice of a list
+	found bool      // there is a value at that path
 }
 
 func newUpdate(m *meter, _ any, _ []any) (any, error) { return &update{meter: m}, nil }
 
-// guardPath is a function for gojq: it charges for an update at a path, the first
-// argument, within the value; the second is the update.
+// guardPath charges for an update at a path, the first argument, within the value; the
+// second argument is the update.
 func guardPath() gojq.CompilerOption {
 	return gojq.WithFunction("__path", 2, 2, func(dot any, args []any) any {
 		u, ok := args[1].(*update)
@@ -61,7 +61,7 @@ func (u *update) pay(dot, path any) error {
 	return nil
 }
 
-// wasFound says whether there is something at the path that was paid for last.
+// wasFound reports whether there is a value at the path that was charged last.
 func wasFound() gojq.CompilerOption {
 	return gojq.WithFunction("__found", 1, 1, func(_ any, args []any) any {
 		u, ok := args[0].(*update)
@@ -69,7 +69,7 @@ func wasFound() gojq.CompilerOption {
 	})
 }
 
-// holdsKey says whether a path's key leads to something; a part of a list is always there.
+// holdsKey reports whether a path's key selects a value; a slice of a list always exists.
 func holdsKey(v, key any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -83,7 +83,7 @@ func holdsKey(v, key any) bool {
 		}
 		return !isIndex || i >= 0 && i < len(v)
 	default:
-		return v != nil // the update itself will complain
+		return v != nil // the update itself will fail
 	}
 }
 
@@ -102,7 +102,7 @@ func (u *update) payContainer(depth int, container any) error {
 	return u.copying(container)
 }
 
-// payGrowth bounds how far beyond a list's end an index may be.
+// payGrowth bounds how far an index may be beyond a list's end.
 func (u *update) payGrowth(container, key any) error {
 	if slice, ok := key.(map[string]any); ok {
 		return u.payGrowth(container, slice["start"])
@@ -121,7 +121,7 @@ func (u *update) payGrowth(container, key any) error {
 	return u.spend(max(grow, 0))
 }
 
-// member is what a path's key leads to, nil if nothing.
+// member returns the value that a path's key selects, or nil.
 func member(v, key any) any {
 	switch key := key.(type) {
 	case string:
@@ -143,7 +143,7 @@ func member(v, key any) any {
 	return nil
 }
 
-// partOf is the part of a list that a slice leads to.
+// partOf returns the part of a list that a slice selects.
 func partOf(v any, slice map[string]any) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -156,8 +156,8 @@ func partOf(v any, slice map[string]any) any {
 	return list[from:to]
 }
 
-// between cuts a text at the matches of a regular expression, the argument.
-// gojq's own way would count the characters from the start for every match.
+// between splits a text at the matches of a regular expression, the argument. gojq would
+// count the characters from the start for every match.
 func between(m *meter, dot any, args []any) (any, error) {
 	text, _ := dot.(string)
 	matches, _ := args[0].([]any)
@@ -192,9 +192,9 @@ func runeSize(text string) int {
 	return len(text)
 }
 
-// replace joins the parts between matches, the first argument, with what comes
-// instead of each match: the second argument has, for each match, a list of
-// replacements, and the k-th of all give the k-th result.
+// replace joins the parts between matches, the first argument, with the replacements: the
+// second argument has, for each match, a list of replacements, and the k-th of each form
+// the k-th result.
 func replace(m *meter, dot any, args []any) (any, error) {
 	parts, _ := args[0].([]any)
 	instead, _ := args[1].([]any)

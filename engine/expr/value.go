@@ -2,19 +2,19 @@ package expr
 
 import "errors"
 
-// Value is a part of a workflow document that stands for data: a literal, an
-// expression, or an object or list with expressions somewhere inside.
-// The zero Value is the literal null; a nil *Value means "not written".
+// Value is data in a workflow document: a literal, an expression, or an object or list
+// that contains expressions. The zero Value is the literal null; a nil *Value is absent
+// from the document.
 type Value struct {
 	literal any
 	program *Program
 	fields  []Field
 	items   []*Value
 	kind    kind
-	loose   bool // text that fails to evaluate stands for itself, as literal
+	loose   bool // text that fails to evaluate yields itself, as literal
 }
 
-// Field is one member of an object Value, in the order of the document.
+// Field is one member of an object Value, in document order.
 type Field struct {
 	Key   string
 	Value *Value
@@ -29,18 +29,18 @@ const (
 	listKind
 )
 
-// Literal is data without expressions. The caller must not change v afterwards.
+// Literal returns data without expressions. The caller must not modify v afterwards.
 func Literal(v any) *Value { return &Value{literal: v} }
 
-// Computed is a Value that a program yields.
+// Computed returns a Value that a program yields.
 func Computed(p *Program) *Value { return &Value{kind: programKind, program: p} }
 
-// Loose is a Value that a program yields, and the text itself where the program fails.
+// Loose returns a Value that a program yields, or the text itself if the program fails.
 func Loose(p *Program, text string) *Value {
 	return &Value{kind: programKind, program: p, literal: text, loose: true}
 }
 
-// Object joins fields to one Value, a literal if all of them are.
+// Object returns an object Value of fields, a literal if all of them are.
 func Object(fields []Field) *Value {
 	literal := make(map[string]any, len(fields))
 	for _, f := range fields {
@@ -52,7 +52,7 @@ func Object(fields []Field) *Value {
 	return Literal(literal)
 }
 
-// List joins items to one Value, a literal if all of them are.
+// List returns a list Value of items, a literal if all of them are.
 func List(items []*Value) *Value {
 	literal := make([]any, len(items))
 	for i, item := range items {
@@ -64,17 +64,17 @@ func List(items []*Value) *Value {
 	return Literal(literal)
 }
 
-// Constant gives the data of a Value without expressions.
+// Constant returns the data of a Value without expressions.
 func (v *Value) Constant() (data any, ok bool) { return v.literal, v.kind == literalKind }
 
-// Fields are the members of an object Value with expressions inside, else nil.
+// Fields returns the members of an object Value that contains expressions, else nil.
 func (v *Value) Fields() []Field { return v.fields }
 
-// Program is the expression of a Value that is one expression, else nil.
+// Program returns the program of a Value that is one expression, else nil.
 func (v *Value) Program() *Program { return v.program }
 
-// Eval yields the data: literals as they stand, expressions evaluated in s.
-// The result may share structure with the document and with s: it is not to be changed.
+// Eval returns the data: literals as they are, expressions evaluated in s. The result may
+// share structure with the document and with s, and must not be modified.
 func (v *Value) Eval(s *Scope) (any, error) {
 	switch v.kind {
 	case programKind:
@@ -108,7 +108,7 @@ func (v *Value) Eval(s *Scope) (any, error) {
 	}
 }
 
-// itself is the text of a loose Value whose program fails.
+// itself returns the text of a loose Value whose program failed.
 func (v *Value) itself(err error) (any, error) {
 	if failure := (*Failure)(nil); errors.As(err, &failure) {
 		return v.literal, nil
@@ -116,7 +116,7 @@ func (v *Value) itself(err error) (any, error) {
 	return nil, err
 }
 
-// Programs yields the programs inside, in the order of the document.
+// Programs yields the programs inside, in document order.
 func (v *Value) Programs(yield func(*Program) bool) { v.programs(yield) }
 
 func (v *Value) programs(yield func(*Program) bool) bool {

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// A Value evaluates what is an expression and leaves the rest, and knows the programs inside.
+// A Value evaluates its expressions, keeps the rest, and lists its programs.
 func TestValue(t *testing.T) {
 	t.Parallel()
 	v := expr.Object([]expr.Field{
@@ -35,7 +35,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// A loose Value hides failures of its expression, but not a secret that is missing.
+// A loose Value ignores failures of its expression, but not a missing secret.
 func TestLoose(t *testing.T) {
 	t.Parallel()
 	if _, err := expr.Loose(compile(t, "$secrets.NO"), "x").Eval(scope(nil)); err == nil {

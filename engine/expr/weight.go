@@ -6,19 +6,20 @@ import (
 	"math/big"
 )
 
-// errDepth is told to people as it stands.
+// errDepth is shown to users as it is.
 var errDepth = fmt.Errorf("more than %d levels deep", maxDepth)
 
-// errDigits is told to people as it stands.
+// errDigits is shown to users as it is.
 var errDigits = fmt.Errorf("a number of more than %d digits", maxDigits)
 
-// errMemory is told to people as it stands.
+// errMemory is shown to users as it is.
 var errMemory = fmt.Errorf("takes too much memory: more than %d MiB (limit expression-memory)", maxMemory>>20)
 
-// grain is how many bytes are worth a step: what a step may allocate anyway.
+// grain is the number of bytes that one step covers.
 const grain = 16
 
-// spend charges for work; the error ends the evaluation, whether or not it is caught.
+// spend charges for work. Its error ends the evaluation, even if the expression catches
+// it.
 func (m *meter) spend(steps int) error {
 	if steps < 0 || !m.charge(steps) {
 		return errSteps
@@ -26,7 +27,7 @@ func (m *meter) spend(steps int) error {
 	return nil
 }
 
-// mapBytes is what a map of n members takes, of whatever size its table is.
+// mapBytes estimates the memory of a map of n members, whatever the size of its table.
 func mapBytes(n int) int {
 	if n <= 8 {
 		return 352
@@ -34,7 +35,7 @@ func mapBytes(n int) int {
 	return 80 * n
 }
 
-// copying charges for a copy of the outermost level of v.
+// copying charges for a shallow copy of v.
 func (m *meter) copying(v any) error {
 	if fields, ok := v.(map[string]any); ok {
 		if err := m.allocate(mapBytes(len(fields))); err != nil {
@@ -44,7 +45,7 @@ func (m *meter) copying(v any) error {
 	return m.spend(breadth(v))
 }
 
-// allocate charges for memory that is worth more than the steps which ask for it.
+// allocate charges for memory beyond what the steps for it cover.
 func (m *meter) allocate(bytes int) error {
 	if m.memory -= bytes; m.memory < 0 || bytes < 0 {
 		m.stop(errMemory)
@@ -53,9 +54,9 @@ func (m *meter) allocate(bytes int) error {
 	return nil
 }
 
-// weigh is what a walk through v costs in steps. It fails, at a price, where
-// that is more than there is left: a value built of itself many times over may
-// be small in memory and yet endless to walk through.
+// weigh returns the cost in steps of a walk through v. It fails, and charges, if that
+// exceeds what is left: a value that contains itself many times may be small in memory and
+// yet take forever to walk through.
 func (m *meter) weigh(v any) (int, error) {
 	w := weigher{most: max(m.left, 0)}
 	if err := w.add(v, 0); err != nil {
@@ -120,7 +121,7 @@ func (w *weigher) object(fields map[string]any, depth int) error {
 	return w.check(depth)
 }
 
-// breadth is what a copy of the outermost level of v costs.
+// breadth returns the cost of a shallow copy of v.
 func breadth(v any) int {
 	switch v := v.(type) {
 	case string:
@@ -136,7 +137,7 @@ func breadth(v any) int {
 	}
 }
 
-// span is the length of a string or a list.
+// span returns the length of a string or a list.
 func span(v any) int {
 	switch v := v.(type) {
 	case string:
