@@ -25,7 +25,7 @@ var (
 	worst   = flag.Duration("worst", 5*time.Second, "how long one of them may take")
 )
 
-// chain is a schema of n definitions, each of which asks for the next one twice.
+// chain returns a schema of n definitions, each of which refers to the next one twice.
 func chain(keyword string, n int) object {
 	defs := object{}
 	for i := range n {
@@ -52,7 +52,7 @@ func numbers(n int) list {
 	return out
 }
 
-// Nothing that a schema asks for takes for ever or all memory.
+// No schema takes unbounded time or memory.
 func TestSchemaLimits(t *testing.T) {
 	t.Parallel()
 	recursive := func(keyword string) object {
@@ -126,7 +126,7 @@ func TestSchemaLimits(t *testing.T) {
 	}
 }
 
-// A whole payload of ordinary data stays far within the limits.
+// A large payload of ordinary data stays well within the limits.
 func TestSchemaLimitsAreWide(t *testing.T) {
 	t.Parallel()
 	s, err := schema.Compile(object{"type": "array", "items": object{
@@ -149,7 +149,7 @@ func TestSchemaLimitsAreWide(t *testing.T) {
 	}
 }
 
-// grammar makes random schemas, and values for them.
+// grammar generates random schemas, and values for them.
 type grammar struct {
 	*rand.Rand
 	left, defs int
@@ -250,7 +250,8 @@ func (g *grammar) document() object {
 	return out
 }
 
-// Any validation ends within a second and 256 MB: random schemas and values, with a watchdog.
+// Any validation ends within a second and 256 MB: random schemas and values, with a
+// watchdog.
 func TestRandomSchemas(t *testing.T) {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	var peak atomic.Uint64
@@ -315,7 +316,8 @@ func TestRandomSchemas(t *testing.T) {
 	t.Logf("%d compiled, %d valid; %v of CPU at most", compiled, valid, longest)
 }
 
-// cpu is the time of all cores that the process has used: beside others the clock tells less.
+// cpu returns the CPU time of the process, which other processes affect less than the wall
+// clock.
 func cpu() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

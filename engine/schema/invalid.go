@@ -16,22 +16,23 @@ import (
 
 const (
 	maxViolations = 20
-	maxReported   = 1000 // of which the first are told; where there are more, equal ones count twice
+	maxReported   = 1000 // violations to collect, of which the first are reported; beyond that, equal ones count twice
 	maxMessage    = 300  // bytes
 )
 
-// Violation is one thing that is wrong with data.
+// Violation is one mistake in data.
 type Violation struct {
 	Path    string // a JSON pointer, "" for the whole
 	Message string
 }
 
-// String is a sentence about the value, which it names as jq does: .items[2].qty is -1, want minimum 0.
+// String returns a sentence about the value, named by its jq path: .items[2].qty is -1,
+// want minimum 0.
 func (v Violation) String() string { return jqPath(v.Path) + " " + v.Message }
 
 var plainName = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 
-// jqPath is a JSON pointer as a path of jq; "it" for the whole.
+// jqPath returns a JSON pointer as a jq path; "it" for the whole.
 func jqPath(path string) string {
 	if path == "" {
 		return "it"
@@ -54,7 +55,8 @@ func jqPath(path string) string {
 	return out.String()
 }
 
-// pathOf is the JSON pointer that jqPath was made of, and what follows it in a sentence.
+// pathOf returns the JSON pointer that jqPath was given, and what follows it in a
+// sentence.
 func pathOf(sentence string) (path []string, rest string, ok bool) {
 	rest = strings.TrimPrefix(sentence, "it ")
 	if strings.HasPrefix(rest, ".[") {
@@ -80,8 +82,8 @@ func pathOf(sentence string) (path []string, rest string, ok bool) {
 
 var nextName = regexp.MustCompile(`^(?:\.([A-Za-z_]\w*)|\.("(?:[^"\\]|\\.)*")|\[(\d+)\])`)
 
-// Keyword finds the keyword of a JSON Schema that a sentence about data comes from: its
-// name, and the path of the data that it is about. ok is false for any other text.
+// Keyword returns the JSON Schema keyword that a sentence about data comes from, and the
+// path of the data. ok is false for any other text.
 func Keyword(sentence string) (path []string, keyword string, ok bool) {
 	path, rest, ok := pathOf(sentence)
 	if !ok {
@@ -105,10 +107,10 @@ func Keyword(sentence string) (path []string, keyword string, ok bool) {
 	return path, "", true
 }
 
-// Invalid says what is wrong with data, sorted by place.
+// Invalid is the error of invalid data, with its violations sorted by path.
 type Invalid struct {
-	Violations []Violation // the first of them, if there are very many
-	More       int         // how many others there are
+	Violations []Violation // only the first, if there are very many
+	More       int         // number of further violations
 }
 
 func (e *Invalid) Error() string {
@@ -146,13 +148,13 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	return &Invalid{Violations: found, More: more}
 }
 
-// place is an error that says something itself, beside its causes.
+// place is an error with messages of its own, in addition to its causes.
 type place struct {
 	path string
 	err  *jsonschema.ValidationError
 }
 
-// places are the reasons at the bottom of an error, and alternatives that all failed.
+// places returns the innermost causes of an error, and alternatives that all failed.
 func places(err *jsonschema.ValidationError, to []place) []place {
 	if speaks(err) {
 		to = append(to, place{pointer(err.InstanceLocation), err})
@@ -163,7 +165,7 @@ func places(err *jsonschema.ValidationError, to []place) []place {
 	return to
 }
 
-// speaks reports whether an error has messages.
+// speaks reports whether an error has messages of its own.
 func speaks(err *jsonschema.ValidationError) bool {
 	switch err.ErrorKind.(type) {
 	case *kind.Required, *kind.AdditionalProperties, *kind.FalseSchema, *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.PropertyNames:
@@ -173,7 +175,7 @@ func speaks(err *jsonschema.ValidationError) bool {
 	}
 }
 
-// messages are what an error itself says, beside its causes.
+// messages returns an error's own messages, without its causes.
 func messages(err *jsonschema.ValidationError) []string {
 	switch k := err.ErrorKind.(type) {
 	case *kind.Required:
@@ -202,8 +204,8 @@ func messages(err *jsonschema.ValidationError) []string {
 	}
 }
 
-// simple is what an error without causes says: what the value is, and the keyword that
-// wants something else.
+// simple returns the messages of an error without causes: the value, and the keyword that
+// it violates.
 func simple(err *jsonschema.ValidationError) []string {
 	say := func(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
 	count := func(n int, noun string) string {
@@ -269,7 +271,7 @@ func propertyCount(n int) string {
 	return fmt.Sprintf("%d properties", n)
 }
 
-// article is the name of a type with its article.
+// article returns the name of a type with its article.
 func article(typ string) string {
 	switch typ {
 	case "null":
@@ -281,7 +283,7 @@ func article(typ string) string {
 	}
 }
 
-// shown is a value as JSON, as far as it is short.
+// shown returns the JSON of a value, shortened.
 func shown(v any) string {
 	switch v.(type) {
 	case map[string]any:
@@ -296,7 +298,7 @@ func shown(v any) string {
 	return string(text)
 }
 
-// decimal is a number as people write it.
+// decimal formats a number as a decimal.
 func decimal(r *big.Rat) string {
 	if r.IsInt() {
 		return r.Num().String()
@@ -305,7 +307,8 @@ func decimal(r *big.Rat) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// inherent is the library's own message, for an error without causes.
+// inherent returns the original message of package jsonschema, for an error without
+// causes.
 func inherent(err *jsonschema.ValidationError) []string {
 	single := jsonschema.ValidationError{SchemaURL: err.SchemaURL, ErrorKind: err.ErrorKind}
 	return []string{strings.TrimPrefix(single.Error(), "at '': ")}
@@ -331,13 +334,13 @@ func pointer(keys []string) string {
 	return out.String()
 }
 
-// shortened is one line of bounded length.
+// shortened returns a message as one line of bounded length.
 func shortened(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	if len(message) <= maxMessage {
 		return message
 	}
-	// What is wrong is told at the end, after the value.
+	// The mistake is described at the end, after the value.
 	const tail = maxMessage / 2
 	return strings.ToValidUTF8(message[:tail], "") + "…" + strings.ToValidUTF8(message[len(message)-tail:], "")
 }

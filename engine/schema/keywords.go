@@ -1,6 +1,6 @@
 package schema
 
-// Keywords are those of JSON Schema, of draft 7 and of 2020-12.
+// Keywords returns the keywords of JSON Schema, of draft 7 and of 2020-12.
 func Keywords() []string {
 	return []string{
 		"$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$vocabulary", "$comment", "$defs", "definitions",
@@ -14,7 +14,7 @@ func Keywords() []string {
 	}
 }
 
-// Formats are those that Validate checks.
+// Formats returns the formats that Validate checks.
 func Formats() []string {
 	return []string{
 		"date", "date-time", "time", "duration", "period", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",

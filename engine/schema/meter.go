@@ -9,29 +9,30 @@ import (
 )
 
 const (
-	maxSteps  = 400_000 // visits of a part of a schema with a part of the data, or work that is worth them
-	maxParts  = 4_000   // objects in a document; the library's time grows with their square
-	maxStates = 20_000  // of one regular expression, all repetitions written out
-	maxAll    = 200_000 // of all regular expressions of a document
+	maxSteps  = 400_000 // visits of a subschema with a value, or equivalent work
+	maxParts  = 4_000   // objects in a document; the time of package jsonschema is quadratic in their number
+	maxStates = 20_000  // states of one regular expression, with all repetitions expanded
+	maxAll    = 200_000 // states of all regular expressions of a document
 )
 
-// errSteps is told to people as it stands.
+// errSteps is shown to users as it is.
 var errSteps = fmt.Errorf("takes too long to check: more than %d steps (limit schema-steps)", maxSteps)
 
-// instance is a compiled schema with a meter of its own, for one validation at a time.
+// instance is a compiled schema with its own meter, for one validation at a time.
 type instance struct {
 	compiled *jsonschema.Schema
 	left     int
-	price    int                         // of a step: errors name their place, which takes memory by its depth
-	inPlace  map[*jsonschema.Schema]int  // how many schemas may be applied to the same value before this one
-	walked   map[*jsonschema.Schema]bool // while the graph is prepared
+	price    int                         // price of a step: errors contain their path, whose memory grows with its depth
+	inPlace  map[*jsonschema.Schema]int  // number of schemas that may be applied to the same value before this one
+	walked   map[*jsonschema.Schema]bool // used while preparing the graph
 }
 
-// exhausted is what the meter panics with; the library offers no other way out.
+// exhausted is the value that the meter panics with: package jsonschema offers no other
+// way to stop it.
 type exhausted struct{}
 
-// newInstance puts the meter into every part of a compiled schema. The library asks a
-// part's format about each value before it goes on to what is inside.
+// newInstance installs the meter in every subschema. The package asks a subschema's format
+// about each value before it validates what is inside.
 func newInstance(compiled *jsonschema.Schema, anchors []*jsonschema.Schema) *instance {
 	i := &instance{compiled: compiled, inPlace: map[*jsonschema.Schema]int{}, walked: map[*jsonschema.Schema]bool{}}
 	i.prepare(compiled, 0)
@@ -42,7 +43,7 @@ func newInstance(compiled *jsonschema.Schema, anchors []*jsonschema.Schema) *ins
 	return i
 }
 
-// prepare visits all parts once for each greater depth, up to a bound.
+// prepare visits each subschema once for each greater depth, up to a bound.
 func (i *instance) prepare(s *jsonschema.Schema, depth int) {
 	type visit struct {
 		schema *jsonschema.Schema
@@ -74,7 +75,7 @@ func (i *instance) prepare(s *jsonschema.Schema, depth int) {
 	}
 }
 
-// sameValue are the parts that apply to the value itself.
+// sameValue returns the subschemas that apply to the value itself.
 func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	var out []*jsonschema.Schema
 	add := func(subs ...*jsonschema.Schema) {
@@ -102,7 +103,7 @@ func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// otherValues are the parts that apply to what is inside the value.
+// otherValues returns the subschemas that apply to values inside the value.
 func otherValues(s *jsonschema.Schema) []*jsonschema.Schema {
 	var out []*jsonschema.Schema
 	add := func(subs ...*jsonschema.Schema) {
@@ -131,7 +132,7 @@ func otherValues(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// meter makes a part of the schema charge for what it does with a value.
+// meter makes a subschema charge for its work on a value.
 func (i *instance) meter(s *jsonschema.Schema) {
 	own := s.Format
 	same := 0
@@ -145,7 +146,7 @@ func (i *instance) meter(s *jsonschema.Schema) {
 		format.Name = own.Name
 	}
 	format.Validate = func(v any) error {
-		cost := same + i.inPlace[s]/32 // the visit itself is paid for outside
+		cost := same + i.inPlace[s]/32 // the visit itself is charged outside
 		switch v := v.(type) {
 		case map[string]any:
 			cost += len(v) * (1 + others + tracked)
@@ -180,8 +181,8 @@ func (i *instance) meter(s *jsonschema.Schema) {
 	s.Format = format
 }
 
-// prices are what the members of an object cost by their names, beyond a step, what each
-// member costs, and each item of a list.
+// prices returns the cost of an object's members by name, in addition to a step, the cost
+// of each other member, and that of each item of a list.
 func prices(s *jsonschema.Schema) (fields map[string]int, others, items int) {
 	for name, sub := range s.Properties {
 		if cost := entry(sub) - 1; cost > 0 {
@@ -228,7 +229,8 @@ func (i *instance) charge(cost int) {
 	}
 }
 
-// entry is what the library does with a part of the schema before it asks for its format.
+// entry returns the cost of what the package does with a subschema before it asks for its
+// format.
 func entry(s *jsonschema.Schema) int {
 	cost := 1
 	if s.Const != nil {
@@ -242,7 +244,7 @@ func entry(s *jsonschema.Schema) int {
 	return cost
 }
 
-// constant is what a comparison with a value of the schema costs; numbers are slow.
+// constant returns the cost of a comparison with a value of the schema; numbers are slow.
 func constant(v any) int {
 	switch v := v.(type) {
 	case []any, map[string]any:
@@ -254,7 +256,7 @@ func constant(v any) int {
 	}
 }
 
-// weight is how many parts a value has, as far as it matters.
+// weight returns the number of parts of a value, up to a maximum.
 func weight(v any, most int) int {
 	sum := 1
 	switch v := v.(type) {
@@ -276,7 +278,7 @@ func weight(v any, most int) int {
 	return sum
 }
 
-// check validates within the meter's bounds.
+// check validates within the limits of the meter.
 func (i *instance) check(data any) (err error) {
 	i.left, i.price = maxSteps, 1+depth(data)/16
 	defer func() {
@@ -291,7 +293,7 @@ func (i *instance) check(data any) (err error) {
 	return i.compiled.Validate(data)
 }
 
-// depth is how many lists and objects are within each other.
+// depth returns the nesting depth of lists and objects.
 func depth(v any) int {
 	deepest := 0
 	switch v := v.(type) {
@@ -307,16 +309,16 @@ func depth(v any) int {
 	return deepest
 }
 
-// errParts is told to people as it stands.
+// errParts is shown to users as it is.
 var errParts = fmt.Errorf("JSON schema: more than %d objects (limit schema-parts)", maxParts)
 
-// errStates is told to people as it stands.
+// errStates is shown to users as it is.
 var errStates = fmt.Errorf("regular expression of more than %d states, all repetitions written out (limit schema-states)", maxStates)
 
-// errAllStates is told to people as it stands.
+// errAllStates is shown to users as it is.
 var errAllStates = errors.New("regular expressions of too many states in one schema, all repetitions written out (limit schema-states)")
 
-// states is about how many a regular expression of a schema has.
+// states estimates the number of states of a schema's regular expression.
 func states(r jsonschema.Regexp) int {
 	if r, ok := r.(regex); ok {
 		return r.states
@@ -324,8 +326,8 @@ func states(r jsonschema.Regexp) int {
 	return maxStates
 }
 
-// matching is what a byte of text costs with a regular expression: Go takes a slow way
-// through large ones.
+// matching returns the cost of a byte of text with a regular expression: Go uses a slower
+// algorithm for large ones.
 func matching(r jsonschema.Regexp) int {
 	n := states(r)
 	if n > 200 {
@@ -334,7 +336,7 @@ func matching(r jsonschema.Regexp) int {
 	return n
 }
 
-// stateCount is about how many states a regular expression is compiled to.
+// stateCount estimates the number of states of a compiled regular expression.
 func stateCount(re *syntax.Regexp) int {
 	size := 1 + len(re.Rune)/2
 	for _, sub := range re.Sub {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// plain is v with large numbers as the library knows them; v itself if there are none.
+// plain converts large numbers in v to the type that package jsonschema expects. It
+// returns v itself if there are none.
 func plain(v any) any {
 	if !holdsLarge(v) {
 		return v

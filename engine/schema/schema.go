@@ -20,21 +20,21 @@ const (
 	location   = "flunq:///schema"
 )
 
-// Schema is a compiled JSON Schema. It does not change: any number of goroutines may validate with it.
+// Schema is a compiled JSON Schema. It is immutable and safe for concurrent use.
 type Schema struct {
 	document any
 
 	mu   sync.Mutex
-	free []*instance // each validates one value at a time
+	free []*instance // idle instances; each validates one value at a time
 }
 
-// Compile makes a Schema of a JSON Schema document as data (2020-12 unless it names another draft).
-// It loads nothing: a reference leads into the document itself or to a JSON Schema
-// draft's own schema. Formats are asserted in all drafts, for that is what authors expect.
-// The document is not to be changed afterwards.
+// Compile compiles a JSON Schema document given as data (2020-12 unless it names another
+// draft). It loads nothing: a reference must point into the document itself or to a JSON
+// Schema draft's own schema. Formats are asserted in all drafts, as authors expect. The
+// caller must not modify the document afterwards.
 func Compile(document any) (schema *Schema, err error) {
 	defer func() {
-		// The library panics at some documents that its own checks let through.
+		// Package jsonschema panics on some documents that its own checks accept.
 		if r := recover(); r != nil {
 			schema, err = nil, fmt.Errorf("JSON schema: %v", r)
 		}
@@ -56,7 +56,7 @@ func Compile(document any) (schema *Schema, err error) {
 	return schema, nil
 }
 
-// parts is how many objects a document has.
+// parts returns the number of objects in a document.
 func parts(v any) int {
 	sum := 0
 	switch v := v.(type) {
@@ -106,7 +106,8 @@ func (s *Schema) instance() (*instance, error) {
 	return newInstance(compiled, anchors), nil
 }
 
-// dynamic finds the parts that a reference may lead to from anywhere: JSON pointers in a URL.
+// dynamic returns the subschemas that a reference may point to from anywhere, as JSON
+// pointers in a URL.
 func dynamic(v any, at string) []string {
 	var out []string
 	switch v := v.(type) {
@@ -126,17 +127,17 @@ func dynamic(v any, at string) []string {
 	return out
 }
 
-// nowhere is where all schemas are that are not in the document.
+// nowhere loads schemas outside the document: it has none.
 type nowhere struct{}
 
-// errRemote is told to people as it stands.
+// errRemote is shown to users as it is.
 var errRemote = errors.New("schemas outside the document cannot be referred to")
 
-// Load refuses to.
+// Load always returns errRemote.
 func (nowhere) Load(string) (any, error) { return nil, errRemote }
 
-// regex is a regular expression of a schema. Go's take time in proportion to
-// text and expression.
+// regex is a regular expression of a schema. Go's take time proportional to text and
+// expression.
 type regex struct {
 	*regexp.Regexp
 	states int
@@ -161,7 +162,7 @@ func pattern(source string) (regex, error) {
 	return regex{compiled, size}, nil
 }
 
-// explain puts into words why a document is no schema.
+// explain explains why a document is no valid schema.
 func explain(err error) error {
 	var remote *jsonschema.LoadURLError
 	var invalid *jsonschema.SchemaValidationError
@@ -178,8 +179,8 @@ func explain(err error) error {
 	}
 }
 
-// Validate says everything that is wrong with data, as an *Invalid, or nil. It counts
-// its work: what takes too long is invalid.
+// Validate returns nil, or an *Invalid with all violations. Its work is bounded: data that
+// takes too long to check is invalid.
 func (s *Schema) Validate(data any) error {
 	i, err := s.take()
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *Schema) Validate(data any) error {
 	}
 }
 
-// take is an instance that is not in use.
+// take returns an idle instance, or a new one.
 func (s *Schema) take() (*instance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ func large(digits string) *big.Int {
 	return n
 }
 
-// Each violation is a line of its own with its place; data that fits has none.
+// Each violation is a line with its path; valid data has none.
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	person := object{
@@ -41,7 +41,7 @@ func TestValidate(t *testing.T) {
 		want   []string
 	}{
 		{"fits", person, object{"name": "Ada", "age": 36, "tags": list{"a"}}, nil},
-		{"everything wrong is told", person, object{"name": "A", "tags": list{"a", "c"}, "x": 1}, []string{
+		{"every violation is reported", person, object{"name": "A", "tags": list{"a", "c"}, "x": 1}, []string{
 			`it has the unknown property "x"`,
 			`it lacks the property "age"`,
 			`.name has 1 character, want minLength 2`,
@@ -99,7 +99,7 @@ func lines(t *testing.T, err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// Of very many violations only the first are told.
+// Of very many violations only the first are reported.
 func TestManyViolations(t *testing.T) {
 	t.Parallel()
 	s, err := schema.Compile(object{"items": object{"type": "string"}})
@@ -112,7 +112,7 @@ func TestManyViolations(t *testing.T) {
 	}
 }
 
-// What is not a schema, or would need another document, is refused in words.
+// An invalid schema, or one that needs another document, is rejected with a reason.
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
