@@ -12,44 +12,44 @@ type Activity struct {
 	Service  string // "worker", "executor" or "timer"
 	Consumer string
 	What     What
-	Message  store.Message // that it did it with, if any
-	Timer    *event.Timer  // that was registered, cancelled or fired
+	Message  store.Message // the message it concerns, if any
+	Timer    *event.Timer  // the timer that was registered, cancelled or fired
 	Task     string        // the kind of task that was performed
-	At       time.Time     // Redis' time; zero where it was not asked for
+	At       time.Time     // Redis' time; zero if unknown
 	Class    Class         // of Err
-	Count    int           // of executions that were removed, of things that were restored
+	Count    int           // of executions removed or of items restored
 	Err      error
 }
 
 // What is the kind of an Activity.
 type What string
 
-// The kinds of activities. Between Began and Done, Failed, Buried or Broken a
-// service handles one message; a step that comes back to it begins again.
+// The kinds of activities. A service handles one message between Began and Done, Failed,
+// DeadLettered or Broken; a step that returns to the message begins it again.
 const (
 	Began        What = "began"
 	Done         What = "done"
 	Failed       What = "failed"  // will be delivered again
 	DeadLettered What = "buried"  // is a dead letter now
-	Broken       What = "broken"  // Redis did not let it finish; it is still held
-	Claimed      What = "claimed" // taken over from a silent consumer
+	Broken       What = "broken"  // Redis failed; the message is still held
+	Claimed      What = "claimed" // from a silent consumer
 	Unread       What = "unread"  // nothing could be read
 	Registered   What = "registered"
 	Cancelled    What = "cancelled"
-	Performed    What = "performed" // a task, well or, with Err, not
+	Performed    What = "performed" // a task, successfully or, with Err, not
 	Firing       What = "firing"    // timers are about to be fired
 	Fired        What = "fired"
-	Unfired      What = "unfired"  // what was due could not be published
-	Removed      What = "removed"  // executions that had ended, by the housekeeping
-	Restored     What = "restored" // what an execution waits for and Redis had lost, by the sweep
-	Stuck        What = "stuck"    // an execution that nothing will wake, and that the sweep cannot help
+	Unfired      What = "unfired"  // due timers could not be published
+	Removed      What = "removed"  // ended executions, by the housekeeping
+	Restored     What = "restored" // something an execution waits for that Redis had lost, by the sweep
+	Stuck        What = "stuck"    // an execution that nothing will wake and that the sweep cannot repair
 )
 
-// Observer is shown activities as they happen. It is called from all services at
-// once, and must not keep them waiting; nil is shown nothing.
+// Observer receives activities as they happen. All services call it concurrently; it must
+// not block. Nil observes nothing.
 type Observer func(Activity)
 
-// Tell shows the desk's observer an activity.
+// Tell reports an activity to the consumer's observer.
 func (d *Consumer) Tell(a Activity) {
 	if d.opts.Observe == nil {
 		return

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Consumer is where a service instance gets its messages, and where those go that it
-// cannot handle.
+// Consumer reads, claims and acknowledges messages for one service instance, and
+// dead-letters those it cannot handle.
 type Consumer struct {
 	Store   *store.Store
 	opts    Options
@@ -25,33 +25,33 @@ type Consumer struct {
 	busy    lively
 	quiet   bool // the last Fill found nothing
 
-	claimed time.Time // Redis' time when it last looked for what dead consumers have left
+	claimed time.Time // Redis' time when it last looked for abandoned entries
 }
 
-// Options of a Desk.
+// Options of a Consumer.
 type Options struct {
-	Service         string // that it is for: "worker", "executor" or "timer"
+	Service         string // "worker", "executor" or "timer"
 	Group, Consumer string
 	Tenants         *TenantSet
 	Batch           int           // events read at once; 1 to 1000
 	Block           time.Duration // how long a read waits for events; 0 in simulation
-	Lease           time.Duration // after which a silent consumer's events are claimed; simulated 1s to 1m
+	Lease           time.Duration // after it, a silent consumer's entries are claimed; simulated 1s to 1m
 	Reclaim         bool          // claim them at all
-	Claim           time.Duration // between two looks for them at least, while there is nothing new
+	Claim           time.Duration // minimum time between looks for them while nothing new arrives
 	Retry           Policy
 	Isolation       *Isolation // shared by the instances of the service in a process
 	Observe         Observer
 
-	// Alarm, if set, sees to it that Redis does something after a time, unless it
-	// is stopped before: an idle Redis ends a read that waits up to 100 ms late.
+	// Alarm, if set, makes Redis do something after a time, unless it is stopped first:
+	// an idle Redis ends a blocking read up to 100 ms late.
 	Alarm func(time.Duration) (stop func())
 
-	// Wants says which events the service handles; all others are acknowledged, and
-	// are no messages. Nil: it handles all.
+	// Wants reports which events the service handles; others are acknowledged and not
+	// returned. Nil: it handles all.
 	Wants func(event.Type) bool
 }
 
-// Defaults are the options of an ordinary deployment, but for the consumer.
+// Defaults are the options of an ordinary deployment, without a consumer name.
 func Defaults(service, group string) Options {
 	return Options{
 		Service: service, Group: group, Tenants: NewTenantSet("default"),
@@ -59,7 +59,7 @@ func Defaults(service, group string) Options {
 	}
 }
 
-// Check says what is wrong with options, all at once.
+// Check reports all invalid options at once.
 func (o Options) Check() error {
 	var errs []error
 	if o.Group == "" || o.Consumer == "" {
@@ -77,7 +77,7 @@ func (o Options) Check() error {
 	return errors.Join(append(errs, o.Retry.check())...)
 }
 
-// NewConsumer is a desk on what st holds.
+// NewConsumer returns a consumer that reads from st.
 func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 	return &Consumer{Store: st, opts: opts}, nil
 }
 
-// reader is who reads, for the tenants that are known by now.
+// reader returns the reader for all tenants known so far.
 func (d *Consumer) reader() store.Reader {
 	return store.Reader{
 		Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants,
@@ -96,16 +96,16 @@ func (d *Consumer) reader() store.Reader {
 	}
 }
 
-// Held are the messages on the desk that were not handled yet, or not acknowledged.
+// Held returns the messages that are not handled, or not acknowledged yet.
 func (d *Consumer) Held() []store.Message {
 	return slices.Concat(d.buffer.Held(), d.handled.buffered(d.reader()), d.omitted.buffered())
 }
 
-// Pass has messages acknowledged, on the way of the next Fetch, that mean nothing
-// to the service.
+// Pass queues messages that need no handling, to be acknowledged with the next Fetch.
 func (d *Consumer) Pass(msgs ...store.Message) { d.handled.put(msgs) }
 
-// Finish acknowledges what was passed and waits for the next Fetch, as there is none.
+// Finish acknowledges at once what would wait for the next Fetch. Call it when there is
+// none.
 func (d *Consumer) Finish(ctx context.Context) error {
 	r := d.reader()
 	r.Handled = d.handled.clear()
@@ -116,8 +116,8 @@ func (d *Consumer) Finish(ctx context.Context) error {
 	return err
 }
 
-// Fill gets new messages onto an empty desk, and waits for up to block for one.
-// Without any, wake says when there may be something to claim.
+// Fill reads new messages into the empty buffer and blocks for up to block. If there are
+// none, wake is when abandoned entries may become claimable.
 func (d *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
 	f, err := d.Fetch(ctx, d.opts.Batch, block)
 	d.quiet = f.Events == 0
@@ -125,26 +125,25 @@ func (d *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake tim
 	return f.Now, f.Wake, err
 }
 
-// Empty reports whether the desk holds nothing.
+// Empty reports whether the buffer is empty.
 func (d *Consumer) Empty() bool {
 	return len(d.buffer.Ahead()) == 0
 }
 
-// Quiet reports whether the last Fill found nothing, not even what is passed.
+// Quiet reports whether the last Fill found no events at all, not even unwanted ones.
 func (d *Consumer) Quiet() bool { return d.quiet }
 
-// Fetched is what was read at once.
+// Fetched is the result of one read.
 type Fetched struct {
-	Messages []store.Message // that the service handles; all others are passed
+	Messages []store.Message // that the service handles; others are acknowledged
 	Events   int             // of all types
-	Tenants  int             // whose they are
-	Now      time.Time       // of Redis
-	Wake     time.Time       // when to fetch again; with nothing at all, when there may be something to claim
+	Tenants  int             // number of tenants with events
+	Now      time.Time       // Redis' time
+	Wake     time.Time       // when to fetch again; if nothing was read, when abandoned entries may become claimable
 }
 
-// Fetch reads up to count new events, and waits for up to block for one; if there
-// are none, it claims those of dead consumers. Where some tenants have enough, it reads
-// the others only.
+// Fetch reads up to count new events of each tenant and blocks for up to block. If there
+// are none, it claims abandoned entries. It leaves out the tenants in enough.
 func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, enough ...string) (Fetched, error) {
 	var notes store.Notes
 	r := d.reader()
@@ -163,8 +162,8 @@ func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, en
 	}
 	f, err := d.read(ctx, r, count, block)
 	d.busy.saw(notes.Found, f.Now)
-	// What dead consumers have left comes with what is new now and then, else it
-	// would wait for as long as there is something new.
+	// Abandoned entries are claimed now and then even while there are new events, or they
+	// would wait for as long as new ones arrive.
 	if err == nil && !d.opts.Reclaim && f.Events == 0 {
 		f.Wake = time.Time{}
 		return f, nil
@@ -175,7 +174,7 @@ func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, en
 	return d.claim(ctx, r, count, f)
 }
 
-// read gets new events, and acknowledges what is spent on the way.
+// read reads new events and acknowledges handled ones in the same round trip.
 func (d *Consumer) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, error) {
 	r.Handled = d.handled.clear()
 	msgs, now, err := d.Store.Read(ctx, r, count, block)
@@ -191,8 +190,8 @@ func (d *Consumer) read(ctx context.Context, r store.Reader, count int, block ti
 	return f, err
 }
 
-// readSome reads only some of the tenants, and waits no longer than until all of
-// them are to be looked at again.
+// readSome reads some of the tenants, and blocks no longer than until all are to be read
+// again.
 func (d *Consumer) readSome(ctx context.Context, r store.Reader, count int, patience time.Duration) (Fetched, error) {
 	if d.opts.Alarm != nil {
 		defer d.opts.Alarm(patience)()
@@ -202,7 +201,7 @@ func (d *Consumer) readSome(ctx context.Context, r store.Reader, count int, pati
 	return f, d.reported(err)
 }
 
-// claim adds to what was fetched what dead consumers have left.
+// claim adds abandoned entries to what was fetched.
 func (d *Consumer) claim(ctx context.Context, r store.Reader, count int, f Fetched) (Fetched, error) {
 	d.claimed = f.Now
 	abandoned, wake, err := d.Store.ClaimAbandoned(ctx, r, d.opts.Lease, count, f.Now)
@@ -210,7 +209,7 @@ func (d *Consumer) claim(ctx context.Context, r store.Reader, count int, f Fetch
 	if n := len(r.Notes.Found); n > 0 {
 		last = r.Notes.Found[n-1].Tenant
 	}
-	// Who stands still between the two finds there what it has just read.
+	// If the process stalled between read and claim, it may claim what it has just read.
 	here := append(d.omitted.buffered(), f.Messages...)
 	abandoned = slices.DeleteFunc(abandoned, func(m store.Message) bool { return slices.ContainsFunc(here, m.Same) })
 	for _, m := range abandoned {
@@ -222,16 +221,16 @@ func (d *Consumer) claim(ctx context.Context, r store.Reader, count int, f Fetch
 	}
 	fresh := f.Events > 0
 	f.Messages, f.Events = append(f.Messages, abandoned...), f.Events+len(abandoned)
-	if fresh { // they are the desk's, whatever becomes of the claim
+	if fresh { // the new messages are held even if the claim failed
 		return f, nil
 	}
 	f.Wake = wake
 	return f, d.reported(err)
 }
 
-// claimedLately reports whether it is too soon to look again for what dead consumers
-// of so many tenants have left. The more there are, the less often that is, so that a
-// second costs the same.
+// claimedLately reports whether it is too soon to look for abandoned entries again. The
+// more tenants there are, the rarer the looks, so that the cost per second stays the
+// same.
 func (d *Consumer) claimedLately(now time.Time, tenants int, busy bool) bool {
 	pause := d.opts.Claim
 	if tenants > 1 && d.opts.Block > 0 {
@@ -244,13 +243,13 @@ func (d *Consumer) claimedLately(now time.Time, tenants int, busy bool) bool {
 	return since >= 0 && since < pause
 }
 
-// claimEach is how long one more tenant puts off the next look.
+// claimEach is how much one more tenant delays the next look.
 const claimEach = 5 * time.Millisecond
 
-// Claim has the next Fetch look for what dead consumers have left.
+// Claim makes the next Fetch look for abandoned entries.
 func (d *Consumer) Claim() { d.claimed = time.Time{} }
 
-// reported reports that nothing could be read.
+// reported reports a failed read to the observer and returns the error.
 func (d *Consumer) reported(err error) error {
 	if err != nil {
 		d.Tell(Activity{What: Unread, Err: err})
@@ -258,13 +257,13 @@ func (d *Consumer) reported(err error) error {
 	return err
 }
 
-// Handle takes one message through that was let in, and tells the observer.
+// Handle handles one message that Isolation admitted, and reports it to the observer.
 func (d *Consumer) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
 	if PoisonCandidate(m) && Poison(m) == nil {
 		if err := d.Store.MarkIsolated(ctx, m); err != nil {
 			return err
 		}
-		if ctx.Err() != nil { // meanwhile it has become another's, or this is to stop
+		if ctx.Err() != nil { // the message was lost meanwhile, or the service is to stop
 			return context.Cause(ctx)
 		}
 	}
@@ -278,9 +277,9 @@ func (d *Consumer) Handle(ctx context.Context, m store.Message, handle func(cont
 	return nil
 }
 
-// Reject deals with a message that could not be handled: it is delivered again,
-// or given up, and then the obituary, if there is to be one, tells the worker. An
-// error that is not the message's comes back.
+// Reject settles a message that could not be handled: it is delivered again, or
+// dead-lettered with a failure event for the worker, if failureEvent is not empty. An
+// error that is not the message's fault is returned.
 func (d *Consumer) Reject(ctx context.Context, m store.Message, cause error, failureEvent event.Type) error {
 	class := ClassOf(ctx, cause)
 	if class == "" {
@@ -297,7 +296,7 @@ func (d *Consumer) Reject(ctx context.Context, m store.Message, cause error, fai
 	return d.DeadLetter(ctx, m, dead, publish)
 }
 
-// Retry puts a message off that may be tried again, and reports whether it may.
+// Retry delays a message whose retries are not used up, and reports whether it did.
 func (d *Consumer) Retry(ctx context.Context, m store.Message, cause error) (bool, error) {
 	class := ClassOf(ctx, cause)
 	if class == Permanent || m.Attempt+1 >= d.opts.Retry.attempts(cause) {
@@ -308,7 +307,7 @@ func (d *Consumer) Retry(ctx context.Context, m store.Message, cause error) (boo
 	return true, err
 }
 
-// Dead is what is said of a message that is given up.
+// Dead describes a message that is dead-lettered.
 func (d *Consumer) Dead(m store.Message, cause error) event.Dead {
 	attempts := m.Attempt + 1
 	if Poison(m) != nil {
@@ -317,7 +316,7 @@ func (d *Consumer) Dead(m store.Message, cause error) event.Dead {
 	return event.Dead{Reason: cause.Error(), Attempts: attempts, Service: d.opts.Group}
 }
 
-// DeadLetter gives a message up.
+// DeadLetter dead-letters a message and publishes events with it.
 func (d *Consumer) DeadLetter(ctx context.Context, m store.Message, dead event.Dead, publish []event.Event) error {
 	_, err := d.Store.DeadLetter(ctx, m, dead, publish)
 	if err == nil {
@@ -326,7 +325,7 @@ func (d *Consumer) DeadLetter(ctx context.Context, m store.Message, dead event.D
 	return err
 }
 
-// GiveUp gives up the message that a commit answers, with what is committed.
+// GiveUp dead-letters the message that a commit answers, together with the commit.
 func (d *Consumer) GiveUp(ctx context.Context, c store.Commit, dead event.Dead) (store.Outcome, error) {
 	outcome, err := d.Store.GiveUp(ctx, c, dead)
 	if err == nil && outcome == store.Committed {
@@ -339,7 +338,8 @@ func (d *Consumer) deadLettered(m store.Message, dead event.Dead) {
 	d.Tell(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
 }
 
-// TenantSet is the tenants whose work is done. It may grow, unless it is fixed.
+// TenantSet is the tenants that a process serves. It may grow unless it is fixed. It is
+// safe for concurrent use.
 type TenantSet struct {
 	mu    sync.Mutex
 	fixed bool
@@ -347,30 +347,30 @@ type TenantSet struct {
 	known map[string]bool
 }
 
-// NewTenantSet is a roster of some tenants.
+// NewTenantSet returns a set of tenants.
 func NewTenantSet(names ...string) *TenantSet {
 	r := &TenantSet{known: map[string]bool{}}
 	r.add(names)
 	return r
 }
 
-// Fix keeps the roster as it is: a process that serves some tenants may come across
-// timers of others, but does nothing else for them.
+// Fix keeps the set from growing: a process that serves some tenants fires timers of
+// others too, but does nothing else for them.
 func (r *TenantSet) Fix() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fixed = true
 }
 
-// Names are all tenants, sorted; nobody may change what is returned.
+// Names returns all tenants, sorted. The caller must not change the slice.
 func (r *TenantSet) Names() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.names
 }
 
-// Add takes up tenants that were found, and returns those that were not known. Names
-// that no tenant can have are left out, and private tenants.
+// Add adds tenants and returns those that are new. It ignores invalid names and private
+// tenants.
 func (r *TenantSet) Add(names ...string) (added []string) {
 	return r.add(slices.DeleteFunc(slices.Clone(names), store.Private))
 }

@@ -6,22 +6,22 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Contention is whether several tenants have had work lately. Redis, and who works for
-// all of them, stand still for the others while they take a batch of one: of a tenant
-// that is not alone it is a small one.
+// Contention tells whether several tenants have had work recently. While Redis and the
+// services process a batch of one tenant, the others wait; so while several have work,
+// batches are small.
 type Contention struct {
-	last  string    // whose work was read last
-	until time.Time // when one is alone, if nobody else brings anything
+	last  string    // the tenant whose work was read last
+	until time.Time // when contention ends unless another tenant has work
 	now   time.Time
 }
 
 const (
 	contentionTime = 5 * time.Second
-	shares         = 8 // into which a batch falls …
-	portions       = 4 // … and a read
+	shares         = 8 // fraction of a batch that is taken during contention
+	portions       = 4 // fraction of a batch that is read during contention
 )
 
-// Saw takes in what was read at a time.
+// Saw records the messages of a read.
 func (c *Contention) Saw(msgs []store.Message, now time.Time) {
 	for i := range msgs {
 		if m := &msgs[i]; m.Tenant != c.last {
@@ -34,11 +34,11 @@ func (c *Contention) Saw(msgs []store.Message, now time.Time) {
 	c.now = now
 }
 
-// Any reports whether there is more than one of them.
+// Any reports whether more than one tenant has work.
 func (c *Contention) Any() bool { return c.now.Before(c.until) }
 
-// Portion is how much is read at once of each of them: what is written out for one, and
-// taken in, is in the way of the others as well.
+// Portion returns how much to read of each tenant at once: writing and reading messages
+// of one tenant delays the others too.
 func (c *Contention) Portion(most int) int {
 	if !c.Any() {
 		return most
@@ -46,7 +46,7 @@ func (c *Contention) Portion(most int) int {
 	return max(most/portions, 1)
 }
 
-// Share is how much of a batch is taken at once.
+// Share returns how much of a batch to take at once.
 func (c *Contention) Share(most int) int {
 	if !c.Any() {
 		return most

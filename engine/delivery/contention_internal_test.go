@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Whoever is alone is taken whole batches of; who has had company lately is not.
+// A tenant without contention gets whole batches; with contention it does not.
 func TestBatchesShrinkUnderContention(t *testing.T) {
 	t.Parallel()
 	const few = 100 / shares
@@ -21,7 +21,7 @@ func TestBatchesShrinkUnderContention(t *testing.T) {
 		return c.Share(100)
 	}
 	if n := read(0, "a", "a"); n != 100 || c.Any() {
-		t.Errorf("alone %d are taken, want 100", n)
+		t.Errorf("without contention %d are taken, want 100", n)
 	}
 	if n := read(1, "a", "b", "a"); n != few || !c.Any() {
 		t.Errorf("of two tenants %d are taken, want %d", n, few)

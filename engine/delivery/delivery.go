@@ -1,6 +1,5 @@
-// Package delivery is what the services do alike with the messages they take:
-// what they hold, what becomes of one that fails, and how one that ends its
-// process is kept from taking others along.
+// Package delivery is what all services do with messages: reading and holding them,
+// retrying failed ones, and isolating messages that crash their process.
 package delivery
 
 import (
@@ -13,17 +12,17 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Class says what may help against an error.
+// Class tells what may help against an error.
 type Class string
 
-// The classes of errors. They follow from an error's type, never from its words.
+// The classes of errors. They depend on an error's type, never on its text.
 const (
-	Transient   Class = "transient"   // trying again at once may do
-	Recoverable Class = "recoverable" // trying again later may do
-	Permanent   Class = "permanent"   // somebody has to change something
+	Transient   Class = "transient"   // a retry at once may help
+	Recoverable Class = "recoverable" // a retry later may help
+	Permanent   Class = "permanent"   // a change by a person is needed
 )
 
-// classed is an error whose class is known.
+// classed is an error of a known class.
 type classed struct {
 	class Class
 	err   error
@@ -32,7 +31,7 @@ type classed struct {
 func (c *classed) Error() string { return c.err.Error() }
 func (c *classed) Unwrap() error { return c.err }
 
-// As marks an error with its class; nil stays nil.
+// As gives an error a class; nil stays nil.
 func As(class Class, err error) error {
 	if err == nil {
 		return nil
@@ -40,9 +39,9 @@ func As(class Class, err error) error {
 	return &classed{class, err}
 }
 
-// ClassOf is the class of an error that a message or its execution is to blame
-// for, and "" of one of Redis or of the way to it: then the service itself tries
-// again, and the message's attempts do not count.
+// ClassOf returns the class of an error that a message or its execution caused. It
+// returns "" for an error of Redis or the connection: then the service retries and the
+// message's attempts do not count.
 func ClassOf(ctx context.Context, err error) Class {
 	c, marked := errors.AsType[*classed](err)
 	switch {
@@ -55,15 +54,15 @@ func ClassOf(ctx context.Context, err error) Class {
 	}
 }
 
-// ErrEarly is wrapped by the error about a message that came before what it is about.
-// That may lie with a process which has died: it takes a lease, or several, until
-// somebody else has it, and the message is not given up before.
+// ErrEarly is wrapped by the error of a message that arrives before what it concerns. A
+// crashed process may hold that: it takes one lease or several until it is claimed, and
+// the message must not be dead-lettered before.
 var ErrEarly = errors.New("it is not there yet")
 
-// early is how often such a message is delivered: over some minutes.
+// early is how often such a message is delivered, over some minutes.
 const early = 12
 
-// attempts is how often a message is delivered that an error keeps from being handled.
+// attempts returns how often a message with an error is delivered.
 func (p Policy) attempts(cause error) int {
 	if errors.Is(cause, ErrEarly) {
 		return max(p.Attempts, early)
@@ -71,14 +70,14 @@ func (p Policy) attempts(cause error) int {
 	return p.Attempts
 }
 
-// Policy is how often and how soon a failed delivery is tried again.
+// Policy says how often and how soon a failed message is delivered again.
 type Policy struct {
-	Attempts int           // deliveries before a message is given up; 1 to 100
-	Delay    time.Duration // longest pause before the second one; it doubles with each
+	Attempts int           // deliveries before a message is dead-lettered; 1 to 100
+	Delay    time.Duration // longest pause before the second delivery; doubles with each
 }
 
-// DefaultPolicy is that of the documented services: three attempts, up to 200 ms
-// and up to 400 ms apart.
+// DefaultPolicy is the documented one: three attempts, up to 200 ms and up to 400 ms
+// apart.
 func DefaultPolicy() Policy { return Policy{Attempts: 3, Delay: 200 * time.Millisecond} }
 
 func (p Policy) check() error {
@@ -91,9 +90,8 @@ func (p Policy) check() error {
 // longest is the longest pause between two deliveries.
 const longest = 5 * time.Minute
 
-// pause is how long a message rests before its next delivery: up to a time that
-// doubles with each attempt, spread over all of it, and the same whenever it is
-// asked for.
+// pause returns how long to wait before the next delivery: a deterministic jitter between
+// 0 and a limit that doubles with each attempt.
 func (p Policy) pause(m store.Message, class Class) time.Duration {
 	if class == Transient {
 		return 0
@@ -110,18 +108,18 @@ func (p Policy) pause(m store.Message, class Class) time.Duration {
 	return time.Duration(h.Sum64() % uint64(window+1))
 }
 
-// Deaths of processes beside which, and alone with which, a message was handled
-// before it is a suspect, and before it is given up.
+// Crash counts from which a message is a poison candidate, handled isolated, and from
+// which it is dead-lettered.
 const (
 	poisonCandidate = 2
 	poison          = 5
 )
 
-// PoisonCandidate reports whether a message is to be handled with nothing beside it: two
-// processes have died while they had it.
+// PoisonCandidate reports whether a message has to be handled isolated: two processes
+// crashed while they handled it.
 func PoisonCandidate(m store.Message) bool { return m.Crashes >= poisonCandidate }
 
-// Poison is why a message is given up without a further try, nil if it is not.
+// Poison returns why a message is dead-lettered without a further try, nil if it is not.
 func Poison(m store.Message) error {
 	if m.Crashes < poison {
 		return nil

@@ -16,7 +16,7 @@ import (
 
 const tenant = "acme"
 
-// consumer is a worker's desk on an empty Redis, and what it told.
+// consumer is a worker's consumer on an empty Redis, and the activities it reported.
 type consumer struct {
 	*delivery.Consumer
 	mini       *miniredis.Miniredis
@@ -28,7 +28,7 @@ func newConsumer(t *testing.T) *consumer {
 	return newConsumerWith(t, &delivery.Isolation{})
 }
 
-// newConsumerWith is a desk of a process that has a gate already.
+// newConsumerWith returns a consumer of a process with an Isolation.
 func newConsumerWith(t *testing.T, isolation *delivery.Isolation) *consumer {
 	t.Helper()
 	d := &consumer{mini: miniredis.RunT(t)}
@@ -60,7 +60,7 @@ func (d *consumer) send(t *testing.T, id string) {
 	must(t, d.Store.Publish(t.Context(), e))
 }
 
-// work handles all that there is, as handle does.
+// work handles all that there is with handle.
 func (d *consumer) work(t *testing.T, handle func(context.Context, store.Message) error) error {
 	t.Helper()
 	if _, _, err := d.Fill(t.Context(), 0); err != nil {
@@ -70,7 +70,7 @@ func (d *consumer) work(t *testing.T, handle func(context.Context, store.Message
 	return d.Together(t.Context(), all, each(handle))
 }
 
-// each handles messages one after the other.
+// each handles messages one after another.
 func each(handle func(context.Context, store.Message) error) func(context.Context, []store.Message) error {
 	return func(ctx context.Context, msgs []store.Message) error {
 		for _, m := range msgs {
@@ -82,7 +82,7 @@ func each(handle func(context.Context, store.Message) error) func(context.Contex
 	}
 }
 
-// whats are the kinds of what was told.
+// whats returns the kinds of the reported activities.
 func (d *consumer) whats() []delivery.What {
 	var out []delivery.What
 	for _, a := range d.activities {
@@ -91,8 +91,8 @@ func (d *consumer) whats() []delivery.What {
 	return out
 }
 
-// What may go away is tried again three times in all, ever later; then it is a
-// dead letter, with its reason.
+// A recoverable error is retried, three deliveries in all, with growing pauses; then the
+// message is a dead letter with its reason.
 func TestRecoverable(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
@@ -123,7 +123,7 @@ func TestRecoverable(t *testing.T) {
 	}
 }
 
-// What comes before what it is about is waited for longer than a lease.
+// A message that arrives before what it concerns is retried for longer than a lease.
 func TestEarly(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
@@ -135,11 +135,11 @@ func TestEarly(t *testing.T) {
 		d.fire(t, 5*time.Minute)
 	}
 	if deadLetters, _ := d.mini.Stream("tenant:acme:events:dlq"); len(deadLetters) > 0 {
-		t.Errorf("%d letters", len(deadLetters))
+		t.Errorf("%d dead letters", len(deadLetters))
 	}
 }
 
-// fire delivers what was put off, which must be due within a time.
+// fire delivers a delayed message, which must be due within a time.
 func (d *consumer) fire(t *testing.T, within time.Duration) {
 	t.Helper()
 	now, err := d.Store.Now(t.Context())
@@ -152,7 +152,7 @@ func (d *consumer) fire(t *testing.T, within time.Duration) {
 	}
 }
 
-// The class of an error follows from what it is, not from what it says.
+// The class of an error depends on its type, not on its text.
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
@@ -174,7 +174,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// A permanent error is not tried again, and a transient one at once.
+// A permanent error is not retried, and a transient one at once.
 func TestOtherClasses(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
@@ -183,7 +183,7 @@ func TestOtherClasses(t *testing.T) {
 		return d.Reject(ctx, m, delivery.As(delivery.Permanent, errors.New("never")), "")
 	}))
 	if deadLetters, _ := d.mini.Stream("tenant:acme:events:dlq"); len(deadLetters) != 1 {
-		t.Errorf("%d letters, want 1", len(deadLetters))
+		t.Errorf("%d dead letters, want 1", len(deadLetters))
 	}
 	d.send(t, "b")
 	must(t, d.work(t, func(ctx context.Context, m store.Message) error {
@@ -192,7 +192,7 @@ func TestOtherClasses(t *testing.T) {
 	d.fire(t, time.Microsecond)
 }
 
-// A suspect is handled with nothing beside it, and those that come later wait.
+// A poison candidate is handled isolated, and later messages wait.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	var g delivery.Isolation
@@ -202,13 +202,13 @@ func TestIsolation(t *testing.T) {
 		do   func() bool
 		want bool
 	}{
-		{"two side by side", func() bool { first := g.Enter(plain); return g.Enter(plain) && first }, true},
-		{"a suspect beside them", func() bool { return g.Enter(poisonCandidate) }, false},
-		{"another while a suspect waits", func() bool { return g.Enter(plain) }, false},
-		{"a suspect beside one", func() bool { g.Leave(); return g.Enter(poisonCandidate) }, false},
-		{"a suspect alone", func() bool { g.Leave(); return g.Enter(poisonCandidate) }, true},
-		{"another beside a suspect", func() bool { return g.Enter(plain) }, false},
-		{"a suspect beside a suspect", func() bool { return g.Enter(poisonCandidate) }, false},
+		{"two concurrently", func() bool { first := g.Enter(plain); return g.Enter(plain) && first }, true},
+		{"a candidate beside them", func() bool { return g.Enter(poisonCandidate) }, false},
+		{"another while a candidate waits", func() bool { return g.Enter(plain) }, false},
+		{"a candidate beside one", func() bool { g.Leave(); return g.Enter(poisonCandidate) }, false},
+		{"a candidate isolated", func() bool { g.Leave(); return g.Enter(poisonCandidate) }, true},
+		{"another beside a candidate", func() bool { return g.Enter(plain) }, false},
+		{"a candidate beside a candidate", func() bool { return g.Enter(poisonCandidate) }, false},
 		{"another after it", func() bool { g.Leave(); return g.Enter(plain) }, true},
 	}
 	for _, s := range steps {
@@ -218,7 +218,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// An error of Redis leaves the message, and those behind it, on the desk.
+// After an error of Redis, the message and those behind it stay in the buffer.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
@@ -244,18 +244,18 @@ func TestBroken(t *testing.T) {
 	}
 	want := "[began began broken broken began began done done]"
 	if got := fmt.Sprint(d.whats()); got != want {
-		t.Errorf("told %v, want %v", got, want)
+		t.Errorf("activities %v, want %v", got, want)
 	}
 }
 
-// A roster takes each tenant up once, and only names that tenants can have.
+// A tenant set adds each tenant once, and only valid names.
 func TestTenantSet(t *testing.T) {
 	t.Parallel()
 	r := delivery.NewTenantSet("b", "a", "b")
 	if added := r.Add("c", "a", "C", "c", "x:y"); fmt.Sprint(added, r.Names()) != "[c] [a b c]" {
 		t.Error(added, r.Names())
 	}
-	// Private tenants are served by those who name them.
+	// Private tenants are served only if they are named.
 	if added := r.Add("private.x"); len(added) > 0 || fmt.Sprint(delivery.NewTenantSet("private.x").Names()) != "[private.x]" {
 		t.Error(added, r.Names())
 	}

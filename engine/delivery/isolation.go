@@ -8,20 +8,20 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// ErrBusy says that others have to finish first: the step is to be repeated a
+// ErrBusy says that other messages have to finish first: the caller repeats the step a
 // little later. It is no failure.
 var ErrBusy = errors.New("others have to finish first")
 
-// Isolation lets the instances of one service handle messages side by side, or a
-// suspect alone.
+// Isolation lets the instances of one service handle messages concurrently, and poison
+// candidates isolated. It is safe for concurrent use.
 type Isolation struct {
 	mu       sync.Mutex
 	inside   int
-	isolated bool // the one inside is alone
-	wanted   bool // somebody waits to be alone: nobody else may enter
+	isolated bool // the message inside is isolated
+	wanted   bool // a poison candidate waits to be isolated: no other message may enter
 }
 
-// Enter reports whether a message may be handled now. Whoever was let in leaves.
+// Enter reports whether a message may be handled now. If so, the caller must call Leave.
 func (g *Isolation) Enter(m store.Message) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -41,14 +41,14 @@ func (g *Isolation) Enter(m store.Message) bool {
 	return true
 }
 
-// Give takes back that somebody waits to be alone: its message is another's by now.
+// Give stops waiting for isolation, because the waiting message was lost.
 func (g *Isolation) Give() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.wanted = false
 }
 
-// Leave lets others in.
+// Leave admits other messages again.
 func (g *Isolation) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,14 +56,14 @@ func (g *Isolation) Leave() {
 	g.isolated = false
 }
 
-// Buffer is the messages that one service instance has read and not handled yet,
-// in their order.
+// Buffer holds the messages that one service instance has read and not handled yet, in
+// order. It is safe for concurrent use.
 type Buffer struct {
 	mu   sync.Mutex
 	msgs []store.Message
 }
 
-// Put adds messages behind those that are there. They are the shelf's from then on.
+// Put appends messages and takes ownership of the slice.
 func (s *Buffer) Put(msgs []store.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,14 +74,14 @@ func (s *Buffer) Put(msgs []store.Message) {
 	s.msgs = append(s.msgs, msgs...)
 }
 
-// Held are all messages on the shelf.
+// Held returns a copy of all messages in the buffer.
 func (s *Buffer) Held() []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.msgs)
 }
 
-// handled is what is to be acknowledged with the next read.
+// handled is what to acknowledge with the next read.
 type handled struct {
 	mu      sync.Mutex
 	entries []store.Handled
@@ -105,7 +105,7 @@ func (s *handled) add(entries []store.Handled) {
 	s.entries = append(s.entries, entries...)
 }
 
-// back takes back what could not be acknowledged.
+// back puts back what could not be acknowledged.
 func (s *handled) back(entries []store.Handled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *handled) clear() []store.Handled {
 	return entries
 }
 
-// buffered are messages as far as it takes to release them.
+// buffered returns messages with the fields needed to release them.
 func (s *handled) buffered(r store.Reader) []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()

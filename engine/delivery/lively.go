@@ -6,9 +6,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// lively are the tenants of whom something was read when all were last asked for. A
-// read of all costs by how many they are, even if one of them has a single event:
-// where they are many, all are asked for now and then, and these in between.
+// lively remembers the tenants that had events when all were last read. The cost of
+// reading all tenants grows with their number, even if only one has events; so if there
+// are many, all are read now and then, and only these in between.
 type lively struct {
 	found []store.Found
 	asked time.Time // when all were last read, by Redis' clock
@@ -16,12 +16,11 @@ type lively struct {
 }
 
 const (
-	pauseEach = 15 * time.Microsecond // between two reads of all, for each of them
-	pauseFrom = 2 * time.Millisecond  // shorter ones are none: Redis counts in milliseconds
+	pauseEach = 15 * time.Microsecond // time between two reads of all, per tenant
+	pauseFrom = 2 * time.Millisecond  // a shorter pause counts as none: Redis counts in milliseconds
 )
 
-// next is who is to be read next, and for how long to wait for them; none if it is
-// all.
+// next returns the tenants to read next, and for how long to block; none means all.
 func (l *lively) next(all []string, block time.Duration) (some []string, patience time.Duration) {
 	pause := time.Duration(len(all)) * pauseEach
 	since := l.now.Sub(l.asked)
@@ -34,12 +33,12 @@ func (l *lively) next(all []string, block time.Duration) (some []string, patienc
 	return some, min(block, max((pause-since).Round(time.Millisecond), time.Millisecond))
 }
 
-// saw takes in a read of all.
+// saw records a read of all tenants.
 func (l *lively) saw(found []store.Found, now time.Time) {
 	l.found, l.asked, l.now = found, now, now
 }
 
-// at takes in what the time is by now; zero if that is not known.
+// at records the current time; zero if unknown.
 func (l *lively) at(now time.Time) {
 	if l.now = now; now.IsZero() {
 		l.found = nil

@@ -9,10 +9,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// noon is when reads of tests begin.
+// noon is when the tests begin.
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// events are some of each tenant.
+// events returns some events of each tenant.
 func events(each int, tenants ...string) (found []store.Found) {
 	for _, tenant := range tenants {
 		found = append(found, store.Found{Tenant: tenant, Events: each})
@@ -27,7 +27,7 @@ func names(n int) (out []string) {
 	return out
 }
 
-// Between two reads of many tenants only those are read that had something.
+// Between two reads of many tenants, only those with events are read.
 func TestLivelyTenantsAreReadInBetween(t *testing.T) {
 	t.Parallel()
 	all := names(1000) // read every 15 ms
@@ -42,7 +42,7 @@ func TestLivelyTenantsAreReadInBetween(t *testing.T) {
 	}
 	l.at(noon().Add(6 * time.Millisecond))
 	if some, patience := l.next(all, 2*time.Millisecond); len(some) != 2 || patience != 2*time.Millisecond {
-		t.Errorf("who waits for less waits %v for %v", patience, some)
+		t.Errorf("with a shorter block it waits %v for %v", patience, some)
 	}
 	if some, _ := l.next(all, 0); some != nil {
 		t.Errorf("a read that does not wait is of %v, want all", some)
@@ -60,8 +60,8 @@ func TestLivelyTenantsAreReadInBetween(t *testing.T) {
 	}
 }
 
-// All tenants together bring no more than a process can hold, and one of many that
-// has much to do gets more at once.
+// All tenants together yield no more than a process can hold, and a tenant with many
+// events gets more at once.
 func TestPortionsOfManyTenants(t *testing.T) {
 	t.Parallel()
 	var p portion

@@ -8,14 +8,14 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// omittedMessages are those that a consumer was given and that are still to be read, since
-// they are large.
+// omittedMessages are large messages that were delivered without their content and are to
+// be loaded one after another.
 type omittedMessages struct {
 	mu   sync.Mutex
 	msgs []store.Message
 }
 
-// put takes out those of what was read that are late.
+// put removes omitted messages from what was read and keeps them.
 func (l *omittedMessages) put(msgs []store.Message) []store.Message {
 	omitted := func(m store.Message) bool { return m.Omitted() }
 	if !slices.ContainsFunc(msgs, omitted) {
@@ -31,7 +31,7 @@ func (l *omittedMessages) put(msgs []store.Message) []store.Message {
 	return slices.DeleteFunc(msgs, omitted)
 }
 
-// take takes those out of the first tenant of which there is not enough.
+// take removes and returns the messages of the first tenant that is not in enough.
 func (l *omittedMessages) take(enough []string) (msgs []store.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,8 +56,8 @@ func (l *omittedMessages) buffered() []store.Message {
 	return slices.Clone(l.msgs)
 }
 
-// load reads the next of the late messages, and reports whether there are any of tenants
-// that have not enough.
+// load loads the next omitted messages of a tenant that is not in enough, and reports
+// whether there were any.
 func (d *Consumer) load(ctx context.Context, r store.Reader, enough []string) (f Fetched, ok bool, err error) {
 	omitted := d.omitted.take(enough)
 	if len(omitted) == 0 {

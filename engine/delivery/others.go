@@ -8,15 +8,15 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// ask is how much to read, for how long to wait for it, and of whom there is enough.
+// ask is how much to read, how long to block, and which tenants to leave out.
 type ask struct {
 	count  int
 	block  time.Duration
 	enough []string
 }
 
-// fetchOthers reads the tenants that have not enough yet. It claims what dead consumers
-// have left of theirs only where it may wait: else there is something to do.
+// fetchOthers reads the tenants that are not in enough. It claims their abandoned entries
+// only if it may block; otherwise there is other work to do.
 func (d *Consumer) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetched, error) {
 	has := func(tenant string) bool { return slices.Contains(a.enough, tenant) }
 	others := slices.DeleteFunc(slices.Clone(r.Tenants), has)
@@ -40,7 +40,7 @@ func (d *Consumer) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetc
 		return f, d.reported(err)
 	}
 	found := slices.Clone(r.Notes.Found)
-	for _, tenant := range a.enough { // they have something as well
+	for _, tenant := range a.enough { // they have events as well
 		found = append(found, store.Found{Tenant: tenant})
 	}
 	d.busy.saw(found, f.Now)

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// losing has a request become another's while Redis is told that it is handled alone.
+// losing loses a request to another consumer while Redis records that it is isolated.
 type losing struct{ lose func() }
 
 func (l losing) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -31,7 +31,7 @@ func (l losing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A suspect that has become another's while it was marked is not begun.
+// A poison candidate that is lost while it is marked does not begin.
 func TestPoisonCandidateIsLostWhileMarked(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("it is another's")

@@ -6,9 +6,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// portion is how many events of each tenant are read at once. Where there are many
-// tenants it is few of each at first, so that all of them together are not more than
-// a process can hold; it grows while some have more and most have nothing.
+// portion is how many events of each tenant to read at once. With many tenants it starts
+// small, so that a read of all of them fits into the process; it grows while few tenants
+// have many events.
 type portion struct {
 	mu   sync.Mutex
 	size int
@@ -16,10 +16,10 @@ type portion struct {
 
 const (
 	target = 2000 // events of all tenants in one read, about
-	fewer  = 4    // of each of them at least
+	fewer  = 4    // of each tenant at least
 )
 
-// of is the portion of each of so many tenants.
+// of returns the portion of each of several tenants, at most most.
 func (p *portion) of(tenants, most int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,7 +28,7 @@ func (p *portion) of(tenants, most int) int {
 	return p.size
 }
 
-// saw takes in what was read where it could be so many of each tenant.
+// saw records a read of up to count events of each tenant.
 func (p *portion) saw(found []store.Found, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,7 +39,7 @@ func (p *portion) saw(found []store.Found, count int) {
 	switch {
 	case all > target:
 		p.size = count / 2
-	case len(found) > 0 && most >= count: // there may be more of a tenant than was read
+	case len(found) > 0 && most >= count: // this tenant may have more than was read
 		p.size = max(p.size, 2*count)
 	}
 }

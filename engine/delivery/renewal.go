@@ -11,26 +11,24 @@ import (
 // Holder is a service that holds messages.
 type Holder struct {
 	Held func() []store.Message
-	Lost func([]store.Message) // they are another's by now; nil where the commit finds out
-	// Finish acknowledges what means nothing more, once nothing is read any more; nil
-	// where there is nothing of the kind.
+	Lost func([]store.Message) // takes messages that another consumer has claimed; nil if the commit detects that
+	// Finish acknowledges handled messages after the last read; nil if there are none.
 	Finish func(context.Context) error
 }
 
-// Renewal keeps the leases of what the services of a process hold, as long as the
-// process lives.
+// Renewal renews the leases of what the services of a process hold.
 type Renewal struct {
 	store   *store.Store
 	holders []Holder
 	lease   time.Duration
 }
 
-// NewRenewal renews leases of a length.
+// NewRenewal returns a Renewal for leases of a length.
 func NewRenewal(st *store.Store, holders []Holder, lease time.Duration) *Renewal {
 	return &Renewal{store: st, holders: holders, lease: lease}
 }
 
-// Step renews all leases, and wants to be called again after a third of a lease.
+// Step renews all leases. It asks to be called again after a third of a lease.
 func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 	some := false
 	for _, h := range r.holders {
@@ -48,8 +46,8 @@ func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 	return now.Add(r.lease / 3), err
 }
 
-// renew renews what a service holds. What it has lost it is told of at once, not only
-// when Redis has been asked about the messages of all tenants.
+// renew renews what a service holds. It reports lost messages after each tenant, not only
+// when Redis has been asked about all tenants.
 func (r *Renewal) renew(ctx context.Context, h Holder, buffered []store.Message) error {
 	for _, part := range store.ByOwner(buffered) {
 		lost, err := r.store.Renew(ctx, part...)

@@ -8,10 +8,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Together handles what the desk holds, as much at once as may be: handle is called
-// with the messages of the wanted types, in their order, a suspect alone; all others
-// are passed. It stops at an error, which is not the messages' own, and goes on from
-// there the next time: handle may be given again what it has dealt with already.
+// Together handles the buffered messages in the largest possible batches. It calls handle
+// with messages of the wanted types, in order, and with a poison candidate by itself; all
+// others are passed. It stops at an error that is not a message's own, and continues from
+// there next time: handle may receive messages again that it has handled.
 func (d *Consumer) Together(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
 	d.Pass(d.buffer.Sift(wanted)...)
 	for {
@@ -26,7 +26,7 @@ func (d *Consumer) Together(ctx context.Context, wanted func(event.Type) bool, h
 	}
 }
 
-// handleAll takes messages through, among which a suspect is alone.
+// handleAll handles one batch.
 func (d *Consumer) handleAll(ctx context.Context, batch []store.Message, handle func(context.Context, []store.Message) error) error {
 	if !d.opts.Isolation.Enter(batch[0]) {
 		return ErrBusy
@@ -47,7 +47,7 @@ func (d *Consumer) handleAll(ctx context.Context, batch []store.Message, handle 
 	return nil
 }
 
-// tellAll shows the observer the same of many messages.
+// tellAll reports the same activity for many messages.
 func (d *Consumer) tellAll(what What, msgs []store.Message, err error) {
 	if d.opts.Observe == nil {
 		return
@@ -57,7 +57,7 @@ func (d *Consumer) tellAll(what What, msgs []store.Message, err error) {
 	}
 }
 
-// Sift takes the messages off the shelf that are not of a wanted type.
+// Sift removes and returns the messages that are not of a wanted type.
 func (s *Buffer) Sift(wanted func(event.Type) bool) (others []store.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *Buffer) Sift(wanted func(event.Type) bool) (others []store.Message) {
 	return others
 }
 
-// Ahead are the messages to handle next: the first one, and if it is no suspect
-// those behind it up to the next suspect.
+// Ahead returns the messages to handle next: the first one if it is a poison candidate,
+// else all up to the next candidate.
 func (s *Buffer) Ahead() []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Buffer) Ahead() []store.Message {
 	return slices.Clip(s.msgs[:max(n, min(1, len(s.msgs)))])
 }
 
-// Shift forgets the first messages.
+// Shift removes the first n messages.
 func (s *Buffer) Shift(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// ids are those of messages' events.
+// ids returns the ids of messages' events.
 func ids(msgs []store.Message) (out []string) {
 	for _, m := range msgs {
 		out = append(out, m.Event.ID)
@@ -19,7 +19,7 @@ func ids(msgs []store.Message) (out []string) {
 	return out
 }
 
-// together handles all that there is, but for some types, as handle does.
+// together handles everything but some types with handle.
 func (d *consumer) together(t *testing.T, handle func([]store.Message) error, but ...event.Type) error {
 	t.Helper()
 	if d.Empty() {
@@ -31,7 +31,7 @@ func (d *consumer) together(t *testing.T, handle func([]store.Message) error, bu
 	return d.Together(t.Context(), wanted, func(_ context.Context, msgs []store.Message) error { return handle(msgs) })
 }
 
-// All that is wanted comes at once and in order; the rest is passed.
+// Wanted messages come at once and in order; the rest is acknowledged.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
@@ -48,7 +48,7 @@ func TestTogether(t *testing.T) {
 		delivery.Began, delivery.Began, delivery.Began, delivery.Done, delivery.Done, delivery.Done,
 	}
 	if !slices.Equal(d.whats(), want) || !d.Empty() || len(d.Held()) != 3 {
-		t.Errorf("told %v; %d are held, want the 3 that are not acknowledged yet", d.whats(), len(d.Held()))
+		t.Errorf("activities %v; %d are held, want the 3 that are not acknowledged yet", d.whats(), len(d.Held()))
 	}
 	must(t, d.together(t, func([]store.Message) error { return errors.New("nothing is left") }))
 	if len(d.Held()) != 0 {
@@ -56,7 +56,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// An error leaves all that was at hand, and it comes again.
+// After an error, the whole batch comes again.
 func TestTogetherStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
@@ -67,7 +67,7 @@ func TestTogetherStopsAtAnError(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	if last := d.activities[len(d.activities)-1]; last.What != delivery.Broken || !errors.Is(last.Err, gone) {
-		t.Errorf("told %v", last)
+		t.Errorf("last activity %v", last)
 	}
 	var got []string
 	must(t, d.together(t, func(msgs []store.Message) error { got = ids(msgs); return nil }))
@@ -76,7 +76,7 @@ func TestTogetherStopsAtAnError(t *testing.T) {
 	}
 }
 
-// A suspect has nothing beside it, neither in its batch nor in its process.
+// A poison candidate is isolated, in its batch and in its process.
 func TestTogetherSkipsPoisonCandidates(t *testing.T) {
 	t.Parallel()
 	buffer := &delivery.Buffer{}
@@ -88,16 +88,16 @@ func TestTogetherSkipsPoisonCandidates(t *testing.T) {
 		buffer.Shift(len(batch))
 	}
 	if !slices.Equal(sizes, []int{2, 1, 1, 1}) {
-		t.Errorf("batches of %v, want 2, each suspect, and the last", sizes)
+		t.Errorf("batches of %v, want 2, each candidate, and the last", sizes)
 	}
 }
 
-// While a suspect is being handled, nothing else is begun.
+// While a poison candidate is being handled, nothing else begins.
 func TestTogetherWaitsForPoisonCandidates(t *testing.T) {
 	t.Parallel()
 	isolation := &delivery.Isolation{}
 	if !isolation.Enter(store.Message{Crashes: 2}) {
-		t.Fatal("the suspect may not enter")
+		t.Fatal("the candidate may not enter")
 	}
 	d := newConsumerWith(t, isolation)
 	d.send(t, "a")
