@@ -15,21 +15,22 @@ import (
 func scriptBugs() []scriptBug {
 	return []scriptBug{
 		{
-			name: "acknowledged before it is committed", changes: []string{"commit function transition if 1", "false"}, before: "commit",
+			name: "acknowledged before it is committed", changes: []string{"commit function commit if 1", "false"}, before: "commit",
 			ahead: func(args []any) [][]any {
 				n := keysOf(args)
-				first, _ := args[n+6].(int)
-				if args[n+first] == "" {
+				deadLetter, _ := args[n+6].(int)
+				entry := args[n+8+deadLetter]
+				if entry == "" {
 					return nil
 				}
-				return [][]any{{"xack", args[0], args[n], args[n+first]}}
+				return [][]any{{"xack", args[0], args[n], entry}}
 			},
 		},
-		{name: "no check of the version", changes: []string{"commit function transition if 4", "false"}},
-		{name: "a step is built upon one that was lost", on: parallelLoops, changes: []string{"commit if 58", "false"}},
+		{name: "no check of the version", changes: []string{"commit function commit if 3", "false"}},
+		{name: "a step is built upon one that was lost", on: parallelLoops, changes: []string{"commit if 28", "false"}},
 		{name: "no check of whose message it is", changes: []string{
-			"commit function transition if 1", "false", "commit function transition if 4", "false",
-			"reply if 5", "true", "retry if 1", "false", "acknowledge if 1", "false", "dead_letter if 1", "false",
+			"commit function commit if 1", "false", "commit function commit if 3", "false",
+			"reply if 2", "true", "retry if 1", "false", "acknowledge if 1", "false", "dead_letter if 1", "false",
 		}},
 		{
 			name: "a timer is taken out before it is published", changes: []string{"fire if 3", "true"}, before: "fire",
@@ -45,7 +46,7 @@ func scriptBugs() []scriptBug {
 		{name: "what is claimed is not handled", changes: []string{"claim table 2", "nil"}},
 		{name: "a timer that was taken back is set", changes: []string{"commit function cancel HSET 1", ""}},
 
-		{name: "a version that is too new is written upon", on: "suspended while", changes: []string{"commit function transition ~= 2", "<"}},
+		{name: "a version that is too new is written upon", on: "suspended while", changes: []string{"commit function commit ~= 2", "<"}},
 		{name: "whoever has ended listens still", on: "each hears", changes: []string{"commit function listen SREM 1", ""}},
 		{name: "the commit does not take timers out", on: "a child is cancelled with", changes: []string{
 			"commit function cancel ZREM 1", "0", "commit function cancel remove_moved 1", "false", "set_timers function take if 4", "false",
@@ -53,10 +54,10 @@ func scriptBugs() []scriptBug {
 		{name: "a timer is set for one that has ended", on: "a child is cancelled before", changes: []string{"set_timers table 4", "{}"}},
 		{name: "one of the timers that fire stays", on: "timers that are set", changes: []string{"fire ZREM 1 unpack 1 arg 1", "@, math.min(2, #@)"}},
 		{name: "what was not read is passed by", on: "timers that are set", changes: []string{"unread if 3", "true"}},
-		{name: "an answer is given for another's message", on: "suspended while", changes: []string{"reply if 5", "true"}},
-		{name: "the first event is published twice", on: "timers that are set", changes: []string{"commit function publish add 2", "(@ and @)"}},
+		{name: "an answer is given for another's message", on: "suspended while", changes: []string{"reply if 2", "true"}},
+		{name: "the first event is published twice", on: "timers that are set", changes: []string{"commit function publish add_event 2", "(@ and @)"}},
 		{name: "what is answered stays pending", on: "what takes longer", changes: []string{"reply XACK 1", ""}},
-		{name: "what failed once is told of for ever", on: "what has faulted", changes: []string{"commit function transition HDEL 1", ""}},
+		{name: "what failed once is told of for ever", on: "what has faulted", changes: []string{"commit function commit HDEL 1", ""}},
 		{name: "what kills is never given up", on: "what kills five", changes: []string{"claim HDEL 1", "0"}},
 		{name: "an older timer of a key takes the place of a newer one", on: "of timers with one key", changes: []string{"set_timers function set if 1", "false"}},
 		{name: "a timer that was moved is not taken back", on: "timers that an operator", changes: []string{"moved HGET 1", "false"}},
@@ -64,10 +65,10 @@ func scriptBugs() []scriptBug {
 
 		{name: "what is another's is renewed", on: "what has ended", changes: []string{"renew if 1", "true"}},
 		{name: "it is claimed from whoever is at work", on: "what has ended", changes: []string{"claim XPENDING 1 arg 5", "0", "claim XAUTOCLAIM 1 arg 5", "0"}},
-		{name: "whoever has ended is open for ever", on: "cancelled by", changes: []string{"commit function shelve ZREM 1", ""}},
-		{name: "whoever has ended is in no list", on: "cancelled by", changes: []string{"commit function shelve ZADD 1", ""}},
-		{name: "whoever goes on is among the faulted", on: "what has faulted", changes: []string{"commit function file if 3", "false"}},
-		{name: "notes of timers stay", on: "timers that come due", changes: []string{"commit function forget string.find 1", "false"}},
+		{name: "whoever has ended is open for ever", on: "cancelled by", changes: []string{"commit function index ZREM 1", ""}},
+		{name: "whoever has ended is in no list", on: "cancelled by", changes: []string{"commit function index ZADD 1", ""}},
+		{name: "whoever goes on is among the faulted", on: "what has faulted", changes: []string{"commit function index if 4", "false"}},
+		{name: "notes of timers stay", on: "timers that come due", changes: []string{"commit function clean string.find 1", "false"}},
 		{name: "one begins twice", on: "cancelled by", changes: []string{"start if 1", "false"}},
 		{name: "what is pending is trimmed", on: "what has ended", changes: []string{"trim if 4", "false"}},
 		{name: "what is unread is trimmed", on: "what has ended", changes: []string{"trim if 3", "false"}},

@@ -64,7 +64,6 @@ func (s *Store) Commit(ctx context.Context, c Commit) (Outcome, error) {
 const (
 	mostTransitions = 100
 	mostArguments   = 20_000
-	mostParts       = 1<<16 - 1 // that can be counted, see counts
 )
 
 // CommitAll writes transitions in their order, each of them whole or not at all.
@@ -84,7 +83,6 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 			n++
 		}
 		all, err := b.run(ctx, out)
-		b.end()
 		if err != nil {
 			return nil, err
 		}
@@ -110,9 +108,6 @@ func (c *Commit) check(b *commitBatch) error {
 	if m := c.Message; m != nil && (m.Tenant != c.Tenant || m.Group != b.group || m.Consumer != b.consumer) {
 		return fmt.Errorf("%w: a message of tenant %s cannot commit an execution of %s", ErrName, m.Tenant, c.Tenant)
 	}
-	if n := max(len(c.History), len(c.Publish), len(c.Cancel), len(c.Listen), len(c.Unlisten)); n > mostParts {
-		return fmt.Errorf("commit %s: it has %d parts of one kind, want at most %d", c.Execution, n, mostParts)
-	}
 	for _, events := range [][]event.Event{c.History, c.Publish} {
 		for _, e := range events {
 			if n := len(e.Ext); n >= mostFields {
@@ -130,21 +125,3 @@ func (c *Commit) counts() (joins, leaves bool) {
 }
 
 func (c *Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }
-
-// workflow is that of the events of a commit.
-func (c *Commit) workflow() string {
-	switch {
-	case len(c.History) > 0:
-		return c.History[0].Workflow
-	case len(c.Publish) > 0:
-		return c.Publish[0].Workflow
-	default:
-		return c.Workflow
-	}
-}
-
-// usual reports whether an event is one of the execution like most.
-func (c *Commit) usual(e *event.Event) bool {
-	return e.Tenant == c.Tenant && e.Execution == c.Execution && e.Workflow == c.workflow() && e.Workflow != "" &&
-		e.ID != "" && e.Source != "" && e.Type != "" && !e.Time.IsZero() && len(e.Data) > 0
-}

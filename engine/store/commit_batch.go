@@ -1,24 +1,24 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
+
+	"flunq.io/flunq/engine/event"
 )
 
-// Arguments of a batch before its words, and of an event, as a rule; and words of an
-// event, and of a transition besides, at most.
+// Keys and arguments of a batch before those of its transitions.
 const (
-	batchArguments = 8
-	eventArguments = 3
-	eventWords     = 7
-	fieldWords     = 32
-)
+	tenantKeys     = 6
+	batchArguments = 7
 
-// tenantKeys are the keys of a batch before those of its executions.
-const tenantKeys = 6
+	transitionArguments = 28 // as a rule, besides its events
+)
 
 // commitBatch is the keys and arguments of a commitScript.
 type commitBatch struct {
@@ -30,32 +30,17 @@ type commitBatch struct {
 	refused         []error  // why one is not given to the script; nil if it is
 	keys            []string // of the executions
 	args            []any    // of the transitions
-	words           words
-	all             []any // arguments, once all are known
-	shapes          map[string]string
-	shape           []byte // of the transition that is being added, once all of it is known …
-	fields          []byte // … and parts of it: the fields of its execution …
-	times           []time.Time
-	forms           []form
-	entries         []byte // … the forms of its history …
-	said            []byte // … and what is published
-	task            string // of the event before
-
-	first, last string // of the entries that are answered
-
-	deadLetter []any // of the message that the only transition answers; none if it is not given up
-
-	stamp   time.Time // of the last event
-	stamped string    // … as text
+	first, last     string   // of the entries that are answered
+	deadLetter      []any    // of the message that the only transition answers; none if it is not given up
 }
 
-// newCommitBatch begins one for transitions like these, in the memory of one before.
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
-	b, ok := s.memory.batches.Get().(*commitBatch)
-	if !ok {
-		b = &commitBatch{words: words{before: batchArguments, places: map[string]int{}}, shapes: map[string]string{}}
+	b := &commitBatch{store: s, tenant: commits[0].Tenant, where: s.keysFor(commits[0].Tenant)}
+	size := 0
+	for i := range commits {
+		size += transitionArguments + eventArguments*(len(commits[i].History)+len(commits[i].Publish))
 	}
-	b.store, b.tenant, b.where = s, commits[0].Tenant, s.keysFor(commits[0].Tenant)
+	b.args = make([]any, 0, min(size, mostArguments))
 	for i := range commits {
 		if m := commits[i].Message; m != nil {
 			b.group, b.consumer = m.Group, m.Consumer
@@ -63,31 +48,6 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 		}
 	}
 	return b
-}
-
-// end gives the memory of a batch back, of which nobody uses anything any more. What
-// it held may go, and so does all of one that was much larger than most.
-func (b *commitBatch) end() {
-	if cap(b.args) > mostArguments {
-		return
-	}
-	for _, list := range [][]any{b.args, b.words.texts, b.all} {
-		clear(list)
-	}
-	clear(b.words.known)
-	clear(b.keys)
-	clear(b.names)
-	clear(b.refused)
-	clear(b.forms)
-	clear(b.words.places)
-	clear(b.shapes)
-	b.group, b.consumer, b.first, b.last, b.task, b.deadLetter = "", "", "", "", "", nil
-	b.keys, b.args, b.words.texts, b.all = b.keys[:0], b.args[:0], b.words.texts[:0], b.all[:0]
-	b.words.known = b.words.known[:0]
-	b.names, b.refused = b.names[:0], b.refused[:0]
-	memory := b.store.memory
-	b.store, b.where = nil, nil
-	memory.batches.Put(b)
 }
 
 // indexKey is the number of the key of the index that executions of a status end in.
@@ -104,14 +64,14 @@ func indexKey(status string) int {
 	}
 }
 
+// fits reports whether a batch has space for another transition.
 func (b *commitBatch) fits(c *Commit) bool {
 	n := len(c.History) + len(c.Publish)
-	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+eventArguments*n < mostArguments &&
-		len(b.words.texts)+eventWords*n+fieldWords < mostWords
+	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+eventArguments*n < mostArguments
 }
 
-// answered widens the range of the entries that the batch answers.
-func (b *commitBatch) answered(entry string) {
+// answers widens the range of the entries that the batch answers.
+func (b *commitBatch) answers(entry string) {
 	if b.first == "" || compareIDs(entry, b.first) < 0 {
 		b.first = entry
 	}
@@ -121,87 +81,130 @@ func (b *commitBatch) answered(entry string) {
 }
 
 // errLost is why a transition is not tried.
-var errLost = errors.New("one before it did not come about")
+var errLost = errors.New("an earlier one failed")
 
-// add takes up a transition, unless it cannot be written, or one that it is decided
-// on is lost, and reports whether it did.
+// add adds a transition, unless it cannot be written or one that it builds upon is lost, and
+// reports whether it did.
 func (b *commitBatch) add(c *Commit, lost bool) bool {
-	b.names = append(b.names, c.Execution)
 	err := c.check(b)
 	if err == nil && lost {
 		err = errLost
 	}
-	b.refused = append(b.refused, err)
+	b.names, b.refused = append(b.names, c.Execution), append(b.refused, err)
 	if err != nil {
 		return false
 	}
-	k, head := b.store.keys, len(b.args)
-	execution, history := b.where.execution(c.Execution)
-	b.keys = append(b.keys, execution, history)
-	for _, typ := range c.Listen {
-		b.keys = append(b.keys, k.Listeners(c.Tenant, typ))
-	}
-	join, leave := len(c.Listen), len(c.Unlisten)
-	joins, leaves := c.counts()
-	if joins {
-		b.keys = append(b.keys, k.descendants(c.Tenant, c.Root))
-		join++
-	}
-	for _, typ := range c.Unlisten {
-		b.keys = append(b.keys, k.Listeners(c.Tenant, typ))
-	}
-	if leaves {
-		b.keys = append(b.keys, k.descendants(c.Tenant, c.Root))
-		leave++
-	}
+	join, leave := b.addKeys(c)
 	entry, index := any(""), 0
 	if c.Message != nil {
 		entry = &c.Message.ID
-		b.answered(c.Message.ID)
+		b.answers(c.Message.ID)
 	}
 	if c.Ended {
 		index = indexKey(c.Status)
 	}
-	b.args = append(b.args, nil, entry, &b.names[len(b.names)-1], c.started().UnixMilli())
-	version, workflow := b.words.place(strconv.FormatInt(c.Version, 10)), b.words.place(c.workflow())
-	b.addTimes(c)
+	head := len(b.args)
+	b.args = append(b.args, nil, entry, c.Ack && c.Message != nil, &c.Execution, c.started().UnixMilli(), c.Version, &c.Status, index,
+		c.Damaged, c.evenIfFull(), join, leave, nil, len(c.History), len(c.Publish), len(c.Cancel))
+	fields := len(b.args)
 	b.addFields(c)
-	b.addEvents(c)
+	b.args[fields-4] = len(b.args) - fields
+	for i := range c.History {
+		b.args = b.store.appendEvent(b.args, &c.History[i], c.Tenant, true)
+	}
+	b.publish(c)
 	for _, t := range c.Cancel {
 		b.args = append(b.args, member(t), tombstone(t))
 	}
-	b.shape = counts{
-		length: len(b.args) - head, history: len(c.History), publish: len(c.Publish), cancel: len(c.Cancel),
-		join: join, leave: leave, fields: len(b.fields) / wordBytes, index: index, acknowledge: c.Ack && c.Message != nil, damaged: c.Damaged, evenIfFull: c.evenIfFull(),
-		version: version, workflow: workflow, times: len(b.times), forms: len(b.forms),
-	}.append(b.shape[:0])
-	b.shape = b.appendForms(append(b.shape, b.fields...))
-	b.shape = append(append(b.shape, b.entries...), b.said...)
-	b.args[head] = b.shapeText()
+	b.args[head] = len(b.args) - head
 	return true
 }
 
-// shapeText is the shape as text. Most transitions have that of one before.
-func (b *commitBatch) shapeText() string {
-	text, known := b.shapes[string(b.shape)]
-	if !known {
-		text = string(b.shape)
-		b.shapes[text] = text
+// addKeys adds the keys of a transition, and returns how many sets it joins and leaves.
+func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
+	execution, history := b.where.execution(c.Execution)
+	b.keys = append(b.keys, execution, history)
+	listeners := func(types []string, counted bool) (n int) {
+		for _, typ := range types {
+			b.keys = append(b.keys, b.store.keys.Listeners(c.Tenant, typ))
+		}
+		if counted {
+			b.keys = append(b.keys, b.store.keys.descendants(c.Tenant, c.Root))
+			return len(types) + 1
+		}
+		return len(types)
 	}
-	return text
+	joins, leaves := c.counts()
+	return listeners(c.Listen, joins), listeners(c.Unlisten, leaves)
 }
 
-// list is all keys and arguments, behind room for what stands before them.
+// addFields adds the fields of the execution that a commit sets besides its version and status.
+func (b *commitBatch) addFields(c *Commit) {
+	add := func(name, value string) {
+		if value != "" {
+			b.args = append(b.args, name, value)
+		}
+	}
+	if c.Version == 0 {
+		add("workflow", c.Workflow)
+		add("definition", c.Definition)
+		add("parent", c.Parent)
+		add("parent_task", c.ParentTask)
+		add("created", c.started().UTC().Format(time.RFC3339Nano))
+	}
+	add("definition", c.Migrated)
+	add("output", string(b.store.sealer.Seal(c.Output)))
+	add("error", string(b.store.sealer.Seal(c.Error)))
+	if c.Ended {
+		add("ended", c.Now.UTC().Format(time.RFC3339Nano))
+	} else if c.Snapshot != nil {
+		add("snapshot", string(b.store.sealer.Seal(c.Snapshot)))
+		add("snapshot_version", strconv.FormatInt(c.Version+int64(len(c.History)), 10))
+	}
+}
+
+// publish adds the events to publish. Most of them are entries of the history as well, in its
+// order: the number of the entry says it all, but for further attributes.
+func (b *commitBatch) publish(c *Commit) {
+	from := 0 // in the history
+	for i := range c.Publish {
+		e := &c.Publish[i]
+		n := c.written(e, from)
+		if n < 0 {
+			b.args = b.store.appendEvent(b.args, e, c.Tenant, false)
+			continue
+		}
+		from = n + 1
+		b.args = append(b.args, "history", from, 2*len(e.Ext)) //nolint:mnd // name and value
+		for _, name := range slices.Sorted(maps.Keys(e.Ext)) {
+			b.args = append(b.args, name, b.store.sealer.text(e.Ext[name]))
+		}
+	}
+}
+
+// written is the place from which on an event stands in the history; -1 if it does not.
+func (c *Commit) written(e *event.Event, from int) int {
+	for i := from; i < len(c.History); i++ {
+		h := &c.History[i]
+		if h.ID == e.ID && h.Type == e.Type && h.Source == e.Source && h.Task == e.Task && h.Time.Equal(e.Time) && h.Tenant == e.Tenant &&
+			h.Workflow == e.Workflow && h.Execution == e.Execution && bytes.Equal(h.Data, e.Data) &&
+			usual(h, c.Tenant) && (e.Task != "" || len(e.Ext) == 0) {
+			return i
+		}
+	}
+	return -1
+}
+
+// list is all keys and arguments, behind space for what stands before them.
 func (b *commitBatch) list() []any {
-	h, from := b.where, batchArguments+len(b.words.texts)+len(b.deadLetter)
-	b.all = append(slices.Grow(b.all[:0], beforeKeys+tenantKeys+len(b.keys)+from+len(b.args)),
+	h := b.where
+	all := append(make([]any, 0, beforeKeys+tenantKeys+len(b.keys)+batchArguments+len(b.deadLetter)+len(b.args)),
 		nil, nil, nil, &h.stream, &h.timers, &h.open, &h.faulted, &h.completed, &h.cancelled)
 	for i := range b.keys {
-		b.all = append(b.all, &b.keys[i])
+		all = append(all, &b.keys[i])
 	}
-	b.all = append(b.all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), from+1, len(b.deadLetter))
-	b.all = append(append(append(b.all, b.words.texts...), b.deadLetter...), b.args...)
-	return b.all
+	all = append(all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), len(b.deadLetter))
+	return append(append(all, b.deadLetter...), b.args...)
 }
 
 // run has the script make the transitions, and adds what became of them.

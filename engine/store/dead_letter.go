@@ -19,7 +19,7 @@ func (s *Store) DeadLetter(ctx context.Context, m Message, d event.Dead, publish
 	deadLetter := s.deadLetterArgs(m, d, now)
 	args := append([]any{m.Group, m.ID, m.Consumer, len(deadLetter)}, deadLetter...)
 	for _, e := range publish {
-		args = s.appendEvent(args, e)
+		args = s.appendEvent(args, &e, "", false)
 	}
 	keys := []string{s.keys.Stream(m.Tenant), s.keys.DeadLetters(m.Tenant)}
 	n, err := deadLetterScript.Run(ctx, s.rdb, keys, args...).Int()
@@ -42,7 +42,6 @@ func (s *Store) deadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, error) {
 	c.Ack = true
 	b := s.newCommitBatch([]Commit{c})
-	defer b.end()
 	b.deadLetter = s.deadLetterArgs(*c.Message, d, c.Now)
 	b.add(&c, false)
 	b.keys = append(b.keys, s.keys.DeadLetters(c.Tenant))

@@ -221,10 +221,23 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	return nil
 }
 
-// appendEvent appends the fields of an event, behind their count.
-func (s *Store) appendEvent(args []any, e event.Event) []any {
-	fields := anys(s.fields(e))
+// eventArguments is how many arguments most events are.
+const eventArguments = 9
+
+// appendEvent appends an event as event.lua has it. In a history it has a task, if only an empty one.
+func (s *Store) appendEvent(args []any, e *event.Event, tenant string, history bool) []any {
+	if usual(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
+		return append(args, "", &e.ID, s.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
+			&e.Workflow, &e.Execution, &e.Task, s.sealer.Seal(e.Data))
+	}
+	fields := anys(s.fields(*e))
 	return append(append(args, len(fields)), fields...)
+}
+
+// usual reports whether an event has the attributes that most have.
+func usual(e *event.Event, tenant string) bool {
+	return e.Tenant == tenant && e.Execution != "" && e.Workflow != "" && e.ID != "" && e.Source != "" && e.Type != "" &&
+		!e.Time.IsZero() && len(e.Data) > 0
 }
 
 func anys(in []string) []any {

@@ -10,7 +10,6 @@ import "sync"
 // to. The simulator makes thousands of Stores in a second.
 type Memory struct {
 	bufferPool bufferPool
-	batches    sync.Pool // of *commitBatch
 	trips      sync.Pool // of *roundTrip
 	readings   sync.Pool // of *reading
 }

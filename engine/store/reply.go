@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"strings"
-	"time"
 
 	"flunq.io/flunq/engine/event"
 )
@@ -62,15 +60,11 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 			last = a.Message.ID
 		}
 	}
-	w := words{before: replyArguments, places: map[string]int{}}
-	own := make([]any, 0, 4*len(answers)) // their own arguments
+	args := make([]any, 0, replyArguments+len(answers)*(1+eventArguments))
+	args = append(args, m.Group, m.Consumer, m.Tenant, first, last, lookedAt(len(answers)))
 	for _, a := range answers {
-		own = s.appendAnswer(own, &w, a)
+		args = s.appendEvent(append(args, &a.Message.ID), a.Event, m.Tenant, false)
 	}
-	begin := replyArguments + len(w.texts) + 1
-	args := append(make([]any, 0, begin+len(own)), m.Group, m.Consumer, first, last, lookedAt(len(answers)),
-		m.Tenant, len(answers), begin)
-	args = append(append(args, w.texts...), own...)
 	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
 	if err != nil {
 		return err
@@ -87,43 +81,8 @@ func (s *Store) replies(ctx context.Context, answers []Answer, given []bool) err
 	return nil
 }
 
-// replyArguments are those of a replyScript before its words.
-const replyArguments = 8
-
-// appendAnswer appends one of the answers. Texts are handed over where they are: each
-// would be copied otherwise.
-func (s *Store) appendAnswer(args []any, w *words, a Answer) []any {
-	e := a.Event
-	args = append(args, &a.Message.ID)
-	if shape := shapeOf(w, a); shape != "" {
-		return append(args, shape, &e.Execution, s.sealer.Seal(e.Data))
-	}
-	fields := s.fields(*e)
-	args = append(args, string(appendWords(nil, len(fields))))
-	for i := range fields {
-		args = append(args, &fields[i])
-	}
-	return args
-}
-
-// shapeOf says of which words an answer is, if it is an event of an execution like
-// most; else it is empty.
-func shapeOf(w *words, a Answer) string {
-	e := a.Event
-	suffix, ok := strings.CutPrefix(e.ID, e.Execution)
-	if !ok || e.Execution == "" || e.Tenant != a.Message.Tenant || e.Time.IsZero() || len(e.Data) == 0 || len(e.Ext) > 0 {
-		return ""
-	}
-	var buffer [6 * wordBytes]byte
-	shape := buffer[:0]
-	for _, text := range [...]string{e.Source, string(e.Type), e.Time.UTC().Format(time.RFC3339Nano), e.Workflow, e.Task, suffix} {
-		if text == "" {
-			return ""
-		}
-		shape = appendWords(shape, w.place(text))
-	}
-	return string(shape)
-}
+// replyArguments are those of a replyScript before its answers.
+const replyArguments = 6
 
 // lookedAt is how many pending entries are looked at to find n at once: those of
 // them that are being worked on lie between.

@@ -17,10 +17,10 @@ var scriptFiles embed.FS
 var (
 	defineScript = script("define")
 	startScript  = script("start")
-	commitScript = script("mine", "moved", "commit")
+	commitScript = script("mine", "moved", "event", "commit")
 	forgetScript = script("forget")
 
-	replyScript       = script("mine", "reply")
+	replyScript       = script("mine", "event", "reply")
 	acknowledgeScript = script("owns", "acknowledge")
 	claimScript       = script("even_if_full", "claim")
 	renewScript       = script("renew")

@@ -1,0 +1,18 @@
+-- An event among the arguments is
+--   n, and n field names and values
+-- or, as most events have the same fields,
+--   '', id, source, type, time, workflow, execution, task, data
+
+-- add_event adds the event at a position of ARGV to a stream, and returns the reply. Further fields
+-- of it may stand between two other positions.
+local function add_event(stream, entry, tenant, at, from, to)
+  if ARGV[at] ~= '' then return redis.pcall('XADD', stream, entry, unpack(ARGV, at + 1, at + ARGV[at])) end
+  local id, source, kind, time, workflow, execution, task, data = unpack(ARGV, at + 1, at + 8)
+  return redis.pcall('XADD', stream, entry, 'id', id, 'source', source, 'specversion', '1.0', 'type', kind, 'time', time,
+    'tenantid', tenant, 'workflowid', workflow, 'executionid', execution, 'taskid', task, 'data', data, unpack(ARGV, from or 1, to or 0))
+end
+
+-- after_event returns the position behind the event at a position.
+local function after_event(at)
+  return at + 1 + (ARGV[at] == '' and 8 or ARGV[at])
+end
