@@ -152,7 +152,7 @@ var (
 	escapes       = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0abtnvfre "/\\N_LP\t]|$)`)
 )
 
-// line looks at one line, and returns the last line that belongs to what begins on it.
+// line scans the element that begins on a line, and returns its last line.
 func (m *fixer) line(i int) int {
 	text := m.lines[i]
 	switch trimmed := strings.TrimSpace(text); {
@@ -174,7 +174,7 @@ func (m *fixer) line(i int) int {
 	return m.content(i, m.place(i, at))
 }
 
-// indentation makes the white space before a line one that YAML takes.
+// indentation corrects the white space at the start of a line.
 func (m *fixer) indentation(i int) int {
 	text := m.lines[i]
 	at := len(text) - len(strings.TrimLeft(text, " \t\u00a0\u3000"))
@@ -203,7 +203,7 @@ func (m *fixer) indentation(i int) int {
 	return at
 }
 
-// tabWidth is how far white space with tabs in it may have been meant to indent.
+// tabWidth returns the indentation that white space with tabs probably stands for.
 func (m *fixer) tabWidth(space string, item bool) int {
 	fallback := 0
 	for _, width := range []int{2, 4, 8, 1} {
@@ -226,8 +226,8 @@ func (m *fixer) opened() bool { return len(m.levels) > 0 && m.top().open }
 
 func (m *fixer) top() *level { return &m.levels[len(m.levels)-1] }
 
-// place finds the map or list that a line belongs to by its indentation, and indents
-// it as its neighbours where it belongs to none.
+// place finds the map or list that a line belongs to by its indentation. A line that
+// belongs to none is reindented like its neighbours.
 func (m *fixer) place(i, at int) int {
 	if m.indented.active && at >= m.indented.from {
 		m.replace(i, 0, at, strings.Repeat(" ", max(0, at+m.indented.by)))
@@ -253,10 +253,10 @@ func (m *fixer) place(i, at int) int {
 			m.indented = reindentation{from: at + 1, by: 2, active: true}
 		}
 	case kept > 0 && above[kept-1].indent == at:
-		// A list may stand at the indentation of the key that it belongs to.
+		// A list may have the same indentation as its key.
 	case kept == len(above) && above[deepest].open:
 	case kept == len(above):
-		// Deeper than a key that has its value already: more of that value, or a slip.
+		// Deeper than a key that already has a value: more of that value, or a mistake.
 		if !structural.MatchString(m.lines[i]) {
 			return at
 		}
@@ -271,7 +271,7 @@ func (m *fixer) place(i, at int) int {
 	return at
 }
 
-// between indents a line as the nearest of the levels that it stands between.
+// between reindents a line to the nearest of the levels around it.
 func (m *fixer) between(i, at int, choices []level, item bool) int {
 	fits := slices.DeleteFunc(slices.Clone(choices), func(l level) bool { return l.list != item })
 	if len(fits) == 0 {
@@ -292,7 +292,7 @@ func (m *fixer) between(i, at int, choices []level, item bool) int {
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// reindent moves a line and what is below it to another indentation.
+// reindent moves a line and the block below it to another indentation.
 func (m *fixer) reindent(i, at, to int, suggestion, message string) int {
 	if !m.found(i, at, suggestion, "%s", message) {
 		return at
@@ -307,7 +307,7 @@ func (m *fixer) reindent(i, at, to int, suggestion, message string) int {
 	return to
 }
 
-// enter notes a key or an item at an indentation.
+// enter records a key or an item at an indentation.
 func (m *fixer) enter(i, indent int, list bool) {
 	kept := len(m.levels)
 	for kept > 0 && (m.levels[kept-1].indent > indent || m.levels[kept-1].indent == indent && m.levels[kept-1].list && !list) {
@@ -320,7 +320,7 @@ func (m *fixer) enter(i, indent int, list bool) {
 	m.top().line, m.top().open = i+1, true
 }
 
-// content looks at what a line says, from its first character.
+// content scans a line from its first character after the indentation.
 func (m *fixer) content(i, at int) int {
 	if tab := tabBehindDash.FindStringIndex(m.lines[i][at:]); tab != nil &&
 		m.found(i, at+1, "replace the tab by a space", "a tab after the dash of a list item") {
@@ -363,12 +363,12 @@ func (m *fixer) content(i, at int) int {
 	return m.value(i, from, at)
 }
 
-// listAt reports whether a list is open whose items have an indentation.
+// listAt reports whether a list with items at an indentation is open.
 func (m *fixer) listAt(indent int) bool {
 	return slices.ContainsFunc(m.levels, func(l level) bool { return l.list && l.indent == indent })
 }
 
-// keyless mends a line that should have a key, and has none.
+// keyless corrects a line that should have a key, and has none.
 func (m *fixer) keyless(i, at int) []int {
 	rest := m.lines[i][at:]
 	find := func() []int { return plainKey.FindStringSubmatchIndex(m.lines[i][at:]) }
@@ -400,8 +400,8 @@ func (m *fixer) keyless(i, at int) []int {
 	return nil
 }
 
-// spacedKey is text that was meant as a key and its value, with the space that makes
-// it so; or "".
+// spacedKey returns text that was meant as a key and a value, with the missing space
+// inserted; or "".
 func spacedKey(text string) string {
 	if tight := tightKey.FindStringSubmatch(text); tight != nil && !strings.ContainsAny(text, "\n") {
 		return cut(tight[1]+": "+tight[2], 60)
@@ -418,8 +418,8 @@ func known(word string) bool {
 		[]string{"with", "catch", "while", "foreach", "document", "use", "dsl", "namespace", "name", "version", "method", "endpoint", "when", "in", "each"}), word)
 }
 
-// expectsKey reports whether a line stands where a key must be: beside other keys,
-// or above a block.
+// expectsKey reports whether a key must be at this position: next to other keys, or above
+// a block.
 func (m *fixer) expectsKey(i, at int) bool {
 	for _, l := range m.levels {
 		if l.indent == at && !l.list {
@@ -437,7 +437,7 @@ func (m *fixer) expectsKey(i, at int) bool {
 	return false
 }
 
-// value looks at a value that begins somewhere in a line; base is where its key begins.
+// value scans the value at an offset of a line; base is the column of its key.
 func (m *fixer) value(i, from, base int) int {
 	text := m.lines[i]
 	from += len(text[from:]) - len(strings.TrimLeft(text[from:], " \t"))
@@ -445,7 +445,7 @@ func (m *fixer) value(i, from, base int) int {
 		return i
 	}
 	if text[from] == '&' || text[from] == '!' && !strings.HasPrefix(text[from:], "!=") {
-		// An anchor or a tag stands before the value.
+		// An anchor or a tag precedes the value.
 		if space := strings.IndexByte(text[from:], ' '); space > 0 {
 			return m.value(i, from+space, base)
 		}
