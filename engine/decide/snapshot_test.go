@@ -53,7 +53,7 @@ func TestSnapshotForm(t *testing.T) {
 	}
 }
 
-// describe writes the names under which a type and those within it are kept, each type once.
+// describe writes the stored names of a type and of the types within it, each type once.
 func describe(t *testing.T, form *strings.Builder, known map[reflect.Type]bool, path string, typ reflect.Type) {
 	t.Helper()
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {

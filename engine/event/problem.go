@@ -64,7 +64,7 @@ const (
 	BaseMain = "https://open-workflow-specification.org/spec/1.0.0/errors/"
 )
 
-// bases are all spellings that documents use for the standard errors.
+// bases lists all spellings of the base URI of the standard errors.
 //
 //nolint:gochecknoglobals // a read-only table
 var bases = []string{
