@@ -1,13 +1,13 @@
 // Package engine assembles the services around one Redis:
 //
-//	start ─▶ execution.started ─▶ worker ── task.requested ──▶ executor ─▶ the world
+//	start ─▶ execution.started ─▶ worker ── task.requested ──▶ executor ─▶ other systems
 //	                              ▲  ▲ │                          │
 //	                              │  └─┼──── task.completed ──────┘
 //	                 timer.fired  │    │ timer.scheduled
 //	                              timer ◀┘       every arrow: one atomic commit in Redis
 //
-// Each service is a step function. In production Run loops over them; the
-// simulator calls them itself, in the order that a seed gives.
+// Each service is a step function. In production, Run loops over them; the simulator
+// calls them itself, in an order derived from a seed.
 package engine
 
 import (
@@ -37,58 +37,58 @@ import (
 
 // Options of an Engine.
 type Options struct {
-	Process  string   // names the consumers of this process; unique among all on one Redis
-	Tenants  []string // whose work is done
-	Discover bool     // also that of tenants that are found in Redis and are not private
+	Process  string   // names this process' consumers; unique on one Redis
+	Tenants  []string // that are served
+	Discover bool     // also serve tenants found in Redis that are not private
 
-	Workers   int // instances in this process, likewise below; 0 to 256, 0: none
+	Workers   int // instances in this process, like the counts below; 0 to 256, 0: none
 	Executors int
 	Timers    int
 
-	// WarmProcesses is how many executors there are besides, so that one tenant's tasks, which
-	// hold at most Executors at once, keep no other's waiting; 0 to 2048. Simulated 0:
-	// one tenant may hold all.
+	// WarmProcesses is the number of additional executors. One tenant's tasks occupy at
+	// most Executors at once, so that others find free ones; 0 to 2048. Simulated 0: one
+	// tenant may occupy all.
 	WarmProcesses int
 
 	Worker, Executor, Timer Reading
 
 	Fires     int           // timers fired at once
 	MaxSleep  time.Duration // longest wait between two looks at the timers
-	LongRead  time.Duration // longest wait of a read; 0: 5 s; simulated up to days
+	LongRead  time.Duration // longest block of a read; 0: 5 s; simulated up to days
 	Lookahead time.Duration // see timer.Options
 	Chunk     int           // history entries in one commit, about; 0: 256; simulated 1 to 256
-	Snapshots int           // entries behind which a snapshot is written, at least; 0: 256; simulated 1 to 256
+	Snapshots int           // minimum number of entries between snapshots; 0: 256; simulated 1 to 256
 	Lease     time.Duration // after which the messages of a silent consumer are claimed; simulated 1s to 1m
 	Retry     delivery.Policy
 
-	Transport http.RoundTripper // how calls go out
+	Transport http.RoundTripper // performs calls
 	Secrets   map[string]any
 	Version   string // of the runtime, for $runtime and User-Agent
 
-	Command   string // as which the process registers while it runs, see store.Process; "": it does not
+	Command   string // the command under which the process registers while it runs, see store.Process; "": it does not
 	Embedded  bool   // the Redis is inside this process
 	Transient bool   // the process leaves no entry when it stops
 
-	Remote    bool // send tasks that only compute through the stream, too
+	Remote    bool // also send tasks that only compute through the stream
 	Limits    decide.Limits
-	Calls     executor.Limits    // of calls; members that are zero mean their defaults
-	Breakers  *executor.Breakers // nil: every call is made
-	Answers   *executor.Memory   // for large answers to calls; nil: there is no bound
-	Retention Retention          // zero: streams are left as they are
-	Sweep     time.Duration      // between two looks for timers, listeners and requests that Redis has lost; 0: none, as in simulation
+	Calls     executor.Limits    // of calls; zero members mean their defaults
+	Breakers  *executor.Breakers // nil: no call is refused
+	Answers   *executor.Memory   // for large answers to calls; nil: unbounded
+	Retention Retention          // zero: streams are not trimmed
+	Sweep     time.Duration      // time between looks for timers, listeners and requests that Redis has lost; 0: none, as in simulation
 
-	// Descendants is how many executions may be open below one that no other has begun;
-	// 0: any number. Simulated 0.
+	// Descendants is how many executions may be open below a root execution; 0: no limit.
+	// Simulated 0.
 	Descendants int
 
-	// RedisPercent is how much of Redis' maxmemory may be in use for executions to begin,
+	// RedisPercent is the percentage of Redis' maxmemory above which no execution begins,
 	// 1 to 100; 0: all of it. Simulated 0.
 	RedisPercent int
 
-	Memory *store.Memory // that Stores work in, shared with other engines; nil: its own
+	Memory *store.Memory // used by the stores, shared with other engines; nil: its own
 
-	// Observe, if set, is shown what this process' workers committed, in order, in a
-	// slice that it must not keep; Activity what its services do.
+	// Observe, if set, receives what this process' workers committed, in order, in a
+	// slice that it must not keep. Activity receives what its services do.
 	Observe  func(after int64, entries []event.Event)
 	Activity delivery.Observer
 }
@@ -97,8 +97,8 @@ type Options struct {
 type Reading struct {
 	Group   string
 	Batch   int           // events at once; 1 to 1000
-	Block   time.Duration // how long a read waits for events; 0 in simulation
-	Reclaim bool          // claim those of dead consumers
+	Block   time.Duration // how long a read blocks; 0 in simulation
+	Reclaim bool          // claim abandoned events
 }
 
 // Defaults are the options of an ordinary deployment of one process.
@@ -117,7 +117,7 @@ func Defaults() Options {
 	}
 }
 
-// Block sets for how long the reads of all services wait.
+// Block sets how long the reads of all services block.
 func (o *Options) Block(d time.Duration) {
 	o.Worker.Block, o.Executor.Block, o.Timer.Block = d, d, d
 }
@@ -147,7 +147,7 @@ func (o Options) check() error {
 // mostInstances is how many instances of one service a process may have.
 const mostInstances = 256
 
-// mostWarm is how many spare executors a process may have.
+// mostWarm is how many additional executors a process may have.
 const mostWarm = 2048
 
 // Engine is the services of one process.
@@ -158,26 +158,27 @@ type Engine struct {
 	opts      Options
 	tenantSet *delivery.TenantSet
 	services  []Service
-	holders   []delivery.Holder // of what the services have read and not handled
-	closing   []func()          // begin nothing new
+	holders   []delivery.Holder // the services that hold messages
+	closing   []func()          // keep services from beginning new work
 
 	mu     sync.Mutex
-	pulses []*pulse    // of the services, while they run
-	runs   atomic.Bool // in real time
+	pulses []*pulse    // of the services while they run
+	runs   atomic.Bool // the services run in real time
 }
 
 // Service is one instance of a service.
 type Service struct {
-	Group string // what it is one of: "worker", "executor", "timer", "renewal", "housekeeping", "sweep"
+	Group string // its kind: "worker", "executor", "timer", "renewal", "housekeeping", "sweep"
 	Name  string
-	// Step does one round of work. It says when it wants the next one: at once
-	// if that is past, never (before something is written to a stream) if it is
-	// zero. With delivery.ErrBusy it is to be called again a little later.
+	// Step does one round of work. It returns when to call it again: at once for a time
+	// in the past, and for the zero time only when something is written to a stream.
+	// After delivery.ErrBusy it is to be called again a little later.
 	Step func(context.Context) (wake time.Time, err error)
-	// Every is how often a service that waits for nothing is called, 0 for all others.
+	// Every is the interval at which a service that waits for nothing is called; 0 for
+	// all others.
 	Every time.Duration
-	// Concerns says about which events there is something to do; all others are
-	// only acknowledged, whenever that may be. It is nil if the service reads none.
+	// Concerns reports whether the service handles events of a type; it only acknowledges
+	// others, at any time. It is nil if the service reads none.
 	Concerns func(event.Type) bool
 }
 
@@ -212,7 +213,7 @@ func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
 
 func (e *Engine) add(s Service) { e.services = append(e.services, s) }
 
-// reading are the options of a service that reads as r says.
+// reading returns the options of a service that reads as r says.
 func (e *Engine) reading(service string, r Reading, consumer string) delivery.Options {
 	opts := delivery.Options{
 		Service: service, Group: r.Group, Consumer: consumer, Tenants: e.tenantSet,
@@ -225,7 +226,7 @@ func (e *Engine) reading(service string, r Reading, consumer string) delivery.Op
 	return opts
 }
 
-// How many executions a process keeps the states of, and how much data of theirs.
+// How many executions' states a process caches, and how much data.
 const (
 	cached      = 20_000
 	cachedBytes = 32 << 20
@@ -300,8 +301,8 @@ func (e *Engine) addTimers() error {
 	return nil
 }
 
-// consumers are the names that a service of this process reads as: all workers are one
-// consumer, and all executors; each timer service is one of its own.
+// consumers returns the consumer names of a service: all workers share one, all executors
+// share one, and each timer service has its own.
 func (e *Engine) consumers(service string, count int) []string {
 	var names []string
 	for i := range count {
@@ -314,21 +315,21 @@ func (e *Engine) consumers(service string, count int) []string {
 	return names
 }
 
-// Services are all instances, for whoever steps them instead of Run.
+// Services returns all instances, for a caller that steps them instead of calling Run.
 func (e *Engine) Services() []Service { return e.services }
 
-// Tenants are those whose work is done by now, sorted.
+// Tenants returns the tenants served by now, sorted.
 func (e *Engine) Tenants() []string { return e.tenantSet.Names() }
 
-// Breakers are the circuit breakers of the process; nil if there are none.
+// Breakers returns the circuit breakers of the process; nil if there are none.
 func (e *Engine) Breakers() *executor.Breakers { return e.opts.Breakers }
 
-// groups are the names of the consumer groups.
+// groups returns the names of the consumer groups.
 func (e *Engine) groups() []string {
 	return []string{e.opts.Worker.Group, e.opts.Executor.Group, e.opts.Timer.Group}
 }
 
-// Prepare makes the consumer groups that the services read with.
+// Prepare creates the consumer groups of the services.
 func (e *Engine) Prepare(ctx context.Context) error {
 	for _, tenant := range e.tenantSet.Names() {
 		if err := e.Store.Groups(ctx, tenant, e.groups()...); err != nil {
@@ -338,12 +339,12 @@ func (e *Engine) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Start begins an execution of a registered definition. No input is {}.
+// Start begins an execution of a registered definition. A nil input is {}.
 func (e *Engine) Start(ctx context.Context, tenant, id string, def *dsl.Definition, input json.RawMessage) error {
 	return e.Begin(ctx, def, Beginning{Tenant: tenant, ID: id, Input: input})
 }
 
-// Begin starts an execution of a definition, which names the workflow, as Begin does.
+// Begin starts an execution of def, which names the workflow, like the function Begin.
 func (e *Engine) Begin(ctx context.Context, def *dsl.Definition, b Beginning) error {
 	doc := def.Document
 	b.Namespace, b.Name, b.Version = doc.Namespace, doc.Name, doc.Version

@@ -5,44 +5,44 @@ import (
 	"time"
 )
 
-// Status is how a service instance does.
+// Status is the health of a service instance.
 type Status string
 
 // The statuses of services, and of all of them together.
 const (
 	Healthy   Status = "healthy"
-	Degraded  Status = "degraded"  // it fails, or has not come back from a step for long
+	Degraded  Status = "degraded"  // it fails, or a step takes too long
 	Unhealthy Status = "unhealthy" // it has done so for half a minute
 )
 
 const (
-	slowAfter   = 10 * time.Second // a step that has not come back is no good sign
-	deadAfter   = 30 * time.Second // nor are failures in a row
-	repeatEvery = 10 * time.Second // the same trouble
+	slowAfter   = 10 * time.Second // a step that takes longer is reported
+	deadAfter   = 30 * time.Second // so long without success is unhealthy
+	repeatEvery = 10 * time.Second // for the same error
 )
 
-// Health is how one service instance does.
+// Health is the health of one service instance.
 type Health struct {
 	Group, Name string
 	Status      Status
-	Failures    int       // steps in a row that have failed
+	Failures    int       // consecutive failed steps
 	Err         error     // of the last step
 	Since       time.Time // when it last did well, by the machine's clock
 }
 
-// pulse is what is known of a service while it runs.
+// pulse is the state of a running service.
 type pulse struct {
 	service Service
 
 	mu         sync.Mutex
-	began      time.Time // of the step under way; zero between two
+	began      time.Time // of the step in progress; zero between two
 	lastGood   time.Time
-	lastReport time.Time // when trouble was last told
+	lastReport time.Time // when an error was last logged
 	failed     int
 	err        error
 }
 
-// beat is the pulse of a service that begins to run.
+// beat returns the pulse of a service that begins to run.
 func (e *Engine) beat(s Service) *pulse {
 	p := &pulse{service: s, lastGood: time.Now()}
 	e.mu.Lock()
@@ -57,8 +57,8 @@ func (p *pulse) begin(now time.Time) {
 	p.began = now
 }
 
-// end takes the outcome of a step, and reports whether it is worth telling:
-// trouble that is new or has lasted, and the end of trouble that was told.
+// end records the outcome of a step and reports whether to log it: a new or lasting
+// error, or the end of one that was logged.
 func (p *pulse) end(now time.Time, err error) (tell bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *pulse) failures() int {
 	return p.failed
 }
 
-// health judges a service. An executor may be busy with one call for long.
+// health assesses a service. An executor may be busy with one call for long.
 func (p *pulse) health(now time.Time) Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *pulse) health(now time.Time) Health {
 	return h
 }
 
-// Health is how the services of this process do, in the order of Services; empty
+// Health returns the health of this process' services, in the order of Services; empty
 // before Run.
 func (e *Engine) Health() []Health {
 	e.mu.Lock()

@@ -10,25 +10,25 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// heartbeat registers the process in Redis while Run is under way, so that doctor, top
-// and start know who runs what. The simulator steps the services itself and has none.
+// heartbeat registers the process in Redis while Run is active, for doctor, top and
+// start. The simulator steps the services itself and has none.
 type heartbeat struct {
 	store    *store.Store
 	breakers *executor.Breakers
 	entry    store.Process
 	swept    time.Time
-	steps    int // since the entry was written; 0 if it was not yet, or has to be again
+	steps    int // since the entry was written; 0 if it has to be written
 }
 
-// beatEvery is how often the heartbeat looks whether a circuit breaker has opened or
-// closed, which is written at once.
+// beatEvery is how often the heartbeat checks whether a circuit breaker has changed,
+// which it writes at once.
 const beatEvery = time.Second
 
 // mostCircuits is how many circuit breakers an entry lists.
 const mostCircuits = 20
 
 func (e *Engine) newHeartbeat() *heartbeat {
-	host, _ := os.Hostname() // unknown is empty
+	host, _ := os.Hostname() // empty if unknown
 	h := &heartbeat{store: e.Store, breakers: e.opts.Breakers, entry: store.Process{
 		Name: e.opts.Process, Command: e.opts.Command, Host: host, PID: os.Getpid(), Version: e.opts.Version,
 		Tenants: e.opts.Tenants, All: e.opts.Discover, Embedded: e.opts.Embedded, Transient: e.opts.Transient,
@@ -49,13 +49,13 @@ func (e *Engine) newHeartbeat() *heartbeat {
 	return h
 }
 
-// service is the heartbeat as one of the services that Run loops over.
+// service returns the heartbeat as a service for Run.
 func (h *heartbeat) service() Service {
 	return Service{Group: "heartbeat", Name: "heartbeat-" + h.entry.Name, Step: h.Step, Every: beatEvery}
 }
 
-// Step renews the entry when it is time to or a circuit breaker has changed, and now and
-// then removes those of processes long gone.
+// Step renews the entry when it is due or a circuit breaker has changed. Now and then it
+// removes entries of processes long gone.
 func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 	circuits := h.circuits()
 	if h.steps++; h.steps > 1 && h.steps <= int(store.HeartbeatEvery/beatEvery) && slices.Equal(circuits, h.entry.Circuits) {
@@ -76,7 +76,7 @@ func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 	return now.Add(store.HeartbeatEvery), nil
 }
 
-// circuits are those that are not closed.
+// circuits returns the breakers that are not closed.
 func (h *heartbeat) circuits() (out []store.OpenCircuit) {
 	for _, b := range h.breakers.States() {
 		if b.State != executor.Closed && len(out) < mostCircuits {
@@ -86,7 +86,7 @@ func (h *heartbeat) circuits() (out []store.OpenCircuit) {
 	return out
 }
 
-// signOff notes that the process has stopped.
+// signOff records that the process has stopped.
 func (h *heartbeat) signOff(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()

@@ -9,28 +9,28 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Retention says how much of the streams is kept for those who read along, behind
-// what every group has done, and which executions are kept once they have ended.
+// Retention says how much of the streams is kept after all groups have handled it, and
+// which ended executions are kept.
 type Retention struct {
-	Entries  int           // at least so many of each stream
-	Age      time.Duration // and all that are not older
-	Finished store.Keep    // without bounds: all of them
+	Entries  int           // keep at least this many of each stream
+	Age      time.Duration // and all younger than this
+	Finished store.Keep    // without bounds: keep all
 }
 
 // DefaultRetention is that of an ordinary deployment: no execution is removed.
 func DefaultRetention() Retention { return Retention{Entries: 10_000, Age: 10 * time.Second} }
 
 const (
-	lookEvery = time.Second      // for tenants that have been made known, and to go on removing
+	lookEvery = time.Second      // for newly registered tenants, and to continue removing
 	tidyEvery = 10 * time.Second // trim streams
-	readEvery = time.Minute      // all that have been made known, though their number is the same
-	seekEvery = 5 * time.Minute  // among all keys, for streams that nobody has made known; for consumers that are gone
-	idleAfter = time.Hour        // a consumer without work is gone
+	readEvery = time.Minute      // reread all registered tenants even if their number is unchanged
+	seekEvery = 5 * time.Minute  // scan all keys for streams of unregistered tenants; remove idle consumers
+	idleAfter = time.Hour        // a consumer without work for this long is removed
 	mostPages = 100              // of finished executions that one step looks at
 )
 
-// housekeeping finds tenants, keeps their streams short, and removes what has ended
-// long ago.
+// housekeeping finds tenants, trims their streams, and removes executions that ended long
+// ago.
 type housekeeping struct {
 	store     *store.Store
 	tenantSet *delivery.TenantSet
@@ -42,10 +42,10 @@ type housekeeping struct {
 
 	tidied, known, sought, cleaned, swept time.Time
 
-	tenants int64 // that have been made known
+	tenants int64 // number of registered tenants
 
-	left []string   // tenants that are still to be looked at for finished executions
-	walk store.Walk // where in the first of them
+	left []string   // tenants still to be searched for ended executions
+	walk store.Walk // position in the first of them
 }
 
 func (e *Engine) addHousekeeping() {
@@ -79,8 +79,8 @@ func (h *housekeeping) Step(ctx context.Context) (wake time.Time, err error) {
 	return now.Add(lookEvery), err
 }
 
-// forget removes executions that are not kept, tenant by tenant, a bounded number in
-// one step. Each process does this by itself: what another has removed is gone.
+// forget removes executions that are not kept, tenant by tenant, a bounded number per
+// step. Each process does so independently: removing twice does no harm.
 func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	if len(h.left) == 0 {
 		if now.Sub(h.swept) < tidyEvery {
@@ -104,8 +104,8 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// find takes up tenants: those that were made known, and now and then those whose
-// streams stand in Redis without.
+// find adds tenants: registered ones and, now and then, those that only have a stream in
+// Redis.
 func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 	names, err := h.made(ctx, now)
 	if err == nil && now.Sub(h.sought) >= seekEvery {
@@ -120,7 +120,7 @@ func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// made are the tenants that have been made known, if some may have come.
+// made returns the registered tenants if there may be new ones.
 func (h *housekeeping) made(ctx context.Context, now time.Time) ([]string, error) {
 	n, err := h.store.TenantCount(ctx)
 	if err != nil || n == h.tenants && now.Sub(h.known) < readEvery {
@@ -133,7 +133,7 @@ func (h *housekeeping) made(ctx context.Context, now time.Time) ([]string, error
 	return names, err
 }
 
-// tidy drops what nobody needs any more.
+// tidy trims streams and removes idle consumers.
 func (h *housekeeping) tidy(ctx context.Context, now time.Time) error {
 	tenants := h.tenantSet.Names()
 	_, err := h.store.TrimAll(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	rest  = 200 * time.Millisecond // after an error, before a service tries again
+	rest  = 200 * time.Millisecond // after an error, before a service retries
 	short = 5 * time.Millisecond   // after delivery.ErrBusy
-	grace = 5 * time.Second        // in which steps under way may end after the engine was told to stop
+	grace = 5 * time.Second        // for steps in progress after the engine is told to stop
 )
 
-// Run loops over all services until ctx ends. A step that fails is reported to
-// log and repeated. Steps under way when ctx ends are finished, for some seconds;
-// what was read and not begun is handed back, so that nobody waits for a lease.
-// Meanwhile the process is registered in Redis, if the options say so.
+// Run loops over all services until ctx ends. It reports a failed step to log and repeats
+// it. Steps in progress when ctx ends get a few seconds to finish. Messages that were
+// read but not begun are released, so that other processes need not wait for the lease.
+// While it runs, the process is registered in Redis if the options say so.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	if err := e.Prepare(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -51,8 +51,8 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(e.Release(ended), signOff(ended))
 }
 
-// now is the machine's time while Run loops over the services, else no time at all: who
-// steps them by hand says how far each step goes.
+// now returns the machine's time while Run loops over the services, else the zero time: a
+// caller that steps them decides how far each step goes.
 func (e *Engine) now() time.Time {
 	if !e.runs.Load() {
 		return time.Time{}
@@ -60,15 +60,15 @@ func (e *Engine) now() time.Time {
 	return time.Now()
 }
 
-// Close has the services begin nothing new: what they have begun goes on to its end.
+// Close keeps the services from beginning new work; what they have begun goes on.
 func (e *Engine) Close() {
 	for _, closing := range e.closing {
 		closing()
 	}
 }
 
-// Release hands back what was read and not handled, and the watch over the timers,
-// once the services do nothing any more. Others can take both over at once.
+// Release releases the messages that were read but not handled, and the duty for timers,
+// after the services have stopped. Other processes can take them over at once.
 func (e *Engine) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -87,7 +87,7 @@ func (e *Engine) Release(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// loop steps a service until ctx ends; the steps themselves live as long as work.
+// loop steps a service until ctx ends; the steps use work as their context.
 func loop(ctx, work context.Context, p *pulse, log *slog.Logger) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -104,7 +104,7 @@ func loop(ctx, work context.Context, p *pulse, log *slog.Logger) {
 			p.end(time.Now(), nil)
 			pause.Reset(short)
 		case err != nil:
-			// The same trouble is told once, and again when it lasts.
+			// A repeated error is logged once, and again if it lasts.
 			if p.end(time.Now(), err) && work.Err() == nil {
 				log.ErrorContext(ctx, "step failed", "err", err, "failures", p.failures())
 			}
@@ -113,15 +113,15 @@ func loop(ctx, work context.Context, p *pulse, log *slog.Logger) {
 			if p.end(time.Now(), nil) {
 				log.InfoContext(ctx, "step works again")
 			}
-			// A service that reads has waited in its read already.
+			// A service that reads has already waited in its read.
 			pause.Reset(p.service.Every)
 		}
 	}
 }
 
-// alarm asks Redis for the time after a while, and again until it is stopped: it
-// looks at the reads that have waited long enough whenever it has something to do.
-// Services that are stepped by hand need none.
+// alarm sends Redis a command after a while, and again until stopped: Redis checks
+// whether blocking reads have timed out whenever it has something to do. Services that
+// are stepped by hand need none.
 func (e *Engine) alarm(after time.Duration) (stop func()) {
 	if !e.runs.Load() {
 		return func() {}
@@ -129,13 +129,12 @@ func (e *Engine) alarm(after time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	clock := time.AfterFunc(after+slack, func() {
 		for ctx.Err() == nil {
-			_, _ = e.Store.Now(ctx) // nobody wants to know
+			_, _ = e.Store.Now(ctx) // only sent to make Redis act
 			time.Sleep(slack)
 		}
 	})
 	return func() { clock.Stop(); cancel() }
 }
 
-// slack is how much later than a read's end Redis is asked for it: it counts in
-// milliseconds.
+// slack is how long after a read's end the command is sent: Redis counts in milliseconds.
 const slack = time.Millisecond

@@ -10,17 +10,17 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Beginning is an execution that is to begin, of a registered workflow.
+// Beginning describes an execution of a registered workflow that is to begin.
 type Beginning struct {
 	Tenant, ID      string
 	Namespace, Name string
-	Version         string // "" or "latest" is the newest when the worker takes it up
+	Version         string // "" or "latest" means the newest when a worker starts it
 	Input           json.RawMessage
-	Nonce           string // in the idempotency keys of its calls; derived from the time of the start if empty
+	Nonce           string // part of its calls' idempotency keys; if empty, derived from the time of the start
 }
 
-// Begin starts an execution. No input is {}. What runs it may be another process;
-// one of the same id is store.ErrExists.
+// Begin starts an execution, which another process may run. A nil input is {}. The error
+// is store.ErrExists if the id is in use.
 func Begin(ctx context.Context, st *store.Store, b Beginning) error {
 	now, err := st.Now(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// sweep compares what open executions wait for with what Redis has, and sets again what is
-// gone: timers, entries of listeners, requests. One process at a time does so.
+// sweep compares what open executions wait for with what Redis has, and restores what was
+// lost: timers, entries of listeners, requests. One process at a time does so.
 type sweep struct {
 	store     *store.Store
 	examiner  *inspect.Examiner
@@ -23,20 +23,20 @@ type sweep struct {
 	name      string
 	every     time.Duration
 
-	left  []string        // tenants that are still to be looked at …
-	after string          // … and how far in the first of them
+	left  []string        // tenants that are still to be looked at
+	after string          // position in the first of them
 	known map[string]bool // executions that were reported, by tenant and id
 }
 
 // Bounds of one round.
 const (
 	mostSwept      = 1000 // executions that are looked at
-	sweptAtOnce    = 100  // of these in one query
+	sweptAtOnce    = 100  // executions in one query
 	sweptBytes     = 4 << 20
 	mostReported   = 10_000
 	sweepOperator  = "flunq serve"
 	sweepTurn      = "sweep"
-	sweepOtherwise = time.Second // by which a turn ends before the next round
+	sweepOtherwise = time.Second // a turn ends this long before the next round
 )
 
 func (e *Engine) addSweep() {
@@ -47,7 +47,7 @@ func (e *Engine) addSweep() {
 	e.add(Service{Group: "sweep", Name: s.name, Step: s.Step, Every: e.opts.Sweep})
 }
 
-// Step is one round, if it is the turn of this process.
+// Step does one round if it is this process' turn.
 func (s *sweep) Step(ctx context.Context) (wake time.Time, err error) {
 	mine, err := s.store.Turn(ctx, sweepTurn, max(s.every-sweepOtherwise, s.every/2))
 	if err != nil || !mine {
@@ -71,7 +71,7 @@ func (s *sweep) Step(ctx context.Context) (wake time.Time, err error) {
 	return wake, errors.Join(errs...)
 }
 
-// page looks at the next executions of a tenant.
+// page examines the next executions of a tenant.
 func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error) {
 	open, next, err := s.store.Executions(ctx, tenant, store.ExecutionQuery{
 		Statuses: []string{string(decide.Running), string(decide.Waiting), string(decide.Suspended)},
@@ -109,7 +109,7 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 	return looked, nil
 }
 
-// mend sets again what an execution lacks, but for timers that an operator has cancelled.
+// mend restores what an execution lacks, except timers that an operator has cancelled.
 func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o inspect.Outlook) error {
 	r := o.Missing
 	r.Timers = slices.DeleteFunc(slices.Clone(r.Timers), func(t event.Timer) bool {
@@ -121,7 +121,7 @@ func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o in
 	case !r.Empty():
 		outcome, err := s.store.Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
 		if err != nil || outcome != store.Committed {
-			return err // it has gone on meanwhile
+			return err // it has advanced meanwhile
 		}
 		s.tell(delivery.Restored, tenant, x, len(r.Timers)+len(r.Listen)+len(r.Requests), nil)
 	case o.Damage != "":
@@ -132,7 +132,7 @@ func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o in
 	return nil
 }
 
-// report tells once of an execution that cannot be mended.
+// report reports once that an execution cannot be repaired.
 func (s *sweep) report(tenant string, x store.Execution, why error) {
 	key := tenant + " " + x.ID
 	if s.known[key] {

@@ -1,5 +1,5 @@
-// Package definitions keeps the definitions of registered workflows, parsed once,
-// for the services of one process.
+// Package definitions caches the parsed definitions of registered workflows for the
+// services of one process.
 package definitions
 
 import (
@@ -12,10 +12,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Cache finds definitions in Redis. It is safe for use by several services at once.
+// Cache finds definitions in Redis. It is safe for concurrent use.
 type Cache struct {
-	// Parse, if set before the first definition is asked for, is used in the place of dsl.Parse.
-	// The simulator has parsed its documents already.
+	// Parse, if set before the first definition is asked for, replaces dsl.Parse. The
+	// simulator has parsed its documents already.
 	Parse func(workflow string, text []byte) (*dsl.Definition, error)
 
 	store *store.Store
@@ -25,7 +25,7 @@ type Cache struct {
 	known map[string]*decide.Env // by hash
 }
 
-// New is a Library of what st holds; opts apply to all its definitions.
+// New returns a Cache on st; opts apply to all its definitions.
 func New(st *store.Store, opts decide.Options) *Cache {
 	return &Cache{Parse: parse, store: st, opts: opts, known: map[string]*decide.Env{}}
 }
@@ -35,10 +35,10 @@ func parse(workflow string, text []byte) (*dsl.Definition, error) {
 	return def, err //nolint:wrapcheck // whoever asks for it says of what
 }
 
-// capacity is how many definitions are kept parsed.
+// capacity is how many parsed definitions are kept.
 const capacity = 1000
 
-// Register makes a document known under its name and version, and returns its hash.
+// Register stores a document under its name and version, and returns its hash.
 func (l *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition) (hash string, err error) {
 	hash, err = l.store.Define(ctx, tenant, def.ID(), def.Document.Version, string(def.Source))
 	if err != nil {
@@ -48,8 +48,8 @@ func (l *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition
 	return hash, nil
 }
 
-// Version finds a definition by its version; "" or "latest" is the newest.
-// One that was never registered is store.ErrNotFound.
+// Version returns a definition by its version; "" or "latest" is the newest. The error is
+// store.ErrNotFound if it was never registered.
 func (l *Cache) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
 	hash, text, err := l.store.Definition(ctx, tenant, workflow, version)
 	if err != nil {
@@ -59,7 +59,7 @@ func (l *Cache) Version(ctx context.Context, tenant, workflow, version string) (
 	return env, hash, err
 }
 
-// Hash finds a definition by the hash of its text, as an execution keeps it.
+// Hash returns a definition by the hash of its text, which an execution stores.
 func (l *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
 	if env := l.Known(hash); env != nil {
 		return env, nil
@@ -84,7 +84,7 @@ func (l *Cache) parse(workflow, hash, text string) (*decide.Env, error) {
 	return env, nil
 }
 
-// Known is the definition of a hash if it has been found before, else nil.
+// Known returns the definition with a hash if it is cached, else nil.
 func (l *Cache) Known(hash string) *decide.Env {
 	l.mu.Lock()
 	defer l.mu.Unlock()

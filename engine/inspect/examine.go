@@ -13,9 +13,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Examiner holds what executions wait for against what Redis has. It keeps their states,
-// so that only what has happened since needs to be read, and only reads. It is safe for
-// concurrent use.
+// Examiner compares what executions wait for with what Redis has. It caches their states,
+// so that only new events need to be read. It never writes. It is safe for concurrent
+// use.
 type Examiner struct {
 	Store       *store.Store
 	Definitions *definitions.Cache
@@ -24,7 +24,7 @@ type Examiner struct {
 	known map[string]examined // by tenant and id
 }
 
-// Forget drops the states that were kept.
+// Forget drops the cached states.
 func (e *Examiner) Forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -38,13 +38,13 @@ type examined struct {
 	state *decide.State
 }
 
-// Outlook is what will become of an execution that goes on.
+// Outlook is what will become of a running execution.
 type Outlook struct {
 	Version int64             // of the execution
-	Unsure  bool              // something is not there that may be on its way
-	Timers  []Needed          // that it waits for, the next one first
-	Missing store.Restoration // what it waits for that is not there, and can be set again
-	Stuck   []string          // tasks that nothing will end, a line for each
+	Unsure  bool              // something is missing that may be on its way
+	Timers  []Needed          // timers that it waits for, the next one first
+	Missing store.Restoration // what it waits for that is missing and can be restored
+	Stuck   []string          // tasks that nothing will end, one line each
 	Damage  string            // what is wrong with the history; then nothing else is known
 
 	requested bool // a task was requested and has no result yet
@@ -53,21 +53,20 @@ type Outlook struct {
 // Needed is a timer that an execution waits for.
 type Needed struct {
 	store.Pending        // without an ID if it is not set
-	CancelledBy   string // the operator, if one has
-	Missing       bool   // it is not set, and no event is on its way that would set it
+	CancelledBy   string // the operator who cancelled it, if any
+	Missing       bool   // it is not set, and no event on its way would set it
 }
 
-// How many executions are examined at once, how long a history is that is read with
-// others, and how many states are kept.
+// How many executions are examined at once, the longest history that is read with others,
+// and how many states are cached.
 const (
 	examinedAtOnce = 100
 	shortHistory   = 200
 	mostKept       = 1000
 )
 
-// Examine returns the outlook of those executions of a tenant that go on, as far as their
-// states can be worked out, by their ids. The executions need an id, a status and a
-// version.
+// Examine returns the outlooks of a tenant's running executions by their ids, for those
+// whose states can be worked out. The executions need an id, a status and a version.
 func (e *Examiner) Examine(ctx context.Context, tenant string, executions []store.Execution) (map[string]Outlook, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,8 +86,8 @@ func (e *Examiner) Examine(ctx context.Context, tenant string, executions []stor
 	return out, nil
 }
 
-// read works the states of executions out, as far as that can be done. Those with a damaged
-// history get their outlook here.
+// read works out the states of executions. Those with a damaged history get their outlook
+// here.
 func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, looks map[string]Outlook) (out []examined, err error) {
 	if e.known == nil || len(e.known) > mostKept {
 		e.known = map[string]examined{}
@@ -129,7 +128,7 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 	return out, nil
 }
 
-// fold is an execution by its whole history.
+// fold rebuilds an execution from its whole history.
 func (e *Examiner) fold(ctx context.Context, w store.Whole) (examined, error) {
 	env, err := e.Definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
 	if err != nil {
@@ -139,7 +138,7 @@ func (e *Examiner) fold(ctx context.Context, w store.Whole) (examined, error) {
 	return examined{w.Execution, env, state}, state.Replay(env, w.History)
 }
 
-// rebuild is one with a long history.
+// rebuild does so for a long history.
 func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, error) {
 	x, err := e.Store.Execution(ctx, tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -156,10 +155,10 @@ func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, er
 	return examined{x, env, state}, err
 }
 
-// look adds the outlooks of executions. One that lacks something is looked at three times,
-// and in between at what the services have still to handle: what moves on meanwhile, from
-// an event to a timer and from a timer to an event, is seen at one of these places, or
-// else the execution has another version in the end.
+// look adds the outlooks of executions. It looks three times at one that lacks something,
+// and in between at what the services have not handled yet. Something that moves
+// meanwhile, from an event to a timer or back, shows at one of these places, or the
+// execution has another version at the end.
 func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out map[string]Outlook) error {
 	sure := map[string]Outlook{}
 	for looks := 0; len(all) > 0; looks++ {
@@ -188,7 +187,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 		})
 	}
 	if slices.ContainsFunc(all, func(one examined) bool { return one.state.Requested() }) {
-		// A request that is put off for long may stand behind all timers that were looked at.
+		// A request that is delayed for long may come after all timers that were read.
 		off, err := e.Store.PutOff(ctx, tenant)
 		if err != nil {
 			return err
@@ -216,7 +215,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 	return nil
 }
 
-// lastLook is the number of the last one of three.
+// lastLook is the index of the last of three looks.
 const lastLook = 2
 
 // whole reports whether nothing is missing.
@@ -224,8 +223,7 @@ func (o Outlook) whole() bool {
 	return o.Missing.Empty() && len(o.Stuck) == 0 && !o.requested
 }
 
-// requests are those that the execution has sent and that have no result yet, to be sent
-// again.
+// requests returns the task requests without a result, to be sent again.
 func (one examined) requests() ([]event.Event, error) {
 	if !one.state.Requested() {
 		return nil, nil
@@ -245,7 +243,7 @@ type facts struct {
 	children map[string]bool
 }
 
-// facts reads what there is of what executions need, in three round trips.
+// facts reads what Redis has of what executions need, in three round trips.
 func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, take func(examined, facts)) error {
 	var timers []event.Timer
 	var listeners []store.Listener
@@ -286,8 +284,8 @@ func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, tak
 	return nil
 }
 
-// outlook is what follows from the facts. Unless it is sure that nothing is on its way, only
-// timers that an operator has cancelled are missing.
+// outlook derives the outlook from the facts. Unless sure says that nothing is on its
+// way, it reports as missing only timers that an operator has cancelled.
 func (one examined) outlook(f facts, sure bool) Outlook {
 	o := Outlook{Version: one.x.Version}
 	missing := func(t event.Timer) bool { return !f.set(t) && (sure || one.state.CancelledBy(t) != "") }
@@ -328,8 +326,8 @@ func (f facts) set(t event.Timer) bool {
 	return false
 }
 
-// Without says what becomes of an execution without a timer, a line for each task that
-// nothing would end then; none if the execution needs it for nothing. known is false if
+// Without returns what becomes of an execution without a timer: one line for each task
+// that nothing would end then, none if the execution does not need it. known is false if
 // its state cannot be worked out.
 func (e *Examiner) Without(ctx context.Context, tenant, id string, gone event.Timer) (stuck []string, known bool, err error) {
 	one, err := e.rebuild(ctx, tenant, id)

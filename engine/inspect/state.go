@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// State rebuilds the state of an execution from its snapshot and the history since.
+// State rebuilds the state of an execution from its snapshot and the history after it.
 func State(ctx context.Context, st *store.Store, lib *definitions.Cache, x store.Execution) (*decide.State, error) {
 	env, err := lib.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if err != nil {
@@ -24,10 +24,11 @@ func State(ctx context.Context, st *store.Store, lib *definitions.Cache, x store
 	return state, err
 }
 
-// HistoryPage is how much of a history is read at once.
+// HistoryPage is how many history entries are read at once.
 const HistoryPage = 1000
 
-// EachPage reads the history of an execution after a version, up to the one that is known.
+// EachPage reads the history of an execution after a version, up to its known version, in
+// batches.
 func EachPage(ctx context.Context, st *store.Store, x store.Execution, after int64, take func([]event.Event) error) error {
 	for after < x.Version {
 		events, err := st.History(ctx, x.Tenant, x.ID, after, int(min(HistoryPage, x.Version-after)))
@@ -45,7 +46,7 @@ func EachPage(ctx context.Context, st *store.Store, x store.Execution, after int
 	return nil
 }
 
-// HistoryError says that entries of a history are gone which its execution counts.
+// HistoryError says that entries are missing from the history of an execution.
 type HistoryError struct {
 	Execution  string
 	Have, Want int64 // versions
@@ -55,7 +56,7 @@ func (e *HistoryError) Error() string {
 	return fmt.Sprintf("history of execution %s ends at version %d, want %d", e.Execution, e.Have, e.Want)
 }
 
-// Ended reports whether an execution of a status goes on no more.
+// Ended reports whether an execution with this status has ended.
 func Ended(status string) bool {
 	return status == "completed" || status == "faulted" || status == "cancelled"
 }
