@@ -13,6 +13,7 @@ import (
 // Status is the phase of an execution, named as in the specification.
 type Status string
 
+// The phases of an execution.
 const (
 	Pending   Status = "pending"
 	Running   Status = "running"
