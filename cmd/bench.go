@@ -209,7 +209,7 @@ func (b *bencher) empty(ctx context.Context) error {
 	if err != nil || empty || b.yes {
 		return err
 	}
-	return misusef("%s is not empty: a bench would slow down whoever uses it\nname an empty database, or say --yes: all that the bench writes is removed in the end", store.Redacted(b.url))
+	return misusef("%s is not empty: a bench would slow down its users\nname an empty database, or use --yes: the bench removes all that it writes", store.Redacted(b.url))
 }
 
 // write prints the results so far and returns an error if the bench did not finish.

@@ -250,7 +250,7 @@ func (t *deadLetterChange) apply(ctx context.Context, r *remote, deadLetters []s
 		case err != nil:
 			wrong = append(wrong, err)
 		case !done:
-			t.sh.hint("%s is gone: somebody else was faster", printable(rows[i].ID))
+			t.sh.hint("%s is gone: another operator was faster", printable(rows[i].ID))
 		}
 	}
 	return errors.Join(wrong...)

@@ -74,7 +74,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 				continue
 			}
 			f := finding{Check: "pending", State: isBad, Tenant: s.Tenant, Examples: []string{p.ID}}
-			f.Text = fmt.Sprintf("nobody claims what %s has pending (%d): the first was read by %s and left alone for %s, its deliveries are %d",
+			f.Text = fmt.Sprintf("no consumer claims the pending messages of %s (%d): the first was read by %s, has been idle for %s, deliveries %d",
 				g.Name, g.Pending, p.Consumer, history.Duration(p.Idle.Round(time.Second)), p.Count)
 			f.Remedy = fmt.Sprintf("XPENDING %s %s IDLE %d - + 10 lists it", s.Key, g.Name, idle.Milliseconds())
 			if name := d.service(g.Name); name != "" {

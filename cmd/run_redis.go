@@ -86,9 +86,9 @@ func (r *runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 	if err != nil {
 		return err
 	}
-	r.left = fmt.Sprintf("execution %s goes on: other processes serve tenant %s", cfg.ID, cfg.Tenant)
+	r.left = fmt.Sprintf("execution %s continues: other processes serve tenant %s", cfg.ID, cfg.Tenant)
 	if len(missing) > 0 {
-		r.left = fmt.Sprintf("execution %s has not ended: it goes on when a process serves tenant %s (flunq serve)", cfg.ID, cfg.Tenant)
+		r.left = fmt.Sprintf("execution %s has not ended: it continues when a process serves tenant %s (flunq serve)", cfg.ID, cfg.Tenant)
 	}
 	address := r.redis
 	if hasPassword(address) {

@@ -130,7 +130,7 @@ func TestInterruptedRunOnRedis(t *testing.T) {
 	file := written(t, "nap.yaml", "document: {dsl: '1.0.3', namespace: test, name: nap, version: '1.0.0'}\ndo: [{nap: {wait: PT1H}}]\n")
 	_, stderr, code := interruptedRun(t, server.Client(t), "run", file, "--id", "nap-1", "--redis-url", url)
 	end := "flunq cancel nap-1 --yes --tenant default --redis-url " + url
-	if code != 130 || !strings.Contains(stderr, "execution nap-1 has not ended: it goes on when a process serves tenant default") || !strings.Contains(stderr, "to end it: "+end+"\n") {
+	if code != 130 || !strings.Contains(stderr, "execution nap-1 has not ended: it continues when a process serves tenant default") || !strings.Contains(stderr, "to end it: "+end+"\n") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
 	if _, stderr, code := flunq(t, nil, strings.Fields(end)[1:]...); code != 0 {

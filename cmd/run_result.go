@@ -111,7 +111,7 @@ func (r *runner) fault(result *sim.Result) error {
 	r.source.explain(r.sh.Err, r.sh.errColor(), p)
 	for _, m := range result.Missed {
 		if m.For != nil && m.For.Ref == p.Instance {
-			fmt.Fprintf(r.sh.Err, "         help: %s; an event that nobody listens for is lost\n", printable(m.String()))
+			fmt.Fprintf(r.sh.Err, "         help: %s; an event without a listener is lost\n", printable(m.String()))
 		}
 	}
 	return reported(exitFaulted)

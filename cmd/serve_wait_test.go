@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/cmd"
 )
 
-// serve waits for a Redis that is away, says so, and ends well when it is told to stop.
+// serve waits for a Redis that is unavailable, logs that, and exits cleanly when it is stopped.
 func TestServeWaitsForRedis(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

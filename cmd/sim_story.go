@@ -48,7 +48,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 func attended(sc search.Scenario) string {
 	var text strings.Builder
 	for _, act := range sc.Acts {
-		fmt.Fprintf(&text, ", told to %s %s after %v", act.What, printable(act.Execution), act.After)
+		fmt.Fprintf(&text, ", %s requested after %v: %s", act.What, act.After, printable(act.Execution))
 	}
 	if sc.Slow {
 		text.WriteString(", where calls take long")
@@ -183,21 +183,21 @@ func faultText(s *sim.Struck) string {
 	tail := fmt.Sprintf("  [%s, command %d of %s]", s.Kind, s.Command, s.Service)
 	switch s.Kind {
 	case sim.CrashBefore:
-		return fmt.Sprintf("%s dies before %s reaches Redis; it is started again after %s", who, doing, history.Duration(s.Amount)) + tail
+		return fmt.Sprintf("%s dies before %s reaches Redis; it restarts after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.CrashAfter:
-		return fmt.Sprintf("%s dies when Redis has carried out %s: that stands, but nobody knows; it is started again after %s", who, doing, history.Duration(s.Amount)) + tail
+		return fmt.Sprintf("%s dies after Redis has carried out %s, without knowing the result; it restarts after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.DropRequest:
 		return doing + " of " + who + " is lost on its way to Redis" + tail
 	case sim.DropReply:
 		return fmt.Sprintf("Redis carries out %s of %s, and the reply is lost", doing, who) + tail
 	case sim.Duplicate:
-		return "the event that was published last comes once more" + tail
+		return "the last published event is delivered again" + tail
 	case sim.Delay:
-		return fmt.Sprintf("%s stands still for %s, at %s", who, history.Duration(s.Amount), doing) + tail
+		return fmt.Sprintf("%s pauses for %s, at %s", who, history.Duration(s.Amount), doing) + tail
 	case sim.StopRequested:
-		return fmt.Sprintf("%s is told to stop, at %s: it ends what it has begun, for 5s at most, and hands back the rest; another one comes after %s", who, doing, history.Duration(s.Amount)) + tail
+		return fmt.Sprintf("%s is asked to stop, at %s: it has 5s to finish what it has begun, and hands back the rest; another process starts after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.Outage:
-		return "Redis is gone for " + history.Duration(s.Amount) + ", at " + doing + tail
+		return "Redis is unavailable for " + history.Duration(s.Amount) + ", at " + doing + tail
 	case sim.Clock:
 		return "the clock of Redis jumps ahead by " + history.Duration(s.Amount) + tail
 	case sim.CallLost:

@@ -49,7 +49,7 @@ func (a *consent) given(ctx context.Context, sh *shell, format *choice, what str
 	}
 	in, ok := sh.In.(*os.File)
 	if !ok || !sh.ErrTerminal || !term.IsTerminal(int(in.Fd())) || format.String() != format.words[0] {
-		return misusef("%s needs --yes where nobody can be asked (or --dry-run, to see what it would do)", what)
+		return misusef("%s needs --yes without a terminal to ask on (or --dry-run, to see what it would do)", what)
 	}
 	fmt.Fprint(sh.Err, "go on? [y/N] ")
 	answer := make(chan string, 1)

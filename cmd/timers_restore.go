@@ -176,7 +176,7 @@ func (t *restoring) restore(ctx context.Context, r *remote, id string) (plan res
 			return plan, nil
 		}
 	}
-	return plan, fmt.Errorf("execution %s goes on all the time: nothing was set", id)
+	return plan, fmt.Errorf("execution %s keeps moving on: nothing was restored", id)
 }
 
 func (t *restoring) print(plans []restored) error {

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/cmd"
 )
 
-// A Redis that is not there is told before anything is drawn.
+// An unreachable Redis is reported before anything is drawn.
 func TestTopOfNothing(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer

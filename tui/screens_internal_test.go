@@ -19,7 +19,7 @@ import (
 // colourCodes are the codes of colours.
 var colourCodes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-var update = flag.Bool("update", false, "write the golden screens anew")
+var update = flag.Bool("update", false, "rewrite the golden screens")
 
 // player plays keys on a model, and runs its commands at once.
 type player struct {
@@ -143,7 +143,7 @@ func (p *player) lacks(text string) *player {
 	return p
 }
 
-// golden compares a screen with the one that is kept.
+// golden compares a screen with its golden file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "screens", name)
@@ -165,34 +165,34 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// scenes are the golden screens, by what leads to them.
+// scenes are the golden screens, each with the keys that lead to it.
 var scenes = []struct {
 	name     string
 	playback bool
 	keys     []string
 }{
 	{"overview", false, nil},
-	{"overview_film", true, nil},
+	{"overview_playback", true, nil},
 	{"executions", false, []string{"2", "j", "j", "x"}},
 	{"executions_filter", false, []string{"2", "/", "'status:f order"}},
 	{"executions_sorted", false, []string{"2", "s", "s", "v"}},
 	{"executions_detail", false, []string{"2", "d"}},
 	{"timers", false, []string{"3"}},
 	{"timers_detail", false, []string{"3", "j", "enter", "j"}},
-	{"letters", false, []string{"4"}},
+	{"dead_letters", false, []string{"4"}},
 	{"events", false, []string{"5", "G"}},
-	{"events_film", true, []string{"5"}},
+	{"events_playback", true, []string{"5"}},
 	{"execution", false, []string{"2", "enter"}},
 	{"confirm", false, []string{"2", "c"}},
-	{"confirm_letters", false, []string{"4", "x", "x", "R"}},
+	{"confirm_dead_letters", false, []string{"4", "x", "x", "R"}},
 	{"reschedule", false, []string{"3", "M", "'PT1", "enter"}},
 	{"emit", false, []string{"e"}},
 	{"help", false, []string{"3", "?"}},
-	{"help_film", true, []string{"?"}},
+	{"help_playback", true, []string{"?"}},
 	{"commands", false, []string{":", "'e"}},
 }
 
-// The screens look as they do, at the sizes of an old and of a large terminal.
+// Each screen matches its golden file, on a small and on a large terminal.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	for _, scene := range scenes {

@@ -117,7 +117,7 @@ func (r *Redis) write(f file, hash [32]byte) error {
 }
 
 // ErrChanged is wrapped when another process has changed the data file, such as another flunq dev.
-var ErrChanged = errors.New("somebody else has changed the data file: it is left alone, and nothing is saved")
+var ErrChanged = errors.New("another process has changed the data file: it is kept as it is, and nothing is saved")
 
 // snapshot returns all keys in a deterministic order.
 func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
