@@ -12,7 +12,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// actionDone says what became of an action.
+// actionDone is the result of an action.
 type actionDone struct {
 	action Action
 	said   string
@@ -24,7 +24,7 @@ func (r actionDone) failed() error { return r.err }
 // deedPatience is how long an action may take.
 const deedPatience = 2 * time.Minute
 
-// act asks what is to be known about an action, and then whether it is meant.
+// act asks for what an action needs, and then for confirmation.
 func (m *model) act(a Action) tea.Cmd {
 	if a.Text == "" {
 		if q, ok := missing(a); ok {
@@ -41,7 +41,7 @@ func (m *model) act(a Action) tea.Cmd {
 	return c.plan(m.source)
 }
 
-// missing is what must be typed before an action can be planned.
+// missing returns the question that must be answered before an action can be planned.
 func missing(a Action) (question, bool) {
 	q := question{title: sentence(a)}
 	q.taken = func(text string) (tea.Cmd, string) {
@@ -65,7 +65,7 @@ func missing(a Action) (question, bool) {
 	return q, true
 }
 
-// fileFor is a name of a file for the recording of an execution.
+// fileFor suggests a file name for the recording of an execution.
 func fileFor(a Action) string {
 	if len(a.IDs) == 0 {
 		return ""
@@ -79,7 +79,7 @@ func fileFor(a Action) string {
 	return strings.TrimLeft(name, ".-") + ".jsonl"
 }
 
-// sentence says what an action does, in a few words.
+// sentence describes an action in a few words.
 func sentence(a Action) string {
 	if a.Verb == Emit {
 		return "Emit an event"
@@ -100,7 +100,7 @@ func perform(source Source, a Action) tea.Cmd {
 	}})
 }
 
-// done says what became of an action, and has all be read again.
+// done reports the result of an action, and reloads everything.
 func (m *model) done(r actionDone) tea.Cmd {
 	switch {
 	case r.err != nil:
@@ -112,7 +112,7 @@ func (m *model) done(r actionDone) tea.Cmd {
 	return tea.Batch(m.tell(thingsDone{}), m.visit())
 }
 
-// tellAll says a short text in the last line, and shows a long one.
+// tellAll shows a short text in the last line, and a long one in a dialog.
 func (m *model) tellAll(title, text string, wrong bool) {
 	if m.dialog == nil && (strings.Contains(strings.TrimSpace(text), "\n") || width(text) > m.width-4) {
 		m.dialog = &reading{title: title, text: text, bad: wrong}
@@ -121,11 +121,10 @@ func (m *model) tellAll(title, text string, wrong bool) {
 	m.say(text, wrong)
 }
 
-// mostCopied is how many bytes terminals take at once for the clipboard, before they
-// are written as base64.
+// mostCopied is how many bytes terminals accept at once for the clipboard, before base64.
 const mostCopied = 74_994
 
-// copy puts a text into the clipboard of the terminal (OSC 52), and says which.
+// copy puts a text into the clipboard of the terminal (OSC 52), and reports that.
 func (m *model) copy(c wantCopy) tea.Cmd {
 	switch {
 	case c.text == "":
@@ -143,7 +142,7 @@ func (m *model) copy(c wantCopy) tea.Cmd {
 	return m.write("\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(c.text))+"\x07", "copy")
 }
 
-// write tells the terminal something that is no part of the screen.
+// write sends the terminal something that is not part of the screen.
 func (m *model) write(text, why string) tea.Cmd {
 	out := m.options.Output
 	return func() tea.Msg {

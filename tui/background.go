@@ -11,23 +11,23 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// askBackground is what asks a terminal for the colour of its background (OSC 11).
+// askBackground asks a terminal for its background colour (OSC 11).
 const askBackground = "\x1b]11;?\x1b\\"
 
-// gotBackground is the terminal's answer. One that knows no answer stays silent, and
-// nobody waits for it.
+// gotBackground is the terminal's answer. A terminal that does not support the query stays silent;
+// the screen does not wait for it.
 type gotBackground struct{ background Background }
 
-// listener is a terminal whose answer about its background is taken out of what is
-// typed, since that looks like keys.
+// listener reads a terminal and removes the answer about its background from the input, where it
+// would look like keys.
 type listener struct {
 	*os.File
 
-	partial  []byte // the beginning of an answer that has not come to its end
+	partial  []byte // the beginning of an incomplete answer
 	answered func(Background)
 }
 
-// listens reports whether a terminal can be asked, and its answer be heard.
+// listens reports whether a terminal can be asked and its answer be read.
 func listens(o Options) (*os.File, bool) {
 	if !o.Ask || o.Background == None || runtime.GOOS == "windows" {
 		return nil, false
@@ -44,14 +44,14 @@ func listens(o Options) (*os.File, bool) {
 	return f, err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Read reads what is typed.
+// Read reads the input without the answer.
 func (l *listener) Read(p []byte) (int, error) {
 	if len(p) <= len(l.partial) {
 		return copy(p, l.release()), nil
 	}
 	n, err := l.File.Read(p[len(l.partial):])
 	if n <= 0 {
-		return n, err //nolint:wrapcheck // a reader's own
+		return n, err //nolint:wrapcheck // the reader's own error
 	}
 	copy(p, l.partial)
 	n += len(l.partial)
@@ -60,7 +60,7 @@ func (l *listener) Read(p []byte) (int, error) {
 	if b, ok := backgroundOf(colour); ok {
 		l.answered(b)
 	}
-	return copy(p, text), err //nolint:wrapcheck // a reader's own
+	return copy(p, text), err //nolint:wrapcheck // the reader's own error
 }
 
 func (l *listener) release() []byte {
@@ -69,16 +69,16 @@ func (l *listener) release() []byte {
 	return held
 }
 
-// longestAnswer is how much is held back for the end of an answer.
+// longestAnswer is how many bytes are held back while waiting for the end of an answer.
 const longestAnswer = 64
 
-// withoutAnswer takes an answer out of what was read, and what may be the beginning
-// of one from its end.
+// withoutAnswer removes an answer from the input, and holds back what may be the beginning of one
+// at its end.
 func withoutAnswer(read []byte) (text, held []byte, colour string) {
 	const begin = "\x1b]11;"
 	at := bytes.Index(read, []byte(begin))
 	if at < 0 {
-		// Two bytes may be a key, alt and a bracket.
+		// Two bytes may be a key: alt and a bracket.
 		for n := min(len(begin)-1, len(read)); n > 2; n-- {
 			if bytes.HasSuffix(read, []byte(begin[:n])) {
 				return read[:len(read)-n], bytes.Clone(read[len(read)-n:]), ""
@@ -102,7 +102,7 @@ func withoutAnswer(read []byte) (text, held []byte, colour string) {
 	return append(bytes.Clone(read[:at]), after...), nil, colour
 }
 
-// backgroundOf reads "rgb:ffff/ffff/ffff", in which a part has one to four digits.
+// backgroundOf parses "rgb:ffff/ffff/ffff", in which a component has one to four digits.
 func backgroundOf(colour string) (Background, bool) {
 	text, ok := strings.CutPrefix(colour, "rgb:")
 	parts := strings.Split(text, "/")
@@ -124,7 +124,7 @@ func backgroundOf(colour string) (Background, bool) {
 	return Dark, true
 }
 
-// paintFor fits the colours to a background that the terminal has told.
+// paintFor adapts the colours to the background that the terminal reported.
 func (m *model) paintFor(b Background) tea.Cmd {
 	if m.options.Background == b {
 		return nil

@@ -6,26 +6,25 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// dialog is what stands over a screen until it is answered.
+// dialog is drawn over a screen until it is answered.
 type dialog interface {
 	draw(a area, l look)
-	// key takes a key; the dialog goes away when it is not open any more.
+	// key handles a key; the dialog closes when open is false.
 	key(k string) (cmd tea.Cmd, open bool)
 	take(msg tea.Msg)
 	wheel(lines int)
 }
 
-// clickable is a dialog of which some places, as it was drawn, stand for keys.
+// clickable is a dialog in which some positions stand for keys.
 type clickable interface{ keyAt(x, y int) string }
 
-// button is a place that stands for a key.
+// button is a position that stands for a key.
 type button struct {
 	at  area
 	key string
 }
 
-// box draws a frame in the middle of an area, over what is there, and is what is
-// inside of it.
+// box draws a frame in the middle of an area, and returns its inside.
 func (l look) box(a area, title string, w, h int) area {
 	w, h = min(w+4, a.w), min(h+2, a.h)
 	frame := a.part((a.w-w)/2, (a.h-h)/2, w, h)
@@ -41,21 +40,21 @@ func (l look) box(a area, title string, w, h int) area {
 	return frame.part(2, 1, w-4, h-2)
 }
 
-// scroll is how far a text is scrolled.
+// scroll is the scroll position of a text.
 type scroll struct{ offset, space, lines int }
 
-// move scrolls by some lines.
+// move scrolls by lines.
 func (s *scroll) move(lines int) {
 	s.offset = max(0, min(s.offset+lines, s.lines-s.space))
 }
 
-// fit notes how much there is, and how much room.
+// fit records the number of lines, and how many are visible.
 func (s *scroll) fit(lines, room int) {
 	s.lines, s.space = lines, room
 	s.move(0)
 }
 
-// key takes the keys that scroll.
+// key handles the keys that scroll.
 func (s *scroll) key(k string) bool {
 	switch k {
 	case "up", "k":
@@ -76,7 +75,7 @@ func (s *scroll) key(k string) bool {
 	return true
 }
 
-// rest says how much there is below, if anything.
+// rest tells how much there is below, if anything.
 func (s *scroll) rest(l look) string {
 	if below := s.lines - s.offset - s.space; below > 0 {
 		return l.pick("↓ ", "v ") + some(below, "more line")

@@ -2,14 +2,14 @@ package tui
 
 import "strings"
 
-// canvas is a screen of cells. What is drawn beyond its edges is not there, so that
-// nothing that is shown can break it.
+// canvas is a screen of cells. What is drawn beyond its edges is discarded, so that no content can
+// break the layout.
 type canvas struct {
 	width, height int
 	cells         []cell
 }
 
-// cell is one place of a canvas; behind a wide character stands one without a rune.
+// cell is one position of a canvas; the cell after a wide character has no rune.
 type cell struct {
 	r    rune
 	tail string
@@ -24,7 +24,7 @@ func newCanvas(width, height int) *canvas {
 	return c
 }
 
-// text is the canvas as a terminal takes it.
+// text returns the canvas as text for a terminal.
 func (c *canvas) text(l look) string {
 	var b strings.Builder
 	b.Grow(2 * len(c.cells))
@@ -59,7 +59,7 @@ func (*canvas) line(b *strings.Builder, cells []cell, l look) {
 	}
 }
 
-// write writes what stands in a cell.
+// write writes the content of a cell.
 func (c cell) write(b *strings.Builder, l look) {
 	switch {
 	case l.ascii && (c.r > '~' || c.r == 0 || c.tail != ""):
@@ -70,7 +70,7 @@ func (c cell) write(b *strings.Builder, l look) {
 	}
 }
 
-// stand is the stand-in of a character on a terminal that knows ASCII alone.
+// stand returns the ASCII replacement of a character.
 func stand(r rune) byte {
 	const from, to = "↑↓←→–…×·›", "^v<>-~x|>"
 	if at := strings.IndexRune(from, r); at >= 0 {
@@ -82,7 +82,7 @@ func stand(r rune) byte {
 	return byte(r)
 }
 
-// area is a part of a canvas, with places of its own.
+// area is a part of a canvas with its own coordinates.
 type area struct {
 	on         *canvas
 	x, y, w, h int
@@ -90,13 +90,13 @@ type area struct {
 
 func (c *canvas) all() area { return area{c, 0, 0, c.width, c.height} }
 
-// part is an area within, as far as it is within.
+// part returns the area inside another one, clipped to it.
 func (a area) part(x, y, w, h int) area {
 	x, y = max(x, 0), max(y, 0)
 	return area{a.on, a.x + x, a.y + y, max(0, min(w, a.w-x)), max(0, min(h, a.h-y))}
 }
 
-// put writes a text and says where it ends.
+// put writes a text and returns where it ends.
 func (a area) put(x, y int, i ink, text string) int {
 	if y < 0 || y >= a.h || x >= a.w {
 		return x
@@ -124,8 +124,7 @@ func (a area) set(x, y int, g glyph, i ink) {
 	}
 }
 
-// halve makes sure that no half of a wide character is left where its other half
-// is overwritten.
+// halve ensures that no half of a wide character remains when the other half is overwritten.
 func (a area) halve(at int) {
 	cells, column := a.on.cells, at%a.on.width
 	if cells[at].r == 0 && column > 0 {
@@ -136,7 +135,7 @@ func (a area) halve(at int) {
 	}
 }
 
-// fill puts an ink on a row, over what stands there.
+// fill sets the ink of a row and keeps its text.
 func (a area) fill(y int, i ink) {
 	if y < 0 || y >= a.h {
 		return
@@ -156,7 +155,7 @@ func (a area) clear() {
 	}
 }
 
-// right writes a text that ends at the right edge, and says where it begins.
+// right writes a text aligned at the right edge, and returns where it begins.
 func (a area) right(y int, i ink, text string) int {
 	x := a.w - width(text)
 	a.put(x, y, i, text)

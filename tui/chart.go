@@ -7,22 +7,21 @@ import (
 	"flunq.io/flunq/tui/axis"
 )
 
-// chart draws the lines of a tree on a time axis: what worked and what waited, from when
-// to when.
+// chart draws the lines of a tree on a time axis: when each worked and when it waited.
 type chart struct {
 	tree  *taskTree
 	look  look
 	how   treeLook
 	scale *axis.Scale
 	space int  // cells of the axis
-	ended bool // nothing more comes: there is no now
+	ended bool // no more events come: there is no present
 }
 
-// The rows above the lines: the times, and the ruler.
+// chartHead is the number of rows above the lines: the times and the ruler.
 const chartHead = 2
 
-// drawChart draws the window over the lines as a chart, with the axis above it, and where
-// there is room with what its signs mean below it.
+// drawChart draws the visible lines as a chart, with the axis above it, and a legend below it if
+// there is space.
 func (t *taskTree) drawChart(a area, l look, how treeLook) {
 	if a.h <= chartHead {
 		return
@@ -78,14 +77,14 @@ func (t *taskTree) drawChart(a area, l look, how treeLook) {
 	}
 }
 
-// The signs of a chart.
+// The symbols of a chart.
 func (l look) workSign() string   { return l.pick("█", "#") }
 func (l look) waitSign() string   { return l.pick("░", ".") }
 func (l look) pauseSign() string  { return l.pick("▒", "%") }
 func (l look) futureSign() string { return l.pick("╌", ":") }
 func (l look) nowSign() string    { return l.pick("│", "|") }
 
-// legend says what the signs mean.
+// legend explains the symbols.
 func (c *chart) legend(a area) {
 	l, x := c.look, 1
 	for _, part := range []struct {
@@ -107,7 +106,7 @@ func (c *chart) legend(a area) {
 	}
 }
 
-// instant reports whether many of the tasks take no time at all, as in a simulation.
+// instant reports whether many tasks take no time at all, as in a simulation.
 func (t *taskTree) instant() bool {
 	none, all := 0, 0
 	for i := range t.runs {
@@ -119,10 +118,10 @@ func (t *taskTree) instant() bool {
 	return none*10 >= all*3 // three of ten
 }
 
-// mostCharted is from how many runs on an axis is made for those that are shown.
+// mostCharted is the number of runs above which the axis covers only the visible ones.
 const mostCharted = 2000
 
-// stamps are the moments at which something happens.
+// stamps returns the moments at which something happens.
 func (c *chart) stamps() []axis.Stamp {
 	t := c.tree
 	var out []axis.Stamp
@@ -150,7 +149,7 @@ func (c *chart) stamps() []axis.Stamp {
 	return out
 }
 
-// turnsAt are the turns that a line stands for.
+// turnsAt returns the turns that a line stands for.
 func (t *taskTree) turnsAt(l *treeLine) []taskTurn {
 	turns := t.runs[l.run].turns
 	return turns[l.turn:min(int(l.turn+max(1, l.size)), len(turns))]
@@ -158,7 +157,7 @@ func (t *taskTree) turnsAt(l *treeLine) []taskTurn {
 
 func last[T any](all []T) T { return all[len(all)-1] }
 
-// start is when what a line stands for began, after the beginning of all.
+// start returns when a line began, relative to the start of the execution.
 func (c *chart) start(l *treeLine) string {
 	at := l.run
 	switch l.kind {
@@ -175,7 +174,7 @@ func (c *chart) start(l *treeLine) string {
 	return "+" + history.Duration(r.began.Sub(c.tree.runs[0].began))
 }
 
-// momentsOf adds those of a run.
+// momentsOf adds the moments of a run.
 func (c *chart) momentsOf(out []axis.Stamp, at int32) []axis.Stamp {
 	r := &c.tree.runs[at]
 	if r.began.IsZero() {
@@ -197,12 +196,12 @@ func (c *chart) momentsOf(out []axis.Stamp, at int32) []axis.Stamp {
 	return out
 }
 
-// now is behind all that has happened.
+// now is after everything that has happened.
 func (c *chart) now() axis.Stamp {
 	return axis.Stamp{At: c.how.now, Seq: int(c.tree.version) + 1}
 }
 
-// until is when what a run waits for will come, if that is known and to come.
+// until returns when the wait of a run ends, if that is known and in the future.
 func (c *chart) until(r *taskRun) (at axis.Stamp) {
 	if c.ended || r.state != Waiting && r.state != Retrying {
 		return at
@@ -217,12 +216,12 @@ func (c *chart) until(r *taskRun) (at axis.Stamp) {
 	return at
 }
 
-// cell is where on the axis a moment is.
+// cell returns the position of a moment on the axis.
 func (c *chart) cell(at axis.Stamp) int {
 	return max(0, min(c.space-1, int(c.scale.X(at)*float64(c.space)/100)))
 }
 
-// head draws the times, and the ruler with its breaks and the moment that is now.
+// head draws the times, and the ruler with its breaks and the present moment.
 func (c *chart) head(a area) {
 	l := c.look
 	a.put(0, 1, faint, strings.Repeat(l.pick("─", "-"), a.w))
@@ -249,7 +248,7 @@ func (c *chart) head(a area) {
 	}
 }
 
-// line draws what a line of the tree stands for.
+// line draws a line of the tree.
 func (c *chart) line(a area, line *treeLine) {
 	c.behind(a)
 	t := c.tree
@@ -267,7 +266,7 @@ func (c *chart) line(a area, line *treeLine) {
 	}
 }
 
-// behind draws what is behind all bars: where the axis is broken, and now.
+// behind draws the background of the bars: the breaks of the axis, and the present.
 func (c *chart) behind(a area) {
 	for _, b := range c.scale.Breaks {
 		a.put(int((b.From+b.To)/2*float64(c.space)/100), 0, faint, c.look.pick("╎", " "))
@@ -277,11 +276,10 @@ func (c *chart) behind(a area) {
 	}
 }
 
-// mostInside is how many runs are drawn in the line of what they are folded into.
+// mostInside is the maximum number of runs drawn in a folded line.
 const mostInside = 500
 
-// run draws a run: as a frame around what stands in the lines below it, else with all
-// that is inside of it.
+// run draws a run: as a frame around the lines below it, or with everything inside it.
 func (c *chart) run(a area, at int32, open bool) {
 	r := &c.tree.runs[at]
 	if r.began.IsZero() || r.state == Skipped {
@@ -312,7 +310,7 @@ func (c *chart) run(a area, at int32, open bool) {
 	}
 }
 
-// inside draws a run, and those inside of it, in the line of what is around them.
+// inside draws a run, and the runs inside it, in the line of its parent.
 func (c *chart) inside(a area, at int32, left *int) {
 	r := &c.tree.runs[at]
 	if *left--; *left < 0 || r.began.IsZero() || r.state == Skipped {
@@ -330,7 +328,7 @@ func (c *chart) inside(a area, at int32, left *int) {
 	c.waits(a, r)
 }
 
-// ends are the cells from which and to which a run goes; one that goes on goes to now.
+// ends returns the first and last cell of a run; an open run extends to the present.
 func (c *chart) ends(r *taskRun) (from, to int) {
 	from = c.cell(axis.Stamp{At: r.began, Seq: int(r.first)})
 	end := c.now()
@@ -343,7 +341,7 @@ func (c *chart) ends(r *taskRun) (from, to int) {
 	return from, max(from, c.cell(end))
 }
 
-// bar draws a run that has none inside.
+// bar draws a run without runs inside.
 func (c *chart) bar(a area, r *taskRun) {
 	from, to := c.ends(r)
 	sign, i := c.look.workSign(), c.look.sign(r.state).ink
@@ -351,12 +349,12 @@ func (c *chart) bar(a area, r *taskRun) {
 		i = busy
 	}
 	if kind := c.tree.tasks.at(r.key.task).Kind; kind == "listen" || kind == "run" {
-		sign = c.look.waitSign() // what it does happens elsewhere
+		sign = c.look.waitSign() // its work happens elsewhere
 		if r.state == Completed {
 			i = calm
 		}
 	}
-	// The cell of the end belongs to what begins then.
+	// The last cell belongs to whatever begins at that moment.
 	a.put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
 	c.waits(a, r)
 	if r.state == Faulted || r.state == Cancelled {
@@ -364,7 +362,7 @@ func (c *chart) bar(a area, r *taskRun) {
 	}
 }
 
-// waits draws the times in which a run did nothing, and how long it still has to.
+// waits draws the times in which a run was idle, and its remaining wait.
 func (c *chart) waits(a area, r *taskRun) {
 	for _, w := range r.waits {
 		from, to := c.cell(axis.Stamp{At: w.from, Seq: int(w.began)}), c.cell(c.now())
@@ -386,11 +384,11 @@ func (c *chart) waits(a area, r *taskRun) {
 	}
 }
 
-// chartLine is the line of the tree at a row of a chart.
+// chartLine returns the line of the tree at a row of a chart.
 func (t *taskTree) chartLine(row int) (line int, ok bool) {
 	line = t.window.offset + row - chartHead
 	return line, row >= chartHead && line < len(t.window.lines) && row-chartHead < t.window.height
 }
 
-// charts reports whether the timeline is shown, in which the keys are those of the tree.
+// charts reports whether the timeline is shown, where the keys are those of the tree.
 func (s *executionScreen) charts() bool { return s.pane == timelinePane }

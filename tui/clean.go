@@ -7,19 +7,19 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// glyph is a character as it may stand in a cell: with a width about which all
-// terminals agree, and with nothing that can move the cursor or turn the text.
+// glyph is a character as a cell can contain it: all terminals agree on its width, and it cannot
+// move the cursor or change the direction of text.
 type glyph struct {
 	r     rune
-	tail  string // marks that stand on it
+	tail  string // combining marks
 	width int
 }
 
-// mostMarks is how many marks may stand on a character.
+// mostMarks is the maximum number of combining marks on a character.
 const mostMarks = 3
 
-// glyphs are the characters of a text. What terminals disagree about, or obey, is
-// shown by its number.
+// glyphs yields the characters of a text. A character that terminals treat differently, or
+// interpret, is shown as its number.
 func glyphs(text string, yield func(glyph) bool) {
 	var last glyph
 	marks, have := 0, false
@@ -48,7 +48,7 @@ func glyphs(text string, yield func(glyph) bool) {
 	flush()
 }
 
-// runeWidth is the width of a character that is not contested.
+// runeWidth returns the width of an uncontested character.
 func runeWidth(r rune) int {
 	if r < 0x300 {
 		return 1
@@ -82,12 +82,11 @@ func escape(r rune) string {
 	return b.String()
 }
 
-// variation reports what asks for another form of the character before it.
+// variation reports whether r selects another form of the previous character.
 func variation(r rune) bool { return r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef }
 
-// contested reports what a terminal may obey, or whose width terminals do not
-// agree about: controls, formats, what joins others into one, flags, what stands
-// on nothing.
+// contested reports whether a terminal may interpret r, or whether terminals disagree about its
+// width: controls, formats, joiners, flags, and marks without a base character.
 func contested(r rune) bool {
 	switch {
 	case r >= ' ' && r < 0x7f:
@@ -98,14 +97,14 @@ func contested(r rune) bool {
 		return true
 	case r >= 0x1160 && r <= 0x11ff, r >= 0xd7b0 && r <= 0xd7ff: // parts of syllables
 		return true
-	case r >= 0x1f1e6 && r <= 0x1f1ff, r >= 0x1f3fb && r <= 0x1f3ff: // flags, skins
+	case r >= 0x1f1e6 && r <= 0x1f1ff, r >= 0x1f3fb && r <= 0x1f3ff: // flags, skin tones
 		return true
 	default:
 		return r >= 0x300 && runeWidth(r) == 0
 	}
 }
 
-// width is how many cells a text takes.
+// width returns the number of cells of a text.
 func width(text string) int {
 	if plain(text) {
 		return len(text)
@@ -115,7 +114,7 @@ func width(text string) int {
 	return n
 }
 
-// plain reports whether a text is nothing but ASCII that is shown as it is.
+// plain reports whether a text is printable ASCII.
 func plain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' {
@@ -125,7 +124,7 @@ func plain(text string) bool {
 	return true
 }
 
-// cleaned is a text with what terminals obey shown by its number.
+// cleaned returns a text in which what terminals interpret is shown as numbers.
 func cleaned(text string) string {
 	var b strings.Builder
 	glyphs(text, func(g glyph) bool {
@@ -136,7 +135,7 @@ func cleaned(text string) string {
 	return b.String()
 }
 
-// clip cuts a text to so many cells; the mark says that there was more.
+// clip cuts a text to a number of cells; the mark shows that something is missing.
 func clip(text string, room int, mark string) string {
 	if room <= 0 {
 		return ""
@@ -158,7 +157,7 @@ func clip(text string, room int, mark string) string {
 	return b.String() + mark
 }
 
-// skip leaves out the first cells of a text.
+// skip removes the first cells of a text.
 func skip(text string, cells int) string {
 	if cells <= 0 {
 		return text

@@ -9,20 +9,20 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// column is one of a table.
+// column is a column of a table.
 type column struct {
 	title string
-	field string // what a filter looks at by this name; "": it cannot be filtered
-	most  int    // cells that it is given
-	grows bool   // it takes what is left
-	needs int    // the width of a screen that has room for it
+	field string // its name in a filter; "": it cannot be filtered
+	most  int    // maximum width in cells
+	grows bool   // it takes the remaining width
+	needs int    // minimum width of the screen that shows it
 	right bool
 	text  func(r Row, now time.Time) string
-	order func(a, b Row) int // the smallest first; nil: it cannot be sorted by …
-	down  bool               // … but it is sorted by the largest first, unless reversed
+	order func(a, b Row) int // ascending order; nil: it cannot be sorted by …
+	down  bool               // … but descending by default
 }
 
-// columnsOf are those of a table, the important ones first.
+// columnsOf returns the columns of a table, the important ones first.
 func columnsOf(kind Table) []column {
 	switch kind {
 	case Executions:
@@ -88,8 +88,7 @@ func eventColumns() []column {
 	}
 }
 
-// naturally is the column, by its number, that a table is sorted by as its source has it,
-// and whether the largest come first.
+// naturally returns the column by which the source sorts a table, and whether it is descending.
 func (t Table) naturally() (number int, back bool) {
 	switch t {
 	case Executions:
@@ -103,12 +102,12 @@ func (t Table) naturally() (number int, back bool) {
 	}
 }
 
-// titled is the number of a column.
+// titled returns the number of a column.
 func titled(t Table, title string) int {
 	return 1 + slices.IndexFunc(columnsOf(t), func(c column) bool { return c.title == title })
 }
 
-// text says what an execution is at, what that waits for, or why it failed.
+// text describes what an execution is doing, what it waits for, or why it failed.
 func (s *Standing) text(now time.Time) string {
 	switch {
 	case s == nil:
@@ -137,14 +136,14 @@ func (s *Standing) text(now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-// shortRun is the run of a task by the name of the task.
+// shortRun names a run by the name of its task.
 func shortRun(run string) string {
 	run, attempt, _ := strings.Cut(run, "@")
 	ref, iteration, _ := strings.Cut(run, "#")
 	return history.Run(lastName(ref), iteration, attempt)
 }
 
-// lasted is how long something went on, once it has ended.
+// lasted formats how long something took, if it has ended.
 func lasted(r Row) string {
 	if r.Until.IsZero() {
 		return ""
@@ -163,7 +162,7 @@ func byTime(a, b Row) int      { return a.At.Compare(b.At) }
 func byAge(a, b Row) int       { return b.At.Compare(a.At) }
 func byCount(a, b Row) int     { return cmp.Compare(a.Count, b.Count) }
 
-// byLasting has those first that took the shortest, behind those that have not ended.
+// byLasting sorts by duration; rows that have not ended come last.
 func byLasting(a, b Row) int {
 	return cmp.Compare(lastingOf(a), lastingOf(b))
 }
@@ -175,12 +174,12 @@ func lastingOf(r Row) time.Duration {
 	return r.Until.Sub(r.At)
 }
 
-// plural of the table's name.
+// title returns the plural of the table's name.
 func (t Table) title() string {
 	return [...]string{"Executions", "Timers", "Dead letters", "Events"}[t]
 }
 
-// short is the name where there is no room.
+// short returns the name for narrow screens.
 func (t Table) short() string {
 	return [...]string{"Exec", "Timers", "Dead", "Events"}[t]
 }

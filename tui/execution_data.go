@@ -5,19 +5,19 @@ import "encoding/json"
 // dataPart is the data that came with an event of the chosen task.
 type dataPart struct {
 	view   dataView
-	before bool  // what the task got, not what it gave
+	before bool  // the task's input, not its output
 	event  int64 // an event of the history was chosen instead
 	fixed  *Data // a value of the execution was chosen instead
 
 	at      dataPlace // what is shown, or wanted
 	sources []dataSource
-	kept    []readPart // the last first
-	found   bool       // what is wanted is shown
+	kept    []readPart // the most recent first
+	found   bool       // the wanted data is shown
 	title   string
 	problem string
 }
 
-// dataPlace is what data is about.
+// dataPlace identifies data.
 type dataPlace struct {
 	run                int32
 	before             bool
@@ -25,14 +25,14 @@ type dataPlace struct {
 	requested, settled int64 // the events that began and ended the run
 }
 
-// dataSource is where data may be found: in what came with an event.
+// dataSource is an event whose data may contain what is wanted.
 type dataSource struct {
 	version int64
 	part    dataPartOf
 	note    string
 }
 
-// dataPartOf is what of an event's data is wanted.
+// dataPartOf is the part of an event's data that is wanted.
 type dataPartOf byte
 
 const (
@@ -41,7 +41,7 @@ const (
 	resultData
 )
 
-// members are the names that it may have, the best first.
+// members returns the names that the part may have, the best first.
 func (p dataPartOf) members() []string {
 	switch p {
 	case inputData:
@@ -53,7 +53,7 @@ func (p dataPartOf) members() []string {
 	}
 }
 
-// readPart is a part of what came with an event, as it was found.
+// readPart is a part of an event's data, as it was found.
 type readPart struct {
 	version int64
 	part    dataPartOf
@@ -62,16 +62,16 @@ type readPart struct {
 	items   []dataItem
 }
 
-// How much is kept of what was read.
+// Bounds of the cache of read data.
 const (
 	mostKept     = 8
 	mostKeptData = 4 << 20
 )
 
-// forget drops what was read, since another history is shown.
+// forget empties the cache, since another history is shown.
 func (d *dataPart) forget() { d.kept, d.at, d.event = nil, dataPlace{run: -2}, 0 }
 
-// want is where the data is that is lacking. What is there already is shown.
+// want returns where to read the missing data. Data that is in the cache is shown.
 func (d *dataPart) want(s *executionScreen) (source dataSource, lacks bool) {
 	if d.fixed != nil {
 		d.title = d.fixed.Name
@@ -110,7 +110,7 @@ func (d *dataPart) known(source dataSource) *readPart {
 	return nil
 }
 
-// take takes up what was read.
+// take stores data that was read.
 func (d *dataPart) take(s *executionScreen, m gotData) {
 	if m.err != nil {
 		d.problem = problemOf(m.err)
@@ -127,7 +127,7 @@ func (d *dataPart) take(s *executionScreen, m gotData) {
 	d.want(s)
 }
 
-// readPartOf finds a part in what came with an event, and looks through it.
+// readPartOf finds a part in an event's data, and indexes it.
 func readPartOf(source dataSource, text string) readPart {
 	found := readPart{version: source.version, part: source.part}
 	if source.part == allData {
@@ -148,7 +148,7 @@ func readPartOf(source dataSource, text string) readPart {
 	return found
 }
 
-// dataPlace is what data is to be shown of.
+// dataPlace returns the place of the data to show.
 func (s *executionScreen) dataPlace() dataPlace {
 	if s.data.event > 0 {
 		return dataPlace{run: -1, event: s.data.event}
@@ -161,7 +161,7 @@ func (s *executionScreen) dataPlace() dataPlace {
 	return dataPlace{run: at, before: s.data.before || r.settled == 0, requested: r.requested, settled: r.settled}
 }
 
-// dataSources are the places where data may be found, the best first.
+// dataSources returns where data may be found, the best first.
 func (s *executionScreen) dataSources(at dataPlace) []dataSource {
 	if at.event > 0 {
 		return []dataSource{{at.event, allData, " of event " + count(at.event)}}
@@ -175,7 +175,7 @@ func (s *executionScreen) dataSources(at dataPlace) []dataSource {
 	return []dataSource{{at.settled, resultData, ", event " + count(at.settled)}}
 }
 
-// lacking says why there is no data.
+// lacking explains why there is no data.
 func (s *executionScreen) lacking() string {
 	at := s.data.at
 	switch {
@@ -188,7 +188,7 @@ func (s *executionScreen) lacking() string {
 	}
 }
 
-// dataTitle says what is shown.
+// dataTitle returns the title of the pane.
 func (s *executionScreen) dataTitle() string {
 	d := &s.data
 	switch {
@@ -220,8 +220,7 @@ func (s *executionScreen) dataTitle() string {
 	return name + ": " + d.title
 }
 
-// madeCall is the call of the run whose data is shown, "" if it made none or its data
-// before it is shown.
+// madeCall returns the call of the shown run, "" if it made none or its input is shown.
 func (s *executionScreen) madeCall() string {
 	if at := s.tree.chosenRun(); at > 0 && s.data.event == 0 && s.data.fixed == nil && !s.data.at.before {
 		return s.tree.runs[at].call

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// executionPlaces are where things were drawn, for the mouse.
+// executionPlaces are the positions of drawn parts, for the mouse.
 type executionPlaces struct {
 	tree, tabs, pane, third rect
 	ends                    [paneCount]int // of the tabs
@@ -14,24 +14,24 @@ type executionPlaces struct {
 	seen                    [paneCount]bool
 }
 
-// rect is a part of the area that was drawn into.
+// rect is a part of the drawn area.
 type rect struct{ x, y, w, h int }
 
 func (s rect) has(x, y int) bool { return x >= s.x && x < s.x+s.w && y >= s.y && y < s.y+s.h }
 
 func (s rect) of(a area) area { return a.part(s.x, s.y, s.w, s.h) }
 
-// The sizes from which on there are more columns, and the least that two rows need.
+// The minimum sizes for further columns, and of two rows.
 const (
 	twoColumns   = 120
 	threeColumns = 160
 	twoRows      = 11
 )
 
-// seen reports whether a pane is on the screen.
+// seen reports whether a pane is visible.
 func (s *executionScreen) seen(p pane) bool { return s.places.seen[p] }
 
-// draw draws it into the whole of an area.
+// draw draws the screen.
 func (s *executionScreen) draw(a area, l look, now time.Time) {
 	head := s.head(a, l, now)
 	s.arrange(rect{0, head, a.w, a.h - head})
@@ -50,7 +50,7 @@ func (s *executionScreen) draw(a area, l look, now time.Time) {
 	}
 }
 
-// drawTreeEdge draws what is between the tree and a pane beside it.
+// drawTreeEdge draws the line between the tree and the pane beside it.
 func (s *executionScreen) drawTreeEdge(a area, l look) {
 	if tree := s.places.tree; s.places.tabs.x > 0 && tree.h > 0 {
 		edge(a, l, tree.x+tree.w, tree.y, tree.h)
@@ -63,7 +63,7 @@ func edge(a area, l look, x, y, h int) {
 	}
 }
 
-// arrange says where the tree and the panes are.
+// arrange determines the positions of the tree and the panes.
 func (s *executionScreen) arrange(all rect) {
 	p := &s.places
 	*p = executionPlaces{beside: historyPane}
@@ -124,7 +124,7 @@ func (s *executionScreen) tabs(a area, l look) {
 	}
 }
 
-// tabsWidth is the room for the names of the panes.
+// tabsWidth is the width of the names of the panes.
 func (s *executionScreen) tabsWidth() int {
 	room := 2
 	for p := range paneCount {
@@ -133,7 +133,7 @@ func (s *executionScreen) tabsWidth() int {
 	return room
 }
 
-// head says what the execution is and how it stands, in two rows, and the filter.
+// head draws two rows about the execution and its state, and the filter.
 func (s *executionScreen) head(a area, l look, now time.Time) int {
 	if !s.known {
 		text := "reading " + s.id
@@ -161,7 +161,7 @@ func (s *executionScreen) head(a area, l look, now time.Time) int {
 	return 2
 }
 
-// progress is how far it has come, and how long that took.
+// progress tells how far the execution has come, and how long that took.
 func (s *executionScreen) progress(now time.Time) string {
 	text := some(int(s.now.Version), "event")
 	if s.tree.version < s.now.Version {
@@ -177,7 +177,7 @@ func (s *executionScreen) progress(now time.Time) string {
 	return text
 }
 
-// say is the most important thing that there is to say.
+// say returns the most important message.
 func (s *executionScreen) say(now time.Time) (ink, string) {
 	switch {
 	case s.reads.problem != "":
@@ -196,7 +196,7 @@ func (s *executionScreen) say(now time.Time) (ink, string) {
 	}
 }
 
-// working says what is at work, and what is waited for.
+// working describes what is running, and what is waited for.
 func (s *executionScreen) working(now time.Time) string {
 	var parts []string
 	for _, at := range s.tree.atWork(4) {
@@ -217,7 +217,7 @@ func (s *executionScreen) working(now time.Time) string {
 	return strings.Join(parts, "  ")
 }
 
-// atWork are the runs that are at work and have nothing inside that is.
+// atWork returns the innermost running runs.
 func (t *taskTree) atWork(most int) []int32 {
 	around := map[int32]bool{}
 	for at := range t.active {

@@ -7,14 +7,14 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// scroller is what the keys of the cursor move.
+// scroller is something that the cursor keys move.
 type scroller interface {
 	move(lines int)
 	to(line int)
 	end()
 }
 
-// key takes a key.
+// key handles a key.
 func (s *executionScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	if s.typed.on {
 		return s.typeKey(k), true
@@ -28,7 +28,7 @@ func (s *executionScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	return s.turnTo(k)
 }
 
-// chose says what the choice means to other parts.
+// chose updates the other parts after a choice.
 func (s *executionScreen) chose() tea.Cmd {
 	if !s.inPane {
 		s.data.event, s.data.fixed = 0, nil
@@ -36,7 +36,7 @@ func (s *executionScreen) chose() tea.Cmd {
 	return tea.Batch(s.readPage(), s.readData())
 }
 
-// scroll moves the cursor of what the keys are about.
+// scroll moves the cursor of the focused part.
 func (s *executionScreen) scroll(k string) bool {
 	on, page := s.scrolled()
 	switch k {
@@ -62,7 +62,7 @@ func (s *executionScreen) scroll(k string) bool {
 	return true
 }
 
-// scrolled is what the keys are about, and how high that is.
+// scrolled returns the focused part and its height.
 func (s *executionScreen) scrolled() (on scroller, page int) {
 	if !s.inPane {
 		return s.tree, s.tree.window.height
@@ -84,7 +84,7 @@ func (s *executionScreen) scrolled() (on scroller, page int) {
 	return &s.data.view, s.data.view.height
 }
 
-// act does what changes something outside.
+// act handles the keys of actions.
 func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
 	case "c":
@@ -116,7 +116,7 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 	return nil, false
 }
 
-// turnTo changes what is shown.
+// turnTo handles the keys that change what is shown.
 func (s *executionScreen) turnTo(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
 	case "tab":
@@ -195,7 +195,7 @@ func (s *executionScreen) follow() {
 	}
 }
 
-// copied is what the cursor is on.
+// copied returns what the cursor is on.
 func (s *executionScreen) copied() wantCopy {
 	if !s.inPane {
 		l := s.tree.chosen()
@@ -239,7 +239,7 @@ func (s *executionScreen) copied() wantCopy {
 	return wantCopy{what, text}
 }
 
-// hints are the keys that do something as it stands.
+// hints returns the keys that do something at present.
 func (s *executionScreen) hints() []hint {
 	if s.typed.on {
 		return []hint{{"enter", "filter", false}, {"esc", "as before", false}}
@@ -270,7 +270,7 @@ func (s *executionScreen) hints() []hint {
 	return all
 }
 
-// enters is what enter does; "" if that is nothing.
+// enters describes what enter does; "" if it does nothing.
 func (s *executionScreen) enters() string {
 	if !s.inPane {
 		l := s.tree.chosen()
@@ -313,7 +313,7 @@ func (s *executionScreen) enters() string {
 	return ""
 }
 
-// leaves is what esc does within this screen; "" if it leaves that.
+// leaves describes what esc does within this screen; "" if it leaves the screen.
 func (s *executionScreen) leaves() string {
 	switch {
 	case s.inPane && s.pane == historyPane && s.history.typed != "", !s.inPane && s.tree.window.typed != "":
@@ -329,7 +329,7 @@ func (s *executionScreen) leaves() string {
 	}
 }
 
-// folds is what the arrows to the sides do; "" if that is nothing.
+// folds describes what the left and right arrows do; "" if nothing.
 func (s *executionScreen) folds() string {
 	switch {
 	case !s.inPane:

@@ -2,7 +2,7 @@ package tui
 
 import tea "github.com/charmbracelet/bubbletea"
 
-// click is the mouse: on the tree, on a pane, on the names of the panes.
+// click handles a click on the tree, a pane, or a tab.
 func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
 	p := &s.places
 	switch {

@@ -2,7 +2,7 @@ package tui
 
 import tea "github.com/charmbracelet/bubbletea"
 
-// enter opens what is chosen: a child execution, what is folded, or its pane.
+// enter opens what is chosen: a child execution, a folded line, or its pane.
 func (s *executionScreen) enter() tea.Cmd {
 	if s.inPane {
 		return s.enterPane()
@@ -64,7 +64,7 @@ func (t *taskTree) goTo(run string) {
 	}
 }
 
-// leave goes back to where it came from, if that is within this screen.
+// leave goes back one step within this screen, if there is one.
 func (s *executionScreen) leave() bool {
 	switch {
 	case s.inPane && s.pane == historyPane && s.history.typed != "":
@@ -85,7 +85,7 @@ func (s *executionScreen) leave() bool {
 	return true
 }
 
-// filtered is what a filter is about.
+// filtered returns what a filter applies to.
 func (s *executionScreen) filtered() interface{ narrow(typed string) } {
 	if s.inPane && s.pane == historyPane {
 		return s.history
@@ -101,7 +101,7 @@ func (s *executionScreen) beginTyping() {
 	s.typed.set(s.typed.before)
 }
 
-// typeKey types the filter, which shows at once.
+// typeKey edits the filter, which applies at once.
 func (s *executionScreen) typeKey(k string) tea.Cmd {
 	switch k {
 	case "enter":

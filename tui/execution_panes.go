@@ -23,7 +23,7 @@ func (p *paneList) to(line int) {
 func (p *paneList) move(lines int) { p.to(p.cursor + lines) }
 func (p *paneList) end()           { p.to(p.length - 1) }
 
-// rows draws those of a list that are in its window.
+// rows draws the visible rows of a list.
 func (p *paneList) rows(a area, length int, focus bool, row func(a area, at int)) {
 	p.fit(length, a.h)
 	for y := 0; y < a.h && p.offset+y < length; y++ {
@@ -34,7 +34,7 @@ func (p *paneList) rows(a area, length int, focus bool, row func(a area, at int)
 	}
 }
 
-// paneTitle is a pane's name, and how much is in it.
+// paneTitle returns a pane's name and the number of its entries.
 func (s *executionScreen) paneTitle(p pane) string {
 	n := 0
 	switch p {
@@ -51,7 +51,7 @@ func (s *executionScreen) paneTitle(p pane) string {
 	return name
 }
 
-// drawPane draws one into an area.
+// drawPane draws a pane into an area.
 func (s *executionScreen) drawPane(p pane, a area, l look, now time.Time) {
 	focus := s.inPane && p == s.pane
 	switch p {
@@ -118,7 +118,7 @@ func (s *executionScreen) drawTimers(a area, l look, now time.Time, focus bool) 
 	})
 }
 
-// taskName is a run by the name of its task, which is shorter.
+// taskName names a run by its task, which is shorter.
 func (s *executionScreen) taskName(run string) string {
 	if run == "" {
 		return "the workflow"
@@ -149,7 +149,7 @@ type fact struct {
 	data       *Data
 }
 
-// allFacts are what is known of the execution: what it is, what it waits for, its data.
+// allFacts returns what is known of the execution: what it is, what it waits for, its data.
 func (s *executionScreen) allFacts() []fact {
 	var all []fact
 	if s.now.Problem != "" {

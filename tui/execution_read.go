@@ -8,33 +8,32 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// executionReads is what was asked, and when.
+// executionReads tracks what was asked, and when.
 type executionReads struct {
-	turn                int // answers from before time was moved mean nothing
+	turn                int // answers from before a move of time are ignored
 	execution, events   inquiry
 	page, data          inquiry
 	now                 time.Time
 	executionAt, lastAt time.Time
-	news                bool // something has happened that the execution does not tell yet
-	rebuild             bool // time has been moved back
+	news                bool // events have happened that the execution does not show yet
+	rebuild             bool // time has moved back
 	problem             string
 }
 
-// inquiry is a question that an answer is awaited to. One that is never answered is not
-// waited for for ever.
+// inquiry is an open question. One that is never answered expires.
 type inquiry struct{ asked time.Time }
 
 func (q *inquiry) ask(now time.Time)       { q.asked = now }
 func (q *inquiry) answered()               { q.asked = time.Time{} }
 func (q *inquiry) open(now time.Time) bool { return now.Sub(q.asked) < 2*patience }
 
-// How often is looked at an execution that goes on, and at one that has ended.
+// The polling intervals for a running execution, and for an ended one.
 const (
 	executionPace = 500 * time.Millisecond
 	calmPace      = 2 * time.Second
 )
 
-// The answers to what an execution's screen asks.
+// The answers to the questions of an execution's screen.
 type (
 	gotExecution struct {
 		of   *executionScreen
@@ -69,7 +68,7 @@ func (g gotEvents) failed() error    { return g.err }
 func (g gotEventPage) failed() error { return g.err }
 func (g gotData) failed() error      { return g.err }
 
-// refresh is what it wants to read now.
+// refresh returns the commands that read what is missing or outdated.
 func (s *executionScreen) refresh(now time.Time) tea.Cmd {
 	var all []tea.Cmd
 	r := &s.reads
@@ -87,13 +86,13 @@ func (s *executionScreen) refresh(now time.Time) tea.Cmd {
 	return tea.Batch(all...)
 }
 
-// waits reports whether an answer about the execution is to be waited for; whoever
-// sees nothing yet waits less.
+// waits reports whether to wait for an answer about the execution; without any data yet, it waits
+// less.
 func (s *executionScreen) waits(now time.Time) bool {
 	return s.reads.execution.open(now) && (s.known || now.Sub(s.reads.executionAt) < calmPace/2)
 }
 
-// pace is how often the execution is read.
+// pace returns the polling interval of the execution.
 func (s *executionScreen) pace() time.Duration {
 	if !s.known || s.reads.news || s.reads.executionAt.IsZero() {
 		return executionPace
@@ -127,7 +126,7 @@ func (s *executionScreen) readEvents() tea.Cmd {
 	})
 }
 
-// readPage reads what the window over the history lacks.
+// readPage reads the missing part of the history's window.
 func (s *executionScreen) readPage() tea.Cmd {
 	after, lacks := s.history.want()
 	if !lacks || s.reads.page.open(s.reads.now) || !s.seen(historyPane) {
@@ -141,7 +140,7 @@ func (s *executionScreen) readPage() tea.Cmd {
 	})
 }
 
-// readData reads the data that is to be shown.
+// readData reads the data to show.
 func (s *executionScreen) readData() tea.Cmd {
 	if s.reads.data.open(s.reads.now) || !s.seen(dataPane) {
 		return nil
@@ -158,7 +157,7 @@ func (s *executionScreen) readData() tea.Cmd {
 	})
 }
 
-// take takes an answer, and asks what follows from it.
+// take handles an answer, and asks for what follows from it.
 func (s *executionScreen) take(msg tea.Msg) tea.Cmd {
 	switch m := msg.(type) {
 	case gotExecution:
@@ -241,7 +240,7 @@ func (s *executionScreen) tookPage(m gotEventPage) tea.Cmd {
 	return s.readPage()
 }
 
-// problemOf says what went wrong. That the connection is lost says the model.
+// problemOf formats an error. The model reports a lost connection.
 func problemOf(err error) string {
 	if err == nil || errors.Is(err, ErrLost) {
 		return ""

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// field is a line that is typed into.
+// field is a text input of one line.
 type field struct {
 	runes []rune
 	at    int
@@ -18,7 +18,7 @@ func (f *field) set(text string) {
 	f.at = len(f.runes)
 }
 
-// key takes a key; one that is not for typing does nothing.
+// key handles a key; other keys do nothing.
 func (f *field) key(k string) {
 	switch k {
 	case "left", "ctrl+b":
@@ -44,7 +44,7 @@ func (f *field) key(k string) {
 	}
 }
 
-// insert takes a key that is a character.
+// insert inserts a character.
 func (f *field) insert(k string) {
 	r, size := utf8.DecodeRuneInString(k)
 	if size == 0 || size != len(k) || r < ' ' || r == 0x7f {
@@ -62,7 +62,7 @@ func (f *field) cut(from, to int) {
 	}
 }
 
-// word is where the word before the cursor begins.
+// word returns the start of the word before the cursor.
 func (f *field) word() int {
 	at := f.at
 	for at > 0 && f.runes[at-1] == ' ' {
@@ -74,7 +74,7 @@ func (f *field) word() int {
 	return at
 }
 
-// draw shows as much of it as there is room for, and the cursor.
+// draw draws the visible part of the text, and the cursor.
 func (f *field) draw(a area, x, y int) {
 	room, from := a.w-x, 0
 	for from < f.at && width(string(f.runes[from:f.at])) >= room {

@@ -7,17 +7,17 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// Filter says which rows are meant, as somebody has typed it: words, all of which
-// stand in a row, and "name:text", where text stands in what is called so.
+// Filter selects rows: all Words must occur in a row, and for "name:text", the text must occur in
+// the field of that name.
 type Filter struct {
 	Words   []string
 	Fields  map[string]string // by the names of filterNames
-	Problem string            // what does not mean what it seems to, in a sentence; "" if all does
+	Problem string            // explains a part of the filter that has no effect; "" if there is none
 }
 
-// ParseFilter reads what was typed to filter a table. Case does not matter. A name is the
-// title of a column, or what the column is called in other tables. A word with a colon
-// whose name is no such column is looked for as it stands, and Problem says so.
+// ParseFilter parses a filter for a table. It ignores case. A name is the title of a column, or
+// what the column is called in other tables. A word with a colon whose name is not such a column is
+// searched as it stands, and Problem explains that.
 func ParseFilter(table Table, text string) Filter {
 	f := Filter{Fields: map[string]string{}}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
@@ -42,12 +42,12 @@ func ParseFilter(table Table, text string) Filter {
 	return f
 }
 
-// filterNames are what a filter can look at in a row.
+// filterNames returns the fields that a filter can search.
 func filterNames() []string {
 	return []string{"id", "status", "kind", "workflow", "execution", "task", "note"}
 }
 
-// field is what a name in a filter of a table looks at; "" if that is nothing.
+// field returns the field that a name in a filter means; "" if there is none.
 func (t Table) field(name string) string {
 	for _, c := range columnsOf(t) {
 		if c.field != "" && (c.field == name || strings.ToLower(c.title) == name) {
@@ -57,15 +57,15 @@ func (t Table) field(name string) string {
 	return ""
 }
 
-// filterExample is how a filter looks in a column of the table.
+// filterExample returns an example of a filter for the table.
 func (t Table) filterExample() string {
 	columns := columnsOf(t)
 	at := slices.IndexFunc(columns, func(c column) bool { return c.field != "" })
 	return strings.ToLower(columns[at].title) + ":text"
 }
 
-// notFiltered says why a name in a filter means nothing; "" for what was hardly meant as
-// a name, such as the beginning of an address.
+// notFiltered explains why a name in a filter has no effect; "" if it was hardly meant as a name,
+// such as the beginning of an address.
 func (t Table) notFiltered(name string) string {
 	var can []string
 	problem := "no column is called " + name
@@ -84,7 +84,7 @@ func (t Table) notFiltered(name string) string {
 	return problem + "; those that can: " + strings.Join(can, ", ")
 }
 
-// StatesWith are the states that a text stands in the names of.
+// StatesWith returns the states whose names contain a text.
 func StatesWith(text string) (out []State) {
 	all := []State{Pending, Running, Waiting, Suspended, Completed, Faulted, Cancelled, Overdue, Broken, Dead}
 	for _, state := range all {
@@ -95,10 +95,10 @@ func StatesWith(text string) (out []State) {
 	return out
 }
 
-// Empty reports whether all rows are meant.
+// Empty reports whether the filter selects all rows.
 func (f Filter) Empty() bool { return len(f.Words) == 0 && len(f.Fields) == 0 }
 
-// Match reports whether a row is meant.
+// Match reports whether the filter selects a row.
 func (f Filter) Match(r Row) bool {
 	for name, text := range f.Fields {
 		if !contains(r.named(name), text) {
@@ -114,7 +114,7 @@ func (f Filter) Match(r Row) bool {
 	return true
 }
 
-// contains compares without regard to case; the part is in lower case.
+// contains ignores case; the part is in lower case.
 func contains(text, part string) bool {
 	return strings.Contains(text, part) || strings.Contains(strings.ToLower(text), part)
 }

@@ -6,7 +6,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// helpPage shows the keys of where one is.
+// helpPage shows the keys of the current screen.
 type helpPage struct {
 	title  string
 	parts  []helpPart
@@ -18,7 +18,7 @@ type helpPart struct {
 	hints []hint
 }
 
-// help are the keys of where one is.
+// help returns the help of the current screen.
 func (m *model) help() dialog {
 	p := &helpPage{title: "Keys: " + m.whereabouts()}
 	p.add("here", m.shown().hints())
@@ -46,7 +46,7 @@ func (p *helpPage) key(k string) (cmd tea.Cmd, open bool) { return nil, p.scroll
 
 func (*helpPage) keyAt(int, int) string { return "esc" }
 
-// draw shows the keys, in two columns where there is room.
+// draw shows the keys, in two columns if there is space.
 func (p *helpPage) draw(a area, l look) {
 	columns := 1
 	if a.w >= 110 {
@@ -65,12 +65,12 @@ func (p *helpPage) draw(a area, l look) {
 	in.put(x, in.h-1, faint, p.scroll.rest(l))
 }
 
-// helpLine is a title, or some keys beside each other.
+// helpLine is a title, or several keys side by side.
 type helpLine struct {
 	title string
 	hints []hint
-	of    int // so many beside each other
-	keys  int // the room for keys
+	of    int // number of keys side by side
+	keys  int // width of the keys
 }
 
 func (p *helpPage) lines(columns int) []helpLine {

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// draw shows the window, and a line about it.
+// draw draws the window, and a line about it.
 func (v *historyView) draw(a area, l look, now time.Time, focus bool) {
 	v.height = max(1, a.h-1)
 	v.clamp()
@@ -75,7 +75,7 @@ func (v *historyView) emptiness() string {
 	}
 }
 
-// foot says which events are shown, of how many.
+// foot tells which events are shown, and how many there are.
 func (v *historyView) foot(a area, l look) {
 	text := "event " + count(v.current().Version) + " of " + count(v.last)
 	if v.typed != "" {

@@ -1,6 +1,6 @@
 package tui
 
-// trimHead leaves events behind that are too far above.
+// trimHead drops events far above the window.
 func (v *historyView) trimHead() {
 	if over := len(v.events) - mostEvents; over > mostEvents/4 || over > 0 && !v.follow {
 		v.events = append(v.events[:0:0], v.events[over:]...)
@@ -8,7 +8,7 @@ func (v *historyView) trimHead() {
 	}
 }
 
-// want is after which version events are lacking, and whether any are.
+// want returns the version after which events are missing, and whether any are.
 func (v *historyView) want() (after int64, lacks bool) {
 	switch n := len(v.events); {
 	case v.typed != "":
@@ -28,7 +28,7 @@ func (v *historyView) want() (after int64, lacks bool) {
 	}
 }
 
-// take takes up what it has wanted.
+// take adds the events that want asked for.
 func (v *historyView) take(after int64, events []Event) {
 	v.problem = ""
 	n := len(v.events)
@@ -57,8 +57,7 @@ func (v *historyView) take(after int64, events []Event) {
 	v.clamp()
 }
 
-// prepend puts events before the window, once they reach up to it; those far below
-// it are left behind.
+// prepend adds events before the window once they reach it, and drops events far below.
 func (v *historyView) prepend(events []Event) {
 	first := v.events[0].Version
 	for i := range events {
@@ -76,7 +75,7 @@ func (v *historyView) prepend(events []Event) {
 	}
 }
 
-// jumped begins a window around what was wanted.
+// jumped begins a window around the wanted event.
 func (v *historyView) jumped(events []Event) {
 	v.events, v.cursor = events, 0
 	for i := range events {

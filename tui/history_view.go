@@ -6,26 +6,26 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// historyView is a window over a history: it holds the events that are near the
-// cursor, and says which it lacks.
+// historyView is a window over a history: it holds the events near the cursor, and tells which are
+// missing.
 type historyView struct {
 	events []Event
-	last   int64   // the newest version there is
-	follow bool    // the window ends where the history ends
-	above  []Event // read before the window, but not yet up to it
+	last   int64   // the newest version
+	follow bool    // the window follows the end of the history
+	above  []Event // read before the window, but not contiguous with it yet
 
 	typed   string // the filter
-	scanned int64  // how far it has looked
-	matched int64  // how many it has found
+	scanned int64  // how far the filter has searched
+	matched int64  // matches so far
 
 	cursor, offset, height int
-	wanted                 int64 // what is to be in the window; 0 is nothing special
-	first                  int64 // nothing is kept before it
-	turn                   int   // answers to what was wanted before mean nothing
+	wanted                 int64 // the event to show; 0: none in particular
+	first                  int64 // earlier events are dropped
+	turn                   int   // answers to earlier requests are ignored
 	problem                string
 }
 
-// How many events are kept, and how many are read above a window.
+// Bounds of the events in memory, and the number read above a window.
 const (
 	mostEvents  = 4000
 	eventsAbove = 500
@@ -38,7 +38,7 @@ func (v *historyView) reset() {
 	*v = historyView{follow: v.follow, typed: v.typed, height: v.height, turn: v.turn + 1}
 }
 
-// feed takes up events as they come. A window that is elsewhere stays there.
+// feed adds events as they come. A window elsewhere stays there.
 func (v *historyView) feed(events []Event) {
 	if len(events) == 0 {
 		return
@@ -62,7 +62,7 @@ func (v *historyView) feed(events []Event) {
 	v.clamp()
 }
 
-// scan takes up events that the filter looks at in their order.
+// scan passes events to the filter, in order.
 func (v *historyView) scan(events []Event) {
 	words := strings.Fields(strings.ToLower(v.typed))
 	for i := range events {
@@ -84,7 +84,7 @@ func (v *historyView) scan(events []Event) {
 	v.clamp()
 }
 
-// match reports whether an event has all words.
+// match reports whether an event contains all words.
 func (e *Event) match(words []string) bool {
 	for _, word := range words {
 		if !contains(e.Type, word) && !contains(e.Task, word) && !contains(history.Task(e.Task), word) && !contains(e.Text, word) && !strings.Contains(string(e.State), word) {
@@ -94,7 +94,7 @@ func (e *Event) match(words []string) bool {
 	return true
 }
 
-// narrow filters by what was typed.
+// narrow sets the filter.
 func (v *historyView) narrow(typed string) {
 	if typed == v.typed {
 		return
@@ -105,14 +105,14 @@ func (v *historyView) narrow(typed string) {
 	if typed != "" {
 		return
 	}
-	// Whoever has found something sees what is around it.
+	// After a search, show the events around the match.
 	v.wanted = max(1, v.last)
 	if at > 0 {
 		v.wanted, v.follow = at, false
 	}
 }
 
-// current is the event at the cursor.
+// current returns the event at the cursor.
 func (v *historyView) current() Event {
 	if v.cursor < 0 || v.cursor >= len(v.events) {
 		return Event{}
@@ -136,7 +136,7 @@ func (v *historyView) show(version int64) {
 	v.jump(version)
 }
 
-// jump asks for a window around an event.
+// jump requests a window around an event.
 func (v *historyView) jump(version int64) {
 	v.turn++
 	v.above = nil
@@ -158,7 +158,7 @@ func (v *historyView) toStart() {
 	v.clamp()
 }
 
-// end goes to the last event, and follows.
+// end goes to the last event, and follows the end.
 func (v *historyView) end() {
 	v.follow, v.cursor = true, len(v.events)-1
 	if n := len(v.events); v.typed == "" && n > 0 && v.events[n-1].Version < v.last {

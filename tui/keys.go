@@ -7,10 +7,10 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// press takes a key, or several characters that came at once.
+// press handles a key, or several characters that came at once.
 func (m *model) press(k tea.KeyMsg) tea.Cmd {
 	if k.Alt && (k.Type == tea.KeyEsc || !m.typing()) {
-		// No key means anything together with alt there: it came fast behind an escape.
+		// No key is used together with alt: this one followed an escape quickly.
 		k.Alt = false
 		return tea.Batch(m.key("esc"), m.press(k))
 	}
@@ -18,7 +18,7 @@ func (m *model) press(k tea.KeyMsg) tea.Cmd {
 		return m.key(k.String())
 	}
 	if k.Paste && !m.typing() {
-		return nil // what is pasted is no command
+		return nil // pasted text is not a command
 	}
 	var cmds []tea.Cmd
 	for _, r := range k.Runes {
@@ -40,8 +40,8 @@ func (m *model) typing() bool {
 	return ok && t.typing()
 }
 
-// key takes a key: the dialog first, then what is typed into, then time, then the
-// screen, and then what a key means everywhere.
+// key offers a key to the dialog, the text input, the time bar and the screen, in this order, and
+// then handles the global keys.
 func (m *model) key(k string) tea.Cmd {
 	if k == "ctrl+c" {
 		return tea.Quit
@@ -61,7 +61,7 @@ func (m *model) key(k string) tea.Cmd {
 	return m.anywhere(k)
 }
 
-// answer gives a key to the dialog.
+// answer passes a key to the dialog.
 func (m *model) answer(k string) tea.Cmd {
 	before := m.dialog
 	cmd, open := before.key(k)
@@ -71,7 +71,7 @@ func (m *model) answer(k string) tea.Cmd {
 	return m.settle(cmd)
 }
 
-// anywhere is what a key means everywhere.
+// anywhere handles the global keys.
 func (m *model) anywhere(k string) tea.Cmd {
 	switch k {
 	case "q":
@@ -101,7 +101,7 @@ func (m *model) anywhere(k string) tea.Cmd {
 	return nil
 }
 
-// everywhere are the keys that mean the same everywhere.
+// everywhere returns the global keys.
 func (m *model) everywhere() []hint {
 	all := []hint{
 		{"1–5", "go to a place", true},

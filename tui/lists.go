@@ -11,7 +11,7 @@ import (
 // listScreen is one of the tables, with a filter and a pane for the row at the cursor.
 type listScreen struct {
 	source Source
-	clock  func() time.Time // the machine's: what an answer costs is no matter of the source's time
+	clock  func() time.Time // the machine's clock: the cost of an answer does not depend on the source's time
 	table  *table
 	total  int64
 
@@ -19,18 +19,18 @@ type listScreen struct {
 	finding bool
 	pane    *detailPane // nil while it is closed
 
-	now      time.Time // when it was looked at last, by the machine's time
+	now      time.Time // the last refresh, by the machine's clock
 	flying   bool      // a page is being read
 	stands   standings
 	failedAt time.Time
-	goes     bool // time is moved on by itself
-	reread   bool // what was read is old
+	goes     bool // time advances by itself
+	reread   bool // the rows are outdated
 
 	rowsAt area // where the table was drawn
 	paneAt area
 }
 
-// pageRead answers a request for a part of a table.
+// pageRead is the answer to a request for a page.
 type pageRead struct {
 	table   *table
 	request *request
@@ -48,7 +48,7 @@ func (s *listScreen) title() string { return s.table.kind.title() }
 
 func (s *listScreen) typing() bool { return s.finding }
 
-// refresh reads what the table lacks or what is old, and what the pane shows.
+// refresh reads what the table lacks or what is outdated, and the detail in the pane.
 func (s *listScreen) refresh(now time.Time) tea.Cmd {
 	s.now = now
 	cmd := tea.Batch(s.next(), s.lookUp())
@@ -58,13 +58,13 @@ func (s *listScreen) refresh(now time.Time) tea.Cmd {
 	return cmd
 }
 
-// How soon a table is read again.
+// The polling intervals of a table.
 const (
-	rereadGoing  = 500 * time.Millisecond // while time goes
+	rereadGoing  = 500 * time.Millisecond // while time advances
 	rereadFailed = 2 * time.Second
 )
 
-// next reads on, one page at a time.
+// next reads the next page; only one at a time.
 func (s *listScreen) next() tea.Cmd {
 	if s.flying || s.now.Sub(s.failedAt) < rereadFailed {
 		return nil
@@ -119,7 +119,7 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// read takes up a page.
+// read adds a page.
 func (s *listScreen) read(r pageRead) tea.Cmd {
 	s.flying = false
 	if r.err != nil {
@@ -134,14 +134,14 @@ func (s *listScreen) read(r pageRead) tea.Cmd {
 	return s.next()
 }
 
-// count notes how many rows there are.
+// count stores the total number of rows.
 func (s *listScreen) count(r overviewRead) {
 	if r.err == nil {
 		s.total = totalOf(r.stand.Counts, s.table.kind)
 	}
 }
 
-// totalOf is how many rows a table has, 0 if that is not known.
+// totalOf returns the number of rows of a table, 0 if it is unknown.
 func totalOf(c Counts, kind Table) int64 {
 	timers := c.Timers
 	if c.Shared {
@@ -150,7 +150,7 @@ func totalOf(c Counts, kind Table) int64 {
 	return [...]int64{c.Open + c.Completed + c.Faulted + c.Cancelled, timers, c.Dead, 0}[kind]
 }
 
-// draw shows the table, and the pane beside or below it.
+// draw draws the table, and the pane beside or below it.
 func (s *listScreen) draw(a area, l look, now time.Time) {
 	s.rowsAt, s.paneAt = a, area{}
 	if s.pane != nil {
@@ -171,7 +171,7 @@ func (s *listScreen) draw(a area, l look, now time.Time) {
 	}
 }
 
-// split makes room for a pane: beside a table where that is wide, else below it.
+// split divides an area for a pane: beside a wide table, else below it.
 func split(a area) (rows, pane area) {
 	if a.w >= 120 {
 		w := a.w * 3 / 5
@@ -190,7 +190,7 @@ func (s *listScreen) drawPane(a area, l look, now time.Time) {
 	s.pane.draw(s.paneAt, l, now)
 }
 
-// click chooses a row, sorts by a column, or goes into the pane.
+// click chooses a row, sorts by a column, or focuses the pane.
 func (s *listScreen) click(x, y int, double bool) tea.Cmd {
 	x, y = x+s.rowsAt.x, y+s.rowsAt.y
 	if s.pane != nil && s.paneAt.holds(x, y) {
@@ -219,12 +219,12 @@ func (s *listScreen) click(x, y int, double bool) tea.Cmd {
 	return s.refresh(s.now)
 }
 
-// holds reports whether a place of the canvas is in an area.
+// holds reports whether an area contains a position.
 func (a area) holds(x, y int) bool {
 	return x >= a.x && x < a.x+a.w && y >= a.y && y < a.y+a.h
 }
 
-// sortAt sorts by the column whose title is at a place, or the other way round.
+// sortAt sorts by the column whose title is at a position, or reverses the order.
 func (s *listScreen) sortAt(x int) tea.Cmd {
 	columns, widths := s.table.layout(s.rowsAt.w, s.now)
 	from := s.table.gutter()

@@ -10,12 +10,12 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// detailPane shows all that is known of a row.
+// detailPane shows a row in full.
 type detailPane struct {
 	source Source
 	table  Table
 
-	id      string // what is shown
+	id      string // of the row shown
 	detail  Detail
 	loaded  bool
 	problem string
@@ -27,7 +27,7 @@ type detailPane struct {
 	viewAt area
 }
 
-// detailRead answers a request for a detail.
+// detailRead is the answer to a request for a detail.
 type detailRead struct {
 	pane   *detailPane
 	id     string
@@ -41,10 +41,10 @@ func newDetailPane(source Source, table Table) *detailPane {
 	return &detailPane{source: source, table: table}
 }
 
-// rereadDetail is how soon a detail is read again.
+// rereadDetail is the polling interval of a detail.
 const rereadDetail = 3 * time.Second
 
-// follow reads the detail of the row that the cursor is on.
+// follow reads the detail of the row at the cursor.
 func (p *detailPane) follow(row Row, now time.Time) tea.Cmd {
 	same := row.ID == p.id
 	if p.flying || row.ID == "" || same && now.Sub(p.readAt) < rereadDetail {
@@ -62,7 +62,7 @@ func (p *detailPane) follow(row Row, now time.Time) tea.Cmd {
 	})
 }
 
-// detailOf is all that is known of a row.
+// detailOf reads a row in full.
 func detailOf(ctx context.Context, source Source, table Table, id string) (Detail, error) {
 	if table != Executions {
 		return source.Detail(ctx, table, id)
@@ -94,7 +94,7 @@ func (p *detailPane) take(r detailRead) {
 	p.view.set(joined(r.detail.Data))
 }
 
-// joined is several values as one, that it may be folded as one.
+// joined merges several values into one, so that they fold as one.
 func joined(all []Data) string {
 	switch len(all) {
 	case 0:
@@ -119,7 +119,7 @@ func joined(all []Data) string {
 	return b.String()
 }
 
-// key takes the keys of the pane while it has the focus.
+// key handles the keys of the pane while it has the focus.
 func (p *detailPane) key(k string) bool {
 	v := &p.view
 	switch k {
@@ -149,7 +149,7 @@ func (p *detailPane) key(k string) bool {
 	return true
 }
 
-// hints are the keys of the pane while it has the focus, beside what the table's do.
+// hints returns the keys of the focused pane, in addition to those of the table.
 func (p *detailPane) hints(opens bool) []hint {
 	hints := []hint{{"tab", "to the table", false}, {"esc", "to the table", true}}
 	if len(p.view.lines) > 0 {
@@ -164,7 +164,7 @@ func (p *detailPane) hints(opens bool) []hint {
 	return hints
 }
 
-// copied is the value at the cursor, or the id where there is none.
+// copied returns the value at the cursor, or the id if there is none.
 func (p *detailPane) copied() wantCopy {
 	if what, text := p.view.value(); text != "" {
 		return wantCopy{what, text}
@@ -184,7 +184,7 @@ func (p *detailPane) click(x, y int, double bool) {
 	}
 }
 
-// draw shows the facts, and the data below them.
+// draw draws the facts, and the data below them.
 func (p *detailPane) draw(a area, l look, now time.Time) {
 	how := faint
 	if p.focus {
@@ -212,7 +212,7 @@ func (p *detailPane) draw(a area, l look, now time.Time) {
 	p.viewAt.x, p.viewAt.y = 1, y+1
 }
 
-// facts shows the facts, in no more than the room that the data leave.
+// facts draws the facts in the space that the data leaves.
 func (p *detailPane) facts(a area, l look, y int, now time.Time) int {
 	names := 0
 	for _, f := range p.detail.Facts {

@@ -6,8 +6,8 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// key takes a key: for the filter while that is typed, for the pane while that has
-// the focus, else for the table.
+// key handles a key: for the filter while it is edited, for the pane while it has the focus, else
+// for the table.
 func (s *listScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	switch {
 	case s.finding:
@@ -24,7 +24,7 @@ func (s *listScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	return s.lookKey(k)
 }
 
-// findKey takes a key of the filter, by which the table is narrowed at once.
+// findKey edits the filter, which applies at once.
 func (s *listScreen) findKey(k string) tea.Cmd {
 	switch k {
 	case "esc":
@@ -41,7 +41,7 @@ func (s *listScreen) findKey(k string) tea.Cmd {
 	return s.next()
 }
 
-// goKey takes the keys that move the cursor.
+// goKey handles the keys that move the cursor.
 func (s *listScreen) goKey(k string) bool {
 	t := s.table
 	switch k {
@@ -67,7 +67,7 @@ func (s *listScreen) goKey(k string) bool {
 	return true
 }
 
-// lookKey takes the keys that change what is shown.
+// lookKey handles the keys that change what is shown.
 func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
 	t := s.table
 	switch k {
@@ -105,7 +105,7 @@ func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
 	return s.refresh(s.now), true
 }
 
-// enter opens what is at the cursor.
+// enter opens the row at the cursor.
 func (s *listScreen) enter() tea.Cmd {
 	row := s.table.current()
 	switch {
@@ -120,7 +120,7 @@ func (s *listScreen) enter() tea.Cmd {
 	return s.refresh(s.now)
 }
 
-// leave takes back what was done last: the pane, marks, the filter.
+// leave undoes the last step: the pane, the marks, the filter.
 func (s *listScreen) leave() (cmd tea.Cmd, handled bool) {
 	t := s.table
 	switch {
@@ -147,7 +147,7 @@ func (s *listScreen) turnPane() {
 	s.pane = newDetailPane(s.source, s.table.kind)
 }
 
-// actKey takes the keys that ask for something to be done, or copied, or opened.
+// actKey handles the keys that act on, copy or open something.
 func (s *listScreen) actKey(k string) (cmd tea.Cmd, handled bool) {
 	row := s.table.current()
 	switch k {
@@ -169,7 +169,7 @@ func (s *listScreen) actKey(k string) (cmd tea.Cmd, handled bool) {
 	return nil, false
 }
 
-// executionOf is the execution that a row is, or is about.
+// executionOf returns the execution that a row is, or belongs to.
 func executionOf(kind Table, row Row) string {
 	if kind == Executions {
 		return row.ID
@@ -177,22 +177,21 @@ func executionOf(kind Table, row Row) string {
 	return row.Execution
 }
 
-// actionKey is a key that asks for an action.
+// actionKey is the key of an action.
 type actionKey struct {
 	key  string
 	verb Verb
 	what string
 }
 
-// offered are the actions that make sense for a row, of those that a source can do.
+// offered returns the actions that suit a row and that the source supports.
 func offered(s Source, kind Table, row Row) []actionKey {
 	return slices.DeleteFunc(actions(kind), func(d actionKey) bool {
 		return !can(s, d.verb) || kind == Executions && !suits(d.verb, row.State)
 	})
 }
 
-// offered are the actions for the row at the cursor, or for those that are marked,
-// which may stand in any way.
+// offered returns the actions for the row at the cursor, or for the marked rows in whatever state.
 func (s *listScreen) offered() []actionKey {
 	if len(s.table.marked) == 0 {
 		row := s.table.current()
@@ -204,7 +203,7 @@ func (s *listScreen) offered() []actionKey {
 	return slices.DeleteFunc(actions(s.table.kind), func(d actionKey) bool { return !can(s.source, d.verb) })
 }
 
-// suits reports whether an action makes sense for an execution as it stands.
+// suits reports whether an action makes sense for an execution in a state.
 func suits(v Verb, s State) bool {
 	switch v {
 	case Cancel:
@@ -220,7 +219,7 @@ func suits(v Verb, s State) bool {
 	}
 }
 
-// actions are the actions on the rows of a table.
+// actions returns the actions on the rows of a table.
 func actions(kind Table) []actionKey {
 	switch kind {
 	case Executions:
@@ -240,7 +239,7 @@ func actions(kind Table) []actionKey {
 	}
 }
 
-// hints are the keys of the table that do something as it stands.
+// hints returns the keys of the table that do something at present.
 func (s *listScreen) hints() []hint {
 	if s.finding {
 		return []hint{
@@ -290,7 +289,7 @@ func (s *listScreen) hints() []hint {
 	}...)
 }
 
-// leaves is what esc does here; "" if it goes back.
+// leaves describes what esc does here; "" if it goes back.
 func (s *listScreen) leaves() string {
 	switch t := s.table; {
 	case s.pane != nil:

@@ -8,8 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// model is all of the screen: a place among several, executions that were opened
-// from there, and a dialog over them.
+// model is the whole terminal UI: the places, executions opened from there, and a dialog over them.
 type model struct {
 	source  Source
 	options Options
@@ -23,7 +22,7 @@ type model struct {
 	dialog dialog
 
 	stand    Overview
-	standAt  time.Time // when that was read, by the machine's time
+	standAt  time.Time // when the overview was read, by the machine's clock
 	standing bool      // it is being read
 	trouble  string    // why it cannot be read
 	asked    time.Time
@@ -32,8 +31,8 @@ type model struct {
 	said   notice
 	moving movement
 	typed  typedBefore
-	zone   *time.Location // that times are shown in
-	asks   bool           // the terminal for its background
+	zone   *time.Location // for showing times
+	asks   bool           // ask the terminal for its background
 
 	canvas *canvas
 	frame  string
@@ -43,22 +42,22 @@ type model struct {
 	hits   click
 }
 
-// span is where something stands in a row.
+// span is the extent of something in a row.
 type span struct{ from, to int }
 
-// tickMsg comes some times a second.
+// tickMsg is sent several times a second.
 type tickMsg time.Time
 
-// overviewRead answers how all of it stands.
+// overviewRead is the answer to a request for the overview.
 type overviewRead struct {
 	stand Overview
 	err   error
-	at    time.Time // when it was heard, by the machine's time
+	at    time.Time // when it arrived, by the machine's clock
 }
 
 func (r overviewRead) failed() error { return r.err }
 
-// The pace of looking at what there is to do.
+// The intervals of checking for work.
 const (
 	restingTick = 250 * time.Millisecond
 	playingTick = 100 * time.Millisecond
@@ -73,7 +72,7 @@ func newModel(source Source, options Options) *model {
 		options.Every = d.Every
 	}
 	if options.Zone == nil {
-		options.Zone = time.Local //nolint:gosmopolitan // people may want to see their own time
+		options.Zone = time.Local //nolint:gosmopolitan // users may want to see their own time zone
 	}
 	m := &model{source: source, options: options, look: look{themeOf(options.Background), options.ASCII}, zone: time.UTC}
 	m.places = append(m.places, newOverviewScreen(source))
@@ -89,7 +88,7 @@ func newModel(source Source, options Options) *model {
 	return m
 }
 
-// Init begins to read and to tick.
+// Init starts reading and ticking.
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.readStand(), m.rest()}
 	if m.options.Title != "" {
@@ -101,7 +100,7 @@ func (m *model) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Update takes whatever happens. It never waits: what waits is in the commands.
+// Update handles all messages. It never blocks: commands do.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if at, ok := msg.(tickMsg); ok {
 		return m, tea.Batch(m.tick(time.Time(at)), m.rest())
@@ -135,7 +134,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	}
 }
 
-// resumed brings back what the shell has taken meanwhile: the mouse, and the screen.
+// resumed restores what the shell has changed meanwhile: the mouse mode and the screen.
 func (m *model) resumed() tea.Cmd {
 	cmds := []tea.Cmd{tea.ClearScreen, m.visit()}
 	if m.options.Mouse {
@@ -147,7 +146,7 @@ func (m *model) resumed() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// settle does at once what a screen or a dialog wants, and has asked what it asks.
+// settle carries out what a screen or a dialog wants at once, and returns commands for the rest.
 func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
@@ -170,7 +169,7 @@ func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 	}
 }
 
-// want does what a screen has asked for.
+// want carries out what a screen has asked for.
 func (m *model) want(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case wantAction:
@@ -191,7 +190,7 @@ func (m *model) want(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// answered takes an answer of the source, and hands it on to whom it may concern.
+// answered passes an answer of the source to the screens it may concern.
 func (m *model) answered(msg tea.Msg) tea.Cmd {
 	var cmds []tea.Cmd
 	if a, ok := msg.(answer); ok {
@@ -225,7 +224,7 @@ func (m *model) answered(msg tea.Msg) tea.Cmd {
 	return tea.Batch(append(cmds, m.tell(msg))...)
 }
 
-// tell tells all the screens.
+// tell passes a message to all screens.
 func (m *model) tell(msg tea.Msg) tea.Cmd {
 	var cmds []tea.Cmd
 	for _, s := range m.places {
@@ -246,8 +245,7 @@ func (m *model) rest() tea.Cmd {
 	return tea.Tick(pace, func(at time.Time) tea.Msg { return tickMsg(at) })
 }
 
-// tick reads what is to be read again. The screen is drawn again if a second is over,
-// since that is what counts down on it.
+// tick reads outdated data. The screen is redrawn once a second, for countdowns.
 func (m *model) tick(now time.Time) tea.Cmd {
 	if second := m.now().Unix(); second != m.second || m.said.over(now) || m.link.lost || m.standing {
 		m.second, m.dirty = second, true
@@ -268,7 +266,7 @@ func (m *model) tick(now time.Time) tea.Cmd {
 	return tea.Batch(append(cmds, m.shown().refresh(now))...)
 }
 
-// pace is the time between two looks at how all of it stands.
+// pace returns the polling interval of the overview.
 func (m *model) pace() time.Duration {
 	if m.stand.Clock.plays() {
 		return min(m.options.Every, 2*playingTick)
@@ -276,7 +274,7 @@ func (m *model) pace() time.Duration {
 	return m.options.Every
 }
 
-// readStand asks how all of it stands.
+// readStand reads the overview.
 func (m *model) readStand() tea.Cmd {
 	m.standing, m.asked = true, m.options.Now()
 	source := m.source
@@ -286,7 +284,7 @@ func (m *model) readStand() tea.Cmd {
 	})
 }
 
-// stands notes how all of it stands.
+// stands stores the overview.
 func (m *model) stands(r overviewRead) tea.Cmd {
 	m.standing, m.trouble = false, ""
 	if r.err != nil {
@@ -301,10 +299,10 @@ func (m *model) stands(r overviewRead) tea.Cmd {
 	return nil
 }
 
-// now is the source's time, in the zone that times are shown in.
+// now returns the source's time in the zone for showing times.
 func (m *model) now() time.Time { return m.sourceTime().In(m.zone) }
 
-// sourceTime is what the source last said, and what has passed since.
+// sourceTime returns the last time of the source, plus the time since then.
 func (m *model) sourceTime() time.Time {
 	clock := m.stand.Clock
 	switch {
@@ -324,7 +322,7 @@ func (m *model) sourceTime() time.Time {
 	return now
 }
 
-// shown is the screen that one looks at.
+// shown returns the visible screen.
 func (m *model) shown() screen {
 	if n := len(m.opened); n > 0 {
 		return m.opened[n-1]
@@ -332,7 +330,7 @@ func (m *model) shown() screen {
 	return m.places[m.place]
 }
 
-// goTo goes to a place, and leaves what was opened.
+// goTo goes to a place, and closes the opened executions.
 func (m *model) goTo(place int) tea.Cmd {
 	m.place, m.opened = (place+len(m.places))%len(m.places), nil
 	return m.visit()
@@ -348,7 +346,7 @@ func (m *model) open(id string) tea.Cmd {
 	return m.visit()
 }
 
-// lookedUp answers whether there is an execution of an id that somebody has typed.
+// lookedUp tells whether an execution with a typed id exists.
 type lookedUp struct {
 	id  string
 	err error
@@ -356,7 +354,7 @@ type lookedUp struct {
 
 func (r lookedUp) failed() error { return r.err }
 
-// openTyped opens an execution of an id that somebody has typed, if there is one.
+// openTyped opens an execution by a typed id, if it exists.
 func (m *model) openTyped(id string) (cmd tea.Cmd, wrong string) {
 	if id == "" {
 		return nil, "want the id of an execution"
@@ -368,7 +366,7 @@ func (m *model) openTyped(id string) (cmd tea.Cmd, wrong string) {
 	}}), ""
 }
 
-// found opens an execution that was looked up, or says why not.
+// found opens an execution that was looked up, or reports why not.
 func (m *model) found(r lookedUp) tea.Cmd {
 	if r.err != nil {
 		m.say("open: "+r.err.Error(), true)
@@ -377,7 +375,7 @@ func (m *model) found(r lookedUp) tea.Cmd {
 	return m.open(r.id)
 }
 
-// back leaves the execution that was opened last.
+// back closes the execution that was opened last.
 func (m *model) back() tea.Cmd {
 	if n := len(m.opened); n > 0 {
 		m.opened = m.opened[:n-1]
@@ -385,7 +383,7 @@ func (m *model) back() tea.Cmd {
 	return m.visit()
 }
 
-// visit reads what the screen that one has come to wants to show.
+// visit reads what the visible screen needs.
 func (m *model) visit() tea.Cmd {
 	if m.link.lost {
 		return nil

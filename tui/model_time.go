@@ -8,15 +8,15 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// movement is how time is moved: one move at a time, the last one that was wanted
-// meanwhile after it.
+// movement tracks moves of time: one at a time, followed by the last one that was requested
+// meanwhile.
 type movement struct {
 	line timeline
 	busy bool
 	then *Move
 }
 
-// timeHasMoved answers a move.
+// timeHasMoved is the answer to a move.
 type timeHasMoved struct {
 	stand Overview
 	err   error
@@ -48,7 +48,7 @@ func (m *model) move(to Move) tea.Cmd {
 	})
 }
 
-// hasMoved takes up where time is now.
+// hasMoved stores the new time.
 func (m *model) hasMoved(r timeHasMoved) tea.Cmd {
 	m.moving.busy = false
 	var cmds []tea.Cmd
@@ -65,16 +65,15 @@ func (m *model) hasMoved(r timeHasMoved) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// plays reports whether a recording is being shown. A clock that only moves on goes
-// at real pace.
+// plays reports whether a recording is playing. A clock that can only advance runs at real speed.
 func (c Clock) plays() bool { return c.Seeks && !c.Paused }
 
-// speeds are those that + and - go through.
+// speeds returns the speeds that + and - select.
 func speeds() []float64 {
 	return []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 60, 600, 3600, 86400}
 }
 
-// timeKey takes the keys of the time bar, where there is one.
+// timeKey handles the keys of the time bar, if there is one.
 func (m *model) timeKey(k string) (tea.Cmd, bool) {
 	clock := m.stand.Clock
 	switch {
@@ -95,7 +94,7 @@ func (m *model) timeKey(k string) (tea.Cmd, bool) {
 	return nil, false
 }
 
-// moveOf is the move that a key stands for.
+// moveOf returns the move of a key.
 func (m *model) moveOf(k string) (Move, bool) {
 	switch k {
 	case " ":
@@ -123,7 +122,7 @@ func (m *model) moveOf(k string) (Move, bool) {
 	return Move{}, false
 }
 
-// speed is the next one, up or down.
+// speed returns the next speed, up or down.
 func (m *model) speed(step int) float64 {
 	now, all := m.stand.Clock.Speed, speeds()
 	if now == 0 {
@@ -145,11 +144,10 @@ func (m *model) speed(step int) float64 {
 	return now
 }
 
-// scrubs is how many steps of the keys [ and ] the whole of a recording takes.
+// scrubs is the number of steps with [ and ] through a whole recording.
 const scrubs = 50
 
-// scrub is a step on the timeline: in time, or in events where all of them are of one
-// moment.
+// scrub returns a step on the timeline: in time, or in events if all of them share one moment.
 func (m *model) scrub(step int) Move {
 	clock := m.stand.Clock
 	if whole := clock.End.Sub(clock.Start); whole > 0 {
@@ -167,7 +165,7 @@ func (m *model) scrub(step int) Move {
 	return Move{Verb: Seek, To: clock.Start, Event: max(1, min(clock.At+step*by, clock.Of))}
 }
 
-// timeHints are the keys of the time bar.
+// timeHints returns the keys of the time bar.
 func (m *model) timeHints() []hint {
 	clock := m.stand.Clock
 	switch {
@@ -185,7 +183,7 @@ func (m *model) timeHints() []hint {
 	return nil
 }
 
-// askAdvance asks how far time is to be moved on.
+// askAdvance asks how far to advance time.
 func askAdvance() dialog {
 	return newPrompt(question{
 		title: "Advance the clock",
@@ -200,7 +198,7 @@ func askAdvance() dialog {
 	})
 }
 
-// seek goes to a time as it is written, or to one so long after the beginning.
+// seek goes to a time, or to a duration after the start.
 func (m *model) seek(text string) (cmd tea.Cmd, wrong string) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return m.move(Move{Verb: Seek, To: at}), ""

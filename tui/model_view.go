@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// View is the screen as text. It is drawn only if something has changed.
+// View returns the screen as text. It is redrawn only if something has changed.
 func (m *model) View() string {
 	if m.width <= 0 || m.height <= 0 {
 		return ""
@@ -40,7 +40,7 @@ func (m *model) render() string {
 	return m.canvas.text(m.look)
 }
 
-// body is the part of the screen that is not the model's own.
+// body returns the part of the screen between header and footer.
 func (m *model) body(a area) area {
 	below := 1
 	if m.stand.Clock.Moves && a.h > 4 {
@@ -49,7 +49,7 @@ func (m *model) body(a area) area {
 	return a.part(0, 2, a.w, a.h-2-below)
 }
 
-// header shows the places and the time.
+// header draws the places and the time.
 func (m *model) header(a area) {
 	x := 0
 	clock := m.now().Format("15:04:05 MST")
@@ -77,8 +77,8 @@ func (m *model) header(a area) {
 	}
 }
 
-// names are those of the places with how much there is in each, as long as there is room
-// for. Dead letters are counted as long as possible.
+// names returns the names of the places with their counts, as far as they fit. The count of dead
+// letters is dropped last.
 func (m *model) names(room int) []string {
 	counts := [tableCount]int64{totalOf(m.stand.Counts, Executions), totalOf(m.stand.Counts, Timers), m.stand.Counts.Dead}
 	const roomy, apart = 7, 4 // for the program's name, and around each of them
@@ -107,7 +107,7 @@ func (m *model) names(room int) []string {
 	return nil
 }
 
-// where shows what the screen is about, and that the connection is lost if it is.
+// where draws the description of the source, and whether the connection is lost.
 func (m *model) where(a area) {
 	m.look.rule(a, 0, m.whereabouts(), accent)
 	text, how := m.stand.Place, faint
@@ -129,7 +129,7 @@ func (m *model) where(a area) {
 	a.right(0, how, " "+clip(text, max(room, a.w-4), m.look.more())+" ")
 }
 
-// silence is how long an answer may take before that is worth a word.
+// silence is how long an answer may take before the screen mentions it.
 const silence = 2 * time.Second
 
 func (m *model) whereabouts() string {
@@ -140,7 +140,7 @@ func (m *model) whereabouts() string {
 	return strings.Join(titles, m.look.pick(" › ", " > "))
 }
 
-// footer shows what was said last, what is typed, or keys.
+// footer draws the last message, the text input, or keys.
 func (m *model) footer(a area) {
 	if m.said.text != "" {
 		sign, how := m.look.pick("› ", "> "), accent
@@ -151,7 +151,7 @@ func (m *model) footer(a area) {
 		return
 	}
 	if m.dialog != nil {
-		return // it says its keys itself
+		return // it shows its own keys
 	}
 	x := 0
 	for _, h := range m.footing() {
@@ -163,8 +163,8 @@ func (m *model) footer(a area) {
 	}
 }
 
-// footing are the keys that are worth a place in the last line: what one does where
-// one is, then time, then the rest. There is always room for the way to all of them.
+// footing returns the keys for the last line: those of the screen, then time, then the rest. The
+// key for help always fits.
 func (m *model) footing() []hint {
 	here := slices.DeleteFunc(m.shown().hints(), func(h hint) bool { return h.more })
 	if m.typing() {
@@ -182,7 +182,7 @@ func (m *model) footing() []hint {
 	return append(all, last...)
 }
 
-// footWidth is how many cells keys take in the last line.
+// footWidth returns the width of keys in the last line.
 func footWidth(hints ...hint) int {
 	room := 0
 	for _, h := range hints {

@@ -6,19 +6,19 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// click is where the mouse was pressed last.
+// click is the last click.
 type click struct {
 	x, y int
 	at   time.Time
 }
 
-// twice is how fast a second click makes a double one.
+// twice is the maximum interval of a double click.
 const twice = 400 * time.Millisecond
 
-// notches is how many lines a wheel scrolls at once.
+// notches is the number of lines per wheel step.
 const notches = 3
 
-// mouse takes what the mouse does.
+// mouse handles mouse events.
 func (m *model) mouse(e tea.MouseEvent) tea.Cmd {
 	switch {
 	case e.Button == tea.MouseButtonWheelUp:
@@ -63,7 +63,7 @@ func (m *model) click(x, y int) tea.Cmd {
 	return nil
 }
 
-// clickDialog gives a dialog the key that a place of it stands for.
+// clickDialog passes a dialog the key of a position.
 func (m *model) clickDialog(x, y int) tea.Cmd {
 	if d, ok := m.dialog.(clickable); ok {
 		if k := d.keyAt(x, y); k != "" {
@@ -82,7 +82,7 @@ func (m *model) clickTab(x int) tea.Cmd {
 	return nil
 }
 
-// scrubTo goes to the time that a place on the timeline stands for.
+// scrubTo goes to the time of a position on the timeline.
 func (m *model) scrubTo(x int) tea.Cmd {
 	if to, ok := m.moving.line.at(x); ok && m.stand.Clock.Seeks {
 		return m.move(to)

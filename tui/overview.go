@@ -7,8 +7,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// overviewScreen shows how all of it stands: counts, rates, services, and what is
-// due next, runs now and failed last.
+// overviewScreen shows counts, rates, services, and what is due next, running now and failed last.
 type overviewScreen struct {
 	source Source
 	stand  Overview
@@ -17,7 +16,7 @@ type overviewScreen struct {
 	fires  samples
 
 	lists [3]listing
-	at    int  // the list that the cursor is in
+	at    int  // the list with the cursor
 	drawn area // where the screen was drawn
 }
 
@@ -25,7 +24,7 @@ type overviewScreen struct {
 type listing struct {
 	title, none string
 	rows        []Row
-	total       int64 // how many there are; 0 if that is not known
+	total       int64 // 0 if unknown
 	cursor      int
 	offset      int
 	space       area // where it was drawn
@@ -48,7 +47,7 @@ func newOverviewScreen(source Source) *overviewScreen {
 
 func (*overviewScreen) title() string { return "Overview" }
 
-// refresh reads nothing: the model reads how all of it stands for every screen.
+// refresh reads nothing: the model reads the overview for all screens.
 func (*overviewScreen) refresh(time.Time) tea.Cmd { return nil }
 
 func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
@@ -69,7 +68,7 @@ func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// take takes up the rows as they are now.
+// take stores the current rows.
 func (l *listing) take(rows []Row, total int64) {
 	kept := l.current()
 	l.rows, l.total = rows, total
@@ -116,7 +115,7 @@ func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	return nil, true
 }
 
-// actKey takes the keys for actions on the row at the cursor.
+// actKey handles the keys of actions on the row at the cursor.
 func (s *overviewScreen) actKey(k string, row Row) (cmd tea.Cmd, handled bool) {
 	table, ok := s.tableOf(row)
 	if !ok || row.ID == "" {
@@ -130,7 +129,7 @@ func (s *overviewScreen) actKey(k string, row Row) (cmd tea.Cmd, handled bool) {
 	return nil, false
 }
 
-// tableOf is the table that the row at the cursor is from.
+// tableOf returns the table of the row at the cursor.
 func (s *overviewScreen) tableOf(row Row) (Table, bool) {
 	switch {
 	case s.at == dueList:
@@ -144,7 +143,7 @@ func (s *overviewScreen) tableOf(row Row) (Table, bool) {
 	}
 }
 
-// oneOf is what a row of the list at the cursor is.
+// oneOf names the kind of a row of the current list.
 func (s *overviewScreen) oneOf(row Row) string {
 	if table, ok := s.tableOf(row); ok {
 		return table.one()
@@ -152,7 +151,7 @@ func (s *overviewScreen) oneOf(row Row) string {
 	return "message"
 }
 
-// executionIn is the execution that a row is about, or is.
+// executionIn returns the execution that a row is, or belongs to.
 func executionIn(row Row) string {
 	if row.Execution != "" {
 		return row.Execution
@@ -160,7 +159,7 @@ func executionIn(row Row) string {
 	return row.ID
 }
 
-// openOf opens what a row is about: a dead letter of no execution is among the others.
+// openOf opens the execution of a row; a dead letter without one is shown in its table.
 func openOf(row Row) tea.Cmd {
 	if row.State == Dead && row.Execution == "" {
 		return give(wantCommand{"dlq"})
@@ -168,7 +167,7 @@ func openOf(row Row) tea.Cmd {
 	return give(wantOpen{executionIn(row)})
 }
 
-// move moves the cursor, over the end of a list into the next one.
+// move moves the cursor, at the end of a list into the next one.
 func (s *overviewScreen) move(lines int) {
 	l := &s.lists[s.at]
 	to, before := l.cursor+lines, s.at
@@ -191,7 +190,7 @@ func (s *overviewScreen) move(lines int) {
 	s.lists[s.at].clamp()
 }
 
-// jump goes to another list that is not empty, behind the last one to the first.
+// jump goes to the next list that is not empty, from the last one to the first.
 func (s *overviewScreen) jump(step int) {
 	n := len(s.lists)
 	for i := 1; i < n; i++ {

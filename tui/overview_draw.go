@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// wide is the width from which on the overview has two columns.
+// wide is the minimum width for two columns.
 const wide = 120
 
-// draw shows all of it, in two columns where there is room.
+// draw draws the overview, in two columns if there is space.
 func (s *overviewScreen) draw(a area, l look, now time.Time) {
 	s.drawn = a
 	if !s.loaded {
@@ -33,7 +33,7 @@ func (s *overviewScreen) draw(a area, l look, now time.Time) {
 	s.stack(a.part(0, y, a.w, a.h-y), l, now, []int{dueList, runningList, failedList})
 }
 
-// columns shows services and failures on the left, what is due and runs on the right.
+// columns draws services and failures on the left, due timers and running tasks on the right.
 func (s *overviewScreen) columns(a area, l look, now time.Time) {
 	half := a.w / 2
 	left, right := a.part(0, 0, half-1, a.h), a.part(half+1, 0, a.w-half-1, a.h)
@@ -50,7 +50,7 @@ type counted struct {
 	what  string
 }
 
-// counts shows how many there are, in one line or two.
+// counts draws the counts, in one line or two.
 func (s *overviewScreen) counts(a area, l look) int {
 	c := s.stand.Counts
 	first := []counted{{Running, c.Open, "open"}, {Completed, c.Completed, "completed"}, {Faulted, c.Faulted, "faulted"}, {Cancelled, c.Cancelled, "cancelled"}}
@@ -90,7 +90,7 @@ func drawCounts(a area, l look, x, y int, all []counted) int {
 	return x
 }
 
-// sparks shows the rates in one line.
+// sparks draws the rates in one line.
 func (s *overviewScreen) sparks(a area, l look, y int) int {
 	half := a.w / 2
 	drawSpark(a.part(0, y, half-1, 1), l, "events/s", s.stand.Events, &s.events)
@@ -106,7 +106,7 @@ func drawSpark(a area, l look, what string, now float64, of *samples) {
 	of.draw(a.part(from, 0, a.w-from, 1), l)
 }
 
-// graphs shows the rates in a few rows.
+// graphs draws the rates in a few rows.
 func (s *overviewScreen) graphs(a area, l look, y int) int {
 	half, h := a.w/2, 4
 	if a.h >= 60 {
@@ -122,7 +122,7 @@ func drawGraph(a area, l look, what string, now float64, of *samples) {
 	of.draw(a.part(0, 1, a.w, a.h-1), l)
 }
 
-// serviceLines is how many lines the services take with their workers.
+// serviceLines is the number of lines of the services with their workers.
 func (s *overviewScreen) serviceLines() int {
 	n := 2
 	for _, service := range s.stand.Services {
@@ -131,7 +131,7 @@ func (s *overviewScreen) serviceLines() int {
 	return n
 }
 
-// services shows them, and where there is room their workers.
+// services draws the services, with their workers if there is space.
 func (s *overviewScreen) services(a area, l look, y int, workers bool) int {
 	if len(s.stand.Services) == 0 {
 		return y
@@ -176,7 +176,7 @@ func drawService(a area, l look, name int, s Service) {
 	a.put(x, 0, warn, clip(s.Note, a.w-x, l.more()))
 }
 
-// loaded is how a number looks that should be small.
+// loaded returns the ink of a number that should be small.
 func loaded(n int64) ink {
 	switch {
 	case n == 0:

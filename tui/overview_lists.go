@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// stack shows lists below each other, and shares the room among them.
+// stack draws lists one below the other, and divides the space among them.
 func (s *overviewScreen) stack(a area, l look, now time.Time, which []int) {
 	room := shares(a.h-len(which), s.needs(which))
 	y := 0
@@ -24,7 +24,7 @@ func (s *overviewScreen) needs(which []int) []int {
 	return needs
 }
 
-// shares gives everybody the same, and what some do not need to the others.
+// shares divides the space equally, and gives what some do not need to the others.
 func shares(room int, needs []int) []int {
 	given := make([]int, len(needs))
 	for more := true; more && room > 0; {
@@ -45,7 +45,7 @@ func shares(room int, needs []int) []int {
 	return given
 }
 
-// list shows one of the lists under its title.
+// list draws one of the lists below its title.
 func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
 	list := &s.lists[at]
 	title := list.title

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// treeLook is what a tree shows that it does not know by itself.
+// treeLook is what a tree shows beyond its own data.
 type treeLook struct {
 	top    Row               // the workflow
 	timers map[string]Row    // by the run of the task, as text
@@ -13,7 +13,7 @@ type treeLook struct {
 	focus  bool
 }
 
-// draw shows the window, a line for each task, and one about what is shown.
+// draw draws the visible lines, one for each task, and one about them.
 func (t *taskTree) draw(a area, l look, how treeLook) {
 	w := &t.window
 	t.scroll(a.h)
@@ -32,17 +32,17 @@ func (t *taskTree) draw(a area, l look, how treeLook) {
 	}
 }
 
-// scroll keeps the cursor in a window that is so high.
+// scroll keeps the cursor inside a window of a height.
 func (t *taskTree) scroll(height int) {
 	w := &t.window
 	w.height = max(1, height)
 	t.arrange()
-	margin := min(2, w.height/4) // of what comes before and next
+	margin := min(2, w.height/4) // lines before and after the cursor
 	w.offset = max(w.cursor-w.height+1+margin, min(w.offset, w.cursor-margin))
 	w.offset = max(0, min(w.offset, len(w.lines)-w.height))
 }
 
-// cursorInk marks the row of the cursor, more where the keys go.
+// cursorInk returns the ink of the row at the cursor, stronger with the focus.
 func cursorInk(focus bool) ink {
 	if focus {
 		return selected
@@ -66,7 +66,7 @@ func (t *taskTree) drawLine(a area, l look, line *treeLine, how *treeLook) {
 	l.rest(a, x+2, good, text.after)
 }
 
-// drawName writes what a line is about, and says where that ends.
+// drawName draws the name of a line, and returns where it ends.
 func (t *taskTree) drawName(a area, l look, line *treeLine, text *treeText) int {
 	x := 2 * int(line.depth)
 	if most := max(a.w-24, a.w/3); x > most {
@@ -83,12 +83,12 @@ func (t *taskTree) drawName(a area, l look, line *treeLine, text *treeText) int 
 	return l.rest(a, x, mark, text.name)
 }
 
-// rest writes a text, cut to what is left of a row.
+// rest draws a text, cut to the rest of a row.
 func (l look) rest(a area, x int, i ink, text string) int {
 	return a.put(x, 0, i, clip(text, a.w-x, l.more()))
 }
 
-// drawState writes the state and the time at the right, and says how much it took.
+// drawState draws the state and the time at the right, and returns their width.
 func (*taskTree) drawState(a area, _ look, text *treeText) int {
 	const wordWidth, timeWidth = 10, 11
 	if a.w < 60 {

@@ -2,13 +2,13 @@ package tui
 
 import "slices"
 
-// treePlace is a line of the tree, by what it shows.
+// treePlace identifies a line of the tree.
 type treePlace struct {
 	kind placeKind
-	run  int32 // the run; of all others, the run that they are inside of
+	run  int32 // the run; otherwise the run that contains the line
 	turn int32 // the first one of a range
 	size int32 // of a range
-	task int32 // of what has not run
+	task int32 // one that has not run
 }
 
 type placeKind uint8
@@ -20,37 +20,37 @@ const (
 	plannedPlace
 )
 
-// treeLine is a line as it is shown.
+// treeLine is a visible line.
 type treeLine struct {
 	treePlace
 
 	depth  int16
-	folds  bool // something is inside
+	folds  bool // it contains something
 	open   bool
 	turned bool // it stands for its turn
 }
 
-// treeWindow is what of a tree is shown.
+// treeWindow is the visible part of a tree.
 type treeWindow struct {
 	lines []treeLine
-	made  int // of which changes
+	made  int // the number of changes it reflects
 
-	folds  map[treePlace]bool // where somebody has chosen: true is open
-	all    fold               // of what nobody has chosen
+	folds  map[treePlace]bool // chosen by the user: true is open
+	all    fold               // for everything else
 	runOf  map[int32]int32
 	typed  string // the filter
-	found  int    // runs that it matches
+	found  int    // number of runs that match
 	follow bool
 
 	cursor, offset, height int
 	at                     treePlace // of the cursor
 }
 
-// fold says how much is open.
+// fold tells how much is open.
 type fold uint8
 
 const (
-	someOpen fold = iota // what is of interest
+	someOpen fold = iota // the interesting parts
 	allOpen
 	noneOpen
 )
@@ -59,11 +59,11 @@ func (w *treeWindow) init() {
 	w.folds, w.runOf, w.height, w.follow, w.made = map[treePlace]bool{}, map[int32]int32{}, 1, true, -1
 }
 
-// most lines that a tree is unfolded to.
+// mostTreeLines is the maximum number of lines of a tree.
 const mostTreeLines = 20_000
 
-// arrange lists the lines anew if something has come or gone. The cursor stays on
-// what it is on, or goes to what that is folded into.
+// arrange rebuilds the lines if something has changed. The cursor stays on its line, or moves to
+// the line that the former one is folded into.
 func (t *taskTree) arrange() {
 	w := &t.window
 	if w.made != t.changes {
@@ -101,7 +101,7 @@ func (t *taskTree) locate() {
 	}
 }
 
-// covers reports whether a line shows a place, or the turns that it is one of.
+// covers reports whether a line shows a place, or the range that contains it.
 func (l *treeLine) covers(p treePlace) bool {
 	switch {
 	case l.treePlace == p:
@@ -113,7 +113,7 @@ func (l *treeLine) covers(p treePlace) bool {
 	}
 }
 
-// outside is where something is.
+// outside returns what contains a place.
 func (t *taskTree) outside(p treePlace) (treePlace, bool) {
 	switch {
 	case p.run < 0 || int(p.run) >= len(t.runs) || p.kind == runPlace && p.run == 0:
@@ -122,7 +122,7 @@ func (t *taskTree) outside(p treePlace) (treePlace, bool) {
 		r := &t.runs[p.run]
 		return treePlace{kind: turnPlace, run: r.parent, turn: r.turn}, true
 	case p.kind == plannedPlace && int(p.turn) < len(t.runs[p.run].turns):
-		// What was to come may have come.
+		// A planned task may have run.
 		for _, at := range t.runs[p.run].turns[p.turn].runs {
 			if t.runs[at].key.task == p.task {
 				return treePlace{kind: runPlace, run: at}, true
@@ -167,7 +167,7 @@ func (t *taskTree) listRun(at int32, depth int16, turned bool) {
 	}
 }
 
-// latest reports whether a run is of the last turn of what it is inside of.
+// latest reports whether a run belongs to the last turn of its parent.
 func (t *taskTree) latest(at int32) bool {
 	r := &t.runs[at]
 	return r.parent < 0 || int(r.turn) == len(t.runs[r.parent].turns)-1
@@ -185,7 +185,7 @@ func (t *taskTree) listInside(at int32, depth int16) {
 	}
 }
 
-// listPlanned lists what is inside of something that has not run.
+// listPlanned lists the tasks inside one that has not run.
 func (t *taskTree) listPlanned(p treePlace, around int32, depth int16) {
 	for _, task := range t.tasks.inside(around) {
 		p.task = int32(task)
@@ -193,8 +193,7 @@ func (t *taskTree) listPlanned(p treePlace, around int32, depth int16) {
 	}
 }
 
-// plan lists a task that has not run. A function is not opened, since it may call
-// itself.
+// plan lists a task that has not run. Functions are not opened, since they may be recursive.
 func (t *taskTree) plan(p treePlace, depth int16) {
 	if t.full() {
 		return
@@ -208,7 +207,7 @@ func (t *taskTree) plan(p treePlace, depth int16) {
 	}
 }
 
-// over reports whether nothing more comes of a turn.
+// over reports whether a turn is complete.
 func (t *taskTree) over(at, turn int32) bool {
 	r := &t.runs[at]
 	return r.state.Ended() || int(turn) < len(r.turns)-1

@@ -2,7 +2,7 @@ package tui
 
 import "strings"
 
-// move moves the cursor by lines, and follows no more.
+// move moves the cursor by lines, and stops following.
 func (t *taskTree) move(lines int) { t.to(t.window.cursor + lines) }
 
 // to puts the cursor on a line.
@@ -18,7 +18,7 @@ func (t *taskTree) to(line int) {
 // end goes to the last line.
 func (t *taskTree) end() { t.to(len(t.window.lines) - 1) }
 
-// chosen is the line of the cursor.
+// chosen returns the line of the cursor.
 func (t *taskTree) chosen() treeLine {
 	w := &t.window
 	if w.cursor >= len(w.lines) {
@@ -27,7 +27,7 @@ func (t *taskTree) chosen() treeLine {
 	return w.lines[w.cursor]
 }
 
-// chosenRun is the run at the cursor, of a turn the last one in it; -1 if there is none.
+// chosenRun returns the run at the cursor, for a turn its last one; -1 if there is none.
 func (t *taskTree) chosenRun() int32 {
 	l := t.chosen()
 	switch l.kind {
@@ -42,7 +42,7 @@ func (t *taskTree) chosenRun() int32 {
 	}
 }
 
-// chosenTask is the task at the cursor.
+// chosenTask returns the task at the cursor.
 func (t *taskTree) chosenTask() *Task {
 	if l := t.chosen(); l.kind == plannedPlace {
 		return t.tasks.at(l.task)
@@ -50,7 +50,7 @@ func (t *taskTree) chosenTask() *Task {
 	return t.tasks.at(t.runs[t.chosenRun()].key.task)
 }
 
-// unfold opens what is at the cursor; if it is open, it goes in.
+// unfold opens the line at the cursor, or enters it if it is open.
 func (t *taskTree) unfold() {
 	switch l := t.chosen(); {
 	case l.folds && !l.open:
@@ -60,7 +60,7 @@ func (t *taskTree) unfold() {
 	}
 }
 
-// fold closes what is at the cursor; if it is closed, it goes out.
+// fold closes the line at the cursor, or leaves it if it is closed.
 func (t *taskTree) fold() {
 	l := t.chosen()
 	if l.open {
@@ -76,7 +76,7 @@ func (t *taskTree) fold() {
 	}
 }
 
-// turnFold opens what is closed, and closes what is open.
+// turnFold toggles the line at the cursor.
 func (t *taskTree) turnFold() {
 	if l := t.chosen(); l.folds {
 		t.set(l.treePlace, !l.open)
@@ -90,7 +90,7 @@ func (t *taskTree) set(p treePlace, open bool) {
 	t.arrange()
 }
 
-// foldAll opens or closes all but ranges of turns.
+// foldAll opens or closes everything except ranges of turns.
 func (t *taskTree) foldAll(how fold) {
 	clear(t.window.folds)
 	t.window.all = how
@@ -98,28 +98,28 @@ func (t *taskTree) foldAll(how fold) {
 	t.arrange()
 }
 
-// follow lets the cursor go with what happens, or no more.
+// setFollow lets the cursor follow what happens, or stops that.
 func (t *taskTree) setFollow(on bool) {
 	t.window.follow = on
 	t.window.at.run = -1
 	t.arrange()
 }
 
-// narrow shows only the runs that match what was typed.
+// narrow shows only the runs that match the filter.
 func (t *taskTree) narrow(typed string) {
 	if typed == t.window.typed {
 		return
 	}
 	t.window.typed, t.window.follow = typed, false
 	if typed == "" {
-		// Whoever has found something sees what is around it.
+		// After a search, show the lines around the match.
 		t.reveal(t.chosenRun())
 	}
 	t.changes++
 	t.arrange()
 }
 
-// reveal opens all that a run is inside of.
+// reveal opens everything that contains a run.
 func (t *taskTree) reveal(at int32) {
 	folds := t.window.folds
 	for at > 0 {
@@ -133,14 +133,14 @@ func (t *taskTree) reveal(at int32) {
 	}
 }
 
-// mostMatches is how many runs are listed that a filter matches.
+// mostMatches is the maximum number of matches listed.
 const mostMatches = 5000
 
-// matches lists the runs that have all words in their task, state, turn or text.
+// matches lists the runs whose task, state, turn or text contain all words.
 func (t *taskTree) matches() {
 	words := strings.Fields(strings.ToLower(t.window.typed))
 	t.window.found = 0
-	left := make([][]string, len(t.tasks.tasks)) // words that a task itself does not have
+	left := make([][]string, len(t.tasks.tasks)) // words that the task itself does not contain
 	for i, task := range t.tasks.tasks {
 		text := strings.ToLower(task.Name + "\n" + task.Kind + " " + task.Detail + "\n" + task.Ref)
 		for _, word := range words {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// find is the run that an event is about, which may be the first that is heard of it.
+// find returns the run of an event, which may be a new one.
 func (t *taskTree) find(e *Event) int32 {
 	key := runKey{t.tasks.find(e.Ref, e), e.Iteration, e.Attempt}
 	if at, ok := t.known[key]; ok {
@@ -22,7 +22,7 @@ func (t *taskTree) find(e *Event) int32 {
 	return at
 }
 
-// revive notes that what has ended goes on, since a run inside of it has begun.
+// revive reopens ended runs, since a run inside has begun.
 func (t *taskTree) revive(at int32) {
 	for ; at >= 0 && t.runs[at].state.Ended(); at = t.runs[at].parent {
 		r := &t.runs[at]
@@ -37,7 +37,7 @@ func (t *taskTree) revive(at int32) {
 	}
 }
 
-// around is the run that a run is inside of, and the turn of that.
+// around returns the run that contains another one, and its turn.
 func (t *taskTree) around(key runKey) (at int32, rest taskTurn) {
 	for _, parent := range t.tasks.parents(key.task) {
 		inside, ok := key.iteration, true
@@ -58,8 +58,8 @@ func (t *taskTree) around(key runKey) (at int32, rest taskTurn) {
 	return 0, taskTurn{iteration: key.iteration, attempt: key.attempt}
 }
 
-// called is the iteration of the call that runs a function; the last thing that the
-// iteration inside says is who that is.
+// called returns the iteration of the call of a function; the last element of the iteration inside
+// names the caller.
 func called(iteration, ref string) (outside string, ok bool) {
 	if strings.ContainsAny(ref, "#@") {
 		ref = strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
@@ -71,7 +71,7 @@ func called(iteration, ref string) (outside string, ok bool) {
 	return strings.CutSuffix(outside, ".")
 }
 
-// shorter leaves out the last part of a path of turns.
+// shorter removes the last element of a path of turns.
 func shorter(path string) (string, bool) {
 	if path == "" {
 		return "", false
@@ -79,7 +79,7 @@ func shorter(path string) (string, bool) {
 	return path[:max(0, strings.LastIndexByte(path, '.'))], true
 }
 
-// beyond is what a path adds to the beginning of it.
+// beyond returns what a path adds to its beginning.
 func beyond(path, beginning string) string {
 	return strings.TrimPrefix(path[len(beginning):], ".")
 }
@@ -87,7 +87,7 @@ func beyond(path, beginning string) string {
 // recent is how many turns of a task may be under way.
 const recent = 8
 
-// join adds a run to a turn of another, the one it says or a new one.
+// join adds a run to an existing or a new turn of another run.
 func (t *taskTree) join(parent int32, turn taskTurn, at int32) int32 {
 	p := &t.runs[parent]
 	for i := len(p.turns) - 1; i >= max(0, len(p.turns)-recent); i-- {

@@ -8,7 +8,7 @@ import (
 // workflowTask stands for the workflow among the tasks.
 const workflowTask int32 = -1
 
-// taskList is the tasks of a document, and those that a history tells of besides.
+// taskList is the tasks of a document, and further ones found in a history.
 type taskList struct {
 	of     *Document
 	tasks  []Task
@@ -31,12 +31,12 @@ func newTaskList(d *Document) taskList {
 	return l
 }
 
-// sameAs reports whether a document, read again, has the tasks of this one.
+// sameAs reports whether a reloaded document has the same tasks.
 func (l *taskList) sameAs(d *Document) bool {
 	return l.of != nil && l.of.Text == d.Text && len(l.of.Tasks) == len(d.Tasks)
 }
 
-// at is a task; the workflow's has no name.
+// at returns a task; that of the workflow has no name.
 func (l *taskList) at(task int32) *Task {
 	if task < 0 || int(task) >= len(l.tasks) {
 		return &Task{}
@@ -44,7 +44,7 @@ func (l *taskList) at(task int32) *Task {
 	return &l.tasks[task]
 }
 
-// parents are the tasks that run a task; that is the workflow if there are none.
+// parents returns the tasks that contain a task; the workflow if there are none.
 func (l *taskList) parents(task int32) []int32 {
 	if int(task) < len(l.around) {
 		return l.around[task]
@@ -52,7 +52,7 @@ func (l *taskList) parents(task int32) []int32 {
 	return nil
 }
 
-// calls reports whether a task runs a function, which is written elsewhere.
+// calls reports whether a task calls a function, which is defined elsewhere.
 func (l *taskList) calls(task int32) bool {
 	t := l.at(task)
 	return slices.ContainsFunc(t.Children, func(child int) bool {
@@ -60,7 +60,7 @@ func (l *taskList) calls(task int32) bool {
 	})
 }
 
-// inside are the tasks that a task runs, or the workflow.
+// inside returns the tasks inside a task, or inside the workflow.
 func (l *taskList) inside(task int32) []int {
 	if task == workflowTask {
 		return l.roots
@@ -68,8 +68,8 @@ func (l *taskList) inside(task int32) []int {
 	return l.at(task).Children
 }
 
-// find is the task of a reference. One that no document has is made up from what the
-// event says.
+// find returns the task of a reference. One that is missing in the document is derived from the
+// event.
 func (l *taskList) find(ref string, e *Event) int32 {
 	if at, ok := l.byRef[ref]; ok {
 		return at
@@ -96,7 +96,7 @@ func (l *taskList) find(ref string, e *Event) int32 {
 	return at
 }
 
-// adopt finds out by whom a function is called that no document tells of.
+// adopt finds the caller of a function that no document defines.
 func (l *taskList) adopt(at int32, e *Event) {
 	for caller := range l.tasks {
 		if _, ok := called(e.Iteration, l.tasks[caller].Ref); ok && int32(caller) != at {
@@ -108,7 +108,7 @@ func (l *taskList) adopt(at int32, e *Event) {
 
 func above(ref string) string { return ref[:max(0, strings.LastIndexByte(ref, '/'))] }
 
-// lastName is the name that a reference ends with.
+// lastName returns the last name in a reference.
 func lastName(ref string) string {
 	name := ref[strings.LastIndexByte(ref, '/')+1:]
 	if !strings.Contains(name, "~") {
@@ -117,7 +117,7 @@ func lastName(ref string) string {
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 }
 
-// caught reports whether a task of a try is one of those that handle its errors.
+// caught reports whether a task of a try belongs to its error handler.
 func caught(task, around *Task) bool {
 	return strings.HasPrefix(task.Ref, around.Ref+"/catch/")
 }

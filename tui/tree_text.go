@@ -7,13 +7,13 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// treeText is what a line says.
+// treeText is the text of a line.
 type treeText struct {
 	sign   sign
 	name   string
 	detail string
-	after  string // what it gave
-	notes  string // what went wrong, or how much is folded
+	after  string // its output
+	notes  string // what failed, or how much is folded
 	noted  ink
 	word   string
 	time   string
@@ -42,7 +42,7 @@ func (t *taskTree) plannedText(l look, line *treeLine) treeText {
 	return text
 }
 
-// detail says what a task is, and that it handles errors where it does.
+// detail describes a task, and whether it handles errors.
 func (t *taskTree) detail(task *Task, around int32) string {
 	text := strings.TrimSpace(task.Kind + " " + task.Detail)
 	if around >= 0 && caught(task, t.tasks.at(around)) {
@@ -83,7 +83,7 @@ func (t *taskTree) runText(l look, line *treeLine, how *treeLook) treeText {
 	return text
 }
 
-// runName is a run as the engine writes it.
+// runName formats a run as the engine does.
 func runName(ref string, key runKey) string {
 	if strings.ContainsAny(ref, "#@") {
 		ref = strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
@@ -97,7 +97,7 @@ func runName(ref string, key runKey) string {
 	return ref
 }
 
-// nameOf is a run as short as people can tell it from others.
+// nameOf returns the shortest distinguishing name of a run.
 func (t *taskTree) nameOf(r *taskRun) string {
 	return history.Run(t.tasks.at(r.key.task).Name, r.key.iteration, r.key.attempt)
 }
@@ -128,10 +128,10 @@ func (t *taskTree) topText(l look, r *taskRun, how *treeLook) treeText {
 	return text
 }
 
-// timeOf is how long something took, or goes on, or when what it waits for comes.
+// timeOf tells how long something took, runs, or still has to wait.
 func (t *taskTree) timeOf(r *taskRun, how *treeLook) string {
 	if len(how.timers) > 0 && (r.state == Waiting || r.state == Retrying) {
-		// A timer may have been moved, which no event tells.
+		// A timer may have been moved, which no event reports.
 		if timer, ok := how.timers[runName(t.tasks.at(r.key.task).Ref, r.key)]; ok {
 			return due(how.now, timer)
 		}
@@ -148,7 +148,7 @@ func (t *taskTree) timeOf(r *taskRun, how *treeLook) string {
 	}
 }
 
-// lastedFor is how long something took; on a virtual clock that is often no time.
+// lastedFor tells how long something took; on a virtual clock that is often no time.
 func lastedFor(began, ended time.Time) string {
 	if !ended.After(began) {
 		return "0s"
@@ -169,7 +169,7 @@ func (t *taskTree) turnedName(r *taskRun, task *Task) string {
 	return task.Name + " " + label
 }
 
-// turnName is a turn, for people.
+// turnName names a turn for people.
 func (r *taskRun) turnName(at int) string {
 	turn, last := &r.turns[at], &r.turns[len(r.turns)-1]
 	index, attempt := history.Index(inside(turn.iteration)), history.Attempt(inner(turn.attempt))
@@ -185,7 +185,7 @@ func (r *taskRun) turnName(at int) string {
 	return strings.TrimSpace(index + " " + attempt)
 }
 
-// inside is an iteration without those of lists around it that were not jumped back in.
+// inside returns an iteration without enclosing lists that were not repeated.
 func inside(iteration string) string {
 	for strings.HasPrefix(iteration, "r0.") {
 		iteration = iteration[len("r0."):]
@@ -193,15 +193,15 @@ func inside(iteration string) string {
 	return iteration
 }
 
-// inner is the attempt of the innermost try, or how often that was retried.
+// inner returns the attempt of the innermost try, or how often it was retried.
 func inner(attempt string) string { return attempt[strings.LastIndexByte(attempt, '.')+1:] }
 
-// turnCount says how many turns there are, and how many failed.
+// turnCount tells how many turns there are, and how many failed.
 func (t *taskTree) turnCount(r *taskRun) string {
 	return some(len(r.turns), r.turnWord()) + t.failedOf(r, 0, len(r.turns))
 }
 
-// turnWord is what turns of a task are called.
+// turnWord returns what the turns of a task are called.
 func (r *taskRun) turnWord() string {
 	switch last := &r.turns[len(r.turns)-1]; {
 	case last.iteration != "" && last.iteration[0] != 'r':
@@ -220,7 +220,7 @@ func (t *taskTree) failedOf(r *taskRun, from, to int) string {
 	return ""
 }
 
-// turnState is what became of a turn.
+// turnState returns the state of a turn.
 func (t *taskTree) turnState(r *taskRun, at int) State {
 	last := at == len(r.turns)-1
 	switch {

@@ -2,8 +2,7 @@ package tui
 
 import "slices"
 
-// listTurns lists the last turns one by one, and those before in ranges, which are
-// the longer the older they are.
+// listTurns lists the last turns one by one, and earlier ones in ranges, which grow with age.
 func (t *taskTree) listTurns(at int32, depth int16) {
 	n := int32(len(t.runs[at].turns))
 	single := n - 1 - (n-1)%10
@@ -41,7 +40,7 @@ func (t *taskTree) listRange(at, from, size int32, depth int16) {
 	}
 }
 
-// listOne lists a turn; in the line of its task, where that is the only one.
+// listOne lists a turn; if it is the only one, in the line of its task.
 func (t *taskTree) listOne(at, turn int32, depth int16) {
 	if t.full() {
 		return
@@ -59,8 +58,7 @@ func (t *taskTree) listOne(at, turn int32, depth int16) {
 	}
 }
 
-// listTurn lists the tasks of a turn in the order of the document, and those that it
-// does not have.
+// listTurn lists the tasks of a turn in the order of the document, then those missing there.
 func (t *taskTree) listTurn(at, turn int32, depth int16) {
 	r := &t.runs[at]
 	runs := r.turns[turn].runs

@@ -1,5 +1,5 @@
-// Package tui shows an engine, a run or a recording in a terminal, and turns keys
-// into actions. It sees all of them through a Source.
+// Package tui shows an engine, a run or a recording in a terminal, and turns keys into actions. It
+// reads all of them through a Source.
 package tui
 
 import (
@@ -17,31 +17,31 @@ import (
 	_ "flunq.io/flunq/tui/quiet" // before bubbletea asks the terminal
 )
 
-// Options say how the screen looks, and where it is.
+// Options configure the screen.
 type Options struct {
 	Title      string // of the terminal's window
 	Background Background
-	Ask        bool // the terminal for its background: if it answers, that counts
-	ASCII      bool // nothing but ASCII
+	Ask        bool // ask the terminal for its background, which takes precedence
+	ASCII      bool // only ASCII characters
 	Mouse      bool
 
-	Every time.Duration  // between two looks at how all of it stands
-	Zone  *time.Location // that times can be shown in instead of UTC; the machine's, if nil
-	Open  string         // an execution to begin with
+	Every time.Duration  // polling interval of the overview
+	Zone  *time.Location // for times not shown in UTC; nil: the machine's
+	Open  string         // the first execution to show
 	Place string         // or a place, by the name of its command: "timers", "events"
 
-	Input  io.Reader // the terminal, if nil
-	Output io.Writer // the terminal, if nil
+	Input  io.Reader // nil: the terminal
+	Output io.Writer // nil: the terminal
 	Now    func() time.Time
 }
 
-// Defaults are the options of an ordinary terminal.
+// Defaults returns the options of an ordinary terminal.
 func Defaults() Options {
-	return Options{Title: "flunq top", Mouse: true, Every: time.Second, Now: time.Now} //nolint:forbidigo // a screen shows real time
+	return Options{Title: "flunq top", Mouse: true, Every: time.Second, Now: time.Now} //nolint:forbidigo // the screen shows real time
 }
 
-// For makes the options fit a terminal as its environment tells of it: NO_COLOR,
-// TERM, COLORFGBG, and whether the language settings say UTF-8.
+// For adapts the options to a terminal's environment: NO_COLOR, TERM, COLORFGBG, and whether the
+// locale uses UTF-8.
 func (o Options) For(getenv func(name string) string) Options {
 	term := getenv("TERM")
 	switch {
@@ -56,14 +56,13 @@ func (o Options) For(getenv func(name string) string) Options {
 	return o
 }
 
-// lightBackground reads "15;0", which some terminals set: the last number is the
-// colour of the background.
+// lightBackground parses COLORFGBG, such as "15;0": the last number is the background colour.
 func lightBackground(colours string) bool {
 	back := colours[strings.LastIndexByte(colours, ';')+1:]
 	return back == "7" || back == "15"
 }
 
-// speaksUnicode looks for the first language setting there is.
+// speaksUnicode checks the first locale variable that is set.
 func speaksUnicode(getenv func(name string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if value := strings.ToLower(getenv(name)); value != "" {
@@ -73,11 +72,10 @@ func speaksUnicode(getenv func(name string) string) bool {
 	return false
 }
 
-// Run shows a source until the user quits or the context ends, neither of which is
-// an error.
+// Run shows a source until the user quits or the context ends, neither of which is an error.
 func Run(ctx context.Context, source Source, options Options) error {
 	if options.Output == nil {
-		options.Output = os.Stdout //nolint:forbidigo // the clipboard is the terminal's
+		options.Output = os.Stdout //nolint:forbidigo // the terminal's clipboard
 	}
 	m := newModel(source, options)
 	settings := []tea.ProgramOption{tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithFPS(30), tea.WithOutput(options.Output)}
@@ -105,8 +103,8 @@ func Run(ctx context.Context, source Source, options Options) error {
 // logged is a line that something else wrote to the log of the process.
 type logged struct{ line string }
 
-// divertLog sends what is written to the log of the process, such as what net/http has to
-// say, elsewhere, since it would be written over the screen. The result puts it back.
+// divertLog redirects the log of the process, to which net/http writes, since it would overwrite
+// the screen. The result restores it.
 func divertLog(to func(line string)) (restore func()) {
 	before, flags := log.Writer(), log.Flags()
 	log.SetFlags(0)
@@ -117,7 +115,7 @@ func divertLog(to func(line string)) (restore func()) {
 	}
 }
 
-// diverted is a writer of lines. It does not wait: whoever logs may be what draws.
+// diverted is a writer of lines. It does not block: the drawing code may write to the log.
 type diverted func(line string)
 
 func (d diverted) Write(p []byte) (int, error) {

@@ -8,18 +8,18 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// age is a time that goes on, for people: whole seconds.
+// age formats a running duration in whole seconds.
 func age(d time.Duration) string { return history.Duration(d.Round(time.Second)) }
 
-// took is a time that has ended.
+// took formats a duration that has ended.
 func took(d time.Duration) string { return history.Duration(d) }
 
-// wait is a time that is left, in whole seconds: 1s is shown until it is over.
+// wait formats a remaining duration in whole seconds, rounded up.
 func wait(d time.Duration) string {
 	return age((d + time.Second - time.Nanosecond).Truncate(time.Second))
 }
 
-// countdown is the time until a moment, which may be past.
+// countdown formats the time until a moment, which may be past.
 func countdown(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -34,8 +34,8 @@ func countdown(now, at time.Time) string {
 	return "in " + wait(left)
 }
 
-// due is the time until a timer fires. One whose moment has passed since it was read
-// may have fired: that it is late its source has to say.
+// due formats the time until a timer fires. A timer whose time has passed since it was read may
+// have fired: only the source can tell that it is late.
 func due(now time.Time, r Row) string {
 	if r.State != Overdue && !r.At.IsZero() && !now.Before(r.At) {
 		return "now"
@@ -43,7 +43,7 @@ func due(now time.Time, r Row) string {
 	return countdown(now, r.At)
 }
 
-// since is the time since a moment; none before it.
+// since formats the time since a moment; 0 before it.
 func since(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -51,7 +51,7 @@ func since(now, at time.Time) string {
 	return age(max(0, now.Sub(at)))
 }
 
-// moment is a time of day in the zone of now, and the day where that is another one.
+// moment formats a time of day in the zone of now, with the date if it is another day.
 func moment(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -63,7 +63,7 @@ func moment(now, at time.Time) string {
 	return at.Format("2006-01-02 15:04:05")
 }
 
-// zoned is a text in which a time stands alone, in the zone of now.
+// zoned converts a text that is a time to the zone of now.
 func zoned(now time.Time, text string) string {
 	if now.Location() == time.UTC || !strings.HasSuffix(text, "Z") {
 		return text
@@ -74,10 +74,10 @@ func zoned(now time.Time, text string) string {
 	return text
 }
 
-// count is a count with its thousands apart.
+// count formats a number with thousands separators.
 func count(n int64) string { return history.Number(n) }
 
-// rate is how often something happens in a second.
+// rate formats events per second.
 func rate(n float64) string {
 	if n >= 100 || n == 0 {
 		return count(int64(n + 0.5))
@@ -85,10 +85,10 @@ func rate(n float64) string {
 	return strconv.FormatFloat(n, 'f', 1, 64)
 }
 
-// some counts things by their name.
+// some formats a number of things.
 func some(n int, what string) string { return history.Count(n, what) }
 
-// wrapped is a text in lines that are so wide.
+// wrapped splits a text into lines of a width.
 func wrapped(text string, room int) []string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n") {

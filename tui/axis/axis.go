@@ -1,5 +1,5 @@
-// Package axis places moments on the time axis of a chart, so that milliseconds beside
-// weeks of waiting can still be told apart.
+// Package axis places moments on the time axis of a chart, so that milliseconds remain
+// distinguishable beside weeks of waiting.
 package axis
 
 import (
@@ -10,39 +10,39 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// Stamp is a moment, and the place of what happens at it in the order of all that happens.
+// Stamp is a moment, and the position in the order of all events.
 type Stamp struct {
 	At  time.Time
 	Seq int
 }
 
-// Options say how an axis is drawn.
+// Options configure an axis.
 type Options struct {
-	Wide       bool    // moments with several steps get room, so that their order can be seen
-	TickWidth  float64 // how far ticks stand from each other at least, of 100
-	BreakWidth float64 // how wide a break is at least, of 100, unless there are many
+	Wide       bool    // moments with several steps are wide, so that their order is visible
+	TickWidth  float64 // minimum distance of ticks, of 100
+	BreakWidth float64 // minimum width of a break, of 100, unless there are many
 }
 
-// Scale says where on the axis of a chart a moment stands, from 0 to 100.
+// Scale maps moments to positions on an axis, from 0 to 100.
 //
-// In a simulation much happens at the same moment: there a moment is as wide as it
-// has steps, so that their order can be seen. Time in which nothing happens for so
-// long that all else would shrink to nothing is broken out of the axis.
+// In a simulation, many things happen at the same moment: a moment is as wide as it has steps, so
+// that their order is visible. An idle stretch that would shrink everything else to nothing becomes
+// a break.
 type Scale struct {
 	Breaks []Break
 	Bands  []Band
 	Ticks  []Tick
 
 	opts    Options
-	moments []moment // in their order
+	moments []moment // in order
 }
 
-// moment is a time at which something happens, and its place.
+// moment is a time at which something happens, and its position.
 type moment struct {
 	at       time.Time
 	seqs     []int // of what happens at it, in order
 	from, to float64
-	broken   bool // the time behind it is a break
+	broken   bool // the time after it is a break
 }
 
 // Break is a stretch of the axis that is not to scale.
@@ -57,15 +57,15 @@ type Band struct {
 	Steps    int
 }
 
-// Tick is a place on the axis with its time.
+// Tick is a position on the axis with its time.
 type Tick struct {
 	X     float64
 	Label string
 	At    time.Time
-	Major bool // where a stretch begins
+	Major bool // at the start of a stretch
 }
 
-// The widths of what an axis is made of, before it is brought to 100.
+// The widths of the elements of an axis, before it is scaled to 100.
 const (
 	stepWidth    = 12.0
 	mostSteps    = 720.0
@@ -75,7 +75,7 @@ const (
 	edgeWidth    = 5.0
 )
 
-// New makes an axis for moments.
+// New returns an axis for the stamps.
 func New(stamps []Stamp, opts Options) *Scale {
 	s := &Scale{opts: opts, moments: momentsOf(stamps)}
 	if len(s.moments) == 0 {
@@ -108,10 +108,10 @@ func momentsOf(stamps []Stamp) []moment {
 	return out
 }
 
-// mostPauses is how many stretches an axis leaves out.
+// mostPauses is the maximum number of breaks.
 const mostPauses = 8
 
-// pauses finds the stretches in which nothing happens for long.
+// pauses finds the long idle stretches.
 func (s *Scale) pauses() {
 	left := mostPauses
 	var within func(from, to int)
@@ -132,11 +132,10 @@ func (s *Scale) pauses() {
 	within(0, len(s.moments)-1)
 }
 
-// idle is how long nothing has to happen to be left out beside moments that are
-// drawn wide.
+// idle is how long a stretch must be idle to become a break between wide moments.
 const idle = time.Hour
 
-// longest are the stretches between some moments beside which all others are nothing.
+// longest returns the stretches between two moments that would shrink all others to nothing.
 func (s *Scale) longest(from, to int) []int {
 	gaps := make([]int, 0, to-from)
 	rest := time.Duration(0)
@@ -151,7 +150,7 @@ func (s *Scale) longest(from, to int) []int {
 		if all && (!s.opts.Wide || s.gap(i) < idle) {
 			return nil
 		}
-		if rest < s.gap(i)/12 { // a twelfth can still be seen
+		if rest < s.gap(i)/12 { // a twelfth is still visible
 			return gaps[:k+1]
 		}
 	}
@@ -160,7 +159,7 @@ func (s *Scale) longest(from, to int) []int {
 
 func (s *Scale) gap(i int) time.Duration { return s.moments[i+1].at.Sub(s.moments[i].at) }
 
-// place gives every moment its place.
+// place determines the position of every moment.
 func (s *Scale) place() {
 	step := 0.0
 	if s.opts.Wide {
@@ -178,8 +177,7 @@ func (s *Scale) place() {
 	s.shrink(100 / width) // percent
 }
 
-// placeAll gives every moment its place, with breaks of a width, and says how wide all of
-// it is.
+// placeAll places every moment, with breaks of a width, and returns the total width.
 func (s *Scale) placeAll(step, pause float64) (width float64) {
 	s.Breaks = nil
 	x := edgeWidth
@@ -198,10 +196,10 @@ func (s *Scale) placeAll(step, pause float64) (width float64) {
 	return x + edgeWidth
 }
 
-// placeStretch gives the moments between two pauses their places, by their time.
+// placeStretch places the moments between two breaks in proportion to time.
 func (s *Scale) placeStretch(from, to int, x, step float64) float64 {
 	long := s.moments[to].at.Sub(s.moments[from].at)
-	width := stretchWidth + gapWidth*float64(min(to-from, 20)) // more do not need more room
+	width := stretchWidth + gapWidth*float64(min(to-from, 20)) // more moments need no more space
 	for i := from; i <= to; i++ {
 		m := &s.moments[i]
 		m.from = x
@@ -218,7 +216,7 @@ func (s *Scale) shrink(by float64) {
 	for i := range s.moments {
 		m := &s.moments[i]
 		m.from, m.to = m.from*by, m.to*by
-		if m.to > m.from && len(m.seqs) > 2 { // a beginning and an end need no band
+		if m.to > m.from && len(m.seqs) > 2 { // a start and an end need no band
 			s.Bands = append(s.Bands, Band{m.from, m.to, len(m.seqs)})
 		}
 	}
@@ -227,7 +225,7 @@ func (s *Scale) shrink(by float64) {
 	}
 }
 
-// X is where a moment stands.
+// X returns the position of a moment.
 func (s *Scale) X(at Stamp) float64 {
 	if len(s.moments) == 0 {
 		return 0
@@ -246,7 +244,7 @@ func (s *Scale) X(at Stamp) float64 {
 	return before.to + (behind.from-before.to)*share
 }
 
-// within is the place of a step of a moment.
+// within returns the offset of a step within its moment.
 func (m moment) within(seq int) float64 {
 	if len(m.seqs) < 2 || m.to == m.from { // one step
 		return m.from
@@ -255,7 +253,7 @@ func (m moment) within(seq int) float64 {
 	return m.from + (m.to-m.from)*float64(min(i, len(m.seqs)-1))/float64(len(m.seqs)-1)
 }
 
-// mark puts the ticks on the axis: where each stretch begins, and at round times.
+// mark adds the ticks: at the start of each stretch, and at round times.
 func (s *Scale) mark() {
 	start := s.moments[0].at
 	for from := 0; from < len(s.moments); {
@@ -270,7 +268,7 @@ func (s *Scale) mark() {
 	}
 }
 
-// round puts ticks at round times of a stretch.
+// round adds ticks at round times of a stretch.
 func (s *Scale) round(from, to int) {
 	a, b := s.moments[from], s.moments[to]
 	long := b.at.Sub(a.at)
@@ -291,7 +289,7 @@ func (s *Scale) round(from, to int) {
 	}
 }
 
-// tick adds one where there is room.
+// tick adds a tick if there is space.
 func (s *Scale) tick(t Tick) {
 	if n := len(s.Ticks); n > 0 && t.X-s.Ticks[n-1].X < s.opts.TickWidth {
 		if !t.Major || s.Ticks[n-1].Major {
@@ -302,7 +300,7 @@ func (s *Scale) tick(t Tick) {
 	s.Ticks = append(s.Ticks, t)
 }
 
-// roundStep is a round duration, at least as long as one that is given.
+// roundStep returns a round duration that is at least d.
 func roundStep(d time.Duration) time.Duration {
 	const day = 24 * time.Hour
 	if d < time.Second {
