@@ -10,16 +10,16 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// command is one that can be typed behind a colon.
+// command is a command that can be typed after a colon.
 type command struct {
 	name, short, args, what string
 	run                     func(m *model, args string) (cmd tea.Cmd, wrong string)
 }
 
-// wantCommand asks for a command that was typed.
+// wantCommand asks to run a typed command.
 type wantCommand struct{ line string }
 
-// commands are all of them.
+// commands returns all commands.
 func commands() []command {
 	all := []command{
 		place("overview", "o", 0),
@@ -47,7 +47,7 @@ func commands() []command {
 	return append(all, timeCommands()...)
 }
 
-// commands are those that can do something here.
+// commands returns the commands that are available here.
 func (m *model) commands() []command {
 	moves := m.stand.Clock.Moves
 	verbs := []Verb{Fire, Cancel, Reschedule, Suspend, Resume, Retry, Replay, Drop, Emit, Record}
@@ -58,7 +58,7 @@ func (m *model) commands() []command {
 	})
 }
 
-// timeCommands are those that move time.
+// timeCommands returns the commands that move time.
 func timeCommands() []command {
 	simple := func(name string, verb MoveVerb, what string) command {
 		return command{name, "", "", what, func(m *model, _ string) (tea.Cmd, string) { return m.move(Move{Verb: verb}), "" }}
@@ -84,18 +84,18 @@ func timeCommands() []command {
 	}
 }
 
-// place is a command that goes somewhere.
+// place returns a command that goes to a place.
 func place(name, short string, at int) command {
 	return command{name, short, "", "goes there", func(m *model, _ string) (tea.Cmd, string) { return m.goTo(at), "" }}
 }
 
-// placeNamed is the place that a command goes to.
+// placeNamed returns the place of a command.
 func placeNamed(name string) (int, bool) {
 	at := slices.Index([]string{"overview", "executions", "timers", "dlq", "events"}, name)
 	return max(0, at), at >= 0
 }
 
-// deed is a command for an action.
+// deed returns the command for an action.
 func deed(verb Verb, table Table, args, what string) command {
 	return command{string(verb), "", args, what, func(m *model, text string) (tea.Cmd, string) {
 		ids := strings.Fields(text)
@@ -128,7 +128,7 @@ func reschedule(m *model, text string) (tea.Cmd, string) {
 	return m.act(Action{Verb: Reschedule, Table: Timers, IDs: []string{id}, Text: strings.TrimSpace(when)}), ""
 }
 
-// setZone chooses the zone that times are shown in.
+// setZone selects the time zone of the display.
 func (m *model) setZone(name string) (cmd tea.Cmd, wrong string) {
 	switch name {
 	case "utc":
@@ -142,7 +142,7 @@ func (m *model) setZone(name string) (cmd tea.Cmd, wrong string) {
 	return nil, ""
 }
 
-// turnZone goes from UTC to the zone of this machine, and back.
+// turnZone toggles between UTC and the zone of this machine.
 func (m *model) turnZone() tea.Cmd {
 	to := "utc"
 	if m.zone == time.UTC {
@@ -152,7 +152,7 @@ func (m *model) turnZone() tea.Cmd {
 	return cmd
 }
 
-// paint chooses other colours.
+// paint selects other colours.
 func (m *model) paint(name string) (cmd tea.Cmd, wrong string) {
 	at := slices.Index([]string{"dark", "light", "none"}, name)
 	if at < 0 {
@@ -162,7 +162,7 @@ func (m *model) paint(name string) (cmd tea.Cmd, wrong string) {
 	return tea.ClearScreen, ""
 }
 
-// run runs a line.
+// run runs a typed line.
 func (m *model) run(line string) tea.Cmd {
 	name, args, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), ":")), " ")
 	if name == "" {
@@ -181,7 +181,7 @@ func (m *model) run(line string) tea.Cmd {
 	return cmd
 }
 
-// matching are the commands that begin so, those first that are called so.
+// matching returns the commands with a prefix, exact matches first.
 func matching(all []command, name string) []command {
 	found := slices.DeleteFunc(slices.Clone(all), func(c command) bool {
 		return !strings.HasPrefix(c.name, name) && c.short != name
@@ -199,7 +199,7 @@ func matching(all []command, name string) []command {
 	return found
 }
 
-// typedBefore are the commands of before.
+// typedBefore is the history of typed commands.
 type typedBefore struct{ lines []string }
 
 func (t *typedBefore) add(line string) {

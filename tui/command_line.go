@@ -6,12 +6,12 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// commandLine is where a command is typed.
+// commandLine is the input of a command.
 type commandLine struct {
 	field  field
 	all    []command
 	before []string
-	back   int // how far one has gone back in those
+	back   int // position in the history
 }
 
 func newCommandLine(m *model) *commandLine {
@@ -46,7 +46,7 @@ func (c *commandLine) key(k string) (cmd tea.Cmd, open bool) {
 	return nil, true
 }
 
-// recall brings a command of before back.
+// recall shows an earlier command.
 func (c *commandLine) recall(step int) {
 	c.back = max(0, min(len(c.before), c.back+step))
 	if c.back == 0 {
@@ -68,7 +68,7 @@ func (c *commandLine) found() []command {
 	return matching(c.all, name)
 }
 
-// draw shows the line at the bottom, and what it may become above it.
+// draw draws the line at the bottom, with completions above it.
 func (c *commandLine) draw(a area, l look) {
 	found := c.found()
 	rows := max(0, min(len(found), a.h-4, 24))

@@ -6,7 +6,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// confirmation says what an action will do, and asks whether it is meant.
+// confirmation describes what an action will do, and asks to confirm it.
 type confirmation struct {
 	action Action
 	source Source
@@ -18,7 +18,7 @@ type confirmation struct {
 	buttons []button
 }
 
-// planMade answers a request for a plan.
+// planMade is the answer to a request for a plan.
 type planMade struct {
 	of   *confirmation
 	plan Plan
@@ -29,7 +29,7 @@ func (r planMade) failed() error { return r.err }
 
 func newConfirmation(a Action) *confirmation { return &confirmation{action: a} }
 
-// plan asks what the action will do.
+// plan asks the source what the action will do.
 func (c *confirmation) plan(source Source) tea.Cmd {
 	c.source = source
 	return ask(func(ctx context.Context) tea.Msg {
@@ -51,7 +51,7 @@ func (c *confirmation) take(msg tea.Msg) {
 
 func (c *confirmation) wheel(lines int) { c.scroll.move(lines) }
 
-// key takes the answer. What cannot be brought back is not lost by enter alone.
+// key handles the answer. Enter alone does not confirm what cannot be undone.
 func (c *confirmation) key(k string) (cmd tea.Cmd, open bool) {
 	if c.scroll.key(k) {
 		return nil, true
@@ -91,7 +91,7 @@ func (c *confirmation) draw(a area, l look) {
 	c.answers(in, l)
 }
 
-// lines are what is said, and how.
+// lines returns the text of the dialog and its inks.
 func (c *confirmation) lines(room int) (text []string, how []ink) {
 	add := func(i ink, lines ...string) {
 		for _, line := range lines {
@@ -117,7 +117,7 @@ func (c *confirmation) lines(room int) (text []string, how []ink) {
 	return text, how
 }
 
-// answers are the keys that answer.
+// answers draws the keys that answer.
 func (c *confirmation) answers(in area, l look) {
 	y := in.h - 1
 	if !c.made || c.wrong != "" {
@@ -135,7 +135,7 @@ func (c *confirmation) answers(in area, l look) {
 	in.put(end+2, y, faint, c.scroll.rest(l))
 }
 
-// reading is a text that is too long for a line.
+// reading is a dialog with a text that is too long for a line.
 type reading struct {
 	title, text string
 	bad         bool

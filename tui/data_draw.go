@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// resize makes room for so many cells.
+// resize sets the width and the height.
 func (v *dataView) resize(room, height int) {
 	v.height = max(1, height)
 	if room == v.space {
@@ -17,7 +17,7 @@ func (v *dataView) resize(room, height int) {
 	}
 }
 
-// draw shows the window.
+// draw draws the window.
 func (v *dataView) draw(a area, l look, focus bool) {
 	v.resize(a.w, a.h)
 	v.to(v.cursor)
@@ -104,7 +104,7 @@ func (*dataView) drawHolder(a area, i *dataItem, x int, open bool) {
 	}
 }
 
-// long reports whether a text does not fit into a line.
+// long reports whether a text needs more than one line.
 func (v *dataView) long(i *dataItem) bool {
 	text := v.text[i.from:i.to]
 	room := v.space - 2*int(i.depth) - width(i.name) - 6
@@ -120,7 +120,7 @@ func (v *dataView) drawText(a area, l look, i *dataItem, x int) {
 	}
 	note := " " + count(int64(len(text)-2)) + " bytes"
 	room := max(1, a.w-x-width(note)-1)
-	// No more than can be shown is looked at.
+	// Read no more than can be shown.
 	head := strings.ToValidUTF8(text[:min(len(text), 4*room)], "")
 	x = a.put(x, 0, good, clip(head, room, l.more()))
 	a.put(x, 0, faint, note+comma(i))
@@ -163,14 +163,14 @@ func (v *dataView) fold(open bool) {
 	v.goTo(at)
 }
 
-// turnFold opens what is closed, and closes what is open.
+// turnFold toggles the item at the cursor.
 func (v *dataView) turnFold() {
 	if v.items != nil && v.cursor < len(v.lines) {
 		v.fold(!v.opened(v.lines[v.cursor].item))
 	}
 }
 
-// outside goes to what an item is in.
+// outside goes to the item that contains another one.
 func (v *dataView) outside(at int32) {
 	for up := at - 1; up >= 0; up-- {
 		if v.items[up].depth < v.items[at].depth {
@@ -189,7 +189,7 @@ func (v *dataView) goTo(item int32) {
 	}
 }
 
-// foldAll opens everything, or closes all but the outermost.
+// foldAll opens everything, or closes everything inside the outermost item.
 func (v *dataView) foldAll(how fold) {
 	clear(v.open)
 	v.usual = 1
@@ -199,12 +199,13 @@ func (v *dataView) foldAll(how fold) {
 	v.arrange()
 }
 
-// folds reports whether something in the value can be folded.
+// folds reports whether anything in the value can be folded.
 func (v *dataView) folds() bool {
 	return slices.ContainsFunc(v.items, func(i dataItem) bool { return i.holds() || i.kind == '"' && v.long(&i) })
 }
 
-// value is what the cursor is on, by its path: a text without its quotes, all else as JSON.
+// value returns the path and the value at the cursor: a string without its quotes, anything else as
+// JSON.
 func (v *dataView) value() (what, text string) {
 	switch {
 	case v.cursor >= len(v.lines):
@@ -223,7 +224,7 @@ func (v *dataView) value() (what, text string) {
 	return "value of " + what, text
 }
 
-// label is where in the value the cursor is, as a path.
+// label returns the path of the cursor within the value.
 func (v *dataView) label() string {
 	if v.items == nil || v.cursor >= len(v.lines) {
 		return ""

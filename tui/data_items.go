@@ -7,16 +7,16 @@ import (
 
 // dataItem is a value within JSON.
 type dataItem struct {
-	name       string // with quotes, "" in a list
-	from, to   int32  // where its text is
-	next       int32  // the item behind it and all inside of it
-	count      int32  // of what is inside
+	name       string // with quotes; "" in a list
+	from, to   int32  // position of its text
+	next       int32  // the next item outside it
+	count      int32  // number of items directly inside
 	depth      int16
 	kind       byte // the first character
 	lastOfKind bool
 }
 
-// itemsOf are the values within JSON; none of what is none.
+// itemsOf returns the values within JSON; none if the text is not JSON.
 func itemsOf(text string) []dataItem {
 	if !json.Valid([]byte(text)) {
 		return nil
@@ -24,7 +24,7 @@ func itemsOf(text string) []dataItem {
 	return parseItems(text)
 }
 
-// itemParser reads JSON of which it is known that it is some.
+// itemParser parses text that is known to be JSON.
 type itemParser struct {
 	text  string
 	at    int
@@ -43,7 +43,7 @@ func (p *itemParser) space() {
 	}
 }
 
-// value reads a value. JSON that is nested deeper than Go reads it is none.
+// value parses a value. JSON nested deeper than Go's parser allows is rejected.
 func (p *itemParser) value(name string, depth int16) {
 	p.space()
 	me := len(p.items)
@@ -63,7 +63,7 @@ func (p *itemParser) value(name string, depth int16) {
 	i.to, i.next, i.count = int32(p.at), int32(len(p.items)), n
 }
 
-// inside reads what is between brackets.
+// inside parses what is between brackets.
 func (p *itemParser) inside(depth int16) (n int32) {
 	object := p.text[p.at] == '{'
 	p.at++
@@ -90,7 +90,7 @@ func (p *itemParser) inside(depth int16) (n int32) {
 	}
 }
 
-// quoted reads a string, with its quotes.
+// quoted parses a string and returns it with its quotes.
 func (p *itemParser) quoted() string {
 	from := p.at
 	for p.at++; p.text[p.at] != '"'; p.at++ {

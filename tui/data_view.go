@@ -11,36 +11,36 @@ type dataView struct {
 	text  string
 	items []dataItem // of JSON, in order
 	open  map[int32]bool
-	usual int16 // depth to which all is open
+	usual int16 // depth to which everything is open
 
 	lines          []dataLine
 	cursor, offset int
 	height, space  int
 }
 
-// dataLine is a line as it is shown: an item, or its end, or a part of a text.
+// dataLine is a visible line: an item, its end, or a part of a text.
 type dataLine struct {
 	item int32
 	part string
-	end  bool // the bracket that closes it
+	end  bool // the closing bracket
 	more bool // a part of a text
 }
 
-// How much is shown of what is long.
+// Bounds of what is shown of a long value.
 const (
 	mostDataLines = 300_000
 	mostTextLines = 5000
 	fewItems      = 200
 )
 
-// set shows another value. The folding of another one means nothing to it.
+// set shows another value, without the folding of the previous one.
 func (v *dataView) set(text string) {
 	if text != v.text || v.lines == nil {
 		v.show(text, itemsOf(text))
 	}
 }
 
-// show shows a value that has been looked through already.
+// show shows a value that has been parsed already.
 func (v *dataView) show(text string, items []dataItem) {
 	*v = dataView{text: text, items: items, height: max(1, v.height), space: v.space, open: map[int32]bool{}, usual: 100}
 	if len(v.items) > fewItems {
@@ -49,7 +49,7 @@ func (v *dataView) show(text string, items []dataItem) {
 	v.arrange()
 }
 
-// depthOf is to which depth a value can be opened without more than so many lines.
+// depthOf returns the depth to which a value can be opened with at most that many lines.
 func (v *dataView) depthOf(most int) int16 {
 	var counts [64]int
 	for i := range v.items {
@@ -63,7 +63,7 @@ func (v *dataView) depthOf(most int) int16 {
 	return int16(max(1, depth))
 }
 
-// opened reports whether what is inside of an item is shown; of a text, all of it.
+// opened reports whether the inside of an item is shown; for a text, whether all of it is.
 func (v *dataView) opened(at int32) bool {
 	if open, chosen := v.open[at]; chosen {
 		return open
@@ -71,7 +71,7 @@ func (v *dataView) opened(at int32) bool {
 	return v.items[at].holds() && v.items[at].depth < v.usual
 }
 
-// arrange lists the lines anew.
+// arrange rebuilds the lines.
 func (v *dataView) arrange() {
 	v.lines = v.lines[:0]
 	if v.items == nil {
@@ -111,7 +111,7 @@ func (v *dataView) arrangeItems() {
 	}
 }
 
-// textLines cuts a text into lines that are so wide.
+// textLines wraps a text.
 func textLines(lines []dataLine, text string, room int, item int32) []dataLine {
 	if room <= 0 {
 		room = 80
@@ -131,9 +131,9 @@ func textLines(lines []dataLine, text string, room int, item int32) []dataLine {
 	return lines
 }
 
-// fits is how many bytes of a text fit into so many cells, one character at least.
+// fits returns how many bytes of a text fit into a width, at least one character.
 func fits(text string, room int) int {
-	// A character takes a cell or more, or stands on another one.
+	// A character takes a cell or more, or combines with the previous one.
 	if len(text) <= room && plain(text) {
 		return len(text)
 	}

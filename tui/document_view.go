@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// documentView shows the text of a workflow, and where in it things are.
+// documentView shows the text of a workflow, with the tasks marked.
 type documentView struct {
 	of    *Document
 	lines []string
@@ -15,7 +15,7 @@ type documentView struct {
 	shown          int // the line that it was last scrolled to
 }
 
-// read takes up the document.
+// read stores the document.
 func (v *documentView) read(d *Document) {
 	if d == v.of {
 		return
@@ -31,7 +31,7 @@ func (v *documentView) read(d *Document) {
 	v.of = d
 }
 
-// show scrolls to a line, if that is another one than before.
+// show scrolls to a line, if it differs from the last one.
 func (v *documentView) show(line int) {
 	if line == v.shown || line <= 0 {
 		return
@@ -43,8 +43,7 @@ func (v *documentView) show(line int) {
 	}
 }
 
-// draw shows the window. The states are those of tasks, by the lines where they
-// begin.
+// draw draws the window. states are those of tasks, by their first lines.
 func (v *documentView) draw(a area, l look, states map[int]State, focus bool) {
 	v.height = max(1, a.h)
 	v.to(v.cursor)
@@ -103,5 +102,5 @@ func (v *documentView) to(line int) {
 
 func (v *documentView) end() { v.to(len(v.lines) - 1) }
 
-// scroll moves the text sideways.
+// scroll moves the text horizontally.
 func (v *documentView) scroll(cells int) { v.shift = max(0, v.shift+cells) }

@@ -10,7 +10,7 @@ import (
 
 var errDuration = errors.New("want a duration such as 90s, 1h30m or PT1H")
 
-// duration reads one as Go writes it, as ISO 8601 does, or in days.
+// duration parses Go's notation, ISO 8601, or days.
 func duration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(strings.ToUpper(text), "P") {
@@ -28,7 +28,7 @@ func duration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// isoDuration reads what follows the P.
+// isoDuration parses what follows the P.
 func isoDuration(text string) (time.Duration, error) {
 	units := map[string]time.Duration{
 		"D": 24 * time.Hour, "W": 7 * 24 * time.Hour,

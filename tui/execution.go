@@ -7,8 +7,8 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// executionScreen is one execution: its tasks as a tree, and beside or below that
-// one of several panes about what is chosen there.
+// executionScreen is one execution: its tasks as a tree, and beside or below it one of several
+// panes about the chosen line.
 type executionScreen struct {
 	src Source
 	id  string
@@ -16,7 +16,7 @@ type executionScreen struct {
 	now     Execution
 	known   bool // it has been read
 	timers  map[string]Row
-	parents map[string]string // the child execution of a run, as text
+	parents map[string]string // the child execution of each run, as text
 
 	tree     *taskTree
 	history  *historyView
@@ -33,12 +33,12 @@ type executionScreen struct {
 	places executionPlaces
 }
 
-// pane is one of those beside the tree.
+// pane is one of the panes beside the tree.
 type pane int
 
 const (
 	dataPane     pane = iota
-	timelinePane      // takes the place of the tree as well
+	timelinePane      // also takes the place of the tree
 	documentPane
 	historyPane
 	timersPane
@@ -47,7 +47,7 @@ const (
 	paneCount
 )
 
-// filterLine is a filter while it is typed.
+// filterLine is the input of a filter.
 type filterLine struct {
 	field
 
@@ -63,8 +63,7 @@ func (s *executionScreen) title() string { return s.id }
 
 func (s *executionScreen) typing() bool { return s.typed.on }
 
-// show takes up what was read about the execution, which the tree had up to a
-// version when it was asked.
+// show stores the execution; had is the version of the tree when it was requested.
 func (s *executionScreen) show(x Execution, had int64) {
 	s.now, s.known = x, true
 	s.tree.read(x.Document)
@@ -88,7 +87,7 @@ func (s *executionScreen) show(x Execution, had int64) {
 	}
 }
 
-// add takes up what has happened since.
+// add adds later events.
 func (s *executionScreen) add(after int64, events []Event) {
 	if s.reads.rebuild && after == 0 {
 		s.reads.rebuild = false
@@ -100,13 +99,12 @@ func (s *executionScreen) add(after int64, events []Event) {
 	s.history.feed(events)
 }
 
-// limits reports whether a timer only bounds what runs, so that it says nothing about
-// when that goes on.
+// limits reports whether a timer is only a time limit, which does not tell when a run continues.
 func limits(kind string) bool {
 	return strings.HasPrefix(kind, "timeout") || strings.HasPrefix(kind, "delivery")
 }
 
-// childOf is the execution that a run has begun, if it has.
+// childOf returns the child execution that a run has started, if any.
 func (s *executionScreen) childOf(at int32) string {
 	if at <= 0 {
 		return ""
@@ -115,8 +113,7 @@ func (s *executionScreen) childOf(at int32) string {
 	return s.parents[runName(s.tree.tasks.at(r.key.task).Ref, r.key)]
 }
 
-// timer is the one that actions are about: that of the row, or that which the chosen
-// task waits for.
+// timer returns the timer for actions: that of the row, or the one that the chosen task waits for.
 func (s *executionScreen) timer() (Row, bool) {
 	if s.inPane && s.pane == timersPane {
 		if s.due.cursor < len(s.now.Timers) {
@@ -136,7 +133,7 @@ func (s *executionScreen) timer() (Row, bool) {
 	return timer, ok
 }
 
-// want is a command that asks for an action.
+// want returns a command that asks for an action.
 func (s *executionScreen) want(verb Verb) tea.Cmd {
 	return give(wantAction{Action{Verb: verb, Table: Executions, IDs: []string{s.id}}})
 }
@@ -149,7 +146,7 @@ func (s *executionScreen) wantTimer(verb Verb) tea.Cmd {
 	return give(wantAction{Action{Verb: verb, Table: Timers, IDs: []string{timer.ID}}})
 }
 
-// states are those of the tasks that are at work, by their lines in the document.
+// states returns the states of the running tasks, by their lines in the document.
 func (s *executionScreen) states() map[int]State {
 	lines := map[int]State{}
 	for at := range s.tree.active {
@@ -162,7 +159,7 @@ func (s *executionScreen) states() map[int]State {
 	return lines
 }
 
-// look is what the tree shows besides its history.
+// look returns what the tree shows besides its history.
 func (s *executionScreen) look(now time.Time) treeLook {
 	how := treeLook{top: s.now.Row, timers: s.timers, now: now, focus: !s.inPane}
 	if len(s.parents) > 0 {

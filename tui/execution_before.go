@@ -1,7 +1,7 @@
 package tui
 
-// sourcesBefore are those of what a run got: what was sent along with the request,
-// else what the task before it gave, else what that got which it is inside of.
+// sourcesBefore returns the sources of a run's input: its request, else the output of the previous
+// task, else the input of the task that contains it.
 func (s *executionScreen) sourcesBefore(at int32) []dataSource {
 	t := s.tree
 	var sources []dataSource
@@ -19,7 +19,7 @@ func (s *executionScreen) sourcesBefore(at int32) []dataSource {
 	return sources
 }
 
-// prior is the run that gave what another one got; -1 if that is the first.
+// prior returns the run whose output is another one's input; -1 if there is none.
 func (t *taskTree) prior(at int32) int32 {
 	r := &t.runs[at]
 	if r.parent < 0 {
@@ -35,7 +35,7 @@ func (t *taskTree) prior(at int32) int32 {
 		return found
 	}
 	if p.turns[r.turn].attempt != p.turns[r.turn-1].attempt {
-		return -1 // an attempt begins with what the first one began with
+		return -1 // an attempt begins with the input of the first one
 	}
 	return t.lastOf(p.turns[r.turn-1].runs, at, false)
 }

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// around is the run of the task that another runs inside, or the execution.
+// around returns the run of the task that contains another one, or the execution.
 func (r *Recording) around(execution *run, task event.Run) *run {
 	if execution.doc == nil {
 		return execution
@@ -17,13 +17,12 @@ func (r *Recording) around(execution *run, task event.Run) *run {
 	ref := outer(execution.doc.def, task.Ref)
 	iteration := task.Iteration
 	if ref == "" {
-		// The task of a function runs inside of that which called it: the last
-		// reference of the iteration.
+		// The task of a function runs inside its caller: the last reference of the iteration.
 		if ref = caller(iteration); ref == "" {
 			return execution
 		}
 	}
-	// A name of a run is that of the run around it, with more behind it, or as it is.
+	// The name of a run is that of its parent, possibly extended.
 	for {
 		attempt := task.Attempt
 		for {
@@ -43,7 +42,7 @@ func (r *Recording) around(execution *run, task event.Run) *run {
 	}
 }
 
-// outer is the reference of the task around that of a reference, "" if there is none.
+// outer returns the reference of the task that contains a reference, "" if there is none.
 func outer(def *dsl.Definition, ref string) string {
 	for {
 		i := strings.LastIndexByte(ref, '/')
@@ -56,7 +55,8 @@ func outer(def *dsl.Definition, ref string) string {
 	}
 }
 
-// caller is the last reference in an iteration, which has some where functions are called.
+// caller returns the last reference in an iteration, which contains references where functions are
+// called.
 func caller(iteration string) string {
 	segments := history.Parts(iteration)
 	for _, segment := range slices.Backward(segments) {
@@ -67,32 +67,32 @@ func caller(iteration string) string {
 	return ""
 }
 
-// shorter is a path without its last segment.
+// shorter removes the last segment of a path.
 func shorter(path string) string {
 	segments := history.Parts(path)
 	return strings.Join(segments[:len(segments)-1], ".")
 }
 
-// turn is the index of a run among those of its task inside the same run, "" if there is
+// turn returns the index of a run among those of its task inside the same parent, "" if there is
 // only one.
 func (x *run) turn() string {
 	rest := behind(x.parent.task.Iteration, x.task.Iteration)
-	for strings.HasPrefix(rest, "r0.") { // of lists around it that were not jumped back in
+	for strings.HasPrefix(rest, "r0.") { // enclosing lists that were not repeated
 		rest = rest[len("r0."):]
 	}
 	return history.Index(rest)
 }
 
-// retry is which attempt of the run around it a run belongs to, as in its name.
+// retry returns the attempt of the parent that a run belongs to, as in its name.
 func (x *run) retry() string {
 	rest := behind(x.parent.task.Attempt, x.task.Attempt)
-	for strings.HasPrefix(rest, "0.") { // of tries around it that were not retried
+	for strings.HasPrefix(rest, "0.") { // enclosing tries that were not retried
 		rest = rest[len("0."):]
 	}
 	return rest
 }
 
-// behind is what a path has more than one that it begins with.
+// behind returns what a longer path adds to its prefix.
 func behind(path, longer string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(longer, path), ".")
 }

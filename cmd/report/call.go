@@ -11,11 +11,11 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// call is a request that a task has made, and what came back.
+// call is a request of a task, and the response.
 type call struct {
 	from, to    stamp
 	method, url string
-	status      int // 0: no answer came
+	status      int // 0: no response came
 	headers     []string
 	request     *datum
 	response    *datum
@@ -47,7 +47,7 @@ type callLine struct {
 	Open   bool    `json:"open"`
 }
 
-// takeCall takes an exchange.
+// takeCall adds an exchange.
 func (r *Recording) takeCall(line []byte) error {
 	var l callLine
 	if err := json.Unmarshal(line, &l); err != nil {
@@ -77,7 +77,7 @@ func (r *Recording) takeCall(line []byte) error {
 	return nil
 }
 
-// bare is an address without a password.
+// bare returns an address without its password.
 func bare(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
@@ -86,7 +86,7 @@ func bare(address string) string {
 	return u.Redacted()
 }
 
-// body is what was sent, as data: JSON as it is, other text as a text.
+// body returns what was sent as data: JSON as it is, other text as a string.
 func (r *Recording) body(text string, binary []byte) *datum {
 	switch {
 	case len(binary) > 0:
@@ -100,8 +100,7 @@ func (r *Recording) body(text string, binary []byte) *datum {
 	}
 }
 
-// end is until when a task was concerned with a call: of one that was cancelled
-// the answer may come later.
+// end returns when a call ended for its task: the answer to a cancelled call may come later.
 func (c *call) end(x *run) stamp {
 	if !x.open && c.to.at.After(x.ended.at) {
 		return x.ended
@@ -109,7 +108,7 @@ func (c *call) end(x *run) stamp {
 	return c.to
 }
 
-// label is how the call went, in a word.
+// label summarizes the result of a call.
 func (c *call) label() string {
 	switch {
 	case c.status > 0:
@@ -121,5 +120,5 @@ func (c *call) label() string {
 	}
 }
 
-// failed reports whether an answer was none, or one that tells of an error.
+// failed reports whether there was no response, or one with an error status.
 func (c *call) failed() bool { return c.status == 0 || c.status >= 400 }

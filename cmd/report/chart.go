@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui/axis"
 )
 
-// The chart of a run, as the page has it.
+// The chart of a run, as the page shows it.
 type (
 	chartView struct {
 		Rows     []rowView
@@ -28,9 +28,9 @@ type (
 		Kind              string
 		State             state
 		Label, Detail     string
-		Turn              string // behind the label, shown even where that is cut
-		Ref               string // of its document and task, for what belongs together
-		Says              string // all of it, for those who do not see the bars
+		Turn              string // after the label, shown even if that is cut
+		Ref               string // of its document and task, to relate parts of the page
+		Says              string // the full text, for screen readers
 		Folds, Folded     bool
 		Hidden, Left      bool
 		Differs           bool
@@ -41,7 +41,7 @@ type (
 		X, W  string
 		Text  string
 		TextX string
-		Side  string // of its place that the text stands on: before, inside, or behind
+		Side  string // position of the text: before, inside, or behind
 		DX    int
 		Title string
 	}
@@ -62,10 +62,10 @@ type charted struct {
 	rows  []*row
 }
 
-// tickSpace is how far ticks stand from each other at least, in percent.
+// tickSpace is the minimum distance of ticks, in percent.
 const tickSpace = 8.5
 
-// chart draws the runs.
+// chart builds the chart of the runs.
 func (r *Recording) chart(rows []*row, left int) chartView {
 	c := &charted{Recording: r, rows: rows}
 	c.scale = axis.New(c.stamps(), axis.Options{Wide: c.instant(), TickWidth: tickSpace})
@@ -96,7 +96,7 @@ func percent(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", max(x, 0)), "0"), ".") + "%"
 }
 
-// faultText is a fault in words.
+// faultText describes a fault.
 func (r *Recording) faultText(i int) string {
 	if i < len(r.Faults) {
 		return clean(r.Faults[i])
@@ -112,10 +112,10 @@ func (r *Recording) faultText(i int) string {
 	return clean(text)
 }
 
-// x is where a moment stands on the axis.
+// x returns the position of a moment on the axis.
 func (c *charted) x(at stamp) float64 { return c.scale.X(axis.Stamp{At: at.at, Seq: at.seq}) }
 
-// stamps are the moments at which something happens in the rows.
+// stamps returns the moments at which something happens in the rows.
 func (c *charted) stamps() []axis.Stamp {
 	var out []axis.Stamp
 	add := func(s stamp) {
@@ -135,7 +135,7 @@ func (c *charted) stamps() []axis.Stamp {
 	return out
 }
 
-// moments are those at which something happens to a run.
+// moments passes the moments of a run to add.
 func (x *run) moments(add func(stamp)) {
 	add(x.began)
 	add(x.ended)
@@ -154,7 +154,7 @@ func (x *run) moments(add func(stamp)) {
 	}
 }
 
-// all are the runs that a row stands for.
+// all returns the runs of a row.
 func (x *row) all() []*run {
 	switch {
 	case x.run != nil:
@@ -180,7 +180,7 @@ func (c *charted) instant() bool {
 	return none*10 >= all*3 // three of ten
 }
 
-// row draws a row.
+// row builds a row.
 func (c *charted) row(x *row) rowView {
 	label, turn := x.label, ""
 	if x.run != nil && strings.HasSuffix(label, x.run.index()) {
@@ -216,7 +216,7 @@ func kindClass(x *run) string {
 	}
 }
 
-// link is what the row, the line and the node of a task have in common.
+// link returns the key that relates the row, the line and the node of a task.
 func (x *run) link() string {
 	if x.doc == nil {
 		return ""
@@ -224,7 +224,7 @@ func (x *run) link() string {
 	return fmt.Sprintf("%d:%s", x.doc.index, x.task.Ref)
 }
 
-// group draws a row that stands for several runs.
+// group builds a row that stands for several runs.
 func (c *charted) group(v *rowView, x *row) {
 	first, last := x.runs[0], x.runs[len(x.runs)-1]
 	end := last.ended
@@ -250,7 +250,7 @@ func (c *charted) group(v *rowView, x *row) {
 	v.Says = v.Label + ", " + c.when(first.began, end)
 }
 
-// bar is one from a moment to another.
+// bar builds a bar between two moments.
 func (c *charted) bar(class string, from, to stamp, title string) barView {
 	if to.at.IsZero() {
 		to = stamp{c.last, c.seq}
@@ -259,7 +259,7 @@ func (c *charted) bar(class string, from, to stamp, title string) barView {
 	return barView{Class: class, X: percent(a), W: percent(max(b-a, 0.05)), Title: title} // something to be seen
 }
 
-// bars are the bars and marks of a run.
+// bars returns the bars and marks of a run.
 func (c *charted) bars(x *run) []barView {
 	if x.status == stateSkipped {
 		return []barView{c.bar("skipped", x.began, x.began, "skipped")}
@@ -286,7 +286,7 @@ func (c *charted) bars(x *run) []barView {
 	return out
 }
 
-// timer draws a wait, or a pause before a retry. Timeouts are marks, if they come.
+// timer returns the bar of a wait, or of a pause before a retry. Timeouts are marks, if they fire.
 func (c *charted) timer(x *run, t *timer) []barView {
 	if t.kind == event.TimeoutTimer {
 		return nil
@@ -307,7 +307,7 @@ func (c *charted) timer(x *run, t *timer) []barView {
 	return []barView{b}
 }
 
-// call draws a request within its task, with the status that came.
+// call returns the bar of a request within its task, with the status.
 func (c *charted) call(x *run, call *call, last bool) barView {
 	class := "call"
 	if call.failed() {
@@ -321,7 +321,7 @@ func (c *charted) call(x *run, call *call, last bool) barView {
 	return b
 }
 
-// beside puts a text behind its bar, or before it where there is no room.
+// beside puts a text behind its bar, or before it if there is no space.
 func (c *charted) beside(b *barView, from, to stamp) {
 	if to.at.IsZero() {
 		to = stamp{c.last, c.seq}
@@ -338,7 +338,7 @@ func (c *charted) beside(b *barView, from, to stamp) {
 	}
 }
 
-// says is a run in words.
+// says describes a run.
 func (c *charted) says(x *run) string {
 	said := []string{clean(x.title())}
 	if x.detail != "" {
@@ -354,7 +354,7 @@ func (c *charted) says(x *run) string {
 	return strings.Join(said, ", ")
 }
 
-// when says from when to when something went on.
+// when tells from when to when something lasted.
 func (c *charted) when(from, to stamp) string {
 	text := "+" + history.Duration(from.at.Sub(c.head.Start))
 	if to.at.IsZero() || to.at.Equal(from.at) {

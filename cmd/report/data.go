@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// How much data a page has: of one value, of all that is kept while a run goes on,
-// and of all in the file.
+// Bounds of the data of a page: of one value, of all data kept during a run, and of all data in the
+// file.
 const (
 	mostOfValue = 64 << 10
 	mostData    = 96 << 20
@@ -19,13 +19,13 @@ const (
 	excerptSize = 400
 )
 
-// datum is a piece of data as a page shows it: its JSON, or the beginning of it.
+// datum is a value as a page shows it: its JSON, or the beginning of it.
 type datum struct {
 	text string
-	size int // of all of it; more than the text: it was cut
+	size int // of the whole value; if it exceeds the text, that was cut
 }
 
-// datum keeps data, but not more of it than there is room for.
+// datum keeps a value within the bounds.
 func (r *Recording) datum(raw []byte) *datum {
 	if len(raw) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (r *Recording) datum(raw []byte) *datum {
 	return d
 }
 
-// cutTo keeps so many bytes of a text, and no half a character.
+// cutTo cuts a text to a size, at a character boundary.
 func cutTo(text string, size, space int) *datum {
 	if len(text) <= space {
 		return &datum{text, size}
@@ -51,17 +51,17 @@ func cutTo(text string, size, space int) *datum {
 	return &datum{strings.Clone(text[:end]), size}
 }
 
-// pool has each text of a page once. Data that many steps share, as an output that
-// is the next one's input, does not make it larger.
+// pool contains each text of a page once, so that a value shared by many steps, such as an output
+// that is the next input, is stored once.
 type pool struct {
 	texts []string
-	sizes []int // of what was cut, else 0
+	sizes []int // of values that were cut, else 0
 	known map[string]int
 	size  int
-	cut   int // values that are not there in full
+	cut   int // number of values that were cut
 }
 
-// add gives the place of a value in the pool, -1 for none.
+// add returns the index of a value in the pool, -1 for none.
 func (p *pool) add(d *datum) int {
 	if d == nil {
 		return -1
@@ -84,12 +84,12 @@ func (p *pool) add(d *datum) int {
 	return len(p.texts) - 1
 }
 
-// secretMark begins and ends the token that stands for a secret.
+// secretMark encloses the placeholder of a secret.
 const secretMark = "\ue000"
 
 var secretToken = regexp.MustCompile(secretMark + `secret[^` + secretMark + `]*#[0-9a-f]{12}` + secretMark)
 
-// redacted is a line with nothing of its secrets, not even where they come from.
+// redacted removes the placeholders of secrets from a line, including their names.
 func redacted(line []byte) []byte {
 	if !bytes.Contains(line, []byte(secretMark)) {
 		return line
@@ -98,8 +98,7 @@ func redacted(line []byte) []byte {
 	return bytes.ReplaceAll(line, []byte(secretMark+secretMark), []byte(secretMark))
 }
 
-// clean shows characters that are not seen, or that turn the direction of what
-// stands beside them.
+// clean shows characters that are invisible, or that change the direction of the surrounding text.
 func clean(text string) string {
 	if !strings.ContainsFunc(text, unseen) && utf8.ValidString(text) {
 		return text
@@ -119,7 +118,7 @@ func unseen(c rune) bool {
 	return c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c))
 }
 
-// short is the beginning of a text in one line.
+// short returns the beginning of a text in one line.
 func short(text string, most int) string {
 	text = strings.Join(strings.Fields(clean(text)), " ")
 	if runes := []rune(text); len(runes) > most {
@@ -128,7 +127,7 @@ func short(text string, most int) string {
 	return text
 }
 
-// encode is JSON that cannot end the element of the page that it stands in.
+// encode returns JSON that cannot end the HTML element that contains it.
 func encode(v any) []byte {
 	out, err := json.Marshal(v)
 	if err != nil {

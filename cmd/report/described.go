@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// described is an event in a few words.
+// described describes an event in a few words.
 func described(e event.Event, x *run) string {
 	switch e.Type {
 	case event.ExecutionStarted:
@@ -25,7 +25,7 @@ func described(e event.Event, x *run) string {
 			Type   string `json:"type"`
 			Source string `json:"source"`
 		}
-		_ = json.Unmarshal(e.Data, &envelope) // what cannot be read is empty
+		_ = json.Unmarshal(e.Data, &envelope) // empty if it cannot be parsed
 		return short("event "+envelope.Type+" from "+envelope.Source, longestDescription)
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		return x.ending()
@@ -36,7 +36,7 @@ func described(e event.Event, x *run) string {
 
 const longestDescription = 140
 
-// ending is what has become of a run, in words.
+// ending describes the result of a run.
 func (x *run) ending() string {
 	if x == nil {
 		return "ends"
@@ -59,10 +59,10 @@ func (x *run) ending() string {
 	}
 }
 
-// timed says what a timer is for, and what becomes of it.
+// timed describes the purpose of a timer, and what happens to it.
 func timed(e event.Event) string {
 	var t event.Timer
-	_ = json.Unmarshal(e.Data, &t) // what cannot be read is zero
+	_ = json.Unmarshal(e.Data, &t) // zero if it cannot be parsed
 	what := timerName(t.Kind)
 	switch e.Type {
 	case event.TimerFired:

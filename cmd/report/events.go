@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// How many events the list of them has: the first, and the last.
+// The number of events listed from the start and from the end.
 const (
 	firstEvents = 1000
 	lastEvents  = 300
@@ -30,11 +30,11 @@ type eventView struct {
 	Ref     string
 	Row     int
 	Data    int
-	Left    string // how many events are left out here
+	Left    string // number of events omitted here
 	Differs bool
 }
 
-// list makes the list of events.
+// list builds the list of events.
 func (r *Recording) list(p *pool) eventsView {
 	out := eventsView{All: history.Count(len(r.events), "event")}
 	for i, h := range r.events {
@@ -61,7 +61,7 @@ func (r *Recording) event(h *happening, p *pool) eventView {
 	return v
 }
 
-// eventClass is the colour of an event.
+// eventClass returns the CSS class of an event.
 func eventClass(h *happening) string {
 	switch h.typ {
 	case event.TaskCompleted, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:

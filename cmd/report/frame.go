@@ -7,30 +7,29 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// Frame is a piece of a document.
+// Frame is an excerpt of a document.
 type Frame struct {
 	Place  string // "order.yaml:7:5"
-	Column int    // at which the task begins, from 1 on
+	Column int    // at which the task begins, from 1
 	Lines  []FrameLine
 }
 
-// FrameLine is one of its lines.
+// FrameLine is a line of an excerpt.
 type FrameLine struct {
 	Number int
 	Text   string
-	Marked bool // it stands in one of two documents only
+	Marked bool // it is in only one of the two documents
 }
 
-// Limits of what is compared and shown of one task.
+// Limits of comparing and showing one task.
 const (
 	comparedLines = 400
 	shownLines    = 40
 	contextLines  = 2 // around a line that differs
 )
 
-// Compare extends two frames, each of the first line of a task, to the lines of that
-// task which stand in only one of the two documents, and marks these. The frames of
-// tasks that are equal stay as they are.
+// Compare extends two frames, each with the first line of a task, by the lines that are in only one
+// of the two documents, and marks these. If the tasks are equal, the frames stay as they are.
 func Compare(was, now *Frame, before, after *dsl.Definition) {
 	a, b := taskLines(before, was), taskLines(after, now)
 	markDifferent(a, b)
@@ -40,7 +39,7 @@ func Compare(was, now *Frame, before, after *dsl.Definition) {
 	}
 }
 
-// taskLines are the lines of the task that a frame begins with.
+// taskLines returns the lines of the task at the start of a frame.
 func taskLines(def *dsl.Definition, f *Frame) []FrameLine {
 	lines := strings.Split(strings.TrimRight(string(def.Source), "\n"), "\n")
 	var out []FrameLine
@@ -53,7 +52,7 @@ func taskLines(def *dsl.Definition, f *Frame) []FrameLine {
 	return out
 }
 
-// markDifferent marks what is in no longest common subsequence of two lists.
+// markDifferent marks the lines outside a longest common subsequence of two lists.
 func markDifferent(a, b []FrameLine) {
 	common := make([][]int, len(a)+1) // lengths of those of a[i:] and b[j:]
 	for i := range common {

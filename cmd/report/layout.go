@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/cmd/graph"
 )
 
-// box is a node of the picture, or a frame around others. The node of a task that
-// holds others is the head of its frame, that of a join its foot.
+// box is a node of the picture, or a frame around others. The node of a task with inner tasks is
+// the head of its frame, that of a join its foot.
 type box struct {
 	x, y, w, h int
 	node       *graph.Node
@@ -18,24 +18,24 @@ type box struct {
 	inside     []*box // of a frame
 	columns    [][]*box
 	around     *box
-	index      int // in the frame around it: which of its rows
+	index      int // its row in the frame around it
 	column     int
-	lanes      int      // ways beside all that is in it, on the right
-	beside     []int    // … beside each of its columns
-	rights     []int    // where the columns end, without their lanes
-	left       bool     // … and one on the left
+	lanes      int      // lanes on the right of everything inside
+	beside     []int    // … and right of each column
+	rights     []int    // right ends of the columns, without lanes
+	left       bool     // … and a lane on the left
 	lines      []string // of its text, the name first
 	cases      []port   // of a switch
 }
 
-// port is a case of a switch, from which a way begins.
+// port is a case of a switch, where an edge begins.
 type port struct {
 	edge int
 	text string
 	y    int // its middle
 }
 
-// The measures of the picture, in pixels.
+// The dimensions of the picture, in pixels.
 const (
 	charWidth   = 7
 	nodeHeight  = 26
@@ -43,8 +43,8 @@ const (
 	caseHeight  = 19
 	narrowest   = 96
 	widest      = 250
-	between     = 26 // nodes, above each other
-	beside      = 22 // … beside each other
+	between     = 26 // vertical distance of nodes
+	beside      = 22 // … and horizontal
 	padding     = 14 // of a frame
 	laneWidth   = 11
 	columnAside = 34
@@ -69,7 +69,7 @@ func layoutOf(g *graph.Graph) *layout {
 	return l
 }
 
-// frame gathers what stands in a group, in the order of the document.
+// frame collects the nodes of a group, in the order of the document.
 func (l *layout) frame(id string, g *graph.Group) *box {
 	f := &box{group: g}
 	seen := map[string]bool{}
@@ -97,7 +97,7 @@ func (l *layout) frame(id string, g *graph.Group) *box {
 	return f
 }
 
-// below is the group right inside of another in which a group stands.
+// below returns the outermost group inside outer that contains a group.
 func (l *layout) below(outer, group string) *graph.Group {
 	for group != "" {
 		i := slices.IndexFunc(l.graph.Groups, func(g graph.Group) bool { return g.ID == group })
@@ -126,8 +126,7 @@ func (l *layout) node(f *box, n *graph.Node) {
 	}
 }
 
-// divide puts the branches of a fork, and the tasks and the handler of a try, beside
-// each other.
+// divide places the branches of a fork, and the tasks and the handler of a try, side by side.
 func (l *layout) divide(f *box) {
 	begins := func(b *box) bool { return false }
 	switch f.group.Kind {
@@ -152,7 +151,7 @@ func (l *layout) divide(f *box) {
 	}
 }
 
-// holds reports whether one of some nodes is the first one in a box.
+// holds reports whether the first node of a box is one of ids.
 func (b *box) holds(ids map[string]bool) bool {
 	if b.node != nil {
 		return ids[b.node.ID]
@@ -163,7 +162,7 @@ func (b *box) holds(ids map[string]bool) bool {
 	return len(b.inside) > 0 && b.inside[0].holds(ids)
 }
 
-// measure says how much room the text of a node takes.
+// measure computes the size of a node's text.
 func (l *layout) measure(n *graph.Node, head bool) *box {
 	b := &box{node: n}
 	b.lines = linesOf(n)
@@ -178,7 +177,7 @@ func (l *layout) measure(n *graph.Node, head bool) *box {
 	for i, line := range b.lines {
 		space := 24
 		if i == 0 {
-			space = 64 // for a number on the right, and as much on the left
+			space = 64 // for a number on the right, and the same on the left
 		}
 		w = max(w, textWidth(line, i == 0)+space)
 	}
@@ -203,7 +202,7 @@ func (l *layout) measure(n *graph.Node, head bool) *box {
 	return b
 }
 
-// linesOf is the text of a node.
+// linesOf returns the text of a node.
 func linesOf(n *graph.Node) []string {
 	switch n.Kind {
 	case "end", "faulted":
@@ -222,7 +221,7 @@ func linesOf(n *graph.Node) []string {
 	return out
 }
 
-// mostText is how many characters of a text a node shows.
+// mostText is the maximum length of a text in a node.
 const mostText = 36
 
 func cut(text string) string { return short(text, mostText) }
@@ -231,7 +230,7 @@ func textWidth(text string, strong bool) int {
 	n := 0
 	for _, c := range text {
 		n++
-		if utf8.RuneLen(c) > 2 { // wide ones, mostly
+		if utf8.RuneLen(c) > 2 { // mostly wide characters
 			n++
 		}
 	}
@@ -241,7 +240,7 @@ func textWidth(text string, strong bool) int {
 	return n * charWidth
 }
 
-// size says how large a frame is, with what stands in it.
+// size computes the size of a frame from its content.
 func (l *layout) size(b *box) {
 	if b.node != nil {
 		return
@@ -278,7 +277,7 @@ func (l *layout) size(b *box) {
 	}
 }
 
-// aside is how far the columns of a frame stand from each other.
+// aside returns the distance of the columns of a frame.
 func (*layout) aside(b *box) int {
 	if b.group != nil && b.group.Kind == "try" {
 		return columnAside
@@ -286,7 +285,7 @@ func (*layout) aside(b *box) int {
 	return beside
 }
 
-// headWidth is how wide a frame has to be for its own words.
+// headWidth returns the minimum width of a frame for its title.
 func (*layout) headWidth(b *box) int {
 	w := 0
 	if b.head != nil {
@@ -300,7 +299,7 @@ func (*layout) headWidth(b *box) int {
 	return w
 }
 
-// put places a box and what stands in it.
+// put places a box and its content.
 func (l *layout) put(b *box, x, y int) {
 	b.x, b.y = x, y
 	if b.node != nil {
@@ -348,7 +347,7 @@ func (l *layout) put(b *box, x, y int) {
 	}
 }
 
-// path is the boxes around one, the outermost first, and itself.
+// path returns the boxes that contain a box, outermost first, and itself.
 func (b *box) path() []*box {
 	if b == nil {
 		return nil
@@ -356,15 +355,15 @@ func (b *box) path() []*box {
 	return append(b.around.path(), b)
 }
 
-// middle is where ways from above and below meet a box.
+// middle is where vertical edges meet a box.
 func (b *box) middle() int { return b.x + b.w/2 }
 
 func (b *box) bottom() int { return b.y + b.h }
 
-// mayHold reports whether a node is the head or the foot of the frame around it.
+// edge reports whether a node is the head or the foot of the frame around it.
 func (b *box) edge() bool { return b.around != nil && (b.around.head == b || b.around.foot == b) }
 
-// named reports whether a frame has a title of its own.
+// title returns the title of a frame, "" if it has none.
 func (b *box) title() string {
 	if b.group == nil || b.head != nil {
 		return ""

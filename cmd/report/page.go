@@ -22,7 +22,7 @@ var styleText string
 //go:embed page.js
 var scriptText string
 
-// pageView is what the template of the page is filled with.
+// pageView is the data of the page's template.
 type pageView struct {
 	Report
 
@@ -35,7 +35,7 @@ type pageView struct {
 	Wide   bool // there are several runs to choose from
 }
 
-// runView is a run as the page has it.
+// runView is a run as the page shows it.
 type runView struct {
 	Index     int
 	Name      string
@@ -72,7 +72,7 @@ func (rep *Report) Write(w io.Writer) error {
 	sum := sha256.Sum256([]byte(scriptText))
 	view := pageView{
 		Report: *rep, Style: template.CSS(styleText), Script: template.JS(scriptText),
-		// The page may run its own script, and ask nobody for anything.
+		// The page may run its own script, and load nothing.
 		Policy: "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
 			base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; base-uri 'none'; form-action 'none'",
 	}
@@ -91,7 +91,7 @@ func (rep *Report) Write(w io.Writer) error {
 	return nil
 }
 
-// title is what the page is called.
+// title returns the title of the page.
 func (rep *Report) title() string {
 	for _, r := range rep.Runs {
 		if len(r.docs) > 0 {
@@ -101,7 +101,7 @@ func (rep *Report) title() string {
 	return "flunq " + rep.Verb
 }
 
-// view makes what a page shows of a run.
+// view returns what a page shows of a run.
 func (r *Recording) view(index int) (*runView, pageData) {
 	r.finish()
 	rows, left := r.chartRows()
@@ -130,7 +130,7 @@ func (r *Recording) view(index int) (*runView, pageData) {
 	return v, data
 }
 
-// document makes what a page shows of a workflow.
+// document returns what a page shows of a workflow.
 func (r *Recording) document(d *document) *documentView {
 	p := r.pathOf(d)
 	v := &documentView{Name: clean(d.def.Document.Name + " " + d.def.Document.Version), Picture: p.picture(d), Lines: p.lines(d)}
@@ -144,7 +144,7 @@ func (r *Recording) document(d *document) *documentView {
 	return v
 }
 
-// problem is the error that ended the run.
+// problem returns the error that ended the run.
 func (r *Recording) problem() *problemView {
 	if r.result == nil || r.result.Error == nil {
 		return nil
@@ -160,7 +160,7 @@ func (r *Recording) problem() *problemView {
 	}
 }
 
-// facts say in short what the run was.
+// facts summarize the run.
 func (r *Recording) facts() []Fact {
 	if len(r.docs) == 0 {
 		return nil
@@ -188,7 +188,7 @@ func (r *Recording) facts() []Fact {
 	return out
 }
 
-// ended is how the run has ended, and how that is meant.
+// ended tells how the run ended, and the mood of that.
 func (r *Recording) ended() (string, Mood) {
 	if r.result == nil {
 		return "not ended", Careful
@@ -207,7 +207,7 @@ func (r *Recording) ended() (string, Mood) {
 	return r.result.Status, Careful
 }
 
-// Ended is the verdict about the run itself.
+// Ended is the verdict on the run itself.
 func (r *Recording) Ended() Verdict {
 	r.finish()
 	text, mood := r.ended()

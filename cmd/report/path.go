@@ -9,23 +9,23 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// path is how often a workflow's tasks were run, and its ways were taken.
+// path counts how often the tasks of a workflow were run, and its edges were taken.
 type path struct {
 	graph *graph.Graph
 	def   *dsl.Definition
 	nodes map[string]*tally // by node
-	edges []int             // by their places in the graph
-	out   map[string][]int  // edges by the node that they leave
+	edges []int             // by their index in the graph
+	out   map[string][]int  // edges by their source
 }
 
-// tally is how often a task was run, and what came of it.
+// tally counts the runs of a task, and their results.
 type tally struct {
 	runs, skipped, cancelled, open int
 
 	failed map[string]bool // its turns whose last attempt failed
 }
 
-// ended notes how a turn of the task ended. A later attempt replaces an earlier one.
+// ended records the result of a turn. A later attempt replaces an earlier one.
 func (t *tally) ended(turn string, s state) {
 	switch s {
 	case stateFailed:
@@ -39,7 +39,7 @@ func (t *tally) ended(turn string, s state) {
 	}
 }
 
-// state is the colour of a node: what the last word about it is.
+// state returns the state that gives a node its colour.
 func (t *tally) state() state {
 	switch {
 	case t == nil || t.runs == 0 && t.skipped == 0:
@@ -57,7 +57,7 @@ func (t *tally) state() state {
 	}
 }
 
-// pathOf counts what the runs of a document have done.
+// pathOf counts the runs of a document.
 func (r *Recording) pathOf(d *document) *path {
 	g := graph.Of(d.def)
 	p := &path{graph: g, def: d.def, nodes: map[string]*tally{}, edges: make([]int, len(g.Edges)), out: map[string][]int{}}
@@ -100,7 +100,7 @@ func (p *path) execution(x *run) {
 	}
 }
 
-// every counts the ways out of a node that a test holds for.
+// every counts n for the edges from a node that pass a test.
 func (p *path) every(from string, test func(graph.Edge) bool, n int) {
 	for _, i := range p.out[from] {
 		if test(p.graph.Edges[i]) {
@@ -109,7 +109,7 @@ func (p *path) every(from string, test func(graph.Edge) bool, n int) {
 	}
 }
 
-// take counts a run of a task, and the ways that it took.
+// take counts a run of a task, and the edges that it took.
 func (p *path) take(x *run) {
 	ref := x.task.Ref
 	t := p.tally(ref)
@@ -136,7 +136,7 @@ func (p *path) take(x *run) {
 	p.leave(x)
 }
 
-// leave counts the ways from a task, and into those inside it.
+// leave counts the edges from a task, and into the tasks inside it.
 func (p *path) leave(x *run) {
 	ref := x.task.Ref
 	done := x.status == stateDone
@@ -158,7 +158,7 @@ func (p *path) leave(x *run) {
 	}
 }
 
-// loop counts the turns of a loop, and its end.
+// loop counts the iterations of a loop, and its end.
 func (p *path) loop(x *run) {
 	turns := map[string]bool{}
 	for _, child := range x.children {
@@ -184,7 +184,7 @@ func (p *path) fork(x *run) {
 	}
 }
 
-// within reports whether a node stands inside of one of several tasks.
+// within reports whether a node is inside one of several tasks.
 func (*path) within(refs map[string]bool, node string) bool {
 	for ref := range refs {
 		if strings.HasPrefix(node, ref+"/") {
@@ -194,7 +194,7 @@ func (*path) within(refs map[string]bool, node string) bool {
 	return false
 }
 
-// choose counts the way that a switch took: the first that leads where it went.
+// choose counts the edge that a switch took: the first one that leads to its target.
 func (p *path) choose(x *run) {
 	if x.status != stateDone {
 		return
@@ -214,7 +214,7 @@ func (p *path) choose(x *run) {
 	p.every(x.task.Ref, func(e graph.Edge) bool { return e.Label == "otherwise" }, 1)
 }
 
-// wayOf is the way of a case.
+// wayOf returns the edge of a case.
 func (p *path) wayOf(ref string, c dsl.SwitchCase) int {
 	for _, i := range p.out[ref] {
 		if label := p.graph.Edges[i].Label; label == c.Name+" (default)" || strings.HasPrefix(label, c.Name+": ") {
@@ -224,7 +224,7 @@ func (p *path) wayOf(ref string, c dsl.SwitchCase) int {
 	return p.out[ref][0]
 }
 
-// attempts counts what a try has begun, caught and begun again.
+// attempts counts the attempts of a try, and the errors it caught.
 func (p *path) attempts(x *run) {
 	ref := x.task.Ref
 	tried := map[string]bool{}
@@ -257,7 +257,7 @@ func (p *path) attempts(x *run) {
 	}
 }
 
-// lastFailed reports whether the run inside a try that ended last has failed.
+// lastFailed reports whether the last run that ended inside a try has failed.
 func (x *run) lastFailed() bool {
 	for _, child := range slices.Backward(x.children) {
 		if !child.open {
@@ -270,7 +270,7 @@ func (x *run) lastFailed() bool {
 // caught reports whether a task handles the error of a try.
 func caught(try, ref string) bool { return strings.HasPrefix(ref, try+"/catch/") }
 
-// taskOf is the task that a node belongs to.
+// taskOf returns the task that a node belongs to.
 func taskOf(node string) string {
 	ref, _, _ := strings.Cut(node, "#")
 	return ref

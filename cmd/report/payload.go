@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// What the page's script has of a run: the texts of data, and for each row what
-// there is to say of it. A place in the texts is -1 where there is nothing.
+// The data of a run for the page's script: the texts of values, and the details of each row. An
+// index of -1 means no text.
 type (
 	pageData struct {
 		Texts  []string   `json:"texts"`
@@ -57,7 +57,7 @@ type (
 	}
 )
 
-// data makes what the script has of the rows.
+// data builds the script's data for the rows.
 func (r *Recording) data(rows []*row, p *pool) pageData {
 	out := pageData{Input: p.add(r.datum(r.head.Input)), Output: -1}
 	if r.result != nil {
@@ -104,7 +104,7 @@ func (r *Recording) rowData(row *row, p *pool) rowData {
 	return d
 }
 
-// notesOf say what else happened to a run.
+// notesOf lists what else happened to a run.
 func (r *Recording) notesOf(x *run) []string {
 	var out []string
 	for _, t := range x.timers {

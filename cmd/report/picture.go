@@ -7,11 +7,11 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// The picture of a workflow, as the page has it.
+// The picture of a workflow, as the page shows it.
 type (
 	pictureView struct {
 		Width, Height int
-		Least         int // width at which it can still be read
+		Least         int // minimum readable width
 		Frames        []frameView
 		Nodes         []nodeView
 		Ways          []wayView
@@ -33,7 +33,7 @@ type (
 		CountW        int
 		Ref           string
 		Title         string
-		Open          bool // nothing belongs to it that could be shown
+		Open          bool // there are no details to show
 		CaseLine      int
 		Head, Leaning bool
 	}
@@ -55,7 +55,7 @@ type (
 	}
 )
 
-// picture draws the workflow with the ways that were taken.
+// picture draws the workflow with the edges that were taken.
 func (p *path) picture(d *document) pictureView {
 	l := layoutOf(p.graph)
 	out := pictureView{Width: l.width, Height: l.high, Least: l.width * 7 / 10}
@@ -124,7 +124,7 @@ func (p *path) node(b *box, d *document) nodeView {
 		v.CaseLine = b.y + b.cases[0].y - caseHeight/2 - 1
 	}
 	if count != nil && count.runs > 1 {
-		// On the corner and not in the box, where it would cover a long name.
+		// On the corner, since inside the box it would cover a long name.
 		v.Count = history.Number(count.runs) + "×"
 		v.CountW = charWidth*utf8.RuneCountInString(v.Count) + 6 // pixels
 		v.CountX = b.x + b.w + 4 - v.CountW
@@ -144,7 +144,7 @@ func (p *path) way(w way) wayView {
 	}
 	to := p.nodes[e.To]
 	switch {
-	case n < 2: // once needs no number
+	case n < 2: // a single run needs no number
 	case v.Label != "":
 		v.Label += " " + history.Number(n) + "×"
 	case to == nil || to.runs != n:

@@ -11,30 +11,29 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Recording gathers what the lines of a recording say, as they are written to it:
-// those of 'flunq run --record', which have no secrets in them. Of data it keeps no
-// more than a page can show.
+// Recording collects the content of a recording as its lines are written. It expects the lines of
+// 'flunq run --record', which contain no secrets, and keeps no more data than a page can show.
 type Recording struct {
-	Name  string // that tells it from other runs of the report
+	Name  string // distinguishes it from other runs of the report
 	Notes []string
 
-	Faults     []string    // what each fault was, in words and in order
+	Faults     []string    // descriptions of the faults, in order
 	Difference *Difference // nil: there is none
 
 	head    head
 	docs    []*document
-	partial []byte // the beginning of a line
+	partial []byte // the beginning of an incomplete line
 	err     error
 
-	seq     int // lines so far: the order of things
+	seq     int // number of lines so far, which orders events
 	last    time.Time
-	size    int // bytes of data that are kept
+	size    int // bytes of data kept
 	events  []*happening
-	runs    []*run          // in the order in which they began; executions, too
+	runs    []*run          // in the order of their start, including executions
 	byKey   map[string]*run // by execution and task id
 	roots   []*run
 	walks   map[string]*walk
-	given   map[string]given // to runs that are about to begin
+	given   map[string]given // to runs that have not begun yet
 	faults  []*fault
 	came    int // events from outside
 	tasks   int
@@ -42,7 +41,7 @@ type Recording struct {
 	history int // events of histories
 }
 
-// NewRecording is one without any lines, with a name that tells it from others.
+// NewRecording returns an empty recording with a name.
 func NewRecording(name string) *Recording {
 	return &Recording{Name: name, byKey: map[string]*run{}, walks: map[string]*walk{}, given: map[string]given{}}
 }
@@ -94,7 +93,7 @@ type document struct {
 	index int
 }
 
-// Write takes lines. It never fails: what cannot be read is told by the page.
+// Write adds lines. It never fails: the page reports what cannot be parsed.
 func (r *Recording) Write(p []byte) (int, error) {
 	n := len(p)
 	for r.err == nil {
@@ -113,7 +112,7 @@ func (r *Recording) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// finish takes a last line without an end.
+// finish adds a last line without a line break.
 func (r *Recording) finish() {
 	if len(bytes.TrimSpace(r.partial)) > 0 {
 		r.take(r.partial)
@@ -121,7 +120,7 @@ func (r *Recording) finish() {
 	r.partial = nil
 }
 
-// take reads one line.
+// take parses one line.
 func (r *Recording) take(line []byte) {
 	line = bytes.TrimSpace(redacted(line))
 	if len(line) == 0 {
@@ -152,7 +151,7 @@ func (r *Recording) take(line []byte) {
 	case kind.Record == "result":
 		r.result = new(ending)
 		err = json.Unmarshal(line, r.result)
-	default: // of a newer flunq
+	default: // written by a newer flunq
 	}
 	if err != nil {
 		r.err = fmt.Errorf("line %d: %w", r.seq, err)
@@ -174,14 +173,14 @@ func (r *Recording) takeHead(line []byte) error {
 	return nil
 }
 
-// see notes a time that something happened at.
+// see records the time of an event.
 func (r *Recording) see(at time.Time) {
 	if at.After(r.last) {
 		r.last = at
 	}
 }
 
-// Definition is the document of a name that the recording has, nil if it has none.
+// Definition returns the document of a name, nil if the recording does not contain it.
 func (r *Recording) Definition(name string) *dsl.Definition {
 	for _, d := range r.docs {
 		if d.def.Document.Name == name {
@@ -191,5 +190,5 @@ func (r *Recording) Definition(name string) *dsl.Definition {
 	return nil
 }
 
-// Empty reports whether nothing has happened that a page could show.
+// Empty reports whether there is nothing to show.
 func (r *Recording) Empty() bool { return len(r.docs) == 0 || len(r.runs) == 0 }

@@ -1,34 +1,34 @@
-// Package report makes one HTML file of what happened in runs of a workflow: their
-// timeline, the path through the workflow, the data at each step, and what went
-// wrong. The file refers to nothing outside itself, and equal runs give equal bytes.
+// Package report writes one HTML file about runs of a workflow: their timeline, the path through
+// the workflow, the data at each step, and the failures. The file is self-contained, and equal runs
+// give equal bytes.
 package report
 
-// Report is what a file tells.
+// Report is the content of the file.
 type Report struct {
 	Verb    string // run, replay or sim
 	Version string // of flunq
 	Command string // that repeats it
 
 	Verdict Verdict
-	Facts   []Fact // about all of it
+	Facts   []Fact // about everything
 	Notes   []string
 
-	Runs     []*Recording // the first is shown first
-	Files    []File       // that were replayed, if there were several
+	Runs     []*Recording // the first one is shown first
+	Files    []File       // replayed files, if there were several
 	Findings []*Finding   // of a search
 	Hints    []string     // likewise
 }
 
-// Verdict is what has come of it, in a word or a few.
+// Verdict summarizes the result in a few words.
 type Verdict struct {
 	Text string
 	Mood Mood
 }
 
-// Mood is how a verdict is meant.
+// Mood is how good a verdict is.
 type Mood string
 
-// The moods, which are also what their colours are called.
+// The moods, which are also CSS classes.
 const (
 	Good    Mood = "good"
 	Bad     Mood = "bad"
@@ -36,7 +36,7 @@ const (
 	Neutral Mood = "neutral"
 )
 
-// Fact is a name and what there is to say.
+// Fact is a name with a value.
 type Fact struct{ Name, Value string }
 
 // File is a recording that was replayed.
@@ -46,19 +46,19 @@ type File struct {
 	Text    string
 }
 
-// Difference is where a replay does not come to what is recorded, from both sides.
+// Difference is where a replay differs from the recording, from both sides.
 type Difference struct {
 	Where              string
 	Recorded, Replayed string
-	Now                string // what the other side is called: replayed, or new
+	Now                string // the name of the other side: replayed, or new
 	Path               string // into the data
 	RecordedValue      string
 	ReplayedValue      string
 	Frames             []Frame
 	Hint               string
 
-	Event          int    // of the recording, from 1 on; 0: none
-	Execution, Run string // of the task that it is about
+	Event          int    // of the recording, from 1; 0: none
+	Execution, Run string // of the task concerned
 }
 
 // Finding is a way in which runs of a search fail.
@@ -67,13 +67,13 @@ type Finding struct {
 	Mood    Mood
 	Rule    string
 	Detail  string
-	Counts  string // in how many runs, and with what
+	Counts  string // in how many runs, and with which faults
 	Meaning string
 	Story   []Line
 	Sides   []Side // two orders, side by side
 	Differ  []Change
 	Repeat  string // the command that repeats it
-	Runs    []int  // of the report, that show it
+	Runs    []int  // runs of the report that show it
 }
 
 // Line is a line of a story.
@@ -82,17 +82,17 @@ type Line struct {
 	Fault bool
 }
 
-// Side is one of two runs that went in different orders.
+// Side is one of two runs with different orders.
 type Side struct {
 	Head  string
 	Steps []Step
 }
 
-// Step is something that happened in one of them.
+// Step is an event in one of them.
 type Step struct {
 	At, Text string
 	Marked   bool
 }
 
-// Change is a value that is usually another.
+// Change is a value that differs from the usual one.
 type Change struct{ Path, Usual, Here string }

@@ -13,29 +13,29 @@ type way struct {
 	edge   int
 	kind   wayKind
 	lane   int
-	column int  // beside which a lane lies; -1: beside all
-	frame  *box // in which it does
+	column int  // the column beside which its lane is; -1: beside all
+	frame  *box // the frame that contains the lane
 	points [][2]int
 	label  string
-	at     [2]int // of the label
+	at     [2]int // position of the label
 	before bool   // … which ends there
 }
 
-// wayKind is how an edge goes.
+// wayKind is the course of an edge.
 type wayKind int
 
 const (
-	straight wayKind = iota // down to what stands next
+	straight wayKind = iota // down to the next node
 	aside                   // along a lane on the right
-	back                    // along the lane on the left, to the head of a frame
+	back                    // back along the lane on the left, to the head of a frame
 	handled                 // from a task of a try to its handler
 	retried                 // from the handler of a try to its head
 )
 
-// span of rows that a lane goes along.
+// stretch is the range of rows along a lane.
 type stretch struct{ from, to int }
 
-// assign finds out which edges need a lane, before it is known where they are.
+// assign determines which edges need a lane, before their positions are known.
 func (l *layout) assign() {
 	taken := map[alley][][]stretch{}
 	for i := range l.graph.Edges {
@@ -57,13 +57,13 @@ func (l *layout) assign() {
 	}
 }
 
-// alley is where lanes lie: beside a column of a frame, or beside all of them.
+// alley is where lanes are: beside a column of a frame, or beside all of them.
 type alley struct {
 	frame  *box
 	column int
 }
 
-// alley says beside what an edge goes, and along which rows.
+// alley returns where an edge runs, and along which rows.
 func (l *layout) alley(frame *box, e graph.Edge) (alley, stretch) {
 	a, b := l.partOf(frame, e.From), l.partOf(frame, e.To)
 	use := stretch{min(a.index, b.index), max(a.index, b.index)}
@@ -85,7 +85,7 @@ func takeLane(taken map[alley][][]stretch, frame alley, use stretch) int {
 	return len(lanes)
 }
 
-// kindOf says how an edge goes, and in which frame.
+// kindOf returns the course of an edge, and its frame.
 func (l *layout) kindOf(e graph.Edge) (*box, wayKind) {
 	from, to := l.boxes[e.From], l.boxes[e.To]
 	if to.edge() && to.around.head == to && slices.Contains(from.path(), to.around) {
@@ -107,7 +107,7 @@ func (l *layout) kindOf(e graph.Edge) (*box, wayKind) {
 	}
 }
 
-// meet is the innermost frame around two boxes, and what of it they stand in.
+// meet returns the innermost frame around two boxes, and the parts of it that contain them.
 func (l *layout) meet(from, to *box) (frame, a, b *box) {
 	x, y := from.path(), to.path()
 	i := 0
@@ -121,15 +121,15 @@ func (l *layout) meet(from, to *box) (frame, a, b *box) {
 	return frame, a, b
 }
 
-// leaves reports whether a way out of a frame can begin below a node: nothing
-// stands below it, and it is not one of several cases.
+// leaves reports whether an edge out of a frame can begin below a node: nothing is below it, and it
+// is not one of several cases.
 func leaves(node, frame *box) bool {
 	if len(node.cases) > 0 && node != frame {
 		return false
 	}
 	for b := node; b != frame; b = b.around {
 		if b.edge() {
-			continue // from the head of a frame the way goes on behind it
+			continue // from the head of a frame, the edge continues after the frame
 		}
 		column := b.around.columns[b.column]
 		if b.index != len(column)-1 || b.around.foot != nil {
@@ -139,7 +139,7 @@ func leaves(node, frame *box) bool {
 	return true
 }
 
-// partOf is what of a frame a node stands in.
+// partOf returns the part of a frame that contains a node.
 func (l *layout) partOf(frame *box, id string) *box {
 	b := l.boxes[id]
 	for b.around != nil && b.around != frame {
@@ -148,7 +148,7 @@ func (l *layout) partOf(frame *box, id string) *box {
 	return b
 }
 
-// ways are the edges with their points.
+// ways returns the edges with their points.
 func (l *layout) ways() []way {
 	taken := map[alley][][]stretch{}
 	out := make([]way, 0, len(l.graph.Edges))
@@ -165,7 +165,7 @@ func (l *layout) ways() []way {
 	return out
 }
 
-// draw gives an edge its points.
+// draw computes the points of an edge.
 func (l *layout) draw(w *way, e graph.Edge) {
 	from, to := l.boxes[e.From], l.boxes[e.To]
 	switch w.kind {
@@ -191,7 +191,7 @@ func (l *layout) draw(w *way, e graph.Edge) {
 	}
 }
 
-// exit is where a way out of a node begins: below it, or below its frame.
+// exit returns where an edge leaves a node: below it, or below its frame.
 func (l *layout) exit(from *box) int {
 	if from.edge() && from.around.head == from {
 		return from.around.bottom()
@@ -199,7 +199,7 @@ func (l *layout) exit(from *box) int {
 	return from.bottom()
 }
 
-// drawDown goes down, to one side on the way where it has to.
+// drawDown draws an edge downwards, with a bend if necessary.
 func (l *layout) drawDown(w *way, from, to *box) {
 	x, y, end := from.middle(), from.bottom(), to.middle()
 	switch {
@@ -215,7 +215,7 @@ func (l *layout) drawDown(w *way, from, to *box) {
 	default:
 		y = l.exit(from)
 	}
-	if abs(x-end) < 3 { // no way goes aside for that
+	if abs(x-end) < 3 { // too little for a bend
 		x = end
 		w.points = [][2]int{{x, y}, {x, to.y}}
 		w.at = [2]int{x + 6, (y+to.y)/2 + 4} // beside the line
@@ -229,7 +229,7 @@ func (l *layout) drawDown(w *way, from, to *box) {
 	w.at = [2]int{x + 6, y + 12} // likewise
 }
 
-// drawAside goes along a lane on the right.
+// drawAside draws an edge along a lane on the right.
 func (l *layout) drawAside(w *way, from, to *box) {
 	x, y := from.x+from.w, from.y+from.h/2
 	if from.edge() && from.around.head == from {
@@ -251,7 +251,7 @@ func (l *layout) drawAside(w *way, from, to *box) {
 	w.at = [2]int{x + 5, y - 4} // above the line
 }
 
-// svg is the line through the points, its corners rounded.
+// svg returns the line through the points, with rounded corners.
 func (w *way) svg() string {
 	const corner = 7
 	var out strings.Builder
@@ -267,7 +267,7 @@ func (w *way) svg() string {
 	return out.String()
 }
 
-// middle is a place beside the longest piece of an edge.
+// middle returns a position beside the longest segment of an edge.
 func (w *way) middle() (x, y int) {
 	long := -1
 	for i := 1; i < len(w.points); i++ {
@@ -287,7 +287,7 @@ func distance(a, b [2]int) int { return abs(a[0]-b[0]) + abs(a[1]-b[1]) }
 
 func abs(n int) int { return max(n, -n) }
 
-// towards is a point so far from one in the direction of another.
+// towards returns a point at a distance from one point, in the direction of another.
 func towards(from, to [2]int, by int) [2]int {
 	return [2]int{from[0] + sign(to[0]-from[0])*by, from[1] + sign(to[1]-from[1])*by}
 }

@@ -9,32 +9,32 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// How many rows a chart has at most: in all, and of the runs inside one run, of
-// which it shows the first, the last, and those in which something went wrong.
+// Bounds of the rows of a chart: in all, and of the runs inside one run, of which it shows the
+// first, the last, and the failed ones.
 const (
 	mostRows     = 1500
 	mostInside   = 150
 	firstInside  = 80
 	lastInside   = 20
 	wrongInside  = 50
-	mostUnfolded = 40 // rows that are shown at first
+	mostUnfolded = 40 // rows that are visible at first
 )
 
 // row is a line of the chart.
 type row struct {
 	id, depth int
-	run       *run // nil: it stands for several
+	run       *run // nil: it stands for several runs
 	label     string
 	detail    string
 	inside    []*row
-	runs      []*run // it stands for: an iteration, an attempt, or those left out
-	left      bool   // those left out
+	runs      []*run // the runs it stands for: an iteration, an attempt, or omitted runs
+	left      bool   // omitted runs
 	folded    bool
-	hidden    bool // a row around it is folded
+	hidden    bool // an enclosing row is folded
 	parent    int
 }
 
-// chartRows are the rows of all runs, in order, and how many runs are left out.
+// chartRows returns the rows of all runs, in order, and the number of omitted runs.
 func (r *Recording) chartRows() (rows []*row, left int) {
 	c := &charting{space: mostRows}
 	for _, x := range r.roots {
@@ -50,14 +50,14 @@ type charting struct {
 	left  int
 }
 
-// rowOf makes a row of a run and those of what ran inside it.
+// rowOf returns the row of a run, with those of the runs inside it.
 func (c *charting) rowOf(x *run) *row {
 	out := &row{run: x, label: x.title(), detail: x.detail}
 	out.inside = c.grouped(x, c.chosen(x.children))
 	return out
 }
 
-// title is the name of a run, with what tells it from others.
+// title returns the distinguishing name of a run.
 func (x *run) title() string {
 	if x.parent == nil && x.kind != "workflow" {
 		return x.task.String()
@@ -65,7 +65,7 @@ func (x *run) title() string {
 	return x.name + x.index()
 }
 
-// index is the turn of a run in brackets, "" if there is only one.
+// index returns the turn of a run in brackets, "" if there is only one.
 func (x *run) index() string {
 	if x.parent == nil || x.task.Ref == "" {
 		return ""
@@ -76,13 +76,13 @@ func (x *run) index() string {
 	return ""
 }
 
-// piece is a run, or several that are left out.
+// piece is a run, or several omitted ones.
 type piece struct {
 	run  *run
 	left []*run
 }
 
-// chosen are the runs inside one that are shown, and what stands for the others.
+// chosen returns the runs inside one that are shown, and pieces for the others.
 func (c *charting) chosen(children []*run) []piece {
 	out := make([]piece, 0, min(len(children), mostInside))
 	wrong := 0
@@ -108,7 +108,7 @@ func (c *charting) chosen(children []*run) []piece {
 	return out
 }
 
-// wrong reports whether something went wrong in a run, or inside it.
+// wrong reports whether a run failed, or a run inside it.
 func (x *run) wrong() bool {
 	return x.status == stateFailed || slices.ContainsFunc(x.children, (*run).wrong)
 }
@@ -144,8 +144,8 @@ func (c *charting) grouped(x *run, pieces []piece) []*row {
 	return out
 }
 
-// several reports whether the runs inside one belong to several iterations of more
-// than one task, or to several attempts.
+// several reports whether the runs inside one belong to several iterations of more than one task,
+// or to several attempts.
 func (x *run) several() bool {
 	groups, tasks := map[string]bool{}, map[string]bool{}
 	for _, child := range x.children {
@@ -163,7 +163,7 @@ func (x *run) several() bool {
 	}
 }
 
-// group is the iteration or the attempt that a run belongs to, in words.
+// group names the iteration or the attempt that a run belongs to.
 func (x *run) group() string {
 	if x.parent == nil || x.task.Ref == "" {
 		return ""
@@ -188,7 +188,7 @@ func firstOf(path string) string {
 	return "0"
 }
 
-// leftOut is a row that stands for runs which are not shown.
+// leftOut returns a row for omitted runs.
 func leftOut(runs []*run) *row {
 	counts := map[state]int{}
 	for _, x := range runs {
@@ -207,7 +207,7 @@ func leftOut(runs []*run) *row {
 	return &row{label: fmt.Sprintf("… %s %s", history.Number(len(runs)), noun), detail: strings.Join(text, ", "), runs: runs, left: true}
 }
 
-// word is a state for people.
+// word names a state for people.
 func (s state) word() string {
 	switch s {
 	case stateDone:
@@ -219,7 +219,7 @@ func (s state) word() string {
 	}
 }
 
-// add puts a row and those inside it into the chart.
+// add adds a row, and the rows inside it, to the chart.
 func (c *charting) add(x *row, parent int) {
 	x.id, x.parent = len(c.rows)+1, parent
 	if parent > 0 {
@@ -234,8 +234,7 @@ func (c *charting) add(x *row, parent int) {
 	}
 }
 
-// fold hides the innermost rows of a long chart, the deepest first, but not those
-// in which something went wrong.
+// fold hides the innermost rows of a long chart, the deepest first, except failed ones.
 func (c *charting) fold() {
 	visible, deepest := len(c.rows), 0
 	for _, x := range c.rows {
@@ -254,7 +253,7 @@ func (c *charting) fold() {
 	}
 }
 
-// foldAt folds the rows at a depth that may be, and says how many rows that hides.
+// foldAt folds the permitted rows at a depth, and returns how many rows that hides.
 func (c *charting) foldAt(depth int, may func(*row) bool) int {
 	hidden := 0
 	for _, x := range c.rows {
@@ -266,14 +265,14 @@ func (c *charting) foldAt(depth int, may func(*row) bool) int {
 	return hidden
 }
 
-// fine reports whether nothing went wrong in what a row stands for.
+// fine reports whether nothing failed in a row.
 func (x *row) fine() bool {
 	return (x.run == nil || !x.run.wrong()) && !slices.ContainsFunc(x.runs, (*run).wrong)
 }
 
 func (*row) any() bool { return true }
 
-// shown is how many rows inside of one are not folded away.
+// shown returns the number of visible rows inside a row.
 func (x *row) shown() int {
 	n := 0
 	for _, inner := range x.inside {

@@ -15,7 +15,7 @@ import (
 type run struct {
 	execution string
 	task      event.Run // zero: an execution
-	def       *dsl.Task // nil: an execution, or a task that the document does not have
+	def       *dsl.Task // nil: an execution, or a task that is missing in the document
 	doc       *document
 	name      string
 	kind      string
@@ -26,7 +26,7 @@ type run struct {
 
 	began, ended stamp
 	status       state
-	words        string // of the status, where there is more to say
+	words        string // of the status, if there is more to say
 	input        *datum
 	context      *datum
 	output       *datum
@@ -36,17 +36,17 @@ type run struct {
 	timers       []*timer
 	marks        []mark
 
-	row  int  // in the page, from 1 on; 0: it is left out
+	row  int  // in the page, from 1; 0: omitted
 	open bool // it has not ended
 }
 
-// stamp is a moment: a time, and which line of the recording it was.
+// stamp is a moment: a time, and its line in the recording.
 type stamp struct {
 	at  time.Time
 	seq int
 }
 
-// state is what has become of a run, and the name of its colour.
+// state is the result of a run, and its CSS class.
 type state string
 
 // The states.
@@ -65,29 +65,29 @@ type timer struct {
 	from, to stamp
 	due      time.Time
 	fired    bool
-	over     bool // it fired, or was taken back
+	over     bool // it fired, or was cancelled
 }
 
-// mark is something that happened at one moment of a run.
+// mark is an event at one moment of a run.
 type mark struct {
 	at   stamp
 	kind string // event, timeout, suspended, resumed or retried
 	text string
 }
 
-// happening is an event of a history as the list of them shows it.
+// happening is an event of a history in the list of events.
 type happening struct {
 	stamp
 
-	n    int // from 1 on
+	n    int // from 1
 	typ  event.Type
-	run  *run // nil: the execution's
+	run  *run // nil: that of the execution
 	task string
 	text string
 	data *datum
 }
 
-// takeEvent takes an event of a history.
+// takeEvent adds an event of a history.
 func (r *Recording) takeEvent(recorded event.Recorded) error {
 	e, err := recorded.Event()
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *Recording) takeEvent(recorded event.Recorded) error {
 
 func key(execution, task string) string { return execution + " " + task }
 
-// note takes up what an event says about the runs.
+// note records what an event tells about the runs.
 func (r *Recording) note(h *happening, e event.Event) {
 	at := h.stamp
 	switch e.Type {
@@ -136,10 +136,10 @@ func (r *Recording) note(h *happening, e event.Event) {
 	}
 }
 
-// start takes the beginning of an execution.
+// start adds an execution.
 func (r *Recording) start(e event.Event, at stamp) *run {
 	var started event.Started
-	_ = json.Unmarshal(e.Data, &started) // what cannot be read is empty
+	_ = json.Unmarshal(e.Data, &started) // empty if it cannot be parsed
 	x := &run{
 		execution: e.Execution, doc: r.documentOf(e, started), name: started.Name, kind: "workflow", began: at,
 		status: stateOpen, open: true, input: r.datum(started.Input), detail: e.Execution,
@@ -162,7 +162,7 @@ func (r *Recording) put(x *run, id string) {
 	x.parent.children = append(x.parent.children, x)
 }
 
-// documentOf is what an execution runs, nil if it is not known.
+// documentOf returns what an execution runs, nil if it is unknown.
 func (r *Recording) documentOf(e event.Event, s event.Started) *document {
 	if e.Execution == r.head.ID && len(r.docs) > 0 {
 		return r.docs[0]
@@ -181,7 +181,7 @@ func (r *Recording) documentOf(e event.Event, s event.Started) *document {
 	return found
 }
 
-// begin takes the beginning of a task.
+// begin records the start of a task.
 func (r *Recording) begin(e event.Event, at stamp) *run {
 	execution := r.byKey[key(e.Execution, "")]
 	if execution == nil {
@@ -208,7 +208,7 @@ func (r *Recording) begin(e event.Event, at stamp) *run {
 	return x
 }
 
-// complete takes the end of a task. Of one that was skipped it is all there is.
+// complete records the end of a task. For a skipped task, there is no other event.
 func (r *Recording) complete(e event.Event, at stamp) *run {
 	x := r.byKey[key(e.Execution, e.Task)]
 	var c event.Completed
@@ -241,7 +241,7 @@ func (r *Recording) complete(e event.Event, at stamp) *run {
 	return x
 }
 
-// close takes the end of an execution.
+// close records the end of an execution.
 func (r *Recording) close(e event.Event, at stamp) {
 	x := r.byKey[key(e.Execution, "")]
 	if x == nil {
@@ -260,7 +260,7 @@ func (r *Recording) close(e event.Event, at stamp) {
 	}
 }
 
-// reopen takes an execution that goes on though it had faulted.
+// reopen records that an execution continues after it had faulted.
 func (r *Recording) reopen(e event.Event) {
 	if x := r.byKey[key(e.Execution, "")]; x != nil {
 		x.open, x.status, x.problem = true, stateOpen, nil
@@ -274,7 +274,7 @@ func (r *Recording) mark(e event.Event, m mark) {
 	}
 }
 
-// clock takes what happens to a timer.
+// clock records an event of a timer.
 func (r *Recording) clock(e event.Event, at stamp) {
 	var t event.Timer
 	_ = json.Unmarshal(e.Data, &t) // likewise

@@ -13,13 +13,13 @@ import (
 type lineView struct {
 	Number int
 	Text   string
-	State  string // hit, part, miss, or "" where there is no task
+	State  string // hit, part, miss, or "" if there is no task
 	Times  int    // on the first line of a task
 	Ref    string
 	Title  string
 }
 
-// lines are the lines of a document, with what was reached of them.
+// lines returns the lines of a document, with what was reached of them.
 func (p *path) lines(d *document) []lineView {
 	texts := strings.Split(strings.TrimSuffix(string(d.def.Source), "\n"), "\n")
 	out := make([]lineView, 0, len(texts))
@@ -46,7 +46,7 @@ func (p *path) lines(d *document) []lineView {
 	return out
 }
 
-// times says how often.
+// times formats a number of repetitions.
 func times(n int) string {
 	if n == 1 {
 		return "once"
@@ -54,7 +54,7 @@ func times(n int) string {
 	return history.Number(n) + " times"
 }
 
-// ownersOf are the innermost tasks that the lines belong to.
+// ownersOf returns the innermost task of each line.
 func ownersOf(def *dsl.Definition, lines []string) []*dsl.Task {
 	out := make([]*dsl.Task, len(lines))
 	var tasks []*dsl.Task
@@ -78,7 +78,7 @@ func ownersOf(def *dsl.Definition, lines []string) []*dsl.Task {
 	return out
 }
 
-// outside reports whether a line of YAML does not belong to what begins at a column.
+// outside reports whether a line of YAML is outside the block that begins at a column.
 func outside(line string, column int) bool {
 	text := strings.TrimLeft(line, " ")
 	if text == "" || text[0] == '#' {

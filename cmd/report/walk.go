@@ -8,15 +8,15 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// walk follows the history of an execution, as far as it can, to tell what each
-// task was given: that stands in no history, because it follows from it.
+// walk replays the history of an execution as far as possible, to determine the input of each task,
+// which the history does not contain.
 type walk struct {
 	env   *decide.Env
 	state *decide.State
-	made  []event.Event // decided, and not seen in the history yet
+	made  []event.Event // decided, but not seen in the history yet
 }
 
-// follow lets an execution take in an event of its history.
+// follow applies an event of its history to an execution.
 func (r *Recording) follow(e event.Event) {
 	w := r.walks[e.Execution]
 	if w == nil {
@@ -34,7 +34,7 @@ func (r *Recording) follow(e event.Event) {
 	}
 	decided, ok := w.take(e)
 	if !ok {
-		w.state = nil // the history goes another way: by other code, or with secrets
+		w.state = nil // the history differs: other code, or secrets
 		return
 	}
 	for _, d := range decided {
@@ -42,7 +42,7 @@ func (r *Recording) follow(e event.Event) {
 	}
 }
 
-// take applies an event, and says what it has led to.
+// take applies an event, and returns what was decided.
 func (w *walk) take(e event.Event) (decided []event.Event, ok bool) {
 	if i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task }); i >= 0 {
 		w.made = slices.Delete(w.made, i, i+1)
@@ -68,7 +68,7 @@ func (w *walk) take(e event.Event) (decided []event.Event, ok bool) {
 	return d.History[1:], true
 }
 
-// inputs keeps what a task that begins is given, until its beginning is read.
+// inputs keeps the input of a task until its start is read.
 func (r *Recording) inputs(w *walk, e event.Event) {
 	if e.Type != event.TaskRequested {
 		return
@@ -84,7 +84,7 @@ func (r *Recording) inputs(w *walk, e event.Event) {
 	r.given[key(e.Execution, e.Task)] = g
 }
 
-// given is what a task begins with.
+// given is the input of a task.
 type given struct{ input, context *datum }
 
 func empty(v any) bool {
@@ -92,7 +92,7 @@ func empty(v any) bool {
 	return v == nil || ok && len(object) == 0
 }
 
-// standIns are texts in the place of secrets, of their shape.
+// standIns returns placeholders for secrets, in the same shape.
 func standIns(shape any) map[string]any {
 	out, ok := standIn(shape).(map[string]any)
 	if !ok {
