@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// An execution that computes without an end is cancelled, and holds up neither others
-// nor a process that is told to stop.
+// An execution that computes endlessly can be cancelled, and delays neither others nor a
+// process that is told to stop.
 func TestCommandsWhileComputing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

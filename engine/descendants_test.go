@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// An execution that begins others without end faults, with an error that names the limit;
-// nothing of it stays open, and nothing of the count.
+// An execution that starts others endlessly faults with an error that names the limit.
+// None of its descendants stays open or counted.
 func TestDescendantsAreLimited(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

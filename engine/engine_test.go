@@ -38,11 +38,11 @@ func onBoth(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 	})
 }
 
-// lease is short, so that what a dead process held is soon taken over; but not so short
-// that a living one which does not get its turn is taken for dead again and again.
+// lease is short, so that a dead process' messages are soon claimed, but not so short
+// that a slow living process often loses its own.
 const lease = time.Second
 
-// patience is how long something may take that is done in a moment where nothing else is.
+// patience is how long to wait for something that takes a moment on an idle machine.
 const patience = 2 * time.Minute
 
 func newEngine(t *testing.T, rdb *redis.Client, process string) *engine.Engine {
@@ -67,7 +67,7 @@ func leasing(t *testing.T, rdb *redis.Client, process string, lease time.Duratio
 	return e
 }
 
-// run lets an engine work until the test ends.
+// run runs an engine until the test ends.
 func run(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	runUntil(t, e)
@@ -121,7 +121,7 @@ func begun(t *testing.T, e *engine.Engine, id string) {
 	}
 }
 
-// follows checks that a history is a run of decide, and gives the state it leads to.
+// follows checks that a history is valid by replaying it.
 func follows(t *testing.T, e *engine.Engine, def *dsl.Definition, id string) {
 	t.Helper()
 	history, err := e.Store.History(t.Context(), tenant, id, 0, 100_000)
@@ -146,8 +146,8 @@ do:
           - b: {set: "${ .n }"}
 `
 
-// Two processes share the work of many executions: each ends once, with the
-// right output and a history that follows from its definition.
+// Two processes share many executions: each ends once, with the right output and a valid
+// history.
 func TestProcessesShareTheWork(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -168,7 +168,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	})
 }
 
-// What a process has read and not done when it dies is done by another.
+// What a process has read and not handled when it dies is handled by another.
 func TestDeadProcess(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -188,15 +188,15 @@ func TestDeadProcess(t *testing.T) {
 	})
 }
 
-// An event that can never be handled goes to the dead letters at once; its
-// execution faults and says why, by the same commit.
+// An event that can never be handled is dead-lettered at once; its execution faults with
+// the reason in the same commit.
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		e := newEngine(t, rdb, "one")
 		start(t, e, "x", "do:\n  - ear: {listen: {to: {one: {with: {type: never}}}}}\n", "{}")
 		run(t, e)
-		begun(t, e, "x") // what comes before its execution has begun means nothing
+		begun(t, e, "x") // an event before its execution begins is ignored
 		broken := event.Event{
 			ID: "broken", Source: "/test", Type: event.TimerFired, Tenant: tenant, Execution: "x",
 			Data: []byte(`{"task_id": 7}`), Time: time.Unix(0, 0),
@@ -220,7 +220,7 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
-// Where it cannot be said any more that it does not listen, it ends all the same.
+// It ends even if its listeners cannot be removed any more.
 func TestDeadLetterOfListeners(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -256,7 +256,7 @@ func TestDeadLetterOfListeners(t *testing.T) {
 	})
 }
 
-// A child of which there is no definition faults, and its parent with it.
+// A child without a definition faults, and its parent with it.
 func TestUnknownChild(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -270,7 +270,8 @@ func TestUnknownChild(t *testing.T) {
 	})
 }
 
-// A process that is told to stop hands back what it has not done: nobody waits for its leases.
+// A process that is told to stop releases its messages, so that nobody waits for its
+// leases.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

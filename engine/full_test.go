@@ -9,9 +9,9 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// In a Redis at its maxmemory operators suspend and cancel what has filled it, a process is
-// seen to live, and what is not kept is removed. When there is room again the others go on,
-// and nothing is lost.
+// In a Redis at its maxmemory, operators can suspend and cancel what has filled it,
+// heartbeats continue, and executions that are not kept are removed. When there is memory
+// again, the others continue, and nothing is lost.
 func TestFullRedis(t *testing.T) {
 	t.Parallel()
 	ctx, rdb := t.Context(), redistest.Serve(t, "--maxmemory-policy", "noeviction").Client(t)

@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// An execution that is given up because processes die of one of its messages leaves
-// nothing: no timer, no place on a list of listeners, and no child that goes on.
+// An execution that is given up because its message crashes processes leaves nothing: no
+// timer, no listener, and no running child.
 func TestExecutionThatKillsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, typ := range map[string]string{"stated type": "com.example.never", "computed type": `${ "com.example." + .kind }`} {
@@ -89,7 +89,7 @@ do:
 	})
 }
 
-// runUntil lets an engine work until it is told to stop.
+// runUntil runs an engine until stop is called.
 func runUntil(t *testing.T, e *engine.Engine) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -104,7 +104,7 @@ func runUntil(t *testing.T, e *engine.Engine) (stop func()) {
 	return stop
 }
 
-// until waits for something to become true.
+// until waits for a condition.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

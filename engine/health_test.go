@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Workers and timer services come back from their steps though there is nothing to
-// do, also those that only wait while another one reads: they are no trouble.
+// Idle workers and timer services return from their steps, even those that only wait
+// while another one reads, and stay healthy.
 func TestIdleServicesAreSeenToLive(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// A process is registered while it runs, and signs off when it is stopped, at once.
+// A process is registered while it runs, and signs off at once when it stops.
 func TestRunRegisters(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -52,7 +52,7 @@ func TestRunRegisters(t *testing.T) {
 		if s := all[0].Service("timer"); s == nil || s.Group != store.TimerGroup || len(s.Consumers) != 1 || s.Consumers[0] != "timer-p-0" {
 			t.Errorf("timer service: %+v", s)
 		}
-		// A circuit breaker that opens is told before the next heartbeat, and so is one that closes.
+		// A circuit breaker that opens or closes is registered before the next heartbeat.
 		fail, err := breakers.Begin(executor.Target{Host: "pay.example"}, now)
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Two processes at once remove what has ended, and leave alone what goes on.
+// Two processes at once remove ended executions, and only those.
 func TestFinishedExecutionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

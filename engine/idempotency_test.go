@@ -16,13 +16,13 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// keyed is a service that fails each call once, and notes the keys of the calls.
+// keyed is a service that fails each call once, and records the calls' keys.
 type keyed struct {
 	mu   sync.Mutex
-	keys map[string][]string // by the path that was called
+	keys map[string][]string // by path
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (k *keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,8 +34,8 @@ func (k *keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Header: http.Header{}, Request: req}, nil
 }
 
-// An idempotency key stays through the retries of a call, and no other tenant, and no
-// later execution of the same id, has it.
+// An idempotency key stays the same through the retries of a call. No other tenant, and
+// no later execution with the same id, uses it.
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

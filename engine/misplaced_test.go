@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Timers whose scores lie before their fire_at, as another program may write them, hold no
-// other timer up: they get the scores that they should have.
+// Timers whose scores lie before their fire_at, as another program may write them, delay
+// no other timer: their scores are corrected.
 func TestMisplacedTimers(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

@@ -8,7 +8,8 @@ import (
 	"flunq.io/flunq/engine"
 )
 
-// What cannot begin fails once, though its start stands in the stream several times.
+// An execution that cannot begin fails once, even if its start is in the stream several
+// times.
 func TestUnknownWorkflowStartedTwice(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

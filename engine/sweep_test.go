@@ -18,7 +18,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// What Redis has lost of what executions wait for is set again, once; what an operator has
+// What Redis has lost of what executions wait for is restored, once; what an operator has
 // cancelled is not.
 func TestSweep(t *testing.T) {
 	t.Parallel()
@@ -94,8 +94,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// A history that is deleted while a worker has the execution in memory is noticed: the
-// execution ends faulted with the reason, and keeps its event from no other.
+// The deletion of a history is noticed even while a worker has the execution in memory:
+// the execution ends faulted with the reason, and does not keep its event from others.
 func TestHistoryGone(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -128,7 +128,7 @@ func TestHistoryGone(t *testing.T) {
 	})
 }
 
-// begin starts an execution of a workflow that has its name.
+// begin starts an execution of a workflow with the same name.
 func begin(t *testing.T, e *engine.Engine, id, do string) {
 	t.Helper()
 	def, _, err := dsl.Parse("case.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: "+id+", version: '1.0.0'}\n"+do))
@@ -143,7 +143,7 @@ func begin(t *testing.T, e *engine.Engine, id, do string) {
 	}
 }
 
-// sweeping is an engine with other options than most.
+// sweeping returns an engine with changed options.
 func sweeping(t *testing.T, rdb *redis.Client, process string, change func(*engine.Options)) *engine.Engine {
 	t.Helper()
 	opts := engine.Defaults()
@@ -160,7 +160,7 @@ func sweeping(t *testing.T, rdb *redis.Client, process string, change func(*engi
 	return e
 }
 
-// armed are the timers of an execution.
+// armed returns the timers of an execution.
 func armed(t *testing.T, e *engine.Engine, id string) []store.Pending {
 	t.Helper()
 	all, _, err := e.Store.Timers(t.Context(), store.TimerFilter{Tenant: tenant, Execution: id}, "", 10)

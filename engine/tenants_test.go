@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// So many tenants that all are read only now and then: each one's executions end,
-// those that begin while others are at work and the first of a quiet tenant.
+// With so many tenants that all are read only now and then, the executions of each end:
+// those that begin while others are busy, and the first of a quiet tenant.
 func TestManyTenants(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -60,8 +60,8 @@ func TestManyTenants(t *testing.T) {
 	})
 }
 
-// Tenants call things alike: documents, executions, their children, and what they listen
-// for. Each has its own.
+// Tenants may use the same names for documents, executions, children and events; each
+// sees only its own.
 func TestTenantsNameThingsAlike(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -104,7 +104,7 @@ func TestTenantsNameThingsAlike(t *testing.T) {
 	})
 }
 
-// registerAlike registers a workflow and its child that say whose they are.
+// registerAlike registers a workflow and a child whose outputs name their tenant.
 func registerAlike(t *testing.T, e *engine.Engine, tenant string) {
 	t.Helper()
 	for _, text := range []string{`document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
@@ -131,7 +131,7 @@ do:
 	}
 }
 
-// listens waits until so many executions of a tenant listen.
+// listens waits until a number of a tenant's executions listen.
 func listens(t *testing.T, e *engine.Engine, tenant string, executions int) {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
@@ -148,7 +148,7 @@ func listens(t *testing.T, e *engine.Engine, tenant string, executions int) {
 	}
 }
 
-// One that has many executions at once keeps nobody waiting, and loses none of them.
+// A tenant with many executions at once delays no other, and loses none of them.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -187,13 +187,13 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
-// hosts answers calls one by one, and notes whom they were made to.
+// hosts answers calls one by one, and records their hosts.
 type hosts struct {
 	called chan string
 	answer chan struct{}
 }
 
-// RoundTrip answers when it is told to.
+// RoundTrip answers when the test allows it.
 func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.called <- r.URL.Hostname()
 	<-h.answer
@@ -202,7 +202,7 @@ func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Who has many calls waiting keeps nobody from being next but one.
+// A tenant with many waiting calls delays another tenant's call by one call at most.
 func TestCrowdOfCalls(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -257,7 +257,7 @@ func TestCrowdOfCalls(t *testing.T) {
 	})
 }
 
-// asked waits until so many tasks of a tenant have been asked for.
+// asked waits until a number of a tenant's tasks were requested.
 func asked(t *testing.T, rdb *redis.Client, tenant string, n int) {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
@@ -297,8 +297,8 @@ func ends(t *testing.T, e *engine.Engine, tenant, id string) {
 	}
 }
 
-// Calls of several tenants that are never answered hold some of the executors: another
-// tenant's calls are made at once, and nobody holds more than its own.
+// Calls of several tenants that are never answered occupy only some of the executors:
+// another tenant's calls are made at once, and no tenant exceeds its share.
 func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {

@@ -15,10 +15,10 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// What an earlier version of flunq has left in Redis goes on with this one. Each file is
-// all keys of a Redis as commands, a JSON array a line, written when that version was told
-// to stop: l1 waits in a fork for two timers, which have been due for long, and has heard
-// its event; l2 is suspended, and its event came meanwhile; f1 has faulted.
+// What an earlier version of flunq has left in Redis continues with this one. Each file
+// contains all keys of a Redis as commands, one JSON array per line, written when that
+// version stopped: l1 waits in a fork for two timers, which are long overdue, and has
+// received its event; l2 is suspended, and its event arrived meanwhile; f1 has faulted.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/upgrade/*.jsonl.gz")

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// depth is a collector of what stands in Redis; it asks when it is scraped.
+// depth is a collector that queries Redis when it is scraped.
 type depth struct {
 	engine *engine.Engine
 	log    *slog.Logger
@@ -22,8 +22,8 @@ type depth struct {
 	timers, overdue, length, lag, pending, oldest, dead, executions, breakers *prometheus.Desc
 }
 
-// Depth counts what stands in Redis: timers, streams, dead letters, executions; and
-// which circuit breakers of the process are not closed.
+// Depth returns a collector of what is in Redis (timers, streams, dead letters,
+// executions) and of the process' circuit breakers that are not closed.
 func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -42,14 +42,14 @@ func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 	}
 }
 
-// Describe is prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (d *depth) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.executions, d.breakers} {
 		out <- desc
 	}
 }
 
-// Collect is prometheus.Collector's. What cannot be asked is left out.
+// Collect implements prometheus.Collector. It omits what cannot be queried.
 func (d *depth) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -58,7 +58,7 @@ func (d *depth) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collect asks Redis. What it does not know is left out.
+// collect queries Redis. It omits unknown values.
 func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error {
 	all := gauges{}
 	defer all.send(out)
@@ -117,8 +117,8 @@ type gauge struct {
 	value  float64
 }
 
-// add adds a value that is known, which is one that is not negative. Tenants that share a
-// label share the value, too.
+// add adds a value unless it is negative, which means unknown. Tenants that share a label
+// share the value.
 func (g gauges) add(desc *prometheus.Desc, together func(known, value float64) float64, value float64, labels []string) {
 	if value < 0 {
 		return
@@ -141,7 +141,7 @@ func (g gauges) send(out chan<- prometheus.Metric) {
 	}
 }
 
-// openness is a circuit's state as a number.
+// openness returns a circuit's state as a number.
 func openness(c executor.Circuit) float64 {
 	switch c {
 	case executor.Open:

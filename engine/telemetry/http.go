@@ -14,9 +14,8 @@ import (
 	"flunq.io/flunq/engine"
 )
 
-// Handler answers over HTTP: /health and /api/health/worker say how the services
-// do, /healthz that the process lives, /readyz whether it can work, /metrics what
-// it has counted.
+// Handler serves HTTP: /health and /api/health/worker report the services' health,
+// /healthz that the process lives, /readyz whether it can work, and /metrics the metrics.
 func (t *Telemetry) Handler(e *engine.Engine, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -32,7 +31,7 @@ func (t *Telemetry) Handler(e *engine.Engine, registry *prometheus.Registry) htt
 	return mux
 }
 
-// answer writes JSON; an error of writing is the reader's.
+// answer writes JSON. It ignores write errors, which are the client's.
 func answer(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -57,8 +56,8 @@ func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 	answer(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// unreachable says why Redis cannot be reached, "" if it can. It returns when ctx ends,
-// though the connection may hang for longer.
+// unreachable returns why Redis cannot be reached, "" if it can. It returns when ctx ends
+// even if the connection hangs for longer.
 func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
 	answered := make(chan error, 1)
 	go func() {
@@ -76,8 +75,8 @@ func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
 	}
 }
 
-// public is an error without the address of Redis, which is nobody's affair who may ask
-// for the health of a process.
+// public returns an error without the address of Redis, which clients of the health
+// endpoints need not know.
 func public(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return "Redis: its name cannot be resolved: " + dns.Err
@@ -102,12 +101,12 @@ type WorkerHealth struct {
 	Timestamp        string        `json:"timestamp"`
 }
 
-// workers judges the workers of the process.
+// workers assesses the workers of the process.
 func (t *Telemetry) workers(e *engine.Engine) WorkerHealth {
 	c := t.Counts("worker")
 	found, _ := groups(e)
 	all := found["worker"]
-	if all == nil { // the process has none
+	if all == nil { // no workers in this process
 		all = &serviceHealth{Status: engine.Healthy}
 	}
 	return WorkerHealth{
@@ -118,7 +117,7 @@ func (t *Telemetry) workers(e *engine.Engine) WorkerHealth {
 	}
 }
 
-// overall is the status of many: they are unhealthy together when none does its work.
+// overall returns the status of several instances: they are unhealthy only if none works.
 func overall(healthy, degraded, unhealthy int) engine.Status {
 	switch {
 	case degraded+unhealthy == 0:
@@ -137,7 +136,7 @@ func statusCode(s engine.Status) int {
 	return http.StatusOK
 }
 
-// serviceHealth is how the instances of one service do.
+// serviceHealth is the health of one service's instances.
 type serviceHealth struct {
 	Status    engine.Status `json:"status"`
 	Instances int           `json:"instances"`
@@ -147,7 +146,7 @@ type serviceHealth struct {
 	LastError string        `json:"lastError,omitempty"`
 }
 
-// groups is how the services of a process do, each and all together.
+// groups returns the health of each service of a process, and of all together.
 func groups(e *engine.Engine) (found map[string]*serviceHealth, total serviceHealth) {
 	found = map[string]*serviceHealth{}
 	for _, s := range e.Health() {
@@ -162,7 +161,7 @@ func groups(e *engine.Engine) (found map[string]*serviceHealth, total serviceHea
 	return found, total
 }
 
-// add takes an instance in.
+// add adds an instance.
 func (h *serviceHealth) add(s engine.Health) {
 	h.Instances++
 	switch s.Status {
@@ -179,7 +178,7 @@ func (h *serviceHealth) add(s engine.Health) {
 	}
 }
 
-// health answers for all services of the process.
+// health reports the health of all services of the process.
 func (t *Telemetry) health(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 	found, total := groups(e)
 	status := total.Status

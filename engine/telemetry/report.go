@@ -7,13 +7,13 @@ import (
 	"flunq.io/flunq/engine"
 )
 
-// Intervals say how often a process tells of itself in its log.
+// Intervals say how often a process logs its state.
 type Intervals struct {
-	Health  time.Duration // how its services do, if that is not as it was
-	Metrics time.Duration // what they have done
+	Health  time.Duration // health of its services, if it has changed
+	Metrics time.Duration // counts of what they have done
 }
 
-// Report logs how the services do and what they have done, until ctx ends.
+// Report logs the services' health and counts until ctx ends.
 func (t *Telemetry) Report(ctx context.Context, e *engine.Engine, every Intervals) {
 	health, metrics := time.NewTicker(every.Health), time.NewTicker(every.Metrics)
 	defer health.Stop()
@@ -36,7 +36,7 @@ func (t *Telemetry) Report(ctx context.Context, e *engine.Engine, every Interval
 	}
 }
 
-// logChange tells of a change for the worse or the better.
+// logChange logs a change of the overall status.
 func (t *Telemetry) logChange(ctx context.Context, e *engine.Engine, last engine.Status) engine.Status {
 	_, total := groups(e)
 	status := total.Status

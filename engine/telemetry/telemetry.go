@@ -1,5 +1,5 @@
-// Package telemetry counts and logs what the services of a process do, and answers
-// those who ask how it does over HTTP.
+// Package telemetry counts and logs what the services of a process do, and serves their
+// health over HTTP.
 package telemetry
 
 import (
@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Telemetry is what is known of the services of one process.
+// Telemetry holds the counters of one process' services. It is safe for concurrent use.
 type Telemetry struct {
 	log      *slog.Logger
 	services map[string]*meters
@@ -30,18 +30,18 @@ type Telemetry struct {
 	counts map[string]Counts
 }
 
-// work is a message in the hands of a service.
+// work is a message that a service is handling.
 type work struct {
 	began  time.Time
 	failed bool
 }
 
-// Counts are of the events that a service has handled.
+// Counts are the numbers of events that a service has handled.
 type Counts struct {
 	Processed, Succeeded, Failed, Active int64
 }
 
-// meters are the metrics that all services have alike.
+// meters are the metrics that all services have.
 type meters struct {
 	processed, errors                    *prometheus.CounterVec
 	subscription, dead, claimed, unfired prometheus.Counter
@@ -49,7 +49,7 @@ type meters struct {
 	active                               prometheus.Gauge
 }
 
-// services are those that are counted, by their names.
+// services returns the names of the services that are counted.
 func services() []string { return []string{"worker", "executor", "timer"} }
 
 // New registers all metrics, and logs to log.
@@ -106,14 +106,14 @@ func newMeters(name string, registry prometheus.Registerer) *meters {
 		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: name + "_active_events", Help: "Events that are being handled."}),
 	}
 	registry.MustRegister(m.duration, m.active)
-	// What has not happened yet is 0, not missing.
+	// Counters start at 0 instead of being absent.
 	m.processed.WithLabelValues(string(mainType(name)), "success")
 	m.errors.WithLabelValues(string(delivery.Recoverable), "1")
 	m.duration.WithLabelValues(string(mainType(name)))
 	return m
 }
 
-// mainType is the type of event that a service is there for.
+// mainType returns the event type that a service exists for.
 func mainType(service string) event.Type {
 	switch service {
 	case "executor":
@@ -125,8 +125,8 @@ func mainType(service string) event.Type {
 	}
 }
 
-// Buckets in seconds: of what takes a round trip or two, of how late a timer may
-// be, and of what may take as long as a call.
+// Histogram buckets in seconds: for a round trip or two, for the lateness of timers, and
+// for calls.
 func quick() []float64 {
 	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
 }
@@ -139,14 +139,14 @@ func long() []float64 {
 	return []float64{.0005, .001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 }
 
-// Counts are of the events of a service.
+// Counts returns the counts of a service.
 func (t *Telemetry) Counts(service string) Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts[service]
 }
 
-// Observe takes in an activity; it is the engine's observer.
+// Observe records an activity; it is the engine's observer.
 func (t *Telemetry) Observe(a delivery.Activity) {
 	m := t.services[a.Service]
 	if a.What == delivery.Removed {
@@ -186,7 +186,7 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 	}
 }
 
-// swept tells what the sweep has found.
+// swept logs what the sweep has found.
 func (t *Telemetry) swept(a delivery.Activity) {
 	fields := []any{"tenant_id", a.Message.Tenant, "execution_id", a.Message.Event.Execution}
 	switch a.What { //nolint:exhaustive // it does nothing else
@@ -199,7 +199,7 @@ func (t *Telemetry) swept(a delivery.Activity) {
 	}
 }
 
-// key names a message in the hands of a consumer.
+// key identifies a message that a consumer is handling.
 func key(a delivery.Activity) string {
 	return a.Service + " " + a.Consumer + " " + a.Message.Tenant + " " + a.Message.ID
 }
@@ -229,7 +229,7 @@ func (t *Telemetry) count(service string, change func(*Counts)) {
 	t.counts[service] = c
 }
 
-// end takes a message off the hands of a consumer.
+// end records that a consumer has finished a message.
 func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
 	w := t.began(a)
 	t.mu.Lock()
@@ -260,7 +260,8 @@ func (t *Telemetry) end(m *meters, a delivery.Activity, now time.Time) {
 	t.log.Debug("event processed", t.fields(a, "status", status, "processing_duration_ms", now.Sub(w.began).Milliseconds())...)
 }
 
-// typeOf is an event's type as a label: those from outside are countless.
+// typeOf returns an event's type as a label; all types from outside share one, since
+// there may be any number of them.
 func typeOf(typ event.Type) string {
 	if own := string(typ); len(own) > len(event.Prefix) && own[:len(event.Prefix)] == event.Prefix {
 		return own
@@ -295,7 +296,7 @@ func (t *Telemetry) performed(a delivery.Activity, now time.Time) {
 	t.log.Debug("task performed", t.fields(a, "task_type", a.Task, "status", status, "duration_ms", took.Milliseconds())...)
 }
 
-// fields are the documented ones of a log line.
+// fields returns the documented fields of a log line.
 func (t *Telemetry) fields(a delivery.Activity, more ...any) []any {
 	e := a.Message.Event
 	out := []any{"service", a.Service, "consumer", a.Consumer}

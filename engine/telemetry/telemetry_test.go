@@ -21,7 +21,7 @@ import (
 	"flunq.io/flunq/engine/telemetry"
 )
 
-// site is a telemetry, its log and its pages.
+// site is a Telemetry with its log and HTTP handler.
 type site struct {
 	*telemetry.Telemetry
 	log   bytes.Buffer
@@ -66,7 +66,7 @@ func (s *site) page(t *testing.T, path string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// handle tells of one event that a service handled, with what happened in between.
+// handle reports one handled event, with activities in between.
 func (s *site) handle(service string, e event.Event, between ...delivery.Activity) {
 	a := delivery.Activity{Service: service, Consumer: "c", Message: store.Message{ID: "1-0", Tenant: "acme", Event: e}}
 	tell := func(what delivery.What) { a.What = what; s.Observe(a) }
@@ -78,7 +78,7 @@ func (s *site) handle(service string, e event.Event, between ...delivery.Activit
 	tell(delivery.Done)
 }
 
-// Every documented metric is there, from the beginning.
+// Every documented metric exists from the start.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -95,7 +95,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What a service handles is counted once, by how it ended.
+// Each handled event is counted once, by its outcome.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -118,7 +118,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Executions that were removed are counted, and those that are left.
+// Removed and remaining executions are counted.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

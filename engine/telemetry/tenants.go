@@ -2,15 +2,16 @@ package telemetry
 
 import "sync"
 
-// mostTenants is how many tenants have metrics of their own, so that the answer to a
-// scrape stays small. All others share one name; the simulator knows no metrics.
+// mostTenants is how many tenants have metrics of their own, so that scrapes stay small.
+// All others share one name.
 const mostTenants = 100
 
-// otherTenants is the name that the tenants beyond the limit share. No tenant has it.
+// otherTenants is the label of the tenants beyond the limit. No tenant can have this
+// name.
 const otherTenants = "(other)"
 
-// tenantLabels names tenants in metrics. The first ones that are asked for keep their own
-// names for as long as the process lives. It is safe for concurrent use.
+// tenantLabels maps tenants to labels. The first tenants keep their own names for the
+// life of the process. It is safe for concurrent use.
 type tenantLabels struct {
 	mu    sync.Mutex
 	known map[string]bool

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// registered tells of a timer that was set or taken back.
+// registered logs a timer that was set or cancelled.
 func (t *Telemetry) registered(a delivery.Activity, now time.Time) {
 	took := now.Sub(t.began(a).began)
 	fields := append(t.fields(a), timerFields(*a.Timer)...)
@@ -21,7 +21,7 @@ func (t *Telemetry) registered(a delivery.Activity, now time.Time) {
 	t.log.Info("timer_registered", append(fields, "redis_operation", "ZADD")...)
 }
 
-// fired tells of a timer that was fired, and how late.
+// fired logs a timer that fired, and its lateness.
 func (t *Telemetry) fired(m *meters, a delivery.Activity, now time.Time) {
 	took := now.Sub(t.began(a).began)
 	late := max(a.At.Sub(a.Timer.Due()), 0)
@@ -37,7 +37,7 @@ func (t *Telemetry) fired(m *meters, a delivery.Activity, now time.Time) {
 	t.log.Info("timer_fired", fields...)
 }
 
-// timerFields are the documented ones of a timer.
+// timerFields returns the documented fields of a timer.
 func timerFields(timer event.Timer) []any {
 	id, score := store.TimerID(timer)
 	return []any{

@@ -1,5 +1,5 @@
-// Package torture exists to find out what the engine loses, doubles or does too
-// early when its processes and its Redis are killed, stopped and starved under it:
+// Package torture tests whether the engine loses, duplicates or hurries anything while
+// its processes and its Redis are killed, stopped and starved:
 //
 //	go test ./engine/torture -torture -v [-run Name] [-seed N]
 package torture

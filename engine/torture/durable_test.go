@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// A Redis that syncs each write is killed again and again while a client asks for timers,
-// once more where it had no reply: none is lost, early or published twice.
+// A Redis that syncs each write is killed repeatedly while a client requests timers, and
+// requests each again if it had no reply: none is lost, early or published twice.
 func TestTimersDurable(t *testing.T) {
 	w := begin(t, "--appendonly", "yes", "--appendfsync", "always")
 	n, span := size(400, 10_000), size(time.Second, 10*time.Second)
@@ -40,8 +40,8 @@ func TestTimersDurable(t *testing.T) {
 	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
-// insist asks for timers over a span of time, again and again until Redis has confirmed
-// each, and returns for how many it did so more than once.
+// insist requests timers over a span of time, repeatedly until Redis has confirmed each,
+// and returns how many needed more than one request.
 func (w *environment) insist(ts timers, span time.Duration) (repeated int) {
 	const atOnce, pause = 20, 20 * time.Millisecond
 	rdb, ids := w.server.Client(w.t), ts.sorted()

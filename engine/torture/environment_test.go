@@ -29,7 +29,7 @@ const (
 	timersKey = "flunq:timers:all"
 )
 
-// environment is a Redis, the processes around it, and what the test does to them.
+// environment is a Redis, the processes around it, and the test's means to disturb them.
 type environment struct {
 	*processes
 
@@ -38,15 +38,15 @@ type environment struct {
 	address string
 	rdb     *redis.Client
 	store   *store.Store
-	engine  *engine.Engine // runs nothing: it starts executions
+	engine  *engine.Engine // runs no services: it starts executions
 	rand    *rand.Rand
 	seed    uint64
 	remote  bool
 	defs    map[string]*decide.Env // by workflow
 }
 
-// begin makes a world around an empty Redis with further settings. Small runs go
-// side by side; full ones, which measure, one after the other.
+// begin makes an environment with an empty Redis and further settings. Small runs are
+// parallel; full ones, which measure, are sequential.
 func begin(t *testing.T, settings ...string) *environment {
 	t.Helper()
 	if !*full {
@@ -64,7 +64,7 @@ func begin(t *testing.T, settings ...string) *environment {
 	return w
 }
 
-// reach makes an address the one that the test and its processes use from now on.
+// reach sets the address that the test and its processes use from now on.
 func (w *environment) reach(address string) {
 	w.t.Helper()
 	var err error
@@ -78,7 +78,7 @@ func (w *environment) reach(address string) {
 	w.must(err)
 }
 
-// size is one of two, by how much is asked for.
+// size returns small or, in a full run, large.
 func size[T any](small, large T) T {
 	if *full {
 		return large
@@ -93,11 +93,11 @@ func (w *environment) must(err error) {
 	}
 }
 
-// lease is short, so that many of them pass in a test.
+// lease is short, so that many expire during a test.
 func lease() time.Duration { return size(300*time.Millisecond, time.Second) }
 
-// run starts n processes of a role. They look often for what has been left alone,
-// and have short leases, unless the role says otherwise.
+// run starts n processes of a role. They look often for abandoned entries and have short
+// leases, unless the role says otherwise.
 func (w *environment) run(n int, r role) {
 	r.Redis = w.address
 	r.Lease, r.Block = cmp.Or(r.Lease, lease()), cmp.Or(r.Block, lease()/5)
@@ -107,7 +107,7 @@ func (w *environment) run(n int, r role) {
 	}
 }
 
-// now is Redis' time.
+// now returns Redis' time.
 func (w *environment) now() time.Time {
 	w.t.Helper()
 	now, err := w.store.Now(w.t.Context())
@@ -115,13 +115,13 @@ func (w *environment) now() time.Time {
 	return now
 }
 
-// report prints the figures of a run, in one line.
+// report prints the figures of a run in one line.
 func (w *environment) report(format string, args ...any) {
 	w.t.Helper()
 	w.t.Logf("seed=%d kills=%d %s", w.seed, w.killed, fmt.Sprintf(format, args...))
 }
 
-// want is a figure with the most that it may be.
+// want fails the test if a figure exceeds its maximum.
 func (w *environment) want(what string, got, most int) {
 	w.t.Helper()
 	if got > most {
@@ -129,11 +129,11 @@ func (w *environment) want(what string, got, most int) {
 	}
 }
 
-// patience is how long something may take that a machine does in a few seconds which
-// has nothing else to do; a full run is on one that has not.
+// patience is how long to wait for something that takes seconds on an idle machine; a
+// full run has the machine to itself.
 func patience() time.Duration { return size(3*time.Minute, 50*time.Second) }
 
-// until waits until nothing is left to wait for; left says what is.
+// until waits until left returns "", else left says what remains.
 func (w *environment) until(left func() string) {
 	w.t.Helper()
 	deadline := time.Now().Add(patience())
@@ -149,7 +149,7 @@ func (w *environment) until(left func() string) {
 	}
 }
 
-// define registers a workflow named after its tasks' purpose.
+// define registers a workflow.
 func (w *environment) define(name, do string) *dsl.Definition {
 	w.t.Helper()
 	text := "document: {dsl: '1.0.3', namespace: torture, name: " + name + ", version: '1.0.0'}\n" + do
@@ -161,7 +161,7 @@ func (w *environment) define(name, do string) *dsl.Definition {
 	return def
 }
 
-// start begins an execution with an input that fits.
+// start begins an execution with a valid input.
 func (w *environment) start(id string, def *dsl.Definition, input any) {
 	w.t.Helper()
 	text, err := json.Marshal(input)
@@ -169,11 +169,11 @@ func (w *environment) start(id string, def *dsl.Definition, input any) {
 	w.must(w.engine.Start(w.t.Context(), tenant, id, def, text))
 }
 
-// atRest says what there is still to do, "" for nothing: timers, and events that
-// these groups have pending or not read.
+// atRest returns what there is still to do, "" for nothing: timers, and events that these
+// groups have pending or unread.
 func (w *environment) atRest(groups ...string) string {
 	var left []string
-	// All at one moment: what is in nobody's hands now may be a timer in an instant.
+	// All at the same moment: an event may become a timer at any time.
 	tx := w.rdb.TxPipeline()
 	timers, stream, known := tx.ZCard(w.t.Context(), timersKey), tx.XInfoStream(w.t.Context(), streamKey), tx.XInfoGroups(w.t.Context(), streamKey)
 	if _, err := tx.Exec(w.t.Context()); err != nil {
@@ -193,12 +193,12 @@ func (w *environment) atRest(groups ...string) string {
 	return strings.Join(left, ", ")
 }
 
-// everybody is the groups of all services.
+// everybody returns the groups of all services.
 func everybody() []string {
 	return []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
 }
 
-// deadLetters are the dead letters, by the execution that each is of.
+// deadLetters returns the dead letters by their executions.
 func (w *environment) deadLetters() map[string][]string {
 	w.t.Helper()
 	entries, err := w.rdb.XRange(w.t.Context(), deadKey, "-", "+").Result()
@@ -211,7 +211,8 @@ func (w *environment) deadLetters() map[string][]string {
 	return out
 }
 
-// noDeadLetters wants no dead letters but those of the expected executions.
+// noDeadLetters fails the test if there are dead letters of other executions than the
+// expected ones.
 func (w *environment) noDeadLetters(expected ...string) (others int) {
 	w.t.Helper()
 	shown := 0
@@ -227,8 +228,8 @@ func (w *environment) noDeadLetters(expected ...string) (others int) {
 	return others
 }
 
-// settle waits until everything is done, stops the processes, and wants nothing to
-// be left then, either.
+// settle waits until everything is done, stops the processes, and fails the test if
+// anything is left.
 func (w *environment) settle(groups ...string) {
 	w.t.Helper()
 	w.until(func() string { return w.atRest(groups...) })
@@ -244,7 +245,7 @@ type story struct {
 	history []event.Event
 }
 
-// count is how many events of some types the history has.
+// count returns how many events of some types the history has.
 func (s story) count(types ...event.Type) (n int) {
 	for _, e := range s.history {
 		if slices.Contains(types, e.Type) {
@@ -254,13 +255,13 @@ func (s story) count(types ...event.Type) (n int) {
 	return n
 }
 
-// endings are the events that end an execution.
+// endings returns the events that end an execution.
 func endings() []event.Type {
 	return []event.Type{event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled}
 }
 
-// read reads an execution, and checks its history: its versions have no gap, and
-// it is a run of decide.
+// read reads an execution and checks its history: the versions are contiguous, and
+// replaying it is valid.
 func (w *environment) read(id string) (s story, err error) {
 	ctx := w.t.Context()
 	key := "tenant:" + tenant + ":execution:" + id
@@ -287,15 +288,15 @@ func (w *environment) read(id string) (s story, err error) {
 	return s, nil
 }
 
-// atOnce reads, at one moment, the version of an execution, the length of its
-// history and the number of the last entry. KEYS: execution, history.
+// atOnce reads, atomically, the version of an execution, the length of its history and
+// the number of the last entry. KEYS: execution, history.
 var atOnce = redis.NewScript(`
 local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
 local n = last and string.match(last[1], '^(%d+)-0$') or '0'
 return {tonumber(redis.call('HGET', KEYS[1], 'version') or '-1'), redis.call('XLEN', KEYS[2]), tonumber(n)}
 `)
 
-// ended reads an execution that must have ended, once.
+// ended reads an execution that must have ended exactly once.
 func (w *environment) ended(id string) (s story, err error) {
 	s, err = w.read(id)
 	if err == nil && (!decide.Status(s.Status).Ended() || s.count(endings()...) != 1) {
@@ -304,7 +305,7 @@ func (w *environment) ended(id string) (s story, err error) {
 	return s, err
 }
 
-// names are those of n things of a kind.
+// names returns n names of a kind.
 func names(kind string, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -313,7 +314,7 @@ func names(kind string, n int) []string {
 	return out
 }
 
-// during does things to the world at random moments of a span of time, which may have
+// during disturbs the environment at random moments of a span of time, which may have
 // begun already.
 func (w *environment) during(span time.Duration, doing map[string]int, do func(what string)) {
 	span = max(span, 500*time.Millisecond)
@@ -324,7 +325,7 @@ func (w *environment) during(span time.Duration, doing map[string]int, do func(w
 	var moments []moment
 	for _, what := range sortedKeys(doing) {
 		for i := range doing[what] {
-			// One in each part of the span, somewhere in it.
+			// One in each part of the span, at a random moment.
 			part := span / time.Duration(doing[what])
 			moments = append(moments, moment{part*time.Duration(i) + time.Duration(w.rand.Int64N(int64(part))), what})
 		}
@@ -346,5 +347,5 @@ func sortedKeys(m map[string]int) []string {
 	return out
 }
 
-// anybody is one of n.
+// anybody returns a random index below n.
 func (w *environment) anybody(n int) int { return w.rand.IntN(n) }

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// counting counts to a number in each of some branches at once.
+// counting counts to a number in several branches at once.
 func counting(branches, rounds int) (do, want string) {
 	for i := range branches {
 		do += fmt.Sprintf(`          - b%d:
@@ -25,7 +25,7 @@ func counting(branches, rounds int) (do, want string) {
 	return "do:\n  - all:\n      fork:\n        branches:\n" + do, "[" + want[1:] + "]"
 }
 
-// Sixteen workers are at one execution, all the time.
+// Sixteen workers compete for one execution.
 func TestContention(t *testing.T) {
 	const processes, workers, branches = 4, 4, 16
 	w := begin(t)
@@ -46,8 +46,8 @@ func TestContention(t *testing.T) {
 	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
-// A process that is stopped for three leases in the middle of its work, and then
-// goes on as if nothing had happened, changes nothing any more that others have done.
+// A process that is stopped for three leases during its work, and then continues, changes
+// nothing that others have done meanwhile.
 func TestStopped(t *testing.T) {
 	w := begin(t)
 	stops, each := size(1, 5), size(20, 60)
@@ -95,8 +95,8 @@ func TestStopped(t *testing.T) {
 	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
-// stop holds a process up for three leases while it has work in its hands, and
-// says how much of it. There is new work, and again if all of it was done too soon.
+// stop suspends a process for three leases while it holds messages, and returns how many.
+// work provides new messages, repeatedly if they are done too soon.
 func (w *environment) stop(slot int, work func()) (kept int) {
 	w.t.Helper()
 	work()

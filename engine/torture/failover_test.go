@@ -19,8 +19,8 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// The master dies in the middle of the work, and its replica takes its place:
-// all that it had been told of goes on and ends.
+// The master dies during the work, and its replica replaces it: everything that was
+// replicated continues and ends.
 func TestFailover(t *testing.T) {
 	w := begin(t, "--repl-diskless-sync-delay", "0")
 	n := size(20, 300)
@@ -69,8 +69,8 @@ const (
 	master  = "torture"
 )
 
-// watched gives the Redis a replica and a sentinel, and returns the address by
-// which whoever is the master is found.
+// watched gives the Redis a replica and a sentinel, and returns the address under which
+// the current master is found.
 func (w *environment) watched() string {
 	w.t.Helper()
 	_, port, err := net.SplitHostPort(w.address)
@@ -90,9 +90,9 @@ func (w *environment) watched() string {
 	return "redis-sentinel://" + addr + "/" + master
 }
 
-// sentinel starts one that watches the master at a port, and returns its address. A
-// master that only does not get its turn for a moment is not to be taken for dead: what
-// its replica does not have yet would be lost.
+// sentinel starts a sentinel that watches the master at a port, and returns its address.
+// A master that is only slow for a moment must not be failed over: writes that the
+// replica does not have yet would be lost.
 func (w *environment) sentinel(port string) (addr string) {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,7 +116,7 @@ func (w *environment) sentinel(port string) (addr string) {
 	return addr
 }
 
-// replicated waits until a replica has what Redis was told.
+// replicated waits until a replica has all writes.
 func (w *environment) replicated() {
 	w.t.Helper()
 	ctx := w.t.Context()

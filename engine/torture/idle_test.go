@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A process that has nothing to do but to wait for very many timers hardly works.
+// A process that only waits for very many timers uses hardly any CPU.
 func TestIdle(t *testing.T) {
 	w := begin(t)
 	n, span := size(20_000, 1_000_000), size(time.Second, 10*time.Second)
@@ -27,12 +27,12 @@ func TestIdle(t *testing.T) {
 		}
 		return ""
 	})
-	time.Sleep(time.Second) // all that is done once
+	time.Sleep(time.Second) // everything that is done only once is over
 
-	engine, server := w.spent(w.pid(0)), w.spent(w.server.PID())
+	engine, server := w.cpuTime(w.pid(0)), w.cpuTime(w.server.PID())
 	time.Sleep(span)
 	share := func(spent time.Duration) float64 { return 100 * spent.Seconds() / span.Seconds() }
-	ours, theirs := share(w.spent(w.pid(0))-engine), share(w.spent(w.server.PID())-server)
+	ours, theirs := share(w.cpuTime(w.pid(0))-engine), share(w.cpuTime(w.server.PID())-server)
 	w.report("timers=%d engine=%.2f%% redis=%.2f%% of a core", n, ours, theirs)
 	if *full && ours >= 2 {
 		t.Errorf("an idle process takes %.2f%% of a core, want less than 2", ours)
@@ -42,13 +42,13 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// spent is what a process has had of the processors.
-func (w *environment) spent(pid int) time.Duration {
+// cpuTime returns the CPU time that a process has used.
+func (w *environment) cpuTime(pid int) time.Duration {
 	w.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	w.must(err)
 	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest) // from the third on
+	fields := strings.Fields(rest) // from the third field on
 	var ticks int64
 	for _, i := range []int{11, 12} { // utime and stime
 		n, err := strconv.ParseInt(fields[i], 10, 64)

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// resting counts with rests in between, so that there are always timers under way.
+// resting counts with waits in between, so that there are always timers.
 const resting = `do:
   - loop:
       for: {in: "[range(10)]"}
@@ -24,8 +24,8 @@ const resting = `do:
         - keep: {set: {n: "${ .n }"}}
 `
 
-// Redis refuses to write for want of memory: no transition is half done, and when
-// there is room again all goes on.
+// Redis rejects writes for want of memory: no transition is half done, and everything
+// continues when there is memory again.
 func TestMemory(t *testing.T) {
 	w := begin(t, "--maxmemory-policy", "noeviction")
 	n, windows := size(20, 320), size(1, 8)
@@ -77,7 +77,7 @@ func TestMemory(t *testing.T) {
 
 const fillerKey = "torture:filler"
 
-// fill leaves Redis a little room, and takes that up until nothing may be written.
+// fill leaves Redis little memory and uses that up until writes are rejected.
 func (w *environment) fill() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -98,7 +98,7 @@ func (w *environment) fill() {
 	})
 }
 
-// refused is how many commands found no room.
+// refused returns how many commands were rejected for want of memory.
 func (w *environment) refused() string {
 	w.t.Helper()
 	info, err := w.rdb.InfoMap(w.t.Context(), "errorstats").Result()
@@ -106,8 +106,8 @@ func (w *environment) refused() string {
 	return strings.TrimPrefix(info["Errorstats"]["errorstat_OOM"], "count=")
 }
 
-// halfDone is how many executions are at a version that their history is not at, or
-// have a history that is no run of decide.
+// halfDone returns how many executions have a version that differs from their history's,
+// or a history that cannot be replayed.
 func (w *environment) halfDone(ids []string) (n int) {
 	w.t.Helper()
 	for _, id := range ids {

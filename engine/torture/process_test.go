@@ -30,7 +30,7 @@ var (
 	seed = flag.Uint64("seed", 0, "of chance; 0: another one each time")
 )
 
-// roleVariable makes this binary a process of the engine instead of its tests.
+// roleVariable makes this binary a process of the engine instead of a test.
 const roleVariable = "FLUNQ_TORTURE_ROLE"
 
 func TestMain(m *testing.M) {
@@ -50,10 +50,10 @@ type role struct {
 	Lease     time.Duration `json:"lease"`
 	Block     time.Duration `json:"block"`
 	Remote    bool          `json:"remote"`
-	Discover  bool          `json:"discover"` // tenants that it was not told of
+	Discover  bool          `json:"discover"` // serve tenants that are not named
 }
 
-// options are those of a process that plays the role.
+// options returns the options of a process with the role.
 func (r role) options() engine.Options {
 	opts := engine.Defaults()
 	opts.Process = r.Process
@@ -66,7 +66,7 @@ func (r role) options() engine.Options {
 	return opts
 }
 
-// play is the life of a process. It ends with SIGTERM, or with its parent.
+// play runs a process. It ends with SIGTERM, or with its parent.
 func play(text string) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	redis.SetLogger(silent{})
@@ -82,7 +82,7 @@ func play(text string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	for ctx.Err() == nil {
-		// It may have been started while its Redis was away.
+		// It may have been started while its Redis was down.
 		if err := r.run(ctx, log); err != nil {
 			log.Error("run", "err", err)
 			time.Sleep(20 * time.Millisecond)
@@ -104,7 +104,8 @@ func (r role) run(ctx context.Context, log *slog.Logger) error {
 	return e.Run(ctx, log)
 }
 
-// unneeded ends a process whose sweep has restored something: nothing is lost here.
+// unneeded ends a process whose sweep has restored something, since nothing is lost in
+// these tests.
 func unneeded(a delivery.Activity) {
 	if a.What == delivery.Restored {
 		fmt.Fprintf(os.Stderr, "level=ERROR msg=\"restored %d of execution %s\"\n", a.Count, a.Message.Event.Execution)
@@ -114,26 +115,26 @@ func unneeded(a delivery.Activity) {
 
 const sweptCode = 7
 
-// silent is a log for go-redis that keeps nothing.
+// silent is a log for go-redis that discards everything.
 type silent struct{}
 
-// Printf is go-redis'.
+// Printf implements go-redis' logger.
 func (silent) Printf(context.Context, string, ...any) {}
 
-// What passes between a process and the world that its calls reach.
+// The headers that a process adds to its calls.
 const (
 	processHeader = "Flunq-Process"
 	poisonPath    = "/poison"
 )
 
-// branded is a transport that says which process calls, and which ends it where
-// the call is poison.
+// branded is a transport that adds the process' name to calls, and ends the process if a
+// call is poison.
 type branded struct {
 	process string
 	next    http.RoundTripper
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (b branded) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Set(processHeader, b.process)
@@ -145,7 +146,7 @@ func (b branded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// String is the role as the environment carries it.
+// String returns the role as the environment variable carries it.
 func (r role) String() string {
 	text, err := json.Marshal(r)
 	if err != nil {

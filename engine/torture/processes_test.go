@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// processes is processes of the engine. One that dies is replaced at once.
+// processes are processes of the engine. One that dies is replaced at once.
 type processes struct {
 	t   *testing.T
 	dir string // of their logs
@@ -59,7 +59,7 @@ func (c *processes) add(roles ...role) {
 	}
 }
 
-// spawn starts the next process of a role; the lock is held.
+// spawn starts the next process of a role; the caller holds the lock.
 func (c *processes) spawn(slot int) {
 	r := c.roles[slot]
 	r.Process = fmt.Sprintf("p%d-%d", slot, len(c.dead))
@@ -69,7 +69,7 @@ func (c *processes) spawn(slot int) {
 	if err == nil {
 		defer log.Close()
 		p.command.Stderr = log
-		_, err = p.command.StdinPipe() // open as long as the parent lives
+		_, err = p.command.StdinPipe() // open while the parent lives
 	}
 	if err == nil {
 		err = p.command.Start()
@@ -93,7 +93,7 @@ func (c *processes) await(slot int, p *process) {
 	switch {
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
 	case c.closed && (status.ExitStatus() == 0 || status.Signaled() && status.Signal() == syscall.SIGTERM):
-		// In order, or told so before it had begun.
+		// It ended in order, or was told to before it had begun.
 	default:
 		c.t.Errorf("process %s ended by itself: %v", p.name, p.command.ProcessState)
 	}
@@ -102,7 +102,7 @@ func (c *processes) await(slot int, p *process) {
 	}
 }
 
-// kill ends a process as a crash would, and waits until another is in its place.
+// kill ends a process as a crash would, and waits until it is replaced.
 func (c *processes) kill(slot int) {
 	c.mu.Lock()
 	p := c.members[slot]
@@ -120,21 +120,21 @@ func (c *processes) signal(slot int, s syscall.Signal) (name string) {
 	return c.members[slot].name
 }
 
-// pid is the number of a process.
+// pid returns the id of a process.
 func (c *processes) pid(slot int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.members[slot].command.Process.Pid
 }
 
-// died is when a process did; zero if it lives.
+// died returns when a process died; zero if it lives.
 func (c *processes) died(name string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dead[name]
 }
 
-// close tells all processes to stop, and wants them to do so in order.
+// close stops all processes, and fails the test unless they end in order.
 func (c *processes) close() {
 	c.mu.Lock()
 	if !c.closed {
@@ -157,7 +157,7 @@ func (c *processes) close() {
 	}
 }
 
-// grumbles is what the processes have logged, each line once.
+// grumbles returns what the processes have logged, each line once.
 func (c *processes) grumbles() string {
 	said := map[string]string{}
 	for _, file := range c.logs() {

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// kept is how many events the consumers of a process have, and have not done.
+// kept returns how many events the consumers of a process have pending.
 func (w *environment) kept(process string) (n int) {
 	w.t.Helper()
 	for _, group := range everybody() {
@@ -25,8 +25,8 @@ func (w *environment) kept(process string) (n int) {
 	return n
 }
 
-// published is how many events of a type the stream has, and how many of them came
-// again without anybody having put them off.
+// published returns how many events of a type the stream has, and how many of them are
+// duplicates that no retry explains.
 func (w *environment) published(typ event.Type) (all, doubled int) {
 	w.t.Helper()
 	seen := map[any]bool{}
@@ -44,7 +44,7 @@ func (w *environment) published(typ event.Type) (all, doubled int) {
 	return all, doubled
 }
 
-// stream goes through all entries of a stream.
+// stream visits all entries of a stream.
 func (w *environment) stream(key string, each func(redis.XMessage)) {
 	w.t.Helper()
 	for from := "-"; ; {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// target is the world that tasks call. It counts what it is asked to do.
+// target is the server that tasks call. It records the calls.
 type target struct {
 	*httptest.Server
 
@@ -39,7 +39,7 @@ func newTarget(t *testing.T, pause, long time.Duration) *target {
 	return g
 }
 
-// ServeHTTP answers with the name of the thing that was asked for.
+// ServeHTTP answers with the last element of the path.
 func (g *target) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	key := req.Header.Get("Idempotency-Key")
 	g.mu.Lock()
@@ -65,12 +65,12 @@ func (g *target) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer{path.Base(req.URL.Path)})
 }
 
-// answer is what the target says.
+// answer is the body of the target's answers.
 type answer struct {
 	Done string `json:"done"`
 }
 
-// runs is how many there were of the tasks below a path.
+// runs returns how often tasks below a path ran: the most for one task, and all together.
 func (g *target) runs(below string) (most, all int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,8 +82,8 @@ func (g *target) runs(below string) (most, all int) {
 	return most, all
 }
 
-// needless is how many runs began a task again that was being performed by a
-// process which lived on, or had been answered to one.
+// needless returns how many runs repeated a task that a living process was performing, or
+// whose answer a living process had received.
 func (g *target) needless(died func(process string) time.Time) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

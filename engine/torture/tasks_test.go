@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Whatever dies while tasks are performed: each execution ends with its result,
-// and a task that ends its process takes hardly any others along.
+// Whatever dies while tasks are performed, each execution ends with its result, and a
+// task that crashes its process affects hardly any others.
 func TestTasks(t *testing.T) {
 	w := begin(t)
 	n, long, kills, span := size(60, 3_000), size(2, 20), size(3, 30), size(time.Second, 20*time.Second)
@@ -39,7 +39,7 @@ func TestTasks(t *testing.T) {
 	w.checkTasks(g, ids)
 }
 
-// folder is where the target has what an execution asks for.
+// folder returns the path of the target that an execution calls.
 func folder(id string) string {
 	return "/" + strings.TrimRight(id, "0123456789")
 }

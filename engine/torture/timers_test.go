@@ -17,10 +17,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// timers are when each is due, by execution.
+// timers maps executions to when their timers are due.
 type timers map[string]time.Time
 
-// plan is n timers over a span of time.
+// plan returns n timers over a span of time.
 func (w *environment) plan(kind string, n int, from time.Time, span time.Duration) timers {
 	due := timers{}
 	for _, id := range names(kind, n) {
@@ -42,7 +42,7 @@ func (ts timers) sorted() []string {
 	return out
 }
 
-// ask asks the timer service for timers, as any producer may.
+// ask requests timers from the timer service, as any producer may.
 func (w *environment) ask(ts timers) {
 	w.t.Helper()
 	for _, id := range ts.sorted() {
@@ -54,7 +54,7 @@ func (w *environment) ask(ts timers) {
 	}
 }
 
-// put puts timers where they are due, as foreign producers do.
+// put writes timers directly into the index, as foreign producers do.
 func (w *environment) put(ts timers) {
 	w.t.Helper()
 	for ids := range slices.Chunk(ts.sorted(), 1000) {
@@ -67,17 +67,17 @@ func (w *environment) put(ts timers) {
 	}
 }
 
-// foreign is a score as flunq.io writes it: to the nearest, which may be early.
+// foreign returns a score as flunq.io writes it: rounded, so it may be early.
 func foreign(at time.Time) float64 { return float64(at.UnixNano()) / 1e9 }
 
-// firing is a timer that was fired, as it stands in the stream.
+// firing is a timer that fired, as read from the stream.
 type firing struct {
 	event.Fired
 
 	entry time.Time // Redis' time, in whole milliseconds
 }
 
-// firings are all fired timers of a tenant.
+// firings returns all fired timers of a tenant.
 func (w *environment) firings(tenant string) []firing {
 	w.t.Helper()
 	var out []firing
@@ -96,14 +96,14 @@ func (w *environment) firings(tenant string) []firing {
 	return out
 }
 
-// verdict is what became of timers.
+// verdict is the comparison of fired and due timers.
 type verdict struct {
 	lost, early, doubled int
 
 	late []time.Duration // sorted
 }
 
-// compare compares what has fired with what was due.
+// compare compares the timers that fired with those that were due.
 func compare(due timers, fired []firing) (v verdict) {
 	seen := map[string]int{}
 	for _, f := range fired {
@@ -124,7 +124,7 @@ func compare(due timers, fired []firing) (v verdict) {
 	return v
 }
 
-// percentile is the lateness that so many of a hundred do not exceed.
+// percentile returns the lateness that p percent of the timers do not exceed.
 func (v verdict) percentile(p int) time.Duration {
 	if len(v.late) == 0 {
 		return 0
@@ -138,7 +138,7 @@ func (v verdict) String() string {
 		len(v.late), v.lost, v.early, v.doubled, r(v.percentile(50)), r(v.percentile(99)), r(v.percentile(100)))
 }
 
-// faultless wants no timer to be lost, early or doubled.
+// faultless fails the test if a timer is lost, early or doubled.
 func (w *environment) faultless(v verdict) {
 	w.t.Helper()
 	w.want("lost", v.lost, 0)
@@ -146,7 +146,8 @@ func (w *environment) faultless(v verdict) {
 	w.want("doubled", v.doubled, 0)
 }
 
-// punctual wants 99 of 100 timers to be no later than a limit, where it is measured.
+// punctual fails the test if more than 1 % of the timers exceed a lateness, in runs that
+// measure it.
 func (w *environment) punctual(v verdict, limit time.Duration) {
 	w.t.Helper()
 	if *full && v.percentile(99) > limit {
@@ -154,7 +155,7 @@ func (w *environment) punctual(v verdict, limit time.Duration) {
 	}
 }
 
-// Whatever dies while timers are set and fire: none is lost, early or published twice.
+// Whatever dies while timers are set and fire, none is lost, early or published twice.
 func TestTimers(t *testing.T) {
 	w := begin(t)
 	n, kills, span := size(400, 10_000), size(4, 50), size(700*time.Millisecond, 8*time.Second)
@@ -177,8 +178,8 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// Redis itself dies, too, and comes back with what it had written: no timer is lost
-// or early, and no workflow sees one twice.
+// Redis itself dies too, and restarts with what it had written: no timer is lost or
+// early, and no workflow sees one twice.
 func TestTimersWithoutRedis(t *testing.T) {
 	w := begin(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	n, waiting, span := size(200, 9_000), size(50, 1_000), size(700*time.Millisecond, 8*time.Second)
@@ -231,7 +232,7 @@ func TestTimersWithoutRedis(t *testing.T) {
 	}
 }
 
-// written waits until Redis has written what it was told.
+// written waits until Redis has written everything to disk.
 func (w *environment) written() {
 	w.t.Helper()
 	w.until(func() string {
@@ -244,7 +245,7 @@ func (w *environment) written() {
 	})
 }
 
-// On a machine that has nothing else to do, timers are punctual.
+// On an idle machine, timers are punctual.
 func TestLateness(t *testing.T) {
 	w := begin(t)
 	n, span := size(100, 1_000), size(500*time.Millisecond, 5*time.Second)
@@ -252,8 +253,8 @@ func TestLateness(t *testing.T) {
 	from := w.now().Add(size(500*time.Millisecond, 2*time.Second))
 	due := w.plan("t", n, from, span)
 	w.ask(due)
-	// Nobody else talks to Redis meanwhile: each command wakes it, and with it those
-	// whose wait is over, which by itself it looks for ten times a second.
+	// Nothing else sends commands meanwhile: each command makes Redis end expired
+	// blocking reads, which by itself it does ten times a second.
 	time.Sleep(from.Add(span).Sub(w.now()))
 	w.settle(store.TimerGroup)
 
@@ -264,7 +265,7 @@ func TestLateness(t *testing.T) {
 	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
-// The timers of an old deployment fire, for a tenant that nobody was told of.
+// The timers of an old deployment fire, for a tenant that was never registered.
 func TestOldTimers(t *testing.T) {
 	const old = "acme"
 	w := begin(t)
