@@ -49,7 +49,7 @@ func (sh *shell) limitSimulationMemory(ctx context.Context) {
 	if sh.Env("GOGC") != "" {
 		return
 	}
-	debug.SetGCPercent(sim.Garbage)
+	debug.SetGCPercent(sim.GCPercent)
 	if sh.Env("GOMEMLIMIT") == "" {
 		go bound(ctx, simulationMemory, simulationFactor, simulationHeadroom)
 	}

@@ -189,7 +189,7 @@ func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searche
 		printed.Notes = append(printed.Notes, printable(got.redact("The run broke off: "+err.Error())))
 	}
 	if run.finding != nil {
-		for _, scene := range run.finding.Story {
+		for _, scene := range run.finding.Timeline {
 			if scene.Struck != nil && len(run.scenario.Faults) > 0 {
 				printed.Faults = append(printed.Faults, got.redact(faultText(scene.Struck)))
 			}

@@ -56,8 +56,8 @@ func attended(sc search.Scenario) string {
 	if sc.Waits > 0 {
 		text.WriteString(", where timer services wait in their reads")
 	}
-	if sc.Deadly > 0 {
-		fmt.Fprintf(&text, ", where processes die of message %d", sc.Deadly)
+	if sc.Poison > 0 {
+		fmt.Fprintf(&text, ", where processes die of message %d", sc.Poison)
 	}
 	return text.String()
 }
@@ -75,7 +75,7 @@ func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
 	line.color = on
 	line.add(cfg.Definition, cfg.With)
 	var lines []printed
-	for _, scene := range f.Story {
+	for _, scene := range f.Timeline {
 		out.Reset()
 		switch {
 		case scene.Struck != nil:

@@ -187,7 +187,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	switch {
 	case f.Orders != nil:
 		s.writeOrders(w, got, f)
-	case f.Class != search.Tardy || s.plan != "":
+	case f.Class != search.Late || s.plan != "":
 		s.writeStory(w, got, f)
 	}
 	s.writeDiffer(w, got, f)
@@ -316,7 +316,7 @@ func hangMeaning(f *search.Finding) string {
 func onceMeaning(f *search.Finding) string {
 	keys, runs := map[string]bool{}, map[string]bool{}
 	why := ""
-	for _, scene := range f.Story {
+	for _, scene := range f.Timeline {
 		switch {
 		case scene.Reached != nil && strings.HasPrefix(f.Detail, scene.Reached.Method+" "+scene.Reached.URL+" "):
 			keys[scene.Reached.Key] = true

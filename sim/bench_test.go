@@ -16,7 +16,7 @@ const head = "document: {dsl: '1.0.3', namespace: bench, name: bench, version: '
 // bench simulates a document again and again, each time with another seed.
 func bench(b *testing.B, doc, input string, cfg sim.Config) (tasks, runs int) {
 	b.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // as the commands do
+	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as the commands do
 	def, _, err := dsl.Parse("bench.yaml", []byte(head+doc))
 	if err != nil {
 		b.Fatal(err)

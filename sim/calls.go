@@ -45,7 +45,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := &call{service: s}
 	go c.send(req, out)
 	s.calling = true
-	c.w.relieve(s)
+	c.w.wakeSubstitute(s)
 	if !s.pause() {
 		return nil, errStopped
 	}
@@ -107,7 +107,7 @@ func (w *simulation) transport() http.RoundTripper {
 	if w.cfg.Plan != nil {
 		next = &faultyCalls{w: w, next: next, answers: map[string]answer{}}
 	} else {
-		next = &carrier{w: w, next: next}
+		next = &effectRecorder{w: w, next: next}
 	}
 	if w.cfg.record == nil {
 		return next

@@ -51,8 +51,8 @@ func carriedOut(status int) bool {
 	return status < http.StatusBadRequest && status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect
 }
 
-// carry records a call that was answered with status.
-func (w *simulation) carry(from executor.Origin, req *http.Request, status int) {
+// noteCarriedOut records a call that was answered with status.
+func (w *simulation) noteCarriedOut(from executor.Origin, req *http.Request, status int) {
 	if !carriedOut(status) {
 		return
 	}
@@ -97,17 +97,17 @@ func rootOf(id string) string {
 	return root
 }
 
-// carrier records the calls of a run without faults.
-type carrier struct {
+// effectRecorder records the calls of a run without faults.
+type effectRecorder struct {
 	w    *simulation
 	next http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c *effectRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(req)
 	if err == nil {
-		c.w.carry(c.w.originOf(req), req, resp.StatusCode)
+		c.w.noteCarriedOut(c.w.originOf(req), req, resp.StatusCode)
 	}
 	return resp, err //nolint:wrapcheck // the transport's own error
 }
@@ -165,25 +165,25 @@ func joined(a, b map[string]any) map[string]any {
 // carried out and are not safe, and the state kept by mocks. It is "" if there is
 // nothing.
 func (w *simulation) effects() string {
-	var lines []string
+	var clientPool []string
 	for i := range w.carried.calls {
 		if c := &w.carried.calls[i]; !c.Safe() {
 			line := c.Execution + " " + c.Method + " " + c.URL + " " + string(c.Body)
-			if !c.Idempotent() || !slices.Contains(lines, line) {
-				lines = append(lines, line)
+			if !c.Idempotent() || !slices.Contains(clientPool, line) {
+				clientPool = append(clientPool, line)
 			}
 		}
 	}
-	slices.Sort(lines)
+	slices.Sort(clientPool)
 	for _, root := range append([]string{""}, w.ids...) {
 		if kept := w.kept(root); kept != nil {
-			lines = append(lines, root+" keeps "+string(expr.Encode(kept)))
+			clientPool = append(clientPool, root+" keeps "+string(expr.Encode(kept)))
 		}
 	}
-	if len(lines) == 0 {
+	if len(clientPool) == 0 {
 		return ""
 	}
-	text := strings.Join(lines, "\n")
+	text := strings.Join(clientPool, "\n")
 	if id := w.cfg.ID; id != "" { // the id depends on the seed if the caller has set none
 		text = string(bytes.ReplaceAll([]byte(text), []byte(id), []byte("execution")))
 	}

@@ -100,12 +100,12 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 		plan = Plan{}
 	}
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &plan
-	if l.lethal == "" && l.fatal == "" && mix(seed, hashed(name), 0)%2 == 0 {
+	if l.crashURL == "" && l.crashType == "" && mix(seed, hashed(name), 0)%2 == 0 {
 		if cfg.Waits = usualWaits; plan.harmless() {
 			cfg.Waits = longWaits
 		}
 	}
-	cfg.Thorough = seed == 1 && len(l.acts) == 0 && l.lethal == "" && l.fatal == ""
+	cfg.Thorough = seed == 1 && len(l.acts) == 0 && l.crashURL == "" && l.crashType == ""
 	return &Companion{name, cfg, l.wrong}, nil
 }
 
@@ -158,7 +158,7 @@ func crowdCompanion(name string, seed uint64) *Companion {
 	cfg := crowd().config()
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &Plan{}
 	if name == deadlyName {
-		cfg.Processes, cfg.Remote, cfg.Deadly = 1+int(seed%2), seed%2 == 1, 1+seed/2
+		cfg.Processes, cfg.Remote, cfg.Poison = 1+int(seed%2), seed%2 == 1, 1+seed/2
 		return &Companion{name, cfg, crowdDying}
 	}
 	if name == damagedName {
@@ -219,7 +219,7 @@ const timersOutput = "[5,3,4,7]"
 
 // changes returns operator actions on timers and documents.
 func changes(seed uint64) (acts []Act) {
-	deals := []Deal{Move, Migrate, CancelTimer, Fire, Move, Restore, CancelTimer, Suspend, Migrate, Move, Cancel}
+	deals := []ActKind{Move, Migrate, CancelTimer, Fire, Move, Restore, CancelTimer, Suspend, Migrate, Move, Cancel}
 	for i := range uint64(4) {
 		n := Draw(seed, "changes", i)
 		after := time.Duration((n>>16)%uint64(12*day)) + time.Second //nolint:gosec // the offset is never negative
@@ -231,7 +231,7 @@ func changes(seed uint64) (acts []Act) {
 // changesOf returns operator actions on a modelled document that takes lasts: operators
 // retry it in the end.
 func changesOf(seed uint64, lasts time.Duration) (acts []Act) {
-	deals := []Deal{Suspend, Move, Migrate, CancelTimer, Fire, Move, Resume, Restore}
+	deals := []ActKind{Suspend, Move, Migrate, CancelTimer, Fire, Move, Resume, Restore}
 	for i := range seed % 4 { //nolint:mnd // possibly none
 		n := Draw(seed, "changes", i)
 		acts = append(acts, Act{deals[(n>>8)%uint64(len(deals))], "x", time.Duration((n >> 16) % uint64(lasts+time.Second))}) //nolint:gosec // the offset is never negative
@@ -304,8 +304,8 @@ func crowdCancelled(t *Trial, of string, at time.Duration) []string {
 // processes.
 func crowdDying(t *Trial) []string {
 	wrong := errorsOf(t.Broken)
-	if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.killer == "com.example.x"; !over {
-		wrong = append(wrong, fmt.Sprintf("it is %s, and processes died of %s", t.Ends[0].Status, t.Operated.killer))
+	if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.poisonType == "com.example.x"; !over {
+		wrong = append(wrong, fmt.Sprintf("it is %s, and processes died of %s", t.Ends[0].Status, t.Operated.poisonType))
 	}
 	return wrong
 }

@@ -51,7 +51,7 @@ type documentLine struct {
 
 // NewExport writes the header of a recording to out. Call Add and End afterwards.
 func NewExport(out io.Writer, x Exported) *Export {
-	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(disguised(x.Secrets))}
+	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(x.Secrets))}
 	h := headerLine{
 		Record: "header", Format: recordingFormat, Flunq: x.Version, Document: recorded(x.Definition),
 		Input: x.Input, ID: x.ID, Tenant: x.Tenant, Start: x.Start, Results: "history",

@@ -132,8 +132,8 @@ func (w *simulation) draw(s *service, count uint64, can func(FaultKind) bool) []
 		if !can(kind) || w.drawn >= cmp.Or(p.Most, 12) {
 			continue
 		}
-		n := mix(w.cfg.Seed, w.luck(s)[i], count)
-		if n%cmp.Or(p.Rate, 200) == 0 && w.bears(s, kind) {
+		n := mix(w.cfg.Seed, w.faultHashes(s)[i], count)
+		if n%cmp.Or(p.Rate, 200) == 0 && w.mayStrike(s, kind) {
 			w.drawn++
 			out = append(out, Fault{kind, s.Name, count, kind.amount(n >> 20)})
 		}
@@ -141,31 +141,31 @@ func (w *simulation) draw(s *service, count uint64, can func(FaultKind) bool) []
 	return out
 }
 
-// mostLives is how often a message may have been delivered before random faults spare its
+// mostDeliveries is how often a message may have been delivered before random faults spare its
 // consumer. The engine rightly dead-letters a message that many processes have died of.
-const mostLives = 4
+const mostDeliveries = 4
 
-// bears reports whether a random fault may strike a service now. A fault may not take the
+// mayStrike reports whether a random fault may strike a service now. A fault may not take the
 // engine beyond what it promises to survive.
-func (w *simulation) bears(s *service, kind FaultKind) bool {
+func (w *simulation) mayStrike(s *service, kind FaultKind) bool {
 	switch kind {
 	case StopRequested:
 		return !s.process.leaving && (len(w.processes) == 1 || w.replaceable(s.process))
 	case CrashBefore, CrashAfter, Delay, Outage, Clock:
-		return !slices.ContainsFunc(w.streams, func(stream string) bool { return w.memory.Delivered(stream) >= mostLives })
+		return !slices.ContainsFunc(w.streams, func(stream string) bool { return w.memory.Delivered(stream) >= mostDeliveries })
 	default:
 		return true
 	}
 }
 
-// luck returns the hashes of the plan's kinds of faults for a service.
-func (w *simulation) luck(s *service) []uint64 {
-	if s.luck == nil {
+// faultHashes returns the hashes of the plan's kinds of faults for a service.
+func (w *simulation) faultHashes(s *service) []uint64 {
+	if s.faultHashes == nil {
 		for _, kind := range w.cfg.Plan.Kinds {
-			s.luck = append(s.luck, hashed("fault "+string(kind)+" "+s.Name))
+			s.faultHashes = append(s.faultHashes, hashed("fault "+string(kind)+" "+s.Name))
 		}
 	}
-	return s.luck
+	return s.faultHashes
 }
 
 // The errors that a service sees.
@@ -185,7 +185,7 @@ func (w *simulation) strike(f Fault, doing string) {
 	case Delay:
 		w.freeze(p, f.Amount)
 	case StopRequested:
-		w.dismiss(p, f.Amount)
+		w.requestStop(p, f.Amount)
 	case Outage:
 		w.outage = later(w.outage, w.clock.now.Add(f.Amount))
 	case Clock:
@@ -212,7 +212,7 @@ func (w *simulation) faulty(x sending, faults []Fault) error {
 	}
 	err := w.perform(x)
 	if has(Duplicate) {
-		w.again()
+		w.republish()
 	}
 	if has(CrashAfter) {
 		w.crash(s.process, faults)

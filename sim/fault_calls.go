@@ -68,13 +68,13 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := f.unsent(req); err != nil {
 		return nil, err
 	}
-	if err := f.w.tardy(req); err != nil {
+	if err := f.w.delayCall(req); err != nil {
 		return nil, err
 	}
 	f.w.reach(action, req.Header.Get("Idempotency-Key"))
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.keyed(from, req)
-	if s != nil && action.URL == f.w.cfg.lethal {
+	if s != nil && action.URL == f.w.cfg.crashURL {
 		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
 	}
@@ -83,7 +83,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if known.err == nil {
-		f.w.carry(from, req, known.response.StatusCode)
+		f.w.noteCarriedOut(from, req, known.response.StatusCode)
 	}
 	if s != nil && s.process.dead {
 		return nil, errCrashed
@@ -151,7 +151,7 @@ func read(response *http.Response, err error) answer {
 // callFaults returns the faults that strike a service's call, listed or random.
 func (w *simulation) callFaults(s *service, task string) []Fault {
 	s.calls++
-	w.called[s.Name] = s.calls
+	w.woken[s.Name] = s.calls
 	faults := w.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
 	for _, f := range faults {
 		w.strike(f, "call")

@@ -72,21 +72,21 @@ func (w *simulation) published(typ event.Type) {
 			continue
 		}
 		t.events++
-		if t.behind++; t.concerns(typ) && !w.described(t) || t.behind >= backlog || w.early(t) {
+		if t.behind++; t.concerns(typ) && !w.alreadyWoken(t) || t.behind >= backlog || w.early(t) {
 			w.notify(t)
 		}
 	}
 }
 
-// described reports whether a service of the group was woken for an earlier event and has
+// alreadyWoken reports whether a service of the group was woken for an earlier event and has
 // not looked yet: it will see this event, too. In a search the seed sometimes wakes a
 // second service to share the work.
-func (w *simulation) described(t *consumerGroup) bool {
+func (w *simulation) alreadyWoken(t *consumerGroup) bool {
 	const shared = 4
 	if !w.lazy || w.cfg.Plan != nil && mix(w.cfg.Seed, t.hash+1, t.events)%shared == 0 {
 		return false
 	}
-	return slices.ContainsFunc(t.services, func(s *service) bool { return s.parked && s.called })
+	return slices.ContainsFunc(t.services, func(s *service) bool { return s.parked && s.woken })
 }
 
 // early reports whether the group is woken for an event that does not concern it. With
@@ -106,21 +106,21 @@ func (w *simulation) notify(t *consumerGroup) {
 			continue
 		}
 		if s.parked && w.cfg.Plan == nil {
-			w.call(s)
+			w.wakeService(s)
 			return
 		}
-		if chosen == nil || w.rather(s, chosen, t.events) {
+		if chosen == nil || w.preferred(s, chosen, t.events) {
 			chosen = s
 		}
 	}
 	if chosen != nil {
-		w.call(chosen)
+		w.wakeService(chosen)
 	}
 }
 
-// rather reports whether s is woken in preference to other: idle services first, then
+// preferred reports whether s is woken in preference to other: idle services first, then
 // resting ones, and in a search as the seed decides.
-func (w *simulation) rather(s, other *service, count uint64) bool {
+func (w *simulation) preferred(s, other *service, count uint64) bool {
 	switch {
 	case s.free() != other.free():
 		return s.free()
@@ -157,7 +157,7 @@ func (w *simulation) wakeEach(t *consumerGroup) {
 	last := ""
 	for _, s := range t.services {
 		if s.consumer != last {
-			w.call(s)
+			w.wakeService(s)
 			last = s.consumer
 		}
 	}
@@ -167,7 +167,7 @@ func (w *simulation) wakeEach(t *consumerGroup) {
 // process leaves work behind. Some simulations with several processes look all the same.
 func (cfg Config) lazy() bool {
 	const once = 8
-	return cfg.harmless() && cfg.lethal == "" && cfg.fatal == "" && cfg.Deadly == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
+	return cfg.harmless() && cfg.crashURL == "" && cfg.crashType == "" && cfg.Poison == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
 }
 
 // brief reports whether a simulation stops as soon as its executions have ended and
@@ -180,10 +180,10 @@ func (w *simulation) brief() bool {
 // harmless reports whether nothing can go wrong in a simulation of cfg.
 func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.harmless() }
 
-// through reports whether all work that concerns a service is done, so that it need not
+// allDone reports whether all work that concerns a service is done, so that it need not
 // look for more before until (zero: no limit). Other unread or unacknowledged events can
 // wait. It is false where faults are possible or where services look for abandoned work.
-func (w *simulation) through(s *service) (until time.Time, ok bool) {
+func (w *simulation) allDone(s *service) (until time.Time, ok bool) {
 	t := s.consumerGroup
 	if !w.lazy || t.concerns == nil {
 		return until, false
@@ -211,9 +211,9 @@ func (w *simulation) open(s *service) (unread, pending int) {
 	return unread, pending
 }
 
-// share wakes other services of the same process before one reads events for all of them,
+// wakeSiblings wakes other services of the same process before one reads events for all of them,
 // so they handle the events concurrently.
-func (w *simulation) share(by *service) {
+func (w *simulation) wakeSiblings(by *service) {
 	if by.consumerGroup.concerns == nil || len(by.consumerGroup.services) <= len(w.processes) {
 		return // one service per process
 	}
@@ -223,7 +223,7 @@ func (w *simulation) share(by *service) {
 			return
 		}
 		if s != by && s.process == by.process && s.parked {
-			w.call(s)
+			w.wakeService(s)
 			unread--
 		}
 	}
@@ -242,37 +242,37 @@ func field(fields []string, name string) string {
 	return ""
 }
 
-// rouse wakes another idle service of the same group.
-func (w *simulation) rouse(of *service) {
+// wakeOther wakes another idle service of the same group.
+func (w *simulation) wakeOther(of *service) {
 	for _, s := range of.consumerGroup.services {
 		if s != of && s.free() && !s.process.leaving {
-			w.call(s)
+			w.wakeService(s)
 			return
 		}
 	}
 }
 
-// relieve wakes another service when one is busy for long: preferably one of its own
+// wakeSubstitute wakes another service when one is busy for long: preferably one of its own
 // process, whose buffer holds the events that were read.
-func (w *simulation) relieve(of *service) {
+func (w *simulation) wakeSubstitute(of *service) {
 	for _, s := range of.process.services {
 		if s != of && s.consumerGroup == of.consumerGroup && s.free() && !s.process.leaving {
-			w.call(s)
+			w.wakeService(s)
 			return
 		}
 	}
-	w.rouse(of)
+	w.wakeOther(of)
 }
 
-// vain reports whether a service would only look for abandoned work or remove old data.
+// onlyTidies reports whether a service would only look for abandoned work or remove old data.
 // The clock does not advance for such services, since it would advance for ever.
-func (w *simulation) vain(s *service) bool {
+func (w *simulation) onlyTidies(s *service) bool {
 	return s.consumerGroup.group == housekeeping || w.lazy && s.consumerGroup.group == renewal && !w.busy(s.process) ||
-		s.waits && w.memory.First(timers).IsZero() && !w.pends(s.consumerGroup)
+		s.waits && w.memory.First(timers).IsZero() && !w.hasPending(s.consumerGroup)
 }
 
-// pends reports whether the group has unacknowledged events.
-func (w *simulation) pends(t *consumerGroup) bool {
+// hasPending reports whether the group has unacknowledged events.
+func (w *simulation) hasPending(t *consumerGroup) bool {
 	for _, stream := range w.streams {
 		for _, g := range w.memory.Groups(stream) {
 			if g.Name == t.reads() && g.Pending > 0 {

@@ -12,7 +12,7 @@ import (
 
 // hook lets another service have a turn before each command, and has the in-memory Redis
 // answer the command.
-type hook struct{ *line }
+type hook struct{ *pooledClient }
 
 // DialHook implements redis.Hook.
 func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -121,7 +121,7 @@ func (w *simulation) command(x sending) error {
 		return w.faulty(x, faults)
 	}
 	if x.reads() {
-		w.share(s)
+		w.wakeSiblings(s)
 	}
 	w.isolated.sent(w, x.one)
 	return w.perform(x)
@@ -151,7 +151,7 @@ func (w *simulation) await(cmd redis.Cmder) error {
 		if !s.pause() {
 			return errStopped
 		}
-		s.waits, s.called = false, false
+		s.waits, s.woken = false, false
 		switch {
 		case s.process.dead:
 			return errCrashed
@@ -190,7 +190,7 @@ func (w *simulation) pass() error {
 // stays reports whether s also has the next turn. This saves a switch to the scheduler
 // and back.
 func (w *simulation) stays(s *service) bool {
-	if w.bodies || w.failure != nil || w.limit(s.context) != "" {
+	if w.deadServices || w.failure != nil || w.limit(s.context) != "" {
 		return false
 	}
 	if w.next = w.choose(); w.next != s {

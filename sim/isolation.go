@@ -22,8 +22,8 @@ type handler struct{ service, consumer string }
 // handled identifies a message.
 type handled struct{ tenant, group, id string }
 
-// suspicious is the crash count from which a message is handled in isolation.
-const suspicious = 2
+// candidateCrashes is the crash count from which a message is handled in isolation.
+const candidateCrashes = 2
 
 // acted records what a service does with a message.
 func (i *isolation) acted(w *simulation, a delivery.Activity) {
@@ -41,8 +41,8 @@ func (i *isolation) acted(w *simulation, a delivery.Activity) {
 			i.under[by] = map[handled]int{}
 		}
 		for other, crashes := range i.under[by] {
-			if other != id && max(crashes, m.Crashes) >= suspicious {
-				w.breach("what has killed two is handled alone", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one: of these, %d have died", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
+			if other != id && max(crashes, m.Crashes) >= candidateCrashes {
+				w.report("what has killed two is handled alone", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one: of these, %d have died", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
 				break
 			}
 		}
@@ -64,7 +64,7 @@ func (i *isolation) sent(w *simulation, cmd redis.Cmder) {
 		return
 	}
 	name, ok := strings.CutPrefix(fmt.Sprint(args[field]), "alone ")
-	if crashes := i.crashes[fmt.Sprint(args[key])+" "+name]; ok && crashes < suspicious {
-		w.breach("who has not killed two is handled beside others", "", fmt.Sprintf("%s was set apart after %d deaths", name, crashes))
+	if crashes := i.crashes[fmt.Sprint(args[key])+" "+name]; ok && crashes < candidateCrashes {
+		w.report("who has not killed two is handled beside others", "", fmt.Sprintf("%s was set apart after %d deaths", name, crashes))
 	}
 }

@@ -27,7 +27,7 @@ type timerRequest struct {
 
 // take records what a stream entry says about a timer. It reports a timer that fires
 // although a later request replaced it more than slack ago.
-func (k keyed) take(entry string, e event.Event, slack time.Duration, broken breaks) {
+func (k keyed) take(entry string, e event.Event, slack time.Duration, broken reportFunc) {
 	if e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(`"key"`)) {
 		return
 	}
@@ -57,7 +57,7 @@ func (k keyed) take(entry string, e event.Event, slack time.Duration, broken bre
 
 // left reports timers that have never fired although their execution was still running
 // when they were due.
-func (k keyed) left(over map[string]time.Time, broken breaks) {
+func (k keyed) left(over map[string]time.Time, broken reportFunc) {
 	for _, id := range sortedKeys(k) {
 		n := len(k[id])
 		if n == 0 || k[id][n-1].back {

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-func (a *author) do(_ string, depth int) kind {
+func (a *generator) do(_ string, depth int) kind {
 	body := listed(a.list(depth, 1+a.IntN(3)))
-	return kind{long: true, piece: piece{nested("do", body.lines), body.run}}
+	return kind{long: true, fragment: fragment{nested("do", body.lines), body.run}}
 }
 
 // loop is a for task, with or without a while condition.
-func (a *author) loop(name string, depth int) kind {
+func (a *generator) loop(name string, depth int) kind {
 	turns, stop := a.IntN(4), a.IntN(9)
 	item := 0
-	first := listedTask{name + "x", piece{
+	first := listedTask{name + "x", fragment{
 		[]string{fmt.Sprintf(`- %sx: {set: {n: "${ (.n * 2 + $%si * 5 + $%sx) %% %d }"}}`, name, name, name, modulus)},
-		instantly(func(_ *ctx, n int) int { return (n*2 + item*5 + item + 3) % modulus }),
+		instantly(func(_ *modelContext, n int) int { return (n*2 + item*5 + item + 3) % modulus }),
 	}}
 	body := listed(append([]listedTask{first}, a.list(depth, 1+a.IntN(2))...))
-	lines := []string{fmt.Sprintf(`for: {each: %sx, at: %si, in: "${ [range(3; %d)] }"}`, name, name, turns+3)}
+	clientPool := []string{fmt.Sprintf(`for: {each: %sx, at: %si, in: "${ [range(3; %d)] }"}`, name, name, turns+3)}
 	while := a.IntN(2) == 0
 	if while {
-		lines = append(lines, fmt.Sprintf(`while: ".n %% 9 != %d"`, stop))
+		clientPool = append(clientPool, fmt.Sprintf(`while: ".n %% 9 != %d"`, stop))
 	}
-	return kind{long: true, piece: piece{append(lines, nested("do", body.lines)...), func(c *ctx, n int, at time.Duration) modelEnd {
+	return kind{long: true, fragment: fragment{append(clientPool, nested("do", body.lines)...), func(c *modelContext, n int, at time.Duration) modelEnd {
 		for i := range turns {
 			if while && n%9 == stop {
 				break
@@ -45,25 +45,25 @@ func (a *author) loop(name string, depth int) kind {
 }
 
 // branches generates the branches of a fork, each with its own copy of $context.
-func (a *author) branches(depth, count int) (tasks []listedTask, lines []string) {
+func (a *generator) branches(depth, count int) (tasks []listedTask, clientPool []string) {
 	for range count {
 		name := a.name()
 		p := a.task(name, depth, nil)
 		tasks = append(tasks, listedTask{name, p})
-		lines = append(lines, p.lines...)
+		clientPool = append(clientPool, p.lines...)
 	}
-	return tasks, lines
+	return tasks, clientPool
 }
 
 type branched struct {
 	modelEnd
 
-	c *ctx
+	c *modelContext
 }
 
-func eachBranch(tasks []listedTask, c *ctx, n int, at time.Duration) (out []branched) {
+func eachBranch(tasks []listedTask, c *modelContext, n int, at time.Duration) (out []branched) {
 	for _, t := range tasks {
-		own := &ctx{log: []change{{at, c.now()}}}
+		own := &modelContext{log: []change{{at, c.now()}}}
 		out = append(out, branched{t.run(own, n, at), own})
 	}
 	return out
@@ -71,9 +71,9 @@ func eachBranch(tasks []listedTask, c *ctx, n int, at time.Duration) (out []bran
 
 // fork waits for all branches, for the first that fails, or for the first that ends the
 // workflow.
-func (a *author) fork(_ string, depth int) kind {
-	tasks, lines := a.branches(depth, 1+a.IntN(3))
-	return kind{long: true, folds: fold, piece: piece{nested("fork", nested("branches", lines)), func(c *ctx, n int, at time.Duration) modelEnd {
+func (a *generator) fork(_ string, depth int) kind {
+	tasks, clientPool := a.branches(depth, 1+a.IntN(3))
+	return kind{long: true, folds: fold, fragment: fragment{nested("fork", nested("branches", clientPool)), func(c *modelContext, n int, at time.Duration) modelEnd {
 		all, stop := eachBranch(tasks, c, n, at), -1
 		for i, b := range all {
 			if b.never || b.err == nil && b.then != "end" {
@@ -104,7 +104,7 @@ func (a *author) fork(_ string, depth int) kind {
 }
 
 // joined merges the results of the branches that have ended.
-func (a *author) joined(c *ctx, end modelEnd, all []branched, stop int) modelEnd {
+func (a *generator) joined(c *modelContext, end modelEnd, all []branched, stop int) modelEnd {
 	base, merged, ns := c.now(), maps.Clone(c.now()), []int(nil)
 	for i, b := range all {
 		if i != stop && stop >= 0 && !b.never && b.at == end.at {
@@ -127,10 +127,10 @@ func (a *author) joined(c *ctx, end modelEnd, all []branched, stop int) modelEnd
 }
 
 // compete waits for the first branch that succeeds.
-func (a *author) compete(_ string, depth int) kind {
-	tasks, lines := a.branches(depth, 2+a.IntN(2))
-	lines = append([]string{"compete: true"}, nested("branches", lines)...)
-	return kind{long: true, piece: piece{nested("fork", lines), func(c *ctx, n int, at time.Duration) modelEnd {
+func (a *generator) compete(_ string, depth int) kind {
+	tasks, clientPool := a.branches(depth, 2+a.IntN(2))
+	clientPool = append([]string{"compete: true"}, nested("branches", clientPool)...)
+	return kind{long: true, fragment: fragment{nested("fork", clientPool), func(c *modelContext, n int, at time.Duration) modelEnd {
 		all, best := eachBranch(tasks, c, n, at), -1
 		for i, b := range all {
 			if b.never {
@@ -165,26 +165,26 @@ func (a *author) compete(_ string, depth int) kind {
 }
 
 // visits is a list with a jump backwards, which runs several times.
-func (a *author) visits(name string, depth int) kind {
+func (a *generator) visits(name string, depth int) kind {
 	visits, counter := 1+a.IntN(3), "k"+name
-	bump := listedTask{name + "a", piece{
+	bump := listedTask{name + "a", fragment{
 		[]string{fmt.Sprintf(`- %sa: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
-		func(c *ctx, n int, at time.Duration) modelEnd {
+		func(c *modelContext, n int, at time.Duration) modelEnd {
 			c.with(at, counter, c.now()[counter]+1)
 			return modelEnd{n: n + 1, at: at}
 		},
 	}}
 	work := listedTask{name + "b", a.task(name+"b", depth, nil)}
-	again := listedTask{name + "c", piece{
+	again := listedTask{name + "c", fragment{
 		[]string{fmt.Sprintf(`- %sc: {switch: [{more: {when: "$context.%s < %d", then: %sa}}, {other: {then: continue}}]}`, name, counter, visits, name)},
-		func(c *ctx, n int, at time.Duration) modelEnd {
+		func(c *modelContext, n int, at time.Duration) modelEnd {
 			if c.now()[counter] < visits {
 				return modelEnd{n: n, at: at, then: name + "a"}
 			}
 			return modelEnd{n: n, at: at}
 		},
 	}}
-	last := listedTask{name + "d", piece{[]string{fmt.Sprintf(`- %sd: {set: {n: "${ .n + 2 }"}}`, name)}, instantly(func(_ *ctx, n int) int { return n + 2 })}}
+	last := listedTask{name + "d", fragment{[]string{fmt.Sprintf(`- %sd: {set: {n: "${ .n + 2 }"}}`, name)}, instantly(func(_ *modelContext, n int) int { return n + 2 })}}
 	body := listed([]listedTask{bump, work, again, last})
-	return kind{long: true, piece: piece{nested("do", body.lines), body.run}}
+	return kind{long: true, fragment: fragment{nested("do", body.lines), body.run}}
 }

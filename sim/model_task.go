@@ -6,7 +6,7 @@ import (
 )
 
 // task generates a task of any kind, with the properties that all tasks can have.
-func (a *author) task(name string, depth int, later []string) piece {
+func (a *generator) task(name string, depth int, later []string) fragment {
 	kind := a.kind(name, depth)
 	var before, after []string
 	skip, from, out, export, limit := -1, 0, 0, "", time.Duration(0)
@@ -38,9 +38,9 @@ func (a *author) task(name string, depth int, later []string) piece {
 		then = append([]string{"exit", "continue", "end"}, later...)[a.IntN(3+len(later))]
 		after = append(after, "then: "+then)
 	}
-	lines := append(before, kind.lines...)
-	p := piece{lines: append([]string{"- " + name + ":"}, indented("    ", append(lines, after...))...)}
-	p.run = func(c *ctx, n int, at time.Duration) modelEnd {
+	clientPool := append(before, kind.lines...)
+	p := fragment{lines: append([]string{"- " + name + ":"}, indented("    ", append(clientPool, after...))...)}
+	p.run = func(c *modelContext, n int, at time.Duration) modelEnd {
 		if skip >= 0 && n%3 == skip {
 			return modelEnd{n: n, at: at}
 		}
@@ -63,7 +63,7 @@ func (a *author) task(name string, depth int, later []string) piece {
 }
 
 // within applies a time limit to a run; 0 is no limit.
-func (a *author) within(c *ctx, limit, at time.Duration, run func() modelEnd) modelEnd {
+func (a *generator) within(c *modelContext, limit, at time.Duration, run func() modelEnd) modelEnd {
 	r := run()
 	switch end := at + limit; {
 	case limit == 0 || a.never || !r.never && r.at < end:
@@ -72,20 +72,20 @@ func (a *author) within(c *ctx, limit, at time.Duration, run func() modelEnd) mo
 		a.never = true
 		return modelEnd{never: true}
 	default:
-		return modelEnd{at: end, err: &oops{408}}
+		return modelEnd{at: end, err: &modelError{408}}
 	}
 }
 
 // kind is the part of a task that is specific to its kind.
 type kind struct {
-	piece
+	fragment
 
 	folds string // an expression that turns an output that is a list into a number
 	long  bool   // it may take time
 	plain bool   // it has no tasks inside
 }
 
-func (a *author) kind(name string, depth int) kind {
+func (a *generator) kind(name string, depth int) kind {
 	simple := []func(string) kind{a.set, a.wait, a.ask, a.read, a.twins, a.say, a.skipper}
 	if depth == 0 {
 		return simple[a.IntN(len(simple))](name)
@@ -99,36 +99,36 @@ func (a *author) kind(name string, depth int) kind {
 	return deep[a.IntN(len(deep))](name, depth-1)
 }
 
-func instantly(n func(c *ctx, n int) int) func(*ctx, int, time.Duration) modelEnd {
-	return func(c *ctx, in int, at time.Duration) modelEnd { return modelEnd{n: n(c, in), at: at} }
+func instantly(n func(c *modelContext, n int) int) func(*modelContext, int, time.Duration) modelEnd {
+	return func(c *modelContext, in int, at time.Duration) modelEnd { return modelEnd{n: n(c, in), at: at} }
 }
 
-func (a *author) set(string) kind {
+func (a *generator) set(string) kind {
 	k := a.IntN(9)
-	return kind{plain: true, piece: piece{[]string{fmt.Sprintf(`set: {n: "${ .n + %d }"}`, k)}, instantly(func(_ *ctx, n int) int { return n + k })}}
+	return kind{plain: true, fragment: fragment{[]string{fmt.Sprintf(`set: {n: "${ .n + %d }"}`, k)}, instantly(func(_ *modelContext, n int) int { return n + k })}}
 }
 
-func (a *author) read(string) kind {
+func (a *generator) read(string) kind {
 	m := string("cde"[a.IntN(3)])
-	return kind{plain: true, piece: piece{
+	return kind{plain: true, fragment: fragment{
 		[]string{fmt.Sprintf(`set: {n: "${ (.n * 3 + ($context.%s // 0)) %% %d }"}`, m, modulus)},
-		instantly(func(c *ctx, n int) int { return (n*3 + c.now()[m]) % modulus }),
+		instantly(func(c *modelContext, n int) int { return (n*3 + c.now()[m]) % modulus }),
 	}}
 }
 
-func (a *author) say(string) kind {
-	return kind{plain: true, folds: "${ $input }", piece: piece{
-		[]string{`emit: {event: {with: {type: com.example.said, source: /me, data: {n: 1}}}}`}, instantly(func(_ *ctx, n int) int { return n }),
+func (a *generator) say(string) kind {
+	return kind{plain: true, folds: "${ $input }", fragment: fragment{
+		[]string{`emit: {event: {with: {type: com.example.said, source: /me, data: {n: 1}}}}`}, instantly(func(_ *modelContext, n int) int { return n }),
 	}}
 }
 
 // skipper is a switch without a default case.
-func (a *author) skipper(string) kind {
+func (a *generator) skipper(string) kind {
 	k := a.IntN(3)
 	then := []string{"continue", "exit"}[a.IntN(2)]
-	return kind{piece: piece{
+	return kind{fragment: fragment{
 		[]string{fmt.Sprintf(`switch: [{some: {when: ".n %% 3 == %d", then: %s}}, {more: {when: ".n %% 3 != 0", then: continue}}]`, k, then)},
-		func(_ *ctx, n int, at time.Duration) modelEnd {
+		func(_ *modelContext, n int, at time.Duration) modelEnd {
 			if n%3 == k {
 				return modelEnd{n: n, at: at, then: then}
 			}
@@ -137,24 +137,24 @@ func (a *author) skipper(string) kind {
 	}}
 }
 
-func (a *author) wait(string) kind {
+func (a *generator) wait(string) kind {
 	d, text := a.irregular(100)
-	return kind{plain: true, long: true, piece: piece{
+	return kind{plain: true, long: true, fragment: fragment{
 		[]string{"wait: " + text},
-		func(_ *ctx, n int, at time.Duration) modelEnd { return modelEnd{n: n, at: at + d} },
+		func(_ *modelContext, n int, at time.Duration) modelEnd { return modelEnd{n: n, at: at + d} },
 	}}
 }
 
 // ask is a call, which may fail.
-func (a *author) ask(name string) kind {
+func (a *generator) ask(name string) kind {
 	const good, bad = 3011 * time.Millisecond, 1037 * time.Millisecond
 	fails := a.IntN(8) == 0
 	host := map[bool]string{true: "bad", false: "good"}[fails]
-	return kind{plain: true, long: a.IntN(4) == 0, piece: piece{
+	return kind{plain: true, long: a.IntN(4) == 0, fragment: fragment{
 		[]string{`call: http`, fmt.Sprintf(`with: {method: get, endpoint: "https://%s.example/%s"}`, host, name)},
-		func(_ *ctx, _ int, at time.Duration) modelEnd {
+		func(_ *modelContext, _ int, at time.Duration) modelEnd {
 			if fails {
-				return modelEnd{at: at + bad, err: &oops{503}}
+				return modelEnd{at: at + bad, err: &modelError{503}}
 			}
 			return modelEnd{n: 7, at: at + good}
 		},
@@ -162,11 +162,11 @@ func (a *author) ask(name string) kind {
 }
 
 // twins is a fork with two branches that take no time.
-func (a *author) twins(name string) kind {
+func (a *generator) twins(name string) kind {
 	k := a.IntN(9)
-	return kind{folds: fold, piece: piece{
+	return kind{folds: fold, fragment: fragment{
 		[]string{fmt.Sprintf(`fork: {branches: [{%sa: {set: {n: "${ .n + %d }"}}}, {%sb: {set: {n: "${ .n * 2 }"}}}]}`, name, k, name)},
-		instantly(func(_ *ctx, n int) int { return folded(n+k, n*2) }),
+		instantly(func(_ *modelContext, n int) int { return folded(n+k, n*2) }),
 	}}
 }
 
@@ -181,25 +181,25 @@ func folded(ns ...int) int {
 	return out
 }
 
-func (a *author) child(string) kind {
+func (a *generator) child(string) kind {
 	if a.IntN(3) == 0 {
-		return kind{plain: true, piece: piece{
+		return kind{plain: true, fragment: fragment{
 			[]string{`run: {workflow: {namespace: test, name: failing, version: '1.0.0', input: {n: "${ .n }"}}}`},
-			func(_ *ctx, _ int, at time.Duration) modelEnd {
-				return modelEnd{at: at + 200*time.Millisecond, err: &oops{500}}
+			func(_ *modelContext, _ int, at time.Duration) modelEnd {
+				return modelEnd{at: at + 200*time.Millisecond, err: &modelError{500}}
 			},
 		}}
 	}
-	return kind{plain: true, long: true, piece: piece{
+	return kind{plain: true, long: true, fragment: fragment{
 		[]string{`run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {n: "${ .n }"}}}`},
-		func(_ *ctx, n int, at time.Duration) modelEnd {
+		func(_ *modelContext, n int, at time.Duration) modelEnd {
 			return modelEnd{n: n + 1, at: at + 100*time.Millisecond}
 		},
 	}}
 }
 
 // listen receives events from outside, in one of the modes of the DSL.
-func (a *author) listen(string) kind {
+func (a *generator) listen(string) kind {
 	typ, other := string("abc"[a.IntN(3)]), string("abc"[a.IntN(3)])
 	with := func(t string) string { return "{with: {type: com.example." + t + "}}" }
 	k := 1 + a.IntN(4)
@@ -211,9 +211,9 @@ func (a *author) listen(string) kind {
 		"all: [" + with("a") + ", " + with("b") + "]",
 		"any: [" + with("a") + ", " + with("b") + "], until: {one: " + with("c") + "}",
 	}[mode]
-	return kind{folds: fold, long: true, piece: piece{
+	return kind{folds: fold, long: true, fragment: fragment{
 		[]string{"listen: {to: {" + to + "}}"},
-		func(_ *ctx, _ int, at time.Duration) modelEnd {
+		func(_ *modelContext, _ int, at time.Duration) modelEnd {
 			var ns []int
 			seen := map[string]bool{}
 			for _, e := range a.events {

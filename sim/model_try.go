@@ -20,7 +20,7 @@ type policy struct {
 // catches reports whether an error is caught.
 func (p policy) catches(status int) bool { return (p.only == 0 || status == p.only) && status != p.not }
 
-func (a *author) policy() (p policy, line string) {
+func (a *generator) policy() (p policy, line string) {
 	d, text := a.irregular(20)
 	p.delay, p.count = d, 1+a.IntN(3)
 	p.backoff = []string{"", "linear", "exponential", "constant"}[a.IntN(4)]
@@ -58,32 +58,32 @@ func (p policy) after(n int) time.Duration {
 }
 
 // try catches an error without retries.
-func (a *author) try(name string, depth int) kind { return a.trying(name, depth, false) }
+func (a *generator) try(name string, depth int) kind { return a.trying(name, depth, false) }
 
 // retry catches an error after some attempts.
-func (a *author) retry(name string, depth int) kind { return a.trying(name, depth, true) }
+func (a *generator) retry(name string, depth int) kind { return a.trying(name, depth, true) }
 
 // fails raises an error until it has run often enough.
-func (a *author) fails(name string) []listedTask {
+func (a *generator) fails(name string) []listedTask {
 	counter, often := "k"+name, a.IntN(4)
-	return []listedTask{{name + "a", piece{
+	return []listedTask{{name + "a", fragment{
 		[]string{fmt.Sprintf(`- %sa: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
-		func(c *ctx, n int, at time.Duration) modelEnd {
+		func(c *modelContext, n int, at time.Duration) modelEnd {
 			c.with(at, counter, c.now()[counter]+1)
 			return modelEnd{n: n + 1, at: at}
 		},
-	}}, {name + "b", piece{
+	}}, {name + "b", fragment{
 		[]string{fmt.Sprintf(`- %sb: {if: "$context.%s <= %d", raise: {error: {type: https://a.example/no, status: 500}}}`, name, counter, often)},
-		func(c *ctx, n int, at time.Duration) modelEnd {
+		func(c *modelContext, n int, at time.Duration) modelEnd {
 			if c.now()[counter] <= often {
-				return modelEnd{at: at, err: &oops{500}}
+				return modelEnd{at: at, err: &modelError{500}}
 			}
 			return modelEnd{n: n, at: at}
 		},
 	}}}
 }
 
-func (a *author) trying(name string, depth int, again bool) kind {
+func (a *generator) trying(name string, depth int, again bool) kind {
 	rest, raising := a.list(depth, 1+a.IntN(2)), a.fails(name)
 	body := listed(append(slices.Clone(rest), raising...))
 	if a.IntN(2) == 0 {
@@ -105,9 +105,9 @@ func (a *author) trying(name string, depth int, again bool) kind {
 		p, catch = policy, append(catch, line)
 	}
 	p.only, p.not = only, not
-	caught := listedTask{name + "z", piece{
+	caught := listedTask{name + "z", fragment{
 		[]string{fmt.Sprintf(`- %sz: {set: {n: "${ .n + $error.status }"}}`, name)},
-		instantly(func(_ *ctx, n int) int { return n + status }),
+		instantly(func(_ *modelContext, n int) int { return n + status }),
 	}}
 	handler := listed(append([]listedTask{caught}, a.list(0, 1)...))
 	handled := a.IntN(3) > 0
@@ -122,8 +122,8 @@ func (a *author) trying(name string, depth int, again bool) kind {
 	if len(catch) == 0 {
 		catch = []string{"as: error"}
 	}
-	lines := append(nested("try", body.lines), nested("catch", catch)...)
-	return kind{long: true, piece: piece{lines, func(c *ctx, n int, at time.Duration) modelEnd {
+	clientPool := append(nested("try", body.lines), nested("catch", catch)...)
+	return kind{long: true, fragment: fragment{clientPool, func(c *modelContext, n int, at time.Duration) modelEnd {
 		r := a.attempts(c, p, body, n, at)
 		if r.err == nil || r.never || r.n < 0 {
 			r.n = max(r.n, 0)
@@ -146,7 +146,7 @@ func (a *author) trying(name string, depth int, again bool) kind {
 }
 
 // attempts returns the result of the body; n is negative if its error is not caught.
-func (a *author) attempts(c *ctx, p policy, body piece, n int, at time.Duration) modelEnd {
+func (a *generator) attempts(c *modelContext, p policy, body fragment, n int, at time.Duration) modelEnd {
 	overall := at + p.overall
 	for tried := 1; ; tried++ {
 		start := at

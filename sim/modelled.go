@@ -20,7 +20,7 @@ type modelled struct {
 
 // modelOf generates document number n; false if its result is ambiguous.
 func modelOf(n uint64, with []*dsl.Definition) (modelled, bool) {
-	a := &author{Rand: rand.New(rand.NewPCG(n, 2))}
+	a := &generator{Rand: rand.New(rand.NewPCG(n, 2))}
 	text, run, mocks := a.document()
 	want := run()
 	if want.never {

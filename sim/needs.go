@@ -19,24 +19,24 @@ const (
 // longHistory is the length from which histories are not checked while a run goes on.
 const longHistory = 400
 
-// looked is the state of an execution when it was last checked.
-type looked struct {
+// checkedState is the state of an execution when it was last checked.
+type checkedState struct {
 	pastState
 
 	definition string
 	whole      bool // nothing was left to check
 }
 
-// lookAround compares what each execution waits for with what is in Redis, before the
+// checkNeeds compares what each execution waits for with what is in Redis, before the
 // clock moves. It looks only if no event is unread or unacknowledged: then no service is
 // about to add what is missing.
-func (w *simulation) lookAround(ctx context.Context) {
+func (w *simulation) checkNeeds(ctx context.Context) {
 	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.quiet("worker") || !w.quiet("timer") || w.delayed() {
 		return
 	}
 	performing := !w.quiet("executor")
 	for _, id := range w.executions() {
-		it, err := w.look(ctx, id)
+		it, err := w.refreshState(ctx, id)
 		if it == nil || err != nil || it.whole { // the invariants report it at the end
 			continue
 		}
@@ -44,31 +44,31 @@ func (w *simulation) lookAround(ctx context.Context) {
 		var needed []event.Timer
 		if !it.state.Status.Ended() {
 			needed = it.state.Needs(it.env).Timers
-			for _, text := range w.lacks(ctx, &it.pastState, performing) {
-				w.breach(ruleNeeded, id, text)
+			for _, text := range w.unmetNeeds(ctx, &it.pastState, performing) {
+				w.report(ruleNeeded, id, text)
 			}
 		}
 		w.useless(id, needed)
 	}
 }
 
-// look updates the checked state of an execution; nil if the execution cannot be checked
+// refreshState updates the checked state of an execution; nil if the execution cannot be checked
 // now.
-func (w *simulation) look(ctx context.Context, id string) (*looked, error) {
+func (w *simulation) refreshState(ctx context.Context, id string) (*checkedState, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if err != nil || x.Version > longHistory || x.Definition == "" {
 		return nil, err
 	}
-	it := w.looked[id]
+	it := w.checkedStates[id]
 	switch {
 	case it == nil || it.definition != x.Definition || it.state.Version > x.Version:
 		past, err := w.stateOf(ctx, id)
 		if past == nil || err != nil {
 			return nil, err
 		}
-		it = &looked{pastState: *past, definition: x.Definition}
+		it = &checkedState{pastState: *past, definition: x.Definition}
 	case it.state.Version < x.Version:
-		delete(w.looked, id)
+		delete(w.checkedStates, id)
 		tail, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), it.state.Version, int(x.Version-it.state.Version))
 		if err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func (w *simulation) look(ctx context.Context, id string) (*looked, error) {
 	if !it.state.Settled() {
 		return nil, nil
 	}
-	w.looked[id] = it
+	w.checkedStates[id] = it
 	return it, nil
 }
 
@@ -106,9 +106,9 @@ func (w *simulation) delayed() bool {
 	return slices.ContainsFunc(w.memory.Members(timers), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
-// lacks returns one line for each thing that an execution waits for and that no service
+// unmetNeeds returns one line for each thing that an execution waits for and that no service
 // will bring about, and says whose job it was.
-func (w *simulation) lacks(ctx context.Context, past *pastState, performing bool) (all []string) {
+func (w *simulation) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
 	id := w.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
 	there, err := w.engine.Store.Armed(ctx, needs.Timers)
@@ -162,7 +162,7 @@ func (w *simulation) useless(id string, needed []event.Timer) {
 			continue
 		}
 		if !slices.ContainsFunc(needed, func(n event.Timer) bool { return slot(n) == slot(t) && n.FireAt.Equal(t.FireAt) }) {
-			w.breach(ruleUseless, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, RunName(t.TaskID), t.FireAt))
+			w.report(ruleUseless, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, RunName(t.TaskID), t.FireAt))
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (w *simulation) waitsFor(ctx context.Context, id string) []string {
 	if past == nil || err != nil || past.state.Status.Ended() {
 		return nil
 	}
-	if lacks := w.lacks(ctx, past, !w.quiet("executor")); len(lacks) > 0 {
+	if lacks := w.unmetNeeds(ctx, past, !w.quiet("executor")); len(lacks) > 0 {
 		return lacks
 	}
 	var all []string

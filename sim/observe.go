@@ -14,7 +14,7 @@ import (
 func (w *simulation) observe(after int64, events []event.Event) {
 	id := w.label(events[0].Tenant, events[0].Execution)
 	if after > w.seen[id] {
-		w.unheard(context.Background(), id, after-w.seen[id]) //nolint:forbidigo // an observer gets no context
+		w.readUnobserved(context.Background(), id, after-w.seen[id]) //nolint:forbidigo // an observer gets no context
 	}
 	if known := w.seen[id] - after; known > 0 {
 		events = events[min(known, int64(len(events))):]
@@ -22,8 +22,8 @@ func (w *simulation) observe(after int64, events []event.Event) {
 	w.show(id, events)
 }
 
-// uncover shows at the end the commits whose replies were lost.
-func (w *simulation) uncover(ctx context.Context) {
+// showUnobserved shows at the end the commits whose replies were lost.
+func (w *simulation) showUnobserved(ctx context.Context) {
 	if len(w.struck) == 0 {
 		return
 	}
@@ -35,12 +35,12 @@ func (w *simulation) uncover(ctx context.Context) {
 	}
 	const all = 1 << 30
 	for _, id := range ids {
-		w.unheard(ctx, id, all)
+		w.readUnobserved(ctx, id, all)
 	}
 }
 
-// unheard reads and shows up to count entries of a history that were not observed.
-func (w *simulation) unheard(ctx context.Context, id string, count int64) {
+// readUnobserved reads and shows up to count entries of a history that were not observed.
+func (w *simulation) readUnobserved(ctx context.Context, id string, count int64) {
 	current := w.current
 	w.current = nil // the simulation reads, not a service
 	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), w.seen[id], int(count))
@@ -58,7 +58,7 @@ func (w *simulation) show(id string, events []event.Event) {
 	w.events += len(events)
 	for _, e := range events {
 		w.trace.add(e)
-		w.tookIn(e)
+		w.noteHistory(e)
 		switch e.Type { //nolint:exhaustive // the others are not counted
 		case event.TaskRequested:
 			w.tasks++
@@ -71,12 +71,12 @@ func (w *simulation) show(id string, events []event.Event) {
 		}
 	}
 	if w.cfg.Observe != nil {
-		w.cfg.Observe(called(events, id))
+		w.cfg.Observe(relabeled(events, id))
 	}
 }
 
-// called returns events with the execution id that the simulation uses.
-func called(events []event.Event, label string) []event.Event {
+// relabeled returns events with the execution id that the simulation uses.
+func relabeled(events []event.Event, label string) []event.Event {
 	if len(events) == 0 || events[0].Execution == label {
 		return events
 	}

@@ -15,38 +15,38 @@ import (
 
 // Act is what an operator does to an execution, if the execution exists by then.
 type Act struct {
-	What      Deal
+	What      ActKind
 	Execution string        // the id that the simulation uses
 	After     time.Duration // since the start
 }
 
-// Deal is a kind of Act.
-type Deal string
+// ActKind is a kind of Act.
+type ActKind string
 
 // The kinds of acts.
 const (
-	Suspend Deal = "suspend"
-	Resume  Deal = "resume"
-	Cancel  Deal = "cancel"
-	Retry   Deal = "retry"
+	Suspend ActKind = "suspend"
+	Resume  ActKind = "resume"
+	Cancel  ActKind = "cancel"
+	Retry   ActKind = "retry"
 
-	Move        Deal = "move a timer" // to any other time
-	Fire        Deal = "fire a timer"
-	CancelTimer Deal = "cancel a timer"
-	Restore     Deal = "restore timers" // those that are missing
-	Damage      Deal = "damage"         // corrupt its history, so it can take no event
-	Mend        Deal = "mend"           // restore its history, and replay what was dead-lettered meanwhile
-	Migrate     Deal = "migrate"        // to another text of its document with the same meaning
+	Move        ActKind = "move a timer" // to any other time
+	Fire        ActKind = "fire a timer"
+	CancelTimer ActKind = "cancel a timer"
+	Restore     ActKind = "restore timers" // those that are missing
+	Damage      ActKind = "damage"         // corrupt its history, so it can take no event
+	Mend        ActKind = "mend"           // restore its history, and replay what was dead-lettered meanwhile
+	Migrate     ActKind = "migrate"        // to another text of its document with the same meaning
 )
 
-// Deals returns all kinds.
-func Deals() []Deal {
-	return []Deal{Suspend, Resume, Cancel, Retry, Move, Fire, CancelTimer, Restore, Damage, Mend, Migrate}
+// ActKinds returns all kinds.
+func ActKinds() []ActKind {
+	return []ActKind{Suspend, Resume, Cancel, Retry, Move, Fire, CancelTimer, Restore, Damage, Mend, Migrate}
 }
 
 // typ returns the event that carries the request to the execution; "" if there is none.
-func (d Deal) typ() event.Type {
-	return map[Deal]event.Type{
+func (d ActKind) typ() event.Type {
+	return map[ActKind]event.Type{
 		Suspend: event.ExecutionSuspended, Resume: event.ExecutionResumed,
 		Cancel: event.ExecutionCancelled, Retry: event.ExecutionRetried,
 	}[d]
@@ -78,7 +78,7 @@ func (w *simulation) planned() (out []arrival) {
 }
 
 // operate does to an execution what an operator does.
-func (w *simulation) operate(ctx context.Context, what Deal, id string) error {
+func (w *simulation) operate(ctx context.Context, what ActKind, id string) error {
 	there, err := w.client.Exists(ctx, w.keyOf(id)).Result()
 	if err != nil || there == 0 {
 		return err
@@ -118,10 +118,10 @@ func (w *simulation) operate(ctx context.Context, what Deal, id string) error {
 // mostRetries is how often an operator retries an execution.
 const mostRetries = 2
 
-// attend resumes suspended executions and retries failed ones once nothing else happens.
+// resumeAndRetry resumes suspended executions and retries failed ones once nothing else happens.
 // It reports whether there were any.
-func (w *simulation) attend(ctx context.Context) (bool, error) {
-	if len(w.cfg.Acts) == 0 && w.cfg.Deadly == 0 {
+func (w *simulation) resumeAndRetry(ctx context.Context) (bool, error) {
+	if len(w.cfg.Acts) == 0 && w.cfg.Poison == 0 {
 		return false, nil
 	}
 	if found, err := w.replay(ctx); found || err != nil {
@@ -133,11 +133,11 @@ func (w *simulation) attend(ctx context.Context) (bool, error) {
 		if err != nil {
 			continue // the execution was removed
 		}
-		var what Deal
+		var what ActKind
 		switch retries := w.operators.retried[id]; {
 		case status == string(decide.Suspended):
 			what = Resume
-		case status == string(decide.Faulted) && w.cfg.Deadly > 0 && retries < mostRetries && slices.Contains(w.ids, id):
+		case status == string(decide.Faulted) && w.cfg.Poison > 0 && retries < mostRetries && slices.Contains(w.ids, id):
 			what = Retry
 			w.operators.retried[id]++
 			w.holds(ctx, id)
@@ -162,26 +162,26 @@ func (w *simulation) holds(ctx context.Context, id string) {
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
 	for _, timer := range w.memory.Members(timers) {
 		if strings.HasPrefix(timer, own) && strings.Contains(timer, fmt.Sprintf(`"execution_id":%q`, w.idOf(id))) {
-			w.breach(rule, id, "its timer is left: "+timer)
+			w.report(rule, id, "its timer is left: "+timer)
 		}
 	}
 	prefix := store.Keys{}.Listeners(w.tenantOf(id), "")
 	for _, key := range w.memory.Keys(prefix) {
 		if w.hears(ctx, id, strings.TrimPrefix(key, prefix)) {
-			w.breach(rule, id, "it is on the list "+key)
+			w.report(rule, id, "it is on the list "+key)
 		}
 	}
 }
 
-// victims are poison messages: each consumer that begins one dies, until it is
+// poisonMessages are poison messages: each consumer that begins one dies, until it is
 // dead-lettered.
-type victims struct {
-	begun uint64 // messages that any service has begun to handle
-	all   []*victim
-	along bool // other messages were dead-lettered as well
+type poisonMessages struct {
+	begun            uint64 // messages that any service has begun to handle
+	all              []*poisonMessage
+	alsoDeadLettered bool // other messages were dead-lettered as well
 }
 
-type victim struct {
+type poisonMessage struct {
 	of      handled
 	event   event.Event
 	since   time.Time // when it was begun first
@@ -189,67 +189,67 @@ type victim struct {
 }
 
 // find returns the poison message that m is; nil if it is none.
-func (v *victims) find(m store.Message) *victim {
+func (v *poisonMessages) find(m store.Message) *poisonMessage {
 	of := handled{m.Tenant, m.Group, m.ID}
-	if i := slices.IndexFunc(v.all, func(v *victim) bool { return v.of == of }); i >= 0 {
+	if i := slices.IndexFunc(v.all, func(v *poisonMessage) bool { return v.of == of }); i >= 0 {
 		return v.all[i]
 	}
 	return nil
 }
 
 // about reports whether the event with this id is a poison message.
-func (v *victims) about(id string) bool {
-	return slices.ContainsFunc(v.all, func(v *victim) bool { return v.event.ID == id })
+func (v *poisonMessages) about(id string) bool {
+	return slices.ContainsFunc(v.all, func(v *poisonMessage) bool { return v.event.ID == id })
 }
 
 // crashes returns the crash count of all poison messages.
-func (v *victims) crashes() (n int) {
+func (v *poisonMessages) crashes() (n int) {
 	for _, one := range v.all {
 		n += one.crashes
 	}
 	return n
 }
 
-// doom crashes the process that begins the poison message of the plan, or in some
+// crashOnPoison crashes the process that begins the poison message of the plan, or in some
 // simulations one like it after its execution was retried.
-func (w *simulation) doom(a delivery.Activity) {
+func (w *simulation) crashOnPoison(a delivery.Activity) {
 	if a.What != delivery.Began || w.cfg.Plan == nil {
 		return
 	}
-	v, m := &w.victims, a.Message
-	if v.begun++; w.cfg.Deadly == 0 {
+	v, m := &w.poison, a.Message
+	if v.begun++; w.cfg.Poison == 0 {
 		return
 	}
 	it := v.find(m)
-	if it == nil && (v.begun == w.cfg.Deadly || len(v.all) == 1 && w.alike(v.all[0], m)) {
-		it = &victim{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: w.clock.now}
+	if it == nil && (v.begun == w.cfg.Poison || len(v.all) == 1 && w.likePoison(v.all[0], m)) {
+		it = &poisonMessage{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: w.clock.now}
 		v.all = append(v.all, it)
 	}
-	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.inEarnest(m) {
+	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.handledNow(m) {
 		return
 	}
 	it.crashes++
 	w.crash(w.current.process, nil)
 }
 
-// alike reports whether a message is of the same kind as a poison message, in an
+// likePoison reports whether a message is of the same kind as a poison message, in an
 // execution that was retried because of that one.
-func (w *simulation) alike(v *victim, m store.Message) bool {
+func (w *simulation) likePoison(v *poisonMessage, m store.Message) bool {
 	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
 		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && Choice(w.cfg.Seed, "killed twice")%2 == 0
 }
 
-// ruleDeadly names the rule about poison messages.
-const ruleDeadly = "what processes die of is given up, once"
+// rulePoison names the rule about poison messages.
+const rulePoison = "what processes die of is given up, once"
 
-// doomed classifies a dead letter. own: it is a poison message, which is dead-lettered as
+// explainedByPoison classifies a dead letter. own: it is a poison message, which is dead-lettered as
 // it should be. along: a poison message explains it, because it cancels an execution that
 // the poison message would have started, or because another service of the crashing
 // process handled it in isolation.
-func (w *simulation) doomed(tenant string, l store.DeadLetter) (own, along bool) {
-	for _, v := range w.victims.all {
+func (w *simulation) explainedByPoison(tenant string, l store.DeadLetter) (own, along bool) {
+	for _, v := range w.poison.all {
 		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
-			w.victims.along, along = true, true
+			w.poison.alsoDeadLettered, along = true, true
 		}
 		if v.of.tenant == tenant && v.event.Execution == l.Event.Execution {
 			own = own || v.event.ID == l.Event.ID
@@ -259,26 +259,26 @@ func (w *simulation) doomed(tenant string, l store.DeadLetter) (own, along bool)
 	return own, along
 }
 
-// reported checks the number of dead letters and the crash counts of poison messages. If
+// checkPoison checks the number of dead letters and the crash counts of poison messages. If
 // there are several, a process may handle one of them while it dies of another, which
 // counts as a crash of both until they are handled in isolation.
-func (w *simulation) reported(deadLetters int, broken breaks) {
+func (w *simulation) checkPoison(deadLetters int, broken reportFunc) {
 	const enough = 5
 	deadLetters += w.operators.replayed
-	for _, v := range w.victims.all {
+	for _, v := range w.poison.all {
 		fewest := enough
-		if len(w.victims.all) > 1 {
-			fewest -= suspicious
+		if len(w.poison.all) > 1 {
+			fewest -= candidateCrashes
 		}
-		if v.crashes < fewest || v.crashes > enough || deadLetters != len(w.victims.all) {
-			broken(ruleDeadly, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.victims.all))
+		if v.crashes < fewest || v.crashes > enough || deadLetters != len(w.poison.all) {
+			broken(rulePoison, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.poison.all))
 		}
 	}
 }
 
 // replay replays the dead letters of poison messages, each once, in some simulations.
 func (w *simulation) replay(ctx context.Context) (found bool, err error) {
-	if len(w.victims.all) <= w.operators.replayed || Choice(w.cfg.Seed, "replay")%2 == 0 {
+	if len(w.poison.all) <= w.operators.replayed || Choice(w.cfg.Seed, "replay")%2 == 0 {
 		return false, nil
 	}
 	for _, tenant := range w.tenants {
@@ -287,14 +287,14 @@ func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 			return found, err
 		}
 		for _, l := range deadLetters {
-			if own, _ := w.doomed(tenant, l); !own {
+			if own, _ := w.explainedByPoison(tenant, l); !own {
 				continue
 			}
 			if again, err := w.engine.Store.Replay(ctx, l); err != nil || !again {
 				return found, err
 			}
 			w.operators.replayed++
-			w.operators.rested += w.clock.now.Sub(w.victims.all[0].since) // as long as the dead letter waited
+			w.operators.rested += w.clock.now.Sub(w.poison.all[0].since) // as long as the dead letter waited
 			found = true
 		}
 	}
@@ -304,25 +304,25 @@ func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 // Operated is what happened to the executions of a trial apart from their documents and
 // the faults: operator actions and poison messages.
 type Operated struct {
-	Held    time.Duration  // how long that, and slow calls, can have delayed them
-	Retried map[string]int // how often each execution was retried
-	Begun   uint64         // messages that any service has begun to handle
-	Victim  string         // the execution of the poison message; "" if there is none
-	Along   bool           // other messages were dead-lettered with the poison message
+	Held             time.Duration  // how long that, and slow calls, can have delayed them
+	Retried          map[string]int // how often each execution was retried
+	Begun            uint64         // messages that any service has begun to handle
+	Poisoned         string         // the execution of the poison message; "" if there is none
+	AlsoDeadLettered bool           // other messages were dead-lettered with the poison message
 
-	killer  event.Type // the type of the poison message
-	crashes int        // how many processes it crashed
+	poisonType event.Type // the type of the poison message
+	crashes    int        // how many processes it crashed
 }
 
 // operated summarizes what operators and poison messages did.
 func (w *simulation) operated() Operated {
-	o, v := &w.operators, &w.victims
+	o, v := &w.operators, &w.poison
 	out := Operated{Held: o.rested + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, crashes: v.crashes()}
 	if w.cfg.Slow {
 		out.Held += time.Duration(len(w.reached)) * slowness
 	}
 	if len(v.all) > 0 {
-		out.Victim, out.killer = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
+		out.Poisoned, out.poisonType = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
 	}
 	return out
 }

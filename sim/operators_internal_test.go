@@ -23,7 +23,7 @@ func TestWhateverProcessesDieOf(t *testing.T) {
 			if got.Operated.crashes == 0 {
 				break
 			}
-			if of[got.Operated.killer]++; wrong != "" {
+			if of[got.Operated.poisonType]++; wrong != "" {
 				t.Error(wrong)
 			}
 		}
@@ -37,11 +37,11 @@ func TestWhateverProcessesDieOf(t *testing.T) {
 func dying(t *testing.T, processes int, n uint64) (got *Trial, wrong string) {
 	t.Helper()
 	cfg := crowded()
-	cfg.Processes, cfg.Remote, cfg.Seed, cfg.Deadly = processes, processes == 2, uint64(processes), n
+	cfg.Processes, cfg.Remote, cfg.Seed, cfg.Poison = processes, processes == 2, uint64(processes), n
 	got = try(t, cfg, Plan{})
-	over := got.Ends[0].Status.Ended() || got.Operated.Retried["x"] > 0 || got.Operated.killer == "com.example.x"
+	over := got.Ends[0].Status.Ended() || got.Operated.Retried["x"] > 0 || got.Operated.poisonType == "com.example.x"
 	if len(got.Broken) > 0 || !over {
-		wrong = fmt.Sprintf("%d processes die of message %d, %s: %s %v", processes, n, got.Operated.killer, got.Ends[0].Status, got.Broken)
+		wrong = fmt.Sprintf("%d processes die of message %d, %s: %s %v", processes, n, got.Operated.poisonType, got.Ends[0].Status, got.Broken)
 	}
 	return got, wrong
 }

@@ -48,7 +48,7 @@ func (w *simulation) boot(ctx context.Context, p *process) error {
 		t := w.consumerGroup(s)
 		it := newService(ctx, p, t, s)
 		if p.incarnation > 0 || s.Group == housekeeping || w.cfg.Waits > 0 && t.fires() {
-			w.call(it) // others may have left messages to claim; or it is to block in a read
+			w.wakeService(it) // others may have left messages to claim; or it is to block in a read
 		}
 		t.services, p.services = append(t.services, it), append(p.services, it)
 	}
@@ -59,7 +59,7 @@ func (w *simulation) boot(ctx context.Context, p *process) error {
 // parse returns the definitions that were parsed before the simulation began, since
 // otherwise each process of each simulation would parse them again.
 func (w *simulation) parse(workflow string, text []byte) (*dsl.Definition, error) {
-	for _, def := range slices.Concat([]*dsl.Definition{w.cfg.Definition}, w.cfg.With, w.cfg.abroad) {
+	for _, def := range slices.Concat([]*dsl.Definition{w.cfg.Definition}, w.cfg.With, w.cfg.foreignDefinitions) {
 		if bytes.Equal(def.Source, text) {
 			return def, nil
 		}
@@ -70,35 +70,35 @@ func (w *simulation) parse(workflow string, text []byte) (*dsl.Definition, error
 
 // crash kills a process: nothing that it sends from now on arrives.
 func (w *simulation) crash(p *process, faults []Fault) {
-	p.dead, w.bodies = true, true
+	p.dead, w.deadServices = true, true
 	for _, f := range faults {
 		if f.Kind == CrashBefore || f.Kind == CrashAfter {
 			p.again = later(p.again, w.clock.now.Add(f.Amount))
 		}
 	}
-	w.rouseAll()
+	w.wakeAll()
 }
 
 // freeze suspends a process for a while.
 func (w *simulation) freeze(p *process, amount time.Duration) {
 	p.frozen = later(p.frozen, w.clock.now.Add(amount))
-	w.rouseAll()
+	w.wakeAll()
 }
 
-// rouseAll wakes all services to look for messages to claim.
-func (w *simulation) rouseAll() {
+// wakeAll wakes all services to look for messages to claim.
+func (w *simulation) wakeAll() {
 	for _, s := range w.services {
-		w.call(s)
+		w.wakeService(s)
 	}
 }
 
 // clear removes the services of dead processes.
 func (w *simulation) clear() {
-	if !w.bodies {
+	if !w.deadServices {
 		return
 	}
-	w.bodies = false
-	w.depart()
+	w.deadServices = false
+	w.finishStops()
 	for _, p := range w.processes {
 		if !p.dead || len(p.services) == 0 {
 			continue
@@ -141,9 +141,9 @@ func (w *simulation) reboot(ctx context.Context) error {
 	return nil
 }
 
-// again publishes the youngest event once more, like a producer that did not receive the
+// republish publishes the youngest event once more, like a producer that did not receive the
 // reply.
-func (w *simulation) again() {
+func (w *simulation) republish() {
 	w.aside(func(ctx context.Context) error {
 		key := w.youngest
 		entries, err := w.client.XRevRangeN(ctx, key, "+", "-", 1).Result()

@@ -16,7 +16,7 @@ import (
 // published follows the streams. Their order is the true one: the time of an event is
 // that of the step that published it.
 type published struct {
-	broken breaks
+	broken reportFunc
 	slack  time.Duration
 	twice  bool // a fault may have published an event twice
 
@@ -25,7 +25,7 @@ type published struct {
 	emitted  map[string]bool      // events that tasks have emitted, by tenant, source and id
 	again    map[stated]bool      // tasks with a timer that a fault set twice
 	reopened map[string]bool      // executions that were retried, and so end twice
-	victims  *victims             // poison messages, which may have been replayed
+	poison   *poisonMessages      // poison messages, which may have been replayed
 	last     map[string]string    // id of the last event of each history that has ended
 	over     map[string]bool      // executions that have ended for good
 	ends     map[string]time.Time // the earliest time at which they may have ended
@@ -35,11 +35,11 @@ type published struct {
 // stated identifies an event by its execution and its id.
 type stated struct{ execution, id string }
 
-// outlived checks the published events: no timer fires after its execution ended or after
+// checkPublished checks the published events: no timer fires after its execution ended or after
 // it was replaced, no event is published twice, and every end is published.
-func (w *simulation) outlived(t *Trial, broken breaks) {
+func (w *simulation) checkPublished(t *Trial, broken reportFunc) {
 	p := published{
-		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, victims: &w.victims, reopened: w.operators.reopened,
+		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, poison: &w.poison, reopened: w.operators.reopened,
 		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
 	}
 	for _, end := range t.Ends {
@@ -67,7 +67,7 @@ func (w *simulation) outlived(t *Trial, broken breaks) {
 // first reports whether an event is published for the first time.
 func (p *published) first(e publication) bool {
 	id := stated{e.Execution, e.ID}
-	if p.seen[id] && !p.twice && e.single() && !p.victims.about(e.ID) && !p.reopened[strings.TrimSuffix(e.ID, "/parent")] {
+	if p.seen[id] && !p.twice && e.single() && !p.poison.about(e.ID) && !p.reopened[strings.TrimSuffix(e.ID, "/parent")] {
 		p.broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
 	}
 	again := p.seen[id]
@@ -130,7 +130,7 @@ func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
 }
 
 // unpublished reports executions whose end was not published.
-func unpublished(ends []End, seen map[stated]bool, broken breaks) {
+func unpublished(ends []End, seen map[stated]bool, broken reportFunc) {
 	for _, end := range ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[stated{end.ID, end.History[n-1].ID}] {
 			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
@@ -219,7 +219,7 @@ func ended(e event.Event) bool {
 
 // announced checks that the events that tasks have emitted were published, and that ids
 // given by the engine are unique.
-func (w *simulation) announced(ends []End, published map[string]bool, broken breaks) {
+func (w *simulation) announced(ends []End, published map[string]bool, broken reportFunc) {
 	if !w.emits() {
 		return
 	}

@@ -47,7 +47,7 @@ func TestPublishedKnowsWhatWasTrimmed(t *testing.T) {
 			w.struck = append(w.struck, Struck{Fault: Fault{Kind: kind}})
 		}
 		var got []string
-		w.outlived(&Trial{}, func(rule, _, _ string, _ ...any) { got = append(got, rule) })
+		w.checkPublished(&Trial{}, func(rule, _, _ string, _ ...any) { got = append(got, rule) })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: broken %q, want %q", c.name, got, c.want)
 		}

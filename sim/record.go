@@ -105,7 +105,7 @@ type recording struct {
 // per line.
 func Record(ctx context.Context, cfg Config, out io.Writer) (*Result, error) {
 	cfg = cfg.withDefaults()
-	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(disguised(cfg.Secrets))}
+	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(cfg.Secrets))}
 	rec.header(cfg)
 	cfg.record = rec
 	observe := cfg.Observe

@@ -55,9 +55,9 @@ const (
 	inBase64 = "~base64"
 )
 
-// disguised returns secrets together with their encoded forms, so a Sealer finds those
+// withEncodings returns secrets together with their encoded forms, so a Sealer finds those
 // too.
-func disguised(secrets map[string]any) map[string]any {
+func withEncodings(secrets map[string]any) map[string]any {
 	if len(secrets) == 0 {
 		return nil
 	}
@@ -109,7 +109,7 @@ type unsealer struct {
 }
 
 func newUnsealer(secrets map[string]any) *unsealer {
-	return &unsealer{given: store.NewSealer(disguised(secrets)), found: map[string]bool{}}
+	return &unsealer{given: store.NewSealer(withEncodings(secrets)), found: map[string]bool{}}
 }
 
 // tokenMark begins and ends the token of a secret.
@@ -165,7 +165,7 @@ func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
 		out = members
 	} else {
 		for path := range u.found {
-			plant(out, path)
+			setPath(out, path)
 		}
 	}
 	maps.Copy(out, given)
@@ -201,8 +201,8 @@ func standInOf(path string, shape any) any {
 	}
 }
 
-// plant sets a stand-in at its path.
-func plant(into map[string]any, path string) {
+// setPath sets a stand-in at its path.
+func setPath(into map[string]any, path string) {
 	names := strings.Split(strings.TrimPrefix(path, "."), ".")
 	for _, name := range names[:len(names)-1] {
 		inner, ok := into[name].(map[string]any)

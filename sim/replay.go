@@ -126,12 +126,12 @@ type replay struct {
 	ends    map[string]event.Event // results that children send to their parents
 	emitted map[string]bool        // events that tasks have emitted
 
-	at     int // index of the current entry
-	diff   *Difference
-	soft   *Difference // the first difference that a running execution tolerates, because it keeps its recorded result
-	notes  []string
-	loose  bool // independent branches had another order
-	differ int  // index of the first entry that was out of order
+	at        int // index of the current entry
+	diff      *Difference
+	tolerated *Difference // the first difference that a running execution tolerates, because it keeps its recorded result
+	notes     []string
+	loose     bool // independent branches had another order
+	differ    int  // index of the first entry that was out of order
 }
 
 // document is a workflow as recorded and as replayed.
@@ -368,8 +368,8 @@ func (p *replay) verdict() *Verdict {
 	if w := p.walks[p.header.ID]; w != nil && w.state != nil {
 		v.Status = string(w.state.Status)
 	}
-	if v.Agrees && p.soft != nil {
-		v.Agrees, v.Difference = false, p.soft
+	if v.Agrees && p.tolerated != nil {
+		v.Agrees, v.Difference = false, p.tolerated
 	}
 	if p.main != nil && p.main.changed() && !v.Finished {
 		v.Migration = p.migration()

@@ -32,7 +32,7 @@ func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 			return
 		}
 		if first == nil {
-			first = func() { w.soften(d, g) }
+			first = func() { w.tolerate(d, g) }
 		}
 	}
 	first()

@@ -362,7 +362,7 @@ func (w *walk) checkResult(e event.Event) {
 	}
 	if c, ok := w.env.Compute(task, scope, e.Execution, e.Task); ok {
 		if d, g := w.compare("computed", e, c); d != nil {
-			w.soften(d, g)
+			w.tolerate(d, g)
 		}
 		return
 	}
@@ -401,15 +401,15 @@ func (w *walk) compare(what string, e event.Event, now event.Completed) (*Differ
 	return &Difference{What: what, Recorded: described(e), Replayed: described(replayed)}, g
 }
 
-// soften tolerates a difference in the result of a running execution: it keeps its
+// tolerate tolerates a difference in the result of a running execution: it keeps its
 // recorded result, even though a new execution would have another one.
-func (w *walk) soften(d *Difference, g *difference) {
+func (w *walk) tolerate(d *Difference, g *difference) {
 	if !w.doc.changed() || w.Finished() {
 		w.differs(d, g)
 		return
 	}
-	if w.soft == nil {
+	if w.tolerated == nil {
 		w.differs(d, g)
-		w.soft, w.diff = w.diff, nil
+		w.tolerated, w.diff = w.diff, nil
 	}
 }

@@ -19,7 +19,7 @@ import (
 type rules struct {
 	def    *dsl.Definition
 	id     string
-	broken breaks
+	broken reportFunc
 
 	root  frame
 	open  map[string]*frame // open tasks by their runs
@@ -53,7 +53,7 @@ type branchEnd struct {
 	output                json.RawMessage // nil if unknown
 }
 
-func newRules(def *dsl.Definition, id string, broken breaks) *rules {
+func newRules(def *dsl.Definition, id string, broken reportFunc) *rules {
 	return &rules{def: def, id: id, broken: broken, root: frame{task: &dsl.Task{Kind: dsl.Do, Do: def.Do}, last: -1}, open: map[string]*frame{}}
 }
 

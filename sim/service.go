@@ -24,8 +24,8 @@ type service struct {
 	end     func()
 	yield   func(struct{}) bool
 
-	hash uint64   // of its name
-	luck []uint64 // see simulation.luck
+	hash        uint64   // of its name
+	faultHashes []uint64 // see simulation.faultHashes
 
 	tenant string // of the message that it began last
 
@@ -36,9 +36,9 @@ type service struct {
 	asleep   bool      // within a step, until wake
 	waits    bool      // within a step, blocked in a read until wake or until something is written
 	calling  bool      // within a step, until a call returns
-	called   bool      // something was written that it may have to read
+	woken    bool      // something was written that it may have to read
 	active   bool      // it is in simulation.active
-	late     uint64    // within a step, until nothing else happens: see tardy
+	callRank uint64    // within a step, until nothing else happens: see delayCall
 	wake     time.Time // zero: not scheduled
 	err      error     // of the last step
 }
@@ -63,7 +63,7 @@ func (s *service) resume() {
 // steps runs one step after another.
 func (s *service) steps(yield func(struct{}) bool) {
 	s.yield = yield
-	roomy()
+	growStack()
 	for {
 		s.wake, s.err = s.Step(s.context)
 		s.parked = true
@@ -73,11 +73,11 @@ func (s *service) steps(yield func(struct{}) bool) {
 	}
 }
 
-// roomy grows the stack of a coroutine to the size that most steps need. Otherwise the
+// growStack grows the stack of a coroutine to the size that most steps need. Otherwise the
 // runtime would copy the stack each time it doubles.
 //
 //go:noinline
-func roomy() byte {
+func growStack() byte {
 	var space [12 << 10]byte
 	return space[hashed("")%uint64(len(space))]
 }
@@ -97,30 +97,30 @@ func (s *service) pause() bool { return s.yield(struct{}{}) }
 func (s *service) rests() bool { return s.parked || s.waits }
 
 // free reports whether a service rests and was not woken.
-func (s *service) free() bool { return s.rests() && !s.called }
+func (s *service) free() bool { return s.rests() && !s.woken }
 
 // ready reports whether a service can have a turn now.
 func (s *service) ready(now time.Time) bool {
 	switch {
-	case s.calling || s.late > 0:
+	case s.calling || s.callRank > 0:
 		return false
 	case s.asleep:
 		return !s.wake.After(now)
 	case s.rests() && s.process.leaving:
 		return false
 	case s.rests():
-		return s.called || !s.wake.IsZero() && !s.wake.After(now)
+		return s.woken || !s.wake.IsZero() && !s.wake.After(now)
 	default:
 		return true
 	}
 }
 
 // idle reports whether only a wake-up can give the service a turn.
-func (s *service) idle() bool { return s.parked && !s.called && s.wake.IsZero() }
+func (s *service) idle() bool { return s.parked && !s.woken && s.wake.IsZero() }
 
-// call wakes a service: it gets a turn as soon as possible.
-func (w *simulation) call(s *service) {
-	s.called = true
+// wakeService wakes a service: it gets a turn as soon as possible.
+func (w *simulation) wakeService(s *service) {
+	s.woken = true
 	if !s.active {
 		s.active = true
 		w.active = append(w.active, s)
@@ -155,17 +155,17 @@ func (w *simulation) choose() *service {
 // How long a service pauses after a fault, and how long if other services have to finish
 // first, as in the engine's own loop.
 const (
-	rest   = 200 * time.Millisecond
-	breath = 5 * time.Millisecond
+	errorPause = 200 * time.Millisecond
+	busyPause  = 5 * time.Millisecond
 )
 
-// upNext returns the service that has the next turn, which may have been chosen already.
-func (w *simulation) upNext() *service {
+// nextService returns the service that has the next turn, which may have been chosen already.
+func (w *simulation) nextService() *service {
 	s := w.next
 	if w.next = nil; s != nil {
 		return s
 	}
-	if s = w.choose(); s == nil && w.beside && w.relent() {
+	if s = w.choose(); s == nil && w.beside && w.releaseCall() {
 		s = w.choose()
 	}
 	return s
@@ -205,7 +205,7 @@ func (w *simulation) turn(s *service) {
 	s.turns++
 	w.turns++
 	if s.parked {
-		s.parked, s.called, s.wake = false, false, time.Time{}
+		s.parked, s.woken, s.wake = false, false, time.Time{}
 	}
 	s.asleep = false
 	w.current = s
@@ -228,12 +228,12 @@ func (w *simulation) parked(s *service) {
 	}
 	switch {
 	case errors.Is(s.err, delivery.ErrBusy):
-		s.wake = w.clock.now.Add(breath)
+		s.wake = w.clock.now.Add(busyPause)
 		return
 	case s.err != nil && s.process.dead:
 		return
 	case s.err != nil && (errors.Is(s.err, errLost) || errors.Is(s.err, errCrashed)):
-		s.wake = w.clock.now.Add(rest) // like the engine's own loop after an error
+		s.wake = w.clock.now.Add(errorPause) // like the engine's own loop after an error
 		return
 	case s.err != nil:
 		w.failure = s.err
@@ -242,9 +242,9 @@ func (w *simulation) parked(s *service) {
 	if s.wake.IsZero() || s.wake.After(w.clock.now) {
 		return
 	}
-	until, through := w.through(s)
+	until, through := w.allDone(s)
 	if !through {
-		w.rouse(s) // there may be more work
+		w.wakeOther(s) // there may be more work
 		return
 	}
 	s.wake = until
@@ -260,7 +260,7 @@ func (w *simulation) beforeRest() bool {
 		if !s.parked || s.process.leaving || !s.wake.IsZero() || !w.busy(s.process) {
 			continue
 		}
-		w.call(s)
+		w.wakeService(s)
 		found = true
 	}
 	return found
@@ -280,9 +280,9 @@ func (w *simulation) busy(p *process) bool {
 // nextWake returns the earliest time at which a service wants a turn; zero if there is
 // none.
 func (w *simulation) nextWake() time.Time {
-	next := w.nextRise()
+	next := w.nextRestart()
 	for _, s := range w.active {
-		if w.clock.now.Before(s.process.frozen) || w.vain(s) || s.rests() && s.process.leaving {
+		if w.clock.now.Before(s.process.frozen) || w.onlyTidies(s) || s.rests() && s.process.leaving {
 			continue
 		}
 		if !s.wake.IsZero() && (s.rests() || s.asleep) && (next.IsZero() || s.wake.Before(next)) {
@@ -292,8 +292,8 @@ func (w *simulation) nextWake() time.Time {
 	return next
 }
 
-// nextRise returns when the next dead or frozen process continues; zero if there is none.
-func (w *simulation) nextRise() time.Time {
+// nextRestart returns when the next dead or frozen process continues; zero if there is none.
+func (w *simulation) nextRestart() time.Time {
 	var next time.Time
 	for _, p := range w.processes {
 		if p.dead && !p.again.After(w.clock.now) {
@@ -315,7 +315,7 @@ func (w *simulation) sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 	s.wake, s.asleep = w.clock.now.Add(d), true
-	w.relieve(s)
+	w.wakeSubstitute(s)
 	if !s.pause() {
 		return errStopped
 	}

@@ -64,18 +64,18 @@ type Config struct {
 	Waits    time.Duration // how long timer services block in their reads; 0: they do not block, but read when there is something new
 	Thorough bool          // services look for abandoned work even without faults
 	Watchful bool          // check what executions wait for whenever nothing is under way
-	Deadly   uint64        // the number of the message that crashes each process that begins it; 0: none
+	Poison   uint64        // the number of the message that crashes each process that begins it; 0: none
 
-	bug       *bug                      // planted by the tests of the simulator itself
-	acts      []arrival                 // of operators, set by the simulator's tests
-	lethal    string                    // a URL whose callers crash, likewise
-	fatal     event.Type                // a type of event whose consumers crash, likewise
-	breakers  func() *executor.Breakers // of each process, likewise; nil: none
-	retention *engine.Retention         // likewise; nil: depends on the seed
-	record    *recording
-	abroad    []*dsl.Definition // the definitions as other tenants have them; nil: all tenants have the same
-	known     *judged           // ends that were found correct, shared by all simulations of a search; nil: none
-	replay    *Recording        // answers the calls instead of Mocks and Transport
+	bug                *bug                      // planted by the tests of the simulator itself
+	acts               []arrival                 // of operators, set by the simulator's tests
+	crashURL           string                    // a URL whose callers crash, likewise
+	crashType          event.Type                // a type of event whose consumers crash, likewise
+	breakers           func() *executor.Breakers // of each process, likewise; nil: none
+	retention          *engine.Retention         // likewise; nil: depends on the seed
+	record             *recording
+	foreignDefinitions []*dsl.Definition // the definitions as other tenants have them; nil: all tenants have the same
+	known              *checkedEnds      // ends that were found correct, shared by all simulations of a search; nil: none
+	replay             *Recording        // answers the calls instead of Mocks and Transport
 }
 
 // ids returns the ids of the executions that are started.
@@ -145,7 +145,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 // what depends on nothing else.
 func (cfg Config) Prepared() Config {
 	cfg = cfg.withDefaults()
-	cfg.known, cfg.abroad = newChecked(), abroad(cfg)
+	cfg.known, cfg.foreignDefinitions = newChecked(), foreignDefinitions(cfg)
 	return cfg
 }
 
@@ -191,9 +191,9 @@ func (w *simulation) options(p *process) engine.Options {
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
 		opts.Activity = w.acted
 		const one, most = 8, 12 // most simulations handle small amounts at once
-		opts.Chunk, opts.Snapshots = w.cfg.pieces("chunk", one, most), w.cfg.pieces("snapshots", one, most)
-		opts.Fires = cmp.Or(w.cfg.pieces("fires", one, most), opts.Fires)
-		opts.Workers, opts.Timers = w.cfg.several("workers"), w.cfg.several("timers")
+		opts.Chunk, opts.Snapshots = w.cfg.chunkSize("chunk", one, most), w.cfg.chunkSize("snapshots", one, most)
+		opts.Fires = cmp.Or(w.cfg.chunkSize("fires", one, most), opts.Fires)
+		opts.Workers, opts.Timers = w.cfg.serviceCount("workers"), w.cfg.serviceCount("timers")
 		if waits := w.cfg.Waits; waits > 0 { // a blocked timer service must be the only one of its process: two would block each other
 			opts.Timers, opts.Timer.Block, opts.MaxSleep, opts.LongRead = 1, waits, waits, waits
 		}
@@ -229,9 +229,9 @@ func CallsOut(def *dsl.Definition) bool {
 	return false
 }
 
-// several returns the number of services of a kind in each process of a search's
+// serviceCount returns the number of services of a kind in each process of a search's
 // simulation: one, or sometimes two, which share their process's buffer.
-func (cfg Config) several(kind string) int {
+func (cfg Config) serviceCount(kind string) int {
 	const one = 4 // one simulation in four has two
 	if cfg.Processes > 1 && Choice(cfg.Seed, kind)%one == 1 {
 		return 2
@@ -239,9 +239,9 @@ func (cfg Config) several(kind string) int {
 	return 1
 }
 
-// pieces returns the size of the pieces into which an operation is split: 0, which is all
+// chunkSize returns the size of the pieces into which an operation is split: 0, which is all
 // at once, or in one of every one simulations a number from 1 to most.
-func (cfg Config) pieces(what string, one, most uint64) int {
+func (cfg Config) chunkSize(what string, one, most uint64) int {
 	if n := Choice(cfg.Seed, what); n%one == 1 {
 		return int(n/one%most) + 1 //nolint:gosec // most is small
 	}

@@ -22,57 +22,57 @@ import (
 
 // simulation is a running simulation.
 type simulation struct {
-	cfg       Config
-	memory    *memory.Server
-	line      *line
-	client    *redis.Client  // the client of line
-	engine    *engine.Engine // of the first process, whose store and definition cache the simulation uses
-	outward   http.RoundTripper
-	processes []*process
-	services  []*service // of the live processes
-	active    []*service // the services that are not idle
-	bodies    bool       // services of dead processes have to be removed
-	groups    []*consumerGroup
-	ids       []string // of the executions that are started
-	tenants   []string // the tenants of the executions
-	streams   []string // the keys of the tenants' events
-	youngest  string   // the stream to which an event was written last
-	lazy      bool     // see through
-	beside    bool     // see tardy
-	next      *service // already chosen for the next turn; nil: none yet
-	current   *service // whose turn it is; nil while the simulation itself acts
-	clock     clock
-	arrivals  []arrival // events from outside that are still to come, the next first
-	calls     *calls
+	cfg          Config
+	memory       *memory.Server
+	line         *pooledClient
+	client       *redis.Client  // the client of line
+	engine       *engine.Engine // of the first process, whose store and definition cache the simulation uses
+	outward      http.RoundTripper
+	processes    []*process
+	services     []*service // of the live processes
+	active       []*service // the services that are not idle
+	deadServices bool       // services of dead processes have to be removed
+	groups       []*consumerGroup
+	ids          []string // of the executions that are started
+	tenants      []string // the tenants of the executions
+	streams      []string // the keys of the tenants' events
+	youngest     string   // the stream to which an event was written last
+	lazy         bool     // see allDone
+	beside       bool     // see delayCall
+	next         *service // already chosen for the next turn; nil: none yet
+	current      *service // whose turn it is; nil while the simulation itself acts
+	clock        clock
+	arrivals     []arrival // events from outside that are still to come, the next first
+	calls        *calls
 
 	struck  []Struck          // the faults that happened
 	drawn   int               // number of random faults
 	outage  time.Time         // until when Redis is unreachable
 	sent    map[string]uint64 // number of commands of each service
-	called  map[string]uint64 // number of calls of each executor
+	woken   map[string]uint64 // number of calls of each executor
 	actions map[Action]int    // number of calls that reached a service
 	turns   uint64            // number of turns of all services
 
-	reached     []Reached  // in order of arrival
-	answered    []Answered // in order of completion
-	carried     carried
-	unmocked    []mock.Exchange   // calls that no mock answers
-	mocked      *mocked           // nil: calls go out
-	idempotency map[string]string // the keys of task runs, and the task runs of keys
-	ownKeys     map[string]bool   // tasks that set their own key, see ownKey
-	rekeyed     []Rekeyed
-	breaches    []Violation     // violations found while the simulation runs
-	others      map[string]bool // messages that a process knows to be owned by another one
-	isolated    isolation
-	foreign     []string // see Trial
-	retention   engine.Retention
-	tidied      tidied
-	operators   operators
-	missed      missed
-	timeUp      bool // Config.MaxTime has passed
-	victims     victims
-	past        []publication      // trimmed entries
-	looked      map[string]*looked // by execution, see lookAround
+	reached       []Reached  // in order of arrival
+	answered      []Answered // in order of completion
+	carried       carried
+	unmocked      []mock.Exchange   // calls that no mock answers
+	mocked        *mocked           // nil: calls go out
+	idempotency   map[string]string // the keys of task runs, and the task runs of keys
+	ownKeys       map[string]bool   // tasks that set their own key, see ownKey
+	rekeyed       []Rekeyed
+	violations    []Violation     // violations found while the simulation runs
+	others        map[string]bool // messages that a process knows to be owned by another one
+	isolated      isolation
+	strayTimers   []string // see Trial
+	retention     engine.Retention
+	tidied        tidied
+	operators     operators
+	missed        missed
+	timeUp        bool // Config.MaxTime has passed
+	poison        poisonMessages
+	past          []publication            // trimmed entries
+	checkedStates map[string]*checkedState // by execution, see lookAround
 
 	living  int // executions that have begun and not ended
 	tasks   int
@@ -90,11 +90,11 @@ type arrival struct {
 }
 
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
-	w := &simulation{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, looked: map[string]*looked{}, actions: map[Action]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &simulation{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, checkedStates: map[string]*checkedState{}, actions: map[Action]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, woken: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range w.tenants {
 		w.streams = append(w.streams, streamOf(tenant))
 	}
-	w.memory, w.retention = memory.New(cfg.Start), cfg.tidies()
+	w.memory, w.retention = memory.New(cfg.Start), cfg.simulatedRetention()
 	w.memory.Waited = cfg.Waits > 0
 	w.memory.Node = 1 // trim exactly even in short streams
 	w.lazy, w.beside = cfg.lazy(), cfg.besides()
@@ -103,7 +103,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	}
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
-		w.memory.Page = cfg.pieces("pages", 4, 3) //nolint:mnd // Redis decides this in production
+		w.memory.Page = cfg.chunkSize("pages", 4, 3) //nolint:mnd // Redis decides this in production
 		w.watch()
 	}
 	w.connect()
@@ -149,7 +149,7 @@ func (w *simulation) close() {
 		s.stop()
 	}
 	w.calls.stop()
-	w.line.hangUp()
+	w.line.disconnect()
 	w.memory.Close()
 }
 
@@ -193,7 +193,7 @@ func (w *simulation) restart(ctx context.Context, id string) {
 		return
 	}
 	if err := w.begin(ctx, id); !errors.Is(err, store.ErrExists) {
-		w.breach("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
+		w.report("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
 	}
 }
 
@@ -219,7 +219,7 @@ func (w *simulation) run(ctx context.Context) (Stop, error) {
 		if stop := w.limit(ctx); stop != "" || w.failure != nil {
 			return stop, w.failure
 		}
-		if s := w.upNext(); s != nil {
+		if s := w.nextService(); s != nil {
 			w.turn(s)
 			w.clear()
 			continue
@@ -239,7 +239,7 @@ func (w *simulation) run(ctx context.Context) (Stop, error) {
 func (w *simulation) move(ctx context.Context) (bool, error) {
 	moved, err := w.advance(ctx)
 	if err == nil && !moved && ctx.Err() == nil {
-		return w.attend(ctx)
+		return w.resumeAndRetry(ctx)
 	}
 	return moved, err
 }
@@ -269,7 +269,7 @@ func (w *simulation) advance(ctx context.Context) (bool, error) {
 	if err := w.missedSoFar(ctx); err != nil {
 		return false, err
 	}
-	w.lookAround(ctx)
+	w.checkNeeds(ctx)
 	next := w.nextWake()
 	if len(w.arrivals) > 0 && (next.IsZero() || w.arrivals[0].at.Before(next)) {
 		next = w.arrivals[0].at
@@ -314,7 +314,7 @@ func (w *simulation) receive(ctx context.Context, a arrival) error {
 	if a.act != nil {
 		return a.act(ctx, w)
 	}
-	w.cameIn(a.event)
+	w.noteArrival(a.event)
 	return w.engine.Store.Publish(ctx, a.event)
 }
 
@@ -322,7 +322,7 @@ func (w *simulation) receive(ctx context.Context, a arrival) error {
 func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	w.current = nil
-	w.uncover(ctx)
+	w.showUnobserved(ctx)
 	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the result: %w", err)

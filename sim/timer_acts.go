@@ -23,7 +23,7 @@ type changed struct {
 const operatorName = "ada"
 
 // changeTimer moves, fires or cancels one of the timers of an execution, if it has any.
-func (w *simulation) changeTimer(ctx context.Context, what Deal, id string) error {
+func (w *simulation) changeTimer(ctx context.Context, what ActKind, id string) error {
 	all, _, err := w.engine.Store.Timers(ctx, store.TimerFilter{Tenant: w.tenantOf(id), Execution: w.idOf(id)}, "", 100) //nolint:mnd // more than there are
 	all = slices.DeleteFunc(all, func(p store.Pending) bool { return p.Kind == event.DeliveryTimer })
 	if err != nil || len(all) == 0 {
@@ -85,7 +85,7 @@ func (w *simulation) restore(ctx context.Context, id string, still bool) (found 
 		return false, nil
 	}
 	if still && (len(missing.Listen) > 0 || !slices.ContainsFunc(w.operators.changed, func(c changed) bool { return c.execution == id && c.typ == event.TimerCancelled })) {
-		w.breach("what an execution waits for is there", id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
+		w.report("what an execution waits for is there", id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
 	}
 	outcome, err := w.engine.Store.Restore(ctx, x, missing, operatorName)
 	if err == nil && outcome == store.Committed {
@@ -139,7 +139,7 @@ func (w *simulation) migrate(ctx context.Context, id string) error {
 		return err
 	}
 	if a, b := past.state.Listening(past.env), next.Listening(env); !slices.Equal(a, b) {
-		w.breach("what is migrated goes on as before", id, fmt.Sprintf("it listened for %v, and then for %v", a, b))
+		w.report("what is migrated goes on as before", id, fmt.Sprintf("it listened for %v, and then for %v", a, b))
 	}
 	snapshot, err := next.Snapshot()
 	if err != nil {
@@ -155,8 +155,8 @@ func (w *simulation) migrate(ctx context.Context, id string) error {
 	return err
 }
 
-// noted checks that each operator change is in a history.
-func (w *simulation) noted(ends []End, broken breaks) {
+// checkActs checks that each operator change is in a history.
+func (w *simulation) checkActs(ends []End, broken reportFunc) {
 	left := slices.Clone(w.operators.changed)
 	for _, end := range ends {
 		for _, e := range end.History {

@@ -33,7 +33,7 @@ type Trial struct {
 	Unmocked []mock.Exchange   // calls that no mock answers
 	Operated Operated          // operator actions and poison messages
 
-	foreign []string // keys of the timers that fired for executions that do not exist, with the days they were due, sorted
+	strayTimers []string // keys of the timers that fired for executions that do not exist, with the days they were due, sorted
 }
 
 // Lasted returns how long it took until all executions had ended. It excludes the time in
@@ -100,7 +100,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	for _, s := range w.services {
 		w.count(s)
 	}
-	t := &Trial{Struck: w.struck, Actions: w.actions, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, foreign: slices.Sorted(slices.Values(w.foreign))}
+	t := &Trial{Struck: w.struck, Actions: w.actions, Commands: w.sent, Calls: w.woken, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, strayTimers: slices.Sorted(slices.Values(w.strayTimers))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
@@ -149,13 +149,13 @@ func (w *simulation) check(ctx context.Context, t *Trial) error {
 	if t.Stop == "" && w.over(t.Ends) {
 		err = w.leftovers(ctx, note)
 		w.leftoverKeys(note)
-		w.strays(t.Ends, note)
+		w.checkKeys(t.Ends, note)
 	}
-	w.unprovoked(note)
-	t.Broken = append(t.Broken, w.breaches...)
-	w.outlived(t, note)
+	w.checkRepeatedCalls(note)
+	t.Broken = append(t.Broken, w.violations...)
+	w.checkPublished(t, note)
 	w.listed(t.Ends, note)
-	w.noted(t.Ends, note)
+	w.checkActs(t.Ends, note)
 	return errors.Join(err, w.deadLetters(ctx, t, note))
 }
 
@@ -167,8 +167,8 @@ func (w *simulation) over(ends []End) bool {
 	})
 }
 
-// breaks records a violation.
-type breaks func(rule, execution, format string, args ...any)
+// reportFunc records a violation.
+type reportFunc func(rule, execution, format string, args ...any)
 
 // executions returns the ids of all executions, sorted.
 func (w *simulation) executions() []string {
@@ -187,7 +187,7 @@ func (w *simulation) executions() []string {
 }
 
 // inspect checks an execution against its history and its definition.
-func (w *simulation) inspect(ctx context.Context, id string, broken breaks) (End, error) {
+func (w *simulation) inspect(ctx context.Context, id string, broken reportFunc) (End, error) {
 	end := End{ID: id}
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) && w.tidied.removed[id] {
@@ -214,13 +214,13 @@ func (w *simulation) inspect(ctx context.Context, id string, broken breaks) (End
 	x.ID = id
 	w.dated(x, end.History, broken)
 	w.follow(ctx, x, end.History, broken)
-	end.History = called(end.History, id)
+	end.History = relabeled(end.History, id)
 	return end, nil
 }
 
 // follow checks a history against the decisions of package decide.
-func (w *simulation) follow(ctx context.Context, x store.Execution, history []event.Event, broken breaks) {
-	w.punctual(x.ID, history, broken)
+func (w *simulation) follow(ctx context.Context, x store.Execution, history []event.Event, broken reportFunc) {
+	w.checkTimerTimes(x.ID, history, broken)
 	if x.Definition == "" {
 		return // the execution was refused
 	}
@@ -229,7 +229,7 @@ func (w *simulation) follow(ctx context.Context, x store.Execution, history []ev
 		broken("a definition stays", x.ID, "%v", err)
 		return
 	}
-	w.native(ctx, x, broken)
+	w.checkDefinitionTenant(ctx, x, broken)
 	audit(env.Definition(), x.ID, history, broken)
 	state, err := w.rebuild(env, x.ID, history)
 	switch {
@@ -287,7 +287,7 @@ const ruleKept = "what is kept is what follows from the history"
 
 // leftovers checks that no timers and no unhandled events are left once all executions
 // have ended.
-func (w *simulation) leftovers(ctx context.Context, broken breaks) error {
+func (w *simulation) leftovers(ctx context.Context, broken reportFunc) error {
 	open := int64(0)
 	for _, tenant := range w.tenants {
 		counts, err := w.engine.Store.Counts(ctx, tenant)
@@ -318,7 +318,7 @@ func (w *simulation) leftovers(ctx context.Context, broken breaks) error {
 }
 
 // undone reports events that concern a service and that it has not read or acknowledged.
-func (w *simulation) undone(broken breaks) {
+func (w *simulation) undone(broken reportFunc) {
 	for _, s := range w.services {
 		if s.consumerGroup.concerns == nil {
 			continue
@@ -330,7 +330,7 @@ func (w *simulation) undone(broken breaks) {
 }
 
 // deadLetters reports dead letters. Temporary faults do not justify any.
-func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken breaks) error {
+func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken reportFunc) error {
 	reported := 0
 	for _, tenant := range w.tenants {
 		deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
@@ -341,7 +341,7 @@ func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken breaks) e
 			if slices.Contains(l.Fields, event.AttemptAttribute) {
 				broken("a dead letter is what was sent", w.label(tenant, l.Event.Execution), "that of %s %s says that it was delivered before", l.Event.Type, l.Event.ID)
 			}
-			if own, along := w.doomed(tenant, l); own || along {
+			if own, along := w.explainedByPoison(tenant, l); own || along {
 				if own {
 					reported++
 				}
@@ -350,8 +350,8 @@ func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken breaks) e
 			broken(ruleGiven, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 		}
 	}
-	w.reported(reported, broken)
-	t.Operated.Along = w.victims.along
+	w.checkPoison(reported, broken)
+	t.Operated.AlsoDeadLettered = w.poison.alsoDeadLettered
 	return nil
 }
 

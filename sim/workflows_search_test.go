@@ -25,7 +25,7 @@ func TestSearchWorkflows(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range r.Findings {
-				if f.Class != search.Tardy {
+				if f.Class != search.Late {
 					t.Errorf("%s: %v: %+v", f.Class, f.Violation, f.Small)
 				}
 			}

@@ -47,8 +47,8 @@ type workload struct {
 	once                  bool              // each call reaches its service once, whatever faults happen
 	calls                 int               // number of calls without faults; 0: not checked
 	deadLetters           []string          // expected dead letters: event, service and number of deliveries
-	lethal                string            // a URL whose callers crash
-	fatal                 event.Type        // a type of event whose consumers crash
+	crashURL              string            // a URL whose callers crash
+	crashType             event.Type        // a type of event whose consumers crash
 	fires                 []string          // timers that fire for no execution: their key, and the day before they are due
 	retention             *engine.Retention // depends on the seed if nil
 	breakers              *executor.BreakerOptions
@@ -246,7 +246,7 @@ func (l workload) config() Config {
 	}
 	cfg := Config{
 		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, lethal: l.lethal, fatal: l.fatal, retention: l.retention, MaxTurns: cmp.Or(l.turns, 100_000),
+		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, crashURL: l.crashURL, crashType: l.crashType, retention: l.retention, MaxTurns: cmp.Or(l.turns, 100_000),
 	}
 	if l.input != "" {
 		cfg.Input = json.RawMessage(l.input)
@@ -255,7 +255,7 @@ func (l workload) config() Config {
 		cfg.With = append(cfg.With, parse(text))
 	}
 	if l.tenants > 1 {
-		cfg.abroad = abroad(cfg)
+		cfg.foreignDefinitions = foreignDefinitions(cfg)
 	}
 	var err error
 	if cfg.Mocks, err = mock.Parse("mocks.yaml", []byte(l.mocks)); err != nil && l.mocks != "" {
@@ -304,7 +304,7 @@ func (l workload) plan() Plan {
 // expected.
 func (l workload) wrong(got *Trial) (out []string) {
 	deadLetters := slices.Clone(l.deadLetters)
-	if n := l.died(got); l.lethal != "" && n != 5 {
+	if n := l.died(got); l.crashURL != "" && n != 5 {
 		out = append(out, fmt.Sprintf("%d have died, want 5", n))
 	}
 	for _, v := range got.Broken {
@@ -319,8 +319,8 @@ func (l workload) wrong(got *Trial) (out []string) {
 		out = append(out, "not given up: "+text)
 	}
 	out = append(out, l.measured(got)...)
-	if l.fires != nil && !slices.Equal(l.fires, got.foreign) {
-		out = append(out, fmt.Sprintf("%q have fired, want %q", got.foreign, l.fires))
+	if l.fires != nil && !slices.Equal(l.fires, got.strayTimers) {
+		out = append(out, fmt.Sprintf("%q have fired, want %q", got.strayTimers, l.fires))
 	}
 	ends := got.Ends
 	if l.retention != nil { // children may have been removed or not
@@ -342,7 +342,7 @@ func (l workload) wrong(got *Trial) (out []string) {
 // died returns how many processes called the URL that crashes them.
 func (l workload) died(got *Trial) (n int) {
 	for _, r := range got.Reached {
-		if r.URL == l.lethal {
+		if r.URL == l.crashURL {
 			n++
 		}
 	}

@@ -259,8 +259,8 @@ do:
       try: [{ask: {call: http, with: {method: get, endpoint: "https://kill.example/"}}}]
       catch: {as: e, do: [{end: {set: "${ $e.status }"}}]}
 `,
-			mocks:  `http: [{respond: {body: 1}}]`,
-			lethal: "https://kill.example/", kinds: []FaultKind{}, seeds: 6,
+			mocks:    `http: [{respond: {body: 1}}]`,
+			crashURL: "https://kill.example/", kinds: []FaultKind{}, seeds: 6,
 			deadLetters: []string{"io.flunq.task.requested x/3 by the executor-service after 5"},
 			want:        map[string]string{"x": `completed`},
 		},

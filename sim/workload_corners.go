@@ -195,8 +195,8 @@ do:
           - e: {for: {in: "[range(20)]"}, do: [{rest: {wait: PT11S}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/e"}}}]}
   - end: {set: {n: 2}}
 `,
-			mocks:  `http: [{respond: {latency: PT9S, body: {n: 3}}}]`,
-			lethal: "https://kill.example/", kinds: []FaultKind{}, seeds: 12,
+			mocks:    `http: [{respond: {latency: PT9S, body: {n: 3}}}]`,
+			crashURL: "https://kill.example/", kinds: []FaultKind{}, seeds: 12,
 			deadLetters: []string{"io.flunq.task.requested x/"},
 			want:        map[string]string{"x": `completed {"n":2}`},
 		},

@@ -161,7 +161,7 @@ events:
   - {after: P1DT1S, type: com.example.x, source: /x, data: 3}
   - {after: P2D, type: com.example.x, source: /x, data: 4}
 `,
-			fatal: "com.example.kill", kinds: []FaultKind{}, seeds: 20, executions: 2,
+			crashType: "com.example.kill", kinds: []FaultKind{}, seeds: 20, executions: 2,
 			deadLetters: []string{"com.example.kill kill by the worker-service after 5"},
 			want:        map[string]string{"x": "completed", "x-2": "completed"},
 		},
@@ -177,8 +177,8 @@ do:
           - b: {for: {in: "[range(6)]"}, do: [{ask: {call: http, with: {method: get, endpoint: "https://b.example/"}}}, {set: {set: {n: 2}}}]}
   - end: {set: "${ map(.n) }"}
 `,
-			mocks:  `http: [{respond: {latency: PT20S, body: {n: 3}}}]`,
-			lethal: "https://kill.example/", kinds: []FaultKind{}, seeds: 20,
+			mocks:    `http: [{respond: {latency: PT20S, body: {n: 3}}}]`,
+			crashURL: "https://kill.example/", kinds: []FaultKind{}, seeds: 20,
 			deadLetters: []string{"io.flunq.task.requested x/"},
 			want:        map[string]string{"x": "completed [0,1,2]"},
 		},

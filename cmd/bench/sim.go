@@ -31,7 +31,7 @@ func simulated() workflow {
 
 // sim measures simulated executions, a search for races, and seeds with faults.
 func (s *stage) sim(ctx context.Context) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // like flunq sim
+	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // like flunq sim
 	w := simulated()
 	baseline, err := s.interpret(ctx, w.text)
 	if err != nil {

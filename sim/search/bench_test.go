@@ -13,7 +13,7 @@ import (
 // BenchmarkSeeds is trials of a document of ten steps, three of them waits, with
 // all faults at the usual rate: how many seeds a core tries in a second.
 func BenchmarkSeeds(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // as flunq sim does
+	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as flunq sim does
 	for _, rate := range []uint64{0, 100, 1000} {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
 			cfg := sim.Config{Definition: document(b, "bench", tenSteps()), ID: "bench", Processes: 2, Executors: 2}
@@ -40,7 +40,7 @@ func BenchmarkSeeds(b *testing.B) {
 // BenchmarkSearch is what flunq sim does by default with a document of ten steps,
 // three of them waits, one seed after the other.
 func BenchmarkSearch(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(sim.Garbage)) // as flunq sim does
+	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as flunq sim does
 	for _, executions := range []int{1, 10, 100} {
 		for _, faults := range []bool{false, true} {
 			b.Run(fmt.Sprintf("executions=%d/faults=%v", executions, faults), func(b *testing.B) {

@@ -12,7 +12,7 @@ const stepAnswered = "is answered"
 // callsOf returns the calls of an execution and of its family, or of all executions if
 // they share state, in the order in which they were carried out. A history only records
 // when the answers arrived.
-func (h *hunt) callsOf(t *sim.Trial, end sim.End) *facts {
+func (h *searchState) callsOf(t *sim.Trial, end sim.End) *facts {
 	f := &facts{place: map[string]int{}}
 	if len(end.History) > 0 {
 		f.start = end.History[0].Time

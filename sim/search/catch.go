@@ -10,7 +10,7 @@ import (
 )
 
 // catchHint reports a catch that can never catch anything.
-func (h *hunt) catchHint(t *dsl.Task) []Hint {
+func (h *searchState) catchHint(t *dsl.Task) []Hint {
 	if t.Kind != dsl.Try {
 		return nil
 	}

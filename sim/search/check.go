@@ -21,7 +21,7 @@ const (
 	Race        Class = "race"        // the outcome of the workflow depends on which of its steps comes first
 	Hang        Class = "hang"        // an execution waits for ever that ends in other runs
 	SideEffect  Class = "effect"      // a call is carried out twice, or is never undone
-	Tardy       Class = "late"        // a note: the outcome depends on delays, or on a lost answer
+	Late        Class = "late"        // a note: the outcome depends on delays, or on a lost answer
 )
 
 // The rules about outcomes: those of flunq, and those of workflows.
@@ -57,7 +57,7 @@ type Finding struct {
 	Small    Scenario
 	Tried    int  // number of runs needed to shrink it
 	Again    bool // the smaller run was seen to fail in the same way
-	Story    []Scene
+	Timeline []TimelineEntry
 	Orders   *Orders   // of a race
 	Differ   []Unequal // differences from the usual outcome, including mock state
 	Calls    []Unlike  // calls whose number differs from the usual outcome
@@ -76,7 +76,7 @@ type failure struct {
 
 // signature is equal for failures that belong to one finding.
 func (f failure) signature() string {
-	if f.Class == Tardy {
+	if f.Class == Late {
 		return string(f.Class) + " " + f.Rule
 	}
 	return string(f.Class) + " " + f.Rule + " " + f.task
@@ -107,7 +107,7 @@ func (f failure) signature() string {
 //     delayed one of them. The same holds for calls to mocks with state.
 //
 // An outcome that has none of these causes is the engine's failure.
-func (h *hunt) differing(t *sim.Trial) []failure {
+func (h *searchState) differing(t *sim.Trial) []failure {
 	var out []failure
 	if h.together() && h.whole[h.runKey(t)] != nil {
 		if f, ok := h.overwritten(t); ok {
@@ -117,7 +117,7 @@ func (h *hunt) differing(t *sim.Trial) []failure {
 	}
 	unusual := false // then other executions need not have started
 	for _, end := range t.Ends {
-		if end.Status != "" && !h.odd(end) {
+		if end.Status != "" && !h.unusualOutcome(end) {
 			continue
 		}
 		unusual = true
@@ -129,21 +129,21 @@ func (h *hunt) differing(t *sim.Trial) []failure {
 		}
 	}
 	if unusual {
-		return h.weighed(t, out)
+		return h.withEffects(t, out)
 	}
 	if h.together() {
-		return h.apart(t)
+		return h.sharedStateDiffers(t)
 	}
 	return h.missing(t)
 }
 
-// odd reports whether an execution ended as none does in runs without faults.
-func (h *hunt) odd(end sim.End) bool {
+// unusualOutcome reports whether an execution ended as none does in runs without faults.
+func (h *searchState) unusualOutcome(end sim.End) bool {
 	return end.Status != "" && h.known[sibling(end.ID)][h.suppressed.key(end)] == nil
 }
 
 // unusualResult is like odd but ignores external effects.
-func (h *hunt) unusualResult(end sim.End) bool {
+func (h *searchState) unusualResult(end sim.End) bool {
 	result := h.suppressed.keysOf(end).result
 	for _, c := range h.known[sibling(end.ID)] {
 		if c.keys.result == result {
@@ -154,7 +154,7 @@ func (h *hunt) unusualResult(end sim.End) bool {
 }
 
 // missing finds executions that did not start although everything else went as usual.
-func (h *hunt) missing(t *sim.Trial) []failure {
+func (h *searchState) missing(t *sim.Trial) []failure {
 	there := map[string]bool{}
 	for _, end := range t.Ends {
 		there[sibling(end.ID)] = true
@@ -174,7 +174,7 @@ func (h *hunt) missing(t *sim.Trial) []failure {
 
 // attribute finds the cause of an unusual outcome. An execution that waits for ever
 // because of the workflow is a Hang.
-func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
+func (h *searchState) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 	usual := h.classes(sibling(end.ID))
 	if len(usual) == 0 {
 		return failure{}, false // a child of an execution that took another path
@@ -191,14 +191,14 @@ func (h *hunt) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 }
 
 // cause is like attribute, but does not distinguish executions that have not ended.
-func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (h *searchState) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: task}, true
 	}
-	if h.led(t, end, usual, got) {
+	if h.causedByParent(t, end, usual, got) {
 		return failure{}, false
 	}
-	if f, ok := h.outlived(t, end, usual, got); ok {
+	if f, ok := h.endedBeforeCancel(t, end, usual, got); ok {
 		return f, true
 	}
 	if f, ok := h.ofChild(t, end); ok {
@@ -213,29 +213,29 @@ func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (fai
 	disturbed := len(t.Struck) > 0
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
-		return fail(Tardy, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", h.runName(lost))
+		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", h.runName(lost))
 	case (disturbed || !end.Status.Ended()) && otherEvents(usual, got):
 		task, detail := h.missed(usual, got)
-		return fail(Tardy, RuleEvent, task, "%s", detail)
+		return fail(Late, RuleEvent, task, "%s", detail)
 	case disturbed && h.reads:
-		return fail(Tardy, RuleClock, "", "the expressions of the document ask for the time")
+		return fail(Late, RuleClock, "", "the expressions of the document ask for the time")
 	}
 	if task := unheard(end, got); disturbed && task != "" && !h.unusualResult(end) {
-		return fail(Tardy, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, though the task did not wait for its answer any more", h.runName(task))
+		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, though the task did not wait for its answer any more", h.runName(task))
 	}
 	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok {
 		class, rule := Race, RuleOrder
 		if disturbed && !atOnce(usual[0].facts[0], got, first, second) {
-			class, rule = Tardy, RuleFaster
+			class, rule = Late, RuleFaster
 		}
-		return fail(class, rule, h.fork(end.ID, first, second), "%s came before %s", second.words(), first.words())
+		return fail(class, rule, h.fork(end.ID, first, second), "%s came before %s", second.text(), first.text())
 	}
 	if first, second, ok := h.newOrder(usual, got); ok && (!disturbed || h.Config.Mocks.Stateful()) {
 		class, rule := Race, RuleOrder
 		if disturbed {
-			class, rule = Tardy, RuleFaster
+			class, rule = Late, RuleFaster
 		}
-		return fail(class, rule, h.fork(end.ID, first, second), "%s came instead of %s", second.words(), first.words())
+		return fail(class, rule, h.fork(end.ID, first, second), "%s came instead of %s", second.text(), first.text())
 	}
 	if !end.Status.Ended() {
 		return fail(Engine, ruleEnds, "", "it is %s, and nothing happens any more", end.Status)
@@ -244,7 +244,7 @@ func (h *hunt) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (fai
 }
 
 // factsOf returns the facts of an execution, including its calls if their order matters.
-func (h *hunt) factsOf(t *sim.Trial, end sim.End) *facts {
+func (h *searchState) factsOf(t *sim.Trial, end sim.End) *facts {
 	f := factsOf(end.History)
 	if h.Config.Mocks.Stateful() {
 		f.calls = h.callsOf(t, end)

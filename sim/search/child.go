@@ -15,9 +15,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// led reports whether a child ended differently because of its parent: it got another
+// causedByParent reports whether a child ended differently because of its parent: it got another
 // input, or the parent cancelled it.
-func (h *hunt) led(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+func (h *searchState) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	at := strings.LastIndexByte(end.ID, '.')
 	if at < 0 {
 		return false
@@ -28,12 +28,12 @@ func (h *hunt) led(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 		return true
 	}
 	parent := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == end.ID[:at] })
-	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && h.odd(t.Ends[parent])
+	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && h.unusualOutcome(t.Ends[parent])
 }
 
 // begins reports whether an execution should exist: its parent may have ended in the
 // usual way before starting it.
-func (h *hunt) begins(t *sim.Trial, id string) bool {
+func (h *searchState) begins(t *sim.Trial, id string) bool {
 	at := strings.LastIndexByte(id, '.')
 	if at < 0 {
 		return true
@@ -59,15 +59,15 @@ func cancelled(usual []*class) bool {
 	return !slices.ContainsFunc(usual, func(c *class) bool { return c.outcome.Status != string(decide.Cancelled) })
 }
 
-// outlived returns the failure of a child that ended by itself although it is cancelled
+// endedBeforeCancel returns the failure of a child that ended by itself although it is cancelled
 // in runs without faults.
-func (h *hunt) outlived(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (h *searchState) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	late, ok := h.uncancelled(t, end, usual, got)
 	switch {
 	case !ok:
 		return failure{}, false
-	case late <= h.suspended(t):
-		return failure{Class: Tardy, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
+	case late <= h.longestDelay(t):
+		return failure{Class: Late, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
 	default:
 		return failure{Class: Engine, Violation: sim.Violation{
 			Rule: "who is cancelled goes on only until it is told", Execution: end.ID,
@@ -77,7 +77,7 @@ func (h *hunt) outlived(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 }
 
 // uncancelled reports by how much such a child outlived the task that started it.
-func (*hunt) uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
+func (*searchState) uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
 	if len(t.Struck) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
 	}
@@ -91,10 +91,10 @@ func (*hunt) uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) 
 
 // ofChild returns the failure of an execution that ended differently because one of its
 // children did.
-func (h *hunt) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
+func (h *searchState) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 	for _, child := range t.Ends {
 		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
-		if !ok || strings.Contains(rest, ".") || !h.odd(child) {
+		if !ok || strings.Contains(rest, ".") || !h.unusualOutcome(child) {
 			continue
 		}
 		if f, ok := h.attribute(t, child); ok {
@@ -109,7 +109,7 @@ func (h *hunt) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 }
 
 // definitionOf returns the document of an execution; the searched one if it is unknown.
-func (h *hunt) definitionOf(end sim.End) *dsl.Definition {
+func (h *searchState) definitionOf(end sim.End) *dsl.Definition {
 	if len(end.History) > 0 {
 		for _, def := range h.Config.With {
 			if def.ID() == end.History[0].Workflow {

@@ -13,8 +13,8 @@ import (
 // that the document does not use, so their findings are never the document's.
 const companionEvery = 40
 
-// accompanied inserts companions between scenarios, each once in a search.
-func (h *hunt) accompanied(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
+// withCompanions inserts companions between scenarios, each once in a search.
+func (h *searchState) withCompanions(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
 	if len(h.Kinds) == 0 {
 		return scenarios // a search for races only
 	}
@@ -79,7 +79,7 @@ func (sc Scenario) companionConfig() sim.Config {
 
 // engineFails reports whether a companion fails: then the engine may be the reason why a
 // document does not end without faults.
-func (h *hunt) engineFails(ctx context.Context) bool {
+func (h *searchState) engineFails(ctx context.Context) bool {
 	if len(h.Kinds) == 0 {
 		return false
 	}
@@ -95,7 +95,7 @@ func (h *hunt) engineFails(ctx context.Context) bool {
 		if err != nil {
 			return nil, err
 		}
-		return h.weigh(t, sc), nil
+		return h.evaluate(t, sc), nil
 	}
 	known := len(h.report.Findings)
 	err := pool(ctx, h.Parallel, scenarios, run, func(v *verdict) bool {

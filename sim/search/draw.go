@@ -11,12 +11,12 @@ import (
 )
 
 // everySeed returns the scenarios of all seeds.
-func (h *hunt) everySeed() iter.Seq[Scenario] {
+func (h *searchState) everySeed() iter.Seq[Scenario] {
 	return func(yield func(Scenario) bool) {
 		for seed := h.First; ; seed++ {
 			sc := h.scenario(seed)
 			if sc.chance = h.Kinds; len(h.Kinds) == 0 && h.inOrder {
-				sc = sc.slight(h.Config.Remote)
+				sc = sc.reduced(h.Config.Remote)
 			} else {
 				sc = h.operated(h.waiting(h.withOthers(sc)))
 			}
@@ -28,7 +28,7 @@ func (h *hunt) everySeed() iter.Seq[Scenario] {
 }
 
 // scenario returns the scenario of a seed without faults.
-func (h *hunt) scenario(seed uint64) Scenario {
+func (h *searchState) scenario(seed uint64) Scenario {
 	return Scenario{
 		Seed: seed, Processes: h.Config.Processes, Executions: h.Config.Executions,
 		// Deployments use both settings.
@@ -36,9 +36,9 @@ func (h *hunt) scenario(seed uint64) Scenario {
 	}
 }
 
-// slight reduces most scenarios to one process and local computation. This suffices for a
+// reduced reduces most scenarios to one process and local computation. This suffices for a
 // document that does one thing after another, without faults.
-func (sc Scenario) slight(remote bool) Scenario {
+func (sc Scenario) reduced(remote bool) Scenario {
 	const most = 16 // all but one in most
 	if sim.Choice(sc.Seed, "alone")%most != 0 {
 		sc.Processes = 1
@@ -49,9 +49,9 @@ func (sc Scenario) slight(remote bool) Scenario {
 
 // withOthers makes the executions of some seeds run in two tenants concurrently. It adds
 // an execution if there is only one.
-func (h *hunt) withOthers(sc Scenario) Scenario {
+func (h *searchState) withOthers(sc Scenario) Scenario {
 	const once = 8
-	if sim.Choice(sc.Seed, "tenants")%once == 1 && h.sociable() {
+	if sim.Choice(sc.Seed, "tenants")%once == 1 && h.allowsSecondTenant() {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
 		sc.Twins = sim.Choice(sc.Seed, "twins")%2 == 1
 	}
@@ -60,27 +60,27 @@ func (h *hunt) withOthers(sc Scenario) Scenario {
 
 // waiting makes the timer services of some scenarios block in their reads for longer than
 // most timers last, without other faults, so that a timer they do not know of is late.
-func (h *hunt) waiting(sc Scenario) Scenario {
+func (h *searchState) waiting(sc Scenario) Scenario {
 	const once = 12
 	if sim.Choice(sc.Seed, "waits")%once == 1 {
-		sc.Waits, sc.chance = 4*h.scene.lasts+time.Hour, nil
+		sc.Waits, sc.chance = 4*h.baseline.lasts+time.Hour, nil
 	}
 	return sc
 }
 
 // besides returns the scenario of a single fault, in some cases with a second tenant.
-func (h *hunt) besides(sc Scenario, f sim.Fault) Scenario {
+func (h *searchState) besides(sc Scenario, f sim.Fault) Scenario {
 	const once = 16
-	if n := sim.Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 && h.sociable() {
+	if n := sim.Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 && h.allowsSecondTenant() {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
 		sc.Twins = n/once%2 == 1
 	}
 	return sc
 }
 
-// sociable reports whether executions may run in a second tenant: not if they all share
+// allowsSecondTenant reports whether executions may run in a second tenant: not if they all share
 // mock state.
-func (h *hunt) sociable() bool { return !h.Config.Mocks.Shared() }
+func (h *searchState) allowsSecondTenant() bool { return !h.Config.Mocks.Shared() }
 
 // inOrder reports whether everything that happens to an execution follows from what
 // happened to it before: nothing runs in parallel, is emitted or comes from outside, and
@@ -112,7 +112,7 @@ const (
 
 // singles returns the scenarios with one fault: each kind at each command of the first
 // run, or an even selection of h.Singles of them.
-func (h *hunt) singles() iter.Seq[Scenario] {
+func (h *searchState) singles() iter.Seq[Scenario] {
 	all := h.singleCount()
 	return func(yield func(Scenario) bool) {
 		n := 0
@@ -132,7 +132,7 @@ func (h *hunt) singles() iter.Seq[Scenario] {
 	}
 }
 
-func (h *hunt) singleCount() int {
+func (h *searchState) singleCount() int {
 	n := 0
 	for range h.everyFault() {
 		n++
@@ -142,7 +142,7 @@ func (h *hunt) singleCount() int {
 
 // everyFault returns each kind of fault at each command and each call. All kinds at one
 // place come together, so a search that is stopped early has tried some of each kind.
-func (h *hunt) everyFault() iter.Seq[sim.Fault] {
+func (h *searchState) everyFault() iter.Seq[sim.Fault] {
 	inside := slices.DeleteFunc(slices.Clone(h.Kinds), func(k sim.FaultKind) bool { return k == sim.CallLost })
 	return func(yield func(sim.Fault) bool) {
 		if len(inside) < len(h.Kinds) && !faultsAt(h.calls, []sim.FaultKind{sim.CallLost}, yield) {

@@ -84,7 +84,7 @@ type done struct {
 }
 
 // learnDone records the external effects of a run without faults.
-func (h *hunt) learnDone(t *sim.Trial) {
+func (h *searchState) learnDone(t *sim.Trial) {
 	for _, one := range trees(t) {
 		d := h.done[sibling(one.root.ID)]
 		if d == nil {
@@ -135,10 +135,10 @@ func unheard(end sim.End, got *facts) string {
 	return ""
 }
 
-// weighed looks for external effects that occur in no run without faults: a call carried
+// withEffects looks for external effects that occur in no run without faults: a call carried
 // out twice, one that is never undone, a lost update. They are failures of the workflow
 // and replace the findings that follow from them.
-func (h *hunt) weighed(t *sim.Trial, found []failure) []failure {
+func (h *searchState) withEffects(t *sim.Trial, found []failure) []failure {
 	if len(t.Struck) == 0 {
 		return found
 	}
@@ -150,18 +150,18 @@ func (h *hunt) weighed(t *sim.Trial, found []failure) []failure {
 			continue
 		}
 		if f, own, ok := h.twice(one); ok {
-			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && (x.Class == Tardy || own && x.Class == Engine) })
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && (x.Class == Late || own && x.Class == Engine) })
 			found = append(found, f)
 			continue
 		}
 		if f, ok := h.undone(t, one); ok {
-			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Tardy && x.Rule == RuleAnswer })
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Late && x.Rule == RuleAnswer })
 			found = append(found, f)
 			continue
 		}
 		if d := h.done[sibling(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
 			for i := range found {
-				if f := &found[i]; of(*f) && f.Class == Tardy && f.Rule == RuleFaster {
+				if f := &found[i]; of(*f) && f.Class == Late && f.Rule == RuleFaster {
 					f.Class = Race
 				}
 			}
@@ -173,7 +173,7 @@ func (h *hunt) weighed(t *sim.Trial, found []failure) []failure {
 // twice returns the failure of a tree that carries out the same call more often than any
 // run without faults, each time with another idempotency key. own reports that the
 // document sets these keys itself.
-func (h *hunt) twice(one tree) (f failure, own, ok bool) {
+func (h *searchState) twice(one tree) (f failure, own, ok bool) {
 	d := h.done[sibling(one.root.ID)]
 	if d == nil {
 		return f, false, false
@@ -203,7 +203,7 @@ func (h *hunt) twice(one tree) (f failure, own, ok bool) {
 // lost, and the workflow continued as if the call had failed: no later call undoes it,
 // asks for it or reports it. A workflow that faults with this very error has not
 // continued.
-func (h *hunt) undone(t *sim.Trial, one tree) (f failure, ok bool) {
+func (h *searchState) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 	d := h.done[sibling(one.root.ID)]
 	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(h.suppressed.effects(one.calls))] {
 		return f, false
@@ -216,7 +216,7 @@ func (h *hunt) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 		at := slices.IndexFunc(one.calls, func(c sim.Call) bool {
 			return c.Execution == execution && untried(c.Task) == untried(task) && !c.Safe()
 		})
-		if at < 0 || h.heard(t, execution, task) || h.dealtWith(d, one, at) {
+		if at < 0 || h.answerArrived(t, execution, task) || h.dealtWith(d, one, at) {
 			continue
 		}
 		c := &one.calls[at]
@@ -227,15 +227,15 @@ func (h *hunt) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 	return f, false
 }
 
-// heard reports whether a task run, or another attempt at it, succeeded.
-func (h *hunt) heard(t *sim.Trial, execution, task string) bool {
+// answerArrived reports whether a task run, or another attempt at it, succeeded.
+func (h *searchState) answerArrived(t *sim.Trial, execution, task string) bool {
 	i := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == execution })
 	return i < 0 || factsOf(t.Ends[i].History).succeeded[untried(task)]
 }
 
 // dealtWith reports whether later calls of the workflow deal with a call whose answer was
 // lost.
-func (h *hunt) dealtWith(d *done, one tree, at int) bool {
+func (h *searchState) dealtWith(d *done, one tree, at int) bool {
 	lost, went := &one.calls[at], false
 	if undoing(lost) {
 		return true // the call itself undoes something
@@ -330,7 +330,7 @@ func nouns(path string) []string {
 // newOrder returns where a run diverges from the usual ones, if its order differs from
 // each run without faults that has the usual outcome. Calls are compared first, if their
 // order matters.
-func (h *hunt) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
+func (h *searchState) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
 	if h.inOrder {
 		return first, second, false
 	}
@@ -345,13 +345,13 @@ func (h *hunt) newOrder(usual []*class, got *facts) (first, second fact, ok bool
 }
 
 // part returns the first step, or call, at which two runs diverge.
-func (*hunt) part(usual, got *facts) (first, second fact, ok bool) {
+func (*searchState) part(usual, got *facts) (first, second fact, ok bool) {
 	if usual.calls != nil && got.calls != nil {
-		if first, second, ok = parted(usual.calls, got.calls); ok {
+		if first, second, ok = diverged(usual.calls, got.calls); ok {
 			return first, second, ok
 		}
 	}
-	return parted(usual, got)
+	return diverged(usual, got)
 }
 
 // sameOrder reports whether the same steps and calls came in the same order.

@@ -15,7 +15,7 @@ import (
 
 // hang returns the failure of an execution that waits for ever although it ends in other
 // runs, or should.
-func (h *hunt) hang(end sim.End, why string) failure {
+func (h *searchState) hang(end sim.End, why string) failure {
 	task, detail := "", fmt.Sprintf("it is %s, and nothing will happen any more", end.Status)
 	if open := h.openListen(end); open != nil {
 		task, detail = open.Ref, open.Name+" listens for ever"
@@ -31,7 +31,7 @@ func (h *hunt) hang(end sim.End, why string) failure {
 
 // hangs returns the failure of the runs without faults that wait for ever while others
 // end.
-func (h *hunt) hangs(id string, usual, c *class) failure {
+func (h *searchState) hangs(id string, usual, c *class) failure {
 	end := c.end
 	end.ID, end.History = id, c.history
 	why := ""
@@ -42,7 +42,7 @@ func (h *hunt) hangs(id string, usual, c *class) failure {
 }
 
 // openListen returns the last open listen task of an execution; nil if there is none.
-func (h *hunt) openListen(end sim.End) *dsl.Task {
+func (h *searchState) openListen(end sim.End) *dsl.Task {
 	def := h.definitionOf(end)
 	var open []string
 	for _, e := range end.History {
@@ -76,7 +76,7 @@ func listenTypes(t *dsl.Task) []string {
 
 // listenFor returns the first task that listens for events of a type; nil if there is
 // none.
-func (h *hunt) listenFor(typ string) *dsl.Task {
+func (h *searchState) listenFor(typ string) *dsl.Task {
 	for _, t := range h.Config.Definition.Tasks() {
 		if t.Kind == dsl.Listen && slices.Contains(listenTypes(t), typ) {
 			return t
@@ -88,7 +88,7 @@ func (h *hunt) listenFor(typ string) *dsl.Task {
 // missed returns the event that an execution missed although it receives it in other
 // runs, and the task that listens for it. If there is none, it says that other events
 // were received.
-func (h *hunt) missed(usual []*class, got *facts) (task, detail string) {
+func (h *searchState) missed(usual []*class, got *facts) (task, detail string) {
 	usually := map[string]bool{}
 	for _, c := range usual {
 		for _, f := range c.facts {
@@ -112,7 +112,7 @@ func (h *hunt) missed(usual []*class, got *facts) (task, detail string) {
 }
 
 // missedBy describes how a task missed an event.
-func (*hunt) missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) string {
+func (*searchState) missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) string {
 	came := fmt.Sprintf("%s came %s after the start", typ, history.Duration(after))
 	for run, begun := range got.begun {
 		if event.ParseRun(run).Ref != listen.Ref {

@@ -61,7 +61,7 @@ func timeoutOf(e event.Event) (ref string, ok bool) {
 	return event.ParseRun(t.TaskID).Ref, true
 }
 
-func (h *hunt) countTimeouts(v *verdict) {
+func (h *searchState) countTimeouts(v *verdict) {
 	for ref, n := range v.set {
 		c := h.timeouts[ref]
 		if c == nil {
@@ -75,7 +75,7 @@ func (h *hunt) countTimeouts(v *verdict) {
 
 // hints returns all hints in document order. Hints that rely on what no run showed need
 // many runs.
-func (h *hunt) hints(many bool) []Hint {
+func (h *searchState) hints(many bool) []Hint {
 	b := bounds{h.Config.Definition, h.turns}
 	var out []Hint
 	if !many {
@@ -91,11 +91,11 @@ func (h *hunt) hints(many bool) []Hint {
 		out = append(out, h.catchHint(t)...)
 		out = append(out, h.advice(t)...)
 	}
-	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.hearersHint(), h.earlyHints(), h.endlessHints())
+	return slices.Concat(out, h.undoHint(), h.leftHint(), h.keyHint(), h.retryHint(), h.repeatHint(), h.togetherHint(), h.receiversHint(), h.earlyHints(), h.endlessHints())
 }
 
 // firstMissed finds events that come too early even without faults.
-func (h *hunt) firstMissed(ctx context.Context) error {
+func (h *searchState) firstMissed(ctx context.Context) error {
 	listens := false
 	for _, t := range h.Config.Definition.Tasks() {
 		listens = listens || t.Listen != nil
@@ -109,15 +109,15 @@ func (h *hunt) firstMissed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.unheard = r.Missed
+	h.missedEvents = r.Missed
 	return nil
 }
 
 // earlyHints report events that came before the task that waits for them began to listen.
-func (h *hunt) earlyHints() []Hint {
+func (h *searchState) earlyHints() []Hint {
 	var out []Hint
-	for _, m := range h.unheard {
-		if m.For == nil || h.reported(Hang, m.For.Ref) || h.reported(Tardy, m.For.Ref) {
+	for _, m := range h.missedEvents {
+		if m.For == nil || h.reported(Hang, m.For.Ref) || h.reported(Late, m.For.Ref) {
 			continue
 		}
 		out = append(out, Hint{"early", m.For, fmt.Sprintf(
@@ -128,7 +128,7 @@ func (h *hunt) earlyHints() []Hint {
 }
 
 // endlessHints report calls and listen tasks without a timeout.
-func (h *hunt) endlessHints() []Hint {
+func (h *searchState) endlessHints() []Hint {
 	var calls, listens []string
 	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
 		for _, t := range def.Tasks() {
@@ -184,13 +184,13 @@ func timed(def *dsl.Definition, t *dsl.Task) bool {
 }
 
 // reported reports whether a finding of a class is about a task.
-func (h *hunt) reported(class Class, ref string) bool {
+func (h *searchState) reported(class Class, ref string) bool {
 	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == class && f.Tasks[ref] > 0 })
 }
 
 // repeatHint reports calls that flunq repeated after a fault, if no other hint or finding
 // does.
-func (h *hunt) repeatHint() []Hint {
+func (h *searchState) repeatHint() []Hint {
 	var calls []string
 	var first *Repeat
 	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), compareActions) {
@@ -211,13 +211,13 @@ func (h *hunt) repeatHint() []Hint {
 }
 
 // onceTells reports whether a failed expectation is about a call.
-func (h *hunt) onceTells(r *Repeat) bool {
+func (h *searchState) onceTells(r *Repeat) bool {
 	return slices.ContainsFunc(h.report.Findings, func(f *Finding) bool {
 		return f.Class == Expectation && strings.HasPrefix(f.Rule, "once:") && strings.HasPrefix(f.Detail, r.Method+" "+r.URL+" ")
 	})
 }
 
-func (h *hunt) taskName(ref string) string {
+func (h *searchState) taskName(ref string) string {
 	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
 		if t := def.Task(ref); t != nil {
 			return t.Name
@@ -227,7 +227,7 @@ func (h *hunt) taskName(ref string) string {
 }
 
 // runName returns a task run in words.
-func (h *hunt) runName(task string) string {
+func (h *searchState) runName(task string) string {
 	run := event.ParseRun(task)
 	if run.Ref == "" {
 		return "the workflow"
@@ -240,7 +240,7 @@ func runsText(n int) string {
 }
 
 // timeoutHint reports a timeout that fires only if processes are delayed, or never.
-func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
+func (h *searchState) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	limit, ok := sim.LiteralDuration(t.Timeout)
 	count := h.timeouts[t.Ref]
 	if !ok || count != nil && count.fired > 0 {
@@ -259,7 +259,7 @@ func (h *hunt) timeoutHint(b bounds, t *dsl.Task) []Hint {
 }
 
 // wholeHint is timeoutHint for the workflow.
-func (h *hunt) wholeHint(b bounds) []Hint {
+func (h *searchState) wholeHint(b bounds) []Hint {
 	limit, ok := sim.LiteralDuration(b.def.Timeout)
 	longest, bounded := b.list(b.def.Do)
 	count := h.timeouts[""]
@@ -271,7 +271,7 @@ func (h *hunt) wholeHint(b bounds) []Hint {
 }
 
 // setText says how often a timeout was set.
-func (h *hunt) setText(count *timeouts) string {
+func (h *searchState) setText(count *timeouts) string {
 	if count == nil {
 		return "was never set in " + runsText(h.runs())
 	}
@@ -279,7 +279,7 @@ func (h *hunt) setText(count *timeouts) string {
 }
 
 // runs returns the number of runs of the search.
-func (h *hunt) runs() int { return h.report.Plain + h.report.Singles + h.report.Seeds }
+func (h *searchState) runs() int { return h.report.Plain + h.report.Singles + h.report.Seeds }
 
 func iso(d time.Duration) string { return dsl.Duration{Clock: d}.String() }
 

@@ -163,7 +163,7 @@ func repetitions(t *sim.Trial) []sim.Action {
 	return out
 }
 
-func (h *hunt) countRepeats(v *verdict) {
+func (h *searchState) countRepeats(v *verdict) {
 	for _, d := range v.repeated {
 		key := sim.Action{Task: event.ParseRun(d.Task).Ref, Method: d.Method}
 		r := h.repeated[key]

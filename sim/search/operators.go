@@ -10,26 +10,26 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// scene describes a run without faults, for the operators in other runs.
-type scene struct {
-	lasts time.Duration
-	cast  []string // ids of its executions
-	begun uint64   // number of messages
+// baseline describes a run without faults, for the operators in other runs.
+type baseline struct {
+	lasts      time.Duration
+	executions []string // ids of its executions
+	begun      uint64   // number of messages
 }
 
-func sceneOf(t *sim.Trial) scene {
-	s := scene{lasts: t.Lasted(), begun: t.Operated.Begun}
+func baselineOf(t *sim.Trial) baseline {
+	s := baseline{lasts: t.Lasted(), begun: t.Operated.Begun}
 	for _, end := range t.Ends {
-		s.cast = append(s.cast, end.ID)
+		s.executions = append(s.executions, end.ID)
 	}
 	return s
 }
 
 // operated adds to some scenarios with faults: operator actions, a poison message, or
 // slow calls. Half of these scenarios have no random faults.
-func (h *hunt) operated(sc Scenario) Scenario {
+func (h *searchState) operated(sc Scenario) Scenario {
 	const once = 8
-	if len(h.Kinds) == 0 || len(h.scene.cast) == 0 || sim.Choice(sc.Seed, "operated")%once != 1 {
+	if len(h.Kinds) == 0 || len(h.baseline.executions) == 0 || sim.Choice(sc.Seed, "operated")%once != 1 {
 		return sc
 	}
 	n := sim.Choice(sc.Seed, "deals")
@@ -38,8 +38,8 @@ func (h *hunt) operated(sc Scenario) Scenario {
 	}
 	n >>= 8
 	switch way := n % 3; { //nolint:mnd // thirds
-	case way == 0 && h.scene.begun > 0:
-		sc.Deadly, sc.Waits, sc.chance = 1+(n>>8)%h.scene.begun, 0, nil
+	case way == 0 && h.baseline.begun > 0:
+		sc.Poison, sc.Waits, sc.chance = 1+(n>>8)%h.baseline.begun, 0, nil
 		return sc
 	case way == 1 && len(h.calls) > 0:
 		sc.Slow = true
@@ -55,23 +55,23 @@ func (h *hunt) operated(sc Scenario) Scenario {
 
 // acts returns the operator actions of a seed: suspend and resume an execution, cancel
 // it, or a mixture.
-func (h *hunt) acts(seed uint64) []sim.Act {
+func (h *searchState) acts(seed uint64) []sim.Act {
 	at := func(i uint64) time.Duration {
 		n := sim.Draw(seed, "act", i)
-		span := h.scene.lasts + time.Second
+		span := h.baseline.lasts + time.Second
 		if n%4 == 0 { //nolint:mnd // some come at once
 			span = time.Second
 		}
 		return time.Duration(n>>8) % span //nolint:gosec // n>>8 is less than 2^56
 	}
-	of := h.scene.cast[sim.Choice(seed, "acted upon")%uint64(len(h.scene.cast))]
+	of := h.baseline.executions[sim.Choice(seed, "acted upon")%uint64(len(h.baseline.executions))]
 	if sim.Choice(seed, "acted upon first")%2 == 0 {
-		of = h.scene.cast[0]
+		of = h.baseline.executions[0]
 	}
 	n := sim.Choice(seed, "act")
 	if n>>60%2 == 0 { //nolint:mnd // one half is about timers and documents
 		var acts []sim.Act
-		deals := []sim.Deal{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Suspend, sim.Retry}
+		deals := []sim.ActKind{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Suspend, sim.Retry}
 		for i := range 1 + n%4 { //nolint:mnd // one to four
 			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
 		}
@@ -82,7 +82,7 @@ func (h *hunt) acts(seed uint64) []sim.Act {
 	case 0:
 		acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at(0)}}
 	case 1:
-		deals := []sim.Deal{sim.Suspend, sim.Resume, sim.Suspend, sim.Resume, sim.Cancel, sim.Retry}
+		deals := []sim.ActKind{sim.Suspend, sim.Resume, sim.Suspend, sim.Resume, sim.Cancel, sim.Retry}
 		for i := range uint64(3) { //nolint:mnd // some more
 			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
 		}
@@ -90,12 +90,12 @@ func (h *hunt) acts(seed uint64) []sim.Act {
 	return acts
 }
 
-// attended reports whether anything happens that is neither in the document nor a fault.
-func (sc Scenario) attended() bool { return len(sc.Acts) > 0 || sc.Deadly > 0 || sc.Slow }
+// intervened reports whether anything happens that is neither in the document nor a fault.
+func (sc Scenario) intervened() bool { return len(sc.Acts) > 0 || sc.Poison > 0 || sc.Slow }
 
 // anomalies returns the failures that the ends of a run show.
-func (h *hunt) anomalies(t *sim.Trial, sc Scenario) []failure {
-	if !sc.attended() {
+func (h *searchState) anomalies(t *sim.Trial, sc Scenario) []failure {
+	if !sc.intervened() {
 		return h.differing(t)
 	}
 	// A suspension delays like a fault.
@@ -117,7 +117,7 @@ func (h *hunt) anomalies(t *sim.Trial, sc Scenario) []failure {
 }
 
 // unusualEnd returns what is wrong with the end of an execution in an attended run.
-func (h *hunt) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
+func (h *searchState) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	fail := func(rule, format string, args ...any) (failure, bool) {
 		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
 	}
@@ -130,7 +130,7 @@ func (h *hunt) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool
 		return failure{}, false
 	case !end.Status.Ended() && !h.waits(t, end, classes):
 		return fail(ruleEnds, "it is %s, and nothing happens any more", end.Status)
-	case cancelled && (!end.Status.Ended() || at.Add(h.suspended(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
+	case cancelled && (!end.Status.Ended() || at.Add(h.longestDelay(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
 		return fail("who is cancelled ends", "it was told to %v after its start, and is %s", at.Sub(end.History[0].Time), end.Status)
 	case h.altered(t, end, sc):
 		return failure{}, false
@@ -157,7 +157,7 @@ func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 
 // waits reports whether an execution may wait for ever: it does so without faults, it
 // received other events, it has an open listen task, or a child of it may.
-func (h *hunt) waits(t *sim.Trial, end sim.End, usual []*class) bool {
+func (h *searchState) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 	if len(usual) > 0 && otherEvents(usual, h.factsOf(&sim.Trial{}, end)) || h.openListen(end) != nil ||
 		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() }) {
 		return true
@@ -170,13 +170,13 @@ func (h *hunt) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 
 // altered reports whether an execution may end differently because of what was done to it
 // or to its children.
-func (h *hunt) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
+func (h *searchState) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
 	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
 	if h.together() {
 		return true // the executions see each other's effects
 	}
 	o := &t.Operated
-	if o.Along || o.Victim == "" && sc.Deadly > 0 || touched(o.Victim) || o.Retried[end.ID] > 0 {
+	if o.AlsoDeadLettered || o.Poisoned == "" && sc.Poison > 0 || touched(o.Poisoned) || o.Retried[end.ID] > 0 {
 		return true
 	}
 	return slices.ContainsFunc(sc.Acts, func(a sim.Act) bool {

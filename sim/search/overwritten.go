@@ -12,7 +12,7 @@ import (
 // overwritten finds a lost update in a run without faults: an execution writes data
 // derived from something that it read although another one has changed it since. If all
 // runs lose it, comparing runs does not reveal it.
-func (h *hunt) overwritten(t *sim.Trial) (failure, bool) {
+func (h *searchState) overwritten(t *sim.Trial) (failure, bool) {
 	if !h.together() || len(t.Struck) > 0 || len(h.whole) != 1 {
 		return failure{}, false // runs that differ are a race
 	}
@@ -47,7 +47,7 @@ func (h *hunt) overwritten(t *sim.Trial) (failure, bool) {
 
 // writer returns the task that made a call, if its body is computed and it gives the
 // service nothing to compare, such as If-Match; nil otherwise.
-func (h *hunt) writer(c *sim.Call) *dsl.Task {
+func (h *searchState) writer(c *sim.Call) *dsl.Task {
 	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
 		t := def.Task(event.ParseRun(c.Task).Ref)
 		if t == nil {
@@ -63,8 +63,8 @@ func (h *hunt) writer(c *sim.Call) *dsl.Task {
 	return nil
 }
 
-// learnHearers counts how many executions received one event, at most, by its type.
-func (h *hunt) learnHearers(t *sim.Trial) {
+// learnReceivers counts how many executions received one event, at most, by its type.
+func (h *searchState) learnReceivers(t *sim.Trial) {
 	heard := map[[3]string]int{}
 	for _, end := range t.Ends {
 		for _, e := range end.History {
@@ -74,21 +74,21 @@ func (h *hunt) learnHearers(t *sim.Trial) {
 			came := sim.Arrived(e)
 			key := [3]string{string(came.Type), came.Source, came.ID}
 			heard[key]++
-			h.hearers[key[0]] = max(h.hearers[key[0]], heard[key])
+			h.receivers[key[0]] = max(h.receivers[key[0]], heard[key])
 		}
 	}
 }
 
-// hearersHint reports events that several executions received because no listen task says
+// receiversHint reports events that several executions received because no listen task says
 // which event it waits for.
-func (h *hunt) hearersHint() []Hint {
+func (h *searchState) receiversHint() []Hint {
 	var out []Hint
 	for _, t := range h.Config.Definition.Tasks() {
 		if t.Listen == nil {
 			continue
 		}
 		for _, f := range t.Listen.To.Filters {
-			if n := h.hearers[typeOf(f)]; n > 1 && len(f.Correlate) == 0 {
+			if n := h.receivers[typeOf(f)]; n > 1 && len(f.Correlate) == 0 {
 				out = append(out, Hint{"correlate", t, fmt.Sprintf("one event %s reached %d executions: nothing says which of them it is for. "+
 					"If it is for one, let the listen say so: correlate: {order: {from: .order, expect: '${ $workflow.input.order }'}}", typeOf(f), n)})
 				break

@@ -66,8 +66,8 @@ func always(runs []*facts, first, second string) bool {
 	return true
 }
 
-// parted returns the first step at which two runs diverge, for runs with different steps.
-func parted(usual, other *facts) (first, second fact, ok bool) {
+// diverged returns the first step at which two runs diverge, for runs with different steps.
+func diverged(usual, other *facts) (first, second fact, ok bool) {
 	for i := range min(len(usual.steps), len(other.steps)) {
 		if usual.steps[i].key != other.steps[i].key {
 			return usual.steps[i], other.steps[i], true
@@ -77,7 +77,7 @@ func parted(usual, other *facts) (first, second fact, ok bool) {
 }
 
 // fork names what two steps race in: the fork around them, or else both tasks.
-func (h *hunt) fork(id string, first, second fact) string {
+func (h *searchState) fork(id string, first, second fact) string {
 	if sibling(id) == sibling(h.Config.ID) {
 		if t := around(h.Config.Definition, first.task, second.task); t != nil {
 			return t.Ref
@@ -107,8 +107,8 @@ func atOnce(usual, got *facts, first, second fact) bool {
 	return usual.since(second) == at && got.since(first) == at && got.since(second) == at
 }
 
-// words describes the step.
-func (f fact) words() string {
+// text describes the step.
+func (f fact) text() string {
 	if f.task == "" {
 		return f.what
 	}
@@ -116,7 +116,7 @@ func (f fact) words() string {
 }
 
 // pair names what races between two classes of runs.
-func (h *hunt) pair(id string, usual, other *class) string {
+func (h *searchState) pair(id string, usual, other *class) string {
 	if a, b, ok := disagreement(usual.facts, other.facts); ok {
 		return h.fork(id, a, b)
 	}
@@ -127,7 +127,7 @@ func disagreement(usual, other []*facts) (first, second fact, ok bool) {
 	if first, second, ok = reordered(usual, other); ok || len(usual) == 0 || len(other) == 0 {
 		return first, second, ok
 	}
-	return parted(usual[0], other[0])
+	return diverged(usual[0], other[0])
 }
 
 // reordered returns the pair of steps, or else of calls, that came in another order.
@@ -139,7 +139,7 @@ func reordered(usual, other []*facts) (first, second fact, ok bool) {
 }
 
 // orderOf shows the usual run of an execution beside one that ended differently.
-func (h *hunt) orderOf(id string, usual *class, other *facts, sc Scenario, status string) *Orders {
+func (h *searchState) orderOf(id string, usual *class, other *facts, sc Scenario, status string) *Orders {
 	def := h.Config.Definition
 	first, second, ok := disagreement(usual.facts, []*facts{other})
 	o := &Orders{Sides: [2]Side{

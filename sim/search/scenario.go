@@ -20,7 +20,7 @@ type Scenario struct {
 	Remote     bool          `json:"remote,omitempty"`   // computed tasks go through the stream
 	Thorough   bool          `json:"thorough,omitempty"` // without faults, but services look for abandoned work
 	Acts       []sim.Act     `json:"acts,omitempty"`     // of operators
-	Deadly     uint64        `json:"deadly,omitempty"`   // number of the message that crashes each process that begins it
+	Poison     uint64        `json:"deadly,omitempty"`   // number of the message that crashes each process that begins it
 	Slow       bool          `json:"slow,omitempty"`     // calls take longer than leases
 	Waits      time.Duration `json:"waits,omitempty"`    // how long timer services block in their reads, see sim.Config
 	Faults     []sim.Fault   `json:"faults"`
@@ -66,7 +66,7 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 		return sc.companionConfig()
 	}
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
-	cfg.Twins, cfg.Acts, cfg.Deadly, cfg.Slow, cfg.Waits = sc.Twins, sc.Acts, sc.Deadly, sc.Slow, sc.Waits
+	cfg.Twins, cfg.Acts, cfg.Poison, cfg.Slow, cfg.Waits = sc.Twins, sc.Acts, sc.Poison, sc.Slow, sc.Waits
 	cfg.Plan, cfg.Thorough = &sim.Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
 	cfg.Watchful = sim.Choice(sc.Seed, "watchful")%watchfulEvery == 0
 	return cfg

@@ -35,7 +35,7 @@ type Search struct {
 
 // Fails reports whether a finding is a failure, not a note.
 func (s *Search) Fails(f *Finding) bool {
-	return f.Class != Tardy && !slices.Contains(s.Allowed, f.Class)
+	return f.Class != Late && !slices.Contains(s.Allowed, f.Class)
 }
 
 // Check is an expectation of every run.
@@ -138,7 +138,7 @@ func (s *Search) withDefaults() {
 // an error means that the configuration is at fault.
 func (s *Search) Run(ctx context.Context) (*Report, error) {
 	s.withDefaults()
-	h := newHunt(s)
+	h := newSearchState(s)
 	err := h.plain(ctx)
 	if err == nil && len(s.Kinds) > 0 {
 		h.report.SinglesThereAre = h.singleCount()
@@ -146,10 +146,10 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	}
 	h.report.SeedsOf = int(s.Last - s.First + 1) //nolint:gosec // there are fewer
 	if err == nil && !h.over(ctx) && len(s.Kinds) > 0 {
-		err = h.each(ctx, PhaseSingles, h.singleCount(), h.accompanied(h.singles()))
+		err = h.each(ctx, PhaseSingles, h.singleCount(), h.withCompanions(h.singles()))
 	}
 	if err == nil && !h.over(ctx) {
-		err = h.each(ctx, PhaseSeeds, int(s.Last-s.First+1), h.accompanied(h.everySeed()))
+		err = h.each(ctx, PhaseSeeds, int(s.Last-s.First+1), h.withCompanions(h.everySeed()))
 	}
 	return h.finish(ctx, err)
 }
@@ -157,7 +157,7 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 // Repeat runs one scenario and evaluates it as a search does.
 func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	s.withDefaults()
-	h := newHunt(s)
+	h := newSearchState(s)
 	err := h.plain(ctx)
 	h.report.SeedsOf = 1
 	if err == nil && !h.over(ctx) {

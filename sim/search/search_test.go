@@ -165,7 +165,7 @@ do:
 		t.Fatal("nothing found")
 	}
 	for _, f := range r.Findings {
-		if f.Class != search.Tardy {
+		if f.Class != search.Late {
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}
@@ -263,7 +263,7 @@ do:
   - ask: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {n: "${ .n }"}}}}
 `, `http: [{match: {method: GET}, respond: {body: {n: 1}}}]`,
 		search.Search{Kinds: []sim.FaultKind{sim.CallLost}, Config: sim.Config{With: []*dsl.Definition{child}}, Last: 200, Rate: 2})
-	if len(r.Findings) != 1 || r.Findings[0].Class != search.Tardy || r.Findings[0].Execution != "sim" {
+	if len(r.Findings) != 1 || r.Findings[0].Class != search.Late || r.Findings[0].Execution != "sim" {
 		t.Errorf("findings %+v", r.Findings)
 	}
 }
@@ -288,7 +288,7 @@ do:
 	rules := map[string]bool{}
 	for _, f := range r.Findings {
 		rules[f.Rule] = true
-		if f.Class != search.Tardy {
+		if f.Class != search.Late {
 			t.Errorf("%s: %v", f.Class, f.Violation)
 		}
 	}

@@ -12,7 +12,7 @@ const mostTries = 400
 
 // shrinking makes the run of one failure smaller.
 type shrinking struct {
-	*hunt
+	*searchState
 
 	signature string
 	tries     int
@@ -35,11 +35,11 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 }
 
 // failuresOf returns all failures of a run.
-func (h *hunt) failuresOf(t *sim.Trial, sc Scenario) []failure {
+func (h *searchState) failuresOf(t *sim.Trial, sc Scenario) []failure {
 	if sc.Companion != "" {
-		return h.weigh(t, sc).failures
+		return h.evaluate(t, sc).failures
 	}
-	return append(h.weigh(t, sc).failures, h.anomalies(t, sc)...)
+	return append(h.evaluate(t, sc).failures, h.anomalies(t, sc)...)
 }
 
 // smaller reduces the size of a failing scenario, and then its faults. Everything left is
@@ -73,7 +73,7 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 		}
 	}
 	sc.Faults = s.fewer(ctx, sc)
-	sc = s.unattended(ctx, sc)
+	sc = s.withoutIntervention(ctx, sc)
 	if sc.Remote && !s.Config.Remote {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Remote = false })
 	}
@@ -83,10 +83,10 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 	return sc
 }
 
-// unattended removes what is neither in the document nor a fault.
-func (s *shrinking) unattended(ctx context.Context, sc Scenario) Scenario {
-	if sc.Deadly > 0 {
-		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Deadly = 0 })
+// withoutIntervention removes what is neither in the document nor a fault.
+func (s *shrinking) withoutIntervention(ctx context.Context, sc Scenario) Scenario {
+	if sc.Poison > 0 {
+		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Poison = 0 })
 	}
 	if sc.Slow {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Slow = false })

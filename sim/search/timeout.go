@@ -14,16 +14,16 @@ import (
 
 // timedOut returns the failure of an execution that ended differently because a timeout
 // fired that fires in no run without faults, or did not fire although it does in those.
-func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (h *searchState) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: event.ParseRun(task).Ref}, true
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
-		if long <= h.bearable(t, usual, task) {
-			return fail(Tardy, RuleTimeout, task, "the timeout of %s came first", h.runName(task))
+		if long <= h.longestWithFaults(t, usual, task) {
+			return fail(Late, RuleTimeout, task, "the timeout of %s came first", h.runName(task))
 		}
-		if len(t.Struck) > 0 && otherEvents(usual, got) && !h.overheard(t, end, usual, got) {
-			return fail(Tardy, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", h.runName(task))
+		if len(t.Struck) > 0 && otherEvents(usual, got) && !h.missedWhileListening(t, end, usual, got) {
+			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", h.runName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
 			"that of %s after %v came, which the faults do not explain", h.runName(task), long)
@@ -32,8 +32,8 @@ func (h *hunt) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	switch {
 	case !ok || len(t.Struck) == 0:
 		return failure{}, false
-	case late <= h.suspended(t):
-		return fail(Tardy, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", h.runName(task))
+	case late <= h.longestDelay(t):
+		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", h.runName(task))
 	default:
 		return fail(Engine, "a timeout comes when it is due", task,
 			"that of %s was taken back %v after that, which the faults do not explain", h.runName(task), late)
@@ -83,30 +83,30 @@ func repeated(t *sim.Trial, task string) bool {
 	return false
 }
 
-// suspended returns how long the faults of a run can have delayed something.
-func (*hunt) suspended(t *sim.Trial) (long time.Duration) {
+// longestDelay returns how long the faults of a run can have delayed something.
+func (*searchState) longestDelay(t *sim.Trial) (long time.Duration) {
 	for _, s := range t.Struck {
 		long += max(s.Cost(), sim.Recovery) // what had begun may have to begin again
 	}
 	return long
 }
 
-// bearable returns how long a task can have taken because of the faults of a run.
-func (h *hunt) bearable(t *sim.Trial, usual []*class, task string) time.Duration {
+// longestWithFaults returns how long a task can have taken because of the faults of a run.
+func (h *searchState) longestWithFaults(t *sim.Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
 	for _, c := range usual {
 		for _, f := range c.facts {
 			longest = max(longest, f.lasted(task))
 		}
 	}
-	return longest + h.suspended(t)
+	return longest + h.longestDelay(t)
 }
 
-// overheard reports whether an event from outside that an execution usually receives did
+// missedWhileListening reports whether an event from outside that an execution usually receives did
 // not reach it although a task listened for the whole time by which faults can have
 // delayed the event.
-func (h *hunt) overheard(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
-	suspended := h.suspended(t)
+func (h *searchState) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+	suspended := h.longestDelay(t)
 	for _, c := range usual {
 		for _, f := range c.facts {
 			for _, s := range f.steps {
@@ -120,7 +120,7 @@ func (h *hunt) overheard(t *sim.Trial, end sim.End, usual []*class, got *facts) 
 }
 
 // outside reports whether a step is an event that the mocks send.
-func (h *hunt) outside(key string) bool {
+func (h *searchState) outside(key string) bool {
 	if !strings.HasPrefix(key, stepEvent) || h.Config.Mocks == nil {
 		return false
 	}
@@ -133,7 +133,7 @@ func (h *hunt) outside(key string) bool {
 }
 
 // listened reports whether a task listened from margin before at until margin after it.
-func (h *hunt) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
+func (h *searchState) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
 	def := h.definitionOf(end)
 	for run, begun := range f.begun {
 		task := def.Task(event.ParseRun(run).Ref)
@@ -147,7 +147,7 @@ func (h *hunt) listened(end sim.End, f *facts, at time.Time, margin time.Duratio
 
 // gaveUp returns the failure of an execution in which a try gave up because the next
 // attempt would have come after limit.duration, as it does in no run without faults.
-func (h *hunt) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (h *searchState) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	def := h.definitionOf(end)
 	for _, run := range slices.Sorted(maps.Keys(got.givenUp)) {
 		if slices.ContainsFunc(usual, func(c *class) bool {
@@ -161,10 +161,10 @@ func (h *hunt) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (fa
 		}
 		left := got.givenUp[run]
 		_, next, known := sim.RetryDelay(task.Try.Catch.Retry, got.retries[run]+1, got.ended[run])
-		if known && next < left.remaining || left.after > h.bearable(t, usual, run) {
+		if known && next < left.remaining || left.after > h.longestWithFaults(t, usual, run) {
 			continue
 		}
-		return failure{Class: Tardy, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
+		return failure{Class: Late, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
 			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, h.runName(run))}, task: event.ParseRun(run).Ref}, true
 	}
 	return failure{}, false

@@ -13,10 +13,10 @@ import (
 
 // together reports whether the executions of a run share mock state. Then whole runs are
 // compared, since it may differ which execution has which outcome.
-func (h *hunt) together() bool { return h.Config.Executions > 1 && h.Config.Mocks.Shared() }
+func (h *searchState) together() bool { return h.Config.Executions > 1 && h.Config.Mocks.Shared() }
 
 // runKey is equal for runs with the same outcomes, whichever execution has which.
-func (h *hunt) runKey(t *sim.Trial) string {
+func (h *searchState) runKey(t *sim.Trial) string {
 	var parts []string
 	for _, end := range t.Ends {
 		parts = append(parts, sibling(end.ID)+" "+h.suppressed.key(end))
@@ -27,7 +27,7 @@ func (h *hunt) runKey(t *sim.Trial) string {
 }
 
 // learnRun adds a run without faults to the known outcomes.
-func (h *hunt) learnRun(v *verdict) {
+func (h *searchState) learnRun(v *verdict) {
 	t := v.trial
 	key := h.runKey(t)
 	c := h.whole[key]
@@ -47,9 +47,9 @@ func (h *hunt) learnRun(v *verdict) {
 	h.count(c, v, t.Ends[0])
 }
 
-// apart returns the failure of a run whose executions each ended as usual but whose
+// sharedStateDiffers returns the failure of a run whose executions each ended as usual but whose
 // shared state is unusual.
-func (h *hunt) apart(t *sim.Trial) []failure {
+func (h *searchState) sharedStateDiffers(t *sim.Trial) []failure {
 	if len(h.whole) == 0 || len(t.Ends) == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (h *hunt) apart(t *sim.Trial) []failure {
 
 // togetherHint recommends several executions if one cannot show a mistake: the workflow
 // reads something with GET and writes it back, or mocks keep shared state.
-func (h *hunt) togetherHint() []Hint {
+func (h *searchState) togetherHint() []Hint {
 	if h.Config.Executions > 1 {
 		return nil
 	}

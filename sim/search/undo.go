@@ -30,7 +30,7 @@ type takenBack struct {
 }
 
 // undoingsIn returns the undoings of the tries that failed in a run and have a handler.
-func (h *hunt) undoingsIn(t *sim.Trial) (out []undoings) {
+func (h *searchState) undoingsIn(t *sim.Trial) (out []undoings) {
 	for _, end := range t.Ends {
 		if strings.Contains(end.ID, ".") || len(end.Calls) == 0 || !end.Status.Ended() {
 			continue
@@ -103,7 +103,7 @@ func endsWorkflow(try *dsl.Task) bool {
 	return try.Try.Catch.Then == dsl.End || slices.ContainsFunc(try.Try.Catch.Do, func(t *dsl.Task) bool { return t.Then == dsl.End })
 }
 
-func (h *hunt) countUndoings(v *verdict) {
+func (h *searchState) countUndoings(v *verdict) {
 	seen := map[string]bool{} // a try in a loop fails several times in a run
 	for i := range v.undoings {
 		u := &v.undoings[i]
@@ -191,7 +191,7 @@ func leftIn(t *sim.Trial) (out []leftBehind) {
 	return out
 }
 
-func (h *hunt) countLeft(v *verdict) {
+func (h *searchState) countLeft(v *verdict) {
 	seen := map[string]bool{}
 	for _, l := range v.left {
 		if seen[l.task] {
@@ -208,7 +208,7 @@ func (h *hunt) countLeft(v *verdict) {
 }
 
 // leftHint reports what faulted executions left behind, in one hint at the first call.
-func (h *hunt) leftHint() []Hint {
+func (h *searchState) leftHint() []Hint {
 	var first *leftBehind
 	var others []string
 	for _, ref := range slices.Sorted(maps.Keys(h.left)) {
@@ -234,7 +234,7 @@ func (h *hunt) leftHint() []Hint {
 }
 
 // undoHint reports tries that do not undo their calls, or in the wrong order.
-func (h *hunt) undoHint() []Hint {
+func (h *searchState) undoHint() []Hint {
 	var out []Hint
 	for _, ref := range slices.Sorted(maps.Keys(h.takenBack)) {
 		b := h.takenBack[ref]

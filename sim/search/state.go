@@ -21,8 +21,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// hunt is the state of a running search.
-type hunt struct {
+// searchState is the state of a running search.
+type searchState struct {
 	*Search
 
 	report          *Report
@@ -42,11 +42,11 @@ type hunt struct {
 	rekeyed         map[string]*sim.Rekeyed // calls with wrong idempotency keys, by task
 	takenBack       map[string]*takenBack   // tries that do not undo what they have done, or in the wrong order
 	left            map[string]*leftBehind  // calls that faulted executions did not undo, by task
-	hearers         map[string]int          // highest number of executions that received one event, by its type
+	receivers       map[string]int          // highest number of executions that received one event, by its type
 	handling        []*dsl.Task             // see handling
 	turns           map[string]int          // highest number of iterations of loops, by the tasks inside
-	unheard         []sim.Missed            // events that came too early in the first run
-	scene           scene
+	missedEvents    []sim.Missed            // events that came too early in the first run
+	baseline        baseline
 
 	seeds, faults int
 	drawn         int // scenarios of the document that were handed out, apart from the plain ones
@@ -94,19 +94,19 @@ type verdict struct {
 }
 
 // calm reports whether there were no faults and no operator actions.
-func (v *verdict) calm() bool { return len(v.struck) == 0 && !v.scenario.attended() }
+func (v *verdict) calm() bool { return len(v.struck) == 0 && !v.scenario.intervened() }
 
-func newHunt(s *Search) *hunt {
-	return &hunt{
+func newSearchState(s *Search) *searchState {
+	return &searchState{
 		Search: s, report: &Report{Faults: map[sim.FaultKind]int{}},
 		known: map[string]map[string]*class{}, whole: map[string]*class{}, done: map[string]*done{}, orders: map[uint64]struct{}{}, trace: sha256.New(), found: map[string]*Finding{},
 		timeouts: map[string]*timeouts{}, repeated: map[sim.Action]*Repeat{},
-		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{}, left: map[string]*leftBehind{}, hearers: map[string]int{}, handling: handling(s.Config.Definition), turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
+		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{}, left: map[string]*leftBehind{}, receivers: map[string]int{}, handling: handling(s.Config.Definition), turns: map[string]int{}, reads: readsClock(s.Config.Definition), inOrder: inOrder(s.Config),
 	}
 }
 
 // over reports whether the search must stop early, and records why.
-func (h *hunt) over(ctx context.Context) bool {
+func (h *searchState) over(ctx context.Context) bool {
 	switch {
 	case h.report.Stopped != "":
 	case ctx.Err() != nil:
@@ -122,7 +122,7 @@ func (h *hunt) over(ctx context.Context) bool {
 }
 
 // failed reports whether a failure was found. Findings that are only notes do not count.
-func (h *hunt) failed() bool {
+func (h *searchState) failed() bool {
 	return slices.ContainsFunc(h.report.Findings, h.Fails)
 }
 
@@ -131,7 +131,7 @@ func (h *hunt) failed() bool {
 var ErrUnmocked = errors.New("no mock answers")
 
 // unmockedTexts describes calls, each once.
-func (h *hunt) unmockedTexts(calls []mock.Exchange) []string {
+func (h *searchState) unmockedTexts(calls []mock.Exchange) []string {
 	var out []string
 	for _, x := range calls {
 		text := x.Method + " " + x.URL
@@ -151,7 +151,7 @@ var ErrUnending = errors.New("the workflow does not end")
 
 // plain runs some seeds without faults, and learns from them how the workflow ends. It
 // stops early if the first ones do not end.
-func (h *hunt) plain(ctx context.Context) error {
+func (h *searchState) plain(ctx context.Context) error {
 	first, err := h.first(ctx)
 	if err != nil {
 		return err
@@ -188,12 +188,12 @@ func (h *hunt) plain(ctx context.Context) error {
 }
 
 // plainSeeds runs seeds h.First+from up to but excluding h.First+to without faults.
-func (h *hunt) plainSeeds(ctx context.Context, from, to int) error {
+func (h *searchState) plainSeeds(ctx context.Context, from, to int) error {
 	seeds := func(yield func(Scenario) bool) {
 		for n := uint64(from); n < uint64(to); n++ {
 			sc := h.scenario(h.First + n)
 			if h.inOrder && n >= fewestRuns {
-				sc = sc.slight(h.Config.Remote)
+				sc = sc.reduced(h.Config.Remote)
 			}
 			if !yield(sc) {
 				return
@@ -205,7 +205,7 @@ func (h *hunt) plainSeeds(ctx context.Context, from, to int) error {
 		if err != nil {
 			return nil, err
 		}
-		return h.weigh(t, sc), nil
+		return h.evaluate(t, sc), nil
 	}
 	return pool(ctx, h.Parallel, seeds, run, func(v *verdict) bool {
 		h.learn(v)
@@ -219,14 +219,14 @@ func (h *hunt) plainSeeds(ctx context.Context, from, to int) error {
 // first runs the first seed twice, the second time with a later start: what differs
 // depends on the date, and the search ignores it. The services do everything they do with
 // faults, so the commands for single faults are known.
-func (h *hunt) first(ctx context.Context) (*sim.Trial, error) {
+func (h *searchState) first(ctx context.Context) (*sim.Trial, error) {
 	cfg := h.scenario(h.First).Config(h.Config)
 	cfg.Thorough = true
 	t, err := sim.Try(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	h.commands, h.calls, h.scene = t.Commands, t.Calls, sceneOf(t)
+	h.commands, h.calls, h.baseline = t.Commands, t.Calls, baselineOf(t)
 	h.suppressed = patternOf(nil, nil)
 	switch t.Stop {
 	case "":
@@ -256,7 +256,7 @@ func sum(counts map[string]uint64) uint64 {
 }
 
 // unending explains why a workflow does not end without faults; nil if it does.
-func (h *hunt) unending(ctx context.Context, t *sim.Trial) error {
+func (h *searchState) unending(ctx context.Context, t *sim.Trial) error {
 	switch {
 	case t.Stop == "" || t.Stop == sim.Stuck || t.Stop == sim.Interrupt:
 		return nil
@@ -277,7 +277,7 @@ func (h *hunt) unending(ctx context.Context, t *sim.Trial) error {
 }
 
 // busiest names the task that ran most often.
-func (h *hunt) busiest(t *sim.Trial) string {
+func (h *searchState) busiest(t *sim.Trial) string {
 	counts, most := map[string]int{}, ""
 	for _, end := range t.Ends {
 		for _, e := range end.History {
@@ -298,7 +298,7 @@ func (h *hunt) busiest(t *sim.Trial) string {
 }
 
 // each runs scenarios and evaluates the results.
-func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(func(Scenario) bool)) error {
+func (h *searchState) each(ctx context.Context, phase string, of int, scenarios func(func(Scenario) bool)) error {
 	if phase == PhaseSingles {
 		of = min(of, h.Singles)
 	}
@@ -307,7 +307,7 @@ func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(fu
 		if err != nil {
 			return nil, err
 		}
-		v := h.weigh(t, sc)
+		v := h.evaluate(t, sc)
 		if sc.Companion == "" {
 			v.failures = append(v.failures, h.anomalies(t, sc)...)
 			if v.calm() {
@@ -340,15 +340,15 @@ func (h *hunt) each(ctx context.Context, phase string, of int, scenarios func(fu
 	})
 }
 
-func (h *hunt) show(phase string, runs, of int) {
+func (h *searchState) show(phase string, runs, of int) {
 	if h.Progress != nil {
 		h.Progress(Progress{phase, runs, of, h.seeds, h.faults, len(h.orders), len(h.found)})
 	}
 }
 
-// weigh checks the invariants and the user's expectations, and extracts what the report
+// evaluate checks the invariants and the user's expectations, and extracts what the report
 // needs.
-func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
+func (h *searchState) evaluate(t *sim.Trial, sc Scenario) *verdict {
 	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
 	for _, s := range t.Struck {
 		v.struck = append(v.struck, s.Kind)
@@ -359,7 +359,7 @@ func (h *hunt) weigh(t *sim.Trial, sc Scenario) *verdict {
 	if sc.Companion != "" {
 		return v
 	}
-	if sc.attended() { // expectations are for the document alone
+	if sc.intervened() { // expectations are for the document alone
 		return v
 	}
 	for _, check := range h.Checks {
@@ -387,12 +387,12 @@ func shorten(order string) uint64 {
 }
 
 // learn adds the ends of a run without faults to the known outcomes.
-func (h *hunt) learn(v *verdict) {
+func (h *searchState) learn(v *verdict) {
 	h.learnDone(v.trial)
 	if h.together() && len(v.trial.Ends) > 0 {
 		h.learnRun(v)
 	}
-	h.learnHearers(v.trial)
+	h.learnReceivers(v.trial)
 	for _, end := range v.trial.Ends {
 		id := sibling(end.ID)
 		if h.known[id] == nil {
@@ -413,7 +413,7 @@ func (h *hunt) learn(v *verdict) {
 }
 
 // count adds a run to its class.
-func (h *hunt) count(c *class, v *verdict, end sim.End) {
+func (h *searchState) count(c *class, v *verdict, end sim.End) {
 	c.outcome.Runs++
 	if len(c.facts) < mostFacts {
 		c.facts = append(c.facts, h.factsOf(v.trial, end))
@@ -435,7 +435,7 @@ func sibling(id string) string {
 }
 
 // usual reports the outcomes without faults, and races if there are several.
-func (h *hunt) usual() {
+func (h *searchState) usual() {
 	all := h.classes(sibling(h.Config.ID))
 	if h.together() {
 		all = classes(h.whole)
@@ -459,7 +459,7 @@ func (h *hunt) usual() {
 }
 
 // apartFrom returns the external effects of a class that not all others have.
-func (h *hunt) apartFrom(c *class, all []*class) []string {
+func (h *searchState) apartFrom(c *class, all []*class) []string {
 	var out []string
 	own := h.suppressed.effects(c.calls)
 	for _, e := range slices.SortedFunc(maps.Keys(own), Effect.compare) {
@@ -482,7 +482,7 @@ func (h *hunt) apartFrom(c *class, all []*class) []string {
 }
 
 // unlikeOutcomes reports the classes without faults whose outcome is not the usual one.
-func (h *hunt) unlikeOutcomes(id string, all []*class) {
+func (h *searchState) unlikeOutcomes(id string, all []*class) {
 	for i, c := range all {
 		f := failure{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Execution: id}}
 		switch {
@@ -499,7 +499,7 @@ func (h *hunt) unlikeOutcomes(id string, all []*class) {
 }
 
 // knownFindings returns the findings of runs without faults that a run confirms.
-func (h *hunt) knownFindings(t *sim.Trial) []string {
+func (h *searchState) knownFindings(t *sim.Trial) []string {
 	var out []string
 	add := func(c *class) {
 		if c != nil && c.finding != "" && !slices.Contains(out, c.finding) {
@@ -519,7 +519,7 @@ func (h *hunt) knownFindings(t *sim.Trial) []string {
 // follows reports whether an execution ended differently only because another one did,
 // which has its own finding: a child because it got another input, or its parent because
 // of the child.
-func (h *hunt) follows(id string, usual, c *class) bool {
+func (h *searchState) follows(id string, usual, c *class) bool {
 	if strings.Contains(id, ".") && !slices.ContainsFunc(usual.facts, func(f *facts) bool { return f.input == c.facts[0].input }) {
 		return true
 	}
@@ -535,7 +535,7 @@ func (h *hunt) follows(id string, usual, c *class) bool {
 }
 
 // classes returns the classes of an execution, see classes.
-func (h *hunt) classes(id string) []*class { return classes(h.known[id]) }
+func (h *searchState) classes(id string) []*class { return classes(h.known[id]) }
 
 // classes sorts classes: those that ended first, and within each group the most frequent
 // first.
@@ -552,7 +552,7 @@ func classes(of map[string]*class) []*class {
 }
 
 // note adds a verdict to the report.
-func (h *hunt) note(v *verdict) {
+func (h *searchState) note(v *verdict) {
 	if v.scenario.Companion != "" {
 		h.report.Companions++
 		h.noteFailures(v)
@@ -593,7 +593,7 @@ func (h *hunt) note(v *verdict) {
 }
 
 // noteFailures adds the failures of a run to the report, each once.
-func (h *hunt) noteFailures(v *verdict) {
+func (h *searchState) noteFailures(v *verdict) {
 	seen := map[string]bool{}
 	for _, f := range v.failures {
 		if !seen[v.scenario.signature(f)] {
@@ -604,7 +604,7 @@ func (h *hunt) noteFailures(v *verdict) {
 }
 
 // fail records a failure: the first of its signature becomes a finding.
-func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) {
+func (h *searchState) fail(f failure, sc Scenario, runs int, calm bool) {
 	known := h.found[sc.signature(f)]
 	if known == nil {
 		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Companion: sc.Companion, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: sc.signature(f)}
@@ -618,7 +618,7 @@ func (h *hunt) fail(f failure, sc Scenario, runs int, calm bool) {
 }
 
 // finish shrinks and explains the findings, and completes the report.
-func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
+func (h *searchState) finish(ctx context.Context, err error) (*Report, error) {
 	if err != nil && ctx.Err() != nil {
 		h.report.Stopped, err = Interrupted, nil
 	}
@@ -634,7 +634,7 @@ func (h *hunt) finish(ctx context.Context, err error) (*Report, error) {
 			return h.report, err
 		}
 	}
-	rank := []Class{Engine, Expectation, SideEffect, Hang, Race, Tardy}
+	rank := []Class{Engine, Expectation, SideEffect, Hang, Race, Late}
 	place := func(f *Finding) int {
 		if !h.Fails(f) {
 			return len(rank)

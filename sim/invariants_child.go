@@ -10,7 +10,7 @@ import (
 
 // related checks parents and children: a parent learns how its child ended, and a child
 // that its parent no longer waits for is cancelled.
-func (w *simulation) related(ends []End, published map[stated]bool, broken breaks) {
+func (w *simulation) related(ends []End, published map[stated]bool, broken reportFunc) {
 	for _, end := range ends {
 		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
 			continue
@@ -27,14 +27,14 @@ func (w *simulation) related(ends []End, published map[stated]bool, broken break
 		if at >= 0 {
 			answered(ends[at], end, begun.ParentTask, id, broken)
 		}
-		if at >= 0 && forsaken(ends[at].History, begun.ParentTask, id, end.History) && !published[stated{end.ID, id + "/cancel"}] {
+		if at >= 0 && abandoned(ends[at].History, begun.ParentTask, id, end.History) && !published[stated{end.ID, id + "/cancel"}] {
 			broken("a child that nobody waits for is cancelled", end.ID, "%s of %s ended before it", begun.ParentTask, parent)
 		}
 	}
 }
 
 // answered checks that a parent received the result with which its child ended.
-func answered(parent, child End, task, id string, broken breaks) {
+func answered(parent, child End, task, id string, broken reportFunc) {
 	for _, e := range parent.History {
 		if e.Type != event.TaskCompleted || e.Task != task || e.ID != id+"/parent" {
 			continue
@@ -53,9 +53,9 @@ func answered(parent, child End, task, id string, broken breaks) {
 	}
 }
 
-// forsaken reports whether the task that waits for a child ended without it, or its
+// abandoned reports whether the task that waits for a child ended without it, or its
 // execution was given up before the child ended.
-func forsaken(history []event.Event, task, child string, its []event.Event) bool {
+func abandoned(history []event.Event, task, child string, its []event.Event) bool {
 	asked := false
 	for _, e := range history {
 		switch {

@@ -13,7 +13,7 @@ import (
 
 // listening checks that each open listen task is on the lists of listeners for the types
 // it waits for, if its execution has not ended.
-func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, state *decide.State, broken breaks) {
+func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, state *decide.State, broken reportFunc) {
 	if state.Status.Ended() {
 		return
 	}
@@ -36,7 +36,7 @@ func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, 
 }
 
 // armed checks that the timers that an execution waits for exist.
-func (w *simulation) armed(ctx context.Context, id string, needed []event.Timer, broken breaks) {
+func (w *simulation) armed(ctx context.Context, id string, needed []event.Timer, broken reportFunc) {
 	there, err := w.engine.Store.Armed(ctx, needed)
 	for i, t := range there {
 		if err == nil && t.ID == "" {
@@ -70,14 +70,14 @@ func typesIn(filters []dsl.EventFilter) (types []string) {
 
 // heard checks that events from outside reached an execution that listened for their type
 // the whole time.
-func (w *simulation) heard(end End, broken breaks) {
+func (w *simulation) heard(end End, broken reportFunc) {
 	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
 		return
 	}
 	for _, l := range listensIn(w.cfg.Definition, end.History) {
 		for i, m := range w.cfg.Mocks.Events {
 			at := w.cfg.Start.Add(m.After)
-			if e := m.Event(i, at); !w.victims.about(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
+			if e := m.Event(i, at); !w.poison.about(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
 				broken("an event reaches who listens for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, RunName(l.task), l.from)
 			}
 		}

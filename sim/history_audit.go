@@ -13,13 +13,13 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// ledger checks a history against rules that hold for every history. It uses only the
+// historyAudit checks a history against rules that hold for every history. It uses only the
 // history and its document, not package decide: decisions that are wrong in the same way
 // each time agree with themselves.
-type ledger struct {
+type historyAudit struct {
 	def    *dsl.Definition
 	id     string
-	broken breaks
+	broken reportFunc
 
 	begun  map[string]bool      // all task runs that have begun
 	open   map[string]event.Run // task runs that have not ended
@@ -48,8 +48,8 @@ type ledger struct {
 }
 
 // audit checks the history of an execution.
-func audit(def *dsl.Definition, id string, events []event.Event, broken breaks) {
-	l := &ledger{
+func audit(def *dsl.Definition, id string, events []event.Event, broken reportFunc) {
+	l := &historyAudit{
 		def: def, id: id, broken: broken, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
 		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, heard: map[string]bool{}, rules: newRules(def, id, broken),
 	}
@@ -59,7 +59,7 @@ func audit(def *dsl.Definition, id string, events []event.Event, broken breaks) 
 	l.rules.settle()
 }
 
-func (l *ledger) take(e event.Event) {
+func (l *historyAudit) take(e event.Event) {
 	if outside(e) {
 		l.rules.settle()
 		l.limited()
@@ -107,7 +107,7 @@ func (l *ledger) take(e event.Event) {
 
 // limited checks, once a decision is complete, that the time limit of the execution has a
 // timer.
-func (l *ledger) limited() {
+func (l *historyAudit) limited() {
 	if l.limitless {
 		l.broken("a workflow with a time limit has a timer", l.id, "none was set as it began, or was retried")
 		l.limitless = false
@@ -116,7 +116,7 @@ func (l *ledger) limited() {
 
 // fails records the end of a task, which may have failed because the task before it
 // failed.
-func (l *ledger) fails(e event.Event) {
+func (l *historyAudit) fails(e event.Event) {
 	var c event.Completed
 	if decide.DecodeData(e, &c) != nil || c.Status != "" && c.Status != "skipped" {
 		return // cancelled tasks do not count
@@ -140,7 +140,7 @@ func (l *ledger) fails(e event.Event) {
 
 // falls records from where a faulted execution continues: from the innermost of the tasks
 // that failed of one cause, or from the fork around them.
-func (l *ledger) falls(e event.Event) {
+func (l *historyAudit) falls(e event.Event) {
 	if e.Type == event.WorkflowCompleted {
 		l.limited()
 	}
@@ -164,7 +164,7 @@ func (l *ledger) falls(e event.Event) {
 }
 
 // goesOn checks that the first task of a retried execution is the one that had failed.
-func (l *ledger) goesOn(e event.Event) {
+func (l *historyAudit) goesOn(e event.Event) {
 	if ref := event.ParseRun(e.Task).Ref; l.next != "" && ref != l.next {
 		l.broken("what is retried goes on from the task that failed", l.id, "%s had failed, and %s began", l.next, RunName(e.Task))
 	}
@@ -173,7 +173,7 @@ func (l *ledger) goesOn(e event.Event) {
 
 // dated checks the time of a decision: time never runs backwards, and a suspended
 // execution makes no decisions.
-func (l *ledger) dated(e event.Event) {
+func (l *historyAudit) dated(e event.Event) {
 	if l.paused {
 		l.broken("nothing begins in an execution that is suspended", l.id, "%s of %s is there", e.Type, RunName(e.Task))
 	}
@@ -184,7 +184,7 @@ func (l *ledger) dated(e event.Event) {
 }
 
 // begins records the begin of a task run.
-func (l *ledger) begins(e event.Event) {
+func (l *historyAudit) begins(e event.Event) {
 	if l.begun[e.Task] {
 		l.broken("a run of a task begins once", l.id, "%s has begun twice", e.Task)
 	}
@@ -201,7 +201,7 @@ func (l *ledger) begins(e event.Event) {
 }
 
 // ends records the end of a task run.
-func (l *ledger) ends(e event.Event) {
+func (l *historyAudit) ends(e event.Event) {
 	var c event.Completed
 	_ = decide.DecodeData(e, &c)
 	if l.loose {
@@ -234,7 +234,7 @@ func (l *ledger) ends(e event.Event) {
 }
 
 // tidy checks that no timer is left of the run that ended last.
-func (l *ledger) tidy() {
+func (l *historyAudit) tidy() {
 	if l.over == "" || l.loose {
 		return
 	}
@@ -247,7 +247,7 @@ func (l *ledger) tidy() {
 }
 
 // closes records the end of the execution.
-func (l *ledger) closes(e event.Event) {
+func (l *historyAudit) closes(e event.Event) {
 	if givenUp(e) { // the engine gave up on the execution, so nothing was decided about its tasks
 		l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
 		return
@@ -262,7 +262,7 @@ func (l *ledger) closes(e event.Event) {
 }
 
 // hears checks that some task listens for an event from outside.
-func (l *ledger) hears(e event.Event) {
+func (l *historyAudit) hears(e event.Event) {
 	if l.heard[e.ID] && len(l.heard) < mostHeard {
 		l.broken("an event is heard once", l.id, "%s is there twice", e.ID)
 	}
@@ -316,7 +316,7 @@ func listensFor(t *dsl.Task, e event.Event) bool {
 
 // around returns the reference of the innermost task that encloses ref in the document;
 // "" if there is none, or if the task is part of a function.
-func (l *ledger) around(ref string) string {
+func (l *historyAudit) around(ref string) string {
 	for strings.HasPrefix(ref, "/do/") {
 		ref = ref[:strings.LastIndexByte(ref, '/')]
 		if t := l.def.Task(ref); t != nil {
@@ -327,7 +327,7 @@ func (l *ledger) around(ref string) string {
 }
 
 // within reports whether run is inside an open run of the task ref.
-func (l *ledger) within(ref string, run event.Run) bool {
+func (l *historyAudit) within(ref string, run event.Run) bool {
 	for _, o := range l.open {
 		if o.Ref == ref && encloses(o, run) {
 			return true

@@ -17,24 +17,24 @@ func (w *simulation) replaceable(p *process) bool {
 	return slices.ContainsFunc(w.processes, func(other *process) bool { return other != p && !other.dead && !other.leaving })
 }
 
-// dismiss asks a process to stop; another one replaces it after away.
-func (w *simulation) dismiss(p *process, away time.Duration) {
+// requestStop asks a process to stop; another one replaces it after away.
+func (w *simulation) requestStop(p *process, away time.Duration) {
 	if p.leaving {
 		return
 	}
-	p.leaving, p.grace, w.bodies = true, w.clock.now.Add(grace), true
+	p.leaving, p.grace, w.deadServices = true, w.clock.now.Add(grace), true
 	p.again = later(p.again, w.clock.now.Add(away))
 	p.engine.Close()
 }
 
-// depart ends the stopping processes that have finished what they had begun. They hand
+// finishStops ends the stopping processes that have finished what they had begun. They hand
 // back the rest.
-func (w *simulation) depart() {
+func (w *simulation) finishStops() {
 	for _, p := range w.processes {
 		if !p.leaving || p.dead || w.clock.now.Before(p.frozen) {
 			continue
 		}
-		w.bodies = true
+		w.deadServices = true
 		if slices.ContainsFunc(p.services, func(s *service) bool {
 			calls := s.asleep || s.calling
 			return !s.rests() && (!calls || w.clock.now.Before(p.grace))
@@ -48,25 +48,25 @@ func (w *simulation) depart() {
 			return w.handedOver(ctx, p)
 		})
 		p.dead = true
-		w.heir()
-		w.offer()
+		w.wakeForUnread()
+		w.wakeReaders()
 	}
 }
 
-// offer wakes the services that wait for messages, to take over what was handed back; in
+// wakeReaders wakes the services that wait for messages, to take over what was handed back; in
 // production they look once a second. The timer service's lease is passed on by its
 // holder.
-func (w *simulation) offer() {
+func (w *simulation) wakeReaders() {
 	for _, s := range w.services {
 		if s.consumerGroup.concerns != nil && !s.consumerGroup.fires() {
-			w.call(s)
+			w.wakeService(s)
 		}
 	}
 }
 
-// heir wakes the groups that have unread events. The services that were woken for those
+// wakeForUnread wakes the groups that have unread events. The services that were woken for those
 // events may be gone.
-func (w *simulation) heir() {
+func (w *simulation) wakeForUnread() {
 	for _, t := range w.groups {
 		if t.concerns == nil || len(t.services) == 0 {
 			continue
@@ -102,7 +102,7 @@ func (w *simulation) handedOverOf(ctx context.Context, p *process, t *consumerGr
 	pending, err := w.client.XPendingExt(ctx, args).Result()
 	for _, entry := range pending {
 		if consumerOf(entry.Consumer) == p.name() && entry.Idle < handedBack {
-			w.breach("who is told to stop hands back what it holds", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
+			w.report("who is told to stop hands back what it holds", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
 		}
 	}
 	return err

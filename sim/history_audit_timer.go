@@ -24,7 +24,7 @@ func slot(t event.Timer) string { return t.TaskID + " " + string(t.Kind) + " " +
 
 // timer records that a timer was set, cancelled or fired. Only a timer that is set can be
 // cancelled or fire.
-func (l *ledger) timer(e event.Event, t event.Timer) {
+func (l *historyAudit) timer(e event.Event, t event.Timer) {
 	key := slot(t) + " " + t.FireAt.String()
 	_, known := l.timers[key]
 	switch {
@@ -51,7 +51,7 @@ func (l *ledger) timer(e event.Event, t event.Timer) {
 
 // schedules checks a new timer against the duration in the document, if that is a
 // literal.
-func (l *ledger) schedules(e event.Event, t event.Timer) {
+func (l *historyAudit) schedules(e event.Event, t event.Timer) {
 	for _, other := range l.timers {
 		if slot(other) == slot(t) {
 			l.broken("a task has one timer of a kind", l.id, "the %s timer of %s was set again", t.Kind, RunName(t.TaskID))
@@ -110,7 +110,7 @@ func moment(stated *expr.Value, from time.Time) (time.Time, bool) {
 
 // retries checks a retry against its policy: the number of retries, and the delay with
 // its backoff and jitter.
-func (l *ledger) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy) {
+func (l *historyAudit) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy) {
 	l.tries[t.TaskID]++
 	n := l.tries[t.TaskID]
 	if r == nil || r.AttemptCount > 0 && n > r.AttemptCount {
@@ -159,7 +159,7 @@ func jitterOf(r *dsl.RetryPolicy) (from, to time.Duration) {
 
 // timely checks the success of a task against its timers: a wait ends when its timer has
 // fired, and a task with a time limit has a timer that has not fired.
-func (l *ledger) timely(e event.Event, run event.Run) {
+func (l *historyAudit) timely(e event.Event, run event.Run) {
 	task := l.def.Task(run.Ref)
 	if task == nil {
 		return

@@ -10,23 +10,23 @@ import (
 // How parallel calls are delayed, by the seed: not at all, individually, or all those of
 // one branch.
 const (
-	lateCalls    = 1
-	lateBranches = 2
-	lateWays     = 4 // half of the simulations delay branches
+	delayCalls    = 1
+	delayBranches = 2
+	delayWays     = 4 // half of the simulations delay branches
 )
 
-// tardy delays a call until nothing else happens at this moment. Without a latency in the
+// delayCall delays a call until nothing else happens at this moment. Without a latency in the
 // mocks nobody knows how long calls take, so parallel calls can finish in any order. No
 // virtual time passes.
-func (w *simulation) tardy(req *http.Request) error {
+func (w *simulation) delayCall(req *http.Request) error {
 	s := w.current
 	if s == nil || !w.beside {
 		return nil
 	}
-	if s.late = w.lateness(req); s.late == 0 {
+	if s.callRank = w.callRank(req); s.callRank == 0 {
 		return nil
 	}
-	w.relieve(s)
+	w.wakeSubstitute(s)
 	if !s.pause() {
 		return errStopped
 	}
@@ -36,15 +36,15 @@ func (w *simulation) tardy(req *http.Request) error {
 	return req.Context().Err() //nolint:wrapcheck // the transport's own error
 }
 
-// lateness returns the rank of a delayed call: lower ranks go first. It is 0 for a call
+// callRank returns the rank of a delayed call: lower ranks go first. It is 0 for a call
 // that is not delayed.
-func (w *simulation) lateness(req *http.Request) uint64 {
+func (w *simulation) callRank(req *http.Request) uint64 {
 	const few = 4
 	from := w.originOf(req)
-	switch way := Choice(w.cfg.Seed, "late") % lateWays; {
-	case way == lateCalls:
+	switch way := Choice(w.cfg.Seed, "late") % delayWays; {
+	case way == delayCalls:
 		return mix(w.cfg.Seed, hashed(from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String()), way) % few
-	case way >= lateBranches:
+	case way >= delayBranches:
 		return mix(w.cfg.Seed, hashed(from.Execution+" "+branchIn(from.Run.Ref)), way) % few
 	default:
 		return 0
@@ -63,24 +63,24 @@ func branchIn(ref string) string {
 	return ref[:at+len(number)]
 }
 
-// relent releases the delayed call with the lowest rank once nothing else happens. It
+// releaseCall releases the delayed call with the lowest rank once nothing else happens. It
 // reports whether there was one.
-func (w *simulation) relent() bool {
+func (w *simulation) releaseCall() bool {
 	var next *service
 	var lowest uint64
 	for _, s := range w.active {
-		if s.late == 0 || w.clock.now.Before(s.process.frozen) {
+		if s.callRank == 0 || w.clock.now.Before(s.process.frozen) {
 			continue
 		}
 		h := mix(w.cfg.Seed, s.hash, s.turns)
-		if next == nil || s.late < next.late || s.late == next.late && h < lowest {
+		if next == nil || s.callRank < next.callRank || s.callRank == next.callRank && h < lowest {
 			next, lowest = s, h
 		}
 	}
 	if next == nil {
 		return false
 	}
-	next.late = 0
+	next.callRank = 0
 	return true
 }
 

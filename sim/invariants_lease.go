@@ -23,7 +23,7 @@ func (w *simulation) watch() {
 	w.memory.Watch.Removed = w.removed
 	w.memory.Watch.Trimmed = w.trimmed
 	w.memory.Watch.Lost = func(group, id string) {
-		w.breach("nothing goes that a group still needs", "", "entry "+id+" has gone, and "+group+" was not done with it")
+		w.report("nothing goes that a group still needs", "", "entry "+id+" has gone, and "+group+" was not done with it")
 	}
 }
 
@@ -32,9 +32,9 @@ func (w *simulation) watch() {
 func (w *simulation) taken(e memory.Entry, to string, idle time.Duration) {
 	delete(w.others, held(to, e.Stream, e.ID))
 	if lease := engine.Defaults().Lease; idle < lease {
-		w.breach("a message is its consumer's for a lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
+		w.report("a message is its consumer's for a lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
 	} else if idle > lease+promptly && idle < handedBack && w.attentive(e) {
-		w.breach("what is left alone is taken over after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
+		w.report("what is left alone is taken over after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
 	}
 }
 
@@ -68,7 +68,7 @@ func (w *simulation) acknowledged(e memory.Entry) {
 		return
 	}
 	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.concerns != nil && s.consumerGroup.concerns(typeOf(e.Fields)) {
-		w.breach("only who holds a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
+		w.report("only who holds a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
 	}
 }
 
@@ -98,9 +98,9 @@ func (w *simulation) disowned(cmd redis.Cmder) {
 // held returns a map key for a message held by a consumer.
 func held(consumer, stream, id string) string { return consumer + " " + stream + " " + id }
 
-// needless checks that an executor does not finish a call after it learned that another
+// checkDisowned checks that an executor does not finish a call after it learned that another
 // process owns the request.
-func (w *simulation) needless(a delivery.Activity) {
+func (w *simulation) checkDisowned(a delivery.Activity) {
 	m := a.Message
 	if a.Service != "executor" {
 		return
@@ -111,22 +111,22 @@ func (w *simulation) needless(a delivery.Activity) {
 		delete(w.others, key)
 	case delivery.Performed:
 		if w.others[key] && m.Event.Type == event.TaskRequested && a.Task == "call" {
-			w.breach("what is another's is let go of", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew to be another's", a.Consumer, a.What, m.Event.ID))
+			w.report("what is another's is let go of", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew to be another's", a.Consumer, a.What, m.Event.ID))
 		}
 	}
 }
 
-// kill crashes a process that begins an event of the fatal type.
-func (w *simulation) kill(a delivery.Activity) {
+// crashOnType crashes a process that begins an event of the fatal type.
+func (w *simulation) crashOnType(a delivery.Activity) {
 	m := a.Message
-	if w.cfg.fatal != "" && a.What == delivery.Began && m.Event.Type == w.cfg.fatal && delivery.Poison(m) == nil && w.inEarnest(m) {
+	if w.cfg.crashType != "" && a.What == delivery.Began && m.Event.Type == w.cfg.crashType && delivery.Poison(m) == nil && w.handledNow(m) {
 		w.crash(w.current.process, nil)
 	}
 }
 
-// inEarnest reports whether a message that was begun is handled now. A poison candidate
+// handledNow reports whether a message that was begun is handled now. A poison candidate
 // is begun twice, the second time in isolation.
-func (w *simulation) inEarnest(m store.Message) bool {
+func (w *simulation) handledNow(m store.Message) bool {
 	earnest := !delivery.PoisonCandidate(m)
 	w.aside(func(ctx context.Context) (err error) {
 		if !earnest {

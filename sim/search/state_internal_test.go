@@ -28,7 +28,7 @@ do:
 	cfg := sim.Config{Definition: def, Remote: true, Processes: 2, Executors: 2}
 	s := Search{Config: cfg, First: 1, Last: 1}
 	s.withDefaults()
-	h := newHunt(&s)
+	h := newSearchState(&s)
 	if _, err := h.first(t.Context()); err != nil {
 		t.Fatal(err)
 	}

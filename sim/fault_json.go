@@ -48,9 +48,9 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 
 // writtenAct is the JSON form of an Act.
 type writtenAct struct {
-	What      Deal   `json:"what"`
-	Execution string `json:"execution"`
-	After     string `json:"after"`
+	What      ActKind `json:"what"`
+	Execution string  `json:"execution"`
+	After     string  `json:"after"`
 }
 
 // MarshalJSON writes the duration in Go's notation.
@@ -65,8 +65,8 @@ func (a *Act) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("what an operator does: %w", err)
 	}
 	after, err := time.ParseDuration(w.After)
-	if err != nil || after < 0 || !slices.Contains(Deals(), w.What) {
-		return fmt.Errorf("what an operator does: %q after %q, want one of %q after a time such as 45s", w.What, w.After, Deals())
+	if err != nil || after < 0 || !slices.Contains(ActKinds(), w.What) {
+		return fmt.Errorf("what an operator does: %q after %q, want one of %q after a time such as 45s", w.What, w.After, ActKinds())
 	}
 	*a = Act{w.What, w.Execution, after}
 	return nil

@@ -10,9 +10,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Scene is something that happened in a run: an event of a history, a fault, or a call
+// TimelineEntry is something that happened in a run: an event of a history, a fault, or a call
 // that reached its service.
-type Scene struct {
+type TimelineEntry struct {
 	Event   *event.Event
 	Struck  *sim.Struck
 	Reached *sim.Reached
@@ -24,8 +24,8 @@ func roundAmounts() []time.Duration {
 }
 
 // explain shrinks a finding and describes what happened.
-func (h *hunt) explain(ctx context.Context, f *Finding) error {
-	s := &shrinking{hunt: h, signature: f.signature}
+func (h *searchState) explain(ctx context.Context, f *Finding) error {
+	s := &shrinking{searchState: h, signature: f.signature}
 	plainRace := f.Class == Race && len(f.Seen.Faults) == 0
 	if !plainRace {
 		f.Small = s.smaller(ctx, f.Seen)
@@ -50,7 +50,7 @@ func (h *hunt) explain(ctx context.Context, f *Finding) error {
 		}
 	}
 	f.Again = f.Again || plainRace
-	f.Story = tell(t, seen)
+	f.Timeline = timelineOf(t, seen)
 	if f.Companion == "" {
 		h.compare(f, t)
 	}
@@ -58,7 +58,7 @@ func (h *hunt) explain(ctx context.Context, f *Finding) error {
 }
 
 // watch runs a scenario and records the ids of the events as they were committed.
-func (h *hunt) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
+func (h *searchState) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
 	cfg := sc.Config(h.Config)
 	cfg.Observe = func(events []event.Event) {
 		for _, e := range events {
@@ -71,8 +71,8 @@ func (h *hunt) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []str
 	return t, seen, err
 }
 
-// tell merges the histories, the faults and the calls in one order.
-func tell(t *sim.Trial, seen []string) []Scene {
+// timelineOf merges the histories, the faults and the calls in one order.
+func timelineOf(t *sim.Trial, seen []string) []TimelineEntry {
 	var all []event.Event
 	for _, end := range t.Ends {
 		all = append(all, end.History...)
@@ -92,41 +92,41 @@ func tell(t *sim.Trial, seen []string) []Scene {
 		}
 		return i - j
 	})
-	return mingle(all, asides(t), seen)
+	return mergeTimeline(all, insertionsOf(t), seen)
 }
 
-// aside is a scene that is in no history.
-type aside struct {
-	Scene
+// insertion is a scene that is in no history.
+type insertion struct {
+	TimelineEntry
 	at    time.Time
 	event int // number of events before it
 }
 
-// asides returns the faults and the calls in their order.
-func asides(t *sim.Trial) []aside {
-	var out []aside
+// insertionsOf returns the faults and the calls in their order.
+func insertionsOf(t *sim.Trial) []insertion {
+	var out []insertion
 	calls := t.Reached
 	upTo := func(faults int) {
 		for len(calls) > 0 && calls[0].Faults <= faults {
-			out = append(out, aside{Scene{Reached: &calls[0]}, calls[0].At, calls[0].Event})
+			out = append(out, insertion{TimelineEntry{Reached: &calls[0]}, calls[0].At, calls[0].Event})
 			calls = calls[1:]
 		}
 	}
 	for i := range t.Struck {
 		upTo(i)
-		out = append(out, aside{Scene{Struck: &t.Struck[i]}, t.Struck[i].At, t.Struck[i].Event})
+		out = append(out, insertion{TimelineEntry{Struck: &t.Struck[i]}, t.Struck[i].At, t.Struck[i].Event})
 	}
 	upTo(len(t.Struck))
 	return out
 }
 
-// mingle inserts each aside after the event that preceded it.
-func mingle(all []event.Event, asides []aside, seen []string) []Scene {
-	var out []Scene
+// mergeTimeline inserts each aside after the event that preceded it.
+func mergeTimeline(all []event.Event, asides []insertion, seen []string) []TimelineEntry {
+	var out []TimelineEntry
 	known := map[string]bool{}
 	behind := func() {
 		for len(asides) > 0 && (asides[0].event == 0 || known[seen[min(asides[0].event, len(seen))-1]]) {
-			out = append(out, asides[0].Scene)
+			out = append(out, asides[0].TimelineEntry)
 			asides = asides[1:]
 		}
 	}
@@ -135,19 +135,19 @@ func mingle(all []event.Event, asides []aside, seen []string) []Scene {
 		if len(asides) > 0 && !all[i].Time.Before(asides[0].at) {
 			behind()
 		}
-		out = append(out, Scene{Event: &all[i]})
+		out = append(out, TimelineEntry{Event: &all[i]})
 		known[all[i].Execution+" "+all[i].ID] = true
 	}
 	behind()
 	for _, a := range asides {
-		out = append(out, a.Scene)
+		out = append(out, a.TimelineEntry)
 	}
 	return out
 }
 
 // compare describes how the outcome differs from the usual one, and for a race the two
 // orders.
-func (h *hunt) compare(f *Finding, t *sim.Trial) {
+func (h *searchState) compare(f *Finding, t *sim.Trial) {
 	for _, end := range t.Ends {
 		if f.Execution != "" && end.ID != f.Execution {
 			continue
@@ -174,7 +174,7 @@ func (h *hunt) compare(f *Finding, t *sim.Trial) {
 }
 
 // compareRuns is compare for whole runs.
-func (h *hunt) compareRuns(f *Finding, t *sim.Trial) {
+func (h *searchState) compareRuns(f *Finding, t *sim.Trial) {
 	all := classes(h.whole)
 	if len(all) == 0 || len(t.Ends) == 0 {
 		return

@@ -7,9 +7,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// abroad returns the definitions as another tenant has them: the same names, versions and
+// foreignDefinitions returns the definitions as another tenant has them: the same names, versions and
 // meaning, but with source texts of their own.
-func abroad(cfg Config) []*dsl.Definition {
+func foreignDefinitions(cfg Config) []*dsl.Definition {
 	var out []*dsl.Definition
 	for _, def := range append([]*dsl.Definition{cfg.Definition}, cfg.With...) {
 		text := append([]byte("# of another tenant\n"), def.Source...)
@@ -25,15 +25,15 @@ func abroad(cfg Config) []*dsl.Definition {
 // definitions returns those that a tenant registers, the main one last.
 func (w *simulation) definitions(tenant string) []*dsl.Definition {
 	own := append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...)
-	if tenant != w.cfg.Tenant && len(w.cfg.abroad) > 0 {
-		own = w.cfg.abroad
+	if tenant != w.cfg.Tenant && len(w.cfg.foreignDefinitions) > 0 {
+		own = w.cfg.foreignDefinitions
 	}
 	return append(own[1:len(own):len(own)], own[0])
 }
 
-// native checks that the definition of an execution belongs to its own tenant.
-func (w *simulation) native(ctx context.Context, x store.Execution, broken breaks) {
-	if len(w.cfg.abroad) == 0 || len(w.tenants) == 1 {
+// checkDefinitionTenant checks that the definition of an execution belongs to its own tenant.
+func (w *simulation) checkDefinitionTenant(ctx context.Context, x store.Execution, broken reportFunc) {
+	if len(w.cfg.foreignDefinitions) == 0 || len(w.tenants) == 1 {
 		return
 	}
 	key := store.Keys{}.Definition(w.tenantOf(x.ID), x.Workflow)

@@ -10,7 +10,7 @@ import (
 )
 
 // dated checks the times of an execution against its history.
-func (w *simulation) dated(x store.Execution, history []event.Event, broken breaks) {
+func (w *simulation) dated(x store.Execution, history []event.Event, broken reportFunc) {
 	if len(history) == 0 {
 		return
 	}
@@ -36,7 +36,7 @@ const ruleListed = "every execution is listed by its status"
 
 // listed checks the lists of executions: each execution is in exactly one list, the one
 // of its status, ordered by creation time.
-func (w *simulation) listed(ends []End, broken breaks) {
+func (w *simulation) listed(ends []End, broken reportFunc) {
 	places := map[string]string{}
 	for _, tenant := range w.tenants {
 		for _, list := range executionIndexes() {
@@ -46,15 +46,15 @@ func (w *simulation) listed(ends []End, broken breaks) {
 					broken(ruleApart, id, "it is listed by tenant %s", tenant)
 				}
 				begun(id, list, score, ends, broken)
-				shelved(id, list, places, broken)
+				noteList(id, list, places, broken)
 			})
 		}
 	}
 	misplaced(ends, places, broken)
 }
 
-// shelved records the list of an execution, and checks that it is in no other one.
-func shelved(id, list string, places map[string]string, broken breaks) {
+// noteList records the list of an execution, and checks that it is in no other one.
+func noteList(id, list string, places map[string]string, broken reportFunc) {
 	if other := places[id]; other != "" {
 		broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
 	}
@@ -62,7 +62,7 @@ func shelved(id, list string, places map[string]string, broken breaks) {
 }
 
 // begun checks that a listed execution exists and that its score is its creation time.
-func begun(id, list string, at float64, ends []End, broken breaks) {
+func begun(id, list string, at float64, ends []End, broken reportFunc) {
 	i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
 	if i < 0 {
 		broken(ruleListed, id, "it is among the %s ones, and there is nothing of it", list)
@@ -72,7 +72,7 @@ func begun(id, list string, at float64, ends []End, broken breaks) {
 }
 
 // misplaced reports executions that are not in the list of their status.
-func misplaced(ends []End, places map[string]string, broken breaks) {
+func misplaced(ends []End, places map[string]string, broken reportFunc) {
 	for _, end := range ends {
 		want := openList
 		if end.Status.Ended() {
@@ -109,8 +109,8 @@ func (w *simulation) knownOf(tenant, rest string, ends []End) bool {
 	return isExecution && w.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
 }
 
-// strays checks that no unknown keys and no timers are left.
-func (w *simulation) strays(ends []End, broken breaks) {
+// checkKeys checks that no unknown keys and no timers are left.
+func (w *simulation) checkKeys(ends []End, broken reportFunc) {
 	for _, key := range w.memory.Keys("") {
 		if !w.known(key, ends) {
 			broken("no key is left over", "", "%s belongs to nothing", key)
@@ -126,7 +126,7 @@ func (w *simulation) strays(ends []End, broken breaks) {
 }
 
 // notes checks that ended executions keep no working data.
-func (w *simulation) notes(ends []End, broken breaks) {
+func (w *simulation) notes(ends []End, broken reportFunc) {
 	for _, end := range ends {
 		if !end.Status.Ended() {
 			continue

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// judged caches ends of executions in which the invariants found no violation. The
+// checkedEnds caches ends of executions in which the invariants found no violation. The
 // invariants depend only on what Redis has of an execution and on how late its timers may
 // be, so an identical end need not be checked twice: most runs of a search are alike. It
 // is safe for concurrent use.
-type judged struct {
+type checkedEnds struct {
 	seed maphash.Seed
 
 	mu    sync.Mutex
@@ -31,24 +31,24 @@ type checkedKey struct {
 type checkedEnd struct {
 	End
 
-	late time.Duration
+	callRank time.Duration
 }
 
 // mostChecked is how many history entries are cached.
 const mostChecked = 40_000
 
-func newChecked() *judged {
-	return &judged{seed: maphash.MakeSeed(), ends: map[checkedKey]checkedEnd{}, space: mostChecked}
+func newChecked() *checkedEnds {
+	return &checkedEnds{seed: maphash.MakeSeed(), ends: map[checkedKey]checkedEnd{}, space: mostChecked}
 }
 
-func (j *judged) find(key checkedKey) (checkedEnd, bool) {
+func (j *checkedEnds) find(key checkedKey) (checkedEnd, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	end, ok := j.ends[key]
 	return end, ok
 }
 
-func (j *judged) keep(key checkedKey, end checkedEnd) {
+func (j *checkedEnds) keep(key checkedKey, end checkedEnd) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n := len(end.History); n <= j.space {
@@ -58,7 +58,7 @@ func (j *judged) keep(key checkedKey, end checkedEnd) {
 }
 
 // ending returns how an execution ended, and checks its invariants.
-func (w *simulation) ending(ctx context.Context, id string, broken breaks) (End, error) {
+func (w *simulation) ending(ctx context.Context, id string, broken reportFunc) (End, error) {
 	if w.cfg.known == nil {
 		return w.inspect(ctx, id, broken)
 	}
@@ -67,7 +67,7 @@ func (w *simulation) ending(ctx context.Context, id string, broken breaks) (End,
 		return w.inspect(ctx, id, broken)
 	}
 	slack := w.slack()
-	if end, ok := w.cfg.known.find(key); ok && end.late <= slack {
+	if end, ok := w.cfg.known.find(key); ok && end.callRank <= slack {
 		return end.End, nil
 	}
 	fine := true

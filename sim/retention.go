@@ -13,9 +13,9 @@ import (
 // housekeeping is the group of the services that remove old data.
 const housekeeping = "housekeeping"
 
-// tidies returns the retention of a simulation: in some of those with several processes,
+// simulatedRetention returns the retention of a simulation: in some of those with several processes,
 // streams are trimmed right behind their readers.
-func (cfg Config) tidies() engine.Retention {
+func (cfg Config) simulatedRetention() engine.Retention {
 	const one = 4 // one simulation in four
 	if cfg.retention != nil {
 		return *cfg.retention
@@ -58,13 +58,13 @@ func (w *simulation) removed(key string) {
 	over, longest := w.tidied.over[id], w.retention.Finished.Shortest()
 	switch past := w.clock.now.Sub(over); {
 	case over.IsZero():
-		w.breach(rule, id, "it goes on, and was removed")
+		w.report(rule, id, "it goes on, and was removed")
 	case longest == 0 || past < longest:
-		w.breach(rule, id, fmt.Sprintf("it was removed %v after its end, and is kept for %v", past, longest))
+		w.report(rule, id, fmt.Sprintf("it was removed %v after its end, and is kept for %v", past, longest))
 	}
 	if at := strings.LastIndexByte(id, '.'); at > 0 {
 		if over, begun := w.tidied.over[id[:at]]; begun && over.IsZero() {
-			w.breach(rule, id, "it was removed, and "+id[:at]+" goes on")
+			w.report(rule, id, "it was removed, and "+id[:at]+" goes on")
 		}
 	}
 }
@@ -89,5 +89,5 @@ func (w *simulation) fired(fields []string) {
 	if err != nil || decide.DecodeData(e, &data) != nil {
 		return
 	}
-	w.foreign = append(w.foreign, fmt.Sprintf("%s %d", data.Key, data.ScheduledFor.YearDay()-1))
+	w.strayTimers = append(w.strayTimers, fmt.Sprintf("%s %d", data.Key, data.ScheduledFor.YearDay()-1))
 }

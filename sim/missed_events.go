@@ -52,16 +52,16 @@ type missed struct {
 // mostMissed is the maximum number of events that are explained.
 const mostMissed = 50
 
-// cameIn records an event that is in the stream now.
-func (w *simulation) cameIn(e event.Event) {
+// noteArrival records an event that is in the stream now.
+func (w *simulation) noteArrival(e event.Event) {
 	if w.cfg.Plan == nil && len(w.missed.all) < mostMissed {
 		w.missed.waiting = append(w.missed.waiting, Missed{Event: e, At: w.clock.now, After: w.clock.now.Sub(w.cfg.Start)})
 	}
 }
 
-// tookIn records the events in a history: those that it received and those that a task
+// noteHistory records the events in a history: those that it received and those that a task
 // emitted.
-func (w *simulation) tookIn(e event.Event) {
+func (w *simulation) noteHistory(e event.Event) {
 	switch {
 	case w.cfg.Plan != nil:
 	case e.Type == event.EventReceived:
@@ -70,7 +70,7 @@ func (w *simulation) tookIn(e event.Event) {
 		}
 	case e.Type == event.TaskCompleted:
 		if emitted, ok := w.emitted(e); ok {
-			w.cameIn(emitted)
+			w.noteArrival(emitted)
 		}
 	}
 }

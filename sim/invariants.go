@@ -13,15 +13,15 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// punctual checks that timers fire neither early, nor later than the faults explain.
-func (w *simulation) punctual(id string, history []event.Event, broken breaks) {
+// checkTimerTimes checks that timers fire neither early, nor later than the faults explain.
+func (w *simulation) checkTimerTimes(id string, history []event.Event, broken reportFunc) {
 	slack := w.slack()
 	for fired := range firings(history) {
 		if fired.early {
 			broken("no timer is early", id, "%s fired at %v, was due at %v", fired.task, fired.at, fired.due)
 		}
-		if fired.late > slack {
-			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", fired.task, fired.at, fired.at.Add(-fired.late), slack)
+		if fired.callRank > slack {
+			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", fired.task, fired.at, fired.at.Add(-fired.callRank), slack)
 		}
 	}
 }
@@ -29,17 +29,17 @@ func (w *simulation) punctual(id string, history []event.Event, broken breaks) {
 // latest returns the largest delay of a timer in a history.
 func latest(history []event.Event) (late time.Duration) {
 	for fired := range firings(history) {
-		late = max(late, fired.late)
+		late = max(late, fired.callRank)
 	}
 	return late
 }
 
 // firing is a timer that has fired.
 type firing struct {
-	task    string
-	at, due time.Time
-	late    time.Duration // since it was both due and set
-	early   bool          // and no operator fired it
+	task     string
+	at, due  time.Time
+	callRank time.Duration // since it was both due and set
+	early    bool          // and no operator fired it
 }
 
 // firings returns the fired timers of a history.
@@ -75,18 +75,18 @@ func (w *simulation) slack() time.Duration {
 	for _, s := range w.struck {
 		slack += s.Cost() + 2*w.cfg.Waits // the service that knew of a timer may be gone
 	}
-	slack += w.operators.rested + time.Duration(w.victims.crashes())*Recovery
+	slack += w.operators.rested + time.Duration(w.poison.crashes())*Recovery
 	for _, r := range w.reached {
-		if r.URL == w.cfg.lethal {
+		if r.URL == w.cfg.crashURL {
 			slack += Recovery
 		}
 	}
 	return slack
 }
 
-// unprovoked checks that without faults no call reaches its service twice.
-func (w *simulation) unprovoked(broken breaks) {
-	if len(w.struck) > 0 || w.cfg.lethal != "" || w.cfg.Deadly > 0 {
+// checkRepeatedCalls checks that without faults no call reaches its service twice.
+func (w *simulation) checkRepeatedCalls(broken reportFunc) {
+	if len(w.struck) > 0 || w.cfg.crashURL != "" || w.cfg.Poison > 0 {
 		return
 	}
 	for d, n := range w.actions {
@@ -108,15 +108,15 @@ func (w *simulation) keyed(from executor.Origin, req *http.Request) {
 	}
 	if key == "" {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
-			w.breach("what changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
+			w.report("what changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
 		}
 		return
 	}
 	if known := w.idempotency[run]; known != "" && known != key {
-		w.breach("an idempotency key stays", from.Execution, "that of "+from.Run.String()+" was "+known+", and is "+key)
+		w.report("an idempotency key stays", from.Execution, "that of "+from.Run.String()+" was "+known+", and is "+key)
 	}
 	if other := w.idempotency["key "+key]; other != "" && other != run {
-		w.breach("an idempotency key is of one run", from.Execution, key+" is of "+other+" and of "+run)
+		w.report("an idempotency key is of one run", from.Execution, key+" is of "+other+" and of "+run)
 	}
 	w.idempotency[run], w.idempotency["key "+key] = key, run
 }
@@ -127,10 +127,10 @@ func (w *simulation) acted(a delivery.Activity) {
 	if a.What == delivery.Began && w.current != nil {
 		w.current.tenant = a.Message.Tenant
 	}
-	w.needless(a)
+	w.checkDisowned(a)
 	w.isolated.acted(w, a)
-	w.kill(a)
-	w.doom(a)
+	w.crashOnType(a)
+	w.crashOnPoison(a)
 	if a.What != delivery.Claimed {
 		return
 	}
@@ -144,17 +144,17 @@ func (w *simulation) acted(a delivery.Activity) {
 			return
 		}
 	}
-	w.breach("nobody takes what the living hold", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
+	w.report("nobody takes what the living hold", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
 }
 
-// breach records a violation that is found while the simulation runs.
-func (w *simulation) breach(rule, execution, detail string) {
-	w.breaches = append(w.breaches, Violation{rule, execution, detail})
+// report records a violation that is found while the simulation runs.
+func (w *simulation) report(rule, execution, detail string) {
+	w.violations = append(w.violations, Violation{rule, execution, detail})
 }
 
 // leftoverKeys checks that no list of listeners is left once all executions have
 // ended.
-func (w *simulation) leftoverKeys(broken breaks) {
+func (w *simulation) leftoverKeys(broken reportFunc) {
 	for _, tenant := range w.tenants {
 		for _, key := range w.memory.Keys(store.Keys{}.Listeners(tenant, "")) {
 			broken("nobody listens who has ended", "", "%s is left", key)
