@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// builtin is the name of the function of Lua or Redis that is called, such as
+// builtin returns the name of the Lua or Redis function that is called, such as
 // redis.call; "" for one of the script's own.
 func (c *compiler) builtin(call *ast.FuncCallExpr) string {
 	if call.Func == nil || call.Receiver != nil {
@@ -32,13 +32,14 @@ func (c *compiler) builtin(call *ast.FuncCallExpr) string {
 	return ""
 }
 
-// list is expressions, of which the last may have any number of values.
+// list is a list of expressions, of which the last may have any number of values.
 type list struct {
 	exprs []expression
 	rest  several
 }
 
-// push evaluates the list onto the machine's pile, and says from where on.
+// push evaluates the list onto the machine's stack, and returns the index of its first
+// value.
 func (l *list) push(m *machine, f *frame) (base int) {
 	base = len(m.pile)
 	for _, expr := range l.exprs {
@@ -51,8 +52,8 @@ func (l *list) push(m *machine, f *frame) (base int) {
 	return base
 }
 
-// list compiles expressions where so many values are wanted: where there are fewer
-// expressions, the last gives all of its values.
+// list compiles expressions. If there are fewer than wanted, the last one gives all of
+// its values.
 func (c *compiler) list(exprs []ast.Expr, wanted int) list {
 	var l list
 	for i, e := range exprs {
@@ -66,7 +67,7 @@ func (c *compiler) list(exprs []ast.Expr, wanted int) list {
 	return l
 }
 
-// severalOf compiles what has any number of values; nil if the expression has one.
+// severalOf compiles an expression with any number of values; nil if it has exactly one.
 func (c *compiler) severalOf(e ast.Expr) several {
 	call, ok := e.(*ast.FuncCallExpr)
 	if !ok || call.AdjustRet {
@@ -104,7 +105,7 @@ func (c *compiler) severalOf(e ast.Expr) several {
 	return nil
 }
 
-// call compiles a call of which one value is wanted.
+// call compiles a call that gives one value.
 func (c *compiler) call(e *ast.FuncCallExpr) expression {
 	switch name := c.builtin(e); name {
 	case "":
@@ -145,7 +146,7 @@ func (c *compiler) call(e *ast.FuncCallExpr) expression {
 	}
 }
 
-// effect compiles a call whose value is not wanted.
+// effect compiles a call whose value is not used.
 func (c *compiler) effect(e *ast.FuncCallExpr) statement {
 	switch c.builtin(e) {
 	case "":
@@ -169,8 +170,8 @@ func (c *compiler) effect(e *ast.FuncCallExpr) statement {
 	}
 }
 
-// own compiles the call of a function of the script, which leaves its values in
-// the machine's results.
+// own compiles a call of a function of the script, which leaves its values in the
+// machine's results.
 func (c *compiler) own(e *ast.FuncCallExpr) several {
 	ident, ok := e.Func.(*ast.IdentExpr)
 	if !ok {
@@ -210,7 +211,7 @@ func (c *compiler) own(e *ast.FuncCallExpr) several {
 type words struct {
 	list
 
-	fixed []string // those of the list that never change; "" of the others
+	fixed []string // the constant arguments; "" for the others
 	part  *part
 	line  int
 }
@@ -235,7 +236,7 @@ func (c *compiler) part(call *ast.FuncCallExpr) *part {
 	return p
 }
 
-// of is what is meant.
+// of evaluates the table and the range.
 func (p *part) of(m *machine, f *frame) (t *table, from, to int) {
 	const message = "bad argument to 'unpack' (number expected)"
 	t = tabled(p.list(m, f), "unpack", p.line)
@@ -272,8 +273,7 @@ func (c *compiler) words(e *ast.FuncCallExpr) *words {
 	return w
 }
 
-// collect adds the words to those of the calls around this one; false if one is
-// neither a text nor a number.
+// collect appends the words to m.words; false if one is neither a string nor a number.
 func (w *words) collect(m *machine, f *frame) bool {
 	for i, s := range w.fixed {
 		if s == "" {
@@ -317,7 +317,7 @@ func (m *machine) addWords(values []value) bool {
 	return true
 }
 
-// perform carries a command out, whose error ends the script.
+// perform executes a command; an error ends the script.
 func (m *machine) perform(f *frame, w *words) resp.Reply {
 	reply := m.try(f, w)
 	if reply.Kind == resp.Error {
@@ -326,7 +326,7 @@ func (m *machine) perform(f *frame, w *words) resp.Reply {
 	return reply
 }
 
-// try carries a command out.
+// try executes a command.
 func (m *machine) try(f *frame, w *words) resp.Reply {
 	base := len(m.words)
 	reply := resp.Fail(badArgument)

@@ -6,14 +6,15 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// What scripts are told about the words of a command.
+// Errors of Redis about the arguments of redis.call.
 const (
 	badArgument = "ERR Lua redis lib command arguments must be strings or integers"
 	noArgument  = "ERR Please specify at least one argument for this redis lib call"
 	notAllowed  = "ERR This Redis command is not allowed from script"
 )
 
-// command sends a command as a script does: its errors have words of their own.
+// command executes a command of a script. Unknown and forbidden commands have error
+// messages of their own.
 func command(redis func([]string) resp.Reply, args []string) resp.Reply {
 	if len(args) == 0 {
 		return resp.Fail(noArgument)
@@ -36,7 +37,7 @@ func command(redis func([]string) resp.Reply, args []string) resp.Reply {
 // forbidden reports whether scripts may not send a command.
 func forbidden(name string) bool {
 	switch name[:min(1, len(name))] {
-	case "X", "H", "Z", "T", "x", "h", "z", "t": // HELLO alone, and most of what scripts send
+	case "X", "H", "Z", "T", "x", "h", "z", "t": // most commands of scripts; only HELLO is forbidden
 		return strings.EqualFold(name, "HELLO")
 	}
 	switch strings.ToUpper(name) {

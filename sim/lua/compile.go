@@ -6,26 +6,25 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// program is a script whose every part has become a function of Go. It knows
-// enough of Lua for what scripts do with the data of a Redis; one that wants more
-// is left to gopher-lua.
+// program is a script compiled to Go closures. It supports the part of Lua that Redis
+// scripts usually need; scripts that need more run on gopher-lua.
 type program struct {
 	body  []statement
-	slots int // of its variables
-	sites int // at which fields are looked for
+	slots int // number of its variables
+	sites int // number of places where a field is looked up
 }
 
-// statement is a statement that was compiled. f holds the variables of the
-// function that it stands in.
+// statement is a compiled statement. f holds the variables of its function.
 type statement func(m *machine, f *frame) flow
 
-// expression is an expression that was compiled, of one value.
+// expression is a compiled expression with one value.
 type expression func(m *machine, f *frame) value
 
-// several is one of any number of values, which it puts onto the machine's pile.
+// several is a compiled expression with any number of values, which it pushes onto the
+// machine's stack.
 type several func(m *machine, f *frame)
 
-// flow is how it goes on after a statement.
+// flow says how to continue after a statement.
 type flow uint8
 
 const (
@@ -34,19 +33,20 @@ const (
 	returned
 )
 
-// function is a function of a script. It is called by its name only, and so never
-// outlives the one that it stands in.
+// function is a function of a script. It is only called by its name, so it never outlives
+// the function around it.
 type function struct {
 	params, slots int
 	body          []statement
 }
 
-// unsupported is panicked by the compiler about what it does not know.
+// unsupported is the compiler's panic about an unsupported feature.
 type unsupported struct{ what string }
 
 func leave(format string, args ...any) { panic(unsupported{fmt.Sprintf(format, args...)}) }
 
-// compileProgram compiles a script. Without a program, why says what it does not know.
+// compileProgram compiles a script. If it returns no program, why names the unsupported
+// feature.
 func compileProgram(chunk []ast.Stmt) (p *program, why string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -62,16 +62,16 @@ func compileProgram(chunk []ast.Stmt) (p *program, why string) {
 	return &program{body: body, slots: c.most, sites: c.sites}, ""
 }
 
-// compiler knows what the names mean at a place of a script.
+// compiler knows what names mean at a place of a script.
 type compiler struct {
-	outer *compiler // of the function around this one
+	outer *compiler // of the enclosing function
 	names []name    // the innermost last
 	slots int       // in use
-	most  int       // … ever
-	sites int       // of the whole script, at which fields are looked for
+	most  int       // the maximum so far
+	sites int       // number of places in the whole script where a field is looked up
 }
 
-// site is the number of one more place at which a field is looked for.
+// site returns the number of a new place where a field is looked up.
 func (c *compiler) site() int {
 	for c.outer != nil {
 		c = c.outer
@@ -80,14 +80,14 @@ func (c *compiler) site() int {
 	return c.sites - 1
 }
 
-// name is a variable, or a function.
+// name is a variable or a function.
 type name struct {
 	name     string
 	slot     int
 	function *function
 }
 
-// block compiles statements whose variables end with them.
+// block compiles statements with a scope of their own.
 func (c *compiler) block(list []ast.Stmt) []statement {
 	known, slots := len(c.names), c.slots
 	out := make([]statement, 0, len(list))
@@ -100,7 +100,7 @@ func (c *compiler) block(list []ast.Stmt) []statement {
 	return out
 }
 
-// declare makes a variable known from here on.
+// declare adds a variable to the scope.
 func (c *compiler) declare(as string) (slot int) {
 	slot = c.slots
 	c.names = append(c.names, name{name: as, slot: slot})
@@ -109,7 +109,7 @@ func (c *compiler) declare(as string) (slot int) {
 	return slot
 }
 
-// resolve finds what a name means, and how many functions further out it does.
+// resolve finds what a name means, and how many functions further out it is declared.
 func (c *compiler) resolve(as string) (n *name, level int) {
 	for at := c; at != nil; at = at.outer {
 		for i := len(at.names) - 1; i >= 0; i-- {
@@ -122,7 +122,7 @@ func (c *compiler) resolve(as string) (n *name, level int) {
 	return nil, 0
 }
 
-// variable is the place of a variable.
+// variable returns the slot of a variable and how many functions further out it is.
 func (c *compiler) variable(as string) (slot, level int) {
 	n, level := c.resolve(as)
 	if n == nil || n.function != nil {
@@ -131,7 +131,7 @@ func (c *compiler) variable(as string) (slot, level int) {
 	return n.slot, level
 }
 
-// statement compiles one; nil if there is nothing to do.
+// statement compiles a statement; nil if it does nothing.
 func (c *compiler) statement(stmt ast.Stmt) statement {
 	switch s := stmt.(type) {
 	case *ast.LocalAssignStmt:
@@ -165,7 +165,7 @@ func (c *compiler) statement(stmt ast.Stmt) statement {
 	}
 }
 
-// run carries statements out, until one says that it does not go on.
+// run executes statements until one ends the flow.
 func run(m *machine, f *frame, list []statement) flow {
 	for _, s := range list {
 		if how := s(m, f); how != onward {
@@ -175,7 +175,7 @@ func run(m *machine, f *frame, list []statement) flow {
 	return onward
 }
 
-// local compiles the declaration of variables, or of a function.
+// local compiles the declaration of variables or of a function.
 func (c *compiler) local(s *ast.LocalAssignStmt) statement {
 	if len(s.Names) == 1 && len(s.Exprs) == 1 {
 		if fn, ok := s.Exprs[0].(*ast.FunctionExpr); ok {
@@ -195,7 +195,7 @@ func (c *compiler) local(s *ast.LocalAssignStmt) statement {
 			return onward
 		}
 	}
-	first := slots[0] // the others follow it
+	first := slots[0] // the other slots follow it
 	return func(m *machine, f *frame) flow {
 		base := l.push(m, f)
 		n := copy(f.vars[first:first+len(slots)], m.pile[base:])
@@ -205,7 +205,7 @@ func (c *compiler) local(s *ast.LocalAssignStmt) statement {
 	}
 }
 
-// define compiles a function. It may call itself.
+// define compiles a function, which may be recursive.
 func (c *compiler) define(as string, fn *ast.FunctionExpr) {
 	if fn.ParList.HasVargs {
 		leave("a function of any number of arguments")
@@ -252,7 +252,7 @@ func (c *compiler) assign(s *ast.AssignStmt) statement {
 	}
 }
 
-// target is what is assigned to: a variable, or a place in a table.
+// target is what is assigned to: a variable, or a field of a table.
 type target struct {
 	slot, level int
 	object, key expression // nil: it is a variable
@@ -271,7 +271,7 @@ func (c *compiler) target(e ast.Expr) (t target) {
 	return t
 }
 
-// assignSeveral compiles an assignment to several places at once.
+// assignSeveral compiles an assignment to several targets.
 func (c *compiler) assignSeveral(s *ast.AssignStmt) statement {
 	l := c.list(s.Rhs, len(s.Lhs))
 	targets := make([]target, len(s.Lhs))
@@ -314,7 +314,7 @@ func (c *compiler) conditional(s *ast.IfStmt) statement {
 	}
 }
 
-// tabled is an argument that has to be a table.
+// tabled returns an argument that must be a table.
 func tabled(v value, of string, line int) *table {
 	if v.kind() != isTable {
 		fail(line, "bad argument #1 to '%s' (table expected, got %s)", of, v.kind())

@@ -7,9 +7,9 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// course is how a script has gone that was given the same more than once. Its commands
-// and its reply follow from that and from what its commands are answered: as long as the
-// answers are known the commands are sent, and the script need not run.
+// course is the trace of a script that ran with the same arguments before. Its commands
+// and its reply depend only on the arguments and on the answers to its commands. While
+// the answers are the recorded ones, the commands are sent without running the script.
 type course struct {
 	script     *Script
 	sha        string
@@ -18,15 +18,15 @@ type course struct {
 	size       int // of all steps, in words and answers
 }
 
-// step is where a script stands after an answer, and what it does next.
+// step is the state of a script after an answer, and what it does next.
 type step struct {
-	answer resp.Reply // to the command before
+	answer resp.Reply // of the next command; nil: the script ends and replies next.answer
 	words  []string   // of the next command; nil: it ends, and replies what next says
-	next   *step      // after an answer to that …
-	other  *step      // … and after another answer to the command before
+	next   *step      // after an answer to that command …
+	other  *step      // … and after another answer to the previous command
 }
 
-// after is the step after an answer; nil if it is not known.
+// after returns the step after an answer; nil if it is unknown.
 func (s *step) after(answer *resp.Reply) *step {
 	for next := s.next; next != nil; next = next.other {
 		if same(answer, &next.answer) {
@@ -36,12 +36,12 @@ func (s *step) after(answer *resp.Reply) *step {
 	return nil
 }
 
-// is reports whether it is that of a script which is given these.
+// is reports whether the course belongs to a script with these arguments.
 func (c *course) is(s *Script, sha string, keys, argv []string) bool {
 	return c.script == s && c.sha == sha && slices.Equal(c.keys, keys) && slices.Equal(c.argv, argv)
 }
 
-// add makes a step known, if there is room for it.
+// add records a step, if the size limit allows.
 func (c *course) add(before *step, answer *resp.Reply) *step {
 	next := &step{answer: keep(answer)}
 	if c.reserve(extent(answer)) {
@@ -50,33 +50,33 @@ func (c *course) add(before *step, answer *resp.Reply) *step {
 	return next
 }
 
-// reserve takes room for something. It reports false if there is none.
+// reserve adds to the size. It returns false if the limit is exceeded.
 func (c *course) reserve(size int) bool {
 	c.size += size
 	return c.size <= mostInCourse
 }
 
-// courses are those that are known: most worlds of a search begin alike, and those in
-// which nothing goes wrong go on so. Each has a place that follows from what its script
-// is given, where it stays until something else comes there.
+// courses caches courses. Most simulations of a search begin alike, and those without
+// faults also continue alike. The hash of a script's arguments determines the place of
+// its course, which stays there until another one replaces it.
 type courses struct {
 	seed   maphash.Seed
 	places []place
 }
 
-// place is where a course is kept.
+// place holds a course.
 type place struct {
 	sum    uint64 // of what was given last
 	course *course
 }
 
-// So many courses are kept, each of so many words and answers at most.
+// The number of cached courses, and the maximum size of each in words and answers.
 const (
 	mostCourses  = 1024
 	mostInCourse = 2048
 )
 
-// place is that of what a script is given, nil if nothing is to be known about it yet.
+// place returns the place for a script's arguments; nil if nothing is to be recorded yet.
 func (r *Runner) place(s *Script, keys, argv []string) *place {
 	c := &r.courses
 	if !r.Recalls {
@@ -103,17 +103,17 @@ func (r *Runner) place(s *Script, keys, argv []string) *place {
 	return p
 }
 
-// walk is the way of a script along its course.
+// walk follows a course.
 type walk struct {
 	*course
 
 	redis func([]string) resp.Reply
 	taken []*step
-	said  int // so many commands, by the script itself
+	said  int // number of commands sent by the script itself
 }
 
-// follow sends the commands that are known, and says what the script replies if it
-// ends with them.
+// follow sends the recorded commands, and returns the script's reply if they lead to its
+// end.
 func (w *walk) follow() *resp.Reply {
 	at := &w.begin
 	w.taken = append(w.taken[:0], at)
@@ -131,7 +131,8 @@ func (w *walk) follow() *resp.Reply {
 	return &at.next.answer
 }
 
-// say is Redis for a script that runs: the first of its commands were sent already.
+// say executes a command of the running script. The commands that follow has sent already
+// return the recorded answers.
 func (w *walk) say(words []string) resp.Reply {
 	if w.said++; w.said < len(w.taken) {
 		return w.taken[w.said].answer
@@ -145,7 +146,7 @@ func (w *walk) say(words []string) resp.Reply {
 	return answer
 }
 
-// again runs a script that was given the same before.
+// again runs a script that had the same arguments before.
 func (r *Runner) again(p *place, s *Script, sha string, keys, argv []string) resp.Reply {
 	if p.course == nil || !p.course.is(s, sha, keys, argv) {
 		p.course = &course{script: s, sha: sha, keys: slices.Clone(keys), argv: slices.Clone(argv)}
@@ -161,7 +162,7 @@ func (r *Runner) again(p *place, s *Script, sha string, keys, argv []string) res
 	return *reply
 }
 
-// same reports whether two replies say the same.
+// same reports whether two replies are equal.
 func same(a, b *resp.Reply) bool {
 	if a.Kind != b.Kind {
 		return false
@@ -190,7 +191,7 @@ func sameList(a, b []resp.Reply) bool {
 	return true
 }
 
-// keep is a copy of a reply that lasts.
+// keep returns a copy of a reply that does not share its memory.
 func keep(reply *resp.Reply) resp.Reply {
 	out := *reply
 	out.Texts, out.List = slices.Clone(out.Texts), slices.Clone(out.List)
@@ -200,7 +201,7 @@ func keep(reply *resp.Reply) resp.Reply {
 	return out
 }
 
-// extent is how much there is of a reply.
+// extent returns the size of a reply.
 func extent(reply *resp.Reply) int {
 	n := 1 + len(reply.Texts)
 	for i := range reply.List {

@@ -6,7 +6,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// expression compiles one.
+// expression compiles an expression.
 func (c *compiler) expression(e ast.Expr) expression {
 	switch e := e.(type) {
 	case *ast.NilExpr:
@@ -59,7 +59,7 @@ func (c *compiler) read(as string) expression {
 	}
 }
 
-// index compiles t[k]. The lists that scripts are given, and names, are quick to find.
+// index compiles t[k], with fast paths for KEYS, ARGV and constant names.
 func (c *compiler) index(e *ast.AttrGetExpr) expression {
 	line := e.Line()
 	object := c.operand(e.Object)
@@ -90,13 +90,13 @@ func (c *compiler) index(e *ast.AttrGetExpr) expression {
 	}
 }
 
-// operand is an expression of which most are variables: those need no call.
+// operand is an expression. Most operands are variables, which need no call.
 type operand struct {
 	expr expression // nil: it is a variable …
 	slot int        // … of the function itself
 }
 
-// operand compiles one.
+// operand compiles an operand.
 func (c *compiler) operand(e ast.Expr) operand {
 	if ident, ok := e.(*ast.IdentExpr); ok {
 		if n, level := c.resolve(ident.Value); n != nil && n.function == nil && level == 0 {
@@ -113,8 +113,8 @@ func (o operand) of(m *machine, f *frame) value {
 	return f.vars[o.slot]
 }
 
-// field finds a field, first where one of its name stood the last time: tables that
-// pass the same place of a script are alike.
+// field looks up a field, first at the index where it was found last time: tables at the
+// same place of a script usually have the same layout.
 func (t *table) field(name value, at *uint8) value {
 	if i := int(*at); i < len(t.pairs) {
 		if p := &t.pairs[i]; p.key.is == &aText && p.key.str == name.str {
@@ -134,14 +134,14 @@ func load(object, key value, line int) value {
 	case object.kind() == isTable:
 		return object.is.get(key)
 	case object.is == &aText && !inStrings(key):
-		return value{} // a text has the functions of the library string, and nothing else
+		return value{} // a string has the functions of the string library only
 	default:
 		fail(line, "attempt to index a %s value", object.kind())
 		return value{}
 	}
 }
 
-// inStrings reports whether the library string has something by a name.
+// inStrings reports whether the string library has a function of this name.
 func inStrings(key value) bool {
 	switch key.str {
 	case "byte", "char", "dump", "find", "format", "gmatch", "gsub", "len", "lower", "match", "rep", "reverse", "sub", "upper":
@@ -191,7 +191,7 @@ func (c *compiler) construct(e *ast.TableExpr) expression {
 	}
 }
 
-// namesOf are the keys that are names, each once.
+// namesOf returns the distinct constant names among the keys.
 func namesOf(e *ast.TableExpr) (names []value) {
 	for _, field := range e.Fields {
 		if name, ok := field.Key.(*ast.StringExpr); ok && !slices.Contains(names, text(name.Value)) {
@@ -201,7 +201,8 @@ func namesOf(e *ast.TableExpr) (names []value) {
 	return names
 }
 
-// record compiles a table of a list and a few names, of which none is looked for.
+// record compiles a table with a list and a few constant names, without looking any of
+// them up.
 func record(l list, names []value, values []expression) expression {
 	return func(m *machine, f *frame) value {
 		t := m.list(f, &l)
@@ -214,7 +215,7 @@ func record(l list, names []value, values []expression) expression {
 	}
 }
 
-// list is a new table of what a list holds.
+// list returns a new table with the values of a list.
 func (m *machine) list(f *frame, l *list) *table {
 	t := m.reserve.table()
 	if len(l.exprs) > 0 || l.rest != nil {
@@ -226,8 +227,8 @@ func (m *machine) list(f *frame, l *list) *table {
 	return t
 }
 
-// elements compiles those of a list; a nil at its end says that the last has one
-// value only.
+// elements compiles the elements of a list; a nil at the end means that the last one has
+// only one value.
 func (c *compiler) elements(exprs []ast.Expr) list {
 	if n := len(exprs); n > 0 && exprs[n-1] == nil {
 		return c.list(exprs[:n-1], n-1)
@@ -235,7 +236,7 @@ func (c *compiler) elements(exprs []ast.Expr) list {
 	return c.list(exprs, len(exprs)+1)
 }
 
-// operation compiles what has an operator.
+// operation compiles an operator expression.
 func (c *compiler) operation(e ast.Expr) expression {
 	switch e := e.(type) {
 	case *ast.LogicalOpExpr:
@@ -276,7 +277,7 @@ func length(v value, line int) value {
 	}
 }
 
-// concat compiles a .. b .. c, which binds to the right, as one.
+// concat compiles a .. b .. c, which is right-associative, as one operation.
 func (c *compiler) concat(e *ast.StringConcatOpExpr) expression {
 	line := e.Line()
 	parts := []expression{c.expression(e.Lhs)}

@@ -10,11 +10,11 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// luaSeed is where math.random begins in a new Redis, and here in each script,
-// so that what one script draws is nothing to the others.
+// luaSeed is the seed of math.random in a new Redis. Here each script starts with it, so
+// scripts do not influence each other.
 const luaSeed = 0x1234ABCD
 
-// gopher runs scripts that programs cannot, on gopher-lua. It keeps one state.
+// gopher runs scripts on gopher-lua that could not be compiled. It keeps one state.
 type gopher struct {
 	redis   func([]string) resp.Reply
 	state   *lua.LState
@@ -23,7 +23,7 @@ type gopher struct {
 	random  luaRandom
 }
 
-// newGopher is an engine whose scripts send their commands to redis.
+// newGopher returns a gopher whose scripts send their commands to redis.
 func newGopher(redis func([]string) resp.Reply) *gopher {
 	e := &gopher{redis: redis, locked: map[*lua.LTable]bool{}}
 	e.state = lua.NewState(lua.Options{SkipOpenLibs: true, RegistryMaxSize: 1 << 20})
@@ -31,7 +31,7 @@ func newGopher(redis func([]string) resp.Reply) *gopher {
 	return e
 }
 
-// run runs a script, and replies with what it returns.
+// run runs a script, and returns its result as a reply.
 func (e *gopher) run(proto *lua.FunctionProto, sha string, keys, argv []string) resp.Reply {
 	e.globals.RawSetString("KEYS", luaStrings(e.state, keys))
 	e.globals.RawSetString("ARGV", luaStrings(e.state, argv))
@@ -46,12 +46,12 @@ func (e *gopher) run(proto *lua.FunctionProto, sha string, keys, argv []string) 
 	return replyOf(result)
 }
 
-// luaFailure puts an error that left a script in the words of Redis: first what
-// went wrong, with its prefix, then where.
+// luaFailure formats an error that ended a script like Redis: first the message with its
+// prefix, then the place.
 func luaFailure(err error, sha string) string {
 	var failure *lua.ApiError
 	if !errors.As(err, &failure) || failure.Type == lua.ApiErrorPanic {
-		// Not the script's mistake: a command broke off.
+		// A command panicked, so the script is not at fault.
 		panic(fmt.Errorf("script %s: %w", sha, err))
 	}
 	line, message := "1", "nil"

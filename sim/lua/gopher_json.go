@@ -10,8 +10,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// luaJSON is the table cjson. Objects are written in the order their fields
-// were set, while C's order is that of its hashes: no script may rely on either.
+// luaJSON returns the table cjson. Objects are written in insertion order; the order in C
+// depends on its hashes, so no script may rely on either.
 func (e *gopher) luaJSON() *lua.LTable {
 	null := e.state.NewUserData()
 	table := e.state.SetFuncs(e.state.NewTable(), map[string]lua.LGFunction{
@@ -40,7 +40,7 @@ func (e *gopher) luaJSON() *lua.LTable {
 	return table
 }
 
-// jsonFromLua writes a value as cjson.encode does.
+// jsonFromLua writes a value like cjson.encode.
 func jsonFromLua(out *strings.Builder, value lua.LValue, null *lua.LUserData, depth int) error {
 	if depth > 1000 {
 		return fmt.Errorf("Cannot serialise, excessive depth (%d)", depth)
@@ -52,7 +52,7 @@ func jsonFromLua(out *strings.Builder, value lua.LValue, null *lua.LUserData, de
 		out.WriteString(strconv.FormatBool(bool(value)))
 	case lua.LNumber:
 		if f := float64(value); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("Cannot serialise number: must not be NaN or Inf") //nolint:perfsprint // cjson's words
+			return fmt.Errorf("Cannot serialise number: must not be NaN or Inf") //nolint:perfsprint // the message of cjson
 		}
 		out.WriteString(Number(float64(value), written))
 	case lua.LString:
@@ -108,7 +108,7 @@ func jsonTable(out *strings.Builder, table *lua.LTable, null *lua.LUserData, dep
 	return nil
 }
 
-// jsonArraySize is the highest index of an array, or 0 for an object.
+// jsonArraySize returns the highest index of an array, or 0 for an object.
 func jsonArraySize(table *lua.LTable) (int, error) {
 	highest, items := 0, 0
 	for key, _ := table.Next(lua.LNil); key != lua.LNil; key, _ = table.Next(key) {
@@ -120,7 +120,7 @@ func jsonArraySize(table *lua.LTable) (int, error) {
 		items++
 	}
 	if highest > 10 && highest > 2*items {
-		return 0, fmt.Errorf("Cannot serialise table: excessively sparse array") //nolint:perfsprint // cjson's words
+		return 0, fmt.Errorf("Cannot serialise table: excessively sparse array") //nolint:perfsprint // the message of cjson
 	}
 	return highest, nil
 }
@@ -147,7 +147,7 @@ func jsonString(out *strings.Builder, text string) {
 	out.WriteByte('"')
 }
 
-// luaFromJSON reads the next value, fields in the order of the document.
+// luaFromJSON reads the next value, with fields in document order.
 func luaFromJSON(l *lua.LState, decoder *json.Decoder, null *lua.LUserData) (lua.LValue, error) {
 	token, err := decoder.Token()
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// openLibraries builds what scripts can name: what Redis gives them, less what
-// loads code. All of it is read-only, so that no script can leave something
-// behind in the state that the next one gets.
+// openLibraries builds the globals that Redis gives to scripts, without those that load
+// code. All are read-only, so a script cannot leave anything behind in the state.
 func (e *gopher) openLibraries() {
 	l := e.state
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
@@ -46,7 +45,7 @@ func (e *gopher) openLibraries() {
 	l.G.Global = env
 }
 
-// readOnly makes a table through which another can be read only.
+// readOnly returns a table that gives read-only access to another.
 func (e *gopher) readOnly(table *lua.LTable) *lua.LTable {
 	meta := e.state.NewTable()
 	meta.RawSetString("__index", table)
@@ -58,19 +57,19 @@ func (e *gopher) readOnly(table *lua.LTable) *lua.LTable {
 	return guard
 }
 
-// refuseWrite is what an assignment to a global or into a library gets.
+// refuseWrite raises the error for an assignment to a global or into a library.
 func (*gopher) refuseWrite(l *lua.LState) int {
 	l.RaiseError("Attempt to modify a readonly table")
 	return 0
 }
 
-// missingGlobal is what reading a global that does not exist gets.
+// missingGlobal raises the error for reading an undefined global.
 func (*gopher) missingGlobal(l *lua.LState) int {
 	l.RaiseError("Script attempted to access nonexistent global variable '%s'", l.Get(2).String())
 	return 0
 }
 
-// rawSet is rawset, which respects what is read-only.
+// rawSet implements rawset, which respects read-only tables.
 func (e *gopher) rawSet(l *lua.LState) int {
 	table := l.CheckTable(1)
 	if e.locked[table] {
@@ -81,7 +80,7 @@ func (e *gopher) rawSet(l *lua.LState) int {
 	return 1
 }
 
-// luaPCall is pcall. As in Redis, the error of a command arrives as its message.
+// luaPCall implements pcall. As in Redis, the error of a command arrives as its message.
 func luaPCall(l *lua.LState) int {
 	l.CheckAny(1)
 	err := l.PCall(l.GetTop()-1, lua.MultRet, nil)
@@ -105,7 +104,7 @@ func luaPCall(l *lua.LState) int {
 	return 2
 }
 
-// luaToString is tostring, with numbers as Lua in C writes them.
+// luaToString implements tostring, with numbers formatted as in C Lua.
 func luaToString(l *lua.LState) int {
 	if number, ok := l.CheckAny(1).(lua.LNumber); ok {
 		l.Push(lua.LString(Number(float64(number), written)))
@@ -115,7 +114,7 @@ func luaToString(l *lua.LState) int {
 	return 1
 }
 
-// luaToNumber is tonumber; that of gopher-lua reads "010" as eight.
+// luaToNumber implements tonumber; that of gopher-lua reads "010" as octal.
 func luaToNumber(l *lua.LState) int {
 	base := l.OptInt(2, 10)
 	switch value := l.CheckAny(1).(type) {
@@ -129,7 +128,7 @@ func luaToNumber(l *lua.LState) int {
 	return 1
 }
 
-// luaParse reads a number, or returns nil.
+// luaParse parses a number; nil if it is none.
 func luaParse(text string, base int) lua.LValue {
 	digits := strings.TrimPrefix(strings.TrimPrefix(text, "-"), "+")
 	if hex, ok := strings.CutPrefix(digits, "0x"); ok && (base == 10 || base == 16) {
@@ -153,16 +152,16 @@ func luaParse(text string, base int) lua.LValue {
 // luaRandom is the generator behind math.random.
 type luaRandom struct{ state uint64 }
 
-// newLuaRandom is srand48.
+// newLuaRandom implements srand48.
 func newLuaRandom(seed uint32) luaRandom { return luaRandom{uint64(seed)<<16 | 0x330E} }
 
-// next is lrand48.
+// next implements lrand48.
 func (r *luaRandom) next() uint64 {
 	r.state = (r.state*0x5DEECE66D + 0xB) & (1<<48 - 1)
 	return r.state >> 17
 }
 
-// mathRandom is math.random.
+// mathRandom implements math.random.
 func (e *gopher) mathRandom(l *lua.LState) int {
 	const most = 1<<31 - 1
 	fraction := float64(e.random.next()%most) / most
@@ -184,13 +183,13 @@ func (e *gopher) mathRandom(l *lua.LState) int {
 	return 1
 }
 
-// mathRandomSeed is math.randomseed.
+// mathRandomSeed implements math.randomseed.
 func (e *gopher) mathRandomSeed(l *lua.LState) int {
 	e.random = newLuaRandom(uint32(l.CheckInt(1)))
 	return 0
 }
 
-// library is one of the libraries that gopher-lua has just opened.
+// library returns one of the libraries that gopher-lua has opened.
 func library(base *lua.LTable, name string) *lua.LTable {
 	table, ok := base.RawGetString(name).(*lua.LTable)
 	if !ok {

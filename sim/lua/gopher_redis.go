@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// luaRedis is the table redis.
+// luaRedis returns the table redis.
 func (e *gopher) luaRedis() *lua.LTable {
 	table := e.state.SetFuncs(e.state.NewTable(), map[string]lua.LGFunction{
 		"call":               e.call,
@@ -34,7 +34,7 @@ func (e *gopher) luaRedis() *lua.LTable {
 	return table
 }
 
-// call is redis.call: an error reply ends the script.
+// call implements redis.call: an error reply ends the script.
 func (e *gopher) call(l *lua.LState) int {
 	reply, failed := e.perform(l)
 	if failed {
@@ -44,14 +44,14 @@ func (e *gopher) call(l *lua.LState) int {
 	return 1
 }
 
-// pcall is redis.pcall: an error reply is a value.
+// pcall implements redis.pcall: an error reply is a value.
 func (e *gopher) pcall(l *lua.LState) int {
 	reply, _ := e.perform(l)
 	l.Push(reply)
 	return 1
 }
 
-// perform carries out a command for a script.
+// perform executes a command for a script.
 func (e *gopher) perform(l *lua.LState) (lua.LValue, bool) {
 	args := make([]string, l.GetTop())
 	for i := range args {
@@ -68,7 +68,7 @@ func (e *gopher) perform(l *lua.LState) (lua.LValue, bool) {
 	return e.luaReply(&reply), reply.Kind == resp.Error
 }
 
-// raise ends the script with an error that knows the line it comes from.
+// raise ends the script with an error that includes its line.
 func (e *gopher) raise(l *lua.LState, failure lua.LValue) {
 	if table, ok := failure.(*lua.LTable); ok {
 		table.RawSetString("line", lua.LString(luaLine(l)))
@@ -76,7 +76,7 @@ func (e *gopher) raise(l *lua.LState, failure lua.LValue) {
 	l.Error(failure, 0)
 }
 
-// luaLine is the line of the script that is being carried out.
+// luaLine returns the current line of the script.
 func luaLine(l *lua.LState) string {
 	for level := range 8 {
 		where, ok := strings.CutPrefix(l.Where(level), chunk+":")
@@ -92,7 +92,7 @@ func (e *gopher) fail(l *lua.LState, message string) {
 	e.raise(l, e.luaField("err", message))
 }
 
-// errorReply is redis.error_reply.
+// errorReply implements redis.error_reply.
 func (e *gopher) errorReply(l *lua.LState) int {
 	text, ok := l.Get(1).(lua.LString)
 	if !ok || l.GetTop() != 1 {
@@ -107,7 +107,7 @@ func (e *gopher) errorReply(l *lua.LState) int {
 	return 1
 }
 
-// statusReply is redis.status_reply.
+// statusReply implements redis.status_reply.
 func (e *gopher) statusReply(l *lua.LState) int {
 	text, ok := l.Get(1).(lua.LString)
 	if !ok || l.GetTop() != 1 {
@@ -118,7 +118,7 @@ func (e *gopher) statusReply(l *lua.LState) int {
 	return 1
 }
 
-// sha1hex is redis.sha1hex.
+// sha1hex implements redis.sha1hex.
 func (e *gopher) sha1hex(l *lua.LState) int {
 	if l.GetTop() != 1 {
 		e.fail(l, "ERR wrong number of arguments")
@@ -128,7 +128,7 @@ func (e *gopher) sha1hex(l *lua.LState) int {
 	return 1
 }
 
-// log is redis.log, which has no log to write to.
+// log implements redis.log, which writes nothing.
 func (e *gopher) log(l *lua.LState) int {
 	if l.GetTop() < 2 {
 		e.fail(l, "ERR redis.log() requires two arguments or more.")
@@ -136,7 +136,7 @@ func (e *gopher) log(l *lua.LState) int {
 	return 0
 }
 
-// setResp is redis.setresp; only the protocol scripts begin with is known.
+// setResp implements redis.setresp; only RESP 2 is supported.
 func (e *gopher) setResp(l *lua.LState) int {
 	if l.Get(1) != lua.LNumber(2) {
 		e.fail(l, "ERR the simulator's scripts speak RESP 2 only")

@@ -6,8 +6,8 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// replyOf is what a script replies that returned a value. An array ends before its
-// first nil, and a number loses its fraction, as the manual of Redis warns.
+// replyOf converts the result of a script to a reply. An array ends before its first nil,
+// and a number loses its fraction, as the Redis manual warns.
 func replyOf(value lua.LValue) resp.Reply {
 	switch value := value.(type) {
 	case lua.LString:
@@ -26,7 +26,7 @@ func replyOf(value lua.LValue) resp.Reply {
 	}
 }
 
-// replyOfTable is an error, a status or an array.
+// replyOfTable returns an error, a status or an array.
 func replyOfTable(table *lua.LTable) resp.Reply {
 	if text, ok := table.RawGetString("err").(lua.LString); ok {
 		return resp.Fail(string(text))
@@ -41,8 +41,7 @@ func replyOfTable(table *lua.LTable) resp.Reply {
 	return resp.List(list...)
 }
 
-// luaReply turns a reply into what a script sees of it; an error becomes a table
-// with the field err.
+// luaReply converts a reply to a Lua value; an error becomes a table with the field err.
 func (e *gopher) luaReply(r *resp.Reply) lua.LValue {
 	switch r.Kind {
 	case resp.Status:
@@ -75,14 +74,14 @@ func (e *gopher) luaReply(r *resp.Reply) lua.LValue {
 	}
 }
 
-// luaField makes a table with one field.
+// luaField returns a table with one field.
 func (e *gopher) luaField(name, value string) *lua.LTable {
 	table := e.state.CreateTable(0, 1)
 	table.RawSetString(name, lua.LString(value))
 	return table
 }
 
-// luaStrings is a list of texts.
+// luaStrings returns a list of strings.
 func luaStrings(state *lua.LState, values []string) *lua.LTable {
 	table := state.CreateTable(len(values), 0)
 	for _, value := range values {

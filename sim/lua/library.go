@@ -10,7 +10,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// library compiles the call of a function of Lua or Redis.
+// library compiles a call of a Lua or Redis function.
 func (c *compiler) library(name string, e *ast.FuncCallExpr) expression {
 	l := c.list(e.Args, len(e.Args))
 	args := l.exprs
@@ -44,7 +44,7 @@ func (c *compiler) library(name string, e *ast.FuncCallExpr) expression {
 	}
 }
 
-// one compiles a function of one argument.
+// one compiles a function with one argument.
 func one(name string, arg expression, line int) expression {
 	onText := func(of func(string) value) expression {
 		return func(m *machine, f *frame) value { return of(word(arg(m, f), line)) }
@@ -79,7 +79,7 @@ func one(name string, arg expression, line int) expression {
 		return onText(func(s string) value { return text(strings.ToUpper(s)) })
 	case "redis.sha1hex":
 		return onText(func(s string) value {
-			sum := sha1.Sum([]byte(s)) //nolint:gosec // as Redis has it
+			sum := sha1.Sum([]byte(s)) //nolint:gosec // as Redis does
 			return text(hex.EncodeToString(sum[:]))
 		})
 	case "math.floor":
@@ -94,7 +94,7 @@ func one(name string, arg expression, line int) expression {
 	}
 }
 
-// status is redis.status_reply or redis.error_reply.
+// status implements redis.status_reply and redis.error_reply.
 func status(m *machine, name string, v value) value {
 	switch {
 	case v.is != &aText:
@@ -109,7 +109,7 @@ func status(m *machine, name string, v value) value {
 	return m.reserve.single("err", s)
 }
 
-// word is an argument that has to be a text.
+// word returns an argument that must be a string.
 func word(v value, line int) string {
 	s, ok := v.text(written)
 	if !ok {
@@ -118,9 +118,9 @@ func word(v value, line int) string {
 	return s
 }
 
-// shown is what tostring makes of a value.
+// shown implements tostring.
 func shown(v value, line int) string {
-	switch v.kind() { //nolint:exhaustive // the others are shown as what they are
+	switch v.kind() { //nolint:exhaustive // the others are converted below
 	case isNil:
 		return "nil"
 	case isBool:
@@ -168,7 +168,7 @@ func (c *compiler) match(e *ast.FuncCallExpr) several {
 	}
 }
 
-// found adds what string.match returns: the captures, or all of the match.
+// found appends the results of string.match: the captures, or the whole match.
 func (m *pattern) found(out []value) []value {
 	from, to, ok := m.find()
 	switch {
@@ -187,13 +187,13 @@ func (m *pattern) found(out []value) []value {
 	return out
 }
 
-// bytes compiles string.byte(s, from, to), or that of one place.
+// bytes compiles string.byte(s, from, to) and string.byte(s, i).
 func (c *compiler) bytes(e *ast.FuncCallExpr) several {
 	args := c.list(e.Args, len(e.Args)).exprs
 	switch len(args) {
-	case 2: //nolint:mnd // text and place
+	case 2: //nolint:mnd // text and index
 		return byteAt(args[0], args[1], e.Line())
-	case 3: //nolint:mnd // text, from where, to where
+	case 3: //nolint:mnd // text, from, to
 		part := cut(args, e.Line())
 		return func(m *machine, f *frame) {
 			for _, b := range []byte(part(m, f).str) {
@@ -267,10 +267,9 @@ func repeat(args []expression, line int) expression {
 	}
 }
 
-// findText compiles string.find of a text that is no pattern, where the place
-// alone is wanted.
+// findText compiles string.find of a plain text, if only the index is used.
 func findText(args []expression, e *ast.FuncCallExpr) expression {
-	if len(args) != 4 { //nolint:mnd // text, part, from where, plain
+	if len(args) != 4 { //nolint:mnd // text, part, from, plain
 		leave("string.find of a pattern")
 	}
 	from, okFrom := e.Args[2].(*ast.NumberExpr)
@@ -317,7 +316,7 @@ func raise(args []expression, e *ast.FuncCallExpr) expression {
 	}
 }
 
-// piece is a part of what string.format makes.
+// piece is a part of the result of string.format.
 type piece func(m *machine, f *frame) string
 
 // format compiles string.format with %d, %s, %.0f and %%.
@@ -339,7 +338,7 @@ func format(args []expression, e *ast.FuncCallExpr) expression {
 	}
 }
 
-// pieces are the parts of a layout.
+// pieces parses a format string.
 func pieces(layout string, args []expression, line int) (parts []piece) {
 	fixed := func(s string) piece { return func(*machine, *frame) string { return s } }
 	for {
@@ -362,7 +361,7 @@ func pieces(layout string, args []expression, line int) (parts []piece) {
 	}
 }
 
-// verb compiles what stands behind a %, and returns what stands behind that.
+// verb compiles the verb after a %, and returns the rest of the format string.
 func verb(layout string, arg expression, line int) (part func(m *machine, f *frame) string, rest string) {
 	const message = "bad argument to 'format' (number expected)"
 	if rest, ok := strings.CutPrefix(layout, "s"); ok {

@@ -2,8 +2,8 @@ package lua
 
 import "github.com/yuin/gopher-lua/ast"
 
-// iteration runs the body of a loop once, and reports whether that ends it, and how the
-// script goes on then.
+// iteration runs the body of a loop once. It reports whether the loop is over, and how
+// the script continues then.
 func iteration(m *machine, f *frame, body []statement) (how flow, over bool) {
 	switch run(m, f, body) {
 	case broken:

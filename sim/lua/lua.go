@@ -1,6 +1,6 @@
-// Package lua runs the scripts of a Redis. Most of them become functions of Go,
-// which take a fraction of the time that an interpreter does; those that want more
-// of Lua than is known here are run by gopher-lua.
+// Package lua runs Redis scripts. It compiles most of them to Go closures, which take a
+// fraction of the time of an interpreter; gopher-lua runs those that use features it does
+// not support.
 package lua
 
 import (
@@ -16,33 +16,32 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// chunk is what Redis calls a script in its errors.
+// chunk is the name of a script in Redis errors.
 const chunk = "user_script"
 
-// Script is a script that was compiled. It does not change: any number of Redis
-// run it at once.
+// Script is a compiled script. It never changes, so it is safe for concurrent use.
 type Script struct {
-	SHA    string // that it is called by
+	SHA    string // the name by which it is called
 	Source string
-	Wants  string // what it wants of Lua that is left to gopher-lua; "": nothing
+	Wants  string // the Lua feature that requires gopher-lua; "": none
 
-	program *program // nil: it is left to gopher-lua
+	program *program // nil: gopher-lua runs it
 	proto   *lua.FunctionProto
 }
 
-// Interpreted is the same script as gopher-lua runs it.
+// Interpreted returns the same script for gopher-lua.
 func (s *Script) Interpreted() *Script {
 	other := *s
 	other.program = nil
 	return &other
 }
 
-// scripts are those that this process has compiled, by their texts.
+// scripts caches the scripts that this process has compiled, by source.
 //
-//nolint:gochecknoglobals // a cache of a pure function: thousands of worlds run the same few scripts
+//nolint:gochecknoglobals // a cache of a pure function: thousands of simulations run the same few scripts
 var scripts sync.Map
 
-// Compile compiles a script, unless the process has done so before.
+// Compile compiles a script, or returns it from the cache.
 func Compile(source string) (*Script, error) {
 	if known, ok := scripts.Load(source); ok {
 		if s, ok := known.(*Script); ok {
@@ -55,7 +54,7 @@ func Compile(source string) (*Script, error) {
 	}
 	sum := sha1.Sum([]byte(source))
 	s := &Script{SHA: hex.EncodeToString(sum[:]), Source: source}
-	s.program, s.Wants = compileProgram(body) // first: gopher-lua changes what was parsed
+	s.program, s.Wants = compileProgram(body) // first: gopher-lua modifies the parsed script
 	if s.proto, err = lua.Compile(body, chunk); err != nil {
 		return nil, fmt.Errorf("compile the script: %w", err)
 	}
@@ -63,13 +62,12 @@ func Compile(source string) (*Script, error) {
 	return s, nil
 }
 
-// Runner runs the scripts of a Redis, one at a time.
+// Runner runs scripts for one Redis, one at a time.
 type Runner struct {
-	// Redis carries the commands of the scripts out. It keeps nothing of the slice
-	// that it gets.
+	// Redis executes the commands of the scripts. It must not keep args.
 	Redis func(args []string) resp.Reply
-	// Recalls says that what scripts are given is mostly what they were given before, by
-	// others too: how they went then is known.
+	// Recalls enables the cache of courses. It pays off if most scripts run repeatedly
+	// with the same arguments.
 	Recalls bool
 
 	machine machine
@@ -78,7 +76,7 @@ type Runner struct {
 	gopher  *gopher // nil until a script needs it
 }
 
-// Run runs a script, which its errors call sha.
+// Run runs a script. Its errors name it by sha.
 func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
 	if s.program != nil {
 		if p := r.place(s, keys, argv); p != nil {
@@ -93,7 +91,7 @@ func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
 	return r.gopher.run(s.proto, sha, keys, argv)
 }
 
-// Close ends its work for one Redis: it can go on with another.
+// Close resets the Runner. It can be used with another Redis afterwards.
 func (r *Runner) Close() {
 	r.Redis, r.machine.redis, r.Recalls = nil, nil, false
 	if r.gopher != nil {

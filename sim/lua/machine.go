@@ -12,25 +12,25 @@ type machine struct {
 	redis func([]string) resp.Reply
 
 	keys, argv value
-	lists      [2]table // that these are
-	frames     []*frame // of the functions that are at work, and room for more
-	depth      int      // of the one that is at work
-	results    []value  // of the function that has ended last
-	pile       []value  // what is being put together
-	words      []string // likewise, of commands
-	joined     []byte   // likewise, of texts
-	found      []uint8  // where a field stood when it was looked for last, by the place in the script
+	lists      [2]table // the tables of keys and argv
+	frames     []*frame // of the active functions, and spare ones
+	depth      int      // of the active function
+	results    []value  // of the function that returned last
+	pile       []value  // the evaluation stack
+	words      []string // of the command that is being built
+	joined     []byte   // the string that is being built
+	found      []uint8  // where a field was found last, by the place in the script
 	matching   pattern
 	reserve    reserve
 }
 
-// frame is the variables of a function that is at work.
+// frame holds the variables of an active function.
 type frame struct {
 	vars []value
-	up   *frame // of the function that it stands in
+	up   *frame // of the enclosing function
 }
 
-// out is the frame so many functions further out.
+// out returns the frame level functions further out.
 func (f *frame) out(level int) *frame {
 	for ; level > 0; level-- {
 		f = f.up
@@ -38,14 +38,14 @@ func (f *frame) out(level int) *frame {
 	return f
 }
 
-// Functions may call each other so deep, and have so many variables at first.
+// The maximum call depth, and the initial number of variables of a function.
 const (
 	deepest   = 10_000
 	someSlots = 24
 )
 
-// enter makes room for the variables of a function, which hold anything: each is set
-// where it is declared.
+// enter prepares the frame of a function. Its variables are not cleared: each is set by
+// its declaration.
 func (m *machine) enter(fn *function, up *frame, line int) *frame {
 	m.depth++
 	if m.depth > deepest {
@@ -62,7 +62,7 @@ func (m *machine) enter(fn *function, up *frame, line int) *frame {
 	return f
 }
 
-// of makes a table a list of texts.
+// of turns a table into a list of strings.
 func (t *table) of(texts []string) value {
 	t.empty()
 	t.add(texts)
@@ -77,13 +77,13 @@ type failure struct {
 	table   bool // it is an error of Redis, with its prefix
 }
 
-// fail ends the script with an error of Lua.
+// fail ends the script with a Lua error.
 func fail(line int, layout string, args ...any) {
 	where := chunk + ":" + strconv.Itoa(line) + ": "
 	panic(&failure{message: where + fmt.Sprintf(layout, args...), line: line})
 }
 
-// reply is what a failure is answered with: first what went wrong, then where.
+// reply formats a failure: first the message, then the place.
 func (f *failure) reply(sha string) resp.Reply {
 	prefix := "ERR "
 	if f.table {
@@ -92,7 +92,7 @@ func (f *failure) reply(sha string) resp.Reply {
 	return resp.Fail(fmt.Sprintf("%s%s script: %s, on @%s:%d.", prefix, f.message, sha, chunk, f.line))
 }
 
-// run runs a program, and replies as it does.
+// run runs a program, and returns its reply.
 func (m *machine) run(p *program, sha string, keys, argv []string) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {

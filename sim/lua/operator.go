@@ -6,13 +6,13 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// computation is an expression that is a number, and decision one that is a condition.
+// computation is an expression with a number, decision one with a condition.
 type (
 	computation func(m *machine, f *frame) float64
 	decision    func(m *machine, f *frame) bool
 )
 
-// numeric is a value as a number, or the end of the script.
+// numeric converts a value to a number, or ends the script.
 func numeric(v value, message string, line int) float64 {
 	if v.is == &aNumber {
 		return v.num
@@ -26,7 +26,7 @@ func numeric(v value, message string, line int) float64 {
 
 const noNumber = "attempt to perform arithmetic on a non-number value"
 
-// numeric compiles an expression of which a number is wanted.
+// numeric compiles an expression whose value must be a number.
 func (c *compiler) numeric(e ast.Expr) computation {
 	switch e := e.(type) {
 	case *ast.NumberExpr:
@@ -78,8 +78,8 @@ func (c *compiler) arithmetic(e *ast.ArithmeticOpExpr) computation {
 	}
 }
 
-// pair compiles a * 256 + b of two variables, as which scripts read numbers of two
-// bytes, at once; nil if it is something else.
+// pair compiles a * 256 + b with two variables, by which scripts read two-byte numbers,
+// as one operation; nil if it is something else.
 func (c *compiler) pair(e *ast.ArithmeticOpExpr) computation {
 	product, ok := e.Lhs.(*ast.ArithmeticOpExpr)
 	if !ok || e.Operator != "+" || product.Operator != "*" {
@@ -101,7 +101,7 @@ func (c *compiler) pair(e *ast.ArithmeticOpExpr) computation {
 	}
 }
 
-// condition compiles an expression of which only counts whether it holds.
+// condition compiles an expression that is only tested.
 func (c *compiler) condition(e ast.Expr) decision {
 	switch e := e.(type) {
 	case *ast.LogicalOpExpr:

@@ -2,26 +2,26 @@ package lua
 
 import "strings"
 
-// pattern is a pattern of Lua that is held against a text. Those with %b, %f and
-// %1 are left to gopher-lua.
+// pattern is a Lua pattern that is matched with a text. Patterns with %b, %f and %1 are
+// left to gopher-lua.
 type pattern struct {
 	text, pattern string
 	captures      [maxCaptures]capture
-	count         int // of these
-	depth         int // of the calls
+	count         int // of captures
+	depth         int // of nested calls
 }
 
-// capture is a part of the text; its end is open until it is known.
+// capture is a part of the text; to is unset until it is known.
 type capture struct{ from, to int }
 
 const (
 	maxCaptures = 32
-	maxMatching = 200 // calls, as in C
+	maxMatching = 200 // nested calls, as in C
 	open        = -1
 	position    = -2
 )
 
-// plainPattern reports whether a pattern has nothing that is not known here.
+// plainPattern reports whether pattern supports p.
 func plainPattern(p string) bool {
 	for i := 0; i < len(p)-1; i++ {
 		if p[i] != '%' {
@@ -35,8 +35,8 @@ func plainPattern(p string) bool {
 	return strings.Count(p, "(") == strings.Count(p, ")") && !strings.HasSuffix(p, "%") && strings.Count(p, "[") == strings.Count(p, "]")
 }
 
-// find holds the pattern against the text from each place on, and returns where the
-// first match begins and ends.
+// find matches the pattern at each position of the text, and returns the range of the
+// first match.
 func (m *pattern) find() (from, to int, ok bool) {
 	p, anchored := strings.CutPrefix(m.pattern, "^")
 	for at := 0; at <= len(m.text); at++ {
@@ -51,8 +51,7 @@ func (m *pattern) find() (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// match is where what the pattern means ends that begins at a place; -1 if nothing
-// there is meant.
+// match returns the end of the match of p that begins at a position; -1 if there is none.
 func (m *pattern) match(at int, p string) int {
 	if m.depth++; m.depth > maxMatching {
 		return -1
@@ -83,7 +82,8 @@ func (m *pattern) match(at int, p string) int {
 	return at
 }
 
-// times matches one thing as often as the first byte of the rest says, and then the rest.
+// times matches one item as often as the repetition sign at the start of rest says, and
+// then the rest.
 func (m *pattern) times(at int, one, rest string) int {
 	here := at < len(m.text) && means(one, m.text[at])
 	how, rest := rest[0], rest[1:]
@@ -137,7 +137,7 @@ func (m *pattern) end(at int, p string) int {
 	return -1
 }
 
-// most matches one thing as often as it can.
+// most matches one item as often as possible.
 func (m *pattern) most(at int, one, rest string) int {
 	n := at
 	for n < len(m.text) && means(one, m.text[n]) {
@@ -151,7 +151,7 @@ func (m *pattern) most(at int, one, rest string) int {
 	return -1
 }
 
-// fewest matches one thing as seldom as it can.
+// fewest matches one item as few times as possible.
 func (m *pattern) fewest(at int, one, rest string) int {
 	for {
 		if end := m.match(at, rest); end >= 0 {
@@ -164,7 +164,7 @@ func (m *pattern) fewest(at int, one, rest string) int {
 	}
 }
 
-// thing is the length of the first thing of a pattern that means one byte.
+// thing returns the length of the first single-character item of a pattern.
 func thing(p string) int {
 	switch p[0] {
 	case '%':
@@ -186,7 +186,7 @@ func thing(p string) int {
 	}
 }
 
-// means reports whether one thing of a pattern means a byte.
+// means reports whether an item matches a byte.
 func means(one string, c byte) bool {
 	switch one[0] {
 	case '.':
@@ -222,8 +222,8 @@ func inSet(set string, c byte) bool {
 	return not
 }
 
-// inClass reports whether a byte is in a class such as %d; one in capitals means
-// all others, and what is no class means itself.
+// inClass reports whether a byte is in a class such as %d. An upper-case class is the
+// complement; other bytes match themselves.
 func inClass(class, c byte) bool {
 	letter := c|0x20 >= 'a' && c|0x20 <= 'z'
 	digit := c >= '0' && c <= '9'

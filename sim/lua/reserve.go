@@ -6,20 +6,20 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// reserve is the tables of one run of a script, none of which outlives it: the next
-// run gets the same ones.
+// reserve holds the tables of one run of a script. None outlives the run, so the next run
+// reuses them.
 type reserve struct {
 	tables []*table
 	used   int
 }
 
-// So many tables, and so much in each, are kept for the next run.
+// The number of tables, and the size of each, that are kept for the next run.
 const (
 	mostTables  = 256
 	mostInTable = 256
 )
 
-// clear makes all tables unused.
+// clear makes all tables available again.
 func (r *reserve) clear() {
 	if len(r.tables) > mostTables {
 		clear(r.tables[mostTables:])
@@ -28,7 +28,7 @@ func (r *reserve) clear() {
 	r.used = 0
 }
 
-// table is an empty one.
+// table returns an empty table.
 func (r *reserve) table() *table {
 	if r.used == len(r.tables) {
 		r.tables = append(r.tables, &table{kind: isTable})
@@ -39,7 +39,7 @@ func (r *reserve) table() *table {
 	return t
 }
 
-// empty takes all out of a table.
+// empty clears a table.
 func (t *table) empty() {
 	if cap(t.list) > mostInTable {
 		t.list = nil
@@ -47,21 +47,21 @@ func (t *table) empty() {
 	t.list, t.pairs, t.more = t.list[:0], t.pairs[:0], nil
 }
 
-// single is a table with one field.
+// single returns a table with one field.
 func (r *reserve) single(name, content string) value {
 	t := r.table()
 	t.pairs = append(t.pairs, pair{text(name), text(content)})
 	return value{is: t}
 }
 
-// texts is a list of texts.
+// texts returns a list of strings.
 func (r *reserve) texts(list []string) value {
 	t := r.table()
 	t.add(list)
 	return value{is: t}
 }
 
-// add adds texts to a list.
+// add appends strings to a list.
 func (t *table) add(texts []string) {
 	t.list = slices.Grow(t.list, len(texts))
 	for _, s := range texts {
@@ -69,7 +69,7 @@ func (t *table) add(texts []string) {
 	}
 }
 
-// seen is what a script sees of a reply.
+// seen converts a reply to a Lua value.
 func (r *reserve) seen(reply *resp.Reply) value {
 	switch reply.Kind {
 	case resp.Status:

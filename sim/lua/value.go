@@ -8,17 +8,17 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// value is what a variable of a program holds. The zero value is nil. It is small
-// enough that the compiler keeps it in registers.
+// value is a Lua value. The zero value is nil. It is small enough for the compiler to
+// keep it in registers.
 type value struct {
-	is  *table  // a table, or one that stands for its kind; nil: nil
+	is  *table  // a table, or a marker for another kind; nil: nil
 	num float64 // of a number; 1 is true
 	str string
 }
 
-// What is of values that are no tables. Nothing is ever in them.
+// The markers of values that are not tables. They are always empty.
 //
-//nolint:gochecknoglobals // marks
+//nolint:gochecknoglobals // constant markers
 var (
 	aBoolean = table{kind: isBool}
 	aNumber  = table{kind: isNumber}
@@ -35,7 +35,7 @@ const (
 	isTable
 )
 
-// String is what type() says.
+// String implements type().
 func (k kind) String() string {
 	return [...]string{"nil", "boolean", "number", "string", "table"}[k]
 }
@@ -58,10 +58,10 @@ func boolean(is bool) value {
 	return value{is: &aBoolean}
 }
 
-// holds reports whether a condition of the value is met.
+// holds reports whether the value is true as a condition.
 func (v value) holds() bool { return v.is != nil && (v.is != &aBoolean || v.num != 0) }
 
-// number is the value as a number, texts that are one as well.
+// number converts the value to a number, if possible.
 func (v value) number() (float64, bool) {
 	switch v.kind() {
 	case isNumber:
@@ -73,7 +73,7 @@ func (v value) number() (float64, bool) {
 	}
 }
 
-// text is the value as it is joined to others, with so many digits.
+// text converts the value to a string, with so many digits for numbers.
 func (v value) text(digits int) (string, bool) {
 	switch v.kind() {
 	case isString:
@@ -85,13 +85,13 @@ func (v value) text(digits int) (string, bool) {
 	}
 }
 
-// Numbers have 14 digits where Lua writes them, and 17 as arguments of commands.
+// The digits of numbers in strings, and in arguments of commands.
 const (
 	written  = 14
 	argument = 17
 )
 
-// Number writes a number as C's %.<digits>g does.
+// Number formats a number like C's %.<digits>g.
 func Number(f float64, digits int) string {
 	switch {
 	case f == math.Trunc(f) && math.Abs(f) < 1e14 && (f != 0 || !math.Signbit(f)):
@@ -109,7 +109,7 @@ func Number(f float64, digits int) string {
 	}
 }
 
-// parseNumber reads a number as C's Lua does.
+// parseNumber parses a number like C Lua.
 func parseNumber(s string) (float64, bool) {
 	if n, ok := digits(s); ok {
 		return n, true
@@ -127,7 +127,7 @@ func parseNumber(s string) (float64, bool) {
 	return n, err == nil
 }
 
-// digits reads what most numbers are.
+// digits parses short integers, which most numbers are.
 func digits(s string) (float64, bool) {
 	if s == "" || len(s) > 15 {
 		return 0, false
@@ -142,20 +142,20 @@ func digits(s string) (float64, bool) {
 	return float64(n), true
 }
 
-// table is a Lua table: what stands under 1, 2, 3 …, and all else.
+// table is a Lua table: its list part 1, 2, 3 …, and everything else.
 type table struct {
-	kind  kind // isTable, but for those that stand for other kinds
+	kind  kind // isTable, except for markers
 	list  []value
 	pairs []pair
-	more  map[value]value // all else, once it is much
+	more  map[value]value // everything else, once there is much of it
 }
 
 type pair struct{ key, value value }
 
-// fewPairs is how many are found fast enough one after the other.
+// fewPairs is the number of pairs up to which a linear search is fast enough.
 const fewPairs = 24
 
-// place is where a key's value stands in the list, from 0 on; -1 if it does not.
+// place returns the index of a key in the list, from 0; -1 if it is not part of it.
 func (t *table) place(key value) int {
 	if key.is != &aNumber {
 		return -1
@@ -179,7 +179,7 @@ func (t *table) get(key value) value {
 	return value{}
 }
 
-// find is the place of a key among the pairs; -1 if it is not among them.
+// find returns the index of a key among the pairs; -1 if it is not among them.
 func (t *table) find(key value) int {
 	if key.is == &aText {
 		for i := range t.pairs {
@@ -213,14 +213,14 @@ func (t *table) set(key, to value) {
 	t.put(key, to)
 }
 
-// shorten drops the end of the list that is nil.
+// shorten drops trailing nils of the list.
 func (t *table) shorten() {
 	for n := len(t.list); n > 0 && t.list[n-1].is == nil; n-- {
 		t.list = t.list[:n-1]
 	}
 }
 
-// take moves what now continues the list behind it.
+// take moves pairs that now continue the list into it.
 func (t *table) take() {
 	for len(t.pairs) > 0 || len(t.more) > 0 {
 		key := number(float64(len(t.list) + 1))
@@ -233,7 +233,7 @@ func (t *table) take() {
 	}
 }
 
-// put sets what does not stand in the list.
+// put sets a key that is not part of the list.
 func (t *table) put(key, to value) {
 	if t.more != nil {
 		if to.is == nil {
@@ -262,8 +262,8 @@ func (t *table) put(key, to value) {
 	}
 }
 
-// reply is what a script returns as a reply: an array ends before its first nil,
-// and a number loses its fraction, as the manual of Redis warns.
+// reply converts the result of a script to a reply. An array ends before its first nil,
+// and a number loses its fraction, as the Redis manual warns.
 func (v value) reply() resp.Reply {
 	switch v.kind() {
 	case isString:

@@ -13,11 +13,11 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// Answer carries out a command of go-redis and gives it its result, as the way
-// through a connection would. It reports false, and has done nothing, if it does
-// not know such commands: then that way has to be gone.
+// Answer executes a command of go-redis and sets its result, as a connection would. It
+// returns false, without executing anything, if it does not support the command: then the
+// command must go through a connection.
 func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
-	buffer, direct := cmd.(interface{ Buffer() *[]byte }) // its reply is wanted as it is sent
+	buffer, direct := cmd.(interface{ Buffer() *[]byte }) // the command wants its reply as it is sent
 	if !direct && !answerable(cmd) {
 		return false
 	}
@@ -53,13 +53,13 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 	return true
 }
 
-// refusal is an error of Redis, as go-redis has them.
+// refusal converts an error message of Redis to the type that go-redis uses.
 func refusal(message string) error { return like(redis.ErrNoScript, message) }
 
-// like is a text of a type that cannot be named here.
+// like converts text to the type of its first argument, which is unexported.
 func like[T ~string](_ T, text string) T { return T(text) }
 
-// answerable reports whether a command is one whose result can be set.
+// answerable reports whether Answer supports a command.
 func answerable(cmd redis.Cmder) bool {
 	switch cmd.(type) {
 	case *redis.Cmd, *redis.RawCmd, *redis.IntCmd, *redis.StatusCmd, *redis.StringCmd, *redis.BoolCmd, *redis.FloatCmd,
@@ -70,13 +70,13 @@ func answerable(cmd redis.Cmder) bool {
 	}
 	switch strings.ToLower(cmd.Name()) {
 	case "multi", "exec", "discard", "watch", "unwatch", "hello", "auth":
-		return false // they are the connection's
+		return false // these commands depend on the connection
 	default:
 		return true
 	}
 }
 
-// spell writes arguments as go-redis sends them; false if it does not know one.
+// spell writes the arguments as go-redis sends them; false if the type of one is unknown.
 func (s *Server) spell(args []any) bool {
 	s.args = s.args[:0]
 	for _, arg := range args {
@@ -120,7 +120,7 @@ func (s *Server) spell(args []any) bool {
 	return len(s.args) > 0
 }
 
-// give sets the result of a command; false if the reply is none that it can have.
+// give sets the result of a command; false if the reply does not fit the command.
 func give(cmd redis.Cmder, r *resp.Reply) bool {
 	switch cmd := cmd.(type) {
 	case *redis.Cmd:
@@ -258,7 +258,7 @@ func giveArray(cmd redis.Cmder, list []resp.Reply) bool {
 	return true
 }
 
-// giveNone gives an empty list.
+// giveNone sets an empty result.
 func giveNone(cmd redis.Cmder) bool {
 	switch cmd := cmd.(type) {
 	case *redis.MapStringStringCmd:

@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Client is a client of the server.
+// Client returns a client that is connected to the server.
 func (s *Server) Client() *redis.Client { return Client(s.Dial) }
 
-// Client is a client that does nothing by itself: it looks up no name, repeats no
-// command, starts no goroutine and reads no clock.
+// Client returns a client without any activity of its own: it looks up no name, retries
+// no command, starts no goroutine and reads no clock.
 func Client(dial func() net.Conn) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379",

@@ -9,25 +9,26 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// ErrNoReply is what a Read gets that could only be answered by a later Write.
+// ErrNoReply is returned by Read if no reply is left. Waiting would not help, because
+// only a Write creates replies.
 var ErrNoReply = errors.New("in-memory redis: read without a reply to come")
 
-// conn is a connection. A Write carries out the commands in it, on the caller's
-// goroutine; a Read returns what they replied.
+// conn is a connection. Write executes commands on the caller's goroutine; Read returns
+// their replies.
 type conn struct {
 	server  *Server
 	replies []byte
-	read    int // of the replies
+	read    int // how much of replies has been read
 	partial []byte
-	queued  [][]string // of a transaction; nil: there is none
-	spoiled bool       // one of the queued commands was refused
+	queued  [][]string // by MULTI; nil: no transaction
+	spoiled bool       // one of the queued commands is invalid
 	closed  bool
 }
 
-// Dial opens a connection with a state of its own.
+// Dial opens a new connection.
 func (s *Server) Dial() net.Conn { return &conn{server: s} }
 
-// Write carries out the commands that p completes.
+// Write executes the commands that p completes.
 func (c *conn) Write(p []byte) (int, error) {
 	c.server.lock.Lock()
 	defer c.server.lock.Unlock()
@@ -57,7 +58,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// command carries out a command, or puts it off until EXEC.
+// command executes a command, or queues it until EXEC.
 func (c *conn) command(args []string) resp.Reply {
 	name := strings.ToUpper(args[0])
 	if c.queued == nil {
@@ -88,7 +89,7 @@ func (c *conn) command(args []string) resp.Reply {
 	return resp.Reply{Kind: resp.Status, Text: "QUEUED"}
 }
 
-// exec carries a transaction out.
+// exec executes a transaction.
 func (c *conn) exec() resp.Reply {
 	queued := c.queued
 	c.queued = nil
@@ -102,7 +103,7 @@ func (c *conn) exec() resp.Reply {
 	return resp.List(out...)
 }
 
-// Read returns replies to what was written.
+// Read returns replies to the commands that were written.
 func (c *conn) Read(p []byte) (int, error) {
 	c.server.lock.Lock()
 	defer c.server.lock.Unlock()
@@ -127,26 +128,26 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// LocalAddr is nobody's.
+// LocalAddr implements net.Conn.
 func (*conn) LocalAddr() net.Addr { return address{} }
 
-// RemoteAddr is nobody's.
+// RemoteAddr implements net.Conn.
 func (*conn) RemoteAddr() net.Addr { return address{} }
 
-// SetDeadline is accepted: nothing here waits.
+// SetDeadline does nothing, because nothing blocks.
 func (*conn) SetDeadline(time.Time) error { return nil }
 
-// SetReadDeadline is accepted: nothing here waits.
+// SetReadDeadline does nothing, because nothing blocks.
 func (*conn) SetReadDeadline(time.Time) error { return nil }
 
-// SetWriteDeadline is accepted: nothing here waits.
+// SetWriteDeadline does nothing, because nothing blocks.
 func (*conn) SetWriteDeadline(time.Time) error { return nil }
 
-// address is that of what has none.
+// address is the address of both ends of a connection.
 type address struct{}
 
-// Network names no network.
+// Network implements net.Addr.
 func (address) Network() string { return "memory" }
 
-// String names no place.
+// String implements net.Addr.
 func (address) String() string { return "memory" }

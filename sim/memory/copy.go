@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// copyKey is COPY.
+// copyKey implements COPY.
 func (s *Server) copyKey(args []string) resp.Reply {
 	replace := false
 	for rest := args[3:]; len(rest) > 0; rest = rest[1:] {
@@ -37,7 +37,7 @@ func (s *Server) copyKey(args []string) resp.Reply {
 	return resp.Int(1)
 }
 
-// cloned is a value of its own that is the same, under a key.
+// cloned returns a deep copy of a value for another key.
 func cloned(value any, key string) any {
 	switch v := value.(type) {
 	case *text:

@@ -1,7 +1,7 @@
 package memory
 
-// glob reports whether a text is one that a pattern means: * stands for any text,
-// ? for any byte, [a-z] and [^a-z] for one of some, and \ takes the meaning away.
+// glob reports whether a text matches a pattern: * matches any text, ? any byte, [a-z]
+// and [^a-z] one byte of a class, and \ escapes the next byte.
 func glob(pattern, text string) bool {
 	for pattern != "" {
 		switch pattern[0] {
@@ -36,8 +36,8 @@ func glob(pattern, text string) bool {
 	return text == ""
 }
 
-// class holds the first byte of a text against a class, and returns what stands
-// behind the class.
+// class matches the first byte of text with a class, and returns the pattern after the
+// class.
 func class(pattern, text string) (rest string, ok bool) {
 	if text == "" {
 		return "", false

@@ -12,11 +12,11 @@ import (
 type group struct {
 	stream    string // its key
 	name      string
-	last      streamID // that was delivered
-	read      int64    // entries, of all that were ever added; unknown if it is negative
+	last      streamID // last delivered id
+	read      int64    // entries read, of all that were ever added; unknown if negative
 	pending   []*pending
-	free      []pending   // for those to come
-	consumers []*consumer // by their names
+	free      []pending   // preallocated, for new pending entries
+	consumers []*consumer // sorted by name
 }
 
 // consumer is a member of a group.
@@ -33,10 +33,10 @@ type pending struct {
 	id       string
 	owner    *consumer
 	since    int64 // in milliseconds since 1970
-	delivery int64 // so often
+	delivery int64 // delivery count
 }
 
-// unknown is how many entries a group has read whose place nobody counted.
+// unknown means that a count is not known.
 const unknown = -1
 
 func (st *stream) group(name string) *group {
@@ -60,7 +60,7 @@ func (g *group) consumer(name string) *consumer {
 	return nil
 }
 
-// join is a consumer, a new one if there is none of the name.
+// join returns the consumer with a name, and creates it if necessary.
 func (g *group) join(name string, now int64) *consumer {
 	c := g.consumer(name)
 	if c == nil {
@@ -72,7 +72,7 @@ func (g *group) join(name string, now int64) *consumer {
 	return c
 }
 
-// search is the place of the first pending entry that is not before id.
+// search returns the index of the first pending entry that is not before id.
 func (g *group) search(id streamID) int {
 	n := len(g.pending)
 	if n == 0 || g.pending[n-1].less(id) {
@@ -91,7 +91,7 @@ func (g *group) search(id streamID) int {
 	return at
 }
 
-// find is a pending entry; nil if it is none.
+// find returns a pending entry; nil if there is none.
 func (g *group) find(id streamID) *pending {
 	if at := g.search(id); at < len(g.pending) && g.pending[at].streamID == id {
 		return g.pending[at]
@@ -99,7 +99,7 @@ func (g *group) find(id streamID) *pending {
 	return nil
 }
 
-// give makes an entry pending that was none.
+// give adds an entry to the pending ones.
 func (g *group) give(p pending) *pending {
 	p.owner.count++
 	if len(g.free) == 0 {
@@ -112,17 +112,17 @@ func (g *group) give(p pending) *pending {
 	return it
 }
 
-// pass makes a pending entry another consumer's.
+// pass changes the owner of a pending entry.
 func (p *pending) pass(to *consumer) {
 	p.owner.count--
 	to.count++
 	p.owner = to
 }
 
-// forget takes out what is pending at a place.
+// forget removes the pending entry at an index.
 func (g *group) forget(at int) {
 	g.pending[at].owner.count--
-	if at == 0 { // most are acknowledged in their order
+	if at == 0 { // most are acknowledged in order
 		g.pending[0] = nil
 		if len(g.pending) == 1 {
 			g.pending = g.pending[:0]
@@ -134,9 +134,9 @@ func (g *group) forget(at int) {
 	g.pending = slices.Delete(g.pending, at, at+1)
 }
 
-// Open counts the entries of a stream whose fields are of those that are meant: how
-// many of them a group has not been given, and how many one of its consumers, or any of
-// them if none is named, has been given and has not acknowledged.
+// Open counts those entries of a stream whose fields satisfy meant: unread counts the
+// ones that the group has not read, pending the ones that the consumer by (any consumer
+// if "") has read and not acknowledged. meant is called with the server locked.
 func (s *Server) Open(key, name, by string, meant func(fields []string) bool) (unread, pending int) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -173,7 +173,7 @@ func groupCommands() map[string]command {
 	}
 }
 
-// xgroup is XGROUP.
+// xgroup implements XGROUP.
 func (s *Server) xgroup(args []string) resp.Reply {
 	verb := strings.ToLower(args[1])
 	want := map[string]int{"create": 5, "setid": 5, "destroy": 4, "createconsumer": 5, "delconsumer": 5}[verb]
@@ -236,7 +236,7 @@ func (s *Server) createGroup(st *stream, g *group, args []string) resp.Reply {
 	return resp.OK()
 }
 
-// entriesRead reads the options of XGROUP CREATE and SETID.
+// entriesRead parses the options of XGROUP CREATE and SETID.
 func entriesRead(args []string) (read int64, bad string) {
 	read = unknown
 	for ; len(args) > 0; args = args[1:] {
@@ -271,7 +271,7 @@ func (st *stream) setGroup(g *group, args []string) resp.Reply {
 	return resp.OK()
 }
 
-// leave takes a consumer out, and what is pending with it.
+// leave deletes a consumer and its pending entries.
 func (s *Server) leave(g *group, name string) resp.Reply {
 	c := g.consumer(name)
 	if c == nil {

@@ -6,12 +6,13 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// gapsFrom reports whether an entry was deleted that is not before id.
+// gapsFrom reports whether an entry at or after id was deleted.
 func (st *stream) gapsFrom(id streamID) bool {
 	return len(st.entries) > 0 && st.deleted != (streamID{}) && !st.deleted.less(id)
 }
 
-// distance is how many entries were added up to id, as far as that is known.
+// distance returns how many entries were added up to id; unknown if that cannot be
+// determined.
 func (st *stream) distance(id streamID) int64 {
 	switch {
 	case st.added == 0:
@@ -31,7 +32,7 @@ func (st *stream) distance(id streamID) int64 {
 	}
 }
 
-// counted is a number that may be unknown.
+// counted returns a count, nil if it is unknown.
 func counted(n int64) resp.Reply {
 	if n == unknown {
 		return resp.Reply{}
@@ -39,7 +40,7 @@ func counted(n int64) resp.Reply {
 	return resp.Reply{Kind: resp.Integer, Int: n}
 }
 
-// lag is how many entries a group has not been given.
+// lag returns how many entries a group has not read, nil if that is unknown.
 func (st *stream) lag(g *group) resp.Reply {
 	switch {
 	case st.added == 0:
@@ -53,7 +54,7 @@ func (st *stream) lag(g *group) resp.Reply {
 	return resp.Reply{}
 }
 
-// xinfo is XINFO.
+// xinfo implements XINFO.
 func (s *Server) xinfo(args []string) resp.Reply {
 	verb := strings.ToLower(args[1])
 	if len(args) < 3 || verb == "consumers" && len(args) != 4 {
@@ -87,9 +88,9 @@ func (s *Server) xinfo(args []string) resp.Reply {
 	}
 }
 
-// describeGroups is XINFO GROUPS.
+// describeGroups implements XINFO GROUPS.
 func (s *Server) describeGroups(st *stream) resp.Reply {
-	const facts = 12 // about each, with their names
+	const facts = 12 // per group: names and values
 	n := len(st.groups)
 	out := s.some(n + n*facts)
 	all := out[n:n]
@@ -103,7 +104,7 @@ func (s *Server) describeGroups(st *stream) resp.Reply {
 	return resp.List(out[:n]...)
 }
 
-// describe is XINFO STREAM.
+// describe implements XINFO STREAM.
 func (st *stream) describe() resp.Reply {
 	first, last := resp.Reply{}, resp.Reply{}
 	if n := len(st.entries); n > 0 {

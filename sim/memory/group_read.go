@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// xreadGroup is XREADGROUP.
+// xreadGroup implements XREADGROUP.
 func (s *Server) xreadGroup(args []string) resp.Reply {
 	if !strings.EqualFold(args[1], "group") {
 		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
@@ -60,17 +60,17 @@ func (s *Server) xreadGroup(args []string) resp.Reply {
 	return resp.List(out...)
 }
 
-// reader is a stream that a consumer reads.
+// reader is one stream of an XREADGROUP.
 type reader struct {
 	*stream
 	*group
 
 	key   string
-	fresh bool     // what nobody has been given …
-	after streamID // … or what is the consumer's already, from behind this
+	fresh bool     // read new entries …
+	after streamID // … or the consumer's pending ones after this id
 }
 
-// new delivers what nobody has been given.
+// new delivers new entries.
 func (r reader) new(s *Server, c *consumer, how reading) []resp.Reply {
 	found := r.entries[r.stream.search(r.group.last.next()):]
 	found = found[:min(how.count, len(found))]
@@ -86,7 +86,8 @@ func (r reader) new(s *Server, c *consumer, how reading) []resp.Reply {
 	return out
 }
 
-// deliver makes an entry pending; it may be already, where the group was set back.
+// deliver makes an entry pending. It may be pending already, if XGROUP SETID moved the
+// group back.
 func (r reader) deliver(e *entry, c *consumer, now int64) {
 	if p := r.find(e.streamID); p != nil {
 		p.pass(c)
@@ -107,7 +108,7 @@ func (r reader) pass(id streamID) {
 	r.group.last = id
 }
 
-// history is what is pending with a consumer.
+// history returns the pending entries of a consumer.
 func (r reader) history(c *consumer, count int) []resp.Reply {
 	out := []resp.Reply{}
 	for _, p := range r.pending[r.group.search(r.after.next()):] {

@@ -7,17 +7,17 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// hash has its fields in the order in which they were set, as small ones of Redis
-// do; one that has grown large loses it when a field goes.
+// hash keeps its fields in insertion order, like a small hash of Redis. A large one
+// changes the order when a field is deleted.
 type hash struct {
 	pairs []string       // name, value, name, value …
-	place map[string]int // of the name among the pairs; nil while there are few
+	place map[string]int // index of each name in pairs; nil if there are few
 }
 
-// fewFields is how many are found fast enough one after the other.
+// fewFields is the number of fields up to which a linear search is fast enough.
 const fewFields = 16
 
-// at is the place of a field's name; -1 if there is none.
+// at returns the index of a field's name; -1 if there is none.
 func (h *hash) at(field string) int {
 	if h.place != nil {
 		if i, ok := h.place[field]; ok {
@@ -61,7 +61,7 @@ func (h *hash) put(field, value string) bool {
 	return true
 }
 
-// remove takes a field out, and reports whether it was there.
+// remove deletes a field, and reports whether it existed.
 func (h *hash) remove(field string) bool {
 	i := h.at(field)
 	if i < 0 {
@@ -80,7 +80,7 @@ func (h *hash) remove(field string) bool {
 	return true
 }
 
-// each is every so many-th of the pairs from a place on.
+// each returns every second element of pairs, starting at from.
 func (h *hash) each(from int) []string {
 	out := make([]string, 0, len(h.pairs)/2)
 	for i := from; i < len(h.pairs); i += 2 {
@@ -108,7 +108,7 @@ func hashCommands() map[string]command {
 	}
 }
 
-// onHash is a command that reads a hash, an empty one where there is none.
+// onHash returns a command that reads a hash; a missing one is empty.
 func onHash(read func(*hash, []string) resp.Reply) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		h, ok := find[hash](s, args[1])

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// serverCommands are those about the server and the connection.
+// serverCommands returns the commands about the server and the connection.
 func serverCommands() map[string]command {
 	all := map[string]command{
 		"ping": {ping, -1},
@@ -21,7 +21,7 @@ func serverCommands() map[string]command {
 		"flushdb":  {(*Server).flush, -1},
 		"flushall": {(*Server).flush, -1},
 	}
-	// They would wait in real time, step out of database 0, or watch others.
+	// These would block in real time, leave database 0, or watch other keys.
 	for _, name := range []string{
 		"blpop", "brpop", "blmove", "blmpop", "brpoplpush", "bzpopmin", "bzpopmax", "bzmpop", "wait", "waitaof",
 		"subscribe", "psubscribe", "ssubscribe", "monitor", "swapdb", "move", "eval_ro", "evalsha_ro", "fcall", "watch",
@@ -49,7 +49,7 @@ func selectDB(_ *Server, args []string) resp.Reply {
 	return resp.OK()
 }
 
-// clock is TIME.
+// clock implements TIME.
 func (s *Server) clock([]string) resp.Reply {
 	if s.time == nil {
 		micros := int64(s.now.Nanosecond()) / 1000
@@ -58,7 +58,7 @@ func (s *Server) clock([]string) resp.Reply {
 	return resp.Strings(s.time)
 }
 
-// info says what programs ask a server about itself.
+// info returns what clients usually ask a server about itself.
 func info(*Server, []string) resp.Reply {
 	return resp.Text("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n" +
 		"# Clients\r\nconnected_clients:1\r\n" +

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// keyCommands are those about keys of any type.
+// keyCommands returns the commands about keys of any type.
 func keyCommands() map[string]command {
 	return map[string]command{
 		"del":       {(*Server).del, -2},
@@ -78,7 +78,7 @@ func typeName(it *item) string {
 	}
 }
 
-// matching are the keys that a pattern means, sorted.
+// matching returns the keys that match a pattern, sorted.
 func (s *Server) matching(pattern, kind string) []string {
 	found := make([]string, 0, len(s.keys))
 	for key := range s.keys {
@@ -95,7 +95,7 @@ func (s *Server) matching(pattern, kind string) []string {
 
 func (s *Server) keysLike(args []string) resp.Reply { return resp.Strings(s.matching(args[1], "")) }
 
-// scan is SCAN. All that there is comes at once, whatever the count.
+// scan implements SCAN. COUNT has no effect, see Server.Page.
 func (s *Server) scan(args []string) resp.Reply {
 	pattern, kind, bad := scanOptions(args[2:])
 	if bad != "" {
@@ -104,7 +104,7 @@ func (s *Server) scan(args []string) resp.Reply {
 	return s.page(args[1], s.matching(pattern, kind), 1)
 }
 
-// scanOptions reads MATCH, COUNT and TYPE.
+// scanOptions parses MATCH, COUNT and TYPE.
 func scanOptions(args []string) (pattern, kind, bad string) {
 	pattern = "*"
 	for len(args) > 0 {
@@ -140,8 +140,8 @@ func (s *Server) rename(args []string) resp.Reply {
 	return resp.OK()
 }
 
-// expiry is EXPIRE and its kin: in a unit of so many milliseconds, from now on or
-// since 1970.
+// expiry implements EXPIRE and its variants: unit is in milliseconds; the time is
+// relative to now, or absolute.
 func expiry(unit int64, absolute bool) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		n, ok := integer(args[2])
@@ -166,7 +166,7 @@ func expiry(unit int64, absolute bool) func(*Server, []string) resp.Reply {
 	}
 }
 
-// expire sets until when a key is there; what is past is gone at once.
+// expire sets the expiry time of a key; a time in the past deletes the key.
 func (s *Server) expire(key string, it *item, at int64) {
 	if at <= s.ms {
 		delete(s.keys, key)
@@ -175,7 +175,7 @@ func (s *Server) expire(key string, it *item, at int64) {
 	it.expires = at
 }
 
-// left is TTL and PTTL.
+// left implements TTL and PTTL.
 func left(unit int64) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		switch it := s.item(args[1]); {
@@ -198,7 +198,7 @@ func (s *Server) persist(args []string) resp.Reply {
 	return resp.Int(1)
 }
 
-// integer reads a number as Redis does: nothing but digits, and a sign.
+// integer parses an integer as Redis does: digits and a minus sign only.
 func integer(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || text[0] == '+' || len(text) > 1 && (text[0] == '0' || text[0] == '-' && text[1] == '0') {

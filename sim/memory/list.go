@@ -20,7 +20,7 @@ func listCommands() map[string]command {
 	}
 }
 
-// onList is a command that reads a list, an empty one where there is none.
+// onList returns a command that reads a list; a missing one is empty.
 func onList(read func(*list, []string) resp.Reply) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		l, ok := find[list](s, args[1])
@@ -54,7 +54,7 @@ func (s *Server) lpush(args []string) resp.Reply {
 	return resp.Int(len(l.values))
 }
 
-// pop is LPOP and RPOP.
+// pop implements LPOP and RPOP.
 func pop(place func(*list) int) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		l, ok := find[list](s, args[1])
@@ -96,8 +96,8 @@ func (l *list) lrange(args []string) resp.Reply {
 	return resp.Strings(slices.Clone(l.values[from:to]))
 }
 
-// span reads two places in something of a length, of which negative ones count
-// from the end: the first that is meant, and the first that is not.
+// span parses the first and the last index of a range, where negative ones count from the
+// end. It returns the range as from and to, excluding to.
 func span(first, last string, length int) (from, to int, ok bool) {
 	low, okLow := integer(first)
 	high, okHigh := integer(last)

@@ -8,8 +8,9 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// Each shows the ids and fields of all entries of a stream, the oldest first, until show is
-// false. Nobody may change them, or send commands meanwhile.
+// Each calls show with the id and fields of each entry of a stream, the oldest first,
+// until it returns false. The caller must not change the fields; show must not send
+// commands.
 func (s *Server) Each(key string, show func(id string, fields []string) bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -24,14 +25,14 @@ func (s *Server) Each(key string, show func(id string, fields []string) bool) {
 	}
 }
 
-// Backlog is what a consumer group has to do.
+// Backlog is the work that a consumer group has left.
 type Backlog struct {
 	Name    string
-	Pending int   // entries that were not acknowledged
-	Unread  int64 // entries that it has not been given, as far as a Redis can tell
+	Pending int   // entries that are not acknowledged
+	Unread  int64 // entries not yet read, as far as XINFO can tell
 }
 
-// Groups are the consumer groups of a stream.
+// Groups returns the consumer groups of a stream.
 func (s *Server) Groups(key string) []Backlog {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -49,7 +50,7 @@ func (s *Server) Groups(key string) []Backlog {
 	return out
 }
 
-// Members are those of a sorted set, in their order.
+// Members returns the members of a sorted set in order.
 func (s *Server) Members(key string) []string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -64,8 +65,8 @@ func (s *Server) Members(key string) []string {
 	return out
 }
 
-// Ranked shows the members of a sorted set and their scores, in their order. Nobody may
-// send commands meanwhile.
+// Ranked calls show with the members of a sorted set and their scores, in order. show
+// must not send commands.
 func (s *Server) Ranked(key string, show func(member string, score float64)) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -78,7 +79,7 @@ func (s *Server) Ranked(key string, show func(member string, score float64)) {
 	}
 }
 
-// Fields shows the fields of a hash, in their order. Nobody may send commands meanwhile.
+// Fields calls show with the fields of a hash in order. show must not send commands.
 func (s *Server) Fields(key string, show func(name, value string)) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -91,7 +92,7 @@ func (s *Server) Fields(key string, show func(name, value string)) {
 	}
 }
 
-// Keys are those that begin with a prefix, sorted.
+// Keys returns the keys with a prefix, sorted.
 func (s *Server) Keys(prefix string) []string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -105,8 +106,8 @@ func (s *Server) Keys(prefix string) []string {
 	return out
 }
 
-// Sum adds to h what stands under a key that is a hash or a stream: the same for the
-// same, in its order. It reports false if there is nothing, or something else.
+// Sum adds the content of a hash or a stream to h, in order. It returns false if the key
+// has neither.
 func (s *Server) Sum(h *maphash.Hash, key string) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -132,20 +133,19 @@ func sumTexts(h *maphash.Hash, texts []string) {
 	for _, text := range texts {
 		sumText(h, text)
 	}
-	_ = h.WriteByte(end) // a hash takes everything
+	_ = h.WriteByte(end) // a hash never fails
 }
 
-// sumText adds a text, and where it ends.
+// sumText adds a text and its end.
 func sumText(h *maphash.Hash, text string) {
 	_, _ = h.WriteString(text)
 	_ = h.WriteByte(end)
 }
 
-// end is in no text in UTF-8.
+// end occurs in no UTF-8 text.
 const end = 0xff
 
-// Delivered is how often the entry of a stream was handed out that was so the most, of
-// those that are pending.
+// Delivered returns the highest delivery count of the pending entries of a stream.
 func (s *Server) Delivered(key string) (most int64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

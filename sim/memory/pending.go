@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// owned is the group that a command names, or why there is none.
+// owned returns the stream and group that a command names, or an error message.
 func (s *Server) owned(key, name string) (st *stream, g *group, bad string) {
 	st, ok := find[stream](s, key)
 	if !ok {
@@ -19,7 +19,7 @@ func (s *Server) owned(key, name string) (st *stream, g *group, bad string) {
 	return st, g, ""
 }
 
-// xpending is XPENDING.
+// xpending implements XPENDING.
 func (s *Server) xpending(args []string) resp.Reply {
 	if len(args) == 3 {
 		_, g, bad := s.owned(args[1], args[2])
@@ -65,7 +65,7 @@ func (s *Server) xpending(args []string) resp.Reply {
 	return resp.List(out...)
 }
 
-// summary is XPENDING without a range.
+// summary implements XPENDING without a range.
 func (g *group) summary() resp.Reply {
 	if len(g.pending) == 0 {
 		return resp.List(resp.Int(0), resp.Reply{}, resp.Reply{}, resp.Reply{Kind: resp.NilArray})
@@ -79,18 +79,18 @@ func (g *group) summary() resp.Reply {
 	return resp.List(resp.Int(len(g.pending)), resp.Text(g.pending[0].id), resp.Text(g.pending[len(g.pending)-1].id), resp.List(owners...))
 }
 
-// claiming is what XCLAIM and XAUTOCLAIM are told besides whose it is to be.
+// claiming holds the arguments of XCLAIM and XAUTOCLAIM apart from the consumer.
 type claiming struct {
-	idle  int64 // that it has been left alone for at least
+	idle  int64 // minimum idle time
 	since int64
-	count int64 // of deliveries; negative: one more
+	count int64 // the new delivery count; negative: one more
 	ids   []streamID
 	last  streamID
 	force bool
-	just  bool // the ids alone
+	just  bool // JUSTID
 }
 
-// xclaim is XCLAIM.
+// xclaim implements XCLAIM.
 func (s *Server) xclaim(args []string) resp.Reply {
 	c, bad := s.claimingOf(args[4:])
 	if bad != "" {
@@ -135,7 +135,7 @@ func (s *Server) xclaim(args []string) resp.Reply {
 	return resp.List(out...)
 }
 
-// claim makes a pending entry its new owner's.
+// claim gives a pending entry to its new owner.
 func (p *pending) claim(c claiming, owner *consumer) {
 	p.pass(owner)
 	p.since = c.since
@@ -147,7 +147,7 @@ func (p *pending) claim(c claiming, owner *consumer) {
 	}
 }
 
-// claimingOf reads XCLAIM's arguments from the idle time on.
+// claimingOf parses the arguments of XCLAIM from the idle time on.
 func (s *Server) claimingOf(args []string) (c claiming, bad string) {
 	c.since, c.count = s.ms, -1
 	var ok bool
@@ -155,7 +155,7 @@ func (s *Server) claimingOf(args []string) (c claiming, bad string) {
 		return c, "ERR Invalid min-idle-time argument for XCLAIM"
 	}
 	args = args[1:]
-	for len(args) > 0 && args[0] != "" && args[0][0] <= '9' { // else it is an option
+	for len(args) > 0 && args[0] != "" && args[0][0] <= '9' { // otherwise it is an option
 		id, ok := streamIDOf(args[0], 0)
 		if !ok {
 			break
@@ -213,10 +213,10 @@ func (s *Server) claimOption(c *claiming, word, value string) (bad string) {
 	return ""
 }
 
-// Redis looks at so many entries for each one that it may claim.
+// looks is how many entries Redis examines for each one that it may claim.
 const looks = 10
 
-// xautoClaim is XAUTOCLAIM.
+// xautoClaim implements XAUTOCLAIM.
 func (s *Server) xautoClaim(args []string) resp.Reply {
 	c := claiming{since: s.ms, count: -1}
 	idle, okIdle := integer(args[4])
@@ -250,7 +250,7 @@ func (s *Server) xautoClaim(args []string) resp.Reply {
 	return s.claimFrom(st, g, c, autoClaim{from, count, args[3]})
 }
 
-// autoClaim is where XAUTOCLAIM begins, how many it takes, and for whom.
+// autoClaim holds the start, the maximum count and the consumer of an XAUTOCLAIM.
 type autoClaim struct {
 	from     streamID
 	count    int64

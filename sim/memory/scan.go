@@ -9,8 +9,9 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// page is the reply of all that scans: what is behind a cursor, each so many texts
-// wide. What is there all the time is on a page, whatever comes and goes meanwhile.
+// page returns the reply of a SCAN command: the elements at or after a cursor, each of
+// which has width texts. Elements that exist during the whole scan are returned, whatever
+// is added or removed meanwhile.
 func (s *Server) page(cursor string, all []string, width int) resp.Reply {
 	from, err := strconv.ParseUint(cursor, 10, 64)
 	switch {
@@ -24,8 +25,8 @@ func (s *Server) page(cursor string, all []string, width int) resp.Reply {
 	return scanned(from, slices.Collect(slices.Chunk(all, width)), s.Page)
 }
 
-// scanned are those whose place is a cursor's or behind it: so many, and all of the
-// same place.
+// scanned returns count elements whose position is at or after from, and all others with
+// the same position as the last one.
 func scanned(from uint64, all [][]string, count int) resp.Reply {
 	slices.SortStableFunc(all, func(a, b []string) int { return cmp.Compare(place(a), place(b)) })
 	var found []string
@@ -44,9 +45,9 @@ func scanned(from uint64, all [][]string, count int) resp.Reply {
 	return resp.List(resp.Text("0"), resp.Strings(found))
 }
 
-// place is where something stands among all that is scanned; never 0.
+// place returns the position of an element in a scan; never 0.
 func place(one []string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(one[0])) // it never fails
+	_, _ = h.Write([]byte(one[0])) // never fails
 	return h.Sum64() | 1
 }

@@ -19,8 +19,8 @@ func scriptCommands() map[string]command {
 	}
 }
 
-// Source is the text of a script that was loaded, by what it is called; "" of one
-// that was not. It is the text as it was sent.
+// Source returns the source of a loaded script by its SHA1, as it was sent; "" if it is
+// not loaded.
 func (s *Server) Source(sha string) string {
 	if known := s.loaded(sha); known != nil {
 		return known.source
@@ -28,20 +28,20 @@ func (s *Server) Source(sha string) string {
 	return ""
 }
 
-// Scripts are those that a server knows.
+// Scripts are compiled scripts.
 type Scripts struct{ known map[string]*loaded }
 
-// Scripts are those that the server knows by now.
+// Scripts returns the scripts that the server has loaded.
 func (s *Server) Scripts() *Scripts { return &Scripts{maps.Clone(s.scripts)} }
 
-// Know makes scripts known without loading them.
+// Know makes compiled scripts available without loading them.
 func (s *Server) Know(scripts *Scripts) { s.known = scripts.known }
 
-// Recall says that others have done most of what the server will be asked for: what
-// becomes of its scripts is known, as far as they are given the same.
+// Recall lets scripts reuse the results of earlier runs by other servers, if their inputs
+// are the same. It pays off if most commands are repetitions.
 func (s *Server) Recall() { s.runner.Recalls = true }
 
-// loaded is a script by what it is called; nil if it is not known.
+// loaded returns a script by its name; nil if it is unknown.
 func (s *Server) loaded(name string) *loaded {
 	if l := s.scripts[name]; l != nil {
 		return l
@@ -49,8 +49,8 @@ func (s *Server) loaded(name string) *loaded {
 	return s.known[name]
 }
 
-// Slow are the scripts that were loaded and are left to gopher-lua: what each wants
-// of Lua, and its text.
+// Slow returns the loaded scripts that gopher-lua has to run: their sources by the Lua
+// feature that prevents compiling them.
 func (s *Server) Slow() map[string]string {
 	out := map[string]string{}
 	for _, one := range s.scripts {
@@ -65,11 +65,11 @@ func (s *Server) Slow() map[string]string {
 type loaded struct {
 	*lua.Script
 
-	name   string // that it is called by
+	name   string // its SHA1
 	source string // as it was sent
 }
 
-// load compiles a script, unless it has been.
+// load compiles a script, unless it is loaded already.
 func (s *Server) load(source string) (*loaded, string) {
 	program, err := lua.Compile(source)
 	if err != nil && s.Tamper == nil {
@@ -89,7 +89,7 @@ func (s *Server) load(source string) (*loaded, string) {
 	return l, ""
 }
 
-// named is what a script is called; program may be nil.
+// named returns the SHA1 of a script; program may be nil.
 func named(source string, program *lua.Script) string {
 	if program != nil {
 		return program.SHA
@@ -98,7 +98,7 @@ func named(source string, program *lua.Script) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// eval is EVAL.
+// eval implements EVAL.
 func (s *Server) eval(args []string) resp.Reply {
 	l, bad := s.load(args[1])
 	if bad != "" {
@@ -107,7 +107,7 @@ func (s *Server) eval(args []string) resp.Reply {
 	return s.run(l, args[2:])
 }
 
-// evalSHA is EVALSHA.
+// evalSHA implements EVALSHA.
 func (s *Server) evalSHA(args []string) resp.Reply {
 	l := s.loaded(args[1])
 	if l == nil {
@@ -119,7 +119,7 @@ func (s *Server) evalSHA(args []string) resp.Reply {
 	return s.run(l, args[2:])
 }
 
-// run calls a script with the rest of an EVAL's arguments.
+// run calls a script with the remaining arguments of an EVAL.
 func (s *Server) run(l *loaded, args []string) resp.Reply {
 	count, ok := integer(args[0])
 	args = args[1:]
@@ -136,9 +136,8 @@ func (s *Server) run(l *loaded, args []string) resp.Reply {
 	return s.runner.Run(l.Script, l.name, args[:count], args[count:])
 }
 
-// some are so many replies, all of them empty, for a list. A script has taken in what
-// a command replied before it sends the next one, whose lists take the place of it, and
-// so has who answers a client.
+// some returns count empty replies for a list. While s.fleeting is set they come from a
+// shared buffer, because the reader consumes each reply before it sends the next command.
 func (s *Server) some(count int) []resp.Reply {
 	if !s.fleeting {
 		return make([]resp.Reply, count)
@@ -150,14 +149,14 @@ func (s *Server) some(count int) []resp.Reply {
 	return out
 }
 
-// list is a list of some replies.
+// list returns a list of replies.
 func (s *Server) list(parts ...resp.Reply) resp.Reply {
 	out := s.some(len(parts))
 	copy(out, parts)
 	return resp.List(out...)
 }
 
-// script is SCRIPT LOAD, EXISTS and FLUSH.
+// script implements SCRIPT LOAD, EXISTS and FLUSH.
 func (s *Server) script(args []string) resp.Reply {
 	switch verb := strings.ToLower(args[1]); {
 	case verb == "load" && len(args) == 3:

@@ -1,7 +1,6 @@
-// Package memory is a Redis inside the process: no port, no socket, a clock that
-// stands still until it is moved, and every command carried out at once, on the
-// goroutine of whoever sends it. What a real one does in any order this one does in
-// the same order each time.
+// Package memory is a Redis inside the process: it has no port and no socket, its clock
+// stands still until it is moved, and it executes each command at once on the caller's
+// goroutine. Where a real Redis may choose any order, it always chooses the same.
 package memory
 
 import (
@@ -13,37 +12,37 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// Server is one such Redis. It knows database 0 only, and blocks nobody.
+// Server is an in-memory Redis. It has database 0 only, and never blocks.
 type Server struct {
-	// Tamper, if set before the first script, says what becomes of each: the tests
-	// of the simulator plant mistakes with it.
+	// Tamper, if set before the first script is loaded, changes the source of each: the
+	// tests of the simulator plant mistakes with it.
 	Tamper func(source string) string
-	// Added, if set, is told of each entry that is added to a stream, and of each
+	// Added, if set, is called for each entry that is added to a stream, and for each
 	// command that adds to a sorted set. It must not send commands.
 	Added func(key string, fields []string)
-	// Watch is told of what happens to entries and keys that others may need.
+	// Watch is called when something happens to entries and keys that others may need.
 	Watch Watch
 
-	// Page is how many of what is scanned are replied at once; 0: all.
+	// Page is how many elements a SCAN command returns at once; 0: all.
 	Page int
-	// Waited says that whoever sends a read that waits has let it wait before.
+	// Waited means that the caller implements BLOCK: it waits before it sends a read.
 	Waited bool
-	// Node is how many entries a node of a stream takes, as stream-node-max-entries says:
-	// trimming about takes out whole ones. 0: 100, as Redis has it unless told otherwise.
+	// Node is how many entries a node of a stream has, like stream-node-max-entries:
+	// approximate trimming removes whole nodes only. 0: 100, the default of Redis.
 	Node int
 
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex
 	commands map[string]command
-	latest   word // that began a command
+	latest   word // the command that was looked up last
 	keys     map[string]*item
 	now      time.Time
-	ms       int64 // likewise, since 1970
+	ms       int64 // now in milliseconds since 1970
 	scripts  map[string]*loaded
-	known    map[string]*loaded // besides; it is not changed
-	time     []string           // what TIME replies; nil: nobody has asked since the clock was set
+	known    map[string]*loaded // further scripts; not changed
+	time     []string           // the reply of TIME; nil: not computed since the clock was set
 	fields   []string           // of the entries that were added last
-	fleeting bool               // nobody keeps a reply beyond the next command
+	fleeting bool               // no caller keeps a reply beyond the next command
 	*scratch
 
 	closed bool
@@ -55,14 +54,14 @@ type item struct {
 	expires int64 // in milliseconds since 1970; 0: never
 }
 
-// command is how a command is carried out. arity counts its name: so many
-// arguments, or at least so many if it is negative.
+// command is the implementation of a command. arity is the number of its arguments
+// including the name; if negative, the minimum.
 type command struct {
 	run   func(s *Server, args []string) resp.Reply
 	arity int
 }
 
-// word is what begins a command, and means it.
+// word is a command and its name.
 type word struct {
 	name string
 	command
@@ -72,7 +71,7 @@ func (c command) takes(count int) bool {
 	return count == c.arity || c.arity < 0 && count >= -c.arity
 }
 
-// New is an empty Redis whose clock shows start.
+// New returns an empty Redis whose clock is at start.
 func New(start time.Time) *Server {
 	s := &Server{commands: commands(), keys: map[string]*item{}, scripts: map[string]*loaded{}, scratch: unused()}
 	s.runner.Redis = s.carryOut
@@ -80,9 +79,9 @@ func New(start time.Time) *Server {
 	return s
 }
 
-// commands are those that there are, by their names in small and in large letters.
+// commands returns all commands by their names, in lower and upper case.
 //
-//nolint:gochecknoglobals // it is made once for all servers, and does not change
+//nolint:gochecknoglobals // made once for all servers, and never changed
 var commands = sync.OnceValue(func() map[string]command {
 	all := map[string]command{}
 	for _, some := range []map[string]command{
@@ -96,7 +95,7 @@ var commands = sync.OnceValue(func() map[string]command {
 	return all
 })
 
-// Close ends it: connections fail from then on.
+// Close releases the server's buffers. Connections fail from then on.
 func (s *Server) Close() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -113,23 +112,22 @@ func (s *Server) Close() {
 	s.scratch = nil
 }
 
-// scratch is room for what a server does. It says nothing about it, and serves one
-// after the other.
+// scratch holds the buffers of a server, which are reused by later servers.
 type scratch struct {
-	args   []string     // of the command that is answered
-	reply  resp.Reply   // to it …
+	args   []string     // of the current command
+	reply  resp.Reply   // to the current command …
 	sent   []byte       // … as it is sent
-	parts  []resp.Reply // of the reply to the last command, where it is fleeting
+	parts  []resp.Reply // of the reply to the last command, while fleeting
 	runner lua.Runner
 
-	blocks [][]string // that fields of entries stand in
-	begun  int        // of these
+	blocks [][]string // buffers for the fields of entries
+	begun  int        // number of blocks in use
 }
 
-//nolint:gochecknoglobals // a pool of what is empty
+//nolint:gochecknoglobals // a pool of empty buffers
 var scratches sync.Pool
 
-// unused is room that nobody uses.
+// unused returns buffers from the pool, or new ones.
 func unused() *scratch {
 	if s, ok := scratches.Get().(*scratch); ok {
 		return s
@@ -137,7 +135,7 @@ func unused() *scratch {
 	return &scratch{}
 }
 
-// SetTime moves the clock that TIME, stream ids, idle times and expiry follow.
+// SetTime moves the clock that TIME, stream ids, idle times and expiry use.
 func (s *Server) SetTime(t time.Time) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -146,22 +144,21 @@ func (s *Server) SetTime(t time.Time) {
 
 func (s *Server) setTime(t time.Time) { s.now, s.ms, s.time = t, t.UnixMilli(), nil }
 
-// Now is the time that was set last.
+// Now returns the time that was set last.
 func (s *Server) Now() time.Time {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.now
 }
 
-// Do carries a command out.
+// Do executes a command.
 func (s *Server) Do(args ...string) resp.Reply {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.carryOut(args)
 }
 
-// carryOut is the way of every command, those of scripts too. It keeps nothing of
-// the slice args.
+// carryOut executes any command, including those of scripts. It does not keep args.
 func (s *Server) carryOut(args []string) resp.Reply {
 	c, ok := s.command(args[0])
 	switch {
@@ -175,7 +172,7 @@ func (s *Server) carryOut(args []string) resp.Reply {
 	}
 }
 
-// command is that of a name: scripts send many in a row that have the same one.
+// command looks up a command. It remembers the last one, because scripts repeat commands.
 func (s *Server) command(name string) (c command, ok bool) {
 	if name == s.latest.name {
 		return s.latest.command, true
@@ -189,7 +186,7 @@ func (s *Server) command(name string) (c command, ok bool) {
 	return c, ok
 }
 
-// What mistakes are answered with.
+// Error messages of Redis.
 const (
 	wrongType   = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	syntax      = "ERR syntax error"
@@ -200,7 +197,7 @@ const (
 	wouldOverWr = "ERR increment or decrement would overflow"
 )
 
-// item is what stands under a key; nil if nothing does.
+// item returns the item of a key; nil if there is none or it has expired.
 func (s *Server) item(key string) *item {
 	it := s.keys[key]
 	if it != nil && it.expires != 0 && it.expires <= s.ms {
@@ -210,8 +207,8 @@ func (s *Server) item(key string) *item {
 	return it
 }
 
-// find is the value of a key, nil if there is none. It reports false if the value
-// is of another type.
+// find returns the value of a key, nil if there is none. It returns false if the value
+// has another type.
 func find[T any](s *Server, key string) (value *T, ok bool) {
 	it := s.item(key)
 	if it == nil {
@@ -221,8 +218,8 @@ func find[T any](s *Server, key string) (value *T, ok bool) {
 	return value, ok
 }
 
-// ensure is the value of a key, a new one if there is none. It reports false if
-// the value is of another type.
+// ensure returns the value of a key, and creates it if there is none. It returns false if
+// the value has another type.
 func ensure[T any](s *Server, key string) (value *T, ok bool) {
 	if it := s.item(key); it != nil {
 		value, ok = it.value.(*T)

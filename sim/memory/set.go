@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// set has its members sorted.
+// set keeps its members sorted.
 type set struct{ members []string }
 
 func (m *set) has(member string) bool {
@@ -28,7 +28,7 @@ func setCommands() map[string]command {
 	}
 }
 
-// onSet is a command that reads a set, an empty one where there is none.
+// onSet returns a command that reads a set; a missing one is empty.
 func onSet(read func(*set, []string) resp.Reply) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		m, ok := find[set](s, args[1])
@@ -59,7 +59,8 @@ func (s *Server) sscan(m *set, args []string) resp.Reply {
 	return s.page(args[2], found, 1)
 }
 
-// setOf is SUNION and SINTER: what is in as many of the sets as is wanted.
+// setOf implements SUNION and SINTER: wanted decides by the number n of the sets that
+// contain a member.
 func setOf(wanted func(n, of int) bool) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		count := map[string]int{}

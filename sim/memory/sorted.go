@@ -11,13 +11,13 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// sorted is what Redis calls a sorted set.
+// sorted is a sorted set.
 type sorted struct {
 	ranked []ranked
-	scores map[string]float64 // nil while there are few
+	scores map[string]float64 // nil if there are few
 }
 
-// ranked is a member and its score, by which it is ranked, and then by its name.
+// ranked is a member and its score. Members are ordered by score, then by name.
 type ranked struct {
 	score  float64
 	member string
@@ -30,8 +30,8 @@ func (r ranked) compare(other ranked) int {
 	return strings.Compare(r.member, other.member)
 }
 
-// First is the score of the first member of a sorted set, as a moment in seconds since
-// 1970, to the microsecond before it; zero if there is none.
+// First returns the score of the first member of a sorted set as a time, if scores are
+// seconds since 1970, rounded down to a microsecond; zero if the set is empty.
 func (s *Server) First(key string) time.Time {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -39,11 +39,11 @@ func (s *Server) First(key string) time.Time {
 	if z == nil || len(z.ranked) == 0 {
 		return time.Time{}
 	}
-	const end = 4e18 // long after the last moment that there is
+	const end = 4e18 // far in the future
 	return time.UnixMicro(int64(math.Floor(max(-end, min(end, z.ranked[0].score*1e6))))).UTC()
 }
 
-// fewMembers is how many are found fast enough one after the other.
+// fewMembers is the number of members up to which a linear search is fast enough.
 const fewMembers = 24
 
 func (z *sorted) score(member string) (float64, bool) {
@@ -62,7 +62,7 @@ func (z *sorted) score(member string) (float64, bool) {
 	return 0, false
 }
 
-// put gives a member a score.
+// put sets the score of a member.
 func (z *sorted) put(member string, score float64) {
 	if old, ok := z.score(member); ok {
 		if old == score {
@@ -83,7 +83,7 @@ func (z *sorted) put(member string, score float64) {
 	}
 }
 
-// take takes out what is there.
+// take removes a member with its score.
 func (z *sorted) take(r ranked) {
 	if at, ok := slices.BinarySearchFunc(z.ranked, r, ranked.compare); ok {
 		z.ranked = slices.Delete(z.ranked, at, at+1)
@@ -122,7 +122,7 @@ func sortedCommands() map[string]command {
 	}
 }
 
-// onSorted is a command that reads a sorted set, an empty one where there is none.
+// onSorted returns a command that reads a sorted set; a missing one is empty.
 func onSorted(read func(*sorted, []string) resp.Reply) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		z, ok := find[sorted](s, args[1])
@@ -130,14 +130,14 @@ func onSorted(read func(*sorted, []string) resp.Reply) func(*Server, []string) r
 			z = &sorted{}
 		}
 		reply := read(z, args)
-		if !ok && reply.Kind != resp.Error { // what is wrong with the arguments is told first
+		if !ok && reply.Kind != resp.Error { // invalid arguments are reported first
 			return resp.Fail(wrongType)
 		}
 		return reply
 	}
 }
 
-// written is a score as it is sent, with 17 digits as C's %.17g has them.
+// written formats a score like Redis, with 17 digits as C's %.17g.
 func written(score float64) string {
 	switch {
 	case math.IsInf(score, 1):
@@ -151,7 +151,7 @@ func written(score float64) string {
 	}
 }
 
-// scored reads a score.
+// scored parses a score.
 func scored(text string) (float64, bool) {
 	score, err := strconv.ParseFloat(text, 64)
 	if err != nil && !math.IsInf(score, 0) || math.IsNaN(score) || strings.ContainsAny(text, "_pP") {
@@ -185,7 +185,7 @@ func (z *sorted) zcount(args []string) resp.Reply {
 	return resp.Int(to - from)
 }
 
-// rank is ZRANK, and with -1 ZREVRANK.
+// rank implements ZRANK, and with way -1 ZREVRANK.
 func (z *sorted) rank(member string, way int) resp.Reply {
 	score, ok := z.score(member)
 	if !ok {
@@ -232,7 +232,7 @@ func (s *Server) zrem(args []string) resp.Reply {
 	return resp.Int(n)
 }
 
-// cut takes a range out, and the key with the last member.
+// cut removes a range of members, and the key with the last one.
 func (s *Server) cut(key string, z *sorted, from, to int) resp.Reply {
 	for _, r := range z.ranked[from:to] {
 		delete(z.scores, r.member)
@@ -264,7 +264,7 @@ func (s *Server) zremRangeByRank(args []string) resp.Reply {
 	})(s, args)
 }
 
-// zpop is ZPOPMIN and ZPOPMAX, of one.
+// zpop implements ZPOPMIN and ZPOPMAX without a count.
 func zpop(place func(*sorted) int) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		z, ok := find[sorted](s, args[1])

@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// adding is what ZADD is told besides the members.
+// adding holds the options of ZADD.
 type adding struct{ nx, xx, gt, lt, changed, incr bool }
 
-// addingOptions reads them, and returns the scores and members behind them.
+// addingOptions parses the options, and returns the scores and members after them.
 func addingOptions(args []string) (o adding, pairs []string, bad string) {
 	for ; len(args) > 0; args = args[1:] {
 		switch strings.ToLower(args[0]) {
@@ -49,7 +49,7 @@ func addingOptions(args []string) (o adding, pairs []string, bad string) {
 	}
 }
 
-// lets reports whether a member may get a score.
+// lets reports whether the options allow a member to get a score.
 func (o adding) lets(old, score float64, there bool) bool {
 	switch {
 	case !there:
@@ -113,7 +113,7 @@ func (s *Server) zadd(args []string) resp.Reply {
 	return resp.Int(added)
 }
 
-// increase is ZADD INCR.
+// increase implements ZADD INCR.
 func (z *sorted) increase(o adding, member string, by float64) resp.Reply {
 	old, there := z.score(member)
 	score := old + by

@@ -14,7 +14,7 @@ const noBound = "ERR min or max is not a float"
 // bound is one end of a range of scores.
 type bound struct {
 	score float64
-	open  bool // the score itself is not meant
+	open  bool // excludes the score itself
 }
 
 func boundOf(text string) (bound, bool) {
@@ -23,7 +23,7 @@ func boundOf(text string) (bound, bool) {
 	return bound{score, open}, ok
 }
 
-// between is the range of scores between two ends.
+// between returns the range of members between two bounds.
 func (z *sorted) between(low, high string) (from, to int, ok bool) {
 	least, okLow := boundOf(low)
 	most, okHigh := boundOf(high)
@@ -39,14 +39,14 @@ func (z *sorted) between(low, high string) (from, to int, ok bool) {
 	return from, max(from, to), true
 }
 
-// ranging is what ZRANGE and its kin are asked for.
+// ranging holds the options of ZRANGE and its variants.
 type ranging struct {
 	byScore, reverse, withScores, limited bool
 
 	offset, count int64
 }
 
-// rangingOf reads it, the older names of the command as well.
+// rangingOf parses the options, including the older command names.
 func rangingOf(args []string) (o ranging, bad string) {
 	name := strings.ToLower(args[0])
 	o = ranging{byScore: strings.HasSuffix(name, "byscore"), reverse: strings.HasPrefix(name, "zrev"), count: -1}
@@ -103,7 +103,7 @@ func (z *sorted) zrange(args []string) resp.Reply {
 	return o.reply(z.ranked[from:to])
 }
 
-// reply is what is asked for of a range.
+// reply returns the requested part of a range.
 func (o ranging) reply(found []ranked) resp.Reply {
 	if o.limited {
 		skip := min(o.offset, int64(len(found)))

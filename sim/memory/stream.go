@@ -10,17 +10,17 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// stream is an append-only log, and the groups that read it.
+// stream is a stream with its consumer groups.
 type stream struct {
 	entries []entry
-	last    streamID // that was given to an entry
-	deleted streamID // the greatest that was deleted
-	added   int64    // entries, ever
-	groups  []*group // by their names
-	nodes   []node   // see parted; nil: they are not known
+	last    streamID // last id that an entry got
+	deleted streamID // greatest id that was deleted
+	added   int64    // number of entries ever added
+	groups  []*group // sorted by name
+	nodes   []node   // see parted; nil: not computed
 }
 
-// entry is an entry of a stream. Its fields are not changed any more.
+// entry is an entry of a stream. Its fields never change.
 type entry struct {
 	streamID
 
@@ -30,17 +30,17 @@ type entry struct {
 
 func (e *entry) reply() resp.Reply { return resp.Reply{Kind: resp.Entry, Text: e.id, Texts: e.fields} }
 
-// streamID is an entry's id as it is ordered.
+// streamID is the id of an entry in comparable form.
 type streamID struct{ ms, seq uint64 }
 
-// The ends of all ids.
+// greatest is the maximum of both parts of an id.
 const greatest = math.MaxUint64
 
 func (s streamID) less(other streamID) bool {
 	return s.ms < other.ms || s.ms == other.ms && s.seq < other.seq
 }
 
-// next is the smallest id after s.
+// next returns the smallest id after s.
 func (s streamID) next() streamID {
 	if s.seq == greatest {
 		return streamID{s.ms + 1, 0}
@@ -48,7 +48,7 @@ func (s streamID) next() streamID {
 	return streamID{s.ms, s.seq + 1}
 }
 
-// previous is the greatest id before s.
+// previous returns the greatest id before s.
 func (s streamID) previous() streamID {
 	if s.seq == 0 {
 		return streamID{s.ms - 1, greatest}
@@ -56,7 +56,7 @@ func (s streamID) previous() streamID {
 	return streamID{s.ms, s.seq - 1}
 }
 
-// String is the id as it is sent.
+// String returns the id as Redis sends it.
 func (s streamID) String() string {
 	var b [41]byte
 	return string(strconv.AppendUint(append(strconv.AppendUint(b[:0], s.ms, 10), '-'), s.seq, 10))
@@ -69,7 +69,7 @@ const (
 	noGroup      = "NOGROUP No such key '%' or consumer group '%'"
 )
 
-// streamIDOf reads an id; one without a second number gets seq.
+// streamIDOf parses an id; seq replaces a missing second number.
 func streamIDOf(text string, seq uint64) (id streamID, ok bool) {
 	first, second, whole := strings.Cut(text, "-")
 	id.seq = seq
@@ -84,13 +84,13 @@ func streamIDOf(text string, seq uint64) (id streamID, ok bool) {
 	return id, errMS == nil
 }
 
-// What the ends of a range are answered with behind which, or before which, nothing is.
+// Errors about exclusive ends of a range that leave nothing.
 const (
 	noStart = "ERR invalid start ID for the interval"
 	noEnd   = "ERR invalid end ID for the interval"
 )
 
-// streamRange reads the ends of a range.
+// streamRange parses the ends of a range.
 func streamRange(low, high string) (from, to streamID, bad string) {
 	from, bad = streamBound(low, 0)
 	if bad == "" {
@@ -99,8 +99,7 @@ func streamRange(low, high string) (from, to streamID, bad string) {
 	return from, to, bad
 }
 
-// streamBound reads one end of a range: what stands for a missing second number
-// is different at the two ends.
+// streamBound parses one end of a range; seq replaces a missing second number.
 func streamBound(text string, seq uint64) (id streamID, bad string) {
 	switch text {
 	case "-":
@@ -126,16 +125,16 @@ func streamBound(text string, seq uint64) (id streamID, bad string) {
 	}
 }
 
-// search is the place of the first entry that is not before id.
+// search returns the index of the first entry that is not before id.
 func (st *stream) search(id streamID) int {
 	n := len(st.entries)
-	if n == 0 || st.entries[n-1].less(id) { // most look for what is new
+	if n == 0 || st.entries[n-1].less(id) { // most searches are for new entries
 		return n
 	}
 	return sort.Search(n, func(i int) bool { return !st.entries[i].less(id) })
 }
 
-// entry finds an entry; nil if it is gone.
+// entry returns an entry; nil if it does not exist.
 func (st *stream) entry(id streamID) *entry {
 	if at := st.search(id); at < len(st.entries) && st.entries[at].streamID == id {
 		return &st.entries[at]
@@ -143,7 +142,7 @@ func (st *stream) entry(id streamID) *entry {
 	return nil
 }
 
-// text is an id as it is sent.
+// text returns an id as Redis sends it.
 func (st *stream) text(id streamID) string {
 	if e := st.entry(id); e != nil {
 		return e.id
@@ -151,7 +150,7 @@ func (st *stream) text(id streamID) string {
 	return id.String()
 }
 
-// first is the id of the first entry there is.
+// first returns the id of the first entry.
 func (st *stream) first() streamID {
 	if len(st.entries) == 0 {
 		return streamID{}
@@ -184,7 +183,7 @@ func (s *Server) xlen(args []string) resp.Reply {
 	}
 }
 
-// xrange is XRANGE and XREVRANGE.
+// xrange implements XRANGE and XREVRANGE.
 func (s *Server) xrange(args []string) resp.Reply {
 	reverse := len(args[0]) == len("xrevrange")
 	low, high := args[2], args[3]
@@ -219,7 +218,7 @@ func (s *Server) xrange(args []string) resp.Reply {
 	return s.entries(found[:min(count, len(found))])
 }
 
-// rangeCount reads COUNT n; without it there is no limit.
+// rangeCount parses COUNT n; without it there is no limit.
 func rangeCount(args []string) (count int, bad string) {
 	switch {
 	case len(args) == 0:
@@ -234,7 +233,7 @@ func rangeCount(args []string) (count int, bad string) {
 	return int(max(n, 0)), ""
 }
 
-// entries are some as a reply.
+// entries returns entries as a reply.
 func (s *Server) entries(entries []entry) resp.Reply {
 	out := s.some(len(entries))
 	for i := range entries {
@@ -251,7 +250,7 @@ func (s *Server) entriesReversed(entries []entry, count int) resp.Reply {
 	return resp.List(out...)
 }
 
-// xread is XREAD.
+// xread implements XREAD.
 func (s *Server) xread(args []string) resp.Reply {
 	r, bad := s.readingOf(args[1:])
 	if bad != "" {
@@ -286,14 +285,14 @@ func (s *Server) xread(args []string) resp.Reply {
 	return resp.List(out...)
 }
 
-// reading is what XREAD and XREADGROUP are asked for.
+// reading holds the options of XREAD and XREADGROUP.
 type reading struct {
 	count     int
 	noAck     bool
 	keys, ids []string
 }
 
-// readingOf reads it, from behind the name of the command, or the consumer's.
+// readingOf parses the options after the command's name and its group and consumer.
 func (s *Server) readingOf(args []string) (r reading, bad string) {
 	r.count = math.MaxInt
 	for ; len(args) > 0; args = args[1:] {
@@ -360,7 +359,7 @@ func (s *Server) xdel(args []string) resp.Reply {
 	return resp.Int(n)
 }
 
-// xsetID is XSETID.
+// xsetID implements XSETID.
 func (s *Server) xsetID(args []string) resp.Reply {
 	st, ok := find[stream](s, args[1])
 	id, okID := streamIDOf(args[2], 0)

@@ -8,20 +8,19 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// trimming is how much of a stream is to stay.
+// trimming says how much of a stream is to stay.
 type trimming struct {
 	by    string // "maxlen" or "minid"; "": all of it
 	most  int
 	min   streamID
-	about bool // whole nodes only …
-	limit int  // … and so many entries at most; 0: any number
+	about bool // approximate: whole nodes only …
+	limit int  // … and at most this number of entries; 0: any number
 }
 
-// mostTrimmed is how many entries go at most where a stream is trimmed about, unless LIMIT
-// says so.
+// mostTrimmed is the default LIMIT of approximate trimming.
 const mostTrimmed = 100 * nodeEntries
 
-// trimmingOf reads MAXLEN or MINID, and returns the arguments behind it.
+// trimmingOf parses MAXLEN or MINID, and returns the arguments after it.
 func trimmingOf(args []string) (t trimming, rest []string, bad string) {
 	t.by = strings.ToLower(args[0])
 	args = args[1:]
@@ -66,7 +65,7 @@ func trimmingOf(args []string) (t trimming, rest []string, bad string) {
 	return t, args, ""
 }
 
-// trim takes the oldest entries out, and says how many.
+// trim removes the oldest entries, and returns their number.
 func (s *Server) trim(key string, st *stream, t trimming) int {
 	n, known := 0, st.nodes != nil
 	switch {
@@ -90,7 +89,7 @@ func (s *Server) trim(key string, st *stream, t trimming) int {
 	s.lost(st, st.entries[:n])
 	s.trimmed(key, st.entries[:n])
 	st.entries = slices.Delete(st.entries, 0, n)
-	if t.about && !known { // they were whole nodes
+	if t.about && !known { // only whole nodes were removed
 		st.nodes = nil
 	}
 	return n
@@ -167,7 +166,8 @@ options:
 	return resp.Text(text)
 }
 
-// kept are fields for good. Those of several entries share what they stand in.
+// kept copies fields. Small ones share a block with those of other entries, which saves
+// allocations.
 func (s *Server) kept(fields []string) []string {
 	const few = 64
 	if len(fields) > few {
@@ -181,7 +181,7 @@ func (s *Server) kept(fields []string) []string {
 	return s.fields[n:len(s.fields):len(s.fields)]
 }
 
-// block is an empty block for fields of entries.
+// block returns an empty block for fields.
 func (s *scratch) block() []string {
 	const size = 256
 	if s.begun == len(s.blocks) {
@@ -191,7 +191,7 @@ func (s *scratch) block() []string {
 	return s.blocks[s.begun-1]
 }
 
-// vacate takes out what stands in the blocks, and lets go of those that few need.
+// vacate clears the blocks, and releases all but the first 64.
 func (s *scratch) vacate() {
 	const most = 64
 	for i := range s.blocks[:s.begun] {
@@ -213,7 +213,7 @@ func (st *stream) add(e entry, most int) {
 	st.added++
 }
 
-// wanted is the id that XADD is asked for.
+// wanted is the id argument of XADD.
 type wanted struct {
 	streamID
 
@@ -241,7 +241,7 @@ func wantedOf(text string) (w wanted, bad string) {
 	return wanted{streamID: id}, ""
 }
 
-// after is the id that an entry gets behind the last one.
+// after returns the id of a new entry after the last one.
 func (w wanted) after(last streamID, now uint64) (id streamID, bad string) {
 	id = w.streamID
 	if w.anyMS {

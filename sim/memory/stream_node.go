@@ -6,26 +6,26 @@ import (
 	"strconv"
 )
 
-// node is a listpack of entries, as Redis keeps streams in: trimming a stream about takes
-// out whole ones.
+// node is a listpack of entries, as Redis stores streams: approximate trimming removes
+// whole ones.
 type node struct {
 	first   streamID
 	last    streamID
 	names   []string // of the fields of its first entry
-	entries int      // that are there
-	count   int      // … and those that were deleted
+	entries int      // existing entries
+	count   int      // … and deleted ones
 	bytes   int
 }
 
-// Redis' defaults: a node takes no entry any more once it has so many, see Server.Node, or
-// so many bytes.
+// The defaults of Redis: a node takes no further entry once it has this many entries, see
+// Server.Node, or bytes.
 const (
 	nodeEntries = 100
 	nodeBytes   = 4096
 )
 
-// parted has the stream's nodes known, which take so many entries at most. They need not be while no entry has gone but with
-// the whole of its node: then they follow from the entries.
+// parted computes the nodes of a stream, each of at most most entries. As long as only
+// whole nodes were removed, the nodes follow from the entries.
 func (st *stream) parted(most int) {
 	if st.nodes != nil {
 		return
@@ -36,7 +36,7 @@ func (st *stream) parted(most int) {
 	}
 }
 
-// place puts an entry behind the others, into a node of so many entries at most.
+// place appends an entry to the last node, or to a new one if that is full.
 func (st *stream) place(e *entry, most int) {
 	names, size := fieldNames(e.fields), 0
 	for _, text := range e.fields {
@@ -44,7 +44,7 @@ func (st *stream) place(e *entry, most int) {
 	}
 	last := len(st.nodes) - 1
 	if last < 0 || st.nodes[last].bytes+size >= nodeBytes || st.nodes[last].count >= cmp.Or(most, nodeEntries) {
-		const header = 7 // of a listpack, and its end
+		const header = 7 // a listpack's header and end
 		n := node{names: names, first: e.streamID, bytes: header + 3*packed("0") + packed(strconv.Itoa(len(names)))}
 		for _, name := range names {
 			n.bytes += packed(name)
@@ -59,11 +59,11 @@ func (st *stream) place(e *entry, most int) {
 	n.bytes += n.packed(e, names)
 }
 
-// packed is how many bytes an entry takes.
+// packed returns the size of an entry in bytes.
 func (n *node) packed(e *entry, names []string) int {
 	const flags, numbers = "0", 3
 	elements := numbers + len(names)
-	size := packed(flags) + packed(strconv.FormatInt(int64(e.ms-n.first.ms), 10)) + packed(strconv.FormatInt(int64(e.seq-n.first.seq), 10)) //nolint:gosec // differences, as Redis counts them
+	size := packed(flags) + packed(strconv.FormatInt(int64(e.ms-n.first.ms), 10)) + packed(strconv.FormatInt(int64(e.seq-n.first.seq), 10)) //nolint:gosec // differences, as Redis computes them
 	if !slices.Equal(n.names, names) {
 		elements += 1 + len(names)
 		size += packed(strconv.Itoa(len(names)))
@@ -85,8 +85,8 @@ func fieldNames(fields []string) []string {
 	return names
 }
 
-// packed is how many bytes a text takes in a listpack: less if it is a number, and in front
-// of it and behind it how long it is.
+// packed returns the size of a text in a listpack: numbers are stored compactly, and each
+// element has its length before and after it.
 func packed(text string) int {
 	var n int
 	if number, ok := integer(text); ok {
@@ -126,7 +126,7 @@ func packed(text string) int {
 	}
 }
 
-// unplace takes an entry out of its node, and a node without entries out of the stream.
+// unplace removes an entry from its node, and an empty node from the stream.
 func (st *stream) unplace(id streamID) {
 	at := slices.IndexFunc(st.nodes, func(n node) bool { return !n.last.less(id) })
 	if st.nodes[at].entries--; st.nodes[at].entries == 0 {
@@ -134,8 +134,8 @@ func (st *stream) unplace(id streamID) {
 	}
 }
 
-// wholeNodes is how many entries there are in the nodes that can go as a whole, if at least
-// so many are to stay, none of an id below min, and at most limit to go; no limit if it is 0.
+// wholeNodes returns the number of entries in the oldest nodes that can be removed as a
+// whole within the bounds of t.
 func (st *stream) wholeNodes(t trimming, most int) (gone int) {
 	st.parted(most)
 	for i := range st.nodes {

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// text is what Redis calls a string.
+// text is a Redis string.
 type text struct{ value string }
 
 func textCommands() map[string]command {
@@ -43,22 +43,22 @@ func (s *Server) get(args []string) resp.Reply {
 	}
 }
 
-// put sets a text, for ever.
+// put sets a string without expiry.
 func (s *Server) put(key, value string) *item {
 	it := &item{value: &text{value}}
 	s.keys[key] = it
 	return it
 }
 
-// setting is what SET is told besides key and value.
+// setting holds the options of SET.
 type setting struct {
-	expires        int64 // 0: not
+	expires        int64 // 0: never
 	nx, xx         bool
 	get, keep, bad bool
-	message        string // what is bad
+	message        string // the error if bad
 }
 
-// set is SET.
+// set implements SET.
 func (s *Server) set(args []string) resp.Reply {
 	o := s.setOptions(args[3:])
 	if o.bad {
@@ -136,7 +136,7 @@ func (s *Server) setNX(args []string) resp.Reply {
 	return resp.Int(1)
 }
 
-// setFor is SETEX and PSETEX.
+// setFor implements SETEX and PSETEX.
 func setFor(unit int64) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		n, ok := integer(args[2])
@@ -210,7 +210,7 @@ func (s *Server) strlen(args []string) resp.Reply {
 	}
 }
 
-// increaseBy is INCRBY and DECRBY.
+// increaseBy implements INCRBY and DECRBY.
 func increaseBy(sign int64) func(*Server, []string) resp.Reply {
 	return func(s *Server, args []string) resp.Reply {
 		n, ok := integer(args[2])

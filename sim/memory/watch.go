@@ -2,30 +2,30 @@ package memory
 
 import "time"
 
-// Watch is told of what happens to entries and keys that others may need. What is
-// not set is told nothing; what is must not send commands.
+// Watch holds functions that are called when something happens to entries and keys that
+// others may need. Each may be nil; they must not send commands.
 type Watch struct {
-	Taken        func(Entry, string, time.Duration) // by a consumer, once it was left alone for so long
+	Taken        func(Entry, string, time.Duration) // another consumer claims an entry after it was idle for a time
 	Acknowledged func(Entry)
-	Lost         func(group, id string) // an entry that a group has not read, or not acknowledged
+	Lost         func(group, id string) // an entry is removed that a group has not read or not acknowledged
 	Trimmed      func(key, id string, fields []string)
 	Removed      func(key string)
 }
 
-// Entry is one that is pending.
+// Entry is a pending entry.
 type Entry struct {
 	Stream, Group, ID, Owner string
-	Fields                   []string // none if it is not in its stream any more
+	Fields                   []string // nil if it was removed from its stream
 }
 
-// taken tells that an entry is about to be another consumer's.
+// taken reports that an entry is about to get another owner.
 func (s *Server) taken(g *group, p *pending, to *consumer) {
 	if s.Watch.Taken != nil && p.owner != to {
 		s.Watch.Taken(Entry{Stream: g.stream, Group: g.name, ID: p.id, Owner: p.owner.name}, to.name, time.Duration(s.ms-p.since)*time.Millisecond)
 	}
 }
 
-// acknowledged tells that an entry is about to be acknowledged.
+// acknowledged reports that an entry is about to be acknowledged.
 func (s *Server) acknowledged(st *stream, g *group, p *pending) {
 	if s.Watch.Acknowledged == nil {
 		return
@@ -37,7 +37,7 @@ func (s *Server) acknowledged(st *stream, g *group, p *pending) {
 	s.Watch.Acknowledged(e)
 }
 
-// lost tells of entries that are about to go, and that a group still needs.
+// lost reports entries that are about to be removed although a group still needs them.
 func (s *Server) lost(st *stream, going []entry) {
 	if s.Watch.Lost == nil {
 		return
@@ -53,7 +53,7 @@ func (s *Server) lost(st *stream, going []entry) {
 	}
 }
 
-// trimmed tells of entries that are about to go.
+// trimmed reports entries that are about to be removed.
 func (s *Server) trimmed(key string, going []entry) {
 	if s.Watch.Trimmed == nil {
 		return
