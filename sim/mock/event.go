@@ -18,15 +18,15 @@ type Event struct {
 	After time.Duration // since the start of the run
 
 	ID, Type, Source, Subject   string
-	Time                        time.Time // zero where none is written
+	Time                        time.Time // zero if the file has none
 	DataContentType, DataSchema string
 	Data                        any
 	HasData                     bool
 	Ext                         map[string]string // further attributes
 }
 
-// Event is the mock as the engine carries it, when it arrives at the given
-// time. Its place among the events, counted from 0, makes the id where none is written.
+// Event returns the event as the engine receives it at the given time. If the file has no
+// id, place, its index among the events, makes one.
 func (e Event) Event(place int, at time.Time) event.Event {
 	out := event.Event{ID: e.ID, Type: event.Type(e.Type), Source: e.Source, Time: e.Time, Ext: map[string]string{}}
 	if out.ID == "" {
@@ -81,7 +81,7 @@ func readEvent(r *nodes.Reader, n *yaml.Node) Event {
 	}
 	typed := false
 	r.Object(n, "event", known, func(key, value *yaml.Node) {
-		// A slip of a known name would be carried along in silence.
+		// A misspelled name would otherwise be accepted as an extension.
 		if guess := known.Nearest(key.Value); guess != "" {
 			r.Errorf(key, "event has no attribute %q, did you mean %q?", key.Value, guess)
 			typed = typed || guess == "type"
@@ -95,7 +95,7 @@ func readEvent(r *nodes.Reader, n *yaml.Node) Event {
 	return e
 }
 
-// readExtension takes a further attribute.
+// readExtension reads a further attribute.
 func readExtension(r *nodes.Reader, e *Event, key, value *yaml.Node) {
 	name := key.Value
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {

@@ -14,27 +14,26 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// State is what mocks keep: a value for each mock and URL.
+// State holds the values that mocks keep, by mock and URL.
 type State struct {
 	mu     sync.Mutex
 	values map[place]any
 }
 
-// place is where a value is kept.
+// place identifies a value.
 type place struct {
 	mock int
 	url  string
 }
 
-// Kept is a value that a mock keeps, and the one that it began with.
+// Kept is a value that a mock keeps, and its initial value.
 type Kept struct {
 	URL          string
 	Value, First any
 }
 
-// Kept returns what the mocks keep now, sorted by URL: what each execution has of its
-// own, or what all of them share. A mock whose URL has no * is there before its first
-// request, too.
+// Kept returns the values that mocks keep now, sorted by URL: those of one execution, or
+// the shared ones. A mock whose URL has no * has a value even before its first request.
 func (t *Transport) Kept(shared bool) []Kept {
 	state := t.state(shared)
 	state.mu.Lock()
@@ -55,12 +54,12 @@ func (t *Transport) Kept(shared bool) []Kept {
 	return out
 }
 
-// Changed reports whether the value is another one than at first.
+// Changed reports whether the value differs from the initial one.
 func (k Kept) Changed() bool {
 	return !reflect.DeepEqual(k.Value, k.First) && jsonText(k.Value) != jsonText(k.First)
 }
 
-// state is where a mock keeps what it is sent.
+// state returns the State that holds the values of a scope.
 func (t *Transport) state(shared bool) *State {
 	if shared && t.Shared != nil {
 		return t.Shared
@@ -68,14 +67,14 @@ func (t *Transport) state(shared bool) *State {
 	return &t.own
 }
 
-// The scopes of what a mock keeps.
+// The scopes of the values that a mock keeps.
 const (
-	scopeExecution = "execution" // each execution that is started has a state of its own
-	scopeShared    = "shared"    // the executions of one run have it in common
+	scopeExecution = "execution" // each root execution has its own values
+	scopeShared    = "shared"    // the executions of a run share the values
 )
 
-// readKeep reads what a mock keeps: the state at first, or its scope and the state. A
-// state that happens to have a member "scope" is told apart by what that says.
+// readKeep reads keep: either the initial state, or its scope and the state. A state that
+// happens to have a member "scope" is recognized by the value of that member.
 func readKeep(r *nodes.Reader, n *yaml.Node) (state any, shared bool) {
 	scope, single := scopeIn(n)
 	known := scope == scopeExecution || scope == scopeShared
@@ -96,8 +95,8 @@ func readKeep(r *nodes.Reader, n *yaml.Node) (state any, shared bool) {
 	return state, scope == scopeShared
 }
 
-// scopeIn is the scope that an object names, and whether it has no other members than
-// that and a state.
+// scopeIn returns the scope that an object names, and whether it has no members other
+// than scope and state.
 func scopeIn(n *yaml.Node) (scope string, single bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -118,12 +117,11 @@ func scopeIn(n *yaml.Node) (scope string, single bool) {
 	return scope, single
 }
 
-// keep answers for a mock that keeps what it is sent, as a service does that stores
-// things: GET reads what is there, PUT and POST put another in its place, PATCH
-// replaces some of its members, DELETE removes it, so that nothing is found any
-// more. Each URL has its own, without its query, for each execution that is started,
-// or for all of them where it is shared. What is done is done when the
-// latency has passed; a response that is a failure does nothing.
+// keep answers for a mock that keeps values, like a service that stores resources: GET
+// reads the value, PUT and POST replace it, PATCH replaces some of its members, and
+// DELETE removes it, after which nothing is found. Each URL without its query has its own
+// value, for each root execution or shared by all. A change takes effect when the latency
+// has passed; an error response changes nothing.
 func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (*http.Response, error) {
 	if err := t.pass(req, r); err != nil {
 		return nil, err
@@ -134,7 +132,7 @@ func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (
 	return r.response(req)
 }
 
-// stored does what a request asks for, and is the response with what is there then.
+// stored applies a request to the kept value, and returns the response.
 func (t *Transport) stored(req *http.Request, body []byte, mock int, r Response) Response {
 	bare := *req.URL
 	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
@@ -171,7 +169,8 @@ func (t *Transport) stored(req *http.Request, body []byte, mock int, r Response)
 	return r
 }
 
-// once is what a request has got that is sent again, or else what it gets now.
+// once returns the response that a repeated request got the first time, or else the one
+// from now.
 func (t *Transport) once(id string, now func() Response) Response {
 	if id == "" {
 		return now()
@@ -188,7 +187,7 @@ func (t *Transport) once(id string, now func() Response) Response {
 	return t.repeated[id]
 }
 
-// patched is a value with the members of another one in the place of its own.
+// patched returns a value with some of its members replaced.
 func patched(value, members any) any {
 	to, ok1 := value.(map[string]any)
 	from, ok2 := members.(map[string]any)

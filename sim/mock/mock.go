@@ -1,5 +1,5 @@
-// Package mock answers the calls of workflows and sends them events, in place of the
-// world: what a mocks file says, on the clock of the run.
+// Package mock replaces the services that workflows call and the sources of their events.
+// A mocks file says what they do, on the clock of the run.
 package mock
 
 import (
@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// Set answers a workflow's calls and sends it events, in place of the world.
-// It never changes once it is parsed: one can serve any number of runs.
+// Set replaces the services that a workflow calls, and sends it events. It never changes
+// once it is parsed, so any number of runs can share it.
 type Set struct {
 	HTTP   []HTTP
 	Events []Event
@@ -26,50 +26,50 @@ type Set struct {
 type HTTP struct {
 	Match   Match
 	Respond []Response // one for each request, the last one repeats; never empty
-	Keep    any        // what is there at first, of a mock that keeps what it is sent
+	Keep    any        // the initial value, if the mock keeps values
 	Keeps   bool
-	Shared  bool // all executions of a run have what is kept in common
+	Shared  bool // all executions of a run share the kept values
 }
 
-// Match says which requests are meant; what is not written matches all.
-// A "*" in a text stands for one or more characters of any kind.
+// Match selects requests; an empty field matches all. A "*" in a text matches one or more
+// characters of any kind.
 type Match struct {
-	Method  string // in capitals
+	Method  string // in upper case
 	URL     string // of the request, with or without its query
-	Task    string // reference of the task that calls
+	Task    string // reference of the calling task
 	Query   map[string][]string
 	Headers map[string]string
 	Body    any // a part of the request's JSON
 	HasBody bool
 }
 
-// Response is what a request gets: an answer, or an error in place of one.
+// Response is the response to a request, or an error instead of one.
 type Response struct {
 	Status  int
 	Headers map[string]string
-	Body    any // text goes out as it is, everything else as JSON
+	Body    any // text is sent as it is, everything else as JSON
 	HasBody bool
 	Latency time.Duration
 	Error   string
 }
 
-// Stateful reports whether what it answers depends on what it was asked before.
+// Stateful reports whether responses depend on earlier requests.
 func (m *Set) Stateful() bool {
 	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Keeps || len(h.Respond) > 1 })
 }
 
-// Keeps reports whether there is a mock that keeps what it is sent.
+// Keeps reports whether a mock keeps values.
 func (m *Set) Keeps() bool {
 	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Keeps })
 }
 
-// Shared reports whether there is a mock whose state the executions of a run share.
+// Shared reports whether the executions of a run share the values of a mock.
 func (m *Set) Shared() bool {
 	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Shared })
 }
 
-// Parse reads a mocks file in YAML or JSON. Its error names every mistake
-// with its place, each on a line that begins with name.
+// Parse reads a mocks file in YAML or JSON. Its error lists all mistakes with their
+// positions, each on a line that begins with name.
 func Parse(name string, src []byte) (*Set, error) {
 	r := nodes.New(name, src)
 	m := Read(r, r.Root())
@@ -79,8 +79,8 @@ func Parse(name string, src []byte) (*Set, error) {
 	return m, nil
 }
 
-// Read reads mocks that are a part of another file; their mistakes are the
-// reader's. A nil node is a file without mocks.
+// Read reads mocks that are part of another file; r collects their mistakes. A nil node
+// is an empty set.
 func Read(r *nodes.Reader, n *yaml.Node) *Set {
 	m := &Set{}
 	if n != nil && n.ShortTag() != "!!null" {
@@ -117,7 +117,8 @@ func readMatch(r *nodes.Reader, n *yaml.Node) Match {
 	return m
 }
 
-// MatchFields read the members of a match into m; others may stand beside them.
+// MatchFields returns the readers of a match's members, which set m. The caller may add
+// further members.
 func MatchFields(r *nodes.Reader, m *Match) nodes.Fields {
 	return nodes.Fields{
 		"method": func(n *yaml.Node) { m.Method = strings.ToUpper(r.Text(n, "method")) },
@@ -172,7 +173,7 @@ func readResponse(r *nodes.Reader, n *yaml.Node) Response {
 	return resp
 }
 
-// String is the match in one line, as messages show it.
+// String returns the match in one line, as messages show it.
 func (m Match) String() string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -200,7 +201,7 @@ func (m Match) String() string {
 	return strings.Join(parts, " ")
 }
 
-// jsonText is v as JSON with sorted keys.
+// jsonText returns v as JSON with sorted keys.
 func jsonText(v any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

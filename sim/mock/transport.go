@@ -18,15 +18,16 @@ import (
 	"flunq.io/flunq/engine/executor"
 )
 
-// Transport answers requests for one run of a workflow.
+// Transport answers the requests of one run of a workflow. It is safe for concurrent use.
 type Transport struct {
-	// Observe, if set before the first request, sees every exchange when it is over.
+	// Observe, if set before the first request, is called after every exchange.
 	Observe func(Exchange)
-	// Shared, if set before the first request, is what mocks keep for several Transports.
+	// Shared, if set before the first request, holds the values that several Transports
+	// share.
 	Shared *State
-	// Idempotent, if set before the first request, has a request that is sent again for
-	// the same attempt of a task answered as the first one, which counts once: services
-	// that know idempotency keys do so.
+	// Idempotent, if set before the first request, repeats the first response if a
+	// request is sent again for the same task run, and counts it once, like a service
+	// that supports idempotency keys.
 	Idempotent bool
 
 	mocks []HTTP
@@ -34,37 +35,37 @@ type Transport struct {
 	next  http.RoundTripper
 
 	mu       sync.Mutex
-	count    []int               // of requests that each mock has answered
-	turns    map[string]int      // that requests had, by what is the same when they are sent again
-	repeated map[string]Response // what was kept for them, likewise
+	count    []int               // number of requests that each mock has answered
+	turns    map[string]int      // the count at which each request was first answered, by identity
+	repeated map[string]Response // the responses of mocks that keep values, by identity
 	own      State
 }
 
-// Exchange is a request and what came of it.
+// Exchange is a request and its result.
 type Exchange struct {
 	Method, URL, Task string
-	Status            int   // 0 where an error came instead of an answer
-	Mock              int   // place of the mock that answered, -1 where none did
-	Err               error // what came instead of an answer
+	Status            int   // 0 if Err is set
+	Mock              int   // index of the mock that answered, -1 if none did
+	Err               error // the error instead of a response
 
 	sent *sent
 }
 
-// sent is what went out.
+// sent is a request with its body.
 type sent struct {
 	request *http.Request
 	body    []byte
 }
 
-// Transport answers each request by the first mock that matches it, after its
-// latency has passed by sleep. What none matches goes to next; without next it
-// fails with an error that says which mock is missing. Each Transport counts
-// requests for itself.
+// Transport returns a Transport that answers each request with the first mock that
+// matches it, after sleeping for its latency. Requests that no mock matches go to next;
+// without next they fail with an error that says which mock is missing. Each Transport
+// has its own counters.
 func (m *Set) Transport(sleep func(ctx context.Context, d time.Duration) error, next http.RoundTripper) *Transport {
 	return &Transport{mocks: m.HTTP, sleep: sleep, next: next, count: make([]int, len(m.HTTP))}
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	exchange := Exchange{Method: req.Method, URL: req.URL.Redacted(), Task: executor.OriginOf(req).Run.Ref, Mock: -1}
 	resp, err := t.answer(req, &exchange)
@@ -103,7 +104,7 @@ func (t *Transport) answer(req *http.Request, exchange *Exchange) (*http.Respons
 	return t.next.RoundTrip(onward)
 }
 
-// turn counts a request of a mock and says how many there were before.
+// turn counts a request of a mock and returns how many there were before.
 func (t *Transport) turn(mock int, req *http.Request) int {
 	id := t.identity(mock, req)
 	t.mu.Lock()
@@ -122,8 +123,7 @@ func (t *Transport) turn(mock int, req *http.Request) int {
 	return turn
 }
 
-// identity is the same for requests that one attempt of a task sends; "" if each request
-// is one of its own.
+// identity is equal for requests of one task run; "" if each request counts separately.
 func (t *Transport) identity(mock int, req *http.Request) string {
 	from := executor.OriginOf(req)
 	if !t.Idempotent || from.Execution == "" {
@@ -139,7 +139,7 @@ func (t *Transport) respond(req *http.Request, r Response) (*http.Response, erro
 	return r.response(req)
 }
 
-// pass lets the latency of a response pass.
+// pass waits for the latency of a response.
 func (t *Transport) pass(req *http.Request, r Response) error {
 	if r.Latency == 0 || t.sleep == nil {
 		return nil
@@ -147,7 +147,7 @@ func (t *Transport) pass(req *http.Request, r Response) error {
 	return t.sleep(req.Context(), r.Latency)
 }
 
-// response is what the request gets.
+// response returns the HTTP response, or the error.
 func (r Response) response(req *http.Request) (*http.Response, error) {
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
@@ -173,7 +173,7 @@ func (r Response) response(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// content is the body's bytes and their media type.
+// content returns the bytes of the body and their media type.
 func (r Response) content() (content []byte, kind string) {
 	if !r.HasBody {
 		return nil, ""
@@ -187,7 +187,7 @@ func (r Response) content() (content []byte, kind string) {
 // shown is how many mocks a message lists.
 const shown = 10
 
-// missing tells what to add to the mocks file.
+// missing returns an error that says what to add to the mocks file.
 func (t *Transport) missing(e Exchange) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "no mock answers %s %s", e.Method, e.URL)
@@ -215,8 +215,8 @@ func (t *Transport) missing(e Exchange) error {
 	return errors.New(out.String())
 }
 
-// NewBody is a body to send. An empty one is http.NoBody: of any other reader
-// net/http does not know that it is empty, and sends it in chunks.
+// NewBody returns a request body. An empty one is http.NoBody: net/http cannot tell that
+// another reader is empty, and would send it chunked.
 func NewBody(body []byte) io.ReadCloser {
 	if len(body) == 0 {
 		return http.NoBody
@@ -224,7 +224,7 @@ func NewBody(body []byte) io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(body))
 }
 
-// Body reads what a request sends, and closes it; of one without a body it is nil.
+// Body reads and closes the body of a request; it returns nil if there is none.
 func Body(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil
@@ -233,10 +233,10 @@ func Body(req *http.Request) ([]byte, error) {
 	return body, errors.Join(err, req.Body.Close())
 }
 
-// Takes says whether the request of an exchange is one that the match means.
+// Takes reports whether the match selects the request of an exchange.
 func (m Match) Takes(x Exchange) bool { return x.sent != nil && m.matches(x.sent.request, x.sent.body) }
 
-// Body is what was sent.
+// Body returns the body of the request.
 func (x Exchange) Body() []byte {
 	if x.sent == nil {
 		return nil
@@ -270,7 +270,7 @@ func (m Match) matchesHeaders(header http.Header) bool {
 	return true
 }
 
-// MatchURL says whether a URL is one that the pattern means, with its query or without.
+// MatchURL reports whether a URL matches the pattern, with its query or without.
 func MatchURL(want string, got *url.URL) bool {
 	bare := *got
 	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
@@ -302,7 +302,7 @@ func matchText(pattern, text string) bool {
 	return len(rest) > len(parts[last]) && strings.HasSuffix(rest, parts[last])
 }
 
-// matchBody says whether want is a part of the JSON in body, or its whole text.
+// matchBody reports whether want is a part of the JSON in body, or its whole text.
 func matchBody(want any, body []byte) bool {
 	if text, ok := want.(string); ok && text == string(body) {
 		return true
@@ -311,7 +311,7 @@ func matchBody(want any, body []byte) bool {
 	if err != nil {
 		return false
 	}
-	// What was parsed from YAML takes the same form on the way through JSON.
+	// Converts values from YAML to the form that JSON has.
 	wanted, err := jsonValue([]byte(jsonText(want)))
 	return err == nil && partOf(got, wanted)
 }
@@ -328,8 +328,8 @@ func jsonValue(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// partOf says whether want is a part of got: maps may have further keys,
-// lists have the same length.
+// partOf reports whether want is a part of got: maps may have further keys, lists must
+// have the same length.
 func partOf(got, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -352,7 +352,7 @@ func partOf(got, want any) bool {
 	}
 }
 
-// sameNumber compares by value: 1, 1.0 and 1e0 are one number.
+// sameNumber compares by value: 1, 1.0 and 1e0 are equal.
 func sameNumber(a, b string) bool {
 	const precision = 256
 	x, _, errX := big.ParseFloat(a, 10, precision, big.ToNearestEven)

@@ -1,5 +1,5 @@
-// Package nodes reads YAML in which every mistake has its place: the mocks and
-// test files, of which people write more by hand than of anything else.
+// Package nodes reads YAML and reports each mistake with its position. It is used for
+// mocks and test files, which people write by hand.
 package nodes
 
 import (
@@ -16,27 +16,27 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// maxNodes bounds a file after its aliases are written out.
+// maxNodes bounds the size of a file after its aliases are expanded.
 const maxNodes = 200_000
 
-// Reader reads YAML nodes and keeps every mistake with its place.
+// Reader reads YAML nodes and collects all mistakes with their positions.
 type Reader struct {
 	file   string
 	source []byte
-	budget int // of nodes still to be read
+	budget int // number of nodes that may still be read
 	list   []dsl.Mistake
 }
 
-// New is a Reader of a file, which mistakes call by its name.
+// New returns a Reader of a file; mistakes name the file.
 func New(name string, source []byte) *Reader {
 	return &Reader{file: name, source: source, budget: maxNodes}
 }
 
-// Root is the root of the one document in the file, nil if it is empty or
-// cannot be read; what is wrong with its YAML is told as far as it can be read.
+// Root returns the root of the single document in the file, nil if it is empty or cannot
+// be parsed. Syntax errors are recorded as mistakes.
 func (r *Reader) Root() *yaml.Node {
 	src := r.source
-	// YAML takes no tabs between tokens, JSON has them nowhere else.
+	// YAML allows no tabs between tokens; in valid JSON they occur nowhere else.
 	if json.Valid(src) {
 		src = bytes.ReplaceAll(src, []byte("\t"), []byte(" "))
 	}
@@ -45,13 +45,13 @@ func (r *Reader) Root() *yaml.Node {
 	return root
 }
 
-// Errorf tells of a mistake at a node.
+// Errorf records a mistake at a node.
 func (r *Reader) Errorf(n *yaml.Node, format string, args ...any) {
 	at := dsl.Pos{Line: n.Line, Column: n.Column}
 	r.list = append(r.list, dsl.Mistake{Pos: at, Message: fmt.Sprintf(format, args...), File: r.file})
 }
 
-// Err is all mistakes so far as a *dsl.Mistakes, nil if there are none.
+// Err returns all mistakes so far as a *dsl.Mistakes, nil if there are none.
 func (r *Reader) Err() error {
 	if len(r.list) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (r *Reader) Err() error {
 	return dsl.NewMistakes(r.source, r.list)
 }
 
-// take follows an alias and says whether the file is still of a sane size.
+// take follows an alias, and returns false if the file is too large.
 func (r *Reader) take(n *yaml.Node) (*yaml.Node, bool) {
 	r.budget--
 	if r.budget == 0 {
@@ -71,11 +71,11 @@ func (r *Reader) take(n *yaml.Node) (*yaml.Node, bool) {
 	return n, r.budget > 0
 }
 
-// Fields are the keys that an object may have, and what reads each.
+// Fields are the keys that an object may have, with their readers.
 type Fields map[string]func(value *yaml.Node)
 
-// Object reads a map: known keys by their readers, others by rest. Without
-// rest, other keys are mistakes.
+// Object reads a map: known keys by their readers, others by rest. If rest is nil, other
+// keys are mistakes.
 func (r *Reader) Object(n *yaml.Node, what string, known Fields, rest func(key, value *yaml.Node)) {
 	n, ok := r.take(n)
 	if !ok {
@@ -107,7 +107,7 @@ func (r *Reader) Object(n *yaml.Node, what string, known Fields, rest func(key, 
 	}
 }
 
-// Each is the reader of a list, by a reader of its items.
+// Each returns a reader of a list whose items are read by read.
 func (r *Reader) Each(what string, read func(*yaml.Node)) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.SequenceNode {
@@ -122,7 +122,7 @@ func (r *Reader) Each(what string, read func(*yaml.Node)) func(*yaml.Node) {
 	}
 }
 
-// Spelled is a node as a message names it.
+// Spelled describes a node for messages.
 func Spelled(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -136,7 +136,7 @@ func Spelled(n *yaml.Node) string {
 	}
 }
 
-// hint says what could have been meant by a wrong key.
+// hint suggests a known key for a misspelled one.
 func (f Fields) hint(word string) string {
 	if guess := f.Nearest(word); guess != "" {
 		return fmt.Sprintf("did you mean %q?", guess)
@@ -144,7 +144,7 @@ func (f Fields) hint(word string) string {
 	return "want one of " + strings.Join(slices.Sorted(maps.Keys(f)), ", ")
 }
 
-// Nearest is the key that may have been meant by a word, or "".
+// Nearest returns the known key that is most similar to a word, or "".
 func (f Fields) Nearest(word string) string {
 	return spelling.Word(word, slices.Sorted(maps.Keys(f)))
 }

@@ -21,7 +21,7 @@ func (r *Reader) Text(n *yaml.Node, what string) string {
 	return n.Value
 }
 
-// Texts reads a scalar, or a list of them.
+// Texts reads a scalar, or a list of scalars.
 func (r *Reader) Texts(n *yaml.Node, what string) []string {
 	n, _ = r.take(n)
 	if n.Kind != yaml.SequenceNode {
@@ -54,7 +54,7 @@ func (r *Reader) Delay(n *yaml.Node, what string) time.Duration {
 	return d.From(begin).Sub(begin)
 }
 
-// Data reads any value. What YAML would make a date stays text.
+// Data reads any value. Dates stay text.
 func (r *Reader) Data(n *yaml.Node) any {
 	n, ok := r.take(n)
 	if !ok {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// ErrProtocol is what a connection gets that sends something else than commands.
+// ErrProtocol means that a client sent something other than commands.
 var ErrProtocol = errors.New("not the redis protocol")
 
-// Reader takes commands apart. What it returns are parts of its text, not copies.
+// Reader parses commands. The strings it returns are parts of Text, not copies.
 type Reader struct {
 	Text string
-	Pos  int // of what has not been read yet
+	Pos  int // where unread text begins
 }
 
-// Command returns the next command, or nil, not having moved, while it is not
-// complete.
+// Command returns the next command. If it is incomplete, Command returns nil and does not
+// move Pos.
 func (r *Reader) Command() ([]string, error) {
 	start := r.Pos
 	line, ok := r.line()
@@ -45,7 +45,7 @@ func (r *Reader) Command() ([]string, error) {
 	return args, nil
 }
 
-// bulk returns the next bulk string, or false when it is not complete.
+// bulk returns the next bulk string; false if it is incomplete.
 func (r *Reader) bulk() (string, bool, error) {
 	line, ok := r.line()
 	if !ok {
@@ -64,14 +64,14 @@ func (r *Reader) bulk() (string, bool, error) {
 	return r.take(size), true, nil
 }
 
-// take returns the next size bytes and passes the line end behind them.
+// take returns the next size bytes and skips the line end after them.
 func (r *Reader) take(size int) string {
 	part := r.Text[r.Pos : r.Pos+size]
 	r.Pos += size + 2
 	return part
 }
 
-// line returns the next line, or false when it is not complete.
+// line returns the next line; false if it is incomplete.
 func (r *Reader) line() (string, bool) {
 	end := strings.Index(r.Text[r.Pos:], "\r\n")
 	if end < 0 {

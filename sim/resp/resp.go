@@ -1,5 +1,5 @@
-// Package resp is what a Redis and its clients say to each other: as values, and
-// as the bytes of the protocol, in its second version.
+// Package resp has the replies of Redis as values, and the bytes of its protocol RESP,
+// version 2.
 package resp
 
 import (
@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Reply is the answer to a command. What it refers to is not changed any more.
+// Reply is the reply to a command. The slices it refers to must not be changed.
 type Reply struct {
 	Kind  Kind
 	Int   int64    // of an Integer
 	Text  string   // of a Status, an Error or a Bulk, and the id of an Entry
 	List  []Reply  // of an Array
-	Texts []string // of Bulks, and the fields of an Entry; nil: it has none any more
+	Texts []string // of Bulks, and the fields of an Entry; nil for an entry that was deleted
 }
 
-// Kind is what a reply is.
+// Kind is the type of a reply.
 type Kind uint8
 
-// The kinds of replies. Two of them are arrays in another shape: Bulks, all of
-// whose elements are bulk strings, and Entry, an entry of a stream.
+// The kinds of replies. Two of them are compact forms of arrays: Bulks has only bulk
+// strings, and Entry is an entry of a stream.
 const (
 	Nil Kind = iota
 	NilArray
@@ -33,13 +33,13 @@ const (
 	Entry
 )
 
-// OK is what most commands reply that change something.
+// OK returns the status OK.
 func OK() Reply { return Reply{Kind: Status, Text: "OK"} }
 
-// Int is a number as a reply.
+// Int returns an integer reply.
 func Int(n int) Reply { return Reply{Kind: Integer, Int: int64(n)} }
 
-// Bool is 1 or 0.
+// Bool returns 1 or 0.
 func Bool(is bool) Reply {
 	if is {
 		return Int(1)
@@ -47,19 +47,19 @@ func Bool(is bool) Reply {
 	return Int(0)
 }
 
-// Text is a text as a reply.
+// Text returns a bulk string.
 func Text(text string) Reply { return Reply{Kind: Bulk, Text: text} }
 
-// List is an array as a reply.
+// List returns an array.
 func List(list ...Reply) Reply { return Reply{Kind: Array, List: list} }
 
-// Fail is an error as a reply, with its prefix.
+// Fail returns an error; message includes its prefix.
 func Fail(message string) Reply { return Reply{Kind: Error, Text: message} }
 
-// Strings is an array of texts as a reply.
+// Strings returns an array of bulk strings.
 func Strings(texts []string) Reply { return Reply{Kind: Bulks, Texts: texts} }
 
-// Append adds a reply to b, as it is sent.
+// Append appends the encoded reply to b.
 func (r *Reply) Append(b []byte) []byte {
 	switch r.Kind {
 	case NilArray:
@@ -91,7 +91,7 @@ func (r *Reply) Append(b []byte) []byte {
 	}
 }
 
-// lineEnd is what an error cannot have in it.
+// lineEnd reports whether r may not be part of an error.
 func lineEnd(r rune) bool { return r == '\r' || r == '\n' }
 
 func bulks(b []byte, texts []string) []byte {
@@ -110,8 +110,8 @@ func number(b []byte, n int64) []byte { return append(strconv.AppendInt(b, n, 10
 
 func line(b []byte, text string) []byte { return append(append(b, text...), '\r', '\n') }
 
-// Value is a reply as Go programs get it that ask for no type: nil, int64,
-// string, or []any of these; errors are told apart by the boolean.
+// Value returns the reply as go-redis represents untyped replies: nil, int64, string, or
+// []any of these. failed reports whether it is an error.
 func (r *Reply) Value() (value any, failed bool) {
 	switch r.Kind {
 	case Error:

@@ -14,16 +14,16 @@ import (
 
 // bound is a number, or a comparison with one.
 type bound struct {
-	operator string // "=" where none is written
+	operator string // "=" if none is written
 	text     string // the number as it was written
 	limit    dsl.Duration
 	count    int
 }
 
-// operators are the comparisons, the longer of those that begin alike first.
+// operators returns the comparison operators; longer ones come before their prefixes.
 func operators() []string { return []string{"<=", ">=", "<", ">", "="} }
 
-// split parts a comparison from what it compares with.
+// split separates the operator of a comparison from its operand.
 func split(text string) bound {
 	text = strings.TrimSpace(text)
 	for _, operator := range operators() {
@@ -41,7 +41,7 @@ func (b bound) String() string {
 	return b.operator + " " + b.text
 }
 
-// holds compares; the sign is that of actual minus expected.
+// holds reports whether a comparison holds; sign is that of actual minus expected.
 func (b bound) holds(sign int) bool {
 	switch b.operator {
 	case "<":
@@ -78,7 +78,7 @@ func durations(r *nodes.Reader, n *yaml.Node, what string) []bound {
 	return out
 }
 
-// counts reads a number of times, a comparison with one, or a list of these.
+// counts reads a count, a comparison with one, or a list of these.
 func counts(r *nodes.Reader, n *yaml.Node, what string) []bound {
 	var out []bound
 	for _, text := range r.Texts(n, what) {
@@ -92,7 +92,8 @@ func counts(r *nodes.Reader, n *yaml.Node, what string) []bound {
 	return out
 }
 
-// lasted compares a time with a duration by the calendar since start.
+// lasted compares a time with a duration, which may have calendar units that count from
+// start.
 func (b bound) lasted(d time.Duration, start time.Time) bool {
 	limit := b.limit.From(start).Sub(start)
 	switch {
@@ -105,13 +106,13 @@ func (b bound) lasted(d time.Duration, start time.Time) bool {
 	}
 }
 
-// iso is a time as the test file writes it.
+// iso formats a time as test files do.
 func iso(d time.Duration) string {
 	const day = 24 * time.Hour
 	return dsl.Duration{Days: int64(d / day), Clock: d % day}.String()
 }
 
-// times is a count in words.
+// times returns a count in words.
 func times(n int) string {
 	switch n {
 	case 0:

@@ -12,36 +12,36 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Difference is something that did not come as expected.
+// Difference is something that differs from what is expected.
 type Difference struct {
-	Expect string // which member of expect, or "mocks"
-	Path   string // of the value in it, such as .order.items[2]
+	Expect string // the member of expect, or "mocks"
+	Path   string // path of the value in that member, such as .order.items[2]
 	At     Place  // in the test file
-	Source Place  // of the task that it comes from
-	Task   string // the task's name
-	Why    string // in words, if the lines do not say it
+	Source Place  // of the task that the value comes from
+	Task   string // name of the task
+	Why    string // the reason, if the lines do not show it
 	Lines  []Line
 
 	edits []edit
 }
 
-// Want and Got are the two sides in one text each.
+// Want returns the expected lines as one text.
 func (d Difference) Want() string { return texts(d.Lines, '-') }
 
-// Got is what came.
+// Got returns the actual lines as one text.
 func (d Difference) Got() string { return texts(d.Lines, '+') }
 
-// checker compares one run with what is expected.
+// checker compares one run with its expectations.
 type checker struct {
 	*Case
 	outcome *Outcome
 	found   []Difference
 }
 
-// Check says how a run differs from what is expected of it.
+// Check returns how a run differs from its expectations.
 func (c *Case) Check(o *Outcome) []Difference {
 	j := &checker{Case: c, outcome: o}
-	// What else differs after a request without an answer only follows from it.
+	// Other differences after an unanswered request only follow from it.
 	if j.unanswered(); len(j.found) == 0 {
 		if j.status() {
 			j.output()
@@ -63,7 +63,7 @@ func (c *Case) Check(o *Outcome) []Difference {
 	return j.found
 }
 
-// add notes a difference, with the place of the task that it comes from.
+// add records a difference with the place of the task that it comes from.
 func (j *checker) add(d Difference, ref string) {
 	if d.At.Line == 0 {
 		d.At = j.At
@@ -75,8 +75,8 @@ func (j *checker) add(d Difference, ref string) {
 	j.found = append(j.found, d)
 }
 
-// unanswered are the requests that nothing answered. They fail a case even where
-// the workflow deals with the error: it is not the world's, but the test's.
+// unanswered reports requests that no mock answers. They fail a case even if the workflow
+// handles the error, because the test is at fault.
 func (j *checker) unanswered() {
 	if j.Network {
 		return
@@ -92,7 +92,7 @@ func (j *checker) unanswered() {
 	}
 }
 
-// status judges how the run ended, and says whether it did so as expected.
+// status checks how the run ended.
 func (j *checker) status() bool {
 	e, got := j.Expect, j.outcome.status()
 	if got == e.Status() {
@@ -112,7 +112,7 @@ func (j *checker) status() bool {
 	return false
 }
 
-// missed adds to the first difference the events that came and were not taken.
+// missed adds to the first difference the events that no execution received.
 func (j *checker) missed() {
 	const most = 5
 	if len(j.found) == 0 || j.found[0].Expect == "mocks" {
@@ -127,7 +127,7 @@ func (j *checker) missed() {
 	}
 }
 
-// ending is how the run ended, with its reason.
+// ending describes how the run ended and why.
 func (j *checker) ending() string {
 	o := j.outcome
 	text := string(o.status())
@@ -180,7 +180,7 @@ func (j *checker) problem() {
 	j.mismatches("error", c.found, j.outcome.blame())
 }
 
-// decoded is JSON that the engine has written.
+// decoded decodes JSON that the engine has written.
 func decoded(data []byte) any {
 	if len(data) == 0 {
 		return nil
@@ -224,7 +224,7 @@ func (m mismatch) difference(expect string) Difference {
 	return d
 }
 
-// String is the part in one line.
+// String returns the part in one line.
 func (p *part) String() string {
 	if p.program != nil {
 		return strings.TrimSpace(p.node.Value)
@@ -247,8 +247,8 @@ func (j *checker) elapsed() {
 	}
 }
 
-// tasks judges the tasks in the order in which they began. Those that only hold
-// others (do, for, fork, try, a function's own) count where the list names them.
+// tasks checks the tasks in the order in which they began. Tasks that only run others
+// (do, for, fork, try, a function's own) count only if the list names them.
 func (j *checker) tasks() {
 	if j.Expect.tasks == nil {
 		return
@@ -278,7 +278,7 @@ func (j *checker) tasks() {
 	}
 }
 
-// begun are the tasks that began, as the list would name them, and their references.
+// begun returns the names of the tasks that began, and their references.
 func (j *checker) begun(named map[string]bool) (names, refs []string) {
 	for _, e := range j.outcome.own(event.TaskRequested) {
 		ref := event.ParseRun(e.Task).Ref
@@ -296,7 +296,7 @@ func (j *checker) begun(named map[string]bool) (names, refs []string) {
 	return names, refs
 }
 
-// holds reports whether a task does nothing but run others.
+// holds reports whether a task only runs others.
 func holds(t *dsl.Task) bool {
 	switch t.Kind {
 	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Coverage counts how often runs have reached the points of documents.
+// Coverage counts how often runs reach the points of documents.
 type Coverage struct {
 	files map[string]*Reach
 }
@@ -18,15 +18,15 @@ type Coverage struct {
 // Reach is the coverage of one document.
 type Reach struct {
 	Document *Document
-	Points   []*Point // in the order of the lines
+	Points   []*Point // in line order
 
 	survey *survey
 }
 
-// NewCoverage is one without any documents.
+// NewCoverage returns a Coverage without documents.
 func NewCoverage() *Coverage { return &Coverage{files: map[string]*Reach{}} }
 
-// Documents are those seen so far, by the names of their files.
+// Documents returns the documents so far, sorted by file name.
 func (c *Coverage) Documents() []*Reach {
 	var out []*Reach
 	for _, r := range c.files {
@@ -36,7 +36,7 @@ func (c *Coverage) Documents() []*Reach {
 	return out
 }
 
-// Reached counts the points that were reached, of all.
+// Reached counts the points that were reached, and all points.
 func (r *Reach) Reached() (reached, all int) {
 	for _, p := range r.Points {
 		if p.Hits > 0 {
@@ -46,7 +46,7 @@ func (r *Reach) Reached() (reached, all int) {
 	return reached, len(r.Points)
 }
 
-// Include makes the documents of a suite count even if no run reaches them.
+// Include adds the documents of a suite, so they count even if no run reaches them.
 func (c *Coverage) Include(s *Suite) {
 	for _, d := range append([]*Document{s.Workflow}, s.With...) {
 		if c.files[d.File] != nil {
@@ -61,7 +61,7 @@ func (c *Coverage) Include(s *Suite) {
 	}
 }
 
-// Add counts what a run of one of the suite's cases has reached.
+// Add counts the points that a run of a case has reached.
 func (c *Coverage) Add(s *Suite, secrets map[string]any, o *Outcome) {
 	c.Include(s)
 	byExecution := map[string][]event.Event{}
@@ -113,7 +113,7 @@ func (t *tracker) begun(ref string) {
 	t.entered(ref)
 }
 
-// entered notes that a task runs in what catches, or once more after it failed.
+// entered records that a task runs in a handler, or again after a failure.
 func (t *tracker) entered(ref string) {
 	for try := range t.failing {
 		switch {
@@ -125,7 +125,7 @@ func (t *tracker) entered(ref string) {
 	}
 }
 
-// caught notes that a try has dealt with an error; a retry does so, too.
+// caught records that a try has handled an error, possibly by a retry.
 func (t *tracker) caught(try, kind string) {
 	if !t.failing[try] {
 		return
@@ -165,7 +165,7 @@ func (t *tracker) completed(i int, e event.Event, ref string) {
 	}
 }
 
-// cutLast cuts a text around the last place where a separator stands.
+// cutLast cuts a text around the last occurrence of a separator.
 func cutLast(text, separator string) (before, after string, found bool) {
 	i := strings.LastIndex(text, separator)
 	if i < 0 {
@@ -174,8 +174,8 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:i], text[i+len(separator):], true
 }
 
-// chosen finds the case that a switch has taken. Where several lead to the same
-// task, their conditions are asked again.
+// chosen finds the case that a switch has taken. If several cases lead to the same task,
+// it evaluates their conditions again.
 func (t *tracker) chosen(i int, e event.Event, ref, then string) {
 	if then == "" {
 		t.hit(noCase, ref, "")
@@ -194,7 +194,7 @@ func (t *tracker) chosen(i int, e event.Event, ref, then string) {
 	t.hit(casePoint, ref, t.ask(i, e, ref))
 }
 
-// ask evaluates the conditions of a switch as they stood before its event.
+// ask evaluates the conditions of a switch in the state before its event.
 func (t *tracker) ask(i int, e event.Event, ref string) string {
 	env := decide.NewEnv(t.def, decide.Options{Secrets: t.secrets})
 	state := decide.New()
@@ -218,7 +218,7 @@ func (t *tracker) ask(i int, e event.Event, ref string) string {
 	return fallback
 }
 
-// fired notes timeouts that were run into.
+// fired records timeouts that fired.
 func (t *tracker) fired(e event.Event) {
 	var f event.Fired
 	if json.Unmarshal(e.Data, &f) != nil || f.Kind != event.TimeoutTimer {

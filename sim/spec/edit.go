@@ -7,13 +7,13 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// edit is a change of a test file, or of a file that it names, so that it says
-// what happened.
+// edit is a change of a test file, or of a file that it names, so that it expects what
+// happened.
 type edit struct {
 	op    operation
 	file  string
-	node  *yaml.Node // the value to replace or to take out, the map to put a member into
-	at    *yaml.Node // the member's key, of swap and remove
+	node  *yaml.Node // the value to replace or to remove, or the map for a new member
+	at    *yaml.Node // the member's key, for swap and remove
 	key   string
 	value any
 }
@@ -33,7 +33,7 @@ func (j *checker) replace(n *yaml.Node, value any) edit {
 	return edit{op: replace, file: j.suite.File, node: n, value: value}
 }
 
-// edit is what makes the test file say what came.
+// edit returns the change that makes the test file expect the actual value.
 func (m mismatch) edit() edit {
 	if m.none {
 		return edit{op: replace, file: m.above.file, node: m.above.node, value: m.above.project(m.whole)}
@@ -41,12 +41,11 @@ func (m mismatch) edit() edit {
 	return edit{op: replace, file: m.part.file, node: m.part.node, value: m.part.project(m.value)}
 }
 
-// endingEdits make expect say how the run ended: its status, and an output or an
-// error in the place of what it does not have.
+// endingEdits makes expect match how the run ended: its status, and output or error.
 func (j *checker) endingEdits() []edit {
 	e, got := j.Expect, j.outcome.status()
 	if e.node == nil {
-		return nil // Update writes the whole of it
+		return nil // Update writes all of it
 	}
 	key, value := "status", any(string(got))
 	var edits []edit
@@ -68,7 +67,7 @@ func (j *checker) endingEdits() []edit {
 	return append(edits, j.inPlaceOf(wrong, key, value)...)
 }
 
-// inPlaceOf puts a member in the place of another, if that is there. An empty key is none.
+// inPlaceOf replaces one member by another, or adds it. An empty key means none.
 func (j *checker) inPlaceOf(wrong, key string, value any) []edit {
 	change := edit{file: j.suite.File, key: key, value: value}
 	at, old := memberOf(j.Expect.node, wrong)
@@ -87,7 +86,7 @@ func (j *checker) inPlaceOf(wrong, key string, value any) []edit {
 	return []edit{change}
 }
 
-// short is the run's error as people write it.
+// short returns the error of the run in its short form.
 func (j *checker) short() any {
 	p := j.outcome.Error
 	if p == nil {
@@ -96,7 +95,7 @@ func (j *checker) short() any {
 	return map[string]any{"type": event.ShortType(p.Type), "status": p.Status}
 }
 
-// memberOf is a member of a map, key and value.
+// memberOf returns the key and value of a member of a map.
 func memberOf(n *yaml.Node, key string) (at, value *yaml.Node) {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -114,7 +113,7 @@ func list(texts []string) []any {
 	return out
 }
 
-// whole is what a case without expectations is to expect.
+// whole returns the expectations for a case without any.
 func (v *Verdict) whole() map[string]any {
 	o := v.Outcome
 	out := map[string]any{"status": string(o.status())}

@@ -12,29 +12,29 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// Expect is what is expected of a run. What is not written is not looked at,
-// but that the workflow completes, unless an error is expected.
+// Expect is what a case expects of a run. Missing members are not checked, except that
+// the workflow must complete unless an error is expected.
 type Expect struct {
-	node     *yaml.Node // nil: nothing is written
+	node     *yaml.Node // nil: nothing is expected
 	status   *yaml.Node
 	output   *part
 	problem  *part
 	elapsed  []bound
 	requests []request
-	hasNone  bool // an empty list of requests: none at all
+	hasNone  bool // an empty list of requests: no request may be made
 	events   *part
 
 	elapsedAt, tasks, requestsAt *yaml.Node
 }
 
-// request is what is expected to go out.
+// request is an expected request.
 type request struct {
 	node, timesAt *yaml.Node
 	match         mock.Match
-	times         []bound // none: once at least
+	times         []bound // empty: at least once
 }
 
-// Status is how the run is to end.
+// Status returns the expected status.
 func (e Expect) Status() decide.Status {
 	switch {
 	case e.status != nil:
@@ -50,7 +50,7 @@ func statuses() []string {
 	return []string{string(decide.Completed), string(decide.Faulted), string(decide.Cancelled), string(decide.Waiting)}
 }
 
-// expect reads what is expected, nil if nothing is written.
+// expect reads the expectations; n may be nil.
 func (r *reading) expect(n *yaml.Node) Expect {
 	var e Expect
 	if n == nil {
@@ -96,7 +96,7 @@ func hint(word string, all []string) string {
 	return "want one of " + strings.Join(all, ", ")
 }
 
-// partOrFile reads a part in place, or in the file that "@FILE" names.
+// partOrFile reads a part, or the file that "@FILE" names.
 func (r *reading) partOrFile(n *yaml.Node) *part {
 	here := reader{r.Reader, r.suite.File}
 	name, ok := fileName(n)
@@ -118,7 +118,7 @@ func (r *reading) partOrFile(n *yaml.Node) *part {
 	return t.part
 }
 
-// problem reads an error: any part of it, or its type alone.
+// problem reads an error: any part of it, or only its type.
 func (r *reading) problem(n *yaml.Node) *part {
 	p := r.partOrFile(n)
 	if p.program != nil {
@@ -167,5 +167,5 @@ func (r *reading) request(n *yaml.Node) request {
 	return q
 }
 
-// IsEmpty reports whether nothing is written.
+// IsEmpty reports whether nothing is expected.
 func (e Expect) IsEmpty() bool { return e.node == nil }

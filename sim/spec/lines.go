@@ -8,16 +8,17 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Line is one of a comparison: '-' is expected and did not come, '+' came, ' ' is both.
+// Line is a line of a comparison: '-' was expected only, '+' is actual only, ' ' is in
+// both.
 type Line struct {
 	Mark byte
 	Text string
 }
 
-// longest is how much of a value is shown, in bytes.
+// longest is the maximum length of a value in a message, in bytes.
 const longest = 300
 
-// shown is a value in one line.
+// shown returns a value in one line.
 func shown(v any) string { return cut(string(expr.Encode(v))) }
 
 func cut(text string) string {
@@ -31,7 +32,7 @@ func cut(text string) string {
 	return text[:end] + "…"
 }
 
-// aligned compares two lists of names, line by line.
+// aligned compares two lists of names line by line.
 func aligned(want, got []string) []Line {
 	want, got = want[:min(len(want), maxAligned)], got[:min(len(got), maxAligned)]
 	common := commonTails(want, got)
@@ -56,7 +57,7 @@ func aligned(want, got []string) []Line {
 // maxAligned is how much of a list is compared.
 const maxAligned = 1000
 
-// commonTails holds the length of the longest common subsequence of each pair of tails.
+// commonTails returns the length of the longest common subsequence of each pair of tails.
 func commonTails(want, got []string) [][]int {
 	table := make([][]int, len(want)+1)
 	for i := range table {
@@ -73,10 +74,10 @@ func commonTails(want, got []string) [][]int {
 	return table
 }
 
-// around is how many equal lines are shown beside one that differs.
+// around is how many equal lines are shown around a difference.
 const around = 3
 
-// folded leaves out equal lines far from what differs.
+// folded removes equal lines far from differences.
 func folded(lines []Line) []Line {
 	var out []Line
 	left := false
@@ -103,7 +104,7 @@ func closeBy(lines []Line, i int) bool {
 	return false
 }
 
-// texts are the lines of one mark, for programs.
+// texts joins the lines with a mark.
 func texts(lines []Line, mark byte) string {
 	var out []string
 	for _, line := range lines {

@@ -11,9 +11,9 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// Loader reads test files. What several of them name is read and checked once.
+// Loader reads test files. Files that several of them name are read and checked once.
 type Loader struct {
-	// Warned is called once for each document with warnings, if it is set.
+	// Warned, if set, is called once for each document with warnings.
 	Warned func(source []byte, warnings []dsl.Warning)
 
 	read      func(file string) ([]byte, error)
@@ -21,13 +21,13 @@ type Loader struct {
 	trees     map[string]*tree
 }
 
-// loaded is a document, or what is wrong with it.
+// loaded is a document, or its error.
 type loaded struct {
 	document *Document
 	err      error
 }
 
-// tree is a file of data with the places of its values.
+// tree is a data file with the positions of its values.
 type tree struct {
 	file   string
 	source []byte
@@ -40,7 +40,7 @@ type tree struct {
 	part  *part
 }
 
-// data is the file as data, read the first time.
+// data returns the file as data, cached.
 func (t *tree) data() (any, error) {
 	if t.value == nil {
 		t.value = new(any)
@@ -52,7 +52,7 @@ func (t *tree) data() (any, error) {
 	return *t.value, t.err
 }
 
-// mocks is the file as mocks, read the first time.
+// mocks returns the file as mocks, cached.
 func (t *tree) mocks() (*mock.Set, error) {
 	if t.mock == nil {
 		t.mock = mock.Read(t.reader, t.root)
@@ -61,13 +61,13 @@ func (t *tree) mocks() (*mock.Set, error) {
 	return t.mock, t.err
 }
 
-// NewLoader is a Loader that gets the texts of files by read.
+// NewLoader returns a Loader that reads files by read.
 func NewLoader(read func(file string) ([]byte, error)) *Loader {
 	return &Loader{read: read, documents: map[string]*loaded{}, trees: map[string]*tree{}}
 }
 
-// Load reads a test file. The error joins a *dsl.Mistakes for each file with
-// mistakes; files are those that it names, so far as it could be read.
+// Load reads a test file. Its error joins one *dsl.Mistakes for each file with mistakes.
+// files are the files that the test file names, as far as it could be read.
 func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
 	source, err := l.read(file)
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
 	return r.suite, r.files, nil
 }
 
-// document reads a workflow document, the first time it is asked for.
+// document reads a workflow document, cached.
 func (l *Loader) document(file string) (*Document, error) {
 	if known := l.documents[file]; known != nil {
 		return known.document, known.err
@@ -114,7 +114,7 @@ func (l *Loader) document(file string) (*Document, error) {
 	return known.document, nil
 }
 
-// tree reads a file of data, the first time it is asked for.
+// tree reads a data file, cached.
 func (l *Loader) tree(file string) *tree {
 	if known := l.trees[file]; known != nil {
 		return known

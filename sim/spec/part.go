@@ -14,14 +14,14 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// part is a piece of data that is expected, each value with its place: of maps
-// any part, of lists the whole. A text ${ … } stands for whatever makes it true.
+// part is an expected value with the positions of its parts: a map matches a part of the
+// actual one, a list the whole. A text ${ … } matches if the expression is true.
 type part struct {
 	file    string
 	node    *yaml.Node
 	fields  []field
 	items   []*part
-	value   any // of what is neither map nor list
+	value   any // of a scalar
 	program *expr.Program
 }
 
@@ -37,7 +37,7 @@ type reader struct {
 	file string
 }
 
-// part reads what is expected.
+// part reads an expected value.
 func (r reader) part(n *yaml.Node) *part {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -55,7 +55,7 @@ func (r reader) part(n *yaml.Node) *part {
 	return p
 }
 
-// program is the expression in a text, nil if it is none.
+// program returns the expression in a text, nil if it is none.
 func (r reader) program(n *yaml.Node, v any) *expr.Program {
 	text, ok := v.(string)
 	source, isOpen := strings.CutPrefix(strings.TrimSpace(text), "${")
@@ -70,11 +70,11 @@ func (r reader) program(n *yaml.Node, v any) *expr.Program {
 	return p
 }
 
-// isMap and isList tell empty ones too.
+// isMap and isList are true for empty ones, too.
 func (p *part) isMap() bool  { return p.node.Kind == yaml.MappingNode }
 func (p *part) isList() bool { return p.node.Kind == yaml.SequenceNode }
 
-// data is the part as data.
+// data returns the part as data.
 func (p *part) data() any {
 	switch {
 	case p.isMap():
@@ -94,22 +94,22 @@ func (p *part) data() any {
 	}
 }
 
-// comparison compares parts with what came.
+// comparison compares parts with actual values.
 type comparison struct {
-	vars    map[string]any // that expressions see
-	problem bool           // it is an error: short names of types match
+	vars    map[string]any // variables of expressions
+	problem bool           // the value is an error, so short names of types match
 	found   []mismatch
 }
 
-// mismatch is a value that is not as expected.
+// mismatch is a value that differs from the expected one.
 type mismatch struct {
 	path  string // such as .order.items[2]
 	part  *part
-	value any  // that came
-	none  bool // nothing came
+	value any  // the actual value
+	none  bool // there is no actual value
 	why   string
-	above *part // the map that has the member, where nothing came
-	whole any   // … and all that came in its place
+	above *part // the map that should have the member, if none
+	whole any   // … and its actual value
 }
 
 func (c *comparison) compare(path string, p *part, got any) {
@@ -128,7 +128,7 @@ func (c *comparison) compare(path string, p *part, got any) {
 
 func (c *comparison) add(m mismatch) { c.found = append(c.found, m) }
 
-// test asks an expression.
+// test evaluates an expression.
 func (c *comparison) test(path string, p *part, got any) {
 	ok, err := p.program.Test(&expr.Scope{Dot: got, Var: func(name string) (any, error) { return c.vars[name], nil }})
 	switch {
@@ -171,7 +171,7 @@ func (c *comparison) compareList(path string, p *part, got any) {
 	}
 }
 
-// step is a member's name as a path has it.
+// step returns the path step to a member.
 func step(name string) string {
 	if regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) {
 		return "." + name
@@ -179,8 +179,7 @@ func step(name string) string {
 	return "[" + strconv.Quote(name) + "]"
 }
 
-// project is the part of what came that the test file has an opinion on: what
-// it is to say instead.
+// project returns the part of an actual value that the test file has expectations about.
 func (p *part) project(got any) any {
 	switch v := got.(type) {
 	case map[string]any:

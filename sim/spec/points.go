@@ -9,18 +9,18 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// Point is something in a document that a run may reach or not.
+// Point is something in a document that a run may reach.
 type Point struct {
 	Kind string `json:"kind"` // such as task, case, catch
-	Name string `json:"name"` // how people call it
+	Name string `json:"name"` // in words
 	Ref  string `json:"task"` // reference of the task; "" for the workflow itself
 	Line int    `json:"line"`
 	Col  int    `json:"column"`
-	Last int    `json:"-"` // line on which it ends
+	Last int    `json:"-"` // last line
 	Hits int    `json:"hits"`
 }
 
-// The kinds of points. A branch is a task right below a fork.
+// The kinds of points. A branch is a direct child of a fork.
 const (
 	taskPoint    = "task"
 	branchPoint  = "branch"
@@ -36,13 +36,13 @@ const (
 	listenPoint  = "event"
 )
 
-// key finds a point: kind, task, and the name of a case.
+// key identifies a point by kind, task, and name of a case.
 type key struct{ kind, ref, name string }
 
-// survey lists the points of a document in its order.
+// survey lists the points of a document in order.
 type survey struct {
 	def    *dsl.Definition
-	root   *yaml.Node // nil: only the places of tasks are known
+	root   *yaml.Node // nil: only the positions of tasks are known
 	points []*Point
 	index  map[key]*Point
 }
@@ -66,7 +66,7 @@ func newSurvey(def *dsl.Definition) *survey {
 	}
 	for ref, t := range def.Tasks() {
 		if strings.HasPrefix(ref, "/use/extensions/") {
-			continue // they are not carried out
+			continue // extensions are not executed
 		}
 		kind := taskPoint
 		if branches[ref] {
@@ -78,7 +78,7 @@ func newSurvey(def *dsl.Definition) *survey {
 	return s
 }
 
-// task lists what a task has besides running.
+// task lists the points of a task besides running.
 func (s *survey) task(ref string, t *dsl.Task) {
 	if t.If != nil {
 		s.add(ifTrue, ref, "", "if of "+t.Name+" holds")
@@ -97,7 +97,7 @@ func (s *survey) task(ref string, t *dsl.Task) {
 	}
 }
 
-// cases lists those of a switch, and that none holds where there is no default.
+// cases lists the cases of a switch, and "no case" if there is no default.
 func (s *survey) cases(ref string, t *dsl.Task) {
 	hasDefault := false
 	for _, c := range t.Switch {
@@ -112,7 +112,7 @@ func (s *survey) cases(ref string, t *dsl.Task) {
 	}
 }
 
-// retry lists the retry of a try, and the timeouts that it has.
+// retry lists the retry of a try and its timeouts.
 func (s *survey) retry(ref string, t *dsl.Task) {
 	r := t.Try.Catch.Retry
 	if r == nil {
@@ -140,7 +140,7 @@ func (s *survey) hit(kind, ref, name string) {
 	}
 }
 
-// find says where a point stands.
+// find sets the position of a point.
 func (s *survey) find(p *Point, name string) {
 	p.Line, p.Col = 1, 1
 	if t := s.def.Task(p.Ref); t != nil {
@@ -165,7 +165,7 @@ func (s *survey) find(p *Point, name string) {
 	}
 }
 
-// wayTo is the way from a task to a part of it.
+// wayTo returns the path from a task to a part of it.
 func wayTo(kind, name string) []string {
 	switch kind {
 	case ifTrue, ifFalse:
@@ -187,7 +187,7 @@ func wayTo(kind, name string) []string {
 	}
 }
 
-// item finds the member of that name among the items of a list.
+// item finds a named member among the items of a list.
 func item(n *yaml.Node, name string) (at, value *yaml.Node) {
 	if n.Kind != yaml.SequenceNode {
 		return nil, nil
@@ -200,7 +200,7 @@ func item(n *yaml.Node, name string) (at, value *yaml.Node) {
 	return nil, nil
 }
 
-// resolve follows a JSON pointer: to a value, and its key if it has one.
+// resolve follows a JSON pointer to a value and its key, if it has one.
 func resolve(n *yaml.Node, pointer string) (at, value *yaml.Node) {
 	value = n
 	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {

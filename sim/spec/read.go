@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// reading is a test file on its way to be a Suite.
+// reading is the state of reading a test file.
 type reading struct {
 	*nodes.Reader
 	loader *Loader
@@ -29,7 +29,8 @@ type reading struct {
 	errs   []error // mistakes of the files that it names
 }
 
-// file reads the whole: what all cases share first, whatever the order.
+// file reads the whole file, starting with the settings for all cases, in whatever order
+// they are written.
 func (r *reading) file(root *yaml.Node) {
 	shared := settings{Case: Case{Seeds: []uint64{1}, Start: sim.Epoch(), suite: r.suite}}
 	var workflow, tests *yaml.Node
@@ -60,7 +61,7 @@ func (r *reading) file(root *yaml.Node) {
 	})(tests)
 }
 
-// workflow finds the document: the one that is named, or else the one beside the file.
+// workflow finds the document: the named one, or else the one beside the file.
 func (r *reading) workflow(root, n *yaml.Node) {
 	name, at := beside(filepath.Base(r.suite.File)), root
 	if n != nil {
@@ -71,7 +72,7 @@ func (r *reading) workflow(root, n *yaml.Node) {
 	}
 }
 
-// beside is the name of the document that a test file stands beside.
+// beside returns the name of the document beside a test file.
 func beside(file string) string {
 	for _, suffix := range Suffixes() {
 		if name, ok := strings.CutSuffix(file, suffix); ok {
@@ -81,10 +82,10 @@ func beside(file string) string {
 	return file
 }
 
-// Suffixes are the ends of the names of test files.
+// Suffixes returns the suffixes of test files.
 func Suffixes() []string { return []string{".test.yaml", ".test.yml"} }
 
-// path is where a file is that the test file names.
+// path returns the path of a file that the test file names.
 func (r *reading) path(name string) string {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(r.folder, name)
@@ -104,7 +105,8 @@ func (r *reading) document(n *yaml.Node, name string) *Document {
 	return d
 }
 
-// named tells of a file that the test file names: its own mistakes, or that it cannot be read.
+// named records a failure of a file that the test file names: its mistakes, or that it
+// cannot be read.
 func (r *reading) named(n *yaml.Node, err error) {
 	if errors.Is(err, dsl.ErrInvalid) {
 		if !slices.Contains(r.errs, err) {
@@ -115,7 +117,7 @@ func (r *reading) named(n *yaml.Node, err error) {
 	r.Errorf(n, "%v", err)
 }
 
-// tree reads a file of data that the test file names, nil if it cannot be.
+// tree reads a data file that the test file names; nil if it fails.
 func (r *reading) tree(n *yaml.Node, name string) *tree {
 	t := r.loader.tree(r.path(name))
 	if t.err != nil {
@@ -125,11 +127,11 @@ func (r *reading) tree(n *yaml.Node, name string) *tree {
 	return t
 }
 
-// settings are what a case and the file as a whole may say alike.
+// settings are the members that both a case and the whole file may have.
 type settings struct {
 	Case
 	ownMocks  *mock.Set
-	hasEvents bool // also if there are none in the list
+	hasEvents bool // true even for an empty list
 }
 
 func (r *reading) settings(s *settings) nodes.Fields {
@@ -174,7 +176,7 @@ func (r *reading) dataOrFile(n *yaml.Node) any {
 	return v
 }
 
-// fileName is the name in a text of the form "@FILE".
+// fileName returns the name in a text of the form "@FILE".
 func fileName(n *yaml.Node) (string, bool) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
 		return "", false
@@ -183,7 +185,7 @@ func fileName(n *yaml.Node) (string, bool) {
 	return name, ok && name != ""
 }
 
-// mocks reads mocks in place, or the name of their file.
+// mocks reads mocks, or the name of their file.
 func (r *reading) mocks(n *yaml.Node, s *settings) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
 		s.ownMocks, s.hasEvents = mock.Read(r.Reader, n), member(n, "events") != nil
@@ -200,7 +202,7 @@ func (r *reading) mocks(n *yaml.Node, s *settings) {
 	s.ownMocks, s.hasEvents = mocks, t.root != nil && member(t.root, "events") != nil
 }
 
-// member is the value of a key in a map, nil if there is none.
+// member returns the value of a key in a map, nil if there is none.
 func member(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -210,7 +212,8 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// secrets reads secrets in place, or the name of their file; they add to those of the file as a whole.
+// secrets reads secrets, or the name of their file. They are added to those of the whole
+// file.
 func (r *reading) secrets(n *yaml.Node, s *settings) {
 	var v any
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
@@ -247,7 +250,7 @@ func (r *reading) number(n *yaml.Node, what string) uint64 {
 	return v
 }
 
-// maxSeeds are the most runs of one case.
+// maxSeeds is the maximum number of runs of one case.
 const maxSeeds = 10_000
 
 // seeds reads a list of numbers, or a range such as 1:20.
@@ -256,7 +259,7 @@ func (r *reading) seeds(n *yaml.Node) []uint64 {
 	if n.Kind == yaml.SequenceNode {
 		r.Each("seeds", func(n *yaml.Node) { out = append(out, r.number(n, "seed")) })(n)
 	} else if m := regexp.MustCompile(`^(\d{1,15}):(\d{1,15})$`).FindStringSubmatch(n.Value); m != nil {
-		from, _ := strconv.ParseUint(m[1], 10, 64) // digits, as many as fit
+		from, _ := strconv.ParseUint(m[1], 10, 64) // the pattern limits the number of digits
 		to, _ := strconv.ParseUint(m[2], 10, 64)
 		for seed := from; seed <= to && len(out) <= maxSeeds; seed++ {
 			out = append(out, seed)
@@ -291,8 +294,8 @@ func (r *reading) testCase(n *yaml.Node, shared settings) *Case {
 	return &c
 }
 
-// together are the mocks of a case: its own answers come first, its own events
-// take the place of those of the file as a whole.
+// together combines mocks: a case's own answers come before those of the file, its events
+// replace the file's.
 func together(own, shared settings) *mock.Set {
 	all := &mock.Set{}
 	for _, s := range []settings{own, shared} {

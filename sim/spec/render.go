@@ -14,10 +14,10 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// flowWidth is how long a collection may be that is written in one line.
+// flowWidth is the maximum width of a collection in one line.
 const flowWidth = 80
 
-// node is a value as YAML.
+// node returns a value as YAML.
 func node(v any, style yaml.Style) *yaml.Node {
 	switch v := v.(type) {
 	case map[string]any:
@@ -50,7 +50,7 @@ func node(v any, style yaml.Style) *yaml.Node {
 	}
 }
 
-// order is that of the alphabet, but that the status of an expectation comes first.
+// order sorts keys alphabetically, except that the status of an expectation comes first.
 func order(v map[string]any) []string {
 	keys := slices.Sorted(maps.Keys(v))
 	if i := slices.Index(keys, "status"); i > 0 && (v["output"] != nil || v["error"] != nil) {
@@ -59,10 +59,10 @@ func order(v map[string]any) []string {
 	return keys
 }
 
-// flow is a value in one line.
+// flow returns a value in one line.
 func flow(v any) string { return encoded(node(v, yaml.FlowStyle)) }
 
-// block is a value over several lines, all but the first indented.
+// block returns a value over several lines, all but the first indented.
 func block(v any, indent int) string {
 	return strings.ReplaceAll(encoded(node(v, 0)), "\n", "\n"+strings.Repeat(" ", indent))
 }
@@ -89,7 +89,7 @@ func isCollection(v any) bool {
 	}
 }
 
-// asJSON is a value for a file in JSON, over several lines where the old one was.
+// asJSON returns a value for a JSON file, over several lines if the old one was.
 func asJSON(v any, old string, indent int) string {
 	text := expr.Encode(v)
 	if !strings.Contains(old, "\n") {

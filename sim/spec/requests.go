@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// tally counts requests that are alike, in the order in which they first went out.
+// tally counts equal requests, in the order in which they were first sent.
 func tally(sent []mock.Exchange) (names []string, counts map[string]int, first map[string]mock.Exchange) {
 	counts, first = map[string]int{}, map[string]mock.Exchange{}
 	for _, x := range sent {
@@ -21,7 +21,7 @@ func tally(sent []mock.Exchange) (names []string, counts map[string]int, first m
 // maxSent is how many requests are shown.
 const maxSent = 10
 
-// sentLines are the requests that went out, with '+'.
+// sentLines lists the requests that were sent, with '+'.
 func sentLines(sent []mock.Exchange) []Line {
 	names, counts, _ := tally(sent)
 	var out []Line
@@ -34,7 +34,7 @@ func sentLines(sent []mock.Exchange) []Line {
 	return out
 }
 
-// also tells which requests there were, beside one that differs.
+// also lists the requests that were sent, as context for a difference.
 func also(sent []mock.Exchange) []Line {
 	lines := sentLines(sent)
 	for i := range lines {
@@ -46,7 +46,7 @@ func also(sent []mock.Exchange) []Line {
 	return lines
 }
 
-// summary is the requests as a test file expects them.
+// summary returns the requests as a test file expects them.
 func summary(sent []mock.Exchange) []any {
 	names, counts, first := tally(sent)
 	out := []any{}

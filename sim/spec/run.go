@@ -21,10 +21,10 @@ type Outcome struct {
 	*sim.Result
 	Seed     uint64
 	Requests []mock.Exchange
-	History  []event.Event // of the execution and those that it started, in order
+	History  []event.Event // of the execution and its child executions, in order
 }
 
-// Verdict is what a case came to.
+// Verdict is the result of a case.
 type Verdict struct {
 	Case        *Case
 	Outcome     *Outcome // of the first run that differs, else of the last
@@ -32,11 +32,11 @@ type Verdict struct {
 	Elapsed     time.Duration // virtual, of all runs
 }
 
-// maxTasks keeps a runaway workflow from running for ever.
+// maxTasks stops a runaway workflow.
 const maxTasks = 200_000
 
-// Run simulates the case with each of its seeds, until a run differs from what
-// is expected. What the file cannot say is taken from base; see is shown every run.
+// Run simulates the case with each of its seeds, until a run differs from its
+// expectations. base provides what the file does not set. see is called with every run.
 func (c *Case) Run(ctx context.Context, base sim.Config, see func(*Outcome)) (*Verdict, error) {
 	v := &Verdict{Case: c}
 	if v.Differences = c.missingSecrets(); len(v.Differences) > 0 {
@@ -63,8 +63,8 @@ func (c *Case) Run(ctx context.Context, base sim.Config, see func(*Outcome)) (*V
 	return v, nil
 }
 
-// missingSecrets are the secrets that the documents name and the case does not give.
-// A case that expects an error may be about just that.
+// missingSecrets returns the secrets that the documents use and the case does not set. A
+// case that expects an error may test exactly that.
 func (c *Case) missingSecrets() (out []Difference) {
 	if c.Expect.Status() == decide.Faulted {
 		return nil
@@ -98,7 +98,7 @@ func (c *Case) once(ctx context.Context, cfg sim.Config, seed uint64) (*Outcome,
 	return o, err
 }
 
-// ended is the event that ended the execution, nil if it did not end.
+// ended returns the event that ended the execution, nil if it did not end.
 func (o *Outcome) ended() *event.Event {
 	for _, e := range slices.Backward(o.History) {
 		if e.Execution != o.Execution {
@@ -113,7 +113,7 @@ func (o *Outcome) ended() *event.Event {
 	return nil
 }
 
-// elapsed is how long the execution took, or ran until it was stopped.
+// elapsed returns how long the execution took, or ran until it was stopped.
 func (o *Outcome) elapsed(c *Case) time.Duration {
 	if e := o.ended(); e != nil {
 		return e.Time.Sub(c.Start)
@@ -124,7 +124,7 @@ func (o *Outcome) elapsed(c *Case) time.Duration {
 	return o.Elapsed
 }
 
-// status is how the run ended; all that has not ended waits.
+// status returns how the run ended; a run that has not ended is waiting.
 func (o *Outcome) status() decide.Status {
 	if o.Status.Ended() {
 		return o.Status
@@ -132,7 +132,7 @@ func (o *Outcome) status() decide.Status {
 	return decide.Waiting
 }
 
-// own are the events of one type of the execution itself.
+// own returns the events of one type of the execution itself.
 func (o *Outcome) own(typ event.Type) []event.Event {
 	var out []event.Event
 	for _, e := range o.History {
@@ -143,7 +143,7 @@ func (o *Outcome) own(typ event.Type) []event.Event {
 	return out
 }
 
-// blame is the reference of the task that a run's end comes from: the one that
+// blame returns the reference of the task responsible for how the run ended: the one that
 // failed, the one that waits, or the one that ended last.
 func (o *Outcome) blame() string {
 	if o.Error != nil {
@@ -158,7 +158,7 @@ func (o *Outcome) blame() string {
 		case event.TaskRequested:
 			open = append(open, e.Task)
 		case event.TaskCompleted:
-			// Who was skipped has never begun.
+			// A skipped task has never begun.
 			if i := slices.Index(open, e.Task); i >= 0 {
 				last, open = e.Task, slices.Delete(open, i, i+1)
 			}
@@ -171,7 +171,8 @@ func (o *Outcome) blame() string {
 	return event.ParseRun(last).Ref
 }
 
-// emitted are the events that the workflow and its children sent, and by which tasks.
+// emitted returns the events that the workflow and its children emitted, and the tasks
+// that did.
 func (o *Outcome) emitted() (envelopes []any, tasks []string) {
 	envelopes = []any{}
 	for _, e := range o.History {
@@ -191,10 +192,10 @@ func (o *Outcome) emitted() (envelopes []any, tasks []string) {
 	return envelopes, tasks
 }
 
-// token is what a sealed secret looks like.
+// token matches a sealed secret.
 func token() *regexp.Regexp { return regexp.MustCompile("\ue000[^\ue000]*\ue000") }
 
-// Redact puts *** in the place of the case's secrets.
+// Redact replaces the case's secrets by ***.
 func (c *Case) Redact(text string) string {
 	if len(c.Secrets) == 0 {
 		return text

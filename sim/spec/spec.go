@@ -1,6 +1,5 @@
-// Package spec is the form of test files: what they expect of a workflow's
-// simulated runs, whether it holds, what to write where it does not, and which
-// parts of the document no run has reached.
+// Package spec implements test files: their format, the checks of simulated runs against
+// their expectations, the update of expectations, and the coverage of documents.
 package spec
 
 import (
@@ -13,31 +12,31 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Suite is a test file with all that it names, read once for all its cases.
+// Suite is a test file with all the files that it names, read once for all its cases.
 type Suite struct {
 	File     string
 	Workflow *Document
 	With     []*Document // further workflows that it may run
 	Cases    []*Case
 
-	trees map[string]*tree // the files that expectations stand in
+	trees map[string]*tree // the files that contain expectations
 	root  *yaml.Node
 }
 
-// Document is a workflow document and the file that it stands in.
+// Document is a workflow document and its file.
 type Document struct {
 	File       string
 	Definition *dsl.Definition
 }
 
-// Place is somewhere in a file; Line is 0 where it is not known.
+// Place is a position in a file; Line is 0 if it is unknown.
 type Place struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Col  int    `json:"column"`
 }
 
-// Case is one run of the workflow, or one for each seed, and what is expected of it.
+// Case is one run of the workflow, or one for each seed, with its expectations.
 type Case struct {
 	Name    string
 	At      Place
@@ -46,18 +45,18 @@ type Case struct {
 	Secrets map[string]any
 	Seeds   []uint64
 	Start   time.Time
-	Until   time.Duration // of virtual time, after which the run is stopped; 0: none
-	Network bool          // what no mock answers goes out
+	Until   time.Duration // maximum virtual time of a run; 0: no limit
+	Network bool          // requests that no mock answers go out
 	Expect  Expect
 
 	suite *Suite
 	node  *yaml.Node
 }
 
-// Suite is the file that the case stands in.
+// Suite returns the test file of the case.
 func (c *Case) Suite() *Suite { return c.suite }
 
-// document finds one of the suite's documents by the id of its workflow.
+// document finds a document by the id of its workflow.
 func (s *Suite) document(id string) *Document {
 	for _, d := range append([]*Document{s.Workflow}, s.With...) {
 		if d.Definition.ID() == id {
@@ -67,7 +66,7 @@ func (s *Suite) document(id string) *Document {
 	return nil
 }
 
-// place is where a task of the tested workflow stands.
+// place returns the position of a task of the tested workflow.
 func (s *Suite) place(ref string) Place {
 	t := s.Workflow.Definition.Task(ref)
 	if t == nil {
@@ -76,7 +75,7 @@ func (s *Suite) place(ref string) Place {
 	return Place{s.Workflow.File, t.Pos.Line, t.Pos.Column}
 }
 
-// Source is the text of a file that the suite's places point into, nil for others.
+// Source returns the text of a file that places refer to, nil for other files.
 func (s *Suite) Source(file string) []byte {
 	if t := s.trees[file]; t != nil {
 		return t.source

@@ -9,17 +9,17 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// text is the source of a YAML file, in which nodes are found by their places.
+// text is the source of a YAML file with the positions of its nodes.
 type text struct {
 	source []byte
-	lines  []int                   // where each begins
-	above  map[*yaml.Node]position // where each node stands
+	lines  []int                   // offset of each line
+	above  map[*yaml.Node]position // position of each node
 }
 
-// position is where a node stands in its tree.
+// position describes the context of a node.
 type position struct {
 	inFlow bool
-	key    *yaml.Node // nil: it is an item of a list, or the root
+	key    *yaml.Node // nil: it is a list item or the root
 }
 
 func newText(source []byte, root *yaml.Node) *text {
@@ -45,7 +45,7 @@ func (t *text) walk(n *yaml.Node, at position) {
 	}
 }
 
-// offset is where a node begins. Columns count letters, not bytes.
+// offset returns where a node begins. Columns count characters, not bytes.
 func (t *text) offset(n *yaml.Node) int {
 	at := t.lines[min(n.Line-1, len(t.lines)-1)]
 	if n.Line == 1 && bytes.HasPrefix(t.source, []byte("\ufeff")) {
@@ -58,10 +58,10 @@ func (t *text) offset(n *yaml.Node) int {
 	return at
 }
 
-// errPlace is wrapped by no one: the caller tells the file and the line.
+// errPlace is never wrapped: the caller adds the file and the line.
 var errPlace = errors.New("it is written in a way that cannot be changed without losing its form")
 
-// extent is where a node begins and ends.
+// extent returns where a node begins and ends.
 func (t *text) extent(n *yaml.Node) (from, to int, err error) {
 	from = t.offset(n)
 	switch {
@@ -98,7 +98,8 @@ func (t *text) flowEnd(from int) (int, error) {
 	return 0, errPlace
 }
 
-// after is where what follows a letter begins: quoted texts and comments count as one.
+// after returns the offset after the byte at i, or after the whole quoted text or comment
+// that begins there.
 func (t *text) after(i, from int) (int, error) {
 	switch c := t.source[i]; {
 	case (c == '"' || c == '\'') && opensQuote(t.source[from:i]):
@@ -110,7 +111,8 @@ func (t *text) after(i, from int) (int, error) {
 	}
 }
 
-// opensQuote says whether a quote begins a scalar: within a plain one it is a letter.
+// opensQuote reports whether a quote begins a scalar; within a plain scalar it is an
+// ordinary character.
 func opensQuote(before []byte) bool {
 	before = bytes.TrimRight(before, " \t\r\n")
 	return len(before) > 0 && strings.ContainsRune("{[,:", rune(before[len(before)-1]))
@@ -155,8 +157,8 @@ func (t *text) scalarEnd(n *yaml.Node, from int) (int, error) {
 	}
 }
 
-// blockEnd finds the end of a text after | or >: the last line that is indented
-// deeper than its key.
+// blockEnd finds the end of a text after | or >: the last line that is indented deeper
+// than its key.
 func (t *text) blockEnd(n *yaml.Node, from int) int {
 	deep := 0
 	if key := t.above[n].key; key != nil {

@@ -13,15 +13,15 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// splice is a piece of a file's text that is to be another.
+// splice is a replacement of a part of a file's text.
 type splice struct {
 	from, to int
 	text     string
 }
 
-// Update gives the new texts of the files whose expectations are to say what
-// happened in the runs. All else in them stays as it is, letter by letter. What
-// cannot be written so is an error, and then nothing is to be written.
+// Update returns the new texts of the files whose expectations change to what happened in
+// the runs. Everything else in them stays byte for byte. If something cannot be written,
+// Update returns an error and no texts.
 func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, error)) (map[string][]byte, error) {
 	edits := map[string][]edit{}
 	for _, v := range verdicts {
@@ -46,7 +46,7 @@ func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, erro
 	return out, s.confirm(verdicts, out, read)
 }
 
-// apply carries out the edits of one file.
+// apply applies the edits of one file.
 func (s *Suite) apply(file string, edits []edit) ([]byte, error) {
 	source := s.trees[file].source
 	t := newText(source, s.trees[file].root)
@@ -58,7 +58,7 @@ func (s *Suite) apply(file string, edits []edit) ([]byte, error) {
 		}
 		splices = append(splices, one)
 	}
-	// From the end, so that places before stay what they are; of two that overlap, the larger.
+	// From the end, so earlier offsets stay valid; of two that overlap, the larger first.
 	slices.SortStableFunc(splices, func(a, b splice) int {
 		if a.from != b.from {
 			return b.from - a.from
@@ -74,7 +74,7 @@ func (s *Suite) apply(file string, edits []edit) ([]byte, error) {
 	return []byte(out), nil
 }
 
-// within says whether a piece lies in one of others.
+// within reports whether a splice is inside another one.
 func within(one splice, others []splice) bool {
 	return slices.ContainsFunc(others, func(o splice) bool {
 		return o.from <= one.from && one.to <= o.to && o.to > o.from
@@ -95,7 +95,7 @@ func (t *text) splice(e edit, isJSON bool) (splice, error) {
 	}
 }
 
-// member is a key with its value.
+// member returns a key with its value.
 func (t *text) member(e edit, indent int, inFlow bool) string {
 	line := e.key + ": " + flow(e.value)
 	if inFlow || !isCollection(e.value) || len(line) <= flowWidth && e.key != "expect" {
@@ -104,7 +104,7 @@ func (t *text) member(e edit, indent int, inFlow bool) string {
 	return e.key + ":\n" + strings.Repeat(" ", indent+2) + block(e.value, indent+2)
 }
 
-// insertion puts a member into a map: in front, but for what a case expects, which comes last.
+// insertion adds a member to a map: at the front, except for expect, which comes last.
 func (t *text) insertion(e edit) (splice, error) {
 	n := e.node
 	from, to, err := t.extent(n)
@@ -129,7 +129,7 @@ func (t *text) insertion(e edit) (splice, error) {
 	}
 }
 
-// removal takes a member out: of a map in one line with its comma, else with its lines.
+// removal removes a member: in flow style with its comma, otherwise with its lines.
 func (t *text) removal(e edit) (splice, error) {
 	from := t.offset(e.at)
 	_, to, err := t.extent(e.node)
@@ -152,7 +152,7 @@ func (t *text) removal(e edit) (splice, error) {
 	return splice{}, errPlace
 }
 
-// replacement writes a value in the manner of the old one.
+// replacement writes a value in the style of the old one.
 func (t *text) replacement(e edit, isJSON bool) (splice, error) {
 	n := e.node
 	from, to, err := t.extent(n)
@@ -185,8 +185,8 @@ func (t *text) replacement(e edit, isJSON bool) (splice, error) {
 	}
 }
 
-// confirm reads the new texts, and judges the runs by them: all must be well, and
-// nothing but expectations may have changed.
+// confirm reads the new texts and checks the runs with them: all must pass, and nothing
+// but expectations may have changed.
 func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read func(string) ([]byte, error)) error {
 	if len(changed) == 0 {
 		return nil
@@ -214,7 +214,7 @@ func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read fun
 	return nil
 }
 
-// unexpected is a test file as data, but for what its cases expect.
+// unexpected returns a test file as data without its expectations.
 func unexpected(root *yaml.Node) any {
 	v := nodes.New("", nil).Data(root)
 	file, ok := v.(map[string]any)
