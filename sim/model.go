@@ -19,7 +19,7 @@ type fragment struct {
 	run   func(c *modelContext, n int, at time.Duration) modelEnd
 }
 
-// modelEnd is how and when a piece ends.
+// modelEnd is how and when a fragment ends.
 type modelEnd struct {
 	n     int
 	at    time.Duration
@@ -58,7 +58,7 @@ func (c *modelContext) cut(at time.Duration) bool {
 	return len(c.log) == 1 || c.log[len(c.log)-1].at < at
 }
 
-// generator generates pieces.
+// generator generates fragments.
 type generator struct {
 	*rand.Rand
 

@@ -72,7 +72,7 @@ type simulation struct {
 	timeUp        bool // Config.MaxTime has passed
 	poison        poisonMessages
 	past          []publication            // trimmed entries
-	checkedStates map[string]*checkedState // by execution, see lookAround
+	checkedStates map[string]*checkedState // by execution, see checkNeeds
 
 	living  int // executions that have begun and not ended
 	tasks   int

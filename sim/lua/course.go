@@ -20,8 +20,8 @@ type course struct {
 
 // step is the state of a script after an answer, and what it does next.
 type step struct {
-	answer resp.Reply // of the next command; nil: the script ends and replies next.answer
-	words  []string   // of the next command; nil: it ends, and replies what next says
+	answer resp.Reply // to the previous command
+	words  []string   // of the next command; nil: the script ends and replies next.answer
 	next   *step      // after an answer to that command …
 	other  *step      // … and after another answer to the previous command
 }

@@ -22,7 +22,7 @@ type group struct {
 // consumer is a member of a group.
 type consumer struct {
 	name  string
-	count int   // of its pending entries
+	count int   // number of its pending entries
 	seen  int64 // in milliseconds since 1970
 }
 

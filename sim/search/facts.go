@@ -37,8 +37,8 @@ type givenUp struct{ after, remaining time.Duration }
 // fact is a step: a task run that ended, a timer that fired, or an event that was
 // received.
 type fact struct {
-	key  string // its task run, if it has one
-	task string // its run, if it has one
+	key  string // the same in each history
+	task string // its task run, if it has one
 	of   string // the execution, if several are shown together
 	what string
 	at   time.Time
