@@ -165,25 +165,25 @@ func joined(a, b map[string]any) map[string]any {
 // carried out and are not safe, and the state kept by mocks. It is "" if there is
 // nothing.
 func (w *simulation) effects() string {
-	var clientPool []string
+	var lines []string
 	for i := range w.carried.calls {
 		if c := &w.carried.calls[i]; !c.Safe() {
 			line := c.Execution + " " + c.Method + " " + c.URL + " " + string(c.Body)
-			if !c.Idempotent() || !slices.Contains(clientPool, line) {
-				clientPool = append(clientPool, line)
+			if !c.Idempotent() || !slices.Contains(lines, line) {
+				lines = append(lines, line)
 			}
 		}
 	}
-	slices.Sort(clientPool)
+	slices.Sort(lines)
 	for _, root := range append([]string{""}, w.ids...) {
 		if kept := w.kept(root); kept != nil {
-			clientPool = append(clientPool, root+" keeps "+string(expr.Encode(kept)))
+			lines = append(lines, root+" keeps "+string(expr.Encode(kept)))
 		}
 	}
-	if len(clientPool) == 0 {
+	if len(lines) == 0 {
 		return ""
 	}
-	text := strings.Join(clientPool, "\n")
+	text := strings.Join(lines, "\n")
 	if id := w.cfg.ID; id != "" { // the id depends on the seed if the caller has set none
 		text = string(bytes.ReplaceAll([]byte(text), []byte(id), []byte("execution")))
 	}

@@ -31,7 +31,7 @@ type checkedKey struct {
 type checkedEnd struct {
 	End
 
-	callRank time.Duration
+	late time.Duration
 }
 
 // mostChecked is how many history entries are cached.
@@ -67,7 +67,7 @@ func (w *simulation) ending(ctx context.Context, id string, broken reportFunc) (
 		return w.inspect(ctx, id, broken)
 	}
 	slack := w.slack()
-	if end, ok := w.cfg.known.find(key); ok && end.callRank <= slack {
+	if end, ok := w.cfg.known.find(key); ok && end.late <= slack {
 		return end.End, nil
 	}
 	fine := true

@@ -81,9 +81,9 @@ func lines(t *testing.T, text []byte) (out []map[string]any) {
 }
 
 // only is the JSON of the lines of one kind.
-func only(clientPool []map[string]any, kind string) string {
+func only(lines []map[string]any, kind string) string {
 	var out []map[string]any
-	for _, line := range clientPool {
+	for _, line := range lines {
 		if line["record"] == kind {
 			out = append(out, line)
 		}

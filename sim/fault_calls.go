@@ -151,7 +151,7 @@ func read(response *http.Response, err error) answer {
 // callFaults returns the faults that strike a service's call, listed or random.
 func (w *simulation) callFaults(s *service, task string) []Fault {
 	s.calls++
-	w.woken[s.Name] = s.calls
+	w.called[s.Name] = s.calls
 	faults := w.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
 	for _, f := range faults {
 		w.strike(f, "call")

@@ -20,8 +20,8 @@ func (w *simulation) checkTimerTimes(id string, history []event.Event, broken re
 		if fired.early {
 			broken("no timer is early", id, "%s fired at %v, was due at %v", fired.task, fired.at, fired.due)
 		}
-		if fired.callRank > slack {
-			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", fired.task, fired.at, fired.at.Add(-fired.callRank), slack)
+		if fired.late > slack {
+			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", fired.task, fired.at, fired.at.Add(-fired.late), slack)
 		}
 	}
 }
@@ -29,17 +29,17 @@ func (w *simulation) checkTimerTimes(id string, history []event.Event, broken re
 // latest returns the largest delay of a timer in a history.
 func latest(history []event.Event) (late time.Duration) {
 	for fired := range firings(history) {
-		late = max(late, fired.callRank)
+		late = max(late, fired.late)
 	}
 	return late
 }
 
 // firing is a timer that has fired.
 type firing struct {
-	task     string
-	at, due  time.Time
-	callRank time.Duration // since it was both due and set
-	early    bool          // and no operator fired it
+	task    string
+	at, due time.Time
+	late    time.Duration // since it was both due and set
+	early   bool          // and no operator fired it
 }
 
 // firings returns the fired timers of a history.

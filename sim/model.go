@@ -87,17 +87,17 @@ func (a *generator) irregular(seconds int) (time.Duration, string) {
 	return d, fmt.Sprintf("PT%d.%03dS", d/time.Second, d%time.Second/time.Millisecond)
 }
 
-func indented(by string, clientPool []string) []string {
-	out := make([]string, len(clientPool))
-	for i, l := range clientPool {
+func indented(by string, lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
 		out[i] = by + l
 	}
 	return out
 }
 
 // nested returns "name:" followed by the indented lines.
-func nested(name string, clientPool []string) []string {
-	return append([]string{name + ":"}, indented("  ", clientPool)...)
+func nested(name string, lines []string) []string {
+	return append([]string{name + ":"}, indented("  ", lines)...)
 }
 
 // document returns a whole document, its model and its mocks.
@@ -108,20 +108,20 @@ func (a *generator) document() (text string, run func() modelEnd, mocks string) 
 	}
 	body := listed(a.list(3, 1+a.IntN(4)))
 	limit, after := a.irregular(4000)
-	clientPool := []string{"document: {dsl: '1.0.3', namespace: test, name: modelled, version: '1.0.0'}"}
+	lines := []string{"document: {dsl: '1.0.3', namespace: test, name: modelled, version: '1.0.0'}"}
 	limited := a.IntN(4) == 0
 	if limited {
-		clientPool = append(clientPool, "timeout: {after: "+after+"}")
+		lines = append(lines, "timeout: {after: "+after+"}")
 	}
-	clientPool = append(clientPool, `input: {from: {n: 1}}`, `output: {as: "${ {n: .n, c: ($context | del(.)) } }"}`)
-	clientPool[len(clientPool)-1] = `output: {as: "${ {n: .n, c: $context} }"}`
-	clientPool = append(clientPool, nested("do", body.lines)...)
+	lines = append(lines, `input: {from: {n: 1}}`, `output: {as: "${ {n: .n, c: ($context | del(.)) } }"}`)
+	lines[len(lines)-1] = `output: {as: "${ {n: .n, c: $context} }"}`
+	lines = append(lines, nested("do", body.lines)...)
 	var m strings.Builder
 	m.WriteString("http:\n  - {match: {url: 'https://bad.example/*'}, respond: {status: 503, latency: PT1.037S}}\n  - {respond: {latency: PT3.011S, body: {n: 7}}}\nevents:\n")
 	for _, e := range a.events {
 		fmt.Fprintf(&m, "  - {after: PT%d.%03dS, type: com.example.%s, source: /x, data: {n: %d}}\n", e.at/time.Second, e.at%time.Second/time.Millisecond, e.typ, e.n)
 	}
-	return strings.Join(clientPool, "\n"), func() modelEnd {
+	return strings.Join(lines, "\n"), func() modelEnd {
 		c := &modelContext{log: []change{{0, map[string]int{}}}}
 		r := body.run(c, 1, 0)
 		if limited && !r.never && r.at == limit {

@@ -20,12 +20,12 @@ func (a *generator) loop(name string, depth int) kind {
 		instantly(func(_ *modelContext, n int) int { return (n*2 + item*5 + item + 3) % modulus }),
 	}}
 	body := listed(append([]listedTask{first}, a.list(depth, 1+a.IntN(2))...))
-	clientPool := []string{fmt.Sprintf(`for: {each: %sx, at: %si, in: "${ [range(3; %d)] }"}`, name, name, turns+3)}
+	lines := []string{fmt.Sprintf(`for: {each: %sx, at: %si, in: "${ [range(3; %d)] }"}`, name, name, turns+3)}
 	while := a.IntN(2) == 0
 	if while {
-		clientPool = append(clientPool, fmt.Sprintf(`while: ".n %% 9 != %d"`, stop))
+		lines = append(lines, fmt.Sprintf(`while: ".n %% 9 != %d"`, stop))
 	}
-	return kind{long: true, fragment: fragment{append(clientPool, nested("do", body.lines)...), func(c *modelContext, n int, at time.Duration) modelEnd {
+	return kind{long: true, fragment: fragment{append(lines, nested("do", body.lines)...), func(c *modelContext, n int, at time.Duration) modelEnd {
 		for i := range turns {
 			if while && n%9 == stop {
 				break
@@ -45,14 +45,14 @@ func (a *generator) loop(name string, depth int) kind {
 }
 
 // branches generates the branches of a fork, each with its own copy of $context.
-func (a *generator) branches(depth, count int) (tasks []listedTask, clientPool []string) {
+func (a *generator) branches(depth, count int) (tasks []listedTask, lines []string) {
 	for range count {
 		name := a.name()
 		p := a.task(name, depth, nil)
 		tasks = append(tasks, listedTask{name, p})
-		clientPool = append(clientPool, p.lines...)
+		lines = append(lines, p.lines...)
 	}
-	return tasks, clientPool
+	return tasks, lines
 }
 
 type branched struct {
@@ -72,8 +72,8 @@ func eachBranch(tasks []listedTask, c *modelContext, n int, at time.Duration) (o
 // fork waits for all branches, for the first that fails, or for the first that ends the
 // workflow.
 func (a *generator) fork(_ string, depth int) kind {
-	tasks, clientPool := a.branches(depth, 1+a.IntN(3))
-	return kind{long: true, folds: fold, fragment: fragment{nested("fork", nested("branches", clientPool)), func(c *modelContext, n int, at time.Duration) modelEnd {
+	tasks, lines := a.branches(depth, 1+a.IntN(3))
+	return kind{long: true, folds: fold, fragment: fragment{nested("fork", nested("branches", lines)), func(c *modelContext, n int, at time.Duration) modelEnd {
 		all, stop := eachBranch(tasks, c, n, at), -1
 		for i, b := range all {
 			if b.never || b.err == nil && b.then != "end" {
@@ -128,9 +128,9 @@ func (a *generator) joined(c *modelContext, end modelEnd, all []branched, stop i
 
 // compete waits for the first branch that succeeds.
 func (a *generator) compete(_ string, depth int) kind {
-	tasks, clientPool := a.branches(depth, 2+a.IntN(2))
-	clientPool = append([]string{"compete: true"}, nested("branches", clientPool)...)
-	return kind{long: true, fragment: fragment{nested("fork", clientPool), func(c *modelContext, n int, at time.Duration) modelEnd {
+	tasks, lines := a.branches(depth, 2+a.IntN(2))
+	lines = append([]string{"compete: true"}, nested("branches", lines)...)
+	return kind{long: true, fragment: fragment{nested("fork", lines), func(c *modelContext, n int, at time.Duration) modelEnd {
 		all, best := eachBranch(tasks, c, n, at), -1
 		for i, b := range all {
 			if b.never {

@@ -38,8 +38,8 @@ func (a *generator) task(name string, depth int, later []string) fragment {
 		then = append([]string{"exit", "continue", "end"}, later...)[a.IntN(3+len(later))]
 		after = append(after, "then: "+then)
 	}
-	clientPool := append(before, kind.lines...)
-	p := fragment{lines: append([]string{"- " + name + ":"}, indented("    ", append(clientPool, after...))...)}
+	lines := append(before, kind.lines...)
+	p := fragment{lines: append([]string{"- " + name + ":"}, indented("    ", append(lines, after...))...)}
 	p.run = func(c *modelContext, n int, at time.Duration) modelEnd {
 		if skip >= 0 && n%3 == skip {
 			return modelEnd{n: n, at: at}

@@ -122,8 +122,8 @@ func (a *generator) trying(name string, depth int, again bool) kind {
 	if len(catch) == 0 {
 		catch = []string{"as: error"}
 	}
-	clientPool := append(nested("try", body.lines), nested("catch", catch)...)
-	return kind{long: true, fragment: fragment{clientPool, func(c *modelContext, n int, at time.Duration) modelEnd {
+	lines := append(nested("try", body.lines), nested("catch", catch)...)
+	return kind{long: true, fragment: fragment{lines, func(c *modelContext, n int, at time.Duration) modelEnd {
 		r := a.attempts(c, p, body, n, at)
 		if r.err == nil || r.never || r.n < 0 {
 			r.n = max(r.n, 0)

@@ -128,7 +128,7 @@ func TestMutant(t *testing.T) {
 	}
 	all := mutants()
 	i := slices.IndexFunc(all, func(m mutant) bool { return m.name == name })
-	first := func(t *testing.T) string { return all[i].refreshState(t) }
+	first := func(t *testing.T) string { return all[i].look(t) }
 	for _, look := range []func(*testing.T) string{first, lookAtModels, lookAtWorkloads, lookAtCrowd, lookAtExamples} {
 		found := look(t)
 		if found == "" {
@@ -141,9 +141,9 @@ func TestMutant(t *testing.T) {
 	t.Error("nothing is found")
 }
 
-// refreshState looks where the mistake is known to be found; elsewhere is looked if that is
+// look looks where the mistake is known to be found; elsewhere is looked if that is
 // not true any more.
-func (m mutant) refreshState(t *testing.T) string {
+func (m mutant) look(t *testing.T) string {
 	switch m.on {
 	case "":
 		return lookAtModel(t, m.n, offspring())
@@ -152,7 +152,7 @@ func (m mutant) refreshState(t *testing.T) string {
 	}
 	all := workloads()
 	i := slices.IndexFunc(all, func(l workload) bool { return l.name == m.on })
-	return all[i].refreshState(t, m.n)
+	return all[i].look(t, m.n)
 }
 
 func lookAtModels(t *testing.T) string {
@@ -182,7 +182,7 @@ func lookAtWorkloads(t *testing.T) string {
 			if seed >= cmp.Or(l.seeds, usualSeeds) {
 				continue // what it promises it promises of those
 			}
-			if found := l.refreshState(t, seed); found != "" {
+			if found := l.look(t, seed); found != "" {
 				return found
 			}
 		}
@@ -190,7 +190,7 @@ func lookAtWorkloads(t *testing.T) string {
 	return ""
 }
 
-func (l workload) refreshState(t *testing.T, seed uint64) string {
+func (l workload) look(t *testing.T, seed uint64) string {
 	cfg, plan := l.config(), l.plan()
 	cfg.Seed, cfg.Remote = seed, seed%2 == 1
 	if seed < 2 {

@@ -132,17 +132,17 @@ const timeLimit = "timeout"
 
 func placeOf(def *dsl.Definition, name, ref string) *Place {
 	p := &Place{Document: name}
-	clientPool := strings.Split(string(def.Source), "\n")
+	lines := strings.Split(string(def.Source), "\n")
 	if t := def.Task(ref); t != nil {
 		p.Line, p.Column = t.Pos.Line, t.Pos.Column
 	} else if ref == timeLimit {
-		p.Line, p.Column = slices.IndexFunc(clientPool, func(line string) bool { return strings.HasPrefix(line, "timeout:") })+1, 1
+		p.Line, p.Column = slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "timeout:") })+1, 1
 	}
 	if p.Line == 0 {
 		return nil
 	}
-	if p.Line >= 1 && p.Line <= len(clientPool) {
-		p.Text = strings.TrimRight(clientPool[p.Line-1], "\r")
+	if p.Line >= 1 && p.Line <= len(lines) {
+		p.Text = strings.TrimRight(lines[p.Line-1], "\r")
 	}
 	return p
 }

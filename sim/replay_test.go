@@ -142,13 +142,13 @@ func TestReplayFindsMissingLines(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"order-saga", "checkout", "suppliers", "reminder", "onboarding"} {
 		cfg, _ := exampleConfig(t, name)
-		clientPool := bytes.SplitAfter(recorded(t, cfg), []byte("\n"))
-		clientPool = clientPool[:len(clientPool)-1]
-		for i, line := range clientPool[1 : len(clientPool)-1] {
-			without := bytes.Join(slices.Delete(slices.Clone(clientPool), i+1, i+2), nil)
+		lines := bytes.SplitAfter(recorded(t, cfg), []byte("\n"))
+		lines = lines[:len(lines)-1]
+		for i, line := range lines[1 : len(lines)-1] {
+			without := bytes.Join(slices.Delete(slices.Clone(lines), i+1, i+2), nil)
 			v := replayed(t, without, sim.ReplayOptions{})
 			switch {
-			case unused(line, clientPool):
+			case unused(line, lines):
 			case v.Agrees:
 				t.Errorf("%s: nothing found without line %d: %s", name, i+2, line)
 			case v.Difference.Recorded == "" || v.Difference.Replayed == "" || v.Difference.Line == 0:
@@ -191,11 +191,11 @@ func cancelled(task string, all [][]byte) bool {
 // mutate changes text in the line of a recording that holds another text.
 func mutate(t *testing.T, src []byte, line, old, now string) []byte {
 	t.Helper()
-	clientPool := strings.SplitAfter(string(src), "\n")
-	for i, text := range clientPool {
+	lines := strings.SplitAfter(string(src), "\n")
+	for i, text := range lines {
 		if strings.Contains(text, line) && strings.Contains(text, old) {
-			clientPool[i] = strings.Replace(text, old, now, 1)
-			return []byte(strings.Join(clientPool, ""))
+			lines[i] = strings.Replace(text, old, now, 1)
+			return []byte(strings.Join(lines, ""))
 		}
 	}
 	t.Fatalf("no line has %s and %s:\n%s", line, old, src)
@@ -290,15 +290,15 @@ do:
 // only where that is asked for; another order within a branch is one always.
 func TestReplayOrder(t *testing.T) {
 	t.Parallel()
-	clientPool := strings.SplitAfter(string(recordedText(t, branches, "{}", nil)), "\n")
+	lines := strings.SplitAfter(string(recordedText(t, branches, "{}", nil)), "\n")
 	find := func(task, kind string) int {
-		return slices.IndexFunc(clientPool, func(line string) bool {
+		return slices.IndexFunc(lines, func(line string) bool {
 			return strings.Contains(line, `"taskid":"`+task+`"`) && strings.Contains(line, kind)
 		})
 	}
 	left, right := "/do/0/both/fork/branches/0/left", "/do/0/both/fork/branches/1/right"
 	swapped := func(a, b, n int) []byte { // n lines each, the second right behind the first
-		return []byte(strings.Join(slices.Concat(clientPool[:a], clientPool[b:b+n], clientPool[a:b], clientPool[b+n:]), ""))
+		return []byte(strings.Join(slices.Concat(lines[:a], lines[b:b+n], lines[a:b], lines[b+n:]), ""))
 	}
 	independent := swapped(find(left, "task.requested"), find(right, "task.requested"), 3)
 	v := replayed(t, independent, sim.ReplayOptions{})
@@ -320,8 +320,8 @@ func TestReplayOrder(t *testing.T) {
 func TestReplayWorkflow(t *testing.T) {
 	t.Parallel()
 	src := recordedText(t, twoCalls, twoCallsMocks, nil)
-	clientPool := bytes.SplitAfter(src, []byte("\n"))
-	running := bytes.Join(clientPool[:8], nil) // it listens
+	lines := bytes.SplitAfter(src, []byte("\n"))
+	running := bytes.Join(lines[:8], nil) // it listens
 	for name, c := range map[string]struct{ old, now, whole, soFar string }{
 		"same":              {},
 		"another version":   {old: "version: '1.0.0'", now: "version: '2.0.0'"},

@@ -49,7 +49,7 @@ type simulation struct {
 	drawn   int               // number of random faults
 	outage  time.Time         // until when Redis is unreachable
 	sent    map[string]uint64 // number of commands of each service
-	woken   map[string]uint64 // number of calls of each executor
+	called  map[string]uint64 // number of calls of each executor
 	actions map[Action]int    // number of calls that reached a service
 	turns   uint64            // number of turns of all services
 
@@ -90,7 +90,7 @@ type arrival struct {
 }
 
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
-	w := &simulation{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, checkedStates: map[string]*checkedState{}, actions: map[Action]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, woken: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &simulation{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, checkedStates: map[string]*checkedState{}, actions: map[Action]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range w.tenants {
 		w.streams = append(w.streams, streamOf(tenant))
 	}

@@ -100,7 +100,7 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	for _, s := range w.services {
 		w.count(s)
 	}
-	t := &Trial{Struck: w.struck, Actions: w.actions, Commands: w.sent, Calls: w.woken, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, strayTimers: slices.Sorted(slices.Values(w.strayTimers))}
+	t := &Trial{Struck: w.struck, Actions: w.actions, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, strayTimers: slices.Sorted(slices.Values(w.strayTimers))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
